@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The key of a job that a launcher of MPI starts: where it comes from, and whether it can be one.
+/* The key of a job that a launcher of MPI starts: its sources, in this order, and a check of its strength.
  *
- * In this order:
- *   1  MADELEINE_KEY, set by madrun --around, or by a user: hexadecimal digits
+ *   1  MADELEINE_KEY, set by madrun --around, or by a user: hexadecimal digits.
  *   2  the variable in which Open MPI's mpirun passes 128 random bits to a job and to the jobs that this job starts.
- *      Without mpirun Open MPI itself fills it with the number of the job, which is public: then it is passed over
+ *      Without mpirun Open MPI itself fills it with the number of the job, which is public; it is then passed over.
  *   3  a random key that the first process of the job makes, and that the others get by the exchange of the MPI library
  *      (openmpi/key.c, ofi/key_pmix.c)
  * The provider of libfabric has keys of its user before and behind these (ofi/key.c). */
@@ -21,13 +20,13 @@
 #define MAD_MPI_KEY_WAIT 60     /* s that a process waits for the key of the job's first process */
 #define MAD_MPI_KEY_TEXT (2 * MAD_MPI_KEY_MAX + 1)
 
-/* What a user does when no key is to be had; behind a semicolon in a log line. */
+/* Remedy for a missing key; stands behind a semicolon in log lines. */
 #define MAD_MPI_KEY_REMEDY "set MADELEINE_KEY to 64 random hexadecimal digits (openssl rand -hex 32) for all processes"
 
 typedef struct mad_mpi_key {
     unsigned char bytes[MAD_MPI_KEY_MAX];
     size_t len;      /* bytes; 0: there is no key */
-    const char *source; /* where the key comes from, for people; static; NULL if there is no key */
+    const char *source; /* origin of the key, for log texts; static; NULL if there is no key */
     char why[512];   /* why there is no key, or why an earlier source was passed over: one line without its end; "" if neither */
 } mad_mpi_key_t;
 
@@ -40,8 +39,8 @@ int mad_mpi_key_bits(const void *key, size_t len);
  * "NAME holds ...; REMEDY". */
 bool mad_mpi_key_fit(mad_mpi_key_t *key, const char *name, const char *remedy);
 
-/* Take the key from the environment (1 and 2 above): 1.  0 if there is none; why then tells whether Open MPI's variable was
- * passed over.  -1 if MADELEINE_KEY is refused, with why. */
+/* Take the key from the environment (1 and 2 above).  Return 1 with a key; 0 if there is none, and then why says
+ * whether Open MPI's variable was passed over; -1 if MADELEINE_KEY is refused, with why. */
 int mad_mpi_key_environment(mad_mpi_key_t *key);
 
 /* Make a random key.  False, with why, if the system has no random bytes. */

@@ -16,7 +16,7 @@
 #define PART_MIN 3 /* symbols of a part that is counted as one */
 #define PART 8     /* bits: where the part occurred, and how long it is */
 
-/* Smallest alphabet that has all symbols. */
+/* Return the bits per symbol of the smallest alphabet that has all symbols. */
 static int symbol_bits(const unsigned char *key, size_t len)
 {
     static const struct {
@@ -36,7 +36,7 @@ static int symbol_bits(const unsigned char *key, size_t len)
     return 8;
 }
 
-/* log2(ratio) in eighths of a bit, rounded down; ratio >= 1. */
+/* Return log2(ratio) in eighths of a bit, rounded down; ratio >= 1. */
 static int log2_eighths(double ratio)
 {
     int eighths = 0;
@@ -64,7 +64,7 @@ static int collision_bits(const unsigned char *key, size_t len, int per_symbol)
     return (int)len * eighths / 8;
 }
 
-/* Symbols from key[at] on that occurred before, perhaps overlapping themselves. */
+/* Return the number of symbols from key[at] on that occurred before, perhaps overlapping themselves. */
 static size_t repeated_len(const unsigned char *key, size_t len, size_t at)
 {
     size_t longest = 0;
@@ -77,7 +77,7 @@ static size_t repeated_len(const unsigned char *key, size_t len, size_t at)
     return longest;
 }
 
-/* Symbols from key[at] on with the same step from one to the next as to the first of them. */
+/* Return the number of symbols from key[at] on that follow each other in steps equal to the first one. */
 static size_t even_len(const unsigned char *key, size_t len, size_t at)
 {
     size_t n = 0;

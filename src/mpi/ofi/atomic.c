@@ -5,7 +5,7 @@
 #define EP(fid) FROM_FID(mad_ofi_ep_t, fid)
 #define COUNT(type, op, access) (MAD_DEV_ATOMIC_MAX / mad_ofi_atomic_size(access, type, op))
 
-/* Elements as bytes. */
+/* Make pieces of bytes from counts of elements.  False if there are too many, or if they are too long. */
 static bool ioc_pieces(const struct fi_ioc *ioc, size_t n, size_t size, struct iovec *pieces)
 {
     if (n > MAD_DEV_PIECES)
@@ -18,7 +18,7 @@ static bool ioc_pieces(const struct fi_ioc *ioc, size_t n, size_t size, struct i
     return true;
 }
 
-/* FI_ATOMIC_READ looks at no operands. */
+/* Request an atomic operation.  FI_ATOMIC_READ ignores the operands. */
 static ssize_t atomic_it(struct fid_ep *ep, mad_dev_access_t access, const struct fi_msg_atomic *m,
                          const struct fi_ioc *compares, size_t n_compares, const struct fi_ioc *results, size_t n_results,
                          uint64_t flags)
@@ -42,7 +42,7 @@ static ssize_t atomic_it(struct fid_ep *ep, mad_dev_access_t access, const struc
     return mad_ofi_remote(EP(ep), &r, m->addr, flags);
 }
 
-/* One target, of as many elements as the pieces have. */
+/* Request an atomic operation on one target, with as many elements as the pieces have. */
 static ssize_t to_one(struct fid_ep *ep, mad_dev_access_t access, const struct fi_ioc *ioc, size_t n,
                       const struct fi_ioc *compares, size_t n_compares, const struct fi_ioc *results, size_t n_results,
                       fi_addr_t to, uint64_t address, uint64_t key, enum fi_datatype type, enum fi_op op, uint64_t flags,
@@ -86,7 +86,7 @@ static ssize_t atomic_inject(struct fid_ep *ep, const void *buf, size_t count, f
     return to_one(ep, MAD_DEV_ATOMIC, &ioc, 1, NULL, 0, NULL, 0, to, address, key, type, op, MAD_OFI_NO_REPORT, NULL);
 }
 
-/* ---- With what was there ------------------------------------------------------------------------------------------ */
+/* ---- With the previous content ------------------------------------------------------------------------------------ */
 
 static ssize_t atomic_readwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
                                 void *result_desc, fi_addr_t to, uint64_t address, uint64_t key, enum fi_datatype type,
@@ -141,7 +141,7 @@ static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
     return atomic_it(ep, MAD_DEV_COMPARE, m, compares, n_compares, results, n_results, flags);
 }
 
-/* ---- Which there are ---------------------------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------------------------------------ */
 
 static int atomic_valid(mad_dev_access_t access, enum fi_datatype type, enum fi_op op, size_t *count)
 {

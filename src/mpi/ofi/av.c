@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address vectors: names of endpoints at places of a table. */
+/* Address vectors: tables of the names of endpoints. */
 #include "ofi.h"
 
 #include <stdio.h>
@@ -31,14 +31,14 @@ static bool av_grow(mad_ofi_av_t *av, size_t more)
     return true;
 }
 
-/* The next place: one that was removed, the last first, or a new one, for which there is room.  ordered: whoever inserts counts
- * them instead of being told. */
+/* Return a free place: a removed one, the last removed first, or a new one, for which there is room already. ordered:
+ * use only new places, because the caller counts them instead of reading the addresses. */
 static size_t place_take(mad_ofi_av_t *av, bool ordered)
 {
     return av->n_free && !ordered ? av->free[--av->n_free] : av->n++;
 }
 
-/* A place that cannot be noted is not used again. */
+/* Free a place.  If it cannot be recorded, it is not used again. */
 static void place_give(mad_ofi_av_t *av, size_t at)
 {
     if (av->n_free == av->cap_free) {
@@ -51,14 +51,15 @@ static void place_give(mad_ofi_av_t *av, size_t at)
     av->free[av->n_free++] = at;
 }
 
-/* A source of fi_getinfo stands for the endpoint of this address vector, if it is the only one, and enabled. */
+/* Read the name of the endpoint that a source of fi_getinfo stands for: the only one of this address vector, if it is
+ * enabled. */
 static bool own_name(const mad_ofi_av_t *av, const unsigned char *source, unsigned char name[MAD_OFI_NAME_MAX])
 {
     const mad_ofi_ep_t *ep = av->eps;
     return ep && !ep->next && ep->dev && mad_ofi_name_is_any(source) && !mad_ofi_ep_name(ep, name);
 }
 
-/* One name; its place, or FI_ADDR_NOTAVAIL.  A table has a place for each, also for what is no address. */
+/* Insert one name; return its place, or FI_ADDR_NOTAVAIL.  In a table every name gets a place, valid or not. */
 static fi_addr_t name_insert(mad_ofi_av_t *av, const unsigned char *name, bool ordered, int *rc)
 {
     unsigned char own[MAD_OFI_NAME_MAX];
@@ -80,7 +81,7 @@ static fi_addr_t name_insert(mad_ofi_av_t *av, const unsigned char *name, bool o
     return is_good ? at : FI_ADDR_NOTAVAIL;
 }
 
-/* Returns how many are good.  Synchronous, for it takes no time. */
+/* Insert names; return the number of valid ones.  Always synchronous, since it takes little time. */
 static int av_insert(struct fid_av *fid, const void *names, size_t n, fi_addr_t *addresses, uint64_t flags, void *context)
 {
     mad_ofi_av_t *av = FROM_FID(mad_ofi_av_t, fid);
@@ -160,7 +161,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t address, void *name, size_t *
     return rc;
 }
 
-/* The identity of the process: enough to tell them apart. */
+/* Write the identity of the process, which distinguishes names. */
 static const char *av_straddr(struct fid_av *fid, const void *name, char *buf, size_t *len)
 {
     const unsigned char *p = name;
@@ -216,11 +217,11 @@ static struct fi_ops_av av_ops = {.size = sizeof(struct fi_ops_av),
 int mad_ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **out, void *context)
 {
     mad_ofi_av_t *av;
-    if (attr->name || attr->map_addr || attr->rx_ctx_bits) /* shared between processes; several contexts */
+    if (attr->name || attr->map_addr || attr->rx_ctx_bits) /* not supported: sharing between processes; several contexts */
         return -FI_ENOSYS;
     if ((unsigned)attr->type > FI_AV_TABLE)
         return -FI_EINVAL;
-    if (attr->flags & ~(uint64_t)FI_SYMMETRIC) /* FI_EVENT: inserting is over when it returns */
+    if (attr->flags & ~(uint64_t)FI_SYMMETRIC) /* FI_EVENT is not supported: insertion is over when the call returns */
         return -FI_ENOSYS;
     av = calloc(1, sizeof *av);
     if (!av)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters of what has completed. */
+/* Counters of completions. */
 #include "ofi.h"
 
 void mad_ofi_cntr_count(mad_ofi_cntr_t *cntr, bool good)
@@ -8,13 +8,14 @@ void mad_ofi_cntr_count(mad_ofi_cntr_t *cntr, bool good)
     mad_ofi_wait_wake(&cntr->wait);
 }
 
-/* Endpoints that bring what it counts: peers access a region by any endpoint of the domain. */
+/* Return the endpoints that bring what the counter counts.  Those of a region come by any endpoint of the domain. */
 static mad_ofi_eps_t *endpoints_of(mad_ofi_cntr_t *c)
 {
     return c->of_region ? &c->domain->eps : &c->eps;
 }
 
-/* The value, or the errors.  The program has seen both, as far as fi_trywait goes: it may never ask for the other. */
+/* Read the value, or the number of errors.  For fi_trywait the program has then seen both, since it may never read the
+ * other. */
 static uint64_t read_either(mad_ofi_cntr_t *c, bool good)
 {
     uint64_t errors = atomic_load(&c->errors), value = atomic_load(&c->value);
@@ -70,7 +71,7 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 
 typedef struct awaited {
     mad_ofi_cntr_t *c;
-    uint64_t threshold, errors; /* how many there were */
+    uint64_t threshold, errors; /* threshold of the value; errors at the start */
 } awaited_t;
 
 static int has_come(void *arg)
@@ -88,7 +89,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
     return read_either(c, true) >= threshold ? 0 : -FI_EAVAIL;
 }
 
-/* Which value the program waits for is not known: it is to look at each that it has not seen. */
+/* True if the counter has changed since the program read it.  The value that the program waits for is not known here. */
 bool mad_ofi_cntr_is_unseen(mad_ofi_cntr_t *c)
 {
     return atomic_load(&c->value) + atomic_load(&c->errors) != atomic_load(&c->seen);

@@ -19,7 +19,7 @@ static void cq_unlock(mad_ofi_cq_t *cq)
         pthread_mutex_unlock(&cq->lock);
 }
 
-/* ---- In ----------------------------------------------------------------------------------------------------------- */
+/* ---- Adding entries ----------------------------------------------------------------------------------------------- */
 
 static bool cq_grow(mad_ofi_cq_t *cq)
 {
@@ -36,7 +36,7 @@ static bool cq_grow(mad_ofi_cq_t *cq)
     return true;
 }
 
-/* Under the lock; NULL: no memory. */
+/* Return a new entry at the end; NULL if out of memory.  Under the lock. */
 static mad_ofi_entry_t *cq_entry_add(mad_ofi_cq_t *cq)
 {
     if (cq->tail - cq->head == cq->size && !cq_grow(cq))
@@ -70,7 +70,7 @@ void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e,
     struct fi_cq_err_entry *error = malloc(sizeof *error);
     mad_ofi_entry_t *entry = NULL;
     if (!cq->locked)
-        cq->into_end = cq->into; /* what comes now stands behind it */
+        cq->into_end = cq->into; /* later entries must follow it in the ring */
     if (error) {
         *error = (struct fi_cq_err_entry){.op_context = e->op_context, .flags = e->flags, .len = e->len, .buf = e->buf,
                                           .data = e->data, .tag = e->tag, .olen = olen, .err = err,
@@ -88,7 +88,7 @@ void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e,
     mad_ofi_wait_wake(&cq->wait);
 }
 
-/* ---- Out ---------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ------------------------------------------------------------------------------------------------------ */
 
 static size_t entry_size(enum fi_cq_format format)
 {
@@ -115,7 +115,7 @@ static void cq_entry_read(const mad_ofi_cq_t *cq, const mad_ofi_entry_t *entry, 
     memcpy((char *)buf + at * size, &entry->e, size);
 }
 
-/* Those that stand there before an error, up to n; in the longest format, without sources. */
+/* Read up to n entries before the first error, in the longest format, without sources. */
 static inline size_t take_tagged(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *buf, size_t n)
 {
     const mad_ofi_entry_t *ring = cq->ring;
@@ -148,14 +148,14 @@ static ssize_t cq_take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources
     cq->drained = (size_t)got < n && cq->head == cq->tail && !cq->locked;
     is_left = cq->head != cq->tail;
     if (!is_left)
-        cq->head = cq->tail = 0; /* the same entries again: they are in the cache */
+        cq->head = cq->tail = 0; /* reuse the first entries, which are in the cache */
     cq_unlock(cq);
     if (got || (is_left && !n))
         return got;
     return is_left ? -FI_EAVAIL : -FI_EAGAIN;
 }
 
-/* Without the lock only if nobody else comes. */
+/* True if the ring is empty.  May be called without the lock if only one thread uses the queue. */
 static inline bool is_empty(const mad_ofi_cq_t *cq)
 {
     return !cq->locked && cq->head == cq->tail;
@@ -170,8 +170,9 @@ static bool has_nothing(mad_ofi_cq_t *cq)
     return nothing;
 }
 
-/* What comes may complete nothing, as nobody has asked for it yet, and have other messages behind it.  A program that reads
- * nothing may give its processor away, so it is looked for these as well; cq->into is `into` while there is nothing to read. */
+/* Make progress until a completion has arrived, or nothing arrives.  An arriving message may complete nothing, because no receive is posted
+ * yet, and further messages may follow it.  A program that reads nothing may yield its processor, so these are polled
+ * too.  While nothing has completed, cq->into is `into`. */
 static inline void cq_look(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *into)
 {
     int looks = 0;
@@ -179,7 +180,7 @@ static inline void cq_look(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *in
         ;
 }
 
-/* Like take, but first make progress if the queue is empty or n is 0. */
+/* Like cq_take, but first make progress if the queue is empty or n is 0. */
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *sources)
 {
     mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
@@ -190,8 +191,9 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *s
     return is_empty(cq) ? -FI_EAGAIN : cq_take(cq, buf, n, sources);
 }
 
-/* The ring is empty, and what comes need not go through it.  After a read that left nothing the next one looks at nothing:
- * who reads until there is no more, as Open MPI does, is kept by such a look from what it has just got. */
+/* Read into the program's buffer, past the empty ring.  If the last read has emptied the queue, this one does not poll:
+ * a program that reads until nothing is left, as Open MPI does, would be delayed by it in handling what it has just
+ * read. */
 static inline ssize_t read_at_once(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *buf, size_t n)
 {
     const struct fi_cq_tagged_entry *end;
@@ -236,7 +238,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
         return -FI_EAGAIN;
     *out = *error;
     free(error);
-    out->err_data = data_len ? data : NULL; /* nothing is in it */
+    out->err_data = data_len ? data : NULL; /* without content */
     out->err_data_size = 0;
     return 1;
 }
@@ -252,10 +254,10 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *
     mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
     int64_t begin = mad_dev_clock();
     ssize_t got;
-    (void)cond; /* a hint */
+    (void)cond; /* the condition is only a hint */
     if (cq->wait.fd < 0)
         return -FI_EINVAL;
-    do { /* another thread may take what this one was woken for */
+    do { /* another thread may take the entry that has woken this one */
         got = cq_take(cq, buf, n, sources);
     } while (got == -FI_EAGAIN && !atomic_exchange(&cq->signalled, false) &&
              mad_ofi_wait_for(&cq->wait, &cq->eps, cq_has_news, cq, begin, timeout));

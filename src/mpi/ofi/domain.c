@@ -15,7 +15,7 @@ static int domain_close(struct fid *fid)
     return 0;
 }
 
-/* An event queue would hear of memory and addresses; nothing of these takes time. */
+/* Bind an event queue, which stays empty: registrations and insertions are over when their calls return. */
 static int domain_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
     (void)fid;
@@ -84,7 +84,7 @@ int mad_ofi_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_d
         return -FI_ENOMEM;
     d->fabric = FROM_FID(mad_ofi_fabric_t, fabric);
     atomic_fetch_add(&d->fabric->users, 1);
-    /* one thread at a time uses the domain */
+    /* false if only one thread at a time uses the domain */
     d->threaded = !a || a->threading != FI_THREAD_DOMAIN;
     d->automatic = a && (a->data_progress == FI_PROGRESS_AUTO);
     if (d->automatic)

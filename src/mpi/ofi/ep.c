@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Endpoints: bound to queues, counters and an address vector; enabled, which starts the device. */
+/* Endpoints: bound to queues, counters and an address vector; enabling starts the device. */
 #include "ofi.h"
 
 #include <openssl/crypto.h>
 
-/* ---- The endpoints of a queue or counter --------------------------------------------------------------------------- */
+/* ---- Endpoints of a queue or a counter ----------------------------------------------------------------------------- */
 
-/* Endpoints are bound and closed while nobody else uses the queue (fi_endpoint(3)); progress reads without a lock. */
+/* Add an endpoint.  Endpoints are bound and closed while no other thread uses the queue (fi_endpoint(3)); progress
+ * reads the array without a lock. */
 bool mad_ofi_eps_add(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep)
 {
     int n = atomic_load(&eps->n);
@@ -74,12 +75,12 @@ static bool peers_grow(mad_ofi_ep_t *ep, size_t n)
     }
     if (had)
         memcpy(peers, old, had * sizeof *peers);
-    atomic_store(&ep->peers, peers); /* before n_peers */
+    atomic_store(&ep->peers, peers); /* must precede n_peers */
     return true;
 }
 
-/* The device's lock protects what it is told of meanwhile; so this is for the address vector's lock and a device that has
- * not heard of the peer, or has the same address for it. */
+/* Record the address of a peer.  The device's lock protects what callbacks read.  So this is only called under the
+ * address vector's lock, and for a peer unknown to the device or with this address already. */
 static bool address_note(mad_ofi_ep_t *ep, mad_peer_t peer, fi_addr_t address)
 {
     if ((size_t)peer >= ep->n_addresses) {
@@ -121,7 +122,7 @@ int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from, size_t to)
     return 0;
 }
 
-/* Another place where the same process stands. */
+/* Return another address of the same process; FI_ADDR_NOTAVAIL if none. */
 static fi_addr_t other_address(const mad_ofi_ep_t *ep, const mad_peer_t *peers, mad_peer_t peer)
 {
     size_t n = atomic_load(&ep->n_peers);
@@ -178,7 +179,8 @@ static int dev_open(mad_ofi_ep_t *ep)
     ep->by_handler = options.by_handler;
     if (len < 0)
         return len;
-    /* Something of this endpoint sleeps: then other threads push into all its queues, also those that nobody waits for. */
+    /* If a thread may sleep on this endpoint, other threads write to all its queues, including those that no thread
+     * waits for. */
     for (int i = 0; i < 2 && options.by_handler; i++)
         if (queues[i])
             queues[i]->locked = true;
@@ -286,7 +288,8 @@ static int bind_cntr(mad_ofi_ep_t *ep, struct fid *fid, uint64_t flags)
 static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
     mad_ofi_ep_t *ep = FROM_FID(mad_ofi_ep_t, fid);
-    /* fi_endpoint(3) wants all bound before fi_enable; Sandia OpenSHMEM binds the counters of its only endpoint afterwards. */
+    /* fi_endpoint(3) requires that everything is bound before fi_enable; Sandia OpenSHMEM binds the counters of its
+     * only endpoint afterwards. */
     if (ep->dev && other->fclass != FI_CLASS_CNTR)
         return -FI_EOPBADSTATE;
     switch (other->fclass) {
@@ -296,7 +299,7 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
         return bind_cq(ep, other, flags);
     case FI_CLASS_CNTR:
         return bind_cntr(ep, other, flags);
-    case FI_CLASS_EQ: /* connections would be told there */
+    case FI_CLASS_EQ: /* for events of connections, of which there are none */
         return 0;
     default:
         return -FI_EINVAL;

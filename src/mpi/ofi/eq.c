@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Event queues.  Nothing of ours makes events: what the program writes is there to be read. */
+/* Event queues.  This provider makes no events; a program can only read what it has written itself. */
 #include "ofi.h"
 
 typedef struct event {

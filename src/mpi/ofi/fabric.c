@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fabrics: there is one, that of all networks. */
+/* Fabrics: there is one, with all networks. */
 #include "ofi.h"
 
 static int fabric_close(struct fid *fid)
@@ -29,7 +29,7 @@ static int fabric_domain2(struct fid_fabric *fabric, struct fi_info *info, struc
     return flags ? -FI_EINVAL : mad_ofi_domain(fabric, info, domain, context);
 }
 
-/* ---- What to wait on ---------------------------------------------------------------------------------------------- */
+/* ---- Objects to wait on ------------------------------------------------------------------------------------------- */
 
 static mad_ofi_wait_t *wait_of(struct fid *fid)
 {
@@ -68,7 +68,7 @@ static int any_has_news(void *arg)
     return false;
 }
 
-/* Where the last sleep on one of these was over in a moment, wait for such a moment.  True: something is there. */
+/* If the last sleep on one of these objects was short, wait here for that time.  True if something is queued now. */
 static bool moment_wait(set_t *set)
 {
     mad_ofi_wait_t *soon = NULL;
@@ -81,7 +81,7 @@ static bool moment_wait(set_t *set)
     return true;
 }
 
-/* The program is about to sleep: the progress thread takes over. */
+/* Prepare for the program's sleep on the objects: the progress thread takes over. */
 static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int n)
 {
     set_t set = {fids, n};

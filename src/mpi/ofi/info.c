@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is offered, and whether that is what was asked for.  What is not offered is refused here. */
+/* fi_getinfo: what is offered, and whether it meets the hints.  Hints that cannot be met are refused here. */
 #include "ofi.h"
 
 #include <netdb.h>
@@ -13,20 +13,20 @@
 #define RECEIVING (FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | SERVING)
 #define REACH (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define CAPS (PRIMARY | SENDING | RECEIVING | REACH)
-/* Flags of operations that some give as capabilities of a domain or endpoint; they are always there. */
+/* Flags of operations that some programs give as capabilities of a domain or endpoint; always available. */
 #define ALWAYS FI_REMOTE_CQ_DATA
 
 #define PROTOCOL (MAD_OFI_PROV_SPECIFIC | 0x6d6164)
 #define FORMAT (MAD_OFI_PROV_SPECIFIC | 0x6d6164)
 #define TAG_FORMAT UINT64_C(0xaaaaaaaaaaaaaaaa) /* all bits as one field */
-/* Accesses are done in the order in which they came, if they are short. */
+/* Short accesses are made in the order in which they arrive. */
 #define ORDER                                                                                                            \
     (FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |       \
      FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |               \
      FI_ORDER_ATOMIC_WAW)
-#define COUNT 1024 /* of queues, counters, endpoints: there is no limit, and more is offered to those that ask */
+#define COUNT 1024 /* of queues, counters and endpoints: unlimited, and more is offered if the hints ask for more */
 
-/* ---- Asked for ---------------------------------------------------------------------------------------------------- */
+/* ---- Hints -------------------------------------------------------------------------------------------------------- */
 
 static bool info_refuse(const char *what)
 {
@@ -46,7 +46,7 @@ static bool domain_fits(const struct fi_domain_attr *a)
     if (a->name && strcmp(a->name, "mad"))
         return info_refuse("a domain of this name");
     if (a->cq_data_size > 8)
-        return info_refuse("so much data beside a message");
+        return info_refuse("this much data with each message");
     if (a->caps & ~(uint64_t)(REACH | ALWAYS))
         return info_refuse("these capabilities of a domain");
     if (a->auth_key_size)
@@ -128,20 +128,23 @@ static bool hints_fit(const struct fi_info *h)
            rx_fits(h->rx_attr);
 }
 
-/* ---- Offered ------------------------------------------------------------------------------------------------------ */
+/* ---- Offers ------------------------------------------------------------------------------------------------------- */
 
-/* What was asked for, and what costs nothing.  Named sources cost nothing, but change what calls mean. */
+/* Return the requested capabilities, and those that cost nothing.  FI_SOURCE is added only if requested: it costs
+ * nothing, but changes the meaning of calls. */
 static uint64_t caps_of(const struct fi_info *h)
 {
     uint64_t caps = h && h->caps ? h->caps & ~(uint64_t)ALWAYS : CAPS;
-    if (caps & (FI_MSG | FI_TAGGED) && !(caps & (FI_SEND | FI_RECV))) /* who only accesses memory binds no queue for them */
+    if (caps & (FI_MSG | FI_TAGGED) && !(caps & (FI_SEND | FI_RECV))) /* a program that only accesses memory binds no
+                                                                       * queue for them */
         caps |= FI_SEND | FI_RECV;
     if (caps & ACCESS && !(caps & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)))
         caps |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
     return caps | REACH;
 }
 
-/* Nothing is required of registered memory; what a program wants that knows only the two old modes, it gets. */
+/* Return the mode of registered memory.  Nothing is required; a program that knows only the two old modes gets the one
+ * that it wants. */
 static int memory_mode(int asked, uint32_t version)
 {
     if (asked & MAD_OFI_MR_SCALABLE)
@@ -190,7 +193,8 @@ static void info_offer(struct fi_info *i, const struct fi_info *h, uint32_t vers
     i->ep_attr->mem_tag_format = h && h->ep_attr && h->ep_attr->mem_tag_format ? h->ep_attr->mem_tag_format : TAG_FORMAT;
     i->ep_attr->max_order_raw_size = i->ep_attr->max_order_war_size = i->ep_attr->max_order_waw_size = MAD_DEV_ORDERED;
     i->ep_attr->tx_ctx_cnt = i->ep_attr->rx_ctx_cnt = 1;
-    i->tx_attr->caps = i->caps & (PRIMARY | SENDING); /* reach is the domain's, not an endpoint's (fi_domain(3)) */
+    i->tx_attr->caps = i->caps & (PRIMARY | SENDING); /* the reach is a property of the domain, not of an endpoint
+                                                       * (fi_domain(3)) */
     i->tx_attr->op_flags = h && h->tx_attr ? h->tx_attr->op_flags & MAD_OFI_SEND_FLAGS : 0;
     i->tx_attr->msg_order = i->rx_attr->msg_order = ORDER;
     i->tx_attr->inject_size = MAD_OFI_INJECT;
@@ -201,7 +205,7 @@ static void info_offer(struct fi_info *i, const struct fi_info *h, uint32_t vers
     i->rx_attr->caps = i->caps & (PRIMARY | RECEIVING);
     i->rx_attr->op_flags = h && h->rx_attr ? h->rx_attr->op_flags & MAD_OFI_RECEIVE_FLAGS : 0;
     domain_offer(i->domain_attr, h ? h->domain_attr : NULL, version);
-    i->fabric_attr->name = strdup("mad"); /* libfabric itself adds the provider's */
+    i->fabric_attr->name = strdup("mad"); /* libfabric prefixes the provider's name */
     i->fabric_attr->prov_version = mad_ofi_provider.version;
     i->fabric_attr->api_version = version;
 }
@@ -239,8 +243,8 @@ static bool node_is_here(const char *node, uint64_t flags)
     return here;
 }
 
-/* True if a node can be served: as a source it has to be this host; endpoints use all its networks.  A service means nothing: names
- * of endpoints have no ports.  A destination has a name that its fi_getname has told, and is no node. */
+/* True if the node can be served.  A source node must be this host; endpoints use all its networks.  The service is
+ * ignored, because names of endpoints have no ports.  A destination is named by its fi_getname, not by a node. */
 static bool node_fits(const char *node, uint64_t flags)
 {
     if (!node)

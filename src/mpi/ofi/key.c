@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The provider's key: texts, files, and which source is taken. */
+/* The provider's key: texts, files, and the choice of the source. */
 #include "key.h"
 #include "ofi.h"
 
@@ -11,17 +11,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A user's text has less entropy than its length promises: scrypt makes each guess cost 16 MiB and a tenth of a second of a
- * core.  The parameters are among those that OWASP's Password Storage Cheat Sheet gives as least ones.  The salt has to be the
- * same everywhere, for nothing is known of peers but that they have the same text. */
+/* Parameters of scrypt.  A user's text has less entropy than its length suggests, so each guess must cost 16 MiB and a
+ * tenth of a second of a core.  They are among the minimum ones of OWASP's Password Storage Cheat Sheet.  The salt is
+ * constant, because peers share nothing but the text. */
 #define SCRYPT_SALT "madeleine FI_MAD_KEY 1"
 #define SCRYPT_N 16384
 #define SCRYPT_R 8
 #define SCRYPT_P 5
-#define SCRYPT_MEMORY ((uint64_t)64 << 20) /* bytes that OpenSSL may take; it needs 16 MiB and some */
+#define SCRYPT_MEMORY ((uint64_t)64 << 20) /* limit of OpenSSL's memory in bytes; 16 MiB and some are needed */
 
-#define TEXT_MAX 1024  /* characters of FI_MAD_KEY */
-#define ESTIMATED 256  /* characters at the beginning whose entropy is estimated */
+#define TEXT_MAX 1024  /* most characters of FI_MAD_KEY */
+#define ESTIMATED 256  /* characters at the beginning of which the entropy is estimated */
 #define TEXT_REMEDY "take one from: openssl rand -base64 24"
 
 /* ---- Texts -------------------------------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static int key_derive(mad_mpi_key_t *key, const char *text, size_t len, const ch
     return 1;
 }
 
-/* fi_param_get is not used, for it logs values. */
+/* Read FI_MAD_KEY.  Not by fi_param_get, because that logs values. */
 int mad_ofi_key_text(mad_mpi_key_t *key)
 {
     const char *text = secure_getenv("FI_MAD_KEY");
@@ -64,7 +64,7 @@ int mad_ofi_key_text(mad_mpi_key_t *key)
 
 /* ---- Files -------------------------------------------------------------------------------------------------------- */
 
-/* A file appears with its content, or not at all; the process that comes second takes what is there. */
+/* Make the file.  It appears with its content, or not at all; a process that finds one made meanwhile uses that one. */
 static bool file_make(const char *path)
 {
     char other[4160];
@@ -85,7 +85,7 @@ static bool file_make(const char *path)
     return fd >= 0 && good;
 }
 
-/* Why the file cannot hold a key, by the rules for keys of ssh; NULL if it can. */
+/* Return why the file cannot hold a key, by ssh's rules for key files; NULL if it can. */
 static const char *file_fault(int fd)
 {
     struct stat st;
@@ -100,7 +100,7 @@ static const char *file_fault(int fd)
     return NULL;
 }
 
-/* Length of the text without the end of its line; 0 if the bytes are no text. */
+/* Return the length of the text without its line end; 0 if the bytes are not text. */
 static size_t text_len(const unsigned char *bytes, size_t len)
 {
     while (len && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r'))
@@ -182,7 +182,7 @@ static int file_of_user(mad_mpi_key_t *key)
 /* ---- The key of the process --------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static mad_mpi_key_t known; /* under lock; len 0: it was not found yet */
+static mad_mpi_key_t known; /* under the lock; len is 0 until it is found */
 
 static int key_find(mad_mpi_key_t *key)
 {
@@ -198,7 +198,8 @@ static int key_find(mad_mpi_key_t *key)
     if (found > 0)
         MAD_OFI_INFO(FABRIC, "the key is from: %s\n", key->source);
     else
-        fprintf(stderr, "mad: libfabric: error: no key: %s\n", key->why); /* libfabric's own log is silent unless asked for */
+        fprintf(stderr, "mad: libfabric: error: no key: %s\n", key->why); /* also here, because libfabric's own log is
+                                                                           * off by default */
     return found;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The key of the job by PMIx: made by the first process, put into the launcher's store, and got by the others, as the component
- * of Open MPI does (openmpi/key.c has the picture).  PMIx's library is that of the MPI library where this has loaded one;
- * the process is then its client already, and stays it. */
+/* The key of the job by PMIx: made by the first process, put into the launcher's store, and read by the others, as in
+ * the component for Open MPI (openmpi/key.c has the picture).  If the MPI library has loaded a PMIx library, that one
+ * is used; the process is then a client already, and stays one. */
 #include "key.h"
 #include "ofi.h"
 
@@ -16,8 +16,8 @@
 #define LIBRARY "libpmix.so.2"
 #define NAME "madeleine.fi.key"
 #define FIRST "the first process of the job"
-#define PARENT_WAIT 1            /* s; a job that runs has put its key long ago */
-#define RETRY (10 * 1000 * 1000) /* ns between two tries, when the first process has put other things before its key */
+#define PARENT_WAIT 1            /* s; a running job has published its key long ago */
+#define RETRY (10 * 1000 * 1000) /* ns between two tries, if the first process has published other values before its key */
 
 typedef struct key_pmix {
     pmix_status_t (*init)(pmix_proc_t *, pmix_info_t *, size_t);
@@ -29,7 +29,7 @@ typedef struct key_pmix {
     pmix_proc_t self;
 } key_pmix_t;
 
-/* The library stays loaded until the process ends: its threads outlive PMIx_Finalize. */
+/* Load the library.  It stays loaded until the process ends, because its threads outlive PMIx_Finalize. */
 static bool key_pmix_load(key_pmix_t *pmix)
 {
     const struct {
@@ -62,7 +62,7 @@ static void pmix_key_put(key_pmix_t *pmix, const mad_mpi_key_t *key)
                      pmix->error_string(status));
 }
 
-/* One try, which waits for the process's first commit. */
+/* Try once; wait for the process's first commit. */
 static pmix_status_t pmix_key_try(key_pmix_t *pmix, const pmix_proc_t *of, int seconds, const char *source, mad_mpi_key_t *key)
 {
     pmix_value_t *value = NULL;
@@ -108,8 +108,8 @@ static bool pmix_key_get(key_pmix_t *pmix, mad_mpi_key_t *key)
     return false;
 }
 
-/* The job that started this one passes its key on, if it has one of this kind.  PMIx names it; Open MPI 4 does by the
- * beginning of a port. */
+/* Get the key of the job that started this one, if that job has a key of this kind.  PMIx names that job; Open MPI 4
+ * names it at the beginning of a port. */
 static bool pmix_key_of_parent(key_pmix_t *pmix, mad_mpi_key_t *key)
 {
     const char *port = secure_getenv("OMPI_PARENT_PORT");
@@ -153,7 +153,7 @@ int mad_ofi_key_pmix(mad_mpi_key_t *key)
         return 0;
     }
     good = pmix_key_exchange(&pmix, key);
-    pmix.finalize(NULL, 0); /* one of several, where the MPI library has called PMIx_Init, too */
+    pmix.finalize(NULL, 0); /* only a count: the MPI library may have called PMIx_Init too */
     return good ? 1 : -1;
 }
 

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of endpoints: addresses of sessions, made short.  Clients have room for 48 bytes, some for 64; an address has more than
- * twice as many, most of which follow from the rest.
+/* Names of endpoints: shortened addresses of sessions.  Clients have room for 48 bytes, some for 64.  An address is more than
+ * twice as long, but most of its bytes follow from the others.
  *
  *   byte 0    2: version of this layout
  *   1..16     identity
- *   then      for each adapter a code and what does not follow from it; the rest is zero
+ *   then      for each adapter a code, and the bytes that do not follow from it; the rest is zero
  *
- * The adapter of the process itself is not named.  Entries that do not fit are left out, the least useful first.  An entry is only
- * made short if it can be made long again. */
+ * The adapter `self` is left out.  Entries that do not fit are left out too, the least useful first.  An entry is shortened
+ * only if it can be restored. */
 #include "ofi.h"
 
 #include <stdio.h>
 
-#define HEAD 32 /* of an address; doc/wire.md has its layout */
+#define HEAD 32 /* header of an address (doc/wire.md), in bytes */
 #define IDENTITY 16
 #define LAYOUT 2
-#define TEXT 96 /* names of networks that are made here */
+#define TEXT 96 /* longest name of a network that is made here, in bytes */
 
-#define ENTRIES (1 + IDENTITY) /* where they begin */
+#define ENTRIES (1 + IDENTITY) /* offset of the first entry */
 
-/* NEAR: shared memory whose socket is called after the identity.  The prefix of an IP network is part of its code. */
+/* Codes.  NEAR: shared memory whose socket is named after the identity.  The prefix of an IP network is part of its
+ * code. */
 enum { SHM = 1, NEAR, LO4, LO6, VIRTUAL, AS_IS = 16 /* + the driver's number */, IP4 = 32 /* + prefix */, IP6 = 96 };
 static const char *const drivers[] = {"self", "shm", "tcp", "virtual", "fault"};
 #define N_DRIVERS 5
 
-/* One adapter of an address: three strings with a byte of length each. */
+/* One adapter of an address: three strings, each after a byte with its length. */
 typedef struct name_entry {
     const unsigned char *at;
     size_t len;
-    const unsigned char *driver, *network, *bytes; /* each at its length */
+    const unsigned char *driver, *network, *bytes; /* each points to its length */
 } name_entry_t;
 
 static bool is(const unsigned char *string, const char *text)
@@ -50,7 +51,7 @@ static bool name_entry_read(const unsigned char *at, const unsigned char *end, n
     return true;
 }
 
-/* ---- Long --------------------------------------------------------------------------------------------------------- */
+/* ---- Restoring ---------------------------------------------------------------------------------------------------- */
 
 static size_t name_put(unsigned char *to, const void *bytes, size_t len)
 {
@@ -72,14 +73,14 @@ static void hex(char *to, const unsigned char *bytes, size_t n)
         sprintf(to + 2 * i, "%02x", bytes[i]);
 }
 
-static size_t ip_len_of(unsigned char code) /* 0: it is no IP network's */
+static size_t ip_len_of(unsigned char code) /* 0: not an IP network */
 {
     if (code >= IP4 && code <= IP4 + 32)
         return 4;
     return code >= IP6 && code <= IP6 + 128 ? 16 : 0;
 }
 
-/* code, port (2), address -> the driver's bytes, from which the network follows */
+/* Restore the driver's bytes from code, port (2 bytes) and address; the network follows from them. */
 static size_t put_ip(unsigned char *to, const unsigned char *from, size_t ip_len)
 {
     unsigned char bytes[20] = {ip_len == 4 ? 4 : 6};
@@ -100,9 +101,9 @@ static size_t put_lo(unsigned char *to, const unsigned char *from, size_t ip_len
 }
 
 #define TOPOLOGY "topology@"
-#define NO_LENGTH "/0" /* of a fragment that is forced */
+#define NO_LENGTH "/0" /* length of a fragment set by force */
 
-/* 8 bytes of the topology's hash, then the driver's bytes with their length. */
+/* Restore an entry of the virtual adapter: 8 bytes of the topology's hash, then the driver's bytes with their length. */
 static size_t put_virtual(unsigned char *to, const unsigned char *from)
 {
     char network[TEXT] = TOPOLOGY;
@@ -111,8 +112,8 @@ static size_t put_virtual(unsigned char *to, const unsigned char *from)
     return put_entry(to, "virtual", network, from + 9, from[8]);
 }
 
-/* Write an entry, into room for three strings of 255 bytes; return its length.  *used: bytes of the short form; 0: it is not
- * valid. */
+/* Restore an entry, into room for three strings of 255 bytes; return its length. *used: bytes of the short form; 0 if
+ * it is not valid. */
 static size_t lengthen(unsigned char *to, const unsigned char *from, const unsigned char *end, const unsigned char *identity,
                        size_t *used)
 {
@@ -176,7 +177,7 @@ bool mad_ofi_name_is_any(const unsigned char *name)
     return n == mad_ofi_name_len();
 }
 
-/* ---- Short -------------------------------------------------------------------------------------------------------- */
+/* ---- Shortening --------------------------------------------------------------------------------------------------- */
 
 static bool name_unhex(unsigned char *to, const unsigned char *text, size_t n)
 {
@@ -218,7 +219,7 @@ static size_t shorten_as_is(const name_entry_t *e, unsigned char *to)
     return e->len - *e->driver;
 }
 
-/* Returns the bytes of it, in room for 600; 0: there is no way to say it. */
+/* Write the short form, into room for 600 bytes; return its length, or 0 if there is none. */
 static size_t shorten(const name_entry_t *e, const unsigned char *identity, unsigned char *to)
 {
     unsigned char again[3 * 256];
@@ -240,8 +241,8 @@ static size_t shorten(const name_entry_t *e, const unsigned char *identity, unsi
     return shorten_as_is(e, to);
 }
 
-/* Which goes in first: without a virtual channel other clusters are not reached at all; the loopback of a host only serves
- * who has no other network. */
+/* Return the priority of an entry.  The virtual channel comes first, since without it other clusters cannot be
+ * reached.  The loopback comes last, since it only serves hosts without another network. */
 static int rank(const name_entry_t *e)
 {
     if (is(e->driver, "virtual"))

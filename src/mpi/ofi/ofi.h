@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libfabric's provider `mad`: its objects over matching devices (mpi/device).
  *
- *   provider.c   found by libfabric: parameters
- *   key.c        the key: where it comes from, texts, files; key_pmix.c  from the job's first process
- *   info.c       what is offered, and whether that is what was asked for
- *   fabric.c     fabrics, what to wait on; domain.c, eq.c  domains, memory; event queues
- *   wait.c       how a thread sleeps until something is queued
- *   av.c         addresses of endpoints; name.c  what they are made of
+ *   provider.c   entry point for libfabric: parameters
+ *   key.c        the key: sources, texts, files; key_pmix.c  the key of the job's first process
+ *   info.c       what is offered, and whether it meets the hints
+ *   fabric.c     fabrics, objects to wait on; domain.c, eq.c  domains, memory; event queues
+ *   wait.c       sleep of a thread until something is queued
+ *   av.c         addresses of endpoints; name.c  their layout
  *   cq.c         completion queues; cntr.c  counters
- *   ep.c         endpoints: each has a device, that is a session of its own
+ *   ep.c         endpoints, each with a device and so a session of its own
  *   transfer.c   sends and receives of both kinds, accesses; msg.c, tagged.c, rma.c, atomic.c  their interfaces
- *   mr.c         memory that peers may access; operate.c  what atomic operations do to it
- *   refuse.c     what is not offered
+ *   mr.c         memory that peers may access; operate.c  atomic operations on it
+ *   refuse.c     functions that are not offered
  *
- * Locks: an address vector's, a device's, then that of a domain's memory, a queue's or a counter's; none is held while
- * anything is waited for. */
+ * Lock order: an address vector's, a device's, then that of a domain's memory, of a queue or of a counter.  No thread waits
+ * with one of them held. */
 #ifndef MAD_OFI_H
 #define MAD_OFI_H
 
@@ -37,7 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of version 1, whose programs still use them: version 2 warns of the modes of memory, and has not the last one. */
+/* Names of libfabric 1 that its programs still use.  Version 2 warns of the modes of memory, and lacks the last name. */
 #define MAD_OFI_MR_BASIC (1 << 0)          /* FI_MR_BASIC */
 #define MAD_OFI_MR_SCALABLE (1 << 1)       /* FI_MR_SCALABLE */
 #define MAD_OFI_PROV_SPECIFIC (1U << 31)   /* FI_PROV_SPECIFIC */
@@ -49,7 +49,7 @@
 #define MAD_OFI_DEPTH 65536               /* operations under way: there is no limit, but one has to be named */
 #define MAD_OFI_MESSAGE_MAX ((size_t)1 << 40) /* bytes of a message: there is no limit, but one has to be named */
 
-#define FROM_FID(type, pointer) ((type *)(pointer)) /* a fid is the first of its object */
+#define FROM_FID(type, pointer) ((type *)(pointer)) /* a fid is the first member of its object */
 
 extern struct fi_provider mad_ofi_provider;
 #define MAD_OFI_WARN(subsystem, ...) FI_WARN(&mad_ofi_provider, FI_LOG_##subsystem, __VA_ARGS__)
@@ -57,37 +57,37 @@ extern struct fi_provider mad_ofi_provider;
 
 typedef struct mad_ofi_ep mad_ofi_ep_t;
 
-/* What progress of a queue, a counter or a domain is to go through. */
+/* The endpoints on which a queue, a counter or a domain makes progress. */
 typedef struct mad_ofi_eps {
     mad_ofi_ep_t *_Atomic *at;
     atomic_int n;
     int room;
 } mad_ofi_eps_t;
 
-/* ---- wait.c: a thread sleeps until something is queued ------------------------------------------------------------ */
+/* ---- wait.c: sleep of a thread until something is queued ---------------------------------------------------------- */
 
 typedef struct mad_ofi_wait {
-    int fd; /* readable when something is there; -1: nobody may sleep, and there is no cond */
-    atomic_bool armed; /* somebody may be sleeping on fd, */
-    _Atomic(int64_t) armed_at; /* since then, ns */
-    atomic_bool soon;  /* the last one slept for a moment only, which it had better spent waiting here */
-    mad_cond_t *cond;  /* where threads wait in calls of this provider */
+    int fd; /* readable when something is queued; -1: no thread may sleep, and cond is NULL */
+    atomic_bool armed; /* a thread may be sleeping on fd */
+    _Atomic(int64_t) armed_at; /* time of arming, ns */
+    atomic_bool soon;  /* the last sleep was short: better to wait here for that time */
+    mad_cond_t *cond;  /* for threads that wait in calls of this provider */
 } mad_ofi_wait_t;
 
-int mad_ofi_wait_open(mad_ofi_wait_t *wait, enum fi_wait_obj kind); /* -FI_ENOSYS: another kind of object */
+int mad_ofi_wait_open(mad_ofi_wait_t *wait, enum fi_wait_obj kind); /* -FI_ENOSYS: unsupported kind */
 void mad_ofi_wait_close(mad_ofi_wait_t *wait);
-/* To be called after something was queued. */
+/* Wake the sleepers.  To be called after something was queued. */
 void mad_ofi_wait_wake(mad_ofi_wait_t *wait);
-/* Like mad_ofi_wait_for, but for as long as a wait of the library's own spins. */
+/* Like mad_ofi_wait_for, but only for as long as the library's own waits spin. */
 bool mad_ofi_wait_moment(mad_ofi_wait_t *wait, int (*test)(void *arg), void *arg);
-/* From now on fd becomes readable when something is queued.  The caller looks whether there is something before it lets the
- * program sleep on it. */
+/* Make fd readable when something is queued from now on.  Before the program sleeps on fd, the caller checks whether
+ * something is queued already. */
 void mad_ofi_wait_arm(mad_ofi_wait_t *wait);
-/* Wait until test(arg) is not 0, while its endpoints (NULL: it has none) make progress; by polling where nobody may sleep.
- * False: the time-out of ms (-1: none) that began at this clock, of mad_dev_clock, is over. */
+/* Wait until test(arg) is not 0, while the endpoints (NULL if none) make progress; poll if threads may not sleep.
+ * False after a time-out of ms (-1: none), which began at `begin` of mad_dev_clock. */
 bool mad_ofi_wait_for(mad_ofi_wait_t *wait, mad_ofi_eps_t *eps, int (*test)(void *arg), void *arg, int64_t begin, int ms);
-int mad_ofi_wait_control(mad_ofi_wait_t *wait, int command, void *arg); /* FI_GETWAIT */
-/* What is left of a time-out of ms (-1: none) that began at this clock, of mad_dev_clock. */
+int mad_ofi_wait_control(mad_ofi_wait_t *wait, int command, void *arg); /* for FI_GETWAIT */
+/* Return what is left of a time-out of ms (-1: none), which began at `begin` of mad_dev_clock. */
 int mad_ofi_left(int64_t begin, int ms);
 
 /* ---- Objects ------------------------------------------------------------------------------------------------------ */
@@ -101,37 +101,37 @@ typedef struct mad_ofi_fabric {
 typedef struct mad_ofi_mrs {
     pthread_mutex_t lock;
     struct mr **at;
-    size_t size, n; /* a power of two; regions */
+    size_t size, n; /* number of buckets, a power of two; of regions */
     uint64_t last_key;
 } mad_ofi_mrs_t;
 
 typedef struct mad_ofi_domain {
     struct fid_domain fid;
     mad_ofi_fabric_t *fabric;
-    bool threaded, automatic;         /* as the info of the domain says */
-    bool virtual_addresses, own_keys; /* of memory: else offsets, and the program's keys */
+    bool threaded, automatic;         /* from the domain's info */
+    bool virtual_addresses, own_keys; /* of registered memory: false means offsets, and keys chosen by the program */
     mad_ofi_mrs_t mrs;
-    mad_ofi_eps_t eps; /* enabled */
+    mad_ofi_eps_t eps; /* enabled ones */
     atomic_int users;
 } mad_ofi_domain_t;
 
-/* Addresses are places in a table, for both kinds of vectors; a place is used once. */
+/* An address vector of either type: addresses are places in a table.  A place that was removed is used again. */
 typedef struct mad_ofi_av {
     struct fid_av fid;
     mad_ofi_domain_t *domain;
     pthread_mutex_t lock;
     enum fi_av_type type;
-    unsigned char *names; /* each of mad_ofi_name_len bytes, the first 0: removed */
+    unsigned char *names; /* of mad_ofi_name_len bytes each; first byte 0: removed */
     size_t n, room;
-    size_t *free, n_free, cap_free; /* places that were removed, to be used again */
-    mad_ofi_ep_t *eps; /* that use it */
+    size_t *free, n_free, cap_free; /* removed places, to be used again */
+    mad_ofi_ep_t *eps; /* endpoints bound to it */
     atomic_int users;
 } mad_ofi_av_t;
 
 typedef struct mad_ofi_entry {
     struct fi_cq_tagged_entry e;
     fi_addr_t source;
-    struct fi_cq_err_entry *error; /* NULL: it is none */
+    struct fi_cq_err_entry *error; /* NULL unless it is an error */
 } mad_ofi_entry_t;
 
 typedef struct mad_ofi_cq {
@@ -141,11 +141,11 @@ typedef struct mad_ofi_cq {
     bool locked;
     pthread_mutex_t lock;
     mad_ofi_entry_t *ring;
-    uint32_t size, head, tail; /* size: a power of two */
-    /* While a program reads from an empty ring, of which nobody else reads: what is queued goes where it wants it, as long
-     * as there is room and nothing had to go to the ring. */
+    uint32_t size, head, tail; /* size is a power of two */
+    /* The buffer of a program that reads from an empty ring, as the only reader.  Entries are written there as long as
+     * there is room, and as long as no entry had to go to the ring. */
     struct fi_cq_tagged_entry *into, *into_end;
-    bool drained; /* the last read took all there was, and had room for more */
+    bool drained; /* the last read has emptied the queue, and had room for more */
     mad_ofi_wait_t wait;
     atomic_bool signalled;
     mad_ofi_eps_t eps;
@@ -156,35 +156,35 @@ typedef struct mad_ofi_cntr {
     struct fid_cntr fid;
     mad_ofi_domain_t *domain;
     atomic_ullong value, errors;
-    atomic_ullong seen; /* their sum when the program looked last */
+    atomic_ullong seen; /* value + errors when the program last read one of them */
     bool of_region; /* it counts, or has counted, accesses to registered memory */
     mad_ofi_wait_t wait;
     mad_ofi_eps_t eps;
     atomic_int users;
 } mad_ofi_cntr_t;
 
-/* What is counted at an endpoint, each by a counter of its own or a shared one. */
+/* Events counted at an endpoint, each by a counter of its own or by a shared one. */
 enum { CNTR_SEND, CNTR_RECEIVE, CNTR_READ, CNTR_WRITE, CNTR_REMOTE_READ, CNTR_REMOTE_WRITE, MAD_OFI_CNTRS };
 
 struct mad_ofi_ep {
     struct fid_ep fid;
     mad_ofi_domain_t *domain;
     mad_ofi_av_t *av;
-    mad_ofi_ep_t *next; /* of the address vector */
+    mad_ofi_ep_t *next; /* in the list of the address vector */
     mad_ofi_cq_t *send_cq, *receive_cq;
     bool send_selective, receive_selective;
-    mad_ofi_cq_t *got_cq, *sent_cq; /* if an entry without a source is all that is to be told; from fi_enable on */
+    mad_ofi_cq_t *got_cq, *sent_cq; /* set if entries need no source; from fi_enable on */
     mad_ofi_cntr_t *cntrs[MAD_OFI_CNTRS];
     uint64_t caps, send_flags, receive_flags;
     size_t multi_min;
-    bool by_handler; /* as the device has it */
-    mad_dev_t *dev; /* NULL: not enabled */
-    /* By address, and back.  Arrays grow by replacement; old ones live as long as the endpoint. */
+    bool by_handler; /* as the device was opened */
+    mad_dev_t *dev; /* NULL until enabled */
+    /* Peers by address, and addresses by peer.  Arrays grow by replacement; old ones live as long as the endpoint. */
     _Atomic(mad_peer_t *) peers;
     atomic_size_t n_peers;
     fi_addr_t *addresses;
     size_t n_addresses;
-    bool repeated; /* some process stands at several addresses, or has */
+    bool repeated; /* some process has, or had, several addresses */
     struct mad_ofi_old {
         struct mad_ofi_old *next;
         void *memory;
@@ -193,18 +193,18 @@ struct mad_ofi_ep {
 
 /* ---- provider.c, key.c, info.c ------------------------------------------------------------------------------------ */
 
-/* Copy the secret that endpoints share which may talk to each other, and return its length, 16 to 64 bytes; or return a
- * negative error, which is logged.  The secret is found once per process, which may take until the first process of the job
- * has one; later calls copy it.  Any thread.  The caller wipes its copy. */
+/* Copy the secret shared by endpoints that may communicate, and return its length, 16 to 64 bytes; or return a negative
+ * error, which is logged.  The secret is determined once per process, which may wait for the first process of the job;
+ * later calls copy it.  Any thread.  The caller wipes its copy. */
 int mad_ofi_key(unsigned char key[64]);
-void mad_ofi_key_forget(void); /* wipe it */
-/* Bytes of a name, the same for all processes. */
+void mad_ofi_key_forget(void); /* wipe the secret */
+/* Return the length of names in bytes, equal in all processes. */
 size_t mad_ofi_name_len(void);
-/* A name of name_len bytes.  False: the process could not be reached by it. */
+/* Write a name of name_len bytes.  False if the process could not be reached by it. */
 bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *name, size_t name_len);
-/* Back: the length of an address (of MAD_OFI_ADDRESS_MAX at most); 0: it is no name. */
+/* Restore the address from a name; return its length, at most MAD_OFI_ADDRESS_MAX, or 0 if the name is not valid. */
 size_t mad_ofi_name_address(const unsigned char *name, size_t name_len, unsigned char *address);
-/* True if these mad_ofi_name_len bytes are what fi_getinfo returns as a source: of an endpoint that is still to be opened. */
+/* True if these mad_ofi_name_len bytes are the source of fi_getinfo, which stands for an endpoint that is not open yet. */
 bool mad_ofi_name_is_any(const unsigned char *name);
 int mad_ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
                     struct fi_info **info);
@@ -226,7 +226,7 @@ int mad_ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, stru
 bool mad_ofi_cntr_is_unseen(mad_ofi_cntr_t *cntr);
 int mad_ofi_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 
-/* For operation tables: what is not offered. */
+/* For operation tables: functions that are not offered. */
 int mad_ofi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
 int mad_ofi_no_control(struct fid *fid, int command, void *arg);
 int mad_ofi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
@@ -238,15 +238,15 @@ extern struct fi_ops_collective mad_ofi_no_collective;
 
 /* ---- Between objects ---------------------------------------------------------------------------------------------- */
 
-/* Under the address vector's lock: the endpoint learns of places from..n, or of all. */
-int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from, size_t to); /* what stands from there on, before to */
+/* Have the endpoint look up the addresses from <= place < to.  Under the address vector's lock. */
+int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from, size_t to); /* 0 or a negative error */
 void mad_ofi_ep_forget(mad_ofi_ep_t *ep, size_t at);
-/* Write the name of an enabled endpoint.  -FI_EADDRNOTAVAIL: none of its networks fits. */
+/* Write the name of an enabled endpoint. -FI_EADDRNOTAVAIL: no network of it fits a name. */
 int mad_ofi_ep_name(const mad_ofi_ep_t *ep, unsigned char name[MAD_OFI_NAME_MAX]);
 bool mad_ofi_eps_add(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
 void mad_ofi_eps_del(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
 int mad_ofi_eps_progress_all(mad_ofi_eps_t *eps, int n);
-static inline int mad_ofi_eps_progress(mad_ofi_eps_t *eps) /* how much has come */
+static inline int mad_ofi_eps_progress(mad_ofi_eps_t *eps) /* return the number of events */
 {
     int n = atomic_load_explicit(&eps->n, memory_order_acquire);
     mad_dev_t *only = n == 1 ? atomic_load_explicit(&eps->at[0], memory_order_relaxed)->dev : NULL;
@@ -255,7 +255,7 @@ static inline int mad_ofi_eps_progress(mad_ofi_eps_t *eps) /* how much has come 
     return mad_ofi_eps_progress_all(eps, n);
 }
 
-/* A place for an entry without a source, to be filled in; NULL: it has to be pushed. */
+/* Return a place for an entry without a source; NULL if it must be pushed. */
 static inline struct fi_cq_tagged_entry *mad_ofi_cq_place(mad_ofi_cq_t *cq)
 {
     mad_ofi_entry_t *entry;
@@ -271,17 +271,17 @@ static inline struct fi_cq_tagged_entry *mad_ofi_cq_place(mad_ofi_cq_t *cq)
 void mad_ofi_cq_push_other(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_addr_t source);
 static inline void mad_ofi_cq_push(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, fi_addr_t source)
 {
-    if (cq->into != cq->into_end) /* nobody wants the source */
+    if (cq->into != cq->into_end) /* the source is not wanted */
         *cq->into++ = *e;
     else if (cq->locked || cq->tail - cq->head == cq->size)
-        mad_ofi_cq_push_other(cq, e, source); /* with the lock, or more room */
+        mad_ofi_cq_push_other(cq, e, source); /* it needs the lock, or more room */
     else
         cq->ring[cq->tail++ & (cq->size - 1)] = (mad_ofi_entry_t){*e, source, NULL};
 }
-/* olen: what did not fit; err, prov_errno positive. */
+/* Push an error entry. olen: bytes that did not fit; err and prov_errno are positive. */
 void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e, size_t olen, int err, int prov_errno);
 void mad_ofi_cntr_count(mad_ofi_cntr_t *cntr, bool good);
-static inline void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good) /* NULL: nobody counts */
+static inline void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good) /* NULL: not counted */
 {
     if (cntr)
         mad_ofi_cntr_count(cntr, good);
@@ -298,7 +298,7 @@ static inline void mad_ofi_cntr_add_served(mad_ofi_cntr_t *reads, mad_ofi_cntr_t
 /* ---- mr.c, operate.c, atomic.c -------------------------------------------------------------------------------------- */
 
 extern struct fi_ops_mr mad_ofi_mr;
-extern const mad_dev_memory_t mad_ofi_memory; /* of the domain of the endpoint that is the device's argument */
+extern const mad_dev_memory_t mad_ofi_memory; /* memory of the domain of an endpoint, which is the device's argument */
 /* Return what an access does to its target: FI_REMOTE_READ if it returns what was there, FI_REMOTE_WRITE if it may change it.
  * A fetching atomic operation does both, except FI_ATOMIC_READ.  The region must permit the effect, and counters count it. */
 static inline uint64_t mad_ofi_effect(mad_dev_access_t access, uint8_t op)
@@ -307,7 +307,7 @@ static inline uint64_t mad_ofi_effect(mad_dev_access_t access, uint8_t op)
         return FI_REMOTE_READ;
     return access == MAD_DEV_WRITE || access == MAD_DEV_ATOMIC ? FI_REMOTE_WRITE : FI_REMOTE_READ | FI_REMOTE_WRITE;
 }
-/* Bytes of an element of an enum fi_datatype; 0: there is no such atomic operation, by such a call. */
+/* Return the bytes of an element of an enum fi_datatype; 0 if calls of this kind have no such atomic operation. */
 size_t mad_ofi_atomic_size(mad_dev_access_t access, unsigned type, unsigned op);
 bool mad_ofi_atomic_good(mad_dev_access_t access, uint8_t type, uint8_t op, size_t len, bool operand);
 void mad_ofi_atomic_operate(uint8_t type, uint8_t op, void *target, size_t len, const void *operand, const void *compare,
@@ -317,40 +317,40 @@ int mad_ofi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum 
 
 /* ---- transfer.c ---------------------------------------------------------------------------------------------------- */
 
-/* What an operation remembers in the device's flags, beside its kind and FI_MULTI_RECV. */
-#define MAD_OFI_QUIET (UINT64_C(1) << 63) /* no entry in the queue, unless it fails */
-#define MAD_OFI_NOBODY (UINT64_C(1) << 62) /* not even then: it has no context */
+/* Flags stored in the device's flags of an operation, beside its kind and FI_MULTI_RECV. */
+#define MAD_OFI_QUIET (UINT64_C(1) << 63) /* no entry in the queue unless it fails */
+#define MAD_OFI_NOBODY (UINT64_C(1) << 62) /* not even if it fails: there is no context */
 #define MAD_OFI_NO_REPORT (MAD_OFI_QUIET | MAD_OFI_NOBODY)
 
-int mad_ofi_error(mad_status_t status); /* as libfabric has it, positive */
+int mad_ofi_error(mad_status_t status); /* libfabric's error number, positive */
 static inline ssize_t mad_ofi_rc(mad_status_t status)
 {
     return __builtin_expect(!status, 1) ? 0 : -mad_ofi_error(status);
 }
 
-static inline mad_peer_t mad_ofi_peer(const mad_ofi_ep_t *ep, fi_addr_t address) /* -1: there is none */
+static inline mad_peer_t mad_ofi_peer(const mad_ofi_ep_t *ep, fi_addr_t address) /* -1 if there is none */
 {
     if (address >= atomic_load_explicit(&ep->n_peers, memory_order_acquire))
         return -1;
     return atomic_load_explicit(&ep->peers, memory_order_acquire)[address];
 }
 
-/* flags: of the call, op_flags included. */
+/* Send. flags: of the call, including op_flags. */
 ssize_t mad_ofi_send(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec *pieces, size_t n, fi_addr_t to,
                      uint64_t tag, uint64_t data, uint64_t flags, void *context);
 ssize_t mad_ofi_inject(mad_ofi_ep_t *ep, mad_dev_space_t space, const void *buf, size_t len, fi_addr_t to, uint64_t tag,
                        uint64_t data, uint64_t flags);
 ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec *pieces, size_t n, fi_addr_t from,
                         uint64_t tag, uint64_t ignore, uint64_t flags, void *context);
-/* With FI_PEEK or FI_CLAIM. */
+/* Receive or probe with FI_PEEK or FI_CLAIM. */
 ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, fi_addr_t from, uint64_t tag,
                        uint64_t ignore, uint64_t flags, void *context);
-/* An access, of which all is filled in but whom, and how it is told.  flags: of the call, op_flags included;
- * MAD_OFI_NO_REPORT: as fi_inject_write is told, that is only counted. */
+/* Request an access; fill in the peer and how completion is reported. flags: of the call, including op_flags;
+ * MAD_OFI_NO_REPORT: only counted, like fi_inject_write. */
 ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *remote, fi_addr_t to, uint64_t flags);
 void mad_ofi_notify(void *ep, const mad_dev_done_t *done);
 void mad_ofi_notify_received(void *ep, void *context, uint64_t flags, const mad_dev_got_t *got);
-void mad_ofi_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context); /* at once; flags as the device has them */
+void mad_ofi_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context); /* completed at once; flags as stored in the device */
 extern struct fi_ops_rma mad_ofi_rma;
 extern struct fi_ops_atomic mad_ofi_atomic;
 extern struct fi_ops_msg mad_ofi_msg;

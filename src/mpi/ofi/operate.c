@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What atomic operations do to elements, and which there are.  Nothing is aligned. */
+/* Atomic operations on elements, which need not be aligned. */
 #include "ofi.h"
 
 #include <complex.h>
 
 /* ---- One type ----------------------------------------------------------------------------------------------------- */
 
-/* An element of a word's size that is aligned like one is replaced in one step, if it still is what it was: so the program's
- * own atomic instructions may work on it at the same time.  False: again. */
+/* Replace an element if it still has the old value; false if not.  An aligned element of a word's size is replaced in
+ * one step, so the program may use its own atomic instructions on it at the same time. */
 static bool replace(unsigned char *target, const void *was, const void *now, size_t size)
 {
     uint64_t was8, now8;
@@ -26,7 +26,7 @@ static bool replace(unsigned char *target, const void *was, const void *now, siz
     return true;
 }
 
-/* What all types have; the rest comes from the type's own cases. */
+/* The operations of all types; a type's own ones are in the arguments. */
 #define DEFINE(name, T, ...)                                                                                             \
     static void name(uint8_t op, unsigned char *target, size_t n, const unsigned char *operand,                          \
                      const unsigned char *compare, unsigned char *result)                                                \
@@ -111,7 +111,7 @@ COMPLEX(complex32, float complex)
 COMPLEX(complex64, double complex)
 COMPLEX(complex_long, long double complex)
 
-/* ---- Which there are ---------------------------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------------------------------------ */
 
 #define BIT(op) (UINT32_C(1) << (op))
 #define ALL_CAN                                                                                                          \
@@ -142,7 +142,7 @@ static const struct {
              [FI_LONG_DOUBLE_COMPLEX] = {sizeof(long double complex), ALL_CAN, complex_long}};
 #define N_TYPES (sizeof types / sizeof *types)
 
-/* Operations that one kind of call may name. */
+/* Return the operations that calls of this kind may name. */
 static uint32_t ops_of(mad_dev_access_t access)
 {
     const uint32_t compares = BIT(FI_CSWAP) | BIT(FI_CSWAP_NE) | BIT(FI_CSWAP_LE) | BIT(FI_CSWAP_LT) | BIT(FI_CSWAP_GE) |

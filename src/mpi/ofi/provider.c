@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Found by libfabric: parameters. */
+/* Entry point for libfabric: parameters. */
 #include "ofi.h"
 
-/* Some clients have room for 48 bytes and end with an assertion where a name is longer.  In a job with a topology file, which all
- * its processes have, a name also holds a place in it: there it is as long as Open MPI has room for. */
+/* Return the length of names.  Some clients have room for 48 bytes, and abort if a name is longer.  In a job with a
+ * topology file, which all its processes have, a name also holds its place there; it is then as long as Open MPI has
+ * room for. */
 size_t mad_ofi_name_len(void)
 {
     static atomic_size_t known;
@@ -17,7 +18,7 @@ size_t mad_ofi_name_len(void)
     return len;
 }
 
-/* ---- What libfabric looks for -------------------------------------------------------------------------------------- */
+/* ---- Entry point --------------------------------------------------------------------------------------------------- */
 
 static void cleanup(void)
 {
@@ -33,7 +34,7 @@ struct fi_provider mad_ofi_provider = {
     .cleanup = cleanup,
 };
 
-/* libfabric looks for this name. */
+/* The entry point; libfabric looks for this symbol. */
 struct fi_provider *fi_prov_ini(void);
 FI_EXT_INI
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is not offered, though every slot of libfabric's tables is called unchecked. */
+/* Functions that are not offered.  They exist because libfabric calls the slots of its tables unchecked. */
 #include "ofi.h"
 
-/* Nothing here looks at what it is given. */
+/* All functions here ignore their arguments. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define NO(type, name, ...)                                                                                              \

@@ -4,7 +4,7 @@
 
 #define EP(fid) FROM_FID(mad_ofi_ep_t, fid)
 
-/* Without what few calls need: several pieces, flags of their own. */
+/* Receive without the options that few calls need: several pieces, flags of the call. */
 static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t tag,
                            uint64_t ignore, void *context)
 {
@@ -44,7 +44,7 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, 
                            m->context);
 }
 
-/* True: it has left.  Else it goes the way that all can go. */
+/* Send at once; false if that is not possible, and mad_ofi_send must be used. */
 static inline bool sent_now(const mad_ofi_ep_t *ep, struct iovec pieces[2], uint64_t data, bool has_data, fi_addr_t to,
                             uint64_t tag)
 {
@@ -53,7 +53,7 @@ static inline bool sent_now(const mad_ofi_ep_t *ep, struct iovec pieces[2], uint
            mad_dev_send_now(ep->dev, MAD_DEV_TAGGED, peer, pieces, tag, (uint32_t)data, has_data) == MAD_OK;
 }
 
-/* What is told of a send that has left. */
+/* Report a send that is complete at once. */
 static inline void tagged_sent(mad_ofi_ep_t *ep, void *context)
 {
     bool quiet = ep->send_selective && !(ep->send_flags & FI_COMPLETION);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends, receives and accesses: libfabric's flags and addresses into the device's terms, and what has completed back. */
+/* Sends, receives and accesses: libfabric's flags and addresses in the device's terms, and completions in libfabric's. */
 #include "ofi.h"
 
 #define KINDS (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE)
@@ -64,7 +64,7 @@ void mad_ofi_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context)
     sent_notify(ep, flags, context, MAD_OK);
 }
 
-/* A peer has accessed memory of ours. */
+/* Count an access by a peer to memory of this process. */
 static void served_count(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
 {
     struct fi_cq_tagged_entry e = {.flags = FI_REMOTE_WRITE | FI_RMA | FI_REMOTE_CQ_DATA, .len = done->len,
@@ -148,7 +148,7 @@ static inline ssize_t send_it(mad_ofi_ep_t *ep, mad_dev_send_t *s, fi_addr_t to)
         return -FI_EINVAL;
     s->no_error_report = s->flags & MAD_OFI_NOBODY;
     status = mad_dev_send(ep->dev, s, &later);
-    if (status == MAD_ERR_AGAIN) /* the program may do nothing but try again, and the other end may be its own, too */
+    if (status == MAD_ERR_AGAIN) /* make progress, because the program may only retry, and the other end may be its own */
         mad_ofi_eps_progress(&ep->domain->eps);
     if (status)
         return -mad_ofi_error(status);
@@ -230,7 +230,7 @@ ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *r, fi_addr_t to, uint
 
 /* ---- Receives ------------------------------------------------------------------------------------------------------ */
 
-/* Sources count only if that was asked for. */
+/* Fill in a receive.  The source matters only if FI_DIRECTED_RECV was requested. */
 static ssize_t receive_fill(const mad_ofi_ep_t *ep, mad_dev_receive_t *r, fi_addr_t from)
 {
     if (!ep->dev)
@@ -271,7 +271,7 @@ ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct io
     return rc ? rc : -mad_ofi_error(mad_dev_receive(ep->dev, &r));
 }
 
-/* A message was found, or none: both are told by the queue. */
+/* Report by the queue that a message was found, or that there is none. */
 static ssize_t found_notify(mad_ofi_ep_t *ep, mad_dev_done_t *found, mad_status_t status)
 {
     struct fi_cq_tagged_entry e = {.op_context = found->context, .flags = FI_RECV | FI_TAGGED, .tag = found->tag};

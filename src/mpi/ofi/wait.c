@@ -50,7 +50,7 @@ void mad_ofi_wait_wake(mad_ofi_wait_t *wait)
     uint64_t one = 1;
     if (wait->fd < 0)
         return;
-    mad_cond_wake(wait->cond); /* and a fence, which pairs with that of arm: the sleeper sees what is queued, or is seen */
+    mad_cond_wake(wait->cond); /* its fence pairs with that of arm: the sleeper sees the entry, or is seen */
     if (atomic_load_explicit(&wait->armed, memory_order_relaxed) && atomic_exchange(&wait->armed, false)) {
         ssize_t n = write(wait->fd, &one, sizeof one);
         (void)n; /* it is readable, whatever is in it */
@@ -73,7 +73,7 @@ bool mad_ofi_wait_moment(mad_ofi_wait_t *wait, int (*test)(void *arg), void *arg
     return mad_cond_wait(wait->cond, test, arg, MADI_OFI_MOMENT_NS) == MAD_OK;
 }
 
-/* Endpoints of which nothing sleeps take messages only when they are polled. */
+/* True if messages are taken only by polling, because no thread sleeps on these endpoints. */
 static bool polls(const mad_ofi_wait_t *wait, const mad_ofi_eps_t *eps)
 {
     bool polled = wait->fd < 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Found and started by Open MPI. */
+/* Entry points for Open MPI: parameters, start and end. */
 #include "btl_mad.h"
 #include "job_key.h"
 
@@ -14,7 +14,7 @@ static size_t network_eager_limit = MAD_BTL_NETWORK_EAGER;
 
 /* ---- Parameters ------------------------------------------------------------------------------------------------ */
 
-/* Before there is a session, which has its own limits. */
+/* Set the limits that hold until the session is open. */
 static void module_defaults(mca_btl_base_module_t *btl)
 {
     btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1; /* before all but self, where it is not left out */
@@ -72,14 +72,14 @@ static mad_status_t session_open(void)
     mad_status_t status;
     if (!mad_ompi_key(&exchange, &key))
         return MAD_ERR_BOOT;
-    /* That thread calls nothing of Open MPI: what it has completed stands in a list. */
+    /* The progress thread calls nothing of Open MPI: completions are put into a list. */
     mad_progress_thread(mad_btl->async != 0);
     status = mad_open(key.bytes, key.len, &mad_btl->session);
     mad_mpi_key_wipe(&key);
     return status;
 }
 
-/* What fits one packet of every way; of networks alone. */
+/* Return what fits one packet of every adapter, or (of_networks) of every network. */
 static size_t packet_room(bool of_networks)
 {
     mad_adapter_info_t info;
@@ -97,7 +97,8 @@ static void size_limit(size_t *value, size_t most)
         *value = most;
 }
 
-/* In memory a fragment fits one packet; over networks those that are sent unasked may be longer. */
+/* Set the limits from the adapters.  In shared memory a fragment fits one packet; over networks eager ones may be
+ * longer. */
 static void limit_by_adapters(void)
 {
     mca_btl_base_module_t *memory = &mad_btl_memory, *network = &mad_btl_network;
@@ -139,7 +140,7 @@ static mca_btl_base_module_t **component_init(int *n, bool progress_threads, boo
         return NULL;
     }
     if (mad_btl->async > 1)
-        opal_set_using_threads(true); /* from now on, and before there is a thread, its locks are locks */
+        opal_set_using_threads(true); /* from here on Open MPI's locks work; must precede the thread */
     modules[0] = &mad_btl_memory;
     modules[1] = &mad_btl_network;
     *n = 2;
@@ -150,10 +151,10 @@ static int module_finalize(mca_btl_base_module_t *btl)
 {
     static int ended;
     (void)btl;
-    if (++ended < 2) /* with the last one all is over */
+    if (++ended < 2) /* the last module to end closes the session */
         return OPAL_SUCCESS;
     ended = 0;
-    mad_btl_thread_stop(); /* there may have been no peer to be taken away */
+    mad_btl_thread_stop(); /* if no peer was ever removed, the thread still runs */
     if (mad_btl->report)
         fprintf(stderr,
                 "btl mad: sent %llu fragments %llu bytes, received %llu fragments %llu bytes, got %llu blocks %llu bytes\n",
@@ -177,7 +178,7 @@ static int module_register_error(mca_btl_base_module_t *btl, mca_btl_base_module
 
 /* ---- Tables ---------------------------------------------------------------------------------------------------- */
 
-mca_btl_base_module_t mad_btl_network; /* as the other, with limits of its own */
+mca_btl_base_module_t mad_btl_network; /* like the other module, but with limits of its own */
 mca_btl_base_module_t mad_btl_memory = {
     .btl_component = &mca_btl_mad_component.super,
     .btl_add_procs = mad_btl_add_procs,

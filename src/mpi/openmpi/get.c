@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Long messages over networks: they go where they belong without a copy of ours.
+/* Long messages over networks: unpacked in place, without a copy by this component.
  *
  *   sender                                          receiver
- *   registers the memory, and offers it: a message  --> stands there until it is asked for; its bytes stay where they are
+ *   registers the memory, and offers it: a message  --> waits, without its bytes, until it is unpacked
  *   on the channel for bulk
- *                                                   btl_get of all of it: the message is unpacked into its get_unpack
- *   withdraws an registration_offer that nobody took         -->  which is forgotten
+ *                                                   btl_get of all of it: the message is unpacked in place
+ *   withdraws an offer that was not taken       -->  the offer is forgotten
  *
- * So the sender need not come back: a thread of the library, or the receiver, moves the bytes while it computes.  A part of
- * a registration, or one that anybody may read, is asked for:
+ * After the offer the sender has nothing more to do: a thread of the library, or the receiver, moves the bytes while the
+ * sender computes.  A part of a registration, and a registration that every peer may read, is requested:
  *
- *   looks it up                                 <--  btl_get: "so many bytes of that registration"
- *   a message on the channel for bulk: number   -->  it is unpacked into its get_unpack
+ *   looks up the registration                   <--  btl_get: a range of that registration
+ *   a message on the channel for bulk: number   -->  unpacked in place
  *   of the get, the bytes
  *
- * In shared memory, below MAD_BTL_SHARED_MIN, fragments are faster for a process that does not compute meanwhile: both copy,
- * side by side, through memory that stays in their caches.  Where processes take turns on cores that holds up to
- * MAD_BTL_CROWDED_MIN, as the copies of one fill the time until the other's turn.  So there no memory is registered, and Open MPI sends fragments, unless
- * btl_mad_async is set.  Of longer ones both move a part, where the sender polls (core/send/share.h). */
+ * In shared memory, fragments are faster for blocks below SHARED_MIN if the processes do not compute meanwhile: both copy at
+ * the same time, through memory that stays in their caches.  If the host is oversubscribed, that holds up to
+ * OVERSUBSCRIBED_MIN, because one process copies while it waits for the turn of the other.  So there no memory is
+ * registered, and Open MPI sends fragments, unless btl_mad_async is set.  Of longer blocks both processes move a part, if the
+ * sender polls (core/send/share.h). */
 #include "btl_mad.h"
 
 #include <opal/threads/mutex.h>
@@ -26,13 +27,13 @@
 
 #define BUCKETS 256
 
-/* What stands before the bytes. */
+/* Kinds of messages; the header stands before the bytes. */
 enum { ANSWER, OFFER, WITHDRAWN };
 typedef struct get_head {
     uint64_t kind;
-    uint64_t number;  /* of the get; else of the registration */
-    uint64_t address; /* registration_offer: at the sender */
-    uint64_t size;    /* of the bytes; 0: there is no such memory */
+    uint64_t number;  /* number of the get (ANSWER), else of the registration */
+    uint64_t address; /* of an offer: address at the sender */
+    uint64_t size;    /* number of bytes; 0 if there is no such registration */
 } get_head_t;
 
 typedef struct get_question {
@@ -41,12 +42,12 @@ typedef struct get_question {
     mca_btl_base_registration_handle_t handle;
 } get_question_t;
 
-/* ---- Numbers for what peers named_add ------------------------------------------------------------------------------- */
+/* ---- Numbers by which peers name objects ----------------------------------------------------------------------- */
 
 typedef struct named {
     uint64_t number;
-    mad_btl_endpoint_t *endpoint; /* who may named_add it; NULL: anybody */
-    bool is_get;                  /* else a registration */
+    mad_btl_endpoint_t *endpoint; /* the peer that may name it; NULL: every peer */
+    bool is_get;                  /* false: a registration */
 } named_t;
 
 typedef struct registration {
@@ -68,13 +69,13 @@ typedef struct get {
     void *context, *data;
 } get_t;
 
-/* Places by number modulo their count; a number is given once. */
+/* Objects by number, modulo the size of the table.  A number is never used again. */
 static named_t **places;
 static uint32_t n_places, used;
 static uint64_t last;
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 
-/* Twice as many places; what is there stays at its number modulo the count.  Under lock. */
+/* Double the table.  Under the lock. */
 static bool named_grow(void)
 {
     uint32_t n = n_places ? n_places * 2 : 64;
@@ -108,7 +109,7 @@ static bool named_add(named_t *object, mad_btl_endpoint_t *endpoint)
     return good;
 }
 
-/* take: it has no number afterwards. */
+/* Return the object with this number, if the peer may name it; NULL if none. take: remove it from the table. */
 static named_t *named_find(uint64_t number, mad_peer_t peer, bool is_get, bool take)
 {
     named_t *object;
@@ -125,9 +126,9 @@ static named_t *named_find(uint64_t number, mad_peer_t peer, bool is_get, bool t
     return object;
 }
 
-/* ---- The memory that others may get_request for ------------------------------------------------------------------------ */
+/* ---- Memory that peers may request ----------------------------------------------------------------------------- */
 
-/* What is only written by ourselves needs no registration. */
+/* Handle of memory that only this process writes to, which needs no registration. */
 static mca_btl_base_registration_handle_t local_handle;
 
 static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
@@ -139,7 +140,7 @@ static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
            (mad_btl->async || size >= shared_min || strcmp(info.driver, "shm") != 0);
 }
 
-/* One that cannot be offered is asked for. */
+/* Offer a registration.  If that fails, the peer will request the memory. */
 static void registration_offer(registration_t *r)
 {
     get_head_t get_head = {OFFER, r->named.number, r->address, r->size};
@@ -150,7 +151,8 @@ static void registration_offer(registration_t *r)
     r->handle.offered = r->registration_offer != NULL;
 }
 
-/* Open MPI has sent it in another way, or its end is not known yet.  Then this comes too late, and is no harm. */
+/* Withdraw an offer: Open MPI has sent the data by other means, or does not know yet whether the get has ended.  In the
+ * latter case the withdrawal comes too late, and has no effect. */
 static void registration_withdraw(registration_t *r)
 {
     get_head_t get_head = {.kind = WITHDRAWN, .number = r->named.number};
@@ -201,7 +203,7 @@ int mad_btl_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_han
     return OPAL_SUCCESS;
 }
 
-/* ---- Asking ---------------------------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------------------------- */
 
 static void get_complete(get_t *g, int rc)
 {
@@ -217,7 +219,7 @@ static void get_done(mad_btl_done_t *done)
     get_complete(g, done->status ? OPAL_ERROR : OPAL_SUCCESS);
 }
 
-/* The message is unpacked into its get_unpack. */
+/* Unpack the message into the get's memory. */
 static void get_unpack(mad_connection_t *cnx, get_t *g)
 {
     mad_request_t *request;
@@ -228,7 +230,7 @@ static void get_unpack(mad_connection_t *cnx, get_t *g)
         get_complete(g, OPAL_ERROR);
 }
 
-/* ---- Offers and the gets that they are for --------------------------------------------------------------------- */
+/* ---- Offers, and the gets that they satisfy -------------------------------------------------------------------- */
 
 typedef struct offered {
     struct offered *next;
@@ -237,13 +239,13 @@ typedef struct offered {
     mad_connection_t *cnx;
 } offered_t;
 
-/* By number; whichever comes first waits here for the other.  Under lock. */
+/* Offers and gets by number; whichever comes first waits here for the other.  Under the lock. */
 static struct bucket {
     offered_t *offers;
     get_t *gets;
 } buckets[BUCKETS];
 
-/* Under lock; NULL: none. */
+/* Return the link to an offer; NULL if there is none.  Under the lock. */
 static offered_t **offer_find(mad_peer_t peer, uint64_t number)
 {
     offered_t **p = &buckets[number % BUCKETS].offers;
@@ -252,7 +254,7 @@ static offered_t **offer_find(mad_peer_t peer, uint64_t number)
     return *p ? p : NULL;
 }
 
-/* The next one that waits for this registration_offer, or NULL.  Under lock. */
+/* Return the link to the oldest get that waits for this offer; NULL if there is none.  Under the lock. */
 static get_t **get_find(mad_peer_t peer, uint64_t number)
 {
     get_t **p = &buckets[number % BUCKETS].gets;
@@ -261,7 +263,7 @@ static get_t **get_find(mad_peer_t peer, uint64_t number)
     return *p ? p : NULL;
 }
 
-/* Under lock. */
+/* Remove a get from the list.  Under the lock. */
 static void get_unlink(const get_t *g)
 {
     for (get_t **p = &buckets[g->registration_offer % BUCKETS].gets; *p; p = &(*p)->next)
@@ -276,7 +278,7 @@ static bool is_all_of(const get_t *g, const offered_t *o)
     return g->address == o->address && g->size == o->size;
 }
 
-/* A get takes its registration_offer, or waits for it.  False: only a part of that is wanted. */
+/* Let a get take its offer, or wait for it.  False if the get wants only a part of the registration. */
 static bool meet_offer(get_t *g)
 {
     mad_peer_t peer = g->named.endpoint->peer;
@@ -301,7 +303,7 @@ static bool meet_offer(get_t *g)
     return met;
 }
 
-/* The peer is asked for it. */
+/* Request the memory from the peer. */
 static int get_request(get_t *g, uint64_t registration)
 {
     mad_btl_endpoint_t *endpoint = g->named.endpoint;
@@ -338,15 +340,16 @@ int mad_btl_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
     atomic_fetch_add(&mad_btl->gets, 1);
     if (!remote_handle->offered || !meet_offer(g))
         rc = get_request(g, remote_handle->number);
-    if (rc == OPAL_SUCCESS || !named_find(number, endpoint->peer, true, true)) /* its peer is dead, and Open MPI was told */
+    if (rc == OPAL_SUCCESS || !named_find(number, endpoint->peer, true, true)) /* the loss of the peer has failed this get
+                                                                                * already */
         return OPAL_SUCCESS;
     atomic_fetch_sub(&mad_btl->gets, 1);
     free(g);
     return rc;
 }
 
-/* Open MPI may come to it when the sender did not register, since it was not connected yet, and the receiver does.  It sends
- * fragments then. */
+/* Refuse to put.  Open MPI may call this if the receiver registered memory and the sender did not, because it was not
+ * connected yet.  It then sends fragments. */
 int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address, uint64_t remote_address,
                 mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
                 int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data)
@@ -363,8 +366,8 @@ static void offer_read(mad_connection_t *cnx, const get_head_t *get_head)
     offered_t *o = malloc(sizeof *o);
     get_t *g = NULL, **p, *parts = NULL;
     if (!o)
-        return; /* it stays open until the end */
-    *o = (offered_t){NULL, peer, get_head->number, get_head->address, get_head->size, cnx};
+        return; /* the message stays open until the session ends */
+    *o = (offered_t){NULL, peer, head->number, head->address, head->size, cnx};
     opal_mutex_lock(&lock);
     while (!g && (p = get_find(peer, get_head->number))) {
         get_t *found = *p;
@@ -394,7 +397,8 @@ static void offer_read(mad_connection_t *cnx, const get_head_t *get_head)
     }
 }
 
-/* It comes after the registration_offer, on the same channel.  Was that got, there is nothing to forget. */
+/* Forget an offer that was withdrawn.  The withdrawal follows the offer on the same channel; if the get has taken it,
+ * there is nothing to forget. */
 static void offer_forget(mad_connection_t *cnx, uint64_t number)
 {
     offered_t **p, *o = NULL;
@@ -447,7 +451,7 @@ int mad_btl_take_bulk(int64_t look)
     return n;
 }
 
-/* The peer is dead: what it was asked for will not come. */
+/* Fail all gets from a lost peer. */
 void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint)
 {
     for (uint32_t i = 0;; i++) {
@@ -468,7 +472,7 @@ void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint)
     }
 }
 
-/* ---- Answering ------------------------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------------------------- */
 
 void mad_btl_answer(mad_peer_t peer, madi_foreign_t bytes, size_t len)
 {

@@ -11,7 +11,8 @@ typedef struct mad_ompi_exchange {
     int output;        /* Open MPI's stream for log lines */
 } mad_ompi_exchange_t;
 
-/* Find the key of the job; wait at most until the job's first process has made one.  False, logged: there is none. */
+/* Find the key of the job; wait until the job's first process has made one, at most MAD_MPI_KEY_WAIT.  False, logged,
+ * if there is none. */
 bool mad_ompi_key(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key);
 
 #endif

@@ -29,7 +29,7 @@ static bool is_memory(int adapter)
     return !mad_adapter_get(mad_btl->session, adapter, &info) && !strcmp(info.driver, "shm");
 }
 
-/* Under lock. */
+/* Return the array with room for this peer; NULL if out of memory.  Under the lock. */
 static mad_btl_served_t *served_for(mad_peer_t peer)
 {
     mad_btl_served_t *old = atomic_load_explicit(&mad_btl->served, memory_order_relaxed), *more;
@@ -48,7 +48,8 @@ static mad_btl_served_t *served_for(mad_peer_t peer)
     return more;
 }
 
-/* Who calls before Open MPI has named it is connected. */
+/* Return the module of a peer, and fix it.  A peer that connects before Open MPI has named it is already connected
+ * here. */
 mca_btl_base_module_t *mad_btl_decide(mad_peer_t peer, bool is_near)
 {
     mca_btl_base_module_t *btl = NULL;
@@ -88,7 +89,8 @@ static bool is_near(const opal_proc_t *proc)
 
 /* ---- Endpoints -------------------------------------------------------------------------------------------------- */
 
-/* NULL: it has no address of ours (another set of components), or one of another version; or the other module serves it. */
+/* Make an endpoint.  NULL if the process has no address of this component, or one of another version, or if the other
+ * module serves it. */
 static mad_btl_endpoint_t *endpoint_new(mca_btl_base_module_t *btl, opal_proc_t *proc)
 {
     mad_btl_endpoint_t *endpoint = NULL;
@@ -130,7 +132,7 @@ int mad_btl_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
 {
     (void)btl;
     (void)procs;
-    mad_btl_thread_stop(); /* Open MPI takes itself apart after this; it does not take away all peers */
+    mad_btl_thread_stop(); /* Open MPI shuts down after this, and does not remove all peers */
     for (size_t i = 0; i < n; i++) {
         opal_mutex_lock(&lock);
         for (mad_btl_endpoint_t **p = &all; *p; p = &(*p)->next)
@@ -145,7 +147,7 @@ int mad_btl_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
     return OPAL_SUCCESS;
 }
 
-/* Open MPI decides what becomes of the program; its own choice is to end it. */
+/* Report the loss of a peer.  Open MPI decides what to do; its default is to end the program. */
 void mad_btl_dead(mad_btl_endpoint_t *endpoint, const char *text)
 {
     if (atomic_exchange(&endpoint->dead, true))
@@ -172,7 +174,7 @@ void mad_btl_lost(mad_peer_t peer, const char *text)
         mad_btl_dead(e, text);
 }
 
-/* A peer that ends in good order says so, and is no event. */
+/* Report all lost peers.  A peer that ends in order announces it, and is not lost. */
 void mad_btl_look_for_deaths(void)
 {
     mad_event_t event;

@@ -13,7 +13,7 @@
 typedef struct parked {
     struct parked *next;
     mad_arrival_t arrival;
-    unsigned char *bytes; /* of a long one, which has `len` bytes of `total`; NULL: its first block is missing */
+    unsigned char *bytes; /* a long fragment, of which `len` bytes of `total` are here; NULL: its first block is missing */
     size_t len, total;
     mca_btl_base_tag_t tag;
 } parked_t;
@@ -21,7 +21,8 @@ static parked_t *parked;
 static opal_mutex_t parked_lock = OPAL_MUTEX_STATIC_INIT;
 static atomic_int n_parked;
 
-/* What Open MPI is shown.  Of both structures only what it reads is set: clearing all of them takes longer than the rest. */
+/* Structures passed to Open MPI's callback.  Only fields that Open MPI reads are set, because clearing all takes longer
+ * than the rest. */
 typedef struct shown {
     mca_btl_base_descriptor_t descriptor;
     mca_btl_base_segment_t segment;
@@ -34,7 +35,7 @@ static inline void shown_begin(shown_t *shown)
     shown->descriptor.des_flags = 0;
 }
 
-/* What begins with its tag, or has had it before it. */
+/* Deliver a fragment that begins with its tag, or whose mark was removed. */
 static inline void fragment_deliver(shown_t *shown, mad_peer_t peer, mca_btl_base_tag_t tag, madi_foreign_t data, size_t len)
 {
     mca_btl_active_message_callback_t *to = &mca_btl_base_active_message_trigger[tag];
@@ -56,7 +57,7 @@ static void parked_push(parked_t *p)
     opal_mutex_unlock(&parked_lock);
 }
 
-/* The blocks behind the first of a long one, as far as they are there.  False: there are more to come. */
+/* Unpack further blocks of a long fragment, as far as they have arrived.  False if some are missing. */
 static bool long_read(shown_t *shown, parked_t *p)
 {
     const void *data;
@@ -72,13 +73,14 @@ static bool long_read(shown_t *shown, parked_t *p)
         fragment_deliver(shown, p->arrival.peer, p->tag, madi_foreign_of(p->bytes), p->total);
     else
         mad_btl_lost(p->arrival.peer, "a fragment has not the length that it says");
-    mad_drop_unpacking(p->arrival.cnx); /* of one that is damaged there may be more */
+    mad_drop_unpacking(p->arrival.cnx); /* a damaged message may have further blocks */
     free(p->bytes);
     free(p);
     return true;
 }
 
-/* Its first block, behind the mark.  False: nothing was done. */
+/* Begin a long fragment: its first block follows the mark.  False, and nothing is done, if the
+ * lengths are invalid, or if out of memory. */
 static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_base_tag_t tag, madi_foreign_t data,
                        size_t len, size_t total)
 {
@@ -99,7 +101,7 @@ static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_bas
     return true;
 }
 
-/* A block that has its tag before it; the message ends here, or is kept until it is whole. */
+/* Handle a block with a mark.  The message ends here, or is kept until it is complete. */
 static __attribute__((noinline)) void marked_read(shown_t *shown, const mad_arrival_t *arrival, madi_foreign_t data,
                                                   size_t len)
 {
@@ -133,7 +135,7 @@ static inline void block_read(shown_t *shown, const mad_arrival_t *arrival, madi
         mad_drop_unpacking(arrival->cnx);
 }
 
-/* False: it is not there yet. */
+/* Read a fragment in place.  False if it has not arrived yet. */
 static __attribute__((noinline)) bool fragment_borrow(shown_t *shown, const mad_arrival_t *arrival)
 {
     const void *data;
@@ -161,12 +163,12 @@ static __attribute__((noinline)) void fragment_park(const mad_arrival_t *arrival
 {
     parked_t *p = calloc(1, sizeof *p);
     if (!p)
-        return; /* it stays open until the end */
+        return; /* the message stays open until the session ends */
     p->arrival = *arrival;
     parked_push(p);
 }
 
-/* It goes on, and is gone if it is whole. */
+/* Continue a parked fragment.  True if it is complete, and freed. */
 static bool parked_read(shown_t *shown, parked_t *p)
 {
     if (p->bytes && long_read(shown, p))
@@ -179,7 +181,7 @@ static bool parked_read(shown_t *shown, parked_t *p)
     return false;
 }
 
-/* Each that is there now; one thread has it meanwhile. */
+/* Continue all parked fragments; one thread at a time.  Return the number of those completed. */
 static __attribute__((noinline)) int look_at_parked(void)
 {
     parked_t *list, *next;
@@ -198,7 +200,7 @@ static __attribute__((noinline)) int look_at_parked(void)
     return n;
 }
 
-/* Oldest first. */
+/* Report all completions to Open MPI, oldest first.  Return their number. */
 static __attribute__((noinline)) int done_notify(void)
 {
     mad_btl_done_t *list = atomic_exchange_explicit(&mad_btl->done, NULL, memory_order_acquire); /* pairs with push_done */
@@ -225,7 +227,7 @@ static __attribute__((noinline)) void read_fragments(const mad_arrival_t *arriva
             fragment_park(&arrivals[i]);
 }
 
-/* What is there, at most so many. */
+/* Handle the fragments that have arrived, at most max. */
 static inline int take_fragments(int max)
 {
     mad_arrival_t arrivals[MAD_BTL_BUDGET];
@@ -235,8 +237,9 @@ static inline int take_fragments(int max)
     return n;
 }
 
-/* Has the kernel's clock btl_clock_ticked?  Where Open MPI gives the core away between two calls there are few of them, and a
- * connection that is being made must not wait for many.  This clock costs next to nothing; ticks are milliseconds. */
+/* True if the kernel's coarse clock has advanced since the last call.  Ticks are some milliseconds; reading that clock
+ * costs next to nothing.  If Open MPI yields between two calls, calls are few, and a connection in progress must not
+ * wait for many. */
 static bool btl_clock_ticked(void)
 {
     static atomic_long last;
@@ -248,13 +251,13 @@ static bool btl_clock_ticked(void)
     return true;
 }
 
-/* All networks get their turn, and descriptors by the clock.  It takes as long as many looks at what is likely: an answer
- * that comes meanwhile is late, so it is not for those who wait shortly. */
+/* Poll all networks, and the descriptors when the clock has advanced.  This takes as long as many calls that poll what
+ * is likely, and a fragment that arrives meanwhile is late.  So it is not for short waits. */
 static __attribute__((noinline)) int btl_look_around(unsigned turn)
 {
     if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || btl_clock_ticked()) {
         mad_progress(mad_btl->session);
-        mad_btl_take_bulk(MAD_GLANCE); /* lest offers that nobody gets stand there */
+        mad_btl_take_bulk(MAD_GLANCE); /* so that offers that are not taken do not accumulate */
     }
     if (madi_poll_due(turn, MADI_BTL_YIELD_EVERY) && mad_btl->async)
         sched_yield();
@@ -263,7 +266,7 @@ static __attribute__((noinline)) int btl_look_around(unsigned turn)
     return take_fragments(MAD_BTL_BUDGET);
 }
 
-/* What is not seen in the channel of fragments. */
+/* Handle what the channel of fragments does not show.  Return the number of events. */
 static inline int take_what_waits(void)
 {
     int n = 0;
@@ -288,10 +291,10 @@ void mad_btl_serve(int64_t timeout)
     take_what_waits();
 }
 
-/* After a quiet time one fragment, which is likely to be what somebody waits for. */
+/* Make progress.  After a quiet time only one fragment is taken, because the program probably waits for it. */
 int mad_btl_progress(void)
 {
-    static atomic_uint quiet; /* calls in a row without any; threads may lose some */
+    static atomic_uint quiet; /* consecutive calls without a fragment; with several threads some may be missed */
     unsigned turn = atomic_load_explicit(&quiet, memory_order_relaxed);
     unsigned calls = atomic_load_explicit(&mad_btl->calls, memory_order_relaxed);
     int n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fragments out: at once if the way is free, else queued with a request. */
+/* Outgoing fragments: sent at once if possible, else queued with a request. */
 #include "btl_mad.h"
 #include "engine/wait_policy.h"
 
@@ -31,7 +31,7 @@ static int status_of(mad_status_t status)
     return status == MAD_OK ? OPAL_SUCCESS : status == MAD_ERR_NOMEM ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
 }
 
-/* Open MPI may free the fragment in its callback: nothing of it is read afterwards. */
+/* Complete a fragment.  Open MPI may free it in the callback, so it is not read afterwards. */
 static void fragment_complete(mad_btl_fragment_t *f, int rc, bool report)
 {
     bool ours = f->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
@@ -54,7 +54,7 @@ static void fragment_done(mad_btl_done_t *done)
         mad_btl_dead(endpoint, mad_status_text(status));
 }
 
-/* ---- What leaves at once --------------------------------------------------------------------------------------- */
+/* ---- Sending at once ------------------------------------------------------------------------------------------- */
 
 static int64_t us_now(void)
 {
@@ -63,10 +63,10 @@ static int64_t us_now(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* A thread that sends in Open MPI what was queued waits there until another thread tells it that it has left, and wakes it;
- * where threads outnumber cores it then spins until that one, whose core it took, is on again: milliseconds for a message.
- * So it waits here, without Open MPI knowing, as long as that is of use.  Arrivals are taken in meanwhile, for the peer may
- * wait for room, too; nobody is told of them. */
+/* Wait briefly for room.  If a fragment is queued, a thread that sends waits in Open MPI until another thread reports
+ * that it has left.  If threads outnumber cores, that thread then spins until the other one, whose core it took, runs
+ * again: milliseconds per message.  So it waits here, unknown to Open MPI, as long as that helps.  Arrivals are
+ * received meanwhile, because the peer may wait for room too; they are not reported yet. */
 static __attribute__((noinline)) bool leaves_soon(mad_btl_endpoint_t *endpoint, const struct iovec *pieces, int n)
 {
     int64_t until;
@@ -91,7 +91,7 @@ static inline bool fragment_leaves(mad_btl_endpoint_t *endpoint, const struct io
 
 /* ---- Fragments ------------------------------------------------------------------------------------------------- */
 
-/* Blocks of a packet each; only the last piece is long. */
+/* Pack a long fragment into blocks of one packet each; only the last piece is long. */
 static void pack_long(mad_connection_t *cnx, const struct iovec *pieces, int n)
 {
     struct iovec first[3], *last = &first[n - 1];
@@ -127,7 +127,7 @@ static mad_status_t fragment_queue(mad_btl_fragment_t *f, const struct iovec *pi
     return status;
 }
 
-/* follows: 0, or so many bytes of a long one. */
+/* Write a mark. follows: number of bytes that follow in a long fragment, else 0. */
 static inline struct iovec fragment_mark(unsigned char *to, mca_btl_base_tag_t tag, size_t follows)
 {
     uint32_t wire = htole32((uint32_t)follows);
@@ -162,7 +162,7 @@ int mad_btl_send(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, mca_b
 
 /* ---- Without a descriptor -------------------------------------------------------------------------------------- */
 
-/* Data that have to be packed, and what does not begin with its tag. */
+/* Send data that must be packed, or that do not begin with their tag. */
 static __attribute__((noinline)) bool sendi_other(mad_btl_endpoint_t *endpoint, opal_convertor_t *convertor,
                                                   const struct iovec *header, size_t payload_size, mca_btl_base_tag_t tag)
 {
@@ -188,12 +188,13 @@ static __attribute__((noinline)) bool sendi_other(mad_btl_endpoint_t *endpoint, 
     return fragment_leaves(endpoint, pieces, n);
 }
 
-/* The common way asks for little afterwards: what is kept over a call costs as much as the rest here. */
+/* Send without a descriptor.  The common case keeps few values across calls: saving them would cost as much as the
+ * rest. */
 int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal_convertor_t *convertor, void *header,
                   size_t header_size, size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                   mca_btl_base_descriptor_t **descriptor)
 {
-    struct iovec pieces[2] = {{header, header_size}, {NULL, payload_size}}; /* from where they lie */
+    struct iovec pieces[2] = {{header, header_size}, {NULL, payload_size}}; /* sent in place */
     bool sent;
     if (OPAL_UNLIKELY(header_size + payload_size > mad_btl->block - MAD_BTL_MARK)) {
         sent = false;
@@ -208,7 +209,7 @@ int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal
         mad_btl_count(&mad_btl->sent, pieces[0].iov_len + pieces[1].iov_len);
         return OPAL_SUCCESS;
     }
-    if (descriptor) /* what Open MPI then fills, and sends */
+    if (descriptor) /* Open MPI fills and sends it */
         *descriptor = mad_btl_alloc(btl, endpoint, order, pieces[0].iov_len + pieces[1].iov_len, flags);
     return OPAL_ERR_RESOURCE_BUSY;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that makes Open MPI's progress while the program makes none, so that long messages are matched and received while
- * it computes.  It looks by the clock whether the program is in MPI: being there for each message would take the core from
- * who works.  Once the program has been away for one look the thread sleeps in the library until a fragment comes. */
+/* A thread that makes Open MPI's progress while the program makes none, so that long messages are matched and received
+ * during computation.  By the clock it checks whether the program is in MPI: to run for each message would take the
+ * core from the program.  When the program has been away between two checks, the thread sleeps in the library until a
+ * fragment arrives. */
 #include "btl_mad.h"
 #include "engine/wait_policy.h"
 
@@ -12,11 +13,13 @@
 
 static pthread_t thread;
 static atomic_bool stop;
-static _Thread_local bool is_it; /* what it calls may add peers, or take them away, while somebody waits for its end */
-static bool runs;                /* under lock */
+static _Thread_local bool is_it; /* true in that thread: Open MPI may add or remove peers from within it, while another
+                                  * thread waits for its end */
+static bool runs;                /* under the lock */
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 
-/* Before the program's first call Open MPI has not said yet who gets the fragments: they would be lost. */
+/* True if the program has made no progress since `seen`.  False before its first call, when Open MPI has not named the
+ * receiver of fragments, which would be lost. */
 static bool away(unsigned seen)
 {
     return seen && atomic_load_explicit(&mad_btl->calls, memory_order_relaxed) == seen &&

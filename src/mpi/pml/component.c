@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Found, started and ended by Open MPI. */
+/* Entry points for Open MPI: parameters, start and end. */
 #include "mpi/openmpi/job_key.h"
 #include "pml_mad.h"
 #include "engine/wait_policy.h"

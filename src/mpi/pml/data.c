@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers of MPI datatypes.  Data that lie in one piece are the device's as they are; others go through a packed copy,
- * which Open MPI's convertor fills and empties. */
+/* Buffers of MPI datatypes.  Contiguous data are passed to the device in place; others go through a packed copy, which
+ * Open MPI's convertor fills and unpacks. */
 #include "pml_mad.h"
 
 #include <stdlib.h>
 
-/* A packed copy without its bytes. */
+/* Allocate a packed copy, whose bytes are not set. */
 static int data_alloc(mad_pml_data_t *data, size_t len, ompi_datatype_t *type)
 {
     data->packed = malloc(len ? len : 1);

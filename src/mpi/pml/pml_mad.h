@@ -44,37 +44,37 @@
 #define MAD_PML_CONTEXT_MAX 0x00ffffff
 #define MAD_PML_NO_PEER (-1)
 
-/* Open MPI has a pointer to this in each communicator.  Entries are filled on first use, then stay. */
+/* Peers of a communicator, to which Open MPI keeps a pointer.  Entries are filled on first use, and never change then. */
 struct mca_pml_comm_t {
-    int n;                   /* ranks: of the remote group, if there is one */
+    int n;                   /* number of ranks, of the remote group if there is one */
     _Atomic mad_peer_t by[]; /* MAD_PML_NO_PEER: not known yet */
 };
 
 typedef enum mad_pml_kind { MAD_PML_SEND, MAD_PML_RECEIVE } mad_pml_kind_t;
 
-/* The caller's buffer, as the device sees it. */
+/* A buffer of the caller, as passed to the device. */
 typedef struct mad_pml_data {
     struct iovec piece;       /* the caller's memory, or the packed copy */
-    void *packed;             /* owned; NULL: the data lie in one piece */
+    void *packed;             /* owned; NULL if the data are contiguous */
     ompi_datatype_t *type;    /* retained while it is packed; else NULL */
     opal_convertor_t convertor; /* valid while there is a packed copy */
 } mad_pml_data_t;
 
 typedef struct mad_pml_request {
-    ompi_request_t super; /* first: Open MPI has this; its req_mpi_object.comm is retained */
+    ompi_request_t super; /* must be first, because Open MPI has this pointer; req_mpi_object.comm is retained */
     struct mad_pml_request *next; /* in the list of request.c */
     mad_pml_kind_t kind;
     mca_pml_base_send_mode_t mode;
-    int peer, tag;             /* as the caller gave them: a rank, or MPI_ANY_SOURCE; a tag, or MPI_ANY_TAG */
-    void *buf;                 /* of persistent requests, as are count and type */
+    int peer, tag;             /* as the caller gave them: a rank or MPI_ANY_SOURCE; a tag or MPI_ANY_TAG */
+    void *buf;                 /* of persistent requests only, like count and type */
     size_t count;
     ompi_datatype_t *type;     /* retained if the request is persistent; else NULL */
-    void *attached;            /* a part of the buffer of MPI_Buffer_attach; NULL: none */
+    void *attached;            /* part of the buffer of MPI_Buffer_attach; NULL if none */
     mad_pml_data_t data;
 } mad_pml_request_t;
 OBJ_CLASS_DECLARATION(mad_pml_request_t);
 
-/* Number of messages and bytes: counted only for the report. */
+/* Number of messages and bytes; counted only if a report is wanted. */
 typedef struct mad_pml_count {
     atomic_ullong n, bytes;
 } mad_pml_count_t;
@@ -83,13 +83,13 @@ typedef struct mad_pml_component {
     mca_pml_base_component_2_0_0_t super;
     mad_dev_t *dev;
     opal_free_list_t requests;
-    _Atomic(mad_pml_request_t *) ended; /* complete for the device, not for Open MPI yet: request.c */
-    atomic_int failures;                /* that were logged */
-    bool report;                        /* parameter */
+    _Atomic(mad_pml_request_t *) ended; /* completed by the device, but not yet for Open MPI (request.c) */
+    atomic_int failures;                /* number of failures logged */
+    bool report;                        /* the parameter of that name */
     mad_pml_count_t sent, received;
 } mad_pml_component_t;
 
-/* Open MPI looks for this name. */
+/* The component; Open MPI looks for this symbol. */
 extern mad_pml_component_t mca_pml_mad_component;
 extern mca_pml_base_module_t mad_pml_module;
 #define mad_pml (&mca_pml_mad_component)
@@ -109,38 +109,39 @@ static inline uint64_t mad_pml_tag(const ompi_communicator_t *comm, int tag)
 
 /* component.c */
 int mad_pml_progress(void);
-/* Wait until the request is complete; it stays. */
+/* Wait until the request is complete.  It is not freed. */
 void mad_pml_wait(mad_pml_request_t *request);
-/* Open MPI's error code for a status. */
+/* Return Open MPI's error code for a status. */
 int mad_pml_error(mad_status_t status);
 
 /* peers.c */
 mad_peer_t mad_pml_find_peer(ompi_communicator_t *comm, int rank);
-/* The peer that is this rank; MAD_PML_NO_PEER, logged: it cannot be reached. */
+/* Return the peer of a rank.  MAD_PML_NO_PEER, logged, if it cannot be reached. */
 static inline mad_peer_t mad_pml_peer(ompi_communicator_t *comm, int rank)
 {
     mad_peer_t peer = atomic_load_explicit(&comm->c_pml_comm->by[rank], memory_order_relaxed);
     return OPAL_LIKELY(peer >= 0) ? peer : mad_pml_find_peer(comm, rank);
 }
-/* The rank of a peer; claimed: the rank that its message names.  MPI_ANY_SOURCE: it has none in this communicator. */
+/* Return the rank of a peer; MPI_ANY_SOURCE if it has none in this communicator. claimed: the rank that its message
+ * names. */
 int mad_pml_rank(ompi_communicator_t *comm, mad_peer_t peer, uint64_t claimed);
-int mad_pml_publish(void); /* this process's address, for others */
+int mad_pml_publish(void); /* publish this process's address */
 int mad_pml_add_procs(struct ompi_proc_t **procs, size_t n);
 int mad_pml_del_procs(struct ompi_proc_t **procs, size_t n);
 int mad_pml_add_comm(ompi_communicator_t *comm);
 int mad_pml_del_comm(ompi_communicator_t *comm);
 
 /* request.c */
-/* A request for a message of this communicator, not started; NULL: no memory. */
+/* Return a request for a message of this communicator, not started; NULL if out of memory. */
 mad_pml_request_t *mad_pml_request_new(mad_pml_kind_t kind, ompi_communicator_t *comm, int peer, int tag);
-void mad_pml_request_release(mad_pml_request_t *request); /* one that is not under way */
+void mad_pml_request_release(mad_pml_request_t *request); /* the request must not be under way */
 int mad_pml_request_free(ompi_request_t **request);
 int mad_pml_request_start(size_t n, ompi_request_t **requests);
-/* A persistent request remembers what it sends or receives. */
+/* Record the arguments of a persistent request. */
 void mad_pml_request_keep(mad_pml_request_t *request, void *buf, size_t count, ompi_datatype_t *type);
-/* The device is done with the request, whose status is set.  Any thread. */
+/* Complete a request whose status is set, after the device's last use of it.  Any thread. */
 void mad_pml_request_complete(mad_pml_request_t *request);
-int mad_pml_request_end_all(void); /* what waits in the list; returns their number */
+int mad_pml_request_end_all(void); /* end all requests in the list; return their number */
 void mad_pml_notify(void *arg, const mad_dev_done_t *done);
 void mad_pml_notify_received(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
 
@@ -154,13 +155,13 @@ static inline struct iovec mad_pml_piece(const void *buf, size_t count, const om
 {
     return (struct iovec){(char *)buf + type->super.true_lb, type->super.size * count};
 }
-/* Of other data than in one piece: a packed copy, or room for one.  Errors: OMPI_ERR_OUT_OF_RESOURCE. */
+/* Pack data that are not contiguous, or make room for receiving them.  Errors: OMPI_ERR_OUT_OF_RESOURCE. */
 int mad_pml_data_pack(mad_pml_data_t *data, const void *buf, size_t count, ompi_datatype_t *type);
 int mad_pml_data_room(mad_pml_data_t *data, void *buf, size_t count, ompi_datatype_t *type);
 /* Unpack the len bytes received into the buffer of the receive. */
 void mad_pml_data_unpack(mad_pml_data_t *data, size_t len);
 void mad_pml_data_release(mad_pml_data_t *data);
-/* Pack into memory that has room for all of it. */
+/* Pack into memory that has room for all data. */
 void mad_pml_data_pack_to(void *to, const void *buf, size_t count, ompi_datatype_t *type);
 
 /* send.c */
@@ -174,11 +175,11 @@ int mad_pml_send(const void *buf, size_t count, ompi_datatype_t *type, int to, i
 
 /* receive.c */
 int mad_pml_receive_begin(mad_pml_request_t *request, void *buf, size_t count, ompi_datatype_t *type);
-/* What a receive of this rank and tag matches.  OMPI_ERR_UNREACH: that rank cannot be reached. */
+/* Fill *r so that it matches this rank and tag.  OMPI_ERR_UNREACH: the rank cannot be reached. */
 int mad_pml_pattern(mad_dev_receive_t *r, int from, int tag, ompi_communicator_t *comm);
-/* Wait, and end like MPI_Recv; status may be MPI_STATUS_IGNORE. */
+/* Wait for a receive, and free it. status may be MPI_STATUS_IGNORE. */
 int mad_pml_receive_end(mad_pml_request_t *request, ompi_status_public_t *status);
-/* Prepare the request's data for what comes.  *piece is valid as long as the request. */
+/* Prepare the request's buffer. *piece is valid as long as the request. */
 int mad_pml_receive_into(mad_pml_request_t *request, void *buf, size_t count, ompi_datatype_t *type, mad_dev_receive_t *r);
 int mad_pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int from, int tag, ompi_communicator_t *comm,
                        ompi_request_t **request);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Probes.  A matched probe takes the message from the device under a request of ours, which then receives it. */
+/* Probes.  A matched probe takes the message from the device under a new request, which then receives it. */
 #include "pml_mad.h"
 
 #include <opal/runtime/opal_progress.h>
 
-/* MAD_ERR_AGAIN: no message now. */
+/* Look for a message.  MAD_ERR_AGAIN: none at the moment. */
 static mad_status_t probe_look(mad_dev_receive_t *r, mad_dev_probe_t how, ompi_communicator_t *comm, int from,
                          ompi_status_public_t *status)
 {
@@ -103,7 +103,7 @@ int mad_pml_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t 
     return rc;
 }
 
-/* The request of the message receives it.  The message is gone. */
+/* Receive the message that was taken under this request. */
 static int claimed_receive(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message, mad_pml_request_t **request)
 {
     mad_pml_request_t *r = (*message)->req_ptr;

@@ -2,7 +2,7 @@
 /* Receives. */
 #include "pml_mad.h"
 
-#define TAG_BITS UINT64_C(0x7fffffff) /* of MPI's tag, but for the sign */
+#define TAG_BITS UINT64_C(0x7fffffff) /* bits of MPI's tag, except the sign */
 
 static inline int pattern_set(mad_dev_receive_t *r, int from, int tag, ompi_communicator_t *comm)
 {
@@ -27,7 +27,7 @@ static inline int data_set(mad_pml_request_t *r, void *buf, size_t count, ompi_d
     return rc;
 }
 
-/* What each receive goes through, in line. */
+/* The common part of all receives, inlined. */
 static inline int receive_begin(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type, int from, int tag,
                                 ompi_communicator_t *comm)
 {
@@ -68,7 +68,7 @@ int mad_pml_receive_end(mad_pml_request_t *r, ompi_status_public_t *status)
     return rc;
 }
 
-/* ---- What Open MPI calls --------------------------------------------------------------------------------------- */
+/* ---- Calls by Open MPI ----------------------------------------------------------------------------------------- */
 
 int mad_pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int from, int tag, ompi_communicator_t *comm,
                        ompi_request_t **request)
@@ -88,7 +88,7 @@ int mad_pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int from, int 
     int rc;
     if (OPAL_UNLIKELY(!r))
         return OMPI_ERR_OUT_OF_RESOURCE;
-    *request = &r->super; /* before the receive, which may be complete at once */
+    *request = &r->super; /* set before the receive begins, because it may complete at once */
     rc = receive_begin(r, buf, count, type, from, tag, comm);
     if (OPAL_UNLIKELY(rc != OMPI_SUCCESS)) {
         *request = MPI_REQUEST_NULL;

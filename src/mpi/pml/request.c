@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: from a list that is used again, completed by the device, ended by Open MPI.
+/* Requests: allocated from a free list, completed by the device, ended by Open MPI.
  *
- *                     +--> complete: nothing else to do, or a thread that waits is woken
- *   the device is done|
- *                     +--> in the list `ended`: it has a callback, or was freed before, or holds a part of the attached buffer;
- *                          the next mad_pml_progress ends it, outside the device's lock
+ *                     +--> complete: nothing else to do, or a waiting thread is woken
+ *   device has ended  |
+ *                     +--> in the list `ended`: it has a callback, or was freed before, or holds a part of the attached
+ *                          buffer; the next mad_pml_progress ends it, outside the device's lock
  *
- * req_complete is REQUEST_PENDING, REQUEST_COMPLETED, what a waiting thread has put there, or REQUEST_FREED. */
+ * req_complete is REQUEST_PENDING, REQUEST_COMPLETED, a value stored by a waiting thread, or REQUEST_FREED. */
 #include "pml_mad.h"
 
 #include <ompi/mca/pml/base/pml_base_bsend.h>
@@ -68,7 +68,7 @@ void mad_pml_request_release(mad_pml_request_t *r)
     opal_free_list_return(&mad_pml->requests, &r->super.super);
 }
 
-/* ---- What Open MPI calls --------------------------------------------------------------------------------------- */
+/* ---- Calls by Open MPI ----------------------------------------------------------------------------------------- */
 
 int mad_pml_request_free(ompi_request_t **request)
 {
@@ -81,7 +81,7 @@ int mad_pml_request_free(ompi_request_t **request)
     return OMPI_SUCCESS;
 }
 
-/* Sends are not cancelled: MPI allows that. */
+/* Cancel a receive.  Sends are never cancelled, as MPI permits. */
 static int request_cancel(ompi_request_t *request, int flag)
 {
     mad_pml_request_t *r = (mad_pml_request_t *)request;
@@ -116,7 +116,7 @@ static int request_start(mad_pml_request_t *r)
     return rc;
 }
 
-/* A callback may start its request, which is not complete yet then. */
+/* Start requests.  A callback may start its own request, which is not complete yet at that time. */
 int mad_pml_request_start(size_t n, ompi_request_t **requests)
 {
     int rc = OMPI_SUCCESS;
@@ -126,7 +126,7 @@ int mad_pml_request_start(size_t n, ompi_request_t **requests)
     return rc;
 }
 
-/* ---- Ended ----------------------------------------------------------------------------------------------------- */
+/* ---- Ended requests -------------------------------------------------------------------------------------------- */
 
 static void ended_push(mad_pml_request_t *r)
 {
@@ -136,14 +136,15 @@ static void ended_push(mad_pml_request_t *r)
         ;
 }
 
-/* What was there before: a thread that waits is woken.  error: of the request, which may be gone. */
+/* Wake the thread that waits for a request. before: previous value of req_complete. error: the request's; the request
+ * itself may be freed already. */
 static void waiter_wake(void *before, int error)
 {
     if (before != REQUEST_PENDING && before != REQUEST_COMPLETED)
         wait_sync_update(before, 1, error);
 }
 
-/* As soon as the request is complete another thread may free it. */
+/* Complete a request for Open MPI.  From then on another thread may free it. */
 void mad_pml_request_complete(mad_pml_request_t *r)
 {
     int error = r->super.req_status.MPI_ERROR;
@@ -156,14 +157,14 @@ void mad_pml_request_complete(mad_pml_request_t *r)
     if (OPAL_LIKELY(before == REQUEST_PENDING))
         return;
     if (before == REQUEST_FREED) {
-        r->super.req_complete = REQUEST_FREED; /* nobody else has it */
+        r->super.req_complete = REQUEST_FREED; /* no other thread has a pointer to it */
         ended_push(r);
         return;
     }
     waiter_wake(before, error);
 }
 
-/* A callback that returns 1 has started the request again, or freed it. */
+/* End a request outside the device's lock.  If its callback returns 1, it has started the request again, or freed it. */
 static void request_end(mad_pml_request_t *r)
 {
     ompi_request_complete_fn_t callback = r->super.req_complete_cb;
@@ -187,7 +188,7 @@ static void request_end(mad_pml_request_t *r)
         waiter_wake(before, error);
 }
 
-/* Oldest first. */
+/* End the requests of the list, oldest first. */
 int mad_pml_request_end_all(void)
 {
     mad_pml_request_t *list = atomic_exchange_explicit(&mad_pml->ended, NULL, memory_order_acquire); /* pairs with ended_push */
@@ -205,7 +206,7 @@ int mad_pml_request_end_all(void)
     return n;
 }
 
-/* ---- Completions of the device: under its lock ------------------------------------------------------------------- */
+/* ---- Completions by the device, under its lock ------------------------------------------------------------------- */
 
 static void failure_log(const mad_pml_request_t *r, mad_status_t status)
 {
@@ -215,7 +216,7 @@ static void failure_log(const mad_pml_request_t *r, mad_status_t status)
                     (unsigned)r->super.req_mpi_object.comm->c_contextid, mad_status_text(status));
 }
 
-/* Statuses have MPI's own error classes. */
+/* Return MPI's error class for a status. */
 static int status_error(mad_status_t status)
 {
     if (status == MAD_OK || status == MAD_ERR_CANCELLED)

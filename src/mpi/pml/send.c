@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends of all modes.  One that the device takes at once, before there is a request for it, is over: so are most. */
+/* Sends of all modes.  Most are complete before there is a request, because the device sends them at once. */
 #include "pml_mad.h"
 
 #include <ompi/mca/pml/base/pml_base_bsend.h>
 
-/* True if the message has left. */
+/* Try to send at once; true if sent. */
 static inline bool message_leaves(ompi_communicator_t *comm, mad_peer_t to, int tag, struct iovec piece)
 {
     struct iovec pieces[2];
@@ -16,7 +16,8 @@ static inline bool message_leaves(ompi_communicator_t *comm, mad_peer_t to, int 
     return true;
 }
 
-/* What all modes may try first: true if it is over.  A synchronous send ends with its receive. */
+/* The common part of all modes: try to send without a request; true if complete.  Not for synchronous sends, which end
+ * with their receive. */
 static inline bool message_sent(const void *buf, size_t count, const ompi_datatype_t *type, mad_peer_t to, int tag,
                             mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
@@ -45,7 +46,7 @@ static int pml_send_piece(mad_pml_request_t *r, mad_peer_t to, const struct iove
     return OMPI_SUCCESS;
 }
 
-/* The message is copied into the buffer of MPI_Buffer_attach, and has a request of its own; the caller's is complete. */
+/* Copy the message into the buffer of MPI_Buffer_attach, with a request of its own; the caller's request is complete. */
 static int send_buffered(mad_pml_request_t *r, mad_peer_t to, const void *buf, size_t count, ompi_datatype_t *type)
 {
     ompi_communicator_t *comm = r->super.req_mpi_object.comm;
@@ -89,7 +90,7 @@ int mad_pml_send_begin(mad_pml_request_t *r, const void *buf, size_t count, ompi
     return rc == OMPI_SUCCESS ? pml_send_piece(r, to, &r->data.piece) : rc;
 }
 
-/* A request for what could not leave at once; NULL: *rc says why. */
+/* Make a request for a message that could not be sent at once.  NULL with the reason in *rc. */
 static mad_pml_request_t *send_request(const void *buf, size_t count, ompi_datatype_t *type, int to, int tag,
                                        mca_pml_base_send_mode_t mode, ompi_communicator_t *comm, int *rc)
 {
@@ -130,7 +131,7 @@ static __attribute__((noinline)) int send_and_wait(const void *buf, size_t count
     return rc;
 }
 
-/* ---- What Open MPI calls --------------------------------------------------------------------------------------- */
+/* ---- Calls by Open MPI ----------------------------------------------------------------------------------------- */
 
 int mad_pml_isend_init(const void *buf, size_t count, ompi_datatype_t *type, int to, int tag, mca_pml_base_send_mode_t mode,
                        ompi_communicator_t *comm, ompi_request_t **request)
