@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SPACE ((size_t)128 << 20) /* bytes: more than a core's own caches hold; some hosts' shared ones hold more */
+#define SPACE ((size_t)128 << 20) /* bytes: more than a core's private caches hold, though not always more than a shared
+                                   * cache */
 #define LINE 64
 
 static char *pages_map(size_t len, int flags, int fd)

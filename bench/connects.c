@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* connects: processor time of one connection over tcp, both sides together, from connect to the first message received.
- * One process has a session that is called and many that call, so its processor time is that of both ends; the median of
- * the callers counts.  Prints one JSON object.  The environment says which security (MAD_TCP_SECURITY). */
+/* connects: processor time of one connection over tcp, both sides together, from connect to the first message
+ * received.  One process holds one session that accepts and many that connect, so its processor time is that of both
+ * ends; the result is the median over the connecting sessions.  Prints one JSON object.  MAD_TCP_SECURITY chooses the
+ * security. */
 #include <madeleine.h>
 
 #include <stdio.h>
@@ -37,7 +38,7 @@ static void end_open(end_t *e)
     die_of(mad_channel_open(e->session, "connects", &e->channel), "no channel");
 }
 
-/* A message of 8 B, received; microseconds of processor. */
+/* Return the processor time in us until a message of 8 B is received. */
 static double message_us(const end_t *from, const end_t *to, mad_peer_t peer)
 {
     char data[8] = "message", got[8];

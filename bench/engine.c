@@ -193,7 +193,7 @@ bench_stats_t bench_stats(double *samples, int n)
     return (bench_stats_t){.best = samples[0], .median = median, .mean = sum / n};
 }
 
-static uint64_t untimed; /* nanoseconds of this batch */
+static uint64_t untimed; /* ns of the current batch that do not count */
 
 void bench_untimed(uint64_t ns)
 {

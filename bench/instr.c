@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages of 8 bytes for counting their instructions: instr self|shm|tcp [request|callback|call].
  *
- * instr_send is one message from begin to end of packing, instr_receive from begin to end of unpacking; when it is
- * called the message is there already, untouched.  By request, callback or one call: to the end of the request.  Nothing is counted here; callgrind does, for example
+ * instr_send is one message from begin to end of packing, instr_receive from begin to end of unpacking; the message has
+ * arrived before, untouched.  With request, callback or call, it is up to the end of the request.  callgrind counts the
+ * instructions, for example
  *     valgrind --tool=callgrind --toggle-collect='instr_send*' --callgrind-out-file=F.%p instr shm
  * and the total is divided by the number of calls, which each process prints at its end.
- * Two processes that take turns, as in a ping-pong; a pipe between them says that a message is there, so that waiting
+ *
+ * Two processes take turns, as in a ping-pong.  A pipe between them reports that a message has arrived, so that waiting
  * is never counted. */
 #include <madeleine.h>
 
@@ -17,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WARM_UP 200 /* connections and memory are there before we count */
+#define WARM_UP 200 /* rounds before counting, so that connections and memory exist */
 #define MESSAGES 1000
 
 typedef mad_status_t sender_t(mad_channel_t *channel, mad_peer_t peer, const void *buf);
@@ -28,7 +30,7 @@ typedef struct side {
     mad_peer_t peer;
     int pipe; /* to the other process */
     bool first, alone;
-    sender_t *send; /* in the form that is counted */
+    sender_t *send; /* in the form to be counted */
     char *from, *to;
     int sent, received;
 } side_t;
@@ -61,7 +63,7 @@ __attribute__((noinline)) mad_status_t instr_send_request(mad_channel_t *channel
     return status ? status : mad_request_wait(&request, MAD_FOREVER);
 }
 
-static mad_status_t called; /* what the last callback was given */
+static mad_status_t called; /* status that the last callback received */
 
 static void callback(void *arg, mad_status_t status)
 {
@@ -166,7 +168,7 @@ static mad_status_t side_run(side_t *s)
         status = peer_find(s);
     if (!status)
         status = messages_run(s);
-    /* Nobody leaves while the other may still need him. */
+    /* Do not leave while the other process may still need this one. */
     if (!status && !s->alone && (write(s->pipe, "", 1) != 1 || read(s->pipe, &byte, 1) != 1))
         status = MAD_ERR_SYSTEM;
     mad_exit(s->session);

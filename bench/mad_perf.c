@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mad_perf: how fast messages are, through the public interface only and in the default configuration. */
+/* mad_perf: measures messages through the public interface only, in the default configuration. */
 #include <errno.h>
 #include <marcel.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static const perf_test_t *test_find(const char *name)
     return NULL;
 }
 
-/* The drivers that were opened; a name that is none of them is a mistake. */
+/* Check --driver against the drivers that were opened. */
 static int driver_check(const perf_t *p)
 {
     mad_adapter_info_t info;
@@ -52,7 +52,7 @@ static int driver_check(const perf_t *p)
 static int session_start(perf_t *p, int *argc, char ***argv)
 {
     const char *driver = p->options.driver;
-    /* All drivers stay open, as in any program; the one asked for is taken wherever it reaches. */
+    /* All drivers stay open, as in any program; the requested one is used wherever it reaches. */
     if (driver)
         setenv("MAD_PREFER", driver, 1);
     mad_status_t status = mad_init(argc, argv, &p->session);
@@ -85,12 +85,12 @@ static int test_run(perf_t *p, const perf_test_t *test)
     memset(p->receive, 0, most);
     p->send_mode = MAD_SEND_CHEAPER;
     p->receive_mode = MAD_RECEIVE_CHEAPER;
-    /* With --driver self every other rank has nothing to do. */
+    /* With --driver self all other ranks have nothing to do. */
     int rc = p->ranks == 1 && p->rank != 0 ? 0 : test->run(p);
     return rc || mad_size(p->session) < 2 ? rc : perf_barrier(p);
 }
 
-/* In a thread of the kind that was asked for. */
+/* A test, run in a thread of the requested kind. */
 typedef struct job {
     perf_t *perf;
     const perf_test_t *test;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* marcel_perf: how fast user-level threads are, through the public interface only, beside POSIX threads. */
+/* marcel_perf: measures user-level threads through the public interface only, and POSIX threads for comparison. */
 #include "marcel_perf.h"
 #include "engine.h"
 
@@ -121,7 +121,7 @@ static int job_marcel(job_t *job)
 static void *job_bound(void *arg)
 {
     int cpu = sched_getcpu();
-    bench_pin(cpu < 0 ? 0 : cpu); /* what it creates is bound too */
+    bench_pin(cpu < 0 ? 0 : cpu); /* threads created from here on are bound too */
     return job_run(arg);
 }
 
@@ -133,7 +133,7 @@ static int job_pthread(job_t *job, bool bound)
     return perf_ok("pthread_join", pthread_join(thread, NULL)) ? job->rc : -1;
 }
 
-/* ---- Lines ---------------------------------------------------------------------------------------------------- */
+/* ---- Cache lines ---------------------------------------------------------------------------------------------- */
 
 static void print_line(const perf_test_t *test, const job_t *own, const job_t *posix)
 {
@@ -147,7 +147,7 @@ static void print_line(const perf_test_t *test, const job_t *own, const job_t *p
     puts("");
 }
 
-/* The cost of a cache line is that of the run: its median. */
+/* Print a result.  The cost of a cache line is the median over the run. */
 static void print_json(const perf_test_t *test, const job_t *own, const job_t *posix)
 {
     printf("{\"test\": \"%s\", \"ns_best\": %.3f, \"ns_median\": %.3f, \"workers\": %d", test->name, own->stats.best,
@@ -185,14 +185,14 @@ static int test_measure(const options_t *options, const perf_test_t *test)
     return 0;
 }
 
-/* Before the library reads its knobs. */
+/* Set knobs, before the library reads them. */
 static void test_prepare(const perf_test_t *test)
 {
     char workers[16];
     snprintf(workers, sizeof workers, "%d", test->workers);
     if (test->workers)
         setenv("MAD_WORKERS", workers, 1);
-    setenv("MAD_WORKERS_BIND", "1", 0); /* no other process is in the way */
+    setenv("MAD_WORKERS_BIND", "1", 0); /* no other process competes */
     if (test->one_cpu) {
         int cpu = sched_getcpu();
         bench_pin(cpu < 0 ? 0 : cpu);
@@ -230,7 +230,7 @@ static int count_parse(const char *text, int *value)
     return text && sscanf(text, "%d%c", value, &after) == 1 && *value > 0 ? 0 : -1;
 }
 
-/* The test of that name, NULL for an option; *bad: neither. */
+/* Return the test of that name; NULL for an option. *bad: neither. */
 static const perf_test_t *word_parse(options_t *options, int argc, char **argv, int *i, bool *bad)
 {
     const char *word = argv[*i];

@@ -63,7 +63,7 @@ int perf_pingpong_body(void *perf, int n)
     return rc;
 }
 
-/* Alone, end_packing could wait for ourselves: start, receive, wait. */
+/* Alone, end_packing could wait for this process itself: start, receive, wait. */
 int perf_self_body(void *perf, int n)
 {
     perf_t *p = perf;
@@ -121,7 +121,7 @@ int perf_timed_send(perf_t *p, int peer, int ms)
 {
     enum { WINDOW = 8 };
     mad_request_t *requests[WINDOW] = {NULL};
-    char *last = p->receive; /* not otherwise needed */
+    char *last = p->receive; /* not used otherwise */
     uint64_t end = bench_now() + (uint64_t)ms * 1000000;
     int rc = 0;
     p->send[0] = 0;
@@ -188,7 +188,7 @@ int perf_verify(perf_t *p)
     return rc;
 }
 
-/* The driver that carries the messages to the peer; NULL: none does. */
+/* Return the driver that carries the messages to the peer; NULL if there is none. */
 static const char *driver_used(const perf_t *p)
 {
     int index;
@@ -198,7 +198,7 @@ static const char *driver_used(const perf_t *p)
     return info.driver;
 }
 
-/* "route": "a > g > b", "gateways": ["g"], if there are gateways, behind extra. */
+/* Append "route": "a > g > b", "gateways": ["g"] to extra if there are gateways. */
 static const char *route_add(const perf_t *p, const char *extra, char *buf, size_t len)
 {
     char hosts[512], all[600] = "", between[600] = "", *rest, *host;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernels of mad_perf share.  A kernel is one file, perf_NAME.c, with one perf_test_t; mad_perf.c lists them.
- * Every rank calls run; ranks that have no part in a test only wait in the barrier after it. */
+/* Common parts of the kernels of mad_perf.  A kernel is one file, perf_NAME.c, with one perf_test_t; mad_perf.c lists
+ * them.  Every rank calls run; ranks without a part in a test only wait in the barrier after it. */
 #ifndef BENCH_PERF_H
 #define BENCH_PERF_H
 
@@ -8,7 +8,7 @@
 
 #include "engine.h"
 
-#define PERF_WINDOW 64 /* the most messages that the streaming kernels keep under way */
+#define PERF_WINDOW 64 /* most messages that the streaming kernels keep in flight */
 
 typedef struct perf {
     bench_options_t options;
@@ -18,7 +18,7 @@ typedef struct perf {
     int peer;            /* the other one of a pair; this rank itself when alone */
     bool first;          /* this rank times and prints */
     char *send, *receive; /* from malloc, as long as the longest size */
-    /* What the bodies work on. */
+    /* Size of the current measurement, in bytes. */
     size_t size;
     mad_send_mode_t send_mode;
     mad_receive_mode_t receive_mode;
@@ -30,9 +30,9 @@ typedef struct perf_test {
     const char *help;
     const char *sizes; /* default */
     int (*run)(perf_t *p);
-    bool timed; /* it goes on for --ms */
-    bool pairs; /* it knows --pairs */
-    bool forms; /* it knows --form, --receive and --ways */
+    bool timed; /* runs for the time of --ms */
+    bool pairs; /* accepts --pairs */
+    bool forms; /* accepts --form, --receive and --ways */
 } perf_test_t;
 
 extern const perf_test_t perf_pingpong, perf_bandwidth, perf_bidir, perf_rate, perf_manytoone, perf_modes, perf_mixed,
@@ -42,37 +42,37 @@ extern const perf_test_t perf_pingpong, perf_bandwidth, perf_bidir, perf_rate, p
 int perf_send(perf_t *p, int peer, const void *buf, size_t len);
 int perf_receive(perf_t *p, int peer, void *buf, size_t len); /* peer may be MAD_ANY_SOURCE */
 
-/* Begin to send without waiting; *request may come back NULL: complete already. */
+/* Begin to send without waiting. *request is NULL if the send is complete already. */
 int perf_send_start(perf_t *p, int peer, const void *buf, size_t len, mad_request_t **request);
 int perf_wait(mad_request_t **request);
 
-/* Say what failed; -1. */
+/* Report what failed on stderr; return -1. */
 int perf_failed(const char *call, mad_status_t status);
 
 /* Ping-pong bodies: between a pair, and of a process with itself (one message an iteration). */
 int perf_pingpong_body(void *perf, int n);
 int perf_self_body(void *perf, int n);
-/* Messages to the peer, some of them under way at once, until so much time is over; the last one says that it is.
- * The other side takes them all; *came: how many came within the time. */
+/* Send messages to the peer for ms, several of them in flight; the last one marks the end.  The other side receives
+ * all; *came: number of those that arrived within the time. */
 int perf_timed_send(perf_t *p, int peer, int ms);
 int perf_timed_receive(perf_t *p, int peer, int ms, long *came);
 /* All ranks, those without a part in the test too. */
 int perf_barrier(perf_t *p);
-/* n windows of messages, each answered by an empty one; and so many messages taken. */
+/* Send n windows of messages, each answered by an empty one; the counterpart receives them. */
 int perf_windows_send(perf_t *p, int peer, int n);
 int perf_receive_many(perf_t *p, int peer, int count);
-/* A window of messages to the peer, as many back at the same time. */
+/* Send a window of messages to the peer, which sends one back at the same time. */
 int perf_bidir_body(void *perf, int n);
 
 /* One untimed exchange both ways with a checked payload. */
 int perf_verify(perf_t *p);
-/* Verify, measure and print a ping-pong of p->size by the pair (or alone) under the name test. */
+/* Verify, measure and print a ping-pong of p->size between the pair (or alone) under the name test. */
 int perf_pingpong_size(perf_t *p, const char *test, const char *extra);
-/* Measure and print a body that moves messages messages of p->size an iteration, times by message. */
+/* Measure and print a body that moves `messages` messages of p->size per iteration; times are per message. */
 int perf_stream_size(perf_t *p, const char *test, bench_body_t body, int messages);
-/* Whether this rank has a part in a test of pairs. */
+/* True if this rank takes part in a test of pairs. */
 bool perf_in_pair(const perf_t *p);
-/* Print a row.  0, or -1 after one line on stderr when the messages did not go by the driver that was asked for. */
+/* Print a row. 0, or -1 after a line on stderr if the messages did not use the requested driver. */
 int perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_us, const char *extra);
 
 #endif

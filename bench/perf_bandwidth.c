@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stream: windows of messages one way, each window answered by an empty message.  Times are by message. */
+/* A stream: windows of messages one way, each window answered by an empty message.  Times are per message. */
 #include "perf.h"
 
 static int receiver_body(perf_t *p, int n)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computing on a gateway: rank 2 computes, for the same time alone and while rank 0 sends messages to rank 1, which go
- * through rank 2 where the topology has it so.  lost_percent is how much less it has done, forwarding_percent the
- * processor time that its other threads took meanwhile, of one processor.  Times are by message. */
+/* Computing on a gateway: rank 2 computes, in turn alone and while rank 0 sends messages to rank 1, which pass through
+ * rank 2 if the topology says so. lost_percent is how much less it computes then; forwarding_percent is the time of its
+ * other threads, in percent of one processor.  Times are per message. */
 #include <stdio.h>
 #include <sys/resource.h>
 
 #include "overlap.h"
 #include "perf.h"
 
-#define COMPUTES 2 /* the rank */
-#define TURNS 5    /* alone and beside, in turn */
+#define COMPUTES 2 /* rank that computes */
+#define TURNS 5    /* measurements without and with messages, in turn */
 
 typedef struct result {
-    double alone, beside;      /* steps of a microsecond */
+    double alone, beside;      /* steps per us */
     double forwarding_percent; /* of one processor */
 } result_t;
 
@@ -24,7 +24,7 @@ static double cpu_us(int who)
            (double)u.ru_stime.tv_usec;
 }
 
-/* Processor time of the other threads; *rate: steps of a microsecond done. */
+/* Compute for ms.  Return the processor time of the other threads; *rate: steps per us. */
 static double compute(int ms, uint64_t some, double *rate)
 {
     double others = cpu_us(RUSAGE_SELF) - cpu_us(RUSAGE_THREAD), us;
@@ -55,7 +55,7 @@ static int computer_run(perf_t *p, int ms)
     return rc ? rc : perf_send(p, 0, &all, sizeof all);
 }
 
-/* Messages that came are counted by rank 1, and told. */
+/* Send for ms; rank 1 counts the messages, and reports their number. */
 static int pair_run(perf_t *p, int ms, long *all)
 {
     long came = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows of messages both ways at once.  Times are by message, both ways counted. */
+/* Windows of messages in both directions at once.  Times are per message, both directions counted. */
 #include "perf.h"
 
 static int run(perf_t *p)

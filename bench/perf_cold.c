@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ping-pong with buffers that are not warm.  fresh: each message is sent from and received into memory that no core's
- * own cache holds.  written: each message is sent from memory that the other process's core has just written, which is not timed. */
+/* The ping-pong with buffers that are not in the cache. fresh: each message is sent from, and received into, memory
+ * that no core's private cache holds. written: each message is sent from memory that the other process's core has just
+ * written; that writing is not timed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +35,7 @@ static int fresh_body(void *arg, int n)
     return rc;
 }
 
-/* Each writes what the other one will send; empty messages say that both have. */
+/* Each side writes what the other will send; empty messages report that both have written. */
 static int written_body(void *arg, int n)
 {
     cold_t *c = arg;
@@ -78,7 +79,7 @@ static int fresh_size(cold_t *c)
     return rc;
 }
 
-/* The first makes the memory, the second opens it. */
+/* The first process makes the memory, the second one opens it. */
 static int shared_meet(cold_t *c)
 {
     perf_t *p = c->p;

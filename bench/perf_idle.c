@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A receiver that waits long: rank 1 waits for a message that rank 0 sends after a second of sleep, and answers.  The
- * time is from the send to the answer's arrival, so the receiver's waking is in it; cpu_us_per_s is what the
- * receiver's process used while it waited, all its threads, and switches_per_s how often it was woken meanwhile. */
+/* A receiver that waits long: rank 1 waits for a message that rank 0 sends after sleeping for a second, and answers
+ * it.  The time is from the send to the arrival of the answer, so it includes waking the receiver. cpu_us_per_s is the
+ * processor time of the receiver's process during the wait, switches_per_s the number of times that it was woken. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -12,7 +12,7 @@
 #define ROUNDS 3
 #define SLEEP_NS 1000000000L
 
-/* What the receiver tells. */
+/* Measurement that the receiver sends back. */
 typedef struct told {
     double cpu_us, waited_us;
     long switches;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every rank but 0 sends windows of messages to rank 0, which takes them as they come and answers each window with an
- * empty message to each.  Times are by message, at rank 0. */
+/* Every rank except 0 sends windows of messages to rank 0, which takes them in order of arrival, and answers each
+ * window with an empty message.  Times are per message, at rank 0. */
 #include <stdio.h>
 
 #include "perf.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of many shapes: up to four blocks each, their lengths drawn between 0 and size with the small ones likely,
- * their modes changing.  Both sides draw the same numbers.  Times are by message, one way; the bandwidth counts what
- * was drawn. */
+/* Messages of many shapes: up to four blocks, with lengths drawn between 0 and size, small ones being likely, and with
+ * changing modes.  Both sides draw the same numbers.  Times are per message, one way; the bandwidth counts the lengths
+ * drawn. */
 #include <stdio.h>
 #include <string.h>
 

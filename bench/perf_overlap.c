@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computing while a message goes: rank 0 begins to send (or has posted a receive), computes without calling in, and then
- * waits; rank 1 does nothing else.  What is measured stands in overlap.h. */
+/* Overlap of computation and communication: rank 0 begins to send (or has posted a receive), computes without calling
+ * the library, and then waits; rank 1 does nothing else. overlap.h describes the measurement. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "overlap.h"
 #include "perf.h"
 
-/* Rank 1, one round: a message each way.  Before, empty ones: it is awake, and waits in the library, when it begins. */
+/* One round of rank 1: a message each way.  Empty messages precede it, so that it is awake, and waits in the library,
+ * when the round begins. */
 static int idle_round(perf_t *p, bool sends)
 {
     int rc = perf_receive(p, p->peer, NULL, 0);
@@ -30,7 +31,7 @@ static int start(perf_t *p, bool sends, mad_request_t **request)
     return status ? perf_failed("post", status) : 0;
 }
 
-/* Rank 0.  The message that tells rank 1 to send is no part of the receive: its time is left out. */
+/* One round of rank 0.  The message that asks rank 1 to send is not part of the receive: its time is left out. */
 static int busy_round(void *arg, bool sends, uint64_t steps, overlap_time_t *time)
 {
     perf_t *p = arg;

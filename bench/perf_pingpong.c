@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One block there and back; the time is one way. */
+/* One block there and back; the time is that of one direction. */
 #include "perf.h"
 
 static int run(perf_t *p)

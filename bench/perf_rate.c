@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rates: windows of 64 messages, in every form of sending and receiving.  Times are by message of one direction.
- *
- * A window begins when the receiver says that it is ready (an empty message), so that its receives are posted by then.
- * Unexpected: the receiver opens nothing before a message on another channel, sent behind the window, has arrived.
- * Both ways: each side sends a window and takes one; likewise a process alone, which sends to itself. */
+/* Rates: windows of 64 messages, in every form of sending and receiving.  Times are per message of one direction.  A
+ * window begins when the receiver sends an empty message, so that its receives are posted by then.  Unexpected: the
+ * receiver opens no message before one on another channel, sent after the window, has arrived.  Both ways: each side
+ * sends a window and receives one; a process alone does so with itself. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include "perf.h"
 
 #define WINDOW PERF_WINDOW
-#define BLOCKING_MAX 512 /* bytes: a window of these is sent whole, though its receiver sends, too */
+#define BLOCKING_MAX 512 /* bytes: a window of these can be sent completely while its receiver sends too */
 
 enum { FORM_REQUEST, FORM_BLOCKING, FORM_CALL, FORM_CALLBACK, FORMS };
 static const char *const form_names[FORMS] = {"request", "blocking", "call", "callback"};
@@ -22,11 +21,11 @@ typedef struct rate {
     perf_t *p;
     int form, receive;
     bool sends, takes;
-    mad_channel_t *behind; /* of the message that says that the window has left */
+    mad_channel_t *behind; /* channel of the message that follows the window */
     mad_request_t *sent[WINDOW], *posted[WINDOW];
-    int called; /* callbacks that have run */
-    mad_status_t failed; /* what one of them was given, but for MAD_OK */
-    char *in; /* room for a window */
+    int called; /* number of callbacks that have run */
+    mad_status_t failed; /* status of a callback that failed, else MAD_OK */
+    char *in; /* memory for a window */
 } rate_t;
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
@@ -58,7 +57,7 @@ static int message_send(rate_t *r, int i)
     return rc;
 }
 
-/* An empty message on the second channel. */
+/* Send an empty message on the second channel. */
 static int mark_send(rate_t *r)
 {
     mad_status_t status = mad_end_packing(mad_begin_packing(r->behind, r->p->peer));
@@ -116,7 +115,7 @@ static int window_take(rate_t *r)
 
 /* ---- Windows -------------------------------------------------------------------------------------------------- */
 
-/* Each side that takes a window says when it may begin. */
+/* Allow the other side to begin its window, if this side receives one. */
 static int window_begin(rate_t *r)
 {
     perf_t *p = r->p;
@@ -144,7 +143,7 @@ static int body(void *arg, int n)
     return rc;
 }
 
-/* One window whose payload is checked. */
+/* Run one window, and check its payload. */
 static int verify(rate_t *r)
 {
     perf_t *p = r->p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A token round all ranks; the time is by hop. */
+/* A token around all ranks; the time is per hop. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static int body(void *perf, int n)
     return rc;
 }
 
-/* The token as it comes to each rank must be what rank 0 or another sent: all send the same. */
+/* Check the token as each rank receives it; all ranks send the same one. */
 static int verify(perf_t *p)
 {
     bench_fill(p->send, p->size, 9);

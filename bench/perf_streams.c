@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many streams at once for a time: with N pairs (--pairs, else half of the ranks) rank i sends to rank N + i, i from 0;
- * further ranks take no part (they may be gateways).  Times are by message of all streams together; least_share is what
- * the slowest stream got, where 1 is the N-th part of all. */
+/* Many streams at once, for a time: with N pairs (--pairs, else half of the ranks) rank i sends to rank N + i, for i
+ * from 0; further ranks take no part (they may be gateways).  Times are per message of all streams together;
+ * least_share is the share of the slowest stream, where 1 is the N-th part of all. */
 #include <stdio.h>
 
 #include "perf.h"
 
-/* What the receivers have counted comes to rank 0 by way of their senders, so that no further two processes speak. */
+/* Collect the receivers' counts at rank 0 by way of their senders, so that no further pair of processes communicates. */
 static int counts_gather(perf_t *p, long *all, long *least)
 {
     long came;

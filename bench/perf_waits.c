@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ping-pong of a program whose messages go to a handler, and which waits until that has had one: in the library
- * (mad_cond_wait), or outside, in poll on a descriptor that the handler writes to, while the progress thread serves. */
+/* The ping-pong of a program whose messages go to a handler.  It waits until the handler has run: in the library
+ * (mad_cond_wait), or outside, in poll on a descriptor that the handler writes to, while the progress thread runs the
+ * handler. */
 #include "perf.h"
 
 #include <errno.h>
@@ -13,9 +14,9 @@
 
 static struct waits {
     mad_channel_t *channel;
-    mad_cond_t *cond; /* NULL: outside */
+    mad_cond_t *cond; /* NULL: wait outside the library */
     int fd;
-    atomic_size_t size; /* of the messages */
+    atomic_size_t size; /* size of the messages */
     atomic_int come;
     int taken;
 } waits;
@@ -45,7 +46,7 @@ static mad_handled_t message_came(mad_channel_t *channel, mad_connection_t *cnx,
         block_came(NULL, status);
     else
         mad_request_callback(request, block_came, NULL);
-    return MAD_PARKED; /* it is ended already */
+    return MAD_PARKED; /* the handler has ended the message */
 }
 
 static int has_come(void *arg)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mad_scale [PEERS]: what a peer costs that was added by address and never spoken to, and how long an attempt to speak to
- * one that never answers takes.  One JSON object on one line; all memory in bytes, times in milliseconds. */
+/* mad_scale [PEERS]: the cost of a peer that was added by address and never contacted, and the duration of an attempt
+ * to contact one that never answers.  Prints one JSON object on one line; memory in bytes, times in ms. */
 #include <madeleine.h>
 
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@ static long resident(void)
     return here * sysconf(_SC_PAGESIZE);
 }
 
-/* Another process's address, as this one's but for the random id. */
+/* Change an address of this process into that of another one: only the identity differs. */
 static void other(unsigned char *address, unsigned number)
 {
     for (int i = 0; i < 16; i += 4) {
@@ -41,7 +41,7 @@ static void other(unsigned char *address, unsigned number)
     }
 }
 
-/* A socket whose queue of callers is full: who calls there hears nothing. */
+/* Make a socket whose queue of connections is full: a connecting process gets no answer.  Return its port. */
 static int deaf_port(int fill[2])
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -56,8 +56,8 @@ static int deaf_port(int fill[2])
     return ntohs(at.sin_port);
 }
 
-/* Lead every tcp entry of an address to that port: driver, network, bytes, each after its length; in the bytes the
- * port follows the family. */
+/* Change every tcp entry of an address to that port.  An entry is driver, network, bytes, each after its length; in the
+ * bytes, the port follows the family. */
 static void lead_to(unsigned char *address, size_t len, int port)
 {
     for (unsigned char *p = address + 32; p < address + len;) {
@@ -70,7 +70,7 @@ static void lead_to(unsigned char *address, size_t len, int port)
     }
 }
 
-/* How many peers; -1 - CODE: there is no more to do than to exit with CODE. */
+/* Return the number of peers; -1 - CODE: exit with CODE. */
 static int peers_asked(int argc, char **argv)
 {
     char *end;
@@ -78,7 +78,7 @@ static int peers_asked(int argc, char **argv)
     if (argc < 2)
         return 10000;
     if (!strcmp(argv[1], "--help"))
-        return puts("usage: mad_scale [PEERS] | --help | --version\nWhat so many silent peers (10000) cost."), -1;
+        return puts("usage: mad_scale [PEERS] | --help | --version\nMeasure the cost of PEERS silent peers (default: 10000)."), -1;
     if (!strcmp(argv[1], "--version"))
         return puts("mad_scale (Madeleine) " PACKAGE_VERSION), -1;
     n = strtol(argv[1], &end, 10);

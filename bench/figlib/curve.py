@@ -101,6 +101,6 @@ def note(beside, mean, most, steps):
         steps[0][0], size_text(steps[0][1]))
 
 
-# What measure.py asks of a group.
+# The interface of a group that measure.py uses.
 WHOLE = types.SimpleNamespace(sizes=sizes, options=options, judge=judge)
 SOME = types.SimpleNamespace(sizes=some_sizes, options=options, judge=judge)

@@ -21,7 +21,7 @@ MORE = ("shm-8-line", "shm-64K", "shm-1M", "tcp-1M", "mpi-shm-8", "mpi-pml-shm-8
         "tcp-wait", "instructions", "marcel-yield", "marcel-create", "marcel-handoff", "marcel-directed", "marcel-memory")
 
 
-# ---- What a row says --------------------------------------------------------------------------------------------------------
+# ---- Text of a row ----------------------------------------------------------------------------------------------------------
 
 def sweep(row):
     """{source: {size: (best, median)}}; what was read from a file has sizes as text."""

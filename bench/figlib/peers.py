@@ -151,7 +151,7 @@ def figures_widen(figures, added):
     return [f._replace(peers=wide(f.peers), others=wide(f.others)) for f in figures]
 
 
-# ---- What compiling and running take ------------------------------------------------------------------------------------
+# ---- Flags and environment for peers --------------------------------------------------------------------------------------
 
 def compile_options(peer):
     lib = os.path.join(peer.prefix, "lib")

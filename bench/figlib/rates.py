@@ -14,7 +14,7 @@ FORMS = {
     "unexpected": ("requests, messages before their receives", ["--receive", "unexpected"]),
     "both": ("requests, receives posted, both ways at once", ["--receive", "posted", "--ways", "both"]),
 }
-# What a peer has instead: one call is how all of them send by request.
+# Substitutes at peers: all of them send by request with one call.
 INSTEAD = {"call": "request"}
 MPI_FORMS = ("blocking", "request", "posted", "unexpected", "both")
 LIBFABRIC_FORMS = MPI_FORMS

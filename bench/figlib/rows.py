@@ -55,7 +55,7 @@ GROUPS = {
     "lost": ("a short soak", 60, 1),
 }
 
-# What was promised, in the order of the document: title, the words, the groups that measure it.
+# The promises, in the order of the document: title, wording, groups that measure them.
 PROMISES = [
     ("Shared memory",
      "One way, every size 2^k and 1.5 x 2^k from 1 B to 16 MiB: none above 1.0 x the best at that size of Open MPI, UCX and"

@@ -69,7 +69,7 @@ def netpipe_read(path, size):
         us = float(fields[2]) * 1e6
     except (OSError, IndexError, ValueError):
         raise Missing("NetPIPE left no result")
-    # It prints whole hundredths of a microsecond; its Mbit/s say more.
+    # NetPIPE prints hundredths of a microsecond; its Mbit/s are more precise.
     us = 8 * size / float(fields[1]) if float(fields[1]) else us
     return {"size": size, "latency_us_best": us, "latency_us_median": us}
 

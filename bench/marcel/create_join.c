@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that does nothing, created and joined. */
+/* A thread that does nothing is created and joined. */
 #include "../marcel_perf.h"
 
 #include <marcel.h>

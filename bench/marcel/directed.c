@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two threads hand over to each other by name: a directed switch, on one worker. */
+/* Two threads switch to each other by name, on one worker. */
 #include "../marcel_perf.h"
 
 #include <marcel.h>

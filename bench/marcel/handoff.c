@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two threads hand over to each other by two semaphores: each time one post, one wait that blocks, one switch. */
+/* Two threads switch by two semaphores: each time one post, one wait that blocks, one switch. */
 #include "../marcel_perf.h"
 
 #include <marcel.h>

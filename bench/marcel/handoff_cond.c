@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two threads hand over to each other by a condition and a mutex, on one worker. */
+/* Two threads switch by a condition and a mutex, on one worker. */
 #include "../marcel_perf.h"
 
 #include <marcel.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two threads on two workers hand over to each other by two semaphores.  Beside it, in turn with it and by the same workers,
- * the least that can be: a word that one writes and the other one waits for, one way. */
+/* Two threads on two workers switch by two semaphores.  For comparison, in turn on the same workers, the lower bound:
+ * one thread writes a word that the other spins on. */
 #include "../marcel_perf.h"
 
 #include <marcel.h>
@@ -17,7 +17,7 @@ static _Alignas(128) atomic_int word;
 static int turns;
 static double start;
 
-/* The first thread takes the time, once both run. */
+/* Run the turns; the first thread takes the time once both run. */
 static void *turn_marcel(void *arg)
 {
     intptr_t me = (intptr_t)arg;
@@ -43,7 +43,7 @@ static void *turn_word(void *arg)
     return NULL;
 }
 
-/* Two threads, on worker 0 and worker 1. */
+/* Run two threads, on worker 0 and worker 1. */
 static double both(void *(*run)(void *), int n)
 {
     marcel_attr_t attr;

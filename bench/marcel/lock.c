@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A mutex that nobody else wants, taken and released; beside it two atomic exchanges, less than which no lock can be. */
+/* An uncontended mutex is locked and unlocked; for comparison two atomic exchanges, the lower bound of any lock. */
 #include "../marcel_perf.h"
 
 #include <marcel.h>

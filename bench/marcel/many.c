@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many threads, all blocked at once: what each costs in memory, and how long its life takes. */
+/* Many threads, all blocked at the same time: memory and time per thread. */
 #include "../marcel_perf.h"
 
 #include <marcel.h>
@@ -38,7 +38,7 @@ static double batch_marcel(int n)
     double took = perf_now() - start;
     free(threads);
     if (bytes > perf_bytes)
-        perf_bytes = bytes; /* memory is kept: only the first that many pay for it */
+        perf_bytes = bytes; /* memory is kept, so only the first threads pay for it */
     return made == n ? took / n : -1;
 }
 

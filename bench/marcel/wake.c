@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread of a worker that sleeps in the kernel is made ready by a plain pthread on the same processor: from before the
- * post to where it goes on.  Another thread of the worker waits for a descriptor, so the worker leads, and sleeps in epoll.
- * Beside it, in turn, a pthread that sleeps in epoll and is woken by a write to an eventfd, which is what the kernel takes
- * of it; and a pthread that sleeps on a futex, and hears no descriptor meanwhile. */
+/* A plain pthread wakes a thread of a worker that sleeps in the kernel, on the same processor.  The time is from before
+ * the post until the thread runs.  Another thread of the worker waits for a descriptor, so the worker leads, and sleeps
+ * in epoll.  For comparison, in turn: a pthread that sleeps in epoll and is woken by a write to an eventfd, which is
+ * the kernel's part of the time; and a pthread that sleeps on a futex, which cannot wait for descriptors. */
 #include "../marcel_perf.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define YIELDS 4 /* until who was woken sleeps again */
+#define YIELDS 4 /* yields until the woken thread sleeps again */
 
 static double posted, waited;
 static int turns;
@@ -96,7 +96,7 @@ static void *woken_posix(void *arg)
     return arg;
 }
 
-static int bell = -1, bells = -1; /* an eventfd, told of for each write, and the epoll set with it */
+static int bell = -1, bells = -1; /* an eventfd, and the edge-triggered epoll set that holds it */
 
 static void *woken_epoll(void *arg)
 {

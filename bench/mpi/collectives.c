@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations of all processes, one after another.  The root of broadcasts goes round, so that nobody runs ahead; a sum is of
- * doubles; all to all sends so many bytes to each.  One row for each operation. */
+/* Collective operations, one after another.  The root of broadcasts changes, so that no process runs ahead.  A sum adds
+ * doubles; all to all sends `size` bytes to each process.  One row per operation. */
 #include "mpi_perf.h"
 
 static int barriers(void *arg, int n)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cost of others in the queues: 8 bytes there and back while each side has N unexpected messages that no receive asks
- * for, then N posted receives that no message meets; each with a tag of its own.  N is the size; two rows. */
+/* The cost of long queues: 8 bytes there and back while each side has N unmatched messages, and then
+ * while each side has N unmatched receives, each with a tag of its own.  The size is N; two rows. */
 #include "mpi_perf.h"
 
 #define TAG 1
-#define OTHERS 100 /* the first tag of those that do not match */
+#define OTHERS 100 /* first tag of those that match nothing */
 
 static void turn(const mpi_perf_t *p)
 {
@@ -23,7 +23,7 @@ static int turns(void *arg, int n)
     return 0;
 }
 
-/* Oldest first, so that they go as fast as they can: that is not what is timed. */
+/* Receive the others, oldest first, which is fastest; it is not timed. */
 static void others_receive(const mpi_perf_t *p, MPI_Request *requests, char *into)
 {
     for (int i = 0; i < (int)p->size; i++)
@@ -44,7 +44,7 @@ static int run(mpi_perf_t *p)
     if (!requests)
         return -1;
     others_send(p);
-    turn(p); /* messages do not overtake: what was sent is there now */
+    turn(p); /* messages do not overtake, so all that was sent has arrived */
     rc = mpi_perf_measure(p, "unexpected", 2, turns);
     others_receive(p, requests, &into);
     MPI_Waitall((int)p->size, requests, MPI_STATUSES_IGNORE);

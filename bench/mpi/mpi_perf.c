@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How fast an MPI library is, by the rules of the other benchmarks:
+/* Benchmarks of an MPI library, by the rules of the other benchmarks:
  *
- *   mpi_perf overlap       how much of a message is hidden by computing
- *   mpi_perf matching      8 bytes there and back, beside others in the queues (--sizes: how many)
+ *   mpi_perf overlap       how much of a message computing hides
+ *   mpi_perf matching      8 bytes there and back, with other messages in the queues (--sizes: their number)
  *   mpi_perf collectives   barrier, broadcast, sum, and all to all
  *   mpi_perf rma           memory of the other process is written, read, and added to
  *
- * Options are those of all benchmarks (engine.h).  The ping-pong and rates are peer_mpi. */
+ * Options are those of all benchmarks (engine.h).  The ping-pong and rates are in peer_mpi. */
 #include "mpi_perf.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ static const mpi_perf_test_t *test_find(const char *name)
     return NULL;
 }
 
-/* 0 or -1, after a line on stderr by rank 0. */
+/* Start the test. 0, or -1 after a line on stderr by rank 0. */
 static int start(mpi_perf_t *p, const mpi_perf_test_t *test, int argc, char **argv)
 {
     size_t most = 8;

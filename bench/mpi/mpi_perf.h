@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of mpi_perf share.  A test is a file with one function; all processes call it for each size. */
+/* Common parts of the tests of mpi_perf.  A test is a file with one function; all processes call it for each size. */
 #ifndef BENCH_MPI_PERF_H
 #define BENCH_MPI_PERF_H
 
@@ -13,21 +13,21 @@ typedef struct mpi_perf {
     bench_options_t options;
     int rank, ranks;
     bool first;           /* this process times and prints */
-    size_t size;          /* as the test takes it */
+    size_t size;          /* its meaning depends on the test */
     char *send, *receive; /* size bytes for each process, and at least 8 */
-    void *more;           /* the test's own */
+    void *more;           /* private to the test */
 } mpi_perf_t;
 
 typedef struct mpi_perf_test {
     const char *name;
-    const char *sizes; /* unless --sizes says others */
-    int ranks;         /* 0: any number from 2 on */
-    int (*run)(mpi_perf_t *p); /* 0, or what ends the measurement */
+    const char *sizes; /* default of --sizes */
+    int ranks;         /* required number; 0: any number from 2 on */
+    int (*run)(mpi_perf_t *p); /* 0, or the code that ends the measurement */
 } mpi_perf_test_t;
 
 extern const mpi_perf_test_t mpi_perf_overlap, mpi_perf_matching, mpi_perf_collectives, mpi_perf_rma;
 
-/* Rank 0 prints a row.  units: what us is for, for one iteration.  0. */
+/* Rank 0 prints a row. units: number of operations in one iteration, for which us is given.  Return 0. */
 int mpi_perf_print(const mpi_perf_t *p, const char *test, bench_stats_t us, int units, const char *extra);
 /* Measure body as bench_measure does, and print it. */
 int mpi_perf_measure(mpi_perf_t *p, const char *test, int units, bench_body_t body);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computing while a message goes: rank 0 starts to send (or has posted a receive), computes without calling in, and then
- * waits; rank 1 does nothing else.  As mad_perf overlap does. */
+/* Overlap of computation and communication, like mad_perf overlap: rank 0 starts to send (or has posted a receive),
+ * computes without calling MPI, and then waits; rank 1 does nothing else. */
 #include "mpi_perf.h"
 
 #include "../overlap.h"
 
-/* An empty message: that the other one is awake, or may begin. */
+/* Send an empty message: the other process is awake, or may begin. */
 static void signal_to(int peer)
 {
     MPI_Send(NULL, 0, MPI_BYTE, peer, 2, MPI_COMM_WORLD);
@@ -16,7 +16,7 @@ static void signal_from(int peer)
     MPI_Recv(NULL, 0, MPI_BYTE, peer, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Rank 1, one round. */
+/* One round of rank 1. */
 static void idle_round(mpi_perf_t *p, bool sends)
 {
     signal_from(0);
@@ -29,7 +29,7 @@ static void idle_round(mpi_perf_t *p, bool sends)
     MPI_Send(p->send, (int)p->size, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
 }
 
-/* Rank 0: how long a round takes with so much computing.  What tells rank 1 to send is no part of the receive. */
+/* One round of rank 0 with `steps` of computing.  The message that asks rank 1 to send is not part of the receive. */
 static int busy_round(void *arg, bool sends, uint64_t steps, overlap_time_t *time)
 {
     mpi_perf_t *p = arg;

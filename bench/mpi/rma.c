@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of rank 1 is written, read and added to by rank 0 while rank 1 waits in MPI: each operation until it has been done
- * there ("put"), and a batch of them that are waited for together ("puts").  Two rows for each operation.  The window is
- * made of memory that was there (MPI_Win_create): what MPI allocates, processes of one host share, and nothing is sent. */
+/* Rank 0 writes, reads and adds to memory of rank 1, while rank 1 waits in MPI: each operation until it is complete
+ * there ("put"), and a batch that is completed together ("puts").  Two rows per operation.  The window is existing
+ * memory (MPI_Win_create): if MPI allocated it, processes of one host would share it, and nothing would be sent. */
 #include "mpi_perf.h"
 
 #include <stdint.h>
@@ -12,7 +12,7 @@
 typedef struct side {
     MPI_Win window;
     void (*operation)(const mpi_perf_t *p, MPI_Win window);
-    bool each; /* is waited for */
+    bool each; /* complete each operation by itself */
 } side_t;
 
 static void put(const mpi_perf_t *p, MPI_Win window)
@@ -58,10 +58,10 @@ static int both(mpi_perf_t *p, void (*operation)(const mpi_perf_t *p, MPI_Win wi
     return mpi_perf_measure(p, many, 1, operations);
 }
 
-/* What was put is there, and has been added as often as was asked for. */
+/* Check that the data have arrived, and were added as often as requested. */
 static int check(const mpi_perf_t *p, MPI_Win window)
 {
-    int batches = bench_batches(&p->options, p->size) + 1; /* one is not measured */
+    int batches = bench_batches(&p->options, p->size) + 1; /* the first one is not measured */
     uint64_t times = 2 * (uint64_t)bench_iterations(&p->options, p->size) * (uint64_t)batches;
     if (!p->first)
         return 0;

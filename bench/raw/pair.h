@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the ping-pongs of raw interfaces and peers share: two processes tied to two processors, their buffers, the turns
- * of a round trip, the sizes one after another.  A program brings only how a message is sent and received. */
+/* Common parts of the ping-pongs of raw interfaces and peers: two processes bound to two processors, their buffers, the
+ * round trips, the sizes one after another.  A program only provides how a message is sent and received. */
 #ifndef BENCH_RAW_PAIR_H
 #define BENCH_RAW_PAIR_H
 
@@ -12,18 +12,18 @@
 
 #include "../engine.h"
 
-/* One side.  A program with more to remember puts it behind this, into a structure of its own. */
+/* One side.  A program with further state makes this the first member of a structure of its own. */
 typedef struct pair {
-    const char *who;    /* in the results */
+    const char *who;    /* "who" in the results */
     const char *driver; /* in the results, or NULL */
-    bool first;         /* this side speaks first, times and prints */
-    size_t size;        /* of the message under way */
+    bool first;         /* this side sends first, times and prints */
+    size_t size;        /* size of the current messages */
     char *send, *receive;
 } pair_t;
 
-typedef int (*pair_move_t)(pair_t *pair); /* one message; 0, or what ends the measurement */
+typedef int (*pair_move_t)(pair_t *pair); /* one message; 0, or the code that ends the measurement */
 
-/* n round trips.  Inlined, so that send and receive are called as if they were written here. */
+/* Do n round trips.  Inlined, so that send and receive are called as if written here. */
 __attribute__((always_inline)) static inline int pair_turns(pair_t *pair, int n, pair_move_t send, pair_move_t receive)
 {
     for (int i = 0; i < n; i++) {
@@ -37,9 +37,9 @@ __attribute__((always_inline)) static inline int pair_turns(pair_t *pair, int n,
     return 0;
 }
 
-#define PAIR_WINDOW 16 /* messages of a window, as in mad_perf */
+#define PAIR_WINDOW 16 /* messages per window, as in mad_perf */
 
-/* n windows of messages one way, each answered by the second. */
+/* Send n windows of messages one way; the second process answers each. */
 __attribute__((always_inline)) static inline int pair_windows(pair_t *pair, int n, pair_move_t send, pair_move_t receive,
                                                               pair_move_t answer)
 {
@@ -53,7 +53,7 @@ __attribute__((always_inline)) static inline int pair_windows(pair_t *pair, int 
     return 0;
 }
 
-/* The largest size asked for, and at least 1. */
+/* Return the largest size, at least 1. */
 static inline size_t pair_most(const bench_options_t *o)
 {
     size_t most = 1;
@@ -62,8 +62,8 @@ static inline size_t pair_most(const bench_options_t *o)
     return most;
 }
 
-/* The second process, each tied to its processor; of the two descriptors (NULL: none) the first keeps fds[0], the second
- * fds[1].  Returns as fork does; -1 after a line on stderr. */
+/* Fork the second process, and bind each to its processor.  Of the two descriptors (NULL: none) the first process keeps
+ * fds[0], the second fds[1].  Returns like fork; -1 after a line on stderr. */
 static inline pid_t pair_fork(const bench_options_t *o, const int *fds)
 {
     pid_t child = fork();
@@ -80,7 +80,7 @@ static inline pid_t pair_fork(const bench_options_t *o, const int *fds)
     return child;
 }
 
-/* The exit code: wait for the second process (child, in the first), which may have failed. */
+/* Wait for the second process (child, in the first), and return the exit code of both. */
 static inline int pair_end(pid_t child, int rc)
 {
     int status = 0;
@@ -89,7 +89,7 @@ static inline int pair_end(pid_t child, int rc)
     return rc || status ? 1 : 0;
 }
 
-/* Buffers from malloc, touched.  0 or -1 after a line on stderr. */
+/* Allocate buffers with malloc, and touch them. 0 or -1 after a line on stderr. */
 static inline int pair_buffers(pair_t *pair, const bench_options_t *o)
 {
     size_t most = pair_most(o);
@@ -121,13 +121,14 @@ static inline int pair_test(pair_t *pair, const bench_options_t *o, bool stream,
     return 0;
 }
 
-/* The ping-pong. */
+/* Measure the ping-pong of every size. */
 static inline int pair_sizes(pair_t *pair, const bench_options_t *o, bench_body_t body, void *arg)
 {
     return pair_test(pair, o, false, body, arg);
 }
 
-/* Take an option that the engine does not know, and its value, out of the command line; value when it is not there. */
+/* Remove an option that the engine does not know from the command line, and return its value; `value` if it is not
+ * there. */
 static inline const char *pair_option(int *argc, char **argv, const char *name, const char *value)
 {
     for (int i = 1; i + 1 < *argc; i++)

@@ -3,8 +3,8 @@
  *
  *   peer_abt [--batches N] [--cpus A,B] [--json]
  *
- * One object: nanoseconds of each way's best batch; `handoff` and `directed`, as marcel_perf calls what stands beside it, are
- * the quickest of them. */
+ * One object: nanoseconds of each way's best batch.  The fastest are also given as `handoff` and `directed`, the names
+ * of the tests of marcel_perf. */
 #include <abt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 static ABT_pool pool;
 static ABT_thread thread[2];
 
-/* Its turns end together with the other's, so none is named that has ended. */
+/* Switch by yielding to the other thread.  Both end in the same turn, so no ended thread is named. */
 static void yield_to(void *side)
 {
     ABT_thread other = thread[!(intptr_t)side];
@@ -24,7 +24,7 @@ static void yield_to(void *side)
         ABT_thread_yield_to(other);
 }
 
-/* The target is taken from its pool by the caller, as this call wants it. */
+/* Switch by self_yield_to.  The caller takes the target from its pool, as this call requires. */
 static void self_yield_to(void *side)
 {
     ABT_thread other;
@@ -36,7 +36,7 @@ static void self_yield_to(void *side)
     }
 }
 
-/* The other one is suspended: no pool is used. */
+/* Switch by suspending.  The other thread is suspended too, so no pool is used. */
 static void suspend_to(void *side)
 {
     bool first = !(intptr_t)side;
@@ -92,6 +92,6 @@ int main(int argc, char **argv)
         printf(", \"%s\": %.3f", ways[w].name, best);
         quickest = !w || best < quickest ? best : quickest;
     }
-    printf(", \"handoff\": %.3f, \"directed\": %.3f}\n", quickest, quickest); /* under the names of ours */
+    printf(", \"handoff\": %.3f, \"directed\": %.3f}\n", quickest, quickest); /* under the names of marcel_perf */
     return ABT_finalize() ? 1 : 0;
 }

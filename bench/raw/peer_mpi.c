@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ping-pong over MPI, by the rules of the other peers, for whatever MPI it is compiled with; with buffers that are not
- * warm (cold.h); and windows of messages (rate.h). */
+/* The ping-pong over MPI, by the rules of the other peers, for the MPI that it is compiled with; with buffers that are
+ * not in the cache (cold.h); and windows of messages (rate.h). */
 #include <mpi.h>
 
 #include "cold.h"
@@ -25,7 +25,7 @@ static int message_start(pair_t *pair, int i)
     return MPI_Isend(pair->send, (int)pair->size, MPI_BYTE, pair->first, TAG, MPI_COMM_WORLD, &sent[i]);
 }
 
-/* A window is waited for at once: with its last message. */
+/* Wait for a message of a window: with the last one, for all of them. */
 static int message_wait(pair_t *pair, int i)
 {
     (void)pair;
@@ -62,7 +62,7 @@ static int mpi_body(void *arg, int n)
     return pair_turns(arg, n, message_send, message_receive);
 }
 
-/* The first makes the memory, the second opens it. */
+/* The first process makes the memory, the second one opens it. */
 static int shared_meet(cold_t *c, size_t size)
 {
     bench_shared_name_t name;
@@ -100,7 +100,7 @@ int main(int argc, char **argv)
     const char *test = pair_option(&argc, argv, "--test", "pingpong");
     if (rate_options(&rate, &argc, argv) || bench_options_parse(&o, argc, argv, 1, "8,1K,64K,1M,4M") || ranks != 2)
         return MPI_Abort(MPI_COMM_WORLD, 2);
-    pair_t pair = {.first = rank == 0}; /* whose other one is rank 1 */
+    pair_t pair = {.first = rank == 0}; /* the other process is rank 1 */
     pair.who = strstr(version, "Open MPI") ? "openmpi" : strstr(version, "MPICH") ? "mpich" : "mpi";
     if (bench_pin(o.cpus[rank]) || pair_buffers(&pair, &o) || test_run(&pair, &o, test, &rate))
         return MPI_Abort(MPI_COMM_WORLD, 1);

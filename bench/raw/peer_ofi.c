@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ping-pong over libfabric's tagged messages, between two forked processes that exchange addresses over a socket pair;
- * with buffers that are not warm (cold.h); and windows of messages (rate.h).  PEER_OFI_PROVIDER chooses the provider (shm
- * unless set).  --wait says how each side of a ping-pong waits for what has been sent and for what comes: poll reads the
- * queue again and again; sread waits in fi_cq_sread, cntr in fi_cntr_wait, fd in poll on the queue's descriptor after
- * fi_trywait. */
+/* The ping-pong over libfabric's tagged messages, between two forked processes that exchange addresses over a socket
+ * pair; with buffers that are not in the cache (cold.h); and windows of messages (rate.h).  PEER_OFI_PROVIDER chooses
+ * the provider (default: shm). --wait chooses how each side of a ping-pong waits: poll reads the queue repeatedly;
+ * sread waits in fi_cq_sread, cntr in fi_cntr_wait, fd in poll on the queue's descriptor after fi_trywait. */
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -21,7 +20,7 @@ enum wait { POLL, SREAD, CNTR, FD, WAITS };
 static const char *const waits[WAITS] = {"poll", "sread", "cntr", "fd"};
 
 typedef struct operation {
-    struct fi_context2 context; /* first: a completion names it */
+    struct fi_context2 context; /* must be first: a completion names it */
     bool done;
 } operation_t;
 
@@ -36,7 +35,7 @@ typedef struct side {
     struct fid_ep *ep;
     struct fid_av *av;
     struct fid_cq *cq;
-    struct fid_cntr *cntr; /* of what has come (CNTR) */
+    struct fid_cntr *cntr; /* counts arrivals (CNTR) */
     uint64_t counted;
     int cq_fd;             /* of the queue (FD) */
     fi_addr_t peer;
@@ -44,7 +43,7 @@ typedef struct side {
     operation_t starts[RATE_WINDOW], posts[RATE_WINDOW]; /* of a window */
 } side_t;
 
-/* Sleep in poll until the queue has something, unless it has already. */
+/* Sleep in poll until the queue has an entry, unless it has one already. */
 static void descriptor_wait(side_t *s)
 {
     struct fid *fids[1] = {&s->cq->fid};
@@ -70,7 +69,7 @@ static int progress(side_t *s)
     return entry_take(fi_cq_read(s->cq, &entry, 1), &entry);
 }
 
-/* What has been sent or is to come is not there yet. */
+/* Wait once for a completion of a send or a receive. */
 static int progress_wait(side_t *s)
 {
     struct fi_cq_tagged_entry entry;
@@ -175,7 +174,7 @@ static int ofi_body(void *arg, int n)
     return pair_turns(arg, n, message_send, message_receive);
 }
 
-/* The counter, or the queue's descriptor. */
+/* Open the counter, or the queue's descriptor. */
 static int wait_open(side_t *s)
 {
     struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
@@ -196,7 +195,7 @@ static int side_open(side_t *s)
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->fabric_attr->prov_name = strdup(provider ? provider : "shm");
-    /* Loopback for the providers that have addresses of the internet; shm takes no notice. */
+    /* Use loopback for providers with internet addresses; shm ignores it. */
     bool internet = strstr(hints->fabric_attr->prov_name, "tcp") || !strcmp(hints->fabric_attr->prov_name, "sockets");
     int rc = fi_getinfo(FI_VERSION(1, 9), internet ? "127.0.0.1" : NULL, NULL, internet ? FI_SOURCE : 0, hints,
                         &s->info);
@@ -223,7 +222,7 @@ static int side_connect(side_t *s, int fd)
     return fi_av_insert(s->av, theirs, 1, &s->peer, 0, NULL) == 1 ? 0 : -1;
 }
 
-/* Some providers move the last message only while somebody polls: go on until the other side says that it is done. */
+/* Some providers move the last message only while the process polls: continue until the other side reports its end. */
 static void side_close(side_t *s, int fd)
 {
     char byte = 0;

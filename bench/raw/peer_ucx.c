@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ping-pong over UCP tags, between two forked processes that exchange addresses over a socket pair; with buffers that
- * are not warm (cold.h); and windows of messages (rate.h).  UCX_TLS chooses the transports (posix,self unless set). */
+/* The ping-pong over UCP tags, between two forked processes that exchange addresses over a socket pair; with buffers
+ * that are not in the cache (cold.h); and windows of messages (rate.h).  UCX_TLS chooses the transports (default:
+ * posix,self). */
 #include <sys/socket.h>
 
 #include <ucp/api/ucp.h>
@@ -14,7 +15,7 @@ typedef struct side {
     ucp_worker_h worker;
     ucp_ep_h ep;
     ucs_status_ptr_t sent[RATE_WINDOW], posted[RATE_WINDOW];
-    bool callbacks; /* sends have one */
+    bool callbacks; /* sends have a callback */
     int called;
 } side_t;
 
@@ -164,7 +165,7 @@ static int side_open(side_t *s, int fd)
     return side_connect(s, fd);
 }
 
-/* Both sides are done when each has said so; without it the first to leave could take messages with it. */
+/* Close the side after both have reported their end; otherwise the first to leave could take messages with it. */
 static void side_close(side_t *s, int fd)
 {
     char byte = 0;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows of 64 small messages of a pair, as mad_perf's rate: times are by message of one direction.
- *
- * A window begins when its receiver has sent a mark, so that its receives are posted by then.  Unexpected: the sender
- * sends a mark behind the window, and its receiver asks for no message before that has arrived.  Both ways: each side
- * sends a window and receives one. */
+/* Windows of 64 small messages of a pair, like mad_perf's rate: times are per message of one direction.  A window
+ * begins when its receiver has sent a mark, so that its receives are posted by then.  Unexpected: the sender sends a
+ * mark after the window, and its receiver opens no message before that has arrived.  Both ways: each side sends a
+ * window and receives one. */
 #ifndef BENCH_RAW_RATE_H
 #define BENCH_RAW_RATE_H
 
 #include "pair.h"
 
 #define RATE_WINDOW 64
-#define RATE_BLOCKING_MAX 512 /* bytes: a window of these is sent whole, though its receiver sends, too */
+#define RATE_BLOCKING_MAX 512 /* bytes: a window of these can be sent completely while its receiver sends too */
 
 typedef enum { RATE_REQUEST, RATE_BLOCKING, RATE_CALLBACK, RATE_FORMS } rate_form_t;
 typedef enum { RATE_OPEN, RATE_POSTED, RATE_UNEXPECTED, RATE_RECEIVES } rate_receive_t;
 
-/* What a program brings; i is the number of the message in its window.  0, or what ends the measurement. */
+/* The moves that a program provides; i is the number of the message in its window. 0, or the code that ends the
+ * measurement. */
 typedef struct rate_moves {
     int (*send)(pair_t *pair);              /* blocking */
     int (*receive)(pair_t *pair);           /* blocking */
     int (*send_start)(pair_t *pair, int i); /* by request, or with a callback */
     int (*send_wait)(pair_t *pair, int i);
-    int (*callbacks_wait)(pair_t *pair, int n); /* until n have run; NULL if it has none */
+    int (*callbacks_wait)(pair_t *pair, int n); /* wait until n have run; NULL if there are no callbacks */
     int (*post)(pair_t *pair, int i);
     int (*post_wait)(pair_t *pair, int i);
     int (*mark_send)(pair_t *pair); /* one byte that overtakes no message */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The floor of large messages in shared memory: a ping-pong between two processes whose buffers come from malloc, by
- * every way there is - a ring of shared slots (copy in, copy out, pipelined) of several sizes, with several slot sizes
- * and ways of copying, process_vm_readv by the receiver, process_vm_writev by the sender, and both at once, each a half.
+/* The floor of large messages in shared memory: a ping-pong between two processes whose buffers come from malloc.
+ * All methods are tried: a ring of shared slots (copy in, copy out, pipelined), with several sizes of rings and slots and
+ * several methods of copying; process_vm_readv by the receiver; process_vm_writev by the sender; both at once, each for a
+ * half.
  *
  * The size of the whole ring matters more than the slots': a slot that is written again while its lines are still in
  * the receiver's private cache costs a transfer between cores; one that was evicted to the shared cache does not.
  *
- * For each size every way is tried shortly, then the best few are measured by the rules; the best is the floor.
- * (With RAW_COPY_KEEP the best few are remembered between runs.)
+ * For each size every method is tried briefly, then the best few are measured by the rules; the best is the floor.
+ * With RAW_COPY_KEEP the best few are kept between runs.
  * The parent decides and times; the child obeys the orders that the parent leaves in shared memory. */
 #include <errno.h>
 #include <stdatomic.h>
@@ -26,7 +27,7 @@
 #include "pair.h"
 
 #define LINE 128
-#define RING_MAX ((size_t)8 << 20) /* the most that chunk * slots may be */
+#define RING_MAX ((size_t)8 << 20) /* limit of chunk * slots, in bytes */
 #define WAYS_MAX 1024
 #define FINALISTS 3
 
@@ -40,21 +41,21 @@ typedef struct way {
     int in, out; /* indices in copies[] */
 } way_t;
 
-/* One direction.  head is written by the sender, tail by the receiver; the rest is the rendezvous of the vm ways. */
+/* One direction.  The sender writes head, the receiver tail; the rest is the rendezvous of the vm methods. */
 typedef struct lane {
     _Alignas(LINE) atomic_uint_fast64_t head;
     _Alignas(LINE) atomic_uint_fast64_t tail;
     _Alignas(LINE) uint64_t from;
-    atomic_uint_fast64_t ready; /* the sender's address is there */
+    atomic_uint_fast64_t ready; /* the sender's address is valid */
     _Alignas(LINE) uint64_t into;
-    atomic_uint_fast64_t wanted; /* the receiver's address is there */
+    atomic_uint_fast64_t wanted; /* the receiver's address is valid */
     _Alignas(LINE) atomic_uint_fast64_t read_done;
     _Alignas(LINE) atomic_uint_fast64_t written_done;
 } lane_t;
 
 typedef struct shared {
     lane_t lanes[2];
-    _Alignas(LINE) atomic_uint_fast64_t order; /* counts up: a new order is there */
+    _Alignas(LINE) atomic_uint_fast64_t order; /* grows by one with each new order */
     way_t way;
     size_t size;
     int iterations; /* 0: end */
@@ -73,7 +74,7 @@ typedef struct self {
     uint64_t heads[2], tails[2], turns[2];
 } self_t;
 
-/* ---- Ways of copying ------------------------------------------------------------------------------------------ */
+/* ---- Methods of copying --------------------------------------------------------------------------------------- */
 
 static void copy_plain(void *to, const void *from, size_t len)
 {
@@ -86,7 +87,7 @@ static void copy_movsb(void *to, const void *from, size_t len)
     __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(len) : : "memory");
 }
 
-/* Non-temporal stores; to is aligned (a slot), len may be anything. */
+/* Copy with non-temporal stores; `to` is aligned (a slot), len may be anything. */
 static void copy_stream(void *to, const void *from, size_t len)
 {
     size_t i = 0;
@@ -146,8 +147,8 @@ static const struct {
     const char *name;
     copy_t copy;
     bool (*usable)(void);
-    bool in, out;             /* worth trying in that direction */
-    bool brief_in, brief_out; /* even when not thorough */
+    bool in, out;             /* worth trying in this direction */
+    bool brief_in, brief_out; /* worth trying even if not thorough */
 } copies[] = {
     {"memcpy", copy_plain, always, true, true, true, true},
 #if defined(__x86_64__)
@@ -190,7 +191,7 @@ static void ring_receive(self_t *s, lane_t *lane, int l)
     }
 }
 
-/* All or nothing: whole pieces of len bytes; 0 or the errno. */
+/* Move len bytes completely, in whole pieces; 0 or the errno. */
 static int vm_move(self_t *s, int write, uint64_t theirs, char *ours, size_t len)
 {
     while (len) {
@@ -206,7 +207,7 @@ static int vm_move(self_t *s, int write, uint64_t theirs, char *ours, size_t len
     return 0;
 }
 
-/* The part that the receiver reads; the sender writes the rest. */
+/* Return the length of the part that the receiver reads; the sender writes the rest. */
 static size_t vm_read_part(const self_t *s)
 {
     switch (s->way->kind) {
@@ -303,7 +304,7 @@ static void order_give(self_t *s, const way_t *way, size_t size, int iterations)
     atomic_fetch_add_explicit(&sh->order, 1, memory_order_release);
 }
 
-/* Time one way by the options' rules; 0, or -1 when the way does not work here. */
+/* Time one method by the options' rules; 0, or -1 if it does not work here. */
 static int way_measure(self_t *s, const bench_options_t *o, const way_t *way, size_t size, bench_stats_t *us)
 {
     self_reset(s, way, size);
@@ -331,7 +332,7 @@ static int ring_add(way_t *ways, int n, size_t chunk, size_t ring_kib, bool thor
     return n;
 }
 
-/* All ways that make sense for a size; not thorough: those that ever were the best where this was written. */
+/* List all methods that make sense for a size; if not thorough, those that were ever the best where this was written. */
 static int ways_list(way_t *ways, size_t size, bool thorough)
 {
     static const size_t all_kib[] = {8, 64, 1024, 1536, 2048, 3072, 4096, 8192}, brief_kib[] = {8, 2048, 3072};
@@ -370,7 +371,7 @@ static int trial_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Try all ways shortly; the number that works, best first. */
+/* Try all methods briefly.  Return the number of those that work, the best first. */
 static int ways_try(self_t *s, const bench_options_t *o, size_t size, bool thorough, trial_t *trials)
 {
     static way_t ways[WAYS_MAX];
@@ -389,7 +390,7 @@ static int ways_try(self_t *s, const bench_options_t *o, size_t size, bool thoro
     return good;
 }
 
-/* The finalists of a size, as an earlier run left them in the file RAW_COPY_KEEP; 0 when there are none. */
+/* Read the finalists of a size that an earlier run left in the file RAW_COPY_KEEP; 0 if there are none. */
 static int finalists_load(size_t size, trial_t *trials)
 {
     FILE *file = getenv("RAW_COPY_KEEP") ? fopen(getenv("RAW_COPY_KEEP"), "r") : NULL;

@@ -15,7 +15,7 @@ typedef struct side {
     atomic_uint_fast64_t *mine;
     atomic_uint_fast64_t *other;
     uint64_t count;
-    int first; /* 1: this side speaks first */
+    int first; /* 1: this side begins */
 } side_t;
 
 static int line_body(void *arg, int n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the host allows of computing while a message goes: as mad_perf overlap, by a socket over loopback and a thread.
- * The thread sleeps on the other processor, where the peer is; it is woken with the message to move, and moves it while its
- * program computes.  With nothing to compute the program moves it by itself, spinning. */
+/* The overlap that the host allows: like mad_perf overlap, but with a socket over loopback and a thread.  The thread
+ * sleeps on the other processor, where the peer is.  It is woken with the message to move, and moves it while its
+ * program computes.  Without computing, the program moves it itself, spinning. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -18,10 +18,10 @@ enum order { NOTHING, SEND, RECEIVE, FAILED };
 typedef struct side {
     pair_t pair;
     int fd, cpu;
-    atomic_int order; /* to the thread; a futex */
+    atomic_int order; /* order to the thread; a futex */
 } side_t;
 
-/* sleeps: in poll, when the socket is not ready; else it spins. */
+/* Move all bytes. sleeps: wait in poll if the socket is not ready; else spin. */
 static int move_all(const side_t *side, bool out, bool sleeps)
 {
     char *at = out ? side->pair.send : side->pair.receive;
@@ -91,7 +91,7 @@ static int busy_round(void *arg, bool sends, uint64_t steps, overlap_time_t *tim
     return order == FAILED ? -1 : 0;
 }
 
-/* The peer, which has nothing to do but to wait. */
+/* One round of the peer, which only waits. */
 static int idle_round(const side_t *side, bool sends)
 {
     if (byte_move(side, false, true) || byte_move(side, true, true))

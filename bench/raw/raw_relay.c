@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The floor of a gateway: two processes over sockets, directly and through a third one that does nothing but copy bytes
- * from one socket to the other, both directions, as they come (so a long message is in both networks at once).
+/* The floor of a gateway: two processes over sockets, directly and through a third one.  That one only copies bytes from
+ * one socket to the other, in both directions, as they come; so a long message is in both networks at once.
  *
  *   raw_relay [--wait spin|yield|sleep] [--test pingpong|bandwidth] [--sizes LIST] [--iters N] [--batches N] [--json]
- *       over loopback, first directly, then through the relay: rows of who raw_direct and raw_relay
+ *       over loopback, first directly, then through the relay: rows "raw_direct" and "raw_relay"
  *   raw_relay --through COMMAND ...
- *       only through that program, which finds the two sockets as descriptors 3 and 4: who through
+ *       only through that program, which finds the two sockets as descriptors 3 and 4: row "through"
  *   raw_relay --listen PORT ...                     the far end, on a host of its own
  *   raw_relay --listen PORT --to HOST:PORT ...      the relay
- *   raw_relay --to HOST:PORT ...                    the near end, which prints: who raw_direct
+ *   raw_relay --to HOST:PORT ...                    the near end, which prints a row "raw_direct"
  *
- * All wait the same way. */
+ * All processes wait in the manner of --wait. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@
 #include "pair.h"
 #include "tcp_pair.h"
 
-#define RING (256 * 1024) /* bytes of one direction: 64 KiB to 1 MiB make no difference */
-#define PATIENCE 10 /* seconds until somebody has to listen */
+#define RING (256 * 1024) /* bytes of one direction; 64 KiB to 1 MiB make no difference */
+#define PATIENCE 10 /* seconds to wait for the other end to listen */
 
 enum how { SPIN, YIELD, SLEEP };
 
@@ -93,7 +93,7 @@ typedef struct way {
     int from, to;
     char *ring;
     size_t head, tail; /* read and written so far */
-    bool ended;        /* nothing comes any more */
+    bool ended;        /* no further bytes will come */
 } way_t;
 
 static bool way_done(const way_t *w)
@@ -101,7 +101,7 @@ static bool way_done(const way_t *w)
     return w->ended && w->head == w->tail;
 }
 
-/* What can be moved one way now; -1: an end is gone.  What came before an end closed still reaches the other one. */
+/* Move the bytes that can be moved one way now; -1 if an end has closed.  Bytes that came before are still passed on. */
 static int way_move(way_t *w)
 {
     size_t at = w->tail % RING, room = RING - (w->tail - w->head), part;
@@ -131,7 +131,7 @@ static int way_move(way_t *w)
     return moved;
 }
 
-/* Until both ends are gone. */
+/* Relay until both ends have closed. */
 static _Noreturn void relay(int a, int b, enum how how)
 {
     way_t ways[2] = {{a, b, malloc(RING), 0, 0, false}, {b, a, malloc(RING), 0, 0, false}};
@@ -159,7 +159,7 @@ static _Noreturn void relay(int a, int b, enum how how)
     _exit(0);
 }
 
-/* Another program is the relay: its descriptors 3 and 4 are the sockets, which it is to find as they usually are. */
+/* Run another program as the relay, with the sockets as descriptors 3 and 4, in blocking mode as usual. */
 static void relay_run(int a, int b, const char *command)
 {
     int fds[2] = {fcntl(a, F_DUPFD, 10), fcntl(b, F_DUPFD, 10)};
@@ -171,7 +171,7 @@ static void relay_run(int a, int b, const char *command)
     _exit(127);
 }
 
-/* Take the relay between the two ends: fds[0] and fds[1] become its outer ends. */
+/* Start the relay between the two ends: fds[0] and fds[1] become its outer ends. */
 static pid_t relay_start(int fds[2], enum how how, const char *command)
 {
     int in[2], out[2];
@@ -199,7 +199,7 @@ static int measure(side_t *side, const bench_options_t *o, bool stream)
     return pair_buffers(&side->pair, o) || pair_test(&side->pair, o, stream, stream ? window_body : pingpong_body, side);
 }
 
-/* Over loopback: all processes are started here. */
+/* Measure over loopback, with all processes started here. */
 static int run(const bench_options_t *o, const char *who, bool relayed, const char *command, enum how how, bool stream)
 {
     side_t side = {.pair = {.who = who}, .how = how};
@@ -237,7 +237,7 @@ static int far_accept(const char *port)
     return fd;
 }
 
-/* As soon as somebody listens there. */
+/* Connect as soon as the other end listens. */
 static int near_connect(const char *to)
 {
     char host[256], port[16];
@@ -260,7 +260,7 @@ static int near_connect(const char *to)
     return fd;
 }
 
-/* The part that this process has: far, relay, or near. */
+/* Run the part of this process: far end, relay, or near end. */
 static int part(const bench_options_t *o, const char *listen, const char *to, enum how how, bool stream)
 {
     side_t side = {.pair = {.who = "raw_direct", .first = !listen}, .how = how};

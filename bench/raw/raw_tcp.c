@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The floor of TCP: a ping-pong between two processes over loopback with non-blocking sockets and no waiting but
+/* The floor of TCP: a ping-pong between two processes over loopback with non-blocking sockets, whose only wait is
  * spinning on recv. */
 #include <arpa/inet.h>
 #include <errno.h>

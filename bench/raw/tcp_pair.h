@@ -9,14 +9,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What is the same for all connections: nothing waits in the kernel, nor does who reads or writes.  0 or -1 with errno. */
+/* Prepare a connection: the kernel delays nothing, and calls do not block. 0 or -1 with errno. */
 static inline int tcp_ready(int fd)
 {
     int one = 1;
     return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) || fcntl(fd, F_SETFL, O_NONBLOCK) ? -1 : 0;
 }
 
-/* A connected pair of TCP sockets over loopback.  0 or -1 with errno. */
+/* Make a connected pair of TCP sockets over loopback. 0 or -1 with errno. */
 static inline int tcp_pair(int fds[2])
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cost of moving bytes on this host: measured by madrun and mad_info, kept in a file of the user's cache folder, read by every
- * session.  The file's name has the identity of processor and kernel, so hosts that share a home directory have one each.
- * MAD_COSTS names another file, or "none". */
+/* Costs of moving bytes on this host: measured by mad_info, kept in a file of the user's cache folder, read by every session.
+ * The file's name has the identity of processor and kernel, so hosts that share a home directory have one each. */
 #ifndef MADI_COSTS_H
 #define MADI_COSTS_H
 
@@ -9,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Times of a link of this host (core/send/policy.h makes limits of them). */
+/* Costs of a link of this host; core/send/policy.h derives limits from them. */
 typedef struct madi_costs {
     uint32_t copy_ps;   /* picoseconds a byte: one copy between buffers that lie in a cache */
     uint32_t turn_ns;   /* a short packet, one way */

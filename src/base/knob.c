@@ -160,9 +160,9 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_FAULT_LOAN] = {"MAD_FAULT_LOAN", MADI_KNOB_TEXT, "some",
                               "fault: bodies of packets are lent to the receiver: some, always, or never", 0, 0},
     [MADI_KNOB_FAULT_CUT] = {"MAD_FAULT_CUT", MADI_KNOB_INT, "0",
-                             "fault: a link is cut after so many packets; 0: never", 0, INT64_C(1) << 40},
+                             "fault: number of packets after which a link is cut; 0: never", 0, INT64_C(1) << 40},
     [MADI_KNOB_FAULT_CUT_ONE_IN] = {"MAD_FAULT_CUT_ONE_IN", MADI_KNOB_INT, "0",
-                                    "fault: a link is cut at one packet in so many, by chance; 0: never", 0,
+                                    "fault: a link is cut at one packet in N, by chance; 0: never", 0,
                                     INT64_C(1) << 40},
 };
 

@@ -79,6 +79,6 @@ void gw_gossip_arrived(gw_hop_t *hop, const unsigned char *address, size_t max)
     if (madi_peer_learn(hop->gate, address, len, &peer) != MAD_OK)
         madi_ledger_refused(hop->gate, MADI_CHARGE_PEERS);
     else if (madi_ledger_line(hop->gw->base.session, MADI_LOG_INFO))
-        madi_log(MADI_LOG_INFO, "virtual", "peer %d is told of: it forwards on %s", peer,
+        madi_log(MADI_LOG_INFO, "virtual", "peer %d was announced by another process: it forwards on %s", peer,
                  madi_map_name(hop->gw->map, gw_host_of_peer(hop->gw, peer)));
 }

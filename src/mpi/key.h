@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The key of a job that a launcher of MPI starts: its sources, in this order, and a check of its strength.
  *
- *   1  MADELEINE_KEY, set by madrun --around, or by a user: hexadecimal digits.
+ *   1  MADELEINE_KEY, set by madrun --around, or by a user: hexadecimal digits;
  *   2  the variable in which Open MPI's mpirun passes 128 random bits to a job and to the jobs that this job starts.
  *      Without mpirun Open MPI itself fills it with the number of the job, which is public; it is then passed over.
- *   3  a random key that the first process of the job makes, and that the others get by the exchange of the MPI library
- *      (openmpi/key.c, ofi/key_pmix.c)
+ *   3  a random key, made by the job's first process; the others get it by the exchange of the MPI library
+ *      (openmpi/key.c, ofi/key_pmix.c).
+ *
  * The provider of libfabric has keys of its user before and behind these (ofi/key.c). */
 #ifndef MAD_MPI_KEY_H
 #define MAD_MPI_KEY_H

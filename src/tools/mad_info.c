@@ -69,7 +69,7 @@ static void info_help(void)
          "  --svg PICTURE        the topology, or the timeline, as a picture, written to this file\n"
          "  --span FROM-TO       trace --svg: this part only, in microseconds from its first event on\n"
          "  --channel NAME       the virtual channel; default: the first of the file\n"
-         "  --size BYTES         costs are for so much at a time, such as 8 or 1MiB; default: 64KiB\n"
+         "  --size BYTES         costs are for transfers of this length, for instance 8 or 1MiB; default: 64KiB\n"
          "  --help, --version\n\n"
          "FILE: a topology file, mad_topology(5); default: that of MAD_TOPOLOGY");
 }

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* What sessions choose paths by. */
+/* Print the costs by which sessions choose methods. */
 static void print_costs(const json_t *c)
 {
     if (!json_object_get(c, "copy_ps")) {

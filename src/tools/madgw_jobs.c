@@ -73,7 +73,7 @@ int madi_jobs_open(const madi_serve_options_t *asked, char *why, size_t len)
         return -1;
     }
     if (st.st_uid != 0 && st.st_uid != geteuid()) {
-        snprintf(why, len, "it belongs to user %u, who could take the place of every job: make it root's or your own",
+        snprintf(why, len, "it belongs to user %u, and this user could replace every job: change its owner to root or yourself",
                  (unsigned)st.st_uid);
         return -1;
     }

@@ -33,7 +33,7 @@ static void gw_help(void)
          "  --user NAME      whose rights it has when root starts it; default: the job file's owner, or nobody\n"
          "  --no-filter      let all system calls through (for debuggers)\n"
          "  --allow LIST     addresses that may be called and may call, as 10.1.0.0/16,[fd00::/8]:4000-4999\n"
-         "  --jobs N         serve at most so many jobs at once; default: 8\n"
+         "  --jobs N         serve at most N jobs at once; default: 8\n"
          "  --user-jobs N    and of one user; default: half of them\n"
          "  --budget BYTES   memory for what passes through, of all jobs together; default: a quarter of the host's\n"
          "  --rate BYTES     bytes a second that all jobs together may pass on, divided evenly; default: no limit\n"
@@ -57,7 +57,7 @@ static int core_take(void *arg, const char *name)
 
 static int cores_take(const char *list)
 {
-    char text[300], why[200] = "there are not so many";
+    char text[300], why[200] = "this host has fewer cores";
     cpu_set_t set;
     CPU_ZERO(&set);
     if ((size_t)snprintf(text, sizeof text, "[%s]", list) >= sizeof text ||

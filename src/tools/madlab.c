@@ -39,7 +39,7 @@ static const char help[] =
     "       madlab exec HOST [--] COMMAND [ARGUMENT]...    (in a lab)\n"
     "Make the hosts and networks of a topology file out of namespaces on this machine, run a command in them, and end\n"
     "everything with it.  No network of the lab leads to another one, nor out of it.  It is no sandbox: what runs in a lab\n"
-    "has this machine's files with the rights of who started it, as root all of them.\n"
+    "can use this machine's files with the rights of the user that started it, as root all of them.\n"
     "\n"
     "  run    the command runs on a host of its own, 'launch', which is on no network and reaches all others by the agent:\n"
     "         madrun -n 4 --hosts \"$MADLAB_HOSTS\" --launch-agent \"$MADLAB_AGENT\" PROGRAM\n"

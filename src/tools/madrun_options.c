@@ -60,7 +60,7 @@ static const char help[] =
     "  --keep-going            let the others go on when a process fails\n"
     "  --timeout SECONDS       end everything, with exit code 124, after this time\n"
     "  --label, --no-label     write '[rank] ' before each line of output; default: when N > 1\n"
-    "  --stdin RANK|none       who gets standard input; default: 0\n"
+    "  --stdin RANK|none       rank that gets standard input; default: 0\n"
     "  -v                      say what is started where\n"
     "  --help, --version\n"
     "\n"

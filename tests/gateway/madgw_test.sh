@@ -427,7 +427,7 @@ test_later() {
         ready() { grep -qs 'reached 2 processes' gateway$i; }
         if wait_for ready; then ok "later: ready"; else not_ok "later: ready" "$(cat gateway$i err)"; fi
     done
-    told() { grep -q 'is told of: it forwards on gate1' gateway0 && grep -q 'is told of: it forwards on gate0' gateway1; }
+    told() { grep -q 'was announced by another process: it forwards on gate1' gateway0 && grep -q 'was announced by another process: it forwards on gate0' gateway1; }
     if wait_for told; then ok "later: told"; else not_ok "later: told" "$(cat gateway0 gateway1)"; fi
     echo one >&8
     seen "later: both are used" 'answered: one'

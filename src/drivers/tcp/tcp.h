@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The tcp driver's own structures.
  *
- *   tcp.c       the table, and adapters: open, poll, when polling is worth a system call
- *   tcp_if.c    interfaces of the host, network names, ports
- *   tcp_addr.c  subnets, address bytes
- *   tcp_allow.c addresses to which and from which connections are allowed
+ *   tcp.c         the table, and adapters: open, poll, when polling is worth a system call
+ *   tcp_if.c      interfaces of the host, network names, ports
+ *   tcp_addr.c    subnets, address bytes
+ *   tcp_allow.c   addresses to which and from which connections are allowed
  *   tcp_buffer.c  the receive buffers of a link, which are lent
- *   tcp_link.c  links: their life, and the byte stream cut into packets.
- *   tcp_send.c  packets out
- *   tcp_alive.c whether the peer is still there
- *   tcp_seal.c  sealed links
+ *   tcp_link.c    links: their life, and the byte stream cut into packets
+ *   tcp_send.c    outgoing packets
+ *   tcp_alive.c   liveness of the peer
+ *   tcp_seal.c    sealed links
  *
- * Descriptors are watched edge-triggered for both directions, so neither direction ever needs a system call to change
- * what is watched, and send (which does not hold the session's lock) never touches the watch.  The price: whoever
- * reads must read until nothing is left, or put the link on the adapter's list of unread links.
+ * Descriptors are watched edge-triggered for both directions, so neither direction needs a system call to change what is
+ * watched.  Sending, which is done without the session's lock, never touches the watch.  The price: a reader must read
+ * until nothing is left, or put the link on the adapter's list of unread links.
  */
 #ifndef MADI_TCP_H
 #define MADI_TCP_H

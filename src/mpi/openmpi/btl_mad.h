@@ -137,7 +137,7 @@ static inline mca_btl_base_module_t *mad_btl_module_of(mad_peer_t peer)
 void mad_btl_peers_end(void);
 
 /* True if the job has more processes than this host has processors. */
-static inline bool mad_btl_is_crowded(void)
+static inline bool mad_btl_oversubscribed(void)
 {
     return atomic_load_explicit(&mad_btl->near, memory_order_relaxed) >= mad_btl->cores;
 }
