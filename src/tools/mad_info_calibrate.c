@@ -65,7 +65,7 @@ typedef struct core_pair {
 
 static uint32_t note_await(core_pair_t *p, int me)
 {
-    return atomic_load_explicit(&p->said[!me].count, memory_order_acquire); /* pairs with the release in say */
+    return atomic_load_explicit(&p->said[!me].count, memory_order_acquire); /* pairs with the release in note_send */
 }
 
 /* Wait until the other thread's count differs from old, and return it. */

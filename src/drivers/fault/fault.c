@@ -339,7 +339,7 @@ static bool fault_admits(madi_adapter_t *adapter, int fd, char *reason)
     return !inner->driver->reach.admits || inner->driver->reach.admits(inner, fd, reason);
 }
 
-/* The inner link; active sides have other dice than passive ones. */
+/* Make the inner link.  Active sides use other dice than passive ones. */
 static mad_status_t link_make(fault_link_t *l, bool active)
 {
     fault_adapter_t *a = fault_of(l);
@@ -407,7 +407,7 @@ static void fault_link_fini(madi_link_t *link)
         return;
     if (!l->closed) /* connect failed */
         fault_link_close(link);
-    fault_rx_free(l); /* returns loans, so it comes before */
+    fault_rx_free(l); /* returns loans, so it comes first */
     l->inner->driver->link_fini(l->inner);
     fault_tx_end(l); /* complete the ops that the inner driver has just ended */
     free(l->inner);

@@ -44,7 +44,7 @@ typedef struct fault_adapter {
     fault_dice_t dice;    /* under the session's lock */
     fault_link_t *links;  /* open links */
     uint64_t n_links;     /* number of links made so far */
-    int64_t hidden_until; /* ns: the inner driver is not polled before */
+    int64_t hidden_until; /* ns: time before which the inner driver is not polled */
     _Atomic(int64_t) due; /* ns: the next time at which something is due here */
     int timer_fd;         /* wakes a sleeping thread then */
     madi_watch_t timer;
@@ -60,7 +60,7 @@ typedef struct fault_in {
     unsigned char *body; /* without a loan: its body, behind this; MADI_SHORT_MAX bytes at least */
 } fault_in_t;
 
-/* A packet to send that was taken, or has to appear so. */
+/* A packet to send that was taken, or must appear so. */
 typedef struct fault_out {
     madi_op_t op; /* for the inner driver; must be first */
     struct fault_out *next;
@@ -80,8 +80,8 @@ struct fault_link {
     fault_link_t *next; /* stays valid after close, since a poll may be iterating */
     uint64_t number;
     bool closed;
-    _Atomic(int) cut;            /* what cut it happens at the next poll */
-    _Atomic(int64_t) moved;      /* packets, both ways */
+    _Atomic(int) cut;            /* the link was cut; the next poll reports it */
+    _Atomic(int64_t) moved;      /* number of packets, both directions */
     _Atomic(int64_t) cut_at;
     /* receiving, under the session's lock */
     fault_dice_t dice;
@@ -104,14 +104,14 @@ struct fault_link {
 };
 
 /* fault.c */
-/* Return a random time from now on, perhaps now. */
+/* Return a random time, now or later. */
 int64_t fault_delay(fault_adapter_t *a, fault_dice_t *dice, int64_t now);
-void fault_due(fault_adapter_t *a, int64_t when); /* request a poll at that time, or before; any lock */
+void fault_due(fault_adapter_t *a, int64_t when); /* request a poll at that time or earlier; any lock */
 void fault_count(fault_link_t *l, fault_dice_t *dice); /* count a packet, and cut the link if that is due */
 
 /* fault_rx.c; under the session's lock */
 extern const madi_upcalls_t fault_upcalls;
-int fault_deliver(fault_link_t *l, int64_t now); /* deliver packets that are due; returns their number */
+int fault_deliver(fault_link_t *l, int64_t now); /* deliver packets that are due; return their number */
 madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
 void fault_slot_put(madi_link_t *link, madi_foreign_t loan);
 void fault_rx_free(fault_link_t *l);
@@ -121,7 +121,8 @@ madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t
 bool fault_send_short(madi_link_t *link, const void *packet, size_t total);
 bool fault_drained(madi_link_t *link);
 void fault_acknowledge(madi_link_t *link);
-int fault_flush(fault_link_t *l, int64_t now); /* send and complete those due; under the session's lock; their number */
+int fault_flush(fault_link_t *l, int64_t now); /* send and complete what is due; return its number; under the session's
+                                                * lock */
 void fault_tx_end(fault_link_t *l);            /* at close: discard packets, complete ops */
 
 static inline fault_adapter_t *fault_of(fault_link_t *l)

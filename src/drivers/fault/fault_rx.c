@@ -86,7 +86,7 @@ static madi_place_t up_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr, 
     if (fault_of(l)->plan.lend < 0)
         rx->loan = (madi_foreign_t){0};
     if (packet_passes(l)) {
-        atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed); /* before it may be given back */
+        atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed); /* before the loan may be returned */
         place = madi_rx_begin(&l->base, hdr, rx);
         if (place != MADI_PLACE_KEEP)
             atomic_fetch_sub_explicit(&inner->loans, 1, memory_order_relaxed);
@@ -208,7 +208,7 @@ static void packet_lend(fault_link_t *l, fault_in_t *p)
     madi_unlock(&l->lent_lock);
 }
 
-/* Remove a loan of this driver from its list; NULL: it is none. */
+/* Remove a loan of this driver from its list, and return it; NULL if the loan is not of this driver. */
 static fault_in_t *loan_take_back(fault_link_t *l, madi_foreign_t loan)
 {
     fault_in_t **at, *p;
@@ -271,7 +271,7 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *l
         return NULL;
     if (madi_foreign_is_set(lent)) {
         memcpy(&hdr, packet, sizeof hdr);
-        madi_rx_whole(inner, &hdr, lent, true); /* as from its poll */
+        madi_rx_whole(inner, &hdr, lent, true); /* as if the inner driver's poll had called */
         return NULL;
     }
     l = outer_of(inner);
@@ -295,7 +295,7 @@ static void deliver_one(fault_link_t *l, fault_in_t *p)
         in_free(l, p);
         return;
     }
-    packet_lend(l, p); /* slot_put finds it there */
+    packet_lend(l, p); /* so that slot_put finds it */
     madi_rx_whole(&l->base, &hdr, bytes_of(p), hdr.length && percent >= 0 && (is_loan || fault_chance(&l->dice, percent)));
 }
 

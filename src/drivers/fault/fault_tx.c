@@ -40,7 +40,7 @@ static void finish_later(fault_out_t *p, mad_status_t status, int64_t due)
     fault_due(fault_of(l), due);
 }
 
-/* Completion of an op by the inner driver. */
+/* The inner driver has completed an op. */
 static void inner_done(madi_op_t *op, mad_status_t status)
 {
     fault_out_t *p = (fault_out_t *)op;
@@ -176,7 +176,7 @@ bool fault_send_short(madi_link_t *link, const void *packet, size_t total)
     return fault_send(link, &vec, 1, total, NULL) == MADI_SENT;
 }
 
-/* Under the tx lock. */
+/* Send the packets that are due.  Under the tx lock. */
 static int send_due(fault_link_t *l, int64_t now)
 {
     fault_out_t *p;

@@ -91,7 +91,7 @@ static int self_poll(madi_adapter_t *adapter, int budget)
         if (MADI_UNLIKELY(!atomic_load_explicit(&a->link, memory_order_relaxed)))
             return n; /* an upcall has closed the link */
         head += size_rounded((size_t)len + 8);
-        atomic_store_explicit(&a->head, head, memory_order_release); /* pairs with room */
+        atomic_store_explicit(&a->head, head, memory_order_release); /* pairs with self_ring_room */
         n++;
     }
     return n;
@@ -112,7 +112,7 @@ static madi_link_t *self_take(madi_adapter_t *adapter, void *packet, madi_foreig
     if (MADI_UNLIKELY(len > MADI_PACKET_SHORT))
         return NULL;
     memcpy(packet, p + 8, MADI_PACKET_SHORT);
-    atomic_store_explicit(&a->head, head + MADI_LINE, memory_order_release); /* pairs with room */
+    atomic_store_explicit(&a->head, head + MADI_LINE, memory_order_release); /* pairs with self_ring_room */
     return &l->base;
 }
 
@@ -142,7 +142,7 @@ static mad_status_t self_connect(madi_link_t *link, const void *addr, size_t len
     return MAD_OK;
 }
 
-/* Return contiguous room in the ring for need bytes; NULL: none. */
+/* Return contiguous room for need bytes in the ring; NULL if there is none. */
 static unsigned char *self_ring_room(self_link_t *l, self_adapter_t *a, size_t need, uint64_t *tail)
 {
     uint64_t head = atomic_load_explicit(&a->head, memory_order_acquire); /* pairs with self_poll */

@@ -18,14 +18,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ID_LEN 8 /* bytes, of which the name of a socket is made */
+#define ID_LEN 8 /* bytes of the session's identity, of which the socket's name is made */
 
 static mad_status_t shm_probe(const madi_driver_t *driver, struct mad_session *session)
 {
     return madi_adapter_found(session, driver, "memory") ? MAD_OK : MAD_ERR_NOMEM;
 }
 
-/* The directory, private to the user. */
+/* Find or make the directory, private to the user. */
 static bool directory_find(char *dir, size_t len, struct stat *st, char *reason)
 {
     const char *knob = madi_knob_text(MADI_KNOB_SHM_DIR);
@@ -58,14 +58,14 @@ static bool shm_file_is_ours(const char *name)
     return strlen(name) == 16;
 }
 
-/* Nothing has to be read: an edge comes once. */
+/* Wake up for an edge, which needs no reading. */
 static void event_ready(madi_watch_t *watch, uint32_t events)
 {
     (void)watch;
     (void)events;
 }
 
-/* The socket is called after the first bytes of the session's identity, so names of processes need not repeat them. */
+/* Listen on a socket named after the first bytes of the session's identity, so names of processes need not repeat them. */
 static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
 {
     const unsigned char *id = a->base.identity;

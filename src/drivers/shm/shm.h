@@ -58,7 +58,7 @@
 #define SHM_UNITS 1536              /* 3 MiB */
 #define SHM_WINDOW_MIN 128          /* units in use at first: 256 KiB */
 #define SHM_WINDOW_SHARE (8 * 1536) /* units of all links of a process together, beyond which each link gets fewer */
-#define SHM_LONG (2 << 20)          /* bytes: pieces of blocks from this length on use the first SHM_LONG_UNITS units, */
+#define SHM_LONG (2 << 20)          /* bytes: pieces of blocks from this length on use the first SHM_LONG_UNITS units only */
 #define SHM_LONG_UNITS 768          /* long blocks need the caches, so the ring has to be small (doc/rationale.md) */
 #define SHM_WINDOW_CROWD 1536       /* SHM_WINDOW_SHARE with more peers than cores: a cache then serves several rings */
 #define SHM_WINDOW_SMALL 512        /* bytes: bodies up to this length do not enlarge the window */
@@ -74,7 +74,7 @@ typedef struct shm_cell {
 } shm_cell_t;
 static_assert(sizeof(shm_cell_t) == MADI_LINE, "a cell is a cache line");
 
-/* Proof of a process's identity: the bytes, and their address in its own memory (shm_reach.c); at 0: it shows none. */
+/* Proof of a process's identity: random bytes, and their address in its own memory (shm_reach.c); address 0: no proof. */
 typedef struct shm_reach {
     uint64_t at;
     unsigned char proof[16];
@@ -83,7 +83,7 @@ typedef struct shm_reach {
 /* The offer of a posted receive.  The receiver makes and withdraws it; the sender claims it. */
 enum { SHM_OFFER_FREE, SHM_OFFER_OPEN, SHM_OFFER_TAKEN };
 typedef struct shm_offer {
-    _Alignas(MADI_LINE) _Atomic(uint32_t) word; /* the state, and how often the place was used */
+    _Alignas(MADI_LINE) _Atomic(uint32_t) word; /* state, and number of times that the place was used */
     madi_offer_t offer;
 } shm_offer_t;
 #define SHM_OFFERS 16
@@ -95,7 +95,7 @@ typedef struct shm_half {
                                                              * modulo 256 */
     _Alignas(MADI_LINE) shm_reach_t reach;
     _Atomic(uint32_t) severed;     /* not 0: the sender must not read or write the receiver's memory any more */
-    shm_offer_t offers[SHM_OFFERS]; /* the sender writes their words, too */
+    shm_offer_t offers[SHM_OFFERS]; /* the sender writes their words too */
     /* written by the sender */
     _Alignas(MADI_LINE) _Atomic(uint64_t) filled; /* bytes written of all bodies that were published incomplete */
     _Alignas(MADI_LINE) _Atomic(uint32_t) putting; /* not 0: the sender writes the receiver's memory */
@@ -137,8 +137,8 @@ enum { SHM_FD_EVENT, SHM_FD_BELL, SHM_FD_MEMORY, SHM_FDS };
  * close it refers to a cell that never arrives. */
 typedef struct shm_inbox {
     _Atomic(shm_cell_t *) next;
-    _Atomic(uint32_t) number; /* the low half of its head when it is there */
-    _Atomic(uint32_t) more;   /* cells of the last packet behind its first one */
+    _Atomic(uint32_t) number; /* expected low half of its head */
+    _Atomic(uint32_t) more;   /* number of cells of the last packet after its first one */
     struct shm_link *link;    /* under the session's lock; NULL: free */
 } shm_inbox_t;
 
@@ -148,11 +148,11 @@ typedef struct shm_link {
     shm_half_t *out;
     shm_cell_t *cells; /* of it */
     shm_bell_t *peer_bell;
-    const _Atomic(uint32_t) *attentive; /* not 0: the peer may sleep, or needs a fence */
+    const _Atomic(uint32_t) *attentive; /* not 0: the peer may sleep, or requires a fence */
     uint32_t sent, sent_limit;    /* cells sent; their number at which the ring is full */
     uint32_t next, known, window; /* units: the next to try, the first not known to be free, the number in use */
     uint64_t filled;              /* this side's copy of out->filled */
-    uint32_t reach;               /* number of the first units that the present packet may use */
+    uint32_t reach;               /* number of leading units that the current packet may use */
     bool stuck;                   /* a packet found no space; under the tx lock */
     bool fence;                   /* membarrier does not suffice between these two processes: fence explicitly */
     uint8_t used[SHM_UNITS];      /* number of times that a run that begins here was filled, modulo 256 */
@@ -169,19 +169,19 @@ typedef struct shm_link {
     /* life */
     shm_region_t *region;
     madi_shared_t region_shared, bell_shared;
-    int fd; /* the socket: its end shows the peer's end */
+    int fd; /* the socket of the handshake: its end reveals the peer's end */
     int memfd;
     bool active;
     bool severed; /* shm_sever was called */
     unsigned char nonce[16];
     madi_watch_t watch;
-    madi_watch_t process; /* a pidfd of the peer, since the socket may stay open in other processes; fd 0: none */
+    madi_watch_t process; /* a pidfd of the peer, since the socket may stay open in other processes; fd 0 if none */
     /* direct access to the peer's memory */
     pid_t pid;         /* valid if base.direct */
     _Atomic(int64_t) proved; /* ns: when pid was last proved to be the peer's */
     shm_reach_t peer;
     unsigned char proof[16]; /* this side's proof */
-    uint64_t mark;     /* directly behind it: the peer writes here to test whether it can */
+    uint64_t mark;     /* follows the proof: the peer writes here to test whether it can */
 } shm_link_t;
 static_assert(offsetof(shm_link_t, mark) == offsetof(shm_link_t, proof) + 16, "the mark is behind the proof");
 
@@ -216,21 +216,22 @@ void shm_link_fini(madi_link_t *link);
 void shm_links_fini(shm_adapter_t *adapter);
 
 /* shm_memory.c */
-/* Make a memfd of size bytes, of which the first `some` bytes are allocated.  A descriptor, or -1 and the reason. */
+/* Make a memfd of size bytes, of which the first `some` bytes are allocated.  Return a descriptor, or -1 with the
+ * reason. */
 int shm_memory_make(size_t size, size_t some, char *reason);
 #define SHM_SEALS 7 /* neither its length nor its seals can be changed */
-/* Seal it with SHM_SEALS, before others get it; own: also so that from now on nobody can map it to write.  Returns its seals,
- * 0: errno. */
+/* Seal memory with SHM_SEALS, before others get it; own: also so that it cannot be mapped for writing any more.  Return
+ * its seals; 0 with errno on failure. */
 int shm_memory_seal(int fd, bool own);
 bool shm_sealed(int fd, size_t size, int seals); /* true if it is such memory, of that length, with those seals */
 
 /* shm_pass.c */
-bool shm_pass_send(int sock, const shm_pass_t *pass, const int *fds, int n); /* false: errno */
-/* Receive what the peer has passed, with n descriptors of the right kinds, which are the caller's then.  MAD_ERR_AGAIN: it has
- * not come; else reason, which was empty. */
+bool shm_pass_send(int sock, const shm_pass_t *pass, const int *fds, int n); /* false with errno */
+/* Receive what the peer has passed, with n descriptors of the right kinds, which the caller owns then.  MAD_ERR_AGAIN:
+ * it has not arrived; other errors set reason, which was empty. */
 mad_status_t shm_pass_receive(const shm_adapter_t *a, int sock, shm_pass_t *pass, int *fds, int n, char *reason);
 void shm_pass_close(const int *fds, int n);
-void shm_pass_end(int sock); /* no descriptor comes over this socket any more */
+void shm_pass_end(int sock); /* from now on this socket carries no descriptors */
 
 /* shm_ring.c */
 void shm_slot_put(madi_link_t *link, madi_foreign_t loan);
@@ -254,7 +255,7 @@ size_t shm_packet_room(madi_link_t *link, size_t want);
 bool shm_space(shm_link_t *link); /* true if a packet of any length would fit.  Under the tx lock */
 
 /* shm_run.c */
-bool shm_window_open(shm_link_t *link); /* the first window; false: errno */
+bool shm_window_open(shm_link_t *link); /* the first window; false with errno */
 #define SHM_RUN_NONE UINT32_MAX
 uint32_t shm_run_take(shm_link_t *link, size_t len); /* allocate a run; returns its first unit, or SHM_RUN_NONE */
 bool shm_run_fits(shm_link_t *link, size_t len);
@@ -269,13 +270,14 @@ void shm_inboxes_free(shm_adapter_t *adapter);
 
 /* shm_bell.c */
 bool shm_bell_make(shm_adapter_t *adapter, char *reason);
-shm_bell_t *shm_bell_map(int fd);           /* a peer's, to be read; NULL: errno */
-/* Make the event by which peers wake this process; to be watched for SHM_EVENT_EDGES.  A descriptor, or -1 and the reason. */
+shm_bell_t *shm_bell_map(int fd);           /* map a peer's bell for reading; NULL with errno */
+/* Make the event by which peers wake this process; to be watched for SHM_EVENT_EDGES.  Return a descriptor, or -1 with
+ * the reason. */
 int shm_event_make(char *reason);
 #define SHM_EVENT_EDGES (EPOLLIN | EPOLLOUT | EPOLLET)
-bool shm_event_valid(int fd); /* true if fd is such an event; that rings it */
+bool shm_event_valid(int fd); /* true if fd is an event of this kind; rings it */
 void shm_bell_ring(const shm_link_t *link); /* never waits */
-void shm_bell_stuck(shm_link_t *link); /* record that a packet found no space: shm_arm then asks for it */
+void shm_bell_stuck(shm_link_t *link); /* record that a packet found no space, so that shm_arm requests it */
 bool shm_arm(madi_adapter_t *adapter);
 void shm_disarm(madi_adapter_t *adapter);
 
@@ -285,12 +287,12 @@ void shm_reach_try(shm_link_t *link);  /* sets base.direct */
 bool shm_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
 bool shm_put(madi_link_t *link, uint64_t to, const void *from, size_t len);
 #define SHM_SEVER_NS INT64_C(100000000)
-void shm_sever(madi_link_t *link); /* once a link; waits SHM_SEVER_NS at most */
+void shm_sever(madi_link_t *link); /* once per link; waits at most SHM_SEVER_NS */
 int shm_offer(madi_link_t *link, const madi_offer_t *offer);
 bool shm_withdraw(madi_link_t *link, int number);
 bool shm_claim(madi_link_t *link, madi_offer_t *wanted);
 
-/* After a store that a sleeping peer may wait for, before the load of its flag. */
+/* To be called between a store that a sleeping peer may wait for, and the load of its flag. */
 static inline void shm_bell_order(const shm_link_t *link)
 {
     if (MADI_UNLIKELY(link->fence))

@@ -56,10 +56,10 @@ shm_bell_t *shm_bell_map(int fd)
 
 /* ---- The event ------------------------------------------------------------------------------------------------ */
 
-#define EVENT_FULL (UINT64_MAX - 1)    /* the most that can be written */
-#define EVENT_LEAST (UINT64_C(1) << 63) /* a count that all rings of a life do not use up */
+#define EVENT_FULL (UINT64_MAX - 1)    /* the greatest possible count */
+#define EVENT_LEAST (UINT64_C(1) << 63) /* a count that all rings of a link's life cannot use up */
 
-/* Ring.  The number that was read: 1, or 0 where nothing was. */
+/* Ring.  Return the number that was read: 1, or 0 on failure. */
 static uint64_t event_ring(int fd)
 {
     uint64_t got = 0;
@@ -83,7 +83,7 @@ int shm_event_make(char *reason)
     return -1;
 }
 
-/* Read what /proc has of a descriptor under that name.  False: nothing. */
+/* Read the entry of a descriptor in a folder of /proc/self.  False on failure. */
 static bool proc_read(const char *folder, int fd, char *text, size_t len)
 {
     char path[64];
@@ -102,14 +102,15 @@ static bool proc_read(const char *folder, int fd, char *text, size_t len)
     return n > 0;
 }
 
-/* There is no system call that names the kind of a descriptor; /proc has its name, which for files begins with '/'. */
+/* True if fd is an event.  No system call returns the kind of a descriptor; /proc has its name, which begins with '/'
+ * for files. */
 bool shm_event_valid(int fd)
 {
     char text[512], *count;
     return proc_read("fd", fd, text, sizeof text) && !strcmp(text, "anon_inode:[eventfd]") &&
            proc_read("fdinfo", fd, text, sizeof text) && (count = strstr(text, "eventfd-count:")) != NULL &&
            strtoull(count + strlen("eventfd-count:"), NULL, 16) >= EVENT_LEAST &&
-           event_ring(fd) == 1; /* all of the count is read where it is no semaphore */
+           event_ring(fd) == 1; /* if it is no semaphore, the whole count was read */
 }
 
 void shm_bell_ring(const shm_link_t *l)
@@ -127,7 +128,7 @@ void shm_bell_stuck(shm_link_t *l)
     atomic_fetch_add_explicit(&((shm_adapter_t *)l->base.adapter)->n_stuck, 1, memory_order_relaxed);
 }
 
-/* For all stuck links: told false: ask the peer to report space.  True: return true if one has space now. */
+/* For all stuck links: notify the peer to report space (told false), or return true if one has space now (told true). */
 static bool stuck_each(shm_adapter_t *a, bool told)
 {
     shm_inbox_t **inboxes = atomic_load_explicit(&a->inboxes, memory_order_relaxed);

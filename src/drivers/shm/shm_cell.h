@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cells of the ring, as sender (shm_send.c) and receiver (shm_ring.c) both read them. */
+/* Cells of the ring: the common part of sender (shm_send.c) and receiver (shm_ring.c). */
 #ifndef SHM_CELL_H
 #define SHM_CELL_H
 
@@ -21,7 +21,7 @@ static inline uint32_t shm_cells_of(size_t total)
     return (uint32_t)((total + SHM_CELL_DATA - 1) / SHM_CELL_DATA);
 }
 
-/* A message has left (came: has come).  What is about messages, as their grants and credits, is none. */
+/* Count a message that has left, or (came) has arrived.  Control packets do not count. */
 static inline void shm_note_turn(shm_link_t *l, unsigned type, bool came)
 {
     if (type == MADI_WIRE_MSG)

@@ -9,7 +9,8 @@ static shm_cell_t never; /* its head is 0, which is never the number of the cell
 static void inbox_set(shm_inbox_t *inbox, shm_cell_t *next, shm_link_t *link)
 {
     atomic_store_explicit(&inbox->number, 1, memory_order_relaxed);
-    atomic_store_explicit(&inbox->next, next, memory_order_release); /* pairs with shm_pure_poll: the mapping is there */
+    atomic_store_explicit(&inbox->next, next, memory_order_release); /* pairs with shm_pure_poll, which may then read
+                                                                      * the mapping */
     inbox->link = link;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a link: memory, bells and events go over the socket on which the handshake was (shm_pass.c). */
+/* Making a link: memory, bells and events are passed over the socket of the handshake (shm_pass.c). */
 #include "base/own.h"
 #include "drivers/shm/shm.h"
 
@@ -34,7 +34,7 @@ static bool pair_map(shm_link_t *l)
     return shm_window_open(l);
 }
 
-/* Give the memory back, but not the range: a thread in pure_poll may still look there. */
+/* Give the memory back, but not the range, because a thread in pure_poll may still look there. */
 static void pair_unmap(shm_link_t *l)
 {
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
@@ -43,7 +43,7 @@ static void pair_unmap(shm_link_t *l)
         int cap = a->cap_ranges ? a->cap_ranges * 2 : 8;
         void **p = realloc(a->ranges, (size_t)cap * sizeof *p);
         if (!p)
-            return; /* without memory the range stays reserved for ever */
+            return; /* if out of memory, the range stays reserved */
         a->ranges = p;
         a->cap_ranges = cap;
     }
@@ -148,12 +148,12 @@ static void shm_socket_ready(madi_watch_t *watch, uint32_t events)
     }
     if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) {
         if (is_up)
-            shm_drain(l); /* packets that it sent before its end */
+            shm_drain(l); /* packets that the peer sent before its end */
         madi_link_down(&l->base, MAD_ERR_PEER, "the process is gone");
     }
 }
 
-/* The peer is dead, though a copy of its socket may live: in a child that was made by clone(2), which runs nothing of ours. */
+/* The peer has died.  A copy of its socket may live on, in a child made by clone(2) without the library's knowledge. */
 static void process_ready(madi_watch_t *watch, uint32_t events)
 {
     shm_link_t *l = MADI_CONTAINER(watch, shm_link_t, process);
@@ -163,7 +163,7 @@ static void process_ready(madi_watch_t *watch, uint32_t events)
     madi_link_down(&l->base, MAD_ERR_PEER, "the process is gone");
 }
 
-/* Watch a pidfd of the peer.  Where the kernel or the process number allows none, only the socket shows the peer's end. */
+/* Watch a pidfd of the peer.  If the kernel or the process number permits none, only the socket reveals the peer's end. */
 static void process_watch(shm_link_t *l)
 {
     struct ucred who;
@@ -250,7 +250,7 @@ void shm_link_close(madi_link_t *link)
     l->stuck = false;
 }
 
-/* Loans may outlive the link: the core gives them back before it frees the session; memory goes last. */
+/* Free the link.  Loans may outlive it: the core returns them before it frees the session, and the memory goes last. */
 void shm_link_fini(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;

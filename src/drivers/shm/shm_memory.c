@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory to share.  It is sealed: if a peer could make it shorter we would be killed with SIGBUS. */
+/* Shared memory.  It is sealed, because a peer that shortened it would kill this process by SIGBUS. */
 #include "base/own.h"
 #include "drivers/shm/shm.h"
 
@@ -23,7 +23,7 @@ int shm_memory_make(size_t size, size_t some, char *reason)
 {
     struct rlimit limit;
     int fd;
-    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < size) { /* going past it is a signal */
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < size) { /* exceeding the limit raises a signal */
         snprintf(reason, MADI_REASON_MAX, "no shared memory: the limit of file sizes is %llu bytes; raise it (ulimit -f)",
                  (unsigned long long)limit.rlim_cur);
         return -1;

@@ -46,7 +46,7 @@ bool shm_pass_send(int sock, const shm_pass_t *pass, const int *fds, int n)
 void shm_pass_end(int sock)
 {
     int none = 0;
-    setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof none); /* older kernels: what comes is closed unseen */
+    setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof none); /* older kernels: descriptors are closed on arrival */
 }
 
 void shm_pass_close(const int *fds, int n)
@@ -59,11 +59,11 @@ void shm_pass_close(const int *fds, int n)
 static void fd_refuse(int fd)
 {
     struct linger none = {0};
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none); /* what is no socket refuses it */
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none); /* fails on descriptors that are not sockets */
     madi_fd_close(fd);
 }
 
-/* Own the descriptors of a message, and close those beyond SHM_FDS.  Returns how many came. */
+/* Own the descriptors of a message, and close those beyond SHM_FDS.  Return the number that came. */
 static int fds_take(struct msghdr *msg, int *fds)
 {
     int n = 0;

@@ -94,7 +94,7 @@ bool shm_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t l
     if (!(len < SHORT_READ ? read_short(l, to, n, from, len) : read_proved(l, to, n, from, len)))
         return false;
     atomic_thread_fence(memory_order_seq_cst);
-    return !atomic_load_explicit(&l->out->severed, memory_order_relaxed); /* pairs with shm_sever */
+    return !atomic_load_explicit(&l->out->severed, memory_order_relaxed); /* pairs with the store in shm_sever */
 }
 
 bool shm_put(madi_link_t *link, uint64_t to, const void *from, size_t len)
@@ -133,7 +133,7 @@ void shm_sever(madi_link_t *link)
             sched_yield();
             continue;
         }
-        if (patience > SEVER_LEAST_NS) /* so the line comes a few times at most */
+        if (patience > SEVER_LEAST_NS) /* so that the line is logged only a few times */
             madi_log(MADI_LOG_WARN, "shm", "a peer whose link ends says for %lld us that it writes this process's memory: "
                                            "not waited for any longer; memory of receives that failed may still change",
                      (long long)patience / 1000);
@@ -142,10 +142,10 @@ void shm_sever(madi_link_t *link)
     }
 }
 
-/* ---- Receives that were posted -------------------------------------------------------------------------------- */
+/* ---- Posted receives ------------------------------------------------------------------------------------------ */
 
 #define STATE(word) ((word)&3)
-#define NEXT(word, state) (((word) | 3) + 1 + (state)) /* the next use of the place */
+#define NEXT(word, state) (((word) | 3) + 1 + (state)) /* word for the next use of the place */
 
 int shm_offer(madi_link_t *link, const madi_offer_t *offer)
 {

@@ -4,10 +4,10 @@
 
 static_assert(SHM_CELLS_MAX * SHM_CELL_DATA <= sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX,
               "take hands over all that is in cells");
-#define TELL (SHM_CELLS / 4)    /* cell_count, in cells, in which `consumed` is stored */
-#define FETCH (20 * MADI_LINE)  /* bytes of a body that are prefetched as soon as its place is known */
+#define TELL (SHM_CELLS / 4)    /* step, in cells, by which `consumed` is stored */
+#define FETCH (20 * MADI_LINE)  /* bytes of a body that are prefetched as soon as its address is known */
 #define LONGEST (SHM_CHUNK / SHM_UNIT + 1) /* units of a run */
-#define LEND (2 * LONGEST)                 /* at most half of the units in use are lent */
+#define LEND (2 * LONGEST)                 /* units: at most half of those in use are lent */
 #define LEND_MAX 21                        /* loans */
 static_assert(SHM_LONG_UNITS - (LEND_MAX + 1) * LONGEST > (LEND_MAX + 2) * (LONGEST - 1),
               "wherever all loans and a prepared body lie among them, a piece of a long block has a place");
@@ -31,7 +31,7 @@ static __attribute__((noinline)) void consumed_publish(shm_link_t *l, shm_inbox_
     shm_bell_space(l);
 }
 
-/* Count a cell that was read; number: the low half of its head.  True: consumed_publish is due. */
+/* Count a cell that was read; number: low half of its head.  True if consumed_publish is due. */
 static inline bool cell_count(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
 {
     l->received = number;
@@ -59,13 +59,13 @@ static void consume_cells(shm_link_t *l, uint32_t cells)
     atomic_store_explicit(&inbox->more, cells - 1, memory_order_relaxed);
 }
 
-/* The header in a packet's first cell. */
+/* Copy the header from a packet's first cell. */
 static inline void copy_header(void *hdr, const shm_cell_t *cell)
 {
     madi_foreign_copy(hdr, madi_foreign_of(cell->data), sizeof(madi_wire_hdr_t));
 }
 
-/* Out of all the cells of a packet. */
+/* Copy a packet from all of its cells. */
 static void copy_cells(const shm_link_t *l, const shm_cell_t *first, unsigned char *to, size_t len)
 {
     size_t part = len < MADI_SHORT_MAX ? len : MADI_SHORT_MAX;
@@ -86,7 +86,7 @@ static void cells_packet(shm_link_t *l, const shm_cell_t *first, const madi_wire
     madi_rx_t rx = {0};
     uint32_t cells = shm_cells_of(sizeof *hdr + hdr->length);
     madi_place_t place = madi_rx_begin(&l->base, hdr, &rx);
-    if (MADI_UNLIKELY(!l->inbox)) /* that has closed the link */
+    if (MADI_UNLIKELY(!l->inbox)) /* the upcall has closed the link */
         return;
     if (place == MADI_PLACE_COPY)
         copy_cells(l, first, rx.base, hdr->length);
@@ -95,7 +95,7 @@ static void cells_packet(shm_link_t *l, const shm_cell_t *first, const madi_wire
         madi_rx_done(&l->base, hdr, &rx);
 }
 
-/* 1 + the count at which the body in this cell's run begins. */
+/* Return 1 + the count at which the body in this cell's run begins. */
 static uint64_t cell_begun(const shm_cell_t *cell)
 {
     return madi_foreign_read8(madi_foreign_of(cell->data + sizeof(madi_wire_hdr_t)));
@@ -126,7 +126,7 @@ void shm_keep_begun(madi_link_t *link)
     cell_consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);
 }
 
-/* True if all of the body in the cell's run is there; run: the upper half of the cell's head. */
+/* True if the body in the cell's run is complete; run: the upper half of the cell's head. */
 static bool run_whole(shm_link_t *l, const shm_cell_t *cell, uint32_t run, uint32_t length)
 {
     return !(run & SHM_BEGUN) || shm_here(&l->base, cell_begun(cell)) >= length;
@@ -160,7 +160,7 @@ static bool run_valid(const madi_wire_hdr_t *hdr, uint32_t unit)
 static bool shm_receive_packet(shm_link_t *l)
 {
     shm_cell_t *cell = &l->in->cells[l->received & SHM_MASK];
-    uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
+    uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with cells_publish */
     madi_wire_hdr_t hdr;
     uint32_t run = (uint32_t)(head >> 32);
 
@@ -170,7 +170,7 @@ static bool shm_receive_packet(shm_link_t *l)
     shm_note_turn(l, hdr.type, true);
     if (!run && MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) {
         madi_rx_short(&l->base, &hdr, madi_foreign_of(cell->data + sizeof hdr));
-        if (MADI_LIKELY(l->inbox != NULL)) /* else that has closed the link */
+        if (MADI_LIKELY(l->inbox != NULL)) /* false if the upcall has closed the link */
             cell_consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);
         return true;
     }
@@ -193,13 +193,13 @@ static bool shm_receive_packet(shm_link_t *l)
 
 static inline bool inbox_ready(shm_inbox_t *inbox)
 {
-    shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_acquire); /* pairs with open */
+    shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_acquire); /* pairs with shm_inbox_open */
     return (uint32_t)atomic_load_explicit(&cell->head, memory_order_relaxed) ==
            atomic_load_explicit(&inbox->number, memory_order_relaxed);
 }
 
-/* While the first cell is awaited: fetch the cells that follow it, if the next packet is like the last one.  Where the ring
- * ends this fetches lines of no use. */
+/* Prefetch the cells after the first one while that is awaited, in case the next packet is like the last one.  At the
+ * ring's end this fetches useless lines. */
 static inline void fetch_more(shm_inbox_t *inbox)
 {
     const shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
@@ -218,13 +218,14 @@ static inline int poll_link(shm_link_t *l, int budget)
     return n;
 }
 
-/* A peer that has gone sends no more than was in the ring; one that says so and goes on is not listened to for ever. */
+/* Deliver what is in the ring.  A peer that is gone sends no more than that; one that only claims so is not served
+ * forever. */
 void shm_drain(shm_link_t *l)
 {
     poll_link(l, SHM_CELLS);
 }
 
-/* With many peers one call polls the one that spoke last and a few others in turn. */
+/* Poll the link that was active last, and a few others in turn: with many peers a call must not poll all. */
 static int poll_some(shm_adapter_t *a, shm_inbox_t **inboxes, int all, int budget)
 {
     shm_inbox_t *hot = atomic_load_explicit(&a->hot, memory_order_relaxed);
@@ -250,7 +251,7 @@ int shm_poll(madi_adapter_t *adapter, int budget)
     return n;
 }
 
-/* Its last block is being written.  The packet stays until the core keeps it. */
+/* Take a packet whose last block is still being written.  It stays until the core has kept it. */
 static madi_link_t *take_begun(shm_link_t *l, const shm_cell_t *cell, uint32_t unit, madi_foreign_t *loan)
 {
     l->base.begun = l->base.outer ? 0 : cell_begun(cell);
@@ -260,12 +261,12 @@ static madi_link_t *take_begun(shm_link_t *l, const shm_cell_t *cell, uint32_t u
     return &l->base;
 }
 
-/* The cell that is next has not come, or its body lies in a run.  Nothing is kept for it. */
+/* Slow path of shm_take: the next cell has not arrived, or its body is in a run.  Nothing is saved across the call. */
 static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void *packet, madi_foreign_t *loan)
 {
     shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
     uint32_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
-    uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
+    uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with cells_publish */
     uint32_t run = (uint32_t)(head >> 32), unit = (run & (SHM_BEGUN - 1)) - 1;
     const madi_wire_hdr_t *hdr = packet;
     shm_link_t *l = inbox->link;
@@ -289,7 +290,7 @@ static __attribute__((noinline)) madi_link_t *take_cells(shm_link_t *l, const sh
 {
     const madi_wire_hdr_t *hdr = (const madi_wire_hdr_t *)packet;
     if (!cells_valid(hdr))
-        return NULL; /* poll says what is wrong */
+        return NULL; /* poll reports the error */
     copy_cells(l, cell, packet + sizeof *hdr, hdr->length);
     consume_cells(l, shm_cells_of(sizeof *hdr + hdr->length));
     return &l->base;
@@ -301,15 +302,15 @@ static __attribute__((noinline)) madi_link_t *take_and_tell(shm_link_t *l)
     return &l->base;
 }
 
-/* From the inbox where something was seen last.  What is rare is a call at its end, for which nothing is saved. */
+/* Take from the inbox that was active last.  Rare cases are calls at the end, for which no registers are saved. */
 madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     shm_inbox_t *inbox = atomic_load_explicit(&a->hot, memory_order_relaxed);
-    shm_link_t *l = inbox->link; /* there is one when the cell has come */
+    shm_link_t *l = inbox->link; /* not NULL, because the cell has arrived */
     shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
     uint32_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
-    uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
+    uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with cells_publish */
     const madi_wire_hdr_t *hdr = packet;
 
     if (MADI_UNLIKELY(head != number)) /* which is SHM_HEAD(received, 0) */
@@ -325,14 +326,14 @@ int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int ma
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     shm_inbox_t *inbox = atomic_load_explicit(&a->hot, memory_order_relaxed);
-    shm_link_t *l = inbox->link; /* there is one when a cell has come */
+    shm_link_t *l = inbox->link; /* not NULL, because a cell has arrived */
     shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
     uint32_t first = atomic_load_explicit(&inbox->number, memory_order_relaxed), number = first;
     unsigned char *packet = packets;
 
     for (; number != first + (uint32_t)max; number++, packet += stride) {
-        uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with publish */
-        if (head != number) /* it has not come, or lies in a run */
+        uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with cells_publish */
+        if (head != number) /* it has not arrived, or its body is in a run */
             break;
         if (max > 1)
             __builtin_prefetch(cell + SHM_AHEAD);
@@ -356,7 +357,8 @@ int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int ma
     return (int)(number - first);
 }
 
-/* A look costs the same however many peers there are: at the one that spoke last and a few others in turn. */
+/* True if a packet may have arrived.  The cost is independent of the number of peers: it looks at the one that was
+ * active last, and a few others in turn. */
 bool shm_pure_poll(madi_adapter_t *adapter)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
@@ -380,7 +382,8 @@ bool shm_pure_poll(madi_adapter_t *adapter)
     return false;
 }
 
-/* True if poll would find something: a body that is begun, whose sender may be stopped, keeps nobody awake. */
+/* True if poll would find something.  A body that is still being written does not count, because its sender may be
+ * stopped. */
 static bool ready_whole(shm_inbox_t *inbox)
 {
     shm_link_t *l = inbox->link;
@@ -390,7 +393,7 @@ static bool ready_whole(shm_inbox_t *inbox)
     if (!inbox_ready(inbox) || !l)
         return false;
     cell = &l->in->cells[l->received & SHM_MASK];
-    run = (uint32_t)(atomic_load_explicit(&cell->head, memory_order_acquire) >> 32); /* pairs with publish */
+    run = (uint32_t)(atomic_load_explicit(&cell->head, memory_order_acquire) >> 32); /* pairs with cells_publish */
     copy_header(&hdr, cell);
     return run_whole(l, cell, run, hdr.length);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of units: which are free, and how many units are in use at all.  All but the last function are the sender's. */
+/* Runs of units: which ones are free, and how many units are used at all.  All functions but the last are the sender's. */
 #include "drivers/shm/shm.h"
 
 #include <errno.h>
@@ -21,13 +21,13 @@ static uint32_t units_of(size_t len)
 /* True if the run that begins at this unit was returned: its units are free then. */
 static bool run_reclaim(shm_link_t *l, uint32_t start)
 {
-    if (atomic_load_explicit(&l->out->freed[start], memory_order_acquire) != l->used[start]) /* pairs with run_free */
+    if (atomic_load_explicit(&l->out->freed[start], memory_order_acquire) != l->used[start]) /* pairs with shm_run_free */
         return false;
     memset(&l->back[start], 0, l->length[start]);
     return true;
 }
 
-/* Move known on to at least next + n; false: the run at known is in use. */
+/* Advance `known` to next + n at least; false if the run at `known` is in use. */
 static bool look_ahead(shm_link_t *l, uint32_t n)
 {
     uint32_t end = l->next + n, start;
@@ -78,7 +78,7 @@ static bool window_grow(shm_link_t *l)
     return to > l->window && window_set(l, to);
 }
 
-/* Number of the units that the present packet may use: allocation wraps there. */
+/* Return the number of leading units that the current packet may use: allocation wraps there. */
 static inline uint32_t end_of(const shm_link_t *l)
 {
     return l->reach < l->window ? l->reach : l->window;

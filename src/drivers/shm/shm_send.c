@@ -6,7 +6,7 @@ static inline bool cells_free(shm_link_t *l, uint32_t n)
 {
     if (MADI_LIKELY(l->sent_limit - l->sent >= n))
         return true;
-    l->sent_limit = atomic_load_explicit(&l->out->consumed, memory_order_acquire) + SHM_CELLS; /* pairs with tell */
+    l->sent_limit = atomic_load_explicit(&l->out->consumed, memory_order_acquire) + SHM_CELLS; /* pairs with consumed_publish */
     return l->sent_limit - l->sent >= n;
 }
 
@@ -17,7 +17,7 @@ bool shm_space(shm_link_t *l)
 
 static inline void cells_publish(shm_link_t *l, shm_cell_t *cell, uint64_t head, uint32_t cells)
 {
-    atomic_store_explicit(&cell->head, head, memory_order_release); /* pairs with one_packet */
+    atomic_store_explicit(&cell->head, head, memory_order_release); /* pairs with shm_receive_packet */
     l->sent += cells;
     shm_bell_order(l);
     if (MADI_UNLIKELY(atomic_load_explicit(&l->peer_bell->asleep, memory_order_relaxed)))
@@ -30,7 +30,7 @@ static madi_sent_t stuck(shm_link_t *l)
     return MADI_AGAIN;
 }
 
-/* Copy into shared memory.  Into distant lines, long copies of the C library's kind are faster than ours. */
+/* Copy into shared memory. madi_copy_bulk is faster for long copies into distant lines. */
 static void shm_copy(void *to, const void *from, size_t len)
 {
     if (len > MADI_SHM_PUT_LONG)
@@ -153,7 +153,7 @@ static __attribute__((noinline)) bool short_stuck(shm_link_t *l)
     return false;
 }
 
-/* Ring if the peer sleeps, when it may. */
+/* Ring if the peer may sleep, and sleeps. */
 static __attribute__((noinline)) bool short_ring(shm_link_t *l)
 {
     shm_bell_order(l);
@@ -174,7 +174,7 @@ bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
     madi_fetch_to_write((char *)cell + atomic_load_explicit(&l->ahead, memory_order_relaxed));
     atomic_store_explicit(&l->ahead, SHM_AHEAD_OUT * sizeof *cell, memory_order_relaxed);
     memcpy(shm_out(cell->data), packet, SHM_CELL_DATA);
-    atomic_store_explicit(&cell->head, SHM_HEAD(sent, 0), memory_order_release); /* pairs with shm_take, one_packet */
+    atomic_store_explicit(&cell->head, SHM_HEAD(sent, 0), memory_order_release); /* pairs with shm_take, shm_receive_packet */
     l->sent = sent + 1;
     atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
     return MADI_LIKELY(!atomic_load_explicit(l->attentive, memory_order_relaxed)) || short_ring(l);
