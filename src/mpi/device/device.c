@@ -2,6 +2,7 @@
 /* Start, end, progress, and peers that are lost. */
 #include "engine/wait_policy.h"
 #include "match.h"
+#include "mpi/oldest_first.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -27,13 +28,9 @@ static void watch_over(mad_dev_t *dev, item_t *item);
 static __attribute__((noinline)) int look_at_items(mad_dev_t *dev)
 {
     item_t *list = atomic_exchange_explicit(&dev->items, NULL, memory_order_acquire); /* pairs with dev_item_push */
-    item_t *oldest = NULL, *next;
+    item_t *oldest, *next;
     int n = 0;
-    for (; list; list = next) {
-        next = list->next;
-        list->next = oldest;
-        oldest = list;
-    }
+    MAD_OLDEST_FIRST(list, oldest);
     for (; oldest; oldest = next, n++) {
         next = oldest->next;
         if (oldest->look != arrival_queue)

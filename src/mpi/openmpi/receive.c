@@ -204,13 +204,9 @@ static __attribute__((noinline)) int look_at_parked(void)
 static __attribute__((noinline)) int done_notify(void)
 {
     mad_btl_done_t *list = atomic_exchange_explicit(&mad_btl->done, NULL, memory_order_acquire); /* pairs with push_done */
-    mad_btl_done_t *oldest = NULL, *next;
+    mad_btl_done_t *oldest, *next;
     int n = 0;
-    for (; list; list = next) {
-        next = list->next;
-        list->next = oldest;
-        oldest = list;
-    }
+    MAD_OLDEST_FIRST(list, oldest);
     for (; oldest; oldest = next, n++) {
         next = oldest->next;
         oldest->complete(oldest);

@@ -8,6 +8,7 @@
  *
  * req_complete is REQUEST_PENDING, REQUEST_COMPLETED, a value stored by a waiting thread, or REQUEST_FREED. */
 #include "pml_mad.h"
+#include "mpi/oldest_first.h"
 
 #include <ompi/mca/pml/base/pml_base_bsend.h>
 #include <opal/threads/wait_sync.h>
@@ -192,13 +193,9 @@ static void request_end(mad_pml_request_t *r)
 int mad_pml_request_end_all(void)
 {
     mad_pml_request_t *list = atomic_exchange_explicit(&mad_pml->ended, NULL, memory_order_acquire); /* pairs with ended_push */
-    mad_pml_request_t *oldest = NULL, *next;
+    mad_pml_request_t *oldest, *next;
     int n = 0;
-    for (; list; list = next) {
-        next = list->next;
-        list->next = oldest;
-        oldest = list;
-    }
+    MAD_OLDEST_FIRST(list, oldest);
     for (; oldest; oldest = next, n++) {
         next = oldest->next;
         request_end(oldest);
