@@ -13,13 +13,13 @@
  *
  *   virtual.c   the driver: adapter, connect, start, send           end.c      endpoints of streams: handshake, packets in
  *   window.c    fragments sent but not acknowledged                 resume.c   failover: another path for a stream
- *   move.c      a standby path beside the current one               next.c     choice of the next process on a path
+ *   migrate.c   a standby path in addition to the current one       next_hop.c choice of the next process on a path
  *   alive.c     liveness of the gateways on a path                  hop.c      streams of one gate, outgoing fragments
  *   transit.c   streams that pass through this process              arrive.c   incoming fragments
- *   credit.c    flow control, and the bound on memory               say.c      report for mad_info
+ *   credit.c    flow control, and the bound on memory               report.c   report for mad_info
  *   map.c       hosts, and the next host towards each               count.c    traffic counters, by route
  *   daemon.c    processes that only forward (madgw)                 lane.c     channels with networks of their own
- *   know.c      gateways that join later                            cipher.c   keys that only the endpoints have
+ *   gossip.c    gateways that join later                            cipher.c   keys that only the endpoints have
  *   protect.c   sealing and proofs of outgoing fragments            verify.c   verification of incoming fragments
  *   rate.c      bandwidth limit                                     dial.c     connections made on behalf of peers
  *   label.c     streams by their labels on a hop                    form.c     lengths of fragments

@@ -3,7 +3,7 @@
  *
  *   mad_info.c           the command line
  *   mad_info_host.c      adapters, calibration, knobs      mad_info_calibrate.c  the measurements
- *   mad_info_explain.c   report on a live process          mad_info_find.c, mad_info_ask.c   finding and querying processes
+ *   mad_info_explain.c   report on a live process          mad_info_find.c, mad_info_query.c   finding and querying processes
  *   mad_info_stats.c     live counters                     mad_info_metrics.c    their meaning, for Prometheus
  *   mad_info_trace.c     a live timeline                   mad_info_merge.c      several merged
  *   mad_info_lanes.c     timeline as lanes                 mad_info_picture.c    picture of the lanes

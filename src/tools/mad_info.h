@@ -29,15 +29,15 @@ int madi_info_doctor(const madi_info_options_t *options);  /* mad_info_doctor.c 
 int madi_info_topology(const madi_info_options_t *options); /* mad_info_topology.c */
 int madi_info_route(const madi_info_options_t *options);    /* mad_info_route.c */
 
-/* mad_info_ask.c: query a live process; return an array with the answers of its sessions. question as in core/inspect/query.h,
+/* mad_info_query.c: query a live process; return an array with the answers of its sessions. question as in core/inspect/query.h,
  * for instance "explain 3".  NULL on failure; why gives the reason and a remedy. */
 #define MADI_INFO_WHY_MAX 400
-json_t *madi_info_ask(int pid, const char *question, double timeout, char *why);
+json_t *madi_info_query(int pid, const char *question, double timeout, char *why);
 /* Query all processes of this user (as root: of all users): [{pid sessions[]}], or {pid error} for one that does not
  * answer. */
-json_t *madi_info_ask_all(const char *question, double timeout);
+json_t *madi_info_query_all(const char *question, double timeout);
 /* Return the answer to "explain" from a session of this process, which is opened for this with the current knobs. */
-json_t *madi_info_ask_self(char *why);
+json_t *madi_info_query_self(char *why);
 
 /* mad_info_explain.c: parse a number that is not negative; name the program of a process. */
 bool madi_info_pid(const char *text, int *n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parsing of a session's answer.  As root, the session may be another user's: nothing in its answer is trusted. */
-#include "tools/mad_info_ask.h"
+#include "tools/mad_info_query.h"
 
 /* True if the text has only bytes that a session writes itself, so that it cannot manipulate a terminal. */
 static bool is_plain(const char *text, size_t len)

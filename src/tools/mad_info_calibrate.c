@@ -69,7 +69,7 @@ static uint32_t note_await(core_pair_t *p, int me)
 }
 
 /* Wait until the other thread's count differs from old, and return it. */
-static uint32_t listen_to(core_pair_t *p, int me, uint32_t old)
+static uint32_t note_wait_changed(core_pair_t *p, int me, uint32_t old)
 {
     while (note_await(p, me) == old)
         if (p->wait)
@@ -116,7 +116,7 @@ static void *pair_answer(void *arg)
     core_pair_t *p = arg;
     uint32_t count = 0;
     thread_pin(p->cpu);
-    while ((count = listen_to(p, 1, count)) != STOP)
+    while ((count = note_wait_changed(p, 1, count)) != STOP)
         note_send(p, 1, count);
     return NULL;
 }
@@ -137,7 +137,7 @@ static sample_stats_t pair_exchange(core_pair_t *p, int from, int to, int batch)
         int64_t before = madi_now();
         for (int i = 0; i < batch; i++) {
             note_send(p, 0, count + 1);
-            count = listen_to(p, 0, count);
+            count = note_wait_changed(p, 0, count);
         }
         samples[n++] = (double)(madi_now() - before) / (2.0 * batch);
     }

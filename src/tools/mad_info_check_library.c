@@ -34,7 +34,7 @@ static void found_line(json_t *findings, char *line)
 }
 
 /* Open and query a session, with standard error captured in a file. */
-static json_t *open_and_listen(json_t *findings, char *why)
+static json_t *session_open_logged(json_t *findings, char *why)
 {
     int log = memfd_create("mad_info log", MFD_CLOEXEC), error = dup(STDERR_FILENO);
     json_t *sessions;
@@ -43,7 +43,7 @@ static json_t *open_and_listen(json_t *findings, char *why)
     fflush(stderr);
     if (log >= 0)
         dup2(log, STDERR_FILENO);
-    sessions = madi_info_ask_self(why);
+    sessions = madi_info_query_self(why);
     if (error >= 0)
         dup2(error, STDERR_FILENO);
     close(error);
@@ -66,7 +66,7 @@ static void check_session(json_t *findings)
     size_t i, n = 0;
     if (!getenv("MAD_LOG") || !strcmp(getenv("MAD_LOG"), "error"))
         setenv("MAD_LOG", "warning", 1);
-    sessions = open_and_listen(findings, why);
+    sessions = session_open_logged(findings, why);
     if (!sessions) {
         madi_info_found(findings, "session", MADI_BAD, "see the findings above", "%s", why);
         return;

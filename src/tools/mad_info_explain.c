@@ -130,7 +130,7 @@ int madi_info_explain(const madi_info_options_t *options)
     }
     if (peer >= 0)
         snprintf(question, sizeof question, "explain %d", peer);
-    sessions = madi_info_ask(pid, question, options->timeout, why);
+    sessions = madi_info_query(pid, question, options->timeout, why);
     if (!sessions)
         return madi_info_failed(options, why);
     madi_info_program(pid, program, sizeof program);

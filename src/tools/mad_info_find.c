@@ -5,7 +5,7 @@
  * its own one, which names the socket, is the last of NSpid.  It may have another user number, so every madeleine-*
  * directory is searched.  The process number that the kernel reports for the listener proves that a socket belongs to
  * the process. */
-#include "tools/mad_info_ask.h"
+#include "tools/mad_info_query.h"
 
 #include "base/unix.h"
 

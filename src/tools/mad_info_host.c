@@ -47,7 +47,7 @@ static void print_calibration(const json_t *c)
 int madi_info_host(const madi_info_options_t *options)
 {
     char why[MADI_INFO_WHY_MAX];
-    json_t *sessions = madi_info_ask_self(why), *self = json_array_get(sessions, 0), *calibration, *out;
+    json_t *sessions = madi_info_query_self(why), *self = json_array_get(sessions, 0), *calibration, *out;
     if (!self)
         return madi_info_failed(options, why);
     calibration = madi_info_calibrate();
@@ -71,7 +71,7 @@ int madi_info_host(const madi_info_options_t *options)
 int madi_info_knobs(const madi_info_options_t *options)
 {
     char why[MADI_INFO_WHY_MAX];
-    json_t *sessions = madi_info_ask_self(why), *self = json_array_get(sessions, 0);
+    json_t *sessions = madi_info_query_self(why), *self = json_array_get(sessions, 0);
     if (!self)
         return madi_info_failed(options, why);
     if (options->json) {

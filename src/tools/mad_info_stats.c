@@ -221,9 +221,9 @@ json_t *madi_stats_gather(const madi_info_options_t *o, int pid, char *why)
 {
     json_t *sessions, *processes;
     if (pid < 0) {
-        processes = madi_info_ask_all("stats", o->timeout);
+        processes = madi_info_query_all("stats", o->timeout);
     } else {
-        sessions = madi_info_ask(pid, "stats", o->timeout, why);
+        sessions = madi_info_query(pid, "stats", o->timeout, why);
         if (!sessions)
             return NULL;
         processes = json_pack("[{s:i, s:o}]", "pid", pid, "sessions", sessions);
@@ -233,7 +233,7 @@ json_t *madi_stats_gather(const madi_info_options_t *o, int pid, char *why)
 }
 
 /* Report processes that do not answer to stderr; true if there are any. */
-static bool tell_silent(const json_t *processes)
+static bool silent_report(const json_t *processes)
 {
     bool any = false;
     size_t i;
@@ -284,7 +284,7 @@ static int stats_watch(const madi_info_options_t *o, int pid, json_t *processes)
         if (now && json_array_size(now)) {
             if (!o->json)
                 putchar('\n');
-            tell_silent(now);
+            silent_report(now);
             stats_show(o, now, processes);
         }
         json_decref(processes);
@@ -308,7 +308,7 @@ int madi_info_stats(const madi_info_options_t *o)
     processes = madi_stats_gather(o, pid, why);
     if (!processes)
         return madi_info_failed(o, why);
-    silent = tell_silent(processes);
+    silent = silent_report(processes);
     stats_show(o, processes, NULL);
     if (o->watch > 0)
         return stats_watch(o, pid, processes);

@@ -57,7 +57,7 @@ int madi_trace_show(const madi_info_options_t *o, const json_t *document, const 
 static int trace_fetch(const madi_info_options_t *o, int pid)
 {
     char why[MADI_INFO_WHY_MAX], name[4100];
-    json_t *answers = madi_info_ask(pid, "trace", o->timeout, why);
+    json_t *answers = madi_info_query(pid, "trace", o->timeout, why);
     const json_t *document = json_array_get(answers, 0);
     bool saved;
     int code;

@@ -3,7 +3,7 @@
  * what prints it, to nowhere. */
 #include "fuzz.h"
 
-#include "tools/mad_info_ask.h"
+#include "tools/mad_info_query.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 static const uint8_t *text;
 static size_t text_len;
 
-/* In the place of mad_info_ask.c: the input is the answer of one process's only session. */
-json_t *madi_info_ask(int pid, const char *question, double timeout, char *why)
+/* In the place of mad_info_query.c: the input is the answer of one process's only session. */
+json_t *madi_info_query(int pid, const char *question, double timeout, char *why)
 {
     json_t *session = madi_info_answer((const char *)text, text_len), *all;
     (void)pid, (void)question, (void)timeout;
@@ -25,10 +25,10 @@ json_t *madi_info_ask(int pid, const char *question, double timeout, char *why)
     return all;
 }
 
-json_t *madi_info_ask_all(const char *question, double timeout)
+json_t *madi_info_query_all(const char *question, double timeout)
 {
     char why[MADI_INFO_WHY_MAX];
-    json_t *sessions = madi_info_ask(1, question, timeout, why), *all = json_array();
+    json_t *sessions = madi_info_query(1, question, timeout, why), *all = json_array();
     json_array_append_new(all, sessions ? json_pack("{s:i, s:o}", "pid", 1, "sessions", sessions)
                                         : json_pack("{s:i, s:s}", "pid", 1, "error", why));
     return all;

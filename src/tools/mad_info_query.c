@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queries to the sessions of processes.  All queries are sent before the first answer is read, and all answers share
  * one deadline, so several silent processes cost no more time than one. */
-#include "tools/mad_info_ask.h"
+#include "tools/mad_info_query.h"
 
 #include "base/clock.h"
 
@@ -167,7 +167,7 @@ static void targets_read(madi_target_t *targets, int n, json_t **all, double tim
     free(list);
 }
 
-json_t *madi_info_ask(int pid, const char *question, double timeout, char *why)
+json_t *madi_info_query(int pid, const char *question, double timeout, char *why)
 {
     int64_t deadline = madi_deadline((int64_t)(timeout * 1e9));
     madi_target_t t;
@@ -184,7 +184,7 @@ json_t *madi_info_ask(int pid, const char *question, double timeout, char *why)
     return all;
 }
 
-json_t *madi_info_ask_all(const char *question, double timeout)
+json_t *madi_info_query_all(const char *question, double timeout)
 {
     madi_target_t *targets;
     int n = madi_target_find_all(&targets);
@@ -204,7 +204,7 @@ json_t *madi_info_ask_all(const char *question, double timeout)
     return all;
 }
 
-json_t *madi_info_ask_self(char *why)
+json_t *madi_info_query_self(char *why)
 {
     unsigned char key[32];
     mad_session_t *session;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Live processes: found by their sockets, and queried (core/inspect/query.h). */
-#ifndef MAD_INFO_ASK_H
-#define MAD_INFO_ASK_H
+#ifndef MAD_INFO_QUERY_H
+#define MAD_INFO_QUERY_H
 
 #include "tools/mad_info.h"
 
