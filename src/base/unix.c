@@ -30,9 +30,9 @@ static bool dir_fault(int fd, const struct stat *st, char *fault, size_t len)
     else if (st->st_mode & 022)
         snprintf(fault, len, "its mode is %03o: give it 700", (unsigned)st->st_mode & 0777);
     else if (fstatat(fd, "..", &above, 0))
-        snprintf(fault, len, "what it lies in cannot be looked at: %s", strerror(errno));
+        snprintf(fault, len, "its parent directory cannot be examined: %s", strerror(errno));
     else if ((above.st_mode & 022) && !(above.st_mode & S_ISVTX)) /* others could replace it */
-        snprintf(fault, len, "what it lies in has mode %03o: give that 1777 (sticky) or 755", (unsigned)above.st_mode & 0777);
+        snprintf(fault, len, "its parent directory has mode %03o: give it 1777 (sticky) or 755", (unsigned)above.st_mode & 0777);
     else
         return false;
     return true;

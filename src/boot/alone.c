@@ -73,7 +73,7 @@ static mad_status_t alone_get(madi_boot_t *boot, int rank, const char *key, char
     if (rank != 0)
         return MAD_ERR_INVAL;
     if (!pair) {
-        madi_log(MADI_LOG_ERROR, "boot", "nothing was put as '%s'", key);
+        madi_log(MADI_LOG_ERROR, "boot", "no value was put under the name '%s'", key);
         return MAD_ERR_BOOT;
     }
     if (strlen(pair->value) >= len)

@@ -269,7 +269,7 @@ static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned p
     if (madi_pmi1_number(&pmi->line, "rc", 0) != 0 || !*data) {
         if (piece == 0)
             madi_log(MADI_LOG_ERROR, "boot",
-                     "rank %d has put nothing as '%s' before the last fence: does every rank call mad_init?",
+                     "rank %d has put no value '%s' before the last fence: does every rank call mad_init?",
                      rank, key);
         else
             madi_log(MADI_LOG_ERROR, "boot",

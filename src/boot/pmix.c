@@ -102,7 +102,7 @@ static mad_status_t pmix_get(madi_boot_t *boot, int rank, const char *key, char 
     proc_of(pmix, (pmix_rank_t)rank, &proc);
     pstatus = lib.get(&proc, key, NULL, 0, &pv);
     if (pstatus != PMIX_SUCCESS || !pv) {
-        madi_log(MADI_LOG_ERROR, "boot", "rank %d has put nothing as '%s' before the last fence: %s", rank, key,
+        madi_log(MADI_LOG_ERROR, "boot", "rank %d has put no value '%s' before the last fence: %s", rank, key,
                  lib.error_string(pstatus));
         return MAD_ERR_BOOT;
     }

@@ -37,9 +37,9 @@ static void link_close_came(gw_side_t *side, const madi_wire_close_t *c, const c
         end_closed(side->end, (mad_status_t)c->status, text);
         return;
     }
-    snprintf(why, sizeof why, "a gateway says, without the peer's proof: %.110s", text);
+    snprintf(why, sizeof why, "a gateway reports, without the peer's proof: %.110s", text);
     madi_log(side->end->unproved_logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
-             "%s: that does not end the connection, another way is taken", why);
+             "%s: the connection continues by another path", why);
     side->end->unproved_logged = true;
     gw_path_lost(side, MADI_CLOSE_GONE, MAD_ERR_PEER, why);
 }

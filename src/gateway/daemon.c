@@ -72,7 +72,7 @@ static mad_status_t process_learn(mad_session_t *s, madi_boot_t *boot, int numbe
     if (status || !n)
         return status;
     if (madi_address_check(bytes, n, &len)) {
-        madi_log(MADI_LOG_ERROR, "virtual", "what the launcher gave as the address of process %d is not one", number);
+        madi_log(MADI_LOG_ERROR, "virtual", "the launcher's value for process %d is no address", number);
         return MAD_ERR_BOOT;
     }
     return madi_peer_add(s, bytes, len, &peer);
@@ -99,7 +99,7 @@ mad_status_t gw_learn_named(mad_session_t *s)
         mad_peer_t peer;
         text += 2 * n;
         if ((*text && *text != ',') || madi_address_check(bytes, n, &len) || len != n) {
-            madi_log(MADI_LOG_ERROR, "virtual", "MAD_GATEWAYS: what is given as address %d is not one", number);
+            madi_log(MADI_LOG_ERROR, "virtual", "MAD_GATEWAYS: value %d is no address", number);
             status = MAD_ERR_CONFIG;
         } else {
             status = madi_peer_add(s, bytes, len, &peer);

@@ -96,7 +96,7 @@ bool gw_dial_allowed(gw_t *gw, const madi_gate_t *gate, char *reason)
         atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP)
         return true;
     if (!gw_dial_address_allowed(asker, madi_peer_address(gw->base.session, gate->peer))) {
-        snprintf(reason, MADI_REASON_MAX, "the next process on the way says that it is where it is not called");
+        snprintf(reason, MADI_REASON_MAX, "the next process on the path has an address to which this gateway does not connect");
         return false;
     }
     if (under_way(asker->gate->ledger.held) < bound->peer && under_way(gw->base.session->ledger.held) < bound->sum) {
@@ -104,7 +104,7 @@ bool gw_dial_allowed(gw_t *gw, const madi_gate_t *gate, char *reason)
         return true;
     }
     madi_ledger_refused(asker->gate, MADI_CHARGE_DIALS);
-    snprintf(reason, MADI_REASON_MAX, "too many calls are under way for this peer");
+    snprintf(reason, MADI_REASON_MAX, "too many connections are being made for this peer");
     return false;
 }
 
@@ -148,7 +148,7 @@ static void dial_refuse(const gw_dial_t *dial)
     gw_t *gw = dial->hop->gw;
     madi_wire_hdr_t opened = {.aux = dial->label};
     char text[GW_TEXT + 1];
-    snprintf(text, sizeof text, "%s: the process that is wanted, or a gateway on the way, has not answered",
+    snprintf(text, sizeof text, "%s: the requested process, or a gateway on the path, has not answered",
              madi_map_name(gw->map, gw->host));
     gw_refuse(dial->hop, &opened, dial->direct ? MADI_CLOSE_GONE : MADI_CLOSE_WAY, MAD_ERR_PEER, text);
 }

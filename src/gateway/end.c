@@ -265,9 +265,9 @@ void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open
     if (!end && !open->ack && !tries) {
         end_accept(hop, hdr, open);
     } else if (!end) {
-        gw_refuse(hop, hdr, MADI_CLOSE_LINK, MAD_ERR_PEER, "the peer has given this connection up");
+        gw_refuse(hop, hdr, MADI_CLOSE_LINK, MAD_ERR_PEER, "the peer has ended this connection");
     } else if (open->turn <= end->turn || open->turn <= end->turn_received) {
-        gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_BUSY, "the other end has opened another way");
+        gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_BUSY, "the other end has opened another path");
     } else if (!gw_open_proved(end, kind, open)) {
         gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_AUTH, "only its two ends can resume this stream");
     } else {

@@ -69,7 +69,7 @@ void gw_gossip_arrived(gw_hop_t *hop, const unsigned char *address, size_t max)
     size_t len;
     mad_peer_t peer;
     if (madi_address_check(address, max, &len) || len != max) {
-        madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, "a gateway's address that is not one");
+        madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, "a malformed address of a gateway");
         return;
     }
     /* Only processes that forward take KNOW, and only about other forwarding processes on a network with them. */

@@ -63,7 +63,7 @@ static void take_when_possible(gw_end_t *end)
 static bool begun_by_other(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
 {
     gw_side_t *side;
-    gw_migrate_forget(end, MADI_CLOSE_WAY, "the other end has opened another way");
+    gw_migrate_forget(end, MADI_CLOSE_WAY, "the other end has opened another path");
     side = gw_path_begin(end, hop, &label);
     if (!side)
         return false; /* the other endpoint tries again */
@@ -94,7 +94,7 @@ void gw_migrate_acked(gw_end_t *end, uint32_t ack)
     if (end->standby_take)
         return;
     if (end->standby_turn <= end->turn) { /* another path was taken meanwhile */
-        gw_migrate_forget(end, MADI_CLOSE_WAY, "the other end has opened another way");
+        gw_migrate_forget(end, MADI_CLOSE_WAY, "the other end has opened another path");
         return;
     }
     end->standby_ack = ack;

@@ -223,7 +223,7 @@ static mad_status_t process_on(gw_t *gw, int lane, int host, const gw_avoid_t *a
         *peer = p;
         return MAD_OK;
     }
-    snprintf(reason, MADI_REASON_MAX, "the gateway %s has no process that lives", madi_map_name(gw->map, host));
+    snprintf(reason, MADI_REASON_MAX, "the gateway %s has no live process", madi_map_name(gw->map, host));
     return dead || (!at->n && gw->awaits) ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE;
 }
 
@@ -266,7 +266,7 @@ static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **o
         return MAD_ERR_PEER;
     }
     if (gate->link && gate->link->driver == &madi_driver_virtual) {
-        snprintf(reason, MADI_REASON_MAX, "the next process on the way is itself behind gateways");
+        snprintf(reason, MADI_REASON_MAX, "the next process on the path is itself behind gateways");
         return MAD_ERR_UNREACHABLE;
     }
     *out = gate;
@@ -287,7 +287,7 @@ static mad_status_t destination_new(gw_t *gw, const unsigned char *address, mad_
     }
     if (status)
         snprintf(reason, MADI_REASON_MAX, "%s", status == MAD_ERR_UNREACHABLE
-                                                    ? "the address of the process that is wanted is on no network of this gateway"
+                                                    ? "the address of the requested process is on no network of this gateway"
                                                     : "too many processes are known from this peer");
     return status;
 }

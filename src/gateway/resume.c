@@ -100,7 +100,7 @@ void gw_path_lost(gw_side_t *side, enum madi_close_what what, mad_status_t statu
         end->turns = 0;
         end->hope = end->started || (what != MADI_CLOSE_GONE && status == MAD_ERR_PEER);
         end->try_at = end->active ? now : now + gw_head_start(end->gw);
-        madi_log(MADI_LOG_INFO, "virtual", "a way has failed, another is looked for: %s", text);
+        madi_log(MADI_LOG_INFO, "virtual", "a path has failed, another one is tried: %s", text);
     } else {
         end->hope |= what != MADI_CLOSE_GONE && (end->started || status == MAD_ERR_PEER);
         end->try_at = now;
@@ -185,10 +185,10 @@ static void give_up(gw_end_t *end, bool late, const char *why)
     char text[GW_TEXT + MADI_REASON_MAX];
     end->gw->given_up++;
     if (late && end->started)
-        snprintf(text, sizeof text, "no way within MAD_FORWARD_DEADLINE (%lld ms): %.150s",
+        snprintf(text, sizeof text, "no path within MAD_FORWARD_DEADLINE (%lld ms): %.150s",
                  (long long)(madi_knob_int(MADI_KNOB_FORWARD_DEADLINE) / 1000000), why);
     else if (late)
-        snprintf(text, sizeof text, "no way for %lld ms (MAD_FORWARD_DEADLINE, MAD_CONNECT_TIMEOUT): %.150s",
+        snprintf(text, sizeof text, "no path for %lld ms (MAD_FORWARD_DEADLINE, MAD_CONNECT_TIMEOUT): %.150s",
                  (long long)((madi_now() - end->lost) / 1000000), why);
     else
         snprintf(text, sizeof text, "no gateway reaches the peer any more: %.150s", why);

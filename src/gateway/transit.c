@@ -78,7 +78,7 @@ static mad_status_t way_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi
     mad_status_t status;
     if (!gw->forwards || gw->draining || !hdr->channel) {
         snprintf(reason, MADI_REASON_MAX, "%s",
-                 !hdr->channel   ? "the way is too long"
+                 !hdr->channel   ? "the path is too long"
                  : !gw->forwards ? "this host does not forward"
                                  : "this gateway is about to end, it takes no new streams");
         return MAD_ERR_UNREACHABLE;
@@ -247,7 +247,7 @@ void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag)
             gw_credit_back(from, cost);
         if (hop && !hop->down)
             gw_transit_fail(from->transit, MAD_ERR_UNSUPPORTED,
-                            "fragments of this length cannot go on: the hosts' topology files differ");
+                            "fragments of this length cannot be forwarded: the hosts' topology files differ");
         gw_credit_send_due(gw);
         return;
     }

@@ -58,7 +58,7 @@ bool gw_open_proved(gw_end_t *end, unsigned kind, const madi_wire_open_t *open)
     if (!end->cipher || gw_cipher_proved(end->cipher, &said, GW_STATEMENT, open->proof) || !end->ready)
         return true;
     madi_log(end->unproved_logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
-             "somebody who knows the number of a stream wants to resume it, and does not have the secret of its ends: refused, "
+             "a process that knows the number of a stream, but not the secret of its ends, asked to resume it: refused, "
              "the stream goes on as it is%s",
              end->unproved_logged ? "" : " (said once of each stream)");
     end->unproved_logged = true;

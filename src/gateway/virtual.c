@@ -249,7 +249,7 @@ static mad_status_t virtual_start(madi_link_t *link, int fd, bool active, char *
             l->end = end;
     if (!l->end || l->end->closed) {
         madi_fd_close(fd);
-        snprintf(reason, MADI_REASON_MAX, "the way through the gateways is gone");
+        snprintf(reason, MADI_REASON_MAX, "the path through the gateways is lost");
         return MAD_ERR_PEER;
     }
     if (gw_end_start(l->end, link, fd))

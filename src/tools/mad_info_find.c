@@ -145,7 +145,7 @@ bool madi_target_find(madi_target_t *t, char *why)
     }
     if (st.st_uid != geteuid() && geteuid() != 0) {
         user = getpwuid(st.st_uid);
-        snprintf(why, MADI_INFO_WHY_MAX, "process %d belongs to %s: only that user, or root, can ask it", t->pid,
+        snprintf(why, MADI_INFO_WHY_MAX, "process %d belongs to %s: only that user, or root, can query it", t->pid,
                  user ? user->pw_name : "another user");
         return false;
     }

@@ -82,7 +82,7 @@ int madi_confine_user(uid_t uid, gid_t gid, char *why, size_t len)
         return -1;
     }
     if (setuid(0) == 0 || seteuid(0) == 0) {
-        snprintf(why, len, "root could be had again after it was given away");
+        snprintf(why, len, "root's rights could be regained after they were dropped");
         return -1;
     }
     /* The environment of the former user root is useless: its directories are readable by root only. */

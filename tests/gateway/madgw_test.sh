@@ -43,7 +43,7 @@ END
     wrong "around: restart" "give once or none with --around" --topology two.conf --around --gateways restart
     within $limit env MAD_TOPOLOGY=two.conf MAD_HOST=red0 MAD_GATEWAYS=0123 "$BUILD/tests/world" listen >out 2>err
     check "a gateway's address that is none: exit code" 1 $?
-    check_has "a gateway's address that is none: is said" "MAD_GATEWAYS: what is given as address 1 is not one" out err
+    check_has "a gateway's address that is none: is said" "MAD_GATEWAYS: value 1 is no address" out err
     digits=$(od -An -v -tx1 two.conf | tr -d ' \n')
     within $limit env MAD_TOPOLOGY="hex:$digits" MAD_HOST=red0 "$BUILD/tests/world" listen >out 2>err
     check_has "a topology's text" "virtual" out
@@ -235,7 +235,7 @@ test_first() {
     echo one >&8
     seen "first, and no other: the program is told" 'failed: '
     finish "first, and no other" 3
-    check_has "first, and no other: why" 'no way for 1' out err
+    check_has "first, and no other: why" 'no path for 1' out err
     wait
 }
 

@@ -333,7 +333,7 @@ test_no_gateway() {
         rc=$?
         [ $rc != 0 ] && [ $rc != 124 ] && ok "$plug: no gateway: MPI ends the job" ||
             not_ok "$plug: no gateway: exit code $rc" "$(tail -n 20 err)"
-        check_has "$plug: no gateway: is said" "the gateway gate0 has no process that lives" err
+        check_has "$plug: no gateway: is said" "the gateway gate0 has no live process" err
     done
 }
 

@@ -194,7 +194,7 @@ START_TEST(unix_dir_squatted)
     ck_assert_int_eq(unlink(dir), 0);
     ck_assert_int_eq(chmod(top, 0777), 0);
     ck_assert(!madi_unix_dir(dir, &st, reason, sizeof reason));
-    ck_assert_ptr_nonnull(strstr(reason, "what it lies in has mode 777"));
+    ck_assert_ptr_nonnull(strstr(reason, "its parent directory has mode 777"));
     ck_assert_int_eq(chmod(top, 01777), 0);
     ck_assert_msg(madi_unix_dir(dir, &st, reason, sizeof reason), "%s", reason);
     ck_assert_int_eq(chmod(dir, 0770), 0);

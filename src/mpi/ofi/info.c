@@ -70,7 +70,7 @@ static bool ep_fits(const struct fi_ep_attr *a)
         return info_refuse("messages of this length");
     if (a->max_order_raw_size > MAD_DEV_ORDERED || a->max_order_war_size > MAD_DEV_ORDERED ||
         a->max_order_waw_size > MAD_DEV_ORDERED)
-        return info_refuse("order of such accesses");
+        return info_refuse("this order of accesses");
     if (a->tx_ctx_cnt > 1 || a->rx_ctx_cnt > 1)
         return info_refuse("several, or shared, contexts of an endpoint");
     return !a->auth_key_size || info_refuse("authorization keys");
@@ -88,7 +88,7 @@ static bool tx_fits(const struct fi_tx_attr *a)
         return info_refuse("this order");
     if (a->inject_size > MAD_OFI_INJECT || a->size > MAD_OFI_DEPTH || a->iov_limit > MAD_DEV_PIECES ||
         a->rma_iov_limit > MAD_DEV_PIECES)
-        return info_refuse("such limits of sends");
+        return info_refuse("these limits of sends");
     return true;
 }
 
@@ -103,7 +103,7 @@ static bool rx_fits(const struct fi_rx_attr *a)
     if (a->msg_order & ~(uint64_t)ORDER || a->comp_order)
         return info_refuse("this order");
     if (a->size > MAD_OFI_DEPTH || a->iov_limit > MAD_DEV_PIECES)
-        return info_refuse("such limits of receives");
+        return info_refuse("these limits of receives");
     return true;
 }
 
