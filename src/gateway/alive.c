@@ -19,8 +19,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define LOOKS 8                   /* checks per detection_time time; two pass before an endpoint probes */
-#define CROWD 16                  /* processes per core above which the default detection_time time grows */
+#define LOOKS 8                   /* checks per detection time; two pass before an endpoint probes */
+#define CROWD 16                  /* processes per core above which the default detection time grows */
 #define LEAST INT64_C(5000000)    /* ns: least time between checks; probes closer together than that belong to one check */
 #define QUICK INT64_C(50000000)   /* ns: longest time between checks while a stream has no path */
 #define NEVER INT64_MAX
@@ -178,7 +178,7 @@ static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
     char text[GW_TEXT];
     if (!hop->asked || hop->down || !hop->gate->link || (!hop->answers && !host_unheard(hop, now)))
         return NEVER;
-    if (now - hop->asked < limit) /* within a probe_period, since a running timer is not probe_timer_set again by a send */
+    if (now - hop->asked < limit) /* within a period, since a running timer is not set again by a send */
         return hop->asked + limit < now + probe_period(hop->gw) ? hop->asked + limit : now + probe_period(hop->gw);
     if (hop->answers && network_moves(hop)) /* the probe may not have reached it yet */
         return now + probe_period(hop->gw);
@@ -247,7 +247,7 @@ static void probe_tick(madi_watch_t *watch, uint32_t events)
     next = probe_all(gw, now);
     if (next == NEVER) {
         if (gw->ends)
-            probe_timer_set(gw, gw_patience(gw)); /* first, because another thread may probe_timer_set it for sooner */
+            probe_timer_set(gw, gw_patience(gw)); /* first, because another thread may set it for sooner */
         atomic_store(&gw->ticks, 0);
         next = probe_all(gw, madi_now()); /* a thread that sent something before this saw the timer running */
         if (next == NEVER || atomic_exchange(&gw->ticks, 1)) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return the objects of a metric_group in a session, as an array owned by the caller. */
+/* Return the objects of a group in a session, as an array owned by the caller. */
 static json_t *objects_of(const json_t *session, const madi_counter_group_t *g)
 {
     json_t *found = json_object_get(session, g->key), *list;
@@ -35,10 +35,10 @@ static const json_t *same_object(const json_t *list, const json_t *object, const
     return NULL;
 }
 
-static void object_rates(json_t *object, const json_t *before, int metric_group, double seconds)
+static void object_rates(json_t *object, const json_t *before, int group, double seconds)
 {
     for (const madi_counter_row_t *m = madi_counters; m < madi_counters + MADI_COUNTS; m++)
-        if ((int)m->group == metric_group && m->kind == MADI_COUNT_COUNTER)
+        if ((int)m->group == group && m->kind == MADI_COUNT_COUNTER)
             json_object_set_new(object, m->key,
                                 json_real((madi_info_number(object, m->key) - madi_info_number(before, m->key)) / seconds));
 }

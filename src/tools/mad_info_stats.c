@@ -10,7 +10,7 @@
 
 /* ---- Text ------------------------------------------------------------------------------------------------------- */
 
-/* Add the cells of a group's counters that have columns: of an object, or (NULL) the columns_add. */
+/* Add the cells of a group's counters that have columns: of an object, or (NULL) the heads. */
 static void table_counts(madi_table_t *t, madi_counter_group_id_t group, const json_t *object)
 {
     for (const madi_counter_row_t *c = madi_counters; c < madi_counters + MADI_COUNTS; c++) {
@@ -302,7 +302,7 @@ int madi_info_stats(const madi_info_options_t *o)
     bool silent;
     if ((strcmp(o->argv[0], "all") && !madi_info_pid(o->argv[0], &pid)) || (o->prometheus && (o->json || o->watch > 0))) {
         fprintf(stderr, "mad_info: stats: give the number of a process, or all; --prometheus goes with neither --json nor "
-                        "--stats_watch\n");
+                        "--watch\n");
         return 2;
     }
     processes = madi_stats_gather(o, pid, why);

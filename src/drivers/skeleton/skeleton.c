@@ -123,7 +123,7 @@ static void skeleton_fini(madi_adapter_t *a)
 /* ---- Links ---------------------------------------------------------------------------------------------------- */
 
 /* Active side only.  The socket goes to the core, which runs the handshake on it and gives it to start.  Yours, when it
- * has no sockets: *fd = -1, skeleton_begin to connect, and call madi_link_up or madi_link_down from poll. */
+ * has no sockets: *fd = -1, begin to connect, and call madi_link_up or madi_link_down from poll. */
 static mad_status_t skeleton_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -233,7 +233,7 @@ static madi_sent_t skeleton_send(madi_link_t *link, const struct iovec *vec, int
     }
     if ((size_t)done < total) {
         skeleton_keep(l, vec, n, (size_t)done);
-        madi_link_holds(link, 1); /* the program may compute from now on: the skeleton_progress thread polls */
+        madi_link_holds(link, 1); /* the program may compute from now on: the progress thread polls */
         madi_watch_change(link->adapter->session, &l->watch, EPOLLIN | EPOLLOUT);
     }
     return MADI_SENT;
@@ -342,7 +342,7 @@ static int skeleton_progress(skeleton_link_t *l, int budget)
     return n;
 }
 
-/* Yours: poll the completion queue.  pure_poll and arm are missing here: no test costs less than a skeleton_receive call, and the
+/* Yours: poll the completion queue.  pure_poll and arm are missing here: no test costs less than a receive call, and the
  * watched socket wakes a sleeping thread. */
 static int skeleton_poll(madi_adapter_t *a, int budget)
 {

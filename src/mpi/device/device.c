@@ -12,7 +12,7 @@
 
 #define LINGER_MS 5000  /* as MAD_EXIT_TIMEOUT is without a knob */
 
-/* A message that a message_handler has brought. */
+/* A message that a handler has queued. */
 typedef struct arrival {
     item_t item;
     struct arrival *next;
@@ -205,7 +205,7 @@ static int progress_polled(mad_dev_t *dev)
     turn = dev->quiet;
     if (madi_poll_due(turn, MADI_POLL_CLOCK_EVERY))
         dev_look_around(dev, turn);
-    else if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* mad_glance does not move long messages */
+    else if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* glances do not move long ones */
         mad_progress(dev->session);
     n = take_messages(dev, turn ? 1 : MAD_DEV_SHOWN);
     if (items_wait(dev))

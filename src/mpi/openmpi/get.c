@@ -54,13 +54,13 @@ typedef struct registration {
     named_t named;
     mca_btl_base_registration_handle_t handle;
     uint64_t address, size;
-    mad_request_t *registration_offer; /* NULL: it is not offered */
+    mad_request_t *offer; /* NULL if it is not offered */
 } registration_t;
 
 typedef struct get {
     named_t named;
-    struct get *next; /* of those that wait for an registration_offer */
-    uint64_t registration_offer, address;
+    struct get *next; /* in the list of gets that wait for an offer */
+    uint64_t offer, address;
     mad_btl_done_t done;
     void *local;
     size_t size;
@@ -133,7 +133,7 @@ static mca_btl_base_registration_handle_t local_handle;
 
 static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
 {
-    size_t shared_min = mad_btl_is_crowded() ? MAD_BTL_CROWDED_MIN : MAD_BTL_SHARED_MIN;
+    size_t shared_min = mad_btl_oversubscribed() ? MAD_BTL_CROWDED_MIN : MAD_BTL_SHARED_MIN;
     mad_adapter_info_t info;
     int i;
     return !mad_peer_adapter(mad_btl->session, endpoint->peer, &i) && !mad_adapter_get(mad_btl->session, i, &info) &&
@@ -143,25 +143,25 @@ static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
 /* Offer a registration.  If that fails, the peer will request the memory. */
 static void registration_offer(registration_t *r)
 {
-    get_head_t get_head = {OFFER, r->named.number, r->address, r->size};
-    mad_block_t blocks[2] = {{&get_head, sizeof get_head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
+    get_head_t head = {OFFER, r->named.number, r->address, r->size};
+    mad_block_t blocks[2] = {{&head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                              {(void *)(uintptr_t)r->address, r->size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
-    if (mad_send_blocks(mad_btl->bulk, r->named.endpoint->peer, blocks, 2, &r->registration_offer))
-        r->registration_offer = NULL;
-    r->handle.offered = r->registration_offer != NULL;
+    if (mad_send_blocks(mad_btl->bulk, r->named.endpoint->peer, blocks, 2, &r->offer))
+        r->offer = NULL;
+    r->handle.offered = r->offer != NULL;
 }
 
 /* Withdraw an offer: Open MPI has sent the data by other means, or does not know yet whether the get has ended.  In the
  * latter case the withdrawal comes too late, and has no effect. */
 static void registration_withdraw(registration_t *r)
 {
-    get_head_t get_head = {.kind = WITHDRAWN, .number = r->named.number};
-    mad_block_t block = {&get_head, sizeof get_head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    get_head_t head = {.kind = WITHDRAWN, .number = r->named.number};
+    mad_block_t block = {&head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
-    bool all_here = mad_request_cancel(r->registration_offer) == MAD_OK; /* nothing of it has left */
+    bool all_here = mad_request_cancel(r->offer) == MAD_OK; /* no byte of it has left */
     if (!all_here && !mad_send_blocks(mad_btl->bulk, r->named.endpoint->peer, &block, 1, &request))
         mad_request_callback(request, NULL, NULL);
-    mad_request_callback(r->registration_offer, NULL, NULL); /* it is freed when it is done */
+    mad_request_callback(r->offer, NULL, NULL); /* freed on completion */
 }
 
 mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *base,
@@ -197,7 +197,7 @@ int mad_btl_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_han
     if (handle == &local_handle)
         return OPAL_SUCCESS;
     named_find(r->named.number, r->named.endpoint ? r->named.endpoint->peer : MAD_ANY_SOURCE, false, true);
-    if (r->registration_offer && mad_request_test(&r->registration_offer) == MAD_ERR_AGAIN)
+    if (r->offer && mad_request_test(&r->offer) == MAD_ERR_AGAIN)
         registration_withdraw(r);
     free(r);
     return OPAL_SUCCESS;
@@ -258,7 +258,7 @@ static offered_t **offer_find(mad_peer_t peer, uint64_t number)
 static get_t **get_find(mad_peer_t peer, uint64_t number)
 {
     get_t **p = &buckets[number % BUCKETS].gets;
-    while (*p && ((*p)->registration_offer != number || (*p)->named.endpoint->peer != peer))
+    while (*p && ((*p)->offer != number || (*p)->named.endpoint->peer != peer))
         p = &(*p)->next;
     return *p ? p : NULL;
 }
@@ -266,7 +266,7 @@ static get_t **get_find(mad_peer_t peer, uint64_t number)
 /* Remove a get from the list.  Under the lock. */
 static void get_unlink(const get_t *g)
 {
-    for (get_t **p = &buckets[g->registration_offer % BUCKETS].gets; *p; p = &(*p)->next)
+    for (get_t **p = &buckets[g->offer % BUCKETS].gets; *p; p = &(*p)->next)
         if (*p == g) {
             *p = g->next;
             return;
@@ -285,7 +285,7 @@ static bool meet_offer(get_t *g)
     offered_t **p, *o = NULL;
     bool met;
     opal_mutex_lock(&lock);
-    p = offer_find(peer, g->registration_offer);
+    p = offer_find(peer, g->offer);
     met = !p || is_all_of(g, *p);
     if (p && met) {
         o = *p;
@@ -293,8 +293,8 @@ static bool meet_offer(get_t *g)
         places[g->named.number % n_places] = NULL;
         used--;
     } else if (!p) {
-        g->next = buckets[g->registration_offer % BUCKETS].gets;
-        buckets[g->registration_offer % BUCKETS].gets = g;
+        g->next = buckets[g->offer % BUCKETS].gets;
+        buckets[g->offer % BUCKETS].gets = g;
     }
     opal_mutex_unlock(&lock);
     if (o)
@@ -359,8 +359,9 @@ int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
     return OPAL_ERR_NOT_AVAILABLE;
 }
 
-/* An registration_offer meets the get of all of it, or waits for it.  Gets of parts are asked for; the registration_offer is withdrawn in the end. */
-static void offer_read(mad_connection_t *cnx, const get_head_t *get_head)
+/* Give an offer to the get of all of it, or keep it.  Gets of parts are requested, and the offer is withdrawn in the
+ * end. */
+static void offer_read(mad_connection_t *cnx, const get_head_t *head)
 {
     mad_peer_t peer = mad_message_peer(cnx);
     offered_t *o = malloc(sizeof *o);
@@ -369,7 +370,7 @@ static void offer_read(mad_connection_t *cnx, const get_head_t *get_head)
         return; /* the message stays open until the session ends */
     *o = (offered_t){NULL, peer, head->number, head->address, head->size, cnx};
     opal_mutex_lock(&lock);
-    while (!g && (p = get_find(peer, get_head->number))) {
+    while (!g && (p = get_find(peer, head->number))) {
         get_t *found = *p;
         *p = found->next;
         if (is_all_of(found, o)) {
@@ -388,7 +389,7 @@ static void offer_read(mad_connection_t *cnx, const get_head_t *get_head)
     opal_mutex_unlock(&lock);
     for (get_t *next; parts; parts = next) {
         next = parts->next;
-        if (get_request(parts, get_head->number) != OPAL_SUCCESS && named_find(parts->named.number, peer, true, true))
+        if (get_request(parts, head->number) != OPAL_SUCCESS && named_find(parts->named.number, peer, true, true))
             get_complete(parts, OPAL_ERROR);
     }
     if (g) {
@@ -415,11 +416,11 @@ static void offer_forget(mad_connection_t *cnx, uint64_t number)
     free(o);
 }
 
-/* What was asked for. */
-static void answer_read(mad_connection_t *cnx, const get_head_t *get_head)
+/* Handle the bytes of a get that was requested. */
+static void answer_read(mad_connection_t *cnx, const get_head_t *head)
 {
-    get_t *g = (get_t *)named_find(get_head->number, mad_message_peer(cnx), true, true);
-    if (g && get_head->size == g->size) {
+    get_t *g = (get_t *)named_find(head->number, mad_message_peer(cnx), true, true);
+    if (g && head->size == g->size) {
         get_unpack(cnx, g);
         return;
     }
@@ -430,16 +431,16 @@ static void answer_read(mad_connection_t *cnx, const get_head_t *get_head)
 
 static void bulk_read(mad_connection_t *cnx)
 {
-    get_head_t get_head;
-    /* It is in the first packet; one that is only announced is nothing of ours. */
-    if (mad_try_unpack(cnx, &get_head, sizeof get_head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS))
+    get_head_t head;
+    /* The header is in the first packet; a message whose header is only announced is malformed. */
+    if (mad_try_unpack(cnx, &head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS))
         mad_drop_unpacking(cnx);
-    else if (get_head.kind == OFFER)
-        offer_read(cnx, &get_head);
-    else if (get_head.kind == WITHDRAWN)
-        offer_forget(cnx, get_head.number);
+    else if (head.kind == OFFER)
+        offer_read(cnx, &head);
+    else if (head.kind == WITHDRAWN)
+        offer_forget(cnx, head.number);
     else
-        answer_read(cnx, &get_head);
+        answer_read(cnx, &head);
 }
 
 int mad_btl_take_bulk(int64_t look)

@@ -2,6 +2,7 @@
 /* Progress: what Open MPI calls while it waits. */
 #include "btl_mad.h"
 #include "engine/wait_policy.h"
+#include "mpi/oldest_first.h"
 
 #include <endian.h>
 #include <sched.h>
