@@ -127,7 +127,7 @@ mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t le
  * received.
  *
  * May wait (until sent data have left, within the knob MAD_EXIT_TIMEOUT).  Errors: MAD_ERR_INVAL (no such peer, a rank,
- * or this process itself), MAD_ERR_PEER (already forgotten), MAD_ERR_BUSY (a message is open, pending or not yet
+ * or this process itself), MAD_ERR_PEER (already forgotten); MAD_ERR_BUSY (a message is open, pending or not yet
  * received, or the peer is a gateway in use).  After MAD_ERR_BUSY nothing has changed, unless the reason arose while
  * the call waited. */
 mad_status_t mad_peer_forget(mad_session_t *session, mad_peer_t peer);

@@ -16,47 +16,48 @@
 
 #define STACK (256 * 1024)
 
-static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER; /* one opens or closes; outside of `turn` */
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;     /* the list, and answers */
-static marceli_door_t *doors;
-static int epfd, bell_fd; /* while the thread runs */
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER; /* opening and closing; taken before `turn` */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;     /* the list of entries, and calls of serve */
+static marceli_accept_entry_t *entries;
+static int epfd, wake_fd; /* while the thread runs */
 static _Atomic(bool) stopping;
 static pthread_t thread;
 static _Atomic(int) runs;
 
-static bool readable(int fd, int ms)
+static bool fd_is_readable(int fd, int ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     return poll(&p, 1, ms) > 0;
 }
 
-enum found { NOBODY, ANSWERED, IN_VAIN };
+enum found { NONE_PENDING, SERVED, NOT_SERVED };
 
-static enum found answer_all(int64_t *again)
+static enum found entries_serve(int64_t *again)
 {
-    enum found found = NOBODY;
+    enum found found = NONE_PENDING;
     *again = INT64_MAX;
     pthread_mutex_lock(&turn);
-    for (marceli_door_t *door = doors; door; door = door->next) {
-        bool somebody = readable(door->fd, 0);
-        int64_t call_at = atomic_exchange_explicit(&door->call_at, INT64_MAX, memory_order_acquire); /* marceli_door_call */
-        if (call_at < door->again)
-            door->again = call_at;
-        if (somebody || madi_now() >= door->again) {
-            door->again = INT64_MAX;
-            if (door->answer(door->arg, &door->again))
-                found = ANSWERED;
-            else if (somebody && !found)
-                found = IN_VAIN;
+    for (marceli_accept_entry_t *entry = entries; entry; entry = entry->next) {
+        bool pending = fd_is_readable(entry->fd, 0);
+        /* acquire: pairs with marceli_accept_entry_call_at */
+        int64_t serve_at = atomic_exchange_explicit(&entry->serve_at, INT64_MAX, memory_order_acquire);
+        if (serve_at < entry->again)
+            entry->again = serve_at;
+        if (pending || madi_now() >= entry->again) {
+            entry->again = INT64_MAX;
+            if (entry->serve(entry->arg, &entry->again))
+                found = SERVED;
+            else if (pending && !found)
+                found = NOT_SERVED;
         }
-        if (door->again < *again)
-            *again = door->again;
+        if (entry->again < *again)
+            *again = entry->again;
     }
     pthread_mutex_unlock(&turn);
     return found;
 }
 
-static int ms_until(int64_t then)
+static int milliseconds_until(int64_t then)
 {
     int64_t ms;
     if (then == INT64_MAX)
@@ -65,140 +66,140 @@ static int ms_until(int64_t then)
     return ms < MADI_NAP_MIN_MS ? MADI_NAP_MIN_MS : ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-static void ring(void)
+static void accept_thread_wake(void)
 {
-    eventfd_write(bell_fd, 1);
+    eventfd_write(wake_fd, 1);
 }
 
-static void *run(void *arg)
+static void *accept_thread_main(void *arg)
 {
     int64_t again = INT64_MAX;
     int nap = MADI_NAP_MIN_MS;
     struct epoll_event event;
-    eventfd_t rings;
+    eventfd_t wakes;
     for (;;) {
-        int n = epoll_wait(epfd, &event, 1, ms_until(again));
-        if (readable(bell_fd, n > 0 ? nap : 0))
-            eventfd_read(bell_fd, &rings);
+        int n = epoll_wait(epfd, &event, 1, milliseconds_until(again));
+        if (fd_is_readable(wake_fd, n > 0 ? nap : 0))
+            eventfd_read(wake_fd, &wakes);
         if (stopping)
             return arg;
-        switch (answer_all(&again)) {
-        case NOBODY: nap = MADI_NAP_MIN_MS; break; /* a thread inside the library was first */
-        case ANSWERED: nap = 0; break;     /* nobody is, and more will come */
-        case IN_VAIN: nap = !nap ? MADI_NAP_MIN_MS : nap < MADI_NAP_MAX_MS ? 2 * nap : MADI_NAP_MAX_MS; break;
+        switch (entries_serve(&again)) {
+        case NONE_PENDING: nap = MADI_NAP_MIN_MS; break; /* a thread inside the library was first */
+        case SERVED: nap = 0; break; /* no thread is inside the library, and more connections will come */
+        case NOT_SERVED: nap = !nap ? MADI_NAP_MIN_MS : nap < MADI_NAP_MAX_MS ? 2 * nap : MADI_NAP_MAX_MS; break;
         }
     }
 }
 
-static int thread_make(void)
+static int accept_thread_make(void)
 {
     pthread_attr_t attr;
     int error;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
-    error = madi_helper_make(&thread, &attr, "mad-door", run, NULL);
+    error = madi_helper_make(&thread, &attr, "mad-door", accept_thread_main, NULL);
     pthread_attr_destroy(&attr);
     return error;
 }
 
-static int watch(int fd)
+static int accept_thread_watch(int fd)
 {
     struct epoll_event event = {.events = EPOLLIN};
     return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
 }
 
-static int start(void)
+static int accept_thread_start(void)
 {
     int error;
     epfd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
     if (epfd < 0)
         return errno;
-    bell_fd = madi_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    error = bell_fd < 0 ? errno : watch(bell_fd);
+    wake_fd = madi_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    error = wake_fd < 0 ? errno : accept_thread_watch(wake_fd);
     if (!error)
-        error = thread_make();
+        error = accept_thread_make();
     if (!error) {
         runs = 1;
         return 0;
     }
-    if (bell_fd >= 0)
-        madi_fd_close(bell_fd);
+    if (wake_fd >= 0)
+        madi_fd_close(wake_fd);
     madi_fd_close(epfd);
     return error;
 }
 
-static void stop(void)
+static void accept_thread_stop(void)
 {
     stopping = true;
-    ring();
+    accept_thread_wake();
     pthread_join(thread, NULL);
     stopping = false;
     runs = 0;
-    madi_fd_close(bell_fd);
+    madi_fd_close(wake_fd);
     madi_fd_close(epfd);
 }
 
-int marceli_door_open(marceli_door_t *door)
+int marceli_accept_entry_open(marceli_accept_entry_t *entry)
 {
     int error;
     pthread_mutex_lock(&changing);
-    error = runs ? 0 : start();
+    error = runs ? 0 : accept_thread_start();
     if (!error)
-        error = watch(door->fd);
+        error = accept_thread_watch(entry->fd);
     pthread_mutex_lock(&turn);
     if (!error) {
-        door->next = doors;
-        doors = door;
-        atomic_store_explicit(&door->call_at, INT64_MAX, memory_order_relaxed);
-        atomic_store_explicit(&door->open, true, memory_order_release); /* pairs with marceli_door_call */
-        ring(); /* it may be called at once */
+        entry->next = entries;
+        entries = entry;
+        atomic_store_explicit(&entry->serve_at, INT64_MAX, memory_order_relaxed);
+        atomic_store_explicit(&entry->open, true, memory_order_release); /* pairs with marceli_accept_entry_call_at */
+        accept_thread_wake(); /* `again` may be now */
     }
     pthread_mutex_unlock(&turn);
-    if (runs && !doors)
-        stop();
+    if (runs && !entries)
+        accept_thread_stop();
     pthread_mutex_unlock(&changing);
     return error;
 }
 
-void marceli_door_close(marceli_door_t *door)
+void marceli_accept_entry_close(marceli_accept_entry_t *entry)
 {
-    marceli_door_t **at;
+    marceli_accept_entry_t **at;
     pthread_mutex_lock(&changing);
     pthread_mutex_lock(&turn);
-    for (at = &doors; *at && *at != door; at = &(*at)->next)
+    for (at = &entries; *at && *at != entry; at = &(*at)->next)
         ;
     if (*at) {
-        atomic_store_explicit(&door->open, false, memory_order_relaxed);
-        epoll_ctl(epfd, EPOLL_CTL_DEL, door->fd, NULL);
-        *at = door->next;
+        atomic_store_explicit(&entry->open, false, memory_order_relaxed);
+        epoll_ctl(epfd, EPOLL_CTL_DEL, entry->fd, NULL);
+        *at = entry->next;
     }
     pthread_mutex_unlock(&turn);
-    if (runs && !doors)
-        stop();
+    if (runs && !entries)
+        accept_thread_stop();
     pthread_mutex_unlock(&changing);
 }
 
-void madi_door_forked(void)
+void madi_accept_thread_forked(void)
 {
-    doors = NULL;
+    entries = NULL;
     runs = 0;
     pthread_mutex_init(&changing, NULL);
     pthread_mutex_init(&turn, NULL);
 }
 
-void marceli_door_call(marceli_door_t *door, int64_t when)
+void marceli_accept_entry_call_at(marceli_accept_entry_t *entry, int64_t when)
 {
     int64_t before;
-    if (!atomic_load_explicit(&door->open, memory_order_acquire))
+    if (!atomic_load_explicit(&entry->open, memory_order_acquire))
         return;
-    before = atomic_load_explicit(&door->call_at, memory_order_relaxed);
-    while (when < before && !atomic_compare_exchange_weak_explicit(&door->call_at, &before, when, memory_order_release,
+    before = atomic_load_explicit(&entry->serve_at, memory_order_relaxed);
+    while (when < before && !atomic_compare_exchange_weak_explicit(&entry->serve_at, &before, when, memory_order_release,
                                                                    memory_order_relaxed))
         ;
-    ring();
+    accept_thread_wake();
 }
 
-int madi_door_runs(void)
+int madi_accept_thread_runs(void)
 {
     return runs;
 }

@@ -12,7 +12,7 @@
 #include "engine/wait_policy.h"
 #include "marcel/marcel.h"
 #include "marcel/monitor.h"
-#include "marcel/watch.h"
+#include "marcel/fd_watch.h"
 
 #include <errno.h>
 #include <marcel.h>
@@ -25,12 +25,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define EVENTS 8            /* of categories they are not looked at, and come again until they are dealt with */
-#define BELL 1              /* a thread that rings has put something where a look without a system call finds it */
+#define EVENTS 8            /* fetched at once; which category has one does not matter, since all are polled */
+#define BELL 1              /* epoll data of wake_fd: what was rung for is found by a look without a system call */
 
 madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns = -1};
 _Atomic(int) marceli_leader_sleeps;
-_Thread_local bool madi_looks_dear;
+_Thread_local bool madi_polls_are_dear;
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t facts_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -53,21 +53,21 @@ void marceli_barrier_light(void)
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-const _Atomic(int) *marceli_attentive(void)
+const _Atomic(int) *marceli_leader_sleeps_flag(void)
 {
     static const _Atomic(int) always = 1; /* without membarrier every sender fences */
     return madi_server.asymmetric ? &marceli_leader_sleeps : &always;
 }
 
-/* The bell was rung since the last sleep began.  marceli_leader_sleeps says that one sleeps for longer than it does, by far
- * if others have the processors: once is enough. */
+/* 1 if the bell was rung since the last sleep began: once is enough.  marceli_leader_sleeps stays set after the wake-up
+ * until the leader runs again, which takes long if others have the processors. */
 static _Atomic(int) rung;
 
 void marceli_leader_wake(void)
 {
     uint64_t one = 1;
     int sleeps;
-    marceli_barrier_light(); /* pairs with madi_lead_sleep */
+    marceli_barrier_light(); /* pairs with madi_leader_sleep */
     sleeps = atomic_load_explicit(&marceli_leader_sleeps, memory_order_relaxed);
     if (!sleeps || (sleeps == MADI_SLEEPS_THREAD && madi_is_progress_thread))
         return;
@@ -80,7 +80,7 @@ void marceli_leader_wake(void)
 
 /* ---- Start ---------------------------------------------------------------------------------------------------- */
 
-static void count_cores(void)
+static void server_count_cores(void)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     int mine = sched_getaffinity(0, sizeof madi_server.cpus, &madi_server.cpus) ? 0 : CPU_COUNT(&madi_server.cpus);
@@ -88,7 +88,7 @@ static void count_cores(void)
     madi_server.host_cores = online > mine ? (int)online : mine;
 }
 
-int madi_server_facts(void)
+int madi_server_probe(void)
 {
     static bool found;
     int64_t spin;
@@ -97,23 +97,23 @@ int madi_server_facts(void)
         spin = madi_knob_int(MADI_KNOB_SPIN);
         madi_server.spin_ns = spin >= 0 ? spin * 1000 : -1;
         madi_server.asymmetric = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-        count_cores();
+        server_count_cores();
         found = true;
     }
     pthread_mutex_unlock(&facts_lock);
     return found ? 0 : -1;
 }
 
-/* In the child of a fork: nobody waits, no category is there, and the descriptors are closed.  The categories' owners add
- * new ones.  What the program asked for (marceli_async_allow) stays. */
-static void forked(void)
+/* In the child of a fork no thread waits, there is no category, and the descriptors are closed.  The owners of categories
+ * add new ones.  The choice of the program (marceli_progress_allow) stays. */
+static void server_forked(void)
 {
     for (int i = 0; i < MADI_CATEGORIES; i++)
         memset((void *)&madi_server.sources[i], 0, sizeof madi_server.sources[i]);
     madi_server.n_sources = 0;
     madi_server.epfd = madi_server.wake_fd = -1;
     madi_server.leader = MADI_LED_BY_NOBODY;
-    madi_server.inside = madi_server.blocked = madi_server.askers = madi_server.deputy = 0;
+    madi_server.inside = madi_server.blocked = madi_server.claimants = madi_server.deputy = 0;
     madi_server.n_followers = madi_server.n_idle = 0;
     madi_server.followers = madi_server.idle = NULL;
     madi_server.lock = (madi_lock_t){0};
@@ -123,26 +123,27 @@ static void forked(void)
     madi_knobs_forked();
     if (madi_server.asymmetric)
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-    madi_async_forked();
-    madi_door_forked();
-    madi_watch_forked();
+    madi_progress_thread_forked();
+    madi_accept_thread_forked();
+    madi_fd_watch_forked();
 }
 
-static void forks_watch(void)
+static void server_forks_watch(void)
 {
-    pthread_atfork(NULL, NULL, forked);
+    pthread_atfork(NULL, NULL, server_forked);
 }
 
 /* The descriptors stay to the end of the process: a thread that wakes the leader takes no lock. */
-static int start(void)
+static int server_start(void)
 {
-    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u64 = BELL}; /* told of each ring: nobody has to read it */
+    /* By edges: each ring is an event, and the eventfd is never read. */
+    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u64 = BELL};
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int epfd;
     if (atomic_load_explicit(&madi_server.epfd, memory_order_relaxed) >= 0)
         return 0;
-    pthread_once(&once, forks_watch);
-    if (madi_server_facts() || madi_knob_load(MADI_KNOB_PROGRESS_THREAD))
+    pthread_once(&once, server_forks_watch);
+    if (madi_server_probe() || madi_knob_load(MADI_KNOB_PROGRESS_THREAD))
         return -1;
     epfd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
     madi_server.wake_fd = madi_fd_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -155,13 +156,13 @@ static int start(void)
         madi_server.wake_fd = -1;
         return -1;
     }
-    atomic_store_explicit(&madi_server.epfd, epfd, memory_order_release); /* pairs with can_lead */
+    atomic_store_explicit(&madi_server.epfd, epfd, memory_order_release); /* pairs with madi_server_is_open */
     return 0;
 }
 
 /* ---- Categories ----------------------------------------------------------------------------------------------- */
 
-static int fd_add(int fd)
+static int epoll_add(int fd)
 {
     struct epoll_event e = {.events = EPOLLIN};
     return fd >= 0 && epoll_ctl(madi_server.epfd, EPOLL_CTL_ADD, fd, &e) ? -1 : 0;
@@ -171,19 +172,19 @@ int marceli_server_open(void)
 {
     int rc;
     pthread_mutex_lock(&start_lock);
-    rc = start();
+    rc = server_start();
     pthread_mutex_unlock(&start_lock);
     return rc;
 }
 
-static bool is_free(madi_source_t *source)
+static bool source_is_free(madi_source_t *source)
 {
     return !source->live && !atomic_load_explicit(&source->users, memory_order_acquire);
 }
 
 /* True if a category may have operations that go on while no thread waits: categories with calls do.  Under start_lock,
  * where `live` changes. */
-static bool any_live(void)
+static bool any_source_has_calls(void)
 {
     bool any = false;
     for (int i = 0; i < MADI_CATEGORIES; i++)
@@ -191,7 +192,7 @@ static bool any_live(void)
     return any;
 }
 
-static void count_processes(void)
+static void server_count_processes(void)
 {
     int most = 1;
     for (int i = 0; i < MADI_CATEGORIES; i++)
@@ -204,12 +205,12 @@ int marceli_category_add(const marceli_category_t *category)
 {
     int i = 0, found = 0;
     pthread_mutex_lock(&start_lock);
-    if (!start()) {
-        while (i < MADI_CATEGORIES && !is_free(&madi_server.sources[i]))
+    if (!server_start()) {
+        while (i < MADI_CATEGORIES && !source_is_free(&madi_server.sources[i]))
             i++;
         if (i == MADI_CATEGORIES) {
             madi_log(MADI_LOG_ERROR, "marcel", "more than %d sessions at a time: close some", MADI_CATEGORIES);
-        } else if (fd_add(category->fd)) {
+        } else if (epoll_add(category->fd)) {
             madi_log(MADI_LOG_ERROR, "marcel", "%s cannot be waited for: %s", category->name, strerror(errno));
         } else {
             madi_source_t *source = &madi_server.sources[i];
@@ -219,7 +220,7 @@ int marceli_category_add(const marceli_category_t *category)
             source->armed = false;
             source->live = true;
             madi_unlock(&source->turn);
-            count_processes();
+            server_count_processes();
             if (i >= atomic_load_explicit(&madi_server.n_sources, memory_order_relaxed))
                 atomic_store_explicit(&madi_server.n_sources, i + 1, memory_order_release);
             found = i + 1;
@@ -227,7 +228,7 @@ int marceli_category_add(const marceli_category_t *category)
     }
     pthread_mutex_unlock(&start_lock);
     if (found)
-        marceli_leader_wake(); /* it sleeps on what there was */
+        marceli_leader_wake(); /* the new category is not armed in a sleep that has begun */
     return found;
 }
 
@@ -235,7 +236,7 @@ void marceli_category_processes(int category, int processes)
 {
     pthread_mutex_lock(&start_lock);
     madi_server.sources[category - 1].c.processes = processes;
-    count_processes();
+    server_count_processes();
     pthread_mutex_unlock(&start_lock);
 }
 
@@ -253,30 +254,30 @@ void marceli_category_del(int category)
     source->armed = false;
     source->live = false;
     madi_unlock(&source->turn);
-    count_processes();
+    server_count_processes();
     pthread_mutex_unlock(&start_lock);
     while (atomic_load_explicit(&source->users, memory_order_acquire)) /* its calls are being run, maybe by a thread that */
         marcel_yield();                                                /* waits for this worker */
     pthread_mutex_lock(&start_lock);
-    if (!any_live())
-        madi_async_stop();
+    if (!any_source_has_calls())
+        madi_progress_thread_stop();
     pthread_mutex_unlock(&start_lock);
 }
 
 /* ---- One look ------------------------------------------------------------------------------------------------- */
 
-static bool wants_calls(const madi_source_t *source)
+static bool source_wants_calls(const madi_source_t *source)
 {
     return source->c.has_calls && source->c.has_calls(source->c.arg);
 }
 
-/* All with the source's turn. */
-static int look_at(madi_source_t *source, bool deep)
+/* Return the number of events.  The caller has the source's turn. */
+static int source_poll(madi_source_t *source, bool deep)
 {
     int n;
     if (!deep && !source->c.pure_poll(source->c.arg))
         return 0;
-    madi_looks_dear = true;
+    madi_polls_are_dear = true;
     n = source->c.poll(source->c.arg, deep);
     madi_count(&source->polls);
     if (n > 0)
@@ -284,15 +285,15 @@ static int look_at(madi_source_t *source, bool deep)
     return n;
 }
 
-static void note_calls(madi_source_t *source, madi_source_t **calls)
+static void source_note_calls(madi_source_t *source, madi_source_t **calls)
 {
-    if (MADI_LIKELY(!wants_calls(source)) || *calls)
+    if (MADI_LIKELY(!source_wants_calls(source)) || *calls)
         return;
     atomic_fetch_add_explicit(&source->users, 1, memory_order_relaxed);
     *calls = source;
 }
 
-int madi_server_look(bool deep, madi_source_t **calls)
+int madi_server_poll(bool deep, madi_source_t **calls)
 {
     int n = 0, all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
     *calls = NULL;
@@ -301,8 +302,8 @@ int madi_server_look(bool deep, madi_source_t **calls)
         if (!madi_trylock(&source->turn))
             continue;
         if (MADI_LIKELY(source->live)) {
-            n += look_at(source, deep);
-            note_calls(source, calls);
+            n += source_poll(source, deep);
+            source_note_calls(source, calls);
         }
         madi_unlock(&source->turn);
     }
@@ -317,28 +318,28 @@ madi_source_t *madi_server_calls(void)
         madi_source_t *source = &madi_server.sources[i];
         madi_lock(&source->turn);
         if (source->live)
-            note_calls(source, &calls);
+            source_note_calls(source, &calls);
         madi_unlock(&source->turn);
     }
     return calls;
 }
 
-void madi_server_calls_no(madi_source_t *source)
+void madi_server_calls_release(madi_source_t *source)
 {
     atomic_fetch_sub_explicit(&source->users, 1, memory_order_release); /* pairs with marceli_category_del */
 }
 
-void madi_server_run(madi_source_t *source)
+void madi_server_calls_run(madi_source_t *source)
 {
     source->c.run_calls(source->c.arg);
-    madi_server_calls_no(source);
+    madi_server_calls_release(source);
 }
 
 /* ---- Reports of sleeps ------------------------------------------------------------------------------------------- */
 
 static _Atomic(void (*)(int64_t)) tell_slept;
 
-void marceli_tell_sleeps(void (*slept)(int64_t begin))
+void marceli_sleeps_report(void (*slept)(int64_t begin))
 {
     atomic_store_explicit(&tell_slept, slept, memory_order_relaxed);
 }
@@ -357,7 +358,7 @@ void madi_sleep_ends(int64_t began)
 /* ---- The leader's sleep --------------------------------------------------------------------------------------- */
 
 /* Arm everything; false: there is something to do already. */
-static bool arm(int64_t *deadline)
+static bool sources_arm(int64_t *deadline)
 {
     bool quiet = true;
     int all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
@@ -366,7 +367,7 @@ static bool arm(int64_t *deadline)
         madi_lock(&source->turn);
         if (source->live) {
             source->armed = true;
-            if (!source->c.enter_blocking(source->c.arg, deadline) || wants_calls(source))
+            if (!source->c.enter_blocking(source->c.arg, deadline) || source_wants_calls(source))
                 quiet = false;
         }
         madi_unlock(&source->turn);
@@ -374,7 +375,7 @@ static bool arm(int64_t *deadline)
     return quiet;
 }
 
-static void disarm(bool deep)
+static void sources_disarm(bool deep)
 {
     int all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
     for (int i = 0; i < all; i++) {
@@ -384,12 +385,13 @@ static void disarm(bool deep)
             source->c.exit_blocking(source->c.arg);
         source->armed = false;
         if (source->live)
-            look_at(source, deep);
+            source_poll(source, deep);
         madi_unlock(&source->turn);
     }
 }
 
-/* Whatever epoll says, all are looked at.  False: nothing has come but a ring of the bell. */
+/* Sleep until an event, or the deadline.  Return false if there was only a ring of the bell.  The caller polls all
+ * categories in either case. */
 static bool epoll_until(int64_t deadline)
 {
     struct epoll_event events[EVENTS];
@@ -402,14 +404,14 @@ static bool epoll_until(int64_t deadline)
     return n != 1 || events[0].data.u64 != BELL;
 }
 
-static bool fall_asleep(marceli_waiter_t *w)
+static bool leader_fall_asleep(marceli_waiter_t *w)
 {
     uint32_t running = MARCELI_RUNNING;
     return atomic_compare_exchange_strong_explicit(&w->word, &running, MARCELI_LEADS_ASLEEP, memory_order_seq_cst,
                                                    memory_order_relaxed);
 }
 
-void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline, bool said)
+void madi_leader_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline, bool said)
 {
     bool quiet, deep = true;
     int64_t began;
@@ -420,8 +422,8 @@ void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, in
     }
     if (!madi_server.asymmetric && deadline > madi_now() + MADI_FENCELESS_NS)
         deadline = madi_now() + MADI_FENCELESS_NS;
-    quiet = arm(&deadline);
-    if (fall_asleep(w) && quiet && !test(arg)) {
+    quiet = sources_arm(&deadline);
+    if (leader_fall_asleep(w) && quiet && !test(arg)) {
         madi_count(&madi_server.sleeps);
         began = madi_sleep_begins();
         deep = epoll_until(deadline);
@@ -430,12 +432,12 @@ void madi_lead_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, in
     atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
     if (!said)
         atomic_fetch_and_explicit(&marceli_leader_sleeps, ~MADI_SLEEPS, memory_order_relaxed);
-    disarm(deep);
+    sources_disarm(deep);
 }
 
-/* ---- To be told ----------------------------------------------------------------------------------------------- */
+/* ---- Queries -------------------------------------------------------------------------------------------------- */
 
-static void count_kind(marceli_state_t *state, const char *name, uint64_t polls, uint64_t hits)
+static void state_count_kind(marceli_state_t *state, const char *name, uint64_t polls, uint64_t hits)
 {
     int i = 0;
     state->polls += polls;
@@ -449,23 +451,23 @@ static void count_kind(marceli_state_t *state, const char *name, uint64_t polls,
     state->kinds[i].hits += hits;
 }
 
-static uint64_t count_of(const madi_counter_t *counter)
+static uint64_t counter_value(const madi_counter_t *counter)
 {
     return atomic_load_explicit((madi_counter_t *)counter, memory_order_relaxed);
 }
 
-static void count_workers(marceli_state_t *state)
+static void state_count_workers(marceli_state_t *state)
 {
     state->workers = atomic_load_explicit(&madi_marcel.n_workers, memory_order_acquire);
     state->created = atomic_load_explicit(&madi_marcel.from_outside, memory_order_relaxed);
     state->retaken = atomic_load_explicit(&madi_monitor_retaken, memory_order_relaxed);
     for (int i = 0; i < state->workers; i++) {
         const madi_worker_t *worker = &madi_marcel.workers[i];
-        state->created += count_of(&worker->created);
-        state->ended += count_of(&worker->ended);
-        state->switches += count_of(&worker->periods) * MADI_PERIOD;
-        state->steals += count_of(&worker->steals);
-        state->idles += count_of(&worker->idles);
+        state->created += counter_value(&worker->created);
+        state->ended += counter_value(&worker->ended);
+        state->switches += counter_value(&worker->periods) * MADI_PERIOD;
+        state->steals += counter_value(&worker->steals);
+        state->idles += counter_value(&worker->idles);
     }
 }
 
@@ -473,20 +475,20 @@ void marceli_state_get(marceli_state_t *state)
 {
     int all = atomic_load_explicit(&madi_server.n_sources, memory_order_acquire);
     *state = (marceli_state_t){
-        .spin_ns = madi_spin_ns(madi_processes(), 1),
+        .spin_ns = madi_spin_ns(madi_server_processes(), 1),
         .inside = atomic_load_explicit(&madi_server.inside, memory_order_relaxed),
         .followers = atomic_load_explicit(&madi_server.n_followers, memory_order_relaxed),
         .blocked = atomic_load_explicit(&madi_server.blocked, memory_order_relaxed),
         .sleeps = atomic_load_explicit(&madi_server.sleeps, memory_order_relaxed),
         .wakes = atomic_load_explicit(&madi_server.wakes, memory_order_relaxed),
-        .thread_terms = count_of(&madi_server.thread_terms),
-        .ticks = count_of(&madi_server.ticks),
+        .thread_terms = counter_value(&madi_server.thread_terms),
+        .ticks = counter_value(&madi_server.ticks),
     };
     for (int i = 0; i < all; i++) {
         madi_source_t *source = &madi_server.sources[i];
         const char *name = atomic_load_explicit(&source->name, memory_order_relaxed);
         if (name)
-            count_kind(state, name, count_of(&source->polls), count_of(&source->hits));
+            state_count_kind(state, name, counter_value(&source->polls), counter_value(&source->hits));
     }
-    count_workers(state);
+    state_count_workers(state);
 }

@@ -2,148 +2,161 @@
 /* The polling server: the one place where a process waits for what comes from outside.  Used by libraries (libmadeleine),
  * not by programs: its symbols (marceli_) may change with every release.
  *
- * A *category* is one kind of source of events: a session with all its networks, the descriptors that threads wait for.
- * Of the kernel threads that wait one is the *leader*, which polls every category for all; it spins, yields a few times,
- * and sleeps in epoll with all categories armed.  The others, *followers*, sleep each by itself until their waiter is
- * woken (waiter.h).  A leader that leaves wakes one of them, which leads.  Workers with nothing to run wait like plain
- * pthreads, so user-level threads that wait cost no kernel thread: an idle worker leads for them, and while all are busy
- * the schedulers poll now and then.  See doc/threads.md.
+ * A *category* is one source of events: a session with all its networks, or the descriptors that threads wait for.
+ * Of the kernel threads that wait one is the *leader*, which polls every category for all.  The leader spins, yields a few
+ * times, and sleeps in epoll with all categories armed.  The others, *followers*, sleep each by itself until their waiter
+ * is woken (waiter.h).  A leader that leaves wakes one of them, which then leads.
  *
- * Locks.  The callbacks of a category are called with none but the category's own turn (one poller at a time, none else
- * waits for it), by any kernel thread, never on a user-level thread's stack in mid-switch; they may wake waiters and must
- * not block or switch. */
+ * Workers with nothing to run wait like plain pthreads, so user-level threads that wait cost no kernel thread: an idle
+ * worker leads for them, and while all are busy the schedulers poll now and then.  See doc/threads.md.
+ *
+ * Locks.  The callbacks of a category are called with the category's own turn and no other lock.  One thread polls at a
+ * time, and none waits for the turn.  Any kernel thread may call them, but never on the stack of a user-level thread in
+ * the middle of a switch.  They may wake waiters, and must not block or switch. */
 #ifndef MARCELI_ENGINE_H
 #define MARCELI_ENGINE_H
 
 #include "engine/waiter.h"
 
 typedef struct marceli_category {
-    const char *name; /* for people */
+    const char *name; /* shown in statistics and logs */
     void *arg;        /* of the callbacks */
-    /* Handle what is there; returns how many events.  deep: look where it costs a system call too. */
+    /* Handle pending events; return their number.  deep: also look where that costs a system call. */
     int (*poll)(void *arg, bool deep);
     /* True if there may be events.  Cheap, no lock, changes nothing. */
     bool (*pure_poll)(void *arg);
-    /* The leader goes to sleep: from now on fd becomes readable, or marceli_leader_wake is called, when something comes.
-     * false: there is something already.  *deadline is lowered to when poll is wanted at the latest.  In either case
-     * exit_blocking follows, and a poll: a deep one, unless the leader was woken by marceli_leader_wake and nothing else. */
+    /* The leader goes to sleep.  From now on an event makes fd readable, or calls marceli_leader_wake.  Return false if
+     * there is an event already.  Lower *deadline (madi_now's ns) to the time at which poll is needed at the latest.  In
+     * either case exit_blocking follows, and a poll.  That poll is a deep one, unless only marceli_leader_wake woke. */
     bool (*enter_blocking)(void *arg, int64_t *deadline);
     void (*exit_blocking)(void *arg);
-    int fd; /* or -1 */
-    /* The program's own code that waits to be run (handlers, callbacks): is there some that nobody runs?  Run it; it may
-     * block, and switch.  NULL: none ever. */
+    int fd; /* -1 if none */
+    /* Handlers and callbacks of the program.  has_calls: true if some are due and no thread runs them.  run_calls: run
+     * them; may block and switch.  Both NULL: the category never has any. */
     bool (*has_calls)(void *arg);
     void (*run_calls)(void *arg);
-    int processes; /* of this job on this host, which share its cores */
+    int processes; /* number of processes of this job on this host, which share its cores */
 } marceli_category_t;
 
-/* Before all else here; again: nothing.  -1: no descriptors, or a knob is wrong (logged). */
+/* Start the polling server, before any other call; no effect when repeated.  Return 0, or -1 if there are no descriptors or
+ * a knob is wrong (logged). */
 int marceli_server_open(void);
 
-/* The category is copied; the result names it.  0: too many, or no descriptors (logged). */
+/* Register a category, which is copied.  Return its number, or 0 if there are too many or no descriptors (logged). */
 int marceli_category_add(const marceli_category_t *category);
-void marceli_category_processes(int category, int processes); /* there are more, or fewer, than was said */
-/* No callback runs any more when it returns.  Nobody may wait for it. */
+/* Change the number of processes of a category. */
+void marceli_category_processes(int category, int processes);
+/* Remove a category.  No callback runs any more when it returns.  No thread may wait for its events. */
 void marceli_category_del(int category);
 
-/* Wait until test(arg) is true, making progress; false: the deadline (madi_now's ns) has passed.  The waiter, the caller's,
- * is where changes wake it.  May switch.  No lock held. */
+/* Wait until test(arg) is true, making progress.  Return false if the deadline (madi_now's ns) has passed.  Changes wake the
+ * caller by its waiter `w`.  May switch.  No lock held. */
 bool marceli_wait(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline);
 
 /* ---- Towards a sleeping leader -------------------------------------------------------------------------------- */
 
-/* Stores of every thread of this process that were made before are seen, later loads of theirs are fresh.  Where the
- * kernel has no membarrier: a fence of the caller, and the others' light barriers are fences too. */
+/* Execute a full barrier on every thread of this process (membarrier): earlier stores of all threads are visible to the
+ * caller, and their later loads are fresh.  The light barrier of the other side is then for the compiler only.  Where the
+ * kernel has no membarrier both are full fences of their callers. */
 void marceli_barrier(void);
 void marceli_barrier_light(void);
 
-/* Something has changed that the sleeping leader would not hear of: wake it.  Any lock. */
+/* Wake the leader if it sleeps: something has changed that no descriptor announces.  Any lock may be held. */
 void marceli_leader_wake(void);
 
-/* Not 0 if the leader sleeps or is about to, or if that cannot be known without a fence.  A thread that changes
- * something then calls marceli_leader_wake. */
+/* Not 0 while the leader sleeps or is about to.  A thread that changes something then calls marceli_leader_wake. */
 extern _Atomic(int) marceli_leader_sleeps;
-const _Atomic(int) *marceli_attentive(void);
+/* Address of marceli_leader_sleeps; without membarrier, of a word that is always 1. */
+const _Atomic(int) *marceli_leader_sleeps_flag(void);
 
-/* ---- While nobody waits --------------------------------------------------------------------------------------- */
+/* ---- While no thread waits ------------------------------------------------------------------------------------ */
 
-/* So many operations more (less) need progress though nobody waits: a kernel thread of the server's own then leads, while
- * no other does.  Any lock. */
-void marceli_async_count(int n);
-/* Like marceli_async_count, but for what other processes ask for at any time: handlers, forwarding. */
-void marceli_async_count_serving(int n);
-/* Whether it is used, whatever MAD_PROGRESS_THREAD says; before anything is counted.  Is it? */
-void marceli_async_allow(bool allowed);
-bool marceli_async_allowed(void);
-bool marceli_async_counted_on(void); /* has the program said that it is? */
-/* Move the progress thread off the processor of the caller, which polls, and may compute after this.  While the thread
- * leads all the time, as with handlers, no kick does so, and the caller may have moved or bound itself since. */
-void marceli_async_aside(void);
-/* Before a call returns that left such ones.  No lock. */
-void marceli_async_kick(void);
-/* Like marceli_async_kick, but for a request that the program polls for from now on, or computes beside.
- * marceli_async_polled: the program polls now. */
-void marceli_async_kick_left(void);
-void marceli_async_polled(void);
-extern _Atomic(int64_t) marceli_async_left; /* when something was left, or the thread began to lead; 0: it has polled since */
-static inline void marceli_async_poll(void)
+/* Add n to the number of operations that need progress while no thread waits.  While it is above 0 the progress thread
+ * leads whenever no other thread does.  Any lock may be held. */
+void marceli_progress_count(int n);
+/* Like marceli_progress_count, but for what other processes may request at any time: handlers, forwarding. */
+void marceli_progress_count_serving(int n);
+/* Allow or forbid the progress thread, whatever MAD_PROGRESS_THREAD is; before anything is counted. */
+void marceli_progress_allow(bool allowed);
+/* True if the progress thread may be used. */
+bool marceli_progress_is_allowed(void);
+/* True if the program has allowed the progress thread itself, and so relies on it. */
+bool marceli_progress_is_required(void);
+/* Move the progress thread off the processor of the caller, which polls and may then compute.  A thread that leads all the
+ * time, as with handlers, is not moved by a kick, and the caller may have moved or bound itself since. */
+void marceli_progress_move_aside(void);
+/* Wake the progress thread if it is needed; before a call returns that left operations pending.  No lock held. */
+void marceli_progress_kick(void);
+/* Like marceli_progress_kick, but for a request that the program polls for from now on, or while it computes. */
+void marceli_progress_kick_left(void);
+/* Note that the program polls (marceli_progress_poll is its fast path). */
+void marceli_progress_polled(void);
+/* Time (madi_now's ns) when an operation was left, or the progress thread began to lead; 0 if the program polled since. */
+extern _Atomic(int64_t) marceli_progress_left_at;
+static inline void marceli_progress_poll(void)
 {
-    if (__builtin_expect(atomic_load_explicit(&marceli_async_left, memory_order_relaxed) != 0, 0))
-        marceli_async_polled();
+    if (__builtin_expect(atomic_load_explicit(&marceli_progress_left_at, memory_order_relaxed) != 0, 0))
+        marceli_progress_polled();
 }
-/* The caller will sleep outside the library until a handler or callback of its own wakes it: the thread leads from now on,
- * though the program has polled.  No lock. */
-void marceli_async_hand_over(void);
-/* Like marceli_async_count and marceli_async_kick, but for operations that as a rule another process finishes: the
- * thread serves them only after some milliseconds without a call of the library. */
-void marceli_async_count_later(int n);
-void marceli_async_kick_later(void);
-/* As if one of them had begun and ended: for what is counted once while it goes on.  Any lock, and cheap. */
-void marceli_async_moves(void);
-/* Calls were added (see has_calls), maybe by the end of the last operation.  Any lock. */
-void marceli_async_has_calls(void);
+/* Make the progress thread lead from now on, though the program has polled: the caller will sleep outside the library
+ * until a handler or callback of its own wakes it.  No lock held. */
+void marceli_progress_hand_over(void);
+/* Like marceli_progress_count and marceli_progress_kick, but for operations that another process usually finishes.  The
+ * progress thread serves them only after some milliseconds without a call of the library. */
+void marceli_progress_count_later(int n);
+void marceli_progress_kick_later(void);
+/* Note that such an operation moved on: for one that is counted once and lasts.  Any lock may be held; cheap. */
+void marceli_progress_note_move(void);
+/* Note that calls are due (see has_calls), maybe by the end of the last operation.  Any lock may be held. */
+void marceli_progress_has_calls(void);
 
-/* ---- To be told ----------------------------------------------------------------------------------------------- */
+/* ---- Queries -------------------------------------------------------------------------------------------------- */
 
 /* True if the host has fewer cores than the job has processes.  Waiting threads then sleep often, and sleeping has to
  * be cheap. */
-bool marceli_crowded(int processes);
-/* So many processes share this one's processors, which may be some of the host's only: of how many on the whole host would it
- * have as little? */
-int marceli_crowd(int sharers);
-/* Number of the given processes that take turns on each core of the host, rounded down.  While the server is open. */
-int marceli_turns(int processes);
+bool marceli_oversubscribed(int processes);
+/* Number of processes on the whole host that would leave each as much as this one has, if `sharers` processes share the
+ * processors of this one.  Those may be a part of the host's. */
+int marceli_processes_equivalent(int sharers);
+/* Number of processes that take turns on each core of the host if there are that many, rounded down.  While the server is
+ * open. */
+int marceli_processes_per_core(int processes);
 
-/* State as mad_info shows it.  Counts are of all time. */
-#define MARCELI_KINDS 4 /* of categories, by name */
+/* State as mad_info shows it.  Counts begin with the process. */
+#define MARCELI_KINDS 4 /* most names of categories */
 typedef struct marceli_state {
     int64_t spin_ns;  /* how long a wait spins when it has a core */
-    int inside, followers, blocked; /* kernel threads that wait; those of them that sleep behind a leader; user-level ones */
-    uint64_t sleeps;                /* of leaders, in epoll */
-    uint64_t polls, hits;           /* of all categories */
+    int inside;    /* kernel threads that wait */
+    int followers; /* of these, the ones that sleep behind a leader */
+    int blocked;   /* user-level threads that wait */
+    uint64_t sleeps;      /* of leaders, in epoll */
+    uint64_t polls, hits; /* of all categories */
     struct {
-        const char *name; /* NULL: no more */
+        const char *name; /* NULL after the last */
         uint64_t polls, hits;
     } kinds[MARCELI_KINDS];
-    uint64_t wakes;                 /* of kernel threads that slept */
-    uint64_t thread_terms, ticks;   /* how often the progress thread led, and how often it looked by its clock; for tests */
+    uint64_t wakes;        /* of kernel threads that slept */
+    uint64_t thread_terms; /* terms in which the progress thread led; for tests */
+    uint64_t ticks;        /* looks of the progress thread by its clock; for tests */
     int workers;
-    uint64_t created, ended, switches, steals, idles; /* of user-level threads by workers; switches: whole periods of them */
-    uint64_t retaken;               /* workers from threads that blocked without a word (monitor.h) */
+    uint64_t created, ended, steals, idles; /* user-level threads, by workers */
+    uint64_t switches; /* between user-level threads, a multiple of MADI_PERIOD */
+    uint64_t retaken;  /* workers taken from threads in blocking calls that were not declared (monitor.h) */
 } marceli_state_t;
-void marceli_state_get(marceli_state_t *state); /* any lock; also from a callback */
+/* Fill in the state.  Any lock may be held; also from a callback. */
+void marceli_state_get(marceli_state_t *state);
 
-/* Report each sleep of a waiting kernel thread: after the sleep that thread calls slept with the time when it began.
- * Called once, before there are other threads. slept must not wait. */
-void marceli_tell_sleeps(void (*slept)(int64_t begin));
+/* Have each sleep of a waiting kernel thread reported: that thread calls `slept` afterwards with the time when the sleep
+ * began (madi_now's ns).  Called once, before there are other threads.  `slept` must not wait. */
+void marceli_sleeps_report(void (*slept)(int64_t begin));
 
-/* Looks of a wait before the clock is asked: what a caller may do by itself before marceli_wait. */
+/* Number of looks that a caller may do by itself before marceli_wait; as many as a wait does before it reads the clock. */
 int marceli_spins(int processes);
 /* True if a plain pthread or worker polls for all at this moment. */
 bool marceli_is_led(void);
 /* True if the calling user-level thread's worker has others to run: then it does not spin.  False for a plain pthread. */
 bool marceli_others_ready(void);
-/* Let them: for calls that a thread makes again and again until something is there.  May switch. */
-void marceli_give_way(void);
+/* Let those others run: for calls that a thread repeats until something is there.  May switch. */
+void marceli_yield_to_others(void);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* ---- Lists ---------------------------------------------------------------------------------------------------- */
 
-static void enlist(marceli_waiter_t **list, _Atomic(int) *n, marceli_waiter_t *w)
+static void waiter_enlist(marceli_waiter_t **list, _Atomic(int) *n, marceli_waiter_t *w)
 {
     madi_lock(&madi_server.lock);
     w->next_follower = *list;
@@ -21,7 +21,7 @@ static void enlist(marceli_waiter_t **list, _Atomic(int) *n, marceli_waiter_t *w
 }
 
 /* Under the lock. */
-static void delist(_Atomic(int) *n, marceli_waiter_t *w)
+static void waiter_delist(_Atomic(int) *n, marceli_waiter_t *w)
 {
     if (!w->at_follower)
         return;
@@ -32,7 +32,7 @@ static void delist(_Atomic(int) *n, marceli_waiter_t *w)
     atomic_fetch_sub_explicit(n, 1, memory_order_relaxed);
 }
 
-static bool is_listed(const marceli_waiter_t *w)
+static bool waiter_is_listed(const marceli_waiter_t *w)
 {
     bool listed;
     madi_lock(&madi_server.lock);
@@ -41,35 +41,35 @@ static bool is_listed(const marceli_waiter_t *w)
     return listed;
 }
 
-static void wake_first(marceli_waiter_t **list, _Atomic(int) *n, bool (*may_lead)(void))
+static void waiter_wake_first(marceli_waiter_t **list, _Atomic(int) *n, bool (*may_lead)(void))
 {
     marceli_waiter_t *w;
     madi_lock(&madi_server.lock);
     w = *list;
     if (w && may_lead()) {
-        delist(n, w);
-        marceli_waiter_wake(w); /* it cannot leave meanwhile: it takes the lock first */
+        waiter_delist(n, w);
+        marceli_waiter_wake(w); /* which exists: its thread takes the lock before it leaves */
     }
     madi_unlock(&madi_server.lock);
 }
 
-bool madi_patient(void)
+bool madi_leader_may_return(void)
 {
     int workers = atomic_load_explicit(&madi_marcel.n_workers, memory_order_relaxed);
-    return madi_oversubscribed(madi_processes(), workers > 2 ? workers : 2) &&
+    return madi_oversubscribed(madi_server_processes(), workers > 2 ? workers : 2) &&
            madi_now() >= atomic_load_explicit(&madi_server.prompt_until, memory_order_relaxed);
 }
 
 void madi_leader_wanted(void)
 {
     if (atomic_load_explicit(&madi_server.n_followers, memory_order_seq_cst))
-        wake_first(&madi_server.followers, &madi_server.n_followers, madi_follower_may_lead);
+        waiter_wake_first(&madi_server.followers, &madi_server.n_followers, madi_follower_may_lead);
     else if (atomic_load_explicit(&madi_server.n_idle, memory_order_seq_cst) && madi_other_may_lead() &&
-             !(atomic_load_explicit(&madi_server.deputy, memory_order_seq_cst) && madi_patient()))
-        wake_first(&madi_server.idle, &madi_server.n_idle, madi_other_may_lead);
+             !(atomic_load_explicit(&madi_server.deputy, memory_order_seq_cst) && madi_leader_may_return()))
+        waiter_wake_first(&madi_server.idle, &madi_server.n_idle, madi_other_may_lead);
 }
 
-void madi_lead_elsewhere(madi_worker_t *worker)
+void madi_leader_wanted_elsewhere(madi_worker_t *worker)
 {
     if (worker->n_near && atomic_load_explicit(&madi_server.blocked, memory_order_relaxed) &&
         atomic_load_explicit(&madi_server.leader, memory_order_seq_cst) == MADI_LED_BY_NOBODY)
@@ -78,7 +78,7 @@ void madi_lead_elsewhere(madi_worker_t *worker)
 
 /* ---- The deputy ----------------------------------------------------------------------------------------------- */
 
-static uint64_t terms(void)
+static uint64_t leader_terms(void)
 {
     return atomic_load_explicit(&madi_server.terms, memory_order_relaxed);
 }
@@ -86,24 +86,24 @@ static uint64_t terms(void)
 bool madi_deputy_become(madi_waiting_t *w)
 {
     w->deputy = w->deputy || !atomic_exchange_explicit(&madi_server.deputy, 1, memory_order_seq_cst);
-    w->terms = terms();
+    w->terms = leader_terms();
     return w->deputy;
 }
 
-void madi_deputy_no_more(madi_waiting_t *w)
+void madi_deputy_resign(madi_waiting_t *w)
 {
     if (w->deputy)
         atomic_store_explicit(&madi_server.deputy, 0, memory_order_seq_cst);
     w->deputy = false;
 }
 
-/* The deputy wakes: if no thread has led in all that time it leads.  If that is often so, an idle worker is called at
- * once for a while. */
-static void deputy_looks(madi_waiting_t *w)
+/* Called when the deputy wakes: if no thread has led since it slept, it leads.  If that happens often, an idle worker is
+ * woken at once for a while. */
+static void deputy_check(madi_waiting_t *w)
 {
     static _Atomic(int) returns;
     int n = atomic_load_explicit(&returns, memory_order_relaxed);
-    if (terms() != w->terms) {
+    if (leader_terms() != w->terms) {
         n += n < MADI_RETURNS_KEPT;
     } else if (madi_other_may_lead()) {
         w->defers = false;
@@ -116,11 +116,12 @@ static void deputy_looks(madi_waiting_t *w)
     atomic_store_explicit(&returns, n, memory_order_relaxed);
 }
 
-/* If nobody leads though threads wait, or others have led and left since it looked, one that sleeps is the deputy. */
-static bool deputy_needed(madi_waiting_t *w)
+/* True if the thread is to sleep as the deputy: no thread leads though threads wait, or others have led and left since its
+ * last look. */
+static bool deputy_is_needed(madi_waiting_t *w)
 {
-    bool others_came = w->deputy && terms() != w->terms;
-    madi_deputy_no_more(w); /* before it looks for a leader: a leader that leaves looks for a deputy afterwards */
+    bool others_came = w->deputy && leader_terms() != w->terms;
+    madi_deputy_resign(w); /* before it looks for a leader: a leader that leaves looks for a deputy afterwards */
     return w->defers && (madi_other_may_lead() || others_came) && madi_deputy_become(w);
 }
 
@@ -128,29 +129,29 @@ static bool deputy_needed(madi_waiting_t *w)
 
 bool madi_may_follow(const madi_waiting_t *w)
 {
-    if (!madi_can_lead() || (w->defers && madi_patient()))
+    if (!madi_server_is_open() || (w->defers && madi_leader_may_return()))
         return true;
     return madi_waits_itself(w) ? !madi_follower_may_lead() : !madi_other_may_lead();
 }
 
-/* Sleep while nothing comes and nobody calls; as a deputy, as long as somebody leads now and then. */
-static void worker_sleeps(madi_waiting_t *w)
+/* Sleep until an event or a wake-up; as the deputy, for as long as other threads lead now and then. */
+static void worker_follow(madi_waiting_t *w)
 {
     int64_t now, until;
     do {
         until = w->deadline;
-        if (deputy_needed(w) && (now = madi_now()) < until - MADI_DEPUTY_NS)
+        if (deputy_is_needed(w) && (now = madi_now()) < until - MADI_DEPUTY_NS)
             until = now + MADI_DEPUTY_NS;
         if (w->test(w->arg) || !madi_may_follow(w))
             return;
-        madi_async_leave(false); /* it is not there to lead, unless user-level threads wait: madi_leader_wanted */
+        madi_progress_leave(false); /* asleep it does not lead; madi_leader_wanted wakes it if user-level threads wait */
         madi_park(w->waiter, until);
-        madi_async_enter();
+        madi_progress_enter();
         w->defers = true;
         if (until == w->deadline || madi_now() < until)
             return;
-        deputy_looks(w);
-    } while (w->defers && is_listed(w->waiter) && madi_worker_is_idle(w->worker));
+        deputy_check(w);
+    } while (w->defers && waiter_is_listed(w->waiter) && madi_worker_is_idle(w->worker));
 }
 
 void madi_follow(madi_waiting_t *w)
@@ -159,15 +160,15 @@ void madi_follow(madi_waiting_t *w)
     _Atomic(int) *n = w->worker ? &madi_server.n_idle : &madi_server.n_followers;
     if (w->worker)
         madi_worker_sleeps(w->worker, true);
-    enlist(list, n, w->waiter); /* a leader that leaves from here on finds it */
+    waiter_enlist(list, n, w->waiter); /* a leader that leaves from here on finds it */
     if (!w->worker) {
         if (madi_may_follow(w))
             madi_park(w->waiter, w->deadline);
     } else {
-        worker_sleeps(w);
+        worker_follow(w);
     }
     madi_lock(&madi_server.lock);
-    delist(n, w->waiter);
+    waiter_delist(n, w->waiter);
     madi_unlock(&madi_server.lock);
     if (w->worker)
         madi_worker_awake(w->worker);

@@ -5,7 +5,7 @@
 #include <signal.h>
 
 #define STACK_MIN ((size_t)256 * 1024)
-#define UNIT ((size_t)64 * 1024) /* pages of all sizes */
+#define UNIT ((size_t)64 * 1024) /* a multiple of the page on every machine */
 
 static int tls_add(struct dl_phdr_info *info, size_t size, void *arg)
 {

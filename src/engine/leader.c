@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The course of a wait: which thread leads, and its spinning, yielding and sleep, by the decisions of wait_policy.h.  What
- * happens behind a leader: follower.c. */
+/* The course of a wait: which thread leads, how long it spins and yields, when it sleeps.  follower.c has the sleep behind
+ * a leader. */
 #include "base/clock.h"
 #include "engine/follower.h"
 #include "engine/park.h"
@@ -13,11 +13,11 @@
 
 /* ---- The lead ------------------------------------------------------------------------------------------------- */
 
-bool madi_lead(int who)
+bool madi_lead_take(int led_by)
 {
     int nobody = MADI_LED_BY_NOBODY;
-    if (!madi_can_lead() || atomic_load_explicit(&madi_server.leader, memory_order_relaxed) ||
-        !atomic_compare_exchange_strong_explicit(&madi_server.leader, &nobody, who, memory_order_acquire,
+    if (!madi_server_is_open() || atomic_load_explicit(&madi_server.leader, memory_order_relaxed) ||
+        !atomic_compare_exchange_strong_explicit(&madi_server.leader, &nobody, led_by, memory_order_acquire,
                                                  memory_order_relaxed))
         return false;
     madi_count(&madi_server.terms);
@@ -29,7 +29,7 @@ bool marceli_is_led(void)
     return atomic_load_explicit(&madi_server.leader, memory_order_relaxed) == MADI_LED_BY_WAITER;
 }
 
-void madi_lead_no_more(void)
+void madi_lead_drop(void)
 {
     atomic_store_explicit(&madi_server.leader, MADI_LED_BY_NOBODY, memory_order_seq_cst);
     madi_leader_wanted();
@@ -37,61 +37,61 @@ void madi_lead_no_more(void)
 
 /* ---- A wait --------------------------------------------------------------------------------------------------- */
 
-static void ask_no_more(madi_waiting_t *w)
+static void lead_claim_drop(madi_waiting_t *w)
 {
-    if (w->asks)
-        atomic_fetch_sub_explicit(&madi_server.askers, 1, memory_order_seq_cst);
-    w->asks = false;
+    if (w->claims)
+        atomic_fetch_sub_explicit(&madi_server.claimants, 1, memory_order_seq_cst);
+    w->claims = false;
 }
 
-static void ask(madi_waiting_t *w)
+static void lead_claim(madi_waiting_t *w)
 {
-    if (w->asks)
+    if (w->claims)
         return;
-    atomic_fetch_add_explicit(&madi_server.askers, 1, memory_order_seq_cst);
-    w->asks = true;
+    atomic_fetch_add_explicit(&madi_server.claimants, 1, memory_order_seq_cst);
+    w->claims = true;
     marceli_leader_wake();
 }
 
-static void lead(madi_waiting_t *w)
+static void lead_or_claim(madi_waiting_t *w)
 {
-    if (w->defers && madi_patient())
+    if (w->defers && madi_leader_may_return())
         return;
     if (!madi_waits_itself(w)) {
         w->for_others = madi_other_may_lead();
-        w->leads = w->for_others && madi_lead(MADI_LED_BY_OTHER);
+        w->leads = w->for_others && madi_lead_take(MADI_LED_BY_OTHER);
         return;
     }
     w->for_others = false;
-    w->leads = madi_lead(MADI_LED_BY_WAITER);
+    w->leads = madi_lead_take(MADI_LED_BY_WAITER);
     if (!w->leads && MADI_UNLIKELY(madi_led_by() == MADI_LED_BY_OTHER))
-        ask(w);
+        lead_claim(w);
     else
-        ask_no_more(w);
+        lead_claim_drop(w);
 }
 
-/* True if a leader for others is not needed any more, or another thread wants to lead. */
-static bool makes_room(const madi_waiting_t *w)
+/* True if a leader for others is not needed any more, or another thread claims the lead. */
+static bool leader_makes_room(const madi_waiting_t *w)
 {
-    return w->for_others && (atomic_load_explicit(&madi_server.askers, memory_order_seq_cst) ||
+    return w->for_others && (atomic_load_explicit(&madi_server.claimants, memory_order_seq_cst) ||
                              !atomic_load_explicit(&madi_server.blocked, memory_order_relaxed));
 }
 
-static void leave(madi_waiting_t *w)
+static void lead_resign(madi_waiting_t *w)
 {
     if (w->leads)
-        madi_lead_no_more();
+        madi_lead_drop();
     else
-        madi_leader_wanted(); /* it may have been woken to lead */
+        madi_leader_wanted(); /* this thread may have been woken to lead */
     w->leads = false;
 }
 
-/* The wait is over. */
-static void end(madi_waiting_t *w)
+/* Drop all roles of a wait that is over. */
+static void wait_finish(madi_waiting_t *w)
 {
-    ask_no_more(w); /* these before it looks whether somebody must lead */
-    madi_deputy_no_more(w);
-    leave(w);
+    lead_claim_drop(w); /* this and the next one before the look whether a thread must lead */
+    madi_deputy_resign(w);
+    lead_resign(w);
 }
 
 bool marceli_others_ready(void)
@@ -100,92 +100,92 @@ bool marceli_others_ready(void)
     return self && madi_has_others(self->worker);
 }
 
-void marceli_give_way(void)
+void marceli_yield_to_others(void)
 {
     madi_ult_t *self = madi_ult_self();
     if (self && madi_has_others(self->worker))
         madi_yield(self->worker);
 }
 
-/* On a worker's own stack handlers cannot block: they run in a thread of their own. */
+/* Run calls found on a worker's own stack, where handlers cannot block, in a user-level thread of their own. */
 static void *calls_main(void *arg)
 {
     madi_source_t *source = arg;
-    atomic_store_explicit(&source->apart, false, memory_order_seq_cst); /* then it looks for calls */
-    madi_server_run(source);
+    atomic_store_explicit(&source->apart, false, memory_order_seq_cst); /* before it looks for calls */
+    madi_server_calls_run(source);
     return NULL;
 }
 
-static void calls_apart(madi_source_t *source)
+static void calls_run_apart(madi_source_t *source)
 {
     marcel_attr_t attr;
     marcel_t thread;
     if (atomic_exchange_explicit(&source->apart, true, memory_order_seq_cst)) {
-        madi_server_calls_no(source); /* it will see these as well */
+        madi_server_calls_release(source); /* the thread that was made before will see these calls, too */
         return;
     }
     marcel_attr_init(&attr);
     marcel_attr_setdetachstate(&attr, MARCEL_CREATE_DETACHED);
     if (marcel_create(&thread, &attr, calls_main, source))
-        calls_main(source); /* no memory: as well as can be */
+        calls_main(source); /* no memory for a thread: run them here, as far as they do not block */
     marcel_attr_destroy(&attr);
 }
 
-/* The program's code may take long: another thread leads meanwhile, and what comes wakes another thread that waits for
- * it.  Events that woke this one before are not kept from it: then the next leader, or the progress thread, runs the
- * calls. */
-static void run_here(madi_waiting_t *w, madi_source_t *source)
+/* Run calls on a thread of the program.  They may take long: another thread leads meanwhile, and events wake another
+ * waiter of theirs.  If an event has woken this thread already, it returns to its caller, and the next leader or the
+ * progress thread runs the calls. */
+static void calls_run_here(madi_waiting_t *w, madi_source_t *source)
 {
     marceli_waiter_occupied(w->waiter);
     if (w->test(w->arg))
-        madi_server_calls_no(source);
+        madi_server_calls_release(source);
     else
-        madi_server_run(source);
+        madi_server_calls_run(source);
 }
 
-static void run_calls(madi_waiting_t *w, madi_source_t *source)
+static void wait_run_calls(madi_waiting_t *w, madi_source_t *source)
 {
     if (MADI_LIKELY(!source))
         return;
-    leave(w);
+    lead_resign(w);
     if (w->worker)
-        calls_apart(source);
+        calls_run_apart(source);
     else if (w->runs)
-        madi_server_run(source);
+        madi_server_calls_run(source);
     else
-        run_here(w, source);
+        calls_run_here(w, source);
 }
 
-/* A worker that leads has found something for another kernel thread, which will wait again: then it shall lead, so that what
- * comes next wakes one thread and not two. */
-static void step_down(madi_waiting_t *w)
+/* Let a leading worker defer after it has found an event for another kernel thread.  That thread will wait again, and is to
+ * lead then, so that the next event wakes one thread and not two. */
+static void leader_defer(madi_waiting_t *w)
 {
-    if (MADI_LIKELY(!madi_woke_other) || !w->worker || !w->leads || !madi_patient())
+    if (MADI_LIKELY(!madi_woke_other) || !w->worker || !w->leads || !madi_leader_may_return())
         return;
     w->defers = true;
     madi_deputy_become(w);
-    leave(w);
+    lead_resign(w);
 }
 
-/* One look, now and then at what costs a system call too (spins); true: something moved. */
-static bool look(madi_waiting_t *w, uint32_t spins)
+/* Poll once; in every DEEP_EVERY-th spin also where that costs a system call.  True if there was an event. */
+static bool wait_poll(madi_waiting_t *w, uint32_t spins)
 {
     madi_source_t *calls;
     int n;
     madi_woke_other = false;
-    n = madi_server_look(madi_spin_looks_deep(spins), &calls);
-    step_down(w);
-    run_calls(w, calls);
+    n = madi_server_poll(madi_spin_looks_deep(spins), &calls);
+    leader_defer(w);
+    wait_run_calls(w, calls);
     return n > 0;
 }
 
 /* Others use the core of a worker that spins: what it waits for does not come sooner for that, as the other side shares its
  * core too, and both will be without one when they have something to do.  All threads of a worker wait in one kernel thread,
- * which would spin where as many plain ones, not having a core each, sleep.  Until when it does not: */
+ * which would wait_spin where as many plain ones, not having a core each, sleep.  Until when it does not: */
 static _Thread_local int64_t spins_not_until;
 
-/* Yield, as long as yielding is cheap.  False: it is time to sleep. */
-static bool yield_some(madi_waiting_t *w)
+/* Yield and poll as long as yielding is cheap.  False if it is time to sleep. */
+static bool wait_yield(madi_waiting_t *w)
 {
     static _Thread_local int64_t banned_until;
     int64_t before = madi_now(), until = before + w->yield_ns, after;
@@ -193,7 +193,7 @@ static bool yield_some(madi_waiting_t *w)
         return false;
     do {
         sched_yield();
-        if (w->test(w->arg) || look(w, 0) || !w->leads || makes_room(w))
+        if (w->test(w->arg) || wait_poll(w, 0) || !w->leads || leader_makes_room(w))
             return true;
         after = madi_now();
         if (madi_yield_was_slow(before, after, MADI_YIELD_SLOW_NS, &banned_until))
@@ -203,10 +203,11 @@ static bool yield_some(madi_waiting_t *w)
     return after >= w->deadline;
 }
 
-/* A plain kernel thread that spins; spun_from: since when, without a yield.  The progress thread of a peer may have
- * been woken on this processor, and the kernel does not interrupt one that spins for it, for milliseconds.  A spin may
- * take as long as a big message does; a peer that takes longer computes. */
-static void yield_now_and_then(const madi_waiting_t *w, int64_t *spun_from, int64_t now)
+/* Yield between the spins of a plain pthread.  *spun_from: ns since when it has not yielded; 0 if unknown.
+ *
+ * The progress thread of a peer may have been woken on this processor, and the kernel lets a spinning thread run on for
+ * milliseconds.  A spin may take as long as a big message does; a peer that takes longer computes. */
+static void spin_yield(const madi_waiting_t *w, int64_t *spun_from, int64_t now)
 {
     static _Thread_local int64_t banned_until;
     if (!*spun_from)
@@ -222,15 +223,17 @@ static MADI_COLD bool spin_was_cut(int64_t before, int64_t now)
 {
     static _Thread_local long seen;
     struct rusage usage;
-    if (getrusage(RUSAGE_THREAD, &usage) || usage.ru_nivcsw == seen) /* polling took so long, or it is the host's host */
+    /* Without an involuntary switch the poll itself took that long, or the hypervisor took the processor. */
+    if (getrusage(RUSAGE_THREAD, &usage) || usage.ru_nivcsw == seen)
         return false;
     seen = usage.ru_nivcsw;
     spins_not_until = madi_ban_until(before, now);
     return true;
 }
 
-/* Spin until there is more to do than that; true: the test holds, or the deadline has passed. */
-static bool spin(madi_waiting_t *w)
+/* Spin.  Return true if the test holds or the deadline has passed; false if it is time to yield, to sleep, or to run
+ * another thread. */
+static bool wait_spin(madi_waiting_t *w)
 {
     int64_t begun = 0, spun_from = 0, last = 0, now;
     madi_ult_t *ult = w->waiter->ult;
@@ -238,12 +241,12 @@ static bool spin(madi_waiting_t *w)
         bool polls = w->leads || !marceli_is_led();
         if (w->test(w->arg))
             return true;
-        madi_looks_dear = false; /* one that found something in memory makes those after it no dearer */
-        if (polls && look(w, spins))
+        madi_polls_are_dear = false; /* an event found in memory says nothing about the next polls */
+        if (polls && wait_poll(w, spins))
             begun = 0;
         if (ult && madi_has_others(ult->worker))
             return false;
-        if (!madi_spin_reads_clock(spins, madi_looks_dear)) {
+        if (!madi_spin_reads_clock(spins, madi_polls_are_dear)) {
             madi_relax();
             continue;
         }
@@ -258,55 +261,55 @@ static bool spin(madi_waiting_t *w)
         if (ult && madi_timer_passed(&ult->worker->timers, now))
             return false;
         if (!w->leads)
-            lead(w);
-        else if (MADI_UNLIKELY(makes_room(w)))
-            leave(w);
+            lead_or_claim(w);
+        else if (MADI_UNLIKELY(leader_makes_room(w)))
+            lead_resign(w);
         if (now - begun >= w->spin_ns)
             return false;
-        yield_now_and_then(w, &spun_from, now);
+        spin_yield(w, &spun_from, now);
     }
 }
 
 static bool leader_test(void *arg)
 {
     madi_waiting_t *w = arg;
-    return makes_room(w) || w->test(w->arg);
+    return leader_makes_room(w) || w->test(w->arg);
 }
 
-/* In epoll; said: see madi_lead_sleep. */
-static void lead_asleep(madi_waiting_t *w, bool said)
+/* Sleep once in epoll, and run the calls that are due.  said: as in madi_leader_sleep. */
+static void leader_sleep(madi_waiting_t *w, bool said)
 {
     if (w->worker)
         madi_worker_sleeps(w->worker, false);
     madi_woke_other = false;
-    madi_lead_sleep(w->waiter, leader_test, w, w->deadline, said);
+    madi_leader_sleep(w->waiter, leader_test, w, w->deadline, said);
     if (w->worker)
         madi_worker_awake(w->worker);
-    step_down(w);
-    run_calls(w, madi_server_calls());
+    leader_defer(w);
+    wait_run_calls(w, madi_server_calls());
 }
 
-/* A kernel thread: it leads, or sleeps behind a leader. */
-static void wait_here(madi_waiting_t *w)
+/* Wait on a kernel thread: lead, or sleep behind a leader. */
+static void wait_on_kernel_thread(madi_waiting_t *w)
 {
-    lead(w);
-    while (!spin(w)) {
+    lead_or_claim(w);
+    while (!wait_spin(w)) {
         if (w->leads) {
-            if (!yield_some(w))
-                lead_asleep(w, false);
+            if (!wait_yield(w))
+                leader_sleep(w, false);
         } else if (madi_may_follow(w) && madi_led_by() != MADI_LED_BY_THREAD) {
-            ask_no_more(w);
+            lead_claim_drop(w);
             madi_follow(w);
         } else {
             sched_yield(); /* the leader makes room */
         }
     }
-    end(w);
+    wait_finish(w);
 }
 
 static void wait_begin(madi_waiting_t *w)
 {
-    w->spin_ns = madi_spin_ns(madi_processes(), madi_async_enter());
+    w->spin_ns = madi_spin_ns(madi_server_processes(), madi_progress_enter());
     if (w->spin_ns && madi_server.spin_ns < 0 && (w->worker || w->waiter->ult) && madi_now() < spins_not_until)
         w->spin_ns = 0;
     if (w->spin_ns && madi_server.spin_ns < 0 && w->waiter->expected > w->spin_ns)
@@ -314,27 +317,27 @@ static void wait_begin(madi_waiting_t *w)
     w->yield_ns = madi_yield_ns(w->spin_ns);
 }
 
-void madi_lead_beside(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool said)
+void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool said)
 {
     madi_waiting_t w = {.waiter = waiter, .test = test, .deadline = INT64_MAX, .runs = true};
-    w.leads = madi_lead(MADI_LED_BY_THREAD);
+    w.leads = madi_lead_take(MADI_LED_BY_THREAD);
     if (!w.leads)
         return;
     w.yield_ns = yields ? madi_yield_ns(0) : 0;
-    if (!(w.yield_ns ? yield_some(&w) : look(&w, 1))) /* as long as there is something to do it does not sleep */
-        lead_asleep(&w, said);
+    if (!(w.yield_ns ? wait_yield(&w) : wait_poll(&w, 1))) /* as long as there is something to do it does not sleep */
+        leader_sleep(&w, said);
     if (w.leads)
-        madi_lead_no_more();
+        madi_lead_drop();
 }
 
-/* Leave the worker to its scheduler. */
-static void park(madi_waiting_t *w)
+/* Block the user-level thread, and leave the worker to its scheduler. */
+static void wait_park(madi_waiting_t *w)
 {
     madi_worker_t *worker = w->waiter->ult->worker;
-    bool stays = !w->waiter->ult->moves; /* else it may go on elsewhere */
+    bool stays = !w->waiter->ult->moves; /* else the thread may go on elsewhere */
     atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst); /* madi_park counts it out */
-    if (madi_has_others(worker)) /* what comes later comes by the scheduler */
-        madi_lead_elsewhere(worker);
+    if (madi_has_others(worker)) /* threads that become ready later pass the scheduler, which does this itself */
+        madi_leader_wanted_elsewhere(worker);
     madi_looks_begin(worker);
     if (stays)
         worker->waiting++;
@@ -343,30 +346,30 @@ static void park(madi_waiting_t *w)
         worker->waiting--;
 }
 
-/* Whichever thread leaves the library, others of its worker will be back in a moment. */
-static bool leaves_others(madi_worker_t *worker, bool done)
+/* True if other threads of the worker will be back in the library soon, whichever thread leaves it now. */
+static bool worker_others_return(madi_worker_t *worker, bool done)
 {
-    return (!done || madi_has_others(worker) || worker->waiting) && madi_patient();
+    return (!done || madi_has_others(worker) || worker->waiting) && madi_leader_may_return();
 }
 
-/* A user-level thread: as long as nobody else wants its worker it spins, and polls; then it leaves the worker to its
- * scheduler, which does the same for all.  At once, if there is not much to spin: not twice. */
+/* Wait in a user-level thread.  As long as no other thread needs the worker it spins and polls.  Then it leaves the worker
+ * to its scheduler, which does so for all threads.  It does not spin itself if the spin time is 0. */
 static void wait_switching(madi_waiting_t *w)
 {
     bool done;
     for (;;) {
-        if (madi_has_others(w->waiter->ult->worker) || !madi_spin_ns(madi_processes(), 1)) {
+        if (madi_has_others(w->waiter->ult->worker) || !madi_spin_ns(madi_server_processes(), 1)) {
             done = w->test(w->arg);
         } else {
             wait_begin(w);
-            lead(w);
-            done = spin(w);
-            end(w);
-            madi_async_leave(leaves_others(w->waiter->ult->worker, done));
+            lead_or_claim(w);
+            done = wait_spin(w);
+            wait_finish(w);
+            madi_progress_leave(worker_others_return(w->waiter->ult->worker, done));
         }
         if (done || madi_now() >= w->deadline)
             return;
-        park(w);
+        wait_park(w);
     }
 }
 
@@ -379,32 +382,32 @@ bool marceli_wait(marceli_waiter_t *waiter, bool (*test)(void *arg), void *arg, 
         wait_switching(&w);
     } else {
         wait_begin(&w);
-        wait_here(&w);
-        madi_async_leave(waiter->returns);
+        wait_on_kernel_thread(&w);
+        madi_progress_leave(waiter->returns);
     }
     return test(arg);
 }
 
 /* ---- Schedulers ----------------------------------------------------------------------------------------------- */
 
-void madi_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, int64_t deadline)
+void madi_worker_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void *arg, int64_t deadline)
 {
     madi_waiting_t w = {.waiter = &worker->waiter, .test = test, .arg = arg, .deadline = deadline, .worker = worker};
     wait_begin(&w);
-    wait_here(&w);
-    madi_async_leave(worker->waiting > 1 && madi_patient()); /* the one that was woken is still counted */
+    wait_on_kernel_thread(&w);
+    madi_progress_leave(worker->waiting > 1 && madi_leader_may_return()); /* `waiting` still counts the woken thread */
 }
 
-/* Looks that find nothing take less and less of the time. */
+/* Polls that find nothing become rarer and rarer. */
 void madi_server_tick(madi_worker_t *worker, int64_t now)
 {
     madi_source_t *calls;
     int n;
     if (now < worker->look_at || atomic_load_explicit(&madi_server.leader, memory_order_relaxed))
         return;
-    n = madi_server_look(true, &calls);
+    n = madi_server_poll(true, &calls);
     if (calls)
-        calls_apart(calls);
+        calls_run_apart(calls);
     worker->look_every = madi_look_every(worker->look_every, n);
     worker->look_at = now + worker->look_every;
 }

@@ -11,18 +11,18 @@ bool madi_oversubscribed(int processes, int waiting)
     return (int64_t)processes * waiting > cores;
 }
 
-int marceli_crowd(int sharers)
+int marceli_processes_equivalent(int sharers)
 {
     int64_t n = ((int64_t)sharers * madi_server.host_cores + madi_server.cores - 1) / madi_server.cores;
     return n < INT_MAX ? (int)n : INT_MAX;
 }
 
-int marceli_turns(int processes)
+int marceli_processes_per_core(int processes)
 {
     return processes / madi_server.host_cores;
 }
 
-bool marceli_crowded(int processes)
+bool marceli_oversubscribed(int processes)
 {
     return madi_oversubscribed(processes, 1);
 }

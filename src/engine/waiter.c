@@ -4,7 +4,7 @@
 #include "engine/engine.h"
 #include "engine/leader.h"
 #include "engine/park.h"
-#include "marcel/party.h"
+#include "marcel/plain_thread.h"
 #include "marcel/sched.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define AWAKE_ENOUGH 1000 /* waiters of one list that look soon anyway; more are not walked past for each event */
+#define AWAKE_ENOUGH 1000 /* awake waiters of one list that are passed over for an event; they will look soon anyway */
 
 _Thread_local bool madi_woke_other;
 
@@ -23,34 +23,35 @@ void marceli_waiter_init(marceli_waiter_t *w)
 
 /* ---- Sleep and wake ------------------------------------------------------------------------------------------- */
 
-static bool fall_asleep(marceli_waiter_t *w)
+static bool waiter_fall_asleep(marceli_waiter_t *w)
 {
     uint32_t running = MARCELI_RUNNING;
     return atomic_compare_exchange_strong_explicit(&w->word, &running, MARCELI_ASLEEP, memory_order_seq_cst,
                                                    memory_order_relaxed);
 }
 
-/* The thread that changes its word from ASLEEP counts it out: no thread has to poll for it any more. */
-static void ult_wake(madi_ult_t *ult)
+/* Wake a user-level thread, and count it out of `blocked`: no thread has to poll for it any more.  Called by the thread that
+ * has changed the waiter's word from ASLEEP. */
+static void ult_count_out_and_wake(madi_ult_t *ult)
 {
     atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
     madi_ult_wake(ult);
 }
 
-/* On the next stack: from now on it can be woken. */
+/* Post-switch function, on the next stack: from now on the thread can be woken. */
 static void ult_asleep(void *arg)
 {
     marceli_waiter_t *w = arg;
     madi_ult_t *ult = w->ult;
-    if (!fall_asleep(w))
-        ult_wake(ult);
+    if (!waiter_fall_asleep(w))
+        ult_count_out_and_wake(ult);
 }
 
-/* A plain pthread. */
-static void doze(marceli_waiter_t *w, int64_t deadline)
+/* Sleep of a plain pthread. */
+static void pthread_park(marceli_waiter_t *w, int64_t deadline)
 {
     int64_t began;
-    if (!fall_asleep(w))
+    if (!waiter_fall_asleep(w))
         return;
     began = madi_sleep_begins();
     while (atomic_load_explicit(&w->word, memory_order_relaxed) == MARCELI_ASLEEP &&
@@ -65,7 +66,7 @@ void madi_park(marceli_waiter_t *w, int64_t deadline)
     if (w->ult)
         madi_suspend_until(w->ult, ult_asleep, w, deadline);
     else
-        doze(w, deadline);
+        pthread_park(w, deadline);
     word = atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
     if (!w->ult)
         return;
@@ -74,7 +75,7 @@ void madi_park(marceli_waiter_t *w, int64_t deadline)
         atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
 }
 
-static void wake_futex(marceli_waiter_t *w)
+static void waiter_wake_futex(marceli_waiter_t *w)
 {
     madi_futex_wake(&w->word);
     atomic_fetch_add_explicit(&madi_server.wakes, 1, memory_order_relaxed);
@@ -82,14 +83,14 @@ static void wake_futex(marceli_waiter_t *w)
 
 void marceli_waiter_wake(marceli_waiter_t *w)
 {
-    madi_ult_t *ult = w->ult; /* read now: w is gone when it is woken and finds what it wanted */
+    madi_ult_t *ult = w->ult; /* read now: a woken waiter may find its event, and be gone */
     switch (atomic_exchange_explicit(&w->word, MARCELI_WOKEN, memory_order_seq_cst)) {
     case MARCELI_ASLEEP:
         madi_woke_other |= !ult || ult->worker != madi_worker_self();
         if (ult)
-            ult_wake(ult);
+            ult_count_out_and_wake(ult);
         else
-            wake_futex(w);
+            waiter_wake_futex(w);
         break;
     case MARCELI_LEADS_ASLEEP: marceli_leader_wake(); break;
     default: break;

@@ -31,7 +31,7 @@
 static int64_t detection_time(const gw_t *gw)
 {
     int64_t ns = madi_knob_int(MADI_KNOB_FORWARD_DETECT);
-    int turns = marceli_turns(gw->base.session->processes);
+    int turns = marceli_processes_per_core(gw->base.session->processes);
     return madi_knob_origin(MADI_KNOB_FORWARD_DETECT) || turns < CROWD ? ns : ns / CROWD * turns;
 }
 
@@ -63,8 +63,8 @@ void gw_alive_set(gw_t *gw)
 {
     if (atomic_exchange(&gw->ticks, 1))
         return;
-    marceli_async_count_later(1); /* also while the program computes; otherwise no other thread is woken */
-    marceli_async_kick_later();
+    marceli_progress_count_later(1); /* also while the program computes; otherwise no other thread is woken */
+    marceli_progress_kick_later();
     probe_timer_set(gw, probe_period(gw));
 }
 
@@ -155,7 +155,7 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
  * before one check are acknowledged by the next. */
 static bool host_unheard(gw_hop_t *hop, int64_t now)
 {
-    madi_link_t *link = hop->gate->link;
+    madi_ring_link_t *link = hop->gate->link;
     if (atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->live.unheard &&
         link->driver->live.unheard(link, now - hop->asked))
         return true;
@@ -167,7 +167,7 @@ static bool host_unheard(gw_hop_t *hop, int64_t now)
 /* True if the network makes progress: on a slow one the probe queues behind earlier data, and so does the answer. */
 static bool network_moves(const gw_hop_t *hop)
 {
-    madi_link_t *link = hop->gate->link;
+    madi_ring_link_t *link = hop->gate->link;
     return atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->live.moves &&
            link->driver->live.moves(link, probe_period(hop->gw));
 }
@@ -231,7 +231,7 @@ void gw_alive_forgive(gw_t *gw, int64_t now)
     atomic_store_explicit(&gw->due, now, memory_order_relaxed);
 }
 
-static void probe_tick(madi_watch_t *watch, uint32_t events)
+static void probe_tick(madi_fd_watch_t *watch, uint32_t events)
 {
     gw_t *gw = MADI_CONTAINER(watch, gw_t, timer);
     int64_t now = madi_now(), next;
@@ -241,7 +241,7 @@ static void probe_tick(madi_watch_t *watch, uint32_t events)
         return;
     gw_alive_forgive(gw, now);
     if (!atomic_exchange(&gw->ticks, 1)) { /* nothing was pending */
-        marceli_async_count_later(1);
+        marceli_progress_count_later(1);
         ask_idle(gw);
     }
     next = probe_all(gw, now);
@@ -251,7 +251,7 @@ static void probe_tick(madi_watch_t *watch, uint32_t events)
         atomic_store(&gw->ticks, 0);
         next = probe_all(gw, madi_now()); /* a thread that sent something before this saw the timer running */
         if (next == NEVER || atomic_exchange(&gw->ticks, 1)) {
-            marceli_async_count_later(-1);
+            marceli_progress_count_later(-1);
             return;
         }
     }
@@ -267,7 +267,7 @@ void gw_alive_soon(gw_t *gw)
 
 mad_status_t gw_alive_open(gw_t *gw)
 {
-    gw->timer = (madi_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)), .ready = probe_tick};
+    gw->timer = (madi_fd_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)), .ready = probe_tick};
     if (gw->timer.fd < 0)
         return MAD_ERR_SYSTEM;
     return madi_watch_add(gw->base.session, &gw->timer, EPOLLIN);
@@ -281,5 +281,5 @@ void gw_alive_close(gw_t *gw)
     madi_fd_close(gw->timer.fd);
     gw->timer.fd = -1;
     if (atomic_exchange(&gw->ticks, 1))
-        marceli_async_count_later(-1);
+        marceli_progress_count_later(-1);
 }

@@ -61,7 +61,7 @@ struct gw {
     struct madi_gateway_rate *rate; /* rate.c; NULL: unlimited */
     int64_t rate_left, rate_at;     /* bytes that may still be granted (negative: overdrawn), and the time of that
                                      * value, ns */
-    madi_watch_t rate_timer;        /* fires when waiting credit may be granted */
+    madi_fd_watch_t rate_timer;        /* fires when waiting credit may be granted */
     gw_frag_t *pool; /* free fragments of full size */
     int n_pool;
     size_t fragment;    /* longest fragment by the topology file: the same for every process that reads it */
@@ -74,7 +74,7 @@ struct gw {
     uint64_t fragments, bytes, copies, opened, refused;
     _Atomic(uint64_t) stalls, resends;
     /* Failover. */
-    madi_watch_t timer;
+    madi_fd_watch_t timer;
     _Atomic(int) ticks; /* 1: the timer is set for pending work; 0: only for the next check of idle endpoints, if any */
     uint32_t idle_turn;
     _Atomic(int64_t) due; /* ns: when the timer fires */
@@ -117,7 +117,7 @@ void gw_alive_forgive(gw_t *gw, int64_t now); /* Before judging times: forgive t
 static inline void gw_alive_watch(gw_t *gw) /* Start the timer if it is not running: there is something to watch.  Any
                                              * lock. */
 {
-    marceli_async_moves();
+    marceli_progress_note_move();
     if (MADI_UNLIKELY(!atomic_load_explicit(&gw->ticks, memory_order_relaxed)))
         gw_alive_set(gw);
 }

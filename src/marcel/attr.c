@@ -2,7 +2,7 @@
 /* Attributes, and the names of threads. */
 #include "marcel/guard.h"
 #include "marcel/marcel.h"
-#include "marcel/name.h"
+#include "marcel/traits.h"
 #include "marcel/slot.h"
 
 #include <errno.h>
@@ -13,25 +13,25 @@
 
 _Static_assert(sizeof(madi_traits_t) <= sizeof(marcel_attr_t), "an attribute object holds traits");
 
-static madi_traits_t *inside(marcel_attr_t *attr)
+static madi_traits_t *attr_traits(marcel_attr_t *attr)
 {
     return (madi_traits_t *)(void *)attr;
 }
 
-static const madi_traits_t *inside_const(const marcel_attr_t *attr)
+static const madi_traits_t *attr_traits_const(const marcel_attr_t *attr)
 {
     return (const madi_traits_t *)(const void *)attr;
 }
 
 void madi_traits_of(madi_traits_t *traits, const marcel_attr_t *attr)
 {
-    *traits = attr ? *inside_const(attr) : (madi_traits_t){.priority = MARCEL_PRIORITY_DEFAULT, .placement = -1};
+    *traits = attr ? *attr_traits_const(attr) : (madi_traits_t){.priority = MARCEL_PRIORITY_DEFAULT, .placement = -1};
 }
 
 int marcel_attr_init(marcel_attr_t *attr)
 {
     memset(attr, 0, sizeof *attr);
-    madi_traits_of(inside(attr), NULL);
+    madi_traits_of(attr_traits(attr), NULL);
     return 0;
 }
 
@@ -45,13 +45,13 @@ int marcel_attr_setstacksize(marcel_attr_t *attr, size_t size)
 {
     if (size == 0 || size > STACK_MAX)
         return EINVAL;
-    inside(attr)->stack = size;
+    attr_traits(attr)->stack = size;
     return 0;
 }
 
 int marcel_attr_getstacksize(const marcel_attr_t *attr, size_t *size)
 {
-    size_t stack = inside_const(attr)->stack;
+    size_t stack = attr_traits_const(attr)->stack;
     *size = stack ? stack : ((size_t)1 << madi_slot_shift_usual()) - madi_guard_size() - MADI_SLOT_TOP;
     return 0;
 }
@@ -60,13 +60,13 @@ int marcel_attr_setpriority(marcel_attr_t *attr, int priority)
 {
     if (priority < MARCEL_PRIORITY_MIN || priority > MARCEL_PRIORITY_MAX)
         return EINVAL;
-    inside(attr)->priority = priority;
+    attr_traits(attr)->priority = priority;
     return 0;
 }
 
 int marcel_attr_getpriority(const marcel_attr_t *attr, int *priority)
 {
-    *priority = inside_const(attr)->priority;
+    *priority = attr_traits_const(attr)->priority;
     return 0;
 }
 
@@ -74,13 +74,13 @@ int marcel_attr_setplacement(marcel_attr_t *attr, int worker)
 {
     if (worker < -1)
         return EINVAL;
-    inside(attr)->placement = worker;
+    attr_traits(attr)->placement = worker;
     return 0;
 }
 
 int marcel_attr_getplacement(const marcel_attr_t *attr, int *worker)
 {
-    *worker = inside_const(attr)->placement;
+    *worker = attr_traits_const(attr)->placement;
     return 0;
 }
 
@@ -88,37 +88,37 @@ int marcel_attr_setdetachstate(marcel_attr_t *attr, int state)
 {
     if (state != MARCEL_CREATE_JOINABLE && state != MARCEL_CREATE_DETACHED)
         return EINVAL;
-    inside(attr)->detached = state == MARCEL_CREATE_DETACHED;
+    attr_traits(attr)->detached = state == MARCEL_CREATE_DETACHED;
     return 0;
 }
 
 int marcel_attr_getdetachstate(const marcel_attr_t *attr, int *state)
 {
-    *state = inside_const(attr)->detached ? MARCEL_CREATE_DETACHED : MARCEL_CREATE_JOINABLE;
+    *state = attr_traits_const(attr)->detached ? MARCEL_CREATE_DETACHED : MARCEL_CREATE_JOINABLE;
     return 0;
 }
 
 int marcel_attr_setmigratable(marcel_attr_t *attr, int migratable)
 {
-    inside(attr)->migratable = migratable != 0;
+    attr_traits(attr)->migratable = migratable != 0;
     return 0;
 }
 
 int marcel_attr_getmigratable(const marcel_attr_t *attr, int *migratable)
 {
-    *migratable = inside_const(attr)->migratable;
+    *migratable = attr_traits_const(attr)->migratable;
     return 0;
 }
 
 int marcel_attr_setkeepfp(marcel_attr_t *attr, int keep)
 {
-    inside(attr)->keep_fp = keep != 0;
+    attr_traits(attr)->keep_fp = keep != 0;
     return 0;
 }
 
 int marcel_attr_getkeepfp(const marcel_attr_t *attr, int *keep)
 {
-    *keep = inside_const(attr)->keep_fp;
+    *keep = attr_traits_const(attr)->keep_fp;
     return 0;
 }
 
@@ -133,13 +133,13 @@ static void name_copy(char to[MADI_NAME_SPACE], const char *from)
 
 int marcel_attr_setname(marcel_attr_t *attr, const char *name)
 {
-    name_copy(inside(attr)->name, name);
+    name_copy(attr_traits(attr)->name, name);
     return 0;
 }
 
 int marcel_attr_getname(const marcel_attr_t *attr, char name[MARCEL_NAME_MAX])
 {
-    name_copy(name, inside_const(attr)->name);
+    name_copy(name, attr_traits_const(attr)->name);
     return 0;
 }
 

@@ -16,7 +16,7 @@ typedef struct madi_barrier {
 
 _Static_assert(sizeof(madi_barrier_t) <= sizeof(marcel_barrier_t), "a public barrier holds one");
 
-static madi_barrier_t *inside(marcel_barrier_t *barrier)
+static madi_barrier_t *barrier_of(marcel_barrier_t *barrier)
 {
     return (madi_barrier_t *)(void *)barrier;
 }
@@ -26,17 +26,17 @@ int marcel_barrier_init(marcel_barrier_t *barrier, const void *attr, unsigned co
     if (attr || count == 0 || count > INT_MAX)
         return EINVAL;
     memset(barrier, 0, sizeof *barrier);
-    inside(barrier)->count = count;
+    barrier_of(barrier)->count = count;
     return 0;
 }
 
 int marcel_barrier_destroy(marcel_barrier_t *barrier)
 {
-    return madi_waitq_close(&inside(barrier)->queue);
+    return madi_waitq_close(&barrier_of(barrier)->queue);
 }
 
 /* How many of the queue wait; pass: from now on they do not. */
-static unsigned arrived(madi_waitq_t *queue, bool pass)
+static unsigned barrier_count_arrived(madi_waitq_t *queue, bool pass)
 {
     madi_party_t *party = queue->first;
     unsigned n = 0;
@@ -48,19 +48,19 @@ static unsigned arrived(madi_waitq_t *queue, bool pass)
     return n;
 }
 
-static int wait_until(void *barrier, void *none, int64_t deadline)
+static int barrier_wait_until(void *barrier, void *none, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
-    madi_barrier_t *b = inside(barrier);
+    madi_barrier_t *b = barrier_of(barrier);
     int rc;
     (void)none;
     if (!self)
         return ENOMEM;
     madi_lock(&b->queue.lock);
     if (b->queue.value + 1 >= b->count)
-        b->queue.value = arrived(&b->queue, false);
+        b->queue.value = barrier_count_arrived(&b->queue, false);
     if (b->queue.value + 1 >= b->count) {
-        arrived(&b->queue, true);
+        barrier_count_arrived(&b->queue, true);
         b->queue.value = 0;
         madi_wake_all(&b->queue); /* and the lock is free: from now on it may be gone */
         return MARCEL_BARRIER_SERIAL_THREAD;
@@ -74,12 +74,12 @@ static int wait_until(void *barrier, void *none, int64_t deadline)
 
 int marcel_barrier_wait(marcel_barrier_t *barrier)
 {
-    return wait_until(barrier, NULL, MADI_NEVER);
+    return barrier_wait_until(barrier, NULL, MADI_NEVER);
 }
 
 int marcel_barrier_clockwait(marcel_barrier_t *barrier, int clock, const struct timespec *until)
 {
-    return madi_timed(wait_until, barrier, NULL, clock, until);
+    return madi_timed(barrier_wait_until, barrier, NULL, clock, until);
 }
 
 int marcel_barrier_timedwait(marcel_barrier_t *barrier, const struct timespec *until)

@@ -10,21 +10,21 @@ uint32_t madi_bias_of(int index)
     return madi_server.asymmetric ? 2 * (uint32_t)index + 2 : MADI_BIAS_NONE;
 }
 
-static void leave_wait(madi_worker_t *worker, madi_waitq_t *queue)
+static void section_wait_end(madi_worker_t *worker, madi_waitq_t *queue)
 {
     for (unsigned n = 0; atomic_load_explicit(&worker->holds, memory_order_acquire) == queue; n++)
         madi_pause(n);
 }
 
-/* The word was `bias`, and is LOCKED.  A worker of an earlier start of the library is in no section. */
-static void take_away(madi_waitq_t *queue, uint32_t bias)
+/* Take a bias away.  The word was `bias`, and is LOCKED.  A worker of an earlier start of the library is in no section. */
+static void bias_take_away(madi_waitq_t *queue, uint32_t bias)
 {
     int index = (int)(bias / 2) - 1;
     madi_worker_t *worker = index < marcel_workers() ? &madi_marcel.workers[index] : NULL;
     if (!worker || worker == madi_worker_self())
         return;
     marceli_barrier();
-    leave_wait(worker, queue);
+    section_wait_end(worker, queue);
 }
 
 void madi_waitq_lock_slow(madi_waitq_t *queue, int word)
@@ -36,14 +36,14 @@ void madi_waitq_lock_slow(madi_waitq_t *queue, int word)
             word = atomic_exchange_explicit(held, MADI_BIAS_LOCKED, memory_order_acquire);
     }
     if (word)
-        take_away(queue, (uint32_t)word);
+        bias_take_away(queue, (uint32_t)word);
 }
 
 void madi_bias_pass(madi_worker_t *worker)
 {
     madi_waitq_t *queue = atomic_load_explicit(&worker->holds, memory_order_acquire);
     if (queue)
-        leave_wait(worker, queue);
+        section_wait_end(worker, queue);
 }
 
 void madi_bias_forked(madi_worker_t *survivor)

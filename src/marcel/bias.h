@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Locks of wait queues that one worker has to itself.
+/* Locks of wait queues that only one worker uses.
  *
  * A biased queue is one whose lock word names a worker.  That worker enters and leaves without an atomic
- * read-modify-write; every other thread first takes the bias away, for good.  The word of a queue's lock is
+ * read-modify-write; every other thread first takes the bias away.  The word of a queue's lock is
  *   0                  free
  *   MADI_BIAS_LOCKED   held by a thread that took it by an exchange
  *   worker->bias       biased to that worker: an even number, 2 for worker 0
@@ -17,8 +17,9 @@
  * biased.  The threads of one worker never meet in the section: they switch only with its exit as post-switch function
  * (sched.h).  Nested sections do not exist: only semaphores are biased, and none is used under the lock of another.
  *
- * Waiters of a biased queue are threads of its worker: it is given with the queue empty, and every other thread takes it
- * away first.  So in the child of a fork nobody waits in a queue that a lost worker was in (madi_bias_forked). */
+ * Waiters of a biased queue are threads of its worker: the bias is given while the queue is empty, and every other thread
+ * takes it away first.  So in the child of a fork no thread waits in a queue whose section a lost worker was in
+ * (madi_bias_forked). */
 #ifndef MADI_BIAS_H
 #define MADI_BIAS_H
 
@@ -28,14 +29,14 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The worker's value of a lock word; MADI_BIAS_NONE, which no word has, if the host has no membarrier. */
+/* Value of a lock word that is biased to this worker; MADI_BIAS_NONE, which no word has, if the host has no membarrier. */
 uint32_t madi_bias_of(int index);
 
-/* After a barrier of all threads: wait until the worker has left the section that it was in before, if any. */
+/* Wait until the worker has left the section that it is in, if any.  The caller has executed a barrier of all threads. */
 void madi_bias_pass(madi_worker_t *worker);
 
-/* In the child of a fork.  survivor: the worker whose kernel thread made it; NULL if none.  The sections of all others are
- * over, and what they left half done is put in order. */
+/* In the child of a fork: end the sections of all workers but the survivor, and repair what these left half done.
+ * survivor: the worker whose kernel thread made the fork; NULL if none. */
 void madi_bias_forked(madi_worker_t *survivor);
 
 #pragma GCC visibility pop

@@ -2,7 +2,7 @@
 #include "marcel/cancel.h"
 #include "engine/waiter.h"
 #include "marcel/bias.h"
-#include "marcel/party.h"
+#include "marcel/plain_thread.h"
 #include "marcel/sched.h"
 
 #include <errno.h>
@@ -14,8 +14,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Waits in the polling server ------------------------------------------------------------------------------ */
 
-/* Under the lock the waiter exists.  A canceller has written PENDING before; so a waiter that begins afterwards sees
- * it. */
+/* Under the lock the waiter exists.  A canceller has written PENDING before, so a waiter that begins later sees it. */
 void madi_interrupt_begin(madi_party_t *self, struct marceli_waiter *w)
 {
     madi_lock(&self->interrupt_lock);
@@ -28,7 +27,7 @@ void madi_interrupt_end(madi_party_t *self)
     madi_interrupt_begin(self, NULL);
 }
 
-static void interrupt(madi_party_t *party)
+static void party_interrupt(madi_party_t *party)
 {
     madi_lock(&party->interrupt_lock);
     if (party->interrupted)
@@ -38,18 +37,17 @@ static void interrupt(madi_party_t *party)
 
 /* ---- Cancel --------------------------------------------------------------------------------------------------- */
 
-/* NULL: a seed, or it has ended. */
-static madi_party_t *party_of(struct marcel_thread *thread)
+/* Party of a thread; NULL if the thread is a seed, or has ended. */
+static madi_party_t *thread_party(struct marcel_thread *thread)
 {
     madi_ult_t *ult = atomic_load_explicit(&thread->ult, memory_order_acquire);
     if (ult)
         return &ult->party;
-    return thread->run ? NULL : thread->value; /* the record of a plain pthread (party.c) runs nothing */
+    return thread->run ? NULL : thread->value; /* the record of a plain pthread (plain_thread.c) runs nothing */
 }
 
-/* True if the party has said that it joins, but could not be found there yet.  It looks at the word, or is there in a
- * moment. */
-static bool begins_to_join(madi_party_t *party)
+/* True if the party has announced a join, but is not in `joiner` yet.  It looks at the word, or will be there soon. */
+static bool party_begins_to_join(madi_party_t *party)
 {
     unsigned wait = atomic_load_explicit(&party->wait, memory_order_acquire);
     struct marcel_thread *joins = atomic_load_explicit(&party->joins, memory_order_relaxed);
@@ -57,15 +55,15 @@ static bool begins_to_join(madi_party_t *party)
            (wait == MADI_WAIT_JOINS_OPEN && atomic_load_explicit(&joins->joiner, memory_order_relaxed) == MADI_JOINER_NONE);
 }
 
-/* The caller holds its control block by BUSY. */
-static bool end_wait(madi_party_t *party)
+/* End the wait of a party as cancelled.  False if it does not wait.  BUSY keeps its control block in existence. */
+static bool party_end_wait(madi_party_t *party)
 {
     if (!party->plain)
         madi_bias_pass(__atomic_load_n(&MADI_PARTY_ULT(party)->worker, __ATOMIC_RELAXED));
     while (!madi_claim(party, MADI_WAIT_CANCELLED)) {
-        if (!begins_to_join(party))
+        if (!party_begins_to_join(party))
             return false;
-        sched_yield(); /* no thread of this worker: it would be there */
+        sched_yield(); /* not a thread of this worker, which would be in `joiner` by now */
     }
     return true;
 }
@@ -79,14 +77,14 @@ int marcel_cancel(marcel_t thread)
     }
     if (madi_gone(thread))
         return ESRCH;
-    (void)madi_server_facts(); /* a wrong knob: no barrier of all then, and waiters have fences */
+    (void)madi_server_probe(); /* a wrong knob: no barrier of all then, and waiters have fences */
     pthread_mutex_lock(&lock);
     atomic_fetch_or_explicit(&thread->cancel, MADI_CANCEL_PENDING | MADI_CANCEL_BUSY, memory_order_seq_cst);
     marceli_barrier();
-    party = party_of(thread);
+    party = thread_party(thread);
     if (party)
-        interrupt(party);
-    if (party && !end_wait(party))
+        party_interrupt(party);
+    if (party && !party_end_wait(party))
         party = NULL;
     /* release: pairs with madi_cancel_settle.  The party stays all the same: it waits for us. */
     atomic_fetch_and_explicit(&thread->cancel, ~(unsigned)MADI_CANCEL_BUSY, memory_order_release);

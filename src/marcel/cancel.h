@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cancellation at points: a thread that is asked to end does so where it next calls one of the waiting calls.
+/* Cancellation at points: a cancelled thread ends where it next makes one of the waiting calls.
  *
- * The word `cancel` of a record: PENDING, set by marcel_cancel for good; OFF, changed by the thread itself alone, while
- * cancellation is disabled; ENDS, set by itself for good, once it has begun to end; BUSY, somebody is in marcel_cancel
- * and may touch the thread's control block.
+ * Bits of the word `cancel` of a record:
+ *   PENDING  set by marcel_cancel, for good
+ *   OFF      set by the thread itself while cancellation is disabled
+ *   ENDS     set by the thread itself, for good, once it has begun to end
+ *   BUSY     a thread is in marcel_cancel, and may touch the control block of this one
  *
  * A point looks at the word when it begins (madi_cancel_point), and waits as madi_block_point does.  Why no cancel is
- * lost: a waiter says so (MADI_WAIT_OPEN), and then looks at the word; a canceller writes the word, and then looks
- * whether the thread waits (madi_claim).  Between the two steps of the canceller is a barrier of all threads, so that
- * those of the waiter need none: waits are many, cancels few.  In the same way a thread that ends first forgets its
- * control block, and then looks for BUSY. */
+ * lost: a waiter announces its wait (MADI_WAIT_OPEN), and then looks at the word; a canceller writes the word, and then
+ * looks whether the thread waits (madi_claim).  Between the two steps of the canceller is a barrier of all threads, so the
+ * waiter needs none: waits are many, cancels few.  In the same way a thread that ends first forgets its control block, and
+ * then looks for BUSY. */
 #ifndef MADI_CANCEL_H
 #define MADI_CANCEL_H
 
@@ -20,23 +22,23 @@ enum { MADI_CANCEL_PENDING = 1, MADI_CANCEL_OFF = 2, MADI_CANCEL_BUSY = 4, MADI_
 
 #pragma GCC visibility push(hidden)
 
-/* End the calling thread, whose party this is; locks and queues are as the program may see them. */
+/* End the calling thread, whose party this is.  Locks and queues are in a state that the program may see. */
 _Noreturn void madi_cancel_act(madi_party_t *self);
 
-/* The thread, the caller, is at its end: wait until nobody touches its control block.  May switch. */
+/* Wait until no canceller touches the control block of the calling thread, which is at its end.  May switch. */
 void madi_cancel_settle(struct marcel_thread *thread);
 
-/* A plain pthread ends: nobody finds its party any more. */
+/* Hide the party of a plain pthread that ends from cancellers. */
 void madi_cancel_forget(madi_party_t *party);
 
-/* Around a wait in the polling server (waiter.h) that a cancel may end: it wakes the waiter, whose test then has to look
- * whether one is pending.  end: no canceller touches the waiter any more. */
+/* Put around a wait in the polling server (waiter.h) that a cancel may end.  A cancel wakes the waiter, whose test then has
+ * to look whether one is pending.  After the end no canceller touches the waiter. */
 struct marceli_waiter;
 void madi_interrupt_begin(madi_party_t *self, struct marceli_waiter *w);
 void madi_interrupt_end(madi_party_t *self);
 
-/* With the lock of its queue held by the caller, the party, which has not blocked yet.  False: a canceller was first, and
- * will make it ready. */
+/* Take the calling party, which has not blocked yet, out of its queue, whose lock it holds.  Return false if a canceller was
+ * first, and will make it ready. */
 bool madi_cancel_back_out(madi_party_t *party);
 
 #pragma GCC visibility pop
@@ -67,15 +69,15 @@ static inline void madi_cancel_point(madi_party_t *self)
         madi_cancel_act(self);
 }
 
-/* After the thread has said that it is about to wait. */
+/* True if a cancel is pending; after the thread has announced that it is about to wait. */
 static inline bool madi_cancel_pending_now(const struct marcel_thread *thread)
 {
     madi_cancel_fence();
     return MADI_UNLIKELY(madi_cancel_pending(thread));
 }
 
-/* After the party, the caller, has said that it waits without a queue: true if a cancel came before.  The wait is over
- * then, and the caller makes the party ready. */
+/* True if a cancel came before the calling party announced its wait, which is without a queue.  The wait is over then, and
+ * the caller makes the party ready. */
 #define madi_cancel_missed(party) (madi_cancel_pending_now((party)->thread) && madi_claim((party), MADI_WAIT_CANCELLED))
 
 /* Like madi_cancel_missed, but for a party in a queue, whose lock it holds. */

@@ -5,8 +5,8 @@
 #include "marcel/bias.h"
 #include "marcel/guard.h"
 #include "marcel/marcel.h"
-#include "marcel/party.h"
-#include "marcel/place.h"
+#include "marcel/plain_thread.h"
+#include "marcel/placement.h"
 #include "marcel/sched.h"
 
 #include <errno.h>
@@ -22,17 +22,17 @@
 static struct carriers {
     madi_lock_t lock;
     madi_carrier_t *spares, *all;
-    unsigned n; /* that have been made */
-    sigset_t before; /* signals that the thread that started the workers blocks */
+    unsigned n;      /* number of carriers made */
+    sigset_t before; /* signal mask of the thread that started the workers */
 } carriers;
-_Atomic(int) madi_n_lodged;
+_Atomic(int) madi_n_detached_in_syscall;
 
-/* Threads do not move while they have a carrier, so the compiler may do as it likes with this. */
+/* A plain thread-local variable: code that reads it does not switch in between (worker.h). */
 static __thread madi_carrier_t *mine;
 
 /* ---- Life ------------------------------------------------------------------------------------------------------- */
 
-/* Signals go to the program's own threads, but for those that an instruction causes. */
+/* Block all signals but those that an instruction causes, and the monitor's: they go to the program's own threads. */
 static void signals_block(void)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
@@ -48,9 +48,9 @@ static void signals_block(void)
 
 static bool left_behind; /* by a fork */
 
-/* In the child of a fork.  A user-level thread that made it has the only kernel thread there, and a program that it executes
- * would inherit what is blocked.  Else there is none. */
-static void forked(void)
+/* In the child of a fork.  If a user-level thread made it, the child has its kernel thread, and gets the signal mask of the
+ * program back: a program that it executes would inherit the mask.  Else the child has no carrier. */
+static void carriers_forked(void)
 {
     madi_bias_forked(madi_worker_self());
     if (mine)
@@ -64,12 +64,12 @@ bool madi_carriers_left_behind(void)
     return left_behind;
 }
 
-static void forks_watch(void)
+static void carriers_forks_watch(void)
 {
-    pthread_atfork(NULL, NULL, forked);
+    pthread_atfork(NULL, NULL, carriers_forked);
 }
 
-static void tools_adopt(madi_ult_t *base)
+static void context_adopt(madi_ult_t *base)
 {
     pthread_attr_t attr;
     void *low = NULL;
@@ -78,7 +78,7 @@ static void tools_adopt(madi_ult_t *base)
         pthread_attr_getstack(&attr, &low, &size);
         pthread_attr_destroy(&attr);
     }
-    madi_tools_adopt(&base->tools, low, size);
+    madi_sanitizer_adopt(&base->sanitizer, low, size);
 }
 
 static void spare_put(madi_carrier_t *carrier)
@@ -100,10 +100,10 @@ static madi_carrier_t *spare_take(void)
     return carrier;
 }
 
-static void carry(madi_carrier_t *carrier, madi_worker_t *worker)
+static void worker_carry(madi_carrier_t *carrier, madi_worker_t *worker)
 {
     if (madi_marcel.binds && carrier->place != worker->index)
-        madi_place_bind(carrier->place = worker->index);
+        madi_placement_bind(carrier->place = worker->index);
     atomic_store_explicit(&carrier->carries, worker, memory_order_release);
     madi_worker_run(worker, &carrier->base);
     atomic_store_explicit(&carrier->carries, NULL, memory_order_release);
@@ -119,11 +119,11 @@ static void *carrier_main(void *arg)
     signals_block();
     if (madi_guard_thread_start(&carrier->signal_stack))
         madi_log(MADI_LOG_WARN, "marcel", "no memory for a signal stack: overflows of stacks are not reported");
-    tools_adopt(&carrier->base);
+    context_adopt(&carrier->base);
     /* acquire: pairs with the release in offer */
     while ((offer = atomic_exchange_explicit(&carrier->offer, 0, memory_order_acquire)) != MADI_CARRIER_STOP) {
         if (offer)
-            carry(carrier, carrier->offered);
+            worker_carry(carrier, carrier->offered);
         else
             madi_futex_wait(&carrier->offer, 0, MADI_NEVER);
     }
@@ -131,7 +131,8 @@ static void *carrier_main(void *arg)
     return NULL;
 }
 
-/* A kernel thread; `first`: for this worker, or NULL.  NULL: no memory, or there are too many (*rc). */
+/* Make a kernel thread, for the worker `first` or as a spare one (NULL).  Return NULL if there is no memory, or if there
+ * are too many (*rc). */
 static madi_carrier_t *carrier_make(madi_worker_t *first, int *rc)
 {
     madi_carrier_t *carrier = aligned_alloc(_Alignof(madi_carrier_t), sizeof *carrier);
@@ -185,7 +186,7 @@ int madi_carrier_start(madi_worker_t *worker)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int rc;
-    pthread_once(&once, forks_watch);
+    pthread_once(&once, carriers_forks_watch);
     pthread_sigmask(SIG_SETMASK, NULL, &carriers.before);
     carrier_make(worker, &rc);
     return rc;
@@ -195,7 +196,7 @@ void madi_carriers_stop(void)
 {
     for (madi_carrier_t *carrier = carriers.all; carrier; carrier = carrier->all) {
         unsigned none = 0;
-        /* One that has not begun takes its worker first. */
+        /* A carrier that has not begun takes its worker first. */
         while (!atomic_compare_exchange_weak_explicit(&carrier->offer, &none, MADI_CARRIER_STOP, memory_order_release,
                                                       memory_order_relaxed)) {
             none = 0;
@@ -214,62 +215,62 @@ void madi_carriers_stop(void)
 
 /* ---- Blocking calls --------------------------------------------------------------------------------------------- */
 
-/* To whom the worker can be offered.  0 or an error number. */
-static int heir_find(madi_carrier_t *carrier)
+/* Set the successor, to which the worker can be offered.  Return 0 or an error number. */
+static int successor_find(madi_carrier_t *carrier)
 {
     int rc = 0;
-    if (!carrier->heir)
-        carrier->heir = spare_take();
-    if (!carrier->heir)
-        carrier->heir = carrier_make(NULL, &rc);
+    if (!carrier->successor)
+        carrier->successor = spare_take();
+    if (!carrier->successor)
+        carrier->successor = carrier_make(NULL, &rc);
     return rc ? EAGAIN : 0;
 }
 
-static void offer(madi_carrier_t *carrier, madi_worker_t *worker)
+static void worker_offer(madi_carrier_t *carrier, madi_worker_t *worker)
 {
     carrier->depth = 1;
     carrier->blocked = worker->current;
-    madi_worker_mine = NULL; /* a plain pthread meanwhile */
+    madi_worker_mine = NULL; /* the thread counts as a plain pthread until it comes back */
     atomic_store_explicit(&carrier->carries, NULL, memory_order_release);
     /* release: pairs with carrier_main */
-    carrier->heir->offered = worker;
-    atomic_store_explicit(&carrier->heir->offer, carrier->number, memory_order_release);
-    madi_futex_wake(&carrier->heir->offer);
+    carrier->successor->offered = worker;
+    atomic_store_explicit(&carrier->successor->offer, carrier->number, memory_order_release);
+    madi_futex_wake(&carrier->successor->offer);
 }
 
 int marcel_enter_blocking(void)
 {
     madi_carrier_t *carrier;
     madi_worker_t *worker;
-    madi_ult_self(); /* if it lodges it goes home first */
+    madi_ult_self(); /* a thread that is detached in a system call comes back first */
     carrier = mine;
     worker = madi_worker_self();
-    if (!carrier || (carrier->blocked && ++carrier->depth)) /* a plain pthread; one inside the other */
+    if (!carrier || (carrier->blocked && ++carrier->depth)) /* a plain pthread; a nested call */
         return 0;
-    if (heir_find(carrier))
+    if (successor_find(carrier))
         return EAGAIN;
-    offer(carrier, worker);
+    worker_offer(carrier, worker);
     return 0;
 }
 
-static void back_post(void *arg)
+static void come_back_post(void *arg)
 {
     madi_ready(arg);
 }
 
-/* Its worker is carried by another: the thread goes there, and this kernel thread is free. */
-static MADI_COLD void come_back(madi_carrier_t *carrier, madi_ult_t *self)
+/* Send the thread back to its worker, which another kernel thread carries.  This one becomes a spare one. */
+static MADI_COLD void thread_come_back(madi_carrier_t *carrier, madi_ult_t *self)
 {
-    carrier->heir = NULL;
+    carrier->successor = NULL;
     self->state = MADI_ULT_BLOCKED;
-    madi_cxx_begin(&carrier->limbo.cxx);
-    carrier->limbo.post = back_post;
-    carrier->limbo.post_arg = self;
-    madi_worker_mine = &carrier->limbo;
-    madi_switch_to(&carrier->limbo, self, &carrier->base);
+    madi_cxx_begin(&carrier->orphan_worker.cxx);
+    carrier->orphan_worker.post = come_back_post;
+    carrier->orphan_worker.post_arg = self;
+    madi_worker_mine = &carrier->orphan_worker;
+    madi_switch_to(&carrier->orphan_worker, self, &carrier->base);
 }
 
-static void again(madi_carrier_t *carrier, madi_worker_t *worker)
+static void worker_take_back(madi_carrier_t *carrier, madi_worker_t *worker)
 {
     madi_worker_mine = worker;
     atomic_store_explicit(&carrier->carries, worker, memory_order_release);
@@ -285,39 +286,39 @@ int marcel_leave_blocking(void)
     self = carrier->blocked;
     carrier->blocked = NULL;
     offer = carrier->number;
-    /* relaxed: nobody else had it */
-    if (atomic_compare_exchange_strong_explicit(&carrier->heir->offer, &offer, 0, memory_order_relaxed,
+    /* relaxed: no other kernel thread had the worker */
+    if (atomic_compare_exchange_strong_explicit(&carrier->successor->offer, &offer, 0, memory_order_relaxed,
                                                 memory_order_relaxed))
-        again(carrier, self->worker);
+        worker_take_back(carrier, self->worker);
     else
-        come_back(carrier, self);
+        thread_come_back(carrier, self);
     return 0;
 }
 
 /* ---- Calls that are not declared -------------------------------------------------------------------------------- */
 
-bool madi_carrier_lodge(madi_carrier_t *carrier)
+bool madi_carrier_detach_in_syscall(madi_carrier_t *carrier)
 {
     madi_worker_t *worker = madi_worker_self();
-    if (carrier->blocked || !worker || !worker->current || (!carrier->heir && !carrier->gift))
+    if (carrier->blocked || !worker || !worker->current || (!carrier->successor && !carrier->spare_prealloc))
         return false;
-    if (!carrier->heir) {
-        carrier->heir = carrier->gift;
-        carrier->gift = NULL;
+    if (!carrier->successor) {
+        carrier->successor = carrier->spare_prealloc;
+        carrier->spare_prealloc = NULL;
     }
-    carrier->lodged = true;
-    atomic_fetch_add_explicit(&madi_n_lodged, 1, memory_order_relaxed);
-    offer(carrier, worker);
+    carrier->detached_in_syscall = true;
+    atomic_fetch_add_explicit(&madi_n_detached_in_syscall, 1, memory_order_relaxed);
+    worker_offer(carrier, worker);
     return true;
 }
 
-madi_ult_t *madi_ult_home(void)
+madi_ult_t *madi_ult_reattach(void)
 {
     madi_carrier_t *carrier = mine;
-    if (!carrier || !carrier->lodged)
+    if (!carrier || !carrier->detached_in_syscall)
         return NULL;
-    carrier->lodged = false;
-    atomic_fetch_sub_explicit(&madi_n_lodged, 1, memory_order_relaxed);
+    carrier->detached_in_syscall = false;
+    atomic_fetch_sub_explicit(&madi_n_detached_in_syscall, 1, memory_order_relaxed);
     marcel_leave_blocking();
     return madi_worker_self()->current;
 }

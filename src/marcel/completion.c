@@ -9,7 +9,7 @@
 
 _Static_assert(sizeof(madi_waitq_t) <= sizeof(marcel_completion_t), "a public completion holds a queue");
 
-static madi_waitq_t *queue_of(marcel_completion_t *completion)
+static madi_waitq_t *completion_queue(marcel_completion_t *completion)
 {
     return (madi_waitq_t *)(void *)completion;
 }
@@ -22,13 +22,13 @@ int marcel_completion_init(marcel_completion_t *completion)
 
 int marcel_completion_destroy(marcel_completion_t *completion)
 {
-    return madi_waitq_close(queue_of(completion));
+    return madi_waitq_close(completion_queue(completion));
 }
 
-static int wait_until(void *completion, void *none, int64_t deadline)
+static int completion_wait_until(void *completion, void *none, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
-    madi_waitq_t *queue = queue_of(completion);
+    madi_waitq_t *queue = completion_queue(completion);
     int rc;
     (void)none;
     if (!self)
@@ -48,12 +48,12 @@ static int wait_until(void *completion, void *none, int64_t deadline)
 
 int marcel_completion_wait(marcel_completion_t *completion)
 {
-    return wait_until(completion, NULL, MADI_NEVER);
+    return completion_wait_until(completion, NULL, MADI_NEVER);
 }
 
 int marcel_completion_trywait(marcel_completion_t *completion)
 {
-    madi_waitq_t *queue = queue_of(completion);
+    madi_waitq_t *queue = completion_queue(completion);
     bool done;
     madi_lock(&queue->lock);
     done = queue->value;
@@ -63,7 +63,7 @@ int marcel_completion_trywait(marcel_completion_t *completion)
 
 int marcel_completion_clockwait(marcel_completion_t *completion, int clock, const struct timespec *until)
 {
-    return madi_timed(wait_until, completion, NULL, clock, until);
+    return madi_timed(completion_wait_until, completion, NULL, clock, until);
 }
 
 int marcel_completion_timedwait(marcel_completion_t *completion, const struct timespec *until)
@@ -73,7 +73,7 @@ int marcel_completion_timedwait(marcel_completion_t *completion, const struct ti
 
 int marcel_completion_complete(marcel_completion_t *completion)
 {
-    madi_waitq_t *queue = queue_of(completion);
+    madi_waitq_t *queue = completion_queue(completion);
     madi_lock(&queue->lock);
     queue->value = 1;
     madi_wake_all(queue);
@@ -82,7 +82,7 @@ int marcel_completion_complete(marcel_completion_t *completion)
 
 int marcel_completion_reset(marcel_completion_t *completion)
 {
-    madi_waitq_t *queue = queue_of(completion);
+    madi_waitq_t *queue = completion_queue(completion);
     madi_lock(&queue->lock);
     queue->value = 0;
     madi_unlock(&queue->lock);

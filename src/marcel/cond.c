@@ -10,7 +10,7 @@
 
 _Static_assert(sizeof(madi_waitq_t) <= sizeof(marcel_cond_t), "a public condition holds a queue");
 
-static madi_waitq_t *queue_of(marcel_cond_t *cond)
+static madi_waitq_t *cond_queue(marcel_cond_t *cond)
 {
     return (madi_waitq_t *)(void *)cond;
 }
@@ -25,13 +25,13 @@ int marcel_cond_init(marcel_cond_t *cond, const void *attr)
 
 int marcel_cond_destroy(marcel_cond_t *cond)
 {
-    return madi_waitq_close(queue_of(cond));
+    return madi_waitq_close(cond_queue(cond));
 }
 
-static int wait_until(void *cond, void *mutex, int64_t deadline)
+static int cond_wait_until(void *cond, void *mutex, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
-    madi_waitq_t *queue = queue_of(cond);
+    madi_waitq_t *queue = cond_queue(cond);
     int rc, locked;
     if (!self)
         return ENOMEM;
@@ -52,12 +52,12 @@ static int wait_until(void *cond, void *mutex, int64_t deadline)
 
 int marcel_cond_wait(marcel_cond_t *cond, marcel_mutex_t *mutex)
 {
-    return wait_until(cond, mutex, MADI_NEVER);
+    return cond_wait_until(cond, mutex, MADI_NEVER);
 }
 
 int marcel_cond_clockwait(marcel_cond_t *cond, marcel_mutex_t *mutex, int clock, const struct timespec *until)
 {
-    return madi_timed(wait_until, cond, mutex, clock, until);
+    return madi_timed(cond_wait_until, cond, mutex, clock, until);
 }
 
 int marcel_cond_timedwait(marcel_cond_t *cond, marcel_mutex_t *mutex, const struct timespec *until)
@@ -67,7 +67,7 @@ int marcel_cond_timedwait(marcel_cond_t *cond, marcel_mutex_t *mutex, const stru
 
 int marcel_cond_signal(marcel_cond_t *cond)
 {
-    madi_waitq_t *queue = queue_of(cond);
+    madi_waitq_t *queue = cond_queue(cond);
     madi_party_t *party;
     madi_lock(&queue->lock);
     party = madi_waitq_take(queue);
@@ -79,7 +79,7 @@ int marcel_cond_signal(marcel_cond_t *cond)
 
 int marcel_cond_broadcast(marcel_cond_t *cond)
 {
-    madi_waitq_t *queue = queue_of(cond);
+    madi_waitq_t *queue = cond_queue(cond);
     madi_lock(&queue->lock);
     madi_wake_all(queue);
     return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads from creation to being joined, and the like. */
+/* Creation, join and detachment of threads, identity, and marcel_yield_to. */
 #include "marcel/cancel.h"
 #include "marcel/join.h"
 #include "marcel/marcel.h"
-#include "marcel/name.h"
-#include "marcel/party.h"
+#include "marcel/traits.h"
+#include "marcel/plain_thread.h"
 #include "marcel/sched.h"
 #include "marcel/share.h"
 
@@ -13,7 +13,7 @@
 
 /* ---- Create --------------------------------------------------------------------------------------------------- */
 
-static void record_fill(struct marcel_thread *thread, void *(*run)(void *), void *arg)
+static void record_init(struct marcel_thread *thread, void *(*run)(void *), void *arg)
 {
     thread->run = run;
     thread->value = arg;
@@ -22,8 +22,8 @@ static void record_fill(struct marcel_thread *thread, void *(*run)(void *), void
     atomic_store_explicit(&thread->cancel, 0, memory_order_relaxed);
 }
 
-/* here: the caller's worker; NULL: a plain pthread.  What is written after it was handed over may come too late: it may
- * have run. */
+/* Create a thread with attributes, or from a plain pthread.  here: the caller's worker; NULL for a plain pthread.  *out is
+ * written before the thread is handed over, since it may run at once. */
 static MADI_COLD int create_with(marcel_t *out, const marcel_attr_t *attr, void *(*run)(void *), void *arg,
                                  madi_worker_t *here)
 {
@@ -38,7 +38,7 @@ static MADI_COLD int create_with(marcel_t *out, const marcel_attr_t *attr, void 
     thread = madi_record_get(here);
     if (!thread)
         return EAGAIN;
-    record_fill(thread, run, arg);
+    record_init(thread, run, arg);
     if (attr) {
         thread->traits = malloc(sizeof traits);
         if (!thread->traits) {
@@ -73,7 +73,7 @@ int marcel_create(marcel_t *out, const marcel_attr_t *attr, void *(*run)(void *)
     thread = madi_record_get(worker);
     if (MADI_UNLIKELY(!thread))
         return EAGAIN;
-    record_fill(thread, run, arg);
+    record_init(thread, run, arg);
     if (MADI_UNLIKELY(madi_deque_room(&worker->deque))) {
         madi_record_put(worker, thread);
         return EAGAIN;
@@ -87,7 +87,7 @@ int marcel_create(marcel_t *out, const marcel_attr_t *attr, void *(*run)(void *)
 
 /* ---- Join ----------------------------------------------------------------------------------------------------- */
 
-/* Run the taken seed at once, and come back when it has ended.  False: there is no slot for it. */
+/* Run the taken seed at once, and return when it has ended.  False if there is no slot for it. */
 static inline bool join_in_place(madi_worker_t *worker, struct marcel_thread *thread)
 {
     madi_ult_t *self = worker->current, *ult;
@@ -117,14 +117,14 @@ static MADI_COLD int join_plain(struct marcel_thread *thread)
     return rc;
 }
 
-/* Others wait to run: once in a while they come first. */
+/* Let other threads run first, once in a period. */
 static MADI_COLD void join_yield(madi_worker_t *worker)
 {
     worker->tick = 1;
     madi_yield(worker);
 }
 
-static int join(madi_worker_t *worker, madi_party_t *self, struct marcel_thread *thread)
+static int thread_join(madi_worker_t *worker, madi_party_t *self, struct marcel_thread *thread)
 {
     if (MADI_UNLIKELY(self->thread == thread))
         return EDEADLK;
@@ -134,7 +134,7 @@ static int join(madi_worker_t *worker, madi_party_t *self, struct marcel_thread 
     if (MADI_UNLIKELY(--worker->tick == 0))
         join_yield(worker);
     worker = madi_worker_self();
-    if (MADI_LIKELY(join_in_place(worker, thread))) /* else PLAIN: it was no join like others */
+    if (MADI_LIKELY(join_in_place(worker, thread))) /* `wait` is PLAIN if it stayed in place */
         return MADI_LIKELY(atomic_load_explicit(&self->wait, memory_order_relaxed) == MADI_WAIT_PLAIN) ? 0 :
                madi_wait_end(self);
     madi_send(worker, thread);
@@ -149,7 +149,7 @@ int marcel_join(marcel_t thread, void **result)
         rc = join_plain(thread);
     } else {
         madi_party_t *self = &worker->current->party;
-        rc = join(worker, self, thread);
+        rc = thread_join(worker, self, thread);
         if (MADI_UNLIKELY(rc == ECANCELED))
             madi_cancel_act(self);
     }
@@ -199,7 +199,7 @@ int marcel_worker(void)
     return self ? self->worker->index : -1;
 }
 
-static bool switch_now(madi_worker_t *worker, struct marcel_thread *thread)
+static bool thread_switch_now(madi_worker_t *worker, struct marcel_thread *thread)
 {
     madi_ult_t *self = worker->current, *ult;
     if (madi_seed_take(thread)) {
@@ -223,7 +223,7 @@ static bool switch_now(madi_worker_t *worker, struct marcel_thread *thread)
 int marcel_yield_to(marcel_t thread)
 {
     madi_worker_t *worker = madi_worker_self();
-    if (!worker || !switch_now(worker, thread))
+    if (!worker || !thread_switch_now(worker, thread))
         marcel_yield();
     return 0;
 }

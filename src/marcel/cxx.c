@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Weak: of a program that is linked with a run time.  It makes the linker export the one of a program that contains it. */
+/* Weak: found in a program that is linked with a run time.  A program that contains one exports it for this reference. */
 extern madi_cxx_state_t *__cxa_get_globals(void) __attribute__((weak));
 
 typedef madi_cxx_state_t *(*globals_t)(void);
 
-static globals_t run_times[MADI_CXX_MAX]; /* from NULL to a value before madi_cxx_found counts it, and never changed */
+static globals_t run_times[MADI_CXX_MAX]; /* set once, before madi_cxx_found counts it */
 _Atomic(int) madi_cxx_found;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add one; no call of the dynamic linker under it */
 
@@ -51,8 +51,8 @@ static int note_loaded(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* Two libraries may share one run time: the state of the caller is the same then. */
-static void add(globals_t get)
+/* Add a run time unless it is known.  Two libraries that share one return the same state for the caller. */
+static void run_time_add(globals_t get)
 {
     int n, same = 0;
     pthread_mutex_lock(&lock);
@@ -66,18 +66,18 @@ static void add(globals_t get)
     pthread_mutex_unlock(&lock);
 }
 
-static MADI_COLD void look_closer(void)
+static MADI_COLD void run_times_find(void)
 {
     loaded_t loaded = {.n = 0};
     dl_iterate_phdr(note_loaded, &loaded);
     if (__cxa_get_globals)
-        add(__cxa_get_globals);
+        run_time_add(__cxa_get_globals);
     for (int i = 0; i < loaded.n; i++) {
         /* Keep it loaded for good: workers keep addresses of its variables. */
         void *library = dlopen(loaded.path[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
         globals_t get = library ? (globals_t)(uintptr_t)dlsym(library, "__cxa_get_globals") : NULL;
         if (get)
-            add(get);
+            run_time_add(get);
         free(loaded.path[i]);
     }
     atomic_store_explicit(&looked_at, loaded.adds, memory_order_relaxed);
@@ -95,7 +95,7 @@ void madi_cxx_look(void)
     unsigned long long adds = 0;
     dl_iterate_phdr(note_adds, &adds);
     if (MADI_UNLIKELY(adds != atomic_load_explicit(&looked_at, memory_order_relaxed)))
-        look_closer();
+        run_times_find();
 }
 
 /* ---- Of a worker ------------------------------------------------------------------------------------------------ */

@@ -26,8 +26,8 @@ typedef struct madi_cxx_state {
 
 /* Of a worker. */
 typedef struct madi_cxx {
-    /* Not zero: the next switch calls madi_cxx_switch.  The only run time's state; of zeros if there is none; of ones if
-     * there are several. */
+    /* State that a switch looks at; if it is not zero, the switch calls madi_cxx_switch.  The state of the only run time;
+     * a constant zero if there is none, a constant one if there are several. */
     const madi_cxx_state_t *watched;
     madi_cxx_state_t *state[MADI_CXX_MAX]; /* by run time, of the worker's kernel thread */
     int n;                                 /* run times whose state is known here */
@@ -44,7 +44,7 @@ extern _Atomic(int) madi_cxx_found;
  * one.  A user-level thread calls madi_cxx_update afterwards. */
 void madi_cxx_look(void);
 
-/* By the worker's kernel thread: get the addresses of what was found.  begin: the kernel thread is new to the worker. */
+/* Get the addresses of the run times' state; by the worker's kernel thread.  begin: if that is new to the worker. */
 void madi_cxx_begin(madi_cxx_t *cxx);
 void madi_cxx_update(madi_cxx_t *cxx);
 
@@ -53,7 +53,7 @@ void madi_cxx_switch(madi_cxx_t *cxx, struct madi_ult *from, struct madi_ult *to
 
 #pragma GCC visibility pop
 
-/* Not 0: the running thread handles an exception, or throws one. */
+/* Return a value that is not 0 if the running thread handles or throws an exception. */
 static inline uintptr_t madi_cxx_held(const madi_cxx_t *cxx)
 {
     return cxx->watched->caught | cxx->watched->uncaught;

@@ -40,8 +40,8 @@ void madi_deque_fini(madi_deque_t *deque)
     atomic_store_explicit(&deque->hints, NULL, memory_order_relaxed);
 }
 
-/* Throw out what is stale.  Thieves that look meanwhile miss an entry or see it twice: they were hints. */
-static size_t compact(madi_hints_t *hints, size_t end)
+/* Drop stale entries; return the number left.  Thieves may meanwhile miss an entry or see it twice: entries are hints. */
+static size_t hints_compact(madi_hints_t *hints, size_t end)
 {
     size_t kept = 0;
     for (size_t i = 0; i < end; i++) {
@@ -55,7 +55,7 @@ static size_t compact(madi_hints_t *hints, size_t end)
 int madi_deque_grow(madi_deque_t *deque)
 {
     madi_hints_t *old = atomic_load_explicit(&deque->hints, memory_order_relaxed), *big;
-    size_t end = atomic_load_explicit(&deque->end, memory_order_relaxed), kept = compact(old, end);
+    size_t end = atomic_load_explicit(&deque->end, memory_order_relaxed), kept = hints_compact(old, end);
     atomic_store_explicit(&deque->end, kept, memory_order_release);
     atomic_store_explicit(&deque->first, 0, memory_order_relaxed);
     if (kept <= old->room / 2)
@@ -69,8 +69,8 @@ int madi_deque_grow(madi_deque_t *deque)
     return 0;
 }
 
-/* From index `from` on; the index behind what was taken, or seen, in *next. */
-static struct marcel_thread *scan(madi_deque_t *deque, size_t from, size_t *next)
+/* Take the first seed from index `from` on.  *next: the index behind it, or behind the last entry seen. */
+static struct marcel_thread *deque_scan(madi_deque_t *deque, size_t from, size_t *next)
 {
     size_t end = atomic_load_explicit(&deque->end, memory_order_acquire);
     madi_hints_t *hints = atomic_load_explicit(&deque->hints, memory_order_acquire);
@@ -86,8 +86,8 @@ static struct marcel_thread *scan(madi_deque_t *deque, size_t from, size_t *next
     return NULL;
 }
 
-/* Not over what the owner put back meanwhile. */
-static void move_first(madi_deque_t *deque, size_t from, size_t to)
+/* Move `first` on, unless the owner has put it back meanwhile. */
+static void deque_move_first(madi_deque_t *deque, size_t from, size_t to)
 {
     if (to != from)
         atomic_compare_exchange_strong_explicit(&deque->first, &from, to, memory_order_relaxed, memory_order_relaxed);
@@ -100,8 +100,8 @@ struct marcel_thread *madi_deque_steal_likely(madi_deque_t *deque)
     if (madi_deque_empty(deque))
         return NULL;
     first = atomic_load_explicit(&deque->first, memory_order_relaxed);
-    thread = scan(deque, first, &next);
-    move_first(deque, first, next);
+    thread = deque_scan(deque, first, &next);
+    deque_move_first(deque, first, next);
     return thread;
 }
 
@@ -109,5 +109,5 @@ struct marcel_thread *madi_deque_steal(madi_deque_t *deque)
 {
     struct marcel_thread *thread = madi_deque_steal_likely(deque);
     size_t next;
-    return thread || madi_deque_empty(deque) ? thread : scan(deque, 0, &next);
+    return thread || madi_deque_empty(deque) ? thread : deque_scan(deque, 0, &next);
 }

@@ -31,10 +31,11 @@ typedef struct madi_deque {
 int madi_deque_init(madi_deque_t *deque);
 void madi_deque_fini(madi_deque_t *deque);
 
-/* Make room, by throwing out what is stale or by growing.  0 or ENOMEM. */
+/* Make room by dropping stale entries or by growing.  Return 0 or ENOMEM. */
 int madi_deque_grow(madi_deque_t *deque);
 
-/* Any worker, the owner too: take the oldest seed; NULL: none.  likely: not before `first`, so that one may be missed. */
+/* Take the oldest seed; NULL if none.  Any worker may call, the owner too.  likely: begin at `first`, and
+ * so maybe miss one. */
 struct marcel_thread *madi_deque_steal(madi_deque_t *deque);
 struct marcel_thread *madi_deque_steal_likely(madi_deque_t *deque);
 
@@ -49,14 +50,14 @@ static inline bool madi_seed_take(struct marcel_thread *thread)
                                                    memory_order_relaxed);
 }
 
-/* Owner: see to it that the next push succeeds.  0 or ENOMEM. */
+/* Owner: ensure that the next push succeeds.  Return 0 or ENOMEM. */
 static inline int madi_deque_room(madi_deque_t *deque)
 {
     const madi_hints_t *hints = atomic_load_explicit(&deque->hints, memory_order_relaxed);
     return MADI_LIKELY(atomic_load_explicit(&deque->end, memory_order_relaxed) < hints->room) ? 0 : madi_deque_grow(deque);
 }
 
-/* Owner.  The record is complete but for its state; 0 or ENOMEM. */
+/* Owner: push a seed, whose record is complete but for its state.  Return 0 or ENOMEM. */
 static inline int madi_deque_push(madi_deque_t *deque, struct marcel_thread *thread)
 {
     size_t end;
@@ -88,7 +89,7 @@ static inline struct marcel_thread *madi_deque_pop(madi_deque_t *deque)
     return NULL;
 }
 
-/* Owner: this seed was taken by its name; if it is the youngest, its entry goes at once. */
+/* Owner: drop the entry of a seed that was taken by its name, if it is the youngest. */
 static inline void madi_deque_forget(madi_deque_t *deque, const struct marcel_thread *thread)
 {
     size_t end = atomic_load_explicit(&deque->end, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a thread ends before its function returns: marcel_exit, which cancellation calls as well.
+/* End of a thread before its function returns: marcel_exit, which cancellation calls as well.
  *
  * The stack of a user-level thread is unwound as pthread_exit unwinds that of a pthread: _Unwind_ForcedUnwind leaves frame
  * by frame, and runs in each what its function left for this case: destructors of C++, cleanup attributes of C.  Before
@@ -9,7 +9,7 @@
  * to pthread_exit. */
 #include "base/log.h"
 #include "marcel/cancel.h"
-#include "marcel/first.h"
+#include "marcel/first_thread.h"
 #include "marcel/sched.h"
 
 #include <dlfcn.h>
@@ -36,7 +36,7 @@ void marcel_cleanup_end(marcel_cleanup_t *cleanup, int execute)
         cleanup->marcel_run(cleanup->marcel_arg);
 }
 
-/* Those that were pushed below this address of the stack: by functions that are left. */
+/* Run the handlers that were pushed below this address of the stack, by functions that are left. */
 static void handlers_run(madi_party_t *self, uintptr_t frame)
 {
     for (marcel_cleanup_t *cleanup; (cleanup = self->cleanup) && (uintptr_t)cleanup->marcel_frame < frame;) {
@@ -60,9 +60,9 @@ static void warn_no_table(const void *code)
              info.dli_fname);
 }
 
-/* The unwinder is about to leave the frame of `context`; those below have been left. */
-static _Unwind_Reason_Code frame_next(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
-                                      struct _Unwind_Exception *exit, struct _Unwind_Context *context, void *ult)
+/* Called by the unwinder before it leaves the frame of `context`; the frames below have been left. */
+static _Unwind_Reason_Code frame_leave(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+                                       struct _Unwind_Exception *exit, struct _Unwind_Context *context, void *ult)
 {
     madi_ult_t *self = ult;
     (void)version, (void)class, (void)exit;
@@ -85,11 +85,11 @@ static void not_rethrown(_Unwind_Reason_Code code, struct _Unwind_Exception *exi
     abort();
 }
 
-static _Noreturn void unwind(madi_ult_t *self)
+static _Noreturn void ult_unwind(madi_ult_t *self)
 {
     _Unwind_Reason_Code code;
     self->exit = (struct _Unwind_Exception){.exception_cleanup = not_rethrown};
-    code = _Unwind_ForcedUnwind(&self->exit, frame_next, self);
+    code = _Unwind_ForcedUnwind(&self->exit, frame_leave, self);
     madi_log(MADI_LOG_ERROR, "marcel", "FATAL: the stack of a thread that ends cannot be unwound (%d)", (int)code);
     abort();
 }
@@ -98,14 +98,14 @@ void marcel_exit(void *result)
 {
     madi_party_t *party = madi_party_self();
     madi_ult_t *self = madi_ult_self();
-    if (party) /* from now on no point acts */
+    if (party) /* from now on points of cancellation have no effect */
         atomic_fetch_or_explicit(&party->thread->cancel, MADI_CANCEL_ENDS, memory_order_relaxed);
     if (self) {
         party->thread->value = result;
-        unwind(self);
+        ult_unwind(self);
     }
     if (party)
         handlers_run(party, UINTPTR_MAX);
-    madi_first_here();
+    madi_first_thread_watch();
     pthread_exit(result);
 }

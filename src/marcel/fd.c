@@ -13,38 +13,38 @@
 #include <termios.h>
 #include <unistd.h>
 
-static inline ssize_t result(ssize_t n)
+static inline ssize_t result_or_errno(ssize_t n)
 {
     return n < 0 ? -errno : n;
 }
 
 /* ---- Plain calls, and those that do not block -------------------------------------------------------------------- */
 
-static struct msghdr message(const madi_fd_call_t *call)
+static struct msghdr call_message(const madi_fd_call_t *call)
 {
     return (struct msghdr){.msg_iov = call->out_of, .msg_iovlen = (size_t)call->count};
 }
 
 static APART ssize_t recv_by(madi_fd_call_t *call, int flags)
 {
-    struct msghdr m = message(call);
-    ssize_t n = result(recvmsg(call->fd, &m, flags));
+    struct msghdr m = call_message(call);
+    ssize_t n = result_or_errno(recvmsg(call->fd, &m, flags));
     call->seen = m.msg_flags;
     return n;
 }
 
 static APART ssize_t send_by(const madi_fd_call_t *call, int flags)
 {
-    struct msghdr m = message(call);
-    return result(sendmsg(call->fd, &m, flags));
+    struct msghdr m = call_message(call);
+    return result_or_errno(sendmsg(call->fd, &m, flags));
 }
 
-static ssize_t recv_now(madi_fd_call_t *call)
+static ssize_t recv_dontwait(madi_fd_call_t *call)
 {
     return recv_by(call, (call->flags & ~MSG_WAITALL) | MSG_DONTWAIT);
 }
 
-static ssize_t send_now(madi_fd_call_t *call)
+static ssize_t send_dontwait(madi_fd_call_t *call)
 {
     return send_by(call, call->flags | MSG_DONTWAIT);
 }
@@ -59,34 +59,34 @@ static ssize_t send_plain(madi_fd_call_t *call)
     return send_by(call, call->flags);
 }
 
-static APART ssize_t readv_now(const madi_fd_call_t *call)
+static APART ssize_t readv_nowait(const madi_fd_call_t *call)
 {
-    return result(preadv2(call->fd, call->blocks, call->count, -1, RWF_NOWAIT));
+    return result_or_errno(preadv2(call->fd, call->blocks, call->count, -1, RWF_NOWAIT));
 }
 
-static APART ssize_t writev_now(const madi_fd_call_t *call)
+static APART ssize_t writev_nowait(const madi_fd_call_t *call)
 {
-    return result(pwritev2(call->fd, call->blocks, call->count, -1, RWF_NOWAIT));
+    return result_or_errno(pwritev2(call->fd, call->blocks, call->count, -1, RWF_NOWAIT));
 }
 
 static APART ssize_t readv_plain(madi_fd_call_t *call)
 {
-    return result(readv(call->fd, call->blocks, call->count));
+    return result_or_errno(readv(call->fd, call->blocks, call->count));
 }
 
 static APART ssize_t writev_plain(madi_fd_call_t *call)
 {
-    return result(writev(call->fd, call->blocks, call->count));
+    return result_or_errno(writev(call->fd, call->blocks, call->count));
 }
 
 static APART ssize_t read_plain(madi_fd_call_t *call)
 {
-    return result(read(call->fd, call->blocks->iov_base, call->blocks->iov_len));
+    return result_or_errno(read(call->fd, call->blocks->iov_base, call->blocks->iov_len));
 }
 
 static APART ssize_t write_plain(madi_fd_call_t *call)
 {
-    return result(write(call->fd, call->blocks->iov_base, call->blocks->iov_len));
+    return result_or_errno(write(call->fd, call->blocks->iov_base, call->blocks->iov_len));
 }
 
 /* ---- Attempts where nothing can be asked not to block ------------------------------------------------------------ */
@@ -102,7 +102,7 @@ static MADI_COLD ssize_t read_otherwise(madi_fd_call_t *call, int kind)
 {
     int flags;
     if (kind <= MADI_FD_SOCKET) {
-        ssize_t n = recv_now(call);
+        ssize_t n = recv_dontwait(call);
         if (n != -ENOTSOCK)
             return n;
         kind = madi_fd_kind_find(call->fd); /* closed and opened behind us */
@@ -144,7 +144,7 @@ static MADI_COLD ssize_t write_otherwise(madi_fd_call_t *call, int kind)
 {
     int flags;
     if (kind <= MADI_FD_SOCKET) {
-        ssize_t n = send_now(call);
+        ssize_t n = send_dontwait(call);
         if (n != -ENOTSOCK)
             return n;
         kind = madi_fd_kind_find(call->fd);
@@ -172,7 +172,7 @@ static ssize_t readv_attempt(madi_fd_call_t *call)
     ssize_t n;
     if (MADI_UNLIKELY(kind <= MADI_FD_LOWAT)) /* the kernel's mark counts what is there, not what was taken before */
         return by_kind(kind);
-    n = readv_now(call);
+    n = readv_nowait(call);
     return MADI_LIKELY(n != -EOPNOTSUPP) ? n : read_otherwise(call, kind);
 }
 
@@ -182,7 +182,7 @@ static ssize_t writev_attempt(madi_fd_call_t *call)
     ssize_t n;
     if (MADI_UNLIKELY(kind <= MADI_FD_UNKNOWN))
         return by_kind(kind);
-    n = writev_now(call);
+    n = writev_nowait(call);
     return MADI_LIKELY(n != -EOPNOTSUPP) ? n : write_otherwise(call, kind);
 }
 
@@ -190,7 +190,7 @@ static ssize_t recv_attempt(madi_fd_call_t *call)
 {
     if (MADI_UNLIKELY(madi_fd_kind_of(call->fd) == MADI_FD_LOWAT) && !(call->flags & MSG_DONTWAIT))
         return MADI_FD_ASIDE;
-    return recv_now(call);
+    return recv_dontwait(call);
 }
 
 /* Write the rest, if the other end lives: an error stays for the next call, and raises no SIGPIPE. */
@@ -213,13 +213,13 @@ static ssize_t recv_rest(madi_fd_call_t *call)
     if (ready < 0 || (ready & POLLERR && madi_fd_option(call->fd, SO_DOMAIN, AF_UNIX) != AF_UNIX &&
                       !ioctl(call->fd, FIONREAD, &bytes) && !bytes))
         return 0;
-    return recv_now(call);
+    return recv_dontwait(call);
 }
 
 /* ---- Streams: until all is done ----------------------------------------------------------------------------------- */
 
 /* The call moved its first n bytes: go on with the others, until all are done, the end, or an error. */
-static MADI_COLD ssize_t move_rest(madi_fd_call_t *call, ssize_t n)
+static MADI_COLD ssize_t call_move_rest(madi_fd_call_t *call, ssize_t n)
 {
     const struct iovec *block = call->blocks;
     int left = call->count;
@@ -258,10 +258,10 @@ static MADI_COLD ssize_t write_rest(madi_fd_call_t *call, ssize_t n)
         return n; /* it was the plain call, or all that goes now */
     if (socket)
         call->attempt = send_rest;
-    return move_rest(call, n);
+    return call_move_rest(call, n);
 }
 
-static ssize_t write_all(madi_fd_call_t *call)
+static ssize_t write_until_done(madi_fd_call_t *call)
 {
     ssize_t n = madi_fd_run(call);
     if (n > 0) {
@@ -275,14 +275,14 @@ static ssize_t write_all(madi_fd_call_t *call)
 }
 
 /* n bytes came of more that MSG_WAITALL wants. */
-static MADI_COLD ssize_t recv_all(madi_fd_call_t *call, ssize_t n)
+static MADI_COLD ssize_t recv_until_done(madi_fd_call_t *call, ssize_t n)
 {
     if (!madi_ult_self() || madi_fd_kind_get(call->fd) == MADI_FD_LOWAT || !is_stream(call->fd) || madi_fd_may_wait(call))
         return n;
     if (call->flags & MSG_PEEK)
         return madi_fd_aside(call);
     call->attempt = recv_rest;
-    return move_rest(call, n);
+    return call_move_rest(call, n);
 }
 
 /* ---- Calls ---------------------------------------------------------------------------------------------------------- */
@@ -325,7 +325,7 @@ ssize_t marcel_writev(int fd, const struct iovec *blocks, int count)
     madi_fd_call_t call = {.attempt = writev_attempt, .plain = writev_plain, .fd = fd, .events = POLLOUT,
                            .blocks = blocks, .count = count};
     madi_fd_point();
-    return write_all(&call);
+    return write_until_done(&call);
 }
 
 /* A socket sends a datagram without bytes, and may wait for that. */
@@ -334,7 +334,9 @@ static ssize_t write_odd_attempt(madi_fd_call_t *call)
     int kind = madi_fd_kind_of(call->fd);
     if (kind < 0)
         return kind;
-    return (kind == MADI_FD_SOCKET || kind == MADI_FD_LOWAT) && !call->blocks->iov_len ? send_now(call) : MADI_FD_BLOCKS;
+    if ((kind == MADI_FD_SOCKET || kind == MADI_FD_LOWAT) && !call->blocks->iov_len)
+        return send_dontwait(call);
+    return MADI_FD_BLOCKS;
 }
 
 static MADI_COLD ssize_t write_odd(int fd, const struct iovec *block)
@@ -360,15 +362,15 @@ ssize_t marcel_recv(int fd, void *buffer, size_t size, int flags)
     madi_fd_point();
     n = madi_fd_run(&call);
     if (MADI_UNLIKELY(flags & MSG_WAITALL) && n > 0 && (size_t)n < size)
-        n = recv_all(&call, n);
+        n = recv_until_done(&call, n);
     return madi_fd_ended(n);
 }
 
 ssize_t marcel_send(int fd, const void *buffer, size_t size, int flags)
 {
     struct iovec block = {(void *)buffer, size};
-    madi_fd_call_t call = {.attempt = send_now, .plain = send_plain, .fd = fd, .flags = flags, .events = POLLOUT,
+    madi_fd_call_t call = {.attempt = send_dontwait, .plain = send_plain, .fd = fd, .flags = flags, .events = POLLOUT,
                            .blocks = &block, .count = 1};
     madi_fd_point();
-    return write_all(&call);
+    return write_until_done(&call);
 }

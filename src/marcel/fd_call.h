@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A call on a descriptor that leaves the worker to others while it waits.
  *
- *     attempt   without blocking, and without touching the descriptor's flags, which others see
- *     wait      in the descriptor's list (watch.h) when the attempt would block, then the attempt again
- *     aside     the plain call, in a kernel thread of its own (marcel_enter_blocking): for the few whose end no event
- *               announces, so that neither an attempt nor a wait does what the plain call does
+ *     attempt   Made without blocking, and without touching the descriptor's flags, which others see.
+ *     wait      Made in the descriptor's list (fd_watch.h) when the attempt would block; then the attempt again.
+ *     aside     The plain call, in a kernel thread of its own (marcel_enter_blocking).  For the few whose end no event
+ *               announces: there neither an attempt nor a wait can do what the plain call does.
  *
  * A call on a stream that moved a part goes on where a blocking call would (fd.c).
  *
@@ -14,7 +14,7 @@
 
 #include "marcel/cancel.h"
 #include "marcel/sched.h"
-#include "marcel/watch.h"
+#include "marcel/fd_watch.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -49,50 +49,48 @@ struct madi_fd_call {
 
 #pragma GCC visibility push(hidden)
 
-/* The attempt returned n, which says that it cannot be all: wait, or make the plain call.  Result of the call. */
+/* Go on after an attempt that returned n, by a wait or by the plain call.  Return the result of the call. */
 ssize_t madi_fd_run_slow(madi_fd_call_t *call, ssize_t n);
 
 /* The plain call in a kernel thread of its own, the worker's threads going on meanwhile. */
 ssize_t madi_fd_aside(madi_fd_call_t *call);
 
-/* Attempt of the calls that cannot be asked not to block: poll the descriptor, then make the plain call; one thread at a
- * time. */
+/* Attempt of calls that have no non-blocking form: poll the descriptor, then make the plain call; one thread at a time. */
 ssize_t madi_fd_polled(madi_fd_call_t *call);
 
 /* True if an eventfd, a timerfd or the like fails at once, ready or not: it moves 8 bytes, and the call has fewer. */
 bool madi_fd_refuses_short(const madi_fd_call_t *call);
 
-/* 0 if a call that would block may wait; -EAGAIN: it may not; -EBADF: the descriptor is not open for that. */
+/* Return 0 if a call that would block may wait, -EAGAIN if not, -EBADF if the descriptor is not open for that. */
 int madi_fd_may_wait(const madi_fd_call_t *call);
 
-/* Kind of an open descriptor, asked from the kernel; a negative error number. */
+/* Query the kernel for the kind of an open descriptor.  Return it, or a negative error number. */
 int madi_fd_kind_find(int fd);
 
 /* Flags of the open file (O_...), or a negative error number. */
 int madi_fd_flags(int fd);
 
-/* Which of events there are now; 0 if none; -EBADF. */
+/* Return those of the events that are pending now, 0 if none, or -EBADF. */
 int madi_fd_poll_now(int fd, uint32_t events);
 
-/* An option of level SOL_SOCKET; `otherwise` if the descriptor is no socket or has none. */
+/* Value of an option of level SOL_SOCKET; `otherwise` if the descriptor is no socket or does not have the option. */
 int madi_fd_option(int fd, int name, int otherwise);
 
-/* When a wait ends that begins now, by SO_RCVTIMEO or SO_SNDTIMEO (madi_now's ns); MADI_NEVER if never. */
+/* Deadline (madi_now's ns) of a wait that begins now, by SO_RCVTIMEO or SO_SNDTIMEO; MADI_NEVER if there is none. */
 int64_t madi_fd_deadline(int fd, int name);
 
-/* Others' turn comes as often as if each call were a switch. */
+/* End a call: other threads get their turn as often as if each call were a switch. */
 static inline void madi_fd_passed(void)
 {
-    madi_worker_t *worker = madi_ult_self()->worker; /* home again, if the monitor came (monitor.h) */
-    madi_watch_hint();
+    madi_worker_t *worker = madi_ult_self()->worker; /* comes back to it if the monitor took it */
+    madi_fd_watch_hint();
     if (MADI_UNLIKELY(--worker->tick == 0)) {
         worker->tick = 1;
         madi_yield(worker);
     }
 }
 
-/* Every call is a point of cancellation, where it begins and while it waits (a plain pthread: where it begins).  -ECANCELED:
- * it ends now, if it has done nothing yet. */
+/* Act as a point of cancellation.  Every call is one where it begins and, on a user-level thread, while it waits. */
 static inline void madi_fd_point(void)
 {
     madi_party_t *self = madi_party_self();

@@ -31,13 +31,13 @@ static MADI_COLD int poll_aside(int fd, uint32_t events, int64_t deadline)
 
 static int poll_wait(int fd, uint32_t events, int64_t deadline)
 {
-    madi_watch_t watch;
-    int n = 0, rc = madi_watch_begin(&watch, fd, events);
+    madi_fd_watch_t watch;
+    int n = 0, rc = madi_fd_watch_begin(&watch, fd, events);
     if (rc)
         return poll_aside(fd, events, deadline);
-    while (!n && !(rc = madi_watch_wait(&watch, deadline)))
+    while (!n && !(rc = madi_fd_watch_wait(&watch, deadline)))
         n = madi_fd_poll_now(fd, events);
-    madi_watch_end(&watch);
+    madi_fd_watch_end(&watch);
     if (!rc)
         return n;
     return rc == -ETIMEDOUT || rc == -EBADF || rc == -ECANCELED ? rc : poll_aside(fd, events, deadline);
@@ -153,7 +153,7 @@ int marcel_connect(int fd, const struct sockaddr *address, socklen_t size)
 
 int marcel_close(int fd)
 {
-    int rc = madi_watch_close(fd);
-    madi_watch_hint(); /* the other end */
+    int rc = madi_fd_watch_close(fd);
+    madi_fd_watch_hint(); /* the other end */
     return rc;
 }

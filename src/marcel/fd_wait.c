@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls on descriptors: what a descriptor is, and what is done when an attempt would block. */
+/* Calls on descriptors: the kind of a descriptor, and the wait when an attempt would block. */
 #include "base/clock.h"
 #include "marcel/fd_call.h"
 
@@ -12,7 +12,7 @@
 #include <sys/time.h>
 #include <termios.h>
 
-/* ---- What the kernel says of it ---------------------------------------------------------------------------------- */
+/* ---- Queries to the kernel -------------------------------------------------------------------------------------- */
 
 APART int madi_fd_flags(int fd)
 {
@@ -115,7 +115,7 @@ static bool is_internet(int fd)
 }
 
 /* Flags whose calls return -EAGAIN and never wait, whatever the mode of the descriptor. */
-static bool never_waits(const madi_fd_call_t *call)
+static bool call_never_waits(const madi_fd_call_t *call)
 {
     if (call->flags & MSG_DONTWAIT)
         return true;
@@ -129,7 +129,7 @@ static bool never_waits(const madi_fd_call_t *call)
 int madi_fd_may_wait(const madi_fd_call_t *call)
 {
     int flags;
-    if (never_waits(call))
+    if (call_never_waits(call))
         return -EAGAIN;
     flags = madi_fd_flags(call->fd);
     if (flags < 0)
@@ -151,33 +151,32 @@ static bool has_no_port(int fd)
     return own.ss_family == AF_INET6 && !((struct sockaddr_in6 *)&own)->sin6_port;
 }
 
-/* The descriptor had an event, and the attempt would block all the same.  That is so for ever in two states, in which the
- * blocking call returns: a datagram socket that was shut down for reading, and one that finds no port to send from.  True:
- * the plain call cannot block. */
-static bool is_stuck(const madi_fd_call_t *call)
+/* True if the plain call cannot block, though the attempt after an event would.  There are two such states: a datagram
+ * socket that was shut down for reading, and one that finds no port to send from. */
+static bool call_is_stuck(const madi_fd_call_t *call)
 {
     if (madi_fd_kind_get(call->fd) >= MADI_FD_PIPE)
         return false;
     return call->events & POLLOUT ? has_no_port(call->fd) : madi_fd_poll_now(call->fd, POLLRDHUP) & POLLRDHUP;
 }
 
-static MADI_COLD ssize_t wait_for(madi_fd_call_t *call)
+static MADI_COLD ssize_t call_wait(madi_fd_call_t *call)
 {
-    madi_watch_t watch;
+    madi_fd_watch_t watch;
     ssize_t n = -EAGAIN;
-    int rc = madi_watch_begin(&watch, call->fd, call->events);
+    int rc = madi_fd_watch_begin(&watch, call->fd, call->events);
     if (rc)
         return MADI_FD_ASIDE;
     if (!call->deadline)
         call->deadline = madi_fd_kind_get(call->fd) >= MADI_FD_PIPE
                              ? MADI_NEVER
                              : madi_fd_deadline(call->fd, call->events & POLLOUT ? SO_SNDTIMEO : SO_RCVTIMEO);
-    while (n == -EAGAIN && !(rc = madi_watch_wait(&watch, call->deadline))) {
+    while (n == -EAGAIN && !(rc = madi_fd_watch_wait(&watch, call->deadline))) {
         n = call->attempt(call);
-        if (n == -EAGAIN && is_stuck(call))
+        if (n == -EAGAIN && call_is_stuck(call))
             n = MADI_FD_BLOCKS;
     }
-    madi_watch_end(&watch);
+    madi_fd_watch_end(&watch);
     if (!rc)
         return n;
     return rc == -ETIMEDOUT ? -EAGAIN : rc == -EBADF || rc == -ECANCELED ? rc : MADI_FD_ASIDE; /* cannot be watched */
@@ -186,7 +185,7 @@ static MADI_COLD ssize_t wait_for(madi_fd_call_t *call)
 MADI_COLD ssize_t madi_fd_run_slow(madi_fd_call_t *call, ssize_t n)
 {
     if (n == -EAGAIN && !(n = madi_fd_may_wait(call)))
-        n = wait_for(call);
+        n = call_wait(call);
     if (n == MADI_FD_ASIDE)
         return madi_fd_aside(call);
     return n == MADI_FD_BLOCKS ? call->plain(call) : n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/guard.h"
-#include "marcel/name.h"
+#include "marcel/traits.h"
 #include "marcel/slot.h"
 
 #include <pthread.h>
@@ -71,7 +71,7 @@ bool madi_guard_set(void *low)
 /* ---- Reports -------------------------------------------------------------------------------------------------- */
 
 /* In a signal handler, on any stack: no allocation, no lock, one write. */
-static void report(const madi_ult_t *ult)
+static void overflow_report(const madi_ult_t *ult)
 {
     char line[256], name[MADI_NAME_SPACE];
     madi_name_of(ult->party.thread, name);
@@ -88,17 +88,17 @@ void madi_guard_check(const madi_ult_t *ult)
     static const char zero[CANARY];
     if (MADI_LIKELY(!memcmp(madi_slot_low(ult), zero, CANARY)))
         return;
-    report(ult);
+    overflow_report(ult);
     abort();
 }
 
-static void pass_on(int signo, siginfo_t *info, void *context)
+static void fault_pass_on(int signo, siginfo_t *info, void *context)
 {
     struct sigaction *before = &guard.before[signo == SIGBUS];
     if (before->sa_flags & SA_SIGINFO) {
         before->sa_sigaction(signo, info, context);
     } else if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN) {
-        /* The instruction faults again, and what the system does then is what it would have done. */
+        /* The instruction faults again, and the system does what it would have done without this handler. */
         sigaction(signo, before, NULL);
     } else {
         before->sa_handler(signo);
@@ -109,14 +109,14 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 {
     uintptr_t at = (uintptr_t)info->si_addr;
     madi_ult_t *ult = info->si_code > 0 ? madi_slot_of(at) : NULL;
-    /* The guard, and what lies just under the slot's end of it: of one's own slot only, since others have their own. */
+    /* In the guard of the slot; other slots have guards of their own. */
     if (ult && madi_region.shift[(at - madi_region.base) >> MADI_SLAB_SHIFT] && ult->shift &&
         at < (uintptr_t)madi_slot_low(ult)) {
-        report(ult);
+        overflow_report(ult);
         signal(SIGABRT, SIG_DFL);
         abort();
     }
-    pass_on(signo, info, context);
+    fault_pass_on(signo, info, context);
 }
 
 void madi_guard_watch(void)
@@ -132,7 +132,7 @@ void madi_guard_unwatch(void)
 {
     for (int i = 0; guard.watching && i < 2; i++) {
         struct sigaction now;
-        /* A handler that was installed after ours passes on to ours: then ours stays. */
+        /* A handler that was installed after ours may pass faults on to ours: then ours stays. */
         if (!sigaction(signals[i], NULL, &now) && now.sa_sigaction == on_fault)
             sigaction(signals[i], &guard.before[i], NULL);
     }

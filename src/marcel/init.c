@@ -3,10 +3,10 @@
 #include "base/knob.h"
 #include "engine/leader.h"
 #include "marcel/carrier.h"
-#include "marcel/first.h"
+#include "marcel/first_thread.h"
 #include "marcel/guard.h"
 #include "marcel/marcel.h"
-#include "marcel/place.h"
+#include "marcel/placement.h"
 #include "marcel/sched.h"
 
 #include <errno.h>
@@ -32,21 +32,21 @@ static int knobs_read(int *n)
     int64_t bind;
     if (madi_knob_load(MADI_KNOB_STACK_SIZE) || madi_knob_load(MADI_KNOB_STACK_GUARDS) ||
         madi_knob_load(MADI_KNOB_MONITOR) || madi_knob_load(MADI_KNOB_WORKERS) || madi_knob_load(MADI_KNOB_WORKERS_BIND) ||
-        madi_server_facts())
+        madi_server_probe())
         return EINVAL;
     madi_marcel.slot_shift = madi_slot_shift_usual();
     madi_guard_init(MADI_GUARD_AUTO, madi_knob_int(MADI_KNOB_STACK_GUARDS));
     bind = madi_knob_int(MADI_KNOB_WORKERS_BIND);
-    madi_marcel.binds = bind < 0 ? madi_place_exclusive() : bind;
+    madi_marcel.binds = bind < 0 ? madi_placement_exclusive() : bind;
     *n = (int)madi_knob_int(MADI_KNOB_WORKERS);
     if (*n == 0)
-        *n = madi_place_cores();
+        *n = madi_placement_cores();
     return 0;
 }
 
-/* Room for n of them, which stays to the end of the process: a plain pthread that has made a thread ready looks at its
- * worker once more, when the thread may have ended and the library too. */
-static madi_worker_t *room_for(int n)
+/* Return memory for n workers, which is kept to the end of the process.  A plain pthread that has made a thread ready looks
+ * at the worker once more, when the thread and the library may have ended. */
+static madi_worker_t *workers_alloc(int n)
 {
     static struct room {
         struct room *before;
@@ -73,13 +73,13 @@ static void workers_end(int inited, int started)
     madi_carriers_stop();
     for (int i = 0; i < inited; i++)
         madi_worker_fini(&madi_marcel.workers[i]);
-    madi_place_forget();
+    madi_placement_forget();
 }
 
 static int workers_start(int n)
 {
-    int rc = madi_place_find(n), inited = 0, started = 0;
-    madi_marcel.workers = room_for(n);
+    int rc = madi_placement_find(n), inited = 0, started = 0;
+    madi_marcel.workers = workers_alloc(n);
     madi_monitor_prepare();
     if (!madi_marcel.workers)
         rc = ENOMEM;
@@ -106,7 +106,7 @@ int marcel_init(void)
         madi_cxx_update(&worker->cxx);
     if (marcel_workers())
         return madi_carriers_left_behind() ? ENOTSUP : 0;
-    madi_first_here();
+    madi_first_thread_watch();
     pthread_mutex_lock(&lock);
     if (!marcel_workers()) {
         rc = knobs_read(&n);
@@ -125,7 +125,7 @@ int marcel_init(void)
     return rc;
 }
 
-/* The ends are counted before the beginnings: if they are as many, they were at the moment between. */
+/* Ends are summed before beginnings: if the sums are equal, no thread existed at the moment in between. */
 bool madi_marcel_all_ended(void)
 {
     uint64_t created, ended = 0;

@@ -4,7 +4,7 @@
 #include "marcel/join.h"
 #include "marcel/cancel.h"
 #include "marcel/marcel.h"
-#include "marcel/party.h"
+#include "marcel/plain_thread.h"
 #include "marcel/sched.h"
 #include "marcel/sleep.h"
 
@@ -16,8 +16,8 @@ typedef struct joining {
     madi_party_t *self;
 } joining_t;
 
-/* False: it has ended, or is no business of ours. */
-static bool stand(struct marcel_thread *thread, madi_party_t *self, uintptr_t *found)
+/* Make the party the joiner of the thread; false if the thread has ended, is detached, or has a joiner. */
+static bool joiner_set(struct marcel_thread *thread, madi_party_t *self, uintptr_t *found)
 {
     *found = MADI_JOINER_NONE;
     /* release: the joiner's context is saved; acquire: the result is there */
@@ -25,13 +25,13 @@ static bool stand(struct marcel_thread *thread, madi_party_t *self, uintptr_t *f
                                                    memory_order_acquire);
 }
 
-/* Once it stands it is another's: it may run elsewhere, or have ended. */
+/* Post-switch function.  Once the party is the joiner, it may run elsewhere, or have ended. */
 static void join_post(void *arg)
 {
     joining_t *joining = arg;
     madi_party_t *self = joining->self;
     uintptr_t found;
-    if (!stand(joining->thread, self, &found)) {
+    if (!joiner_set(joining->thread, self, &found)) {
         atomic_store_explicit(&self->wait, MADI_WAIT_PLAIN, memory_order_relaxed); /* a canceller does not wait for it */
         madi_ready(MADI_PARTY_ULT(self));
     }
@@ -41,15 +41,15 @@ static int wait_plain(madi_party_t *self, struct marcel_thread *thread, int64_t 
 {
     uintptr_t found;
     atomic_store_explicit(&self->woken, 0, memory_order_relaxed);
-    if (!stand(thread, self, &found)) {
+    if (!joiner_set(thread, self, &found)) {
         atomic_store_explicit(&self->wait, MADI_WAIT_PLAIN, memory_order_relaxed);
         return found == MADI_JOINER_ENDED ? 0 : EINVAL;
     }
-    return madi_party_sleep_until(self, deadline);
+    return madi_plain_thread_sleep_until(self, deadline);
 }
 
-/* True if it waits for the caller. */
-static bool joins_us(const madi_party_t *self, struct marcel_thread *thread)
+/* True if the thread waits for the caller. */
+static bool thread_joins_us(const madi_party_t *self, struct marcel_thread *thread)
 {
     madi_ult_t *other = atomic_load_explicit(&thread->ult, memory_order_acquire);
     return other && atomic_load_explicit(&self->thread->joiner, memory_order_relaxed) == (uintptr_t)&other->party;
@@ -66,7 +66,7 @@ int madi_join_wait(madi_party_t *self, struct marcel_thread *thread, int64_t dea
         return 0;
     if (joiner != MADI_JOINER_NONE)
         return EINVAL;
-    if (joins_us(self, thread))
+    if (thread_joins_us(self, thread))
         return EDEADLK;
     atomic_store_explicit(&self->joins, thread, memory_order_relaxed);
     atomic_store_explicit(&self->wait, madi_cancel_off(self->thread) ? MADI_WAIT_JOINS_TIMED : MADI_WAIT_JOINS_OPEN,

@@ -40,7 +40,7 @@ int marcel_key_create(marcel_key_t *key, void (*destructor)(void *))
     return EAGAIN;
 }
 
-static bool in_use(marcel_key_t key, unsigned long *use)
+static bool key_in_use(marcel_key_t key, unsigned long *use)
 {
     if (key >= MARCEL_KEYS_MAX)
         return false;
@@ -51,14 +51,14 @@ static bool in_use(marcel_key_t key, unsigned long *use)
 int marcel_key_delete(marcel_key_t key)
 {
     unsigned long use;
-    if (!in_use(key, &use))
+    if (!key_in_use(key, &use))
         return EINVAL;
     atomic_store_explicit(&keys[key].destructor, NULL, memory_order_relaxed);
     return atomic_compare_exchange_strong_explicit(&keys[key].use, &use, use + 1, memory_order_acq_rel,
                                                    memory_order_relaxed) ? 0 : EINVAL;
 }
 
-static value_t *value_at(madi_party_t *party, marcel_key_t key, bool make)
+static value_t *key_value(madi_party_t *party, marcel_key_t key, bool make)
 {
     struct madi_keys *all = party->keys;
     if (!all) {
@@ -78,9 +78,9 @@ int marcel_setspecific(marcel_key_t key, const void *value)
     madi_party_t *party = madi_party_self();
     unsigned long use;
     value_t *at;
-    if (!in_use(key, &use))
+    if (!key_in_use(key, &use))
         return EINVAL;
-    at = party ? value_at(party, key, true) : NULL;
+    at = party ? key_value(party, key, true) : NULL;
     if (!at)
         return ENOMEM;
     at->use = use;
@@ -93,20 +93,20 @@ void *marcel_getspecific(marcel_key_t key)
     madi_party_t *party = madi_party_self();
     unsigned long use;
     value_t *at;
-    if (!party || !party->keys || !in_use(key, &use))
+    if (!party || !party->keys || !key_in_use(key, &use))
         return NULL;
-    at = value_at(party, key, false);
+    at = key_value(party, key, false);
     return at && at->use == use ? at->value : NULL;
 }
 
 /* One round: true if a destructor was called, which may have set values again. */
-static bool destroy_round(madi_party_t *party)
+static bool keys_destroy_round(madi_party_t *party)
 {
     bool called = false;
     for (unsigned key = 0; key < MARCEL_KEYS_MAX; key++) {
-        value_t *at = value_at(party, key, false);
+        value_t *at = key_value(party, key, false);
         unsigned long use;
-        if (!at || !at->value || !in_use(key, &use) || at->use != use)
+        if (!at || !at->value || !key_in_use(key, &use) || at->use != use)
             continue;
         void (*destructor)(void *) = atomic_load_explicit(&keys[key].destructor, memory_order_acquire);
         void *value = at->value;
@@ -122,7 +122,7 @@ static bool destroy_round(madi_party_t *party)
 void madi_keys_end(madi_party_t *party)
 {
     atomic_fetch_or_explicit(&party->thread->cancel, MADI_CANCEL_ENDS, memory_order_relaxed);
-    for (int i = 0; i < MARCEL_DESTRUCTOR_ITERATIONS && destroy_round(party); i++)
+    for (int i = 0; i < MARCEL_DESTRUCTOR_ITERATIONS && keys_destroy_round(party); i++)
         ;
     for (int i = 0; i < BLOCKS; i++)
         free(party->keys->block[i]);

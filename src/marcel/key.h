@@ -7,7 +7,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The party ends: run the destructors, then forget all; no point acts any more.  On the party's own stack; may switch. */
+/* Run the destructors of a party that ends, then free its data.  Points of cancellation have no effect any more.  On the
+ * party's own stack; may switch. */
 void madi_keys_end(madi_party_t *party);
 
 #pragma GCC visibility pop

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The library as a whole: what was found out at its start. */
+/* State of the library as a whole, found out at its start. */
 #ifndef MADI_MARCEL_H
 #define MADI_MARCEL_H
 
@@ -8,7 +8,7 @@
 typedef struct madi_marcel {
     _Atomic(int) n_workers;  /* 0: not started */
     madi_worker_t *workers;
-    bool fences;             /* a sleeping worker's barrier is none of the others: they pay a fence each (share.h) */
+    bool fences;             /* no membarrier: each put into a shared list pays a fence (share.h) */
     bool binds;              /* each worker is bound to its place */
     _Alignas(MADI_LINE) _Atomic(int) n_asleep; /* workers whose `idle` is set */
     _Alignas(MADI_LINE) _Atomic(struct marcel_thread *) outside; /* share.h */
@@ -24,7 +24,8 @@ extern madi_marcel_t madi_marcel;
 /* True if all user-level threads have ended. */
 bool madi_marcel_all_ended(void);
 
-/* Records of threads (thread.h), from the worker's own list; NULL worker: from that of all.  NULL: no memory. */
+/* Get and give back a record of a thread (thread.h).  worker: its own list is refilled or shortened; NULL: only the common
+ * pool is used.  Return NULL if there is no memory. */
 struct marcel_thread *madi_record_more(madi_worker_t *worker);
 void madi_record_less(madi_worker_t *worker, struct marcel_thread *thread);
 
@@ -40,7 +41,7 @@ static inline struct marcel_thread *madi_record_get(madi_worker_t *worker)
     return thread;
 }
 
-/* Nobody may name the thread any more. */
+/* Give a record back.  No thread may name it any more. */
 static inline void madi_record_put(madi_worker_t *worker, struct marcel_thread *thread)
 {
     atomic_store_explicit(&thread->state, MADI_GONE, memory_order_relaxed);

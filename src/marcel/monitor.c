@@ -8,7 +8,7 @@
 #include "marcel/carrier.h"
 #include "marcel/guard.h"
 #include "marcel/marcel.h"
-#include "marcel/party.h"
+#include "marcel/plain_thread.h"
 #include "marcel/sched.h"
 
 #include <errno.h>
@@ -21,8 +21,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define QUIET 100 /* looks at workers that run nothing, before it sleeps */
-#define FALLBACK INT64_C(1000000000) /* ns of that sleep, without a barrier: which workers run is not seen */
+#define QUIET 100 /* looks at workers that run nothing, before the monitor sleeps */
+#define FALLBACK INT64_C(1000000000) /* ns of that sleep where there is no barrier to see which workers run */
 
 _Atomic(uint64_t) madi_monitor_retaken;
 _Atomic(int) madi_monitor_asleep;
@@ -38,7 +38,7 @@ static struct monitor {
 
 /* ---- Which calls ---------------------------------------------------------------------------------------------- */
 
-/* They wait for their first byte, or what else it is, and begin anew after a signal (signal(7)). */
+/* Calls that wait for their first byte or event, and begin anew after a signal (signal(7)). */
 static const long restartable[] = {SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_accept, SYS_accept4,
                                    SYS_wait4, SYS_waitid, SYS_flock, SYS_openat};
 
@@ -49,7 +49,7 @@ static bool has_timeout(int fd)
     return !getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, &size) && (t.tv_sec || t.tv_usec);
 }
 
-static bool may_interrupt(const madi_call_t *call)
+static bool call_may_interrupt(const madi_call_t *call)
 {
     bool known = false;
     for (size_t i = 0; i < MADI_COUNT(restartable); i++)
@@ -57,14 +57,14 @@ static bool may_interrupt(const madi_call_t *call)
     if ((call->number == SYS_recvfrom && call->args[3] & MSG_WAITALL) ||
         (call->number == SYS_recvmsg && call->args[2] & MSG_WAITALL))
         return false;
-    return known && !has_timeout((int)call->args[0]); /* of what is no socket: no */
+    return known && !has_timeout((int)call->args[0]); /* false if it is no socket */
 }
 
 /* ---- On the stuck kernel thread ------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__) && defined(__LP64__)
 #define HERE 1
-__attribute__((no_sanitize("thread"))) static bool is_in(const ucontext_t *context, const madi_call_t *call)
+__attribute__((no_sanitize("thread"))) static bool context_is_in(const ucontext_t *context, const madi_call_t *call)
 {
     static const int registers[] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9};
     const greg_t *r = context->uc_mcontext.gregs;
@@ -76,7 +76,7 @@ __attribute__((no_sanitize("thread"))) static bool is_in(const ucontext_t *conte
 }
 #elif defined(__aarch64__)
 #define HERE 1
-__attribute__((no_sanitize("thread"))) static bool is_in(const ucontext_t *context, const madi_call_t *call)
+__attribute__((no_sanitize("thread"))) static bool context_is_in(const ucontext_t *context, const madi_call_t *call)
 {
     const mcontext_t *m = &context->uc_mcontext;
     bool same = m->pc + 4 == call->pc && m->sp == call->sp && (long)m->regs[8] == call->number;
@@ -86,7 +86,7 @@ __attribute__((no_sanitize("thread"))) static bool is_in(const ucontext_t *conte
 }
 #else
 #define HERE 0
-__attribute__((no_sanitize("thread"))) static bool is_in(const ucontext_t *context, const madi_call_t *call)
+__attribute__((no_sanitize("thread"))) static bool context_is_in(const ucontext_t *context, const madi_call_t *call)
 {
     (void)context;
     (void)call;
@@ -94,36 +94,37 @@ __attribute__((no_sanitize("thread"))) static bool is_in(const ucontext_t *conte
 }
 #endif
 
-/* A tool may run it later than the signal came, and then not on the stack for signals: it is too late.  Nothing is done
- * outside of that call, not even what a tool would see: the tool itself may have been interrupted. */
-__attribute__((no_sanitize("thread"))) static bool is_stuck(const madi_carrier_t *carrier, const void *context)
+/* True if the signal interrupted the call of carrier->stuck_in.  A tool (valgrind, a sanitizer) may run the handler later,
+ * and then not on the stack for signals: that is too late.  Outside of the call nothing is done, not even what a tool would
+ * see, since the tool itself may have been interrupted. */
+__attribute__((no_sanitize("thread"))) static bool carrier_is_stuck(const madi_carrier_t *carrier, const void *context)
 {
     return carrier && (uintptr_t)__builtin_frame_address(0) - (uintptr_t)carrier->signal_stack < MADI_SIGNAL_STACK &&
-           is_in(context, &carrier->stuck_in);
+           context_is_in(context, &carrier->stuck_in);
 }
 
-static void on_signal(int signo, siginfo_t *info, void *context)
+static void monitor_on_signal(int signo, siginfo_t *info, void *context)
 {
     int error = errno;
     madi_carrier_t *carrier = madi_carrier_self();
     unsigned asked = MADI_RETAKE_ASKED;
     (void)signo;
     (void)info;
-    if (is_stuck(carrier, context) &&
-        /* acquire: pairs with ask */
+    if (carrier_is_stuck(carrier, context) &&
+        /* acquire: pairs with retake_ask */
         atomic_compare_exchange_strong_explicit(&carrier->retake, &asked, MADI_RETAKE_NOW, memory_order_acquire,
                                                 memory_order_relaxed)) {
-        if (madi_carrier_lodge(carrier))
+        if (madi_carrier_detach_in_syscall(carrier))
             atomic_fetch_add_explicit(&madi_monitor_retaken, 1, memory_order_relaxed);
-        atomic_store_explicit(&carrier->retake, MADI_RETAKE_NONE, memory_order_release); /* pairs with look_at */
+        atomic_store_explicit(&carrier->retake, MADI_RETAKE_NONE, memory_order_release); /* pairs with carrier_look */
     }
     errno = error;
 }
 
 /* ---- Looking -------------------------------------------------------------------------------------------------- */
 
-/* False: it runs, or cannot be seen. */
-static bool call_of(int tid, madi_call_t *call)
+/* Read the system call of a kernel thread.  False if it runs, or cannot be read. */
+static bool thread_call(int tid, madi_call_t *call)
 {
     char path[64], text[256];
     ssize_t n;
@@ -143,52 +144,52 @@ static bool call_of(int tid, madi_call_t *call)
 }
 
 /* Read from outside the values that change at each switch.  They are the worker's alone: the result need not be true. */
-__attribute__((no_sanitize("thread"), noinline)) static madi_beat_t beat_of(const madi_worker_t *worker)
+__attribute__((no_sanitize("thread"), noinline)) static madi_beat_t worker_beat(const madi_worker_t *worker)
 {
     return (madi_beat_t){*(madi_ult_t *const volatile *)&worker->current,
                          atomic_load_explicit((madi_counter_t *)&worker->periods, memory_order_relaxed),
                          *(const volatile uint32_t *)&worker->tick};
 }
 
-static void ask(madi_carrier_t *carrier, const madi_call_t *call)
+static void retake_ask(madi_carrier_t *carrier, const madi_call_t *call)
 {
-    if (!carrier->gift)
-        carrier->gift = madi_carrier_spare();
-    if (!carrier->gift)
+    if (!carrier->spare_prealloc)
+        carrier->spare_prealloc = madi_carrier_spare();
+    if (!carrier->spare_prealloc)
         return;
     carrier->stuck_in = *call;
     atomic_store_explicit(&carrier->retake, MADI_RETAKE_ASKED, memory_order_release);
     pthread_kill(carrier->kernel_thread, monitor.signal);
 }
 
-/* The signal came when it was elsewhere, or has not come yet: it is not obeyed any more. */
-static void withdraw(madi_carrier_t *carrier)
+/* Withdraw a request whose signal came when the thread was elsewhere, or has not come yet: it has no effect any more. */
+static void retake_withdraw(madi_carrier_t *carrier)
 {
     unsigned asked = MADI_RETAKE_ASKED;
     atomic_compare_exchange_strong_explicit(&carrier->retake, &asked, MADI_RETAKE_NONE, memory_order_relaxed,
                                             memory_order_relaxed);
 }
 
-/* True: its worker runs something. */
-static bool look_at(madi_carrier_t *carrier)
+/* Look at one carrier.  True if its worker runs a thread. */
+static bool carrier_look(madi_carrier_t *carrier)
 {
     madi_worker_t *worker = atomic_load_explicit(&carrier->carries, memory_order_acquire);
     madi_beat_t beat;
     madi_call_t call;
     bool same;
-    withdraw(carrier);
+    retake_withdraw(carrier);
     if (!worker)
         return false;
-    beat = beat_of(worker);
+    beat = worker_beat(worker);
     same = beat.current && beat.current == carrier->beat.current && beat.periods == carrier->beat.periods &&
            beat.tick == carrier->beat.tick;
     carrier->beat = beat;
     if (!same || atomic_load_explicit(&carrier->retake, memory_order_acquire) != MADI_RETAKE_NONE ||
-        !call_of(carrier->tid, &call)) {
+        !thread_call(carrier->tid, &call)) {
         carrier->n_same = 0;
     } else if (carrier->n_same && !memcmp(&call, &carrier->last, sizeof call)) {
-        if (may_interrupt(&call))
-            ask(carrier, &call);
+        if (call_may_interrupt(&call))
+            retake_ask(carrier, &call);
         carrier->n_same = 0;
     } else {
         carrier->last = call;
@@ -197,23 +198,23 @@ static bool look_at(madi_carrier_t *carrier)
     return beat.current != NULL;
 }
 
-static bool look(void)
+static bool carriers_look(void)
 {
     bool runs = false;
     for (madi_carrier_t *carrier = madi_carriers_all(); carrier; carrier = carrier->all)
-        if (look_at(carrier))
+        if (carrier_look(carrier))
             runs = true;
     return runs;
 }
 
-/* Sleep until a worker runs something.  A worker that begins to says so, then looks whether the monitor sleeps; the
- * monitor goes the other way round, and between its two steps is a barrier of all threads. */
-static void sleep_on(void)
+/* Sleep until a worker runs a thread.  A worker that begins to run one sets `current`, then looks whether the monitor
+ * sleeps.  The monitor announces its sleep, then looks at the workers, with a barrier of all threads in between. */
+static void monitor_sleep(void)
 {
     bool barrier = madi_server.asymmetric;
     atomic_store_explicit(&madi_monitor_asleep, 1, memory_order_seq_cst);
     marceli_barrier();
-    if (!look() && !atomic_load_explicit(&monitor.stop, memory_order_seq_cst))
+    if (!carriers_look() && !atomic_load_explicit(&monitor.stop, memory_order_seq_cst))
         madi_futex_wait((atomic_uint *)&madi_monitor_asleep, 1, barrier ? MADI_NEVER : madi_deadline(FALLBACK));
     atomic_store_explicit(&madi_monitor_asleep, 0, memory_order_relaxed);
 }
@@ -226,15 +227,15 @@ void madi_monitor_wake(void)
 
 static void *monitor_main(void *arg)
 {
-    static atomic_uint never; /* nobody wakes it: the end waits for the next look */
+    static atomic_uint never; /* never woken: the end waits for the next look */
     int quiet = 0;
     (void)arg;
     while (!atomic_load_explicit(&monitor.stop, memory_order_seq_cst)) {
         madi_futex_wait(&never, 0, madi_deadline(monitor.period));
-        madi_cxx_look(); /* else only marcel_init does */
-        quiet = look() ? 0 : quiet + 1;
+        madi_cxx_look(); /* beside marcel_init the only place that looks */
+        quiet = carriers_look() ? 0 : quiet + 1;
         if (quiet >= QUIET)
-            sleep_on();
+            monitor_sleep();
     }
     return NULL;
 }
@@ -246,7 +247,7 @@ int madi_monitor_signal(void)
     return monitor.signal;
 }
 
-/* One that the program does not use. */
+/* Return a real-time signal that the program does not use; 0 if none. */
 static int signal_free(void)
 {
     for (int s = SIGRTMAX - 1; s > SIGRTMIN; s--) {
@@ -257,9 +258,9 @@ static int signal_free(void)
     return 0;
 }
 
-#ifdef MADI_TOOLS_TSAN
+#ifdef MADI_SANITIZER_TSAN
 /* TSan runs handlers late, when the call has returned: this one is run by the kernel. */
-static void handle_at_once(void)
+static void handler_set_at_once(void)
 {
     struct {
         void (*handler)(int signo, siginfo_t *info, void *context);
@@ -268,19 +269,19 @@ static void handle_at_once(void)
         unsigned long mask;
     } action;
     if (!syscall(SYS_rt_sigaction, monitor.signal, NULL, &action, sizeof action.mask)) {
-        action.handler = on_signal;
+        action.handler = monitor_on_signal;
         syscall(SYS_rt_sigaction, monitor.signal, &action, NULL, sizeof action.mask);
     }
 }
 #else
-static void handle_at_once(void)
+static void handler_set_at_once(void)
 {
 }
 #endif
 
 void madi_monitor_prepare(void)
 {
-    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    struct sigaction action = {.sa_sigaction = monitor_on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     monitor.period = madi_knob_int(MADI_KNOB_MONITOR);
     monitor.signal = HERE && monitor.period ? signal_free() : 0;
     if (monitor.signal && access("/proc/self/syscall", R_OK)) {
@@ -291,7 +292,7 @@ void madi_monitor_prepare(void)
     sigemptyset(&action.sa_mask);
     if (monitor.signal) {
         sigaction(monitor.signal, &action, &monitor.before);
-        handle_at_once();
+        handler_set_at_once();
     }
 }
 
@@ -319,7 +320,7 @@ void madi_monitor_stop(void)
         madi_monitor_wake();
         pthread_join(monitor.thread, NULL);
     }
-    if (monitor.signal && !sigaction(monitor.signal, NULL, &now) && now.sa_sigaction == on_signal)
+    if (monitor.signal && !sigaction(monitor.signal, NULL, &now) && now.sa_sigaction == monitor_on_signal)
         sigaction(monitor.signal, &monitor.before, NULL);
     monitor.started = false;
     monitor.signal = 0;

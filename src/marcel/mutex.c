@@ -52,35 +52,35 @@ int marcel_mutex_destroy(marcel_mutex_t *mutex)
 
 /* ---- Lock ----------------------------------------------------------------------------------------------------- */
 
-static bool word_change(madi_mutex_t *m, unsigned from, unsigned to)
+static bool mutex_word_change(madi_mutex_t *m, unsigned from, unsigned to)
 {
     /* acquire: pairs with the release of the last holder; release: of this one */
     return atomic_compare_exchange_strong_explicit(&m->word, &from, to, memory_order_acq_rel, memory_order_relaxed);
 }
 
 /* Under the queue's lock: take it if it is free, else say that somebody waits.  True: taken. */
-static bool take_or_announce(madi_mutex_t *m, bool again)
+static bool mutex_take_or_announce(madi_mutex_t *m, bool again)
 {
     for (;;) {
         unsigned word = atomic_load_explicit(&m->word, memory_order_relaxed), typed = word & MADI_MUTEX_TYPED, want;
         if (!(word & MADI_MUTEX_LOCKED)) {
             want = typed | MADI_MUTEX_LOCKED | (m->queue.first ? MADI_MUTEX_WAITERS : 0);
-            if (word_change(m, word, want))
+            if (mutex_word_change(m, word, want))
                 return true;
         } else {
             want = word | MADI_MUTEX_WAITERS | (again ? MADI_MUTEX_HANDOFF : 0);
-            if (want == word || word_change(m, word, want))
+            if (want == word || mutex_word_change(m, word, want))
                 return false;
         }
     }
 }
 
-static MADI_COLD int lock_wait(madi_mutex_t *m, madi_party_t *self, int64_t deadline)
+static MADI_COLD int mutex_lock_wait(madi_mutex_t *m, madi_party_t *self, int64_t deadline)
 {
     bool again = false;
     int rc = 0;
     madi_lock(&m->queue.lock);
-    while (!take_or_announce(m, again)) {
+    while (!mutex_take_or_announce(m, again)) {
         if (again)
             madi_waitq_add_first(&m->queue, self);
         else
@@ -101,7 +101,7 @@ static MADI_COLD int lock_wait(madi_mutex_t *m, madi_party_t *self, int64_t dead
 }
 
 /* The caller has a typed one already. */
-static int lock_again(madi_mutex_t *m, int otherwise)
+static int mutex_lock_again(madi_mutex_t *m, int otherwise)
 {
     if (m->type == MARCEL_MUTEX_ERRORCHECK)
         return otherwise;
@@ -111,7 +111,7 @@ static int lock_again(madi_mutex_t *m, int otherwise)
     return 0;
 }
 
-static int lock_slow(madi_mutex_t *m, bool wait, int64_t deadline)
+static int mutex_lock_slow(madi_mutex_t *m, bool wait, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
     unsigned typed = m->type == MARCEL_MUTEX_NORMAL ? 0 : MADI_MUTEX_TYPED;
@@ -119,11 +119,11 @@ static int lock_slow(madi_mutex_t *m, bool wait, int64_t deadline)
     if (!self)
         return ENOMEM;
     if (typed && atomic_load_explicit(&m->owner, memory_order_relaxed) == self)
-        return lock_again(m, wait ? EDEADLK : EBUSY);
-    if (!word_change(m, typed, typed | MADI_MUTEX_LOCKED)) {
+        return mutex_lock_again(m, wait ? EDEADLK : EBUSY);
+    if (!mutex_word_change(m, typed, typed | MADI_MUTEX_LOCKED)) {
         if (!wait)
             return EBUSY;
-        rc = lock_wait(m, self, deadline);
+        rc = mutex_lock_wait(m, self, deadline);
         if (rc)
             return rc;
     }
@@ -135,16 +135,16 @@ static int lock_slow(madi_mutex_t *m, bool wait, int64_t deadline)
 }
 
 /* The caller, an errorcheck mutex; one that was just handed over has been taken by then. */
-static bool has_it(madi_mutex_t *m)
+static bool mutex_is_mine(madi_mutex_t *m)
 {
     return m->type == MARCEL_MUTEX_ERRORCHECK &&
            atomic_load_explicit(&m->owner, memory_order_relaxed) == madi_party_self();
 }
 
-static int lock_until(void *mutex, void *none, int64_t deadline)
+static int mutex_lock_until(void *mutex, void *none, int64_t deadline)
 {
     (void)none;
-    return lock_slow(madi_mutex_of(mutex), true, deadline);
+    return mutex_lock_slow(madi_mutex_of(mutex), true, deadline);
 }
 
 int marcel_mutex_clocklock(marcel_mutex_t *mutex, int clock, const struct timespec *until)
@@ -152,9 +152,9 @@ int marcel_mutex_clocklock(marcel_mutex_t *mutex, int clock, const struct timesp
     int rc = madi_clock_known(clock) ? marcel_mutex_trylock(mutex) : EINVAL;
     if (rc != EBUSY)
         return rc;
-    if (has_it(madi_mutex_of(mutex)))
+    if (mutex_is_mine(madi_mutex_of(mutex)))
         return EDEADLK;
-    return madi_timed(lock_until, mutex, NULL, clock, until);
+    return madi_timed(mutex_lock_until, mutex, NULL, clock, until);
 }
 
 int marcel_mutex_timedlock(marcel_mutex_t *mutex, const struct timespec *until)
@@ -164,24 +164,24 @@ int marcel_mutex_timedlock(marcel_mutex_t *mutex, const struct timespec *until)
 
 int marcel_mutex_lock_slow(marcel_mutex_t *mutex)
 {
-    return lock_slow(madi_mutex_of(mutex), true, MADI_NEVER);
+    return mutex_lock_slow(madi_mutex_of(mutex), true, MADI_NEVER);
 }
 
 int marcel_mutex_lock(marcel_mutex_t *mutex)
 {
-    if (MADI_LIKELY(word_change(madi_mutex_of(mutex), 0, MADI_MUTEX_LOCKED)))
+    if (MADI_LIKELY(mutex_word_change(madi_mutex_of(mutex), 0, MADI_MUTEX_LOCKED)))
         return 0;
     return marcel_mutex_lock_slow(mutex);
 }
 
 int marcel_mutex_trylock(marcel_mutex_t *mutex)
 {
-    return lock_slow(madi_mutex_of(mutex), false, MADI_NEVER);
+    return mutex_lock_slow(madi_mutex_of(mutex), false, MADI_NEVER);
 }
 
 /* ---- Unlock --------------------------------------------------------------------------------------------------- */
 
-static MADI_COLD void unlock_wake(madi_mutex_t *m, unsigned typed)
+static MADI_COLD void mutex_unlock_wake(madi_mutex_t *m, unsigned typed)
 {
     for (;;) {
         madi_party_t *party;
@@ -196,7 +196,7 @@ static MADI_COLD void unlock_wake(madi_mutex_t *m, unsigned typed)
             word = typed | MADI_MUTEX_LOCKED;
             atomic_store_explicit(&m->word, word, memory_order_relaxed);
             madi_unlock(&m->queue.lock);
-            if (word_change(m, word, typed))
+            if (mutex_word_change(m, word, typed))
                 return;
             continue;
         }
@@ -229,14 +229,14 @@ int marcel_mutex_unlock_slow(marcel_mutex_t *mutex)
         }
         atomic_store_explicit(&m->owner, NULL, memory_order_relaxed);
     }
-    if (!word_change(m, typed | MADI_MUTEX_LOCKED, typed))
-        unlock_wake(m, typed);
+    if (!mutex_word_change(m, typed | MADI_MUTEX_LOCKED, typed))
+        mutex_unlock_wake(m, typed);
     return 0;
 }
 
 int marcel_mutex_unlock(marcel_mutex_t *mutex)
 {
-    if (MADI_LIKELY(word_change(madi_mutex_of(mutex), MADI_MUTEX_LOCKED, 0)))
+    if (MADI_LIKELY(mutex_word_change(madi_mutex_of(mutex), MADI_MUTEX_LOCKED, 0)))
         return 0;
     return marcel_mutex_unlock_slow(mutex);
 }

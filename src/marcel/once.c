@@ -9,12 +9,12 @@ enum { NOT_YET, RUNNING, DONE };
 /* Waiters for any once: few at a time; each looks again when one is done. */
 static madi_waitq_t waiting;
 
-static atomic_uint *state_of(marcel_once_t *once)
+static atomic_uint *once_state(marcel_once_t *once)
 {
     return (atomic_uint *)(void *)&once->marcel_inside;
 }
 
-static int wait_over(atomic_uint *state)
+static int once_wait(atomic_uint *state)
 {
     madi_party_t *self = madi_party_self();
     if (!self)
@@ -29,7 +29,7 @@ static int wait_over(atomic_uint *state)
     return 0;
 }
 
-static void end(atomic_uint *state, unsigned how)
+static void once_end(atomic_uint *state, unsigned how)
 {
     madi_lock(&waiting.lock); /* so that nobody is between its look and its wait */
     atomic_store_explicit(state, how, memory_order_release);
@@ -37,23 +37,23 @@ static void end(atomic_uint *state, unsigned how)
 }
 
 /* The thread that ran it was cancelled, or left by marcel_exit: the once is as if it had not been run. */
-static void left(void *state)
+static void once_abandoned(void *state)
 {
-    end(state, NOT_YET);
+    once_end(state, NOT_YET);
 }
 
 int marcel_once(marcel_once_t *once, void (*run)(void))
 {
-    atomic_uint *state = state_of(once);
+    atomic_uint *state = once_state(once);
     while (MADI_UNLIKELY(atomic_load_explicit(state, memory_order_acquire) != DONE)) { /* pairs with the release above */
         unsigned not_yet = NOT_YET;
         if (atomic_compare_exchange_strong_explicit(state, &not_yet, RUNNING, memory_order_relaxed, memory_order_relaxed)) {
-            marcel_cleanup_push(left, state);
+            marcel_cleanup_push(once_abandoned, state);
             run();
             marcel_cleanup_pop(0);
-            end(state, DONE);
+            once_end(state, DONE);
         } else {
-            int rc = wait_over(state);
+            int rc = once_wait(state);
             if (rc)
                 return rc;
         }

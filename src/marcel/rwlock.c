@@ -20,7 +20,7 @@ typedef struct madi_rwlock {
 
 _Static_assert(sizeof(madi_rwlock_t) <= sizeof(marcel_rwlock_t), "a public rwlock holds one");
 
-static madi_rwlock_t *inside(marcel_rwlock_t *rwlock)
+static madi_rwlock_t *rwlock_of(marcel_rwlock_t *rwlock)
 {
     return (madi_rwlock_t *)(void *)rwlock;
 }
@@ -35,7 +35,7 @@ int marcel_rwlock_init(marcel_rwlock_t *rwlock, const void *attr)
 
 int marcel_rwlock_destroy(marcel_rwlock_t *rwlock)
 {
-    madi_waitq_t *queue = &inside(rwlock)->queue;
+    madi_waitq_t *queue = &rwlock_of(rwlock)->queue;
     bool held;
     madi_lock(&queue->lock);
     held = queue->value != 0;
@@ -45,7 +45,7 @@ int marcel_rwlock_destroy(marcel_rwlock_t *rwlock)
 
 /* ---- The next thread ------------------------------------------------------------------------------------------- */
 
-static bool try_give(madi_rwlock_t *l, madi_party_t *party)
+static bool rwlock_try_give(madi_rwlock_t *l, madi_party_t *party)
 {
     if (!madi_waitq_win(party))
         return false;
@@ -60,7 +60,7 @@ static bool try_give(madi_rwlock_t *l, madi_party_t *party)
 }
 
 /* With the lock held, which is released: give it to those whose turn it is. */
-static void give(madi_rwlock_t *l)
+static void rwlock_give(madi_rwlock_t *l)
 {
     madi_party_t *party = l->queue.first, *last = party ? party->prev : NULL, *all = NULL, **end = &all, *next;
     for (bool more = party; more && l->queue.value != WRITER; party = next) {
@@ -70,7 +70,7 @@ static void give(madi_rwlock_t *l)
             continue;
         if (!party->noted && l->queue.value)
             break;
-        if (try_give(l, party)) {
+        if (rwlock_try_give(l, party)) {
             *end = party;
             end = &party->next;
         }
@@ -83,7 +83,7 @@ static void give(madi_rwlock_t *l)
     }
 }
 
-static bool anybody_waits(const madi_waitq_t *queue)
+static bool queue_has_waiter(const madi_waitq_t *queue)
 {
     const madi_party_t *party = queue->first;
     while (party && !madi_waitq_waits(party))
@@ -93,14 +93,14 @@ static bool anybody_waits(const madi_waitq_t *queue)
 
 /* ---- Lock and unlock ------------------------------------------------------------------------------------------ */
 
-static bool take(madi_rwlock_t *l, madi_party_t *self, bool reads)
+static bool rwlock_take(madi_rwlock_t *l, madi_party_t *self, bool reads)
 {
     if (reads) {
-        if (l->queue.value >= WRITER - 1 || (!self->n_read && anybody_waits(&l->queue)))
+        if (l->queue.value >= WRITER - 1 || (!self->n_read && queue_has_waiter(&l->queue)))
             return false;
         l->queue.value++;
     } else {
-        if (l->queue.value || anybody_waits(&l->queue))
+        if (l->queue.value || queue_has_waiter(&l->queue))
             return false;
         l->queue.value = WRITER;
         l->writer = self;
@@ -109,15 +109,15 @@ static bool take(madi_rwlock_t *l, madi_party_t *self, bool reads)
 }
 
 /* deadline 0: do not wait. */
-static int lock(marcel_rwlock_t *rwlock, bool reads, int64_t deadline)
+static int rwlock_lock(marcel_rwlock_t *rwlock, bool reads, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
-    madi_rwlock_t *l = inside(rwlock);
+    madi_rwlock_t *l = rwlock_of(rwlock);
     int rc = 0;
     if (!self)
         return ENOMEM;
     madi_lock(&l->queue.lock);
-    if (take(l, self, reads)) {
+    if (rwlock_take(l, self, reads)) {
         madi_unlock(&l->queue.lock);
     } else if (deadline == 0 || (l->queue.value == WRITER && l->writer == self)) {
         rc = deadline == 0 ? EBUSY : EDEADLK;
@@ -128,7 +128,7 @@ static int lock(marcel_rwlock_t *rwlock, bool reads, int64_t deadline)
         rc = madi_block(self, &l->queue, deadline);
         if (rc) { /* those behind it may have waited for nothing else */
             madi_lock(&l->queue.lock);
-            give(l);
+            rwlock_give(l);
         }
     }
     if (!rc && reads)
@@ -136,61 +136,61 @@ static int lock(marcel_rwlock_t *rwlock, bool reads, int64_t deadline)
     return rc;
 }
 
-static int lock_until(void *rwlock, void *reads, int64_t deadline)
+static int rwlock_lock_until(void *rwlock, void *reads, int64_t deadline)
 {
-    return lock(rwlock, reads != NULL, deadline ? deadline : 1);
+    return rwlock_lock(rwlock, reads != NULL, deadline ? deadline : 1);
 }
 
-static int timed_lock(marcel_rwlock_t *rwlock, bool reads, int clock, const struct timespec *until)
+static int rwlock_lock_timed(marcel_rwlock_t *rwlock, bool reads, int clock, const struct timespec *until)
 {
-    int rc = madi_clock_known(clock) ? lock(rwlock, reads, 0) : EINVAL;
-    return rc != EBUSY ? rc : madi_timed(lock_until, rwlock, reads ? rwlock : NULL, clock, until);
+    int rc = madi_clock_known(clock) ? rwlock_lock(rwlock, reads, 0) : EINVAL;
+    return rc != EBUSY ? rc : madi_timed(rwlock_lock_until, rwlock, reads ? rwlock : NULL, clock, until);
 }
 
 int marcel_rwlock_rdlock(marcel_rwlock_t *rwlock)
 {
-    return lock(rwlock, true, MADI_NEVER);
+    return rwlock_lock(rwlock, true, MADI_NEVER);
 }
 
 int marcel_rwlock_tryrdlock(marcel_rwlock_t *rwlock)
 {
-    return lock(rwlock, true, 0);
+    return rwlock_lock(rwlock, true, 0);
 }
 
 int marcel_rwlock_clockrdlock(marcel_rwlock_t *rwlock, int clock, const struct timespec *until)
 {
-    return timed_lock(rwlock, true, clock, until);
+    return rwlock_lock_timed(rwlock, true, clock, until);
 }
 
 int marcel_rwlock_timedrdlock(marcel_rwlock_t *rwlock, const struct timespec *until)
 {
-    return timed_lock(rwlock, true, CLOCK_REALTIME, until);
+    return rwlock_lock_timed(rwlock, true, CLOCK_REALTIME, until);
 }
 
 int marcel_rwlock_wrlock(marcel_rwlock_t *rwlock)
 {
-    return lock(rwlock, false, MADI_NEVER);
+    return rwlock_lock(rwlock, false, MADI_NEVER);
 }
 
 int marcel_rwlock_trywrlock(marcel_rwlock_t *rwlock)
 {
-    return lock(rwlock, false, 0);
+    return rwlock_lock(rwlock, false, 0);
 }
 
 int marcel_rwlock_clockwrlock(marcel_rwlock_t *rwlock, int clock, const struct timespec *until)
 {
-    return timed_lock(rwlock, false, clock, until);
+    return rwlock_lock_timed(rwlock, false, clock, until);
 }
 
 int marcel_rwlock_timedwrlock(marcel_rwlock_t *rwlock, const struct timespec *until)
 {
-    return timed_lock(rwlock, false, CLOCK_REALTIME, until);
+    return rwlock_lock_timed(rwlock, false, CLOCK_REALTIME, until);
 }
 
 int marcel_rwlock_unlock(marcel_rwlock_t *rwlock)
 {
     madi_party_t *self = madi_party_self();
-    madi_rwlock_t *l = inside(rwlock);
+    madi_rwlock_t *l = rwlock_of(rwlock);
     madi_lock(&l->queue.lock);
     if (!self || l->queue.value == 0 || (l->queue.value == WRITER && l->writer != self)) {
         madi_unlock(&l->queue.lock);
@@ -207,6 +207,6 @@ int marcel_rwlock_unlock(marcel_rwlock_t *rwlock)
     if (l->queue.value)
         madi_unlock(&l->queue.lock);
     else
-        give(l);
+        rwlock_give(l);
     return 0;
 }

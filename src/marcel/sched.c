@@ -5,24 +5,24 @@
 #include "engine/leader.h"
 #include "marcel/cancel.h"
 #include "marcel/guard.h"
-#include "marcel/late.h"
+#include "marcel/timer_shared.h"
 #include "marcel/marcel.h"
-#include "marcel/name.h"
+#include "marcel/traits.h"
 #include "marcel/share.h"
 
 #include <marcel.h>
 #include <sched.h>
 
-#define PERIOD_NS INT64_C(100000) /* that one shall take at most, while somebody waits for what it looks at */
+#define PERIOD_NS INT64_C(100000) /* most ns of a period while a thread waits for the clock or the polling server */
 
 _Static_assert(MADI_USUAL == MARCEL_PRIORITY_MAX - MARCEL_PRIORITY_DEFAULT && MADI_LEVELS == MARCEL_PRIORITY_MAX + 1,
                "levels are priorities counted from the highest");
 
 /* ---- Seeds ---------------------------------------------------------------------------------------------------- */
 
-static MADI_COLD void put_back(madi_worker_t *worker, struct marcel_thread *thread)
+static MADI_COLD void seed_put_back(madi_worker_t *worker, struct marcel_thread *thread)
 {
-    worker->starved = true; /* tried again as long as it takes: somebody may end and leave a slot */
+    worker->starved = true; /* tried again and again: a thread may end and free a slot */
     madi_inbox_put(&worker->inbox, (uintptr_t)thread | 1);
 }
 
@@ -52,8 +52,8 @@ MADI_COLD madi_ult_t *madi_pick_odd(madi_worker_t *worker)
     return ult;
 }
 
-/* One that came by the inbox: with a place or a priority it is started, else anybody may have it. */
-static void receive(madi_worker_t *worker, struct marcel_thread *thread)
+/* Accept a seed that came by the inbox.  With a place or a priority it is started, else any worker may take it. */
+static void seed_receive(madi_worker_t *worker, struct marcel_thread *thread)
 {
     const madi_traits_t *traits = thread->traits;
     bool bound = traits && (traits->placement >= 0 || traits->priority != MARCEL_PRIORITY_DEFAULT);
@@ -66,13 +66,13 @@ static void receive(madi_worker_t *worker, struct marcel_thread *thread)
     if (ult)
         madi_ready_here(worker, ult);
     else
-        put_back(worker, thread);
+        seed_put_back(worker, thread);
 }
 
 void madi_send(madi_worker_t *worker, struct marcel_thread *thread)
 {
     if (worker == madi_worker_self()) {
-        receive(worker, thread);
+        seed_receive(worker, thread);
         return;
     }
     madi_inbox_put(&worker->inbox, (uintptr_t)thread | 1);
@@ -90,12 +90,12 @@ static void timers_run(madi_worker_t *worker)
         if (madi_claim(&ult->party, MADI_WAIT_EXPIRED)) /* else it comes by the inbox */
             madi_ready_here(worker, ult);
     }
-    madi_late_run(worker, now);
+    madi_timer_shared_run(worker, now);
 }
 
 static bool clock_is_waited_for(madi_worker_t *worker)
 {
-    return worker->timers.first || madi_late_next() != MADI_NEVER;
+    return worker->timers.first || madi_timer_shared_next() != MADI_NEVER;
 }
 
 static void inbox_read(madi_worker_t *worker)
@@ -104,18 +104,18 @@ static void inbox_read(madi_worker_t *worker)
     while (item) {
         uintptr_t next = *madi_inbox_link(item);
         if (item & 1)
-            receive(worker, (struct marcel_thread *)(item - 1));
+            seed_receive(worker, (struct marcel_thread *)(item - 1));
         else
             madi_ready_here(worker, (madi_ult_t *)item);
         item = next;
     }
 }
 
-static madi_ult_t *start_or_put_back(madi_worker_t *worker, struct marcel_thread *thread)
+static madi_ult_t *seed_start_or_put_back(madi_worker_t *worker, struct marcel_thread *thread)
 {
     madi_ult_t *ult = madi_ult_start(worker, thread);
     if (!ult)
-        put_back(worker, thread);
+        seed_put_back(worker, thread);
     return ult;
 }
 
@@ -124,10 +124,10 @@ static madi_ult_t *oldest_seed(madi_worker_t *worker)
     struct marcel_thread *thread = madi_outside_take();
     if (!thread && !madi_deque_empty(&worker->deque))
         thread = madi_deque_steal(&worker->deque);
-    return thread ? start_or_put_back(worker, thread) : NULL;
+    return thread ? seed_start_or_put_back(worker, thread) : NULL;
 }
 
-/* One that moves and one seed by turns. */
+/* Take the oldest thread that moves, and the oldest seed, by turns. */
 static MADI_COLD madi_ult_t *oldest_by_turns(madi_worker_t *worker)
 {
     madi_ult_t *ult = NULL;
@@ -139,12 +139,12 @@ static MADI_COLD madi_ult_t *oldest_by_turns(madi_worker_t *worker)
     return ult;
 }
 
-/* Once in a period the oldest of what is else passed over runs, at once: in a queue of this worker no other would find it.
- * Where each switch is a period, every second one, and the others are those of the queue. */
+/* Take the oldest of what is else passed over, once in a period.  It runs at once: in a queue of this worker no other worker
+ * would find it.  Where each switch is a period, every second switch does so, and the others run the queue. */
 static madi_ult_t *pick_oldest(madi_worker_t *worker)
 {
     madi_ult_t *first = madi_queue_first(worker), *ult;
-    if (first && first->priority < MADI_USUAL) /* nothing that is passed over has that priority */
+    if (first && first->priority < MADI_USUAL) /* it comes before all that is passed over */
         return NULL;
     ult = madi_movable_empty(worker) ? oldest_seed(worker) : oldest_by_turns(worker);
     if (ult && worker->tick == 1)
@@ -152,17 +152,17 @@ static madi_ult_t *pick_oldest(madi_worker_t *worker)
     return ult;
 }
 
-/* Threads that compute for long between two switches: the clock, and what comes from outside, are looked at more often. */
-static MADI_COLD void clock_looked_at(madi_worker_t *worker)
+/* Shorten the period where threads compute for long between two switches, to look at the clock and at events more often. */
+static MADI_COLD void period_adapt(madi_worker_t *worker)
 {
     int64_t now = madi_now(), took = worker->ticked ? now - worker->ticked : 0, period = MADI_PERIOD;
     worker->ticked = now;
     if (took > PERIOD_NS / MADI_PERIOD)
         period = worker->period * PERIOD_NS / took;
-    if (period > 2 * (int64_t)worker->period) /* one short switch among long ones tells nothing */
+    if (period > 2 * (int64_t)worker->period) /* one short switch among long ones proves nothing */
         period = 2 * (int64_t)worker->period;
     worker->period = period < 1 ? 1 : period < MADI_PERIOD ? (uint32_t)period : MADI_PERIOD;
-    if (madi_server_waits())
+    if (madi_server_has_waiters())
         madi_server_tick(worker, now);
 }
 
@@ -173,8 +173,8 @@ static void period_begin(madi_worker_t *worker)
         worker->switches -= MADI_PERIOD;
         madi_count(&worker->periods);
     }
-    if (MADI_UNLIKELY(clock_is_waited_for(worker) || madi_server_waits() || worker->period < MADI_PERIOD))
-        clock_looked_at(worker);
+    if (MADI_UNLIKELY(clock_is_waited_for(worker) || madi_server_has_waiters() || worker->period < MADI_PERIOD))
+        period_adapt(worker);
     else
         worker->ticked = 0;
     worker->tick = worker->period;
@@ -211,16 +211,16 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
             thread = madi_outside_take();
     }
     if (thread) {
-        ult = start_or_put_back(worker, thread);
+        ult = seed_start_or_put_back(worker, thread);
         if (ult)
             return ult;
     }
     return madi_queue_take(worker);
 }
 
-/* The joiner was to go on as soon as this one ends, without a queue; but this one blocks or yields, and from now on the
- * joiner waits like others: a cancel can end it. */
-static void place_leave(madi_ult_t *ult)
+/* End a join in place: the thread blocks or yields, so its joiner does not go on right after its end.  From now on the
+ * joiner waits like others, and a cancel can end its wait. */
+static void join_in_place_end(madi_ult_t *ult)
 {
     struct marcel_thread *thread = ult->party.thread;
     madi_party_t *joiner = (madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed);
@@ -228,7 +228,7 @@ static void place_leave(madi_ult_t *ult)
     if (madi_cancel_off(joiner->thread))
         return;
     atomic_store_explicit(&joiner->joins, thread, memory_order_relaxed);
-    /* The joiner is ours until it is OPEN: then a canceller could make it ready on another worker, where it ends. */
+    /* Before it is OPEN no other thread touches the joiner.  Then a canceller may make it ready on another worker. */
     atomic_store_explicit(&joiner->wait, MADI_WAIT_JOINS_SOON, memory_order_release); /* pairs with marcel_cancel */
     if (madi_cancel_pending_now(joiner->thread)) {
         atomic_store_explicit(&thread->joiner, MADI_JOINER_NONE, memory_order_relaxed);
@@ -244,9 +244,9 @@ void madi_switch_extra(madi_worker_t *worker, madi_ult_t *from, madi_ult_t *to)
     if (madi_cxx_held(&worker->cxx) || to->flags & MADI_ULT_THROWS)
         madi_cxx_switch(&worker->cxx, from, to);
     if ((from->flags & MADI_ULT_IN_PLACE) && from->state != MADI_ULT_NONE)
-        place_leave(from);
-    if (from->flags & MADI_ULT_LATE)
-        madi_late_switch(from);
+        join_in_place_end(from);
+    if (from->flags & MADI_ULT_TIMER_SHARED)
+        madi_timer_shared_switch(from);
     if (from->flags & MADI_ULT_CANARY)
         madi_guard_check(from);
     if (from->flags & MADI_ULT_KEEPS_FP)
@@ -265,8 +265,8 @@ static void movable_post(void *arg)
     madi_movable_put(ult->worker, ult);
 }
 
-/* One that others may take, which they must not before it is off its stack. */
-static MADI_COLD void yield_moving(madi_worker_t *worker)
+/* Yield a thread that other workers may take, which they must not before it is off its stack. */
+static MADI_COLD void worker_yield_movable(madi_worker_t *worker)
 {
     if (!madi_has_others(worker) && worker->tick > 1) {
         worker->tick--;
@@ -288,11 +288,11 @@ void madi_yield_now(madi_worker_t *worker, madi_ult_t *to)
     madi_switch_to(worker, self, to);
 }
 
-static inline __attribute__((always_inline)) void yield(madi_worker_t *worker)
+static inline __attribute__((always_inline)) void worker_yield(madi_worker_t *worker)
 {
     madi_ult_t *self = worker->current, *to;
     if (MADI_UNLIKELY(self->moves)) {
-        yield_moving(worker);
+        worker_yield_movable(worker);
         return;
     }
     if (MADI_LIKELY(madi_queue_first(worker)) || MADI_UNLIKELY(self->priority < MADI_USUAL)) {
@@ -301,7 +301,7 @@ static inline __attribute__((always_inline)) void yield(madi_worker_t *worker)
     } else {
         if (madi_deque_empty(&worker->deque) && madi_inbox_empty(&worker->inbox) && worker->tick > 1 &&
             madi_movable_empty(worker)) {
-            worker->tick--; /* nobody, as far as can be seen */
+            worker->tick--; /* no other thread is ready, as far as can be seen */
             return;
         }
         to = madi_pick(worker);
@@ -315,16 +315,16 @@ static inline __attribute__((always_inline)) void yield(madi_worker_t *worker)
 
 void madi_yield(madi_worker_t *worker)
 {
-    yield(worker);
+    worker_yield(worker);
 }
 
-/* Here, since a call more is a tenth of it. */
+/* In this file to have worker_yield in line: one more call would be a tenth of the cost. */
 int marcel_yield(void)
 {
     madi_worker_t *worker = madi_worker_self();
     if (MADI_LIKELY(worker))
-        yield(worker);
-    else if (!madi_ult_self()) /* else it has come home */
+        worker_yield(worker);
+    else if (!madi_ult_self()) /* else it has come back to its worker */
         sched_yield();
     return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The scheduler: how a thread stops running, and how it becomes ready again.  Everything that waits is built on this.
  *
- * The rule of the post-switch function.  A thread that blocks may be woken only when its registers are saved: not by
- * itself before the switch, since another worker could run it at once on a stack that is still in use.  So what makes
- * it visible (the release of the lock of the queue in which it waits) is not done by it, but on the next stack, first
- * thing after the switch: worker->post.  The thread that arrives runs it: madi_arrive.
+ * The rule of the post-switch function.  A thread that blocks may be woken only when its registers are saved: before that,
+ * another worker could run it on a stack that is still in use.  So the thread does not make itself visible before the
+ * switch.  The function worker->post does that (it releases the lock of the queue), on the next stack, first thing after
+ * the switch.  The thread that arrives there runs it (madi_arrive).
  *
  * To wait, with queue->lock held, and after a last look at what is waited for:
  *     madi_waitq_add(queue, party);
@@ -18,14 +18,14 @@
  * A wake is never lost, since the lock is held from the look until the waiter can be taken out; and it is never
  * spurious.  Parties are user-level threads and plain pthreads alike.
  *
- * The lock is held during the choice of the next thread, so that choice takes no lock and allocates nothing.  Whatever
- * does (the inbox, expired timers, a seed for which no slot is at hand), and sleeping, is done by the scheduler on its
- * own stack, `base`, which is switched to like a thread.
+ * The lock is held during the choice of the next thread, so that choice takes no lock and allocates nothing.  What needs
+ * either is done by the scheduler on its own stack, `base`, which is switched to like a thread: the inbox, expired timers,
+ * a seed for which no slot is at hand, and sleep.
  *
- * Deadlines are madi_now's nanoseconds, INT64_MAX: none.  A party whose deadline has passed is taken out of its queue by
- * its own worker (one that moves: by any, late.h; a plain pthread: by itself), under the queue's lock.  Whether it is late
- * or woken is decided by one compare-and-swap on party->wait, so it is not both.  The queue must stay until madi_block
- * returns.
+ * Deadlines are madi_now's nanoseconds, INT64_MAX: none.  A party whose deadline has passed is taken out of its queue under
+ * the queue's lock: by its own worker, by any worker if it may move (timer_shared.h), by itself if it is a plain pthread.
+ * One compare-and-swap on party->wait decides whether it expired or was woken, so it is not both.  The queue must exist
+ * until madi_block returns.
  *
  * A ready thread goes to its worker: at the end of a private queue when the caller runs there too, else through the
  * inbox, and the worker is woken if it sleeps. */
@@ -44,7 +44,7 @@
 /* The calling thread as a party; a plain pthread gets its record at the first call.  NULL: no memory for it. */
 madi_party_t *madi_party_self(void);
 
-/* As above.  The caller is `party`, which is in the queue, whose lock it holds. */
+/* Block and wake, as described above.  The caller of madi_block is `party`, which is in the queue, whose lock it holds. */
 int madi_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline);
 void madi_wake(madi_party_t *party);
 
@@ -52,9 +52,9 @@ void madi_wake(madi_party_t *party);
  * out of the queue, and no thread woke it.  The caller puts in order what it has begun, and calls madi_cancel_act. */
 int madi_block_point(madi_party_t *party, madi_waitq_t *queue, int64_t deadline);
 
-/* End the wait of a party for another reason than a wake: `how` is MADI_WAIT_EXPIRED or MADI_WAIT_CANCELLED.  False: it is
- * woken already, or does not wait, or not in a way that this may end.  True: it is out of its queue, and the caller must
- * make it ready. */
+/* End the wait of a party other than by a wake: `how` is MADI_WAIT_EXPIRED or MADI_WAIT_CANCELLED.  If true, the party is
+ * out of its queue, and the caller must make it ready.  False if it was woken, does not wait, or waits in a way that this
+ * may not end. */
 bool madi_claim(madi_party_t *party, unsigned how);
 
 /* Like madi_claim, but in two steps: begin decides, without a lock; end takes the party out of its queue, NULL if it
@@ -65,40 +65,39 @@ void madi_claim_end(madi_party_t *party, madi_waitq_t *queue);
 /* Wake all of a queue, whose lock the caller holds, and which is released. */
 void madi_wake_all(madi_waitq_t *queue);
 
-/* Nobody uses the queue any more but those whose wait the clock or a cancel has ended: wait until they have left.  0, or
- * EBUSY: somebody waits. */
+/* Wait until the threads whose wait the clock or a cancel has ended have left the queue, which no other thread uses any
+ * more.  Return 0, or EBUSY if a thread waits. */
 int madi_waitq_close(madi_waitq_t *queue);
 
-/* Let others run; the caller is ready: worker->current.  A look at the clock and at seeds is part of it now and then. */
+/* Let others run.  The caller is worker->current, and stays ready.  Now and then this looks at the clock and at seeds. */
 void madi_yield(madi_worker_t *worker);
 
 /* Like madi_yield, but run `to`, which is suspended on this worker, ready, and in no queue. */
 void madi_yield_now(madi_worker_t *worker, madi_ult_t *to);
 
-/* The caller, worker->current, blocks; post(arg) is run on the next stack, and makes it possible to wake it. */
+/* Block the caller, worker->current.  post(arg) runs on the next stack, and makes the caller visible to wakers. */
 void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg);
 
-/* The caller blocks until then, a point of cancellation.  ETIMEDOUT, or ECANCELED. */
+/* Block the caller until the deadline; a point of cancellation.  Return ETIMEDOUT or ECANCELED. */
 int madi_sleep_until(madi_party_t *self, int64_t deadline);
 
-/* As madi_suspend, until the deadline at the latest; madi_ult_wake ends it, at most one for each.  Then comes
- * madi_suspend_end, with whether there has been, or will be, a madi_ult_wake: if the clock was first it is waited for, lest
- * it make a thread ready that runs. */
+/* Like madi_suspend, but until the deadline at the latest; madi_ult_wake ends it, at most once.  Call madi_suspend_end
+ * afterwards.  woken: there has been, or will be, a madi_ult_wake.  If the clock was first, the end waits for that wake,
+ * which would else make a running thread ready. */
 void madi_suspend_until(madi_ult_t *self, madi_post_t post, void *arg, int64_t deadline);
 void madi_suspend_end(madi_ult_t *self, bool woken);
 void madi_ult_wake(madi_ult_t *ult);
 
-/* True if the calling user-level thread, which is about to wait, has no other thread to leave its worker to.  Then it
- * may first look, MADI_SPINS times, whether another worker gives it what it waits for: about 3 us, several times what
- * that takes. */
+/* True if the calling user-level thread, which is about to wait, has no other thread to leave its worker to.  Then it may
+ * first look MADI_SPINS times whether another worker ends its wait.  That is about 3 us, several times what it takes. */
 #define MADI_SPINS 150
 bool madi_may_spin(madi_worker_t *worker);
 
-/* The calling thread begins to wait for the clock, or for what the polling server finds: if nobody of its worker has done so
- * lately, it is not known how long switches take, and the next ones are looked at. */
+/* Note that the calling thread begins to wait for the clock or the polling server.  If no thread of its worker has done so
+ * lately, it is not known how long switches take, and the next ones are timed. */
 void madi_looks_begin(madi_worker_t *worker);
 
-/* Around a suspension, by the thread, in `wait` of its own: arm its timer; disarm it, and madi_wait_end. */
+/* Put around a suspension by the thread, with its `wait` set: arm its timer; disarm it, and return as madi_wait_end does. */
 void madi_clock_begin(madi_ult_t *self, int64_t deadline);
 int madi_clock_end(madi_ult_t *self);
 
@@ -111,7 +110,7 @@ void madi_ready_here(madi_worker_t *worker, madi_ult_t *ult);
 /* On the worker: give a taken seed a slot; it is then suspended, ready to be switched to.  NULL: no memory. */
 madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread);
 
-/* A new thread from outside, or one that must not be taken as a seed: its worker makes something of it. */
+/* Give the worker a new thread from outside, or one that must not be taken as a seed. */
 void madi_send(madi_worker_t *worker, struct marcel_thread *thread);
 
 /* After a join or a wait that is not PLAIN, by the party: how it ended, as madi_block_point says. */
@@ -131,7 +130,7 @@ _Noreturn void madi_ult_end_anew(madi_ult_t *self);
 /* On `base`: return the thread that runs next, after a look at all there is; NULL if none. */
 madi_ult_t *madi_pick_all(madi_worker_t *worker);
 
-/* Rare parts of what is below; extra also makes a join that was to end in place one of the usual ones. */
+/* Rare parts of the functions below.  madi_switch_extra also turns a join in place into a usual one. */
 madi_ult_t *madi_pick_other(madi_worker_t *worker);
 madi_ult_t *madi_pick_odd(madi_worker_t *worker); /* where there are other priorities than the usual one */
 void madi_switch_extra(madi_worker_t *worker, madi_ult_t *from, madi_ult_t *to);
@@ -142,7 +141,7 @@ void madi_switch_extra(madi_worker_t *worker, madi_ult_t *from, madi_ult_t *to);
 
 static inline void madi_queue_put(madi_worker_t *worker, madi_ult_t *ult)
 {
-    madi_link_t *queue = &worker->queue[ult->priority], *last = queue->prev, *link = &ult->link;
+    madi_ring_link_t *queue = &worker->queue[ult->priority], *last = queue->prev, *link = &ult->link;
     ult->state = MADI_ULT_READY;
     link->next = queue;
     link->prev = last;
@@ -154,23 +153,23 @@ static inline void madi_queue_put(madi_worker_t *worker, madi_ult_t *ult)
 
 static inline void madi_queue_out(madi_worker_t *worker, madi_ult_t *ult)
 {
-    madi_link_t *next = ult->link.next, *prev = ult->link.prev;
+    madi_ring_link_t *next = ult->link.next, *prev = ult->link.prev;
     prev->next = next;
     next->prev = prev;
     if (MADI_UNLIKELY(ult->priority != MADI_USUAL) && next == prev) /* only the head is left */
         worker->odd &= ~(1u << ult->priority);
 }
 
-/* The first of the highest level that has somebody; NULL: none.  Priorities are looked at by a branch that is foreseen, not
- * by an index that must be waited for: half of what a yield costs. */
+/* First thread of the highest level that has one; NULL if none.  A predicted branch on the priorities, and not an index that
+ * must be loaded: that halves the cost of a yield. */
 static inline madi_ult_t *madi_queue_first(madi_worker_t *worker)
 {
-    madi_link_t *usual = &worker->queue[MADI_USUAL], *first = usual->next;
+    madi_ring_link_t *usual = &worker->queue[MADI_USUAL], *first = usual->next;
     if (MADI_UNLIKELY(worker->odd)) {
         unsigned level = (unsigned)__builtin_ctz(worker->odd | (first != usual ? 1u << MADI_USUAL : 0));
-        return MADI_LINK_ULT(worker->queue[level].next);
+        return MADI_RING_ULT(worker->queue[level].next);
     }
-    return first != usual ? MADI_LINK_ULT(first) : NULL;
+    return first != usual ? MADI_RING_ULT(first) : NULL;
 }
 
 static inline madi_ult_t *madi_queue_take(madi_worker_t *worker)
@@ -190,7 +189,7 @@ static inline bool madi_usual_waits(madi_worker_t *worker)
 /* Return the thread that runs next: `base` when none is ready, and for all that is rare. */
 static inline madi_ult_t *madi_pick(madi_worker_t *worker)
 {
-    madi_link_t *usual = &worker->queue[MADI_USUAL], *first = usual->next;
+    madi_ring_link_t *usual = &worker->queue[MADI_USUAL], *first = usual->next;
     if (MADI_UNLIKELY(--worker->tick == 0 || !madi_inbox_empty(&worker->inbox)))
         return worker->base;
     if (MADI_UNLIKELY(worker->odd))
@@ -198,7 +197,7 @@ static inline madi_ult_t *madi_pick(madi_worker_t *worker)
     if (MADI_LIKELY(first != usual)) {
         usual->next = first->next;
         first->next->prev = usual;
-        return MADI_LINK_ULT(first);
+        return MADI_RING_ULT(first);
     }
     return madi_usual_waits(worker) ? madi_pick_other(worker) : worker->base;
 }
@@ -210,27 +209,27 @@ static inline bool madi_has_others(madi_worker_t *worker)
            !madi_movable_empty(worker);
 }
 
-/* The first thing on every stack that was switched to, which is that of self. */
+/* Run the post-switch function: the first thing on every stack that was switched to, here that of self. */
 static inline void madi_arrive(madi_ult_t *self)
 {
     madi_worker_t *worker = madi_worker_self();
     madi_post_t post = worker->post;
-    madi_tools_arrive(&self->tools);
+    madi_sanitizer_arrive(&self->sanitizer);
     if (post) {
         worker->post = NULL;
         post(worker->post_arg);
     }
 }
 
-/* From self, the caller, of whom somebody knows how to find it again; returns when somebody switched back, maybe on another
- * worker. */
+/* Switch from self, the caller, to another thread.  self is in a queue, or known to a waker.  Returns when a thread has
+ * switched back, maybe on another worker. */
 static inline void madi_switch_to(madi_worker_t *worker, madi_ult_t *self, madi_ult_t *to)
 {
     to->state = MADI_ULT_RUNNING;
     worker->current = to;
     if (MADI_UNLIKELY((self->flags | (to->flags & MADI_ULT_BOTH)) | madi_cxx_held(&worker->cxx)))
         madi_switch_extra(worker, self, to);
-    madi_tools_leave(&self->tools, &to->tools, 0);
+    madi_sanitizer_leave(&self->sanitizer, &to->sanitizer, 0);
     madi_switch(&self->sp, to->sp);
     madi_arrive(self);
 }

@@ -23,7 +23,7 @@ typedef struct semaphore {
 
 _Static_assert(sizeof(semaphore_t) <= sizeof(marcel_sem_t), "a public semaphore holds one");
 
-static inline semaphore_t *inside(marcel_sem_t *sem)
+static inline semaphore_t *sem_of(marcel_sem_t *sem)
 {
     return (semaphore_t *)(void *)sem;
 }
@@ -33,14 +33,14 @@ int marcel_sem_init(marcel_sem_t *sem, int shared, unsigned value)
     if (shared || value > MARCEL_SEM_VALUE_MAX)
         return EINVAL;
     memset(sem, 0, sizeof *sem);
-    inside(sem)->queue.value = value;
-    inside(sem)->after = inside(sem)->left = BIAS_AFTER;
+    sem_of(sem)->queue.value = value;
+    sem_of(sem)->after = sem_of(sem)->left = BIAS_AFTER;
     return 0;
 }
 
 int marcel_sem_destroy(marcel_sem_t *sem)
 {
-    return madi_waitq_close(&inside(sem)->queue);
+    return madi_waitq_close(&sem_of(sem)->queue);
 }
 
 /* ---- The lock ------------------------------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ static inline void sem_leave(semaphore_t *s, madi_worker_t *worker, bool biased)
 }
 
 /* Like sem_leave, after a post: if only the caller's worker has used it for long, it is biased from now on. */
-static MADI_COLD void leave_biased(semaphore_t *s, madi_worker_t *worker)
+static MADI_COLD void sem_leave_biased(semaphore_t *s, madi_worker_t *worker)
 {
     uint32_t word = worker && !s->queue.first && worker->bias != MADI_BIAS_NONE ? worker->bias : 0;
     if (word)
@@ -84,7 +84,7 @@ static MADI_COLD void leave_biased(semaphore_t *s, madi_worker_t *worker)
 /* ---- Wait and post -------------------------------------------------------------------------------------------- */
 
 /* Read without the lock by sem_spin. */
-static inline void value_set(madi_waitq_t *queue, uint32_t value)
+static inline void sem_value_set(madi_waitq_t *queue, uint32_t value)
 {
     __atomic_store_n(&queue->value, value, __ATOMIC_RELAXED);
 }
@@ -101,26 +101,26 @@ static MADI_COLD void sem_spin(madi_worker_t *worker, const madi_waitq_t *queue)
 }
 
 /* Take one, or leave the lock to the caller.  True: taken, unlocked. */
-static inline bool take(semaphore_t *s, madi_worker_t *worker)
+static inline bool sem_take(semaphore_t *s, madi_worker_t *worker)
 {
     bool biased = sem_enter(s, worker);
     if (!s->queue.value)
         return false;
-    value_set(&s->queue, s->queue.value - 1);
+    sem_value_set(&s->queue, s->queue.value - 1);
     sem_leave(s, worker, biased);
     return true;
 }
 
 /* After a take that left it. */
-static inline void leave_untaken(semaphore_t *s, madi_worker_t *worker)
+static inline void sem_leave_untaken(semaphore_t *s, madi_worker_t *worker)
 {
     sem_leave(s, worker, worker && atomic_load_explicit(&worker->holds, memory_order_relaxed));
 }
 
-static MADI_COLD int wait_until(void *sem, void *none, int64_t deadline)
+static MADI_COLD int sem_wait_until(void *sem, void *none, int64_t deadline)
 {
     madi_party_t *self = madi_party_self();
-    semaphore_t *s = inside(sem);
+    semaphore_t *s = sem_of(sem);
     madi_worker_t *worker;
     int rc;
     (void)none;
@@ -128,10 +128,10 @@ static MADI_COLD int wait_until(void *sem, void *none, int64_t deadline)
         return ENOMEM;
     madi_cancel_point(self);
     worker = self->plain ? NULL : madi_worker_self();
-    if (take(s, worker))
+    if (sem_take(s, worker))
         return 0;
     if (deadline <= 0) {
-        leave_untaken(s, worker);
+        sem_leave_untaken(s, worker);
         return ETIMEDOUT;
     }
     madi_waitq_add(&s->queue, self);
@@ -144,13 +144,13 @@ static MADI_COLD int wait_until(void *sem, void *none, int64_t deadline)
 int marcel_sem_wait(marcel_sem_t *sem)
 {
     madi_ult_t *self = madi_ult_self();
-    semaphore_t *s = inside(sem);
+    semaphore_t *s = sem_of(sem);
     if (MADI_UNLIKELY(!self))
-        return wait_until(sem, NULL, MADI_NEVER);
+        return sem_wait_until(sem, NULL, MADI_NEVER);
     madi_cancel_point(&self->party);
     if (!__atomic_load_n(&s->queue.value, __ATOMIC_RELAXED) && !madi_queue_first(self->worker))
         sem_spin(self->worker, &s->queue);
-    if (take(s, self->worker))
+    if (sem_take(s, self->worker))
         return 0;
     madi_waitq_add(&s->queue, &self->party);
     if (MADI_UNLIKELY(madi_block_point(&self->party, &s->queue, MADI_NEVER)))
@@ -161,15 +161,15 @@ int marcel_sem_wait(marcel_sem_t *sem)
 int marcel_sem_trywait(marcel_sem_t *sem)
 {
     madi_worker_t *worker = madi_worker_self();
-    if (take(inside(sem), worker))
+    if (sem_take(sem_of(sem), worker))
         return 0;
-    leave_untaken(inside(sem), worker);
+    sem_leave_untaken(sem_of(sem), worker);
     return EAGAIN;
 }
 
 int marcel_sem_clockwait(marcel_sem_t *sem, int clock, const struct timespec *until)
 {
-    return madi_timed(wait_until, sem, NULL, clock, until);
+    return madi_timed(sem_wait_until, sem, NULL, clock, until);
 }
 
 int marcel_sem_timedwait(marcel_sem_t *sem, const struct timespec *until)
@@ -179,7 +179,7 @@ int marcel_sem_timedwait(marcel_sem_t *sem, const struct timespec *until)
 
 int marcel_sem_post(marcel_sem_t *sem)
 {
-    semaphore_t *s = inside(sem);
+    semaphore_t *s = sem_of(sem);
     madi_worker_t *worker = madi_worker_self();
     madi_party_t *party;
     bool biased;
@@ -189,14 +189,14 @@ int marcel_sem_post(marcel_sem_t *sem)
     party = biased ? madi_bias_take(&s->queue) : madi_waitq_take(&s->queue);
     if (!party) {
         if (MADI_LIKELY(s->queue.value < MARCEL_SEM_VALUE_MAX))
-            value_set(&s->queue, s->queue.value + 1);
+            sem_value_set(&s->queue, s->queue.value + 1);
         else
             rc = EOVERFLOW;
     }
     if (MADI_LIKELY(biased || s->left))
         sem_leave(s, worker, biased);
     else
-        leave_biased(s, worker);
+        sem_leave_biased(s, worker);
     if (party)
         madi_wake(party);
     return rc;
@@ -204,6 +204,6 @@ int marcel_sem_post(marcel_sem_t *sem)
 
 int marcel_sem_getvalue(marcel_sem_t *sem, int *value)
 {
-    *value = (int)__atomic_load_n(&inside(sem)->queue.value, __ATOMIC_RELAXED);
+    *value = (int)__atomic_load_n(&sem_of(sem)->queue.value, __ATOMIC_RELAXED);
     return 0;
 }

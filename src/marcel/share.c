@@ -6,10 +6,10 @@
 
 /* ---- Threads that may move ------------------------------------------------------------------------------------ */
 
-static void put(madi_worker_t *worker, madi_ult_t *ult)
+static void movable_add(madi_worker_t *worker, madi_ult_t *ult)
 {
     madi_movable_t *movable = &worker->movable;
-    madi_link_t *link = &ult->link;
+    madi_ring_link_t *link = &ult->link;
     madi_lock(&movable->lock);
     ult->state = MADI_ULT_READY;
     link->next = &movable->head;
@@ -22,13 +22,13 @@ static void put(madi_worker_t *worker, madi_ult_t *ult)
 
 void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult)
 {
-    put(worker, ult);
+    movable_add(worker, ult);
     madi_shared(worker);
 }
 
 void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult)
 {
-    put(worker, ult);
+    movable_add(worker, ult);
     atomic_thread_fence(memory_order_seq_cst); /* as in madi_shared, and for a single worker, which makes no barrier */
     if (!madi_worker_wake(worker) && atomic_load_explicit(&madi_marcel.n_asleep, memory_order_relaxed))
         madi_share_wake(worker);
@@ -37,7 +37,7 @@ void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult)
 madi_ult_t *madi_movable_take(madi_worker_t *worker)
 {
     madi_movable_t *movable = &worker->movable;
-    madi_link_t *link;
+    madi_ring_link_t *link;
     if (madi_movable_empty(worker))
         return NULL;
     madi_lock(&movable->lock);
@@ -49,7 +49,7 @@ madi_ult_t *madi_movable_take(madi_worker_t *worker)
                               memory_order_relaxed);
     }
     madi_unlock(&movable->lock);
-    return link != &movable->head ? MADI_LINK_ULT(link) : NULL;
+    return link != &movable->head ? MADI_RING_ULT(link) : NULL;
 }
 
 /* ---- Seeds from outside --------------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ struct marcel_thread *madi_outside_take(void)
 
 /* ---- Find and wake -------------------------------------------------------------------------------------------- */
 
-static bool find_at(madi_worker_t *worker, madi_worker_t *other, bool all)
+static bool share_find_at(madi_worker_t *worker, madi_worker_t *other, bool all)
 {
     madi_ult_t *ult = madi_movable_take(other);
     if (ult) {
@@ -107,7 +107,7 @@ bool madi_share_find(madi_worker_t *worker, bool all)
 {
     worker->pending = madi_outside_take();
     for (int i = 0; i < worker->n_near && !worker->pending; i++)
-        if (find_at(worker, &madi_marcel.workers[worker->near[i]], all))
+        if (share_find_at(worker, &madi_marcel.workers[worker->near[i]], all))
             return true;
     return worker->pending != NULL;
 }

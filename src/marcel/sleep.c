@@ -10,12 +10,12 @@
 
 #define SECOND INT64_C(1000000000)
 
-static bool valid(const struct timespec *time)
+static bool timespec_is_valid(const struct timespec *time)
 {
     return time->tv_sec >= 0 && time->tv_nsec >= 0 && time->tv_nsec < SECOND;
 }
 
-static int64_t nanoseconds(const struct timespec *time)
+static int64_t timespec_nanoseconds(const struct timespec *time)
 {
     return time->tv_sec >= INT64_MAX / SECOND ? INT64_MAX : time->tv_sec * SECOND + time->tv_nsec;
 }
@@ -29,10 +29,10 @@ int madi_deadline_of(clockid_t clock, const struct timespec *until, int64_t *dea
     if (until->tv_sec < 0) {
         *deadline = 0;
     } else if (clock == CLOCK_MONOTONIC) {
-        *deadline = nanoseconds(until);
+        *deadline = timespec_nanoseconds(until);
     } else {
         clock_gettime(clock, &now);
-        left = nanoseconds(until) - nanoseconds(&now);
+        left = timespec_nanoseconds(until) - timespec_nanoseconds(&now);
         *deadline = left > 0 ? madi_deadline(left) : 0;
     }
     return 0;
@@ -49,11 +49,11 @@ int madi_timed(int (*wait)(void *what, void *with, int64_t deadline), void *what
 int marcel_nanosleep(const struct timespec *time, struct timespec *remaining)
 {
     madi_party_t *self = madi_party_self();
-    if (!valid(time))
+    if (!timespec_is_valid(time))
         return EINVAL;
     if (self) {
         madi_cancel_point(self);
-        if (madi_sleep_until(self, madi_deadline(nanoseconds(time))) == ECANCELED)
+        if (madi_sleep_until(self, madi_deadline(timespec_nanoseconds(time))) == ECANCELED)
             madi_cancel_act(self);
     } else {
         nanosleep(time, NULL);

@@ -89,7 +89,7 @@ static bool slab_open(unsigned shift)
     return true;
 }
 
-static madi_ult_t *cut(unsigned shift)
+static madi_ult_t *slot_cut(unsigned shift)
 {
     uintptr_t low = classes[shift].cut, size = (uintptr_t)1 << shift;
     if (low == classes[shift].end) {
@@ -115,7 +115,7 @@ madi_ult_t *madi_slot_get(unsigned shift)
     if (ult)
         classes[shift].free = ult->pooled;
     else if (madi_region.size)
-        ult = cut(shift);
+        ult = slot_cut(shift);
     pthread_mutex_unlock(&lock);
     return ult;
 }

@@ -22,13 +22,13 @@
 #define MADI_SLOT_SHIFT_MIN 14 /* 16 KiB */
 #define MADI_SLOT_SHIFT_MAX 30
 
-#ifdef MADI_TOOLS_TSAN
+#ifdef MADI_SANITIZER_TSAN
 #define MADI_REGION_SHIFT 34 /* its shadow must fit */
 #else
 #define MADI_REGION_SHIFT 40
 #endif
 
-/* The control block lies so far below the end of its slot. */
+/* Bytes between a control block and the end of its slot. */
 #define MADI_SLOT_TOP ((sizeof(madi_ult_t) + MADI_LINE - 1) & ~(size_t)(MADI_LINE - 1))
 
 #pragma GCC visibility push(hidden)
@@ -50,7 +50,7 @@ static inline madi_ult_t *madi_slot_of(uintptr_t address)
     return (madi_ult_t *)((address & ~(size - 1)) + size - MADI_SLOT_TOP);
 }
 
-/* Where its stack begins (above the guard), and how long it is. */
+/* Begin of the stack (above the guard), and its length in bytes. */
 void *madi_slot_low(const madi_ult_t *ult);
 size_t madi_slot_room(const madi_ult_t *ult);
 
@@ -64,7 +64,7 @@ void madi_slot_put(madi_ult_t *ult);
 
 /* The shift for a stack of the length in bytes that the program asks for. */
 unsigned madi_slot_shift(size_t stack);
-/* That of the knob (init.c). */
+/* The shift by the knob (init.c). */
 unsigned madi_slot_shift_usual(void);
 
 #pragma GCC visibility pop

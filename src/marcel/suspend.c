@@ -4,9 +4,9 @@
 #include "engine/leader.h"
 #include "marcel/bias.h"
 #include "marcel/cancel.h"
-#include "marcel/late.h"
+#include "marcel/timer_shared.h"
 #include "marcel/marcel.h"
-#include "marcel/party.h"
+#include "marcel/plain_thread.h"
 #include "marcel/sched.h"
 #include "marcel/share.h"
 
@@ -14,7 +14,8 @@
 #include <marcel.h>
 #include <sched.h>
 
-static inline __attribute__((always_inline)) void suspend(madi_worker_t *worker, madi_ult_t *to, madi_post_t post, void *arg)
+static inline __attribute__((always_inline)) void ult_suspend(madi_worker_t *worker, madi_ult_t *to, madi_post_t post,
+                                                              void *arg)
 {
     madi_ult_t *self = worker->current;
     self->state = MADI_ULT_BLOCKED;
@@ -25,13 +26,13 @@ static inline __attribute__((always_inline)) void suspend(madi_worker_t *worker,
 
 void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg)
 {
-    suspend(worker, madi_pick(worker), post, arg);
+    ult_suspend(worker, madi_pick(worker), post, arg);
 }
 
-/* No other thread is ready here: before it leaves its stack, the thread looks for a while whether a thread elsewhere
- * wakes it.  In the queue it can be found; as long as `woken` is SPINS, a waker that takes it out writes WOKEN there,
- * and does nothing else.  A later waker puts it into the inbox, which is read only when it has left its stack.
- * Releases the lock.  True if woken. */
+/* Spin for a while before the thread leaves its stack, since no other thread is ready here; true if a thread elsewhere has
+ * woken it.  Wakers find it in the queue.  As long as `woken` is SPINS, a waker that takes it out writes WOKEN there, and
+ * does nothing else.  A later waker puts it into the inbox, which is read only when it has left its stack.  Releases the
+ * lock. */
 static MADI_COLD bool spin_woken(madi_worker_t *worker, madi_ult_t *self, madi_waitq_t *queue)
 {
     atomic_uint *woken = &self->party.woken;
@@ -48,8 +49,8 @@ static MADI_COLD bool spin_woken(madi_worker_t *worker, madi_ult_t *self, madi_w
     return !atomic_compare_exchange_strong_explicit(woken, &spins, 0, memory_order_acquire, memory_order_acquire);
 }
 
-/* Others on this worker that wait for the polling server do not wait for that.  And one that moves must be off its stack:
- * it is not put into the inbox. */
+/* No spin while other threads of this worker wait for the polling server.  Nor for a thread that moves: it must be off its
+ * stack to be woken, since it is not put into the inbox. */
 bool madi_may_spin(madi_worker_t *worker)
 {
     if (!worker->n_near || worker->pending || worker->current->moves ||
@@ -58,7 +59,7 @@ bool madi_may_spin(madi_worker_t *worker)
     if (worker->tick > 1)
         return true;
     if (worker->timers.first || !madi_outside_empty())
-        return false; /* base looks at them */
+        return false; /* the scheduler, on base, looks at these */
     worker->tick = MADI_PERIOD;
     madi_count(&worker->periods);
     return true;
@@ -74,7 +75,7 @@ static void bias_post(void *worker)
     madi_bias_leave(worker);
 }
 
-/* With the queue's lock, which is released. */
+/* Suspend the current thread, which holds the queue's lock.  The lock is released on the next stack. */
 static inline __attribute__((always_inline)) void suspend_in(madi_worker_t *worker, madi_waitq_t *queue)
 {
     madi_ult_t *to = madi_pick(worker);
@@ -86,7 +87,7 @@ static inline __attribute__((always_inline)) void suspend_in(madi_worker_t *work
             return;
         post = NULL;
     }
-    suspend(worker, to, post, arg);
+    ult_suspend(worker, to, post, arg);
 }
 
 void madi_looks_begin(madi_worker_t *worker)
@@ -103,7 +104,7 @@ void madi_clock_begin(madi_ult_t *self, int64_t deadline)
     madi_looks_begin(self->worker);
     if (MADI_UNLIKELY(self->moves)) {
         self->timer.deadline = deadline;
-        madi_late_enter(self);
+        madi_timer_shared_enter(self);
     } else {
         madi_timer_arm(&self->worker->timers, &self->timer, deadline);
     }
@@ -112,8 +113,8 @@ void madi_clock_begin(madi_ult_t *self, int64_t deadline)
 static void clock_stop(madi_ult_t *self)
 {
     if (MADI_UNLIKELY(self->moves))
-        madi_late_leave(self);
-    else if (MADI_UNLIKELY(self->timer.back)) /* it was woken while it spun */
+        madi_timer_shared_leave(self);
+    else if (MADI_UNLIKELY(self->timer.back)) /* woken before the deadline: the timer is still armed */
         madi_timer_disarm(&self->worker->timers, &self->timer);
 }
 
@@ -123,7 +124,7 @@ int madi_clock_end(madi_ult_t *self)
     return madi_wait_end(&self->party);
 }
 
-/* queue: released as above. */
+/* Like suspend_in, but until the deadline at the latest. */
 static MADI_COLD int suspend_timed(madi_ult_t *self, madi_waitq_t *queue, int64_t deadline)
 {
     self->party.queue = queue;
@@ -133,7 +134,7 @@ static MADI_COLD int suspend_timed(madi_ult_t *self, madi_waitq_t *queue, int64_
     return madi_clock_end(self);
 }
 
-/* One that moves, off its stack: from now on a cancel finds it. */
+/* Post-switch function of a thread that moves: off its stack, a cancel can find it. */
 static void sleep_post(void *arg)
 {
     madi_ult_t *ult = arg;
@@ -155,7 +156,7 @@ int madi_sleep_until(madi_party_t *self, int64_t deadline)
     madi_ult_t *ult = MADI_PARTY_ULT(self);
     bool off = madi_cancel_off(self->thread);
     if (self->plain)
-        return madi_party_block(self, NULL, deadline, off ? MADI_WAIT_TIMED : MADI_WAIT_OPEN);
+        return madi_plain_thread_block(self, NULL, deadline, off ? MADI_WAIT_TIMED : MADI_WAIT_OPEN);
     self->queue = NULL;
     if (MADI_UNLIKELY(ult->moves))
         return sleep_moving(ult, deadline, off);
@@ -200,7 +201,7 @@ void madi_ult_wake(madi_ult_t *ult)
 int madi_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
 {
     if (MADI_UNLIKELY(party->plain))
-        return madi_party_block(party, queue, deadline, MADI_WAIT_TIMED);
+        return madi_plain_thread_block(party, queue, deadline, MADI_WAIT_TIMED);
     if (MADI_UNLIKELY(deadline != MADI_NEVER))
         return suspend_timed(MADI_PARTY_ULT(party), queue, deadline);
     suspend_in(madi_worker_self(), queue);
@@ -219,7 +220,7 @@ int madi_block_point(madi_party_t *party, madi_waitq_t *queue, int64_t deadline)
     if (MADI_UNLIKELY(madi_cancel_off(party->thread)))
         return madi_block(party, queue, deadline);
     if (MADI_UNLIKELY(party->plain))
-        return madi_party_block(party, queue, deadline, MADI_WAIT_OPEN);
+        return madi_plain_thread_block(party, queue, deadline, MADI_WAIT_OPEN);
     party->queue = queue;
     atomic_store_explicit(&party->wait, MADI_WAIT_OPEN, memory_order_release); /* pairs with madi_claim */
     if (MADI_UNLIKELY(madi_cancel_missed_here(party))) {
@@ -238,7 +239,7 @@ static bool claim_join(madi_party_t *party, unsigned wait, unsigned how)
     uintptr_t joiner = (uintptr_t)party;
     if (wait == MADI_WAIT_JOINS_TIMED && how == MADI_WAIT_CANCELLED)
         return false;
-    /* The join may be another one by now, or none: `joins` is a record all the same, and then not ours. */
+    /* The join may be over: `joins` still points to a record, whose `joiner` is then not this party. */
     if (!atomic_compare_exchange_strong_explicit(&joins->joiner, &joiner, MADI_JOINER_NONE, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return false;
@@ -257,7 +258,7 @@ bool madi_claim_begin(madi_party_t *party, unsigned how, madi_waitq_t **queue)
     /* acquire: pairs with the release of the waiter, for its queue */
     if (!atomic_compare_exchange_strong_explicit(&party->wait, &wait, how, memory_order_acquire, memory_order_relaxed))
         return false;
-    *queue = party->queue; /* it stays: nobody else can wake the party */
+    *queue = party->queue; /* does not change: no other thread can wake the party now */
     return true;
 }
 
@@ -305,7 +306,7 @@ void madi_ready(madi_ult_t *ult)
     madi_worker_wake(worker);
 }
 
-/* Wake it if it is in spin_woken; true if it was. release: pairs with its acquire. */
+/* Wake the thread if it is in spin_woken; false if not.  release: pairs with the acquire there. */
 static inline bool wake_spinning(madi_party_t *party)
 {
     unsigned spins = MADI_PARTY_SPINS;
@@ -317,7 +318,7 @@ static inline bool wake_spinning(madi_party_t *party)
 void madi_wake(madi_party_t *party)
 {
     if (MADI_UNLIKELY(party->plain))
-        madi_party_wake(party);
+        madi_plain_thread_wake(party);
     else if (!wake_spinning(party))
         madi_ready(MADI_PARTY_ULT(party));
 }

@@ -22,7 +22,7 @@
 /* A context whose first entry is entry() on the empty stack that ends at top (aligned to 64).  entry never returns. */
 void *madi_switch_frame(void *top, void (*entry)(void));
 
-/* The code of the two below where it is not in line. */
+/* Code of the next two functions on machines where it is not in line. */
 void madi_switch_code(void **save, void *to);
 _Noreturn void madi_switch_leave_code(void *to);
 

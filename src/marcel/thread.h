@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The objects: what a marcel_t points to, what waits, and a thread's control block.
  *
- *   struct marcel_thread   64 bytes from a pool: what marcel_create makes (a seed: function and argument), and what
- *                          marcel_join ends with (the result).  It lives as long as somebody may name the thread.
+ *   struct marcel_thread   64 bytes from a pool.  marcel_create makes it (a seed: function and argument), marcel_join
+ *                          takes the result from it.  It lives as long as a thread may name this one.
  *   madi_ult_t             the control block of a started user-level thread, at the top of its slot (slot.h).  It lives
  *                          as long as the thread runs.
  *   madi_party_t           any thread that can wait: the first part of a control block, or the record of a plain pthread
- *                          (party.c).
+ *                          (plain_thread.c).
  *
  * Pools and slots are never given back while the library is in use: a pointer to one of these always points to one of
  * them, alive or not.  Stale hints (deque.h) rely on it. */
@@ -17,7 +17,7 @@
 #include "marcel/cxx.h"
 #include "marcel/switch.h"
 #include "marcel/timer.h"
-#include "marcel/tools.h"
+#include "marcel/sanitizer.h"
 
 #include <unwind.h>
 
@@ -35,8 +35,8 @@ enum madi_thread_state {
 
 /* Values of `joiner` that are no party. */
 #define MADI_JOINER_NONE ((uintptr_t)0)
-#define MADI_JOINER_ENDED ((uintptr_t)1)    /* it has ended, and nobody has joined it yet */
-#define MADI_JOINER_DETACHED ((uintptr_t)2) /* nobody will: its record goes back to a pool at its end */
+#define MADI_JOINER_ENDED ((uintptr_t)1)    /* it has ended, and was not joined yet */
+#define MADI_JOINER_DETACHED ((uintptr_t)2) /* it cannot be joined: its record goes back to a pool at its end */
 
 struct marcel_thread {
     void *(*run)(void *);
@@ -44,12 +44,12 @@ struct marcel_thread {
     _Atomic(uintptr_t) joiner;       /* a party that waits in marcel_join, or a value above */
     _Atomic(struct madi_ult *) ult;  /* while it runs */
     uintptr_t link;                  /* in a pool, or in an inbox (inbox.h) */
-    struct madi_traits *traits;      /* what attributes and marcel_setname said; NULL: nothing */
+    struct madi_traits *traits;      /* from attributes and marcel_setname; NULL if none */
     atomic_uint state;
     atomic_uint cancel;              /* cancel.h */
 };
 
-/* True if it was joined, or has ended detached.  No longer so as soon as the record is another thread's. */
+/* True if the thread was joined, or has ended detached, and its record is not that of another thread yet. */
 static inline bool madi_gone(const struct marcel_thread *thread)
 {
     return atomic_load_explicit(&((struct marcel_thread *)thread)->state, memory_order_relaxed) == MADI_GONE;
@@ -57,12 +57,13 @@ static inline bool madi_gone(const struct marcel_thread *thread)
 
 /* ---- Threads that can wait ------------------------------------------------------------------------------------ */
 
-/* State of a wait.  A wait that nothing but a wake can end stays PLAIN.  One that the clock may end begins as TIMED, one
- * that a cancel may end as well as OPEN; the thread that changes that by compare-and-swap decides how it ends: a waker
- * to WOKEN, the clock to EXPIRED, a cancel to CANCELLED. (In a queue that is biased the waker stores WOKEN: bias.h.) In
- * a join the `joiner` of the other thread decides: the thread that changes it from the party to something else ends the
- * wait.  A join is PLAIN, JOINS_TIMED, or JOINS_OPEN, and stays so when it is woken.  JOINS_SOON becomes one of them in
- * a moment: a canceller waits for it. */
+/* State of a wait.  A wait that only a wake can end stays PLAIN.  One that the clock may end begins as TIMED; one that a
+ * cancel may end as well begins as OPEN.  The thread that changes that by compare-and-swap decides how the wait ends: a
+ * waker to WOKEN, the clock to EXPIRED, a cancel to CANCELLED.  (In a biased queue the waker stores WOKEN: bias.h.)
+ *
+ * In a join the `joiner` of the other thread decides: the thread that changes it from the party to another value ends the
+ * wait.  A join is PLAIN, JOINS_TIMED, or JOINS_OPEN, and stays so when it is woken.  JOINS_SOON becomes one of them soon:
+ * a canceller waits for that. */
 enum madi_wait {
     MADI_WAIT_PLAIN,
     MADI_WAIT_TIMED,
@@ -75,57 +76,57 @@ enum madi_wait {
     MADI_WAIT_CANCELLED
 };
 
-/* A plain pthread sleeps while this is 0.  A user-level thread that spins in its wait has SPINS there (suspend.c). */
+/* Values of `woken`.  A plain pthread sleeps while it is 0.  A user-level thread that spins in its wait sets SPINS. */
 enum madi_party_woken { MADI_PARTY_WOKEN = 1, MADI_PARTY_SPINS = 2 };
 
 typedef struct madi_party {
     struct madi_party *next, *prev; /* in a wait queue, under the queue's lock */
     struct madi_waitq *queue;       /* the one of a TIMED or OPEN wait; NULL: it is in none */
-    struct marcel_thread *thread;   /* whose */
+    struct marcel_thread *thread;   /* its record */
     atomic_uint wait;               /* enum madi_wait */
     bool plain;                     /* a plain pthread: `woken` is its futex */
-    bool noted;                     /* in a queue: what the owner of the queue wants to know of it, under its lock */
+    bool noted;                     /* in a queue: a mark for the object that has the queue, under its lock */
     atomic_uint woken;              /* enum madi_party_woken */
-    unsigned n_read;                /* rwlocks that it has for reading */
-    _Atomic(struct marcel_thread *) joins; /* the one that it joins, JOINS_* */
+    unsigned n_read;                /* number of rwlocks that it holds for reading */
+    _Atomic(struct marcel_thread *) joins; /* the thread that it joins, JOINS_* */
     struct madi_keys *keys;         /* its thread-specific data; NULL: none */
     struct marcel_cleanup *cleanup; /* the handler pushed last; NULL: none */
     madi_lock_t interrupt_lock;
-    struct marceli_waiter *interrupted; /* under that lock: what a cancel wakes besides (cancel.h) */
+    struct marceli_waiter *interrupted; /* under that lock: a waiter that a cancel wakes (cancel.h) */
 } madi_party_t;
 
 /* ---- The control block ---------------------------------------------------------------------------------------- */
 
-/* Written by its worker alone; others may look, and learn what was so a moment ago. */
+/* Written by the thread's worker alone; other threads may read it, and see a recent value. */
 enum madi_ult_state { MADI_ULT_NONE, MADI_ULT_READY, MADI_ULT_RUNNING, MADI_ULT_BLOCKED };
 
 /* The run queues are rings with a head: no branch to put in or take out. */
-typedef struct madi_link {
-    struct madi_link *next, *prev;
-} madi_link_t;
+typedef struct madi_ring_link {
+    struct madi_ring_link *next, *prev;
+} madi_ring_link_t;
 
 enum {
-    /* Work that a switch from or to it has to do besides. */
+    /* Extra work of a switch from or to the thread. */
     MADI_ULT_KEEPS_FP = 1,
     MADI_ULT_CANARY = 2,
     MADI_ULT_THROWS = 4, /* it was switched out in the middle of an exception, which is in `cxx` */
     MADI_ULT_BOTH = 0xff,
-    /* Work that its next switch to another has to do besides. */
+    /* Extra work of the next switch from the thread to another. */
     MADI_ULT_IN_PLACE = 0x100, /* its joiner, of the same worker, goes on as soon as it ends */
-    MADI_ULT_LATE = 0x200      /* late.h */
+    MADI_ULT_TIMER_SHARED = 0x200 /* timer_shared.h */
 };
 
 typedef struct madi_ult {
     void *sp;                   /* its context while it is switched out (switch.h) */
-    madi_link_t link;           /* in a run queue of its worker */
-    struct madi_worker *worker; /* where it runs; changes only while it is in nobody's queue */
+    madi_ring_link_t link;           /* in a run queue of its worker */
+    struct madi_worker *worker; /* where it runs; changes only while it is in no queue */
     uint8_t state;              /* enum madi_ult_state */
     uint8_t priority;           /* the run queue it goes to, 0 before all */
     uint8_t shift;              /* its slot has 1 << shift bytes */
     bool moves;                 /* when it is ready it is in a list that other workers see (share.h) */
     uint32_t flags;             /* MADI_ULT, of its worker alone */
-    atomic_bool clocks;         /* it moves, and is about to wait with a deadline (late.h) */
-    madi_tools_t tools;
+    atomic_bool clocks;         /* it moves, and is about to wait with a deadline (timer_shared.h) */
+    madi_sanitizer_t sanitizer;
     uintptr_t inbox;            /* link in an inbox (inbox.h) */
     struct madi_ult *pooled;    /* the next of a list of free slots */
     _Alignas(MADI_LINE) madi_party_t party; /* its first line goes to the waker and back */
@@ -135,13 +136,13 @@ typedef struct madi_ult {
     struct _Unwind_Exception exit; /* what unwinds its stack (unwind.h) */
 } madi_ult_t;
 
-/* marcel_yield_to asks a control block that may have become that of another thread. */
+/* Set the worker atomically: marcel_yield_to reads control blocks that may be those of other threads by now. */
 static inline void madi_ult_worker_set(madi_ult_t *ult, struct madi_worker *worker)
 {
     __atomic_store_n(&ult->worker, worker, __ATOMIC_RELAXED);
 }
 
-#define MADI_LINK_ULT(l) MADI_CONTAINER(l, madi_ult_t, link)
+#define MADI_RING_ULT(l) MADI_CONTAINER(l, madi_ult_t, link)
 #define MADI_PARTY_ULT(p) MADI_CONTAINER(p, madi_ult_t, party)
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/timer.h"
 
-/* Neither is NULL, neither has brothers: the one that is due first takes the other as a child. */
-static madi_timer_t *meld(madi_timer_t *a, madi_timer_t *b)
+/* Join two heaps, neither NULL, neither with brothers: the one that is due first takes the other as a child. */
+static madi_timer_t *heap_meld(madi_timer_t *a, madi_timer_t *b)
 {
     if (b->deadline < a->deadline) {
         madi_timer_t *t = a;
@@ -17,7 +17,7 @@ static madi_timer_t *meld(madi_timer_t *a, madi_timer_t *b)
     return a;
 }
 
-/* One heap of a list of brothers: in pairs from the left, then all from the right. */
+/* Make one heap of a list of brothers: meld pairs from the left, then all from the right. */
 static madi_timer_t *meld_all(madi_timer_t *list)
 {
     madi_timer_t *pairs = NULL, *all = NULL;
@@ -27,7 +27,7 @@ static madi_timer_t *meld_all(madi_timer_t *list)
         a->next = NULL;
         if (b) {
             b->next = NULL;
-            a = meld(a, b);
+            a = heap_meld(a, b);
         }
         a->next = pairs;
         pairs = a;
@@ -36,7 +36,7 @@ static madi_timer_t *meld_all(madi_timer_t *list)
         madi_timer_t *a = pairs;
         pairs = a->next;
         a->next = NULL;
-        all = all ? meld(all, a) : a;
+        all = all ? heap_meld(all, a) : a;
     }
     return all;
 }
@@ -54,7 +54,7 @@ void madi_timer_arm(madi_timers_t *timers, madi_timer_t *timer, int64_t deadline
 {
     timer->deadline = deadline;
     timer->child = timer->next = NULL;
-    root_set(timers, timers->first ? meld(timers->first, timer) : timer);
+    root_set(timers, timers->first ? heap_meld(timers->first, timer) : timer);
 }
 
 void madi_timer_disarm(madi_timers_t *timers, madi_timer_t *timer)
@@ -68,7 +68,7 @@ void madi_timer_disarm(madi_timers_t *timers, madi_timer_t *timer)
     timer->back = NULL;
     rest = meld_all(timer->child);
     if (rest && timers->first)
-        root_set(timers, meld(timers->first, rest));
+        root_set(timers, heap_meld(timers->first, rest));
     else if (rest)
         root_set(timers, rest);
 }

@@ -21,9 +21,9 @@ typedef struct madi_timers {
 #pragma GCC visibility push(hidden)
 
 void madi_timer_arm(madi_timers_t *timers, madi_timer_t *timer, int64_t deadline);
-/* Fine for one that is not armed (back is NULL). */
+/* Disarm a timer; no effect if it is not armed (back is NULL). */
 void madi_timer_disarm(madi_timers_t *timers, madi_timer_t *timer);
-/* Take one that is due at `now`; NULL: none. */
+/* Take a timer that is due at `now` (madi_now's ns) out; NULL if none. */
 madi_timer_t *madi_timer_due(madi_timers_t *timers, int64_t now);
 
 #pragma GCC visibility pop

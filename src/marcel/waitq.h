@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queues of threads that wait for one thing, first come first served: the inside of every lock, and its lock.
+/* Queues of threads that wait for one object, first come first served.  Every lock, condition and semaphore has one.
  *
- * The lock is held for a few dozen instructions, and is the innermost but one: under it only the lock of another waitq in
- * the order of doc/threads.md (condition before mutex).  A thread that blocks keeps it until it is off its stack
+ * The queue's own lock is held for a few dozen instructions.  Under it only the lock of another queue may be taken, in the
+ * order of doc/threads.md (condition before mutex).  A thread that blocks keeps the lock until it is off its stack
  * (madi_block). */
 #ifndef MADI_WAITQ_H
 #define MADI_WAITQ_H
@@ -11,8 +11,8 @@
 
 typedef struct madi_waitq {
     madi_lock_t lock;
-    uint32_t value;      /* what the owner of the queue wants kept under the lock */
-    madi_party_t *first; /* a ring; NULL: nobody waits */
+    uint32_t value;      /* state of the lock, condition or semaphore, under the queue's lock */
+    madi_party_t *first; /* of a ring; NULL if no thread waits */
 } madi_waitq_t;
 
 /* ---- The lock ------------------------------------------------------------------------------------------------- */
@@ -21,10 +21,10 @@ typedef struct madi_waitq {
 #define MADI_BIAS_LOCKED 1
 #define MADI_BIAS_NONE 3u
 
-/* word: what was there instead of 0. */
+/* Slow path of madi_waitq_lock.  word: the value that was there instead of 0. */
 __attribute__((visibility("hidden"))) void madi_waitq_lock_slow(madi_waitq_t *queue, int word);
 
-/* Lock a queue that may be biased; it is not biased any more.  Ends with madi_unlock. */
+/* Lock a queue that may be biased, and end its bias.  Unlock it by madi_unlock. */
 static inline void madi_waitq_lock(madi_waitq_t *queue)
 {
     int word = atomic_exchange_explicit(&queue->lock.held, MADI_BIAS_LOCKED, memory_order_acquire);
@@ -48,7 +48,7 @@ static inline void madi_waitq_add(madi_waitq_t *queue, madi_party_t *party)
     }
 }
 
-/* Before all others: it was passed over. */
+/* Put a party that was passed over before all others. */
 static inline void madi_waitq_add_first(madi_waitq_t *queue, madi_party_t *party)
 {
     madi_waitq_add(queue, party);
@@ -89,7 +89,7 @@ static inline madi_party_t *madi_waitq_take(madi_waitq_t *queue)
     madi_party_t *party = queue->first;
     if (!party)
         return NULL;
-    __builtin_prefetch(&party->wait, 1); /* from another core at once as one's own: it is woken next */
+    __builtin_prefetch(&party->wait, 1); /* for writing: the party is woken next */
     while (MADI_UNLIKELY(!madi_waitq_win(party))) {
         party = party->next;
         if (party == queue->first)

@@ -3,11 +3,11 @@
 #include "base/clock.h"
 #include "engine/leader.h"
 #include "marcel/bias.h"
-#include "marcel/late.h"
+#include "marcel/timer_shared.h"
 #include "marcel/marcel.h"
 #include "marcel/monitor.h"
-#include "marcel/party.h"
-#include "marcel/place.h"
+#include "marcel/plain_thread.h"
+#include "marcel/placement.h"
 #include "marcel/sched.h"
 #include "marcel/share.h"
 
@@ -62,7 +62,7 @@ void madi_worker_sleeps(madi_worker_t *worker, bool barrier)
 }
 
 /* The thread that changes idle to 0 counts. */
-static bool idle_end(madi_worker_t *worker)
+static bool worker_idle_end(madi_worker_t *worker)
 {
     int idle = 1;
     if (!atomic_load_explicit(&worker->idle, memory_order_seq_cst) ||
@@ -74,32 +74,32 @@ static bool idle_end(madi_worker_t *worker)
 
 void madi_worker_awake(madi_worker_t *worker)
 {
-    if (!idle_end(worker))
+    if (!worker_idle_end(worker))
         worker->woken = true;
 }
 
 bool madi_worker_wake(madi_worker_t *worker)
 {
-    if (MADI_LIKELY(!idle_end(worker)))
+    if (MADI_LIKELY(!worker_idle_end(worker)))
         return false;
     marceli_waiter_wake(&worker->waiter);
     return true;
 }
 
-static bool own_came(madi_worker_t *worker)
+static bool worker_own_came(madi_worker_t *worker)
 {
-    if (atomic_load_explicit(&madi_late_first, memory_order_seq_cst) <
-        atomic_load_explicit(&worker->until, memory_order_relaxed) && madi_late_left_alone(worker))
+    if (atomic_load_explicit(&madi_timer_shared_first, memory_order_seq_cst) <
+        atomic_load_explicit(&worker->until, memory_order_relaxed) && madi_timer_shared_left_alone(worker))
         return true;
     return madi_queue_first(worker) || !madi_deque_empty(&worker->deque) || !madi_movable_empty(worker) ||
            atomic_load_explicit(&worker->stop, memory_order_seq_cst);
 }
 
-static bool something_came(void *arg)
+static bool worker_something_came(void *arg)
 {
     madi_worker_t *worker = arg;
     bool last_look = atomic_load_explicit(&worker->idle, memory_order_relaxed);
-    if (worker->pending || worker->stolen || own_came(worker) ||
+    if (worker->pending || worker->stolen || worker_own_came(worker) ||
         atomic_load_explicit(&worker->inbox.last, memory_order_seq_cst))
         return true;
     if (++worker->looks % LOOK_EVERY && !last_look && madi_outside_empty())
@@ -108,22 +108,22 @@ static bool something_came(void *arg)
 }
 
 /* The inbox holds what could not be started: it is no reason to wake up. */
-static bool starved_came(void *arg)
+static bool worker_starved_came(void *arg)
 {
-    return own_came(arg);
+    return worker_own_came(arg);
 }
 
-static void idle(madi_worker_t *worker)
+static void worker_idle(madi_worker_t *worker)
 {
-    int64_t until = worker->timers.first ? worker->timers.first->deadline : MADI_NEVER, soon = madi_late_next();
-    if (until > soon && madi_late_left_alone(worker))
+    int64_t until = worker->timers.first ? worker->timers.first->deadline : MADI_NEVER, soon = madi_timer_shared_next();
+    if (until > soon && madi_timer_shared_left_alone(worker))
         until = soon;
     if (worker->starved && until > (soon = madi_now() + STARVED_NS))
         until = soon;
     madi_count(&worker->idles);
     worker->looks = 0;
     atomic_store_explicit(&worker->until, until, memory_order_relaxed);
-    madi_idle_wait(worker, worker->starved ? starved_came : something_came, worker, until);
+    madi_worker_idle_wait(worker, worker->starved ? worker_starved_came : worker_something_came, worker, until);
 }
 
 /* ---- The scheduler -------------------------------------------------------------------------------------------- */
@@ -140,9 +140,9 @@ void madi_worker_run(madi_worker_t *worker, madi_ult_t *base)
         if (to) {
             if (MADI_UNLIKELY(worker->cxx.n != atomic_load_explicit(&madi_cxx_found, memory_order_relaxed)))
                 madi_cxx_update(&worker->cxx);
-            madi_lead_elsewhere(worker);
-            if (MADI_UNLIKELY(madi_late_next() != MADI_NEVER))
-                madi_late_elsewhere(worker);
+            madi_leader_wanted_elsewhere(worker);
+            if (MADI_UNLIKELY(madi_timer_shared_next() != MADI_NEVER))
+                madi_timer_shared_elsewhere(worker);
             if (MADI_UNLIKELY(worker->woken))
                 madi_share_pass_on(worker);
             worker->current = to;
@@ -154,7 +154,7 @@ void madi_worker_run(madi_worker_t *worker, madi_ult_t *base)
         } else if (atomic_load_explicit(&worker->stop, memory_order_acquire)) {
             break;
         } else {
-            idle(worker);
+            worker_idle(worker);
         }
     }
     madi_worker_mine = NULL;
@@ -174,7 +174,7 @@ int madi_worker_init(madi_worker_t *worker, int index, int n)
     if (n > 1 && !(worker->near = malloc((size_t)(n - 1) * sizeof *worker->near)))
         return ENOMEM;
     worker->n_near = n - 1;
-    madi_place_near(index, n, worker->near);
+    madi_placement_near(index, n, worker->near);
     return 0;
 }
 

@@ -89,7 +89,7 @@ static MADI_COLD madi_rx_msg_t *take_nothing(madi_rx_msg_t *m)
 }
 
 /* A packet that is something else than the message that was looked for. */
-static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
+static MADI_COLD madi_rx_msg_t *take_other(madi_ring_link_t *link, madi_rx_msg_t *m)
 {
     madi_foreign_t loan = m->first.loan;
     m->first.loan = (madi_foreign_t){0};
@@ -104,7 +104,7 @@ static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
 }
 
 /* The message lies in the driver's memory. */
-static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *conn, madi_link_t *link)
+static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *conn, madi_ring_link_t *link)
 {
     madi_rx_start(m, conn, m->first.loan, true);
     m->first.link = link;
@@ -147,7 +147,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
                                                                        madi_conn_t *conn, madi_adapter_t *adapter)
 {
     madi_rx_msg_t *m = session->rx_ring;
-    madi_link_t *link;
+    madi_ring_link_t *link;
     uint32_t head;
 
     if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
@@ -286,7 +286,7 @@ static void open_wait(opening_t *o, int64_t timeout_ns)
         madi_unlock(&session->lock);
         madi_calls_run(session);
         if (!o->msg)
-            marceli_give_way();
+            marceli_yield_to_others();
         return;
     }
     if (open_listed(o, madi_deadline(timeout_ns)) != MAD_OK)
@@ -349,7 +349,7 @@ static inline bool inside_whole(const mad_arrival_t *a, uint32_t head)
 }
 
 /* Pass on the packets from this one on: they are for other receivers, or for more than one.  Under session->lock. */
-static MADI_COLD void inside_other(madi_link_t *link, mad_arrival_t *from, const mad_arrival_t *end)
+static MADI_COLD void inside_other(madi_ring_link_t *link, mad_arrival_t *from, const mad_arrival_t *end)
 {
     for (; from < end && atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP; from++) {
         madi_wire_hdr_t hdr;
@@ -365,7 +365,7 @@ static inline int take_inside(mad_channel_t *channel, madi_adapter_t *hit, mad_a
     mad_session_t *session = channel->session;
     const mad_arrival_t *end;
     mad_arrival_t *a = arrivals;
-    madi_link_t *link;
+    madi_ring_link_t *link;
     madi_conn_t *conn;
     int64_t cost = 0;
     uint32_t head = 0; /* no packet begins so */
@@ -460,7 +460,7 @@ int mad_glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
 {
     madi_adapter_t *hit;
     madi_share_poll(&channel->session->habit);
-    marceli_async_poll();
+    marceli_progress_poll();
     return MADI_UNLIKELY(open_seen(channel, &hit)) ? glance(channel, arrivals, max, hit) : 0;
 }
 

@@ -197,7 +197,7 @@ static bool is_fetched(const madi_tx_t *tx)
 static void may_be_fetched(madi_tx_t *tx)
 {
     bool alone = tx->request && is_fetched(tx);
-    tx->polled = alone && !marceli_async_counted_on() && madi_share_begun(&tx->base.session->habit, madi_now());
+    tx->polled = alone && !marceli_progress_is_required() && madi_share_begun(&tx->base.session->habit, madi_now());
     tx->by_peer = alone && !tx->polled;
     if (tx->by_peer)
         madi_request_by_peer(tx->request);

@@ -12,27 +12,27 @@ int mad_progress(mad_session_t *session)
 {
     int n = 0;
     madi_share_poll(&session->habit);
-    marceli_async_poll();
+    marceli_progress_poll();
     if (madi_trylock(&session->lock)) {
         n = madi_progress_locked(session);
         if (!n && madi_now() - session->looked > LOOK_NS) {
             n = madi_look_around(session);
-            marceli_async_aside();
+            marceli_progress_move_aside();
         }
         madi_unlock(&session->lock);
     }
     madi_calls_run(session);
     if (!n)
-        marceli_give_way();
+        marceli_yield_to_others();
     return n;
 }
 
 void mad_progress_thread(int used)
 {
-    marceli_async_allow(used);
+    marceli_progress_allow(used);
 }
 
 void mad_hand_over(void)
 {
-    marceli_async_hand_over();
+    marceli_progress_hand_over();
 }

@@ -27,8 +27,8 @@ static bool count_called(const mad_request_t *r)
 {
     if (madi_request_is_done(r) || !r->counted || r->counted == MADI_COUNTED)
         return false;
-    marceli_async_count(1);
-    marceli_async_kick();
+    marceli_progress_count(1);
+    marceli_progress_kick();
     return true;
 }
 
@@ -71,7 +71,7 @@ void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t s
     if (!atomic_compare_exchange_strong_explicit(&r->state, &pending, MADI_REQUEST_CALLBACK, memory_order_acq_rel,
                                                  memory_order_acquire)) {
         if (r->counted_called)
-            marceli_async_count(-1);
+            marceli_progress_count(-1);
         madi_request_queue_callback(r);
         madi_calls_run(session);
     }

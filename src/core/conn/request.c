@@ -11,7 +11,7 @@ void madi_request_init(mad_request_t *r, mad_session_t *session, bool async)
 {
     *r = (mad_request_t){.session = session, .counted = async ? MADI_COUNTED : MADI_COUNTED_NOT};
     if (async)
-        marceli_async_count(1);
+        marceli_progress_count(1);
 }
 
 mad_request_t *madi_request_new(mad_session_t *session, bool async)
@@ -33,9 +33,9 @@ void madi_request_free(mad_request_t *r)
 /* The peer will finish it. */
 void madi_request_by_peer(mad_request_t *r)
 {
-    marceli_async_count_later(1);
+    marceli_progress_count_later(1);
     if (r->counted == MADI_COUNTED)
-        marceli_async_count(-1);
+        marceli_progress_count(-1);
     r->counted = MADI_COUNTED_LATER;
 }
 
@@ -44,9 +44,9 @@ void madi_request_left(mad_request_t *r)
     if (madi_request_is_done(r))
         return;
     if (r->counted == MADI_COUNTED)
-        marceli_async_kick_left();
+        marceli_progress_kick_left();
     else if (r->counted == MADI_COUNTED_LATER)
-        marceli_async_kick_later();
+        marceli_progress_kick_later();
 }
 
 void madi_request_queue_callback(mad_request_t *r)
@@ -67,16 +67,16 @@ void madi_request_complete(mad_request_t *r, mad_status_t status)
     uintptr_t before;
     r->status = status;
     if (r->counted == MADI_COUNTED)
-        marceli_async_count(-1);
+        marceli_progress_count(-1);
     else if (r->counted == MADI_COUNTED_LATER)
-        marceli_async_count_later(-1);
+        marceli_progress_count_later(-1);
     before = atomic_exchange_explicit(&r->state, MADI_REQUEST_DONE, memory_order_acq_rel);
     if (before == MADI_REQUEST_CALLBACK) {
         if (r->counted_called)
-            marceli_async_count(-1);
+            marceli_progress_count(-1);
         madi_request_queue_callback(r);
         madi_session_moved(session);
-        marceli_async_has_calls();
+        marceli_progress_has_calls();
     } else if (before != MADI_REQUEST_PENDING) {
         marceli_waiter_wake((marceli_waiter_t *)before);
         atomic_store_explicit(&r->let_go, 1, memory_order_release); /* pairs with mad_request_wait */

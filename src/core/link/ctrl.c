@@ -12,12 +12,12 @@
 /* No thread may be waiting for what is held here or there while the program computes: the progress thread looks after it. */
 static void ctrl_hold(int n)
 {
-    marceli_async_count_later(n);
+    marceli_progress_count_later(n);
     if (n > 0)
-        marceli_async_kick_later();
+        marceli_progress_kick_later();
 }
 
-void madi_link_holds(madi_link_t *link, int n)
+void madi_link_holds(madi_ring_link_t *link, int n)
 {
     (void)link;
     ctrl_hold(n);

@@ -37,7 +37,7 @@ void madi_session_moved(mad_session_t *session)
     marceli_leader_wake();
 }
 
-bool madi_crowded(const mad_session_t *session)
+bool madi_session_oversubscribed(const mad_session_t *session)
 {
-    return marceli_crowded(session->processes);
+    return marceli_oversubscribed(session->processes);
 }

@@ -111,7 +111,7 @@ static void channel_leave(mad_channel_t *c)
 {
     c->is_open = false;
     c->leaving = true;
-    marceli_async_count_serving(-(c->handler != NULL));
+    marceli_progress_count_serving(-(c->handler != NULL));
     c->handler = NULL;
     atomic_store_explicit(&c->closed, 1, memory_order_relaxed);
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel)
@@ -168,7 +168,7 @@ mad_status_t mad_channel_set_handler(mad_channel_t *c, mad_handler_t handler, vo
     if (madi_session_usable(s))
         return MAD_ERR_FORKED;
     madi_lock(&s->lock);
-    marceli_async_count_serving((handler != NULL) - (c->handler != NULL));
+    marceli_progress_count_serving((handler != NULL) - (c->handler != NULL));
     c->handler = handler;
     c->handler_arg = arg;
     for (madi_conn_t *conn = c->all; conn && handler; conn = conn->next_of_channel) {
@@ -186,6 +186,6 @@ mad_status_t mad_channel_set_handler(mad_channel_t *c, mad_handler_t handler, vo
         madi_conn_rx_quick(conn);
     madi_unlock(&s->lock);
     madi_calls_run(s);
-    marceli_async_kick();
+    marceli_progress_kick();
     return MAD_OK;
 }

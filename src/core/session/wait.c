@@ -112,7 +112,7 @@ mad_status_t madi_wait_init(mad_session_t *session)
         return MAD_ERR_SYSTEM;
     session->epfd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
     session->rare_epfd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
-    session->rare = (madi_watch_t){.fd = session->rare_epfd, .ready = madi_rare_ready};
+    session->rare = (madi_fd_watch_t){.fd = session->rare_epfd, .ready = madi_rare_ready};
     if (session->epfd < 0 || session->rare_epfd < 0 || madi_watch_add(session, &session->rare, EPOLLIN)) {
         madi_log(MADI_LOG_ERROR, "core", "no descriptors for waiting: %s%s", strerror(errno), madi_remedy(errno));
         return MAD_ERR_SYSTEM;
@@ -132,12 +132,12 @@ static void among(mad_session_t *session, int processes)
 void madi_wait_job(mad_session_t *session, const madi_boot_t *boot)
 {
     int all = boot->size + boot->gateways;
-    among(session, boot->sharers ? marceli_crowd(boot->sharers) : boot->local ? boot->local : all);
+    among(session, boot->sharers ? marceli_processes_equivalent(boot->sharers) : boot->local ? boot->local : all);
 }
 
 void madi_wait_beside(mad_session_t *session, int sharers)
 {
-    among(session, marceli_crowd(sharers));
+    among(session, marceli_processes_equivalent(sharers));
 }
 
 mad_status_t madi_wait_start(mad_session_t *session)
@@ -159,18 +159,18 @@ mad_status_t madi_wait_start(mad_session_t *session)
 void madi_wait_callers(mad_session_t *session)
 {
     int error;
-    session->door = (marceli_door_t){.fd = session->rare_epfd, .answer = answer, .arg = session,
+    session->accept_entry = (marceli_accept_entry_t){.fd = session->rare_epfd, .serve = answer, .arg = session,
                                       .again = session->forward ? 0 : INT64_MAX};
-    error = marceli_door_open(&session->door);
+    error = marceli_accept_entry_open(&session->accept_entry);
     if (error)
         madi_log(MADI_LOG_WARN, "core", "who calls while the program computes waits until it calls the library: %s%s",
                  strerror(error), madi_remedy(error));
-    marceli_async_kick(); /* a gateway forwards while its program computes */
+    marceli_progress_kick(); /* a gateway forwards while its program computes */
 }
 
 void madi_wait_stop(mad_session_t *session)
 {
-    marceli_door_close(&session->door);
+    marceli_accept_entry_close(&session->accept_entry);
     if (session->category)
         marceli_category_del(session->category);
     session->category = 0;

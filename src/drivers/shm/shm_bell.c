@@ -43,7 +43,7 @@ bool shm_bell_make(shm_adapter_t *a, char *reason)
         snprintf(reason, MADI_REASON_MAX, "shared memory cannot be sealed: %s", strerror(errno));
         return false;
     }
-    atomic_store_explicit(&a->bell->fence, madi_crowded(a->base.session) ||
+    atomic_store_explicit(&a->bell->fence, madi_session_oversubscribed(a->base.session) ||
                           syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0), memory_order_relaxed);
     return true;
 }

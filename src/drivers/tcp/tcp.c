@@ -150,7 +150,7 @@ static inline __attribute__((always_inline)) bool tcp_can_take(const madi_tcp_li
 }
 
 /* Take one short packet that is alone in the socket: the usual case of a spinning thread. */
-static inline __attribute__((always_inline)) madi_link_t *tcp_take_by(madi_adapter_t *adapter, void *packet,
+static inline __attribute__((always_inline)) madi_ring_link_t *tcp_take_by(madi_adapter_t *adapter, void *packet,
                                                                          madi_foreign_t *loan, const tcp_io_t *io)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
@@ -178,12 +178,12 @@ static inline __attribute__((always_inline)) madi_link_t *tcp_take_by(madi_adapt
     return n > 0 ? &link->pub : NULL;
 }
 
-static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+static madi_ring_link_t *tcp_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     return tcp_take_by(adapter, packet, loan, &tcp_plain);
 }
 
-static madi_link_t *tcp_take_sealed(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+static madi_ring_link_t *tcp_take_sealed(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     return tcp_take_by(adapter, packet, loan, &tcp_sealed);
 }

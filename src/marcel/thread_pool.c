@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The pool of records: each worker keeps some, the rest is here. */
 #include "marcel/marcel.h"
-#include "marcel/name.h"
+#include "marcel/traits.h"
 
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 _Static_assert(sizeof(struct marcel_thread) <= MADI_LINE, "a record is one line");
 
-static struct marcel_thread *take(void)
+static struct marcel_thread *record_take(void)
 {
     struct marcel_thread *thread = free_records;
     if (!thread) {
@@ -32,7 +32,7 @@ static struct marcel_thread *take(void)
     return thread;
 }
 
-static void give(struct marcel_thread *thread)
+static void record_give(struct marcel_thread *thread)
 {
     thread->link = (uintptr_t)free_records;
     free_records = thread;
@@ -42,8 +42,8 @@ struct marcel_thread *madi_record_more(madi_worker_t *worker)
 {
     struct marcel_thread *thread, *more;
     pthread_mutex_lock(&lock);
-    thread = take();
-    for (int i = 0; worker && thread && i < BATCH && (more = take()); i++) {
+    thread = record_take();
+    for (int i = 0; worker && thread && i < BATCH && (more = record_take()); i++) {
         more->link = (uintptr_t)worker->records;
         worker->records = more;
         worker->n_records++;
@@ -57,12 +57,12 @@ void madi_record_less(madi_worker_t *worker, struct marcel_thread *thread)
     free(thread->traits);
     thread->traits = NULL;
     pthread_mutex_lock(&lock);
-    give(thread);
+    record_give(thread);
     for (int i = 0; worker && worker->n_records >= MADI_RECORDS_KEPT / 2 && i < BATCH; i++) {
         struct marcel_thread *more = worker->records;
         worker->records = (struct marcel_thread *)more->link;
         worker->n_records--;
-        give(more);
+        record_give(more);
     }
     pthread_mutex_unlock(&lock);
 }

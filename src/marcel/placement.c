@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "marcel/place.h"
+#include "marcel/placement.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -19,7 +19,7 @@ static int allowed_get(cpu_set_t *allowed)
     return sched_getaffinity(0, sizeof *allowed, allowed) ? 0 : CPU_COUNT(allowed);
 }
 
-bool madi_place_exclusive(void)
+bool madi_placement_exclusive(void)
 {
     cpu_set_t allowed;
     int n = allowed_get(&allowed);
@@ -31,7 +31,7 @@ bool madi_place_exclusive(void)
 #ifdef HAVE_HWLOC
 static hwloc_topology_t tree; /* of the cpuset; NULL: not loaded */
 
-/* False: hwloc does not know. */
+/* Load the tree; false if hwloc cannot. */
 static bool tree_load(const cpu_set_t *allowed)
 {
     hwloc_bitmap_t set;
@@ -90,7 +90,7 @@ static hwloc_obj_t tree_place(int index)
     return object;
 }
 
-/* How deep in the tree is what two places share; -1: not known. */
+/* Depth in the tree of the smallest object that two places share; -1 if not known. */
 static int tree_shared(int a, int b)
 {
     hwloc_obj_t first = tree ? tree_place(a) : NULL, second = tree ? tree_place(b) : NULL;
@@ -121,7 +121,7 @@ static int tree_shared(int a, int b)
 }
 #endif
 
-int madi_place_cores(void)
+int madi_placement_cores(void)
 {
     cpu_set_t allowed;
     int n = allowed_get(&allowed), cores = n > 1 && tree_load(&allowed) ? tree_cores() : 0;
@@ -130,7 +130,7 @@ int madi_place_cores(void)
 
 /* ---- Places --------------------------------------------------------------------------------------------------- */
 
-static void go_round(int n, const cpu_set_t *allowed, cpu_set_t *out)
+static void places_round_robin(int n, const cpu_set_t *allowed, cpu_set_t *out)
 {
     int cpu = -1;
     for (int i = 0; i < n; i++) {
@@ -142,7 +142,7 @@ static void go_round(int n, const cpu_set_t *allowed, cpu_set_t *out)
     }
 }
 
-int madi_place_find(int n)
+int madi_placement_find(int n)
 {
     cpu_set_t allowed;
     free(places);
@@ -155,11 +155,11 @@ int madi_place_find(int n)
         return ENOMEM;
     n_places = n;
     if (!tree_load(&allowed) || !tree_spread(n, places))
-        go_round(n, &allowed, places);
+        places_round_robin(n, &allowed, places);
     return 0;
 }
 
-void madi_place_forget(void)
+void madi_placement_forget(void)
 {
     free(places);
     places = NULL;
@@ -167,7 +167,7 @@ void madi_place_forget(void)
     tree_forget();
 }
 
-bool madi_place_get(int index, cpu_set_t *set)
+bool madi_placement_get(int index, cpu_set_t *set)
 {
     if (index < 0 || index >= n_places)
         return false;
@@ -175,7 +175,7 @@ bool madi_place_get(int index, cpu_set_t *set)
     return true;
 }
 
-void madi_place_near(int index, int n, int *others)
+void madi_placement_near(int index, int n, int *others)
 {
     int found = 0, *shared = n_places ? malloc((size_t)n * sizeof *shared) : NULL;
     for (int i = 1; i < n; i++) { /* by insertion: from those behind it on, the nearer before the farther */
@@ -191,9 +191,9 @@ void madi_place_near(int index, int n, int *others)
     free(shared);
 }
 
-void madi_place_bind(int index)
+void madi_placement_bind(int index)
 {
     cpu_set_t set;
-    if (madi_place_get(index, &set))
+    if (madi_placement_get(index, &set))
         pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }

@@ -6,13 +6,13 @@
  *
  * It looks by the clock: the end of a thread should not have to count for this one case.  A kernel thread of a tool
  * (ThreadSanitizer's, an emulator's) counts as one of the program: there such a process has to be ended by a signal. */
-#ifndef MADI_FIRST_H
-#define MADI_FIRST_H
+#ifndef MADI_FIRST_THREAD_H
+#define MADI_FIRST_THREAD_H
 
 #pragma GCC visibility push(hidden)
 
-/* If the caller is the first thread of the process, it will do so.  Any number of times, from any thread. */
-void madi_first_here(void);
+/* Have the calling thread do that at its end, if it is the first one of the process.  Any thread may call, repeatedly. */
+void madi_first_thread_watch(void);
 
 #pragma GCC visibility pop
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "marcel/first.h"
+#include "marcel/first_thread.h"
 #include "engine/accept_thread.h"
 #include "engine/leader.h"
 #include "marcel/carrier.h"
@@ -19,7 +19,7 @@ static pthread_key_t key;
 static int key_error;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Of this process; -1: not known. */
+/* Number of kernel threads of this process; -1 if not known. */
 static int kernel_threads(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -33,45 +33,46 @@ static int kernel_threads(void)
     return n;
 }
 
-/* Those of the library, which make no others by themselves. */
+/* Number of kernel threads of the library. */
 static int kernel_threads_own(void)
 {
-    int n = madi_monitor_runs() + madi_async_exists() + madi_door_runs();
+    int n = madi_monitor_runs() + madi_progress_thread_exists() + madi_accept_thread_runs();
     for (madi_carrier_t *carrier = madi_carriers_all(); carrier; carrier = carrier->all)
         n++;
     return n;
 }
 
-/* No thread of the program is left but the caller.  Only those could make new ones: what is seen stays. */
-static bool is_last(void)
+/* True if the caller is the last thread of the program.  Only such threads make new ones, so this stays true. */
+static bool first_thread_is_last(void)
 {
     int own = kernel_threads_own(), n = kernel_threads();
     return madi_marcel_all_ended() && n > 0 && n <= own + 1;
 }
 
-/* Its last destructor: the others, of which POSIX says no order, come first.  errno and the result are nobody's any more. */
-static void first_end(void *rounds)
+/* Destructor of the first thread.  It asks for a second round, so that those of the program, whose order POSIX leaves open,
+ * come first. */
+static void first_thread_end(void *rounds)
 {
     struct timespec nap = {.tv_nsec = NAP_MIN};
     if (rounds == (void *)1 && !pthread_setspecific(key, (void *)2))
         return;
-    while (!is_last()) {
+    while (!first_thread_is_last()) {
         nanosleep(&nap, NULL);
         nap.tv_nsec = nap.tv_nsec < NAP_MAX ? nap.tv_nsec * 2 : NAP_MAX;
     }
     exit(0);
 }
 
-static void key_make(void)
+static void first_thread_key_make(void)
 {
-    key_error = pthread_key_create(&key, first_end);
+    key_error = pthread_key_create(&key, first_thread_end);
 }
 
-void madi_first_here(void)
+void madi_first_thread_watch(void)
 {
     if (gettid() != getpid())
         return;
-    pthread_once(&once, key_make);
+    pthread_once(&once, first_thread_key_make);
     if (!key_error && !pthread_getspecific(key))
         pthread_setspecific(key, (void *)1);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plain pthreads as parties: a record each, made at the first need; they wait on a futex in it. */
-#include "marcel/party.h"
+/* Plain pthreads as parties: each has a record, made when first needed, and waits on a futex in it. */
+#include "marcel/plain_thread.h"
 #include "base/clock.h"
 #include "marcel/cancel.h"
 #include "marcel/key.h"
@@ -32,13 +32,13 @@ static void plain_end(void *arg)
     free(party);
 }
 
-static void key_make(void)
+static void plain_key_make(void)
 {
     key_error = pthread_key_create(&key, plain_end);
 }
 
-/* Each for itself: a stale hint (deque.h) may still lead a worker to it, which looks at the state. */
-static void record_fill(struct marcel_thread *thread, madi_party_t *party)
+/* Fill each field by itself: a stale hint (deque.h) may still lead a worker here, which looks at the state. */
+static void plain_record_init(struct marcel_thread *thread, madi_party_t *party)
 {
     thread->run = NULL;
     thread->value = party;
@@ -51,7 +51,7 @@ static void record_fill(struct marcel_thread *thread, madi_party_t *party)
 static MADI_COLD madi_party_t *plain_self(void)
 {
     madi_party_t *party;
-    pthread_once(&once, key_make);
+    pthread_once(&once, plain_key_make);
     if (key_error)
         return NULL;
     party = pthread_getspecific(key);
@@ -68,7 +68,7 @@ static MADI_COLD madi_party_t *plain_self(void)
         free(party);
         return NULL;
     }
-    record_fill(party->thread, party);
+    plain_record_init(party->thread, party);
     return party;
 }
 
@@ -101,7 +101,7 @@ static void sleep_until_woken(madi_party_t *party)
         madi_futex_wait(&party->woken, 0, MADI_NEVER);
 }
 
-int madi_party_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline, unsigned kind)
+int madi_plain_thread_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline, unsigned kind)
 {
     int rc = 0;
     bool over = false;
@@ -114,22 +114,22 @@ int madi_party_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline,
         rc = ECANCELED;
     if (queue)
         madi_unlock(&queue->lock);
-    return rc ? rc : over ? madi_wait_end(party) : madi_party_sleep_until(party, deadline);
+    return rc ? rc : over ? madi_wait_end(party) : madi_plain_thread_sleep_until(party, deadline);
 }
 
-int madi_party_sleep_until(madi_party_t *party, int64_t deadline)
+int madi_plain_thread_sleep_until(madi_party_t *party, int64_t deadline)
 {
     while (!atomic_load_explicit(&party->woken, memory_order_acquire)) {
         if (madi_futex_wait(&party->woken, 0, deadline) != ETIMEDOUT)
             continue;
         if (!madi_claim(party, MADI_WAIT_EXPIRED))
-            sleep_until_woken(party); /* somebody else was first, and is about to wake it */
+            sleep_until_woken(party); /* another thread was first, and is about to wake it */
         break;
     }
     return madi_wait_end(party);
 }
 
-void madi_party_wake(madi_party_t *party)
+void madi_plain_thread_wake(madi_party_t *party)
 {
     /* The party may be gone as soon as it sees this: the futex call then wakes no thread. */
     atomic_store_explicit(&party->woken, 1, memory_order_release);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of a user-level thread: a seed gets a slot, runs, and ends. */
+/* Start and end of user-level threads: a seed gets a slot, runs, and ends. */
 #include "marcel/cancel.h"
 #include "marcel/key.h"
 #include "marcel/marcel.h"
-#include "marcel/name.h"
+#include "marcel/traits.h"
 #include "marcel/sched.h"
 
 #include <marcel.h>
 
 /* ---- The beginning -------------------------------------------------------------------------------------------- */
 
-static madi_ult_t *slot_for(madi_worker_t *worker, const struct marcel_thread *thread)
+static madi_ult_t *thread_slot(madi_worker_t *worker, const struct marcel_thread *thread)
 {
     size_t stack = thread->traits ? thread->traits->stack : 0;
     unsigned shift = stack ? madi_slot_shift(stack) : madi_marcel.slot_shift;
@@ -30,7 +30,7 @@ static MADI_COLD void start_with_traits(madi_ult_t *ult, const madi_traits_t *tr
 
 madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
 {
-    madi_ult_t *ult = slot_for(worker, thread);
+    madi_ult_t *ult = thread_slot(worker, thread);
     if (MADI_UNLIKELY(!ult))
         return NULL;
     madi_ult_worker_set(ult, worker);
@@ -50,7 +50,7 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
     ult->timer.back = NULL;
     if (MADI_UNLIKELY(thread->traits))
         start_with_traits(ult, thread->traits);
-    madi_tools_begin(&ult->tools, madi_slot_low(ult), madi_slot_room(ult));
+    madi_sanitizer_begin(&ult->sanitizer, madi_slot_low(ult), madi_slot_room(ult));
     ult->sp = madi_switch_frame(ult, madi_ult_main);
     atomic_store_explicit(&thread->ult, ult, memory_order_release); /* a thread that finds it finds a control block */
     return ult;
@@ -61,12 +61,12 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
 static void ended_post(void *arg)
 {
     madi_ult_t *ult = arg;
-    madi_tools_end(&ult->tools);
+    madi_sanitizer_end(&ult->sanitizer);
     if (ult->shift != madi_marcel.slot_shift)
         madi_slot_put(ult);
 }
 
-/* No joiner on this worker waits in place: choose the next thread. */
+/* End a thread whose joiner does not wait in place; return the next thread. */
 static madi_ult_t *end_alone(madi_worker_t *worker, struct marcel_thread *thread)
 {
     /* release: the result is there; acquire: what a joiner wrote */
@@ -78,7 +78,7 @@ static madi_ult_t *end_alone(madi_worker_t *worker, struct marcel_thread *thread
     return madi_pick(worker);
 }
 
-/* Its joiner goes on at once, unless it has moved away from it. */
+/* End a thread whose joiner waits in place; return the joiner, or another thread if this one has moved away from it. */
 static inline __attribute__((always_inline)) madi_ult_t *end_in_place(madi_worker_t *worker, struct marcel_thread *thread)
 {
     madi_ult_t *to = MADI_PARTY_ULT((madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed));
@@ -88,8 +88,8 @@ static inline __attribute__((always_inline)) madi_ult_t *end_in_place(madi_worke
     return madi_pick(worker);
 }
 
-/* In line, as far as possible: a call from which nobody returns costs the caller of marcel_join (switch.h). */
-static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self, void *value)
+/* End the thread.  In line: a call that never returns makes the processor mispredict returns of marcel_join (switch.h). */
+static inline __attribute__((always_inline, noreturn)) void ult_finish(madi_ult_t *self, void *value)
 {
     struct marcel_thread *thread = self->party.thread;
     madi_worker_t *worker;
@@ -98,7 +98,7 @@ static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self
         madi_keys_end(&self->party);
     worker = madi_worker_self();
     if (MADI_UNLIKELY(!worker))
-        worker = madi_ult_self()->worker; /* it has come home */
+        worker = madi_ult_self()->worker; /* it has come back to its worker */
     thread->value = value;
     atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
     if (MADI_UNLIKELY(madi_cancel_busy(thread))) {
@@ -115,22 +115,22 @@ static inline __attribute__((always_inline, noreturn)) void end(madi_ult_t *self
     worker->current = to;
     if (MADI_UNLIKELY(((self->flags | to->flags) & MADI_ULT_BOTH) | madi_cxx_held(&worker->cxx)))
         madi_switch_extra(worker, self, to);
-    /* Only now, so that it was not the slot of the next thread. */
+    /* Only now: else the next thread could have been started on this slot. */
     bool usual = self->shift == madi_marcel.slot_shift;
     if (MADI_LIKELY(usual))
         madi_worker_slot_put(worker, self);
-    if (!usual || MADI_TOOLS_END) {
+    if (!usual || MADI_SANITIZER_END) {
         worker->post = ended_post;
         worker->post_arg = self;
     }
-    madi_tools_leave(&self->tools, &to->tools, 1);
+    madi_sanitizer_leave(&self->sanitizer, &to->sanitizer, 1);
     madi_switch_leave(to->sp);
 }
 
 static void ult_end(void)
 {
     madi_ult_t *self = madi_ult_self();
-    end(self, self->party.thread->value);
+    ult_finish(self, self->party.thread->value);
 }
 
 void madi_ult_end_anew(madi_ult_t *self)
@@ -143,5 +143,5 @@ void madi_ult_main(void)
     madi_ult_t *self = madi_ult_self();
     struct marcel_thread *thread = self->party.thread;
     madi_arrive(self);
-    end(self, thread->run(thread->value));
+    ult_finish(self, thread->run(thread->value));
 }

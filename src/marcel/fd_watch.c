@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "marcel/watch.h"
+#include "marcel/fd_watch.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "engine/engine.h"
@@ -20,7 +20,7 @@ _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &
                "one set of names for events");
 
 #define TROUBLE (uint32_t)(POLLERR | POLLHUP) /* events of which all are notified */
-#define CLOSED (UINT32_C(1) << 31)            /* told: by marcel_close */
+#define CLOSED (UINT32_C(1) << 31)            /* in `came`: by marcel_close */
 #define EVENTS 64                             /* taken by one look */
 
 /* ---- The table ------------------------------------------------------------------------------------------------ */
@@ -31,9 +31,9 @@ _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &
 typedef struct watched {
     marceli_waiters_t list;
     madi_lock_t lock;
-    uint32_t armed; /* what it is registered for; 0: it has told, or never was */
-    uint32_t asked; /* what those in the list want, or more: some may have left */
-    bool known;     /* it was registered and, as far as we know, still is in the set */
+    uint32_t armed; /* events for which it is registered; 0 after an event, or if it never was */
+    uint32_t asked; /* events that the waiters want, or more: some waiters may have left */
+    bool known;     /* it was registered and, as far as is known, still is in the set */
     atomic_uchar kind;
     atomic_bool turn;
 } watched_t;
@@ -47,19 +47,19 @@ static struct watch_set {
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* NULL: nothing is known of it. */
-static watched_t *find(int fd)
+/* Record of a descriptor; NULL if it has none. */
+static watched_t *watched_find(int fd)
 {
     watched_t *chunk;
     if (fd < 0 || fd >= CHUNK * CHUNKS)
         return NULL;
-    chunk = atomic_load_explicit(&set.chunks[fd / CHUNK], memory_order_acquire); /* pairs with find_or_make */
+    chunk = atomic_load_explicit(&set.chunks[fd / CHUNK], memory_order_acquire); /* pairs with watched_find_or_make */
     return chunk ? &chunk[fd % CHUNK] : NULL;
 }
 
-static watched_t *find_or_make(int fd)
+static watched_t *watched_find_or_make(int fd)
 {
-    watched_t *found = find(fd), *chunk, *none = NULL;
+    watched_t *found = watched_find(fd), *chunk, *none = NULL;
     if (found || fd < 0 || fd >= CHUNK * CHUNKS)
         return found;
     chunk = calloc(CHUNK, sizeof *chunk);
@@ -68,51 +68,51 @@ static watched_t *find_or_make(int fd)
     if (!atomic_compare_exchange_strong_explicit(&set.chunks[fd / CHUNK], &none, chunk, memory_order_acq_rel,
                                                  memory_order_acquire))
         free(chunk);
-    return find(fd);
+    return watched_find(fd);
 }
 
 /* ---- Notification ---------------------------------------------------------------------------------------------- */
 
-static madi_watch_t *watch_of(marceli_waiter_t *w)
+static madi_fd_watch_t *watch_of(marceli_waiter_t *w)
 {
-    return MADI_CONTAINER(w, madi_watch_t, waiter);
+    return MADI_CONTAINER(w, madi_fd_watch_t, waiter);
 }
 
-static bool is_told(madi_watch_t *watch)
+static bool watch_is_notified(madi_fd_watch_t *watch)
 {
-    return atomic_load_explicit(&watch->told, memory_order_acquire) != 0;
+    return atomic_load_explicit(&watch->came, memory_order_acquire) != 0;
 }
 
-static void tell(madi_watch_t *watch, uint32_t what)
+static void watch_notify(madi_fd_watch_t *watch, uint32_t what)
 {
-    atomic_store_explicit(&watch->told, what, memory_order_release); /* pairs with is_told */
+    atomic_store_explicit(&watch->came, what, memory_order_release); /* pairs with watch_is_notified */
     marceli_waiter_wake(&watch->waiter);
 }
 
-/* Return the events wanted by those not yet notified, without those of which one before them was notified.  Of a
- * hundred thousand that all want to read only the first is looked at. */
-static uint32_t wanted(watched_t *watched)
+/* Return the events that waiters want and were not notified of, without those of which a waiter before them was notified.
+ * Of a hundred thousand waiters that all want to read only the first is looked at. */
+static uint32_t watched_events(watched_t *watched)
 {
     uint32_t all = 0, taken = 0, asked = 0;
     for (marceli_waiter_t *w = watched->list.first; w; w = w->next) {
-        madi_watch_t *watch = watch_of(w);
+        madi_fd_watch_t *watch = watch_of(w);
         asked |= watch->wanted;
-        if (is_told(watch))
+        if (watch_is_notified(watch))
             taken |= watch->wanted;
         else
             all |= watch->wanted & ~taken;
-        if (!(watched->asked & ~(all | taken))) /* nobody behind it changes that */
+        if (!(watched->asked & ~(all | taken))) /* the waiters behind this one change nothing */
             return all;
     }
     watched->asked = asked;
     return all;
 }
 
-/* With the lock.  again: also if it is registered, for it may have been closed and be another one.  0 or a negative error
- * number. */
-static int arm(watched_t *watched, int fd, bool again)
+/* Register the descriptor for the events that waiters want; under its lock.  again: also if it is registered, since the
+ * number may be that of another descriptor by now.  Return 0 or a negative error number. */
+static int watched_arm(watched_t *watched, int fd, bool again)
 {
-    uint32_t events = wanted(watched);
+    uint32_t events = watched_events(watched);
     struct epoll_event e = {.events = events | EPOLLONESHOT, .data.fd = fd};
     int epfd = atomic_load_explicit(&set.epfd, memory_order_relaxed), op;
     if (!(events & ~watched->armed) && !again)
@@ -121,7 +121,7 @@ static int arm(watched_t *watched, int fd, bool again)
     if (epoll_ctl(epfd, op, fd, &e)) {
         if (errno != (watched->known ? ENOENT : EEXIST))
             return -errno;
-        if (epoll_ctl(epfd, watched->known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &e)) /* closed or copied behind us */
+        if (epoll_ctl(epfd, watched->known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &e)) /* closed or copied by other calls */
             return -errno;
     }
     watched->known = true;
@@ -129,80 +129,80 @@ static int arm(watched_t *watched, int fd, bool again)
     return 0;
 }
 
-/* For those that are left; if that fails they find out why. */
-static void arm_rest(watched_t *watched, int fd)
+/* Register the descriptor for the waiters that are left; on failure they are woken, and find out why. */
+static void watched_arm_rest(watched_t *watched, int fd)
 {
-    if (!watched->list.first || !arm(watched, fd, false))
+    if (!watched->list.first || !watched_arm(watched, fd, false))
         return;
     for (marceli_waiter_t *w = watched->list.first; w; w = w->next)
-        if (!is_told(watch_of(w)))
-            tell(watch_of(w), TROUBLE);
+        if (!watch_is_notified(watch_of(w)))
+            watch_notify(watch_of(w), TROUBLE);
 }
 
-static void event(int fd, uint32_t what)
+static void watched_event(int fd, uint32_t what)
 {
-    watched_t *watched = find(fd);
+    watched_t *watched = watched_find(fd);
     uint32_t left = what;
     madi_lock(&watched->lock);
     watched->armed = 0;
     for (marceli_waiter_t *w = watched->list.first; w && left; w = w->next) {
-        madi_watch_t *watch = watch_of(w);
-        uint32_t his = left & (watch->wanted | TROUBLE);
-        if (is_told(watch) || !his)
+        madi_fd_watch_t *watch = watch_of(w);
+        uint32_t mine = left & (watch->wanted | TROUBLE);
+        if (watch_is_notified(watch) || !mine)
             continue;
-        tell(watch, his);
-        left &= TROUBLE | ~his;
+        watch_notify(watch, mine);
+        left &= TROUBLE | ~mine;
     }
-    arm_rest(watched, fd); /* for other events */
+    watched_arm_rest(watched, fd); /* for other events */
     madi_unlock(&watched->lock);
 }
 
 /* ---- The category --------------------------------------------------------------------------------------------- */
 
-static bool hinted(void *arg)
+static bool set_is_hinted(void *arg)
 {
     (void)arg;
     return atomic_load_explicit(&set.hint, memory_order_relaxed);
 }
 
-static int look(void *arg, bool deep)
+static int set_poll(void *arg, bool deep)
 {
     struct epoll_event events[EVENTS];
     int n;
     (void)arg;
     (void)deep;
-    if (hinted(NULL))
+    if (set_is_hinted(NULL))
         atomic_store_explicit(&set.hint, 0, memory_order_relaxed);
     if (!atomic_load_explicit(&set.n, memory_order_relaxed))
         return 0;
     n = epoll_wait(atomic_load_explicit(&set.epfd, memory_order_relaxed), events, EVENTS, 0);
     for (int i = 0; i < n; i++)
-        event(events[i].data.fd, events[i].events);
+        watched_event(events[i].data.fd, events[i].events);
     if (n == EVENTS)
         atomic_store_explicit(&set.hint, 1, memory_order_relaxed);
     return n > 0 ? n : 0;
 }
 
-/* The set itself becomes readable. */
-static bool enter_blocking(void *arg, int64_t *deadline)
+/* No work: the set itself becomes readable. */
+static bool set_enter_blocking(void *arg, int64_t *deadline)
 {
     (void)arg;
     (void)deadline;
     return true;
 }
 
-static void exit_blocking(void *arg)
+static void set_exit_blocking(void *arg)
 {
     (void)arg;
 }
 
-static MADI_COLD int start(void)
+static MADI_COLD int set_start(void)
 {
     marceli_category_t c = {.name = "descriptors",
-                            .poll = look,
-                            .pure_poll = hinted,
-                            .enter_blocking = enter_blocking,
-                            .exit_blocking = exit_blocking,
+                            .poll = set_poll,
+                            .pure_poll = set_is_hinted,
+                            .enter_blocking = set_enter_blocking,
+                            .exit_blocking = set_exit_blocking,
                             .processes = 1};
     int rc = 0;
     pthread_mutex_lock(&start_lock);
@@ -216,7 +216,7 @@ static MADI_COLD int start(void)
             madi_fd_close(c.fd);
             rc = -EMFILE;
         } else {
-            atomic_store_explicit(&set.epfd, c.fd, memory_order_release); /* pairs with madi_watch_begin */
+            atomic_store_explicit(&set.epfd, c.fd, memory_order_release); /* pairs with madi_fd_watch_begin */
         }
     }
     pthread_mutex_unlock(&start_lock);
@@ -225,20 +225,20 @@ static MADI_COLD int start(void)
 
 /* ---- A wait --------------------------------------------------------------------------------------------------- */
 
-int madi_watch_begin(madi_watch_t *watch, int fd, uint32_t events)
+int madi_fd_watch_begin(madi_fd_watch_t *watch, int fd, uint32_t events)
 {
     watched_t *watched;
     if (MADI_UNLIKELY(atomic_load_explicit(&set.epfd, memory_order_acquire) < 0)) {
-        int rc = start();
+        int rc = set_start();
         if (rc)
             return rc;
     }
-    watched = find_or_make(fd);
+    watched = watched_find_or_make(fd);
     if (!watched)
         return -ENOMEM;
     watch->fd = fd;
     watch->wanted = events;
-    atomic_init(&watch->told, 0);
+    atomic_init(&watch->came, 0);
     marceli_waiter_init(&watch->waiter);
     madi_lock(&watched->lock);
     marceli_waiters_add(&watched->list, &watch->waiter);
@@ -248,55 +248,55 @@ int madi_watch_begin(madi_watch_t *watch, int fd, uint32_t events)
     return 0;
 }
 
-static bool test_told(void *arg)
+static bool watch_test(void *arg)
 {
-    madi_watch_t *watch = arg;
-    return is_told(watch) || madi_cancel_pending(watch->thread);
+    madi_fd_watch_t *watch = arg;
+    return watch_is_notified(watch) || madi_cancel_pending(watch->thread);
 }
 
-int madi_watch_wait(madi_watch_t *watch, int64_t deadline)
+int madi_fd_watch_wait(madi_fd_watch_t *watch, int64_t deadline)
 {
-    watched_t *watched = find(watch->fd);
+    watched_t *watched = watched_find(watch->fd);
     madi_party_t *self = madi_party_self();
     bool in_time;
-    uint32_t told;
+    uint32_t came;
     int rc = 0;
     madi_lock(&watched->lock);
-    told = atomic_load_explicit(&watch->told, memory_order_relaxed);
-    if (told & CLOSED) {
+    came = atomic_load_explicit(&watch->came, memory_order_relaxed);
+    if (came & CLOSED) {
         rc = -EBADF;
     } else {
-        atomic_store_explicit(&watch->told, 0, memory_order_relaxed);
-        rc = arm(watched, watch->fd, true);
+        atomic_store_explicit(&watch->came, 0, memory_order_relaxed);
+        rc = watched_arm(watched, watch->fd, true);
     }
     madi_unlock(&watched->lock);
     if (rc)
         return rc;
     watch->thread = self->thread;
     madi_interrupt_begin(self, &watch->waiter);
-    in_time = marceli_wait(&watch->waiter, test_told, watch, deadline);
+    in_time = marceli_wait(&watch->waiter, watch_test, watch, deadline);
     madi_interrupt_end(self);
     if (!in_time)
         return -ETIMEDOUT;
-    if (!is_told(watch))
+    if (!watch_is_notified(watch))
         return -ECANCELED;
-    return atomic_load_explicit(&watch->told, memory_order_acquire) & CLOSED ? -EBADF : 0;
+    return atomic_load_explicit(&watch->came, memory_order_acquire) & CLOSED ? -EBADF : 0;
 }
 
-void madi_watch_end(madi_watch_t *watch)
+void madi_fd_watch_end(madi_fd_watch_t *watch)
 {
-    watched_t *watched = find(watch->fd);
+    watched_t *watched = watched_find(watch->fd);
     madi_lock(&watched->lock);
     marceli_waiters_del(&watch->waiter);
-    arm_rest(watched, watch->fd);
+    watched_arm_rest(watched, watch->fd);
     madi_unlock(&watched->lock);
     atomic_fetch_sub_explicit(&set.n, 1, memory_order_relaxed);
 }
 
-/* No descriptor is in the child's set, which is made when it is needed. */
-void madi_watch_forked(void)
+/* The child's set is made when it is needed, and no descriptor is registered there. */
+void madi_fd_watch_forked(void)
 {
-    bool worker = madi_carrier_self() != NULL; /* whose threads are here, too */
+    bool worker = madi_carrier_self() != NULL; /* threads of this worker exist in the child, too */
     for (int i = 0; i < CHUNKS; i++) {
         watched_t *chunk = atomic_load_explicit(&set.chunks[i], memory_order_relaxed);
         for (int k = 0; chunk && k < CHUNK; k++) {
@@ -313,20 +313,20 @@ void madi_watch_forked(void)
     pthread_mutex_init(&start_lock, NULL);
 }
 
-void madi_watch_hint(void)
+void madi_fd_watch_hint(void)
 {
-    if (atomic_load_explicit(&set.n, memory_order_relaxed) && !hinted(NULL))
+    if (atomic_load_explicit(&set.n, memory_order_relaxed) && !set_is_hinted(NULL))
         atomic_store_explicit(&set.hint, 1, memory_order_relaxed);
 }
 
-int madi_watch_close(int fd)
+int madi_fd_watch_close(int fd)
 {
-    watched_t *watched = find(fd);
+    watched_t *watched = watched_find(fd);
     if (watched) {
         madi_lock(&watched->lock);
         for (marceli_waiter_t *w = watched->list.first; w; w = w->next)
-            tell(watch_of(w), CLOSED);
-        if (watched->known) /* a copy of it would go on to tell under this number */
+            watch_notify(watch_of(w), CLOSED);
+        if (watched->known) /* else a copy of the descriptor would go on to report events under this number */
             epoll_ctl(atomic_load_explicit(&set.epfd, memory_order_relaxed), EPOLL_CTL_DEL, fd, NULL);
         watched->known = false;
         watched->armed = 0;
@@ -336,30 +336,30 @@ int madi_watch_close(int fd)
     return close(fd) ? -errno : 0;
 }
 
-/* ---- What is known of a descriptor ---------------------------------------------------------------------------- */
+/* ---- Kinds of descriptors, and their turns ---------------------------------------------------------------------------- */
 
 enum madi_fd_kind madi_fd_kind_get(int fd)
 {
-    watched_t *watched = find(fd);
+    watched_t *watched = watched_find(fd);
     return watched ? atomic_load_explicit(&watched->kind, memory_order_relaxed) : MADI_FD_UNKNOWN;
 }
 
 void madi_fd_kind_set(int fd, enum madi_fd_kind kind)
 {
-    watched_t *watched = find_or_make(fd);
+    watched_t *watched = watched_find_or_make(fd);
     if (watched)
         atomic_store_explicit(&watched->kind, kind, memory_order_relaxed);
 }
 
 bool madi_fd_turn_take(int fd)
 {
-    watched_t *watched = find_or_make(fd);
+    watched_t *watched = watched_find_or_make(fd);
     return !watched || !atomic_exchange_explicit(&watched->turn, true, memory_order_acquire);
 }
 
 void madi_fd_turn_leave(int fd)
 {
-    watched_t *watched = find(fd);
+    watched_t *watched = watched_find(fd);
     if (watched)
         atomic_store_explicit(&watched->turn, false, memory_order_release); /* pairs with madi_fd_turn_take */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Traits of a thread, from attributes and marcel_setname. */
-#ifndef MADI_NAME_H
-#define MADI_NAME_H
+#ifndef MADI_TRAITS_H
+#define MADI_TRAITS_H
 
 #include "marcel/thread.h"
 
