@@ -82,15 +82,15 @@ def groups_shorten(names):
 
 
 def verdict(results):
-    """One sentence, with the names of what does not pass."""
+    """Return how many figures pass, with the names of those that do not."""
     by = {row["figure"]: row["verdict"] for row in results}
     named = {"pass": [], "FAIL": [], "not measured": [], "told": []}
     for figure in rows.FIGURES:
         named[by.get(figure.name, "not measured")].append(figure.name)
     named["not measured"] = groups_shorten(named["not measured"])
     text = "%d of %d figures pass" % (len(named["pass"]), len(rows.FIGURES) - len(named["told"]))
-    for what, key in (("failed", "FAIL"), ("not measured", "not measured"), ("without a target", "told")):
-        text += "; %s: %s" % (what, ", ".join(named[key])) if named[key] else ""
+    for what, key in (("Failed", "FAIL"), ("Not measured", "not measured"), ("Without a target", "told")):
+        text += ". %s: %s" % (what, "; ".join(named[key])) if named[key] else ""
     return text + "."
 
 
@@ -136,8 +136,8 @@ How it is measured:
   judged over all rounds, and the one that is hardest to beat counts: of each round the quickest would be the one that was
   lucky in it, and two peers are lucky more often than one. Counts take one round, as they say the same every time; so do
   whole tests.
-- `cache line` is one way of a line between two cores, `copy` the fastest way of copying between two processes that
-  `bench/raw/raw_copy.c` finds in that run, `raw-tcp` two processes that spin on non-blocking sockets.
+- `cache line` is one way of a line between two cores. `copy` is the fastest way of copying between two processes that
+  `bench/raw/raw_copy.c` finds in that run. `raw-tcp` is two processes that spin on non-blocking sockets.
 - Instructions are counted by callgrind between begin and end of packing, and between begin and end of unpacking with the
   message already there and untouched; locked instructions and system calls are those that were executed in between,
   found in the disassembly.

@@ -92,7 +92,7 @@ PROMISES = [
      "network, through a gateway, 8 B take at most 5 % or 0.3 us longer than without MPI; a stream of 64 KiB has as much "
      "bandwidth as without MPI, one of 1 MiB 0.9 x that of a relay of sockets, both less 5 %. Barrier, broadcast, sum and "
      "all to all of two processes on each of two hosts of a lab, so through memory and over TCP, take at most 1.0 x. "
-     "Without targets: put, get and accumulate (one at a time, and in batches), and barrier, broadcast, sum and all to all "
+     "Without targets: put, get and accumulate (one at a time, and in batches); barrier, broadcast, sum and all to all "
      "of 2, 4 and 8 processes (which take turns where there are fewer cores). Ping-pongs by libfabric alone take at most "
      "1.0 x what they take over its own providers.",
      ("mpi-sizes", "mpi-rate", "mpi-overlap", "mpi-matching", "mpi-collectives", "mpi-hosts", "mpi-rma",
@@ -113,7 +113,7 @@ PROMISES = [
      "with the best one of 4 to 256 KiB a message of 1 MiB is at most 1.15 x as fast. Of a hundred streams at once the "
      "slowest has at least 0.8 of its share. A gateway never holds more than its budget, and a program that computes on it "
      "loses no more than the processor time that forwarding takes. When one of two gateways dies or hangs under load, "
-     "messages go on within twice the time of detection (MAD_FORWARD_DETECT, here 500 ms), and none is lost, doubled or out"
+     "messages go on within twice the time of detection (MAD_FORWARD_DETECT, here 500 ms); none is lost, doubled or out"
      " of order.",
      ("gateway", "gateway-load", "gateway-lab", "failover")),
     ("Instructions",
@@ -125,8 +125,8 @@ PROMISES = [
      "at most 40 us beside two processes that compute.",
      ("ring", "ring-beside")),
     ("User-level threads",
-     "Yield at most 8 ns, create and join 25 ns, a lock that nobody else wants 1.1 x two atomic read-modify-writes, a "
-     "hand-over on one worker 20 ns (by a condition 35), between two workers 2.8 cache lines, a wake from the kernel's "
+     "Yield at most 8 ns; create and join 25 ns; a lock that nobody else wants 1.1 x two atomic read-modify-writes, a "
+     "hand-over on one worker 20 ns (by a condition 35), between two workers 2.8 cache lines; a wake from the kernel's "
      "sleep 2.8 us, a blocked thread 4.3 KiB, also one of a million. A message to a user-level thread that waits: at "
      "most 60 ns above the plain thread that spins. Oversubscribed, the same as plain threads.",
      ("marcel", "million", "user-level")),
