@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Who may include whom: include <- base <- {engine, marcel, topology} <- core <- {drivers, boot} <- {tools, bench, examples}.
+# Allowed includes: include <- base <- {engine, marcel, topology} <- core <- {drivers, boot} <- {tools, bench, examples}.
 # engine and marcel, one library, know these headers of each other and no more.  The core knows the polling server and the
 # accept thread, and nothing of marcel; a driver the contract (and seal.h) and nothing else of the core, and no other driver.
 src=$(cd "$(dirname "$0")/../.." && pwd)
@@ -32,7 +32,7 @@ only topology "base/.*|topology/.*|$public" $(find src/topology -name '*.[ch]')
 only gateway "(base|core|gateway|topology)/.*|$public" $(find src/gateway -name '*.[ch]')
 only boot "(base|boot)/.*|$public" $(find src/boot -name '*.[ch]')
 # Waits poll on the schedulers' stacks; schedulers with nothing to run wait, and lead.
-engine="(base|engine)/.*|marcel/(marcel|monitor|party|sched|watch|worker)\.h|$public"
+engine="(base|engine)/.*|marcel/(marcel|fd_watch|monitor|plain_thread|sched|worker)\.h|$public"
 marcel="(base|marcel)/.*|engine/(accept_thread|engine|helper|leader|waiter)\.h|$public"
 only engine "$engine" $(find src/engine -name '*.[ch]')
 only marcel "$marcel" $(find src/marcel -name '*.[ch]')

@@ -117,8 +117,9 @@ def hash_pieces(text):
 
 
 def text_pieces(text, path):
-    """Return the paragraphs of a document, a manual page or NEWS: (line, "text", text), without programs and tables."""
-    pieces, fence, block, start = [], False, [], 0
+    """Return the paragraphs of a document, a manual page or NEWS: (line, "text", text).  Programs, tables and synopses are
+    left out."""
+    pieces, fence, synopsis, block, start = [], False, False, [], 0
 
     def end():
         if block:
@@ -126,23 +127,25 @@ def text_pieces(text, path):
             block.clear()
 
     for number, line in enumerate(text.split("\n"), 1):
-        if line.lstrip().startswith("```") or re.match(r"^\.(nf|EX)\b", line):
+        if re.match(r"^\.SH\b", line):
+            synopsis = "SYNOPSIS" in line
+        if line.lstrip().startswith("```") or re.match(r"^\.(nf|EX|TS)\b", line):
             fence = not fence or line.startswith(".")
             end()
             continue
-        if re.match(r"^\.(fi|EE)\b", line):
+        if re.match(r"^\.(fi|EE|TE)\b", line):
             fence = False
-        if fence:
+        if fence or synopsis:
             continue
         if path.endswith(".md") and not block and line.startswith("    "):  # a program
             continue
         if re.match(r'^\.\\"|^\.TH|^\.so|^\.\\', line):
             continue
         heading = line.startswith(("#", ".SH", ".SS"))
-        new = heading or not line.strip() or re.match(r"^\s*([-*|]|\d+\.)\s|^\.(PP|TP|IP|RS|RE|P)\b|^\s*\|", line)
+        new = heading or not line.strip() or re.match(r"^\s*([-*|]|\d+\.)\s|^\.(PP|TP|TQ|IP|RS|RE|P)\b|^\s*\|", line)
         if new:
             end()
-        words = re.sub(r"^\.(?:BR|B|I|IR|RB|RI|BI|IB|TP|PP|P|IP|RS|RE|SM)\b ?", "", line)
+        words = re.sub(r"^\.(?:BR|B|I|IR|RB|RI|BI|IB|TP|TQ|PP|P|IP|RS|RE|SM)\b ?", "", line)
         words = re.sub(r"\\f[BIRP]|\\&", "", words).replace("\\-", "-")
         if not block:
             start = number

@@ -100,7 +100,7 @@ static void leave_send(env_t *e)
     }
     hear(e);
     while (mad_event_next(e->session, &event) == MAD_OK)
-        CHECK_MSG(false, "the sender is told: %s", event.text);
+        CHECK_MSG(false, "the sender gets the error: %s", event.text);
     free(body);
 }
 
@@ -158,7 +158,7 @@ static void drop_send(env_t *e)
         CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
     hear(e);
     while (mad_event_next(e->session, &event) == MAD_OK)
-        CHECK_MSG(false, "the sender is told: %s", event.text);
+        CHECK_MSG(false, "the sender gets the error: %s", event.text);
     free(body);
 }
 

@@ -4,7 +4,7 @@
 #   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, or fault:DRIVER (DRIVER behind fault);
 #            without any: all of them
 #   TESTS="a b"  only these tests
-#   SEEDS=N      fault: so many seeds (1), the first of them SEED (else by the clock)
+#   SEEDS=N      fault: that number of seeds (1), the first of them SEED (else by the clock)
 #   LONG=1       fault: every test in processes of its own, 20 seeds
 #   THREADS=marcel  all that makes calls is a user-level thread
 # Behind fault, links are cut too (cut.c).

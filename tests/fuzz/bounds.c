@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the fuzzers assert of the ledger (core/link/ledger.h), after each step. */
+/* Assertions of the fuzzers about the ledger (core/link/ledger.h), after each step. */
 #include "world.h"
 
 static const struct {
@@ -21,7 +21,7 @@ void world_bounds_lower(void)
     }
 }
 
-/* What messages that wait on a channel that was never open take at least. */
+/* Memory that messages on a channel that was never opened take at least. */
 static int64_t least_waiting(const madi_conn_t *conn)
 {
     int64_t n = 0;
@@ -65,7 +65,7 @@ void world_bounds_check(world_t *w)
     for (int i = 0; i < MADI_CHARGES; i++) {
         int64_t held = atomic_load(&s->ledger.held[i]), exempt = i == MADI_CHARGE_PEERS ? 0 : madi_bounds[i].peer / 16 * (int64_t)s->n_peers;
         FUZZ_CHECK(held >= sum[i] && held <= madi_bounds[i].sum + exempt);
-        FUZZ_CHECK(i == MADI_CHARGE_PEERS || held == sum[i]); /* who is known is so when its gate is forgotten */
+        FUZZ_CHECK(i == MADI_CHARGE_PEERS || held == sum[i]); /* a process stays known when its gate is forgotten */
     }
     madi_unlock(&s->lock);
 }

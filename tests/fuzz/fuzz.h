@@ -20,7 +20,7 @@ extern const target_t fuzz_address, fuzz_boot, fuzz_forward, fuzz_frames, fuzz_h
 const target_t *fuzz_find(const char *name);
 void fuzz_begin(const target_t *target);
 
-/* What a finding looks like that no sanitizer sees: print and abort. */
+/* Report a finding that no sanitizer sees: print and abort. */
 #define FUZZ_CHECK(held) \
     do { \
         if (!(held)) \

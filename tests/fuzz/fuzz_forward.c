@@ -5,12 +5,13 @@
  * and a sequence of
  *   1xxx1111       the time has come to look for another way, or (xxx not 0) has run out
  *   1xxxxxxx       a call of the user's
- *   0wwfhhkp ...   a fragment from peer p; hh: how it is handed over; f: its bytes are all the same; k: what it acknowledges,
+ *   0wwfhhkp ...   a fragment from peer p; hh: how it is handed over; f: its bytes are all the same; k: what it
+ * acknowledges,
  *                  and whether it asks, comes first; ww: what it begins with: 0 nothing, 1 what OPEN needs to this
  *                  process, 2 to a peer (from stream 0x80 on, to one that nobody knows), 3 a packet's header:
  *                  A READY without a body gets its proof, and a packet of an encrypted stream is sealed unless channel is 1:
  *                  [ack ask] [flags] [channel] [length 16] [seq] [aux] [limit stream turn ack | type flags length] body
- * After each step no peer has more than the bounds allow, and the gateway keeps within its budget. */
+ * Each step is followed by a check: no peer has more than the bounds allow, and the gateway keeps within its budget. */
 #include "base/clock.h"
 #include "fuzz.h"
 #include "gateway/gateway.h"
@@ -101,7 +102,7 @@ static size_t head(unsigned char *to, input_t *in, unsigned what, madi_wire_forw
     return at;
 }
 
-static void hand_over(madi_link_t *link, const madi_wire_hdr_t *hdr, unsigned char *body, int how)
+static void hand_over(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, unsigned char *body, int how)
 {
     madi_rx_t rx = {0};
     madi_place_t place;
@@ -193,7 +194,7 @@ static uint64_t queued_cost(const gw_side_t *side)
     return n;
 }
 
-/* What waits of streams that pass through is within what the budget has promised them, and all of that within the budget. */
+/* Data of streams that pass through is within what the budget has promised them, and all of that within the budget. */
 static void budget_check(world_t *w)
 {
     mad_session_t *s = w->session;

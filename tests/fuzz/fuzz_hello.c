@@ -58,7 +58,7 @@ static void signed_frame(other_t *o, const unsigned char *body, size_t len)
     frame(o, head.kind, out, head.length);
 }
 
-/* What the library sent last. */
+/* The bytes that the library sent last. */
 static void listen_to(other_t *o)
 {
     unsigned char bytes[HEAD + 8704];

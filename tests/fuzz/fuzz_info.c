@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What processes answer to mad_info, which may be asked by root: [how] then the text of one session's answer.  It goes through
- * what prints it, to nowhere. */
+/* Answers of processes to mad_info, which may be asked by root: [how] then the text of one session's answer.  It goes
+ * through what prints it, to nowhere. */
 #include "fuzz.h"
 
 #include "tools/mad_info_query.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the launcher parses: frames from a proxy, a job's description, requests of ranks, lists of hosts. */
+/* Inputs that the launcher parses: frames from a proxy, a job's description, requests of ranks, lists of hosts. */
 #include "fuzz.h"
 
 #include "tools/madgw_join.h"

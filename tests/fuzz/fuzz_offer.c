@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors that a peer passes for shared memory, of any kind and number, and what it does with them afterwards.  The input:
+/* Descriptors that a peer passes for shared memory, of any kind and number, and what it does with them afterwards.  The
+ * input:
  *   [side] [cut] [n] n times [kind] [how]     side: bit 0: the library makes the memory; bit 1: wrong bytes in the offer
  *   then any of  0 ... a call of the user's   1 bytes on the socket   2 the event's count and flags   3 a cell
  * A link comes up if, and only if, all is as it should be; no descriptor stays; nothing waits. */
@@ -25,7 +26,7 @@ typedef struct peer {
     int event, memory;    /* right ones; -1 */
 } peer_t;
 
-/* What a process keeps from its first session on is there before descriptors are counted. */
+/* Descriptors that a process keeps from its first session on are there before descriptors are counted. */
 static void begin(void)
 {
     world_t w;

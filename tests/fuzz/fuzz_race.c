@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer over shared memory that changes what it has sent while it is read: a thread does (mutator.c).  Messages, fragments to
- * a gateway and the end of a stream, and heads of the matching device.  The input is
+/* A peer over shared memory that changes what it has sent while it is read: a thread does (mutator.c).  Messages, fragments
+ * to a gateway and the end of a stream, and heads of the matching device.  The input is
  *   a              bit 0: the user is the matching device; bit 1: this process has opened the stream
  * and a sequence of
  *   1xxxxxxx       a call of the user's
- *   0bbbs0rr ...   a packet: [type] [flags] [channel] [seq] [aux] [length 16], what it begins with (bbb), so many bytes, and
- *                  up to 3 places that change: [how many] [offset 16] [value 16] ...
+ *   0bbbs0rr ...   a packet: [type] [flags] [channel] [seq] [aux] [length 16], what it begins with (bbb), its length, and up
+ *                  to 3 places that change: [how many] [offset 16] [value 16] ...
  *                  rr: it comes 1, 4, 16 or 64 times; s: short ones lie in a cell.
- *                  bbb: 0 nothing, 1 OPEN to this process, 2 OPEN to another one, 3 a packet's header, 4 a process that
- *                  forwards, 5 a block, 6 and 7 a block that begins with a head of the device
+ *                  bbb: 0 nothing, 1 OPEN to this process, 2 OPEN to another one, 3 a packet's header, 4 a process
+ *                  that forwards; 5 a block, 6 and 7 a block that begins with a head of the device
  * The places change until the next packet comes, so while the user unpacks, too. */
 #include "drivers/shm/shm.h"
 #include "fuzz.h"
@@ -45,7 +45,7 @@ static void race_open(race_t *r)
     r->n_links++;
 }
 
-/* What is kept of a process is an address. */
+/* The record of a process is an address. */
 static void addresses_check(const race_t *r)
 {
     const mad_session_t *s = r->w.session;

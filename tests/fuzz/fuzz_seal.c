@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sealed connections: a stranger's bytes to either end of the handshake of TLS, and, after it, what a peer that has the keys
- * may put into records, and what somebody on the way may do to them.
+/* Sealed connections. A stranger's bytes go to either end of the handshake of TLS. After it a peer that has the keys
+ * puts anything into records, and an attacker on the path changes them.
  *
  *   [0 or 1] bytes                      to the passive or the active end
- *   [2] { [type] [length 16] bytes }    records of that type, from a peer; type 0: that many bytes of the wire, in the clear */
+ *   [2] { [type] [length 16] bytes }    records of that type, from a peer; type 0: that many bytes of the wire, in the
+ * clear */
 #include "fuzz.h"
 
 #include "base/knob.h"

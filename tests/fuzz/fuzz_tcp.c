@@ -22,7 +22,7 @@ static void feed(world_t *w, input_t *in, size_t len)
     in->at += n > 0 ? n : 0;
 }
 
-/* What the library sent is read away, so that its socket does not fill up. */
+/* Bytes that the library sent are read away, so that its socket does not fill up. */
 static void drain(const world_t *w)
 {
     char bytes[4096];

@@ -30,7 +30,7 @@ static void hosts_check(const madi_topo_t *t)
     }
 }
 
-/* From one host to some: who is over the same virtual channel is reached, if it is not too far. */
+/* From one host to some: each host over the same virtual channel is reached, if it is not too far. */
 static void routes_check(const madi_topo_t *t, int virtual, int from)
 {
     static madi_route_t route[ROUTES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What fuzz_race.c and race_device.c share. */
+/* Declarations shared by fuzz_race.c and race_device.c. */
 #ifndef FUZZ_RACE_H
 #define FUZZ_RACE_H
 

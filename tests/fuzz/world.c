@@ -39,7 +39,7 @@ static mad_status_t open_any(madi_adapter_t *a, char *reason)
     return MAD_OK;
 }
 
-static void event_ready(madi_watch_t *watch, uint32_t events)
+static void event_ready(madi_fd_watch_t *watch, uint32_t events)
 {
     (void)watch;
     (void)events;
@@ -49,7 +49,7 @@ static mad_status_t open_shm(madi_adapter_t *adapter, char *reason)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     a->event_fd = shm_event_make(reason);
-    a->event_watch = (madi_watch_t){.fd = a->event_fd, .ready = event_ready};
+    a->event_watch = (madi_fd_watch_t){.fd = a->event_fd, .ready = event_ready};
     if (!shm_bell_make(a, reason))
         return MAD_ERR_SYSTEM;
     atomic_store(&a->bell->fence, 1);
@@ -58,7 +58,7 @@ static mad_status_t open_shm(madi_adapter_t *adapter, char *reason)
     return open_any(adapter, reason);
 }
 
-static mad_status_t connect_pair(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t connect_pair(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     int pair[2];
     (void)link;
@@ -72,7 +72,7 @@ static mad_status_t connect_pair(madi_link_t *link, const void *addr, size_t len
     return MAD_OK;
 }
 
-static mad_status_t fake_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t fake_connect(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     (void)addr;
     (void)len;
@@ -83,7 +83,7 @@ static mad_status_t fake_connect(madi_link_t *link, const void *addr, size_t len
     return MAD_OK;
 }
 
-static madi_sent_t fake_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+static madi_sent_t fake_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     volatile unsigned char sum = 0;
     (void)link;
@@ -120,14 +120,14 @@ static void loan_free(void *loan)
     FUZZ_CHECK(!loan); /* given back twice, or never lent */
 }
 
-static void fake_slot_put(madi_link_t *link, madi_foreign_t loan)
+static void fake_slot_put(madi_ring_link_t *link, madi_foreign_t loan)
 {
     (void)link;
     loan_free(madi_foreign_pass_on(loan));
 }
 
 /* The peer's memory: what lies at an odd address cannot be had.  All of ours that is named is there. */
-static bool fake_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len)
+static bool fake_get(madi_ring_link_t *link, struct iovec *to, int n, uint64_t from, size_t len)
 {
     size_t sum = 0;
     (void)link;
@@ -138,7 +138,7 @@ static bool fake_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, 
     return !(from & 1);
 }
 
-static bool fake_put(madi_link_t *link, uint64_t to, const void *from, size_t len)
+static bool fake_put(madi_ring_link_t *link, uint64_t to, const void *from, size_t len)
 {
     const unsigned char *p = from;
     volatile unsigned char sum = 0;
@@ -148,21 +148,21 @@ static bool fake_put(madi_link_t *link, uint64_t to, const void *from, size_t le
     return !(to & 1);
 }
 
-static int fake_offer(madi_link_t *link, const madi_offer_t *offer)
+static int fake_offer(madi_ring_link_t *link, const madi_offer_t *offer)
 {
     (void)link;
     (void)offer;
     return -1;
 }
 
-static bool fake_claim(madi_link_t *link, madi_offer_t *wanted)
+static bool fake_claim(madi_ring_link_t *link, madi_offer_t *wanted)
 {
     (void)link;
     (void)wanted;
     return false;
 }
 
-static void fake_link_fini(madi_link_t *link)
+static void fake_link_fini(madi_ring_link_t *link)
 {
     (void)link;
     for (int i = 0; i < LOANS; i++)
@@ -181,7 +181,7 @@ static int nothing_polled(madi_adapter_t *adapter, int budget)
     return 0;
 }
 
-static void nothing_link(madi_link_t *link)
+static void nothing_link(madi_ring_link_t *link)
 {
     (void)link;
 }
@@ -191,7 +191,7 @@ void world_driver(const char *name)
     fake = (madi_driver_t){.abi = MADI_DRIVER_ABI,
                            .name = "fake",
                            .adapter_size = sizeof(madi_adapter_t),
-                           .link_size = sizeof(madi_link_t),
+                           .link_size = sizeof(madi_ring_link_t),
                            .probe = probe,
                            .open = open_any,
                            .close = nothing_adapter,
@@ -269,7 +269,8 @@ bool world_around(world_t *w, mad_session_t *session, const char *driver)
             w->adapter = session->adapters[i];
     current = w;
     fake_full = false;
-    marceli_door_close(&w->session->door); /* what comes is taken when the world looks, and by nobody beside it */
+    /* Only the world's own rounds accept connections. */
+    marceli_accept_entry_close(&w->session->accept_entry);
     madi_log_set_level((madi_log_level_t)-1);
     if (mad_peer_add(w->session, address, len, &peer) != MAD_OK)
         return false;
@@ -358,7 +359,7 @@ void world_progress(world_t *w)
     for (int i = 0; i < 64; i++) {
         int n = mad_progress(w->session);
         if (epoll_wait(w->session->epfd, &e, 1, 0) > 0) { /* what a thread that waits does */
-            madi_watch_t *watch = e.data.ptr;
+            madi_fd_watch_t *watch = e.data.ptr;
             madi_lock(&w->session->lock);
             if (watch->fd >= 0 && watch->ready) /* the bell of sleeping threads has none */
                 watch->ready(watch, e.events);

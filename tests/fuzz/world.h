@@ -13,7 +13,7 @@
 typedef struct world {
     mad_session_t *session;
     madi_gate_t *gate;
-    madi_link_t *link;
+    madi_ring_link_t *link;
     madi_adapter_t *adapter; /* of the peer's driver */
     int fd; /* the peer's end of the socket; -1: none */
     mad_channel_t *channel[2];
@@ -40,14 +40,14 @@ bool world_up(const world_t *w);
 void world_close(world_t *w);
 void world_down(world_t *w); /* the peer is gone: the beginning of that */
 
-/* bounds.c: the bounds of the ledger, so low that inputs come to them; once per process.  No peer has more than its bounds, all
- * together not more than theirs, and the counts are right. */
+/* bounds.c: the bounds of the ledger, so low that inputs come to them; once per process.  No peer has more than its bounds,
+ * all together not more than theirs, and the counts are right. */
 void world_bounds_lower(void);
 void world_bounds_check(world_t *w);
 
 /* One call of the user's, chosen by the byte. */
 void world_step(world_t *w, uint8_t what);
-/* What the peer of a link of shm that is not active sees of the memory, which is as it should be; NULL: it has none. */
+/* View that the passive peer of a link of shm has of the memory, which is as it should be; NULL: it has none. */
 struct shm_region *world_shm_offer(world_t *w);
 /* A virtual link over that of the world, to somebody whom only its peer reaches; active: this process has opened its stream,
  * whose number is 0x40.  NULL: no memory. */

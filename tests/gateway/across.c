@@ -165,7 +165,7 @@ static void routes(void)
     for (int peer = 0; peer < size; peer++)
         if (peer != rank && mad_channel_route(channel, peer, text, sizeof text) == MAD_OK && text[0])
             printf("route: %s\n", text);
-    mad_barrier(session); /* of who has left there is none */
+    mad_barrier(session); /* of a process that has left there is none */
 }
 
 /* ---- Asking -------------------------------------------------------------------------------------------------------- */

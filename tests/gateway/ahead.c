@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ahead free | ahead poor, by three ranks of which the last is a gateway between the first two (ahead_test.sh): blocks that
  * go with their message although they are longer than a packet of the link always is.
- *   free   with credit for several: what needs a grant and what does not; and many at once, a channel that nobody listens to,
+ *   free   with credit for several: what needs a grant and what does not; and many at once, a channel that nobody listens
+ * to,
  *          lengths that differ, a request that is cancelled too late
  *   poor   without credit for one: all are granted, and the rest is the same */
 #include "told.h"
@@ -114,7 +115,7 @@ static void differs(void)
     mad_status_t status;
     if (rank) {
         status = take_from(channel, LEN + 8, 3);
-        result(status == MAD_ERR_MISMATCH, "a length that differs is told", status);
+        result(status == MAD_ERR_MISMATCH, "a length that differs is reported", status);
     } else {
         status = send(LEN, 3);
         result(!status || status == MAD_ERR_MISMATCH, "and does not stop the sender", status);

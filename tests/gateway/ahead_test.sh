@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Blocks that do not wait for a grant, through one gateway, three processes on this host (ways.sh; ahead.c prints what is so).
+# Blocks that do not wait for a grant, through one gateway, three processes on this host (ways.sh; ahead.c prints what is
+# so).
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 
@@ -18,7 +19,7 @@ ahead() {
     check_lines "$name: all is so" "$lines" '^ok ' "$dir/out"
     check_lines "$name: nothing is not" 0 '^not ok ' "$dir/out"
 }
-# Each of two ends says so many: of lengths, and the rest.
+# Each of two ends reports two numbers: of lengths, and the rest.
 ahead free 24 MAD_CREDIT_FLOOR=2M
 ahead poor 22 MAD_CREDIT_FLOOR=64K MAD_CREDIT_BUDGET=0
 [ $failures = 0 ]

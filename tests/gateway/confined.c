@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process that has given away what a gateway gives away, and then does what somebody would who has taken it over:
+/* A process that has given away what a gateway gives away, and then acts like an attacker that has taken it over:
  *     confined WHAT [USER]
  * Exit code 0: that succeeded, 3: it failed.  USER: whom root becomes. */
 #include "tools/madgw_confine.h"

@@ -13,8 +13,8 @@
  *   still     the only one is killed, and while both ends look for another they are stopped for longer than they may look:
  *             they go on looking, and find it
  *   behind    the second gateway of two on the way is stopped while the far end is, too: there is another one
- * MS: within so many milliseconds traffic shall go on each time.  Messages of many lengths go both ways; each has a number,
- * and a checksum over all of it. */
+ * MS: within that number of milliseconds traffic shall go on each time.  Messages of many lengths go both ways; each has a
+ * number, and a checksum over all of it. */
 #include "base/clock.h"
 #include "told.h"
 
@@ -40,13 +40,13 @@
 #define SECOND INT64_C(1000000000)
 #define LIMIT (40 * SECOND) /* for anything to happen */
 
-/* What all processes see. */
+/* State that all processes see. */
 static struct shared {
     _Atomic(uint64_t) received[2]; /* messages, by end */
     _Atomic(int) failed[2];        /* statuses of what went wrong */
     _Atomic(int64_t) failed_at[2];
     _Atomic(int) bad, stop, known; /* known: addresses that processes were given */
-    _Atomic(int) wait, waiting;    /* ends shall wait for each other; so many do */
+    _Atomic(int) wait, waiting;    /* ends shall wait for each other; the number that do */
     _Atomic(int) silent;           /* gateways that ends took for dead */
     bool one_way;                  /* only long messages, from the first end to the other */
 } *shared;
@@ -83,7 +83,7 @@ static mad_session_t *session;
 static mad_channel_t *channel;
 static mad_peer_t other;
 static int me, from; /* 0 or 1; the pipe of addresses */
-static _Atomic(int) introduced; /* so often was told where the other end is */
+static _Atomic(int) introduced; /* number of times that the other end's address was given */
 static unsigned char *buf;
 
 static size_t length_of(uint64_t number)
@@ -214,14 +214,14 @@ static int end_run(bool again)
         atomic_store(&shared->failed[me], status);
         atomic_store(&shared->failed_at[me], madi_now());
     }
-    if (status && again) { /* when it is told the other end's address anew */
+    if (status && again) { /* when it gets the other end's address anew */
         number = 1000;
         status = meet(2) ? batches(&number) : MAD_ERR_PEER;
     }
     if (status)
         fprintf(stderr, "end %d: %s\n", me, mad_status_name(status));
     atomic_fetch_add(&shared->silent, (int)told_now(session, "gateways_silent"));
-    pthread_cancel(learner); /* what is told later is of no interest */
+    pthread_cancel(learner); /* later reports are of no interest */
     pthread_join(learner, NULL);
     close(from);
     mad_exit(session);
@@ -314,7 +314,7 @@ static bool failed(void)
     return atomic_load(&shared->failed[0]) || atomic_load(&shared->failed[1]) || atomic_load(&shared->bad);
 }
 
-/* So many more messages; the time that took, or -1. */
+/* Exchange that number of messages; return the time it took, or -1. */
 static int64_t more(uint64_t n)
 {
     uint64_t first = received();
@@ -364,7 +364,7 @@ static void begone(child_t *g, const char *mode)
     kill(g->pid, !strcmp(mode, "leave") ? SIGUSR1 : hangs ? SIGSTOP : SIGKILL);
 }
 
-/* It shall be over now. */
+/* The test is to end now. */
 static void bury(child_t *g, const char *mode)
 {
     if (strcmp(mode, "leave"))
@@ -379,7 +379,7 @@ static bool introduce(child_t *a, child_t *b, child_t *g, int *n)
     return tell(a, g) && tell(b, g) && known(*n);
 }
 
-/* What has happened so far, where that takes a while. */
+/* Print the progress so far, in runs that take a while. */
 static void progress(const char *mode, int done, int64_t *told)
 {
     if (madi_now() - *told < 5 * SECOND)

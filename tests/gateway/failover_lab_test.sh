@@ -57,7 +57,7 @@ start() {
 }
 count() { sed -n 's/^sending //p' told | tail -1; }
 beyond() { [ "$(count)" -gt "$1" ] 2>/dev/null; }
-# further N: so many more messages have been begun
+# further N: N more messages have been begun
 further() {
     from=$(count)
     wait_for beyond $((${from:--1} + $1))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Gateways die, hang, and leave under load: every message comes once, in order, and whole.  failover.c does it, with
 # a -(tcp over IPv4 loopback)- g1, g2 -(tcp over IPv6 loopback)- b, and one more gateway where the way is longer.  A few
-# times each; KILLS=N: so many times; LONG=1: a thousand kills, and hundreds of the others.
+# times each; KILLS=N: N times; LONG=1: a thousand kills, and hundreds of the others.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 echo 'networks = { x = { driver = "tcp"; hosts = "a,g1,g2"; }; y = { driver = "tcp"; hosts = "g1,g2,b"; }; };' >"$dir/two"
@@ -24,7 +24,7 @@ run() {
     MAD_TOPOLOGY=$dir/$1
     export MAD_TOPOLOGY
     shift
-    # What is told while it lasts is of interest in the long form only.
+    # The reports of progress are of interest in the long form only.
     { within "${TIME:-$limit_s}" "$BUILD/tests/failover" "$@" 2>"$dir/err"; echo $? >"$dir/rc"; } | tee "$dir/out" |
         sed -n "$show"
     rc=$(cat "$dir/rc")

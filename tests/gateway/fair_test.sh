@@ -32,11 +32,12 @@ look() {
     else
         not_ok "$1: memory" "$(cat "$dir/out")"
     fi
-    # What was on its way when it was stopped has filled the window here.
+    # Data in flight at the stop has filled the window here.
     [ "$2" != stop ] || [ "$(number bytes_held_most)" -ge 30000 ] || not_ok "$1: something waited" "$(cat "$dir/out")"
     check "$1: nothing is held afterwards" 0 "$(number bytes_held)"
 }
-# Who sends to the stuck one may have all of its messages under way: more than sockets take, which is more than the default.
+# A sender to the stuck process may have all of its messages under way: more than sockets take, which is more than the
+# default.
 MAD_FORWARD_WINDOW=64M
 export MAD_FORWARD_WINDOW
 

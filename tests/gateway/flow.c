@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* flow SECONDS: when rank 0's input has a line, or ends, each rank of the first half sends messages to one of the second half,
- * as fast as it can, for that time.  Each receiver says how many MB/s came from its first message on. */
+/* flow SECONDS: when rank 0's input has a line, or ends, each rank of the first half sends for that time. It sends
+ * messages to one rank of the second half as fast as it can.  Each receiver says how many MB/s came from its first
+ * message on. */
 #include <madeleine.h>
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hop count | hop long | hop copies | hop alone | hop hold FILE | hop kill, by three ranks of which the last is a gateway between the first
- * two (hop_test.sh).
+/* hop count | hop long | hop copies | hop alone | hop hold FILE | hop kill, by three ranks of which the last is a gateway
+ * between the first two (hop_test.sh).
  *   count   messages of many lengths, then the gateway looks at its own counters: what came, and how much was copied
  *   long    one long message
  *   copies  long messages one way, as fast as they go, then back: how much of that the gateway has copied
@@ -160,7 +160,7 @@ static int alone(void)
         if (!(status = move(byte, sizeof byte, !rank)))
             status = move(byte, sizeof byte, rank);
     if (rank < 2)
-        result(others_woken() - before < TURNS / 4, "who waits for messages is not helped by another thread",
+        result(others_woken() - before < TURNS / 4, "a thread that waits for messages is not helped by another one",
                others_woken() - before);
     mad_barrier(session);
     return status != MAD_OK;

@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Messages through one gateway, three processes on this host (ways.sh): what the gateway counts, a gateway that is killed, and
-# the timeline.
+# Messages through one gateway, three processes on this host (ways.sh): what the gateway counts, a gateway that is killed,
+# and the timeline.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 
 . "$here/ways.sh"
 
-# What the gateway says of itself after messages of many lengths: hop.c prints it.
+# Statistics of the gateway after messages of many lengths, printed by hop.c.
 for way in $ways; do
     on "$way" 3 "$BUILD/tests/hop" count >"$dir/out" 2>&1 || not_ok "hop-count-$way ran" "$(tail -20 "$dir/out")"
     grep '^\(ok\|not ok\)' "$dir/out" | sed "s/\$/-$way/"
     failures=$((failures + $(grep -c '^not ok' "$dir/out")))
-    # A gateway copies a fragment at most once: one of a socket only if it is short and the way is taken, one of shared memory
-    # only if too much of that is lent already.
+    # A gateway copies a fragment at most once: one of a socket only if it is short and the way is taken, one of shared
+    # memory only if too much of that is lent already.
     on "$way" 3 "$BUILD/tests/hop" copies >"$dir/out" 2>&1
     for direction in there back; do
         from=${way%-*} to=${way#*-} line=$(sed -n "s/^copies $direction //p" "$dir/out")
@@ -28,12 +28,12 @@ for way in $ways; do
         fi
     done
     on "$way" 3 "$BUILD/tests/hop" alone >"$dir/out" 2>&1
-    check_lines "while an end waits in the library no other thread of it wakes, $way" 2 '^ok who waits' "$dir/out"
+    check_lines "while an end waits in the library no other thread of it wakes, $way" 2 '^ok a thread that waits' "$dir/out"
     MAD_FORWARD_DEADLINE=2000 opt=--keep-going on "$way" 3 "$BUILD/tests/hop" kill >"$dir/out" 2>&1
     check_lines "both ends learn of a killed gateway, $way" 2 '^ok killed' "$dir/out"
 done
 
-# What mad_info says of all three while they are there: hold WAY COMMAND... with their numbers.
+# Output of mad_info about all three while they are there: hold WAY COMMAND... with their numbers.
 all_ready() { [ "$(grep -c '^ready ' "$dir/out")" = 3 ] || ! kill -0 $job 2>/dev/null; }
 hold() {
     held=$1

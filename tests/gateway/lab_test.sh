@@ -13,7 +13,7 @@ if [ $rc -ne 0 ]; then
     exit 77
 fi
 
-# What runs in the lab: job N HOSTS COMMAND...  SHORT=HOST: the kernel holds no more than two fragments for who sends there.
+# Run a job in the lab: job N HOSTS COMMAND...  SHORT=HOST: the kernel holds no more than two fragments for a sender there.
 cat >"$dir/job" <<'END'
 #!/bin/sh
 n=$1 hosts=$2
@@ -48,8 +48,8 @@ done
 lab "all ranks talk through two gateways" chain 6 north0,south0,gate0,gate1,middle0,north1 "$BUILD/mad_perf" many-to-one \
     --sizes 1K --iters 20 --batches 2
 
-# The timeline of one long message: single fragments are seen in both networks at once.  The slower one is the second, and the
-# gateway's kernel holds little, so a fragment is sent for as long as it takes.
+# The timeline of one long message: single fragments are seen in both networks at once.  The slower one is the second, and
+# the gateway's kernel holds little, so a fragment is sent for as long as it takes.
 if command -v python3 >/dev/null; then
     MAD_TRACE=$dir/trace
     export MAD_TRACE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Virtual channels of one job, each over its own networks (lanes_test.sh): ranks 0 to 4 are on the hosts a, b, g1, g2, c, of
- * which a and b talk over g1 on the channel "one" and over g2 on "two", and a and c share a network of each.
+/* Virtual channels of one job, each over its own networks (lanes_test.sh): ranks 0 to 4 are on the hosts a, b, g1, g2, c, 
+ * in this order. a and b talk over g1 on the channel "one" and over g2 on "two"; a and c share a network of each.
  *   lanes ways   what goes on one passes g1, and what goes on the other g2, also when both are used at once; direct
  *                connections take the channel's own network; a disagreement on one leaves the other alone
  *   lanes lost   g2 dies: two is lost, one goes on, and a new number of the peer is the same on one
@@ -61,7 +61,7 @@ static mad_status_t stream(mad_channel_t *const *channel, int n)
     return status;
 }
 
-/* What a gateway has passed on of it. */
+/* Number of its messages that a gateway has passed on. */
 static int64_t passed(mad_channel_t *const *channel, int n, const char *name)
 {
     int64_t before = told_now(session, "bytes");
@@ -129,7 +129,7 @@ static void disagree(void)
     if (rank == B) {
         status = take(two, A, bytes, 4);
         other = take(one, A, bytes, 8);
-        result(status == MAD_ERR_MISMATCH, "a disagreement is told on its channel", mad_status_name(status));
+        result(status == MAD_ERR_MISMATCH, "a disagreement is reported on its channel", mad_status_name(status));
     }
     if (rank <= B)
         result(!other, "and the other one is none the worse", mad_status_name(other));

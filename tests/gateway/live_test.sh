@@ -48,7 +48,7 @@ check_has "nobody: in JSON" '"any": false' out
 live --live 0
 check "no time: exit code" 2 $?
 
-# Something does.  Who sends may have more under way than sockets take, so that the gateway holds some when nobody receives.
+# Something does.  The sender may have more under way than sockets take, so that the gateway holds some when nobody receives.
 MAD_FORWARD_WINDOW=64M
 export MAD_FORWARD_WINDOW
 MAD_TOPOLOGY=$dir/live.cfg timeout -k 5 300 "$BUILD/madrun" --no-label -n 3 sh ./as "$BUILD/mad_perf" streams --pairs 1 \
@@ -108,7 +108,7 @@ still() {
     sed 's/"clock_ns": [0-9]*//; s/"waiting": .*"marcel"//' all >now
     cmp -s now before
 }
-# It was stopped in the midst of a message, and not where sockets take the rest.
+# The process was stopped in the midst of a message, and not where sockets take the rest.
 held() {
     kill -STOP "$b"
     wait_for still && ! grep -q '"fragments_held": 0,' now && return

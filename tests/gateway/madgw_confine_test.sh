@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a gateway has given away (src/tools/madgw_confine.h): what somebody would do who has taken it over fails, what it does
+# What a gateway has given away (src/tools/madgw_confine.h): actions of an attacker that has taken it over fail, what it does
 # itself goes on.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# madrun --topology and madgw: a job in two clusters that only the launch host reaches; gateways that are killed, told to end,
-# started by hand.
+# madrun --topology and madgw: a job in two clusters that only the launch host reaches; gateways that are killed, told to
+# end, started by hand.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
 . "$here/../harness/checks.sh"
@@ -164,7 +164,7 @@ test_places() {
 # as_processes HOST: what the processes of a session there say of how many there are
 as_processes() { "$MADLAB_AGENT" "$1" "$BUILD/mad_info" stats all --json 2>/dev/null | grep -o '"processes": [0-9]*,' | sort -u; }
 
-# Who waits spins only if all have a processor: two ranks and the gateway beside them are three.
+# Waiting threads spin only if all have a processor: two ranks and the gateway beside them are three.
 test_counted() {
     start -n 2 -v "$across" ask 2
     seen "counted: ready" 'madgw: host gate: ready$'
@@ -250,8 +250,8 @@ test_behind() {
     finish behind 0
 }
 
-# The first message to a process whose network is cut: of who may be there, and is only not reached now, nobody says that it
-# is gone.  Its host answers nothing; then the gateway's has no network itself.
+# The first message to a process whose network is cut: a process that may exist, and is only not reached now, is never
+# reported as gone.  Its host answers nothing; then the gateway's has no network itself.
 test_unreached() {
     for host in blue0 gate; do
         start -n 2 --hosts red0,blue0 --env MAD_FORWARD_DEADLINE=${limit}000 --env MAD_CONNECT_TIMEOUT=${limit}000 -v \
@@ -304,8 +304,8 @@ join() {
     if wait_for up; then ok "nobody between: ready"; else not_ok "nobody between: ready" "$(cat "$joined" err)"; fi
 }
 # Gateways that join by hand, and have no neighbour in common that could tell them of each other: the job's file does, or,
-# where hosts do not share it, who starts them adds the line.  One that has died is in it, too; that is not the job's end
-# for another who would have reached it alone.
+# where hosts do not share it, the user who starts them adds the line.  One that has died is in it, too; that is not the
+# job's end for another one that would have reached it alone.
 test_nobody_between() {
     for how in file line; do
         start -n 2 --hosts red,blue --gateways none --job-file job "$across" ask 1
@@ -368,7 +368,7 @@ test_reached() {
     wait $gateway
 }
 
-# Another launcher in the midst of the gateways: what it is told, and how it ends
+# Another launcher in the midst of the gateways: the errors that it gets, and its end
 test_around() {
     run -v --env GIVEN=1 --around sh -c 'env; exit 7'
     check "around: exit code" 7 $code

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Several gateways, all of them processes on this host whose networks are told apart by what each may use, and by names:
+# Several gateways, all of them processes on this host whose networks are distinguished by what each may use, and by names:
 #   ring   four networks in a ring, n e s w, joined by four gateways, and ends on each network: traffic of all with all goes
 #          round in both directions over up to three hops.  It completes, also when all windows were full (ring.c).
 #   chain  a -(tcp)- g -(shm)- h -(tcp)- b, and the other way round: the conformance suite over three hops
@@ -29,8 +29,8 @@ echo 'networks = { n = { driver = "tcp"; hosts = "n, g0, g1"; }; e = { driver = 
 
 with_encryption "$dir/ring.cfg" "$dir/tcp-shm-tcp.cfg" "$dir/shm-tcp-shm.cfg" "$dir/pair.cfg"
 
-# as FILE HOSTS COMMAND...: the process is on the rank-th of the hosts, and on the networks of that: two of tcp by their names,
-# two of shared memory by their folders
+# as FILE HOSTS COMMAND...: the process is on the rank-th of the hosts, and on the networks of that: two of tcp by their
+# names, two of shared memory by their folders
 cat >"$dir/as" <<'END'
 #!/bin/sh
 MAD_TOPOLOGY=${0%/*}/$1 tcp= shm=
@@ -63,8 +63,8 @@ over_budget() {
     sed -n 's/^{.*"bytes_held_most": *\([0-9]*\).*"budget": *\([0-9]*\).*/\1 \2/p' "$dir/out" | awk '$1 > $2' | wc -l
 }
 
-# ring NAME [--full]: windows stay as they are when streams are opened, or little more; there is room for those that both ends
-# open at once
+# ring NAME [--full]: windows stay as they are when streams are opened, or little more; there is room for those that both
+# ends open at once
 ring() {
     MAD_FORWARD_BUDGET=2560K at ring.cfg n,n,e,e,s,s,w,w,g0,g1,g2,g3 "$BUILD/tests/ring" $2 8 4 >"$dir/out" 2>&1
     check "$1: completes" "0 4" "$? $(grep -c '^{"test":"ring"' "$dir/out")"
@@ -81,7 +81,7 @@ runs=1
 for i in $(seq $runs); do
     ring "ring, all with all"
     MAD_FORWARD_WINDOW=64M ring "ring, all full" --full # more is under way than sockets take
-    # Of what windows allow (in both directions, of which one is used) so much was there.
+    # Of what windows allow (in both directions, of which one is used) that amount was there.
     if [ $(($(sum bytes_held_most) * 5)) -ge "$(sum given)" ]; then
         ok "ring, all full: $(sum bytes_held_most) bytes of $(sum given) in both directions"
     else

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A rank that is a gateway as well (madlab).  Behind a network of 5 Mbit/s what its neighbours send it themselves takes longer
-# than the time of detection, and so does an answer behind it; nobody takes it for dead.  When it is stopped for longer than
-# that it is given up as a gateway, but what goes to and from the rank itself waits, and nothing of it is lost.
+# A rank that is a gateway as well (madlab).  Behind a network of 5 Mbit/s what its neighbours send it themselves takes
+# longer than the time of detection, and so does an answer behind it; nobody takes it for dead.  When it is stopped for
+# longer than that it is given up as a gateway. Messages to and from the rank itself wait, and none is lost.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 cd "$dir" || exit 1

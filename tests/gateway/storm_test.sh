@@ -5,7 +5,7 @@
 # What a seed meets depends on the machine's speed: a seed that has found a mistake may pass with it the next time.  So each
 # cause that was found has a test of its own: in madgw_test.sh first, behind and unreached, in failover_test.sh still.
 #   SEED=N       the first of the others (by the clock)
-#   STORMS=N     so many (none; LONG=1: 200)
+#   STORMS=N that number (none; LONG=1: 200)
 #   MESSAGES=N   in each (40K; LONG=1: 200K)
 #   ENCRYPT=1    with all virtual channels encrypted from end to end
 here=$(cd "$(dirname "$0")" && pwd)

@@ -12,9 +12,9 @@
  *   forget     calls it, and takes no message
  * until S seconds are over; then it goes on, and everything that was sent must come, whole and in order.
  *
- * The gateway prints one line of JSON: bytes that the other streams got within the S seconds (least, mean, most, ratio of the
- * first two), those of the one (single), by how much the gateway's memory grew meanwhile, and its own counters.  It exits with
- * 3 when S seconds were too short on this host for what is to be stuck. */
+ * The gateway prints one line of JSON: bytes that the other streams got within the S seconds (least, mean, most,
+ * ratio of the first two); those of the one (single); the growth of the gateway's memory meanwhile; its own counters.  It
+ * exits with 3 when S seconds were too short on this host for what is to be stuck. */
 #include "base/clock.h"
 #include "told.h"
 
@@ -287,7 +287,7 @@ static int wait_until_held(void)
     return status ? failed("the beginning", status) : 0;
 }
 
-/* It waits in the library, and so forwards, until all have told what they got. */
+/* The gateway waits in the library, and so forwards, until all have reported their results. */
 static int be_gateway(void)
 {
     int64_t least = INT64_MAX, sum = 0, most = 0, single = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What this process says of itself as a gateway: the numbers that mad_info shows.  For programs that are linked with the
+/* Statistics of this process as a gateway: the numbers that mad_info shows.  For programs that are linked with the
  * inside of the library. */
 #ifndef TESTS_TOLD_H
 #define TESTS_TOLD_H

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced after start.sh: one gateway between two hosts, a and b, all of
-# them processes on this host whose networks are told apart by what each may use:
+# them processes on this host whose networks are distinguished by what each may use:
 #   tcp-tcp   a -(tcp over IPv4 loopback)- g -(tcp over IPv6 loopback)- b
 #   shm-tcp   a -(shared memory)- g -(tcp)- b          tcp-shm   the other way round
 # Sets ways to those that this host can do.

@@ -120,7 +120,7 @@ def attack(how, address):
             try:
                 s.send(bytes([byte]))
             except (BrokenPipeError, ConnectionResetError):
-                return 0  # its time was over before so much was said: that it is closed is what was asked for
+                return 0  # its time was over before all that was sent: that it is closed is what was asked for
             select.select([], [], [], 0.01)
     closed_by_peer(s)
     return 0

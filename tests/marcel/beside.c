@@ -37,7 +37,7 @@ static void fill(int fd)
     fcntl(fd, F_SETFL, flags);
 }
 
-/* What the other end can read: how much, and how it ends. */
+/* Data that the other end can read: their amount, and their end. */
 static void look_at_peer(objects_t *o)
 {
     char b[4096];
@@ -69,7 +69,7 @@ static void look_both_ways(objects_t *o)
     }
 }
 
-/* The same of datagrams, up to one that is sent now. */
+/* Like the function above, but for datagrams, up to one that is sent now. */
 static void look_at_datagrams(objects_t *o)
 {
     for (int i = 0; i < 2; i++) {
@@ -248,7 +248,7 @@ static void later_modify(objects_t *o) { CHECK_EQ(write(o->fd[1], "x", 1), 1); }
 static void watched_modified(objects_t *o) { watched(o); later_modify(o); }
 static void set(objects_t *o) { o->fd[0] = epoll_create1(EPOLL_CLOEXEC); }
 
-/* fd[0] is the terminal, fd[1] who types. */
+/* fd[0] is the terminal, fd[1] the typing end. */
 static void terminal(objects_t *o)
 {
     struct termios t;

@@ -26,7 +26,7 @@ typedef struct calls {
     int (*poll)(int, int); /* with a deadline that has passed, if nothing asks for one */
 } calls_t;
 
-/* What a call is tried on.  fd[0] is its descriptor; all that are not -1 are closed afterwards. */
+/* Object that a call is tried on.   fd[0] is its descriptor; all that are not -1 are closed afterwards. */
 typedef struct objects {
     int fd[4];
     const calls_t *calls;

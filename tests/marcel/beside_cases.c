@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What takes more than one call, or a setting: how a wait ends, what is left for the next call, signals. */
+/* Cases that take more than one call, or a setting: how a wait ends, what is left for the next call, signals. */
 #include "beside.h"
 
 #include <arpa/inet.h>
@@ -279,7 +279,7 @@ static void later_read_big(objects_t *o)
     CHECK_EQ(sum, BIG);
     CHECK_EQ(wrong, 0);
 }
-/* The reader goes in the middle: a part is told of, the error and its signal are the next call's. */
+/* The reader goes in the middle: the call reports a part, the error and its signal are the next call's. */
 static void write_broken(objects_t *o)
 {
     ssize_t n;

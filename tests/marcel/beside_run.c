@@ -80,7 +80,7 @@ ssize_t pwritev2(int fd, const struct iovec *blocks, int count, off_t offset, in
     return syscall(SYS_pwritev2, fd, blocks, count, (long)offset, 0L, flags);
 }
 
-/* ---- What was found --------------------------------------------------------------------------------------------- */
+/* ---- Results ---------------------------------------------------------------------------------------------------- */
 
 void note(objects_t *o, const char *format, ...)
 {
@@ -161,7 +161,7 @@ static void settle(void)
     marcel_usleep(500);
 }
 
-/* The same by libmarcel, on this thread's worker: so it must leave that to others while it waits. */
+/* Run the call by libmarcel, on this thread's worker, which it must leave that to others while it waits. */
 static void do_ours(turn_t *t, bool waited)
 {
     marcel_attr_t attr;

@@ -30,7 +30,7 @@ static void *block(void *arg)
     return NULL;
 }
 
-/* Every worker's threads block in read, and those who compute go on: each lets one go when it has had its turns. */
+/* Every worker's threads block in read, and those that compute go on: each lets one go when it has had its turns. */
 typedef struct computer {
     _Atomic(int) *inside;
     int of_all;
@@ -138,7 +138,7 @@ static void test_short(void)
     in_thread(short_main, NULL);
 }
 
-/* What plain pthreads may do is done in between: locks that others have, waits. */
+/* In between the thread does what plain pthreads may do: locks that others have, waits. */
 static marcel_mutex_t mutex = MARCEL_MUTEX_INITIALIZER;
 static int counted;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the cases of fd have in common, and the cases, by file. */
+/* Declarations for the cases of fd, by file. */
 #ifndef MARCEL_FD_H
 #define MARCEL_FD_H
 
 #include "support.h"
 
-/* A pipe, and who reads it. */
+/* A pipe, and the thread that reads it. */
 typedef struct reader {
     int fd[2];
     int64_t sum;

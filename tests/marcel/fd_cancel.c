@@ -111,7 +111,7 @@ static void *survivor_main(void *arg)
     return NULL;
 }
 
-/* Who does not want to hear of it waits on, and is cancelled where it next begins; who waits behind it has its turn. */
+/* A thread that has disabled cancellation waits on, and is cancelled at its next call; the thread behind it has its turn. */
 static void cancel_disabled(void)
 {
     survivor_t s = {.got = 0};

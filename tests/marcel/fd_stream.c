@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What goes through a pipe or a socket: to and fro, by several at once, more than fits into it. */
+/* Data through a pipe or a socket: to and fro, by several at once, more than fits into it. */
 #include "fd.h"
 
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the cases of locks have in common, and the cases, by file. */
+/* Declarations for the cases of locks, by file. */
 #ifndef MARCEL_LOCKS_H
 #define MARCEL_LOCKS_H
 

@@ -112,7 +112,7 @@ void test_deadlines(void)
     CHECK_EQ(marcel_sem_destroy(&sem), 0);
 }
 
-/* What can be had is had, whatever the time. */
+/* A call that can succeed immediately does, even past its deadline. */
 static void *in_time(void *arg)
 {
     struct timespec long_ago = {1, 0}, soon = after_ms(CLOCK_MONOTONIC, 20000);

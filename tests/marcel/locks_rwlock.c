@@ -173,7 +173,7 @@ void test_rwlock_late_writer(void)
         any_start(&writer, plain & 1, write_late, NULL);
         any_start(&reader, plain & 1, see_writer, NULL);
         any_end(&reader);
-        CHECK_EQ(marcel_rwlock_tryrdlock(&rwlock), 0); /* who reads already passes the writer */
+        CHECK_EQ(marcel_rwlock_tryrdlock(&rwlock), 0); /* a thread that reads already passes the writer */
         CHECK_EQ(marcel_rwlock_unlock(&rwlock), 0);
         any_start(&reader, plain >> 1, read_behind, NULL);
         any_end(&reader);

@@ -67,7 +67,7 @@ static inline void *elsewhere(void *(*run)(void *), void *arg)
     return result;
 }
 
-/* The same for what returns an error number. */
+/* Like the macro above, but for calls that return an error number. */
 #define NOTE_ELSEWHERE(what, run, arg) posix_note(what, (long)(intptr_t)elsewhere(run, arg))
 
 #endif

@@ -202,7 +202,7 @@ static void cancel_states(void)
     posix_note("in this order (digits)", happened);
 }
 
-/* What a thread waits in when it is cancelled. */
+/* Calls in which a thread waits when it is cancelled. */
 typedef struct caught {
     enum { IN_JOIN, IN_TIMEDJOIN, IN_COND, IN_TIMED_COND, IN_SEM, IN_TIMED_SEM, IN_SLEEP, PLACES } in;
     lasting_t lasting; /* what it joins; `begun` serves all */

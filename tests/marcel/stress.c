@@ -2,11 +2,12 @@
 /* Nothing lost, nothing stuck: stress [--seed N] [--seconds N] [--threads N] [--limit N] [--lose N] [--stick]
  *
  * Rounds of some hundred milliseconds.  In each, threads of both kinds make a random graph: they create others, join them
- * in all ways, cancel them, and use the same mutexes, rwlocks, semaphores, queues (a condition each), barriers, completions
- * and onces in all forms, with deadlines that are near, past, or far; one more cancels whom it meets.  All that is taken is
- * given back, by handlers if need be, so a wait without a deadline must come to its end; when nobody gets on for `limit`
- * seconds, a watchdog says who waits for what, and aborts.  At the end of a round the books must be right: every count,
- * token and item is there, every pass of a barrier had its threads, each thread ended as it was asked to.
+ * in all ways, cancel them, and use the same objects: mutexes, rwlocks, semaphores, queues (a condition each),
+ * barriers, completions and onces. They use all forms, with deadlines that are near, past, or far; one more cancels whom it
+ * meets.  All that is taken is given back, by handlers if need be, so a wait without a deadline must come to its end; when
+ * nobody gets on for `limit` seconds, a watchdog prints which thread waits for which object, and aborts.  At the end of a
+ * round the books must be right: every count, token and item is there, every pass of a barrier had its threads, each thread
+ * ended as it was asked to.
  *
  * --lose N: leave out the N-th return of a token; --stick: one waits for what never comes.  Both must be found out. */
 #include "stress.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of stress know of each other, by file. */
+/* Declarations that the parts of stress share, by file. */
 #ifndef MARCEL_STRESS_H
 #define MARCEL_STRESS_H
 
@@ -47,7 +47,7 @@ bool has_come(sem_t *event, long us);
 void *watch(void *over);
 
 /* stress_objects.c */
-/* What they protect is no atomic: sanitizers see who does not keep to it. */
+/* The protected data are not atomic: sanitizers find threads that break the rules. */
 extern struct a_mutex {
     marcel_mutex_t mutex;
     int type, inside;
@@ -86,7 +86,7 @@ typedef enum form { FOREVER, TRY, TIMED, CLOCK, FORMS } form_t;
 extern _Atomic(long) lose;
 /* For a form with a deadline: mostly within a fraction of a millisecond, sometimes over already, sometimes far. */
 struct timespec deadline(node_t *me, form_t form);
-/* Was it had?  If not: was that right? */
+/* True if the object was obtained, or if the failure is a legal one. */
 bool had(const char *what, int rc, form_t form);
 void nap(node_t *me);
 void use_mutex(node_t *me, int i, bool nested);

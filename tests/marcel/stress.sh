@@ -23,7 +23,7 @@ else
     failed=1
 fi
 
-# What is lost, and who is stuck, is found out.
+# Lost objects and stuck threads are found.
 if timeout -k 5 100 "$BUILD/tests/marcel/stress" --seconds 5 --limit 5 --lose 20 >"$log" 2>&1; then
     echo "not ok stress: a lost token was not missed"
     failed=1

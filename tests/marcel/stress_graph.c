@@ -49,7 +49,7 @@ static node_t *node_new(node_t *parent, bool plain, unsigned depth)
     return node;
 }
 
-/* It cannot be cancelled meanwhile: it could be in either state. */
+/* No cancel in this part: the thread could be in either state. */
 void create_child(node_t *me, bool plain)
 {
     node_t *node;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the threads use, and whether its books are right at the end. */
+/* The objects that the threads use, and the check of their counts at the end. */
 #include "stress.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What threads do with the objects, in all forms. */
+/* Uses of the objects by threads, in all forms. */
 #include "stress.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ void nap(node_t *me)
     end_wait(me);
 }
 
-/* ---- What threads do -------------------------------------------------------------------------------------------- */
+/* ---- Actions ---------------------------------------------------------------------------------------------------- */
 
 static void mutex_give(void *arg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who does what, and the watchdog. */
+/* The table of running actions, and the watchdog. */
 #include "stress.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What several of the tests of libmarcel need. */
+/* Declarations that several tests of libmarcel need. */
 #ifndef MARCEL_SUPPORT_H
 #define MARCEL_SUPPORT_H
 
@@ -16,7 +16,7 @@
 
 /* Run it in a user-level thread, until it has ended. */
 void in_thread(void *(*run)(void *), void *arg);
-/* The time of the clock in so many milliseconds. */
+/* Time of the clock after that number of milliseconds. */
 struct timespec after_ms(clockid_t clock, long ms);
 /* How many this process has; -1: not known. */
 int kernel_threads(void);

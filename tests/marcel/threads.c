@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What marcel.h promises, on one worker and from plain pthreads: threads [CASE...]. */
+/* The promises of marcel.h, on one worker and from plain pthreads: threads [CASE...]. */
 #include "threads.h"
 
 static const test_case_t cases[] = {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attributes, names, and who one is. */
+/* Attributes, names, and the identity of threads. */
 #include "threads.h"
 
 #include <fenv.h>
 
 /* ---- Attributes and names --------------------------------------------------------------------------------------- */
 
-/* What was set is what one gets; what is no value changes nothing. */
+/* A value that was set is returned; an illegal value changes nothing. */
 void test_attributes(void)
 {
     static const struct {
@@ -132,7 +132,7 @@ void test_keepfp(void)
     in_thread(watch_rounding, NULL);
 }
 
-/* ---- Who am I --------------------------------------------------------------------------------------------------- */
+/* ---- Identity --------------------------------------------------------------------------------------------------- */
 
 static void *identity(void *arg)
 {

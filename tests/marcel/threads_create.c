@@ -73,7 +73,7 @@ static void *join_other(void *arg)
     return NULL;
 }
 
-/* Two join each other: the later one is told. */
+/* Two join each other: the later one gets an error. */
 void test_join_each_other(void)
 {
     CHECK_EQ(marcel_sem_init(&pair.go, 0, 0), 0);

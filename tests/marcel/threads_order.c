@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who runs next. */
+/* The order in which threads run. */
 #include "threads.h"
 
 static char order[256];
@@ -77,7 +77,8 @@ static void *yield_so_often(void *arg)
     return arg;
 }
 
-/* What has not begun has its priority: it waits for all who are above, and runs before those below, alone or not. */
+/* A thread that has not begun has its priority: it waits for all that are above, and runs before those below, alone or
+ * not. */
 void test_priority_seeds(void)
 {
     static const int priority[] = {MARCEL_PRIORITY_DEFAULT + 1, MARCEL_PRIORITY_DEFAULT - 1};
@@ -201,7 +202,7 @@ static void *hear(void *arg)
     return arg;
 }
 
-/* What comes is seen after some turns, not after as many as go to a period of switches. */
+/* An event is seen after some turns, not after as many as go to a period of switches. */
 void test_busy(void)
 {
     marcel_t thread[BUSY + 1];

@@ -68,7 +68,7 @@ static void first_leaves(bool by_pthread)
     marcel_exit(NULL);
 }
 
-/* What the child says; it is still there. */
+/* Output of the child, which still exists. */
 static void in_child(void (*run)(void), pid_t *child, const char *says)
 {
     char text[20] = "";

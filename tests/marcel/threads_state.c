@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What belongs to a user-level thread, and what to the kernel thread that runs it: the table of marcel(7). */
+/* State of a user-level thread, as opposed to that of the kernel thread that runs it: the table of marcel(7). */
 #include "marcel/switch.h"
 #include "threads.h"
 
@@ -156,7 +156,7 @@ static const state_t states[] = {
     {"owner of a POSIX mutex", posix_set, posix_get, false},
 };
 
-/* The first sets 1, then the second 2: what does the first find? */
+/* The first thread sets 1, then the second sets 2; the result is what the first then finds. */
 typedef struct both {
     const state_t *state;
     long found;

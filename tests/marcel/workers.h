@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the cases of workers have in common, and the cases, by file. */
+/* Declarations for the cases of workers, by file. */
 #ifndef MARCEL_WORKERS_H
 #define MARCEL_WORKERS_H
 
@@ -12,7 +12,7 @@ marcel_t create(const marcel_attr_t *attr, void *(*run)(void *), void *arg);
 marcel_t create_at(int worker, void *(*run)(void *), void *arg);
 marcel_t create_moving(void *(*run)(void *), void *arg);
 void join(marcel_t thread);
-/* A new start with so many workers. */
+/* Start anew with that number of workers. */
 void start(int workers);
 /* A random number. */
 unsigned next(unsigned *seed, unsigned below);
@@ -20,7 +20,7 @@ void short_sleep(long ns);
 
 extern _Atomic(int) reached;
 extern marcel_sem_t gate, arrived;
-/* Without ever letting others run, until so many have reached; the second is a thread. */
+/* Without ever letting others run, until that number have reached; the second is a thread. */
 void compute_until(int n);
 void *compute(void *n);
 /* Threads: one says that it has arrived, waits at the gate, and has reached twice; one makes a binary tree of threads of

@@ -57,7 +57,7 @@ static int balls(void)
 
 /* ---- Other threads --------------------------------------------------------------------------------------------- */
 
-/* It takes the ball and gives it back, now and then. */
+/* Take the ball and give it back, now and then. */
 static void *visit(void *seed_given)
 {
     unsigned seed = (unsigned)(uintptr_t)seed_given;
@@ -117,7 +117,7 @@ static void *take_for_ever(void *with_deadline)
     return NULL;
 }
 
-/* What was posted was taken, or is there. */
+/* Everything posted was taken, or is left. */
 static void cancelled(bool with_deadline, bool moves, int after)
 {
     marcel_t taker, poster;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where threads run, and who runs those of a worker that is busy. */
+/* Where threads run, and which worker runs those of a busy one. */
 #include "workers.h"
 
 /* ---- Where they run --------------------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ void test_steal(void)
     }
 }
 
-/* What a plain pthread creates does not stand behind one that computes. */
+/* A thread created by a plain pthread does not wait behind one that computes. */
 void test_outside(void)
 {
     marcel_t hog[64], thread[100];

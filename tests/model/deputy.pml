@@ -13,7 +13,7 @@
 #define BY_WAITER 1
 #define BY_OTHER 2
 
-byte leader, blocked, askers, n_idle, deputy, terms;
+byte leader, blocked, claimants, n_idle, deputy, terms;
 byte sent, polled;
 byte whom[MESSAGES];  /* threads */
 bool listed[2];       /* madi_server.idle, under its lock */
@@ -23,7 +23,7 @@ bool waits[2], ready[2], gone[2] /* a worker whose thread runs for ever */;
 
 #define has_ready(w) (ready[0] && home[0] == w || ready[1] && home[1] == w)
 #define waits_itself(w) (waits[0] && home[0] == w || waits[1] && home[1] == w)
-#define other_may_lead (blocked && leader == NOBODY && !askers)
+#define other_may_lead (blocked && leader == NOBODY && !claimants)
 
 /* leader_wanted; patient() is said by the caller: it depends on the clock */
 inline leader_wanted(me)
@@ -33,7 +33,7 @@ inline leader_wanted(me)
         if
         :: other_may_lead ->
             if
-            :: deputy /* and patient */
+            :: deputy /* and madi_leader_may_return */
             :: true ->
                 atomic {
                     if
@@ -74,7 +74,7 @@ inline become_deputy()
 inline ask_no_more()
 {
     if
-    :: asks -> askers--; asks = false
+    :: asks -> claimants--; asks = false
     :: else
     fi
 }
@@ -91,7 +91,7 @@ inline leave(me)
 inline lead(me)
 {
     if
-    :: defers /* and patient */
+    :: defers /* and madi_leader_may_return */
     :: !waits_itself(me) ->
         for_others = true;
         if
@@ -115,7 +115,7 @@ inline lead(me)
         if
         :: !leads && leader == BY_OTHER ->
             if
-            :: !asks -> askers++; asks = true
+            :: !asks -> claimants++; asks = true
             :: else
             fi
         :: else -> ask_no_more()
@@ -138,7 +138,7 @@ inline poll(me)
     :: to != 2 && home[to] != me ->
         called[home[to]] = true;
         if
-        :: leads && true -> defers = true; become_deputy(); leave(me) /* patient */
+        :: leads && true -> defers = true; become_deputy(); leave(me) /* madi_leader_may_return */
         :: true
         fi
     :: else
@@ -146,10 +146,10 @@ inline poll(me)
     to = 0
 }
 
-/* may_follow, without the clock */
+/* madi_may_follow, without the clock */
 #define may_follow(me) (waits_itself(me) && leader == BY_WAITER || !waits_itself(me) && !other_may_lead)
 
-/* follow, worker_sleeps, deputy_needed, deputy_looks */
+/* madi_follow, worker_follow, deputy_is_needed, deputy_check */
 inline follow(me)
 {
 #ifndef ASKER_SLEEPS
@@ -197,7 +197,7 @@ end_asleep:
     }
 }
 
-/* madi_worker_run, madi_idle_wait, wait_here */
+/* madi_worker_run, madi_worker_idle_wait, wait_on_kernel_thread */
 proctype worker(byte me)
 {
     byte t, to, seen;
@@ -212,17 +212,17 @@ look:
     fi;
     if
     :: !leads -> lead(me)
-    :: leads && for_others && (askers || !blocked) -> leave(me)
+    :: leads && for_others && (claimants || !blocked) -> leave(me)
     :: else
     fi;
     if
     :: leads ->
 end_epoll:
-        if /* madi_lead_sleep */
+        if /* madi_leader_sleep */
         :: polled < sent -> poll(me)
         :: has_ready(me) || called[me] -> called[me] = false
 #ifndef ROOM_UNSEEN
-        :: for_others && askers
+        :: for_others && claimants
 #endif
         fi
     :: !leads && (defers || may_follow(me)) -> follow(me)
@@ -236,7 +236,7 @@ over:
     leave(me);
 runs:
 #ifndef NOBODY_CALLED
-    if /* madi_lead_elsewhere */
+    if /* madi_leader_wanted_elsewhere */
     :: blocked && leader == NOBODY -> leader_wanted(me)
     :: else
     fi;
@@ -250,7 +250,7 @@ runs:
     }
     if
     :: gone[me] = true; goto ended
-    :: atomic { blocked++; waits[t] = true } /* wait_switching, park */
+    :: atomic { blocked++; waits[t] = true } /* wait_switching, wait_park */
         if
 #ifndef NOBODY_CALLED
         :: has_ready(me) && blocked && leader == NOBODY -> leader_wanted(me)

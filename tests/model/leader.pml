@@ -18,7 +18,7 @@
 /* memory */
 #define SENT 0     /* messages in the ring: what pure_poll looks at */
 #define SLEEPING 1 /* marceli_leader_sleeps, and bell->asleep of shm */
-#define LEADER 2   /* madi_server.leader: 0 nobody, 1 a thread that waits */
+#define LEADER 2   /* madi_server.leader: 0 none, 1 a thread that waits */
 #define VARS 3
 #include "memory.pml"
 
@@ -28,7 +28,7 @@
 #define WOKEN 3
 
 byte ring[MESSAGES];    /* destinations */
-byte polled;            /* under session->lock: so many of them have been */
+byte polled;            /* under session->lock: number of them that were polled */
 bool done[WAITERS];     /* it has its message; what test looks at */
 byte word[WAITERS];     /* changed by locked instructions only */
 bool follower[WAITERS]; /* madi_server.followers, under its lock */
@@ -76,7 +76,7 @@ inline wake(me, w)
     word[w] = WOKEN
 }
 
-/* madi_server_look: a packet, and whom it is for.  The source's turn, the session's lock are held for this one step. */
+/* madi_server_poll: a packet, and whom it is for.  The source's turn, the session's lock are held for this one step. */
 inline poll(me)
 {
     was = RUNNING;
@@ -121,7 +121,7 @@ inline followers_wake(me)
     fi
 }
 
-/* madi_lead */
+/* madi_lead_take */
 inline lead(me)
 {
     atomic {
@@ -132,7 +132,7 @@ inline lead(me)
     }
 }
 
-/* madi_lead_no_more */
+/* madi_lead_drop */
 inline lead_no_more(me)
 {
     leads = false;
@@ -146,7 +146,7 @@ inline lead_no_more(me)
 #endif
 }
 
-/* run_calls, madi_server_run, madi_calls_run: one thread at a time, the others go on */
+/* wait_run_calls, madi_server_calls_run, madi_calls_run: one thread at a time, the others go on */
 inline run_calls(me)
 {
     if
@@ -176,7 +176,7 @@ inline run_calls(me)
     fi
 }
 
-/* madi_lead_sleep, with arm and epoll_until */
+/* madi_leader_sleep, with sources_arm and epoll_until */
 inline sleep_as_leader(me)
 {
 #ifdef LOOK_BEFORE_SLEEPING
@@ -190,7 +190,7 @@ inline sleep_as_leader(me)
     membarrier();
 #endif
 #ifndef LOOK_BEFORE_SLEEPING
-    quiet = (load(me, SENT) == polled); /* arm */
+    quiet = (load(me, SENT) == polled); /* sources_arm */
 #endif
     atomic {
         fence(me);
@@ -226,7 +226,7 @@ end_epoll:
     poll(me)
 }
 
-/* follow, madi_park, of a plain pthread */
+/* madi_follow and madi_park, of a plain pthread */
 inline sleep_as_follower(me)
 {
 #ifdef FOLLOWER_LOOKS_FIRST
@@ -262,7 +262,7 @@ end_follower:
     atomic { fence(me); word[me] = RUNNING } /* before it looks */
 }
 
-/* wait_here, with spin and look */
+/* wait_on_kernel_thread, with wait_spin and wait_poll */
 proctype waiter(byte me)
 {
     byte was, whom;

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The protocols by which threads sleep and are woken (doc/locking.md), by which a stream takes another way (doc/gateways.md),
-# and by which two processes prove who they are (doc/wire.md), in every order of their steps: run.sh [MODEL...]
+# The protocols by which threads sleep and are woken (doc/locking.md), by which a stream takes another path
+# (doc/gateways.md), and by which two processes prove their identity (doc/wire.md). Every order of their steps is
+# tried: run.sh [MODEL...]
 # A model has to be without an error and to come to an end; with each of the defects that it knows (#ifdef) an error has
 # to be found.  As many searches at once as there are processors (4 at most).
 #   LONG=1       as make soak does: the search for what goes round for ever in the large leader, too (half a minute, 700 MB)
@@ -60,19 +61,19 @@ tasks() {
             echo ends leader -DWAITERS=2 -DMESSAGES=2
             echo sound leader -DWAITERS=2
             ;;
-        async)
-            echo sound async -DLATER
-            echo sound async -DLEFT
-            echo sound async -DRETURNS
-            echo sound async -DPOLLS
-            echo sound async -DPOLLS -DHANDED
-            echo ends async
-            echo sound async
+        progress_thread)
+            echo sound progress_thread -DLATER
+            echo sound progress_thread -DLEFT
+            echo sound progress_thread -DRETURNS
+            echo sound progress_thread -DPOLLS
+            echo sound progress_thread -DPOLLS -DHANDED
+            echo ends progress_thread
+            echo sound progress_thread
             ;;
-        ways)
-            echo sound ways
-            [ -z "$LONG" ] || echo sound ways -DPACKETS=1 -DFAILURES=2 # 9 million states, 700 MB
-            echo ends ways -DPACKETS=1
+        path)
+            echo sound path
+            [ -z "$LONG" ] || echo sound path -DPACKETS=1 -DFAILURES=2 # 9 million states, 700 MB
+            echo ends path -DPACKETS=1
             ;;
         *)
             echo ends "$model"
@@ -121,5 +122,5 @@ trap 'rm -rf "$MODEL_DIR"' EXIT
 trap 'exit 1' INT TERM HUP
 jobs=$(nproc)
 [ "$jobs" -le 4 ] || jobs=4
-[ $# -gt 0 ] || set -- leader ways handshake late waiter deputy async request mutex bias
+[ $# -gt 0 ] || set -- leader path handshake timer_shared waiter deputy progress_thread request mutex bias
 tasks "$@" | xargs -P "$jobs" -L 1 sh "$here/run.sh" task

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What MPI asks of messages beyond their bytes: when a send completes, what a cancel takes back, which of many requests
- * comes first, and what stays untouched.
+/* Requirements of MPI on messages beyond their bytes: when a send completes, what a cancel takes back, which of many
+ * requests comes first, and what stays untouched.
  *
  * An argument "cm" leaves out what Open MPI 4.1 does wrong over cm with every provider of libfabric: cancelling a send
  * crashes, and a persistent buffered send sends each time what it sent first. */

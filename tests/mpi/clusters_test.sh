@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # MPI programs across two clusters that share no network (madlab), started by mpirun as it is from a host that reaches both:
-# by the component and the layer mad of Open MPI and by libfabric's provider, through one gateway and through two, which are killed.
-# MPICH's mpiexec starts programs too, when MAD_TEST_MPICH names an MPICH for libfabric (doc/mpi.md says how to have one);
-# so does Slurm, where it is installed.
+# by the component and the layer mad of Open MPI and by libfabric's provider, through one gateway and through two, which are
+# killed. MPICH's mpiexec starts programs too, when MAD_TEST_MPICH names an MPICH for libfabric (doc/mpi.md says how to have
+# one); so does Slurm, where it is installed.
 . "$(dirname "$0")/openmpi.sh"
 . "$here/inputs.sh"
 PROGRAMS="count messages groups types rounds later"
@@ -141,7 +141,7 @@ round_is() {
     there() { [ "$(round)" -ge "$wanted" ] 2>/dev/null; }
     wait_for there
 }
-# rounds_end NAME: they are told to end, and end well
+# rounds_end NAME: they receive the request to end, and end well
 rounds_end() {
     : >stop
     wait $job
@@ -299,7 +299,7 @@ test_rank_killed() {
     done
 }
 
-# ... and no other one is there: MPI is told
+# ... and no other one is there: MPI gets the error
 test_none_left() {
     for plug in $PLUGS ${MPICH:+mpich}; do
         by $plug

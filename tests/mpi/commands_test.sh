@@ -7,7 +7,8 @@ top=$(cd "$here/../.." && pwd)
 make -s -C "$BUILD" install DESTDIR="$dir/root" >log 2>&1 || { not_ok "make install" "$(tail -5 log)"; exit 1; }
 libs=$(dirname "$(find "$dir/root" -name libmadeleine.so)")
 unset FI_PROVIDER_PATH
-# What a user need not say on a host of their own: where the libraries are, that four processes are few enough, who they are
+# Settings that a user need not give on a host of their own: where the libraries are, that four processes are few enough,
+# their identity
 mkdir bin && ln -s "$(command -v mpirun.openmpi)" bin/mpirun
 PATH="$dir/bin:$PATH"
 export PATH LD_LIBRARY_PATH="$libs" OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_mad_report=1 OMPI_MCA_pml_mad_report=1 MAD_LOG=info

@@ -167,7 +167,7 @@ static void death(side_t *s, pid_t child)
     printf("%s death\n", test_failures == before ? "ok" : "not ok");
 }
 
-/* Who has polled for long without a message leaves the processor to others, however many want it. */
+/* A process that has polled for long without a message leaves the processor to others, however many want it. */
 static void rests(side_t *s)
 {
     struct rusage before, now;
@@ -214,7 +214,7 @@ static void idle_beside(side_t *s)
     printf("%s idle beside\n", test_failures ? "not ok" : "ok");
 }
 
-/* What nobody can be told of later fails at once, or has a peer. */
+/* An operation whose failure cannot be reported later fails at once, or has a peer. */
 static mad_status_t send_unheard(side_t *s, const struct iovec *piece)
 {
     mad_dev_send_t send = {.to = s->peer, .pieces = piece, .n = 1, .buffered = true, .no_completion = true, .no_error_report = true};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the matching device does between two processes.  Both run each case, at the same time. */
+/* Cases of the matching device between two processes.  Both run each case, at the same time. */
 #include "device_pair.h"
 
 #include <pthread.h>
@@ -40,7 +40,7 @@ static void lengths(side_t *s)
     }
 }
 
-/* Whose message has come is there: what is sent to it need not be tried again, though nobody can be told of it. */
+/* Whose message has come is there: what is sent to it need not be tried again, though its failure cannot be reported. */
 static void answers(side_t *s)
 {
     char byte = 1;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a receiver keeps for messages that nobody has asked for is bounded: heads, and as many payloads as device.h says. */
+/* Memory that a receiver keeps for unexpected messages is bounded: heads, and as many payloads as device.h says. */
 #include "device_pair.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
-/* What a sanitizer keeps for itself is not looked at. */
+/* Memory of a sanitizer is not looked at. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -87,7 +87,8 @@ void device_flood(side_t *s)
         flood_receive(s, n, bytes);
 }
 
-/* What is posted late goes on as if it had come early: again as much, both ways, with receives that are there already. */
+/* Receives that are posted late go on as if they had come early: again as much, both ways, with receives that are there
+ * already. */
 void device_after_flood(side_t *s)
 {
     enum { N = 3000 };

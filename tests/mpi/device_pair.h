@@ -17,12 +17,12 @@ typedef struct side {
     bool threaded;
 } side_t;
 
-/* What an operation has come to: its context. */
+/* Result of an operation: its context. */
 typedef struct result {
     atomic_int n;  /* told so often */
     atomic_bool over; /* with `released` */
     mad_dev_done_t done;
-    atomic_size_t bytes; /* of all that was told */
+    atomic_size_t bytes; /* of all completions */
 } result_t;
 
 static inline unsigned char byte_at(uint64_t tag, size_t i)
@@ -60,7 +60,7 @@ static inline void post(side_t *s, mad_peer_t from, uint64_t tag, uint64_t ignor
     CHECK_OK(mad_dev_receive(s->dev, &receive));
 }
 
-/* It is over at once if it needs nobody to tell. */
+/* Complete at once, if no completion is needed. */
 static inline void send_as(side_t *s, mad_dev_send_t what, result_t *r)
 {
     bool later;

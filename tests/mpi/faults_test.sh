@@ -10,7 +10,7 @@ seed=${SEED:-$(date +%s)}
 compile traffic survive anybody
 cat >until_killed <<'END'
 #!/bin/sh
-# Rank 1 is killed after so many seconds; the limit of the job ends what outlives it.
+# Rank 1 is killed after that number of seconds; the limit of the job ends what outlives it.
 [ "$OMPI_COMM_WORLD_RANK" != 1 ] || { sleep "$1" && kill -9 $$; } &
 exec ./traffic "$2" 600
 END

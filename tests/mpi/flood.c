@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A sender of many messages to a process that does not call MPI grows by its own requests, and not by memory for each
- * message beside them.  The receiver is told by a file when all were sent. */
+ * message beside them.  A file notifies the receiver when all were sent. */
 #include "check.h"
 
 #include <time.h>

@@ -13,8 +13,9 @@ below() {
 
 # challenge SIZE P Q
 #
-# On more than four processes RandomAccess loses updates by itself: it has four receives from anybody then, and ends at the
-# last "finished" that it finds in one of them without a look at those after it, where updates may stand.  It does so over
+# On more than four processes RandomAccess loses updates by itself: it has four receives from any source then, and
+# ends at the last "finished" that it finds in one of them. It does not look at those after it, where updates may
+# stand.  It does so over
 # every transport, and allows for a hundredth of its table; with this small a table that is three messages, so there only
 # the other checks count.
 challenge() {

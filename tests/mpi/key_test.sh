@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The key of a job, over each plug.  Where no mpirun has given random bits (srun --mpi=pmix and other direct launches; here: the
-# variable is taken away, and mpirun is only the PMIx server) Open MPI's own key is the number of the job: a stranger that
-# knows it does not join, and the job runs all the same, also one that it starts.  Keys that can be guessed are refused.
+# The key of a job, over each plug.  Where no mpirun has given random bits (srun --mpi=pmix and other direct launches; here:
+# the variable is taken away, and mpirun is only the PMIx server) Open MPI's own key is the number of the job: a stranger
+# that knows it does not join, and the job runs all the same, also one that it starts.  Keys that can be guessed are refused.
 . "$(dirname "$0")/plugs.sh"
 limit=60
 bare="env -u OMPI_MCA_orte_precondition_transports"
@@ -148,7 +148,7 @@ END
 $mpicc -o single single.c || not_ok "compile single.c"
 cat >later.sh <<END
 #!/bin/sh
-# What it starts is started without the variable as well.
+# The processes that it starts do not have the variable either.
 unset OMPI_MCA_orte_precondition_transports
 exec "$dir/later" "$dir/later.sh"
 END

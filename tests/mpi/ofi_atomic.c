@@ -216,7 +216,7 @@ static void forms(void)
     end();
 }
 
-/* The same word from two endpoints at the same time: no sum is lost, and what was there is never the same twice. */
+/* One word from two endpoints at the same time: no sum is lost, and what was there is never the same twice. */
 static void atomically(void)
 {
     enum { N = 3000 };

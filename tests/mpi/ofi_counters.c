@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which counters each operation increments, at its initiator, at its target, and at the memory region: one table of all
- * operations and all counters, as fi_cntr(3), fi_endpoint(3) and fi_mr(3) have it.  An atomic operation that fetches is a read
- * and a write of its target. */
+ * operations and all counters, as fi_cntr(3), fi_endpoint(3) and fi_mr(3) have it.  An atomic operation that fetches is a
+ * read and a write of its target. */
 #include "ofi_calls.h"
 
 #define SIZE 200000
@@ -16,7 +16,8 @@ static uint64_t at(size_t offset)
     return offset + (info->domain_attr->mr_mode & FI_MR_BASIC ? (uintptr_t)there : 0);
 }
 
-/* ---- Operations: each is begun by a, with `context`; returns what the call returns -------------------------------------- */
+/* ---- Operations: each is begun by a, with `context`; returns what the call returns
+ * -------------------------------------- */
 
 static struct iovec piece = {here, 8}, result_piece = {back, 8};
 static struct fi_rma_iov target[2];
@@ -105,7 +106,8 @@ OPERATION(do_comparev, return fi_compare_atomicv(a.ep, &element, NULL, 1, &compa
 OPERATION(do_comparemsg, struct fi_msg_atomic m = atomic_of(FI_CSWAP);
           return fi_compare_atomicmsg(a.ep, &m, &compare_element, NULL, 1, &result_element, NULL, 1, FI_COMPLETION);)
 
-/* ---- The table ------------------------------------------------------------------------------------------------------------ */
+/* ---- The table
+ * ------------------------------------------------------------------------------------------------------------ */
 
 enum { MESSAGE = 1, TAGGED, ACCESS };
 enum { NO_ENTRY = 1, REMOTE_ENTRY = 2 }; /* the initiator gets no entry; the target gets one */
@@ -159,7 +161,7 @@ static const struct row {
 };
 #define ROWS (int)(sizeof rows / sizeof *rows)
 
-/* What is counted at each place. */
+/* Expected counts at each place. */
 enum { A_SENT, A_RECEIVED, A_READ, A_WRITTEN, A_WAS_READ, A_WAS_WRITTEN, B_SENT, B_RECEIVED, B_READ, B_WRITTEN, B_WAS_READ,
        B_WAS_WRITTEN, MR_READ, MR_WRITTEN, PLACES };
 static const char *const places[] = {
@@ -259,7 +261,7 @@ static void selective(void)
     table_run(FI_SELECTIVE_COMPLETION);
 }
 
-/* What is refused is an error at its initiator, and nothing at its target. */
+/* A refused operation is an error at its initiator, and nothing at its target. */
 static void refused(void)
 {
     uint64_t bad;

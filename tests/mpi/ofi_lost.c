@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer that is killed wakes who sleeps at the descriptor of a completion queue, or in it, or at a counter: ofi_lost.  The
- * other process is this program again: ofi_lost peer FD, which talks through a socket. */
+/* The death of a peer wakes threads that sleep at the descriptor of a completion queue, or in it, or at a counter:
+ * ofi_lost.  The other process is this program again: ofi_lost peer FD, which talks through a socket. */
 #define TEST_MAIN
 #include "ofi_calls.h"
 

@@ -138,7 +138,7 @@ static void multi_receive(void)
     ends_close();
 }
 
-/* What is injected may be changed at once, whether it could leave or not; nothing longer is taken than is told. */
+/* Injected data may be changed at once, whether it could leave or not; nothing longer is taken than the advertised size. */
 static void injected(void)
 {
     enum { N = 200 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is offered and refused; addresses, event queues. */
+/* Offered and refused requests; addresses, event queues. */
 #include "ofi_calls.h"
 
 /* Ours and no layer upon ours. */
@@ -87,7 +87,7 @@ static void sources(void)
     }
 }
 
-/* What was offered can be asked for again, with its source, and with a destination. */
+/* An offer can be requested again, with its source, and with a destination. */
 static void offered_again(void)
 {
     struct fi_info *h, *found = NULL;
@@ -202,8 +202,8 @@ static void again_in_map(void)
     again(FI_AV_MAP);
 }
 
-/* An endpoint that only accesses memory, or only has some, needs no queue for messages.  event: FI_RMA_EVENT, or 0: nothing is
- * counted. */
+/* An endpoint that only accesses memory, or only has some, needs no queue for messages.  event: FI_RMA_EVENT, or 0: nothing
+ * is counted. */
 static void memory_alone(uint64_t event)
 {
     struct fi_info *h = hints_new(), *writes = NULL, *has = NULL;
@@ -307,7 +307,8 @@ static void bound_late(void)
     CHECK_ZERO(fi_close(&av->fid));
 }
 
-/* The source that fi_getinfo returned is the endpoint's own address once it is enabled (fi_loopback of libfabric's tests). */
+/* The source that fi_getinfo returned is the endpoint's own address once it is enabled (fi_loopback of libfabric's
+ * tests). */
 static void source_as_name(void)
 {
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE};

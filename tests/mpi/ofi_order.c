@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two endpoints of a domain that one thread uses, without counters and sources, as Open MPI has them: entries stand in their
  * queue in the order in which they came, errors among them, however many are read at once; of many messages some wait for
- * their way, and are told later, but once each.  ofi_order [SEED] */
+ * their way, and complete later, but once each.  ofi_order [SEED] */
 #define TEST_MAIN
 #include "ofi_calls.h"
 
@@ -53,7 +53,7 @@ typedef struct slot {
 } slot_t;
 static slot_t slots[MOST];
 
-/* The i-th that is told, of n. */
+/* The i-th completion of n. */
 static slot_t *slot_of(void *context, int i, int n)
 {
     slot_t *s = context;
@@ -92,7 +92,7 @@ static int read_some(int i, int n)
     return (int)got;
 }
 
-/* So many receives, with one tag or one each, some too short; then as many messages. */
+/* Post that number of receives, with one tag or one each, some too short; then as many messages. */
 static void round_of(int n, bool one_tag)
 {
     struct fi_cq_tagged_entry entry;

@@ -279,7 +279,7 @@ static void counters(void)
     CHECK_EQ(fi_cntr_open(domain, &attr, &c, NULL), -FI_ENOSYS);
 }
 
-/* What one may wait at, and what not; a queue of the second kind is not opened. */
+/* Objects that can be waited for, and others that cannot; a queue of the second kind is not opened. */
 static void wait_objects(void)
 {
     static const enum fi_wait_obj good[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_YIELD},
@@ -305,9 +305,9 @@ static void wait_objects(void)
     }
 }
 
-/* A counter that can be waited for makes other threads go on with all of its endpoint, also with a queue that nobody can wait
- * for, of a domain that one thread uses: each entry comes once.  Without its lock that went wrong in one of two runs of
- * MPICH with four threads, here seldom. */
+/* A counter that can be waited for makes other threads work on its whole endpoint. So they work on a queue that
+ * cannot be waited for, too, in a domain that one thread uses: each entry comes once.  Without its lock that went wrong in
+ * one of two runs of MPICH with four threads, here seldom. */
 static void sleeping_counter(void)
 {
     enum { WINDOW = 16, TURNS = 3000 };
@@ -343,7 +343,7 @@ static void sleeping_counter(void)
     info->domain_attr->threading = threading;
 }
 
-/* What was injected comes, though its endpoint was closed before anybody asked for it. */
+/* Injected data arrives, though its endpoint was closed before anybody asked for it. */
 static void *receive_late(void *arg)
 {
     uint64_t *in = arg;
@@ -351,7 +351,7 @@ static void *receive_late(void *arg)
     uint64_t n = 0;
     for (; in[n]; n++)
         CHECK_ZERO(fi_recv(b.ep, &in[n], 8, NULL, FI_ADDR_UNSPEC, NULL));
-    CHECK_ZERO(fi_cntr_wait(b.received, n, 20000)); /* progress is manual: who closes waits for who receives */
+    CHECK_ZERO(fi_cntr_wait(b.received, n, 20000)); /* progress is manual: the closing side waits for the receiver */
     return NULL;
 }
 

@@ -47,7 +47,8 @@ static void sizes(void)
         memset(back, 0, SIZE);
         CHECK_ZERO(fi_write(a.ep, here + 3, len, NULL, a.peer, at(5), fi_mr_key(mr), &contexts[0]));
         expect_sent(&a, &contexts[0]);
-        CHECK(!memcmp(there + 5, here + 3, len) && there[4] == 0 && there[5 + len] == 0); /* it is there when it is told */
+        /* the data are there at the completion */
+        CHECK(!memcmp(there + 5, here + 3, len) && there[4] == 0 && there[5 + len] == 0);
         CHECK_ZERO(fi_read(a.ep, back, len, NULL, a.peer, at(5), fi_mr_key(mr), &contexts[1]));
         expect_sent(&a, &contexts[1]);
         CHECK(!memcmp(back, here + 3, len) && back[len] == 0);

@@ -13,7 +13,7 @@ trap 'exit 143' TERM INT HUP
 export MAD_SHM_DIR="$dir/shm" FI_PROVIDER_PATH="$BUILD/.libs" HOME="$dir" FI_MAD_KEY=a-key-for-these-tests
 limit=120
 
-# told NAME WHAT PROGRAM [ARGUMENT]: all that the program looks at is told
+# told NAME WHAT PROGRAM [ARGUMENT]: the program prints each of its checks
 told() {
     name=$1 what=$2 program=$3
     shift 3
@@ -30,7 +30,7 @@ MAD_DRIVERS=self,tcp calls tcp
 MAD_DRIVERS=self,fault MAD_FAULT=shm calls "shm behind faults"
 MAD_DRIVERS=self,fault MAD_FAULT=tcp calls "tcp behind faults"
 
-# What stands in a queue, in which order; a peer that is killed.
+# Entries of a queue, and their order; a peer that is killed.
 told shm "the order of entries," ofi_order
 MAD_DRIVERS=self,tcp told tcp "the order of entries," ofi_order
 told shm "a lost peer," ofi_lost

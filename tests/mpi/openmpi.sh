@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced first by the tests with Open MPI, and others with MPI libraries.  They say with what it runs: mpi N COMMAND...: on N
-# processes.
+# Sourced first by the tests with Open MPI, and others with MPI libraries.  They say with what it runs: mpi N COMMAND...: on
+# N processes.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
@@ -53,7 +53,7 @@ compile() {
     done
 }
 
-# passes NAME N PROGRAM [ARGUMENT...]: each of its checks is told, and it ends well
+# passes NAME N PROGRAM [ARGUMENT...]: it prints each of its checks, and it ends well
 passes() {
     name=$1 processes=$2 program=$3
     shift 3
@@ -67,8 +67,8 @@ passes() {
     fi
 }
 
-# two_keys LABEL CODE LINE: of a job whose ranks have two keys: it has ended by itself, with an error, has said why in err, and
-# out has no such line of something received
+# two_keys LABEL CODE LINE: of a job whose ranks have two keys: it has ended by itself, with an error, has said why in err,
+# and out has no such line of something received
 two_keys() {
     [ "$2" != 0 ] && [ "$2" != 124 ] && ok "$1: two keys: the job ends" ||
         not_ok "$1: two keys: exit code $2" "$(head -c 3000 err)"

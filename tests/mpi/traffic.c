@@ -73,7 +73,7 @@ static void plan_make(plan_t *p, long round, int thread, int from, int to)
     }
 }
 
-/* What a message holds follows from all that is known of it. */
+/* The content of a message follows from its parameters. */
 static int stamp(long round, int thread, int to, int i)
 {
     return (int)((round * 31 + thread) * 31 + to) * MOST + i;

@@ -73,7 +73,7 @@ typedef struct shape {
     bool park;        /* the handler parks it, come what may */
 } shape_t;
 
-/* What one receiver thread expects of one sender thread. */
+/* Expectations of one receiver thread about one sender thread. */
 typedef struct expect {
     uint64_t next;
     uint64_t missing[64]; /* passed over so far */
@@ -112,7 +112,7 @@ const unsigned char *table_at(size_t from);
 void shape_make(shape_t *shape, const ident_t *id);
 ident_t ident_of(int source, int dest, int thread, enum way way, uint64_t number);
 bool ident_valid(const ident_t *id, enum way way);
-/* A message with this number came; several: threads that receive side by side, so order cannot be told. */
+/* A message with this number came; several: threads that receive side by side, so there is no order. */
 void arrived(expect_t *e, const ident_t *id, bool several);
 /* How many never came. */
 uint64_t never(const expect_t *e, uint64_t count);

@@ -200,8 +200,8 @@ void *from_thread(void *arg)
     return arg;
 }
 
-/* Who tries for long in vain naps: two threads that only yield to each other, hundreds of thousands of times a second, keep a
- * processor from all others for many seconds (Linux 6.18: doc/rationale.md, madlab). */
+/* A thread that tries for long in vain naps: two threads that only yield to each other, hundreds of thousands of times a
+ * second, keep a processor from all others for many seconds (Linux 6.18: doc/rationale.md, madlab). */
 #define IDLE_MOST 100
 #define IDLE_US 50
 

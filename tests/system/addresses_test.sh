@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Hosts with many addresses, interfaces and subnets (tests/lab): every address counts, subnets that lead nowhere cost what one
-# costs, and a host with more subnets than an address holds is told so.
+# Hosts with many addresses, interfaces and subnets (tests/lab): every address counts, subnets that lead nowhere cost what
+# one costs, and a host with more subnets than an address holds gets that error.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 LAB_SOURCE=${LAB_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 export BUILD LAB_SOURCE

@@ -59,7 +59,7 @@ static void meet(uint64_t number)
     get(control, number);
 }
 
-/* What is not opened is in flight, or here, when its channel is closed; the sender's request ends all the same. */
+/* A message that is not opened is in flight, or here, when its channel is closed; the sender's request ends all the same. */
 static void leave(mad_channel_t *channel, uint64_t round, mad_request_t **request)
 {
     mad_block_t block = {big, round % 20 ? 16 : BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
@@ -119,7 +119,7 @@ static void test_one(uint64_t rounds)
     char name[32];
     for (uint64_t i = 0; i < rounds && mad_size(session) == 2; i++) {
         snprintf(name, sizeof name, "one %" PRIu64, i);
-        if (mad_rank(session) == 0) { /* open, send, close: it waits for who opens the name later */
+        if (mad_rank(session) == 0) { /* open, send, close: it waits for the process that opens the name later */
             CHECK_OK(mad_channel_open(session, name, &channel));
             put(channel, i);
             mad_channel_close(channel);
@@ -153,7 +153,7 @@ static void test_finish(uint64_t rounds)
     mad_request_t *request;
     for (uint64_t i = 0; i < rounds && mad_size(session) == 2; i++) {
         CHECK_OK(mad_channel_open(session, "finish", &channel));
-        meet(i); /* who has it closed when its sender closes has the message dropped */
+        meet(i); /* if the receiver has closed it before the sender closes, the message is dropped */
         if (mad_rank(session) == 0)
             leave(channel, 0, &request);
         else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process for mad_info stats to count the user-level threads of.  It makes threads that yield, has one worker compute
- * until another has taken what was left behind it, and then waits with a user-level thread for a message, which it sends when
- * its standard input ends.  It says "ready PID CREATED ENDED YIELDS STOLEN", which it has counted by itself. */
+/* A process for mad_info stats to count the user-level threads of.  It makes threads that yield, and has one worker
+ * compute until another has taken the threads behind it. Then a user-level thread waits for a message, which the
+ * program sends when its standard input ends.  It says "ready PID CREATED ENDED YIELDS STOLEN", which it has counted by
+ * itself. */
 #define TEST_MAIN
 #include "harness/test.h"
 
@@ -31,7 +32,7 @@ static void *is_taken(void *arg)
     return arg;
 }
 
-/* What it creates is behind it, and it does not let its worker go: the other worker has to come for them. */
+/* The threads that it creates wait behind it, and it does not let its worker go: the other worker has to come for them. */
 static void *keeps_worker(void *arg)
 {
     marcel_t threads[LEFT];

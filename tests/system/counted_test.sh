@@ -21,7 +21,7 @@ read -r ready pid created ended yields left <&4
 
 stats() { within $limit "$BUILD/mad_info" stats "$pid" "$@"; }
 
-# true_of NAME EXPRESSION: of what was told as JSON: m is "marcel", w is "waiting", k its categories by name
+# true_of NAME EXPRESSION: of the report as JSON: m is "marcel", w is "waiting", k its categories by name
 true_of() {
     python3 -c '
 import json, sys
@@ -50,7 +50,7 @@ true_of "categories" '"a session" in k and all(0 <= c["hits"] <= c["polls"] for 
 true_of "their sums" 'w["polls"] == sum(c["polls"] for c in k.values()) and w["hits"] == sum(c["hits"] for c in k.values())'
 true_of "a session was polled" 'k["a session"]["polls"] >= 1'
 
-# What moves while it is asked (polls, hits, sleeps, idles) is told by all three, what does not is the same.
+# Counts that change during the query (polls, hits, sleeps, idles) are in all three reports, what does not is the same.
 number() { python3 -c 'import json; print(json.load(open("json"))["processes"][0]["sessions"][0]["marcel"]["'"$1"'"])'; }
 stats >text
 n='[0-9]*'

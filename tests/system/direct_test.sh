@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Blocks that one process copies out of, or into, the other's memory: allowed, forbidden by the kernel to both or to one of
 # the two, switched off, and with a peer that is killed meanwhile.
-#   ROUNDS=N   so many processes killed (10)
+#   ROUNDS=N processes killed (10)
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/harness/checks.sh"
@@ -26,8 +26,8 @@ conform() {
     fi
 }
 
-# counted ENV...: what mad_info says of the blocks that rank 0 has read and written, of one that was sent to it by request, or
-# that it sent to a posted receive, in this environment
+# counted ENV...: the report of mad_info about the blocks that rank 0 has read and written, in this environment. One
+# block was sent to it by request, or it sent one to a posted receive
 counted() {
     mkfifo "$dir/in" "$dir/ready"
     env "$@" INFO_BYTES=1000000 "$BUILD/madrun" -n 2 --stdin 1 "$BUILD/tests/info_client" <"$dir/in" >"$dir/ready" 2>"$out" &
@@ -70,7 +70,8 @@ case $? in
 *) echo "# no seccomp filters here: what the kernel forbids is not tested" ;;
 esac
 
-# Who lives is told within the time, whichever of the two it is; the test would say so if bytes were wrong.
+# The surviving process gets its error within the time, whichever of the two it is; the test would say so if bytes were
+# wrong.
 bad=0
 for i in $(seq "${ROUNDS:-10}"); do
     test=overlap

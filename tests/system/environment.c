@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program takes from its environment, made of the sources that decide it, so that it can be made setuid and still
+/* The environment that a program uses, made of the sources that decide it, so that it can be made setuid and still
  * find all its parts: environment_test.sh. */
 #include "base/env.h"
 #include "base/knob.h"

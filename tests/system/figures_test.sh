@@ -49,7 +49,7 @@ done = subprocess.run(sys.argv[1:], stdout=writer, stderr=subprocess.PIPE, text=
 print(done.stderr.strip())' "$figures" $what)"
 done
 
-# What is not there is not measured, for a reason, and fails nothing: a folder in which only the tools are built.
+# A missing program is not measured, for a reason, and fails nothing: a folder in which only the tools are built.
 mkdir tools-only
 cp "$BUILD/mad_perf" "$BUILD/madrun" tools-only
 within 100 "$figures" --build tools-only --quick lost worlds failover >out 2>err </dev/null
@@ -69,7 +69,7 @@ check "document: exit code" 0 "$code"
 check_lines "document: one run" 1 '^All of it is one run' out
 check_lines "document: its facts" 5 '^- (measured: (commit|release) .|command: bench/figures |rounds: 2$|began: 20[0-9-]+ [0-9:]+ UTC$|load before: [0-9.]+$)' out
 check_lines "document: best and median" 1 '\| shm-8-line \|.*\| [0-9.]+( \([0-9.]+\))? us \|.*\| 2 \| (pass|FAIL) \|$' out
-check_lines "document: what is not measured is said" 1 'not measured: .*shm-8, .*lost' out
+check_lines "document: what is not measured is said" 1 'Not measured: .*shm-8; .*lost' out
 for promise in "Shared memory" TCP MPI Waiting Gateways Instructions Oversubscription "User-level threads" Overlap Scale "Wrong worlds" \
     "Nothing lost"; do
     check_lines "document: $promise" 1 "^### $promise\$" out
@@ -107,7 +107,7 @@ check_lines "the page: no part is left out" 0 '^Not measured yet' document/perfo
 run --from one.json --from another.json --markdown
 check_lines "document: of two runs" 1 '^This is put together of 2 runs' out
 
-# What lies about in a build folder is not taken for the programs of this build.
+# Other files in a build folder are not taken for the programs of this build.
 mkdir -p stale/bench
 printf '#!/bin/sh\n' | tee stale/instr stale/bench/mad_perf stale/mad_perf >stale/bench/instr
 chmod +x stale/instr stale/mad_perf stale/bench/*

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Files that the library and the tools write: never through a link or into what lies there of others; those with the job's key
-# for their owner alone, whatever the umask, and read only where that is so.
+# Files that the library and the tools write: never through a link or into what lies there of others; those with the job's
+# key for their owner alone, whatever the umask, and read only where that is so.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 bin=$(cd "${BUILD:?}" && pwd) || exit 1
 . "$src/tests/harness/checks.sh"
@@ -18,7 +18,7 @@ untouched() { check "$1: what it points at" precious "$(cat victim)"; }
 
 # ---- The job's file ----------------------------------------------------------------------------------------------
 
-# It is there when the sessions are open, and goes with the job: a rank that waits for its standard input.
+# The file exists when the sessions are open, and goes with the job: a rank that waits for its standard input.
 mkfifo in
 for mask in 000 022 777; do
     (umask $mask && exec timeout $limit "$bin/madrun" -n 1 --job-file job "$bin/tests/info_client" <in >out 2>err) &

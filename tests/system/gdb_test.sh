@@ -39,7 +39,7 @@ check_lines "gdb's own backtrace is as before" 1 'stop_main \(' "$dir/again"
 check_lines "a backtrace of one that runs, from another kernel thread" 1 'stop_main \(' "$dir/running"
 check_lines "backtraces of all" 4 ' in (semaphore_main|condition_main|sleep_main|stop_main) \(' "$dir/all"
 
-# The same of a core file, where the kernel writes one here.
+# Like the test above, but with a core file, where the kernel writes one here.
 (cd "$dir" && ulimit -c unlimited && LD_LIBRARY_PATH=$BUILD/.libs within 60 "$client") >/dev/null 2>&1
 core=$(ls "$dir"/core* 2>/dev/null | head -1)
 if [ -n "$core" ]; then

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* growth N [SECONDS [gateway]]: N clients, each a session of its own, come to one server and go.  What the server keeps of them does not grow; its
- * numbers are never given twice, and stale ones are refused.  Then what mad_peer_forget does.  gateway: clients and
- * server are on two hosts of the topology file, a and b, and a session on g is between them. */
+/* growth N [SECONDS [gateway]]: N clients, each a session of its own, come to one server and go.  What the server keeps of
+ * them does not grow; its numbers are never given twice, and stale ones are refused.  Then what mad_peer_forget does.
+ * gateway: clients and server are on two hosts of the topology file, a and b, and a session on g is between them. */
 #define TEST_MAIN
 #include "harness/test.h"
 
@@ -211,7 +211,7 @@ static void forget_live(void)
     mad_exit(client.session);
 }
 
-/* What a lost client has sent is received before it is forgotten. */
+/* Messages of a lost client are received before it is forgotten. */
 static void lost_unread(void)
 {
     side_t client;

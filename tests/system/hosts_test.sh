@@ -191,7 +191,7 @@ test_binding() {
     if [ "$cpus" -lt 2 ]; then
         echo "# reserve: one core only: nothing to reserve"
     else
-        # Two NUMA nodes that hwloc is told of; the cores are the real ones.
+        # Two NUMA nodes that are given to hwloc; the cores are the real ones.
         HWLOC_SYNTHETIC="numa:2 core:$((cpus / 2)) pu:1" HWLOC_THISSYSTEM=1
         export HWLOC_SYNTHETIC HWLOC_THISSYSTEM
         within $limit "$BUILD/madrun" -n 2 --bind numa --reserve-numa 0 sh -c 'grep Cpus_allowed_list /proc/self/status' >out 2>err

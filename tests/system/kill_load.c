@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kill_load KIND VICTIM MICROSECONDS [MARK]: ranks that talk to each other all the time, each pair on channels of its own; one
- * is killed by the kernel at that time after it began.  KIND: small, big (rendezvous), many (channels), mixed.
+/* kill_load KIND VICTIM MICROSECONDS [MARK]: ranks that talk to each other all the time, each pair on channels of its own;
+ * one is killed by the kernel at that time after it began.  KIND: small, big (rendezvous), many (channels), mixed.
  *
  * What the others must see: operations towards the victim end with MAD_ERR_PEER and an event that says why; everything
  * among themselves goes on, verified, for a while after that.  Nothing may take longer than LIMIT. */
@@ -147,7 +147,7 @@ static void *talk(void *arg)
     return NULL;
 }
 
-/* The death was told, with a text; and what begins now ends at once. */
+/* The death was reported, with a text; and what begins now ends at once. */
 static void check_event(mad_channel_t *channel)
 {
     mad_event_t event;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# kill -9 at random moments under load: those who live notice it, and nothing else happens to them.
-#   ROUNDS=N   so many rounds of each kind and driver (3; LONG=1: 50)     SEED=N   the same moments again
+# kill -9 at random moments under load: the survivors notice it, and nothing else happens to them.
+#   ROUNDS=N rounds of each kind and driver (3; LONG=1: 50)     SEED=N   the same moments again
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/harness/checks.sh"

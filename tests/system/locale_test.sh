@@ -29,7 +29,7 @@ none() {
     fi
 }
 cd "$src" || exit 1
-# What runs in programs of others; drawings are made by mad_info alone.
+# Code that runs in other programs; drawings are made by mad_info alone.
 library=$(find src -name '*.[ch]' ! -path 'src/tools/*' ! -name 'draw*' ! -path src/base/ascii.h)
 # shellcheck disable=SC2086
 {

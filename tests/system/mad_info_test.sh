@@ -163,7 +163,7 @@ test_crowd() {
     job_end crowd
 }
 
-# What two processes have moved: exactly what they have sent; and of all processes those, too.
+# Traffic of two processes: exactly what they have sent; and of all processes those, too.
 test_stats() {
     run stats
     check "stats without a process" 2 $code
@@ -271,7 +271,7 @@ test_stats_watch() {
         "$(sed -n '/by second/,$p' rates | awk '$1 == "shm" && $2 == "job" { print $4 }' | sort -u)"
 }
 
-# The timeline of live processes: the last events, to a file where they are told to.
+# The timeline of live processes: the last events, to a file where the knob names one.
 test_trace() {
     run trace
     check "trace without anything" 2 $code
@@ -312,7 +312,7 @@ json.dump(d, open("moved", "w"))' "timeline.$(hostname).$one.json"
     check_has "trace: a span that is none" "give two numbers of microseconds from the first event on" err
     run trace merge timeline.*.json --svg nowhere/out.svg
     check "trace: a picture that cannot be written" "1 1" "$code $(grep -c "cannot be written: No such file" err)"
-    # What others may have written: names are shown, and do nothing.
+    # Text that others may have written: names are shown, and do nothing.
     echo '{"otherData": {"producer": "Madeleine, merged"}, "traceEvents": [
         {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "<script>&"}}, {"ph": "b"}, 7, null,
         {"ph": "X", "cat": "wait", "name": "asleep", "pid": 1, "tid": 1, "ts": 1e300, "dur": -5},
@@ -438,7 +438,7 @@ test_other_user() {
     (cd / && within $limit $as "$info" explain "$zero") >out 2>err
     check "other user: exit code" 1 $?
     check_has "other user: why" "belongs to root: only that user" err
-    # Even one who gets at the socket is sent away.
+    # Even a user with access to the socket is refused.
     as="$as env PATH=/usr/bin:/bin"
     if ! $as python3 -c 0; then
         echo "ok other user: is not answered # skip: no python3 for another user"

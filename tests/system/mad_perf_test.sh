@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# mad_perf: every test runs over every driver and prints what it promises; mistakes are told.
+# mad_perf: every test runs over every driver and prints what it promises; mistakes are reported.
 # shellcheck disable=SC2086 # lists of words are meant
 . "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
 out=$(mktemp -d) || exit 1

@@ -26,7 +26,7 @@ networks = {
 gateways = "gate";
 EOF
 
-# What scripts in the lab begin with.
+# Begin of scripts in the lab.
 cat >inside <<'EOF'
 . ./library
 on() { "$MADLAB_AGENT" "$@"; }
@@ -178,7 +178,7 @@ test_rates() {
 listen red2 red2.rate
 echo "$(reach red1 red2 "$(cat red2.rate)")"
 for h in red1 gate; do on $h tc -s qdisc show dev eth0 | sed "s/^/$h /"; done
-throttled() { # on every host: they are told one after another
+throttled() { # on every host: the reports come one after another
     on blue1 tc qdisc show dev eth0 | grep -q 'rate 20Mbit' && on gate tc qdisc show dev fast1 | grep -q 'rate 20Mbit'
 }
 wait_for throttled
@@ -223,8 +223,8 @@ test_bridges() {
 
 # --- what is scheduled ---
 
-# cut TARGET WHAT: what is cut is not reached, and stays so; what is restored is reached again.  Each is a run of its own, in which
-# nothing has to be done before the next action's time.
+# cut TARGET WHAT: what is cut is not reached, and stays so; what is restored is reached again.  Each is a run of its own,
+# in which nothing has to be done before the next action's time.
 cut() {
     lab --at 1:cut:"$1" <<'EOF'
 listen red2 red2.cut

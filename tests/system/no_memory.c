@@ -198,7 +198,7 @@ static mad_status_t exchange(side_t *a, side_t *b)
     return status;
 }
 
-/* The n-th allocation fails.  False: there are not so many. */
+/* The n-th allocation fails.  False if there are fewer. */
 static bool sweep(int n, bool to_itself)
 {
     side_t a = {NULL, NULL, 0}, b = {NULL, NULL, 0};
@@ -215,7 +215,7 @@ static bool sweep(int n, bool to_itself)
     return atomic_load(&failed);
 }
 
-/* Who waits for the connection goes on when who has it cannot begin for lack of memory. */
+/* A thread that waits for the connection goes on when its owner cannot begin for lack of memory. */
 static void *begin_denied(void *arg)
 {
     side_t *side = arg;

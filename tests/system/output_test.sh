@@ -109,7 +109,7 @@ test_lines() {
     lines "100 MB" text 100000000 1
 }
 
-# What waits is bounded: a line of 120 MB, and beside it another rank's lines that are held meanwhile.
+# Held output is bounded: a line of 120 MB, and beside it another rank's lines that are held meanwhile.
 test_memory() {
     line=$(head -c 999 /dev/zero | tr '\0' y)
     for how in --label "--label $away"; do

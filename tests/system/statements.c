@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the manual pages state of arguments, errors and ownership, in a session that talks to itself. */
+/* Statements of the manual pages about arguments, errors and ownership, in a session that talks to itself. */
 #define TEST_MAIN
 #include "harness/test.h"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The tcp driver among many: ends with bytes under way, long waits, many links, no descriptors, a full range of ports.
-#   CALLERS=N   so many processes that connect, send, and end (300; LONG=1: 2000)     LINKS=N   idle links (200)
+#   CALLERS=N processes that connect, send, and end (300; LONG=1: 2000)     LINKS=N   idle links (200)
 # A cut link is in hosts_test.sh.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -38,8 +38,8 @@ cost() {
     sed 's/^/# /' "$2"
 }
 
-# idle HOW LINKS SECONDS [VARIABLE=VALUE]: so many callers (with this in their environment) of a process that only waits;
-# $waiter_code, $caller_code, and what the waiting one said in ./waited and ./waited-err
+# idle HOW LINKS SECONDS [VARIABLE=VALUE]: connect that number of clients (with this in their environment) of a process that
+# only waits; $waiter_code, $caller_code, and what the waiting one said in ./waited and ./waited-err
 idle() {
     mkfifo stay
     within 60 "$load" "$1" "$1" "$2" "$3" >waited 2>waited-err &

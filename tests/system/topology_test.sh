@@ -108,7 +108,7 @@ check_lines "MAD_TOPOLOGY: a hop" 1 '^  north0 --north-- north1$' out
 MAD_TOPOLOGY=chain.conf run topology
 check_lines "MAD_TOPOLOGY: the file" 1 '^chain.conf: 14 hosts, 3 networks' out
 
-# ---- What is wrong
+# ---- Errors in files
 run topology
 check "no file: exit code" 1 $code
 check_has "no file" "no topology file is named: give one, or set MAD_TOPOLOGY" err
@@ -141,7 +141,7 @@ run topology wrong.conf
 check "a wrong file: exit code" 1 $code
 check "a wrong file: line by line" "wrong.conf:3: network 'red': there is no setting 'latancy'; did you mean 'latency'?" "$(cat err)"
 
-# ---- What the manual page shows is right
+# ---- The examples of the manual page are right
 sed -n '/^\.nf$/,/^\.fi$/p' "$here/man/mad_topology.5" | sed 's/\\(dq/"/g; s/\\-/-/g' | awk -v RS='\\.fi\n' \
     '{ sub(/^\.nf\n/, ""); printf "%s", $0 >("page" NR ".conf") }'
 for f in page*.conf; do

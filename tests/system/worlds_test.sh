@@ -30,7 +30,7 @@ run() {
     within 40 "$@" >out 2>err </dev/null
     code=$?
 }
-# row TEXT FILE [LINES]: the row of the table with this text: it is said, so many times (once), and nobody was killed
+# row TEXT FILE [LINES]: the row of the table with this text: it is logged, N times (once), and nobody was killed
 row() {
     echo "$1" >>rows
     said=$(grep -cF -- "$1" "$2")

@@ -258,7 +258,7 @@ def bytes_stray():
         before, used = target.descriptors(), target.processor()
         try:
             send(link.socket)
-        except PermissionError:  # where the kernel can be told to let no descriptors in
+        except PermissionError:  # where the kernel can refuse descriptors
             check(name + ": the kernel refuses it", True)
             link.socket.send(b"x")
         line = target.wait("bytes came by the socket", 5)

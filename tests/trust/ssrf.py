@@ -59,7 +59,7 @@ class Member:
         return None
 
 
-# What is learned of a port.
+# Knowledge that an attacker gains about a port.
 silent, silent_port = listener(16)
 closed, closed_port = listener(1)
 closed.close()

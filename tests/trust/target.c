@@ -2,7 +2,7 @@
 /* A plain user of the library, driven by lines on standard input, for the attacks of this folder.
  *
  *   peer HEX         add a peer: "peer NUMBER (STATUS)"        send PEER TEXT   "sent to PEER: STATUS"
- *   big PEER N       send BIG N and N bytes: "sent to PEER: STATUS"; who takes it prints "got big N: right" or what is wrong
+ *   big PEER N       send BIG N and N bytes: "sent to PEER: STATUS"; the receiver prints "got big N: right" or what is wrong
  *   wait MS          receive once, for so long: "waited S s"   echo TEXT        "echo TEXT"          quit
  *
  * It prints its address at the start, what it receives, and its events.  `target layout`: offsets of shm.h.

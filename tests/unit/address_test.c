@@ -27,7 +27,7 @@ static void make(void)
     ck_assert_int_eq(madi_address_make(&session), MAD_OK);
 }
 
-START_TEST(round_trip)
+START_TEST(address_survives_packing)
 {
     madi_address_entry_t e;
     size_t len = 0, at = 0;
@@ -56,7 +56,7 @@ START_TEST(round_trip)
 END_TEST
 
 /* Bytes may follow an address, because the address holds its own length. */
-START_TEST(bytes_behind)
+START_TEST(address_ignores_bytes_behind_it)
 {
     unsigned char bytes[600] = {0};
     size_t len = 0;
@@ -68,7 +68,7 @@ START_TEST(bytes_behind)
 }
 END_TEST
 
-START_TEST(truncated)
+START_TEST(address_truncated_is_refused)
 {
     size_t len;
     make();
@@ -83,7 +83,7 @@ START_TEST(truncated)
 END_TEST
 
 /* The length field is one too large, one too small, or larger than any address. */
-START_TEST(wrong_lengths)
+START_TEST(address_of_wrong_length_is_refused)
 {
     unsigned char bytes[600] = {0};
     size_t len;
@@ -101,7 +101,7 @@ START_TEST(wrong_lengths)
 }
 END_TEST
 
-START_TEST(other_version)
+START_TEST(address_of_other_version_is_refused)
 {
     size_t len;
     make();
@@ -112,7 +112,7 @@ START_TEST(other_version)
 END_TEST
 
 /* A name that is too long leaves out its own entry only. */
-START_TEST(long_names)
+START_TEST(address_entry_of_long_name_is_skipped)
 {
     unsigned char bytes[200] = {0};
     madi_address_entry_t e;
@@ -301,7 +301,10 @@ END_TEST
 
 Suite *address_suite(void)
 {
-    const TTest *tests[] = {round_trip, bytes_behind, truncated, wrong_lengths, other_version, long_names, no_rank,
-                            subnets, many_networks, allow_lists};
+    const TTest *tests[] = {
+        address_survives_packing, address_ignores_bytes_behind_it, address_truncated_is_refused,
+        address_of_wrong_length_is_refused, address_of_other_version_is_refused, address_entry_of_long_name_is_skipped,
+        no_rank, subnets, many_networks, allow_lists,
+    };
     return SUITE_OF("address", tests);
 }

@@ -110,7 +110,7 @@ static void compare(const objects_t *o, size_t len)
     same_opens(o, &about, len, draw(64));
 }
 
-START_TEST(as_openssl)
+START_TEST(aead_equals_openssl)
 {
     const EVP_CIPHER *const ciphers[] = {EVP_aes_128_gcm(), EVP_aes_256_gcm(), EVP_chacha20_poly1305()};
     bytes_draw(text, ROOM);
@@ -141,7 +141,7 @@ static bool opens(const objects_t *o, const madi_aead_about_t *about, const unsi
     return good;
 }
 
-START_TEST(not_changed)
+START_TEST(aead_notices_every_change)
 {
     static const size_t lens[] = {1, 16, 40, 301, 2048, 2049, 5000};
     const EVP_CIPHER *const ciphers[] = {EVP_aes_128_gcm(), EVP_aes_256_gcm(), EVP_chacha20_poly1305()};
@@ -179,7 +179,7 @@ END_TEST
 
 /* Test cases 3 and 4 of "The Galois/Counter Mode of Operation" (McGrew, Viega): 64 bytes without additional data, and
  * 60 bytes with 20 bytes of additional data. */
-START_TEST(vectors)
+START_TEST(aead_equals_published_vectors)
 {
     static const unsigned char key[16] = {0xfe, 0xff, 0xe9, 0x92, 0x86, 0x65, 0x73, 0x1c,
                                           0x6d, 0x6a, 0x8f, 0x94, 0x67, 0x30, 0x83, 0x08};
@@ -210,6 +210,8 @@ END_TEST
 
 Suite *aead_suite(void)
 {
-    const TTest *const tests[] = {as_openssl, not_changed, vectors};
+    const TTest *const tests[] = {
+        aead_equals_openssl, aead_notices_every_change, aead_equals_published_vectors,
+    };
     return SUITE_OF("aead", tests);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-START_TEST(status_texts)
+START_TEST(status_has_text)
 {
 #define X(name, value, text) \
     ck_assert_int_eq(MAD_##name, value); \
@@ -24,7 +24,7 @@ START_TEST(status_texts)
 END_TEST
 
 /* The numeric values are part of the ABI and never change. */
-START_TEST(status_values)
+START_TEST(status_values_are_distinct)
 {
     static const int values[] = {
 #define X(name, value, text) value,
@@ -38,7 +38,7 @@ START_TEST(status_values)
 END_TEST
 
 /* Copy every length, and check that the bytes around the destination stay unchanged. */
-START_TEST(copy_lengths)
+START_TEST(copy_moves_every_length)
 {
     unsigned char from[300], to[316];
     for (size_t i = 0; i < sizeof from; i++)
@@ -54,7 +54,7 @@ START_TEST(copy_lengths)
 END_TEST
 
 /* Copy between any two offsets within a page. */
-START_TEST(copies_bulk)
+START_TEST(copy_bulk_equals_memcpy)
 {
     enum { PAGE = 4096, LEN = 5000 };
     unsigned char *from = aligned_alloc(PAGE, 3 * PAGE), *to = aligned_alloc(PAGE, 3 * PAGE);
@@ -103,7 +103,7 @@ START_TEST(lock_excludes)
 }
 END_TEST
 
-START_TEST(deadlines)
+START_TEST(deadline_never_overflows)
 {
     int64_t before = madi_now(), at = madi_deadline(1000000000), after = madi_now();
     ck_assert_int_ge(at, before + 1000000000);
@@ -114,7 +114,7 @@ START_TEST(deadlines)
 }
 END_TEST
 
-START_TEST(log_levels)
+START_TEST(log_level_filters_lines)
 {
     err_keep();
     madi_log(MADI_LOG_INFO, "part", "not shown");
@@ -128,7 +128,7 @@ START_TEST(log_levels)
 END_TEST
 
 /* A line that is too long is truncated, and still ends as a line. */
-START_TEST(log_long)
+START_TEST(log_long_line_is_cut)
 {
     char text[5000];
     memset(text, 'x', sizeof text - 1);
@@ -141,7 +141,7 @@ START_TEST(log_long)
 END_TEST
 
 /* Control characters of terminals are escaped, and letters of all languages are kept. */
-START_TEST(log_escapes)
+START_TEST(log_escapes_control_characters)
 {
     static const struct {
         const char *from, *to;
@@ -172,6 +172,9 @@ END_TEST
 
 Suite *base_suite(void)
 {
-    const TTest *tests[] = {status_texts, status_values, copy_lengths, copies_bulk, lock_excludes, deadlines, log_levels, log_long, log_escapes};
+    const TTest *tests[] = {
+        status_has_text, status_values_are_distinct, copy_moves_every_length, copy_bulk_equals_memcpy, lock_excludes,
+        deadline_never_overflows, log_level_filters_lines, log_long_line_is_cut, log_escapes_control_characters,
+    };
     return SUITE_OF("base", tests);
 }

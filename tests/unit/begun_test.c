@@ -10,10 +10,10 @@
 #define LEN 10000 /* of the last block */
 #define ALL (HEAD + 8 + LEN)
 
-static size_t shown, step; /* bytes of the body; so many more at each look */
+static size_t shown, step; /* bytes of the body; bytes that arrive before each look */
 static unsigned char body[ALL], out[LEN];
 
-static uint64_t here_by_steps(madi_link_t *link, uint64_t begun)
+static uint64_t here_by_steps(madi_ring_link_t *link, uint64_t begun)
 {
     size_t n = shown;
     (void)link;
@@ -23,7 +23,7 @@ static uint64_t here_by_steps(madi_link_t *link, uint64_t begun)
 }
 
 static const madi_driver_t driver = {.name = "begun", .fast.here = here_by_steps};
-static madi_link_t link = {.driver = &driver};
+static madi_ring_link_t link = {.driver = &driver};
 static madi_rx_msg_t msg;
 
 static uint64_t last_desc(void)
@@ -54,7 +54,7 @@ static madi_rx_msg_t *setup(size_t first, size_t by)
 }
 
 /* At whatever steps it comes, it is there at the end, and the message like others. */
-START_TEST(unpacks_as_it_comes)
+START_TEST(body_is_unpacked_as_it_arrives)
 {
     static const size_t steps[] = {1, 7, 64, 4096, LEN};
     for (size_t i = 0; i < MADI_COUNT(steps); i++) {
@@ -68,8 +68,8 @@ START_TEST(unpacks_as_it_comes)
 }
 END_TEST
 
-/* What is not the last block, or of another form, is left to others. */
-START_TEST(unpacks_only_the_last)
+/* Blocks that are not the last, or of another form, are left to other code. */
+START_TEST(only_the_expected_last_block_is_unpacked_early)
 {
     madi_rx_msg_t *m = setup(HEAD + 8, 0);
     ck_assert(!madi_begun_unpack(m, out, LEN - 1, last_desc() - 1));
@@ -84,7 +84,7 @@ START_TEST(unpacks_only_the_last)
 END_TEST
 
 /* A peer that takes back what it has said makes nothing of it unread, or read twice. */
-START_TEST(never_goes_back)
+START_TEST(unpacked_length_never_falls)
 {
     madi_rx_msg_t *m = setup(HEAD + 8 + 5000, 0);
     ck_assert_uint_eq(madi_rx_left(m), 8 + 5000);
@@ -97,7 +97,7 @@ START_TEST(never_goes_back)
 }
 END_TEST
 
-START_TEST(looks_and_waits)
+START_TEST(missing_rest_is_looked_and_waited_for)
 {
     madi_rx_msg_t *m = setup(HEAD + 8, 100);
     madi_begun_look(m);
@@ -116,7 +116,7 @@ START_TEST(looks_and_waits)
 END_TEST
 
 /* The sender dies in the middle: the message fails, and nothing of it is left to be read. */
-START_TEST(lost_in_the_middle)
+START_TEST(link_lost_amid_a_body_fails_the_message)
 {
     madi_rx_msg_t *m = setup(HEAD + 8 + 100, 0);
     ck_assert_int_eq(marceli_server_open(), 0);
@@ -136,6 +136,9 @@ END_TEST
 
 Suite *begun_suite(void)
 {
-    const TTest *tests[] = {unpacks_as_it_comes, unpacks_only_the_last, never_goes_back, looks_and_waits, lost_in_the_middle};
+    const TTest *tests[] = {
+        body_is_unpacked_as_it_arrives, only_the_expected_last_block_is_unpacked_early, unpacked_length_never_falls,
+        missing_rest_is_looked_and_waited_for, link_lost_amid_a_body_fails_the_message,
+    };
     return SUITE_OF("begun", tests);
 }

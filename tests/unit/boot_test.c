@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-START_TEST(job_names)
+START_TEST(job_name_long_stays_distinct)
 {
     char a[64], b[64], name[200];
     madi_boot_job_name(a, sizeof a, "short");
@@ -35,7 +35,7 @@ START_TEST(job_names)
 }
 END_TEST
 
-START_TEST(alone)
+START_TEST(process_without_launcher_is_alone)
 {
     madi_boot_t *boot;
     char value[64];
@@ -224,8 +224,9 @@ END_TEST
 
 Suite *boot_suite(void)
 {
-    const TTest *tests[] = {job_names,            alone,              pmi1_joins,        pmi1_of_others,
-                            pmi1_value_in_pieces, pmi1_garbled_values, pmi1_bad_greetings, pmi1_endless_line,
-                            pmi1_bad_descriptors};
+    const TTest *tests[] = {
+        job_name_long_stays_distinct, process_without_launcher_is_alone, pmi1_joins, pmi1_of_others,
+        pmi1_value_in_pieces, pmi1_garbled_values, pmi1_bad_greetings, pmi1_endless_line, pmi1_bad_descriptors,
+    };
     return SUITE_OF("boot", tests);
 }

@@ -68,7 +68,7 @@ static bool opens(int end, const sealed_t *s)
     return opens_as(end, s, covered);
 }
 
-START_TEST(opened_in_place)
+START_TEST(fragment_opens_in_its_place)
 {
     sealed_t s;
     pair_make();
@@ -85,7 +85,7 @@ START_TEST(opened_in_place)
 }
 END_TEST
 
-START_TEST(not_elsewhere)
+START_TEST(fragment_opens_nowhere_else)
 {
     const gw_nonce_t place = {.turn = 2, .part = GW_PART_WHOLE, .number = 40};
     sealed_t s, other;
@@ -120,7 +120,7 @@ START_TEST(not_elsewhere)
 }
 END_TEST
 
-START_TEST(not_with_other_keys)
+START_TEST(fragment_needs_the_key)
 {
     unsigned char wrong[GW_SECRET];
     gw_cipher_t *stranger;
@@ -138,7 +138,7 @@ START_TEST(not_with_other_keys)
 END_TEST
 
 /* An end with the secret that took no part in the key exchange opens nothing. */
-START_TEST(keys_are_exchanged)
+START_TEST(key_exchange_is_needed)
 {
     static const unsigned char none[GW_PUBLIC];
     gw_cipher_t *later, *other;
@@ -160,7 +160,7 @@ START_TEST(keys_are_exchanged)
 END_TEST
 
 /* Equal plaintext on another path, or under another generation's key, gives a different ciphertext. */
-START_TEST(rekeyed)
+START_TEST(new_path_changes_the_ciphertext)
 {
     sealed_t first, s;
     pair_make();
@@ -181,7 +181,7 @@ START_TEST(rekeyed)
 }
 END_TEST
 
-START_TEST(numbers_go_on)
+START_TEST(fragment_numbers_go_on)
 {
     gw_nonce_t place = {.number = 0};
     pair_make();
@@ -198,7 +198,7 @@ START_TEST(numbers_go_on)
 }
 END_TEST
 
-START_TEST(proofs)
+START_TEST(proof_of_one_end_convinces_the_other)
 {
     unsigned char proof[GW_TAG];
     const char said[] = "turn 3, ack 9", other[] = "turn 3, ack 8";
@@ -218,6 +218,9 @@ END_TEST
 
 Suite *cipher_suite(void)
 {
-    const TTest *const tests[] = {opened_in_place, not_elsewhere, not_with_other_keys, keys_are_exchanged, rekeyed, numbers_go_on, proofs};
+    const TTest *const tests[] = {
+        fragment_opens_in_its_place, fragment_opens_nowhere_else, fragment_needs_the_key, key_exchange_is_needed,
+        new_path_changes_the_ciphertext, fragment_numbers_go_on, proof_of_one_end_convinces_the_other,
+    };
     return SUITE_OF("cipher", tests);
 }

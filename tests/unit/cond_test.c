@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "core/core.h"
-#include "marcel/tools.h"
+#include "marcel/sanitizer.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -64,7 +64,7 @@ static void end(void)
 /* ---- In the library --------------------------------------------------------------------------------------------- */
 
 /* A waiting thread itself makes progress and runs the handler, without the progress thread. */
-START_TEST(waits_alone)
+START_TEST(cond_one_thread_waits)
 {
     int n = 1;
     mad_progress_thread(0);
@@ -86,7 +86,7 @@ static void *waits(void *arg)
 }
 
 /* Several threads wait, each for its own condition: one leads, and the others sleep behind it. */
-START_TEST(many_wait)
+START_TEST(cond_many_threads_wait)
 {
     enum { N = 5 };
     pthread_t threads[N];
@@ -118,7 +118,7 @@ START_TEST(many_wait)
 END_TEST
 
 /* A thread that waits repeatedly leads each time, and the progress thread does not take over in between. */
-START_TEST(waits_again)
+START_TEST(cond_waits_again)
 {
     enum { N = 20000 };
     uint64_t before;
@@ -141,7 +141,7 @@ END_TEST
 
 /* A program polls, and then calls mad_hand_over: the progress thread leads at once, not only after its next clock
  * ticks. */
-START_TEST(hands_over)
+START_TEST(hand_over_makes_the_thread_lead_at_once)
 {
     enum { N = 200 };
     uint64_t before = 0, led;
@@ -232,7 +232,7 @@ static void receive_outside(side_t *s)
 
 /* A large block is read in strides from the sender's memory.  No message arrives between two strides, so the progress
  * thread must not sleep there. */
-START_TEST(strides_without_sleep)
+START_TEST(cond_strides_without_sleep)
 {
     enum { N = 5 };
     side_t s = {0};
@@ -268,6 +268,9 @@ END_TEST
 
 Suite *cond_suite(void)
 {
-    const TTest *const tests[] = {waits_alone, many_wait, waits_again, hands_over, strides_without_sleep};
+    const TTest *const tests[] = {
+        cond_one_thread_waits, cond_many_threads_wait, cond_waits_again, hand_over_makes_the_thread_lead_at_once,
+        cond_strides_without_sleep,
+    };
     return SUITE_OF("cond", tests);
 }

@@ -22,7 +22,7 @@ static void see(void *object, void *arg)
     seen++;
 }
 
-START_TEST(handles_add_get_del)
+START_TEST(handle_added_is_found_until_deleted)
 {
     struct madi_handles *h = madi_handles_new();
     int objects[100];
@@ -52,7 +52,7 @@ START_TEST(handles_add_get_del)
 END_TEST
 
 /* A deleted handle stays invalid when its entry is used again. */
-START_TEST(handles_stale)
+START_TEST(handle_deleted_stays_invalid)
 {
     struct madi_handles *h = madi_handles_new();
     int object;
@@ -69,7 +69,7 @@ START_TEST(handles_stale)
 END_TEST
 
 /* The table has a limit, and reports when it is reached. */
-START_TEST(handles_full)
+START_TEST(handle_table_reports_its_limit)
 {
     struct madi_handles *h = madi_handles_new();
     int object;
@@ -91,7 +91,7 @@ END_TEST
 
 /* A peer without a connection costs little memory: this entry, an index slot (4 bytes, half of them empty), and its
  * address. */
-START_TEST(sizes)
+START_TEST(peer_costs_little_memory)
 {
     ck_assert_uint_le(sizeof(madi_peer_t), 32);
     ck_assert_uint_eq(offsetof(struct mad_connection, kind), 0);
@@ -104,7 +104,7 @@ END_TEST
 
 /* Send messages of small blocks to this process itself.  Their sums range around the size of the memory in which
  * blocks are staged. */
-START_TEST(stage_borders)
+START_TEST(message_around_stage_size_arrives)
 {
     enum { STEP = 40 };
     unsigned char sent[MADI_STAGE + 200], got[MADI_STAGE + 200];
@@ -167,7 +167,7 @@ static mad_handled_t both_at_once(mad_channel_t *channel, mad_connection_t *cnx,
     return MAD_CONSUMED;
 }
 
-START_TEST(failures_come_last)
+START_TEST(failure_follows_received_messages)
 {
     mad_channel_t *trigger;
     setenv("MAD_DRIVERS", "self", 1);
@@ -191,7 +191,7 @@ END_TEST
 
 /* The time in which the process did not run, such as a minute of suspension, does not count against a handshake's
  * deadline.  The time between regular checks does. */
-START_TEST(standing_still)
+START_TEST(standstill_does_not_count_for_deadlines)
 {
     const int64_t second = INT64_C(1000000000);
     mad_session_t *s;
@@ -222,7 +222,7 @@ START_TEST(standing_still)
 END_TEST
 
 /* After simultaneous connects the peer's should have won, but never arrives: so this side connects again. */
-START_TEST(calls_again)
+START_TEST(connection_that_never_comes_is_tried_again)
 {
     mad_session_t *s;
     madi_gate_t *gate;
@@ -245,20 +245,20 @@ START_TEST(calls_again)
 }
 END_TEST
 
-static void knocked(madi_watch_t *watch, uint32_t events)
+static void knocked(madi_fd_watch_t *watch, uint32_t events)
 {
     eventfd_t n;
     (void)events;
     eventfd_read(watch->fd, &n);
 }
 
-/* Like calls_again, while the program computes and no handshake is open: the door's thread makes the call. */
-START_TEST(calls_again_beside)
+/* Like the test above, but while the program computes and no handshake is open: the accept thread connects. */
+START_TEST(connection_is_tried_again_while_computing)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
     mad_session_t *s;
     madi_gate_t *gate;
-    madi_watch_t knock = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ready = knocked};
+    madi_fd_watch_t knock = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ready = knocked};
     setenv("MAD_DRIVERS", "self", 1);
     ck_assert_int_eq(mad_init(NULL, NULL, &s), MAD_OK);
     madi_lock(&s->lock);
@@ -282,7 +282,11 @@ END_TEST
 
 Suite *core_suite(void)
 {
-    const TTest *tests[] = {handles_add_get_del, handles_stale, handles_full, sizes, stage_borders, failures_come_last,
-                            standing_still, calls_again, calls_again_beside};
+    const TTest *tests[] = {
+        handle_added_is_found_until_deleted, handle_deleted_stays_invalid, handle_table_reports_its_limit,
+        peer_costs_little_memory, message_around_stage_size_arrives, failure_follows_received_messages,
+        standstill_does_not_count_for_deadlines, connection_that_never_comes_is_tried_again,
+        connection_is_tried_again_while_computing,
+    };
     return SUITE_OF("core", tests);
 }

@@ -18,7 +18,7 @@ static bool is_same(const madi_costs_t *a, const madi_costs_t *b)
            a->direct_ps == b->direct_ps && a->both_ps == b->both_ps && a->pipe_ps == b->pipe_ps;
 }
 
-START_TEST(text_is_read_back)
+START_TEST(costs_survive_text)
 {
     char text[MADI_COSTS_TEXT_MAX];
     madi_costs_t c = {0}, none = some;
@@ -33,7 +33,7 @@ START_TEST(text_is_read_back)
 END_TEST
 
 /* Every text that is shorter, longer or of other figures than can be; costs stay as they were. */
-START_TEST(others_are_refused)
+START_TEST(costs_of_other_form_are_refused)
 {
     static const madi_costs_t odd[] = {
         {0, 1, 1, 1, 1, 1},        {100001, 1, 1, 1, 1, 1}, {1, 0, 1, 1, 1, 1},      {1, 10000001, 1, 1, 1, 1},
@@ -68,7 +68,7 @@ static void write_file(const char *path, const char *text, mode_t mode)
     ck_assert_int_eq(chmod(path, mode), 0);
 }
 
-START_TEST(file_is_read_if_it_is_ours)
+START_TEST(costs_file_of_others_is_refused)
 {
     char dir[] = "/tmp/costsXXXXXX", sub[64], path[MADI_COSTS_PATH_MAX], target[64], text[MADI_COSTS_TEXT_MAX];
     madi_costs_t c = {0};
@@ -110,6 +110,8 @@ END_TEST
 
 Suite *costs_suite(void)
 {
-    const TTest *tests[] = {text_is_read_back, others_are_refused, file_is_read_if_it_is_ours};
+    const TTest *tests[] = {
+        costs_survive_text, costs_of_other_form_are_refused, costs_file_of_others_is_refused,
+    };
     return SUITE_OF("costs", tests);
 }

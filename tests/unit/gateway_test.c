@@ -50,7 +50,7 @@ static unsigned random_below(unsigned n)
 
 /* With random fragment lengths: an idle window always admits the longest fragment, and no more bytes are held than were
  * granted. */
-START_TEST(windows)
+START_TEST(window_idle_admits_the_longest_fragment)
 {
     world_t *w = world_new(16 << 20);
     gw_transit_t t;
@@ -80,7 +80,7 @@ START_TEST(windows)
 }
 END_TEST
 
-START_TEST(budget)
+START_TEST(budget_is_never_exceeded)
 {
     enum { MOST = 200 };
     world_t *w = world_new(8 << 20);
@@ -106,7 +106,7 @@ START_TEST(budget)
 }
 END_TEST
 
-START_TEST(too_much)
+START_TEST(credit_exceeded_is_refused)
 {
     world_t *w = world_new(8 << 20);
     gw_transit_t t;
@@ -131,11 +131,11 @@ static mad_session_t *session_new(void)
 
 /* While the timer is set, sending does not reset it.  So the timer must fire soon, though the only deadline is a late
  * answer. */
-START_TEST(looks)
+START_TEST(timer_set_fires_despite_sending)
 {
     world_t *w = world_new(0);
     mad_session_t *session = session_new();
-    madi_link_t link = {.gate = &w->gate};
+    madi_ring_link_t link = {.gate = &w->gate};
     struct pollfd timer = {.events = POLLIN};
     session->epfd = epoll_create1(EPOLL_CLOEXEC);
     w->gw.base.session = session;
@@ -176,13 +176,13 @@ static void patience_is(int64_t ns, int64_t of_few)
     free(w);
 }
 
-START_TEST(patience)
+START_TEST(detection_grows_with_processes)
 {
     patience_is(INT64_C(10000000000), INT64_C(5000000000));
 }
 END_TEST
 
-START_TEST(patience_chosen)
+START_TEST(detection_from_the_environment_is_kept)
 {
     setenv("MAD_FORWARD_DETECT", "500", 1);
     patience_is(500000000, 500000000);
@@ -208,7 +208,7 @@ static madi_map_t *map_of(const char *text, const char *host, char *reason)
 #define RING "networks = { ab = { driver = \"tcp\"; hosts = \"a,b\"; }; bc = { driver = \"tcp\"; hosts = \"b,c\"; };\n" \
              "cd = { driver = \"shm\"; hosts = \"c,d\"; }; };"
 
-START_TEST(next_host)
+START_TEST(next_hop_is_on_the_best_route)
 {
     static const char *const tcp[] = {"tcp", NULL}, *const both[] = {"shm", "tcp", NULL};
     char reason[MADI_REASON_MAX] = "";
@@ -251,7 +251,7 @@ static int next_to(const madi_map_t *m, const char *channel, const char *to, cha
     return madi_map_next(m, madi_map_lane(m, channel), madi_map_host(m, to), NULL, reason);
 }
 
-START_TEST(lanes)
+START_TEST(lane_of_each_channel_is_found)
 {
     char reason[MADI_REASON_MAX] = "";
     madi_map_t *m = map_of(LANES, "a", reason);
@@ -289,7 +289,7 @@ static bool is_host(void *arg, int host)
 }
 
 /* Equal routes take turns; if some are better, only those are used. */
-START_TEST(choice)
+START_TEST(routes_equal_take_turns)
 {
     char reason[MADI_REASON_MAX] = "";
     madi_map_t *m = map_of(LANES, "a", reason);
@@ -317,7 +317,7 @@ END_TEST
 
 /* Find which adapter of host a is on a lane's networks: by interface, by address, by network name, or as the only one
  * left. */
-START_TEST(places)
+START_TEST(adapter_on_a_lane_is_found)
 {
     char reason[MADI_REASON_MAX] = "";
     madi_map_t *m = map_of(LANES, "a", reason);
@@ -345,7 +345,7 @@ START_TEST(places)
 END_TEST
 
 /* Lane 0 has the routes of the virtual channel that MAD_VIRTUAL_CHANNEL names, also if some hosts are excluded. */
-START_TEST(virtual_channel)
+START_TEST(lane_0_follows_MAD_VIRTUAL_CHANNEL)
 {
     char reason[MADI_REASON_MAX] = "";
     madi_map_t *m = map_of(LANES, "a", reason);
@@ -375,7 +375,7 @@ START_TEST(virtual_channel)
 }
 END_TEST
 
-START_TEST(wrong_files)
+START_TEST(map_of_wrong_file_is_refused)
 {
     char reason[MADI_REASON_MAX] = "";
     if (!map_of(RING, "a", reason) && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
@@ -391,7 +391,11 @@ END_TEST
 
 Suite *gateway_suite(void)
 {
-    const TTest *tests[] = {windows, budget, too_much, looks, patience, patience_chosen, next_host, lanes, choice, places,
-                            virtual_channel, wrong_files};
+    const TTest *tests[] = {
+        window_idle_admits_the_longest_fragment, budget_is_never_exceeded, credit_exceeded_is_refused,
+        timer_set_fires_despite_sending, detection_grows_with_processes, detection_from_the_environment_is_kept,
+        next_hop_is_on_the_best_route, lane_of_each_channel_is_found, routes_equal_take_turns,
+        adapter_on_a_lane_is_found, lane_0_follows_MAD_VIRTUAL_CHANNEL, map_of_wrong_file_is_refused,
+    };
     return SUITE_OF("gateway", tests);
 }

@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-START_TEST(json_nested)
+START_TEST(json_nests_objects)
 {
     madi_json_t j = {0};
     madi_json_begin(&j, NULL, '{');
@@ -36,7 +36,7 @@ START_TEST(json_nested)
 END_TEST
 
 /* Control characters and bytes outside ASCII are replaced. */
-START_TEST(json_escapes)
+START_TEST(json_escapes_strings)
 {
     madi_json_t j = {0};
     madi_json_text(&j, NULL, "a\"b\\c\n\x1b[\xc3\xa9");
@@ -46,7 +46,7 @@ START_TEST(json_escapes)
 }
 END_TEST
 
-START_TEST(json_grows)
+START_TEST(json_buffer_grows)
 {
     madi_json_t j = {0};
     madi_json_begin(&j, NULL, '[');
@@ -214,7 +214,9 @@ END_TEST
 
 Suite *json_suite(void)
 {
-    const TTest *tests[] = {json_nested, json_escapes, json_grows, unix_sweep, unix_sweep_early, unix_dir_refused,
-                            unix_dir_squatted, unix_modes};
+    const TTest *tests[] = {
+        json_nests_objects, json_escapes_strings, json_buffer_grows, unix_sweep, unix_sweep_early, unix_dir_refused,
+        unix_dir_squatted, unix_modes,
+    };
     return SUITE_OF("json", tests);
 }

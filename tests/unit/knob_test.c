@@ -17,7 +17,7 @@ static void environment_clear(void)
 }
 
 /* The table is complete, and its defaults are valid. */
-START_TEST(table)
+START_TEST(knob_table_has_names_and_defaults)
 {
     environment_clear();
     for (int i = 0; i < MADI_KNOB_COUNT; i++) {
@@ -43,7 +43,7 @@ static mad_status_t load_with(const char *name, const char *value)
     return madi_knobs_load();
 }
 
-START_TEST(units)
+START_TEST(knob_units_are_read)
 {
     static const struct {
         const char *text;
@@ -62,7 +62,7 @@ START_TEST(units)
 }
 END_TEST
 
-START_TEST(bad_numbers)
+START_TEST(knob_bad_number_is_refused)
 {
     static const char *const bad[] = {"", "x", "12x", "64KB", "K", "-1", "1", "99999999999999999999", "9999999999G",
                                       "17179869184G", "8589934592G", "1 2"};
@@ -78,7 +78,7 @@ START_TEST(bad_numbers)
 }
 END_TEST
 
-START_TEST(booleans)
+START_TEST(knob_boolean_is_read)
 {
     static const char *const yes[] = {"yes", "1", "on", "TRUE", "Yes"}, *const no[] = {"no", "0", "OFF", "false"};
     environment_clear();
@@ -96,7 +96,7 @@ START_TEST(booleans)
 END_TEST
 
 /* For every knob, a name with one letter changed, left out, or doubled gives the right suggestion. */
-START_TEST(misspelt)
+START_TEST(knob_misspelt_is_reported)
 {
     environment_clear();
     for (int i = 0; i < MADI_KNOB_COUNT; i++) {
@@ -179,7 +179,10 @@ END_TEST
 
 Suite *knob_suite(void)
 {
-    const TTest *tests[] = {table, units, bad_numbers, booleans, misspelt, foreign_and_near_prefixes,
-                            program_sets_what_the_environment_does_not, program_sets_nothing_once_loaded, log_level};
+    const TTest *tests[] = {
+        knob_table_has_names_and_defaults, knob_units_are_read, knob_bad_number_is_refused, knob_boolean_is_read,
+        knob_misspelt_is_reported, foreign_and_near_prefixes, program_sets_what_the_environment_does_not,
+        program_sets_nothing_once_loaded, log_level,
+    };
     return SUITE_OF("knob", tests);
 }

@@ -27,7 +27,7 @@ static const char *listed(void)
     return text;
 }
 
-START_TEST(lists)
+START_TEST(host_list_is_read)
 {
     static const struct {
         const char *list, *want;
@@ -51,7 +51,7 @@ START_TEST(lists)
 }
 END_TEST
 
-START_TEST(bad_lists)
+START_TEST(host_list_wrong_is_refused)
 {
     static const char *const bad[] = {"",        ",,",      "-oProxyCommand=x", "a b",     "a;b",     "$(x)",   "a:0",
                                       "a:x",     "a:",      "a:1000001",        "n[1-",    "n[1-3",   "n[3-1]", "n[x]",
@@ -78,7 +78,7 @@ START_TEST(slots_do_not_overflow)
 }
 END_TEST
 
-START_TEST(many_hosts)
+START_TEST(host_list_of_65536_is_read)
 {
     ck_assert_int_eq(add("n[1-65536]"), 0);
     ck_assert_int_eq(hosts.count, 65536);
@@ -99,7 +99,7 @@ static void read_file(const char *text, int result)
     unlink(path);
 }
 
-START_TEST(files)
+START_TEST(host_file_is_read)
 {
     read_file("# all hosts\n\na\nb slots=3   # with room\r\nn[1-2]:2\nlast", 0);
     ck_assert_str_eq(listed(), "a:0 b:3 n1:2 n2:2 last:0");
@@ -116,7 +116,7 @@ START_TEST(files)
 }
 END_TEST
 
-START_TEST(places)
+START_TEST(ranks_are_spread_over_hosts)
 {
     ck_assert_int_eq(add("a,b,c"), 0);
     ck_assert_int_eq(madi_run_hosts_place(&hosts, 5, why, sizeof why), 0); /* processes are spread evenly */
@@ -141,6 +141,9 @@ END_TEST
 
 Suite *madrun_hosts_suite(void)
 {
-    const TTest *tests[] = {lists, bad_lists, slots_do_not_overflow, many_hosts, files, places};
+    const TTest *tests[] = {
+        host_list_is_read, host_list_wrong_is_refused, slots_do_not_overflow, host_list_of_65536_is_read,
+        host_file_is_read, ranks_are_spread_over_hosts,
+    };
     return SUITE_OF("madrun_hosts", tests);
 }

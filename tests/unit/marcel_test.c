@@ -11,8 +11,8 @@
 #include "marcel/inbox.h"
 #include "marcel/marcel.h"
 #include "marcel/mutex.h"
-#include "marcel/name.h"
-#include "marcel/place.h"
+#include "marcel/traits.h"
+#include "marcel/placement.h"
 #include "marcel/sched.h"
 #include "marcel/share.h"
 #include "marcel/slot.h"
@@ -47,7 +47,7 @@ static void other(void)
     madi_switch_leave(context[0]);
 }
 
-START_TEST(test_switch)
+START_TEST(test_switch_returns_to_its_caller)
 {
     madi_guard_init(MADI_GUARD_AUTO, -1);
     ck_assert_int_eq(madi_slot_init(), 0);
@@ -68,7 +68,7 @@ END_TEST
 
 /* Each event wakes one more waiter, up to a thousand awake ones.  Without this limit, a burst of events for many
  * waiters would pass over all awake ones each time. */
-START_TEST(test_waiters)
+START_TEST(test_waiters_each_event_wakes_one_more)
 {
     enum { ALL = 1500, ENOUGH = 1000 };
     static marceli_waiter_t w[ALL];
@@ -89,7 +89,7 @@ END_TEST
 
 /* ---- Slots and guards ------------------------------------------------------------------------------------------- */
 
-START_TEST(test_slots)
+START_TEST(test_slots_are_found_by_address)
 {
     madi_ult_t *slot[64];
     madi_guard_init(MADI_GUARD_AUTO, -1);
@@ -161,7 +161,7 @@ START_TEST(test_guard_others) /* ends with SIGSEGV: the address is no guard page
 }
 END_TEST
 
-START_TEST(test_guard_limit)
+START_TEST(test_guard_beyond_the_limit_is_a_canary)
 {
     madi_ult_t *ult;
     madi_guard_init(MADI_GUARD_MPROTECT, 3);
@@ -176,7 +176,7 @@ START_TEST(test_guard_limit)
 }
 END_TEST
 
-START_TEST(test_canary_dies) /* ends with SIGABRT */
+START_TEST(test_canary_overwritten_aborts) /* ends with SIGABRT */
 {
     madi_ult_t *ult = slot_guarded(MADI_GUARD_MPROTECT, 0);
     ck_assert_int_ne(ult->flags & MADI_ULT_CANARY, 0);
@@ -190,7 +190,7 @@ END_TEST
 #define SEEDS 2000
 static struct marcel_thread seed[SEEDS];
 
-START_TEST(test_deque)
+START_TEST(test_deque_owner_takes_the_youngest)
 {
     madi_deque_t deque;
     ck_assert_int_eq(madi_deque_init(&deque), 0);
@@ -221,7 +221,7 @@ START_TEST(test_deque)
 }
 END_TEST
 
-START_TEST(test_deque_stale) /* stale entries are dropped, so that the deque does not grow without bound */
+START_TEST(test_deque_drops_stale_entries) /* stale entries are dropped, so that the deque does not grow without bound */
 {
     madi_deque_t deque;
     ck_assert_int_eq(madi_deque_init(&deque), 0);
@@ -250,7 +250,7 @@ static void *thief(void *arg)
     return arg;
 }
 
-START_TEST(test_deque_thieves) /* each seed is taken exactly once */
+START_TEST(test_deque_gives_each_seed_once) /* each seed is taken exactly once */
 {
     pthread_t thread[2];
     ck_assert_int_eq(madi_deque_init(&shared), 0);
@@ -282,7 +282,7 @@ END_TEST
 
 /* ---- Inbox, timers, queues -------------------------------------------------------------------------------------- */
 
-START_TEST(test_inbox)
+START_TEST(test_inbox_keeps_order)
 {
     static madi_ult_t ult[3];
     madi_inbox_t inbox = {0};
@@ -302,7 +302,7 @@ START_TEST(test_inbox)
 }
 END_TEST
 
-START_TEST(test_timers) /* timers fire in order of their deadlines, with some disarmed in between */
+START_TEST(test_timers_expire_in_order) /* timers fire in order of their deadlines, with some disarmed in between */
 {
     static madi_timer_t timer[500];
     madi_timers_t timers = {NULL};
@@ -335,7 +335,7 @@ START_TEST(test_timers) /* timers fire in order of their deadlines, with some di
 }
 END_TEST
 
-START_TEST(test_waitq)
+START_TEST(test_waitq_keeps_order)
 {
     madi_waitq_t queue = {.value = 0};
     madi_party_t party[5] = {{.plain = true}};
@@ -359,33 +359,34 @@ END_TEST
 
 /* ---- Places and sizes ------------------------------------------------------------------------------------------- */
 
-START_TEST(test_places)
+START_TEST(test_placement_shares_out_all_processors)
 {
     cpu_set_t allowed, all, one;
     int n;
-    ck_assert_int_eq(madi_place_find(1), 0);
-    ck_assert(!madi_place_get(0, &one)); /* a single worker is not bound */
+    ck_assert_int_eq(madi_placement_find(1), 0);
+    ck_assert(!madi_placement_get(0, &one)); /* a single worker is not bound */
     ck_assert_int_eq(sched_getaffinity(0, sizeof allowed, &allowed), 0);
     n = CPU_COUNT(&allowed);
     CPU_ZERO(&all);
-    ck_assert_int_eq(madi_place_find(n), 0);
+    ck_assert_int_eq(madi_placement_find(n), 0);
     for (int i = 0; i < n && n > 1; i++) {
-        ck_assert(madi_place_get(i, &one));
+        ck_assert(madi_placement_get(i, &one));
         ck_assert_int_ge(CPU_COUNT(&one), 1);
         CPU_OR(&all, &all, &one);
     }
     ck_assert(n == 1 || CPU_EQUAL(&all, &allowed));
-    ck_assert(!madi_place_get(n, &one));
-    ck_assert_int_eq(madi_place_find(n + 1), 0);
-    ck_assert(!madi_place_get(0, &one));
-    madi_place_forget();
+    ck_assert(!madi_placement_get(n, &one));
+    ck_assert_int_eq(madi_placement_find(n + 1), 0);
+    ck_assert(!madi_placement_get(0, &one));
+    madi_placement_forget();
 }
 END_TEST
 
-START_TEST(test_sizes) /* sizes per thread, of which there may be a million, and sizes in the public ABI */
+/* Sizes per thread, of which there may be a million, and sizes in the public ABI. */
+START_TEST(test_sizes_of_objects_are_pinned)
 {
     ck_assert_uint_le(sizeof(struct marcel_thread), 64);
-#if !MADI_TOOLS_END && !defined(MADI_TOOLS_ASAN)
+#if !MADI_SANITIZER_END && !defined(MADI_SANITIZER_ASAN)
     ck_assert_uint_le(sizeof(madi_ult_t), 256);
 #endif
     ck_assert_uint_eq(sizeof(marcel_mutex_t), 48);
@@ -498,7 +499,7 @@ START_TEST(test_stolen_stays_in_sight)
 {
     static madi_worker_t workers[3];
     static madi_ult_t moving, own;
-    ck_assert_int_eq(madi_place_find(3), 0);
+    ck_assert_int_eq(madi_placement_find(3), 0);
     madi_marcel.workers = workers;
     atomic_store(&madi_marcel.n_workers, 3);
     for (int i = 0; i < 3; i++)
@@ -523,15 +524,18 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_switch, test_slots,   test_guard_limit, test_deque,  test_deque_stale,
-                                         test_inbox,  test_timers,  test_waitq,       test_places, test_sizes,
-                                         test_deque_thieves, test_woken_as_the_clock_ends_it,
-                                         test_stolen_stays_in_sight, test_overdue_without_pwait2, test_waiters};
+    const TTest *const tests[] = {
+        test_switch_returns_to_its_caller, test_slots_are_found_by_address, test_guard_beyond_the_limit_is_a_canary,
+        test_deque_owner_takes_the_youngest, test_deque_drops_stale_entries, test_inbox_keeps_order,
+        test_timers_expire_in_order, test_waitq_keeps_order, test_placement_shares_out_all_processors,
+        test_sizes_of_objects_are_pinned, test_deque_gives_each_seed_once, test_woken_as_the_clock_ends_it,
+        test_stolen_stays_in_sight, test_overdue_without_pwait2, test_waiters_each_event_wakes_one_more,
+    };
     const struct {
         const TTest *test;
         int signal;
     } deaths[] = {{test_guard_install, SIGSEGV}, {test_guard_mprotect, SIGSEGV}, {test_guard_reported, SIGABRT},
-                  {test_guard_others, SIGSEGV}, {test_canary_dies, SIGABRT}};
+                  {test_guard_others, SIGSEGV}, {test_canary_overwritten_aborts, SIGABRT}};
     Suite *suite = suite_create("marcel");
     TCase *tcase = tcase_create("marcel");
     tcase_set_timeout(tcase, 60);

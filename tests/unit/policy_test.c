@@ -35,7 +35,7 @@ static madi_path_t chosen(const row_t *row, uint64_t room, size_t grant_min, siz
 }
 
 static const row_t rows[] = {
-    /* What fits goes with its message, whatever both sides do. */
+    /* A block that fits goes with its message, whatever both sides do. */
     {0, ONE, MADI_SENDER_WAITS, MADI_PATH_COPY},
     {192, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_COPY},
     {193, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_PACKET},
@@ -50,7 +50,7 @@ static const row_t rows[] = {
     {ROOM, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_PACKET},
     {ROOM, ONE | DIRECT | POSTED | ANSWERS, MADI_SENDER_POLLS, MADI_PATH_PACKET},
     {ROOM, ONE | DIRECT | ALONE, MADI_SENDER_COMPUTES, MADI_PATH_PACKET},
-    /* What does not fit is announced even below the threshold. */
+    /* A block that does not fit is announced even below the threshold. */
     {ROOM + 1, ONE, MADI_SENDER_WAITS, MADI_PATH_GRANT},
     /* A sender that waits has it read, or writes it. */
     {DIRECT_MIN, ONE | DIRECT | ANSWERS, MADI_SENDER_WAITS, MADI_PATH_READ},
@@ -74,7 +74,7 @@ static const row_t rows[] = {
     {GRANT_MIN, ONE | HELD | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_GRANT},
 };
 
-START_TEST(chooses)
+START_TEST(path_follows_the_table)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         ck_assert_msg(chosen(&rows[i], ROOM, GRANT_MIN, DIRECT_MIN) == rows[i].path, "row %zu, %llu bytes: %s, not %s", i,
@@ -84,7 +84,7 @@ START_TEST(chooses)
 END_TEST
 
 /* For each form and sender: once a block is announced, longer ones are too. */
-START_TEST(one_threshold)
+START_TEST(path_has_one_threshold)
 {
     for (unsigned is = 0; is < 64; is++)
         for (int sender = MADI_SENDER_WAITS; sender <= MADI_SENDER_COMPUTES; sender++) {
@@ -136,7 +136,7 @@ START_TEST(direct_min_is_bounded)
 }
 END_TEST
 
-START_TEST(waits_as_long_as_bytes_take)
+START_TEST(path_wait_follows_length)
 {
     ck_assert_int_eq(madi_path_wait_ns(0), 0);
     ck_assert_int_eq(madi_path_wait_ns(4000000), 1200000);
@@ -146,7 +146,7 @@ START_TEST(waits_as_long_as_bytes_take)
 }
 END_TEST
 
-START_TEST(named)
+START_TEST(path_has_a_name)
 {
     for (int i = 0; i < MADI_PATHS; i++)
         for (int k = 0; k < i; k++)
@@ -157,7 +157,9 @@ END_TEST
 
 Suite *policy_suite(void)
 {
-    const TTest *tests[] = {chooses, one_threshold, direct_min_follows_costs, run_min_follows_costs,
-                            direct_min_is_bounded, waits_as_long_as_bytes_take, named};
+    const TTest *tests[] = {
+        path_follows_the_table, path_has_one_threshold, direct_min_follows_costs, run_min_follows_costs,
+        direct_min_is_bounded, path_wait_follows_length, path_has_a_name,
+    };
     return SUITE_OF("policy", tests);
 }

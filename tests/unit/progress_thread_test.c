@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "core/core.h"
-#include "marcel/tools.h"
+#include "marcel/sanitizer.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -107,7 +107,7 @@ static bool two_processors(int cpus[2])
 }
 
 /* The progress thread avoids the processor of the thread that begins an operation, and moves when that thread moves. */
-START_TEST(progress_elsewhere)
+START_TEST(thread_avoids_the_processor_of_its_waker)
 {
     mad_channel_t *channel;
     int cpus[2];
@@ -126,7 +126,7 @@ START_TEST(progress_elsewhere)
 END_TEST
 
 /* The thread also leaves the processor of a polling thread, although it leads all the time and is not woken. */
-START_TEST(progress_aside)
+START_TEST(thread_leaves_the_processor_of_a_poller)
 {
     static char to[BIG];
     mad_block_t block = {to, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
@@ -165,11 +165,11 @@ static bool forbid_binding(void)
     return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-/* ---- What the progress thread avoids ---------------------------------------------------------------------------- */
+/* ---- The progress thread's processor ---------------------------------------------------------------------------- */
 
 /* A barrier of the progress thread would interrupt computing threads.  So the calling thread marks the leader as asleep
  * for it, and removes the mark when it is not needed. */
-START_TEST(said_by_caller)
+START_TEST(sleep_is_announced_by_the_waker)
 {
     static char from[BIG], to[BIG];
     mad_block_t block = {to, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
@@ -197,7 +197,7 @@ START_TEST(said_by_caller)
 END_TEST
 
 /* A program that polls itself has no progress thread until it asks for one. */
-START_TEST(unused)
+START_TEST(thread_is_not_made_for_a_poller)
 {
     static char to[BIG];
     mad_block_t block = {to, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
@@ -233,7 +233,7 @@ static void begin_and_cancel(mad_channel_t *channel)
 }
 
 /* If the thread cannot be bound it uses its caller's processors. */
-START_TEST(cannot_be_bound)
+START_TEST(thread_not_bound_still_runs)
 {
     mad_channel_t *channel;
     int all;
@@ -248,7 +248,7 @@ START_TEST(cannot_be_bound)
 }
 END_TEST
 
-#if defined(MADI_TOOLS_ASAN) || defined(MADI_TOOLS_TSAN)
+#if defined(MADI_SANITIZER_ASAN) || defined(MADI_SANITIZER_TSAN)
 enum { NEEDS_ROOM = 1 }; /* sanitizers need more memory at any time */
 #else
 enum { NEEDS_ROOM = 0 };
@@ -256,7 +256,7 @@ enum { NEEDS_ROOM = 0 };
 
 /* Without memory for its stack there is no progress thread.  One log line says so, each operation tries again, and the
  * thread starts when there is memory. */
-START_TEST(cannot_be_made)
+START_TEST(thread_not_made_is_tried_again)
 {
     struct rlimit limit, none;
     mad_channel_t *channel;
@@ -290,6 +290,10 @@ END_TEST
 
 Suite *progress_thread_suite(void)
 {
-    const TTest *tests[] = {progress_elsewhere, progress_aside, said_by_caller, unused, cannot_be_bound, cannot_be_made};
+    const TTest *tests[] = {
+        thread_avoids_the_processor_of_its_waker, thread_leaves_the_processor_of_a_poller,
+        sleep_is_announced_by_the_waker, thread_is_not_made_for_a_poller, thread_not_bound_still_runs,
+        thread_not_made_is_tried_again,
+    };
     return SUITE_OF("progress_thread", tests);
 }

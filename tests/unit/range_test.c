@@ -37,7 +37,7 @@ static const char *name_at(const void *arg, int i)
 }
 
 /* Expand each text, and fold the result back. */
-START_TEST(ranges)
+START_TEST(range_expands_and_folds_back)
 {
     static const struct {
         const char *text, *want, *folded;
@@ -67,7 +67,7 @@ START_TEST(ranges)
 }
 END_TEST
 
-START_TEST(bad_ranges)
+START_TEST(range_wrong_is_refused)
 {
     static const struct {
         const char *text, *why;
@@ -108,7 +108,7 @@ static int stop(void *arg, const char *name)
     return ++*(int *)arg == 3 ? 7 : 0;
 }
 
-START_TEST(stops)
+START_TEST(range_expansion_stops_on_request)
 {
     int taken = 0;
     char why[200];
@@ -118,7 +118,7 @@ START_TEST(stops)
 END_TEST
 
 /* A list that does not fit is truncated after a whole entry, and ends in dots, for every buffer size. */
-START_TEST(folded_short)
+START_TEST(range_fold_is_cut_at_an_entry)
 {
     char why[200], text[64];
     ck_assert_int_eq(expand("alpha[1-3], beta, gamma[0,7]", why), 0);
@@ -133,7 +133,7 @@ START_TEST(folded_short)
 }
 END_TEST
 
-START_TEST(values)
+START_TEST(value_with_unit_is_read)
 {
     static const struct {
         bool (*parse)(const char *, int64_t *);
@@ -185,7 +185,7 @@ START_TEST(values)
 }
 END_TEST
 
-START_TEST(value_texts)
+START_TEST(value_is_shown_with_unit)
 {
     char text[MADI_VALUE_MAX];
     ck_assert_str_eq(madi_value_time_text(1500000, text), "1.5us");
@@ -201,6 +201,9 @@ END_TEST
 
 Suite *range_suite(void)
 {
-    const TTest *tests[] = {ranges, bad_ranges, stops, folded_short, values, value_texts};
+    const TTest *tests[] = {
+        range_expands_and_folds_back, range_wrong_is_refused, range_expansion_stops_on_request,
+        range_fold_is_cut_at_an_entry, value_with_unit_is_read, value_is_shown_with_unit,
+    };
     return SUITE_OF("range", tests);
 }

@@ -284,7 +284,7 @@ static void graph_check(void)
     madi_topo_free(topo);
 }
 
-START_TEST(random_graphs)
+START_TEST(routes_of_random_graphs_are_shortest)
 {
     for (int i = 0; i < GRAPHS; i++) {
         seed = (uint64_t)i + 1;
@@ -294,7 +294,7 @@ START_TEST(random_graphs)
 }
 END_TEST
 
-START_TEST(random_graphs_with_order)
+START_TEST(routes_of_random_graphs_respect_order)
 {
     for (int i = 0; i < GRAPHS; i++) {
         seed = (uint64_t)i + 1000;
@@ -327,7 +327,7 @@ static mad_status_t ask(const madi_topo_t *topo, const char *from, const char *t
 
 #define NET(name, latency, hosts) name " = { driver = \"tcp\"; latency = \"" latency "\"; hosts = \"" hosts "\"; };\n"
 
-START_TEST(parallel_gateways)
+START_TEST(gateway_in_parallel_replaces_a_lost_one)
 {
     madi_topo_t *t =
         parse("networks = {" NET("red", "1us", "a[0-1], g[0-3]") NET("blue", "2us", "b[0-1], g[0-3]") "};");
@@ -353,7 +353,7 @@ START_TEST(parallel_gateways)
 }
 END_TEST
 
-START_TEST(chain_is_cut)
+START_TEST(chain_without_its_gateway_has_no_route)
 {
     madi_topo_t *t =
         parse("networks = {" NET("red", "1us", "a, g") NET("green", "1us", "g, h") NET("blue", "1us", "h, b") "};");
@@ -370,7 +370,7 @@ START_TEST(chain_is_cut)
 END_TEST
 
 /* The order of a virtual channel decides which network carries a hop, before the cost does. */
-START_TEST(order)
+START_TEST(order_of_a_channel_decides_before_cost)
 {
     madi_topo_t *t = parse("networks = {" NET("ib", "1us", "a, b")
                                NET("eth", "30us", "a, b") "};\n"
@@ -393,7 +393,7 @@ START_TEST(order)
 END_TEST
 
 /* A route with the maximum number of hops, and one with one hop more. */
-START_TEST(hops_limit)
+START_TEST(route_has_at_most_32_hops)
 {
     char text[8192] = "networks = {\n", why[500];
     madi_topo_t *t;
@@ -410,7 +410,7 @@ END_TEST
 
 /* 100,000 hosts: memory and time depend on the kinds of hosts, not on the hosts.  Two clusters, joined by 1,000 equal
  * gateways. */
-START_TEST(large)
+START_TEST(routes_of_100000_hosts_are_cheap)
 {
     madi_topo_t *t =
         parse("networks = {" NET("red", "1us", "a[0-49499], g[0-999]") NET("blue", "1us", "b[0-49499], g[0-999]") "};");
@@ -427,7 +427,10 @@ END_TEST
 
 Suite *route_suite(void)
 {
-    const TTest *tests[] = {random_graphs, random_graphs_with_order, parallel_gateways, chain_is_cut, order, hops_limit,
-                            large};
+    const TTest *tests[] = {
+        routes_of_random_graphs_are_shortest, routes_of_random_graphs_respect_order,
+        gateway_in_parallel_replaces_a_lost_one, chain_without_its_gateway_has_no_route,
+        order_of_a_channel_decides_before_cost, route_has_at_most_32_hops, routes_of_100000_hosts_are_cheap,
+    };
     return suite_of("route", tests, madi_topo_supported() ? sizeof tests / sizeof *tests : 0);
 }

@@ -32,7 +32,7 @@ static const char *gate_why(void)
     return why;
 }
 
-static mad_status_t fake_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t fake_connect(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     int pair[2], i = (int)(link->adapter - made);
     (void)addr;
@@ -55,13 +55,13 @@ static int fake_poll(madi_adapter_t *adapter, int budget)
     return 0;
 }
 
-static void fake_end(madi_link_t *link)
+static void fake_end(madi_ring_link_t *link)
 {
     (void)link;
 }
 
 static const madi_driver_t fake = {.name = "fake",
-                                   .link_size = sizeof(madi_link_t),
+                                   .link_size = sizeof(madi_ring_link_t),
                                    .connect = fake_connect,
                                    .poll = fake_poll,
                                    .link_close = fake_end,
@@ -150,7 +150,7 @@ static void challenge(int way)
 }
 
 /* 100 silent ways: the search tries all of them within a few delays. */
-START_TEST(waves)
+START_TEST(search_tries_100_silent_paths_soon)
 {
     static const int at[] = {1, 2, 4, 8, 16, 32, 64, 100};
     begin(100, NULL);
@@ -176,7 +176,7 @@ START_TEST(waves)
 END_TEST
 
 /* When a way fails the next one starts at once.  When all have failed, so has the search. */
-START_TEST(failures)
+START_TEST(search_starts_the_next_path_at_once)
 {
     refuses = 70;
     begin(72, NULL);
@@ -203,7 +203,7 @@ START_TEST(failures)
 END_TEST
 
 /* The search waits one delay for a better way, and takes it if it answers in this time. */
-START_TEST(better_later)
+START_TEST(search_waits_for_a_better_path)
 {
     static const int rank[] = {10, 50};
     begin(2, rank);
@@ -218,7 +218,7 @@ START_TEST(better_later)
 }
 END_TEST
 
-START_TEST(better_silent)
+START_TEST(search_takes_a_path_when_the_better_is_silent)
 {
     static const int rank[] = {10, 50};
     begin(2, rank);
@@ -234,7 +234,7 @@ START_TEST(better_silent)
 }
 END_TEST
 
-START_TEST(better_fails)
+START_TEST(search_takes_a_path_when_the_better_fails)
 {
     static const int rank[] = {10, 50};
     begin(2, rank);
@@ -250,7 +250,7 @@ START_TEST(better_fails)
 END_TEST
 
 /* Of equal ways the first that answers is taken. */
-START_TEST(equals)
+START_TEST(search_takes_the_first_of_equal_paths)
 {
     begin(2, NULL);
     gate->search->next_at = now;
@@ -262,7 +262,7 @@ START_TEST(equals)
 END_TEST
 
 /* If the chosen way fails, the ways closed for it are tried again. */
-START_TEST(taken_fails)
+START_TEST(search_resumes_when_the_chosen_path_fails)
 {
     begin(2, NULL);
     gate->search->next_at = now;
@@ -282,7 +282,7 @@ END_TEST
 
 /* A different process at one address ends this way only.  A different key makes the search fail, whatever the other
  * ways do. */
-START_TEST(refusals)
+START_TEST(search_ends_on_another_key)
 {
     uint32_t stranger = MAD_ERR_PEER, key = MAD_ERR_AUTH;
     begin(3, NULL);
@@ -305,7 +305,7 @@ START_TEST(refusals)
 END_TEST
 
 /* A peer that closes every handshake silently is tried a limited number of times. */
-START_TEST(cuts)
+START_TEST(search_limits_silent_closes)
 {
     int searches = 1;
     begin(1, NULL);
@@ -347,7 +347,7 @@ START_TEST(explanations_agree)
 END_TEST
 
 /* No way answers: the search ends after its timeout, and the error names the ways. */
-START_TEST(silence)
+START_TEST(search_times_out_and_names_paths)
 {
     begin(5, NULL);
     pass(11 * SECOND);
@@ -362,7 +362,7 @@ END_TEST
 
 Suite *search_suite(void)
 {
-    const TTest *tests[] = {waves, failures, better_later, better_silent, better_fails, equals, taken_fails, refusals, cuts,
-                            explanations_agree, silence};
+    const TTest *tests[] = {search_tries_100_silent_paths_soon, search_starts_the_next_path_at_once, search_waits_for_a_better_path, search_takes_a_path_when_the_better_is_silent, search_takes_a_path_when_the_better_fails, search_takes_the_first_of_equal_paths, search_resumes_when_the_chosen_path_fails, search_ends_on_another_key, search_limits_silent_closes,
+                            explanations_agree, search_times_out_and_names_paths};
     return SUITE_OF("search", tests);
 }

@@ -28,7 +28,7 @@ static const int64_t far_apart[2] = {22000, 5600}, near[2] = {2600, 5600}, same[
 
 /* Both ways are measured, and then the faster one is used.  Further trials of the slower one cost little, however slow
  * it is. */
-START_TEST(learns)
+START_TEST(share_learns_the_faster_path)
 {
     madi_share_t s = {0};
     int n;
@@ -57,7 +57,7 @@ START_TEST(learns)
 END_TEST
 
 /* The first uses of a way are slow, and do not decide. */
-START_TEST(cold)
+START_TEST(share_ignores_the_first_uses)
 {
     madi_share_t s = {0};
     static const int64_t slow[2] = {25000, 14000};
@@ -70,7 +70,7 @@ START_TEST(cold)
 END_TEST
 
 /* The quicker way looked slow when it was tried, as on a busy host: that is found out within a few hundred blocks. */
-START_TEST(recovers)
+START_TEST(share_recovers_from_a_bad_trial)
 {
     madi_share_t s = {0};
     static const int64_t busy[2] = {22000, 220000};
@@ -83,7 +83,7 @@ START_TEST(recovers)
 END_TEST
 
 /* When the processes move, the other way may become the faster one. */
-START_TEST(follows)
+START_TEST(share_follows_moved_processes)
 {
     madi_share_t s = {0};
     blocks(&s, 2 * TRY + 10, LEN, near);
@@ -95,7 +95,7 @@ START_TEST(follows)
 END_TEST
 
 /* A single very large or very small time changes nothing. */
-START_TEST(single)
+START_TEST(share_ignores_a_single_outlier)
 {
     madi_share_t s = {0};
     blocks(&s, 2 * TRY, LEN, far_apart);
@@ -111,7 +111,7 @@ START_TEST(single)
 END_TEST
 
 /* Each class of lengths has its own choice.  Within a class, times are per byte. */
-START_TEST(classes)
+START_TEST(share_chooses_by_class_of_lengths)
 {
     madi_share_t s = {0};
     static const int64_t longer[2] = {39000, 9900};
@@ -128,7 +128,7 @@ START_TEST(classes)
 END_TEST
 
 /* Impossible times cause at most a wrong choice, and not a lasting one. */
-START_TEST(odd_times)
+START_TEST(share_survives_impossible_times)
 {
     madi_share_t s = {0};
     static const int64_t odd[2] = {INT64_MAX, 0}, zero[2] = {0, 0};
@@ -142,7 +142,7 @@ START_TEST(odd_times)
 END_TEST
 
 /* A caller that polled immediately the last time is expected to do so again. */
-START_TEST(habit)
+START_TEST(share_expects_the_last_polling_habit)
 {
     madi_share_habit_t h = {0};
     ck_assert(!madi_share_begun(&h, 1000000)); /* nothing is known yet */
@@ -159,6 +159,10 @@ END_TEST
 
 Suite *share_suite(void)
 {
-    const TTest *tests[] = {learns, cold, recovers, follows, single, classes, odd_times, habit};
+    const TTest *tests[] = {
+        share_learns_the_faster_path, share_ignores_the_first_uses, share_recovers_from_a_bad_trial,
+        share_follows_moved_processes, share_ignores_a_single_outlier, share_chooses_by_class_of_lengths,
+        share_survives_impossible_times, share_expects_the_last_polling_habit,
+    };
     return SUITE_OF("share", tests);
 }

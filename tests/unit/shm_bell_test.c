@@ -19,7 +19,7 @@ static int event_of(uint64_t count, int flags)
 }
 
 /* Only an eventfd whose count cannot run out is accepted, and checking any other descriptor does not block. */
-START_TEST(events)
+START_TEST(event_that_may_block_is_refused)
 {
     int ends[2], wrong[] = {event_of(UINT64_MAX - 1, EFD_NONBLOCK), event_of(3, EFD_SEMAPHORE), eventfd(0, EFD_SEMAPHORE),
                             open("/dev/null", O_RDWR), open("/", O_RDONLY), open("/", O_PATH), -1, -1, -1, -1, -1};
@@ -38,7 +38,7 @@ START_TEST(events)
 END_TEST
 
 /* A signal never blocks, whatever the peer does with the shared eventfd: count 0, count at its maximum, other flags. */
-START_TEST(rings)
+START_TEST(bell_never_blocks_its_ringer)
 {
     static const uint64_t counts[] = {UINT64_MAX - 1, 1, 0};
     for (int i = 0; i < 3; i++) {
@@ -54,7 +54,7 @@ START_TEST(rings)
 END_TEST
 
 /* Each signal is an edge for epoll, whatever others do with the count, and without a signal there is none. */
-START_TEST(edges)
+START_TEST(bell_ring_is_an_edge_each_time)
 {
     char reason[MADI_REASON_MAX];
     struct epoll_event e = {.events = SHM_EVENT_EDGES};
@@ -75,7 +75,7 @@ START_TEST(edges)
 END_TEST
 
 /* Only the owner can write the bell.  Memory of another length or with other seals is refused. */
-START_TEST(seals)
+START_TEST(bell_is_written_by_its_owner_only)
 {
     char reason[MADI_REASON_MAX], path[64];
     shm_adapter_t a = {0};
@@ -109,7 +109,10 @@ END_TEST
 
 void shm_bell_tests(TCase *tcase)
 {
-    const TTest *tests[] = {events, rings, edges, seals};
+    const TTest *tests[] = {
+        event_that_may_block_is_refused, bell_never_blocks_its_ringer, bell_ring_is_an_edge_each_time,
+        bell_is_written_by_its_owner_only,
+    };
     for (size_t i = 0; i < MADI_COUNT(tests); i++)
         tcase_add_test(tcase, tests[i]);
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* All lengths around the limits, in one to four pieces, several times around the ring. */
-START_TEST(lengths)
+START_TEST(ring_carries_every_length)
 {
     static const size_t borders[] = {SHM_CELL_DATA, 2 * SHM_CELL_DATA, SHM_CELLS_MAX * SHM_CELL_DATA - 16, 512,
                                      SHM_UNIT, 2 * SHM_UNIT, 3 * SHM_UNIT, SHM_CHUNK};
@@ -102,10 +102,10 @@ END_TEST
 
 /* The last block of a long body is written after the cell.  A body of which a part is missing is not handed over by poll, and
  * keeps nobody awake; take lends what is there, and leaves the packet where it is until it is kept. */
-START_TEST(begun)
+START_TEST(ring_body_incomplete_is_not_handed_over)
 {
     unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA];
-    madi_link_t *link = &pair_links[1].base;
+    madi_ring_link_t *link = &pair_links[1].base;
     madi_foreign_t loan = {0};
     pair_setup();
     ck_assert_int_eq(pair_send(20, 2, 1), MADI_SENT); /* which makes the inbox the hot one */
@@ -154,7 +154,7 @@ START_TEST(begun)
 END_TEST
 
 /* A full ring refuses packets, and none is lost or out of order. */
-START_TEST(full_ring)
+START_TEST(ring_full_refuses_packets)
 {
     unsigned sent = 0, got = 0;
     pair_setup();
@@ -172,7 +172,7 @@ START_TEST(full_ring)
 END_TEST
 
 /* Runs that stay lent are skipped.  When all are lent, the sender is refused, and continues when one is returned. */
-START_TEST(loans)
+START_TEST(ring_skips_lent_runs)
 {
     unsigned number = 0;
     pair_setup();
@@ -212,7 +212,7 @@ static void go_round(madi_op_t *op, unsigned most)
 }
 
 /* Long blocks wrap around earlier than others, also while runs are lent anywhere. */
-START_TEST(long_blocks)
+START_TEST(ring_long_blocks_wrap_around_earlier)
 {
     madi_op_t piece = {.of = SHM_LONG}, shorter = {.of = SHM_LONG - 1};
     unsigned sent = 0, lent;
@@ -242,7 +242,7 @@ START_TEST(long_blocks)
 END_TEST
 
 /* Short packets are copied and longer ones are lent, up to a limit.  Invalid ones are left to poll. */
-START_TEST(taking)
+START_TEST(take_copies_short_and_lends_long_packets)
 {
     unsigned char packet[sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX];
     unsigned number = 0;
@@ -274,12 +274,12 @@ START_TEST(taking)
 END_TEST
 
 /* Take several short packets at once, in order, around the ring.  Longer ones between them are left to poll. */
-START_TEST(taking_short)
+START_TEST(take_several_short_packets_in_order)
 {
     enum { PLACE = MADI_PACKET_SHORT + 8 };
     unsigned char places[40][PLACE];
     unsigned number = 0, taken = 0;
-    madi_link_t *link;
+    madi_ring_link_t *link;
     pair_setup();
     ck_assert_int_eq(shm_take_short(&pair_adapters[1].base, places, PLACE, 40, &link), 0);
     for (unsigned many = 1; many <= 40; many++) {
@@ -315,7 +315,7 @@ START_TEST(taking_short)
 END_TEST
 
 /* Small bodies stay in the first window, and many peers share the available memory. */
-START_TEST(windows)
+START_TEST(ring_small_bodies_stay_in_the_first_window)
 {
     pair_setup();
     for (unsigned i = 0; i < 4 * SHM_UNITS; i++) {
@@ -349,7 +349,7 @@ START_TEST(windows)
 END_TEST
 
 /* Bodies that are dropped free their blocks. */
-START_TEST(dropped)
+START_TEST(ring_dropped_bodies_free_their_blocks)
 {
     pair_setup();
     pair_drop = true;
@@ -363,7 +363,7 @@ END_TEST
 
 /* A body is copied before its header is known.  It is sent when the header is known, after packets sent meanwhile, or
  * never. */
-START_TEST(prepared)
+START_TEST(ring_prepared_body_is_sent_later_or_never)
 {
     static unsigned char body[SHM_CHUNK];
     pair_setup();
@@ -408,7 +408,7 @@ static void *sender(void *arg)
     return arg;
 }
 
-START_TEST(two_threads)
+START_TEST(ring_works_between_two_threads)
 {
     pthread_t thread;
     pair_setup();
@@ -425,7 +425,7 @@ START_TEST(two_threads)
 END_TEST
 
 /* A sleeping receiver is woken, and one that is awake is not signalled. */
-START_TEST(sleeping)
+START_TEST(ring_wakes_only_a_sleeping_receiver)
 {
     pair_setup();
     atomic_store(&pair_bells[1].fence, 1); /* a plain fence suffices without another process and membarrier */
@@ -447,7 +447,7 @@ START_TEST(sleeping)
 END_TEST
 
 /* With more processes than cores, no process interrupts the others for a barrier: each sender fences itself. */
-START_TEST(crowd)
+START_TEST(ring_oversubscribed_needs_no_barrier)
 {
     char reason[MADI_REASON_MAX];
     shm_adapter_t a = {0};
@@ -458,7 +458,7 @@ START_TEST(crowd)
 END_TEST
 
 /* A peer that announced its end, and still sends, is not read forever. */
-START_TEST(drained)
+START_TEST(ring_announced_end_is_not_read_forever)
 {
     pair_setup();
     pair_refill = true;
@@ -470,7 +470,7 @@ START_TEST(drained)
 END_TEST
 
 /* A sender that sleeps because the ring is full is woken when there is space again. */
-START_TEST(space)
+START_TEST(ring_wakes_a_sender_when_there_is_space)
 {
     unsigned sent = 0;
     pair_setup();
@@ -497,7 +497,7 @@ START_TEST(space)
 END_TEST
 
 /* The memory is shared with the peer: invalid contents take down the link, not the process. */
-START_TEST(garbage)
+START_TEST(ring_garbage_ends_the_link_only)
 {
     static const struct {
         uint64_t unit; /* plus 1; 0: the body is in cells */
@@ -530,8 +530,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *tests[] = {lengths, long_bodies, long_bodies_of_many_peers, begun, full_ring, loans, long_blocks, taking,
-                            taking_short, windows, dropped, prepared, two_threads, sleeping, drained, crowd, space, garbage};
+    const TTest *tests[] = {ring_carries_every_length, long_bodies, long_bodies_of_many_peers, ring_body_incomplete_is_not_handed_over, ring_full_refuses_packets, ring_skips_lent_runs, ring_long_blocks_wrap_around_earlier, take_copies_short_and_lends_long_packets,
+                            take_several_short_packets_in_order, ring_small_bodies_stay_in_the_first_window, ring_dropped_bodies_free_their_blocks, ring_prepared_body_is_sent_later_or_never, ring_works_between_two_threads, ring_wakes_only_a_sleeping_receiver, ring_announced_end_is_not_read_forever, ring_oversubscribed_needs_no_barrier, ring_wakes_a_sender_when_there_is_space, ring_garbage_ends_the_link_only};
     Suite *suite = suite_create("shm_ring");
     TCase *tcase = tcase_create("shm_ring");
     SRunner *runner = srunner_create(suite);

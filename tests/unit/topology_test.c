@@ -37,7 +37,7 @@ static void bad(const char *text, const char *want)
 
 /* ---- Wrong files ------------------------------------------------------------------------------------------------ */
 
-START_TEST(syntax)
+START_TEST(syntax_error_names_its_line)
 {
     bad("networks = { red = { driver = \"tcp\" hosts == \"a\" } }",
         "F:1: syntax error at or before 'networks = { red = { driver = \"tcp\" hosts == \"a\" } }': settings are "
@@ -61,7 +61,7 @@ START_TEST(syntax)
 }
 END_TEST
 
-START_TEST(zero_byte)
+START_TEST(file_with_zero_byte_is_refused)
 {
     madi_topo_t *topo;
     char *errors;
@@ -71,7 +71,7 @@ START_TEST(zero_byte)
 }
 END_TEST
 
-START_TEST(deep)
+START_TEST(nesting_too_deep_is_refused)
 {
     char *text = malloc(40000), *errors;
     madi_topo_t *topo;
@@ -84,7 +84,7 @@ START_TEST(deep)
 }
 END_TEST
 
-START_TEST(settings)
+START_TEST(setting_wrong_is_refused)
 {
     bad("netwrks = {};", "F:1: there is no setting 'netwrks'; did you mean 'networks'?\n");
     bad(TWO "hosts = \"a\";",
@@ -108,7 +108,7 @@ START_TEST(settings)
 }
 END_TEST
 
-START_TEST(network_values)
+START_TEST(network_value_wrong_is_refused)
 {
     bad("networks = { red = { driver = \"tpc\";\nhosts = \"a\"; }; };",
         "F:1: network 'red': there is no driver 'tpc'; there are: self, shm, tcp\n");
@@ -135,7 +135,7 @@ START_TEST(network_values)
 }
 END_TEST
 
-START_TEST(host_lists)
+START_TEST(host_list_wrong_is_refused)
 {
     bad("networks = { red = { driver = \"tcp\"; hosts = [\"a\",\n\"n[3-1]\"\n]; }; };",
         "F:2: network 'red': '3-1' is no range: its first number is the larger one\n");
@@ -160,7 +160,7 @@ START_TEST(host_lists)
 }
 END_TEST
 
-START_TEST(clusters)
+START_TEST(cluster_wrong_is_refused)
 {
     bad("clusters = { east = { hosts = \"r0, r1\"; };\nwest = { hosts = \"b0, r1\"; }; };\n" TWO,
         "F:2: cluster 'west': host 'r1' is in cluster 'east' already (line 1): put each host into one cluster\n");
@@ -182,7 +182,7 @@ START_TEST(clusters)
 }
 END_TEST
 
-START_TEST(gateways)
+START_TEST(gateway_wrong_is_refused)
 {
     bad(TWO "gateways = \"g, x\";", "F:3: host 'x' is on no network: name it among the hosts of one\n");
     bad(TWO "gateways = \"g, r0\";", "F:3: gateway 'r0' is on one network only ('red'): a gateway needs two\n");
@@ -207,7 +207,7 @@ START_TEST(gateways)
 }
 END_TEST
 
-START_TEST(channels)
+START_TEST(channel_wrong_is_refused)
 {
     bad(TWO "channels = { fast = { network = \"rde\"; }; };",
         "F:3: channel 'fast': there is no network 'rde'; did you mean 'red'?\n");
@@ -235,7 +235,7 @@ END_TEST
     "networks = {\nred = { driver = \"tcp\"; hosts = \"r[0-1]\"; };\nblue = { driver = \"tcp\"; hosts = \"b[0-1]\"; " \
     "}; };\n"
 
-START_TEST(apart)
+START_TEST(networks_apart_are_refused)
 {
     bad(APART, "F:1: virtual channel (over all networks, as none is named) 'default': host 'r0' (on red) cannot reach "
                "host 'b0' (on "
@@ -345,7 +345,7 @@ static const struct {
      "F:3: virtual channel 'v': over is a whole number: give names of networks and channels such as \"red, blue\"\n"},
 };
 
-START_TEST(by_hand)
+START_TEST(mistakes_by_hand_are_explained)
 {
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         bad(mistakes[i].text, mistakes[i].want);
@@ -353,7 +353,7 @@ START_TEST(by_hand)
 END_TEST
 
 /* Files as other editors write them: a byte order mark, and other line ends. */
-START_TEST(other_systems)
+START_TEST(file_of_other_editors_is_read)
 {
     madi_topo_free(good("\xef\xbb\xbf" TWO));
     madi_topo_free(good("networks = {\r\nred = { driver = \"tcp\"; hosts = \"a, b\"; };\r\n};\r\n"));
@@ -363,7 +363,7 @@ START_TEST(other_systems)
 END_TEST
 
 /* No further errors that follow from the first one are reported. */
-START_TEST(many_networks)
+START_TEST(networks_over_the_limit_are_one_error)
 {
     char *text = malloc(200000), *errors = NULL;
     madi_topo_t *topo;
@@ -379,7 +379,7 @@ START_TEST(many_networks)
 END_TEST
 
 /* All errors are reported, up to a limit. */
-START_TEST(many_errors)
+START_TEST(errors_are_all_reported_up_to_a_limit)
 {
     char text[4000] = "networks = {\n", *errors = NULL;
     int lines = 0;
@@ -397,7 +397,7 @@ START_TEST(many_errors)
 }
 END_TEST
 
-START_TEST(files)
+START_TEST(file_unreadable_is_refused)
 {
     madi_topo_t *topo;
     char *errors;
@@ -412,7 +412,7 @@ END_TEST
 
 /* ---- Correct files ---------------------------------------------------------------------------------------------- */
 
-START_TEST(defaults)
+START_TEST(defaults_are_filled_in)
 {
     madi_topo_t *t = good(TWO);
     int g = madi_topo_host_find(t, "g"), r0 = madi_topo_host_find(t, "r0");
@@ -439,7 +439,7 @@ START_TEST(defaults)
 }
 END_TEST
 
-START_TEST(everything)
+START_TEST(file_with_everything_is_read)
 {
     madi_topo_t *t =
         good("clusters = { east = { hosts = \"e[0-3]\"; }; west = { hosts = [\"w[0-3]\", \"g\"]; };\n"
@@ -488,7 +488,7 @@ START_TEST(everything)
 }
 END_TEST
 
-START_TEST(host_names)
+START_TEST(host_is_found_by_its_name)
 {
     madi_topo_t *t = good("networks = { red = { driver = \"tcp\"; hosts = \"a, b.one, c.one, c.two, d.one\"; }; };");
     ck_assert_int_eq(madi_topo_host_find(t, "a.example.org"), 0);
@@ -500,8 +500,8 @@ START_TEST(host_names)
 }
 END_TEST
 
-/* A file may name each driver of the library that is used without request, and has networks of its own. */
-START_TEST(drivers)
+/* A file may name each driver of the library. */
+START_TEST(file_may_name_each_driver)
 {
     for (const madi_driver_t *const *d = madi_drivers; *d; d++) {
         char text[200];
@@ -512,7 +512,7 @@ START_TEST(drivers)
 }
 END_TEST
 
-START_TEST(large)
+START_TEST(file_of_100000_hosts_is_cheap)
 {
     madi_topo_t *t =
         good("networks = { eth = { driver = \"tcp\"; hosts = \"n[0-99998], g\"; }; ib = { driver = \"tcp\"; hosts = "
@@ -544,7 +544,7 @@ static void marked(const char *svg, const char *border, const char *fill, const 
     ck_assert_int_ge(y + height, at + 6); /* 6 pixels: the descenders, and a margin */
 }
 
-START_TEST(live_marks)
+START_TEST(picture_marks_the_live_state)
 {
     madi_topo_t *t = good("networks = { x = { driver = \"tcp\"; hosts = \"a, g, h\"; };\n"
                           "y = { driver = \"tcp\"; hosts = \"g, h, b\"; }; };\n");
@@ -571,10 +571,17 @@ END_TEST
 
 Suite *topology_suite(void)
 {
-    const TTest *all[] = {by_hand,        other_systems, many_networks, syntax,     zero_byte, deep,  settings,
-                          network_values, host_lists,    clusters,      gateways,   channels,  apart, files,
-                          many_errors,    defaults,      everything,    host_names, drivers,   large,
-                          live_marks};
-    const TTest *none[] = {files};
+    const TTest *all[] = {
+        mistakes_by_hand_are_explained, file_of_other_editors_is_read, networks_over_the_limit_are_one_error,
+        syntax_error_names_its_line, file_with_zero_byte_is_refused, nesting_too_deep_is_refused,
+        setting_wrong_is_refused, network_value_wrong_is_refused, host_list_wrong_is_refused, cluster_wrong_is_refused,
+        gateway_wrong_is_refused, channel_wrong_is_refused, networks_apart_are_refused, file_unreadable_is_refused,
+        errors_are_all_reported_up_to_a_limit, defaults_are_filled_in, file_with_everything_is_read,
+        host_is_found_by_its_name, file_may_name_each_driver, file_of_100000_hosts_is_cheap,
+        picture_marks_the_live_state,
+    };
+    const TTest *none[] = {
+        file_unreadable_is_refused,
+    };
     return madi_topo_supported() ? SUITE_OF("topology", all) : SUITE_OF("topology", none);
 }

@@ -219,7 +219,7 @@ static void *receive_one(void *arg)
 }
 
 /* A message wakes only the thread that waits for it: all others but the leader stay asleep. */
-START_TEST(message_wakes_one)
+START_TEST(message_wakes_one_waiter)
 {
     mad_channel_t *busy;
     pthread_t thread;
@@ -301,7 +301,7 @@ static void *receive_last(void *arg)
 }
 
 /* While the leader sleeps another thread takes its event, handles a part of the messages, and does not return. */
-START_TEST(robbed_leader)
+START_TEST(leader_whose_message_is_taken_waits_on)
 {
     talker_t a, b;
     burst_t burst = {.from = &b};
@@ -341,6 +341,9 @@ END_TEST
 
 Suite *wait_suite(void)
 {
-    const TTest *tests[] = {handler_lets_others_sleep, handler_holds_up_nothing, message_wakes_one, robbed_leader};
+    const TTest *tests[] = {
+        handler_lets_others_sleep, handler_holds_up_nothing, message_wakes_one_waiter,
+        leader_whose_message_is_taken_waits_on,
+    };
     return SUITE_OF("wait", tests);
 }

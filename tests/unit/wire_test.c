@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-START_TEST(header_layout)
+START_TEST(header_layout_never_changes)
 {
     static const unsigned char want[16] = {1, 3, 0x34, 0x12, 0x78, 0x56, 0x34, 0x12, 1, 0, 0, 0, 2, 0, 0, 0};
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_MSG, .flags = MADI_WIRE_FIRST | MADI_WIRE_LAST, .channel = 0x1234,
@@ -15,7 +15,7 @@ START_TEST(header_layout)
 }
 END_TEST
 
-START_TEST(bodies_layout)
+START_TEST(body_layouts_never_change)
 {
     ck_assert_uint_eq(offsetof(madi_wire_rdv_t, eager), 4);
     ck_assert_uint_eq(offsetof(madi_wire_grant_t, receiver), 4);
@@ -37,7 +37,7 @@ START_TEST(bodies_layout)
 END_TEST
 
 /* Values that are part of the protocol. */
-START_TEST(values)
+START_TEST(protocol_values_never_change)
 {
     ck_assert_int_eq(MADI_WIRE_MSG, 1);
     ck_assert_int_eq(MADI_WIRE_DATA, 2);
@@ -64,7 +64,7 @@ START_TEST(values)
 }
 END_TEST
 
-START_TEST(descriptors)
+START_TEST(descriptor_keeps_kind_and_length)
 {
     static const uint64_t lengths[] = {0, 1, 8, 65535, UINT64_C(1) << 32, MADI_WIRE_LEN_MAX};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
@@ -82,6 +82,9 @@ END_TEST
 
 Suite *wire_suite(void)
 {
-    const TTest *tests[] = {header_layout, bodies_layout, values, descriptors};
+    const TTest *tests[] = {
+        header_layout_never_changes, body_layouts_never_change, protocol_values_never_change,
+        descriptor_keeps_kind_and_length,
+    };
     return SUITE_OF("wire", tests);
 }

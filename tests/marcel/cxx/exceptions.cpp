@@ -13,7 +13,7 @@ static std::string own_text()
     return "thread " + std::to_string(number++);
 }
 
-// It has to be the one in flight here, whoever throws meanwhile.
+// The exception has to be the one in flight here, whichever thread throws meanwhile.
 static bool handles(const std::string &text)
 {
     try {
@@ -106,7 +106,7 @@ static void nested()
     together(nests);
 }
 
-// What transactions ask: are we left by an exception?
+// The test of transactions: whether an exception leaves the scope.
 struct guard {
     int before = std::uncaught_exceptions();
     bool unwinds;

@@ -27,7 +27,7 @@ void *elsewhere(void *(*run)(void *), void *arg)
     return result;
 }
 
-// What it says goes to a pipe; true if it is as in the table.
+// Run a case with its output in a pipe; true if the output is as in the table.
 static bool run_case(const test_case &c, std::string &said)
 {
     char buffer[4096];

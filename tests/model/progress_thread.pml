@@ -24,17 +24,17 @@
 #define ANSWER 0    /* the peer's answer, in shared memory */
 #define SLEEPING 1  /* marceli_leader_sleeps, bell->asleep */
 #define HAS_CALLS 2 /* session->has_calls; under work_lock, and looked at without */
-#define SAYS 3      /* the same as SLEEPING, said by who calls the thread */
+#define SAYS 3      /* like SLEEPING, but set by the thread that wakes the progress thread */
 #ifdef LEFT
 #define WORK 4      /* session->has_work */
 #define VARS 5
 #else
 #define VARS 4
 #endif
-#define UNSAID 0    /* async.said */
-#define SAYING 1
-#define SAID 2
-#define USED 3
+#define NOT_ANNOUNCED 0 /* progress.announced */
+#define ANNOUNCING 1
+#define ANNOUNCED 2
+#define IN_USE 3
 #define TICKS 1 /* looks after the last one that another process finishes */
 #include "memory.pml"
 
@@ -44,10 +44,10 @@
 
 /* These are sequentially consistent: locked instructions. */
 byte pending, inside, go, leader;
-byte later, changes;   /* async.moved */
+byte later, changes;   /* progress.moved */
 byte said;
 bool leading, stop, ticking, overdue, alive;
-bool calls_left = true; /* said of one that was run since */
+bool calls_left = true; /* a note about one that was run since */
 #ifdef POLLS
 #define RETURNS /* of the thread: its clock, and what it sees of others */
 bool left, polled, polls;
@@ -69,7 +69,7 @@ inline look_for_calls(me)
 {
     if
     :: calls_left ->
-#ifdef UNSAID_AFTER_LOOK
+#ifdef NOT_ANNOUNCED_AFTER_LOOK
         need = calls_wait(me);
         if
         :: !need -> atomic { fence(me); calls_left = false }
@@ -87,7 +87,7 @@ inline look_for_calls(me)
     fi
 }
 
-/* needed */
+/* thread_is_needed */
 inline needed()
 {
     need = !inside;
@@ -101,19 +101,19 @@ inline needed()
     fi
 }
 
-/* call */
+/* thread_request */
 inline call(me)
 {
     atomic { fence(me); go++ } /* and futex wake */
 }
 
-/* say */
+/* sleep_announce */
 inline say(me)
 {
     atomic {
         fence(me);
         if
-        :: said == UNSAID -> said = SAYING; saying = true
+        :: said == NOT_ANNOUNCED -> said = ANNOUNCING; saying = true
         :: else
         fi
     }
@@ -124,31 +124,31 @@ inline say(me)
 #ifndef LEFT_SAID_WITHOUT_BARRIER
         membarrier();
 #endif
-        atomic { fence(me); said = SAID }
+        atomic { fence(me); said = ANNOUNCED }
     :: else
     fi
 }
 
-/* unsay */
+/* sleep_retract */
 inline unsay()
 {
     atomic {
         fence(PROGRESS);
         if
-        :: said == SAID || said == USED -> said = USED; memory[SAYS] = 0
+        :: said == ANNOUNCED || said == IN_USE -> said = IN_USE; memory[SAYS] = 0
         :: else
         fi
     }
     atomic {
         fence(PROGRESS);
         if
-        :: said == USED -> said = UNSAID
+        :: said == IN_USE -> said = NOT_ANNOUNCED
         :: else
         fi
     }
 }
 
-/* kick, of marceli_async_kick and madi_async_leave.  RETURNS: somebody will be inside again soon, as far as can be seen, and
+/* thread_kick, of marceli_progress_kick and madi_progress_leave.  RETURNS: somebody will be inside again soon, as far as can be seen, and
  * then is not: the thread is not called while it looks by the clock. */
 inline kick(me)
 {
@@ -162,7 +162,7 @@ inline kick(me)
         :: else
         fi;
 #ifdef RETURNS
-        atomic { fence(me); changes = changes + need } /* marceli_async_moves */
+        atomic { fence(me); changes = changes + need } /* marceli_progress_note_move */
         need = need && !ticking;
 #endif
         if
@@ -174,7 +174,7 @@ inline kick(me)
 }
 
 #ifdef POLLS
-/* kick, of who is not expected back */
+/* thread_kick, of a thread that is not expected back */
 inline kick_called(me)
 {
     if
@@ -184,7 +184,7 @@ inline kick_called(me)
 }
 #endif
 
-/* marceli_async_kick_later */
+/* marceli_progress_kick_later */
 inline kick_later(me)
 {
     if
@@ -215,7 +215,7 @@ inline poll(me)
     :: new ->
         new = false;
 #ifdef LATER
-        atomic { fence(me); changes++ } /* marceli_async_count_later(-1) */
+        atomic { fence(me); changes++ } /* marceli_progress_count_later(-1) */
         atomic { fence(me); later-- }
 #else
         atomic { fence(me); pending-- }
@@ -225,7 +225,7 @@ inline poll(me)
         moved(me);
 #endif
 #ifndef CALL_NOT_TOLD
-        atomic { fence(me); calls_left = true } /* marceli_async_has_calls */
+        atomic { fence(me); calls_left = true } /* marceli_progress_has_calls */
         if
 #ifdef POLLS
         :: !leading && !inside && !(polls && ticking) -> call(me)
@@ -257,13 +257,13 @@ inline run_calls(me)
     fi
 }
 
-/* madi_lead_sleep */
+/* madi_leader_sleep */
 inline sleep_as_leader(me)
 {
     atomic {
         fence(me);
         if
-        :: said == SAID || said == USED -> said = USED; told = true
+        :: said == ANNOUNCED || said == IN_USE -> said = IN_USE; told = true
         :: else -> memory[SLEEPING] = 1
         fi
     }
@@ -454,7 +454,7 @@ over:
     ended = true
 }
 
-/* An operation is made and left: madi_request_new, madi_request_left.  Then perhaps mad_exit (madi_async_stop). */
+/* An operation is made and left: madi_request_new, madi_request_left.  Then perhaps mad_exit (madi_progress_thread_stop). */
 active proctype program()
 {
     bool new, quiet, need, saying;
@@ -466,7 +466,7 @@ active proctype program()
 #ifdef LATER_KICKED_UNCOUNTED
     kick_later(PROGRAM);
 #endif
-    atomic { fence(PROGRAM); changes++ } /* marceli_async_count_later */
+    atomic { fence(PROGRAM); changes++ } /* marceli_progress_count_later */
     atomic { fence(PROGRAM); later++ }
 #ifndef LATER_KICKED_UNCOUNTED
 #ifndef LATER_NO_KICK
@@ -513,7 +513,7 @@ active proctype program()
         run_calls(PROGRAM)
     :: break
     od;
-#ifdef HANDED /* marceli_async_hand_over */
+#ifdef HANDED /* marceli_progress_hand_over */
 #ifndef HANDED_POLLED
     atomic { fence(PROGRAM); polled = false }
 #endif
@@ -575,8 +575,8 @@ active proctype insider()
     :: true -> poll(INSIDE)
     :: true -> poll(INSIDE); run_calls(INSIDE)
     fi;
-    atomic { fence(INSIDE); leader = 0 } /* madi_lead_no_more */
-    atomic { fence(INSIDE); inside-- }  /* madi_async_leave */
+    atomic { fence(INSIDE); leader = 0 } /* madi_lead_drop */
+    atomic { fence(INSIDE); inside-- }  /* madi_progress_leave */
 #ifndef LEAVES_UNSEEN
     kick(INSIDE);
 #endif

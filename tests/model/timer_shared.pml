@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A deadline of a thread that may move (late.h of libmarcel): of the workers that sleep one sleeps only until then.
+/* A deadline of a thread that may move (timer_shared.h of libmarcel): of the workers that sleep one sleeps only until then.
  *
  * Worker 0 arms it and computes from then on.  The others go to sleep, may be called for something else, and then compute,
  * or have nothing to do after all.  All is sequentially consistent.  In the end nobody sleeps past the deadline. */
@@ -11,7 +11,7 @@ bool until[WORKERS]; /* it sleeps only until then */
 bool idle[WORKERS];
 byte n_asleep;
 
-/* madi_late_left_alone */
+/* madi_timer_shared_left_alone */
 inline look(me)
 {
     alone = first;
@@ -43,7 +43,7 @@ inline wake(me)
     o = 0
 }
 
-/* madi_late_elsewhere */
+/* madi_timer_shared_elsewhere */
 inline elsewhere(me)
 {
     if
