@@ -31,9 +31,6 @@ extern "C" {
 /* Time-outs are in nanoseconds.  MAD_FOREVER waits without limit; 0 never waits.  Any other negative time counts as
  * already past: the call returns MAD_ERR_TIMEOUT unless it can complete at once. */
 #define MAD_FOREVER (-1)
-/* Only for mad_begin_unpacking_timed: like 0, but checks only the networks where a check costs next to nothing.  For
- * polling loops, which also pass 0 now and then so that all networks are polled. */
-#define MAD_GLANCE (-2)
 /* As a source: receive from any peer. */
 #define MAD_ANY_SOURCE (-1)
 /* Longest leading EXPRESS prefix, in bytes, that is guaranteed to have arrived when a message is opened. */
@@ -227,8 +224,8 @@ mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **requ
 mad_connection_t *mad_begin_unpacking(mad_channel_t *channel);
 mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source);
 
-/* Like mad_begin_unpacking_from, with a time-out in nanoseconds (MAD_FOREVER: no limit; 0 or MAD_GLANCE: try, never
- * wait). *cnx is set only on success.  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN for a try), MAD_ERR_PEER, MAD_ERR_CLOSED. */
+/* Like mad_begin_unpacking_from, with a time-out in nanoseconds (MAD_FOREVER: no limit; 0: try, never wait).
+ * *cnx is set only on success.  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN for a try), MAD_ERR_PEER, MAD_ERR_CLOSED. */
 mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
                                        mad_connection_t **cnx);
 
@@ -247,27 +244,6 @@ mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_m
  * it complete copies it to buf. */
 mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
                             mad_receive_mode_t receive_mode);
-
-/* Return the next block in place, whatever its length and receive mode: *len bytes at *base, valid until the next call
- * for this message.  For runtimes whose messages describe themselves.  The sender may share this memory: a hostile one
- * can change the bytes at any time, but not *len, so copy before checking.  Never waits: MAD_ERR_AGAIN if the block has
- * not arrived.  Errors: MAD_ERR_MISMATCH (no further block), MAD_ERR_PEER, MAD_ERR_NOMEM. */
-mad_status_t mad_borrow(mad_connection_t *cnx, const void **base, size_t *len);
-
-/* An opened message with its first block in place, as from mad_borrow.  If base is NULL, call mad_borrow for the block.
- * A short message of one block has already ended: cnx is NULL, and the block lies inside this structure, so a copy of
- * the structure must set base anew. */
-typedef struct mad_arrival {
-    mad_connection_t *cnx; /* owned, ended with mad_end_unpacking; NULL if the message has ended */
-    mad_peer_t peer;       /* the sender */
-    const void *base;
-    size_t len;
-    uint64_t inside[7]; /* private to the library */
-} mad_arrival_t;
-
-/* Open messages that have already arrived on the channel, from any source, in the order in which they would be opened
- * one by one.  Opens at most max, and at most 16.  Return their number, 0 if none.  Polls like MAD_GLANCE; never waits. */
-int mad_glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max);
 
 /* Like mad_unpack, but into n pieces in order, or into count pieces of len bytes whose starts are stride bytes apart.
  * The array is copied. */
@@ -303,12 +279,6 @@ typedef struct mad_block {
  * caller owns *request, and the call never waits.  Errors: as for mad_end_packing; nothing is sent then. */
 mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
                              mad_request_t **request);
-
-/* Send at once a message of one EXPRESS block, made of n pieces in order.  On MAD_OK it has left, and the pieces may be
- * changed.  On MAD_ERR_AGAIN nothing is sent: there is no connection yet, earlier messages are queued, credits are
- * missing, or the message is too long for one packet.  Another form can then send it.  Never waits.  Errors:
- * MAD_ERR_INVAL. */
-mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n);
 
 /* Post a receive, before its message arrives, from one named source; receives match in posting order.  The data go
  * straight into the blocks, which are borrowed until completion. request as for mad_send_blocks.  Posted receives take
@@ -356,15 +326,6 @@ mad_status_t mad_request_cancel(mad_request_t *request);
  * before fn reports that failure. fn NULL: call nothing. fn may start operations and never waits. */
 void mad_request_callback(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg);
 
-/* Enable (1) or disable (0) the progress thread for the whole process from now on, overriding MAD_PROGRESS_THREAD.  For
- * runtimes that poll by themselves, or rely on the thread, and must not change an environment that other threads may be
- * reading.  Call it before the first session, or while no operation is pending.  Any thread. */
-void mad_progress_thread(int used);
-/* Hand progress over to the progress thread at once: the program is about to sleep outside the library (poll, a
- * condition variable) until a handler or callback wakes it.  Without this call, a program that has polled with
- * mad_progress or a test is expected to poll again, and the thread takes over only after some milliseconds.  No effect
- * without a progress thread (MAD_PROGRESS_THREAD).  Any thread; never waits. */
-void mad_hand_over(void);
 /* Make progress without waiting, and run callbacks and handlers that are due.  Return the number of events handled.
  * Any thread. */
 int mad_progress(mad_session_t *session);
@@ -404,5 +365,10 @@ mad_status_t mad_event_next(mad_session_t *session, mad_event_t *event);
 
 #ifdef __cplusplus
 }
+#endif
+
+/* Programs written for 0.1 find here what they found then. */
+#ifndef MAD_NO_OLD_NAMES
+#include <madeleine/runtime.h>
 #endif
 #endif

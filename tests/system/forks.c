@@ -165,7 +165,7 @@ static void refused(mad_connection_t *packing, mad_connection_t *unpacking, mad_
     CHECK_STATUS(mad_post_unpacking(channel, peer, &block, 1, &request), MAD_ERR_FORKED);
     CHECK_STATUS(mad_end_unpacking(mad_begin_unpacking(channel)), MAD_ERR_FORKED);
     CHECK_STATUS(mad_end_unpacking(mad_begin_unpacking_from(channel, peer)), MAD_ERR_FORKED);
-    CHECK_STATUS(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, MAD_GLANCE, &cnx), MAD_ERR_FORKED);
+    CHECK_STATUS(mad_begin_unpacking_poll(channel, MAD_ANY_SOURCE, &cnx), MAD_ERR_FORKED);
     CHECK_STATUS(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_FORKED);
     CHECK_STATUS(mad_begin_unpacking_timed(channel, peer, MAD_FOREVER, &cnx), MAD_ERR_FORKED);
     CHECK_EQ(mad_glance(channel, &arrival, 1), 0);

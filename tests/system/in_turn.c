@@ -49,7 +49,7 @@ static void receive_end(mad_connection_t *cnx)
 static bool look_opened(void)
 {
     mad_connection_t *cnx;
-    if (mad_begin_unpacking_timed(channel[0], MAD_ANY_SOURCE, MAD_GLANCE, &cnx))
+    if (mad_begin_unpacking_poll(channel[0], MAD_ANY_SOURCE, &cnx))
         return false;
     receive_end(cnx);
     return true;

@@ -293,22 +293,38 @@ static void open_wait(opening_t *o, int64_t timeout_ns)
         o->status = MAD_ERR_TIMEOUT;
 }
 
+/* Prepare to open a message of one source, or of any.  Return false if the source is unknown; o->status says why. */
+static inline bool opening_init(opening_t *o, mad_channel_t *channel, mad_peer_t source)
+{
+    *o = (opening_t){.channel = channel, .source = source};
+    if (source == MAD_ANY_SOURCE)
+        return true;
+    o->conn = madi_conn_peek(channel, source);
+    return o->conn || (o->conn = madi_conn_get(channel, source, &o->status));
+}
+
 mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
                                        mad_connection_t **cnx)
 {
     opening_t o;
+    if (!opening_init(&o, channel, source))
+        return o.status;
+    open_wait(&o, timeout_ns);
+    if (!o.msg)
+        return o.status;
+    *cnx = &o.msg->base;
+    return MAD_OK;
+}
+
+mad_status_t mad_begin_unpacking_poll(mad_channel_t *channel, mad_peer_t source, mad_connection_t **cnx)
+{
+    opening_t o;
     madi_adapter_t *hit = NULL;
-    if (timeout_ns == MAD_GLANCE && !open_seen(channel, &hit))
+    if (!open_seen(channel, &hit))
         return MAD_ERR_AGAIN;
-    o = (opening_t){.channel = channel, .source = source};
-    if (source != MAD_ANY_SOURCE) {
-        o.conn = madi_conn_peek(channel, source);
-        if (!o.conn && !(o.conn = madi_conn_get(channel, source, &o.status)))
-            return o.status;
-    }
-    if (timeout_ns != MAD_GLANCE)
-        open_wait(&o, timeout_ns);
-    else if (!open_hit(&o, hit, true))
+    if (!opening_init(&o, channel, source))
+        return o.status;
+    if (!open_hit(&o, hit, true))
         return MAD_ERR_AGAIN;
     if (!o.msg)
         return o.status;

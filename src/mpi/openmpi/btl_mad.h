@@ -178,7 +178,8 @@ int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
                 mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
                 int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data);
 void mad_btl_answer(mad_peer_t peer, madi_foreign_t bytes, size_t len);
-int mad_btl_take_bulk(int64_t look); /* return the number of messages handled */
+/* Read the channel for bulk, on all networks or only on those that are cheap to check.  Return the number of messages. */
+int mad_btl_take_bulk(bool all);
 void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint);
 
 /* receive.c */

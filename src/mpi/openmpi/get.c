@@ -443,11 +443,17 @@ static void bulk_read(mad_connection_t *cnx)
         answer_read(cnx, &head);
 }
 
-int mad_btl_take_bulk(int64_t look)
+static mad_status_t bulk_open(bool all, mad_connection_t **cnx)
+{
+    return all ? mad_begin_unpacking_timed(mad_btl->bulk, MAD_ANY_SOURCE, 0, cnx)
+               : mad_begin_unpacking_poll(mad_btl->bulk, MAD_ANY_SOURCE, cnx);
+}
+
+int mad_btl_take_bulk(bool all)
 {
     mad_connection_t *cnx;
     int n = 0;
-    for (; mad_begin_unpacking_timed(mad_btl->bulk, MAD_ANY_SOURCE, look, &cnx) == MAD_OK; n++)
+    for (; bulk_open(all, &cnx) == MAD_OK; n++)
         bulk_read(cnx);
     return n;
 }

@@ -254,7 +254,7 @@ static __attribute__((noinline)) int btl_look_around(unsigned turn)
 {
     if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || btl_clock_ticked()) {
         mad_progress(mad_btl->session);
-        mad_btl_take_bulk(MAD_GLANCE); /* so that offers that are not taken do not accumulate */
+        mad_btl_take_bulk(false); /* so that offers that are not taken do not accumulate */
     }
     if (madi_poll_due(turn, MADI_BTL_YIELD_EVERY) && mad_btl->async)
         sched_yield();
@@ -284,7 +284,7 @@ void mad_btl_serve(int64_t timeout)
         if (!fragment_read(&shown, &arrival))
             fragment_park(&arrival);
     }
-    mad_btl_take_bulk(MAD_GLANCE);
+    mad_btl_take_bulk(false);
     take_what_waits();
 }
 
@@ -299,7 +299,7 @@ int mad_btl_progress(void)
     n = OPAL_UNLIKELY(madi_poll_due(turn, MADI_POLL_CLOCK_EVERY)) ? btl_look_around(turn)
                                                                   : take_fragments(turn ? 1 : MAD_BTL_BUDGET);
     if (OPAL_UNLIKELY(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed)))
-        n += mad_btl_take_bulk(0);
+        n += mad_btl_take_bulk(true);
     n += take_what_waits();
     atomic_store_explicit(&quiet, n ? 0 : turn + 1, memory_order_relaxed);
     return n;
