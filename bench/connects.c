@@ -43,18 +43,18 @@ static double message_us(const end_t *from, const end_t *to, mad_peer_t peer)
 {
     char data[8] = "message", got[8];
     mad_block_t block = {data, sizeof data, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS};
-    mad_connection_t *cnx = NULL;
+    mad_message_t *message = NULL;
     mad_request_t *request;
     double began = processor_us();
     mad_status_t status;
-    die_of(mad_send_blocks(from->channel, peer, &block, 1, &request), "not sent");
+    die_of(mad_message_send(from->channel, peer, &block, 1, &request), "not sent");
     do {
         mad_progress(from->session);
-        status = mad_begin_unpacking_timed(to->channel, MAD_ANY_SOURCE, 0, &cnx);
+        status = mad_begin_unpacking_within(to->channel, MAD_ANY_SOURCE, 0, &message);
     } while (status == MAD_ERR_AGAIN);
     die_of(status, "not received");
-    mad_unpack(cnx, got, sizeof got, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-    mad_end_unpacking(cnx);
+    mad_unpack(message, got, sizeof got, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    mad_end_unpacking(message);
     die_of(mad_request_wait(&request, MAD_FOREVER), "not sent");
     return processor_us() - began;
 }

@@ -40,16 +40,16 @@ mad_status_t instr_receive(mad_channel_t *channel, mad_peer_t peer, void *buf);
 
 __attribute__((noinline)) mad_status_t instr_send(mad_channel_t *channel, mad_peer_t peer, const void *buf)
 {
-    mad_connection_t *cnx = mad_begin_packing(channel, peer);
-    mad_pack(cnx, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_packing(cnx);
+    mad_message_t *message = mad_begin_packing(channel, peer);
+    mad_pack(message, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing(message);
 }
 
 __attribute__((noinline)) mad_status_t instr_receive(mad_channel_t *channel, mad_peer_t peer, void *buf)
 {
-    mad_connection_t *cnx = mad_begin_unpacking_from(channel, peer);
-    mad_unpack(cnx, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_unpacking(cnx);
+    mad_message_t *message = mad_begin_unpacking_from(channel, peer);
+    mad_unpack(message, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_unpacking(message);
 }
 
 /* ---- Other forms of sending ----------------------------------------------------------------------------------- */
@@ -57,9 +57,9 @@ __attribute__((noinline)) mad_status_t instr_receive(mad_channel_t *channel, mad
 __attribute__((noinline)) mad_status_t instr_send_request(mad_channel_t *channel, mad_peer_t peer, const void *buf)
 {
     mad_request_t *request;
-    mad_connection_t *cnx = mad_begin_packing(channel, peer);
-    mad_pack(cnx, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    mad_status_t status = mad_end_packing_request(cnx, &request);
+    mad_message_t *message = mad_begin_packing(channel, peer);
+    mad_pack(message, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    mad_status_t status = mad_end_packing_request(message, &request);
     return status ? status : mad_request_wait(&request, MAD_FOREVER);
 }
 
@@ -74,11 +74,11 @@ static void callback(void *arg, mad_status_t status)
 __attribute__((noinline)) mad_status_t instr_send_callback(mad_channel_t *channel, mad_peer_t peer, const void *buf)
 {
     mad_request_t *request;
-    mad_connection_t *cnx = mad_begin_packing(channel, peer);
-    mad_pack(cnx, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    mad_status_t status = mad_end_packing_request(cnx, &request);
+    mad_message_t *message = mad_begin_packing(channel, peer);
+    mad_pack(message, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    mad_status_t status = mad_end_packing_request(message, &request);
     if (!status)
-        mad_request_callback(request, callback, NULL);
+        mad_request_detach(request, callback, NULL);
     return status ? status : called;
 }
 
@@ -86,23 +86,23 @@ __attribute__((noinline)) mad_status_t instr_send_call(mad_channel_t *channel, m
 {
     mad_request_t *request;
     mad_block_t block = {(void *)(uintptr_t)buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
-    mad_status_t status = mad_send_blocks(channel, peer, &block, 1, &request);
+    mad_status_t status = mad_message_send(channel, peer, &block, 1, &request);
     return status ? status : mad_request_wait(&request, MAD_FOREVER);
 }
 
 /* Like instr_send, but not counted. */
 static mad_status_t warm_send(mad_channel_t *channel, mad_peer_t peer, const void *buf)
 {
-    mad_connection_t *cnx = mad_begin_packing(channel, peer);
-    mad_pack(cnx, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_packing(cnx);
+    mad_message_t *message = mad_begin_packing(channel, peer);
+    mad_pack(message, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing(message);
 }
 
 static mad_status_t warm_receive(side_t *s)
 {
-    mad_connection_t *cnx = mad_begin_unpacking_from(s->channel, s->peer);
-    mad_unpack(cnx, s->to, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_unpacking(cnx);
+    mad_message_t *message = mad_begin_unpacking_from(s->channel, s->peer);
+    mad_unpack(message, s->to, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_unpacking(message);
 }
 
 static mad_status_t message_send(side_t *s, int i, bool warm)

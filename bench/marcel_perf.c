@@ -151,7 +151,7 @@ static void print_line(const perf_test_t *test, const job_t *own, const job_t *p
 static void print_json(const perf_test_t *test, const job_t *own, const job_t *posix)
 {
     printf("{\"test\": \"%s\", \"ns_best\": %.3f, \"ns_median\": %.3f, \"workers\": %d", test->name, own->stats.best,
-           own->stats.median, marcel_workers());
+           own->stats.median, marcel_worker_count());
     if (posix)
         printf(", \"pthread_ns_best\": %.3f, \"pthread_ns_median\": %.3f", posix->stats.best, posix->stats.median);
     if (test->beside && !strcmp(test->beside_name, "line"))

@@ -14,27 +14,27 @@ int perf_failed(const char *call, mad_status_t status)
 
 int perf_send(perf_t *p, int peer, const void *buf, size_t len)
 {
-    mad_connection_t *cnx = mad_begin_packing(p->channel, peer);
-    mad_pack(cnx, buf, len, p->send_mode, p->receive_mode);
-    mad_status_t status = mad_end_packing(cnx);
+    mad_message_t *message = mad_begin_packing(p->channel, peer);
+    mad_pack(message, buf, len, p->send_mode, p->receive_mode);
+    mad_status_t status = mad_end_packing(message);
     return status ? perf_failed("send", status) : 0;
 }
 
 int perf_receive(perf_t *p, int peer, void *buf, size_t len)
 {
-    mad_connection_t *cnx =
+    mad_message_t *message =
         peer == MAD_ANY_SOURCE ? mad_begin_unpacking(p->channel) : mad_begin_unpacking_from(p->channel, peer);
-    mad_unpack(cnx, buf, len, p->send_mode, p->receive_mode);
-    mad_status_t status = mad_end_unpacking(cnx);
+    mad_unpack(message, buf, len, p->send_mode, p->receive_mode);
+    mad_status_t status = mad_end_unpacking(message);
     return status ? perf_failed("receive", status) : 0;
 }
 
 int perf_send_start(perf_t *p, int peer, const void *buf, size_t len, mad_request_t **request)
 {
     *request = NULL;
-    mad_connection_t *cnx = mad_begin_packing(p->channel, peer);
-    mad_pack(cnx, buf, len, p->send_mode, p->receive_mode);
-    mad_status_t status = mad_end_packing_request(cnx, request);
+    mad_message_t *message = mad_begin_packing(p->channel, peer);
+    mad_pack(message, buf, len, p->send_mode, p->receive_mode);
+    mad_status_t status = mad_end_packing_request(message, request);
     return status ? perf_failed("send", status) : 0;
 }
 

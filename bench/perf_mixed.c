@@ -52,10 +52,10 @@ static int shape_send(mixed_t *m, const shape_t *s, mad_request_t **request)
 {
     perf_t *p = m->p;
     size_t at = 0;
-    mad_connection_t *cnx = mad_begin_packing(p->channel, p->peer);
+    mad_message_t *message = mad_begin_packing(p->channel, p->peer);
     for (int b = 0; b < s->n; at += s->lengths[b++])
-        mad_pack(cnx, p->send + at, s->lengths[b], s->send_modes[b], s->receive_modes[b]);
-    mad_status_t status = request ? mad_end_packing_request(cnx, request) : mad_end_packing(cnx);
+        mad_pack(message, p->send + at, s->lengths[b], s->send_modes[b], s->receive_modes[b]);
+    mad_status_t status = request ? mad_end_packing_request(message, request) : mad_end_packing(message);
     return status ? perf_failed("send", status) : 0;
 }
 
@@ -63,10 +63,10 @@ static int shape_receive(mixed_t *m, const shape_t *s)
 {
     perf_t *p = m->p;
     size_t at = 0;
-    mad_connection_t *cnx = mad_begin_unpacking_from(p->channel, p->peer);
+    mad_message_t *message = mad_begin_unpacking_from(p->channel, p->peer);
     for (int b = 0; b < s->n; at += s->lengths[b++])
-        mad_unpack(cnx, p->receive + at, s->lengths[b], s->send_modes[b], s->receive_modes[b]);
-    mad_status_t status = mad_end_unpacking(cnx);
+        mad_unpack(message, p->receive + at, s->lengths[b], s->send_modes[b], s->receive_modes[b]);
+    mad_status_t status = mad_end_unpacking(message);
     if (m->verify && !status && !bench_check(p->receive, at, 5))
         m->wrong = true;
     return status ? perf_failed("receive", status) : 0;

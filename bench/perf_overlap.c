@@ -27,7 +27,7 @@ static int start(perf_t *p, bool sends, mad_request_t **request)
     if (sends)
         return perf_send_start(p, p->peer, p->send, p->size, request);
     *request = NULL;
-    status = mad_post_unpacking(p->channel, p->peer, &block, 1, request);
+    status = mad_message_receive(p->channel, p->peer, &block, 1, request);
     return status ? perf_failed("post", status) : 0;
 }
 

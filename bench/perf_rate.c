@@ -41,8 +41,8 @@ static void sent_callback(void *arg, mad_status_t status)
 static int call_start(perf_t *p, mad_request_t **request)
 {
     mad_block_t block = {p->send, p->size, p->send_mode, p->receive_mode};
-    mad_status_t status = mad_send_blocks(p->channel, p->peer, &block, 1, request);
-    return status ? perf_failed("mad_send_blocks", status) : 0;
+    mad_status_t status = mad_message_send(p->channel, p->peer, &block, 1, request);
+    return status ? perf_failed("mad_message_send", status) : 0;
 }
 
 static int message_send(rate_t *r, int i)
@@ -53,7 +53,7 @@ static int message_send(rate_t *r, int i)
         return perf_send(p, p->peer, p->send, p->size);
     rc = r->form == FORM_CALL ? call_start(p, &r->sent[i]) : perf_send_start(p, p->peer, p->send, p->size, &r->sent[i]);
     if (!rc && r->form == FORM_CALLBACK)
-        mad_request_callback(r->sent[i], sent_callback, r);
+        mad_request_detach(r->sent[i], sent_callback, r);
     return rc;
 }
 
@@ -96,9 +96,9 @@ static int window_post(rate_t *r)
     perf_t *p = r->p;
     for (int i = 0; i < WINDOW && r->receive == RECEIVE_POSTED; i++) {
         mad_block_t block = {r->in + (size_t)i * p->size, p->size, p->send_mode, p->receive_mode};
-        mad_status_t status = mad_post_unpacking(p->channel, p->peer, &block, 1, &r->posted[i]);
+        mad_status_t status = mad_message_receive(p->channel, p->peer, &block, 1, &r->posted[i]);
         if (status)
-            return perf_failed("mad_post_unpacking", status);
+            return perf_failed("mad_message_receive", status);
     }
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "perf.h"
 
 #include <errno.h>
+#include <madeleine/runtime.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -34,18 +35,18 @@ static void block_came(void *arg, mad_status_t status)
         perror("write");
 }
 
-static mad_handled_t message_came(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t message_came(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     perf_t *p = arg;
     mad_request_t *request;
     mad_status_t status;
     (void)channel;
-    mad_unpack(cnx, p->receive, atomic_load(&waits.size), p->send_mode, p->receive_mode);
-    status = mad_end_unpacking_request(cnx, &request);
+    mad_unpack(message, p->receive, atomic_load(&waits.size), p->send_mode, p->receive_mode);
+    status = mad_end_unpacking_request(message, &request);
     if (status || !request)
         block_came(NULL, status);
     else
-        mad_request_callback(request, block_came, NULL);
+        mad_request_detach(request, block_came, NULL);
     return MAD_PARKED; /* the handler has ended the message */
 }
 
@@ -62,7 +63,7 @@ static int message_wait(void)
     if (waits.cond) {
         mad_cond_wait(waits.cond, has_come, NULL, MAD_FOREVER);
     } else {
-        mad_hand_over();
+        mad_progress_hand_over();
         while (poll(&p, 1, -1) < 0 && errno == EINTR)
             ;
         if (read(waits.fd, &value, sizeof value) < 0)
@@ -75,7 +76,7 @@ static int message_wait(void)
 static int message_send(perf_t *p)
 {
     mad_block_t block = {p->send, p->size, p->send_mode, p->receive_mode};
-    mad_status_t status = mad_send_blocks(waits.channel, p->peer, &block, 1, NULL);
+    mad_status_t status = mad_message_send(waits.channel, p->peer, &block, 1, NULL);
     return status ? perf_failed("send", status) : 0;
 }
 
@@ -117,7 +118,7 @@ static int run(perf_t *p, const char *test, bool outside)
     mad_status_t status = mad_channel_open(p->session, test, &waits.channel);
     if (status)
         return perf_failed("mad_channel_open", status);
-    mad_channel_set_handler(waits.channel, message_came, p);
+    mad_channel_handler_set(waits.channel, message_came, p);
     for (int i = 0; i < p->options.n_sizes && !rc; i++) {
         p->size = p->options.sizes[i];
         atomic_store(&waits.size, p->size);

@@ -138,7 +138,7 @@ int main(int argc, char **argv)
     begun = now_ms();
     status = mad_peer_add(session, address, len, &peer);
     if (!status)
-        status = mad_send_blocks(channel, peer, &block, 1, &request);
+        status = mad_message_send(channel, peer, &block, 1, &request);
     if (!status)
         status = mad_request_wait(&request, INT64_C(20000000000));
     begun = now_ms() - begun;

@@ -28,9 +28,9 @@ static mad_status_t greet(mad_channel_t *channel, mad_peer_t peer)
 {
     char text[64] = "good day";
     mad_block_t block = {text, sizeof text, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
-    mad_status_t status = mad_send_blocks(channel, peer, &block, 1, NULL);
+    mad_status_t status = mad_message_send(channel, peer, &block, 1, NULL);
     if (status == MAD_OK)
-        status = mad_post_unpacking(channel, peer, &block, 1, NULL);
+        status = mad_message_receive(channel, peer, &block, 1, NULL);
     if (status == MAD_OK)
         printf("the other said: %s\n", text);
     return status;
@@ -39,16 +39,16 @@ static mad_status_t greet(mad_channel_t *channel, mad_peer_t peer)
 static mad_status_t answer(mad_channel_t *channel)
 {
     char text[64] = "";
-    mad_connection_t *cnx = mad_begin_unpacking(channel);
-    mad_peer_t peer = mad_message_peer(cnx);
+    mad_message_t *message = mad_begin_unpacking(channel);
+    mad_peer_t peer = mad_message_peer(message);
     mad_block_t block = {text, sizeof text, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     mad_status_t status;
-    mad_unpack(cnx, text, sizeof text, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = mad_end_unpacking(cnx);
+    mad_unpack(message, text, sizeof text, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking(message);
     if (status != MAD_OK)
         return status;
     strcat(text, " to you too");
-    return mad_send_blocks(channel, peer, &block, 1, NULL);
+    return mad_message_send(channel, peer, &block, 1, NULL);
 }
 
 static int run(const unsigned char *key, size_t key_len, int other, int first)

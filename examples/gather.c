@@ -11,16 +11,16 @@ static mad_status_t send_pieces(mad_channel_t *channel)
     double matrix[ROWS][COLUMNS];
     char first[] = "in two ", second[] = "pieces";
     struct iovec pieces[2] = {{first, sizeof first - 1}, {second, sizeof second}};
-    mad_connection_t *cnx;
+    mad_message_t *message;
 
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLUMNS; j++)
             matrix[i][j] = 10 * i + j;
-    cnx = mad_begin_packing(channel, 1);
-    mad_pack_strided(cnx, &matrix[0][1], sizeof(double), sizeof matrix[0], ROWS, MAD_SEND_CHEAPER,
+    message = mad_begin_packing(channel, 1);
+    mad_pack_strided(message, &matrix[0][1], sizeof(double), sizeof matrix[0], ROWS, MAD_SEND_CHEAPER,
                      MAD_RECEIVE_CHEAPER);
-    mad_pack_gather(cnx, pieces, 2, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_packing(cnx);
+    mad_pack_gather(message, pieces, 2, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing(message);
 }
 
 static mad_status_t receive_pieces(mad_channel_t *channel)
@@ -28,12 +28,12 @@ static mad_status_t receive_pieces(mad_channel_t *channel)
     double column[ROWS];
     char head[4], rest[sizeof "in two pieces" - sizeof head];
     struct iovec pieces[2] = {{head, sizeof head}, {rest, sizeof rest}}; /* pieces differ from the sender's */
-    mad_connection_t *cnx = mad_begin_unpacking(channel);
+    mad_message_t *message = mad_begin_unpacking(channel);
     mad_status_t status;
 
-    mad_unpack(cnx, column, sizeof column, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    mad_unpack_scatter(cnx, pieces, 2, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = mad_end_unpacking(cnx);
+    mad_unpack(message, column, sizeof column, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    mad_unpack_scatter(message, pieces, 2, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking(message);
     if (status == MAD_OK) {
         printf("column 1:");
         for (int i = 0; i < ROWS; i++)

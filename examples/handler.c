@@ -13,11 +13,11 @@
 
 typedef struct inbox {
     atomic_int n_short, n_parked; /* the handler may run in another thread than main */
-    mad_connection_t *parked[MESSAGES];
+    mad_message_t *parked[MESSAGES];
     size_t lengths[MESSAGES];
 } inbox_t;
 
-static mad_handled_t on_message(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t on_message(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     inbox_t *inbox = arg;
     char text[SHORT];
@@ -25,14 +25,14 @@ static mad_handled_t on_message(mad_channel_t *channel, mad_connection_t *cnx, v
     int n;
     (void)channel;
     /* The leading EXPRESS block has arrived when the handler is called. */
-    if (mad_try_unpack(cnx, &len, sizeof len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS) != MAD_OK)
+    if (mad_unpack_try(message, &len, sizeof len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS) != MAD_OK)
         return MAD_CONSUMED;
-    if (len <= sizeof text && mad_try_unpack(cnx, text, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS) == MAD_OK) {
+    if (len <= sizeof text && mad_unpack_try(message, text, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS) == MAD_OK) {
         atomic_fetch_add(&inbox->n_short, 1);
         return MAD_CONSUMED;
     }
     n = atomic_load(&inbox->n_parked);
-    inbox->parked[n] = cnx;
+    inbox->parked[n] = message;
     inbox->lengths[n] = len;
     atomic_store(&inbox->n_parked, n + 1);
     return MAD_PARKED;
@@ -50,7 +50,7 @@ static mad_status_t send_texts(mad_channel_t *channel)
         mad_receive_mode_t mode = i % 2 ? MAD_RECEIVE_CHEAPER : MAD_RECEIVE_EXPRESS;
         mad_block_t blocks[2] = {{&len, sizeof len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                                  {text, len, MAD_SEND_CHEAPER, mode}};
-        status = mad_send_blocks(channel, 1, blocks, 2, NULL);
+        status = mad_message_send(channel, 1, blocks, 2, NULL);
     }
     free(text);
     return status;
@@ -59,7 +59,7 @@ static mad_status_t send_texts(mad_channel_t *channel)
 static mad_status_t receive_texts(mad_session_t *session, mad_channel_t *channel)
 {
     inbox_t inbox = {.n_short = 0};
-    mad_status_t status = mad_channel_set_handler(channel, on_message, &inbox);
+    mad_status_t status = mad_channel_handler_set(channel, on_message, &inbox);
     int done = 0, good = 0;
     while (status == MAD_OK && done + atomic_load(&inbox.n_short) < MESSAGES) {
         mad_progress(session); /* or any other call that makes progress */
@@ -72,7 +72,7 @@ static mad_status_t receive_texts(mad_session_t *session, mad_channel_t *channel
             done++;
         }
     }
-    mad_channel_set_handler(channel, NULL, NULL);
+    mad_channel_handler_set(channel, NULL, NULL);
     printf("handled %d short texts, parked %d long ones, %d of them complete\n", atomic_load(&inbox.n_short), done, good);
     return status;
 }

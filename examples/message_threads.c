@@ -38,11 +38,11 @@ static void *handle(void *arg)
     request_t *r = arg;
     server_t *server = r->server;
     answer_t answer = {r->question.number, r->question.number * r->question.number};
-    mad_connection_t *cnx;
+    mad_message_t *message;
     marcel_usleep(r->question.microseconds);
-    cnx = mad_begin_packing(server->answers, r->client);
-    mad_pack(cnx, &answer, sizeof answer, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
-    if (mad_end_packing(cnx) != MAD_OK)
+    message = mad_begin_packing(server->answers, r->client);
+    mad_pack(message, &answer, sizeof answer, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+    if (mad_end_packing(message) != MAD_OK)
         atomic_store(&server->failed, 1);
     free(r);
     marcel_sem_post(&server->done);
@@ -52,15 +52,15 @@ static void *handle(void *arg)
 static int take_one(server_t *server, const marcel_attr_t *detached)
 {
     request_t *r = malloc(sizeof *r);
-    mad_connection_t *cnx;
+    mad_message_t *message;
     marcel_t thread;
     if (!r)
         return 1;
     r->server = server;
-    cnx = mad_begin_unpacking(server->requests); /* other threads run meanwhile */
-    r->client = mad_message_peer(cnx);
-    mad_unpack(cnx, &r->question, sizeof r->question, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    if (mad_end_unpacking(cnx) == MAD_OK && marcel_create(&thread, detached, handle, r) == 0)
+    message = mad_begin_unpacking(server->requests); /* other threads run meanwhile */
+    r->client = mad_message_peer(message);
+    mad_unpack(message, &r->question, sizeof r->question, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    if (mad_end_unpacking(message) == MAD_OK && marcel_create(&thread, detached, handle, r) == 0)
         return 0;
     free(r);
     return 1;
@@ -100,17 +100,17 @@ static int ask(mad_channel_t *requests, mad_channel_t *answers, int rank)
     long sum = 0, expected = 0;
     for (long i = 0; i < REQUESTS; i++) {
         question_t q = {1000 * rank + i, i % 7 ? 0 : 2000};
-        mad_connection_t *cnx = mad_begin_packing(requests, 0);
-        mad_pack(cnx, &q, sizeof q, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
-        if (mad_end_packing(cnx) != MAD_OK)
+        mad_message_t *message = mad_begin_packing(requests, 0);
+        mad_pack(message, &q, sizeof q, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+        if (mad_end_packing(message) != MAD_OK)
             return 1;
         expected += q.number * q.number;
     }
     for (int i = 0; i < REQUESTS; i++) { /* answers arrive in any order */
         answer_t a = {0, 0};
-        mad_connection_t *cnx = mad_begin_unpacking(answers);
-        mad_unpack(cnx, &a, sizeof a, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
-        if (mad_end_unpacking(cnx) != MAD_OK || a.square != a.number * a.number)
+        mad_message_t *message = mad_begin_unpacking(answers);
+        mad_unpack(message, &a, sizeof a, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+        if (mad_end_unpacking(message) != MAD_OK || a.square != a.number * a.number)
             return 1;
         sum += a.square;
     }

@@ -17,17 +17,17 @@ static const struct {
 static mad_status_t send_all(mad_channel_t *channel)
 {
     char text[6][16];
-    mad_connection_t *cnx = mad_begin_packing(channel, 1);
+    mad_message_t *message = mad_begin_packing(channel, 1);
     for (int i = 0; i < 6; i++) {
         strcpy(text[i], "at pack");
-        mad_pack(cnx, text[i], sizeof text[i], pairs[i].send, pairs[i].receive);
+        mad_pack(message, text[i], sizeof text[i], pairs[i].send, pairs[i].receive);
         if (pairs[i].send == MAD_SEND_SAFER)
             strcpy(text[i], "too late"); /* has no effect on the message */
     }
     for (int i = 0; i < 6; i++)
         if (pairs[i].send == MAD_SEND_LATER)
             strcpy(text[i], "at the end"); /* this value is sent */
-    return mad_end_packing(cnx);
+    return mad_end_packing(message);
 }
 
 static mad_status_t receive_all(mad_channel_t *channel)
@@ -35,13 +35,13 @@ static mad_status_t receive_all(mad_channel_t *channel)
     static const char *const sends[] = {"SAFER", "LATER", "CHEAPER"}, *const receives[] = {"EXPRESS", "CHEAPER"};
     char text[6][16] = {""};
     mad_status_t status;
-    mad_connection_t *cnx = mad_begin_unpacking(channel);
+    mad_message_t *message = mad_begin_unpacking(channel);
     for (int i = 0; i < 6; i++) {
-        mad_status_t st = mad_unpack(cnx, text[i], sizeof text[i], pairs[i].send, pairs[i].receive);
+        mad_status_t st = mad_unpack(message, text[i], sizeof text[i], pairs[i].send, pairs[i].receive);
         if (st == MAD_OK && pairs[i].receive == MAD_RECEIVE_EXPRESS)
             printf("%s/EXPRESS: '%s' when mad_unpack returns\n", sends[pairs[i].send], text[i]);
     }
-    status = mad_end_unpacking(cnx);
+    status = mad_end_unpacking(message);
     for (int i = 0; i < 6 && status == MAD_OK; i++)
         printf("%s/%s: '%s' at the end\n", sends[pairs[i].send], receives[pairs[i].receive], text[i]);
     return status;

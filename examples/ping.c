@@ -5,16 +5,16 @@
 
 static mad_status_t send_number(mad_channel_t *channel, mad_peer_t peer, int number)
 {
-    mad_connection_t *cnx = mad_begin_packing(channel, peer);
-    mad_pack(cnx, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_packing(cnx); /* returns the first failure of the three calls */
+    mad_message_t *message = mad_begin_packing(channel, peer);
+    mad_pack(message, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing(message); /* returns the first failure of the three calls */
 }
 
 static mad_status_t receive_number(mad_channel_t *channel, int *number)
 {
-    mad_connection_t *cnx = mad_begin_unpacking(channel);
-    mad_unpack(cnx, number, sizeof *number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_unpacking(cnx);
+    mad_message_t *message = mad_begin_unpacking(channel);
+    mad_unpack(message, number, sizeof *number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_unpacking(message);
 }
 
 int main(int argc, char **argv)

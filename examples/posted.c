@@ -19,14 +19,14 @@ static mad_status_t start(mad_channel_t *channel, int me, int n, uint32_t *in, u
     for (int p = 0; p < n && status == MAD_OK; p++) {
         mad_block_t to = {in + (size_t)p * WORDS, WORDS * sizeof *in, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
         if (p != me)
-            status = mad_post_unpacking(channel, p, &to, 1, &requests[p]);
+            status = mad_message_receive(channel, p, &to, 1, &requests[p]);
     }
     for (int p = 0; p < n && status == MAD_OK; p++) {
         mad_block_t from = {out + (size_t)p * WORDS, WORDS * sizeof *out, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
         for (uint32_t i = 0; i < WORDS; i++)
             out[(size_t)p * WORDS + i] = word(me, p, i);
         if (p != me)
-            status = mad_send_blocks(channel, p, &from, 1, &requests[n + p]);
+            status = mad_message_send(channel, p, &from, 1, &requests[n + p]);
     }
     return status;
 }

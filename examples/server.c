@@ -13,17 +13,17 @@ static mad_status_t serve(mad_channel_t *requests, mad_channel_t *answers, int c
     mad_status_t status = sums ? MAD_OK : MAD_ERR_NOMEM;
     for (int i = 0; i < clients * REQUESTS && status == MAD_OK; i++) {
         long number = 0;
-        mad_connection_t *cnx = mad_begin_unpacking(requests);
-        mad_peer_t client = mad_message_peer(cnx);
-        mad_unpack(cnx, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-        status = mad_end_unpacking(cnx);
+        mad_message_t *message = mad_begin_unpacking(requests);
+        mad_peer_t client = mad_message_peer(message);
+        mad_unpack(message, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        status = mad_end_unpacking(message);
         if (status != MAD_OK)
             break;
         sums[client] += number;
         all += number;
-        cnx = mad_begin_packing(answers, client);
-        mad_pack(cnx, &sums[client], sizeof sums[client], MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
-        status = mad_end_packing(cnx);
+        message = mad_begin_packing(answers, client);
+        mad_pack(message, &sums[client], sizeof sums[client], MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+        status = mad_end_packing(message);
     }
     if (status == MAD_OK)
         printf("served %d clients, all numbers make %ld\n", clients, all);
@@ -36,15 +36,15 @@ static mad_status_t ask(mad_channel_t *requests, mad_channel_t *answers, long fi
     mad_status_t status = MAD_OK;
     long sum = 0, expected = 0;
     for (long number = first; number < first + REQUESTS && status == MAD_OK; number++) {
-        mad_connection_t *cnx = mad_begin_packing(requests, 0);
-        mad_pack(cnx, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-        status = mad_end_packing(cnx);
+        mad_message_t *message = mad_begin_packing(requests, 0);
+        mad_pack(message, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        status = mad_end_packing(message);
         expected += number;
         if (status != MAD_OK)
             break;
-        cnx = mad_begin_unpacking_from(answers, 0);
-        mad_unpack(cnx, &sum, sizeof sum, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
-        status = mad_end_unpacking(cnx);
+        message = mad_begin_unpacking_from(answers, 0);
+        mad_unpack(message, &sum, sizeof sum, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+        status = mad_end_unpacking(message);
     }
     if (status == MAD_OK && sum != expected) {
         fprintf(stderr, "server: the sum is %ld, not %ld\n", sum, expected);

@@ -9,10 +9,10 @@
 static void send_string(p_mad_channel_t channel, const char *text)
 {
     size_t len = strlen(text) + 1;
-    p_mad_connection_t cnx = mad_begin_packing(channel, 1);
-    mad_pack(cnx, &len, sizeof len, send_CHEAPER, receive_EXPRESS);
-    mad_pack(cnx, text, len, send_CHEAPER, receive_CHEAPER);
-    if (mad_end_packing(cnx) != MAD_OK)
+    p_mad_connection_t message = mad_begin_packing(channel, 1);
+    mad_pack(message, &len, sizeof len, send_CHEAPER, receive_EXPRESS);
+    mad_pack(message, text, len, send_CHEAPER, receive_CHEAPER);
+    if (mad_end_packing(message) != MAD_OK)
         fprintf(stderr, "the string was not sent\n");
 }
 
@@ -20,11 +20,11 @@ static void receive_string(p_mad_channel_t channel)
 {
     size_t len = 0;
     char *text;
-    p_mad_connection_t cnx = mad_begin_unpacking(channel);
-    mad_unpack(cnx, &len, sizeof len, send_CHEAPER, receive_EXPRESS);
+    p_mad_connection_t message = mad_begin_unpacking(channel);
+    mad_unpack(message, &len, sizeof len, send_CHEAPER, receive_EXPRESS);
     text = calloc(1, len ? len : 1);
-    mad_unpack(cnx, text, len, send_CHEAPER, receive_CHEAPER);
-    if (text && mad_end_unpacking(cnx) == MAD_OK)
+    mad_unpack(message, text, len, send_CHEAPER, receive_CHEAPER);
+    if (text && mad_end_unpacking(message) == MAD_OK)
         printf("received %zu bytes: %s\n", len, text);
     free(text);
 }

@@ -21,9 +21,9 @@ static void *sender(void *arg)
     long base = 1000000L * atomic_fetch_add(&s->next, 1);
     for (long i = 0; i < MESSAGES; i++) {
         long number = base + i;
-        mad_connection_t *cnx = mad_begin_packing(s->channel, 1); /* waits while another thread packs for this peer */
-        mad_pack(cnx, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-        if (mad_end_packing(cnx) != MAD_OK)
+        mad_message_t *message = mad_begin_packing(s->channel, 1); /* waits while another thread packs for this peer */
+        mad_pack(message, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        if (mad_end_packing(message) != MAD_OK)
             atomic_store(&s->failed, 1);
     }
     return NULL;
@@ -34,9 +34,9 @@ static void *receiver(void *arg)
     shared_t *s = arg;
     for (int i = 0; i < MESSAGES; i++) {
         long number = 0;
-        mad_connection_t *cnx = mad_begin_unpacking(s->channel); /* each thread gets whole messages */
-        mad_unpack(cnx, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-        if (mad_end_unpacking(cnx) != MAD_OK)
+        mad_message_t *message = mad_begin_unpacking(s->channel); /* each thread gets whole messages */
+        mad_unpack(message, &number, sizeof number, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        if (mad_end_unpacking(message) != MAD_OK)
             atomic_store(&s->failed, 1);
         atomic_fetch_add(&s->sum, number);
     }

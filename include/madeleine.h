@@ -40,7 +40,7 @@ extern "C" {
 
 typedef struct mad_session mad_session_t;       /* a process's endpoint: adapters, peers, channels */
 typedef struct mad_channel mad_channel_t;       /* an isolated, named space of messages */
-typedef struct mad_connection mad_connection_t; /* a message being packed or unpacked */
+typedef struct mad_message mad_message_t; /* a message being packed or unpacked */
 typedef struct mad_request mad_request_t;       /* a pending operation */
 typedef int mad_peer_t;                         /* a peer of the session: its rank, or the number from mad_peer_add */
 
@@ -184,86 +184,86 @@ const char *mad_channel_name(const mad_channel_t *channel);
 /* Begin a message to a peer.  Holds the connection (channel, peer) until mad_end_packing; may wait while another
  * message holds it.  Never returns NULL: if the message cannot begin, the handle stores the reason, which
  * mad_end_packing returns.  Ownership: ended with mad_end_packing or mad_end_packing_request. */
-mad_connection_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer);
+mad_message_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer);
 
 /* Append a block of len bytes (buf may be NULL if len is 0).  Never waits for the receiver. buf is borrowed for as long
  * as the send mode says.  Errors: MAD_ERR_NOMEM, MAD_ERR_INVAL, or the message's first failure. */
-mad_status_t mad_pack(mad_connection_t *cnx, const void *buf, size_t len, mad_send_mode_t send_mode,
+mad_status_t mad_pack(mad_message_t *message, const void *buf, size_t len, mad_send_mode_t send_mode,
                       mad_receive_mode_t receive_mode);
 
 /* Append one block made of n pieces in order.  The receiver may unpack it in other pieces, or in one.  The array is
  * copied.  Otherwise like mad_pack. */
-mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
+mad_status_t mad_pack_gather(mad_message_t *message, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                              mad_receive_mode_t receive_mode);
 
 /* Append one block made of count pieces of len bytes each, whose starts are stride bytes apart.  Otherwise like
  * mad_pack. */
-mad_status_t mad_pack_strided(mad_connection_t *cnx, const void *base, size_t len, size_t stride, size_t count,
+mad_status_t mad_pack_strided(mad_message_t *message, const void *base, size_t len, size_t stride, size_t count,
                               mad_send_mode_t send_mode, mad_receive_mode_t receive_mode);
 
 /* Send the blocks packed so far, except for LATER blocks, which must wait for the end.  Never waits.  Errors: the
  * message's first failure. */
-mad_status_t mad_flush_packing(mad_connection_t *cnx);
+mad_status_t mad_message_flush(mad_message_t *message);
 
 /* End the message and release the handle.  May wait until every buffer may be reused, if need be for the receiver.
  * Errors: the message's first failure since its beginning: MAD_ERR_INVAL, MAD_ERR_CLOSED, MAD_ERR_NOMEM, MAD_ERR_PEER,
  * MAD_ERR_UNREACHABLE, MAD_ERR_AUTH, MAD_ERR_VERSION, MAD_ERR_MISMATCH. */
-mad_status_t mad_end_packing(mad_connection_t *cnx);
+mad_status_t mad_end_packing(mad_message_t *message);
 
 /* Like mad_end_packing, but does not wait: *request completes when every buffer may be reused, and the connection is
  * free for the next message at once.  Ownership: the caller owns *request.  On an error there is no request, and the
  * handle is released nevertheless.  Nothing is sent then, unless part of the message had already left
- * (mad_flush_packing): in that case this call sends the rest and waits for it. */
-mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **request);
+ * (mad_message_flush): in that case this call sends the rest and waits for it. */
+mad_status_t mad_end_packing_request(mad_message_t *message, mad_request_t **request);
 
 /* ---- Unpacking ------------------------------------------------------------------------------------------------ */
 
 /* Begin to receive the next message on the channel: from any source, or from source (MAD_ANY_SOURCE is allowed).  May
  * wait.  Never returns NULL: if no message can be opened, the handle stores the reason, which mad_end_unpacking
  * returns.  Ownership: ended with mad_end_unpacking or mad_end_unpacking_request. */
-mad_connection_t *mad_begin_unpacking(mad_channel_t *channel);
-mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source);
+mad_message_t *mad_begin_unpacking(mad_channel_t *channel);
+mad_message_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source);
 
 /* Like mad_begin_unpacking_from, with a time-out in nanoseconds (MAD_FOREVER: no limit; 0: try, never wait).
- * *cnx is set only on success.  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN for a try), MAD_ERR_PEER, MAD_ERR_CLOSED. */
-mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
-                                       mad_connection_t **cnx);
+ * *message is set only on success.  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN for a try), MAD_ERR_PEER, MAD_ERR_CLOSED. */
+mad_status_t mad_begin_unpacking_within(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
+                                        mad_message_t **message);
 
 /* Return the sender of a message being unpacked, or the destination of one being packed; MAD_ANY_SOURCE if the message
  * could not begin. */
-mad_peer_t mad_message_peer(const mad_connection_t *cnx);
+mad_peer_t mad_message_peer(const mad_message_t *message);
 
 /* Receive the next block, len bytes, into buf.  An EXPRESS block is waited for; a CHEAPER block borrows buf until the
  * message has ended.  Errors: MAD_ERR_MISMATCH (lengths or modes differ; nothing is written past len), MAD_ERR_PEER,
  * MAD_ERR_NOMEM. */
-mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
+mad_status_t mad_unpack(mad_message_t *message, void *buf, size_t len, mad_send_mode_t send_mode,
                         mad_receive_mode_t receive_mode);
 
 /* Like mad_unpack, but never waits: returns MAD_ERR_AGAIN, and leaves buf untouched, while an EXPRESS block has not
  * arrived.  For a long block the first call asks the sender to send it into memory of the library; the call that finds
  * it complete copies it to buf. */
-mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
+mad_status_t mad_unpack_try(mad_message_t *message, void *buf, size_t len, mad_send_mode_t send_mode,
                             mad_receive_mode_t receive_mode);
 
 /* Like mad_unpack, but into n pieces in order, or into count pieces of len bytes whose starts are stride bytes apart.
  * The array is copied. */
-mad_status_t mad_unpack_scatter(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
+mad_status_t mad_unpack_scatter(mad_message_t *message, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                                 mad_receive_mode_t receive_mode);
-mad_status_t mad_unpack_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count,
+mad_status_t mad_unpack_strided(mad_message_t *message, void *base, size_t len, size_t stride, size_t count,
                                 mad_send_mode_t send_mode, mad_receive_mode_t receive_mode);
 
 /* End the message: wait for all its blocks, and release the handle.  May wait.  Errors: the message's first failure;
  * MAD_ERR_MISMATCH also if some blocks were not unpacked. */
-mad_status_t mad_end_unpacking(mad_connection_t *cnx);
+mad_status_t mad_end_unpacking(mad_message_t *message);
 /* Like mad_end_unpacking, but does not wait: *request completes when all blocks have arrived.  Ownership: the caller
  * owns *request.  On an error there is no request, and the handle is released nevertheless. */
-mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **request);
+mad_status_t mad_end_unpacking_request(mad_message_t *message, mad_request_t **request);
 /* End a message whose remaining blocks are not wanted.  Blocks that were not unpacked are no mismatch, and blocks that
  * were only announced are never sent.  Never waits. */
-void mad_drop_unpacking(mad_connection_t *cnx);
+void mad_message_drop(mad_message_t *message);
 
 /* Return the message's first failure so far, or MAD_OK. */
-mad_status_t mad_message_status(const mad_connection_t *cnx);
+mad_status_t mad_message_status(const mad_message_t *message);
 
 /* ---- Whole messages in one call ------------------------------------------------------------------------------- */
 
@@ -277,36 +277,36 @@ typedef struct mad_block {
 /* Send a message of n blocks without holding the connection.  The array is copied.  The buffers are borrowed until
  * completion; SAFER and LATER blocks are copied during the call. request NULL: wait for completion.  Otherwise the
  * caller owns *request, and the call never waits.  Errors: as for mad_end_packing; nothing is sent then. */
-mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
-                             mad_request_t **request);
+mad_status_t mad_message_send(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
+                              mad_request_t **request);
 
 /* Post a receive, before its message arrives, from one named source; receives match in posting order.  The data go
- * straight into the blocks, which are borrowed until completion. request as for mad_send_blocks.  Posted receives take
+ * straight into the blocks, which are borrowed until completion. request as for mad_message_send.  Posted receives take
  * precedence over mad_begin_unpacking from that source, and over the handler.  Errors: MAD_ERR_INVAL (also for
  * MAD_ANY_SOURCE), MAD_ERR_CLOSED, MAD_ERR_NOMEM, and those of unpacking. */
-mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
-                                mad_request_t **request);
+mad_status_t mad_message_receive(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
+                                 mad_request_t **request);
 
 /* ---- Handlers ------------------------------------------------------------------------------------------------- */
 
 typedef enum mad_handled {
     MAD_CONSUMED = 0, /* the library ends the message and drops the blocks that the handler did not unpack */
-    MAD_PARKED = 1    /* the handler keeps cnx; any thread unpacks and ends it later */
+    MAD_PARKED = 1    /* the handler keeps message; any thread unpacks and ends it later */
 } mad_handled_t;
 
 /* Handle a message that was just opened.  Called without a lock, from any call that makes progress or by the progress
  * thread.  One thread at a time runs a session's handlers and callbacks.  May unpack blocks that have arrived
- * (mad_try_unpack), start operations, or park the message; never waits. */
-typedef mad_handled_t (*mad_handler_t)(mad_channel_t *channel, mad_connection_t *cnx, void *arg);
+ * (mad_unpack_try), start operations, or park the message; never waits. */
+typedef mad_handled_t (*mad_handler_t)(mad_channel_t *channel, mad_message_t *message, void *arg);
 
 /* Install the handler of a channel, or remove it if NULL.  With a handler, mad_begin_unpacking finds no messages on the
  * channel; those that already wait go to the handler too.  Any thread.  Always returns MAD_OK. */
-mad_status_t mad_channel_set_handler(mad_channel_t *channel, mad_handler_t handler, void *arg);
+mad_status_t mad_channel_handler_set(mad_channel_t *channel, mad_handler_t handler, void *arg);
 
 /* ---- Requests ------------------------------------------------------------------------------------------------- */
 
 /* One thread at a time may wait for a request. mad_request_test, mad_request_wait or mad_request_wait_any frees it, or
- * mad_request_callback gives it up.  These return MAD_ERR_INVAL if there is no request.  Requests that were complete from
+ * mad_request_detach gives it up.  These return MAD_ERR_INVAL if there is no request.  Requests that were complete from
  * the start may be equal: a request does not name its operation. */
 
 /* Return the operation's status if it has completed; *request is then freed and set to NULL.  MAD_ERR_AGAIN while it is
@@ -324,7 +324,7 @@ mad_status_t mad_request_cancel(mad_request_t *request);
 /* Call fn(arg, status) once the request has completed, then free the request; the caller gives it up. fn runs at once
  * or during progress, possibly in the progress thread.  Messages that arrived before a failure reach their handlers
  * before fn reports that failure. fn NULL: call nothing. fn may start operations and never waits. */
-void mad_request_callback(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg);
+void mad_request_detach(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg);
 
 /* Make progress without waiting, and run callbacks and handlers that are due.  Return the number of events handled.
  * Any thread. */

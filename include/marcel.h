@@ -60,7 +60,7 @@ int marcel_option_set(const char *name, const char *value);
 void marcel_version(int *major, int *minor, int *patch);
 
 /* Number of running workers; 0 before the start. */
-int marcel_workers(void);
+int marcel_worker_count(void);
 
 /* ---- Attributes ----------------------------------------------------------------------------------------------- */
 
@@ -159,7 +159,7 @@ int marcel_equal(marcel_t a, marcel_t b);
 int marcel_is_thread(void);
 
 /* Worker that runs the caller, from 0; -1 for a plain pthread. */
-int marcel_worker(void);
+int marcel_worker_index(void);
 
 /* Let other threads of the same or higher priority run.  May switch.  In a plain pthread: sched_yield. */
 int marcel_yield(void);
@@ -470,10 +470,10 @@ int marcel_completion_clockwait(marcel_completion_t *completion, int clock, cons
  * They return what the POSIX call returns, or a negative error number (-EPIPE), and do not set errno.  A signal does
  * not end a wait (no -EINTR).  They may switch even if there is no need to wait.  With O_NONBLOCK they return -EAGAIN.
  * Of several threads that wait for one descriptor, the longest waiting is served first.  Calls on files and directories
- * block the worker; if that may take long, use marcel_enter_blocking.  All but marcel_close are cancellation points; a
+ * block the worker; if that may take long, use marcel_blocking_begin.  All but marcel_close are cancellation points; a
  * call that has transferred data returns first.  A plain pthread is not cancelled while it waits in one.
  *
- * A few waits are made as between marcel_enter_blocking and marcel_leave_blocking, because no event announces their
+ * A few waits are made as between marcel_blocking_begin and marcel_blocking_end, because no event announces their
  * end.  Neither cancellation nor marcel_close ends them:
  * - reads from a socket whose SO_RCVLOWAT is above 1 (set before its first use here);
  * - MSG_PEEK with MSG_WAITALL;
@@ -498,22 +498,22 @@ int marcel_close(int fd);
 /* Wait until one of events (POLLIN, POLLOUT, ... of poll(2)) is reported, or until the deadline; until NULL: no limit.
  * clock: CLOCK_MONOTONIC or CLOCK_REALTIME.  Return the events that occurred, including POLLERR and POLLHUP; another
  * thread may have consumed them meanwhile.  Errors: -ETIMEDOUT, -EBADF, -EINVAL (time). */
-int marcel_poll_fd(int fd, int events, int clock, const struct timespec *until);
+int marcel_fd_wait(int fd, int events, int clock, const struct timespec *until);
 
 /* ---- Blocking calls ------------------------------------------------------------------------------------------- */
 
 /* Bracket a call that blocks in the kernel and has no form here.  Meanwhile a spare kernel thread on the same core runs
  * the worker's other threads.  In between, the caller counts as a plain pthread: it must not end, nor long keep a lock
  * that those threads need.  Pairs may be nested; in a plain pthread they have no effect.  A pair costs one wake-up of a
- * kernel thread, and another one if the spare thread has started to run. marcel_leave_blocking may switch: read errno
+ * kernel thread, and another one if the spare thread has started to run. marcel_blocking_end may switch: read errno
  * before it.
  *
  * Afterwards all threads of the worker may be in another kernel thread.  An address of a thread-local variable (errno
  * is one) that a function kept from before a switch then belongs to the former kernel thread (see
  * marcel_attr_setmigratable).  Errors: EAGAIN (no kernel thread: the call will block the worker; leave has no effect
  * then). */
-int marcel_enter_blocking(void);
-int marcel_leave_blocking(void);
+int marcel_blocking_begin(void);
+int marcel_blocking_end(void);
 
 #ifdef __cplusplus
 }

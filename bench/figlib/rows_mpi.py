@@ -87,7 +87,7 @@ def alone(program, network, words, size, short, text):
 
 
 WAITS = {"sread": "fi_cq_sread", "cntr": "fi_cntr_wait", "fd": "poll after fi_trywait",
-         "cond": "mad_cond_wait, messages to a handler", "outside": "poll after mad_hand_over, messages to a handler"}
+         "cond": "mad_cond_wait, messages to a handler", "outside": "poll after mad_progress_hand_over, messages to a handler"}
 WAIT_SIZES = ((8, "8", "8 B", 1, 0.6, "the library's own blocking receive + 0.6 us"),
               (16 * MIB, "16M", "16 MiB", 1.15, 0, "1.15 x the library's own blocking receive"))
 # The progress thread and then the program are woken, each by the kernel: what a peer takes for one of the two.

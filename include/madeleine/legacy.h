@@ -5,7 +5,7 @@
 
 #include <madeleine.h>
 
-typedef mad_connection_t *p_mad_connection_t;
+typedef mad_message_t *p_mad_connection_t;
 typedef mad_channel_t *p_mad_channel_t;
 
 #define send_SAFER MAD_SEND_SAFER

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bytes that a peer can change while this process reads them: memory lent by a driver, cells and units of shared
- * memory, blocks from mad_borrow.  A length that is read twice may differ between its check and its use.
+ * memory, blocks from mad_unpack_borrow.  A length that is read twice may differ between its check and its use.
  *
  * The rule: copy what is parsed, once, into private memory, and decide by the copy. madi_foreign_t can neither be
  * dereferenced nor passed to memcpy, so a direct read does not compile; tests/build/foreign_test.sh lists the few

@@ -20,7 +20,7 @@ static void section_wait_end(madi_worker_t *worker, madi_waitq_t *queue)
 static void bias_take_away(madi_waitq_t *queue, uint32_t bias)
 {
     int index = (int)(bias / 2) - 1;
-    madi_worker_t *worker = index < marcel_workers() ? &madi_marcel.workers[index] : NULL;
+    madi_worker_t *worker = index < marcel_worker_count() ? &madi_marcel.workers[index] : NULL;
     if (!worker || worker == madi_worker_self())
         return;
     marceli_barrier();
@@ -48,7 +48,7 @@ void madi_bias_pass(madi_worker_t *worker)
 
 void madi_bias_forked(madi_worker_t *survivor)
 {
-    for (int i = 0; i < marcel_workers(); i++) {
+    for (int i = 0; i < marcel_worker_count(); i++) {
         madi_worker_t *worker = &madi_marcel.workers[i];
         madi_waitq_t *queue = atomic_load_explicit(&worker->holds, memory_order_relaxed);
         if (worker == survivor || !queue)

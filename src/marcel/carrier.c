@@ -56,7 +56,7 @@ static void carriers_forked(void)
     if (mine)
         pthread_sigmask(SIG_SETMASK, &carriers.before, NULL);
     else
-        left_behind = marcel_workers() > 0;
+        left_behind = marcel_worker_count() > 0;
 }
 
 bool madi_carriers_left_behind(void)
@@ -238,7 +238,7 @@ static void worker_offer(madi_carrier_t *carrier, madi_worker_t *worker)
     madi_futex_wake(&carrier->successor->offer);
 }
 
-int marcel_enter_blocking(void)
+int marcel_blocking_begin(void)
 {
     madi_carrier_t *carrier;
     madi_worker_t *worker;
@@ -276,7 +276,7 @@ static void worker_take_back(madi_carrier_t *carrier, madi_worker_t *worker)
     atomic_store_explicit(&carrier->carries, worker, memory_order_release);
 }
 
-int marcel_leave_blocking(void)
+int marcel_blocking_end(void)
 {
     madi_carrier_t *carrier = mine;
     madi_ult_t *self;
@@ -319,6 +319,6 @@ madi_ult_t *madi_ult_reattach(void)
         return NULL;
     carrier->detached_in_syscall = false;
     atomic_fetch_sub_explicit(&madi_n_detached_in_syscall, 1, memory_order_relaxed);
-    marcel_leave_blocking();
+    marcel_blocking_end();
     return madi_worker_self()->current;
 }

@@ -33,7 +33,7 @@ static MADI_COLD int create_with(marcel_t *out, const marcel_attr_t *attr, void 
     madi_traits_of(&traits, attr);
     if (rc)
         return rc;
-    if (traits.placement >= marcel_workers() || (traits.stack && madi_slot_shift(traits.stack) > MADI_SLOT_SHIFT_MAX))
+    if (traits.placement >= marcel_worker_count() || (traits.stack && madi_slot_shift(traits.stack) > MADI_SLOT_SHIFT_MAX))
         return EINVAL;
     thread = madi_record_get(here);
     if (!thread)
@@ -193,7 +193,7 @@ int marcel_is_thread(void)
     return madi_ult_self() != NULL;
 }
 
-int marcel_worker(void)
+int marcel_worker_index(void)
 {
     madi_ult_t *self = madi_ult_self();
     return self ? self->worker->index : -1;

@@ -3,7 +3,7 @@
  *
  *     attempt   Made without blocking, and without touching the descriptor's flags, which others see.
  *     wait      Made in the descriptor's list (fd_watch.h) when the attempt would block; then the attempt again.
- *     aside     The plain call, in a kernel thread of its own (marcel_enter_blocking).  For the few whose end no event
+ *     aside     The plain call, in a kernel thread of its own (marcel_blocking_begin).  For the few whose end no event
  *               announces: there neither an attempt nor a wait can do what the plain call does.
  *
  * A call on a stream that moved a part goes on where a blocking call would (fd.c).

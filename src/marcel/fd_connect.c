@@ -23,9 +23,9 @@ static APART int poll_plain(int fd, uint32_t events, int64_t deadline)
 /* Poll a descriptor that the kernel's epoll refuses: a file, of which no event was asked for that it always has. */
 static MADI_COLD int poll_aside(int fd, uint32_t events, int64_t deadline)
 {
-    int entered = marcel_enter_blocking(), n = poll_plain(fd, events, deadline);
+    int entered = marcel_blocking_begin(), n = poll_plain(fd, events, deadline);
     if (!entered)
-        marcel_leave_blocking();
+        marcel_blocking_end();
     return n;
 }
 
@@ -49,7 +49,7 @@ static int poll_until(int fd, uint32_t events, int64_t deadline)
     return n ? n : poll_wait(fd, events, deadline);
 }
 
-int marcel_poll_fd(int fd, int events, int clock, const struct timespec *until)
+int marcel_fd_wait(int fd, int events, int clock, const struct timespec *until)
 {
     int64_t deadline = MADI_NEVER;
     uint32_t wanted = (uint16_t)events; /* as poll takes them */

@@ -99,10 +99,10 @@ ssize_t madi_fd_polled(madi_fd_call_t *call)
 
 ssize_t madi_fd_aside(madi_fd_call_t *call)
 {
-    int entered = marcel_enter_blocking();
+    int entered = marcel_blocking_begin();
     ssize_t n = call->plain(call); /* also if there is no kernel thread for it: then it blocks the worker */
     if (!entered)
-        marcel_leave_blocking();
+        marcel_blocking_end();
     return n;
 }
 

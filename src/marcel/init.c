@@ -104,11 +104,11 @@ int marcel_init(void)
     madi_cxx_look();
     if (worker)
         madi_cxx_update(&worker->cxx);
-    if (marcel_workers())
+    if (marcel_worker_count())
         return madi_carriers_left_behind() ? ENOTSUP : 0;
     madi_first_thread_watch();
     pthread_mutex_lock(&lock);
-    if (!marcel_workers()) {
+    if (!marcel_worker_count()) {
         rc = knobs_read(&n);
         if (!rc)
             rc = madi_slot_init();
@@ -129,10 +129,10 @@ int marcel_init(void)
 bool madi_marcel_all_ended(void)
 {
     uint64_t created, ended = 0;
-    for (int i = 0; i < marcel_workers(); i++)
+    for (int i = 0; i < marcel_worker_count(); i++)
         ended += atomic_load_explicit(&madi_marcel.workers[i].ended, memory_order_acquire);
     created = atomic_load_explicit(&madi_marcel.from_outside, memory_order_relaxed);
-    for (int i = 0; i < marcel_workers(); i++)
+    for (int i = 0; i < marcel_worker_count(); i++)
         created += atomic_load_explicit(&madi_marcel.workers[i].created, memory_order_relaxed);
     return created == ended;
 }
@@ -142,13 +142,13 @@ int marcel_fini(void)
     int rc = 0;
     if (madi_ult_self())
         return EPERM;
-    if (marcel_workers() && madi_carriers_left_behind())
+    if (marcel_worker_count() && madi_carriers_left_behind())
         return ENOTSUP;
     pthread_mutex_lock(&lock);
-    if (marcel_workers() && !madi_marcel_all_ended()) {
+    if (marcel_worker_count() && !madi_marcel_all_ended()) {
         rc = EBUSY;
-    } else if (marcel_workers()) {
-        int n = marcel_workers();
+    } else if (marcel_worker_count()) {
+        int n = marcel_worker_count();
         workers_end(n, n);
         atomic_store_explicit(&madi_marcel.n_workers, 0, memory_order_relaxed);
         atomic_store_explicit(&madi_marcel.from_outside, 0, memory_order_relaxed);
@@ -158,7 +158,7 @@ int marcel_fini(void)
     return rc;
 }
 
-int marcel_workers(void)
+int marcel_worker_count(void)
 {
     return atomic_load_explicit(&madi_marcel.n_workers, memory_order_acquire);
 }

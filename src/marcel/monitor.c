@@ -285,7 +285,7 @@ void madi_monitor_prepare(void)
     monitor.period = madi_knob_int(MADI_KNOB_MONITOR);
     monitor.signal = HERE && monitor.period ? signal_free() : 0;
     if (monitor.signal && access("/proc/self/syscall", R_OK)) {
-        madi_log(MADI_LOG_INFO, "marcel", "threads that block without marcel_enter_blocking are not found: "
+        madi_log(MADI_LOG_INFO, "marcel", "threads that block without marcel_blocking_begin are not found: "
                  "/proc/self/syscall: %s", strerror(errno));
         monitor.signal = 0;
     }

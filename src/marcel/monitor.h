@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The monitor: takes workers away from threads that block in system calls without a declaration (marcel_enter_blocking).
+/* The monitor: takes workers away from threads that block in system calls without a declaration (marcel_blocking_begin).
  *
  * A kernel thread of its own looks at the workers every MAD_MONITOR milliseconds, and sleeps while none runs anything.
  * For a worker that has not switched since the last look it reads in /proc the system call of its kernel thread, with
@@ -7,7 +7,7 @@
  * thread gets a signal.
  *
  * The handler runs on the stuck kernel thread itself.  If that is in the middle of the very call, about to begin it anew,
- * the handler offers the worker to a spare kernel thread, as marcel_enter_blocking would have done.  The call goes on.
+ * the handler offers the worker to a spare kernel thread, as marcel_blocking_begin would have done.  The call goes on.
  * The thread stays on its kernel thread, like a plain pthread, until it next needs its worker (madi_ult_self), at the
  * latest at its end.  Then it goes back to the worker (madi_ult_reattach).
  *

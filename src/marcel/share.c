@@ -114,7 +114,7 @@ bool madi_share_find(madi_worker_t *worker, bool all)
 
 void madi_share_wake(madi_worker_t *worker)
 {
-    int n = marcel_workers();
+    int n = marcel_worker_count();
     if (worker)
         for (int i = 0; i < worker->n_near; i++) {
             if (madi_worker_wake(&madi_marcel.workers[worker->near[i]]))

@@ -193,7 +193,7 @@ def on_stack(low, high):
 
 
 def kernel_thread_of(ult):
-    """The one that is on its stack; also when others have its worker meanwhile (marcel_enter_blocking)."""
+    """The one that is on its stack; also when others have its worker meanwhile (marcel_blocking_begin)."""
     high = int(ult) + control_size(ult.type.target())
     low, selected = high - (1 << int(ult["shift"])), gdb.selected_thread()
     try:

@@ -63,7 +63,7 @@ END
 escape='madi_foreign_pass_on\(|\.hidden\b|\(const (unsigned )?(char|void) \*\)[^;]*(units\[|cells\[|->data)'
 outwards='(memcpy|memcmp|memmove|madi_copy|put)\([^,]*, *shm_out\(|shm_out\([^;]*\)\[|[=(,] *\*shm_out\('
 arrival='(->|\.)base\b'
-arrival_good='iov_base|madi_foreign_of\([a-z]+->base\)|!a->base|a\.base = NULL|mad_borrow\(cnx, &a\.base|blocks\[|f->base'
+arrival_good='iov_base|madi_foreign_of\([a-z]+->base\)|!a->base|a\.base = NULL|mad_unpack_borrow\(message, &a\.base|blocks\[|f->base'
 
 # readers TREE: lines below TREE/src that may read directly
 readers() (

@@ -17,15 +17,15 @@ static void many_send(env_t *e)
 {
     for (int mixed = 0; mixed < 2; mixed++) {
         void *bufs[MANY];
-        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         for (int i = 0; i < MANY; i++) {
             size_t len = many_len(i, mixed);
             bufs[i] = get(len);
             fill(bufs[i], len, (uint32_t)i);
-            CHECK_OK(mad_pack(cnx, bufs[i], len, mixed ? (mad_send_mode_t)(i % 3) : CHEAPER,
+            CHECK_OK(mad_pack(message, bufs[i], len, mixed ? (mad_send_mode_t)(i % 3) : CHEAPER,
                               mixed ? (mad_receive_mode_t)(i / 3 % 2) : LAZY));
         }
-        CHECK_OK(mad_end_packing(cnx));
+        CHECK_OK(mad_end_packing(message));
         for (int i = 0; i < MANY; i++)
             free(bufs[i]);
     }
@@ -35,16 +35,16 @@ static void many_receive(env_t *e)
 {
     for (int mixed = 0; mixed < 2; mixed++) {
         void *bufs[MANY];
-        mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+        mad_message_t *message = mad_begin_unpacking(e->ch[0]);
         for (int i = 0; i < MANY; i++) {
             size_t len = many_len(i, mixed);
             mad_receive_mode_t rm = mixed ? (mad_receive_mode_t)(i / 3 % 2) : LAZY;
             bufs[i] = get(len);
-            CHECK_OK(mad_unpack(cnx, bufs[i], len, mixed ? (mad_send_mode_t)(i % 3) : CHEAPER, rm));
+            CHECK_OK(mad_unpack(message, bufs[i], len, mixed ? (mad_send_mode_t)(i % 3) : CHEAPER, rm));
             if (rm == EXPRESS)
                 HOLDS(bufs[i], len, (uint32_t)i);
         }
-        CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_OK(mad_end_unpacking(message));
         for (int i = 0; i < MANY; i++) {
             HOLDS(bufs[i], many_len(i, mixed), (uint32_t)i);
             free(bufs[i]);
@@ -61,11 +61,11 @@ static void string_send(env_t *e)
     for (size_t i = 0; i < COUNT(strings); i++) {
         size_t len = strings[i];
         void *text = get(len);
-        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         fill(text, len, (uint32_t)i);
-        mad_pack(cnx, &len, sizeof len, CHEAPER, EXPRESS);
-        mad_pack(cnx, text, len, CHEAPER, LAZY);
-        CHECK_OK(mad_end_packing(cnx));
+        mad_pack(message, &len, sizeof len, CHEAPER, EXPRESS);
+        mad_pack(message, text, len, CHEAPER, LAZY);
+        CHECK_OK(mad_end_packing(message));
         free(text);
     }
 }
@@ -75,12 +75,12 @@ static void string_receive(env_t *e)
     for (size_t i = 0; i < COUNT(strings); i++) {
         size_t len = 0;
         void *text;
-        mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-        CHECK_OK(mad_unpack(cnx, &len, sizeof len, CHEAPER, EXPRESS));
+        mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+        CHECK_OK(mad_unpack(message, &len, sizeof len, CHEAPER, EXPRESS));
         CHECK_EQ(len, strings[i]);
         text = get(len);
-        CHECK_OK(mad_unpack(cnx, text, len, CHEAPER, LAZY));
-        CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_OK(mad_unpack(message, text, len, CHEAPER, LAZY));
+        CHECK_OK(mad_end_unpacking(message));
         HOLDS(text, len, (uint32_t)i);
         free(text);
     }
@@ -91,50 +91,50 @@ static void string_receive(env_t *e)
 static void empty_send(env_t *e)
 {
     int value = 42;
-    mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer); /* a message without blocks */
-    CHECK_OK(mad_end_packing(cnx));
-    cnx = mad_begin_packing(e->ch[0], e->peer);
+    mad_message_t *message = mad_begin_packing(e->ch[0], e->peer); /* a message without blocks */
+    CHECK_OK(mad_end_packing(message));
+    message = mad_begin_packing(e->ch[0], e->peer);
     for (int pair = 0; pair < 6; pair++) {
-        CHECK_OK(mad_pack(cnx, NULL, 0, (mad_send_mode_t)(pair / 2), (mad_receive_mode_t)(pair % 2)));
-        CHECK_OK(mad_pack(cnx, &value, 0, (mad_send_mode_t)(pair / 2), (mad_receive_mode_t)(pair % 2)));
+        CHECK_OK(mad_pack(message, NULL, 0, (mad_send_mode_t)(pair / 2), (mad_receive_mode_t)(pair % 2)));
+        CHECK_OK(mad_pack(message, &value, 0, (mad_send_mode_t)(pair / 2), (mad_receive_mode_t)(pair % 2)));
     }
-    CHECK_OK(mad_pack(cnx, &value, sizeof value, CHEAPER, EXPRESS));
-    CHECK_OK(mad_pack_gather(cnx, NULL, 0, CHEAPER, LAZY));
-    CHECK_OK(mad_pack_strided(cnx, NULL, 0, 8, 0, CHEAPER, LAZY));
-    CHECK_OK(mad_pack(cnx, NULL, 0, CHEAPER, EXPRESS));
-    CHECK_OK(mad_end_packing(cnx));
-    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, NULL, 0, NULL));
-    cnx = mad_begin_packing(e->ch[0], e->peer); /* flushed twice, with no block after */
-    CHECK_OK(mad_flush_packing(cnx));
-    CHECK_OK(mad_pack(cnx, &value, sizeof value, CHEAPER, LAZY));
-    CHECK_OK(mad_flush_packing(cnx));
-    CHECK_OK(mad_flush_packing(cnx));
-    CHECK_OK(mad_end_packing(cnx));
+    CHECK_OK(mad_pack(message, &value, sizeof value, CHEAPER, EXPRESS));
+    CHECK_OK(mad_pack_gather(message, NULL, 0, CHEAPER, LAZY));
+    CHECK_OK(mad_pack_strided(message, NULL, 0, 8, 0, CHEAPER, LAZY));
+    CHECK_OK(mad_pack(message, NULL, 0, CHEAPER, EXPRESS));
+    CHECK_OK(mad_end_packing(message));
+    CHECK_OK(mad_message_send(e->ch[0], e->peer, NULL, 0, NULL));
+    message = mad_begin_packing(e->ch[0], e->peer); /* flushed twice, with no block after */
+    CHECK_OK(mad_message_flush(message));
+    CHECK_OK(mad_pack(message, &value, sizeof value, CHEAPER, LAZY));
+    CHECK_OK(mad_message_flush(message));
+    CHECK_OK(mad_message_flush(message));
+    CHECK_OK(mad_end_packing(message));
 }
 
 static void empty_receive(env_t *e)
 {
     int value = 0;
-    mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-    CHECK_OK(mad_end_unpacking(cnx));
-    cnx = mad_begin_unpacking(e->ch[0]);
+    mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_end_unpacking(message));
+    message = mad_begin_unpacking(e->ch[0]);
     for (int pair = 0; pair < 6; pair++) {
-        CHECK_OK(mad_unpack(cnx, NULL, 0, (mad_send_mode_t)(pair / 2), (mad_receive_mode_t)(pair % 2)));
-        CHECK_OK(mad_unpack(cnx, pair % 2 ? &value : NULL, 0, (mad_send_mode_t)(pair / 2),
+        CHECK_OK(mad_unpack(message, NULL, 0, (mad_send_mode_t)(pair / 2), (mad_receive_mode_t)(pair % 2)));
+        CHECK_OK(mad_unpack(message, pair % 2 ? &value : NULL, 0, (mad_send_mode_t)(pair / 2),
                             (mad_receive_mode_t)(pair % 2)));
     }
-    CHECK_OK(mad_unpack(cnx, &value, sizeof value, CHEAPER, EXPRESS));
+    CHECK_OK(mad_unpack(message, &value, sizeof value, CHEAPER, EXPRESS));
     CHECK_EQ(value, 42);
-    CHECK_OK(mad_unpack_scatter(cnx, NULL, 0, CHEAPER, LAZY));
-    CHECK_OK(mad_unpack_strided(cnx, NULL, 0, 8, 0, CHEAPER, LAZY));
-    CHECK_OK(mad_unpack(cnx, NULL, 0, CHEAPER, EXPRESS));
-    CHECK_OK(mad_end_unpacking(cnx));
-    cnx = mad_begin_unpacking(e->ch[0]);
-    CHECK_OK(mad_end_unpacking(cnx));
+    CHECK_OK(mad_unpack_scatter(message, NULL, 0, CHEAPER, LAZY));
+    CHECK_OK(mad_unpack_strided(message, NULL, 0, 8, 0, CHEAPER, LAZY));
+    CHECK_OK(mad_unpack(message, NULL, 0, CHEAPER, EXPRESS));
+    CHECK_OK(mad_end_unpacking(message));
+    message = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_end_unpacking(message));
     value = 0;
-    cnx = mad_begin_unpacking(e->ch[0]);
-    CHECK_OK(mad_unpack(cnx, &value, sizeof value, CHEAPER, LAZY));
-    CHECK_OK(mad_end_unpacking(cnx));
+    message = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack(message, &value, sizeof value, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(message));
     CHECK_EQ(value, 42);
 }
 
@@ -165,18 +165,18 @@ static void pieces_send(env_t *e)
             mad_receive_mode_t rm = how & 16 ? EXPRESS : LAZY;
             char *buf = get(len), *spread = get(2 * len);
             struct iovec pieces[30];
-            mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+            mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
             fill(buf, len, (uint32_t)how);
             for (size_t i = 0; i < 4; i++)
                 memcpy(spread + i * (len / 2), buf + i * (len / 4), len / 4);
             switch (how & 3) {
-            case 0: mad_pack(cnx, buf, len, sm, rm); break;
-            case 1: cut(pieces, 3, buf, len); mad_pack_gather(cnx, pieces, 3, sm, rm); break;
-            case 2: cut(pieces, 30, buf, len); mad_pack_gather(cnx, pieces, 30, sm, rm); break;
-            case 3: mad_pack_strided(cnx, spread, len / 4, len / 2, 4, sm, rm); break;
+            case 0: mad_pack(message, buf, len, sm, rm); break;
+            case 1: cut(pieces, 3, buf, len); mad_pack_gather(message, pieces, 3, sm, rm); break;
+            case 2: cut(pieces, 30, buf, len); mad_pack_gather(message, pieces, 30, sm, rm); break;
+            case 3: mad_pack_strided(message, spread, len / 4, len / 2, 4, sm, rm); break;
             }
-            CHECK_OK(mad_pack(cnx, &how, sizeof how, SAFER, LAZY));
-            CHECK_OK(mad_end_packing(cnx));
+            CHECK_OK(mad_pack(message, &how, sizeof how, SAFER, LAZY));
+            CHECK_OK(mad_end_packing(message));
             free(buf);
             free(spread);
         }
@@ -192,17 +192,17 @@ static void pieces_receive(env_t *e)
             char *buf = get(len), *spread = get(3 * len);
             int tail = -1, bad = 0;
             struct iovec pieces[17];
-            mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+            mad_message_t *message = mad_begin_unpacking(e->ch[0]);
             switch (how >> 2 & 3) {
-            case 0: CHECK_OK(mad_unpack(cnx, buf, len, sm, rm)); break;
-            case 1: cut(pieces, 2, buf, len); CHECK_OK(mad_unpack_scatter(cnx, pieces, 2, sm, rm)); break;
-            case 2: cut(pieces, 17, buf, len); CHECK_OK(mad_unpack_scatter(cnx, pieces, 17, sm, rm)); break;
-            case 3: CHECK_OK(mad_unpack_strided(cnx, spread, third, 2 * third, 3, sm, rm)); break;
+            case 0: CHECK_OK(mad_unpack(message, buf, len, sm, rm)); break;
+            case 1: cut(pieces, 2, buf, len); CHECK_OK(mad_unpack_scatter(message, pieces, 2, sm, rm)); break;
+            case 2: cut(pieces, 17, buf, len); CHECK_OK(mad_unpack_scatter(message, pieces, 17, sm, rm)); break;
+            case 3: CHECK_OK(mad_unpack_strided(message, spread, third, 2 * third, 3, sm, rm)); break;
             }
             if (rm == EXPRESS && (how >> 2 & 3) != 3)
                 HOLDS(buf, len, (uint32_t)how);
-            CHECK_OK(mad_unpack(cnx, &tail, sizeof tail, SAFER, LAZY));
-            CHECK_OK(mad_end_unpacking(cnx));
+            CHECK_OK(mad_unpack(message, &tail, sizeof tail, SAFER, LAZY));
+            CHECK_OK(mad_end_unpacking(message));
             CHECK_EQ(tail, how);
             if ((how >> 2 & 3) == 3) {
                 for (size_t i = 0; i < 3; i++)
@@ -227,17 +227,17 @@ static void flush_send(env_t *e)
     for (size_t i = 0; i < COUNT(flushed); i++) {
         size_t len = flushed[i];
         void *a = get(len), *b = get(30000);
-        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         fill(a, len, 1);
         fill(b, 30000, 2);
-        mad_pack(cnx, a, len, CHEAPER, EXPRESS);
-        CHECK_OK(mad_flush_packing(cnx));
+        mad_pack(message, a, len, CHEAPER, EXPRESS);
+        CHECK_OK(mad_message_flush(message));
         hear(e); /* the receiver has the block */
-        mad_pack(cnx, b, 100, CHEAPER, LAZY);
-        CHECK_OK(mad_flush_packing(cnx));
-        mad_pack(cnx, b, 30000, LATER, LAZY);
-        mad_pack(cnx, b, 9, SAFER, EXPRESS);
-        CHECK_OK(mad_end_packing(cnx));
+        mad_pack(message, b, 100, CHEAPER, LAZY);
+        CHECK_OK(mad_message_flush(message));
+        mad_pack(message, b, 30000, LATER, LAZY);
+        mad_pack(message, b, 9, SAFER, EXPRESS);
+        CHECK_OK(mad_end_packing(message));
         free(a);
         free(b);
     }
@@ -248,15 +248,15 @@ static void flush_receive(env_t *e)
     for (size_t i = 0; i < COUNT(flushed); i++) {
         size_t len = flushed[i];
         void *a = get(len), *b = get(100), *c = get(30000), *d = get(9);
-        mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-        CHECK_OK(mad_unpack(cnx, a, len, CHEAPER, EXPRESS));
+        mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+        CHECK_OK(mad_unpack(message, a, len, CHEAPER, EXPRESS));
         HOLDS(a, len, 1);
         tell(e);
-        CHECK_OK(mad_unpack(cnx, b, 100, CHEAPER, LAZY));
-        CHECK_OK(mad_unpack(cnx, c, 30000, LATER, LAZY));
-        CHECK_OK(mad_unpack(cnx, d, 9, SAFER, EXPRESS));
+        CHECK_OK(mad_unpack(message, b, 100, CHEAPER, LAZY));
+        CHECK_OK(mad_unpack(message, c, 30000, LATER, LAZY));
+        CHECK_OK(mad_unpack(message, d, 9, SAFER, EXPRESS));
         HOLDS(d, 9, 2);
-        CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_OK(mad_end_unpacking(message));
         HOLDS(b, 100, 2);
         HOLDS(c, 30000, 2);
         free(a);
@@ -271,14 +271,14 @@ static void flush_past_send(env_t *e)
 {
     uint32_t late = 1, now = 5;
     bool heard;
-    mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
-    mad_pack(cnx, &late, sizeof late, LATER, LAZY);
-    mad_pack(cnx, &now, sizeof now, SAFER, EXPRESS);
-    CHECK_OK(mad_flush_packing(cnx));
+    mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
+    mad_pack(message, &late, sizeof late, LATER, LAZY);
+    mad_pack(message, &now, sizeof now, SAFER, EXPRESS);
+    CHECK_OK(mad_message_flush(message));
     heard = hear_within(e, 3 * SECOND) == MAD_OK;
     CHECK_MSG(heard, "an EXPRESS block flushed after a LATER+CHEAPER one did not arrive before mad_end_packing");
     late = 2;
-    CHECK_OK(mad_end_packing(cnx));
+    CHECK_OK(mad_end_packing(message));
     if (!heard)
         hear(e);
 }
@@ -286,12 +286,12 @@ static void flush_past_send(env_t *e)
 static void flush_past_receive(env_t *e)
 {
     uint32_t late = 0, now = 0;
-    mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-    CHECK_OK(mad_unpack(cnx, &late, sizeof late, LATER, LAZY));
-    CHECK_OK(mad_unpack(cnx, &now, sizeof now, SAFER, EXPRESS));
+    mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack(message, &late, sizeof late, LATER, LAZY));
+    CHECK_OK(mad_unpack(message, &now, sizeof now, SAFER, EXPRESS));
     CHECK_EQ(now, 5);
     tell(e);
-    CHECK_OK(mad_end_unpacking(cnx));
+    CHECK_OK(mad_end_unpacking(message));
     CHECK_EQ(late, 2);
 }
 

@@ -13,11 +13,11 @@ static void ignored_send(env_t *e)
     unsigned char *buf = get(IGNORED_LEN);
     int pending = 0;
     for (uint32_t i = 0; i < IGNORED; i++) {
-        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         fill(buf, IGNORED_LEN, i);
-        mad_pack(cnx, &i, sizeof i, SAFER, EXPRESS);
-        mad_pack(cnx, buf, IGNORED_LEN, SAFER, LAZY);
-        CHECK_OK(mad_end_packing_request(cnx, &r[i]));
+        mad_pack(message, &i, sizeof i, SAFER, EXPRESS);
+        mad_pack(message, buf, IGNORED_LEN, SAFER, LAZY);
+        CHECK_OK(mad_end_packing_request(message, &r[i]));
     }
     for (uint32_t i = 0; i < 300; i++) { /* other channels work meanwhile, with small and big messages in both directions */
         size_t len = i % 50 == 49 ? 200000 : i;
@@ -47,11 +47,11 @@ static void ignored_receive(env_t *e)
     for (uint32_t i = 0; i < IGNORED; i++) {
         unsigned char buf[IGNORED_LEN];
         uint32_t number = ~0u;
-        mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-        CHECK_OK(mad_unpack(cnx, &number, sizeof number, SAFER, EXPRESS));
+        mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+        CHECK_OK(mad_unpack(message, &number, sizeof number, SAFER, EXPRESS));
         CHECK_EQ(number, i);
-        CHECK_OK(mad_unpack(cnx, buf, IGNORED_LEN, SAFER, LAZY));
-        CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_OK(mad_unpack(message, buf, IGNORED_LEN, SAFER, LAZY));
+        CHECK_OK(mad_end_unpacking(message));
         HOLDS(buf, IGNORED_LEN, i);
     }
 }
@@ -62,12 +62,12 @@ static void halves_send(env_t *e)
     size_t len = 2 << 20;
     void *buf = get(len);
     mad_request_t *r = NULL;
-    mad_connection_t *half;
+    mad_message_t *half;
     fill(buf, len, 1);
-    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &(mad_block_t){buf, len, CHEAPER, LAZY}, 1, &r));
+    CHECK_OK(mad_message_send(e->ch[0], e->peer, &(mad_block_t){buf, len, CHEAPER, LAZY}, 1, &r));
     half = mad_begin_packing(e->ch[1], e->peer);
     mad_pack(half, buf, 100, SAFER, EXPRESS);
-    mad_flush_packing(half);
+    mad_message_flush(half);
     for (uint32_t i = 0; i < 100; i++)
         send_numbered(e, e->ch[2], i, i * 500);
     tell(e);
@@ -81,7 +81,7 @@ static void halves_receive(env_t *e)
 {
     size_t len = 2 << 20;
     void *buf = get(len), *head = get(100);
-    mad_connection_t *half = mad_begin_unpacking(e->ch[1]), *cnx;
+    mad_message_t *half = mad_begin_unpacking(e->ch[1]), *message;
     CHECK_OK(mad_unpack(half, head, 100, SAFER, EXPRESS));
     HOLDS(head, 100, 1);
     for (uint32_t i = 0; i < 100; i++)
@@ -90,9 +90,9 @@ static void halves_receive(env_t *e)
     CHECK_OK(mad_unpack(half, buf, 50000, CHEAPER, LAZY));
     CHECK_OK(mad_end_unpacking(half));
     HOLDS(buf, 50000, 1);
-    cnx = mad_begin_unpacking(e->ch[0]);
-    CHECK_OK(mad_unpack(cnx, buf, len, CHEAPER, LAZY));
-    CHECK_OK(mad_end_unpacking(cnx));
+    message = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack(message, buf, len, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(message));
     HOLDS(buf, len, 1);
     free(buf);
     free(head);
@@ -107,30 +107,30 @@ static void numbers_to(env_t *e, mad_channel_t *ch, mad_peer_t peer, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         size_t len = i % 100 == 99 ? 50000 : i % 30;
         void *buf = get(len);
-        mad_connection_t *cnx = mad_begin_packing(ch, peer);
+        mad_message_t *message = mad_begin_packing(ch, peer);
         fill(buf, len, i + (uint32_t)e->rank * 1000);
-        mad_pack(cnx, &i, sizeof i, CHEAPER, EXPRESS);
-        mad_pack(cnx, buf, len, CHEAPER, LAZY);
-        CHECK_OK(mad_end_packing(cnx));
+        mad_pack(message, &i, sizeof i, CHEAPER, EXPRESS);
+        mad_pack(message, buf, len, CHEAPER, LAZY);
+        CHECK_OK(mad_end_packing(message));
         free(buf);
     }
 }
 
 static mad_peer_t number_from_any(mad_channel_t *ch, uint32_t next[3])
 {
-    mad_connection_t *cnx = mad_begin_unpacking(ch);
-    mad_peer_t peer = mad_message_peer(cnx);
+    mad_message_t *message = mad_begin_unpacking(ch);
+    mad_peer_t peer = mad_message_peer(message);
     uint32_t number = ~0u;
     size_t len;
     void *buf;
     if (!CHECK_MSG(peer == 1 || peer == 2, "source %d", peer))
         return 0;
-    CHECK_OK(mad_unpack(cnx, &number, sizeof number, CHEAPER, EXPRESS));
+    CHECK_OK(mad_unpack(message, &number, sizeof number, CHEAPER, EXPRESS));
     CHECK_EQ(number, next[peer]);
     len = number % 100 == 99 ? 50000 : number % 30;
     buf = get(len);
-    CHECK_OK(mad_unpack(cnx, buf, len, CHEAPER, LAZY));
-    CHECK_OK(mad_end_unpacking(cnx));
+    CHECK_OK(mad_unpack(message, buf, len, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(message));
     HOLDS(buf, len, number + (uint32_t)peer * 1000);
     free(buf);
     next[peer]++;
@@ -143,13 +143,13 @@ static void any_source(env_t *e)
     int first[3] = {0};
     char c = 0;
     if (e->rank) {
-        mad_connection_t *cnx;
+        mad_message_t *message;
         numbers_to(e, e->ch[0], 0, FROM_EACH);
         numbers_to(e, e->ch[1], 0, 50); /* rank 0 does not receive these yet */
         numbers_to(e, e->ch[2], 0, 1);
-        cnx = mad_begin_unpacking(e->ch[3]); /* rank 0 has received all */
-        CHECK_OK(mad_unpack(cnx, &c, 1, CHEAPER, LAZY));
-        CHECK_OK(mad_end_unpacking(cnx));
+        message = mad_begin_unpacking(e->ch[3]); /* rank 0 has received all */
+        CHECK_OK(mad_unpack(message, &c, 1, CHEAPER, LAZY));
+        CHECK_OK(mad_end_unpacking(message));
         return;
     }
     for (int i = 0; i < 2 * FROM_EACH; i++)
@@ -159,12 +159,12 @@ static void any_source(env_t *e)
     for (mad_peer_t peer = 2; peer > 0; peer--) { /* named sources, in reverse order; both have sent all messages on
                                                    * channel 0 */
         uint32_t number = 1;
-        mad_connection_t *cnx = mad_begin_unpacking_from(e->ch[2], peer);
-        CHECK_EQ(mad_message_peer(cnx), peer);
-        CHECK_OK(mad_unpack(cnx, &number, sizeof number, CHEAPER, EXPRESS));
+        mad_message_t *message = mad_begin_unpacking_from(e->ch[2], peer);
+        CHECK_EQ(mad_message_peer(message), peer);
+        CHECK_OK(mad_unpack(message, &number, sizeof number, CHEAPER, EXPRESS));
         CHECK_EQ(number, 0);
-        CHECK_OK(mad_unpack(cnx, NULL, 0, CHEAPER, LAZY));
-        CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_OK(mad_unpack(message, NULL, 0, CHEAPER, LAZY));
+        CHECK_OK(mad_end_unpacking(message));
     }
     for (int i = 0; i < 100; i++) {
         mad_peer_t peer = number_from_any(e->ch[1], fair);
@@ -173,7 +173,7 @@ static void any_source(env_t *e)
     CHECK_MSG(first[1] >= 5 && first[2] >= 5, "of the first 20 with both ready, %d from 1 and %d from 2", first[1],
               first[2]);
     for (mad_peer_t peer = 1; peer < 3; peer++)
-        CHECK_OK(mad_send_blocks(e->ch[3], peer, &(mad_block_t){&c, 1, CHEAPER, LAZY}, 1, NULL));
+        CHECK_OK(mad_message_send(e->ch[3], peer, &(mad_block_t){&c, 1, CHEAPER, LAZY}, 1, NULL));
 }
 
 /* ---- Invalid arguments ------------------------------------------------------------------------------------------ */
@@ -181,40 +181,40 @@ static void any_source(env_t *e)
 static void invalid_send(env_t *e)
 {
     const mad_peer_t bad[] = {99999, -5, MAD_ANY_SOURCE, e->size < 2 ? 2 : e->size};
-    mad_connection_t *cnx = NULL;
+    mad_message_t *message = NULL;
     mad_channel_t *again = NULL;
     mad_request_t *r = NULL;
     char buf[64] = {0};
     char long_name[2 * MAD_CHANNEL_NAME_MAX];
     for (size_t i = 0; i < COUNT(bad); i++) {
-        cnx = mad_begin_packing(e->ch[0], bad[i]);
-        if (!CHECK(cnx != NULL))
+        message = mad_begin_packing(e->ch[0], bad[i]);
+        if (!CHECK(message != NULL))
             return;
-        CHECK_STATUS(mad_pack(cnx, buf, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
-        CHECK_STATUS(mad_message_status(cnx), MAD_ERR_INVAL);
-        CHECK_STATUS(mad_flush_packing(cnx), MAD_ERR_INVAL);
-        CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
-        cnx = mad_begin_packing(e->ch[0], bad[i]);
-        mad_pack(cnx, buf, 64, LATER, EXPRESS);
-        CHECK_OK(mad_end_packing_request(cnx, &r));
+        CHECK_STATUS(mad_pack(message, buf, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
+        CHECK_STATUS(mad_message_status(message), MAD_ERR_INVAL);
+        CHECK_STATUS(mad_message_flush(message), MAD_ERR_INVAL);
+        CHECK_STATUS(mad_end_packing(message), MAD_ERR_INVAL);
+        message = mad_begin_packing(e->ch[0], bad[i]);
+        mad_pack(message, buf, 64, LATER, EXPRESS);
+        CHECK_OK(mad_end_packing_request(message, &r));
         CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_INVAL);
         r = NULL;
-        CHECK_STATUS(mad_send_blocks(e->ch[0], bad[i], &(mad_block_t){buf, 8, CHEAPER, LAZY}, 1, &r), MAD_ERR_INVAL);
-        CHECK_STATUS(mad_post_unpacking(e->ch[0], bad[i], &(mad_block_t){buf, 8, CHEAPER, LAZY}, 1, &r),
+        CHECK_STATUS(mad_message_send(e->ch[0], bad[i], &(mad_block_t){buf, 8, CHEAPER, LAZY}, 1, &r), MAD_ERR_INVAL);
+        CHECK_STATUS(mad_message_receive(e->ch[0], bad[i], &(mad_block_t){buf, 8, CHEAPER, LAZY}, 1, &r),
                      MAD_ERR_INVAL);
         CHECK(r == NULL);
         if (bad[i] != MAD_ANY_SOURCE) {
-            CHECK_STATUS(mad_begin_unpacking_timed(e->ch[0], bad[i], SECOND, &cnx), MAD_ERR_INVAL);
-            cnx = mad_begin_unpacking_from(e->ch[0], bad[i]);
-            CHECK_STATUS(mad_unpack(cnx, buf, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
-            CHECK_STATUS(mad_end_unpacking(cnx), MAD_ERR_INVAL);
+            CHECK_STATUS(mad_begin_unpacking_within(e->ch[0], bad[i], SECOND, &message), MAD_ERR_INVAL);
+            message = mad_begin_unpacking_from(e->ch[0], bad[i]);
+            CHECK_STATUS(mad_unpack(message, buf, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
+            CHECK_STATUS(mad_end_unpacking(message), MAD_ERR_INVAL);
         }
     }
-    cnx = mad_begin_packing(e->ch[0], e->peer); /* an invalid argument fails the message ... */
-    CHECK_OK(mad_pack(cnx, buf, 8, CHEAPER, LAZY));
-    CHECK_STATUS(mad_pack(cnx, NULL, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_pack(cnx, buf, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
+    message = mad_begin_packing(e->ch[0], e->peer); /* an invalid argument fails the message ... */
+    CHECK_OK(mad_pack(message, buf, 8, CHEAPER, LAZY));
+    CHECK_STATUS(mad_pack(message, NULL, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_pack(message, buf, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(message), MAD_ERR_INVAL);
     send_numbered(e, e->ch[0], 5, 100); /* ... but not the connection */
     CHECK_STATUS(mad_channel_open(e->session, mad_channel_name(e->ch[0]), &again), MAD_ERR_BUSY);
     CHECK_STATUS(mad_channel_open(e->session, "", &again), MAD_ERR_INVAL);

@@ -87,20 +87,20 @@ bool holds(const void *buf, size_t len, uint32_t seed, const char *file, int lin
 void tell(env_t *e)
 {
     char c = 1;
-    mad_connection_t *cnx = mad_begin_packing(e->ctl[!e->me], e->peer);
-    mad_pack(cnx, &c, 1, SAFER, EXPRESS);
-    CHECK_OK(mad_end_packing(cnx));
+    mad_message_t *message = mad_begin_packing(e->ctl[!e->me], e->peer);
+    mad_pack(message, &c, 1, SAFER, EXPRESS);
+    CHECK_OK(mad_end_packing(message));
 }
 
 mad_status_t hear_within(env_t *e, int64_t timeout_ns)
 {
     char c = 0;
-    mad_connection_t *cnx = NULL;
-    mad_status_t status = mad_begin_unpacking_timed(e->ctl[e->me], MAD_ANY_SOURCE, timeout_ns, &cnx);
+    mad_message_t *message = NULL;
+    mad_status_t status = mad_begin_unpacking_within(e->ctl[e->me], MAD_ANY_SOURCE, timeout_ns, &message);
     if (status != MAD_OK)
         return status;
-    mad_unpack(cnx, &c, 1, SAFER, EXPRESS);
-    return mad_end_unpacking(cnx);
+    mad_unpack(message, &c, 1, SAFER, EXPRESS);
+    return mad_end_unpacking(message);
 }
 
 void hear(env_t *e)
@@ -111,11 +111,11 @@ void hear(env_t *e)
 void send_numbered(env_t *e, mad_channel_t *ch, uint32_t number, size_t len)
 {
     void *body = get(len);
-    mad_connection_t *cnx = mad_begin_packing(ch, e->peer);
+    mad_message_t *message = mad_begin_packing(ch, e->peer);
     fill(body, len, number);
-    mad_pack(cnx, &number, sizeof number, CHEAPER, EXPRESS);
-    mad_pack(cnx, body, len, CHEAPER, LAZY);
-    CHECK_OK(mad_end_packing(cnx));
+    mad_pack(message, &number, sizeof number, CHEAPER, EXPRESS);
+    mad_pack(message, body, len, CHEAPER, LAZY);
+    CHECK_OK(mad_end_packing(message));
     free(body);
 }
 
@@ -123,11 +123,11 @@ void receive_numbered(env_t *e, mad_channel_t *ch, uint32_t number, size_t len)
 {
     void *body = get(len);
     uint32_t got = 0;
-    mad_connection_t *cnx = mad_begin_unpacking_from(ch, e->peer);
-    CHECK_OK(mad_unpack(cnx, &got, sizeof got, CHEAPER, EXPRESS));
+    mad_message_t *message = mad_begin_unpacking_from(ch, e->peer);
+    CHECK_OK(mad_unpack(message, &got, sizeof got, CHEAPER, EXPRESS));
     CHECK_EQ(got, number);
-    CHECK_OK(mad_unpack(cnx, body, len, CHEAPER, LAZY));
-    CHECK_OK(mad_end_unpacking(cnx));
+    CHECK_OK(mad_unpack(message, body, len, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(message));
     HOLDS(body, len, number);
     free(body);
 }

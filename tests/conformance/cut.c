@@ -60,18 +60,18 @@ static mad_status_t send_one(side_t *s, uint32_t i, unsigned char *body, size_t 
     mad_block_t blocks[2] = {{&i, sizeof i, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                              {body, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
     mad_request_t *request = NULL;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     mad_status_t status;
     if (i % 3 == 0)
-        return mad_send_blocks(s->data, s->peer, blocks, 2, NULL);
-    cnx = mad_begin_packing(s->data, s->peer);
-    mad_pack(cnx, &i, sizeof i, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        return mad_message_send(s->data, s->peer, blocks, 2, NULL);
+    message = mad_begin_packing(s->data, s->peer);
+    mad_pack(message, &i, sizeof i, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     if (i % 5 == 0)
-        mad_flush_packing(cnx);
-    mad_pack(cnx, body, len, i % 4 ? MAD_SEND_CHEAPER : MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+        mad_message_flush(message);
+    mad_pack(message, body, len, i % 4 ? MAD_SEND_CHEAPER : MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
     if (i % 3 == 1)
-        return mad_end_packing(cnx);
-    status = mad_end_packing_request(cnx, &request);
+        return mad_end_packing(message);
+    status = mad_end_packing_request(message, &request);
     return status ? status : mad_request_wait(&request, MAD_FOREVER);
 }
 
@@ -96,14 +96,14 @@ static void *sender(void *arg)
 static mad_status_t receive_one(side_t *s, unsigned char *body)
 {
     uint32_t salt = s->other->salt, i = s->received, got = ~i;
-    mad_connection_t *cnx = mad_begin_unpacking_from(s->data, s->peer);
-    mad_status_t status = mad_unpack(cnx, &got, sizeof got, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    mad_message_t *message = mad_begin_unpacking_from(s->data, s->peer);
+    mad_status_t status = mad_unpack(message, &got, sizeof got, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     size_t len = length_of(salt, i);
     if (status)
-        return mad_end_unpacking(cnx);
+        return mad_end_unpacking(message);
     CHECK_EQ(got, i);
-    mad_unpack(cnx, body, len, i % 3 && i % 4 == 0 ? MAD_SEND_SAFER : MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = mad_end_unpacking(cnx);
+    mad_unpack(message, body, len, i % 3 && i % 4 == 0 ? MAD_SEND_SAFER : MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking(message);
     if (!status)
         CHECK_MSG(same(body, len, salt, i), "message %u of %zu bytes is damaged", i, len);
     return status;
@@ -124,7 +124,7 @@ static void *receiver(void *arg)
 
 /* Operations begun before the cut that the peer never completes. */
 typedef struct idle {
-    mad_connection_t *cnx;
+    mad_message_t *message;
     mad_request_t *posted;
     char in[64], out[64];
 } idle_t;
@@ -133,15 +133,15 @@ static void idle_begin(side_t *s, idle_t *w)
 {
     mad_block_t block = {w->in, sizeof w->in, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     memset(w, 0, sizeof *w);
-    CHECK_OK(mad_post_unpacking(s->quiet, s->peer, &block, 1, &w->posted));
-    w->cnx = mad_begin_packing(s->quiet, s->peer);
-    mad_pack(w->cnx, w->out, sizeof w->out, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    CHECK_OK(mad_message_receive(s->quiet, s->peer, &block, 1, &w->posted));
+    w->message = mad_begin_packing(s->quiet, s->peer);
+    mad_pack(w->message, w->out, sizeof w->out, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
 }
 
 static void idle_end(idle_t *w)
 {
     CHECK_STATUS(mad_request_wait(&w->posted, 10 * SECOND), MAD_ERR_PEER);
-    CHECK_STATUS(mad_end_packing(w->cnx), MAD_ERR_PEER);
+    CHECK_STATUS(mad_end_packing(w->message), MAD_ERR_PEER);
 }
 
 static bool open_side(side_t *s, uint32_t salt, uint32_t cut)
@@ -170,13 +170,13 @@ static void *third(void *arg)
 {
     side_t *c = arg;
     for (uint32_t i = 0, got; i < 20; i++) {
-        mad_connection_t *cnx = mad_begin_packing(c->quiet, c->peer);
-        mad_pack(cnx, &i, sizeof i, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-        CHECK_OK(mad_end_packing(cnx));
+        mad_message_t *message = mad_begin_packing(c->quiet, c->peer);
+        mad_pack(message, &i, sizeof i, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        CHECK_OK(mad_end_packing(message));
         got = ~i;
-        cnx = mad_begin_unpacking(c->quiet);
-        mad_unpack(cnx, &got, sizeof got, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-        CHECK_OK(mad_end_unpacking(cnx));
+        message = mad_begin_unpacking(c->quiet);
+        mad_unpack(message, &got, sizeof got, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        CHECK_OK(mad_end_unpacking(message));
         CHECK_EQ(got, i);
     }
     return NULL;
@@ -186,16 +186,16 @@ static void third_answer(side_t *a)
 {
     for (uint32_t i = 0; i < 20; i++) {
         uint32_t got = ~i;
-        mad_connection_t *cnx = NULL;
+        mad_message_t *message = NULL;
         mad_peer_t from;
-        if (!CHECK_OK(mad_begin_unpacking_timed(a->quiet, MAD_ANY_SOURCE, 20 * SECOND, &cnx)))
+        if (!CHECK_OK(mad_begin_unpacking_within(a->quiet, MAD_ANY_SOURCE, 20 * SECOND, &message)))
             return;
-        from = mad_message_peer(cnx);
-        mad_unpack(cnx, &got, sizeof got, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-        CHECK_OK(mad_end_unpacking(cnx));
-        cnx = mad_begin_packing(a->quiet, from);
-        mad_pack(cnx, &got, sizeof got, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-        CHECK_OK(mad_end_packing(cnx));
+        from = mad_message_peer(message);
+        mad_unpack(message, &got, sizeof got, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        CHECK_OK(mad_end_unpacking(message));
+        message = mad_begin_packing(a->quiet, from);
+        mad_pack(message, &got, sizeof got, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        CHECK_OK(mad_end_packing(message));
     }
 }
 

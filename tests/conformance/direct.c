@@ -27,14 +27,14 @@ static void send_one(env_t *e, size_t len, uint32_t seed)
 {
     void *p = filled(len, seed);
     mad_block_t b = block(p, len);
-    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &b, 1, NULL));
+    CHECK_OK(mad_message_send(e->ch[0], e->peer, &b, 1, NULL));
     free(p);
 }
 
 static void receive_one(env_t *e, size_t len, uint32_t seed)
 {
     void *p = get(len);
-    mad_connection_t *c = mad_begin_unpacking_from(e->ch[0], e->peer);
+    mad_message_t *c = mad_begin_unpacking_from(e->ch[0], e->peer);
     CHECK_OK(mad_unpack(c, p, len, CHEAPER, LAZY));
     CHECK_OK(mad_end_unpacking(c));
     HOLDS(p, len, seed);
@@ -48,7 +48,7 @@ static void requests_send(env_t *e)
     void *p[DIRECT];
     for (int i = 0; i < DIRECT; i++) {
         mad_block_t b = block(p[i] = filled(direct_len(i), (uint32_t)i), direct_len(i));
-        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &b, 1, &r[i]));
+        CHECK_OK(mad_message_send(e->ch[0], e->peer, &b, 1, &r[i]));
     }
     for (int i = 0; i < DIRECT; i++) {
         CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
@@ -82,7 +82,7 @@ static void posts_send(env_t *e)
 static void post(env_t *e, int i, void **p, mad_request_t **r)
 {
     mad_block_t b = block(*p = get(direct_len(i)), direct_len(i));
-    CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &b, 1, r));
+    CHECK_OK(mad_message_receive(e->ch[0], e->peer, &b, 1, r));
 }
 
 static void posted(int i, void *p, mad_request_t **r)
@@ -162,7 +162,7 @@ static void other_send(env_t *e)
         mad_request_t *r = NULL;
         mad_status_t status;
         hear(e);
-        status = mad_send_blocks(e->ch[0], e->peer, b, 1 + i % 2, i < 2 ? NULL : &r);
+        status = mad_message_send(e->ch[0], e->peer, b, 1 + i % 2, i < 2 ? NULL : &r);
         if (r)
             status = mad_request_wait(&r, MAD_FOREVER);
         CHECK(status == MAD_OK || status == MAD_ERR_MISMATCH);
@@ -180,11 +180,11 @@ static void other_receive(env_t *e)
     mad_block_t b = block(p, 1 << 20);
     mad_request_t *r;
     for (int i = 0; i < 4; i++) {
-        CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &b, 1, &r));
+        CHECK_OK(mad_message_receive(e->ch[0], e->peer, &b, 1, &r));
         tell(e);
         CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_MISMATCH);
     }
-    CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &b, 1, &r));
+    CHECK_OK(mad_message_receive(e->ch[0], e->peer, &b, 1, &r));
     tell(e);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
     HOLDS(p, 1 << 20, 5);
@@ -192,7 +192,7 @@ static void other_receive(env_t *e)
 }
 
 /* Both sides wait, and each may copy a part.  Messages have several long blocks, received as a whole, in pieces, by
- * mad_try_unpack, or by a posted receive. */
+ * mad_unpack_try, or by a posted receive. */
 #define SHARED (3 * DIRECT)
 
 static void shared_send(env_t *e)
@@ -200,7 +200,7 @@ static void shared_send(env_t *e)
     for (int i = 0; i < SHARED; i++) {
         size_t len = direct_len(i / 3);
         void *p = filled(len, (uint32_t)i), *q = filled(len, (uint32_t)i + 1000);
-        mad_connection_t *c = mad_begin_packing(e->ch[0], e->peer);
+        mad_message_t *c = mad_begin_packing(e->ch[0], e->peer);
         CHECK_OK(mad_pack(c, p, len, i % 2 ? SAFER : CHEAPER, i % 3 == 2 ? EXPRESS : LAZY));
         CHECK_OK(mad_pack(c, &i, sizeof i, SAFER, EXPRESS));
         CHECK_OK(mad_pack(c, q, len, i % 5 ? CHEAPER : LATER, LAZY));
@@ -219,20 +219,20 @@ static void shared_posted(env_t *e, size_t len, void *p, void *q, int *number)
     mad_block_t b[3] = {block(p, len), {number, sizeof *number, SAFER, EXPRESS}, block(q, len)};
     mad_request_t *r;
     b[0].send_mode = SAFER; /* the modes of i % 12 == 1 */
-    CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, b, 3, &r));
+    CHECK_OK(mad_message_receive(e->ch[0], e->peer, b, 3, &r));
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
 }
 
 static void shared_unpack(env_t *e, int i, size_t len, char *p, char *q, int *number)
 {
-    mad_connection_t *c = mad_begin_unpacking_from(e->ch[0], e->peer);
+    mad_message_t *c = mad_begin_unpacking_from(e->ch[0], e->peer);
     mad_send_mode_t first = i % 2 ? SAFER : CHEAPER, last = i % 5 ? CHEAPER : LATER;
     struct iovec pieces[3] = {{p, len / 3}, {p + len / 3, 1}, {p + len / 3 + 1, len - len / 3 - 1}};
     mad_status_t status;
     if (i % 3 == 1) {
         CHECK_OK(mad_unpack_scatter(c, pieces, 3, first, LAZY));
     } else if (i % 3 == 2) {
-        while ((status = mad_try_unpack(c, p, len, first, EXPRESS)) == MAD_ERR_AGAIN)
+        while ((status = mad_unpack_try(c, p, len, first, EXPRESS)) == MAD_ERR_AGAIN)
             ;
         CHECK_OK(status);
         HOLDS(p, len, (uint32_t)i);

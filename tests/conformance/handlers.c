@@ -7,7 +7,7 @@ typedef struct state {
     _Atomic(int) count, bad, ended;
     _Atomic(int) short_by[40];
     unsigned char bodies[400][64];
-    mad_connection_t *parked[40];
+    mad_message_t *parked[40];
     size_t lens[8];
     int values[400];
 } state_t;
@@ -24,14 +24,14 @@ static state_t *handle(env_t *e, mad_handler_t handler)
     state_t *s = get(sizeof *s);
     memset(s, 0, sizeof *s);
     s->e = e;
-    CHECK_OK(mad_channel_set_handler(e->ch[0], handler, s));
+    CHECK_OK(mad_channel_handler_set(e->ch[0], handler, s));
     tell(e);
     return s;
 }
 
 static void handle_no_more(state_t *s)
 {
-    CHECK_OK(mad_channel_set_handler(s->e->ch[0], NULL, NULL));
+    CHECK_OK(mad_channel_handler_set(s->e->ch[0], NULL, NULL));
     CHECK_EQ(s->bad, 0);
 }
 
@@ -48,14 +48,14 @@ static void consume_send(env_t *e)
     send_numbered(e, e->ch[0], 7, 64);
 }
 
-static mad_handled_t consume(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t consume(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     state_t *s = arg;
     uint32_t number = ~0u;
-    s->bad += channel != s->e->ch[0] || mad_message_peer(cnx) != s->e->peer;
-    s->bad += mad_try_unpack(cnx, &number, sizeof number, CHEAPER, EXPRESS) != MAD_OK;
+    s->bad += channel != s->e->ch[0] || mad_message_peer(message) != s->e->peer;
+    s->bad += mad_unpack_try(message, &number, sizeof number, CHEAPER, EXPRESS) != MAD_OK;
     s->bad += number != (uint32_t)s->count;
-    s->bad += mad_try_unpack(cnx, s->bodies[s->count], 64, CHEAPER, LAZY) != MAD_OK;
+    s->bad += mad_unpack_try(message, s->bodies[s->count], 64, CHEAPER, LAZY) != MAD_OK;
     s->count++;
     return MAD_CONSUMED;
 }
@@ -63,9 +63,9 @@ static mad_handled_t consume(mad_channel_t *channel, mad_connection_t *cnx, void
 static void consume_receive(env_t *e)
 {
     state_t *s = handle(e, consume);
-    mad_connection_t *cnx = NULL;
+    mad_message_t *message = NULL;
     until(e, &s->count, CONSUMED);
-    CHECK_STATUS(mad_begin_unpacking_timed(e->ch[0], MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_AGAIN);
+    CHECK_STATUS(mad_begin_unpacking_within(e->ch[0], MAD_ANY_SOURCE, 0, &message), MAD_ERR_AGAIN);
     handle_no_more(s);
     tell(e);
     receive_numbered(e, e->ch[0], 7, 64);
@@ -88,15 +88,15 @@ static void leave_send(env_t *e)
     memset(body, 0, 100000);
     hear(e);
     for (int i = 0; i < LEFT; i++) {
-        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
-        mad_pack(cnx, &i, sizeof i, SAFER, EXPRESS);
+        mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
+        mad_pack(message, &i, sizeof i, SAFER, EXPRESS);
         if (i % 2)
-            mad_flush_packing(cnx);
-        mad_pack(cnx, body, lens[i % 4], CHEAPER, LAZY);
+            mad_message_flush(message);
+        mad_pack(message, body, lens[i % 4], CHEAPER, LAZY);
         if (i % 3)
-            mad_flush_packing(cnx);
-        mad_pack(cnx, body, lens[i / 4 % 4], i % 5 ? CHEAPER : LATER, i % 7 ? LAZY : EXPRESS);
-        CHECK_OK(mad_end_packing(cnx));
+            mad_message_flush(message);
+        mad_pack(message, body, lens[i / 4 % 4], i % 5 ? CHEAPER : LATER, i % 7 ? LAZY : EXPRESS);
+        CHECK_OK(mad_end_packing(message));
     }
     hear(e);
     while (mad_event_next(e->session, &event) == MAD_OK)
@@ -104,12 +104,12 @@ static void leave_send(env_t *e)
     free(body);
 }
 
-static mad_handled_t leave(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t leave(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     state_t *s = arg;
     int number = -1;
     (void)channel;
-    s->bad += mad_try_unpack(cnx, &number, sizeof number, SAFER, EXPRESS) != MAD_OK || number != s->count;
+    s->bad += mad_unpack_try(message, &number, sizeof number, SAFER, EXPRESS) != MAD_OK || number != s->count;
     s->count++;
     return MAD_CONSUMED;
 }
@@ -123,23 +123,23 @@ static void leave_receive(env_t *e)
     free(s);
 }
 
-/* Like handlers_leave, with mad_drop_unpacking.  The last messages are kept open for a while before. */
+/* Like handlers_leave, with mad_message_drop.  The last messages are kept open for a while before. */
 static void drop_receive(env_t *e)
 {
-    mad_connection_t *kept[4];
+    mad_message_t *kept[4];
     tell(e);
     for (int i = 0; i < LEFT; i++) {
         int number = -1;
-        mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-        CHECK_OK(mad_unpack(cnx, &number, sizeof number, SAFER, EXPRESS));
+        mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+        CHECK_OK(mad_unpack(message, &number, sizeof number, SAFER, EXPRESS));
         CHECK_EQ(number, i);
-        mad_drop_unpacking(cnx);
+        mad_message_drop(message);
     }
     tell(e);
     for (int i = 0; i < (int)COUNT(kept); i++)
         kept[i] = mad_begin_unpacking(e->ch[0]);
     for (int i = 0; i < (int)COUNT(kept); i++)
-        mad_drop_unpacking(kept[(i + 2) % (int)COUNT(kept)]);
+        mad_message_drop(kept[(i + 2) % (int)COUNT(kept)]);
     tell(e);
 }
 
@@ -152,7 +152,7 @@ static void drop_send(env_t *e)
     leave_send(e);
     for (int i = 0; i < (int)COUNT(r); i++) {
         mad_block_t blocks[2] = {{&i, sizeof i, SAFER, EXPRESS}, {body, i % 2 ? 100000 : 100, CHEAPER, LAZY}};
-        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, blocks, 2, &r[i]));
+        CHECK_OK(mad_message_send(e->ch[0], e->peer, blocks, 2, &r[i]));
     }
     for (int i = 0; i < (int)COUNT(r); i++) /* they complete, though the receiver unpacks no block */
         CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
@@ -176,7 +176,7 @@ static void park_send(env_t *e)
         mad_block_t blocks[2] = {{&len, sizeof len, SAFER, EXPRESS}, {NULL, len, CHEAPER, LAZY}};
         blocks[1].base = bufs[i] = get(len);
         fill(bufs[i], len, (uint32_t)i);
-        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, blocks, 2, &r[i]));
+        CHECK_OK(mad_message_send(e->ch[0], e->peer, blocks, 2, &r[i]));
     }
     for (size_t i = 0; i < COUNT(parked_lens); i++) {
         CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
@@ -184,14 +184,14 @@ static void park_send(env_t *e)
     }
 }
 
-static mad_handled_t park(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t park(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     state_t *s = arg;
     size_t len = ~(size_t)0;
     s->bad += channel != s->e->ch[0];
-    s->bad += mad_try_unpack(cnx, &len, sizeof len, SAFER, EXPRESS) != MAD_OK;
+    s->bad += mad_unpack_try(message, &len, sizeof len, SAFER, EXPRESS) != MAD_OK;
     s->lens[s->count] = len;
-    s->parked[s->count] = cnx;
+    s->parked[s->count] = message;
     s->count++;
     return MAD_PARKED;
 }
@@ -221,12 +221,12 @@ static void reply_send(env_t *e)
     hear(e);
     for (int i = 0; i < REPLIES; i++) {
         int value = -1;
-        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
-        mad_pack(cnx, &i, sizeof i, SAFER, EXPRESS);
-        CHECK_OK(mad_end_packing(cnx));
-        cnx = mad_begin_unpacking(e->ch[1]);
-        CHECK_OK(mad_unpack(cnx, &value, sizeof value, CHEAPER, LAZY));
-        CHECK_OK(mad_end_unpacking(cnx));
+        mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
+        mad_pack(message, &i, sizeof i, SAFER, EXPRESS);
+        CHECK_OK(mad_end_packing(message));
+        message = mad_begin_unpacking(e->ch[1]);
+        CHECK_OK(mad_unpack(message, &value, sizeof value, CHEAPER, LAZY));
+        CHECK_OK(mad_end_unpacking(message));
         CHECK_EQ(value, i + 1);
     }
 }
@@ -238,18 +238,18 @@ static void replied(void *arg, mad_status_t status)
     s->ended++;
 }
 
-static mad_handled_t reply(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t reply(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     state_t *s = arg;
     mad_request_t *r = NULL;
     int i = s->count;
     (void)channel;
-    s->bad += mad_try_unpack(cnx, &s->values[i], sizeof(int), SAFER, EXPRESS) != MAD_OK;
+    s->bad += mad_unpack_try(message, &s->values[i], sizeof(int), SAFER, EXPRESS) != MAD_OK;
     s->values[i]++;
-    if (mad_send_blocks(s->e->ch[1], s->e->peer, &(mad_block_t){&s->values[i], sizeof(int), CHEAPER, LAZY}, 1, &r))
+    if (mad_message_send(s->e->ch[1], s->e->peer, &(mad_block_t){&s->values[i], sizeof(int), CHEAPER, LAZY}, 1, &r))
         s->bad++;
     else
-        mad_request_callback(r, replied, s);
+        mad_request_detach(r, replied, s);
     s->count++;
     return MAD_CONSUMED;
 }
@@ -273,26 +273,26 @@ static void prefix_send(env_t *e)
     void *body = get(100000);
     hear(e);
     for (int round = 0; round < 40; round++) {
-        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         for (uint64_t i = 0; i < PREFIX_BLOCKS; i++) {
             values[i] = i + 1000 * (uint64_t)round;
-            mad_pack(cnx, &values[i], 8, (mad_send_mode_t)(round % 4 == 3 ? i % 3 : (uint64_t)round % 4), EXPRESS);
+            mad_pack(message, &values[i], 8, (mad_send_mode_t)(round % 4 == 3 ? i % 3 : (uint64_t)round % 4), EXPRESS);
         }
-        mad_pack(cnx, body, round % 2 ? 100000 : 100, CHEAPER, LAZY);
-        mad_end_packing(cnx); /* fails if the handler found fewer blocks, which it has reported */
+        mad_pack(message, body, round % 2 ? 100000 : 100, CHEAPER, LAZY);
+        mad_end_packing(message); /* fails if the handler found fewer blocks, which it has reported */
     }
     free(body);
 }
 
-static mad_handled_t prefix(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t prefix(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     state_t *s = arg;
     int round = s->count;
     (void)channel;
     for (uint64_t i = 0; i < PREFIX_BLOCKS; i++) {
         uint64_t value = 0;
-        mad_status_t status = mad_try_unpack(
-            cnx, &value, 8, (mad_send_mode_t)(round % 4 == 3 ? i % 3 : (uint64_t)round % 4), EXPRESS);
+        mad_status_t status = mad_unpack_try(
+            message, &value, 8, (mad_send_mode_t)(round % 4 == 3 ? i % 3 : (uint64_t)round % 4), EXPRESS);
         if (!CHECK_MSG(status == MAD_OK, "message %d (send mode %d), EXPRESS block %d of a prefix of %d bytes: %s", round,
                        round % 4, (int)i, MAD_PREFIX_MAX, mad_status_name(status))) {
             s->short_by[round]++;
@@ -300,7 +300,7 @@ static mad_handled_t prefix(mad_channel_t *channel, mad_connection_t *cnx, void 
         }
         CHECK_EQ(value, i + 1000 * (uint64_t)round);
     }
-    s->parked[round] = cnx;
+    s->parked[round] = message;
     s->count++;
     return MAD_PARKED;
 }

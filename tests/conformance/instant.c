@@ -12,12 +12,12 @@ static mad_request_t *number_send(env_t *e, form_t form, uint32_t number, size_t
     mad_block_t blocks[2] = {{&number, sizeof number, SAFER, EXPRESS}, {body, len, mode, LAZY}};
     fill(body, len, number);
     if (form == BY_CALL) {
-        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, blocks, 2, &request));
+        CHECK_OK(mad_message_send(e->ch[0], e->peer, blocks, 2, &request));
     } else {
-        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
-        mad_pack(cnx, &number, sizeof number, SAFER, EXPRESS);
-        mad_pack(cnx, body, len, mode, LAZY);
-        CHECK_OK(mad_end_packing_request(cnx, &request));
+        mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
+        mad_pack(message, &number, sizeof number, SAFER, EXPRESS);
+        mad_pack(message, body, len, mode, LAZY);
+        CHECK_OK(mad_end_packing_request(message, &request));
     }
     CHECK_MSG(request != NULL, "message %u has no request", number);
     if (mode != SAFER && request) { /* the body is borrowed until the end */
@@ -57,7 +57,7 @@ static void by_wait_any(env_t *e, mad_request_t *request, uint32_t number, size_
     char nothing;
     mad_block_t block = {&nothing, 1, CHEAPER, LAZY};
     (void)number, (void)len;
-    CHECK_OK(mad_post_unpacking(e->ch[1], e->peer, &block, 1, &pending)); /* no message comes on this channel */
+    CHECK_OK(mad_message_receive(e->ch[1], e->peer, &block, 1, &pending)); /* no message comes on this channel */
     all[0] = pending;
     all[2] = request;
     CHECK_OK(mad_request_wait_any(all, 3, MAD_FOREVER, &index));
@@ -96,7 +96,7 @@ static void by_callback(env_t *e, mad_request_t *request, uint32_t number, size_
 {
     called_t called = {.status = MAD_ERR_INVAL};
     (void)number, (void)len;
-    mad_request_callback(request, note, &called);
+    mad_request_detach(request, note, &called);
     while (!atomic_load(&called.times))
         mad_progress(e->session);
     CHECK_OK(called.status);
@@ -106,7 +106,7 @@ static void by_callback(env_t *e, mad_request_t *request, uint32_t number, size_
 static void by_nothing(env_t *e, mad_request_t *request, uint32_t number, size_t len)
 {
     (void)e, (void)number, (void)len;
-    mad_request_callback(request, NULL, NULL);
+    mad_request_detach(request, NULL, NULL);
 }
 
 static void (*const ends[])(env_t *e, mad_request_t *request, uint32_t number, size_t len) = {
@@ -178,7 +178,7 @@ static void posted_send(env_t *e)
         mad_block_t block = {body, posted_len(i), SAFER, i % 2 ? EXPRESS : LAZY};
         mad_request_t *request;
         fill(body, block.len, i);
-        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, &request));
+        CHECK_OK(mad_message_send(e->ch[0], e->peer, &block, 1, &request));
         CHECK_OK(mad_request_wait(&request, MAD_FOREVER));
     }
     tell(e);
@@ -193,7 +193,7 @@ static void posted_receive(env_t *e)
     for (uint32_t i = 0; i < WINDOW; i++) {
         size_t len = posted_len(i);
         mad_block_t block = {bodies[i], len, SAFER, i % 2 ? EXPRESS : LAZY};
-        CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &block, 1, &requests[i]));
+        CHECK_OK(mad_message_receive(e->ch[0], e->peer, &block, 1, &requests[i]));
     }
     for (uint32_t i = 0; i < WINDOW; i++)
         CHECK_OK(mad_request_wait(&requests[i % 2 ? i : WINDOW - 2 - i], MAD_FOREVER));
@@ -217,7 +217,7 @@ static void differ_send(env_t *e)
         mad_block_t block = {body, wrong && i % 8 == 3 ? 9 : 8, SAFER, wrong && i % 8 == 7 ? EXPRESS : LAZY};
         mad_status_t status;
         fill(body, sizeof body, i);
-        status = mad_send_blocks(e->ch[0], e->peer, &block, 1, NULL);
+        status = mad_message_send(e->ch[0], e->peer, &block, 1, NULL);
         CHECK_MSG(!status || (wrong && status == MAD_ERR_MISMATCH), "message %u: %s", i, mad_status_text(status));
         reported += status == MAD_ERR_MISMATCH;
     }
@@ -233,7 +233,7 @@ static void differ_receive(env_t *e)
     memset(bodies, 0x55, sizeof bodies);
     for (uint32_t i = 0; i < SHORT_POSTED; i++) {
         mad_block_t block = {bodies[i], 8, SAFER, LAZY};
-        CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &block, 1, &requests[i]));
+        CHECK_OK(mad_message_receive(e->ch[0], e->peer, &block, 1, &requests[i]));
     }
     tell(e);
     for (uint32_t i = 0; i < SHORT_POSTED; i++) {
@@ -265,7 +265,7 @@ static void chain_step(void *arg, mad_status_t status)
     if (number < CHAIN) {
         mad_request_t *request = number_send(chain->e, number % FORMS, number, 8, SAFER);
         atomic_store(&chain->next, number + 1);
-        mad_request_callback(request, chain_step, chain);
+        mad_request_detach(request, chain_step, chain);
     }
     chain->inside--;
     if (number == CHAIN)
@@ -275,7 +275,7 @@ static void chain_step(void *arg, mad_status_t status)
 static void chain_send(env_t *e)
 {
     chain_t chain = {.e = e};
-    mad_request_callback(number_send(e, BY_CALL, UINT32_MAX, 8, SAFER), chain_step, &chain);
+    mad_request_detach(number_send(e, BY_CALL, UINT32_MAX, 8, SAFER), chain_step, &chain);
     while (atomic_load(&chain.next) <= CHAIN)
         mad_progress(e->session);
     hear(e);
@@ -305,7 +305,7 @@ static void nest_step(void *arg, mad_status_t status)
     CHECK_OK(status);
     CHECK_EQ(nest->inside++, 0);
     if (number < EARLIER)
-        mad_request_callback(nest->requests[number], nest_step, nest);
+        mad_request_detach(nest->requests[number], nest_step, nest);
     nest->inside--;
     atomic_store(&nest->next, number + 1); /* the last access: it may be over now */
 }
@@ -315,7 +315,7 @@ static void nest_send(env_t *e)
     nest_t nest = {.next = 1};
     for (uint32_t i = 0; i < EARLIER; i++)
         nest.requests[i] = number_send(e, i % FORMS, i, 8, SAFER);
-    mad_request_callback(nest.requests[0], nest_step, &nest);
+    mad_request_detach(nest.requests[0], nest_step, &nest);
     while (atomic_load(&nest.next) <= EARLIER)
         mad_progress(e->session);
     hear(e);

@@ -29,8 +29,8 @@ static void request_start(env_t *e, thousands_t *t, int i, bool sends)
     t->numbers[i] = sends ? i : -1;
     if (sends)
         fill(t->bodies[i], request_len(i), (uint32_t)i);
-    CHECK_OK(sends ? mad_send_blocks(e->ch[0], e->peer, blocks, 2, &t->requests[i])
-                   : mad_post_unpacking(e->ch[0], e->peer, blocks, 2, &t->requests[i]));
+    CHECK_OK(sends ? mad_message_send(e->ch[0], e->peer, blocks, 2, &t->requests[i])
+                   : mad_message_receive(e->ch[0], e->peer, blocks, 2, &t->requests[i]));
 }
 
 static void request_over(thousands_t *t, int i, bool sends)
@@ -134,14 +134,14 @@ static void area_seen(area_t *a)
 static void blocks_send(env_t *e)
 {
     area_t a = area_new(true);
-    mad_connection_t *cnx;
-    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, a.blocks, THOUSANDS, NULL));
+    mad_message_t *message;
+    CHECK_OK(mad_message_send(e->ch[0], e->peer, a.blocks, THOUSANDS, NULL));
     hear(e); /* the receiver has posted the next receive */
-    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, a.blocks, THOUSANDS, NULL));
-    cnx = mad_begin_packing(e->ch[0], e->peer);
-    CHECK_OK(mad_pack_gather(cnx, a.pieces, THOUSANDS, CHEAPER, LAZY));
-    CHECK_OK(mad_pack_gather(cnx, a.pieces, THOUSANDS, SAFER, EXPRESS));
-    CHECK_OK(mad_end_packing(cnx));
+    CHECK_OK(mad_message_send(e->ch[0], e->peer, a.blocks, THOUSANDS, NULL));
+    message = mad_begin_packing(e->ch[0], e->peer);
+    CHECK_OK(mad_pack_gather(message, a.pieces, THOUSANDS, CHEAPER, LAZY));
+    CHECK_OK(mad_pack_gather(message, a.pieces, THOUSANDS, SAFER, EXPRESS));
+    CHECK_OK(mad_end_packing(message));
     area_free(&a);
 }
 
@@ -149,20 +149,20 @@ static void blocks_receive(env_t *e)
 {
     area_t a = area_new(false), b = area_new(false);
     mad_request_t *r = NULL;
-    mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+    mad_message_t *message = mad_begin_unpacking(e->ch[0]);
     for (int i = 0; i < THOUSANDS; i++)
-        CHECK_OK(mad_unpack(cnx, a.blocks[i].base, a.blocks[i].len, a.blocks[i].send_mode, a.blocks[i].receive_mode));
-    CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_OK(mad_unpack(message, a.blocks[i].base, a.blocks[i].len, a.blocks[i].send_mode, a.blocks[i].receive_mode));
+    CHECK_OK(mad_end_unpacking(message));
     area_seen(&a);
-    CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, a.blocks, THOUSANDS, &r));
+    CHECK_OK(mad_message_receive(e->ch[0], e->peer, a.blocks, THOUSANDS, &r));
     tell(e);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
     area_seen(&a);
-    cnx = mad_begin_unpacking(e->ch[0]);
-    CHECK_OK(mad_unpack_scatter(cnx, a.pieces, THOUSANDS, CHEAPER, LAZY));
-    CHECK_OK(mad_unpack_scatter(cnx, b.pieces, THOUSANDS, SAFER, EXPRESS));
+    message = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack_scatter(message, a.pieces, THOUSANDS, CHEAPER, LAZY));
+    CHECK_OK(mad_unpack_scatter(message, b.pieces, THOUSANDS, SAFER, EXPRESS));
     area_seen(&b);
-    CHECK_OK(mad_end_unpacking(cnx));
+    CHECK_OK(mad_end_unpacking(message));
     area_seen(&a);
     area_free(&a);
     area_free(&b);
@@ -242,12 +242,12 @@ static void length_send(env_t *e, size_t len, int way, int i)
     uint32_t number = (uint32_t)i;
     void *body = get(len);
     mad_block_t blocks[2];
-    mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+    mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
     fill(body, len, number);
     way_blocks(blocks, way, &number, body, len);
     for (int b = 0; b < (way < 2 ? 1 : 2); b++)
-        CHECK_OK(mad_pack(cnx, blocks[b].base, blocks[b].len, blocks[b].send_mode, blocks[b].receive_mode));
-    CHECK_OK(mad_end_packing(cnx));
+        CHECK_OK(mad_pack(message, blocks[b].base, blocks[b].len, blocks[b].send_mode, blocks[b].receive_mode));
+    CHECK_OK(mad_end_packing(message));
     free(body);
 }
 
@@ -256,11 +256,11 @@ static void length_receive(env_t *e, size_t len, int way, int i)
     uint32_t number = (uint32_t)i;
     void *body = get(len);
     mad_block_t blocks[2];
-    mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+    mad_message_t *message = mad_begin_unpacking(e->ch[0]);
     way_blocks(blocks, way, &number, body, len);
     for (int b = 0; b < (way < 2 ? 1 : 2); b++)
-        CHECK_OK(mad_unpack(cnx, blocks[b].base, blocks[b].len, blocks[b].send_mode, blocks[b].receive_mode));
-    CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_OK(mad_unpack(message, blocks[b].base, blocks[b].len, blocks[b].send_mode, blocks[b].receive_mode));
+    CHECK_OK(mad_end_unpacking(message));
     CHECK_MSG(HOLDS(body, len, (uint32_t)i) && number == (uint32_t)i, "length %zu, way %d, number %u of %d", len, way, number,
               i);
     free(body);

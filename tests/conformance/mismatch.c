@@ -80,17 +80,17 @@ static void cases_send(env_t *e)
             mad_request_t *r = NULL;
             mad_status_t status;
             int events;
-            mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+            mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
             for (int b = 0; b < s->n; b++) {
                 bufs[b] = get(s->b[b].len);
                 fill(bufs[b], s->b[b].len, (uint32_t)b);
-                mad_pack(cnx, bufs[b], s->b[b].len, CHEAPER, s->b[b].mode);
+                mad_pack(message, bufs[b], s->b[b].len, CHEAPER, s->b[b].mode);
             }
             if (how) {
-                CHECK_OK(mad_end_packing_request(cnx, &r));
+                CHECK_OK(mad_end_packing_request(message, &r));
                 status = mad_request_wait(&r, MAD_FOREVER);
             } else {
-                status = mad_end_packing(cnx);
+                status = mad_end_packing(message);
             }
             for (int b = 0; b < s->n; b++)
                 free(bufs[b]);
@@ -116,18 +116,18 @@ static void cases_receive(env_t *e)
             unsigned char *bufs[4];
             mad_request_t *r = NULL;
             mad_status_t first = MAD_OK, status;
-            mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+            mad_message_t *message = mad_begin_unpacking(e->ch[0]);
             for (int b = 0; b < s->n; b++) {
                 bufs[b] = get(s->b[b].len + 256);
-                status = mad_unpack(cnx, bufs[b], s->b[b].len, CHEAPER, s->b[b].mode);
+                status = mad_unpack(message, bufs[b], s->b[b].len, CHEAPER, s->b[b].mode);
                 first = first ? first : status;
             }
             CHECK_MSG(first == MAD_OK || first == MAD_ERR_MISMATCH, "%s: %s", cases[i].what, mad_status_name(first));
             if (how) {
-                CHECK_OK(mad_end_unpacking_request(cnx, &r));
+                CHECK_OK(mad_end_unpacking_request(message, &r));
                 status = mad_request_wait(&r, MAD_FOREVER);
             } else {
-                status = mad_end_unpacking(cnx);
+                status = mad_end_unpacking(message);
             }
             CHECK_MSG(status == MAD_ERR_MISMATCH, "%s, how %d: the receiver got %s", cases[i].what, how,
                       mad_status_name(status));
@@ -158,7 +158,7 @@ static void posted_send(env_t *e)
             blocks[b] = (mad_block_t){get(s->b[b].len), s->b[b].len, CHEAPER, s->b[b].mode};
             fill(blocks[b].base, blocks[b].len, (uint32_t)b);
         }
-        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, blocks, s->n, &r));
+        CHECK_OK(mad_message_send(e->ch[0], e->peer, blocks, s->n, &r));
         status = mad_request_wait(&r, MAD_FOREVER);
         events = wait_events(e, status, text);
         CHECK_MSG(status == MAD_ERR_MISMATCH || events == 1, "%s: the sender got %s and %d events", cases[i].what,
@@ -178,7 +178,7 @@ static void posted_receive(env_t *e)
         mad_status_t status;
         for (int b = 0; b < s->n; b++)
             blocks[b] = (mad_block_t){get(s->b[b].len + 256), s->b[b].len, CHEAPER, s->b[b].mode};
-        CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, blocks, s->n, &r));
+        CHECK_OK(mad_message_receive(e->ch[0], e->peer, blocks, s->n, &r));
         if (!i)
             tell(e);
         status = mad_request_wait(&r, MAD_FOREVER);
@@ -202,14 +202,14 @@ static void late_send(env_t *e)
     for (int round = 0; round < 4; round++) {
         int events;
         mad_status_t status;
-        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
-        mad_pack(cnx, buf, 8, CHEAPER, EXPRESS);
-        mad_flush_packing(cnx);
+        mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
+        mad_pack(message, buf, 8, CHEAPER, EXPRESS);
+        mad_message_flush(message);
         hear(e); /* the receiver has unpacked all blocks */
-        mad_pack(cnx, buf, 100, CHEAPER, LAZY);
+        mad_pack(message, buf, 100, CHEAPER, LAZY);
         if (round)
-            mad_pack(cnx, buf, round == 1 ? 200 : round == 2 ? 100000 : 5000, CHEAPER, LAZY);
-        status = mad_end_packing(cnx);
+            mad_pack(message, buf, round == 1 ? 200 : round == 2 ? 100000 : 5000, CHEAPER, LAZY);
+        status = mad_end_packing(message);
         events = wait_events(e, status, text);
         CHECK_MSG(status == MAD_ERR_MISMATCH || events == 1, "round %d: the sender got %s and %d events", round,
                   mad_status_name(status), events);
@@ -222,12 +222,12 @@ static void late_receive(env_t *e)
 {
     for (int round = 0; round < 4; round++) {
         unsigned char *a = get(8), *b = get(100), *c = get(300);
-        mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-        CHECK_OK(mad_unpack(cnx, a, 8, CHEAPER, EXPRESS));
-        CHECK_OK(mad_unpack(cnx, b, 100, CHEAPER, LAZY));
-        CHECK_OK(mad_unpack(cnx, c, 250, CHEAPER, LAZY));
+        mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+        CHECK_OK(mad_unpack(message, a, 8, CHEAPER, EXPRESS));
+        CHECK_OK(mad_unpack(message, b, 100, CHEAPER, LAZY));
+        CHECK_OK(mad_unpack(message, c, 250, CHEAPER, LAZY));
         tell(e);
-        CHECK_STATUS(mad_end_unpacking(cnx), MAD_ERR_MISMATCH);
+        CHECK_STATUS(mad_end_unpacking(message), MAD_ERR_MISMATCH);
         for (int i = 250; i < 300; i++)
             CHECK_EQ(c[i], 0x5a);
         receive_numbered(e, e->ch[0], 1, 100000);

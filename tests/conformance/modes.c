@@ -22,10 +22,10 @@ static void alone_send(env_t *e)
     for (size_t s = 0; s < COUNT(sizes); s++)
         for (int pair = 0; pair < 6; pair++) {
             void *buf = get(sizes[s]);
-            mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+            mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
             fill(buf, sizes[s], (uint32_t)(s * 8) + (uint32_t)pair);
-            CHECK_OK(mad_pack(cnx, buf, sizes[s], smode(pair), rmode(pair)));
-            CHECK_OK(mad_end_packing(cnx));
+            CHECK_OK(mad_pack(message, buf, sizes[s], smode(pair), rmode(pair)));
+            CHECK_OK(mad_end_packing(message));
             memset(buf, 0, sizes[s]); /* the message is complete, so the buffer may be reused */
             free(buf);
         }
@@ -38,12 +38,12 @@ static void alone_receive(env_t *e)
             size_t len = sizes[s];
             uint32_t seed = (uint32_t)(s * 8) + (uint32_t)pair;
             unsigned char *buf = get(len + 64);
-            mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-            CHECK_EQ(mad_message_peer(cnx), e->peer);
-            CHECK_OK(mad_unpack(cnx, buf, len, smode(pair), rmode(pair)));
+            mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+            CHECK_EQ(mad_message_peer(message), e->peer);
+            CHECK_OK(mad_unpack(message, buf, len, smode(pair), rmode(pair)));
             if (rmode(pair) == EXPRESS)
                 HOLDS(buf, len, seed);
-            CHECK_OK(mad_end_unpacking(cnx));
+            CHECK_OK(mad_end_unpacking(message));
             if (!HOLDS(buf, len, seed))
                 CHECK_MSG(false, "of size %zu, modes %d %d", len, smode(pair), rmode(pair));
             for (int i = 0; i < 64; i++)
@@ -60,15 +60,15 @@ static void between_send(env_t *e)
             size_t len = sizes[s];
             uint32_t head = (uint32_t)(s * 8) + (uint32_t)pair, tail = ~head;
             void *a = get(len), *b = get(len);
-            mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+            mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
             fill(a, len, head);
             fill(b, len, head + 1);
-            mad_pack(cnx, &head, sizeof head, SAFER, EXPRESS);
-            mad_pack(cnx, a, len, smode(pair), rmode(pair));
-            mad_pack(cnx, &tail, sizeof tail, SAFER, EXPRESS);
-            mad_pack(cnx, b, len, smode(5 - pair), rmode(5 - pair));
-            mad_pack(cnx, &tail, sizeof tail, CHEAPER, LAZY);
-            CHECK_OK(mad_end_packing(cnx));
+            mad_pack(message, &head, sizeof head, SAFER, EXPRESS);
+            mad_pack(message, a, len, smode(pair), rmode(pair));
+            mad_pack(message, &tail, sizeof tail, SAFER, EXPRESS);
+            mad_pack(message, b, len, smode(5 - pair), rmode(5 - pair));
+            mad_pack(message, &tail, sizeof tail, CHEAPER, LAZY);
+            CHECK_OK(mad_end_packing(message));
             free(a);
             free(b);
         }
@@ -81,19 +81,19 @@ static void between_receive(env_t *e)
             size_t len = sizes[s];
             uint32_t head = 0, tail = 0, tail2 = 0, seed = (uint32_t)(s * 8) + (uint32_t)pair;
             void *a = get(len), *b = get(len);
-            mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-            CHECK_OK(mad_unpack(cnx, &head, sizeof head, SAFER, EXPRESS));
+            mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+            CHECK_OK(mad_unpack(message, &head, sizeof head, SAFER, EXPRESS));
             CHECK_EQ(head, seed);
-            CHECK_OK(mad_unpack(cnx, a, len, smode(pair), rmode(pair)));
+            CHECK_OK(mad_unpack(message, a, len, smode(pair), rmode(pair)));
             if (rmode(pair) == EXPRESS)
                 HOLDS(a, len, seed);
-            CHECK_OK(mad_unpack(cnx, &tail, sizeof tail, SAFER, EXPRESS));
+            CHECK_OK(mad_unpack(message, &tail, sizeof tail, SAFER, EXPRESS));
             CHECK_EQ(tail, ~seed);
-            CHECK_OK(mad_unpack(cnx, b, len, smode(5 - pair), rmode(5 - pair)));
+            CHECK_OK(mad_unpack(message, b, len, smode(5 - pair), rmode(5 - pair)));
             if (rmode(5 - pair) == EXPRESS)
                 HOLDS(b, len, seed + 1);
-            CHECK_OK(mad_unpack(cnx, &tail2, sizeof tail2, CHEAPER, LAZY));
-            CHECK_OK(mad_end_unpacking(cnx));
+            CHECK_OK(mad_unpack(message, &tail2, sizeof tail2, CHEAPER, LAZY));
+            CHECK_OK(mad_end_unpacking(message));
             HOLDS(a, len, seed);
             HOLDS(b, len, seed + 1);
             CHECK_EQ(tail2, ~seed);
@@ -112,17 +112,17 @@ static void changed_send(env_t *e)
             mad_receive_mode_t rm = how & 4 ? EXPRESS : LAZY;
             void *buf = get(len);
             mad_request_t *r = NULL;
-            mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+            mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
             fill(buf, len, 1);
-            CHECK_OK(mad_pack(cnx, buf, len, mode, rm));
+            CHECK_OK(mad_pack(message, buf, len, mode, rm));
             fill(buf, len, 2);
             if (how & 1) {
-                CHECK_OK(mad_end_packing_request(cnx, &r));
+                CHECK_OK(mad_end_packing_request(message, &r));
                 if (mode == SAFER)
                     memset(buf, 0, len);
                 CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
             } else {
-                CHECK_OK(mad_end_packing(cnx));
+                CHECK_OK(mad_end_packing(message));
             }
             free(buf);
         }
@@ -135,9 +135,9 @@ static void changed_receive(env_t *e)
             size_t len = sizes[s];
             mad_send_mode_t mode = how & 2 ? LATER : SAFER;
             void *buf = get(len);
-            mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-            CHECK_OK(mad_unpack(cnx, buf, len, mode, how & 4 ? EXPRESS : LAZY));
-            CHECK_OK(mad_end_unpacking(cnx));
+            mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+            CHECK_OK(mad_unpack(message, buf, len, mode, how & 4 ? EXPRESS : LAZY));
+            CHECK_OK(mad_end_unpacking(message));
             if (!HOLDS(buf, len, how & 2 ? 2 : 1))
                 CHECK_MSG(false, "of size %zu, how %d", len, how);
             free(buf);
@@ -155,14 +155,14 @@ static void changed_pieces_send(env_t *e)
             char *buf = get(2 * len);
             struct iovec pieces[2] = {{buf, len}, {buf + len, len}};
             mad_send_mode_t mode = how & 1 ? LATER : SAFER;
-            mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+            mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
             fill(buf, 2 * len, 1);
             if (how & 2)
-                CHECK_OK(mad_pack_strided(cnx, buf, len / 2, len, 2, mode, LAZY));
+                CHECK_OK(mad_pack_strided(message, buf, len / 2, len, 2, mode, LAZY));
             else
-                CHECK_OK(mad_pack_gather(cnx, pieces, 2, mode, LAZY));
+                CHECK_OK(mad_pack_gather(message, pieces, 2, mode, LAZY));
             fill(buf, 2 * len, 2);
-            CHECK_OK(mad_end_packing(cnx));
+            CHECK_OK(mad_end_packing(message));
             free(buf);
         }
 }
@@ -174,12 +174,12 @@ static void changed_pieces_receive(env_t *e)
             size_t len = piece_lens[s];
             char *buf = get(2 * len), *expected = get(2 * len);
             mad_send_mode_t mode = how & 1 ? LATER : SAFER;
-            mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+            mad_message_t *message = mad_begin_unpacking(e->ch[0]);
             fill(expected, 2 * len, how & 1 ? 2 : 1);
             if (how & 2)
                 memmove(expected + len / 2, expected + len, len / 2);
-            CHECK_OK(mad_unpack(cnx, buf, how & 2 ? len : 2 * len, mode, LAZY));
-            CHECK_OK(mad_end_unpacking(cnx));
+            CHECK_OK(mad_unpack(message, buf, how & 2 ? len : 2 * len, mode, LAZY));
+            CHECK_OK(mad_end_unpacking(message));
             CHECK_MSG(!memcmp(buf, expected, how & 2 ? len : 2 * len), "%s, %s, pieces of %zu: wrong payload",
                       how & 1 ? "LATER" : "SAFER", how & 2 ? "strided" : "gather", len);
             free(buf);
@@ -191,23 +191,23 @@ static void changed_pieces_receive(env_t *e)
 static void later_express_send(env_t *e)
 {
     uint32_t value = 1, after = 7;
-    mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
-    mad_pack(cnx, &value, sizeof value, LATER, EXPRESS);
-    mad_pack(cnx, &after, sizeof after, SAFER, EXPRESS);
-    CHECK_OK(mad_flush_packing(cnx));
+    mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
+    mad_pack(message, &value, sizeof value, LATER, EXPRESS);
+    mad_pack(message, &after, sizeof after, SAFER, EXPRESS);
+    CHECK_OK(mad_message_flush(message));
     value = 2;
-    CHECK_OK(mad_end_packing(cnx));
+    CHECK_OK(mad_end_packing(message));
 }
 
 static void later_express_receive(env_t *e)
 {
     uint32_t value = 0, after = 0;
-    mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-    CHECK_OK(mad_unpack(cnx, &value, sizeof value, LATER, EXPRESS));
+    mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack(message, &value, sizeof value, LATER, EXPRESS));
     CHECK_EQ(value, 2);
-    CHECK_OK(mad_unpack(cnx, &after, sizeof after, SAFER, EXPRESS));
+    CHECK_OK(mad_unpack(message, &after, sizeof after, SAFER, EXPRESS));
     CHECK_EQ(after, 7);
-    CHECK_OK(mad_end_unpacking(cnx));
+    CHECK_OK(mad_end_unpacking(message));
 }
 
 const test_t mode_tests[] = {{.name = "modes_alone", .procs = 2, .send = alone_send, .receive = alone_receive},

@@ -26,8 +26,8 @@ static void post(env_t *e, int i, uint32_t *number, void **body, mad_request_t *
 {
     *body = get(post_len(i));
     *number = ~0u;
-    CHECK_OK(mad_post_unpacking(e->ch[0], e->peer,
-                                (mad_block_t[]){{number, sizeof *number, CHEAPER, EXPRESS},
+    CHECK_OK(mad_message_receive(e->ch[0], e->peer,
+                                 (mad_block_t[]){{number, sizeof *number, CHEAPER, EXPRESS},
                                                 {*body, post_len(i), CHEAPER, LAZY}},
                                 2, r));
 }
@@ -60,8 +60,8 @@ static void after_send(env_t *e)
         numbers[i] = (uint32_t)i;
         bodies[i] = get(post_len(i));
         fill(bodies[i], post_len(i), (uint32_t)i);
-        CHECK_OK(mad_send_blocks(e->ch[0], e->peer,
-                                 (mad_block_t[]){{&numbers[i], sizeof numbers[i], CHEAPER, EXPRESS},
+        CHECK_OK(mad_message_send(e->ch[0], e->peer,
+                                  (mad_block_t[]){{&numbers[i], sizeof numbers[i], CHEAPER, EXPRESS},
                                                  {bodies[i], post_len(i), CHEAPER, LAZY}},
                                  2, &r[i]));
     }

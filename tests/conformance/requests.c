@@ -15,12 +15,12 @@ static void many_send(env_t *e)
     int left = UNDER_WAY, index;
     for (int i = 0; i < UNDER_WAY; i++) {
         size_t len = lens[(size_t)i % COUNT(lens)];
-        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         bufs[i] = get(len);
         fill(bufs[i], len, (uint32_t)i);
-        mad_pack(cnx, &i, sizeof i, SAFER, EXPRESS);
-        mad_pack(cnx, bufs[i], len, CHEAPER, LAZY);
-        CHECK_OK(mad_end_packing_request(cnx, &requests[i]));
+        mad_pack(message, &i, sizeof i, SAFER, EXPRESS);
+        mad_pack(message, bufs[i], len, CHEAPER, LAZY);
+        CHECK_OK(mad_end_packing_request(message, &requests[i]));
     }
     tell(e);
     for (; left; left--) {
@@ -36,7 +36,7 @@ static void many_send(env_t *e)
 static void many_receive(env_t *e)
 {
     mad_request_t *requests[4];
-    mad_connection_t *open[4];
+    mad_message_t *open[4];
     void *bufs[4];
     hear(e);
     for (int i = 0; i < UNDER_WAY; i += 4) { /* four messages are open at once, and end in reverse order */
@@ -71,35 +71,35 @@ static void standing_send(env_t *e)
 {
     mad_request_t *requests[STANDING];
     void *buf = get(STANDING_LEN);
-    mad_connection_t *cnx;
+    mad_message_t *message;
     int last = STANDING;
     fill(buf, STANDING_LEN, 7);
     for (int i = 0; i < STANDING; i++) {
-        cnx = mad_begin_packing(e->ch[0], e->peer);
-        mad_pack(cnx, &i, sizeof i, SAFER, EXPRESS);
-        mad_pack(cnx, buf, STANDING_LEN, CHEAPER, LAZY);
-        CHECK_OK(mad_end_packing_request(cnx, &requests[i]));
+        message = mad_begin_packing(e->ch[0], e->peer);
+        mad_pack(message, &i, sizeof i, SAFER, EXPRESS);
+        mad_pack(message, buf, STANDING_LEN, CHEAPER, LAZY);
+        CHECK_OK(mad_end_packing_request(message, &requests[i]));
     }
-    cnx = mad_begin_packing(e->ch[0], e->peer);
-    mad_pack(cnx, &last, sizeof last, SAFER, EXPRESS);
-    CHECK_OK(mad_end_packing(cnx));
+    message = mad_begin_packing(e->ch[0], e->peer);
+    mad_pack(message, &last, sizeof last, SAFER, EXPRESS);
+    CHECK_OK(mad_end_packing(message));
     for (int i = 0; i < STANDING; i++)
         CHECK_OK(mad_request_wait(&requests[i], MAD_FOREVER));
     free(buf);
 }
 
-static mad_connection_t *standing_open(env_t *e, int want)
+static mad_message_t *standing_open(env_t *e, int want)
 {
     int number = -1;
-    mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-    CHECK_OK(mad_unpack(cnx, &number, sizeof number, SAFER, EXPRESS));
+    mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack(message, &number, sizeof number, SAFER, EXPRESS));
     CHECK_EQ(number, want);
-    return cnx;
+    return message;
 }
 
 static void standing_receive(env_t *e)
 {
-    mad_connection_t *open[STANDING];
+    mad_message_t *open[STANDING];
     void *buf = get(STANDING_LEN);
     for (int i = 0; i < STANDING; i++)
         open[i] = standing_open(e, i);
@@ -122,11 +122,11 @@ static void timeout_send(env_t *e)
     mad_request_t *r = NULL;
     int index = -1;
     int64_t start;
-    mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+    mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
     mad_status_t status;
     fill(buf, len, 3);
-    mad_pack(cnx, buf, len, CHEAPER, LAZY);
-    CHECK_OK(mad_end_packing_request(cnx, &r));
+    mad_pack(message, buf, len, CHEAPER, LAZY);
+    CHECK_OK(mad_end_packing_request(message, &r));
     start = now_ns();
     CHECK_STATUS(mad_request_wait(&r, 30 * MS), MAD_ERR_TIMEOUT);
     CHECK_MSG(now_ns() - start >= 30 * MS, "a time-out of 30 ms took %lld ns", (long long)(now_ns() - start));
@@ -150,11 +150,11 @@ static void timeout_receive(env_t *e)
     size_t len = 1 << 20;
     void *buf = get(len);
     mad_request_t *r = NULL;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     hear(e);
-    cnx = mad_begin_unpacking(e->ch[0]);
-    CHECK_OK(mad_unpack(cnx, buf, len, CHEAPER, LAZY));
-    CHECK_OK(mad_end_unpacking_request(cnx, &r));
+    message = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack(message, buf, len, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking_request(message, &r));
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
     HOLDS(buf, len, 3);
     free(buf);
@@ -167,18 +167,18 @@ static void too_late_send(env_t *e)
     size_t len = 1 << 20;
     void *buf = get(len);
     mad_request_t *r = NULL;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     send_numbered(e, e->ch[0], 1, 10);
-    cnx = mad_begin_packing(e->ch[0], e->peer);
+    message = mad_begin_packing(e->ch[0], e->peer);
     fill(buf, len, 4);
-    mad_pack(cnx, buf, len, CHEAPER, LAZY);
-    CHECK_OK(mad_end_packing_request(cnx, &r));
+    mad_pack(message, buf, len, CHEAPER, LAZY);
+    CHECK_OK(mad_end_packing_request(message, &r));
     hear(e); /* the receiver has opened the message */
     CHECK_STATUS(mad_request_cancel(r), MAD_ERR_TOO_LATE);
     tell(e);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
     free(buf);
-    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &(mad_block_t){&len, sizeof len, CHEAPER, LAZY}, 1, &r));
+    CHECK_OK(mad_message_send(e->ch[0], e->peer, &(mad_block_t){&len, sizeof len, CHEAPER, LAZY}, 1, &r));
     hear(e); /* the receiver has unpacked it */
     CHECK_STATUS(mad_request_cancel(r), MAD_ERR_TOO_LATE);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
@@ -189,20 +189,20 @@ static void too_late_receive(env_t *e)
     size_t len = 1 << 20, value = 0;
     void *buf = get(len);
     mad_request_t *r = NULL;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     receive_numbered(e, e->ch[0], 1, 10);
-    cnx = mad_begin_unpacking(e->ch[0]);
+    message = mad_begin_unpacking(e->ch[0]);
     tell(e);
     hear(e);
-    CHECK_OK(mad_unpack(cnx, buf, len, CHEAPER, LAZY));
-    CHECK_OK(mad_end_unpacking_request(cnx, &r));
+    CHECK_OK(mad_unpack(message, buf, len, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking_request(message, &r));
     CHECK_STATUS(mad_request_cancel(r), MAD_ERR_TOO_LATE);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
     HOLDS(buf, len, 4);
     free(buf);
-    cnx = mad_begin_unpacking(e->ch[0]);
-    CHECK_OK(mad_unpack(cnx, &value, sizeof value, CHEAPER, LAZY));
-    CHECK_OK(mad_end_unpacking(cnx));
+    message = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack(message, &value, sizeof value, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(message));
     CHECK_EQ(value, len);
     tell(e);
 }
@@ -219,7 +219,7 @@ static void cancel_send_send(env_t *e)
     fill(buf, 1024, 6);
     for (int i = 0; i < STUCK; i++) {
         mad_block_t blocks[2] = {{&i, sizeof i, SAFER, EXPRESS}, {buf, 1024, SAFER, LAZY}};
-        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, blocks, 2, &r[i]));
+        CHECK_OK(mad_message_send(e->ch[0], e->peer, blocks, 2, &r[i]));
     }
     for (int i = 0; i < STUCK; i++)
         if (mad_request_test(&r[i]) == MAD_ERR_AGAIN) {
@@ -248,12 +248,12 @@ static void cancel_send_receive(env_t *e)
     hear(e);
     for (int i = 0; i <= STUCK; i++) {
         int number = -1;
-        mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+        mad_message_t *message = mad_begin_unpacking(e->ch[0]);
         i += i == STUCK - 5 || i == STUCK - 1; /* these two were cancelled */
-        CHECK_OK(mad_unpack(cnx, &number, sizeof number, SAFER, EXPRESS));
+        CHECK_OK(mad_unpack(message, &number, sizeof number, SAFER, EXPRESS));
         CHECK_EQ(number, i);
-        CHECK_OK(mad_unpack(cnx, buf, 1024, SAFER, LAZY));
-        CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_OK(mad_unpack(message, buf, 1024, SAFER, LAZY));
+        CHECK_OK(mad_end_unpacking(message));
         HOLDS(buf, 1024, number == STUCK ? STUCK : 6);
     }
     free(buf);
@@ -276,10 +276,10 @@ static void sent_one(void *arg, mad_status_t status)
     c->value = ++c->count;
     if (c->count >= 50)
         return;
-    if (mad_send_blocks(c->e->ch[0], c->e->peer, &(mad_block_t){&c->value, sizeof c->value, SAFER, LAZY}, 1, &r))
+    if (mad_message_send(c->e->ch[0], c->e->peer, &(mad_block_t){&c->value, sizeof c->value, SAFER, LAZY}, 1, &r))
         c->bad++;
     else
-        mad_request_callback(r, sent_one, c);
+        mad_request_detach(r, sent_one, c);
 }
 
 static void callback_send(env_t *e)
@@ -289,8 +289,8 @@ static void callback_send(env_t *e)
     void *buf = get(len);
     mad_request_t *r = NULL;
     fill(buf, len, 7);
-    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &(mad_block_t){buf, len, CHEAPER, LAZY}, 1, &r));
-    mad_request_callback(r, sent_one, &c);
+    CHECK_OK(mad_message_send(e->ch[0], e->peer, &(mad_block_t){buf, len, CHEAPER, LAZY}, 1, &r));
+    mad_request_detach(r, sent_one, &c);
     CHECK_EQ(c.count, 0); /* the receiver has not begun to receive */
     tell(e);
     while (c.count < 50)
@@ -314,13 +314,13 @@ static void callback_receive(env_t *e)
     int values[49];
     mad_request_t *r = NULL;
     hear(e);
-    CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &(mad_block_t){buf, len, CHEAPER, LAZY}, 1, &r));
-    mad_request_callback(r, got_one, &c);
+    CHECK_OK(mad_message_receive(e->ch[0], e->peer, &(mad_block_t){buf, len, CHEAPER, LAZY}, 1, &r));
+    mad_request_detach(r, got_one, &c);
     for (int i = 0; i < 49; i++) {
         values[i] = -1;
-        CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &(mad_block_t){&values[i], sizeof values[i], SAFER, LAZY}, 1,
-                                    &r));
-        mad_request_callback(r, got_one, &c);
+        CHECK_OK(mad_message_receive(e->ch[0], e->peer, &(mad_block_t){&values[i], sizeof values[i], SAFER, LAZY}, 1,
+                                     &r));
+        mad_request_detach(r, got_one, &c);
     }
     while (c.count < 50)
         mad_progress(e->session);
@@ -345,17 +345,17 @@ static void order_send(env_t *e)
         mad_block_t blocks[2] = {{&i, sizeof i, SAFER, EXPRESS}, {buf, len, CHEAPER, LAZY}};
         requests[i] = NULL;
         if (i % 3 == 0) {
-            CHECK_OK(mad_send_blocks(e->ch[0], e->peer, blocks, 2, &requests[i]));
+            CHECK_OK(mad_message_send(e->ch[0], e->peer, blocks, 2, &requests[i]));
         } else {
-            mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
-            mad_pack(cnx, &i, sizeof i, SAFER, EXPRESS);
+            mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
+            mad_pack(message, &i, sizeof i, SAFER, EXPRESS);
             if (i % 11 == 5)
-                mad_flush_packing(cnx);
-            mad_pack(cnx, buf, len, CHEAPER, LAZY);
+                mad_message_flush(message);
+            mad_pack(message, buf, len, CHEAPER, LAZY);
             if (i % 3 == 1)
-                CHECK_OK(mad_end_packing_request(cnx, &requests[i]));
+                CHECK_OK(mad_end_packing_request(message, &requests[i]));
             else
-                CHECK_OK(mad_end_packing(cnx));
+                CHECK_OK(mad_end_packing(message));
         }
     }
     for (int i = 0; i < ORDER; i++)
@@ -371,11 +371,11 @@ static void order_receive(env_t *e)
     for (uint32_t i = 0; i < ORDER; i++) {
         size_t len = i % 300 == 299 ? 300000 : i % 40 == 39 ? 13000 : i % 7 * 100;
         uint32_t number = 0;
-        mad_connection_t *cnx = i % 2 ? mad_begin_unpacking(e->ch[0]) : mad_begin_unpacking_from(e->ch[0], e->peer);
-        CHECK_OK(mad_unpack(cnx, &number, sizeof number, SAFER, EXPRESS));
+        mad_message_t *message = i % 2 ? mad_begin_unpacking(e->ch[0]) : mad_begin_unpacking_from(e->ch[0], e->peer);
+        CHECK_OK(mad_unpack(message, &number, sizeof number, SAFER, EXPRESS));
         CHECK_EQ(number, i);
-        CHECK_OK(mad_unpack(cnx, buf, len, CHEAPER, LAZY));
-        CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_OK(mad_unpack(message, buf, len, CHEAPER, LAZY));
+        CHECK_OK(mad_end_unpacking(message));
         HOLDS(buf, len, 9);
     }
     free(buf);
@@ -388,22 +388,22 @@ static void held_send(env_t *e)
         int value = 1, big = how & 2 ? 100000 : 40;
         void *buf = get((size_t)big);
         mad_request_t *r[3] = {NULL, NULL, NULL};
-        mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+        mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         fill(buf, (size_t)big, 2);
-        mad_pack(cnx, &value, sizeof value, SAFER, EXPRESS);
+        mad_pack(message, &value, sizeof value, SAFER, EXPRESS);
         if (how & 1)
-            CHECK_OK(mad_flush_packing(cnx));
+            CHECK_OK(mad_message_flush(message));
         for (int i = 0; i < 3; i++) {
             value = 10 + i;
-            CHECK_OK(mad_send_blocks(
+            CHECK_OK(mad_message_send(
                 e->ch[0], e->peer,
                 (mad_block_t[]){{&value, sizeof value, i == 1 ? LATER : SAFER, EXPRESS}, {buf, (size_t)big, CHEAPER, LAZY}},
                 2, &r[i]));
         }
         value = 99;
         CHECK_STATUS(mad_request_test(&r[0]), MAD_ERR_AGAIN);
-        mad_pack(cnx, buf, (size_t)big, CHEAPER, LAZY);
-        CHECK_OK(mad_end_packing(cnx));
+        mad_pack(message, buf, (size_t)big, CHEAPER, LAZY);
+        CHECK_OK(mad_end_packing(message));
         for (int i = 0; i < 3; i++)
             if (r[i])
                 CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
@@ -418,11 +418,11 @@ static void held_receive(env_t *e)
             int value = 0;
             size_t big = how & 2 ? 100000 : 40;
             void *buf = get(big);
-            mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-            CHECK_OK(mad_unpack(cnx, &value, sizeof value, i == 2 ? LATER : SAFER, EXPRESS));
+            mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+            CHECK_OK(mad_unpack(message, &value, sizeof value, i == 2 ? LATER : SAFER, EXPRESS));
             CHECK_EQ(value, i ? 9 + i : 1);
-            CHECK_OK(mad_unpack(cnx, buf, big, CHEAPER, LAZY));
-            CHECK_OK(mad_end_unpacking(cnx));
+            CHECK_OK(mad_unpack(message, buf, big, CHEAPER, LAZY));
+            CHECK_OK(mad_end_unpacking(message));
             HOLDS(buf, big, 2);
             free(buf);
         }
@@ -433,80 +433,80 @@ static void held_receive(env_t *e)
 static void try_send(env_t *e)
 {
     void *buf = get(1 << 20);
-    mad_connection_t *cnx;
+    mad_message_t *message;
     fill(buf, 1 << 20, 5);
     hear(e);
-    cnx = mad_begin_packing(e->ch[0], e->peer);
-    mad_pack(cnx, buf, 8, CHEAPER, EXPRESS);
-    CHECK_OK(mad_flush_packing(cnx));
+    message = mad_begin_packing(e->ch[0], e->peer);
+    mad_pack(message, buf, 8, CHEAPER, EXPRESS);
+    CHECK_OK(mad_message_flush(message));
     hear(e);
-    mad_pack(cnx, buf, 16, CHEAPER, EXPRESS);
-    mad_pack(cnx, buf, 5000, CHEAPER, LAZY);
-    mad_pack(cnx, buf, 1 << 20, CHEAPER, LAZY);
-    CHECK_OK(mad_end_packing(cnx));
+    mad_pack(message, buf, 16, CHEAPER, EXPRESS);
+    mad_pack(message, buf, 5000, CHEAPER, LAZY);
+    mad_pack(message, buf, 1 << 20, CHEAPER, LAZY);
+    CHECK_OK(mad_end_packing(message));
     free(buf);
 }
 
 static void try_receive(env_t *e)
 {
     unsigned char *buf = get(1 << 20), *mid = get(5000);
-    mad_connection_t *cnx = NULL;
+    mad_message_t *message = NULL;
     mad_status_t status;
     int64_t start = now_ns();
-    CHECK_STATUS(mad_begin_unpacking_timed(e->ch[0], MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_AGAIN);
-    CHECK_STATUS(mad_begin_unpacking_timed(e->ch[0], e->peer, 0, &cnx), MAD_ERR_AGAIN);
-    CHECK(cnx == NULL);
-    CHECK_STATUS(mad_begin_unpacking_timed(e->ch[0], MAD_ANY_SOURCE, 30 * MS, &cnx), MAD_ERR_TIMEOUT);
-    CHECK_STATUS(mad_begin_unpacking_timed(e->ch[0], e->peer, 30 * MS, &cnx), MAD_ERR_TIMEOUT);
+    CHECK_STATUS(mad_begin_unpacking_within(e->ch[0], MAD_ANY_SOURCE, 0, &message), MAD_ERR_AGAIN);
+    CHECK_STATUS(mad_begin_unpacking_within(e->ch[0], e->peer, 0, &message), MAD_ERR_AGAIN);
+    CHECK(message == NULL);
+    CHECK_STATUS(mad_begin_unpacking_within(e->ch[0], MAD_ANY_SOURCE, 30 * MS, &message), MAD_ERR_TIMEOUT);
+    CHECK_STATUS(mad_begin_unpacking_within(e->ch[0], e->peer, 30 * MS, &message), MAD_ERR_TIMEOUT);
     CHECK_MSG(now_ns() - start >= 60 * MS && now_ns() - start < 10 * SECOND, "60 ms of time-outs took %lld ns",
               (long long)(now_ns() - start));
     tell(e);
-    while ((status = mad_begin_unpacking_timed(e->ch[0], MAD_ANY_SOURCE, 0, &cnx)) == MAD_ERR_AGAIN)
+    while ((status = mad_begin_unpacking_within(e->ch[0], MAD_ANY_SOURCE, 0, &message)) == MAD_ERR_AGAIN)
         ;
     if (!CHECK_OK(status))
         return;
-    CHECK_OK(mad_try_unpack(cnx, buf, 8, CHEAPER, EXPRESS));
+    CHECK_OK(mad_unpack_try(message, buf, 8, CHEAPER, EXPRESS));
     HOLDS(buf, 8, 5);
     memset(buf, 0x5a, 16);
     for (int i = 0; i < 10; i++)
-        CHECK_STATUS(mad_try_unpack(cnx, buf, 16, CHEAPER, EXPRESS), MAD_ERR_AGAIN);
-    CHECK_OK(mad_message_status(cnx));
+        CHECK_STATUS(mad_unpack_try(message, buf, 16, CHEAPER, EXPRESS), MAD_ERR_AGAIN);
+    CHECK_OK(mad_message_status(message));
     CHECK_EQ(buf[0], 0x5a);
     tell(e);
-    while ((status = mad_try_unpack(cnx, buf, 16, CHEAPER, EXPRESS)) == MAD_ERR_AGAIN)
+    while ((status = mad_unpack_try(message, buf, 16, CHEAPER, EXPRESS)) == MAD_ERR_AGAIN)
         mad_progress(e->session);
     CHECK_OK(status);
     HOLDS(buf, 16, 5);
-    CHECK_OK(mad_try_unpack(cnx, mid, 5000, CHEAPER, LAZY));
-    CHECK_OK(mad_try_unpack(cnx, buf, 1 << 20, CHEAPER, LAZY));
-    CHECK_OK(mad_end_unpacking(cnx));
+    CHECK_OK(mad_unpack_try(message, mid, 5000, CHEAPER, LAZY));
+    CHECK_OK(mad_unpack_try(message, buf, 1 << 20, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(message));
     HOLDS(mid, 5000, 5);
     HOLDS(buf, 1 << 20, 5);
     free(buf);
     free(mid);
 }
 
-/* If mad_try_unpack succeeds, an EXPRESS block has arrived completely, also a big one. */
+/* If mad_unpack_try succeeds, an EXPRESS block has arrived completely, also a big one. */
 static void try_big_send(env_t *e)
 {
     void *buf = get(1 << 20);
-    mad_connection_t *cnx = mad_begin_packing(e->ch[0], e->peer);
+    mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
     fill(buf, 1 << 20, 5);
-    mad_pack(cnx, buf, 1 << 20, CHEAPER, EXPRESS);
-    CHECK_OK(mad_end_packing(cnx));
+    mad_pack(message, buf, 1 << 20, CHEAPER, EXPRESS);
+    CHECK_OK(mad_end_packing(message));
     free(buf);
 }
 
 static void try_big_receive(env_t *e)
 {
     unsigned char *buf = get(1 << 20);
-    mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
+    mad_message_t *message = mad_begin_unpacking(e->ch[0]);
     mad_status_t status;
-    while ((status = mad_try_unpack(cnx, buf, 1 << 20, CHEAPER, EXPRESS)) == MAD_ERR_AGAIN)
+    while ((status = mad_unpack_try(message, buf, 1 << 20, CHEAPER, EXPRESS)) == MAD_ERR_AGAIN)
         mad_progress(e->session);
     CHECK_OK(status);
-    CHECK_MSG(HOLDS(buf, 1 << 20, 5), "mad_try_unpack of 1 MB EXPRESS said MAD_OK, and the block was not there");
-    CHECK_OK(mad_end_unpacking(cnx));
+    CHECK_MSG(HOLDS(buf, 1 << 20, 5), "mad_unpack_try of 1 MB EXPRESS said MAD_OK, and the block was not there");
+    CHECK_OK(mad_end_unpacking(message));
     HOLDS(buf, 1 << 20, 5);
     free(buf);
 }
@@ -538,13 +538,13 @@ static void away_send(env_t *e)
     mad_request_t *r = NULL;
     flag = 0;
     fill(buf, AWAY, 3);
-    CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, &r));
-    mad_request_callback(r, came, &flag);
+    CHECK_OK(mad_message_send(e->ch[0], e->peer, &block, 1, &r));
+    mad_request_detach(r, came, &flag);
     away_until(&flag); /* the receiver calls the library, and this side does not */
     for (size_t i = 0; i < COUNT(away_lens); i++) {
         hear(e);
         block.len = away_lens[i];
-        CHECK_OK(mad_send_blocks(e->ch[0], e->peer, &block, 1, NULL)); /* this side calls the library, and the receiver
+        CHECK_OK(mad_message_send(e->ch[0], e->peer, &block, 1, NULL)); /* this side calls the library, and the receiver
                                                                         * does not */
         hear(e);
     }
@@ -556,16 +556,16 @@ static void away_receive(env_t *e)
     static unsigned char buf[AWAY];
     mad_block_t block = {buf, AWAY, CHEAPER, LAZY};
     mad_request_t *r = NULL;
-    mad_connection_t *cnx = mad_begin_unpacking(e->ch[0]);
-    CHECK_OK(mad_unpack(cnx, buf, AWAY, CHEAPER, LAZY));
-    CHECK_OK(mad_end_unpacking(cnx));
+    mad_message_t *message = mad_begin_unpacking(e->ch[0]);
+    CHECK_OK(mad_unpack(message, buf, AWAY, CHEAPER, LAZY));
+    CHECK_OK(mad_end_unpacking(message));
     HOLDS(buf, AWAY, 3);
     for (size_t i = 0; i < COUNT(away_lens); i++) {
         memset(buf, 0, AWAY);
         flag = 0;
         block.len = away_lens[i];
-        CHECK_OK(mad_post_unpacking(e->ch[0], e->peer, &block, 1, &r));
-        mad_request_callback(r, came, &flag);
+        CHECK_OK(mad_message_receive(e->ch[0], e->peer, &block, 1, &r));
+        mad_request_detach(r, came, &flag);
         tell(e);
         away_until(&flag);
         HOLDS(buf, away_lens[i], 3);
@@ -598,9 +598,9 @@ static void asleep(env_t *e, bool sends)
     if (sends)
         fill(buf, AWAY, 4);
     for (int i = 0; i < 20; i++) {
-        CHECK_OK(sends ? mad_send_blocks(e->ch[0], e->peer, &block, 1, &r)
-                       : mad_post_unpacking(e->ch[0], e->peer, &block, 1, &r));
-        mad_request_callback(r, post, &sem);
+        CHECK_OK(sends ? mad_message_send(e->ch[0], e->peer, &block, 1, &r)
+                       : mad_message_receive(e->ch[0], e->peer, &block, 1, &r));
+        mad_request_detach(r, post, &sem);
         posted_within(&sem);
     }
     if (!sends)

@@ -45,8 +45,8 @@ static void *echo(void *arg)
 {
     pair_t *p = arg;
     env_t e = side(p, 1);
-    mad_connection_t *cnx = mad_begin_unpacking(p->ch[1]); /* from a peer that this session has not added */
-    CHECK_OK(mad_end_unpacking(cnx));
+    mad_message_t *message = mad_begin_unpacking(p->ch[1]); /* from a peer that this session has not added */
+    CHECK_OK(mad_end_unpacking(message));
     for (uint32_t i = 0; i < 50; i++) {
         receive_numbered(&e, p->ch[1], i, i * i * 100);
         send_numbered(&e, p->ch[1], i, i * i * 100);
@@ -64,7 +64,7 @@ static void two_talk(env_t *unused)
         pair_add(&p, 1, 0)) {
         e = side(&p, 0);
         thread_start(&thread, echo, &p);
-        CHECK_OK(mad_send_blocks(p.ch[0], p.peer[0], NULL, 0, NULL));
+        CHECK_OK(mad_message_send(p.ch[0], p.peer[0], NULL, 0, NULL));
         for (uint32_t i = 0; i < 50; i++) {
             send_numbered(&e, p.ch[0], i, i * i * 100);
             receive_numbered(&e, p.ch[0], i, i * i * 100);
@@ -90,18 +90,18 @@ static void wrong_key(env_t *unused)
     thread_t thread;
     int value = 5;
     mad_request_t *r = NULL;
-    mad_connection_t *cnx = NULL;
+    mad_message_t *message = NULL;
     int64_t start = now_ns();
     (void)unused;
     if (pair_open(&p, "a secret of 16 and more", "another secret of 16 and") && pair_add(&p, 0, 1)) {
         thread_start(&thread, turn, &p);
-        CHECK_OK(mad_send_blocks(p.ch[0], p.peer[0], &(mad_block_t){&value, sizeof value, SAFER, LAZY}, 1, &r));
+        CHECK_OK(mad_message_send(p.ch[0], p.peer[0], &(mad_block_t){&value, sizeof value, SAFER, LAZY}, 1, &r));
         CHECK_STATUS(mad_request_wait(&r, 15 * SECOND), MAD_ERR_AUTH);
         CHECK_MSG(now_ns() - start < 15 * SECOND, "it took %lld ms", (long long)((now_ns() - start) / MS));
-        CHECK_STATUS(mad_begin_unpacking_timed(p.ch[1], MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_AGAIN);
-        cnx = mad_begin_packing(p.ch[0], p.peer[0]); /* later messages fail immediately */
-        mad_pack(cnx, &value, sizeof value, SAFER, LAZY);
-        CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_AUTH);
+        CHECK_STATUS(mad_begin_unpacking_within(p.ch[1], MAD_ANY_SOURCE, 0, &message), MAD_ERR_AGAIN);
+        message = mad_begin_packing(p.ch[0], p.peer[0]); /* later messages fail immediately */
+        mad_pack(message, &value, sizeof value, SAFER, LAZY);
+        CHECK_STATUS(mad_end_packing(message), MAD_ERR_AUTH);
         p.stop = 1;
         thread_join(&thread);
     }
@@ -131,7 +131,7 @@ static void last_request(env_t *unused)
     (void)unused;
     fill(body, LAST, number);
     if (pair_open(&p, "a secret of 16 and more", "a secret of 16 and more") && pair_add(&p, 0, 1) && pair_add(&p, 1, 0) &&
-        CHECK_OK(mad_send_blocks(p.ch[0], p.peer[0], blocks, 2, &request))) {
+        CHECK_OK(mad_message_send(p.ch[0], p.peer[0], blocks, 2, &request))) {
         thread_start(&thread, hear_last, &p);
         mad_exit(p.s[0]);
         thread_join(&thread);

@@ -31,12 +31,12 @@ static void *send_some(void *arg)
             fill(buf, len, i);
             if (i % 4 == 3) {
                 mad_block_t blocks[2] = {{id, sizeof id, SAFER, EXPRESS}, {buf, len, CHEAPER, LAZY}};
-                CHECK_OK(mad_send_blocks(e->ch[c], e->peer, blocks, 2, NULL));
+                CHECK_OK(mad_message_send(e->ch[c], e->peer, blocks, 2, NULL));
             } else {
-                mad_connection_t *cnx = mad_begin_packing(e->ch[c], e->peer);
-                mad_pack(cnx, id, sizeof id, SAFER, EXPRESS);
-                mad_pack(cnx, buf, len, (mad_send_mode_t)(i % 3), LAZY);
-                CHECK_OK(mad_end_packing(cnx));
+                mad_message_t *message = mad_begin_packing(e->ch[c], e->peer);
+                mad_pack(message, id, sizeof id, SAFER, EXPRESS);
+                mad_pack(message, buf, len, (mad_send_mode_t)(i % 3), LAZY);
+                CHECK_OK(mad_end_packing(message));
             }
             free(buf);
         }
@@ -55,26 +55,26 @@ static void busy_send(env_t *e)
         thread_join(&threads[i]);
 }
 
-static void take_one(work_t *w, int c, mad_connection_t *cnx)
+static void take_one(work_t *w, int c, mad_message_t *message)
 {
     uint32_t id[3] = {~0u, ~0u, ~0u};
     mad_request_t *r = NULL;
     size_t len;
     void *buf;
-    CHECK_OK(mad_unpack(cnx, id, sizeof id, SAFER, EXPRESS));
+    CHECK_OK(mad_unpack(message, id, sizeof id, SAFER, EXPRESS));
     if (!CHECK_MSG(id[0] < SENDERS && id[1] < EACH && id[2] == (uint32_t)c, "message %u %u %u on channel %d", id[0],
                    id[1], id[2], c)) {
-        mad_end_unpacking(cnx);
+        mad_end_unpacking(message);
         return;
     }
     len = busy_len(id[1] + id[0]);
     buf = get(len);
-    CHECK_OK(mad_unpack(cnx, buf, len, id[1] % 4 == 3 ? CHEAPER : (mad_send_mode_t)(id[1] % 3), LAZY));
+    CHECK_OK(mad_unpack(message, buf, len, id[1] % 4 == 3 ? CHEAPER : (mad_send_mode_t)(id[1] % 3), LAZY));
     if (id[1] % 5 == 4) {
-        CHECK_OK(mad_end_unpacking_request(cnx, &r));
+        CHECK_OK(mad_end_unpacking_request(message, &r));
         CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
     } else {
-        CHECK_OK(mad_end_unpacking(cnx));
+        CHECK_OK(mad_end_unpacking(message));
     }
     HOLDS(buf, len, id[1]);
     free(buf);
@@ -86,10 +86,10 @@ static void *receive_some(void *arg)
 {
     work_t *w = arg;
     for (int c = w->index; *w->left > 0; c = (c + 1) % BUSY) {
-        mad_connection_t *cnx = NULL;
-        mad_status_t status = mad_begin_unpacking_timed(w->e->ch[c], MAD_ANY_SOURCE, c ? 0 : MS, &cnx);
+        mad_message_t *message = NULL;
+        mad_status_t status = mad_begin_unpacking_within(w->e->ch[c], MAD_ANY_SOURCE, c ? 0 : MS, &message);
         if (status == MAD_OK)
-            take_one(w, c, cnx);
+            take_one(w, c, message);
         else
             CHECK_STATUS(status, c ? MAD_ERR_AGAIN : MAD_ERR_TIMEOUT);
     }

@@ -5,6 +5,7 @@
 #include "drivers/shm/shm.h"
 #include "drivers/tcp/tcp.h"
 
+#include <madeleine/runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -318,15 +319,15 @@ static void completed(void *arg, mad_status_t status)
 static void give_up(world_t *w, mad_request_t *request)
 {
     w->requests++;
-    mad_request_callback(request, completed, w);
+    mad_request_detach(request, completed, w);
 }
 
 static void end_open(world_t *w)
 {
     mad_request_t *request;
-    mad_connection_t *cnx = w->open;
+    mad_message_t *message = w->open;
     w->open = NULL;
-    if (cnx && mad_end_unpacking_request(cnx, &request) == MAD_OK)
+    if (message && mad_end_unpacking_request(message, &request) == MAD_OK)
         give_up(w, request);
 }
 
@@ -386,15 +387,15 @@ static void *block(world_t *w, size_t len)
     return p;
 }
 
-static mad_handled_t handler(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t handler(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     world_t *w = arg;
     char bytes[40];
     (void)channel;
-    mad_try_unpack(cnx, bytes, sizeof bytes, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    mad_unpack_try(message, bytes, sizeof bytes, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
     if (w->open)
         return MAD_CONSUMED;
-    w->open = cnx;
+    w->open = message;
     return MAD_PARKED;
 }
 
@@ -403,7 +404,7 @@ static void send_some(world_t *w, mad_channel_t *channel, size_t len, bool cance
     void *p = block(w, len);
     mad_block_t b[2] = {{p, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}, {p, len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS}};
     mad_request_t *request;
-    if (!p || mad_send_blocks(channel, w->gate->peer, b, 2, &request) != MAD_OK)
+    if (!p || mad_message_send(channel, w->gate->peer, b, 2, &request) != MAD_OK)
         return;
     if (cancel)
         mad_request_cancel(request);
@@ -415,7 +416,7 @@ static void post_some(world_t *w, mad_channel_t *channel, size_t len, bool cance
     void *p = block(w, len), *q = block(w, len);
     mad_block_t b[2] = {{p, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS}, {q, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
     mad_request_t *request;
-    if (!q || mad_post_unpacking(channel, w->gate->peer, b, 2, &request) != MAD_OK)
+    if (!q || mad_message_receive(channel, w->gate->peer, b, 2, &request) != MAD_OK)
         return;
     if (cancel)
         mad_request_cancel(request);
@@ -428,7 +429,7 @@ static void unpack_some(world_t *w, size_t len, int how)
     if (!p)
         return;
     if (how == 0) {
-        mad_try_unpack(w->open, p, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+        mad_unpack_try(w->open, p, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
     } else if (how == 1) {
         mad_unpack(w->open, p, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     } else {
@@ -443,7 +444,7 @@ static void borrow_some(world_t *w)
     const void *base;
     size_t len;
     unsigned sum = 0;
-    if (!w->open || mad_borrow(w->open, &base, &len) != MAD_OK)
+    if (!w->open || mad_unpack_borrow(w->open, &base, &len) != MAD_OK)
         return;
     for (size_t i = 0; i < len; i++)
         sum += ((const volatile unsigned char *)base)[i];
@@ -452,15 +453,15 @@ static void borrow_some(world_t *w)
 
 static void pack_some(world_t *w, mad_channel_t *channel, size_t len)
 {
-    mad_connection_t *cnx = mad_begin_packing(channel, w->gate->peer);
+    mad_message_t *message = mad_begin_packing(channel, w->gate->peer);
     mad_request_t *request;
     void *p = block(w, len);
     if (p) {
-        mad_pack(cnx, p, len, MAD_SEND_LATER, MAD_RECEIVE_CHEAPER);
-        mad_pack(cnx, p, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-        mad_flush_packing(cnx);
+        mad_pack(message, p, len, MAD_SEND_LATER, MAD_RECEIVE_CHEAPER);
+        mad_pack(message, p, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+        mad_message_flush(message);
     }
-    if (mad_end_packing_request(cnx, &request) == MAD_OK)
+    if (mad_end_packing_request(message, &request) == MAD_OK)
         give_up(w, request);
 }
 
@@ -472,7 +473,7 @@ void world_step(world_t *w, uint8_t what)
     switch (what & 15) {
     case 0: world_progress(w); break;
     case 1:
-        if (!w->open && mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 0, &w->open) != MAD_OK)
+        if (!w->open && mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, 0, &w->open) != MAD_OK)
             w->open = NULL;
         break;
     case 2:
@@ -483,8 +484,8 @@ void world_step(world_t *w, uint8_t what)
     case 7: post_some(w, w->channel[what & 1], len, what & 128); break;
     case 8:
     case 9: send_some(w, w->channel[what & 1], len, what & 128); break;
-    case 10: mad_channel_set_handler(channel, handler, w); break;
-    case 11: mad_channel_set_handler(channel, NULL, NULL); break;
+    case 10: mad_channel_handler_set(channel, handler, w); break;
+    case 11: mad_channel_handler_set(channel, NULL, NULL); break;
     case 12: pack_some(w, w->channel[1], len); break;
     case 13: mad_event_next(w->session, &event); break;
     case 14: fake_full = !fake_full; break;

@@ -45,8 +45,8 @@ static void fail(const char *what, mad_peer_t peer, mad_status_t status)
 
 static mad_status_t receive(mad_peer_t from, void *bytes, size_t len, mad_peer_t *peer)
 {
-    mad_connection_t *in;
-    mad_status_t status = mad_begin_unpacking_timed(channel, from, PATIENCE, &in);
+    mad_message_t *in;
+    mad_status_t status = mad_begin_unpacking_within(channel, from, PATIENCE, &in);
     if (status)
         return status;
     *peer = mad_message_peer(in);
@@ -58,7 +58,7 @@ static mad_status_t tell(mad_peer_t to, void *bytes, size_t len)
 {
     mad_block_t block = {bytes, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     mad_request_t *request = NULL;
-    mad_status_t status = mad_send_blocks(channel, to, &block, 1, &request);
+    mad_status_t status = mad_message_send(channel, to, &block, 1, &request);
     return status ? status : mad_request_wait(&request, PATIENCE);
 }
 
@@ -113,7 +113,7 @@ static void one_round(int round, unsigned char *out, size_t len, long *most, dou
         mad_block_t block = {bytes, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
         mad_status_t status;
         fill(bytes, len, rank, to, round);
-        status = mad_send_blocks(channel, to, &block, 1, &request[i]);
+        status = mad_message_send(channel, to, &block, 1, &request[i]);
         if (status)
             fail("send to", to, status);
     }

@@ -40,19 +40,19 @@ static bool right(const unsigned char *at, size_t len, int seed)
 
 static mad_status_t send(size_t len, int seed)
 {
-    mad_connection_t *cnx = mad_begin_packing(channel, !rank);
+    mad_message_t *message = mad_begin_packing(channel, !rank);
     fill(buf[0], len, seed);
-    mad_pack(cnx, buf[0], len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_packing(cnx);
+    mad_pack(message, buf[0], len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing(message);
 }
 
 static mad_status_t take_from(mad_channel_t *from, size_t len, int seed)
 {
-    mad_connection_t *cnx = mad_begin_unpacking_from(from, !rank);
+    mad_message_t *message = mad_begin_unpacking_from(from, !rank);
     mad_status_t status;
     memset(buf[0], 0, len);
-    mad_unpack(cnx, buf[0], len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = mad_end_unpacking(cnx);
+    mad_unpack(message, buf[0], len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking(message);
     return status || right(buf[0], len, seed) ? status : MAD_ERR_INVAL;
 }
 
@@ -90,7 +90,7 @@ static void lengths(bool poor)
 static mad_status_t start(mad_channel_t *to, unsigned char *from, mad_request_t **request)
 {
     mad_block_t block = {.base = from, .len = LEN, .send_mode = MAD_SEND_CHEAPER, .receive_mode = MAD_RECEIVE_CHEAPER};
-    return mad_send_blocks(to, !rank, &block, 1, request);
+    return mad_message_send(to, !rank, &block, 1, request);
 }
 
 /* Many at once; the receiver does not look at their channel until others have gone there and back. */

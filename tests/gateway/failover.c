@@ -120,16 +120,16 @@ static bool right(uint64_t number, size_t len)
 static mad_status_t move(uint64_t number, bool out)
 {
     size_t len = length_of(number);
-    mad_connection_t *cnx = out ? mad_begin_packing(channel, other) : mad_begin_unpacking_from(channel, other);
+    mad_message_t *message = out ? mad_begin_packing(channel, other) : mad_begin_unpacking_from(channel, other);
     mad_status_t status;
     if (out) {
         fill(number, len);
-        mad_pack(cnx, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-        return mad_end_packing(cnx);
+        mad_pack(message, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        return mad_end_packing(message);
     }
     memset(buf, 0, len);
-    mad_unpack(cnx, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = mad_end_unpacking(cnx);
+    mad_unpack(message, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking(message);
     if (status)
         return status;
     if (!right(number, len)) {
@@ -182,14 +182,14 @@ static mad_status_t batches(uint64_t *number)
         *number += BATCH;
         /* The first end says what is next. */
         if (me == 0) {
-            mad_connection_t *cnx = mad_begin_packing(channel, other);
+            mad_message_t *message = mad_begin_packing(channel, other);
             then = atomic_load(&shared->stop) ? STOP : atomic_load(&shared->wait) ? WAIT : GO_ON;
-            mad_pack(cnx, &then, sizeof then, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-            status = mad_end_packing(cnx);
+            mad_pack(message, &then, sizeof then, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+            status = mad_end_packing(message);
         } else {
-            mad_connection_t *cnx = mad_begin_unpacking_from(channel, other);
-            mad_unpack(cnx, &then, sizeof then, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-            status = mad_end_unpacking(cnx);
+            mad_message_t *message = mad_begin_unpacking_from(channel, other);
+            mad_unpack(message, &then, sizeof then, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+            status = mad_end_unpacking(message);
         }
         if (then == STOP)
             break;

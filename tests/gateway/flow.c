@@ -42,7 +42,7 @@ static void flow_send(mad_channel_t *channel, int rank, int to, double seconds)
         last = now() >= end;
         bytes[i][0] = last;
         if (!status)
-            status = mad_send_blocks(channel, to, &block, 1, &request[i]);
+            status = mad_message_send(channel, to, &block, 1, &request[i]);
         if (status)
             failed(rank, "send", status);
     }
@@ -58,8 +58,8 @@ static void flow_receive(mad_channel_t *channel, int rank, int from)
     char *bytes = calloc(1, LENGTH);
     double begin = 0, sum = 0;
     while (!bytes[0]) {
-        mad_connection_t *in;
-        mad_status_t status = mad_begin_unpacking_timed(channel, from, PATIENCE, &in);
+        mad_message_t *in;
+        mad_status_t status = mad_begin_unpacking_within(channel, from, PATIENCE, &in);
         if (status)
             failed(rank, "receive", status);
         mad_unpack(in, bytes, LENGTH, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);

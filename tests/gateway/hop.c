@@ -28,13 +28,13 @@ static int rank;
 
 static mad_status_t move(unsigned char *buf, size_t len, bool out)
 {
-    mad_connection_t *cnx = out ? mad_begin_packing(channel, !rank) : mad_begin_unpacking_from(channel, !rank);
+    mad_message_t *message = out ? mad_begin_packing(channel, !rank) : mad_begin_unpacking_from(channel, !rank);
     if (!out) {
-        mad_unpack(cnx, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-        return mad_end_unpacking(cnx);
+        mad_unpack(message, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        return mad_end_unpacking(message);
     }
-    mad_pack(cnx, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_packing(cnx);
+    mad_pack(message, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing(message);
 }
 
 static void result(bool good, const char *name, int64_t value)
@@ -168,14 +168,14 @@ static int alone(void)
 
 static int hold(const char *file)
 {
-    mad_connection_t *cnx;
+    mad_message_t *message;
     if (exchange())
         return 1;
     mad_barrier(session);
     printf("ready %d %d\n", rank, (int)getpid());
     fflush(stdout);
     while (access(file, F_OK))
-        if (mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 10000000, &cnx) != MAD_ERR_TIMEOUT)
+        if (mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, 10000000, &message) != MAD_ERR_TIMEOUT)
             return 1;
     return 0;
 }

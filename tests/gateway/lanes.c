@@ -27,19 +27,19 @@ static void result(bool good, const char *name, const char *got)
 
 static mad_status_t put(mad_channel_t *channel, mad_peer_t to, const void *bytes, size_t len)
 {
-    mad_connection_t *cnx = mad_begin_packing(channel, to);
-    mad_pack(cnx, bytes, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_packing(cnx);
+    mad_message_t *message = mad_begin_packing(channel, to);
+    mad_pack(message, bytes, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing(message);
 }
 
 static mad_status_t take(mad_channel_t *channel, mad_peer_t from, void *bytes, size_t len)
 {
-    mad_connection_t *cnx;
-    mad_status_t status = mad_begin_unpacking_timed(channel, from, 30 * SECOND, &cnx);
+    mad_message_t *message;
+    mad_status_t status = mad_begin_unpacking_within(channel, from, 30 * SECOND, &message);
     if (status)
         return status;
-    mad_unpack(cnx, bytes, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_unpacking(cnx);
+    mad_unpack(message, bytes, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_unpacking(message);
 }
 
 /* Numbered messages from a to b on each of these channels in turn, taken from any source, and an answer on each. */

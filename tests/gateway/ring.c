@@ -85,8 +85,8 @@ static int begin(int round, int peer, bool out)
     mad_status_t status;
     if (out)
         memset(buffers[at], stamp(rank, peer, round), block.len);
-    status = out ? mad_send_blocks(channel, peer, &block, 1, &requests[at])
-                 : mad_post_unpacking(channel, peer, &block, 1, &requests[at]);
+    status = out ? mad_message_send(channel, peer, &block, 1, &requests[at])
+                 : mad_message_receive(channel, peer, &block, 1, &requests[at]);
     return status ? failed(out ? "sending" : "posting", status) : 0;
 }
 
@@ -132,17 +132,17 @@ static int be_gateway(void)
 {
     mad_status_t status = MAD_ERR_TIMEOUT;
     int64_t moved = -1, still = 0;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     told_t t;
     while (status == MAD_ERR_TIMEOUT) {
-        status = mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 100000000, &cnx);
+        status = mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, 100000000, &message);
         t = told_begin(session);
         if (told(&t, "bytes") == moved && told(&t, "bytes_held") > still)
             still = told(&t, "bytes_held");
         moved = told(&t, "bytes");
         told_end(&t);
     }
-    if (status || (status = mad_end_unpacking(cnx)))
+    if (status || (status = mad_end_unpacking(message)))
         return failed("the end", status);
     t = told_begin(session);
     printf("{\"test\":\"ring\",\"rank\":%d,\"still\":%lld,\"given\":%lld,\"forwarding\":%s}\n", rank, (long long)still,
@@ -156,11 +156,11 @@ static int over(void)
 {
     mad_status_t status = MAD_OK;
     for (int p = 1; rank == 0 && p < ends && !status; p++)
-        status = mad_post_unpacking(channel, p, NULL, 0, NULL);
+        status = mad_message_receive(channel, p, NULL, 0, NULL);
     if (rank > 0)
-        status = mad_send_blocks(channel, 0, NULL, 0, NULL);
+        status = mad_message_send(channel, 0, NULL, 0, NULL);
     for (int g = 0; rank == 0 && g < gateways && !status; g++)
-        status = mad_send_blocks(channel, ends + g, NULL, 0, NULL);
+        status = mad_message_send(channel, ends + g, NULL, 0, NULL);
     return status ? failed("the end", status) : 0;
 }
 

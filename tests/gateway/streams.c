@@ -120,8 +120,8 @@ static int go_on(int at, bool sends)
         s->ended = mark.last;
         *mark_at(s, slot, false) = *mark_at(s, slot, true) = mark;
     }
-    status = sends ? mad_send_blocks(channel, s->peer, &block, 1, &requests[at])
-                   : mad_post_unpacking(channel, s->peer, &block, 1, &requests[at]);
+    status = sends ? mad_message_send(channel, s->peer, &block, 1, &requests[at])
+                   : mad_message_receive(channel, s->peer, &block, 1, &requests[at]);
     return status ? failed(sends ? "sending" : "posting", status) : 0;
 }
 
@@ -242,16 +242,16 @@ static int tell(void)
     mad_status_t status;
     for (int i = 0; i < n_streams; i++)
         r.got[i] = streams[i].got;
-    status = mad_send_blocks(results, gateway, &block, 1, NULL);
+    status = mad_message_send(results, gateway, &block, 1, NULL);
     return status ? failed("telling", status) : 0;
 }
 
 static int hear(result_t *r)
 {
-    mad_connection_t *cnx = mad_begin_unpacking(results);
+    mad_message_t *message = mad_begin_unpacking(results);
     mad_status_t status;
-    mad_unpack(cnx, r, sizeof *r, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-    status = mad_end_unpacking(cnx);
+    mad_unpack(message, r, sizeof *r, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    status = mad_end_unpacking(message);
     return status ? failed("results", status) : 0;
 }
 
@@ -273,9 +273,9 @@ static int wait_until_held(void)
 {
     int64_t end = madi_now() + HELD_WITHIN;
     mad_status_t status = MAD_ERR_TIMEOUT;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     while (told_now(session, "bytes_held") < HELD && madi_now() < end && status == MAD_ERR_TIMEOUT)
-        status = mad_begin_unpacking_timed(results, MAD_ANY_SOURCE, HELD_LOOK, &cnx);
+        status = mad_begin_unpacking_within(results, MAD_ANY_SOURCE, HELD_LOOK, &message);
     if (status == MAD_OK) { /* there are results already */
         fprintf(stderr, "streams: the time was over before the stuck one was stuck\n");
         _exit(LATE); /* and the launcher ends the others */
@@ -283,7 +283,7 @@ static int wait_until_held(void)
     if (status == MAD_ERR_TIMEOUT)
         status = MAD_OK;
     for (int p = senders; p < stuck_rank && !status; p++)
-        status = mad_send_blocks(results, p, NULL, 0, NULL);
+        status = mad_message_send(results, p, NULL, 0, NULL);
     return status ? failed("the beginning", status) : 0;
 }
 
@@ -318,8 +318,8 @@ static int open_all(bool sends)
     mad_block_t block = {&byte, 1, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_status_t status = MAD_OK;
     for (int i = 0; i < n_streams && !status; i++)
-        status = sends ? mad_send_blocks(channel, streams[i].peer, &block, 1, NULL)
-                       : mad_post_unpacking(channel, streams[i].peer, &block, 1, NULL);
+        status = sends ? mad_message_send(channel, streams[i].peer, &block, 1, NULL)
+                       : mad_message_receive(channel, streams[i].peer, &block, 1, NULL);
     return status ? failed("opening the streams", status) : 0;
 }
 
@@ -341,7 +341,7 @@ static int part(void)
     over = madi_now() + (int64_t)(seconds * (double)SECOND);
     if (rank == gateway)
         return rc ? rc : be_gateway();
-    if (!rc && stuck == STOP && !sends && rank != stuck_rank && mad_post_unpacking(results, gateway, NULL, 0, NULL))
+    if (!rc && stuck == STOP && !sends && rank != stuck_rank && mad_message_receive(results, gateway, NULL, 0, NULL))
         rc = failed("the beginning", MAD_ERR_PEER);
     if (!rc)
         rc = move(sends);

@@ -36,7 +36,7 @@ static int plain_poll(int fd, int events)
 static int marcel_poll(int fd, int events)
 {
     struct timespec passed = {0, 0};
-    return marcel_poll_fd(fd, events, CLOCK_MONOTONIC, &passed);
+    return marcel_fd_wait(fd, events, CLOCK_MONOTONIC, &passed);
 }
 
 static const calls_t plain = {"plain", plain_read, plain_readv, plain_write, plain_writev, plain_recv, plain_send,
@@ -167,7 +167,7 @@ static void do_ours(turn_t *t, bool waited)
     marcel_attr_t attr;
     marcel_t thread;
     marcel_attr_init(&attr);
-    CHECK_EQ(marcel_attr_setplacement(&attr, marcel_worker()), 0);
+    CHECK_EQ(marcel_attr_setplacement(&attr, marcel_worker_index()), 0);
     CHECK_EQ(marcel_create(&thread, &attr, act, t), 0);
     marcel_attr_destroy(&attr);
     if (waited && t->row->later) {

@@ -14,18 +14,18 @@ typedef struct blocked {
 static void *block(void *arg)
 {
     blocked_t *b = arg;
-    int before = marcel_worker();
+    int before = marcel_worker_index();
     marcel_t self = marcel_self();
     char c = 0;
     CHECK_EQ(before, b->worker);
-    CHECK_EQ(marcel_enter_blocking(), 0);
+    CHECK_EQ(marcel_blocking_begin(), 0);
     CHECK(!marcel_is_thread());
     atomic_fetch_add(b->inside, 1);
     CHECK_EQ(read(b->fd[0], &c, 1), 1);
-    CHECK_EQ(marcel_leave_blocking(), 0);
+    CHECK_EQ(marcel_blocking_end(), 0);
     CHECK(marcel_is_thread());
     CHECK(marcel_equal(self, marcel_self()));
-    CHECK_EQ(marcel_worker(), before);
+    CHECK_EQ(marcel_worker_index(), before);
     CHECK_EQ(c, 'x');
     return NULL;
 }
@@ -64,7 +64,7 @@ static marcel_t create_on(int worker, void *(*run)(void *), void *arg)
 static void all_block(void)
 {
     enum { EACH = 10 };
-    int workers = marcel_workers(), n = workers * EACH;
+    int workers = marcel_worker_count(), n = workers * EACH;
     _Atomic(int) inside = 0;
     blocked_t *blocked = calloc((size_t)n, sizeof *blocked);
     computer_t *computers = calloc((size_t)workers, sizeof *computers);
@@ -101,20 +101,20 @@ static void test_all_block(void)
     all_block();
     threads = kernel_threads();
     all_block();
-    CHECK_MSG(kernel_threads() <= threads + marcel_workers(), "%d kernel threads, then %d", threads, kernel_threads());
+    CHECK_MSG(kernel_threads() <= threads + marcel_worker_count(), "%d kernel threads, then %d", threads, kernel_threads());
 }
 
 /* Calls that do not block, with others ready or not, one inside the other. */
 static void *short_calls(void *arg)
 {
     for (int i = 0; i < 20000; i++) {
-        CHECK_EQ(marcel_enter_blocking(), 0);
+        CHECK_EQ(marcel_blocking_begin(), 0);
         if (i % 3 == 0) {
-            CHECK_EQ(marcel_enter_blocking(), 0);
-            CHECK_EQ(marcel_leave_blocking(), 0);
+            CHECK_EQ(marcel_blocking_begin(), 0);
+            CHECK_EQ(marcel_blocking_end(), 0);
         }
         CHECK(!marcel_is_thread());
-        CHECK_EQ(marcel_leave_blocking(), 0);
+        CHECK_EQ(marcel_blocking_end(), 0);
         CHECK(marcel_is_thread());
         if (i % 5 == 0)
             marcel_yield();
@@ -146,14 +146,14 @@ static void *count(void *arg)
 {
     for (int i = 0; i < 2000; i++) {
         if (arg)
-            CHECK_EQ(marcel_enter_blocking(), 0);
+            CHECK_EQ(marcel_blocking_begin(), 0);
         CHECK_EQ(marcel_mutex_lock(&mutex), 0);
         counted++;
         if (!arg && i % 16 == 0)
             marcel_yield();
         CHECK_EQ(marcel_mutex_unlock(&mutex), 0);
         if (arg)
-            CHECK_EQ(marcel_leave_blocking(), 0);
+            CHECK_EQ(marcel_blocking_end(), 0);
     }
     return NULL;
 }
@@ -179,9 +179,9 @@ static void test_locks(void)
 static void *movable_main(void *arg)
 {
     for (int i = 0; i < 500; i++) {
-        CHECK_EQ(marcel_enter_blocking(), 0);
+        CHECK_EQ(marcel_blocking_begin(), 0);
         usleep(10); /* the call that blocks: there is no event, nothing is waited for */
-        CHECK_EQ(marcel_leave_blocking(), 0);
+        CHECK_EQ(marcel_blocking_end(), 0);
         CHECK(marcel_is_thread());
     }
     return arg;
@@ -222,7 +222,7 @@ static void *silent(void *arg)
     marcel_mutexattr_settype(&attr, MARCEL_MUTEX_ERRORCHECK);
     marcel_mutex_init(&own, &attr);
     CHECK_EQ(marcel_mutex_lock(&own), 0);
-    s->worker = marcel_worker();
+    s->worker = marcel_worker_index();
     atomic_fetch_add(s->inside, 1);
     CHECK_EQ(read(s->fd[0], &c, 1), 1);
     CHECK_EQ(c, 'x');
@@ -236,13 +236,13 @@ static void *silent(void *arg)
         CHECK_EQ(c, 'y');
         break;
     default:
-        CHECK_EQ(marcel_enter_blocking(), 0);
+        CHECK_EQ(marcel_blocking_begin(), 0);
         CHECK(!marcel_is_thread());
-        CHECK_EQ(marcel_leave_blocking(), 0);
+        CHECK_EQ(marcel_blocking_end(), 0);
     }
     CHECK(marcel_equal(self, marcel_self()));
     CHECK(marcel_is_thread());
-    CHECK_EQ(marcel_worker(), s->worker);
+    CHECK_EQ(marcel_worker_index(), s->worker);
     CHECK_EQ(marcel_mutex_unlock(&own), s->way == LOCKS ? EPERM : 0);
     return s;
 }
@@ -282,7 +282,7 @@ static bool reaches(_Atomic(int) *counter, int value)
 
 static void silent_round(int *ways)
 {
-    int workers = marcel_workers();
+    int workers = marcel_worker_count();
     _Atomic(int) inside = 0;
     silent_t *blocked = calloc((size_t)workers, sizeof *blocked);
     others_t *others = calloc((size_t)workers, sizeof *others);
@@ -388,9 +388,9 @@ static void test_to_and_fro(void)
 static void test_end_of_all(void)
 {
     int before;
-    CHECK_EQ(marcel_leave_blocking(), 0);
-    CHECK_EQ(marcel_enter_blocking(), 0);
-    CHECK_EQ(marcel_leave_blocking(), 0);
+    CHECK_EQ(marcel_blocking_end(), 0);
+    CHECK_EQ(marcel_blocking_begin(), 0);
+    CHECK_EQ(marcel_blocking_end(), 0);
     CHECK_EQ(marcel_fini(), 0);
     before = kernel_threads();
     for (int i = 0; i < 3; i++) {

@@ -33,7 +33,7 @@ static void *victim_main(void *arg)
     case READS_SOCKET: marcel_read(v->fd, &c, 1); break;
     case WRITES: marcel_write(v->fd, big, sizeof big), marcel_write(v->fd, big, 1); break; /* the first tells of a part */
     case ACCEPTS: marcel_accept(v->fd, NULL, NULL); break;
-    case POLLS: marcel_poll_fd(v->fd, POLLIN, CLOCK_MONOTONIC, NULL); break;
+    case POLLS: marcel_fd_wait(v->fd, POLLIN, CLOCK_MONOTONIC, NULL); break;
     case RECEIVES: marcel_recv(v->fd, &c, 1, 0); break;
     case CONNECTS: marcel_connect(v->fd, (struct sockaddr *)&v->to, v->to_size); break;
     default: marcel_sleep(1000);

@@ -35,7 +35,7 @@ static void *close_main(void *arg)
     for (int i = 0; i < READERS; i++)
         CHECK_EQ(marcel_join(threads[i], NULL), 0);
     t = after_ms(CLOCK_MONOTONIC, 10);
-    CHECK_EQ(marcel_poll_fd(other[0], POLLIN, CLOCK_MONOTONIC, &t), -ETIMEDOUT);
+    CHECK_EQ(marcel_fd_wait(other[0], POLLIN, CLOCK_MONOTONIC, &t), -ETIMEDOUT);
     CHECK_EQ(marcel_read(copy, &c, 1), 1);
     CHECK_EQ(c, 'a');
     /* Behind the library's back, while it is registered: the number's next bearer is waited for all the same. */
@@ -94,7 +94,7 @@ static void *others_main(void *arg)
         return NULL;
     atomic_store(&over, 0);
     marcel_attr_init(&attr);
-    CHECK_EQ(marcel_attr_setplacement(&attr, marcel_worker()), 0);
+    CHECK_EQ(marcel_attr_setplacement(&attr, marcel_worker_index()), 0);
     CHECK_EQ(marcel_create(&counter, &attr, count_up, &n), 0);
     marcel_attr_destroy(&attr);
     CHECK_EQ(marcel_create(&reader, NULL, read_one, &fd[0]), 0);

@@ -17,22 +17,22 @@ static void *poll_main(void *arg)
     (void)arg;
     if (!pipe_make(fd))
         return NULL;
-    CHECK_EQ(marcel_poll_fd(fd[0], POLLIN, CLOCK_MONOTONIC, &t), -ETIMEDOUT);
+    CHECK_EQ(marcel_fd_wait(fd[0], POLLIN, CLOCK_MONOTONIC, &t), -ETIMEDOUT);
     clock_gettime(CLOCK_MONOTONIC, &now);
     CHECK(now.tv_sec > t.tv_sec || (now.tv_sec == t.tv_sec && now.tv_nsec >= t.tv_nsec));
-    CHECK_EQ(marcel_poll_fd(fd[0], POLLIN, CLOCK_MONOTONIC, &t), -ETIMEDOUT); /* long past */
+    CHECK_EQ(marcel_fd_wait(fd[0], POLLIN, CLOCK_MONOTONIC, &t), -ETIMEDOUT); /* long past */
     t = after_ms(CLOCK_REALTIME, 5);
-    CHECK_EQ(marcel_poll_fd(fd[0], POLLIN, CLOCK_REALTIME, &t), -ETIMEDOUT);
+    CHECK_EQ(marcel_fd_wait(fd[0], POLLIN, CLOCK_REALTIME, &t), -ETIMEDOUT);
     t.tv_nsec = 1000000000;
-    CHECK_EQ(marcel_poll_fd(fd[0], POLLIN, CLOCK_REALTIME, &t), -EINVAL);
-    CHECK_EQ(marcel_poll_fd(fd[1], POLLOUT, CLOCK_MONOTONIC, NULL), POLLOUT);
+    CHECK_EQ(marcel_fd_wait(fd[0], POLLIN, CLOCK_REALTIME, &t), -EINVAL);
+    CHECK_EQ(marcel_fd_wait(fd[1], POLLOUT, CLOCK_MONOTONIC, NULL), POLLOUT);
     CHECK_EQ(marcel_write(fd[1], "x", 1), 1);
     t = after_ms(CLOCK_MONOTONIC, 60000);
-    CHECK_EQ(marcel_poll_fd(fd[0], POLLIN, CLOCK_MONOTONIC, &t), POLLIN);
+    CHECK_EQ(marcel_fd_wait(fd[0], POLLIN, CLOCK_MONOTONIC, &t), POLLIN);
     CHECK_EQ(marcel_close(fd[1]), 0);
-    CHECK_EQ(marcel_poll_fd(fd[0], POLLIN, CLOCK_MONOTONIC, NULL), POLLIN | POLLHUP);
+    CHECK_EQ(marcel_fd_wait(fd[0], POLLIN, CLOCK_MONOTONIC, NULL), POLLIN | POLLHUP);
     CHECK_EQ(marcel_close(fd[0]), 0);
-    CHECK_EQ(marcel_poll_fd(fd[0], POLLIN, CLOCK_MONOTONIC, NULL), -EBADF);
+    CHECK_EQ(marcel_fd_wait(fd[0], POLLIN, CLOCK_MONOTONIC, NULL), -EBADF);
     return NULL;
 }
 
@@ -77,7 +77,7 @@ static void *kinds_main(void *arg)
         CHECK_EQ(marcel_read(file, text, 8), 6);
         CHECK(!strcmp(text, "a text"));
         CHECK_EQ(marcel_read(file, text, 8), 0);
-        CHECK_EQ(marcel_poll_fd(file, POLLIN, CLOCK_MONOTONIC, NULL), POLLIN);
+        CHECK_EQ(marcel_fd_wait(file, POLLIN, CLOCK_MONOTONIC, NULL), POLLIN);
         fclose(f);
     }
     return NULL;

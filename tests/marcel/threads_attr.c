@@ -139,7 +139,7 @@ static void *identity(void *arg)
     marcel_t me = marcel_self();
     CHECK(me != NULL && me != *(marcel_t *)arg);
     CHECK(marcel_is_thread());
-    CHECK(marcel_worker() >= 0 && marcel_worker() < marcel_workers());
+    CHECK(marcel_worker_index() >= 0 && marcel_worker_index() < marcel_worker_count());
     CHECK_EQ(marcel_fini(), EPERM);
     marcel_yield();
     CHECK(marcel_equal(me, marcel_self()));
@@ -152,6 +152,6 @@ void test_self(void)
     CHECK(me != NULL);
     CHECK(marcel_equal(me, marcel_self()));
     CHECK(!marcel_is_thread());
-    CHECK_EQ(marcel_worker(), -1);
+    CHECK_EQ(marcel_worker_index(), -1);
     in_thread(identity, &me);
 }

@@ -184,10 +184,10 @@ void test_restart(void)
     for (int i = 0; i < 5; i++) {
         CHECK_EQ(marcel_init(), 0);
         CHECK_EQ(marcel_init(), 0);
-        CHECK(marcel_workers() >= 1);
+        CHECK(marcel_worker_count() >= 1);
         in_thread(join_all_ways, NULL);
         CHECK_EQ(fini_soon(), 0);
-        CHECK_EQ(marcel_workers(), 0);
+        CHECK_EQ(marcel_worker_count(), 0);
         CHECK_EQ(marcel_fini(), 0);
     }
 }

@@ -58,7 +58,7 @@ static void *node(void *arg)
 {
     unsigned seed = (unsigned)(uintptr_t)arg, depth = seed & 15;
     marcel_t child[8];
-    int n = 0, worker = marcel_worker();
+    int n = 0, worker = marcel_worker_index();
     bool stays = !(seed & 16);
     atomic_fetch_add(&begun, 1);
     for (unsigned steps = next(&seed, 6); steps > 0; steps--)
@@ -93,7 +93,7 @@ static void *node(void *arg)
         child[i] = child[--n];
     }
     if (stays && worker >= 0)
-        CHECK_EQ(marcel_worker(), worker);
+        CHECK_EQ(marcel_worker_index(), worker);
     atomic_fetch_add(&over, 1);
     return NULL;
 }

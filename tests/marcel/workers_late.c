@@ -34,7 +34,7 @@ static int wait_late(void)
         return rc;
     case SEM: return marcel_sem_timedwait(&late.sem, &soon);
     case JOIN: return marcel_timedjoin(late.other, NULL, &soon);
-    case DESCRIPTOR: return -marcel_poll_fd(late.pipe[0], POLLIN, CLOCK_REALTIME, &soon);
+    case DESCRIPTOR: return -marcel_fd_wait(late.pipe[0], POLLIN, CLOCK_REALTIME, &soon);
     case WOKEN: return marcel_sem_timedwait(&late.sem, &never);
     case CANCELLED: return marcel_sleep(1000);
     default: return marcel_nanosleep(&(struct timespec){0, 3000000}, NULL);

@@ -8,7 +8,7 @@ static void *stay(void *arg)
 {
     int place = (int)(intptr_t)arg;
     for (int i = 0; i < 50; i++) {
-        CHECK_EQ(marcel_worker(), place);
+        CHECK_EQ(marcel_worker_index(), place);
         if (i % 10 == 9)
             short_sleep(10000);
         else
@@ -163,7 +163,7 @@ static void *others_then_hog(void *arg)
 
 static void *yield_to_hog(void *arg)
 {
-    CHECK_EQ(marcel_worker(), 0);
+    CHECK_EQ(marcel_worker_index(), 0);
     CHECK_EQ(marcel_yield_to(friend), 0);
     atomic_fetch_add(&reached, 1);
     return arg;

@@ -40,7 +40,7 @@ void start(int workers)
     snprintf(text, sizeof text, "%d", workers);
     setenv("MAD_WORKERS", text, 1);
     CHECK_EQ(marcel_init(), 0);
-    CHECK_EQ(marcel_workers(), workers);
+    CHECK_EQ(marcel_worker_count(), workers);
 }
 
 unsigned next(unsigned *seed, unsigned below)

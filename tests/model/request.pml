@@ -219,7 +219,7 @@ take:
     free(OWNER);
     goto gone;
 
-give_up: /* mad_request_callback */
+give_up: /* mad_request_detach */
     use();
     callback = true;
     atomic {

@@ -174,15 +174,15 @@ static bool collect(mad_channel_t *channel, uint64_t out[COUNTS])
 {
     counts(out);
     if (rank != 0) {
-        mad_connection_t *cnx = mad_begin_packing(channel, 0);
-        mad_pack(cnx, out, COUNTS * sizeof *out, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-        return mad_end_packing(cnx) == MAD_OK;
+        mad_message_t *message = mad_begin_packing(channel, 0);
+        mad_pack(message, out, COUNTS * sizeof *out, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        return mad_end_packing(message) == MAD_OK;
     }
     for (int i = 1; i < procs; i++) {
         uint64_t theirs[COUNTS];
-        mad_connection_t *cnx = mad_begin_unpacking(channel);
-        mad_unpack(cnx, theirs, sizeof theirs, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-        if (mad_end_unpacking(cnx) != MAD_OK)
+        mad_message_t *message = mad_begin_unpacking(channel);
+        mad_unpack(message, theirs, sizeof theirs, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        if (mad_end_unpacking(message) != MAD_OK)
             return false;
         for (int k = 0; k < COUNTS; k++)
             out[k] += theirs[k];

@@ -14,7 +14,7 @@ static _Atomic(uint64_t) taken[WAYS];
 
 /* A message that is being received. */
 typedef struct taking {
-    mad_connection_t *cnx;
+    mad_message_t *message;
     ident_t id;
     shape_t shape;
     arena_t arena;
@@ -35,15 +35,15 @@ static mad_status_t unpack_block(taking_t *t, const block_t *b, unsigned char *p
     size_t third = b->len / PIECES;
     if (!may_wait) {
         memset(p + b->len, 0xc3, 16); /* in one piece, whatever its form is */
-        return mad_try_unpack(t->cnx, b->len ? p : NULL, b->len, b->smode, b->rmode);
+        return mad_unpack_try(t->message, b->len ? p : NULL, b->len, b->smode, b->rmode);
     }
     if (b->unpack == FORM_PIECES) {
         struct iovec pieces[PIECES] = {{p, third}, {p + third, third}, {p + 2 * third, b->len - 2 * third}};
-        return mad_unpack_scatter(t->cnx, pieces, PIECES, b->smode, b->rmode);
+        return mad_unpack_scatter(t->message, pieces, PIECES, b->smode, b->rmode);
     }
     if (b->unpack == FORM_STRIDED)
-        return mad_unpack_strided(t->cnx, p, third, third + GAP, PIECES, b->smode, b->rmode);
-    return mad_unpack(t->cnx, b->len ? p : NULL, b->len, b->smode, b->rmode);
+        return mad_unpack_strided(t->message, p, third, third + GAP, PIECES, b->smode, b->rmode);
+    return mad_unpack(t->message, b->len ? p : NULL, b->len, b->smode, b->rmode);
 }
 
 /* Bring the pieces of a strided block together. */
@@ -64,20 +64,20 @@ static void check(taking_t *t, int i, bool strided)
 }
 
 /* The first block says what follows.  False: this cannot be one of ours. */
-static bool take_ident(taking_t *t, mad_connection_t *cnx, enum way way, bool may_wait)
+static bool take_ident(taking_t *t, mad_message_t *message, enum way way, bool may_wait)
 {
     mad_status_t status;
     memset(&t->id, 0, sizeof t->id);
-    t->cnx = cnx;
+    t->message = message;
     t->next = 1;
-    status = may_wait ? mad_unpack(cnx, &t->id, sizeof t->id, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS)
-                      : mad_try_unpack(cnx, &t->id, sizeof t->id, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    status = may_wait ? mad_unpack(message, &t->id, sizeof t->id, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS)
+                      : mad_unpack_try(message, &t->id, sizeof t->id, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     if (!good(status, "the first block", &t->id))
         return false;
-    if (!ident_valid(&t->id, way) || mad_message_peer(cnx) != t->id.source) {
+    if (!ident_valid(&t->id, way) || mad_message_peer(message) != t->id.source) {
         wrong(&sums.corrupted,
               "rank %d, channel %d: a message from %d that says magic %x, rank %d to %d, thread %d, number %llu", rank,
-              (int)way, mad_message_peer(cnx), t->id.magic, t->id.source, t->id.dest, t->id.thread,
+              (int)way, mad_message_peer(message), t->id.magic, t->id.source, t->id.dest, t->id.thread,
               (unsigned long long)t->id.number);
         return false;
     }
@@ -122,9 +122,9 @@ static void end_taking(taking_t *t, bool may_wait)
     mad_request_t *request;
     mad_status_t status;
     if (!t->shape.end_request && may_wait) {
-        status = mad_end_unpacking(t->cnx);
+        status = mad_end_unpacking(t->message);
     } else {
-        status = mad_end_unpacking_request(t->cnx, &request);
+        status = mad_end_unpacking_request(t->message, &request);
         for (int tries = 0; status == MAD_OK && request; tries++) {
             status = tries % 4 < 3 ? mad_request_test(&request) : mad_request_wait(&request, SECOND / 10000);
             if (status == MAD_ERR_AGAIN || status == MAD_ERR_TIMEOUT)
@@ -138,17 +138,17 @@ static void end_taking(taking_t *t, bool may_wait)
             check(t, i, may_wait);
 }
 
-static void take_whole(taking_t *t, mad_connection_t *cnx, enum way way)
+static void take_whole(taking_t *t, mad_message_t *message, enum way way)
 {
-    if (!take_ident(t, cnx, way, true)) {
-        mad_end_unpacking(cnx);
+    if (!take_ident(t, message, way, true)) {
+        mad_end_unpacking(message);
         return;
     }
     count(t);
     if (take_blocks(t, true) == MAD_OK)
         end_taking(t, true);
     else
-        mad_end_unpacking(cnx);
+        mad_end_unpacking(message);
 }
 
 /* ---- Ways ----------------------------------------------------------------------------------------------------- */
@@ -182,18 +182,18 @@ void *from_thread(void *arg)
         left[p] = all / (uint64_t)n;
     while (all) {
         for (int p = 0; p < n; p++) {
-            mad_connection_t *cnx = NULL;
+            mad_message_t *message = NULL;
             mad_status_t status;
             if (!left[p])
                 continue;
             /* with several sources none is waited for long */
-            status = mad_begin_unpacking_timed(channels[WAY_FROM], list[p], n == 1 ? MAD_FOREVER : SECOND / 1000, &cnx);
+            status = mad_begin_unpacking_within(channels[WAY_FROM], list[p], n == 1 ? MAD_FOREVER : SECOND / 1000, &message);
             if (status == MAD_ERR_TIMEOUT)
                 continue;
             left[p]--;
             all--;
-            if (good(status, "mad_begin_unpacking_timed", &t.id))
-                take_whole(&t, cnx, WAY_FROM);
+            if (good(status, "mad_begin_unpacking_within", &t.id))
+                take_whole(&t, message, WAY_FROM);
         }
     }
     free(t.arena.bytes);
@@ -207,19 +207,19 @@ void *from_thread(void *arg)
 
 static void try_one(taking_t *t)
 {
-    mad_connection_t *cnx = NULL;
+    mad_message_t *message = NULL;
     mad_status_t status;
     int idle = 0;
     /* now and then it waits a little: somebody who only tries takes a core from the others */
-    while ((status = mad_begin_unpacking_timed(channels[WAY_TRY], MAD_ANY_SOURCE, 0, &cnx)) == MAD_ERR_AGAIN) {
-        status = mad_begin_unpacking_timed(channels[WAY_TRY], MAD_ANY_SOURCE, SECOND / 5000, &cnx);
+    while ((status = mad_begin_unpacking_within(channels[WAY_TRY], MAD_ANY_SOURCE, 0, &message)) == MAD_ERR_AGAIN) {
+        status = mad_begin_unpacking_within(channels[WAY_TRY], MAD_ANY_SOURCE, SECOND / 5000, &message);
         if (status != MAD_ERR_TIMEOUT)
             break;
     }
     if (!good(status, "a try to begin", &t->id))
         return;
-    if (!take_ident(t, cnx, WAY_TRY, false)) {
-        mad_end_unpacking(cnx);
+    if (!take_ident(t, message, WAY_TRY, false)) {
+        mad_end_unpacking(message);
         return;
     }
     count(t);
@@ -233,7 +233,7 @@ static void try_one(taking_t *t)
     if (status == MAD_OK)
         end_taking(t, false);
     else
-        mad_end_unpacking(cnx);
+        mad_end_unpacking(message);
 }
 
 void *try_thread(void *arg)
@@ -266,8 +266,8 @@ static void post(line_t *line, int source)
         t->at[i] = arena_take(&t->arena, b->len);
         blocks[i] = (mad_block_t){t->at[i], b->len, b->smode, b->rmode};
     }
-    good(mad_post_unpacking(channels[WAY_POSTED], source, blocks, t->shape.n, &line->requests[line->posted % POSTED]),
-         "mad_post_unpacking", &id);
+    good(mad_message_receive(channels[WAY_POSTED], source, blocks, t->shape.n, &line->requests[line->posted % POSTED]),
+         "mad_message_receive", &id);
     line->posted++;
 }
 
@@ -321,13 +321,13 @@ static parked_t *parked, **parked_tail = &parked;
 static marcel_mutex_t parked_lock = MARCEL_MUTEX_INITIALIZER;
 static marcel_cond_t parked_more = MARCEL_COND_INITIALIZER;
 
-static mad_handled_t on_message(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t on_message(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     parked_t *p = calloc(1, sizeof *p);
     bool whole;
     (void)channel;
     (void)arg;
-    whole = !p || !take_ident(&p->t, cnx, WAY_HANDLER, false);
+    whole = !p || !take_ident(&p->t, message, WAY_HANDLER, false);
     if (!whole) {
         bool express = true;
         count(&p->t);
@@ -352,7 +352,7 @@ static mad_handled_t on_message(mad_channel_t *channel, mad_connection_t *cnx, v
 
 void handler_install(void)
 {
-    good(mad_channel_set_handler(channels[WAY_HANDLER], on_message, NULL), "mad_channel_set_handler", NULL);
+    good(mad_channel_handler_set(channels[WAY_HANDLER], on_message, NULL), "mad_channel_handler_set", NULL);
 }
 
 void *handler_thread(void *arg)
@@ -371,7 +371,7 @@ void *handler_thread(void *arg)
         if (take_blocks(&p->t, true) == MAD_OK)
             end_taking(&p->t, true);
         else
-            mad_end_unpacking(p->t.cnx);
+            mad_end_unpacking(p->t.message);
         free(p->t.arena.bytes);
         free(p);
         marcel_mutex_lock(&parked_lock);

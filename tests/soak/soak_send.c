@@ -41,7 +41,7 @@ static void slot_request(slot_t *slot, mad_request_t *request, bool callback)
         return;
     }
     slot->callback = true;
-    mad_request_callback(request, called, slot);
+    mad_request_detach(request, called, slot);
 }
 
 /* The block's bytes as they are to be packed: CHEAPER lies in the table itself; others in the slot, and LATER ones are
@@ -66,45 +66,45 @@ static const unsigned char *source_of(slot_t *slot, const block_t *b)
     return p;
 }
 
-static mad_status_t pack_block(mad_connection_t *cnx, const block_t *b, const unsigned char *p)
+static mad_status_t pack_block(mad_message_t *message, const block_t *b, const unsigned char *p)
 {
     size_t third = b->len / PIECES;
     if (b->pack == FORM_PIECES) {
         struct iovec pieces[PIECES] = {{(void *)(uintptr_t)p, third},
                                        {(void *)(uintptr_t)(p + third), 0},
                                        {(void *)(uintptr_t)(p + third), b->len - third}};
-        return mad_pack_gather(cnx, pieces, PIECES, b->smode, b->rmode);
+        return mad_pack_gather(message, pieces, PIECES, b->smode, b->rmode);
     }
     if (b->pack == FORM_STRIDED)
-        return mad_pack_strided(cnx, p, third, third + GAP, PIECES, b->smode, b->rmode);
-    return mad_pack(cnx, b->len ? p : NULL, b->len, b->smode, b->rmode);
+        return mad_pack_strided(message, p, third, third + GAP, PIECES, b->smode, b->rmode);
+    return mad_pack(message, b->len ? p : NULL, b->len, b->smode, b->rmode);
 }
 
 static void send_packed(slot_t *slot, const shape_t *shape, mad_channel_t *channel)
 {
     const unsigned char *later[BLOCKS_MAX] = {NULL};
-    mad_connection_t *cnx = mad_begin_packing(channel, slot->id.dest);
+    mad_message_t *message = mad_begin_packing(channel, slot->id.dest);
     mad_request_t *request;
     ident_t id = slot->id;
-    mad_pack(cnx, &id, sizeof id, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    mad_pack(message, &id, sizeof id, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     memset(&id, SPOILT, sizeof id);
     for (int i = 1; i < shape->n; i++) {
         const block_t *b = &shape->blocks[i];
         const unsigned char *p = source_of(slot, b);
-        good(pack_block(cnx, b, p), "mad_pack", &slot->id);
+        good(pack_block(message, b, p), "mad_pack", &slot->id);
         if (b->smode == MAD_SEND_LATER && b->pack != FORM_STRIDED)
             later[i] = p;
         else if (b->smode == MAD_SEND_SAFER)
             memset((void *)(uintptr_t)p, SPOILT, b->len);
         if (b->flush)
-            mad_flush_packing(cnx);
+            mad_message_flush(message);
     }
     for (int i = 1; i < shape->n; i++)
         if (later[i])
             memcpy((void *)(uintptr_t)later[i], table_at(shape->blocks[i].from), shape->blocks[i].len);
     if (shape->send == SEND_WAITS)
-        good(mad_end_packing(cnx), "mad_end_packing", &slot->id);
-    else if (good(mad_end_packing_request(cnx, &request), "mad_end_packing_request", &slot->id))
+        good(mad_end_packing(message), "mad_end_packing", &slot->id);
+    else if (good(mad_end_packing_request(message, &request), "mad_end_packing_request", &slot->id))
         slot_request(slot, request, shape->send == SEND_CALLBACK);
 }
 
@@ -120,8 +120,8 @@ static void send_at_once(slot_t *slot, const shape_t *shape, mad_channel_t *chan
             b.smode = MAD_SEND_SAFER;
         blocks[i] = (mad_block_t){(void *)(uintptr_t)source_of(slot, &b), b.len, shape->blocks[i].smode, b.rmode};
     }
-    if (!good(mad_send_blocks(channel, slot->id.dest, blocks, shape->n, shape->send == SEND_BLOCKS ? NULL : &request),
-              "mad_send_blocks", &slot->id))
+    if (!good(mad_message_send(channel, slot->id.dest, blocks, shape->n, shape->send == SEND_BLOCKS ? NULL : &request),
+              "mad_message_send", &slot->id))
         return;
     memset(&id, SPOILT, sizeof id);
     for (int i = 1; i < shape->n; i++)

@@ -36,19 +36,19 @@ static long resident_kib(void)
 
 static void put(mad_channel_t *channel, uint64_t number)
 {
-    mad_connection_t *cnx = mad_begin_packing(channel, peer);
-    mad_pack(cnx, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    CHECK_OK(mad_end_packing(cnx));
+    mad_message_t *message = mad_begin_packing(channel, peer);
+    mad_pack(message, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    CHECK_OK(mad_end_packing(message));
 }
 
 static void get(mad_channel_t *channel, uint64_t number)
 {
     uint64_t got = ~UINT64_C(0);
-    mad_connection_t *cnx;
-    if (!CHECK_OK(mad_begin_unpacking_timed(channel, peer, 20 * SECOND, &cnx)))
+    mad_message_t *message;
+    if (!CHECK_OK(mad_begin_unpacking_within(channel, peer, 20 * SECOND, &message)))
         exit(1);
-    mad_unpack(cnx, &got, sizeof got, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    CHECK_OK(mad_end_unpacking(cnx));
+    mad_unpack(message, &got, sizeof got, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    CHECK_OK(mad_end_unpacking(message));
     if (!CHECK_EQ(got, number))
         exit(1);
 }
@@ -63,7 +63,7 @@ static void meet(uint64_t number)
 static void leave(mad_channel_t *channel, uint64_t round, mad_request_t **request)
 {
     mad_block_t block = {big, round % 20 ? 16 : BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
-    CHECK_OK(mad_send_blocks(channel, peer, &block, 1, request));
+    CHECK_OK(mad_message_send(channel, peer, &block, 1, request));
 }
 
 static void test_same(uint64_t rounds)
@@ -138,12 +138,12 @@ static void test_one(uint64_t rounds)
 static void get_late(mad_channel_t *channel)
 {
     static unsigned char got[BIG];
-    mad_connection_t *cnx;
+    mad_message_t *message;
     usleep(20000);
-    if (!CHECK_OK(mad_begin_unpacking_timed(channel, peer, 20 * SECOND, &cnx)))
+    if (!CHECK_OK(mad_begin_unpacking_within(channel, peer, 20 * SECOND, &message)))
         exit(1);
-    mad_unpack(cnx, got, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    CHECK_OK(mad_end_unpacking(cnx));
+    mad_unpack(message, got, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    CHECK_OK(mad_end_unpacking(message));
     CHECK(!memcmp(got, big, BIG));
 }
 

@@ -11,15 +11,15 @@
 static mad_status_t receive(mad_channel_t *channel, const char *fifo)
 {
     int value = 0, fd = open(fifo, O_RDONLY);
-    mad_connection_t *cnx;
+    mad_message_t *message;
     mad_status_t status;
     char c;
     if (fd < 0 || read(fd, &c, 1) != 1)
         return MAD_ERR_SYSTEM;
     close(fd);
-    cnx = mad_begin_unpacking(channel);
-    mad_unpack(cnx, &value, sizeof value, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = mad_end_unpacking(cnx);
+    message = mad_begin_unpacking(channel);
+    mad_unpack(message, &value, sizeof value, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking(message);
     printf("received %d: %s\n", value, mad_status_name(status));
     return status;
 }
@@ -27,10 +27,10 @@ static mad_status_t receive(mad_channel_t *channel, const char *fifo)
 static mad_status_t send_one(mad_channel_t *channel)
 {
     int value = 3;
-    mad_connection_t *cnx = mad_begin_packing(channel, 0);
+    mad_message_t *message = mad_begin_packing(channel, 0);
     mad_status_t status;
-    mad_pack(cnx, &value, sizeof value, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = mad_end_packing(cnx);
+    mad_pack(message, &value, sizeof value, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_packing(message);
     printf("sent: %s\n", mad_status_name(status));
     fflush(stdout);
     return status;

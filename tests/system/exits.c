@@ -21,7 +21,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < mad_size(session); i++) {
         mad_block_t none = {NULL, 0, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
         mad_request_t *request = NULL;
-        if (mad_send_blocks(channel, (mad_rank(session) + i) % mad_size(session), &none, 1, &request))
+        if (mad_message_send(channel, (mad_rank(session) + i) % mad_size(session), &none, 1, &request))
             return 4;
     }
     left = rand() % MOST_US;

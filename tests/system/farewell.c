@@ -27,19 +27,19 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 static void leave_first(mad_channel_t *channel)
 {
     int number = 7;
-    mad_connection_t *cnx = mad_begin_packing(channel, 1);
-    CHECK_OK(mad_pack(cnx, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS));
-    CHECK_OK(mad_end_packing(cnx));
+    mad_message_t *message = mad_begin_packing(channel, 1);
+    CHECK_OK(mad_pack(message, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS));
+    CHECK_OK(mad_end_packing(message));
 }
 
 static void wait_for_more(mad_channel_t *channel)
 {
     int number = 0;
-    mad_connection_t *cnx = mad_begin_unpacking_from(channel, 0);
-    CHECK_OK(mad_unpack(cnx, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS));
-    CHECK_OK(mad_end_unpacking(cnx));
+    mad_message_t *message = mad_begin_unpacking_from(channel, 0);
+    CHECK_OK(mad_unpack(message, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS));
+    CHECK_OK(mad_end_unpacking(message));
     CHECK_EQ(number, 7);
-    CHECK_STATUS(mad_begin_unpacking_timed(channel, 0, MAD_FOREVER, &cnx), MAD_ERR_PEER);
+    CHECK_STATUS(mad_begin_unpacking_within(channel, 0, MAD_FOREVER, &message), MAD_ERR_PEER);
     CHECK_EQ(atomic_load(&acknowledged), 1);
 }
 

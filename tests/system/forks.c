@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <madeleine.h>
+#include <madeleine/runtime.h>
 #include <marcel.h>
 #include <openssl/rand.h>
 #include <pthread.h>
@@ -53,21 +54,21 @@ static mad_peer_t address_learn(int fd)
 
 static mad_status_t value_send(mad_channel_t *c, mad_peer_t to, int value)
 {
-    mad_connection_t *cnx = mad_begin_packing(c, to);
-    mad_pack(cnx, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    return mad_end_packing(cnx);
+    mad_message_t *message = mad_begin_packing(c, to);
+    mad_pack(message, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    return mad_end_packing(message);
 }
 
 static mad_status_t value_receive(mad_channel_t *c, mad_peer_t from, int *value, mad_peer_t *sender)
 {
-    mad_connection_t *cnx;
-    mad_status_t status = mad_begin_unpacking_timed(c, from, 20 * SECOND, &cnx);
+    mad_message_t *message;
+    mad_status_t status = mad_begin_unpacking_within(c, from, 20 * SECOND, &message);
     if (status)
         return status;
     if (sender)
-        *sender = mad_message_peer(cnx);
-    mad_unpack(cnx, value, sizeof *value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    return mad_end_unpacking(cnx);
+        *sender = mad_message_peer(message);
+    mad_unpack(message, value, sizeof *value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    return mad_end_unpacking(message);
 }
 
 static void talk(int rounds)
@@ -138,13 +139,13 @@ static void status_keep(void *arg, mad_status_t status)
 }
 
 /* Every call of a session that is a parent's.  packing, unpacking: messages that were open. */
-static void refused(mad_connection_t *packing, mad_connection_t *unpacking, mad_request_t *before[5])
+static void refused(mad_message_t *packing, mad_message_t *unpacking, mad_request_t *before[5])
 {
     mad_block_t block = {NULL, 0, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request = NULL;
     mad_status_t status = MAD_OK;
     mad_arrival_t arrival;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     mad_channel_t *other;
     mad_event_t event;
     const void *address;
@@ -153,25 +154,25 @@ static void refused(mad_connection_t *packing, mad_connection_t *unpacking, mad_
     size_t len;
     int value = 0;
     refused_requests(before);
-    mad_request_callback(before[4], status_keep, &status);
+    mad_request_detach(before[4], status_keep, &status);
     CHECK_STATUS(status, MAD_ERR_FORKED);
     mad_pack(packing, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     CHECK_STATUS(mad_end_packing(packing), MAD_ERR_FORKED);
     mad_unpack(unpacking, body, sizeof body, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     CHECK_STATUS(mad_end_unpacking(unpacking), MAD_ERR_FORKED);
     CHECK_STATUS(value_send(channel, peer, 1), MAD_ERR_FORKED);
-    CHECK_STATUS(mad_send_blocks(channel, peer, &block, 1, &request), MAD_ERR_FORKED);
-    CHECK_STATUS(mad_send_now(channel, peer, NULL, 0), MAD_ERR_FORKED);
-    CHECK_STATUS(mad_post_unpacking(channel, peer, &block, 1, &request), MAD_ERR_FORKED);
+    CHECK_STATUS(mad_message_send(channel, peer, &block, 1, &request), MAD_ERR_FORKED);
+    CHECK_STATUS(mad_message_send_now(channel, peer, NULL, 0), MAD_ERR_FORKED);
+    CHECK_STATUS(mad_message_receive(channel, peer, &block, 1, &request), MAD_ERR_FORKED);
     CHECK_STATUS(mad_end_unpacking(mad_begin_unpacking(channel)), MAD_ERR_FORKED);
     CHECK_STATUS(mad_end_unpacking(mad_begin_unpacking_from(channel, peer)), MAD_ERR_FORKED);
-    CHECK_STATUS(mad_begin_unpacking_poll(channel, MAD_ANY_SOURCE, &cnx), MAD_ERR_FORKED);
-    CHECK_STATUS(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_FORKED);
-    CHECK_STATUS(mad_begin_unpacking_timed(channel, peer, MAD_FOREVER, &cnx), MAD_ERR_FORKED);
-    CHECK_EQ(mad_glance(channel, &arrival, 1), 0);
+    CHECK_STATUS(mad_begin_unpacking_poll(channel, MAD_ANY_SOURCE, &message), MAD_ERR_FORKED);
+    CHECK_STATUS(mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, 0, &message), MAD_ERR_FORKED);
+    CHECK_STATUS(mad_begin_unpacking_within(channel, peer, MAD_FOREVER, &message), MAD_ERR_FORKED);
+    CHECK_EQ(mad_channel_poll(channel, &arrival, 1), 0);
     CHECK_EQ(mad_progress(session), 0);
     CHECK_STATUS(mad_channel_open(session, "another", &other), MAD_ERR_FORKED);
-    CHECK_STATUS(mad_channel_set_handler(channel, NULL, NULL), MAD_ERR_FORKED);
+    CHECK_STATUS(mad_channel_handler_set(channel, NULL, NULL), MAD_ERR_FORKED);
     CHECK_STATUS(mad_channel_route(channel, peer, text, sizeof text), MAD_ERR_FORKED);
     CHECK_OK(mad_address(session, &address, &len));
     CHECK_STATUS(mad_peer_add(session, address, len, &p), MAD_ERR_FORKED);
@@ -272,7 +273,7 @@ static void child_uses(int how)
 {
     static char body[100000];
     mad_request_t *before[5];
-    mad_connection_t *packing, *unpacking;
+    mad_message_t *packing, *unpacking;
     mad_block_t block = {body, sizeof body, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     mad_channel_t *mine;
     const void *address;
@@ -283,7 +284,7 @@ static void child_uses(int how)
     CHECK_OK(mad_address(session, &address, &len));
     CHECK_OK(mad_peer_add(session, address, len, &self));
     for (int i = 0; i < 5; i++) /* of what never comes */
-        CHECK_OK(mad_post_unpacking(mine, peer, &block, 1, &before[i]));
+        CHECK_OK(mad_message_receive(mine, peer, &block, 1, &before[i]));
     packing = mad_begin_packing(channel, peer);
     CHECK_OK(value_send(mine, self, 1));
     unpacking = mad_begin_unpacking_from(mine, self);
@@ -301,7 +302,7 @@ static void child_uses(int how)
         CHECK(waitpid(child, &how, 0) == child && WTERMSIG(how) == SIGTERM);
     else
         ended_well(child);
-    mad_drop_unpacking(unpacking);
+    mad_message_drop(unpacking);
     mad_pack(packing, &how, sizeof how, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     CHECK_OK(mad_end_packing(packing));
     CHECK_OK(value_receive(channel, peer, &how, NULL));

@@ -51,19 +51,19 @@ static bool side_open(side_t *side)
 static mad_status_t value_send(const side_t *side, mad_peer_t to, int value)
 {
     mad_block_t block = {&value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
-    return mad_send_blocks(side->channel, to, &block, 1, NULL);
+    return mad_message_send(side->channel, to, &block, 1, NULL);
 }
 
 static mad_status_t value_receive(const side_t *side, mad_peer_t from, int *value, mad_peer_t *sender)
 {
-    mad_connection_t *cnx;
-    mad_status_t status = mad_begin_unpacking_timed(side->channel, from, 20 * SECOND, &cnx);
+    mad_message_t *message;
+    mad_status_t status = mad_begin_unpacking_within(side->channel, from, 20 * SECOND, &message);
     if (status)
         return status;
     if (sender)
-        *sender = mad_message_peer(cnx);
-    mad_unpack(cnx, value, sizeof *value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    return mad_end_unpacking(cnx);
+        *sender = mad_message_peer(message);
+    mad_unpack(message, value, sizeof *value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    return mad_end_unpacking(message);
 }
 
 /* One exchange; the number that the server has for the client. */
@@ -178,7 +178,7 @@ static void forget_live(void)
     side_t client;
     mad_peer_t number, again;
     const void *address;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     mad_request_t *request;
     mad_block_t block = {NULL, 0, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     size_t len;
@@ -189,12 +189,12 @@ static void forget_live(void)
     CHECK_STATUS(mad_peer_forget(server.session, 0), MAD_ERR_INVAL);
     CHECK_STATUS(mad_peer_forget(server.session, -1), MAD_ERR_INVAL);
     CHECK_STATUS(mad_peer_forget(server.session, 1 << 30), MAD_ERR_INVAL);
-    cnx = mad_begin_packing(server.channel, number); /* a message is open */
+    message = mad_begin_packing(server.channel, number); /* a message is open */
     CHECK_STATUS(mad_peer_forget(server.session, number), MAD_ERR_BUSY);
-    mad_pack(cnx, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    CHECK_OK(mad_end_packing(cnx));
+    mad_pack(message, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    CHECK_OK(mad_end_packing(message));
     CHECK_OK(value_receive(&client, client.peer, &value, NULL));
-    CHECK_OK(mad_post_unpacking(server.channel, number, &block, 1, &request)); /* a receive is posted */
+    CHECK_OK(mad_message_receive(server.channel, number, &block, 1, &request)); /* a receive is posted */
     CHECK_STATUS(mad_peer_forget(server.session, number), MAD_ERR_BUSY);
     CHECK_OK(mad_request_cancel(request));
     CHECK_STATUS(mad_request_wait(&request, MAD_FOREVER), MAD_ERR_CANCELLED);

@@ -6,6 +6,7 @@
 #include "harness/test.h"
 
 #include <madeleine.h>
+#include <madeleine/runtime.h>
 
 #define LOOKS 16
 #define ROUNDS 200
@@ -34,34 +35,34 @@ static bool sides_open(const char *const drivers[3])
 static void send_from(int i)
 {
     char text[8] = "message";
-    mad_connection_t *cnx = mad_begin_packing(channel[i], to[i]);
-    mad_pack(cnx, text, sizeof text, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    CHECK_OK(mad_end_packing(cnx));
+    mad_message_t *message = mad_begin_packing(channel[i], to[i]);
+    mad_pack(message, text, sizeof text, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    CHECK_OK(mad_end_packing(message));
 }
 
-static void receive_end(mad_connection_t *cnx)
+static void receive_end(mad_message_t *message)
 {
     char text[8];
-    mad_unpack(cnx, text, sizeof text, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    CHECK_OK(mad_end_unpacking(cnx));
+    mad_unpack(message, text, sizeof text, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    CHECK_OK(mad_end_unpacking(message));
 }
 
 static bool look_opened(void)
 {
-    mad_connection_t *cnx;
-    if (mad_begin_unpacking_poll(channel[0], MAD_ANY_SOURCE, &cnx))
+    mad_message_t *message;
+    if (mad_begin_unpacking_poll(channel[0], MAD_ANY_SOURCE, &message))
         return false;
-    receive_end(cnx);
+    receive_end(message);
     return true;
 }
 
 static bool look_glanced(void)
 {
     mad_arrival_t arrival;
-    if (!mad_glance(channel[0], &arrival, 1))
+    if (!mad_channel_poll(channel[0], &arrival, 1))
         return false;
-    if (arrival.cnx) /* its block was shown */
-        CHECK_OK(mad_end_unpacking(arrival.cnx));
+    if (arrival.message) /* its block was shown */
+        CHECK_OK(mad_end_unpacking(arrival.message));
     return true;
 }
 

@@ -38,16 +38,16 @@ static void send(mad_channel_t *channel, mad_peer_t peer, size_t len)
 {
     mad_block_t b = block(sent, len);
     mad_request_t *request;
-    check("send", mad_send_blocks(channel, peer, &b, 1, &request));
-    mad_request_callback(request, NULL, NULL);
+    check("send", mad_message_send(channel, peer, &b, 1, &request));
+    mad_request_detach(request, NULL, NULL);
 }
 
 static mad_status_t receive(mad_channel_t *channel, size_t len)
 {
     mad_block_t b = block(received, len);
-    mad_connection_t *cnx = mad_begin_unpacking(channel);
-    mad_unpack(cnx, b.base, b.len, b.send_mode, b.receive_mode);
-    return mad_end_unpacking(cnx);
+    mad_message_t *message = mad_begin_unpacking(channel);
+    mad_unpack(message, b.base, b.len, b.send_mode, b.receive_mode);
+    return mad_end_unpacking(message);
 }
 
 /* From rank 0 to the last, when that one expects it. */
@@ -57,10 +57,10 @@ static void to_posted(mad_session_t *session, mad_channel_t *channel)
     mad_block_t in = block(received, length()), out = block(sent, length());
     mad_request_t *request = NULL;
     if (mad_rank(session) == last)
-        check("post", mad_post_unpacking(channel, 0, &in, 1, &request));
+        check("post", mad_message_receive(channel, 0, &in, 1, &request));
     check("barrier", mad_barrier(session));
     if (mad_rank(session) == 0)
-        check("send", mad_send_blocks(channel, last, &out, 1, NULL));
+        check("send", mad_message_send(channel, last, &out, 1, NULL));
     if (request)
         check("wait", mad_request_wait(&request, MAD_FOREVER));
 }
@@ -80,7 +80,7 @@ static void waited(mad_session_t *session, mad_channel_t *channel, int n)
     mad_block_t b = block(sent, length());
     for (; n > 0; n--) {
         if (mad_rank(session) == 0)
-            check("send", mad_send_blocks(channel, last, &b, 1, NULL));
+            check("send", mad_message_send(channel, last, &b, 1, NULL));
         else if (mad_rank(session) == last)
             check("receive", receive(channel, length()));
     }
@@ -97,9 +97,9 @@ static void wait_for_end(mad_session_t *session, mad_channel_t *channel)
 {
     struct pollfd end = {.fd = STDIN_FILENO, .events = POLLIN};
     int timeout_ms = mad_size(session) > 1 ? -1 : 0;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     while (!poll(&end, 1, timeout_ms))
-        if (mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 10000000, &cnx) != MAD_ERR_TIMEOUT)
+        if (mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, 10000000, &message) != MAD_ERR_TIMEOUT)
             exit(1);
 }
 

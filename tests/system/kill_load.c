@@ -77,36 +77,36 @@ static mad_status_t send_one(pair_t *p, unsigned char *buf, uint32_t seq)
 {
     mad_request_t *request = NULL;
     size_t len = seq == END ? 0 : length(p, seq);
-    mad_connection_t *cnx;
+    mad_message_t *message;
     fill(buf, len, seq, me);
     if (seq & 1) {
         mad_block_t blocks[2] = {{&seq, sizeof seq, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                                  {buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
-        return finish(mad_send_blocks(p->channel, p->peer, blocks, 2, &request), &request);
+        return finish(mad_message_send(p->channel, p->peer, blocks, 2, &request), &request);
     }
-    cnx = mad_begin_packing(p->channel, p->peer);
-    mad_pack(cnx, &seq, sizeof seq, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-    mad_pack(cnx, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return finish(mad_end_packing_request(cnx, &request), &request);
+    message = mad_begin_packing(p->channel, p->peer);
+    mad_pack(message, &seq, sizeof seq, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    mad_pack(message, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return finish(mad_end_packing_request(message, &request), &request);
 }
 
 static mad_status_t receive_one(pair_t *p, unsigned char *buf, uint32_t *seq, bool *right)
 {
     mad_request_t *request = NULL;
-    mad_connection_t *cnx;
-    mad_status_t status = mad_begin_unpacking_timed(p->channel, p->peer, LIMIT, &cnx);
+    mad_message_t *message;
+    mad_status_t status = mad_begin_unpacking_within(p->channel, p->peer, LIMIT, &message);
     size_t len;
     if (status)
         return status;
     *seq = END;
-    status = mad_unpack(cnx, seq, sizeof *seq, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    status = mad_unpack(message, seq, sizeof *seq, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
     if (status) { /* the message is broken: only ending it is left */
-        mad_end_unpacking(cnx);
+        mad_end_unpacking(message);
         return status;
     }
     len = *seq == END ? 0 : length(p, *seq);
-    mad_unpack(cnx, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = finish(mad_end_unpacking_request(cnx, &request), &request);
+    mad_unpack(message, buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = finish(mad_end_unpacking_request(message, &request), &request);
     *right = status || holds(buf, len, *seq, p->peer);
     return status;
 }
@@ -166,7 +166,7 @@ static void check_event(mad_channel_t *channel)
         printf("kill_load: rank %d: no event told of the death of rank %d\n", me, victim);
         atomic_store(&failed, true);
     }
-    status = finish(mad_send_blocks(channel, victim, &block, 1, &request), &request);
+    status = finish(mad_message_send(channel, victim, &block, 1, &request), &request);
     if (status != MAD_ERR_PEER) {
         printf("kill_load: rank %d: a send after the death: %s\n", me, mad_status_name(status));
         atomic_store(&failed, true);

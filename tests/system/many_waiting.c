@@ -51,17 +51,17 @@ static int kernel_threads(void)
 
 static void send_number(mad_channel_t *channel, uint32_t number)
 {
-    mad_connection_t *cnx = mad_begin_packing(channel, peer);
-    mad_pack(cnx, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    CHECK_OK(mad_end_packing(cnx));
+    mad_message_t *message = mad_begin_packing(channel, peer);
+    mad_pack(message, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    CHECK_OK(mad_end_packing(message));
 }
 
 static uint32_t receive_number(mad_channel_t *channel, bool from)
 {
     uint32_t number = ~0u;
-    mad_connection_t *cnx = from ? mad_begin_unpacking_from(channel, peer) : mad_begin_unpacking(channel);
-    mad_unpack(cnx, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    CHECK_OK(mad_end_unpacking(cnx));
+    mad_message_t *message = from ? mad_begin_unpacking_from(channel, peer) : mad_begin_unpacking(channel);
+    mad_unpack(message, &number, sizeof number, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    CHECK_OK(mad_end_unpacking(message));
     return number;
 }
 
@@ -125,8 +125,8 @@ static void costs_nothing(const char *which)
     share = (double)(cpu() - used) / (double)(now() - begin);
     printf("%s: %d wait: %.1f %% of a core, %d kernel threads\n", which, THREADS, 100 * share, kernel_threads());
     CHECK_MSG(share < QUIET_SHARE, "%s: %.2f of a core while nothing comes", which, share);
-    CHECK_MSG(kernel_threads() <= marcel_workers() + OTHERS, "%s: %d kernel threads, %d of them workers", which,
-              kernel_threads(), marcel_workers());
+    CHECK_MSG(kernel_threads() <= marcel_worker_count() + OTHERS, "%s: %d kernel threads, %d of them workers", which,
+              kernel_threads(), marcel_worker_count());
 }
 
 /* Messages to and fro for a second; they end with number 1. */

@@ -58,24 +58,24 @@ static mad_status_t meet(side_t *side, const side_t *other)
 static mad_status_t pack(side_t *side, mad_request_t **request)
 {
     struct iovec pieces[PIECES];
-    mad_connection_t *cnx = mad_begin_packing(side->channel, side->peer);
+    mad_message_t *message = mad_begin_packing(side->channel, side->peer);
     for (int i = 0; i < PIECES; i++)
         pieces[i] = (struct iovec){out + i * 100, 100};
-    mad_pack(cnx, out, SMALL, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-    mad_pack(cnx, out, MIDDLE, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
-    mad_pack_gather(cnx, pieces, PIECES, MAD_SEND_LATER, MAD_RECEIVE_CHEAPER);
-    mad_pack_strided(cnx, out, 8, 16, 1000, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
-    mad_pack(cnx, out, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_packing_request(cnx, request);
+    mad_pack(message, out, SMALL, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    mad_pack(message, out, MIDDLE, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+    mad_pack_gather(message, pieces, PIECES, MAD_SEND_LATER, MAD_RECEIVE_CHEAPER);
+    mad_pack_strided(message, out, 8, 16, 1000, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+    mad_pack(message, out, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_packing_request(message, request);
 }
 
 /* The next message, unless the sender or the other session says that there will be none. */
-static mad_status_t open_next(side_t *side, const side_t *from, mad_request_t **sent, mad_connection_t **cnx)
+static mad_status_t open_next(side_t *side, const side_t *from, mad_request_t **sent, mad_message_t **message)
 {
     mad_status_t status = MAD_ERR_TIMEOUT;
     for (int64_t i = 0; i < WAIT / SLICE && status == MAD_ERR_TIMEOUT; i++) {
         mad_event_t event;
-        status = mad_begin_unpacking_timed(side->channel, MAD_ANY_SOURCE, SLICE, cnx);
+        status = mad_begin_unpacking_within(side->channel, MAD_ANY_SOURCE, SLICE, message);
         if (status == MAD_ERR_TIMEOUT && *sent) {
             mad_status_t left_with = mad_request_test(sent);
             if (left_with != MAD_ERR_AGAIN && left_with)
@@ -90,17 +90,17 @@ static mad_status_t open_next(side_t *side, const side_t *from, mad_request_t **
 
 static mad_status_t unpack(side_t *side, const side_t *from, mad_request_t **sent, mad_request_t **request)
 {
-    mad_connection_t *cnx;
-    mad_status_t status = open_next(side, from, sent, &cnx);
+    mad_message_t *message;
+    mad_status_t status = open_next(side, from, sent, &message);
     struct iovec pieces[2] = {{scattered, 200}, {scattered + 200, 300}};
     if (status)
         return status;
-    mad_unpack(cnx, in, SMALL, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-    mad_unpack(cnx, in, MIDDLE, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
-    mad_unpack_scatter(cnx, pieces, 2, MAD_SEND_LATER, MAD_RECEIVE_CHEAPER);
-    mad_unpack_strided(cnx, scattered + 500, 8, 16, 1000, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
-    mad_unpack(cnx, in, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    return mad_end_unpacking_request(cnx, request);
+    mad_unpack(message, in, SMALL, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    mad_unpack(message, in, MIDDLE, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+    mad_unpack_scatter(message, pieces, 2, MAD_SEND_LATER, MAD_RECEIVE_CHEAPER);
+    mad_unpack_strided(message, scattered + 500, 8, 16, 1000, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+    mad_unpack(message, in, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    return mad_end_unpacking_request(message, request);
 }
 
 /* Both ends of a message; those that were begun are waited for in any case.  The first failure. */
@@ -123,7 +123,7 @@ static mad_status_t packed(side_t *from, side_t *to)
         status = unpack(to, from, &requests[0], &requests[1]);
     if (status && requests[0]) { /* the sender would wait for it, rightly */
         if (to == from)
-            mad_request_callback(requests[0], NULL, NULL), requests[0] = NULL;
+            mad_request_detach(requests[0], NULL, NULL), requests[0] = NULL;
         else
             mad_exit(to->session), to->session = NULL;
     }
@@ -137,9 +137,9 @@ static mad_status_t posted(side_t *from, side_t *to)
     mad_block_t got[2] = {{scattered, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                           {in, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
     mad_request_t *requests[2] = {NULL, NULL};
-    mad_status_t status = mad_post_unpacking(to->channel, to->peer, got, 2, &requests[1]);
+    mad_status_t status = mad_message_receive(to->channel, to->peer, got, 2, &requests[1]);
     if (!status)
-        status = mad_send_blocks(from->channel, from->peer, sent, 2, &requests[0]);
+        status = mad_message_send(from->channel, from->peer, sent, 2, &requests[0]);
     if (status && requests[1])
         CHECK_OK(mad_request_cancel(requests[1]));
     return both(status, requests, 2);
@@ -147,11 +147,11 @@ static mad_status_t posted(side_t *from, side_t *to)
 
 static _Atomic(int) handled;
 
-static mad_handled_t handle(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t handle(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     (void)channel;
     (void)arg;
-    mad_try_unpack(cnx, in, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    mad_unpack_try(message, in, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     atomic_store(&handled, 1);
     return MAD_CONSUMED;
 }
@@ -163,8 +163,8 @@ static mad_status_t active(side_t *from, side_t *to)
     mad_status_t status;
     struct timespec end, now;
     atomic_store(&handled, 0);
-    mad_channel_set_handler(to->channel, handle, NULL);
-    status = mad_send_blocks(from->channel, from->peer, &block, 1, NULL);
+    mad_channel_handler_set(to->channel, handle, NULL);
+    status = mad_message_send(from->channel, from->peer, &block, 1, NULL);
     clock_gettime(CLOCK_MONOTONIC, &end);
     while (!status && !atomic_load(&handled)) {
         mad_progress(from->session);
@@ -220,9 +220,9 @@ static void *begin_denied(void *arg)
 {
     side_t *side = arg;
     denied = sizeof(madi_tx_t); /* nothing else: while it waits it may receive for all */
-    mad_connection_t *cnx = mad_begin_packing(side->channel, side->peer);
-    mad_pack(cnx, out, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    CHECK_EQ(mad_end_packing(cnx), MAD_ERR_NOMEM);
+    mad_message_t *message = mad_begin_packing(side->channel, side->peer);
+    mad_pack(message, out, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    CHECK_EQ(mad_end_packing(message), MAD_ERR_NOMEM);
     denied = 0;
     return NULL;
 }
@@ -240,18 +240,18 @@ static void test_packers(void)
     for (int round = 0; round < ROUNDS; round++) {
         mad_block_t block = {out, 100000, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
         mad_request_t *request;
-        mad_connection_t *cnx = mad_begin_packing(a.channel, a.peer), *come;
+        mad_message_t *message = mad_begin_packing(a.channel, a.peer), *come;
         madi_conn_t *conn = madi_conn_peek(a.channel, a.peer);
         for (int i = 0; i < N; i++)
             CHECK_EQ(pthread_create(&threads[i], NULL, begin_denied, &a), 0);
         while (atomic_load(&conn->waiting) < N)
             sched_yield();
-        mad_pack(cnx, block.base, block.len, block.send_mode, block.receive_mode);
-        if (CHECK_OK(mad_end_packing_request(cnx, &request)))
-            mad_request_callback(request, NULL, NULL);
+        mad_pack(message, block.base, block.len, block.send_mode, block.receive_mode);
+        if (CHECK_OK(mad_end_packing_request(message, &request)))
+            mad_request_detach(request, NULL, NULL);
         for (int i = 0; i < N; i++)
             pthread_join(threads[i], NULL);
-        if (CHECK_OK(mad_begin_unpacking_timed(a.channel, MAD_ANY_SOURCE, WAIT, &come)))
+        if (CHECK_OK(mad_begin_unpacking_within(a.channel, MAD_ANY_SOURCE, WAIT, &come)))
             mad_end_unpacking(come);
     }
     mad_exit(a.session);

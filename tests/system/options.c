@@ -17,7 +17,7 @@ static bool only_adapter(mad_session_t *s, const char *driver)
 static void check_workers(int n)
 {
     CHECK_EQ(marcel_init(), 0);
-    CHECK_EQ(marcel_workers(), n);
+    CHECK_EQ(marcel_worker_count(), n);
     CHECK_EQ(marcel_option_set("MAD_WORKERS", "1"), EBUSY);
     CHECK_EQ(marcel_fini(), 0);
 }

@@ -18,7 +18,7 @@ static mad_block_t block = {text, sizeof text, SENT}, big_block = {big, sizeof b
 static void send_one(mad_block_t *b)
 {
     mad_request_t *r;
-    if (CHECK_OK(mad_send_blocks(channel, 0, b, 1, &r)))
+    if (CHECK_OK(mad_message_send(channel, 0, b, 1, &r)))
         CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
 }
 
@@ -107,7 +107,7 @@ static void no_descriptors(void)
     none = limit;
     none.rlim_cur = 3;
     CHECK(!setrlimit(RLIMIT_NOFILE, &none));
-    if (CHECK_OK(mad_send_blocks(channel, 1, &block, 1, &r)))
+    if (CHECK_OK(mad_message_send(channel, 1, &block, 1, &r)))
         CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_NOMEM);
     CHECK_OK(mad_event_next(session, &event));
     CHECK_EQ(event.status, MAD_ERR_NOMEM);
@@ -118,54 +118,54 @@ static void packing(void)
 {
     struct iovec bad = {NULL, 1};
     mad_request_t *r;
-    mad_connection_t *cnx = mad_begin_packing(channel, 99);
-    CHECK_EQ(mad_message_peer(cnx), MAD_ANY_SOURCE);
-    CHECK_STATUS(mad_message_status(cnx), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_pack(cnx, text, 1, SENT), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
+    mad_message_t *message = mad_begin_packing(channel, 99);
+    CHECK_EQ(mad_message_peer(message), MAD_ANY_SOURCE);
+    CHECK_STATUS(mad_message_status(message), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_pack(message, text, 1, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(message), MAD_ERR_INVAL);
     CHECK_OK(mad_end_packing_request(mad_begin_packing(channel, 99), &r));
     CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_INVAL);
 
-    cnx = mad_begin_packing(channel, 0);
-    CHECK_STATUS(mad_pack_strided(cnx, text, 1, SIZE_MAX / 2, 8, SENT), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
-    cnx = mad_begin_packing(channel, 0);
-    CHECK_STATUS(mad_pack(cnx, NULL, 1, SENT), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
-    cnx = mad_begin_packing(channel, 0);
-    CHECK_STATUS(mad_pack(cnx, text, 1, (mad_send_mode_t)3, MAD_RECEIVE_CHEAPER), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
-    cnx = mad_begin_packing(channel, 0);
-    CHECK_STATUS(mad_pack_gather(cnx, &bad, 1, SENT), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
-    cnx = mad_begin_packing(channel, 0);
-    CHECK_STATUS(mad_pack_gather(cnx, &bad, -1, SENT), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_end_packing(cnx), MAD_ERR_INVAL);
+    message = mad_begin_packing(channel, 0);
+    CHECK_STATUS(mad_pack_strided(message, text, 1, SIZE_MAX / 2, 8, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(message), MAD_ERR_INVAL);
+    message = mad_begin_packing(channel, 0);
+    CHECK_STATUS(mad_pack(message, NULL, 1, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(message), MAD_ERR_INVAL);
+    message = mad_begin_packing(channel, 0);
+    CHECK_STATUS(mad_pack(message, text, 1, (mad_send_mode_t)3, MAD_RECEIVE_CHEAPER), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(message), MAD_ERR_INVAL);
+    message = mad_begin_packing(channel, 0);
+    CHECK_STATUS(mad_pack_gather(message, &bad, 1, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(message), MAD_ERR_INVAL);
+    message = mad_begin_packing(channel, 0);
+    CHECK_STATUS(mad_pack_gather(message, &bad, -1, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_packing(message), MAD_ERR_INVAL);
 
-    CHECK_STATUS(mad_send_blocks(channel, 0, &block, -1, &r), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_send_blocks(channel, 99, &block, 1, &r), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_message_send(channel, 0, &block, -1, &r), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_message_send(channel, 99, &block, 1, &r), MAD_ERR_INVAL);
 }
 
 static void unpacking(void)
 {
-    mad_connection_t *cnx;
+    mad_message_t *message;
     mad_request_t *r;
     mad_event_t event;
-    CHECK_STATUS(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_AGAIN);
-    CHECK_STATUS(mad_begin_unpacking_timed(channel, 0, 1000000, &cnx), MAD_ERR_TIMEOUT);
-    CHECK_STATUS(mad_begin_unpacking_timed(channel, 99, 0, &cnx), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, 0, &message), MAD_ERR_AGAIN);
+    CHECK_STATUS(mad_begin_unpacking_within(channel, 0, 1000000, &message), MAD_ERR_TIMEOUT);
+    CHECK_STATUS(mad_begin_unpacking_within(channel, 99, 0, &message), MAD_ERR_INVAL);
 
     send_one(&block);
-    cnx = mad_begin_unpacking(channel);
-    CHECK_EQ(mad_message_peer(cnx), 0);
-    CHECK_STATUS(mad_unpack(cnx, NULL, 5, SENT), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_end_unpacking(cnx), MAD_ERR_INVAL);
+    message = mad_begin_unpacking(channel);
+    CHECK_EQ(mad_message_peer(message), 0);
+    CHECK_STATUS(mad_unpack(message, NULL, 5, SENT), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_end_unpacking(message), MAD_ERR_INVAL);
     send_one(&block);
     CHECK_STATUS(mad_end_unpacking(mad_begin_unpacking(channel)), MAD_ERR_MISMATCH); /* a block is left */
     send_one(&block);
-    cnx = mad_begin_unpacking_from(channel, 0);
-    CHECK_STATUS(mad_unpack(cnx, text, 32, SENT), MAD_ERR_MISMATCH);
-    CHECK_OK(mad_end_unpacking_request(cnx, &r));
+    message = mad_begin_unpacking_from(channel, 0);
+    CHECK_STATUS(mad_unpack(message, text, 32, SENT), MAD_ERR_MISMATCH);
+    CHECK_OK(mad_end_unpacking_request(message, &r));
     CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_MISMATCH);
     CHECK_OK(mad_event_next(session, &event)); /* the messages were complete at the sender */
     CHECK_STATUS(event.status, MAD_ERR_MISMATCH);
@@ -177,9 +177,9 @@ static void requests(void)
 {
     mad_request_t *r, *rs[2] = {NULL, NULL};
     int which = -1;
-    CHECK_STATUS(mad_post_unpacking(channel, MAD_ANY_SOURCE, &block, 1, &r), MAD_ERR_INVAL);
-    CHECK_STATUS(mad_post_unpacking(channel, 0, &block, -1, &r), MAD_ERR_INVAL);
-    CHECK_OK(mad_post_unpacking(channel, 0, &block, 1, &r));
+    CHECK_STATUS(mad_message_receive(channel, MAD_ANY_SOURCE, &block, 1, &r), MAD_ERR_INVAL);
+    CHECK_STATUS(mad_message_receive(channel, 0, &block, -1, &r), MAD_ERR_INVAL);
+    CHECK_OK(mad_message_receive(channel, 0, &block, 1, &r));
     CHECK_STATUS(mad_request_wait(&r, 0), MAD_ERR_TIMEOUT);
     CHECK_STATUS(mad_request_test(&r), MAD_ERR_AGAIN);
     rs[1] = r;
@@ -192,7 +192,7 @@ static void requests(void)
     CHECK_STATUS(mad_request_test(rs), MAD_ERR_INVAL);
     CHECK_STATUS(mad_request_wait(rs, 0), MAD_ERR_INVAL);
 
-    CHECK_OK(mad_post_unpacking(channel, 0, &block, 1, &r));
+    CHECK_OK(mad_message_receive(channel, 0, &block, 1, &r));
     send_one(&block);
     while (mad_progress(session))
         continue;
@@ -203,10 +203,10 @@ static void requests(void)
 static _Atomic(int) handled, called;
 static char got[sizeof big];
 
-static mad_handled_t on_message(mad_channel_t *c, mad_connection_t *cnx, void *arg)
+static mad_handled_t on_message(mad_channel_t *c, mad_message_t *message, void *arg)
 {
     CHECK(c == channel && arg == &handled);
-    CHECK_OK(mad_try_unpack(cnx, got, sizeof got, SENT));
+    CHECK_OK(mad_unpack_try(message, got, sizeof got, SENT));
     handled++;
     return MAD_CONSUMED;
 }
@@ -230,39 +230,39 @@ static bool progressed(_Atomic(int) *count, int want)
 
 static void handlers(void)
 {
-    mad_connection_t *cnx;
+    mad_message_t *message;
     mad_request_t *r;
     memset(big, 'b', sizeof big);
     send_one(&big_block);
-    CHECK_OK(mad_channel_set_handler(channel, on_message, &handled));
+    CHECK_OK(mad_channel_handler_set(channel, on_message, &handled));
     CHECK(progressed(&handled, 1)); /* what waited already */
     CHECK(got[0] == 'b' && got[sizeof got - 1] == 'b');
-    CHECK_OK(mad_send_blocks(channel, 0, &big_block, 1, &r));
-    mad_request_callback(r, on_complete, &called);
+    CHECK_OK(mad_message_send(channel, 0, &big_block, 1, &r));
+    mad_request_detach(r, on_complete, &called);
     CHECK(progressed(&handled, 2));
     CHECK(progressed(&called, 1));
-    CHECK_OK(mad_send_blocks(channel, 0, &big_block, 1, &r));
-    mad_request_callback(r, NULL, NULL);
+    CHECK_OK(mad_message_send(channel, 0, &big_block, 1, &r));
+    mad_request_detach(r, NULL, NULL);
     CHECK(progressed(&handled, 3));
-    CHECK_OK(mad_channel_set_handler(channel, NULL, NULL));
-    CHECK_STATUS(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 0, &cnx), MAD_ERR_AGAIN);
+    CHECK_OK(mad_channel_handler_set(channel, NULL, NULL));
+    CHECK_STATUS(mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, 0, &message), MAD_ERR_AGAIN);
 }
 
 static void ending(void)
 {
-    mad_connection_t *cnx;
+    mad_message_t *message;
     mad_request_t *r;
-    CHECK_OK(mad_post_unpacking(channel, 0, &block, 1, &r));
+    CHECK_OK(mad_message_receive(channel, 0, &block, 1, &r));
     CHECK_STATUS(mad_request_wait(&r, -77), MAD_ERR_TIMEOUT);
-    CHECK_STATUS(mad_begin_unpacking_timed(channel, 0, -77, &cnx), MAD_ERR_TIMEOUT);
+    CHECK_STATUS(mad_begin_unpacking_within(channel, 0, -77, &message), MAD_ERR_TIMEOUT);
     mad_channel_close(channel);
     CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_CLOSED);
-    CHECK_STATUS(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, MAD_FOREVER, &cnx), MAD_ERR_CLOSED);
+    CHECK_STATUS(mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, MAD_FOREVER, &message), MAD_ERR_CLOSED);
     CHECK_STATUS(mad_end_unpacking(mad_begin_unpacking(channel)), MAD_ERR_CLOSED);
-    CHECK_STATUS(mad_post_unpacking(channel, 0, &block, 1, &r), MAD_ERR_CLOSED);
-    CHECK_STATUS(mad_send_blocks(channel, 0, &block, 1, &r), MAD_ERR_CLOSED);
+    CHECK_STATUS(mad_message_receive(channel, 0, &block, 1, &r), MAD_ERR_CLOSED);
+    CHECK_STATUS(mad_message_send(channel, 0, &block, 1, &r), MAD_ERR_CLOSED);
     CHECK_OK(mad_channel_open(session, "other", &channel));
-    CHECK_OK(mad_post_unpacking(channel, 0, &block, 1, &r));
+    CHECK_OK(mad_message_receive(channel, 0, &block, 1, &r));
     mad_exit(session);
     CHECK_STATUS(mad_request_wait(&r, 0), MAD_ERR_CLOSED);
     mad_exit(NULL);

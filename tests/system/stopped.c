@@ -26,7 +26,7 @@ static void session_open(void)
 /* The peer: stops itself, if it is to; then receives one message and answers. */
 static void peer_run(int address_to, bool stops)
 {
-    mad_connection_t *cnx;
+    mad_message_t *message;
     const void *address;
     size_t len;
     mad_peer_t from;
@@ -38,14 +38,14 @@ static void peer_run(int address_to, bool stops)
     CHECK(write(address_to, address, len) == (ssize_t)len);
     if (stops)
         raise(SIGSTOP);
-    if (!CHECK_OK(mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 60 * SECOND, &cnx)))
+    if (!CHECK_OK(mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, 60 * SECOND, &message)))
         _exit(1);
-    from = mad_message_peer(cnx);
-    mad_unpack(cnx, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    CHECK_OK(mad_end_unpacking(cnx));
-    cnx = mad_begin_packing(channel, from);
-    mad_pack(cnx, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    CHECK_OK(mad_end_packing(cnx));
+    from = mad_message_peer(message);
+    mad_unpack(message, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    CHECK_OK(mad_end_unpacking(message));
+    message = mad_begin_packing(channel, from);
+    mad_pack(message, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    CHECK_OK(mad_end_packing(message));
     mad_exit(session);
     _exit(test_failures != 0);
 }
@@ -75,20 +75,20 @@ static mad_request_t *value_send(mad_peer_t to, int value)
 {
     mad_block_t block = {&value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request = NULL;
-    CHECK_OK(mad_send_blocks(channel, to, &block, 1, &request));
+    CHECK_OK(mad_message_send(channel, to, &block, 1, &request));
     return request;
 }
 
 /* request NULL: it is done. */
 static void answered(pid_t pid, mad_peer_t peer, mad_request_t *request)
 {
-    mad_connection_t *cnx;
+    mad_message_t *message;
     int value = 0, rc = -1;
     if (request)
         CHECK_OK(mad_request_wait(&request, 60 * SECOND));
-    if (CHECK_OK(mad_begin_unpacking_timed(channel, peer, 60 * SECOND, &cnx))) {
-        mad_unpack(cnx, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-        CHECK_OK(mad_end_unpacking(cnx));
+    if (CHECK_OK(mad_begin_unpacking_within(channel, peer, 60 * SECOND, &message))) {
+        mad_unpack(message, &value, sizeof value, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        CHECK_OK(mad_end_unpacking(message));
         CHECK_EQ(value, 9);
     }
     CHECK(waitpid(pid, &rc, 0) == pid && rc == 0);
@@ -107,9 +107,9 @@ static void by_signal(void)
 {
     mad_peer_t peer;
     pid_t pid = peer_start(true, &peer);
-    mad_connection_t *cnx;
+    mad_message_t *message;
     mad_request_t *request = value_send(peer, 9);
-    CHECK_STATUS(mad_begin_unpacking_timed(channel, peer, LONGER, &cnx), MAD_ERR_TIMEOUT);
+    CHECK_STATUS(mad_begin_unpacking_within(channel, peer, LONGER, &message), MAD_ERR_TIMEOUT);
     CHECK_STATUS(mad_request_wait(&request, LONGER), MAD_ERR_TIMEOUT);
     explained(peer, pid, 'T');
     kill(pid, SIGCONT);

@@ -76,21 +76,21 @@ static void answer(mad_channel_t *ch, mad_peer_t peer, const head_t *h)
     static char text[20000];
     mad_block_t b = {text, h->len % sizeof text, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER};
     mad_request_t *request;
-    if (mad_send_blocks(ch, peer, &b, 1, &request) == MAD_OK)
-        mad_request_callback(request, NULL, NULL);
+    if (mad_message_send(ch, peer, &b, 1, &request) == MAD_OK)
+        mad_request_detach(request, NULL, NULL);
 }
 
 /* Receive one message into body; false: it was not whole, or the next one of its caller. */
-static bool hub_receive(mad_channel_t *ch, mad_connection_t *cnx, unsigned char *body, uint32_t *next, uint32_t callers,
+static bool hub_receive(mad_channel_t *ch, mad_message_t *message, unsigned char *body, uint32_t *next, uint32_t callers,
                         head_t *h)
 {
-    mad_peer_t peer = mad_message_peer(cnx);
+    mad_peer_t peer = mad_message_peer(message);
     mad_status_t status;
     memset(h, 0, sizeof *h);
-    mad_unpack(cnx, h, sizeof *h, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    mad_unpack(message, h, sizeof *h, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
     if (h->len <= LEN_MAX)
-        mad_unpack(cnx, body, h->len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = mad_end_unpacking(cnx);
+        mad_unpack(message, body, h->len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking(message);
     if (status || h->len > LEN_MAX || h->caller >= callers || h->index != next[h->caller])
         return !fail("a message that is not whole or not the next", status);
     next[h->caller]++;
@@ -108,13 +108,13 @@ static int hub(const char *file, uint32_t callers)
     mad_status_t status = start(&s, &ch);
     uint32_t *next = calloc(callers, sizeof *next), whole = 0, messages = 0;
     unsigned char *body = malloc(LEN_MAX);
-    mad_connection_t *cnx;
+    mad_message_t *message;
     head_t h;
     if (status || !next || !body || address_write(s, file))
         return fail("hub", status);
     while (whole < callers) {
-        status = mad_begin_unpacking_timed(ch, MAD_ANY_SOURCE, 20 * SECOND, &cnx);
-        if (status || !hub_receive(ch, cnx, body, next, callers, &h))
+        status = mad_begin_unpacking_within(ch, MAD_ANY_SOURCE, 20 * SECOND, &message);
+        if (status || !hub_receive(ch, message, body, next, callers, &h))
             break;
         messages++;
         whole += next[h.caller] == h.count;
@@ -138,14 +138,14 @@ static int call(const char *file, uint32_t id)
     if (status || !body || (status = peer_read(s, file, &peer)))
         return fail("call", status);
     for (; h.index < h.count && !status; h.index++) {
-        mad_connection_t *cnx = mad_begin_packing(ch, peer);
+        mad_message_t *message = mad_begin_packing(ch, peer);
         dice = dice * 1664525u + 1013904223u;
         h.len = (dice >> 8) % (dice % 5 ? 2000 : LEN_MAX);
         for (uint32_t i = 0; i < h.len; i++)
             body[i] = byte_of(&h, i);
-        mad_pack(cnx, &h, sizeof h, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-        mad_pack(cnx, body, h.len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-        status = mad_end_packing(cnx);
+        mad_pack(message, &h, sizeof h, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+        mad_pack(message, body, h.len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        status = mad_end_packing(message);
     }
     mad_exit(s);
     free(body);
@@ -162,20 +162,20 @@ static int64_t cpu_ms(const struct rusage *u)
 /* Receive up to n messages; ends when none comes for so long.  Returns how many there were. */
 static int hear(mad_channel_t *ch, int n, int seconds)
 {
-    mad_connection_t *cnx;
+    mad_message_t *message;
     int heard = 0;
-    while (heard < n && mad_begin_unpacking_timed(ch, MAD_ANY_SOURCE, seconds * SECOND, &cnx) == MAD_OK)
-        heard += mad_end_unpacking(cnx) == MAD_OK;
+    while (heard < n && mad_begin_unpacking_within(ch, MAD_ANY_SOURCE, seconds * SECOND, &message) == MAD_OK)
+        heard += mad_end_unpacking(message) == MAD_OK;
     return heard;
 }
 
 static mad_status_t measured_wait(mad_channel_t *ch, const char *what, int seconds)
 {
     struct rusage before, after;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     mad_status_t status;
     getrusage(RUSAGE_SELF, &before);
-    status = mad_begin_unpacking_timed(ch, MAD_ANY_SOURCE, seconds * SECOND, &cnx);
+    status = mad_begin_unpacking_within(ch, MAD_ANY_SOURCE, seconds * SECOND, &message);
     getrusage(RUSAGE_SELF, &after);
     printf("%s %d s: %lld ms of processor, %ld sleeps\n", what, seconds, (long long)(cpu_ms(&after) - cpu_ms(&before)),
            after.ru_nvcsw - before.ru_nvcsw);
@@ -231,7 +231,7 @@ static mad_status_t link_call(const char *file, mad_session_t **s, mad_request_t
     mad_status_t status = start(s, &ch);
     if (!status)
         status = peer_read(*s, file, &peer);
-    return status ? status : mad_send_blocks(ch, peer, NULL, 0, request);
+    return status ? status : mad_message_send(ch, peer, NULL, 0, request);
 }
 
 /* Make progress; a caller that was turned away calls again with a new session.  *open: some are not through yet. */

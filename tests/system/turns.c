@@ -28,17 +28,17 @@ static mad_status_t send_long(char *data)
         if (!status && *one)
             status = mad_request_wait(one, INT64_MAX);
         if (!status && i < messages)
-            status = mad_send_blocks(channel, 0, &block, 1, one);
+            status = mad_message_send(channel, 0, &block, 1, one);
     }
     return status;
 }
 
 static mad_status_t send_short(char *data)
 {
-    mad_connection_t *cnx = mad_begin_packing(channel, 0);
+    mad_message_t *message = mad_begin_packing(channel, 0);
     mad_status_t status;
-    mad_pack(cnx, data, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = mad_end_packing(cnx);
+    mad_pack(message, data, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_packing(message);
     return status ? status : mad_barrier(session);
 }
 
@@ -49,13 +49,13 @@ static mad_status_t meet(char *data)
     mad_request_t *request;
     mad_status_t status = MAD_OK;
     if (mad_rank(session)) {
-        status = mad_send_blocks(channel, 0, &block, 1, &request);
+        status = mad_message_send(channel, 0, &block, 1, &request);
         return status ? status : mad_request_wait(&request, INT64_MAX);
     }
     for (int i = 1; i < mad_size(session) && !status; i++) {
-        mad_connection_t *cnx = mad_begin_unpacking(channel);
-        mad_unpack(cnx, data, 1, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
-        status = mad_end_unpacking(cnx);
+        mad_message_t *message = mad_begin_unpacking(channel);
+        mad_unpack(message, data, 1, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER);
+        status = mad_end_unpacking(message);
     }
     return status;
 }
@@ -66,14 +66,14 @@ static mad_status_t receive(char *data, int *turns)
     int last = mad_size(session) - 1, all = (last - 1) * messages + 1;
     mad_status_t status = mad_barrier(session);
     for (int i = 0; i < all && !status; i++) {
-        mad_connection_t *cnx = mad_begin_unpacking(channel);
-        if (mad_message_peer(cnx) == last) {
-            mad_unpack(cnx, data, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        mad_message_t *message = mad_begin_unpacking(channel);
+        if (mad_message_peer(message) == last) {
+            mad_unpack(message, data, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
             *turns = i;
         } else {
-            mad_unpack(cnx, data, length, MAD_SEND_LATER, MAD_RECEIVE_CHEAPER);
+            mad_unpack(message, data, length, MAD_SEND_LATER, MAD_RECEIVE_CHEAPER);
         }
-        status = mad_end_unpacking(cnx);
+        status = mad_end_unpacking(message);
     }
     return status;
 }

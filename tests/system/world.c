@@ -66,20 +66,20 @@ static bool holds(const unsigned char *p, size_t len, int from, int to)
 
 static mad_status_t receive_one(mad_channel_t *channel)
 {
-    mad_connection_t *cnx;
-    mad_status_t status = mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, 30 * SECOND, &cnx);
+    mad_message_t *message;
+    mad_status_t status = mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, 30 * SECOND, &message);
     uint32_t which = 0;
     unsigned char *p;
     int from;
     if (status)
         return status;
-    from = mad_message_peer(cnx);
-    mad_unpack(cnx, &which, sizeof which, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    from = mad_message_peer(message);
+    mad_unpack(message, &which, sizeof which, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     p = calloc(1, lengths[which % COUNT]);
     if (!p)
         return MAD_ERR_NOMEM;
-    mad_unpack(cnx, p, lengths[which % COUNT], MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = mad_end_unpacking(cnx);
+    mad_unpack(message, p, lengths[which % COUNT], MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking(message);
     if (!status && !holds(p, lengths[which % COUNT], from, mad_rank(session)))
         status = MAD_ERR_PROTOCOL;
     free(p);
@@ -102,7 +102,7 @@ static int talk(void)
                                      {NULL, lengths[which], MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
             blocks[1].base = bodies[n] = malloc(lengths[which]);
             fill(bodies[n], lengths[which], me, peer);
-            status = mad_send_blocks(channel, peer, blocks, 2, &requests[n]);
+            status = mad_message_send(channel, peer, blocks, 2, &requests[n]);
         }
     if (status)
         return fail("send", status);
@@ -167,9 +167,9 @@ static mad_status_t watch_round(mad_channel_t *channel, int peer, bool first, vo
     mad_status_t status = MAD_OK;
     for (int turn = 0; turn < 2 && !status; turn++) {
         if (first == !turn)
-            status = mad_send_blocks(channel, peer, &block, 1, &request);
+            status = mad_message_send(channel, peer, &block, 1, &request);
         else
-            status = mad_post_unpacking(channel, peer, &block, 1, &request);
+            status = mad_message_receive(channel, peer, &block, 1, &request);
         if (!status)
             status = mad_request_wait(&request, limit);
     }
@@ -192,8 +192,8 @@ static int watch(bool idle)
         }
         last = now();
         if (idle) {
-            mad_connection_t *cnx;
-            status = mad_begin_unpacking_timed(channel, peer, 100 * SECOND, &cnx);
+            mad_message_t *message;
+            status = mad_begin_unpacking_within(channel, peer, 100 * SECOND, &message);
             break;
         }
         usleep(1000); /* the pace of the talk; nothing is waited for */
@@ -212,16 +212,16 @@ typedef struct call {
     char text[20000];
 } call_t;
 
-static mad_handled_t on_call(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t on_call(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     static call_t call = {.answer = 42};
     mad_block_t block = {&call, sizeof call, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     mad_request_t *request;
     char question;
     (void)arg;
-    mad_try_unpack(cnx, &question, 1, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-    if (!mad_send_blocks(channel, mad_message_peer(cnx), &block, 1, &request))
-        mad_request_callback(request, NULL, NULL);
+    mad_unpack_try(message, &question, 1, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    if (!mad_message_send(channel, mad_message_peer(message), &block, 1, &request))
+        mad_request_detach(request, NULL, NULL);
     return MAD_CONSUMED;
 }
 
@@ -234,7 +234,7 @@ static int serve(const char *file)
     FILE *f;
     mad_status_t status = mad_channel_open(session, "call", &channel);
     if (!status)
-        status = mad_channel_set_handler(channel, on_call, NULL);
+        status = mad_channel_handler_set(channel, on_call, NULL);
     if (!status)
         status = mad_address(session, &address, &len);
     if (status)
@@ -244,15 +244,15 @@ static int serve(const char *file)
     if (!f || fwrite(address, 1, len, f) != len || fclose(f) || rename(name, file))
         return fail("the address cannot be written", MAD_ERR_SYSTEM);
     for (;;) { /* somebody must make progress: the input is looked at every 10 ms */
-        mad_connection_t *cnx;
+        mad_message_t *message;
         fd_set set;
         struct timeval none = {0, 0};
         FD_ZERO(&set);
         FD_SET(0, &set);
         if (select(1, &set, NULL, NULL, &none) > 0 && read(0, &c, 1) <= 0)
             break;
-        if (mad_begin_unpacking_timed(channel, MAD_ANY_SOURCE, SECOND / 100, &cnx) == MAD_OK)
-            mad_end_unpacking(cnx);
+        if (mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, SECOND / 100, &message) == MAD_OK)
+            mad_end_unpacking(message);
         events_print();
     }
     return 0;
@@ -278,11 +278,11 @@ static int call(const char *file)
         return fail("the server's address", status);
     status = mad_channel_open(session, "call", &channel);
     if (!status)
-        status = mad_send_blocks(channel, peer, &question, 1, &request);
+        status = mad_message_send(channel, peer, &question, 1, &request);
     if (!status)
         status = mad_request_wait(&request, 60 * SECOND);
     if (!status)
-        status = mad_post_unpacking(channel, peer, &block, 1, &request);
+        status = mad_message_receive(channel, peer, &block, 1, &request);
     if (!status)
         status = mad_request_wait(&request, 60 * SECOND);
     mad_peer_explain(session, peer, why, sizeof why);
@@ -301,14 +301,14 @@ static int mismatch(void)
     char body[16] = "";
     mad_status_t wrong = MAD_OK, right = mad_channel_open(session, "mismatch", &channel);
     for (size_t len = 16; len >= 8 && !right; len -= 8) { /* the receiver takes 8 both times */
-        mad_connection_t *cnx = me == 0 ? mad_begin_packing(channel, 1) : mad_begin_unpacking(channel);
+        mad_message_t *message = me == 0 ? mad_begin_packing(channel, 1) : mad_begin_unpacking(channel);
         mad_status_t status;
         if (me == 0) {
-            mad_pack(cnx, body, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-            status = mad_end_packing(cnx);
+            mad_pack(message, body, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+            status = mad_end_packing(message);
         } else {
-            mad_unpack(cnx, body, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-            status = mad_end_unpacking(cnx);
+            mad_unpack(message, body, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+            status = mad_end_unpacking(message);
         }
         if (len == 16)
             wrong = status;

@@ -10,6 +10,7 @@
 #include "drivers/shm/shm.h"
 
 #include <madeleine.h>
+#include <madeleine/runtime.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,7 +67,7 @@ static void text_send(target_t *t, const char *line)
     mad_status_t status;
     sscanf(line, "%d %n", &peer, &at);
     block = (mad_block_t){(void *)(line + at), strlen(line + at), MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS};
-    status = mad_send_blocks(t->channel, peer, &block, 1, &request);
+    status = mad_message_send(t->channel, peer, &block, 1, &request);
     if (!status)
         status = mad_request_wait(&request, SEND_TIMEOUT);
     printf("sent to %d: %s\n", peer, mad_status_text(status));
@@ -92,7 +93,7 @@ static void big_send(target_t *t, const char *line)
         bytes[i] = big_byte(i);
     block[0] = (mad_block_t){text, (size_t)snprintf(text, sizeof text, "BIG %u", n), MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS};
     block[1] = (mad_block_t){bytes, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
-    status = mad_send_blocks(t->channel, peer, block, 2, &request);
+    status = mad_message_send(t->channel, peer, block, 2, &request);
     if (!status)
         status = mad_request_wait(&request, SEND_TIMEOUT);
     printf("sent to %d: %s\n", peer, mad_status_text(status));
@@ -100,10 +101,10 @@ static void big_send(target_t *t, const char *line)
         free(bytes); /* else the library may have it still */
 }
 
-static void big_take(mad_connection_t *cnx, size_t n)
+static void big_take(mad_message_t *message, size_t n)
 {
     unsigned char *bytes = calloc(1, n + 1);
-    mad_status_t status = mad_unpack(cnx, bytes, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER), end = mad_end_unpacking(cnx);
+    mad_status_t status = mad_unpack(message, bytes, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER), end = mad_end_unpacking(message);
     size_t right = 0;
     status = status ? status : end;
     while (right < n && bytes[right] == big_byte(right))
@@ -132,42 +133,42 @@ static bool line_obey(target_t *t)
     return strcmp(line, "quit") != 0;
 }
 
-static void message_take(mad_connection_t *cnx)
+static void message_take(mad_message_t *message)
 {
     const void *base = NULL;
     size_t len = 0;
     mad_status_t status;
     unsigned n;
     char text[32] = "";
-    while ((status = mad_borrow(cnx, &base, &len)) == MAD_ERR_AGAIN)
+    while ((status = mad_unpack_borrow(message, &base, &len)) == MAD_ERR_AGAIN)
         ;
     if (!status && len < sizeof text)
         memcpy(text, base, len);
     if (sscanf(text, "BIG %u", &n) == 1) {
-        big_take(cnx, n);
+        big_take(message, n);
         return;
     }
     if (!status && len)
-        printf("got from peer %d: %.*s\n", mad_message_peer(cnx), (int)(len < 200 ? len : 200), (const char *)base);
-    mad_drop_unpacking(cnx);
+        printf("got from peer %d: %.*s\n", mad_message_peer(message), (int)(len < 200 ? len : 200), (const char *)base);
+    mad_message_drop(message);
 }
 
 static void receive(target_t *t)
 {
     double began = now();
-    mad_connection_t *cnx;
+    mad_message_t *message;
     int64_t wait = t->wait ? t->wait : TICK;
     mad_status_t status;
     if (t->deaf) {
         mad_progress(t->session);
         return;
     }
-    status = mad_begin_unpacking_timed(t->channel, MAD_ANY_SOURCE, wait, &cnx);
+    status = mad_begin_unpacking_within(t->channel, MAD_ANY_SOURCE, wait, &message);
     if (t->wait)
         printf("waited %.2f s: %s\n", now() - began, mad_status_text(status));
     t->wait = 0;
     if (!status)
-        message_take(cnx);
+        message_take(message);
 }
 
 int main(int argc, char **argv)

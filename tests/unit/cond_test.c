@@ -6,6 +6,7 @@
 #include "core/core.h"
 #include "marcel/sanitizer.h"
 
+#include <madeleine/runtime.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -19,9 +20,9 @@ static mad_channel_t *channel;
 static mad_cond_t *cond;
 static _Atomic(int) come;
 
-static mad_handled_t counts(mad_channel_t *c, mad_connection_t *cnx, void *arg)
+static mad_handled_t counts(mad_channel_t *c, mad_message_t *message, void *arg)
 {
-    (void)c, (void)cnx, (void)arg;
+    (void)c, (void)message, (void)arg;
     atomic_fetch_add(&come, 1);
     mad_cond_wake(cond);
     return MAD_CONSUMED;
@@ -52,7 +53,7 @@ static void begin(void)
     cond = mad_cond_new();
     ck_assert_ptr_nonnull(cond);
     ck_assert_int_eq(mad_channel_open(session, "cond", &channel), MAD_OK);
-    ck_assert_int_eq(mad_channel_set_handler(channel, counts, NULL), MAD_OK);
+    ck_assert_int_eq(mad_channel_handler_set(channel, counts, NULL), MAD_OK);
 }
 
 static void end(void)
@@ -67,7 +68,7 @@ static void end(void)
 START_TEST(cond_one_thread_waits)
 {
     int n = 1;
-    mad_progress_thread(0);
+    mad_progress_thread_set(0);
     begin();
     ck_assert_int_eq(mad_cond_wait(cond, enough, &n, 0), MAD_ERR_TIMEOUT);
     ck_assert_int_eq(mad_cond_wait(cond, enough, &n, 1000000), MAD_ERR_TIMEOUT);
@@ -139,7 +140,7 @@ END_TEST
 
 /* ---- Outside the library ---------------------------------------------------------------------------------------- */
 
-/* A program polls, and then calls mad_hand_over: the progress thread leads at once, not only after its next clock
+/* A program polls, and then calls mad_progress_hand_over: the progress thread leads at once, not only after its next clock
  * ticks. */
 START_TEST(hand_over_makes_the_thread_lead_at_once)
 {
@@ -152,7 +153,7 @@ START_TEST(hand_over_makes_the_thread_lead_at_once)
         if (i == N / 2)
             before = state_now().ticks;
         led = state_now().thread_terms;
-        mad_hand_over();
+        mad_progress_hand_over();
         while (state_now().thread_terms == led)
             sched_yield();
     }
@@ -210,7 +211,7 @@ static int sends(side_t *s, int n)
     side_open(s);
     for (; n > 0 && read(s->fd, &byte, 1) == 1; n--) {
         mad_request_t *request;
-        ck_assert_int_eq(mad_send_blocks(s->channel, s->peer, &s->block, 1, &request), MAD_OK);
+        ck_assert_int_eq(mad_message_send(s->channel, s->peer, &s->block, 1, &request), MAD_OK);
         ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_OK);
     }
     side_close(s);
@@ -222,10 +223,10 @@ static void receive_outside(side_t *s)
 {
     mad_status_t received = MAD_ERR_AGAIN;
     mad_request_t *request;
-    ck_assert_int_eq(mad_post_unpacking(s->channel, s->peer, &s->block, 1, &request), MAD_OK);
-    mad_request_callback(request, is_over, &received);
+    ck_assert_int_eq(mad_message_receive(s->channel, s->peer, &s->block, 1, &request), MAD_OK);
+    mad_request_detach(request, is_over, &received);
     ck_assert_int_eq(write(s->fd, "", 1), 1);
-    mad_hand_over();
+    mad_progress_hand_over();
     sem_wait(&over);
     ck_assert_int_eq(received, MAD_OK);
 }

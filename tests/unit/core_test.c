@@ -94,7 +94,7 @@ END_TEST
 START_TEST(peer_costs_little_memory)
 {
     ck_assert_uint_le(sizeof(madi_peer_t), 32);
-    ck_assert_uint_eq(offsetof(struct mad_connection, kind), 0);
+    ck_assert_uint_eq(offsetof(struct mad_message, kind), 0);
     ck_assert_uint_eq(offsetof(madi_tx_t, base), 0);
     ck_assert_uint_eq(offsetof(madi_rx_msg_t, base), 0);
     ck_assert_uint_eq(offsetof(madi_rdv_send_t, op), 0);
@@ -114,16 +114,16 @@ START_TEST(message_around_stage_size_arrives)
     ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "stage", &channel), MAD_OK);
     for (size_t sum = MADI_STAGE - 150; sum < sizeof sent; sum++) {
-        mad_connection_t *cnx = mad_begin_packing(channel, 0);
+        mad_message_t *message = mad_begin_packing(channel, 0);
         for (size_t i = 0; i < sum; i++)
             sent[i] = (unsigned char)(i * 7 + sum);
         for (size_t at = 0; at < sum; at += STEP)
-            mad_pack(cnx, sent + at, sum - at < STEP ? sum - at : STEP, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-        ck_assert_int_eq(mad_end_packing(cnx), MAD_OK);
-        cnx = mad_begin_unpacking(channel);
+            mad_pack(message, sent + at, sum - at < STEP ? sum - at : STEP, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        ck_assert_int_eq(mad_end_packing(message), MAD_OK);
+        message = mad_begin_unpacking(channel);
         for (size_t at = 0; at < sum; at += STEP)
-            mad_unpack(cnx, got + at, sum - at < STEP ? sum - at : STEP, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
-        ck_assert_int_eq(mad_end_unpacking(cnx), MAD_OK);
+            mad_unpack(message, got + at, sum - at < STEP ? sum - at : STEP, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        ck_assert_int_eq(mad_end_unpacking(message), MAD_OK);
         ck_assert_mem_eq(got, sent, sum);
     }
     mad_exit(session);
@@ -138,9 +138,9 @@ static mad_channel_t *messages;
 static mad_request_t *failing;
 
 /* Each message causes another one, so that messages never end. */
-static mad_handled_t note_message(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t note_message(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
-    (void)cnx;
+    (void)message;
     (void)arg;
     order[strlen(order)] = 'm';
     if (strlen(order) < 12)
@@ -157,13 +157,13 @@ static void note_failure(void *arg, mad_status_t status)
 }
 
 /* While this handler runs no other one is called: so messages and a failed request wait at the same time. */
-static mad_handled_t both_at_once(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t both_at_once(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     (void)channel;
-    (void)cnx;
+    (void)message;
     (void)arg;
-    ck_assert_int_eq(mad_channel_set_handler(messages, note_message, NULL), MAD_OK);
-    mad_request_callback(failing, note_failure, NULL);
+    ck_assert_int_eq(mad_channel_handler_set(messages, note_message, NULL), MAD_OK);
+    mad_request_detach(failing, note_failure, NULL);
     return MAD_CONSUMED;
 }
 
@@ -174,8 +174,8 @@ START_TEST(failure_follows_received_messages)
     ck_assert_int_eq(mad_init(NULL, NULL, &handling), MAD_OK);
     ck_assert_int_eq(mad_channel_open(handling, "messages", &messages), MAD_OK);
     ck_assert_int_eq(mad_channel_open(handling, "trigger", &trigger), MAD_OK);
-    ck_assert_int_eq(mad_channel_set_handler(trigger, both_at_once, NULL), MAD_OK);
-    ck_assert_int_eq(mad_post_unpacking(trigger, 0, NULL, 0, &failing), MAD_OK);
+    ck_assert_int_eq(mad_channel_handler_set(trigger, both_at_once, NULL), MAD_OK);
+    ck_assert_int_eq(mad_message_receive(trigger, 0, NULL, 0, &failing), MAD_OK);
     ck_assert_int_eq(mad_request_cancel(failing), MAD_OK);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(mad_end_packing(mad_begin_packing(messages, 0)), MAD_OK);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <madeleine/runtime.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -79,17 +80,17 @@ static bool shares(mad_channel_t *channel, int cpu)
     static char from[BIG], to[BIG];
     mad_block_t block = {to, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     mad_request_t *request;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     bool may;
     int all;
     bind_to(cpu);
-    ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
+    ck_assert_int_eq(mad_message_receive(channel, 0, &block, 1, &request), MAD_OK);
     while (!atomic_load(&marceli_leader_sleeps))
         sched_yield();
     may = may_use(progress_thread(&all), cpu);
-    cnx = mad_begin_packing(channel, 0);
-    mad_pack(cnx, from, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    ck_assert_int_eq(mad_end_packing(cnx), MAD_OK);
+    message = mad_begin_packing(channel, 0);
+    mad_pack(message, from, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    ck_assert_int_eq(mad_end_packing(message), MAD_OK);
     ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_OK);
     return may;
 }
@@ -140,7 +141,7 @@ START_TEST(thread_leaves_the_processor_of_a_poller)
     ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "aside", &channel), MAD_OK);
     bind_to(cpus[0]);
-    ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
+    ck_assert_int_eq(mad_message_receive(channel, 0, &block, 1, &request), MAD_OK);
     while (!atomic_load(&marceli_leader_sleeps))
         sched_yield();
     bind_to(cpus[1]);
@@ -174,19 +175,19 @@ START_TEST(sleep_is_announced_by_the_waker)
     static char from[BIG], to[BIG];
     mad_block_t block = {to, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     mad_request_t *request;
-    mad_connection_t *cnx;
+    mad_message_t *message;
     mad_channel_t *channel;
     int64_t limit;
     setenv("MAD_DRIVERS", "self", 1);
     ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "said", &channel), MAD_OK);
     for (int i = 0; i < 100; i++) {
-        ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
+        ck_assert_int_eq(mad_message_receive(channel, 0, &block, 1, &request), MAD_OK);
         if (i == 0) /* the thread has only begun; in later rounds it may still lead, and then it is not woken */
             ck_assert_int_ne(atomic_load(&marceli_leader_sleeps), 0);
-        cnx = mad_begin_packing(channel, 0);
-        mad_pack(cnx, from, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-        ck_assert_int_eq(mad_end_packing(cnx), MAD_OK);
+        message = mad_begin_packing(channel, 0);
+        mad_pack(message, from, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        ck_assert_int_eq(mad_end_packing(message), MAD_OK);
         ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_OK);
     }
     limit = madi_now() + INT64_C(10000000000);
@@ -204,14 +205,14 @@ START_TEST(thread_is_not_made_for_a_poller)
     mad_request_t *request;
     mad_channel_t *channel;
     setenv("MAD_DRIVERS", "self", 1);
-    mad_progress_thread(0);
+    mad_progress_thread_set(0);
     ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "unused", &channel), MAD_OK);
     for (int used = 0; used < 2; used++) {
         int before, all;
         progress_thread(&before);
-        mad_progress_thread(used);
-        ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
+        mad_progress_thread_set(used);
+        ck_assert_int_eq(mad_message_receive(channel, 0, &block, 1, &request), MAD_OK);
         ck_assert_int_eq(progress_thread(&all) != 0, used);
         ck_assert_int_eq(all, before + used);
         ck_assert_int_eq(mad_request_cancel(request), MAD_OK);
@@ -227,7 +228,7 @@ static void begin_and_cancel(mad_channel_t *channel)
     static char to[BIG];
     mad_block_t block = {to, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     mad_request_t *request;
-    ck_assert_int_eq(mad_post_unpacking(channel, 0, &block, 1, &request), MAD_OK);
+    ck_assert_int_eq(mad_message_receive(channel, 0, &block, 1, &request), MAD_OK);
     ck_assert_int_eq(mad_request_cancel(request), MAD_OK);
     ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_ERR_CANCELLED);
 }
@@ -265,11 +266,11 @@ START_TEST(thread_not_made_is_tried_again)
     if (NEEDS_ROOM)
         return;
     setenv("MAD_DRIVERS", "self", 1);
-    mad_progress_thread(0);
+    mad_progress_thread_set(0);
     ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "no room", &channel), MAD_OK);
     begin_and_cancel(channel); /* allocates the memory that later calls need */
-    mad_progress_thread(1);
+    mad_progress_thread_set(1);
     err_keep();
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &limit), 0);
     none = limit;

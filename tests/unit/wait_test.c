@@ -83,11 +83,11 @@ static int64_t elapsed, used;
 static sem_t handled;
 
 /* A handler that takes long without using the processor. */
-static mad_handled_t slow(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t slow(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     int64_t begun = clock_ns(CLOCK_MONOTONIC), before = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     (void)channel;
-    (void)cnx;
+    (void)message;
     (void)arg;
     poll(NULL, 0, 200);
     used = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - before;
@@ -103,7 +103,7 @@ START_TEST(handler_lets_others_sleep)
     sem_init(&handled, 0, 0);
     begin(1);
     ck_assert_int_eq(mad_channel_open(session, "slow", &channel), MAD_OK);
-    ck_assert_int_eq(mad_channel_set_handler(channel, slow, NULL), MAD_OK);
+    ck_assert_int_eq(mad_channel_handler_set(channel, slow, NULL), MAD_OK);
     send_to(channel);
     sem_wait(&handled);
     ck_assert_msg(used < elapsed / 2, "%lld ms of the processor in %lld ms", (long long)used / 1000000,
@@ -121,11 +121,11 @@ static sem_t entered, passed, over;
 static bool held_up;
 
 /* Return when another thread has received its message. */
-static mad_handled_t until_passed(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t until_passed(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     struct timespec limit;
     (void)channel;
-    (void)cnx;
+    (void)message;
     (void)arg;
     clock_gettime(CLOCK_REALTIME, &limit);
     limit.tv_sec += 10;
@@ -167,7 +167,7 @@ START_TEST(handler_holds_up_nothing)
     ck_assert_int_eq(mad_channel_open(session, "same", &same), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "other", &other), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "slow", &slow_one), MAD_OK);
-    ck_assert_int_eq(mad_channel_set_handler(slow_one, until_passed, NULL), MAD_OK);
+    ck_assert_int_eq(mad_channel_handler_set(slow_one, until_passed, NULL), MAD_OK);
     for (int i = 0; i < 3; i++) { /* the last to fall asleep leads first */
         ck_assert_int_eq(pthread_create(&threads[i], NULL, receive_and_pass, i < 2 ? same : other), 0);
         until_waiting(i + 1);

@@ -15,7 +15,7 @@
 
 /* pack.c */
 /* Return the pieces of a strided block, allocated; NULL: no memory, and the message has failed.  For sender and receiver. */
-struct iovec *madi_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count);
+struct iovec *madi_strided(mad_message_t *message, void *base, size_t len, size_t stride, size_t count);
 mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode);
 mad_status_t madi_tx_close_run(madi_tx_t *tx); /* make a piece of the bytes staged since the last piece */
 void madi_tx_lock(madi_tx_t *tx); /* takes tx_lock if the message was flushed */

@@ -6,6 +6,7 @@
 #include "core/recv/receive.h"
 #include "core/wire/wire.h"
 
+#include <madeleine/runtime.h>
 #include <string.h>
 
 static mad_status_t lies_at(const void *at, uint64_t there, const void **base, size_t *len)
@@ -15,7 +16,7 @@ static mad_status_t lies_at(const void *at, uint64_t there, const void **base, s
     return MAD_OK;
 }
 
-/* Return a block that mad_borrow or mad_try_unpack needs.  Under session->lock. */
+/* Return a block that mad_unpack_borrow or mad_unpack_try needs.  Under session->lock. */
 static mad_status_t borrow_early(madi_rx_msg_t *m, const void **base, size_t *len)
 {
     if (!madi_done(&m->early->here))
@@ -53,16 +54,16 @@ static mad_status_t borrow_slow(madi_rx_msg_t *m, const void **base, size_t *len
     return lies_at(madi_foreign_pass_on(b.data), b.inside, base, len);
 }
 
-mad_status_t mad_borrow(mad_connection_t *cnx, const void **base, size_t *len)
+mad_status_t mad_unpack_borrow(mad_message_t *message, const void **base, size_t *len)
 {
-    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
+    madi_rx_msg_t *m = (madi_rx_msg_t *)message;
     mad_status_t status;
 
     if (MADI_LIKELY(madi_borrow_plain(m, base, len)))
         return MAD_OK;
-    if (!cnx->session || !m->conn)
-        return madi_message_status(cnx);
-    mad_progress(cnx->session);
+    if (!message->session || !m->conn)
+        return madi_message_status(message);
+    mad_progress(message->session);
     if (MADI_UNLIKELY(m->begun)) {
         madi_begun_look(m);
         if (m->begun && atomic_load_explicit(&m->first.link->state, memory_order_acquire) == MADI_LINK_UP)
@@ -70,8 +71,8 @@ mad_status_t mad_borrow(mad_connection_t *cnx, const void **base, size_t *len)
         if (m->begun) /* it has come before the link's end, or never will */
             madi_begun_wait(m);
     }
-    madi_lock(&cnx->session->lock);
+    madi_lock(&message->session->lock);
     status = borrow_slow(m, base, len);
-    madi_unlock(&cnx->session->lock);
+    madi_unlock(&message->session->lock);
     return status;
 }

@@ -19,7 +19,7 @@ static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
         madi_rx_make_ready(m); /* it was removed meanwhile */
     madi_unlock(&session->lock);
     if (handler && handler(channel, &m->base, arg) == MAD_CONSUMED)
-        mad_drop_unpacking(&m->base);
+        mad_message_drop(&m->base);
 }
 
 /* The last message that is to be handled; m was taken out just now. */

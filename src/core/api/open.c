@@ -17,6 +17,7 @@
 #include "core/send/share.h"
 #include "core/wire/wire.h"
 
+#include <madeleine/runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,8 +304,8 @@ static inline bool opening_init(opening_t *o, mad_channel_t *channel, mad_peer_t
     return o->conn || (o->conn = madi_conn_get(channel, source, &o->status));
 }
 
-mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
-                                       mad_connection_t **cnx)
+mad_status_t mad_begin_unpacking_within(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
+                                        mad_message_t **message)
 {
     opening_t o;
     if (!opening_init(&o, channel, source))
@@ -312,11 +313,11 @@ mad_status_t mad_begin_unpacking_timed(mad_channel_t *channel, mad_peer_t source
     open_wait(&o, timeout_ns);
     if (!o.msg)
         return o.status;
-    *cnx = &o.msg->base;
+    *message = &o.msg->base;
     return MAD_OK;
 }
 
-mad_status_t mad_begin_unpacking_poll(mad_channel_t *channel, mad_peer_t source, mad_connection_t **cnx)
+mad_status_t mad_begin_unpacking_poll(mad_channel_t *channel, mad_peer_t source, mad_message_t **message)
 {
     opening_t o;
     madi_adapter_t *hit = NULL;
@@ -328,7 +329,7 @@ mad_status_t mad_begin_unpacking_poll(mad_channel_t *channel, mad_peer_t source,
         return MAD_ERR_AGAIN;
     if (!o.msg)
         return o.status;
-    *cnx = &o.msg->base;
+    *message = &o.msg->base;
     return MAD_OK;
 }
 
@@ -336,7 +337,7 @@ mad_status_t mad_begin_unpacking_poll(mad_channel_t *channel, mad_peer_t source,
 
 static void arrive(mad_arrival_t *arrival, madi_rx_msg_t *m)
 {
-    arrival->cnx = &m->base;
+    arrival->message = &m->base;
     arrival->peer = m->conn->gate->peer;
     if (MADI_UNLIKELY(m->begun))
         madi_begun_spin(m);
@@ -401,7 +402,7 @@ static inline int take_inside(mad_channel_t *channel, madi_adapter_t *hit, mad_a
     for (; a < end; a++) {
         if (MADI_UNLIKELY(!inside_whole(a, head)))
             break;
-        a->cnx = NULL;
+        a->message = NULL;
         a->peer = peer;
         a->base = &a->inside[3];
         a->len = (a->inside[0] >> 32) - MADI_WIRE_DESC_SIZE;
@@ -472,7 +473,7 @@ static __attribute__((noinline)) int glance(mad_channel_t *channel, mad_arrival_
     return MADI_LIKELY(n) ? n : glance_long(channel, hit, arrivals);
 }
 
-int mad_glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
+int mad_channel_poll(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
 {
     madi_adapter_t *hit;
     madi_share_poll(&channel->session->habit);
@@ -481,20 +482,20 @@ int mad_glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
 }
 
 /* Wait without limit; what cannot be opened remembers why. */
-static MADI_COLD mad_connection_t *open_forever(mad_channel_t *channel, mad_peer_t source)
+static MADI_COLD mad_message_t *open_forever(mad_channel_t *channel, mad_peer_t source)
 {
     static madi_rx_msg_t no_memory = {.base = {.kind = MADI_MESSAGE_RX, .status = MAD_ERR_NOMEM}};
-    mad_connection_t *cnx = NULL;
-    mad_status_t status = mad_begin_unpacking_timed(channel, source, MAD_FOREVER, &cnx);
+    mad_message_t *message = NULL;
+    mad_status_t status = mad_begin_unpacking_within(channel, source, MAD_FOREVER, &message);
     madi_rx_msg_t *m;
 
     if (MADI_LIKELY(status == MAD_OK))
-        return cnx;
+        return message;
     m = malloc(sizeof *m);
     if (!m)
         return &no_memory.base;
     memset(m, 0, sizeof *m);
-    m->base = (mad_connection_t){.kind = MADI_MESSAGE_RX, .status = (int)status, .session = channel->session};
+    m->base = (mad_message_t){.kind = MADI_MESSAGE_RX, .status = (int)status, .session = channel->session};
     return &m->base;
 }
 
@@ -512,19 +513,19 @@ static madi_rx_msg_t *open_ready(mad_channel_t *channel, madi_conn_t *conn)
     return m;
 }
 
-static __attribute__((noinline)) mad_connection_t *open_other(mad_channel_t *channel, madi_conn_t *conn)
+static __attribute__((noinline)) mad_message_t *open_other(mad_channel_t *channel, madi_conn_t *conn)
 {
     madi_rx_msg_t *m = open_ready(channel, conn);
     return m ? &m->base : open_forever(channel, conn ? conn->gate->peer : MAD_ANY_SOURCE);
 }
 
-static mad_connection_t *open_one(mad_channel_t *channel, madi_conn_t *conn)
+static mad_message_t *open_one(mad_channel_t *channel, madi_conn_t *conn)
 {
     madi_rx_msg_t *m = open_quick(channel, conn);
     return MADI_LIKELY(m != NULL) ? &m->base : open_other(channel, conn);
 }
 
-mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source)
+mad_message_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source)
 {
     madi_conn_t *conn = madi_conn_peek(channel, source); /* any source has none */
     if (MADI_LIKELY(conn != NULL))
@@ -532,7 +533,7 @@ mad_connection_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t so
     return source == MAD_ANY_SOURCE ? open_one(channel, NULL) : open_forever(channel, source);
 }
 
-mad_connection_t *mad_begin_unpacking(mad_channel_t *channel)
+mad_message_t *mad_begin_unpacking(mad_channel_t *channel)
 {
     return open_one(channel, NULL);
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* A message that could not begin: it remembers why and is freed at its end. */
-static mad_connection_t *tx_broken(mad_session_t *session, mad_status_t status)
+static mad_message_t *tx_broken(mad_session_t *session, mad_status_t status)
 {
     static madi_tx_t no_memory = {.base = {.kind = MADI_MESSAGE_TX, .status = MAD_ERR_NOMEM}};
     madi_tx_t *tx = madi_tx_new(session, NULL);
@@ -30,7 +30,7 @@ static bool packing_free(void *arg)
     return !atomic_load_explicit(&conn->packing, memory_order_relaxed);
 }
 
-static MADI_COLD mad_connection_t *begin_new(madi_conn_t *conn)
+static MADI_COLD mad_message_t *begin_new(madi_conn_t *conn)
 {
     madi_tx_t *tx = madi_tx_new(conn->channel->session, conn);
     conn->spare = tx;
@@ -42,7 +42,7 @@ static MADI_COLD mad_connection_t *begin_new(madi_conn_t *conn)
     return tx_broken(conn->channel->session, MAD_ERR_NOMEM);
 }
 
-static inline mad_connection_t *begin_held(madi_conn_t *conn)
+static inline mad_message_t *begin_held(madi_conn_t *conn)
 {
     madi_tx_t *tx = conn->spare;
     if (MADI_UNLIKELY(!tx))
@@ -51,7 +51,7 @@ static inline mad_connection_t *begin_held(madi_conn_t *conn)
 }
 
 /* The longest waiting is woken when the connection is let go; if another thread was faster, again the next time. */
-static MADI_COLD mad_connection_t *begin_wait(madi_conn_t *conn)
+static MADI_COLD mad_message_t *begin_wait(madi_conn_t *conn)
 {
     marceli_waiter_t w;
     marceli_waiter_init(&w);
@@ -69,7 +69,7 @@ static MADI_COLD mad_connection_t *begin_wait(madi_conn_t *conn)
     return begin_held(conn);
 }
 
-static MADI_COLD mad_connection_t *begin_first(mad_channel_t *channel, mad_peer_t peer)
+static MADI_COLD mad_message_t *begin_first(mad_channel_t *channel, mad_peer_t peer)
 {
     mad_status_t status = MAD_OK;
     madi_conn_t *conn = madi_conn_get(channel, peer, &status);
@@ -78,7 +78,7 @@ static MADI_COLD mad_connection_t *begin_first(mad_channel_t *channel, mad_peer_
     return atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire) ? begin_wait(conn) : begin_held(conn);
 }
 
-mad_connection_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer)
+mad_message_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer)
 {
     madi_conn_t *conn = madi_conn_peek(channel, peer);
     if (MADI_UNLIKELY(!conn))
@@ -312,33 +312,33 @@ static __attribute__((noinline)) mad_status_t pack_other(madi_tx_t *tx, const vo
     return madi_tx_add(tx, buf, len, send_mode, receive_mode);
 }
 
-mad_status_t mad_pack(mad_connection_t *cnx, const void *buf, size_t len, mad_send_mode_t send_mode,
+mad_status_t mad_pack(mad_message_t *message, const void *buf, size_t len, mad_send_mode_t send_mode,
                       mad_receive_mode_t receive_mode)
 {
-    madi_tx_t *tx = (madi_tx_t *)cnx;
+    madi_tx_t *tx = (madi_tx_t *)message;
     if (MADI_LIKELY(pack_plain(tx, buf, len, MADI_COPY_INLINE, send_mode, receive_mode)))
         return MAD_OK;
     return pack_other(tx, buf, len, send_mode, receive_mode);
 }
 
-mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
+mad_status_t mad_pack_gather(mad_message_t *message, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                              mad_receive_mode_t receive_mode)
 {
-    madi_tx_t *tx = (madi_tx_t *)cnx;
+    madi_tx_t *tx = (madi_tx_t *)message;
     bool legal = n >= 0 && (pieces || !n);
     size_t len = 0;
     uint64_t desc;
     mad_status_t status;
     unsigned char *at;
 
-    if (!cnx->session)
+    if (!message->session)
         return MAD_ERR_NOMEM;
     for (int i = 0; i < n && legal; i++) {
         legal = (pieces[i].iov_base || !pieces[i].iov_len) && pieces[i].iov_len <= MADI_WIRE_LEN_MAX - len;
         len += pieces[i].iov_len;
     }
     if (legal && n == 1)
-        return mad_pack(cnx, pieces[0].iov_base, len, send_mode, receive_mode);
+        return mad_pack(message, pieces[0].iov_base, len, send_mode, receive_mode);
     status = block_begin(tx, legal, send_mode, receive_mode);
     if (status)
         return status;
@@ -355,33 +355,33 @@ mad_status_t mad_pack_gather(mad_connection_t *cnx, const struct iovec *pieces, 
         status = add_segments(tx, pieces, n, desc, send_mode);
     }
     if (status)
-        madi_message_fail(cnx, status);
+        madi_message_fail(message, status);
     return status;
 }
 
-struct iovec *madi_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count)
+struct iovec *madi_strided(mad_message_t *message, void *base, size_t len, size_t stride, size_t count)
 {
     size_t end;
     bool valid = count <= INT32_MAX && !__builtin_mul_overflow(count, stride, &end);
     struct iovec *pieces = valid ? malloc((count ? count : 1) * sizeof *pieces) : NULL;
     if (!pieces)
-        madi_message_fail(cnx, valid ? MAD_ERR_NOMEM : MAD_ERR_INVAL);
+        madi_message_fail(message, valid ? MAD_ERR_NOMEM : MAD_ERR_INVAL);
     for (size_t i = 0; pieces && i < count; i++)
         pieces[i] = (struct iovec){(char *)base + i * stride, len};
     return pieces;
 }
 
-mad_status_t mad_pack_strided(mad_connection_t *cnx, const void *base, size_t len, size_t stride, size_t count,
+mad_status_t mad_pack_strided(mad_message_t *message, const void *base, size_t len, size_t stride, size_t count,
                               mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {
     struct iovec *pieces;
     mad_status_t status;
     if (count == 1 || (stride == len && (!len || count <= MADI_WIRE_LEN_MAX / len)))
-        return mad_pack(cnx, base, len * count, send_mode, receive_mode);
-    pieces = madi_strided(cnx, (void *)(uintptr_t)base, len, stride, count);
+        return mad_pack(message, base, len * count, send_mode, receive_mode);
+    pieces = madi_strided(message, (void *)(uintptr_t)base, len, stride, count);
     if (!pieces)
-        return madi_message_status(cnx);
-    status = mad_pack_gather(cnx, pieces, (int)count, send_mode, receive_mode);
+        return madi_message_status(message);
+    status = mad_pack_gather(message, pieces, (int)count, send_mode, receive_mode);
     free(pieces);
     return status;
 }

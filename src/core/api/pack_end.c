@@ -70,24 +70,24 @@ static void send_queue(madi_conn_t *conn)
         madi_conn_kick(conn);
 }
 
-mad_status_t mad_flush_packing(mad_connection_t *cnx)
+mad_status_t mad_message_flush(mad_message_t *message)
 {
-    madi_tx_t *tx = (madi_tx_t *)cnx;
-    mad_status_t status = madi_message_status(cnx);
-    if (!cnx->session || !tx->conn || status)
-        return cnx->session ? status : MAD_ERR_NOMEM;
+    madi_tx_t *tx = (madi_tx_t *)message;
+    mad_status_t status = madi_message_status(message);
+    if (!message->session || !tx->conn || status)
+        return message->session ? status : MAD_ERR_NOMEM;
     madi_tx_lock(tx);
     status = madi_tx_close_run(tx);
     madi_tx_unlock(tx);
     if (status) {
-        madi_message_fail(cnx, status);
+        madi_message_fail(message, status);
         return status;
     }
     tx->flushed = true;
     madi_lock(&tx->conn->gate->tx_lock);
     if (gate_usable(tx->conn)) {
         status = tx->conn->gate->status;
-        madi_message_fail(cnx, status);
+        madi_message_fail(message, status);
     } else {
         enqueue(tx);
         send_queue(tx->conn);
@@ -151,11 +151,11 @@ void madi_packing_release(madi_conn_t *conn)
     packing_release(conn);
 }
 
-static mad_status_t end_broken(mad_connection_t *cnx)
+static mad_status_t end_broken(mad_message_t *message)
 {
-    mad_status_t status = madi_message_status(cnx);
-    if (cnx->session)
-        madi_tx_free((madi_tx_t *)cnx);
+    mad_status_t status = madi_message_status(message);
+    if (message->session)
+        madi_tx_free((madi_tx_t *)message);
     return status;
 }
 
@@ -307,11 +307,11 @@ static inline __attribute__((always_inline)) bool end_plain(madi_tx_t *tx)
     return sent;
 }
 
-mad_status_t mad_end_packing(mad_connection_t *cnx)
+mad_status_t mad_end_packing(mad_message_t *message)
 {
-    if (MADI_LIKELY(cnx->plain) && MADI_LIKELY(end_plain((madi_tx_t *)cnx)))
+    if (MADI_LIKELY(message->plain) && MADI_LIKELY(end_plain((madi_tx_t *)message)))
         return MAD_OK;
-    return end_slow((madi_tx_t *)cnx);
+    return end_slow((madi_tx_t *)message);
 }
 
 /* End a message that fits into one packet whose way is free.  False: it is as it was. */
@@ -330,24 +330,24 @@ static bool end_whole(madi_tx_t *tx)
 }
 
 /* No memory for a request: the message is taken back; if a part of it has left, the rest must go. */
-static mad_status_t end_unrequested(mad_connection_t *cnx)
+static mad_status_t end_unrequested(mad_message_t *message)
 {
     mad_status_t status;
-    madi_message_fail(cnx, MAD_ERR_NOMEM);
-    status = mad_end_packing(cnx);
+    madi_message_fail(message, MAD_ERR_NOMEM);
+    status = mad_end_packing(message);
     return status ? status : MAD_ERR_NOMEM;
 }
 
-static __attribute__((noinline)) mad_status_t end_by_request(mad_connection_t *cnx, mad_request_t **request)
+static __attribute__((noinline)) mad_status_t end_by_request(mad_message_t *message, mad_request_t **request)
 {
-    madi_tx_t *tx = (madi_tx_t *)cnx;
+    madi_tx_t *tx = (madi_tx_t *)message;
     madi_conn_t *conn = tx->conn;
-    mad_session_t *session = cnx->session;
+    mad_session_t *session = message->session;
     bool good, instant = session && madi_request_may_be_instant(session);
     mad_request_t *r = session && !instant ? madi_request_new(session, true) : NULL;
 
     if (!r && !instant)
-        return end_unrequested(cnx);
+        return end_unrequested(message);
     if (conn)
         close_pieces(tx);
     good = conn && !failed_early(tx);
@@ -358,27 +358,27 @@ static __attribute__((noinline)) mad_status_t end_by_request(mad_connection_t *c
         return MAD_OK;
     }
     if (!r && !(r = madi_request_new(session, true)))
-        return end_unrequested(cnx);
+        return end_unrequested(message);
     if (good) {
         madi_lock(&conn->gate->tx_lock);
         end_queued(tx, NULL, r);
         madi_unlock(&conn->gate->tx_lock);
     } else {
-        madi_request_complete(r, conn ? end_failed(tx) : end_broken(cnx));
+        madi_request_complete(r, conn ? end_failed(tx) : end_broken(message));
     }
     madi_request_left(r);
     *request = r;
     return MAD_OK;
 }
 
-mad_status_t mad_end_packing_request(mad_connection_t *cnx, mad_request_t **request)
+mad_status_t mad_end_packing_request(mad_message_t *message, mad_request_t **request)
 {
-    mad_session_t *session = cnx->session; /* once it has left the message is the next packer's */
-    if (MADI_LIKELY(cnx->plain) && madi_request_may_be_instant(session) && MADI_LIKELY(end_plain((madi_tx_t *)cnx))) {
+    mad_session_t *session = message->session; /* once it has left the message is the next packer's */
+    if (MADI_LIKELY(message->plain) && madi_request_may_be_instant(session) && MADI_LIKELY(end_plain((madi_tx_t *)message))) {
         *request = madi_request_instant(session);
         return MAD_OK;
     }
-    return end_by_request(cnx, request);
+    return end_by_request(message, request);
 }
 
 /* ---- One call ------------------------------------------------------------------------------------------------- */
@@ -451,8 +451,8 @@ static __attribute__((noinline)) mad_status_t send_blocks(mad_channel_t *channel
     return MAD_OK;
 }
 
-mad_status_t mad_send_blocks(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
-                             mad_request_t **request)
+mad_status_t mad_message_send(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
+                              mad_request_t **request)
 {
     madi_conn_t *conn = madi_conn_peek(channel, peer);
     if (MADI_UNLIKELY(!conn || n < 0 || (n && !blocks) || (request && !madi_request_may_be_instant(channel->session)) ||

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-mad_status_t mad_post_unpacking(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
-                                mad_request_t **request)
+mad_status_t mad_message_receive(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
+                                 mad_request_t **request)
 {
     mad_session_t *session = channel->session;
     mad_status_t status = MAD_OK;

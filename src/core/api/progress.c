@@ -5,6 +5,8 @@
 #include "core/progress/progress.h"
 #include "core/send/share.h"
 
+#include <madeleine/runtime.h>
+
 #define LOOK_NS 100000 /* between looks at the descriptors of a program that calls mad_progress itself */
 
 /* Programs that call this do not spin here: the descriptors get their turn by the clock. */
@@ -27,12 +29,12 @@ int mad_progress(mad_session_t *session)
     return n;
 }
 
-void mad_progress_thread(int used)
+void mad_progress_thread_set(int used)
 {
     marceli_progress_allow(used);
 }
 
-void mad_hand_over(void)
+void mad_progress_hand_over(void)
 {
     marceli_progress_hand_over();
 }

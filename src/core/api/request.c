@@ -48,10 +48,10 @@ static void callback_instant(mad_session_t *session, void (*fn)(void *arg, mad_s
         return;
     }
     madi_request_complete(r, MAD_OK);
-    mad_request_callback(r, fn, arg);
+    mad_request_detach(r, fn, arg);
 }
 
-void mad_request_callback(mad_request_t *r, void (*fn)(void *arg, mad_status_t status), void *arg)
+void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t status), void *arg)
 {
     uintptr_t pending = MADI_REQUEST_PENDING;
     mad_session_t *session = session_of(r);

@@ -8,6 +8,7 @@
 #include "core/object/tx.h"
 #include "core/wire/wire.h"
 
+#include <madeleine/runtime.h>
 #include <string.h>
 
 #define PIECES (MADI_GATHER - 1) /* without the header */
@@ -139,7 +140,7 @@ static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *c
 
 /* Work that does not depend on the connection is done before its lock is taken.  The copy into the packet also finds out
  * whether the message is short. */
-mad_status_t mad_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n)
+mad_status_t mad_message_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n)
 {
     madi_conn_t *conn = madi_conn_peek(channel, peer);
     size_t len = 0;

@@ -167,49 +167,49 @@ static inline __attribute__((always_inline)) bool unpack_plain(madi_rx_msg_t *m,
 }
 
 /* All but small blocks of plain messages. */
-static __attribute__((noinline)) mad_status_t unpack_other(mad_connection_t *cnx, void *buf, size_t len, uint64_t desc,
+static __attribute__((noinline)) mad_status_t unpack_other(mad_message_t *message, void *buf, size_t len, uint64_t desc,
                                                            bool legal, bool may_wait)
 {
-    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
+    madi_rx_msg_t *m = (madi_rx_msg_t *)message;
     struct iovec piece = {buf, len};
 
     /* A message that is not plain is read under the lock only: progress may be adding to it. */
-    if (cnx->plain && buf && len <= MADI_PLAIN_MAX && unpack_plain(m, buf, len, desc))
+    if (message->plain && buf && len <= MADI_PLAIN_MAX && unpack_plain(m, buf, len, desc))
         return MAD_OK;
     if (MADI_UNLIKELY(m->begun) && buf && may_wait && madi_begun_unpack(m, buf, len, desc))
-        return madi_message_status(cnx);
-    if (madi_message_status(cnx))
-        return madi_message_status(cnx);
+        return madi_message_status(message);
+    if (madi_message_status(message))
+        return madi_message_status(message);
     if ((!buf && len) || len > MADI_WIRE_LEN_MAX || !legal) {
-        madi_message_fail(cnx, MAD_ERR_INVAL);
+        madi_message_fail(message, MAD_ERR_INVAL);
         return MAD_ERR_INVAL;
     }
     return unpack_slow(m, &piece, 1, desc, may_wait);
 }
 
 static inline __attribute__((always_inline)) mad_status_t
-unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode, bool may_wait)
+unpack(mad_message_t *message, void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode, bool may_wait)
 {
     uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
 
-    if (MADI_LIKELY(cnx->plain && buf && len <= MADI_COPY_INLINE && unpack_plain((madi_rx_msg_t *)cnx, buf, len, desc)))
+    if (MADI_LIKELY(message->plain && buf && len <= MADI_COPY_INLINE && unpack_plain((madi_rx_msg_t *)message, buf, len, desc)))
         return MAD_OK;
-    return unpack_other(cnx, buf, len, desc, (unsigned)smode <= 2 && (unsigned)rmode <= 1, may_wait);
+    return unpack_other(message, buf, len, desc, (unsigned)smode <= 2 && (unsigned)rmode <= 1, may_wait);
 }
 
-mad_status_t mad_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
+mad_status_t mad_unpack(mad_message_t *message, void *buf, size_t len, mad_send_mode_t send_mode,
                         mad_receive_mode_t receive_mode)
 {
-    return unpack(cnx, buf, len, send_mode, receive_mode, true);
+    return unpack(message, buf, len, send_mode, receive_mode, true);
 }
 
-mad_status_t mad_try_unpack(mad_connection_t *cnx, void *buf, size_t len, mad_send_mode_t send_mode,
+mad_status_t mad_unpack_try(mad_message_t *message, void *buf, size_t len, mad_send_mode_t send_mode,
                             mad_receive_mode_t receive_mode)
 {
-    return unpack(cnx, buf, len, send_mode, receive_mode, false);
+    return unpack(message, buf, len, send_mode, receive_mode, false);
 }
 
-mad_status_t mad_unpack_scatter(mad_connection_t *cnx, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
+mad_status_t mad_unpack_scatter(mad_message_t *message, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                                 mad_receive_mode_t receive_mode)
 {
     bool legal = n >= 0 && (pieces || !n) && (unsigned)send_mode <= 2 && (unsigned)receive_mode <= 1;
@@ -219,24 +219,24 @@ mad_status_t mad_unpack_scatter(mad_connection_t *cnx, const struct iovec *piece
         len += pieces[i].iov_len;
     }
     if (!legal) {
-        madi_message_fail(cnx, MAD_ERR_INVAL);
+        madi_message_fail(message, MAD_ERR_INVAL);
         return MAD_ERR_INVAL;
     }
-    return unpack_slow((madi_rx_msg_t *)cnx, pieces, n, madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode),
+    return unpack_slow((madi_rx_msg_t *)message, pieces, n, madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode),
                        true);
 }
 
-mad_status_t mad_unpack_strided(mad_connection_t *cnx, void *base, size_t len, size_t stride, size_t count,
+mad_status_t mad_unpack_strided(mad_message_t *message, void *base, size_t len, size_t stride, size_t count,
                                 mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {
     struct iovec *pieces;
     mad_status_t status;
     if (count == 1 || (stride == len && (!len || count <= MADI_WIRE_LEN_MAX / len)))
-        return mad_unpack(cnx, base, len * count, send_mode, receive_mode);
-    pieces = madi_strided(cnx, base, len, stride, count);
+        return mad_unpack(message, base, len * count, send_mode, receive_mode);
+    pieces = madi_strided(message, base, len, stride, count);
     if (!pieces)
-        return madi_message_status(cnx);
-    status = mad_unpack_scatter(cnx, pieces, (int)count, send_mode, receive_mode);
+        return madi_message_status(message);
+    status = mad_unpack_scatter(message, pieces, (int)count, send_mode, receive_mode);
     free(pieces);
     return status;
 }

@@ -26,11 +26,11 @@ static bool end_test(void *arg)
 }
 
 /* A message that could not be opened. */
-static mad_status_t end_broken(mad_connection_t *cnx)
+static mad_status_t end_broken(mad_message_t *message)
 {
-    mad_status_t status = madi_message_status(cnx);
-    if (cnx->session)
-        free(cnx);
+    mad_status_t status = madi_message_status(message);
+    if (message->session)
+        free(message);
     return status;
 }
 
@@ -64,32 +64,32 @@ static __attribute__((noinline)) mad_status_t end_other(madi_rx_msg_t *m)
     return status;
 }
 
-mad_status_t mad_end_unpacking(mad_connection_t *cnx)
+mad_status_t mad_end_unpacking(mad_message_t *message)
 {
-    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
+    madi_rx_msg_t *m = (madi_rx_msg_t *)message;
 
-    if (MADI_LIKELY(cnx->plain == MADI_PLAIN_INLINE && !madi_rx_left(m))) {
+    if (MADI_LIKELY(message->plain == MADI_PLAIN_INLINE && !madi_rx_left(m))) {
         madi_rx_free(m);
         return MAD_OK;
     }
     return end_other(m);
 }
 
-mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **request)
+mad_status_t mad_end_unpacking_request(mad_message_t *message, mad_request_t **request)
 {
-    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
-    mad_request_t *r = cnx->session ? madi_request_new(cnx->session, true) : NULL;
+    madi_rx_msg_t *m = (madi_rx_msg_t *)message;
+    mad_request_t *r = message->session ? madi_request_new(message->session, true) : NULL;
     mad_status_t status;
 
     if (MADI_UNLIKELY(m->begun))
         madi_begun_skip(m);
     if (!r || !m->conn) {
-        status = mad_end_unpacking(cnx);
+        status = mad_end_unpacking(message);
         if (!r)
             return status ? status : MAD_ERR_NOMEM;
         madi_request_complete(r, status);
     } else {
-        madi_lock(&cnx->session->lock);
+        madi_lock(&message->session->lock);
         m->ended = true;
         m->request = r;
         r->rx = m;
@@ -101,32 +101,32 @@ mad_status_t mad_end_unpacking_request(mad_connection_t *cnx, mad_request_t **re
     return MAD_OK;
 }
 
-void mad_drop_unpacking(mad_connection_t *cnx)
+void mad_message_drop(mad_message_t *message)
 {
-    madi_rx_msg_t *m = (madi_rx_msg_t *)cnx;
+    madi_rx_msg_t *m = (madi_rx_msg_t *)message;
     mad_request_t *request;
     if (MADI_UNLIKELY(m->begun))
         madi_begun_skip(m);
-    if (MADI_LIKELY(cnx->plain && !madi_rx_left(m))) { /* there is nothing to wait for */
-        mad_end_unpacking(cnx);
+    if (MADI_LIKELY(message->plain && !madi_rx_left(m))) { /* there is nothing to wait for */
+        mad_end_unpacking(message);
         return;
     }
-    if (m->conn && (!cnx->plain || madi_rx_left(m))) { /* what is not plain may have more blocks than are here */
+    if (m->conn && (!message->plain || madi_rx_left(m))) { /* what is not plain may have more blocks than are here */
         m->consumed = true;
-        cnx->plain = MADI_PLAIN_NONE;
+        message->plain = MADI_PLAIN_NONE;
     }
-    if (mad_end_unpacking_request(cnx, &request) == MAD_OK)
-        mad_request_callback(request, NULL, NULL);
+    if (mad_end_unpacking_request(message, &request) == MAD_OK)
+        mad_request_detach(request, NULL, NULL);
 }
 
-mad_peer_t mad_message_peer(const mad_connection_t *cnx)
+mad_peer_t mad_message_peer(const mad_message_t *message)
 {
-    if (cnx->kind == MADI_MESSAGE_RX)
-        return ((const madi_rx_msg_t *)cnx)->conn ? ((const madi_rx_msg_t *)cnx)->conn->gate->peer : MAD_ANY_SOURCE;
-    return ((const madi_tx_t *)cnx)->conn ? ((const madi_tx_t *)cnx)->conn->gate->peer : MAD_ANY_SOURCE;
+    if (message->kind == MADI_MESSAGE_RX)
+        return ((const madi_rx_msg_t *)message)->conn ? ((const madi_rx_msg_t *)message)->conn->gate->peer : MAD_ANY_SOURCE;
+    return ((const madi_tx_t *)message)->conn ? ((const madi_tx_t *)message)->conn->gate->peer : MAD_ANY_SOURCE;
 }
 
-mad_status_t mad_message_status(const mad_connection_t *cnx)
+mad_status_t mad_message_status(const mad_message_t *message)
 {
-    return madi_message_status(cnx);
+    return madi_message_status(message);
 }

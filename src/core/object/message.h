@@ -22,8 +22,8 @@ typedef enum madi_plain {
 } madi_plain_t;
 static_assert(MADI_PLAIN_NONE == 0 && MADI_PLAIN_BEGUN <= UINT8_MAX, "short paths test for not 0");
 
-/* A message as the program sees it (mad_connection_t): the first member of madi_tx and madi_rx_msg. */
-struct mad_connection {
+/* A message as the program sees it (mad_message_t): the first member of madi_tx and madi_rx_msg. */
+struct mad_message {
     uint8_t kind;
     uint8_t plain; /* madi_plain_t.  Changed only by the thread that owns the message */
     _Atomic(int) status; /* the first failure, or MAD_OK */
@@ -41,17 +41,17 @@ static inline bool madi_done(const madi_waitable_t *w)
     return atomic_load_explicit(&((madi_waitable_t *)w)->done, memory_order_acquire); /* pairs with completion */
 }
 
-static inline void madi_message_fail(mad_connection_t *cnx, mad_status_t status)
+static inline void madi_message_fail(mad_message_t *message, mad_status_t status)
 {
     int none = MAD_OK;
-    if (cnx->plain) /* not so when another thread's failure comes here */
-        cnx->plain = MADI_PLAIN_NONE;
-    atomic_compare_exchange_strong_explicit(&cnx->status, &none, (int)status, memory_order_relaxed,
+    if (message->plain) /* not so when another thread's failure comes here */
+        message->plain = MADI_PLAIN_NONE;
+    atomic_compare_exchange_strong_explicit(&message->status, &none, (int)status, memory_order_relaxed,
                                             memory_order_relaxed);
 }
-static inline mad_status_t madi_message_status(const mad_connection_t *cnx)
+static inline mad_status_t madi_message_status(const mad_message_t *message)
 {
-    return (mad_status_t)atomic_load_explicit(&((mad_connection_t *)cnx)->status, memory_order_relaxed);
+    return (mad_status_t)atomic_load_explicit(&((mad_message_t *)message)->status, memory_order_relaxed);
 }
 
 #endif

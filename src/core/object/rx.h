@@ -30,11 +30,11 @@ typedef struct madi_rx_block {
     bool waiting; /* in the message's list of blocks that have not arrived */
 } madi_rx_block_t;
 
-/* A block that mad_try_unpack or mad_borrow needs, and that is received into memory of the library. */
+/* A block that mad_unpack_try or mad_unpack_borrow needs, and that is received into memory of the library. */
 typedef struct madi_rx_early {
     uint64_t desc; /* what the sender packed */
     madi_waitable_t here; /* completes when all of it has arrived */
-    bool borrowed; /* the program has its address (mad_borrow) */
+    bool borrowed; /* the program has its address (mad_unpack_borrow) */
     _Alignas(16) unsigned char data[];
 } madi_rx_early_t;
 
@@ -51,7 +51,7 @@ typedef struct madi_rx_early {
  * The thread that ends the message gives its structure back for reuse (madi_rx_free).  Structures in session->rx_ring are
  * freed with the session only. */
 struct madi_rx_msg {
-    mad_connection_t base;
+    mad_message_t base;
     madi_foreign_t cur, end; /* the part of the current packet that is not unpacked yet; cur is "the cursor" */
     union {
         struct {

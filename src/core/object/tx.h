@@ -31,7 +31,7 @@ typedef struct madi_piece {
  * A message is complete when it is ended, all_sent, not queued, and rdv_pending is 0 (madi_tx_check_complete).  With a
  * request it is freed then; else the thread that ended it waits, and frees it. */
 struct madi_tx {
-    mad_connection_t base;
+    mad_message_t base;
     madi_conn_t *conn;
     madi_tx_t *next;       /* in conn->queue */
     mad_request_t *request;

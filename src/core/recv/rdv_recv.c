@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rendezvous blocks: granted to the sender, and received; also those that mad_try_unpack needs. */
+/* Rendezvous blocks: granted to the sender, and received; also those that mad_unpack_try needs. */
 #include "base/clock.h"
 #include "core/driver.h"
 #include "core/link/link.h"
@@ -298,7 +298,7 @@ void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status)
     }
 }
 
-/* ---- Asked for by mad_try_unpack before they were there -------------------------------------------------------- */
+/* ---- Asked for by mad_unpack_try before they were there -------------------------------------------------------- */
 
 /* The next block is announced, or goes on in further packets: have it come into memory of ours, since the caller may come back with another buffer.
  * Under session->lock. */

@@ -162,7 +162,7 @@ const char *mad_channel_name(const mad_channel_t *channel)
     return channel->name;
 }
 
-mad_status_t mad_channel_set_handler(mad_channel_t *c, mad_handler_t handler, void *arg)
+mad_status_t mad_channel_handler_set(mad_channel_t *c, mad_handler_t handler, void *arg)
 {
     mad_session_t *s = c->session;
     if (madi_session_usable(s))

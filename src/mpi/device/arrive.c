@@ -2,6 +2,7 @@
 /* Incoming messages: the header is read where it lies, and matched; then the payload is placed or kept. */
 #include "match.h"
 
+#include <madeleine/runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +111,7 @@ static int op_pieces_for(const mad_dev_t *dev, const op_t *op, size_t len, struc
 }
 
 /* Unpack len bytes in blocks of `block` bytes into the pieces.  Changes the array. */
-static mad_status_t unpack_blocks(mad_connection_t *cnx, struct iovec *pieces, int n, size_t len, size_t block)
+static mad_status_t unpack_blocks(mad_message_t *message, struct iovec *pieces, int n, size_t len, size_t block)
 {
     mad_status_t status = MAD_OK, all = MAD_OK;
     do {
@@ -124,10 +125,10 @@ static mad_status_t unpack_blocks(mad_connection_t *cnx, struct iovec *pieces, i
         if (left) { /* the piece continues in the next block */
             struct iovec rest = {(unsigned char *)last->iov_base + left, last->iov_len - left};
             last->iov_len = left;
-            status = mad_unpack_scatter(cnx, pieces, used + 1, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+            status = mad_unpack_scatter(message, pieces, used + 1, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
             *last = rest;
         } else {
-            status = mad_unpack_scatter(cnx, pieces, used, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+            status = mad_unpack_scatter(message, pieces, used, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
         }
         pieces += used;
         n -= used;
@@ -137,13 +138,13 @@ static mad_status_t unpack_blocks(mad_connection_t *cnx, struct iovec *pieces, i
     return all;
 }
 
-static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_t *op, size_t len, size_t block)
+static mad_status_t unpack_into(mad_dev_t *dev, mad_message_t *message, const op_t *op, size_t len, size_t block)
 {
     struct iovec few[MAD_DEV_PIECES], *pieces = few;
     int max = MAD_DEV_PIECES, n;
     mad_status_t status;
     if (len <= op->room && op->n == 1 && !block)
-        return mad_unpack(cnx, op->pieces[0].iov_base, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        return mad_unpack(message, op->pieces[0].iov_base, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     if (len > op->room) {
         if ((len - op->room) / MAD_DEV_SINK >= MAD_DEV_SINKS)
             return MAD_ERR_NOMEM;
@@ -157,19 +158,19 @@ static mad_status_t unpack_into(mad_dev_t *dev, mad_connection_t *cnx, const op_
         return MAD_ERR_NOMEM;
     }
     n = op_pieces_for(dev, op, len, pieces, max);
-    status = unpack_blocks(cnx, pieces, n, len, block);
+    status = unpack_blocks(message, pieces, n, len, block);
     if (pieces != few)
         free(pieces);
     return status;
 }
 
 /* Unpack from the network directly into the receive's buffer. */
-void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, size_t block,
+void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_message_t *message, size_t len, size_t block,
                          void (*look)(mad_dev_t *dev, item_t *item))
 {
     mad_request_t *request;
-    mad_status_t status = unpack_into(dev, cnx, op, len, block);
-    mad_status_t end = mad_end_unpacking_request(cnx, &request);
+    mad_status_t status = unpack_into(dev, message, op, len, block);
+    mad_status_t end = mad_end_unpacking_request(message, &request);
     op->done.len = len < op->room ? len : op->room;
     if (!end) {
         if (status) /* the request's status may be another one: report the first cause */
@@ -204,13 +205,13 @@ static void message_loaded(mad_dev_t *dev, item_t *item)
     }
 }
 
-static void message_load(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t *cnx)
+static void message_load(mad_dev_t *dev, mad_dev_message_t *u, mad_message_t *message)
 {
     mad_request_t *request;
     struct iovec piece = {u->bytes, u->envelope.len};
     mad_status_t status;
-    unpack_blocks(cnx, &piece, 1, u->envelope.len, u->envelope.block);
-    status = mad_end_unpacking_request(cnx, &request);
+    unpack_blocks(message, &piece, 1, u->envelope.len, u->envelope.block);
+    status = mad_end_unpacking_request(message, &request);
     if (status) {
         u->item.status = status;
         return;
@@ -221,7 +222,7 @@ static void message_load(mad_dev_t *dev, mad_dev_message_t *u, mad_connection_t 
 
 /* Keep a message that no receive has matched. bytes not set: the payload is the next block, or still at the sender.
  * False if out of memory. */
-static bool message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_connection_t *cnx, madi_foreign_t bytes)
+static bool message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *message, madi_foreign_t bytes)
 {
     mad_dev_message_t *kept = dev_message_new(dev);
     matcher_t *m = &dev->matchers[u->space];
@@ -239,14 +240,14 @@ static bool message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_connection
     if (u->cost)
         dev_flow_hold(dev, u->source, u->cost);
     if (u->asks) {
-        dev_message_end(cnx);
+        dev_message_end(message);
     } else if (here) {
         madi_foreign_copy(kept->bytes, bytes, u->len);
-        dev_message_end(cnx);
+        dev_message_end(message);
     } else if (kept->bytes) {
-        message_load(dev, kept, cnx);
+        message_load(dev, kept, message);
     } else {
-        kept->cnx = cnx;
+        kept->message = message;
     }
     return true;
 }
@@ -262,8 +263,8 @@ void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
         dev_matched_send(dev, u->envelope.source, u->envelope.number);
     if (u->envelope.asks) {
         dev_announced_receive(dev, op, u->envelope.source, u->envelope.number, u->envelope.len);
-    } else if (u->cnx) {
-        dev_op_receive_from(dev, op, u->cnx, u->envelope.len, u->envelope.block, dev_op_received);
+    } else if (u->message) {
+        dev_op_receive_from(dev, op, u->message, u->envelope.len, u->envelope.block, dev_op_received);
     } else {
         op->done.status = u->item.status;
         if (!u->item.status)
@@ -285,12 +286,12 @@ void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *u)
         u->dropped = true;
         return;
     }
-    if (u->cnx) { /* unpack the payload, and drop it */
+    if (u->message) { /* unpack the payload, and drop it */
         op = dev_op_new(dev);
         if (!op)
             return; /* the message stays open until the session ends */
         op->silent = true;
-        dev_op_receive_from(dev, op, u->cnx, u->envelope.len, u->envelope.block, dev_op_received);
+        dev_op_receive_from(dev, op, u->message, u->envelope.len, u->envelope.block, dev_op_received);
     }
     message_gone(dev, u);
 }
@@ -298,11 +299,11 @@ void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *u)
 /* ---- Headers ----------------------------------------------------------------------------------------------------- */
 
 /* False if out of memory; the message is then tried again. */
-static bool message_in(mad_dev_t *dev, const dev_envelope_t *u, mad_connection_t *cnx, madi_foreign_t bytes)
+static bool message_in(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *message, madi_foreign_t bytes)
 {
     op_t *op = dev_match_arrival(&dev->matchers[u->space], u->source, u->tag);
     if (!op)
-        return message_keep(dev, u, cnx, bytes);
+        return message_keep(dev, u, message, bytes);
     op = dev_op_part(dev, op, u->len);
     if (!op)
         return false;
@@ -313,13 +314,13 @@ static bool message_in(mad_dev_t *dev, const dev_envelope_t *u, mad_connection_t
         dev_flow_consume(dev, u->source, u->cost);
     if (madi_foreign_is_set(bytes)) {
         dev_op_fill(op, bytes, u->len);
-        dev_message_end(cnx);
+        dev_message_end(message);
         dev_op_complete(dev, op);
     } else if (u->asks) {
-        dev_message_end(cnx);
+        dev_message_end(message);
         dev_announced_receive(dev, op, u->source, u->number, u->len);
     } else {
-        dev_op_receive_from(dev, op, cnx, u->len, u->block, dev_op_received);
+        dev_op_receive_from(dev, op, message, u->len, u->block, dev_op_received);
     }
     return true;
 }
@@ -334,14 +335,14 @@ static void matched_in(mad_dev_t *dev, mad_peer_t source, uint64_t number)
 }
 
 /* Handle an answer or a payload: a block that is no message of its own. */
-static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const dev_head_t *h, madi_foreign_t rest,
+static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const dev_head_t *h, madi_foreign_t rest,
                       size_t len)
 {
     if (h->kind == HEAD_BODY || h->kind == HEAD_BODY_LONG) {
-        dev_body_arrive(dev, cnx, h, rest, len);
+        dev_body_arrive(dev, message, h, rest, len);
         return;
     }
-    dev_message_end(cnx);
+    dev_message_end(message);
     if (h->kind == HEAD_MATCHED)
         matched_in(dev, source, h->number);
     else if (h->kind == HEAD_GRANT)
@@ -350,7 +351,7 @@ static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, 
         dev_flow_raise(dev, source, h->number);
 }
 
-static bool message_read(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const dev_head_t *h,
+static bool message_read(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const dev_head_t *h,
                          madi_foreign_t rest, size_t len)
 {
     bool whole = h->kind == HEAD_WHOLE;
@@ -365,7 +366,7 @@ static bool message_read(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cn
                         .ack = h->flags & FLAG_ACK,
                         .asks = h->kind == HEAD_ANNOUNCE};
     u.cost = u.asks ? 0 : dev_flow_cost(u.len);
-    return message_in(dev, &u, cnx, whole ? rest : (madi_foreign_t){0});
+    return message_in(dev, &u, message, whole ? rest : (madi_foreign_t){0});
 }
 
 static bool head_is_good(const dev_head_t *h)
@@ -374,38 +375,38 @@ static bool head_is_good(const dev_head_t *h)
 }
 
 /* Handle a first block without the short header of a whole message. h: the beginning of the block. */
-static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const heads_t *h, madi_foreign_t block,
+static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const heads_t *h, madi_foreign_t block,
                     size_t len)
 {
     const dev_head_t *m = &h->message;
     madi_foreign_t rest = madi_foreign_skip(block, sizeof *m);
     if (m->kind >= HEAD_WRITE)
-        return dev_remote_serve(dev, source, cnx, &h->access, block, len);
+        return dev_remote_serve(dev, source, message, &h->access, block, len);
     if (len < sizeof *m || !(m->flags & FLAG_WIDE) || !head_is_good(m)) {
-        dev_message_end(cnx); /* malformed: drop it */
+        dev_message_end(message); /* malformed: drop it */
         return true;
     }
     if (m->kind == HEAD_WHOLE || m->kind == HEAD_LONG || m->kind == HEAD_ANNOUNCE)
-        return message_read(dev, source, cnx, m, rest, len - sizeof *m);
-    answer_in(dev, source, cnx, m, rest, len - sizeof *m);
+        return message_read(dev, source, message, m, rest, len - sizeof *m);
+    answer_in(dev, source, message, m, rest, len - sizeof *m);
     return true;
 }
 
 /* Handle a first block that is here completely.  False if out of memory. */
-static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, madi_foreign_t block, size_t len)
+static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, madi_foreign_t block, size_t len)
 {
     heads_t h = {0};
     madi_foreign_copy(&h, block, len < sizeof h ? len : sizeof h);
     if (len < HEAD_SHORT || h.message.kind != HEAD_WHOLE || h.message.flags & FLAG_WIDE)
-        return wide_in(dev, source, cnx, &h, block, len);
+        return wide_in(dev, source, message, &h, block, len);
     memset((char *)&h + HEAD_SHORT, 0, sizeof h - HEAD_SHORT); /* that part was payload */
-    return message_read(dev, source, cnx, &h.message, madi_foreign_skip(block, HEAD_SHORT), len - HEAD_SHORT);
+    return message_read(dev, source, message, &h.message, madi_foreign_skip(block, HEAD_SHORT), len - HEAD_SHORT);
 }
 
 static MAD_DEV_RARE void arrival_copy(mad_arrival_t *to, const mad_arrival_t *a)
 {
     *to = *a;
-    if (!a->cnx) /* the block lies inside the arrival */
+    if (!a->message) /* the block lies inside the arrival */
         to->base = (const char *)to->inside + ((const char *)a->base - (const char *)a->inside);
 }
 
@@ -418,8 +419,8 @@ static MAD_DEV_RARE void arrival_stick(mad_dev_t *dev, const mad_arrival_t *a)
 bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *a)
 {
     if (!a->base)
-        return dev_message_arrive(dev, a->cnx);
-    if (head_in(dev, a->peer, a->cnx, madi_foreign_of(a->base), a->len))
+        return dev_message_arrive(dev, a->message);
+    if (head_in(dev, a->peer, a->message, madi_foreign_of(a->base), a->len))
         return true;
     arrival_stick(dev, a);
     return false;
@@ -459,7 +460,7 @@ static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
         madi_foreign_copy(got.buffer, block, 8);
     else if (len)
         madi_foreign_copy(got.buffer, block, len);
-    dev_message_end(a->cnx);
+    dev_message_end(a->message);
     dev->notify_received(dev->arg, op->done.context, op->done.flags, &got);
     op->next = dev->free_ops; /* no memory to free: op->copy is NULL */
     dev->free_ops = op;
@@ -484,14 +485,14 @@ int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n)
     return (int)(a - arrivals);
 }
 
-bool dev_message_arrive(mad_dev_t *dev, mad_connection_t *cnx)
+bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message)
 {
-    mad_arrival_t a = {.cnx = cnx, .peer = mad_message_peer(cnx)};
-    mad_status_t status = mad_borrow(cnx, &a.base, &a.len);
+    mad_arrival_t a = {.message = message, .peer = mad_message_peer(message)};
+    mad_status_t status = mad_unpack_borrow(message, &a.base, &a.len);
     if (!status)
         return dev_arrival_take(dev, &a);
     if (status != MAD_ERR_AGAIN) {
-        dev_message_end(cnx);
+        dev_message_end(message);
         return true;
     }
     a.base = NULL;

@@ -4,6 +4,7 @@
 #include "match.h"
 #include "mpi/oldest_first.h"
 
+#include <madeleine/runtime.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 typedef struct arrival {
     item_t item;
     struct arrival *next;
-    mad_connection_t *cnx;
+    mad_message_t *message;
 } arrival_t;
 
 /* ---- The lock, and the items queued meanwhile -------------------------------------------------------------------- */
@@ -70,7 +71,7 @@ static int take_arrived(mad_dev_t *dev)
     while (dev->arrived && !dev->is_stuck) {
         arrival_t *a = dev->arrived;
         dev->arrived = a->next;
-        dev_message_arrive(dev, a->cnx);
+        dev_message_arrive(dev, a->message);
         free(a);
         n++;
     }
@@ -90,16 +91,16 @@ static void arrival_queue(mad_dev_t *dev, item_t *item)
 }
 
 /* Queue a message.  If out of memory, the message is missing in its sender's order, so the sender counts as lost. */
-static mad_handled_t message_handler(mad_channel_t *channel, mad_connection_t *cnx, void *arg)
+static mad_handled_t message_handler(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     mad_dev_t *dev = arg;
     arrival_t *a = calloc(1, sizeof *a);
     (void)channel;
     if (!a) {
-        mad_dev_peer_lost(dev, mad_message_peer(cnx), MAD_ERR_NOMEM);
+        mad_dev_peer_lost(dev, mad_message_peer(message), MAD_ERR_NOMEM);
         return MAD_CONSUMED;
     }
-    a->cnx = cnx;
+    a->message = message;
     a->item.dev = dev;
     a->item.look = arrival_queue;
     dev_item_push(&a->item, MAD_OK);
@@ -127,7 +128,7 @@ static int take_messages(mad_dev_t *dev, int max)
     int n = dev->is_stuck ? take_stuck(dev) : 0;
     if (dev->is_stuck)
         return n;
-    dev->n_shown = mad_glance(dev->channel, dev->shown, max);
+    dev->n_shown = mad_channel_poll(dev->channel, dev->shown, max);
     dev->next_shown = 0;
     return dev->n_shown ? n + take_shown(dev) : n;
 }
@@ -296,7 +297,7 @@ void dev_peer_watch(mad_dev_t *dev, mad_peer_t peer)
     if (!dev->watch || peer < 0 || (peer < dev->n_lost && dev->lost[peer]))
         return;
     w = calloc(1, sizeof *w);
-    if (!w || !lost_note(dev, peer, WATCHED) || mad_post_unpacking(dev->watch, peer, NULL, 0, &request)) {
+    if (!w || !lost_note(dev, peer, WATCHED) || mad_message_receive(dev->watch, peer, NULL, 0, &request)) {
         free(w); /* not needed: each call of the program looks for losses too */
         return;
     }
@@ -348,7 +349,7 @@ static mad_status_t dev_session_start(mad_dev_t *dev, const mad_dev_options_t *o
         return status;
     }
     if (dev->by_handler)
-        mad_channel_set_handler(dev->channel, message_handler, dev);
+        mad_channel_handler_set(dev->channel, message_handler, dev);
     return MAD_OK;
 }
 

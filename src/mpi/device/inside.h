@@ -7,6 +7,7 @@
 #include "device.h"
 
 #include <assert.h>
+#include <madeleine/runtime.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -134,7 +135,7 @@ struct mad_dev_message {
     mad_dev_message_t *next, *prev; /* in order of arrival; or in the list of claimed messages */
     dev_envelope_t envelope;
     unsigned char *bytes;  /* copy of the payload; NULL if there is none */
-    mad_connection_t *cnx; /* the message, if it is parked: the payload is still inside */
+    mad_message_t *message; /* the message, if it is parked: the payload is still inside */
     bool loading;          /* the copy is not complete yet */
     op_t *op;              /* receive that has matched meanwhile; NULL if none */
     bool dropped;          /* discarded meanwhile */
@@ -230,10 +231,10 @@ struct mad_dev {
 
 /* End a message, which may be NULL: it had ended when it was opened.  Does not wait for payload that the sender holds
  * back. */
-static inline void dev_message_end(mad_connection_t *cnx)
+static inline void dev_message_end(mad_message_t *message)
 {
-    if (cnx)
-        mad_drop_unpacking(cnx);
+    if (message)
+        mad_message_drop(message);
 }
 
 static inline size_t dev_pieces_length(const struct iovec *pieces, int n)
@@ -375,7 +376,7 @@ void dev_announced_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t
 void dev_announced_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number);
 /* Handle a HEAD_GRANT; a HEAD_BODY or HEAD_BODY_LONG. */
 void dev_grant_arrive(mad_dev_t *dev, mad_peer_t source, const dev_head_t *h);
-void dev_body_arrive(mad_dev_t *dev, mad_connection_t *cnx, const dev_head_t *h, madi_foreign_t bytes, size_t len);
+void dev_body_arrive(mad_dev_t *dev, mad_message_t *message, const dev_head_t *h, madi_foreign_t bytes, size_t len);
 
 /* ---- send.c ------------------------------------------------------------------------------------------------------ */
 
@@ -423,7 +424,7 @@ void dev_receives_fail(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *arrival);
 /* Match messages that were opened together, up to one that is stuck.  Return their number, without that one. */
 int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n);
-bool dev_message_arrive(mad_dev_t *dev, mad_connection_t *cnx);
+bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message);
 bool dev_stuck_retry(mad_dev_t *dev); /* true if no message is stuck any more */
 /* Give a kept message to a receive.  Both are freed, now or when the payload has arrived. */
 void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *message);
@@ -436,7 +437,7 @@ void dev_op_complete(mad_dev_t *dev, op_t *op); /* notify, and free the operatio
 void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len);
 /* Unpack the next len bytes, in blocks of `block` (0: in one), into the operation's pieces, and drop what does not
  * fit.  Then call `look`, with the status in the item. */
-void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_connection_t *cnx, size_t len, size_t block,
+void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_message_t *message, size_t len, size_t block,
                          void (*look)(mad_dev_t *dev, item_t *item));
 void dev_op_received(mad_dev_t *dev, item_t *item); /* item of a receive whose payload has arrived */
 
@@ -445,13 +446,13 @@ void dev_op_received(mad_dev_t *dev, item_t *item); /* item of a receive whose p
 /* Copy the contents of all pieces to `to`; return the end. */
 unsigned char *dev_pieces_gather(unsigned char *to, const struct iovec *pieces, int n);
 /* Handle the answer to an access, and end the message. */
-void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h,
+void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h,
                          madi_foreign_t bytes, size_t len);
 /* When the device closes: if the item belongs to an access by a peer, release its targets. */
 void dev_remote_forget(mad_dev_t *dev, item_t *item);
 /* Handle a request of a peer for memory, or an answer. h: the beginning of the block, padded with zeros.  False if out
  * of memory. */
-bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h, madi_foreign_t block,
+bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h, madi_foreign_t block,
                       size_t len);
 
 #endif

@@ -51,7 +51,7 @@ mad_dev_message_t *dev_message_new(mad_dev_t *dev)
     u->item.status = MAD_OK;
     u->next = u->prev = NULL;
     u->bytes = NULL;
-    u->cnx = NULL;
+    u->message = NULL;
     u->op = NULL;
     u->context = NULL;
     u->loading = u->dropped = false;

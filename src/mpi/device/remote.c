@@ -4,6 +4,7 @@
  * directly from memory to memory. */
 #include "inside.h"
 
+#include <madeleine/runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,19 +94,19 @@ static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
 
 static mad_status_t write_later(mad_dev_t *dev, op_t *op, size_t head_len, bool whole)
 {
-    mad_connection_t *cnx = mad_begin_packing(dev->channel, op->peer);
+    mad_message_t *message = mad_begin_packing(dev->channel, op->peer);
     mad_request_t *request;
     mad_status_t status;
     struct iovec pieces[MAD_DEV_PIECES + 1] = {{op->copy, head_len}};
     if (whole) {
         memcpy(pieces + 1, op->pieces, (size_t)op->n * sizeof *pieces);
-        mad_pack_gather(cnx, pieces, op->n + 1, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+        mad_pack_gather(message, pieces, op->n + 1, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
     } else {
         ((remote_head_t *)op->copy)->kind = HEAD_WRITE_LONG;
-        mad_pack(cnx, op->copy, head_len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-        mad_pack_gather(cnx, op->pieces, op->n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        mad_pack(message, op->copy, head_len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+        mad_pack_gather(message, op->pieces, op->n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     }
-    status = mad_end_packing_request(cnx, &request);
+    status = mad_end_packing_request(message, &request);
     if (!status)
         dev_item_attach(dev, request, &op->item, dev_send_left);
     return status;
@@ -120,7 +121,7 @@ static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *
     if (whole) { /* if it is too long for this network, it is still sent as one block */
         struct iovec pieces[MAD_DEV_PIECES + 1] = {{block, head_len}};
         memcpy(pieces + 1, op->pieces, (size_t)op->n * sizeof *pieces);
-        status = mad_send_now(dev->channel, r->to, pieces, op->n + 1);
+        status = mad_message_send_now(dev->channel, r->to, pieces, op->n + 1);
     }
     if (status) {
         status = dev_op_copy(dev, op, head_len, r->buffered ? len : 0);
@@ -162,7 +163,7 @@ static mad_status_t request_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t
     mad_status_t status;
     op_t *carrier;
     dev_pieces_gather(dev_pieces_gather(bytes + head_len, r->pieces, r->n), r->compares, r->n_compares);
-    if (mad_send_now(dev->channel, r->to, &piece, 1) == MAD_OK)
+    if (mad_message_send_now(dev->channel, r->to, &piece, 1) == MAD_OK)
         return MAD_OK;
     dev_lock(dev);
     carrier = dev_op_new(dev);
@@ -171,7 +172,7 @@ static mad_status_t request_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t
         return MAD_ERR_NOMEM;
     carrier->peer = r->to;
     carrier->order = number;
-    status = mad_send_blocks(dev->channel, r->to, &block, 1, &request);
+    status = mad_message_send(dev->channel, r->to, &block, 1, &request);
     if (!status) {
         dev_item_attach(dev, request, &carrier->item, request_left);
         return MAD_OK;
@@ -205,25 +206,25 @@ mad_status_t mad_dev_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
 
 /* ---- Answers ----------------------------------------------------------------------------------------------------- */
 
-void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h,
+void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h,
                          madi_foreign_t bytes, size_t len)
 {
     op_t *op = dev_number_find(dev, h->number);
     size_t there = h->kind == HEAD_ANSWER ? len : h->len;
     if (!op || !op->remote || op->peer != source) {
-        dev_message_end(cnx); /* malformed: drop it */
+        dev_message_end(message); /* malformed: drop it */
         return;
     }
     dev_number_release(dev, op);
     /* An operation without room is a write: its item may still be in use for the request. */
     if (h->kind == HEAD_ANSWER_LONG && !h->refused && there == op->room && there) {
-        dev_op_receive_from(dev, op, cnx, there, 0, dev_send_left);
+        dev_op_receive_from(dev, op, message, there, 0, dev_send_left);
         return;
     }
     if (!h->refused && there == op->room)
         dev_op_fill(op, bytes, len);
     else
         op->done.status = h->refused ? MAD_ERR_INVAL : MAD_ERR_MISMATCH;
-    dev_message_end(cnx);
+    dev_message_end(message);
     dev_send_advance(dev, op, MAD_OK);
 }

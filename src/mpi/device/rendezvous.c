@@ -8,11 +8,12 @@
  *   BODY (number of the receive), the payload    -->  placed in the receive's buffer */
 #include "inside.h"
 
+#include <madeleine/runtime.h>
 #include <stdlib.h>
 
 /* ---- At the sender ----------------------------------------------------------------------------------------------- */
 
-/* Copy the payload into one block, if needed, for mad_send_blocks: that never waits, so a handler may call it. */
+/* Copy the payload into one block, if needed, for mad_message_send: that never waits, so a handler may call it. */
 static bool pieces_join(op_t *op, size_t len)
 {
     if (op->n == 1)
@@ -32,7 +33,7 @@ static mad_status_t body_now(mad_dev_t *dev, const op_t *op, dev_head_t *h, int 
     pieces[0] = (struct iovec){h, sizeof *h};
     for (int i = 0; i < n; i++)
         pieces[i + 1] = op->pieces[i];
-    return mad_send_now(dev->channel, op->peer, pieces, n + 1);
+    return mad_message_send_now(dev->channel, op->peer, pieces, n + 1);
 }
 
 static void body_send(mad_dev_t *dev, op_t *op)
@@ -57,7 +58,7 @@ static void body_send(mad_dev_t *dev, op_t *op)
     }
     h.kind = HEAD_BODY_LONG;
     blocks[1] = (mad_block_t){op->pieces[0].iov_base, h.len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
-    status = mad_send_blocks(dev->channel, op->peer, blocks, 2, &request);
+    status = mad_message_send(dev->channel, op->peer, blocks, 2, &request);
     if (status)
         dev_send_advance(dev, op, status);
     else
@@ -98,9 +99,9 @@ mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head
     h->flags = (uint8_t)((h->flags & ~FLAG_ACK) | FLAG_WIDE);
     h->number = op->number;
     h->len = len;
-    status = mad_send_now(dev->channel, s->to, &piece, 1);
+    status = mad_message_send_now(dev->channel, s->to, &piece, 1);
     if (status) {
-        status = mad_send_blocks(dev->channel, s->to, &block, 1, &request);
+        status = mad_message_send(dev->channel, s->to, &block, 1, &request);
         if (!status) {
             dev_item_attach(dev, request, &op->item, head_done);
             return MAD_OK;
@@ -151,22 +152,22 @@ void dev_announced_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number)
     grant_send(dev, source, number, 0);
 }
 
-void dev_body_arrive(mad_dev_t *dev, mad_connection_t *cnx, const dev_head_t *h, madi_foreign_t bytes, size_t len)
+void dev_body_arrive(mad_dev_t *dev, mad_message_t *message, const dev_head_t *h, madi_foreign_t bytes, size_t len)
 {
     op_t *op = dev_number_find(dev, h->number);
-    if (!op || op->peer != mad_message_peer(cnx) || op->done.sent) {
-        dev_message_end(cnx); /* malformed: drop it */
+    if (!op || op->peer != mad_message_peer(message) || op->done.sent) {
+        dev_message_end(message); /* malformed: drop it */
         return;
     }
     dev_number_release(dev, op);
     if (h->kind == HEAD_BODY_LONG) {
-        dev_op_receive_from(dev, op, cnx, op->done.whole, 0, dev_op_received);
+        dev_op_receive_from(dev, op, message, op->done.whole, 0, dev_op_received);
         return;
     }
     if (len == op->done.whole)
         dev_op_fill(op, bytes, len);
     else
         op->done.status = MAD_ERR_NOMEM;
-    dev_message_end(cnx);
+    dev_message_end(message);
     dev_op_complete(dev, op);
 }

@@ -3,6 +3,7 @@
  * once, or is longer, the payload is a block of its own, moved directly from the program's memory to the receiver's. */
 #include "inside.h"
 
+#include <madeleine/runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ void dev_item_attach(mad_dev_t *dev, mad_request_t *request, item_t *item, void 
     item->dev = dev;
     item->look = look;
     atomic_fetch_add_explicit(&dev->under_way, 1, memory_order_relaxed);
-    mad_request_callback(request, dev_item_push, item);
+    mad_request_detach(request, dev_item_push, item);
 }
 
 bool dev_buffer_take(mad_dev_t *dev, size_t len)
@@ -104,14 +105,14 @@ static inline mad_status_t send_whole(mad_dev_t *dev, const mad_dev_send_t *s, d
     pieces[0] = (struct iovec){h, head_len};
     for (int i = 0; i < s->n; i++)
         pieces[i + 1] = s->pieces[i];
-    return mad_send_now(dev->channel, s->to, pieces, s->n + 1);
+    return mad_message_send_now(dev->channel, s->to, pieces, s->n + 1);
 }
 
-static void pack_blocks(mad_connection_t *cnx, const unsigned char *bytes, size_t len, size_t block)
+static void pack_blocks(mad_message_t *message, const unsigned char *bytes, size_t len, size_t block)
 {
     for (size_t n; len; bytes += n, len -= n) {
         n = len < block ? len : block;
-        mad_pack(cnx, bytes, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+        mad_pack(message, bytes, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     }
 }
 
@@ -143,18 +144,18 @@ static bool in_blocks(mad_dev_t *dev, const op_t *op, uint64_t len)
 /* Send as two blocks or more, with a request. */
 static mad_status_t send_in_blocks(mad_dev_t *dev, op_t *op, dev_head_t *h)
 {
-    mad_connection_t *cnx = mad_begin_packing(dev->channel, op->peer);
+    mad_message_t *message = mad_begin_packing(dev->channel, op->peer);
     mad_request_t *request;
     mad_status_t status;
     h->kind = HEAD_LONG;
     h->flags |= FLAG_WIDE;
     h->block = in_blocks(dev, op, h->len) ? (uint32_t)dev->whole_max : 0;
-    mad_pack(cnx, h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    mad_pack(message, h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     if (h->block)
-        pack_blocks(cnx, op->pieces[0].iov_base, h->len, h->block);
+        pack_blocks(message, op->pieces[0].iov_base, h->len, h->block);
     else
-        mad_pack_gather(cnx, op->pieces, op->n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    status = mad_end_packing_request(cnx, &request);
+        mad_pack_gather(message, op->pieces, op->n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_packing_request(message, &request);
     if (!status)
         dev_item_attach(dev, request, &op->item, dev_send_left);
     return status;
@@ -258,7 +259,7 @@ static mad_status_t peer_greet(mad_dev_t *dev, mad_peer_t to)
     mad_block_t block = {&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
     op_t *op = dev_op_new(dev);
-    mad_status_t status = op ? mad_send_blocks(dev->channel, to, &block, 1, &request) : MAD_ERR_NOMEM;
+    mad_status_t status = op ? mad_message_send(dev->channel, to, &block, 1, &request) : MAD_ERR_NOMEM;
     if (status && op)
         dev_op_free(dev, op);
     if (status)
@@ -299,7 +300,7 @@ mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t 
     /* whole_max is less than LOAD_MAX, so this is the cost */
     if (MAD_DEV_LIKELY(pieces[1].iov_len <= dev->whole_max && dev_flow_take(dev, to, cost))) {
         pieces[0] = (struct iovec){&head, sizeof head};
-        if (MAD_DEV_LIKELY(mad_send_now(dev->channel, to, pieces, 2) == MAD_OK))
+        if (MAD_DEV_LIKELY(mad_message_send_now(dev->channel, to, pieces, 2) == MAD_OK))
             return MAD_OK;
         dev_flow_refund(dev, to, cost);
     }
@@ -347,7 +348,7 @@ void dev_answer_send(mad_dev_t *dev, mad_peer_t to, const dev_head_t *h)
     struct iovec piece = {(void *)h, sizeof *h};
     mad_block_t block = {(void *)h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
-    if (mad_send_now(dev->channel, to, &piece, 1) != MAD_OK &&
-        mad_send_blocks(dev->channel, to, &block, 1, &request) == MAD_OK)
-        mad_request_callback(request, NULL, NULL);
+    if (mad_message_send_now(dev->channel, to, &piece, 1) != MAD_OK &&
+        mad_message_send(dev->channel, to, &block, 1, &request) == MAD_OK)
+        mad_request_detach(request, NULL, NULL);
 }

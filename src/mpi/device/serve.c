@@ -2,6 +2,7 @@
 /* Accesses by peers to memory of this process.  The requests are not trusted: targets are looked up when they are used. */
 #include "inside.h"
 
+#include <madeleine/runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,10 +70,10 @@ static void remote_answer(mad_dev_t *dev, mad_peer_t to, uint64_t number, bool r
     struct iovec piece = {at, sizeof h + len};
     mad_request_t *request;
     memcpy(at, &h, sizeof h);
-    if (mad_send_now(dev->channel, to, &piece, 1) == MAD_OK)
+    if (mad_message_send_now(dev->channel, to, &piece, 1) == MAD_OK)
         return;
-    if (mad_send_blocks(dev->channel, to, &block, 1, &request) == MAD_OK)
-        mad_request_callback(request, NULL, NULL);
+    if (mad_message_send(dev->channel, to, &block, 1, &request) == MAD_OK)
+        mad_request_detach(request, NULL, NULL);
 }
 
 static void remote_refuse(mad_dev_t *dev, const remote_request_t *r)
@@ -122,7 +123,7 @@ static void write_done(mad_dev_t *dev, item_t *item)
     dev_peer_suspect(dev, source, status);
 }
 
-static bool write_long_in(mad_dev_t *dev, mad_connection_t *cnx, remote_request_t *r)
+static bool write_long_in(mad_dev_t *dev, mad_message_t *message, remote_request_t *r)
 {
     op_t *op;
     if (!r->refused && r->total != r->h.len) {
@@ -131,7 +132,7 @@ static bool write_long_in(mad_dev_t *dev, mad_connection_t *cnx, remote_request_
     }
     op = op_of_request(dev, r, 0);
     if (op) {
-        dev_op_receive_from(dev, op, cnx, r->h.len, 0, write_done);
+        dev_op_receive_from(dev, op, message, r->h.len, 0, write_done);
         return true;
     }
     if (!r->refused)
@@ -182,7 +183,7 @@ static bool read_long_in(mad_dev_t *dev, const remote_request_t *r)
         blocks[1].base = (mad_dev_target_t *)op->copy + r->h.n;
         dev_pieces_gather(blocks[1].base, r->pieces, r->h.n);
     }
-    op->item.status = mad_send_blocks(dev->channel, r->source, blocks, 2, &request);
+    op->item.status = mad_message_send(dev->channel, r->source, blocks, 2, &request);
     if (!op->item.status)
         dev_item_attach(dev, request, &op->item, read_out);
     else
@@ -262,7 +263,7 @@ static bool request_read(remote_request_t *r, madi_foreign_t block, madi_foreign
     return true;
 }
 
-bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, const remote_head_t *h, madi_foreign_t block,
+bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h, madi_foreign_t block,
                       size_t len)
 {
     remote_request_t r = {.source = source};
@@ -270,19 +271,19 @@ bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, 
     bool room = true;
     if (len >= sizeof r.h)
         r.h = *h;
-    if (!cnx && (r.h.kind == HEAD_ANSWER_LONG || r.h.kind == HEAD_WRITE_LONG))
+    if (!message && (r.h.kind == HEAD_ANSWER_LONG || r.h.kind == HEAD_WRITE_LONG))
         return true; /* malformed: there is no second block */
     if (r.h.kind == HEAD_ANSWER || r.h.kind == HEAD_ANSWER_LONG) {
-        dev_remote_answered(dev, source, cnx, &r.h, madi_foreign_skip(block, sizeof r.h), len - sizeof r.h);
+        dev_remote_answered(dev, source, message, &r.h, madi_foreign_skip(block, sizeof r.h), len - sizeof r.h);
         return true;
     }
     if (!request_read(&r, block, &bytes, &len)) {
-        dev_message_end(cnx);
+        dev_message_end(message);
         return true;
     }
     targets_hold(dev, &r);
     if (r.h.kind == HEAD_WRITE_LONG)
-        return write_long_in(dev, cnx, &r);
+        return write_long_in(dev, message, &r);
     if (r.refused)
         remote_refuse(dev, &r);
     else if (r.access == MAD_DEV_WRITE)
@@ -294,6 +295,6 @@ bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_connection_t *cnx, 
     else
         room = read_long_in(dev, &r);
     if (room)
-        dev_message_end(cnx);
+        dev_message_end(message);
     return room;
 }

@@ -2,6 +2,8 @@
 /* Domains. */
 #include "ofi.h"
 
+#include <madeleine/runtime.h>
+
 static int domain_close(struct fid *fid)
 {
     mad_ofi_domain_t *d = FROM_FID(mad_ofi_domain_t, fid);
@@ -88,7 +90,7 @@ int mad_ofi_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_d
     d->threaded = !a || a->threading != FI_THREAD_DOMAIN;
     d->automatic = a && (a->data_progress == FI_PROGRESS_AUTO);
     if (d->automatic)
-        mad_progress_thread(1);
+        mad_progress_thread_set(1);
     d->virtual_addresses = a && a->mr_mode & (MAD_OFI_MR_BASIC | FI_MR_VIRT_ADDR);
     d->own_keys = a && a->mr_mode & (MAD_OFI_MR_BASIC | FI_MR_PROV_KEY);
     pthread_mutex_init(&d->mrs.lock, NULL);

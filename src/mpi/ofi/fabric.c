@@ -2,6 +2,8 @@
 /* Fabrics: there is one, with all networks. */
 #include "ofi.h"
 
+#include <madeleine/runtime.h>
+
 static int fabric_close(struct fid *fid)
 {
     mad_ofi_fabric_t *f = FROM_FID(mad_ofi_fabric_t, fid);
@@ -97,7 +99,7 @@ static int fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int n)
         mad_ofi_wait_arm(wait_of(fids[i]));
     if (any_has_news(&set))
         return -FI_EAGAIN;
-    mad_hand_over();
+    mad_progress_hand_over();
     return 0;
 }
 

@@ -12,8 +12,8 @@
  *
  * There is one session, with one channel for fragments.  A fragment is a message of one block.  Its first byte is its tag, as
  * in the headers of ob1; if the data do not begin with the tag, a mark of eight bytes precedes them: 0, the tag, zeros.  A
- * fragment is sent at once (mad_send_now), or queued with a request.  The callback of its tag reads it in place
- * (mad_glance, mad_borrow).  Open MPI orders and matches by numbers in its own headers, so several threads may handle
+ * fragment is sent at once (mad_message_send_now), or queued with a request.  The callback of its tag reads it in place
+ * (mad_channel_poll, mad_unpack_borrow).  Open MPI orders and matches by numbers in its own headers, so several threads may handle
  * fragments at the same time.
  *
  * Open MPI has one set of length limits per module, so there are two modules: one for peers reached through shared memory,

@@ -3,6 +3,7 @@
 #include "btl_mad.h"
 #include "job_key.h"
 
+#include <madeleine/runtime.h>
 #include <opal/threads/thread_usage.h>
 #include <opal/util/output.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ static mad_status_t session_open(void)
     if (!mad_ompi_key(&exchange, &key))
         return MAD_ERR_BOOT;
     /* The progress thread calls nothing of Open MPI: completions are put into a list. */
-    mad_progress_thread(mad_btl->async != 0);
+    mad_progress_thread_set(mad_btl->async != 0);
     status = mad_open(key.bytes, key.len, &mad_btl->session);
     mad_mpi_key_wipe(&key);
     return status;

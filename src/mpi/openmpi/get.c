@@ -21,6 +21,7 @@
  * sender polls (core/send/share.h). */
 #include "btl_mad.h"
 
+#include <madeleine/runtime.h>
 #include <opal/threads/mutex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +147,7 @@ static void registration_offer(registration_t *r)
     get_head_t head = {OFFER, r->named.number, r->address, r->size};
     mad_block_t blocks[2] = {{&head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                              {(void *)(uintptr_t)r->address, r->size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
-    if (mad_send_blocks(mad_btl->bulk, r->named.endpoint->peer, blocks, 2, &r->offer))
+    if (mad_message_send(mad_btl->bulk, r->named.endpoint->peer, blocks, 2, &r->offer))
         r->offer = NULL;
     r->handle.offered = r->offer != NULL;
 }
@@ -159,9 +160,9 @@ static void registration_withdraw(registration_t *r)
     mad_block_t block = {&head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
     bool all_here = mad_request_cancel(r->offer) == MAD_OK; /* no byte of it has left */
-    if (!all_here && !mad_send_blocks(mad_btl->bulk, r->named.endpoint->peer, &block, 1, &request))
-        mad_request_callback(request, NULL, NULL);
-    mad_request_callback(r->offer, NULL, NULL); /* freed on completion */
+    if (!all_here && !mad_message_send(mad_btl->bulk, r->named.endpoint->peer, &block, 1, &request))
+        mad_request_detach(request, NULL, NULL);
+    mad_request_detach(r->offer, NULL, NULL); /* freed on completion */
 }
 
 mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *base,
@@ -220,11 +221,11 @@ static void get_done(mad_btl_done_t *done)
 }
 
 /* Unpack the message into the get's memory. */
-static void get_unpack(mad_connection_t *cnx, get_t *g)
+static void get_unpack(mad_message_t *message, get_t *g)
 {
     mad_request_t *request;
-    mad_unpack(cnx, g->local, g->size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
-    if (mad_end_unpacking_request(cnx, &request) == MAD_OK)
+    mad_unpack(message, g->local, g->size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    if (mad_end_unpacking_request(message, &request) == MAD_OK)
         mad_btl_when_done(request, &g->done);
     else
         get_complete(g, OPAL_ERROR);
@@ -236,7 +237,7 @@ typedef struct offered {
     struct offered *next;
     mad_peer_t peer;
     uint64_t number, address, size;
-    mad_connection_t *cnx;
+    mad_message_t *message;
 } offered_t;
 
 /* Offers and gets by number; whichever comes first waits here for the other.  Under the lock. */
@@ -298,7 +299,7 @@ static bool meet_offer(get_t *g)
     }
     opal_mutex_unlock(&lock);
     if (o)
-        get_unpack(o->cnx, g);
+        get_unpack(o->message, g);
     free(o);
     return met;
 }
@@ -361,14 +362,14 @@ int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
 
 /* Give an offer to the get of all of it, or keep it.  Gets of parts are requested, and the offer is withdrawn in the
  * end. */
-static void offer_read(mad_connection_t *cnx, const get_head_t *head)
+static void offer_read(mad_message_t *message, const get_head_t *head)
 {
-    mad_peer_t peer = mad_message_peer(cnx);
+    mad_peer_t peer = mad_message_peer(message);
     offered_t *o = malloc(sizeof *o);
     get_t *g = NULL, **p, *parts = NULL;
     if (!o)
         return; /* the message stays open until the session ends */
-    *o = (offered_t){NULL, peer, head->number, head->address, head->size, cnx};
+    *o = (offered_t){NULL, peer, head->number, head->address, head->size, message};
     opal_mutex_lock(&lock);
     while (!g && (p = get_find(peer, head->number))) {
         get_t *found = *p;
@@ -394,67 +395,67 @@ static void offer_read(mad_connection_t *cnx, const get_head_t *head)
     }
     if (g) {
         free(o);
-        get_unpack(cnx, g);
+        get_unpack(message, g);
     }
 }
 
 /* Forget an offer that was withdrawn.  The withdrawal follows the offer on the same channel; if the get has taken it,
  * there is nothing to forget. */
-static void offer_forget(mad_connection_t *cnx, uint64_t number)
+static void offer_forget(mad_message_t *message, uint64_t number)
 {
     offered_t **p, *o = NULL;
     opal_mutex_lock(&lock);
-    p = offer_find(mad_message_peer(cnx), number);
+    p = offer_find(mad_message_peer(message), number);
     if (p) {
         o = *p;
         *p = o->next;
     }
     opal_mutex_unlock(&lock);
-    mad_drop_unpacking(cnx);
+    mad_message_drop(message);
     if (o)
-        mad_drop_unpacking(o->cnx);
+        mad_message_drop(o->message);
     free(o);
 }
 
 /* Handle the bytes of a get that was requested. */
-static void answer_read(mad_connection_t *cnx, const get_head_t *head)
+static void answer_read(mad_message_t *message, const get_head_t *head)
 {
-    get_t *g = (get_t *)named_find(head->number, mad_message_peer(cnx), true, true);
+    get_t *g = (get_t *)named_find(head->number, mad_message_peer(message), true, true);
     if (g && head->size == g->size) {
-        get_unpack(cnx, g);
+        get_unpack(message, g);
         return;
     }
-    mad_drop_unpacking(cnx);
+    mad_message_drop(message);
     if (g)
         get_complete(g, OPAL_ERROR);
 }
 
-static void bulk_read(mad_connection_t *cnx)
+static void bulk_read(mad_message_t *message)
 {
     get_head_t head;
     /* The header is in the first packet; a message whose header is only announced is malformed. */
-    if (mad_try_unpack(cnx, &head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS))
-        mad_drop_unpacking(cnx);
+    if (mad_unpack_try(message, &head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS))
+        mad_message_drop(message);
     else if (head.kind == OFFER)
-        offer_read(cnx, &head);
+        offer_read(message, &head);
     else if (head.kind == WITHDRAWN)
-        offer_forget(cnx, head.number);
+        offer_forget(message, head.number);
     else
-        answer_read(cnx, &head);
+        answer_read(message, &head);
 }
 
-static mad_status_t bulk_open(bool all, mad_connection_t **cnx)
+static mad_status_t bulk_open(bool all, mad_message_t **message)
 {
-    return all ? mad_begin_unpacking_timed(mad_btl->bulk, MAD_ANY_SOURCE, 0, cnx)
-               : mad_begin_unpacking_poll(mad_btl->bulk, MAD_ANY_SOURCE, cnx);
+    return all ? mad_begin_unpacking_within(mad_btl->bulk, MAD_ANY_SOURCE, 0, message)
+               : mad_begin_unpacking_poll(mad_btl->bulk, MAD_ANY_SOURCE, message);
 }
 
 int mad_btl_take_bulk(bool all)
 {
-    mad_connection_t *cnx;
+    mad_message_t *message;
     int n = 0;
-    for (; bulk_open(all, &cnx) == MAD_OK; n++)
-        bulk_read(cnx);
+    for (; bulk_open(all, &message) == MAD_OK; n++)
+        bulk_read(message);
     return n;
 }
 
@@ -498,6 +499,6 @@ void mad_btl_answer(mad_peer_t peer, madi_foreign_t bytes, size_t len)
         a.size = 0;
     blocks[0] = (mad_block_t){&a, sizeof a, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     blocks[1] = (mad_block_t){(void *)(uintptr_t)q.address, q.size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
-    if (!mad_send_blocks(mad_btl->bulk, peer, blocks, a.size ? 2 : 1, &request))
-        mad_request_callback(request, NULL, NULL);
+    if (!mad_message_send(mad_btl->bulk, peer, blocks, a.size ? 2 : 1, &request))
+        mad_request_detach(request, NULL, NULL);
 }

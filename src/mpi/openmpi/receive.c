@@ -5,6 +5,7 @@
 #include "mpi/oldest_first.h"
 
 #include <endian.h>
+#include <madeleine/runtime.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static bool long_read(shown_t *shown, parked_t *p)
     const void *data;
     size_t len;
     mad_status_t status = MAD_OK;
-    while (p->len < p->total && !(status = mad_borrow(p->arrival.cnx, &data, &len)) && len <= p->total - p->len) {
+    while (p->len < p->total && !(status = mad_unpack_borrow(p->arrival.message, &data, &len)) && len <= p->total - p->len) {
         madi_foreign_copy(p->bytes + p->len, madi_foreign_of(data), len);
         p->len += len;
     }
@@ -74,7 +75,7 @@ static bool long_read(shown_t *shown, parked_t *p)
         fragment_deliver(shown, p->arrival.peer, p->tag, madi_foreign_of(p->bytes), p->total);
     else
         mad_btl_lost(p->arrival.peer, "a fragment has not the length that it says");
-    mad_drop_unpacking(p->arrival.cnx); /* a damaged message may have further blocks */
+    mad_message_drop(p->arrival.message); /* a damaged message may have further blocks */
     free(p->bytes);
     free(p);
     return true;
@@ -85,14 +86,14 @@ static bool long_read(shown_t *shown, parked_t *p)
 static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_base_tag_t tag, madi_foreign_t data,
                        size_t len, size_t total)
 {
-    parked_t *p = len <= total && total <= MAD_BTL_FRAGMENT_MAX && arrival->cnx ? calloc(1, sizeof *p) : NULL;
+    parked_t *p = len <= total && total <= MAD_BTL_FRAGMENT_MAX && arrival->message ? calloc(1, sizeof *p) : NULL;
     if (p)
         p->bytes = malloc(total);
     if (!p || !p->bytes) {
         free(p);
         return false;
     }
-    p->arrival = (mad_arrival_t){.cnx = arrival->cnx, .peer = arrival->peer};
+    p->arrival = (mad_arrival_t){.message = arrival->message, .peer = arrival->peer};
     madi_foreign_copy(p->bytes, data, len);
     p->tag = tag;
     p->len = len;
@@ -120,8 +121,8 @@ static __attribute__((noinline)) void marked_read(shown_t *shown, const mad_arri
         else
             mad_btl_lost(arrival->peer, "no memory for a fragment, or its length cannot be");
     }
-    if (arrival->cnx)
-        mad_drop_unpacking(arrival->cnx);
+    if (arrival->message)
+        mad_message_drop(arrival->message);
 }
 
 static inline void block_read(shown_t *shown, const mad_arrival_t *arrival, madi_foreign_t data, size_t len)
@@ -132,8 +133,8 @@ static inline void block_read(shown_t *shown, const mad_arrival_t *arrival, madi
         return;
     }
     fragment_deliver(shown, arrival->peer, tag, data, len);
-    if (arrival->cnx)
-        mad_drop_unpacking(arrival->cnx);
+    if (arrival->message)
+        mad_message_drop(arrival->message);
 }
 
 /* Read a fragment in place.  False if it has not arrived yet. */
@@ -141,13 +142,13 @@ static __attribute__((noinline)) bool fragment_borrow(shown_t *shown, const mad_
 {
     const void *data;
     size_t len;
-    mad_status_t status = mad_borrow(arrival->cnx, &data, &len);
+    mad_status_t status = mad_unpack_borrow(arrival->message, &data, &len);
     if (status == MAD_ERR_AGAIN)
         return false;
     if (status == MAD_OK && len > 0)
         block_read(shown, arrival, madi_foreign_of(data), len);
     else
-        mad_drop_unpacking(arrival->cnx);
+        mad_message_drop(arrival->message);
     return true;
 }
 
@@ -155,7 +156,7 @@ static inline bool fragment_read(shown_t *shown, const mad_arrival_t *arrival)
 {
     if (OPAL_LIKELY(arrival->len != 0))
         block_read(shown, arrival, madi_foreign_of(arrival->base), arrival->len);
-    else if (arrival->cnx)
+    else if (arrival->message)
         return fragment_borrow(shown, arrival);
     return true;
 }
@@ -228,7 +229,7 @@ static __attribute__((noinline)) void read_fragments(const mad_arrival_t *arriva
 static inline int take_fragments(int max)
 {
     mad_arrival_t arrivals[MAD_BTL_BUDGET];
-    int n = mad_glance(mad_btl->channel, arrivals, max);
+    int n = mad_channel_poll(mad_btl->channel, arrivals, max);
     if (n)
         read_fragments(arrivals, n);
     return n;
@@ -279,8 +280,8 @@ void mad_btl_serve(int64_t timeout)
     mad_arrival_t arrival = {.len = 0};
     shown_t shown;
     shown_begin(&shown);
-    if (mad_begin_unpacking_timed(mad_btl->channel, MAD_ANY_SOURCE, timeout, &arrival.cnx) == MAD_OK) {
-        arrival.peer = mad_message_peer(arrival.cnx);
+    if (mad_begin_unpacking_within(mad_btl->channel, MAD_ANY_SOURCE, timeout, &arrival.message) == MAD_OK) {
+        arrival.peer = mad_message_peer(arrival.message);
         if (!fragment_read(&shown, &arrival))
             fragment_park(&arrival);
     }

@@ -4,6 +4,7 @@
 #include "engine/wait_policy.h"
 
 #include <endian.h>
+#include <madeleine/runtime.h>
 #include <opal/threads/thread_usage.h>
 #include <sched.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static void push_done(void *arg, mad_status_t status)
 
 void mad_btl_when_done(mad_request_t *request, mad_btl_done_t *done)
 {
-    mad_request_callback(request, push_done, done);
+    mad_request_detach(request, push_done, done);
 }
 
 static int status_of(mad_status_t status)
@@ -76,7 +77,7 @@ static __attribute__((noinline)) bool leaves_soon(mad_btl_endpoint_t *endpoint, 
     do {
         mad_progress(mad_btl->session);
         sched_yield();
-        if (mad_send_now(mad_btl->channel, endpoint->peer, pieces, n) == MAD_OK)
+        if (mad_message_send_now(mad_btl->channel, endpoint->peer, pieces, n) == MAD_OK)
             return true;
     } while (us_now() < until);
     atomic_store_explicit(&endpoint->flows, false, memory_order_relaxed);
@@ -85,14 +86,14 @@ static __attribute__((noinline)) bool leaves_soon(mad_btl_endpoint_t *endpoint, 
 
 static inline bool fragment_leaves(mad_btl_endpoint_t *endpoint, const struct iovec *pieces, int n)
 {
-    return OPAL_LIKELY(mad_send_now(mad_btl->channel, endpoint->peer, pieces, n) == MAD_OK) ||
+    return OPAL_LIKELY(mad_message_send_now(mad_btl->channel, endpoint->peer, pieces, n) == MAD_OK) ||
            leaves_soon(endpoint, pieces, n);
 }
 
 /* ---- Fragments ------------------------------------------------------------------------------------------------- */
 
 /* Pack a long fragment into blocks of one packet each; only the last piece is long. */
-static void pack_long(mad_connection_t *cnx, const struct iovec *pieces, int n)
+static void pack_long(mad_message_t *message, const struct iovec *pieces, int n)
 {
     struct iovec first[3], *last = &first[n - 1];
     unsigned char *rest = pieces[n - 1].iov_base;
@@ -102,23 +103,23 @@ static void pack_long(mad_connection_t *cnx, const struct iovec *pieces, int n)
     for (int i = 0; i < n - 1; i++)
         len -= pieces[i].iov_len;
     last->iov_len = len;
-    mad_pack_gather(cnx, first, n, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    mad_pack_gather(message, first, n, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
     for (rest += len, left -= len; left; rest += len, left -= len) {
         len = left < mad_btl->block ? left : mad_btl->block;
-        mad_pack(cnx, rest, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+        mad_pack(message, rest, len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
     }
 }
 
 static mad_status_t fragment_queue(mad_btl_fragment_t *f, const struct iovec *pieces, int n, bool is_long)
 {
-    mad_connection_t *cnx = mad_begin_packing(mad_btl->channel, f->endpoint->peer);
+    mad_message_t *message = mad_begin_packing(mad_btl->channel, f->endpoint->peer);
     mad_request_t *request;
     mad_status_t status;
     if (is_long)
-        pack_long(cnx, pieces, n);
+        pack_long(message, pieces, n);
     else
-        mad_pack_gather(cnx, pieces, n, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-    status = mad_end_packing_request(cnx, &request);
+        mad_pack_gather(message, pieces, n, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+    status = mad_end_packing_request(message, &request);
     if (!status) {
         atomic_fetch_add_explicit(&f->endpoint->queued, 1, memory_order_relaxed);
         f->done.complete = fragment_done;

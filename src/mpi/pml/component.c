@@ -4,6 +4,7 @@
 #include "pml_mad.h"
 #include "engine/wait_policy.h"
 
+#include <madeleine/runtime.h>
 #include <opal/runtime/opal_progress.h>
 #include <opal/threads/thread_usage.h>
 #include <opal/util/output.h>
@@ -85,7 +86,7 @@ static mad_status_t pml_device_open(bool threaded)
     mad_status_t status;
     if (!mad_ompi_key(&exchange, &key))
         return MAD_ERR_BOOT;
-    mad_progress_thread(0);
+    mad_progress_thread_set(0);
     options.key = key.bytes;
     options.key_len = key.len;
     status = mad_dev_open(&options, &mad_pml->dev);

@@ -35,7 +35,7 @@
 #define SEM marcel_sem_t
 #define S(name) marcel_sem_##name
 #define YIELD() marcel_yield()
-#define BLOCKING(call) (marcel_enter_blocking(), call, marcel_leave_blocking())
+#define BLOCKING(call) (marcel_blocking_begin(), call, marcel_blocking_end())
 #define RECV(fd, buffer, size) marcel_recv(fd, buffer, size, 0)
 #define CLOSE(fd) marcel_close(fd)
 #define SLEEP(s) marcel_sleep(s)
