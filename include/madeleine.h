@@ -5,6 +5,10 @@
  * lengths and the same modes.  The modes say when each side may reuse a block's memory, and when the receiver needs the
  * data.  Within those limits the library may aggregate, delay and avoid copies.
  *
+ * Names: the object first, then the verb (mad_channel_open).  Calls without an object are about the session (mad_init,
+ * mad_rank).  Variants of the pack and unpack calls append what differs (mad_unpack_strided).  A program that defines
+ * MAD_NO_OLD_NAMES does not see the names of 0.1 (madeleine/names_0_1.h).
+ *
  * Threads: any thread may make any call at any time, but only one thread at a time may use a message handle.  While the
  * program computes, the library's progress thread serves requests and handlers (knob MAD_PROGRESS_THREAD); it sleeps
  * until an event arrives.  Times are in nanoseconds, lengths in bytes. "May wait" means that the call may block the
@@ -40,7 +44,7 @@ extern "C" {
 
 typedef struct mad_session mad_session_t;       /* a process's endpoint: adapters, peers, channels */
 typedef struct mad_channel mad_channel_t;       /* an isolated, named space of messages */
-typedef struct mad_message mad_message_t; /* a message being packed or unpacked */
+typedef struct mad_message mad_message_t;       /* a message being packed or unpacked */
 typedef struct mad_request mad_request_t;       /* a pending operation */
 typedef int mad_peer_t;                         /* a peer of the session: its rank, or the number from mad_peer_add */
 
@@ -191,13 +195,12 @@ mad_message_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer);
 mad_status_t mad_pack(mad_message_t *message, const void *buf, size_t len, mad_send_mode_t send_mode,
                       mad_receive_mode_t receive_mode);
 
-/* Append one block made of n pieces in order.  The receiver may unpack it in other pieces, or in one.  The array is
- * copied.  Otherwise like mad_pack. */
+/* Like mad_pack, for one block made of n pieces in order.  The receiver may unpack it in other pieces, or in one.  The
+ * array is copied. */
 mad_status_t mad_pack_gather(mad_message_t *message, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                              mad_receive_mode_t receive_mode);
 
-/* Append one block made of count pieces of len bytes each, whose starts are stride bytes apart.  Otherwise like
- * mad_pack. */
+/* Like mad_pack, for one block made of count pieces of len bytes each, whose starts are stride bytes apart. */
 mad_status_t mad_pack_strided(mad_message_t *message, const void *base, size_t len, size_t stride, size_t count,
                               mad_send_mode_t send_mode, mad_receive_mode_t receive_mode);
 
@@ -220,17 +223,18 @@ mad_status_t mad_end_packing_request(mad_message_t *message, mad_request_t **req
 
 /* Begin to receive the next message on the channel: from any source, or from source (MAD_ANY_SOURCE is allowed).  May
  * wait.  Never returns NULL: if no message can be opened, the handle stores the reason, which mad_end_unpacking
- * returns.  Ownership: ended with mad_end_unpacking or mad_end_unpacking_request. */
+ * returns.  Ownership: ended with mad_end_unpacking, mad_end_unpacking_request or mad_message_drop. */
 mad_message_t *mad_begin_unpacking(mad_channel_t *channel);
 mad_message_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source);
 
-/* Like mad_begin_unpacking_from, with a time-out in nanoseconds (MAD_FOREVER: no limit; 0: try, never wait).
- * *message is set only on success.  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN for a try), MAD_ERR_PEER, MAD_ERR_CLOSED. */
+/* Like mad_begin_unpacking_from, with a time-out in nanoseconds (MAD_FOREVER: no limit; 0: try, never wait). *message is set
+ * only on success.  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN for a try), MAD_ERR_INVAL (no such peer), MAD_ERR_PEER,
+ * MAD_ERR_CLOSED, and those of a connection that cannot be made. */
 mad_status_t mad_begin_unpacking_within(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
                                         mad_message_t **message);
 
 /* Return the sender of a message being unpacked, or the destination of one being packed; MAD_ANY_SOURCE if the message
- * could not begin. */
+ * could not begin.  Never waits. */
 mad_peer_t mad_message_peer(const mad_message_t *message);
 
 /* Receive the next block, len bytes, into buf.  An EXPRESS block is waited for; a CHEAPER block borrows buf until the
@@ -259,17 +263,18 @@ mad_status_t mad_end_unpacking(mad_message_t *message);
  * owns *request.  On an error there is no request, and the handle is released nevertheless. */
 mad_status_t mad_end_unpacking_request(mad_message_t *message, mad_request_t **request);
 /* End a message whose remaining blocks are not wanted.  Blocks that were not unpacked are no mismatch, and blocks that
- * were only announced are never sent.  Never waits. */
+ * were only announced are never sent.  Releases the handle.  Never waits. */
 void mad_message_drop(mad_message_t *message);
 
-/* Return the message's first failure so far, or MAD_OK. */
+/* Return the message's first failure so far, or MAD_OK.  Never waits. */
 mad_status_t mad_message_status(const mad_message_t *message);
 
 /* ---- Whole messages in one call ------------------------------------------------------------------------------- */
 
+/* A block of a message that is sent or received in one call. */
 typedef struct mad_block {
-    void *base;                      /* not written to when sending */
-    size_t len;
+    void *base; /* not written to when sending */
+    size_t len; /* bytes */
     mad_send_mode_t send_mode;
     mad_receive_mode_t receive_mode;
 } mad_block_t;
@@ -289,9 +294,10 @@ mad_status_t mad_message_receive(mad_channel_t *channel, mad_peer_t source, cons
 
 /* ---- Handlers ------------------------------------------------------------------------------------------------- */
 
+/* Result of a handler: what becomes of its message. */
 typedef enum mad_handled {
     MAD_CONSUMED = 0, /* the library ends the message and drops the blocks that the handler did not unpack */
-    MAD_PARKED = 1    /* the handler keeps message; any thread unpacks and ends it later */
+    MAD_PARKED = 1    /* the handler keeps the message; any thread unpacks and ends it later */
 } mad_handled_t;
 
 /* Handle a message that was just opened.  Called without a lock, from any call that makes progress or by the progress
@@ -305,29 +311,32 @@ mad_status_t mad_channel_handler_set(mad_channel_t *channel, mad_handler_t handl
 
 /* ---- Requests ------------------------------------------------------------------------------------------------- */
 
-/* One thread at a time may wait for a request. mad_request_test, mad_request_wait or mad_request_wait_any frees it, or
- * mad_request_detach gives it up.  These return MAD_ERR_INVAL if there is no request.  Requests that were complete from
- * the start may be equal: a request does not name its operation. */
+/* A request ends in one of two ways.  mad_request_test, mad_request_wait or mad_request_wait_any finds it complete, frees
+ * it, and sets the caller's variable to NULL; or mad_request_detach gives it to the library, which frees it.  One thread at
+ * a time may wait for a request.  Requests that were complete from the start may be equal: a request does not name its
+ * operation. */
 
-/* Return the operation's status if it has completed; *request is then freed and set to NULL.  MAD_ERR_AGAIN while it is
- * pending.  Makes progress; never waits. */
+/* Return the operation's status if it has completed; *request is then freed and set to NULL.  Makes progress; never waits.
+ * Errors: MAD_ERR_AGAIN (the operation is pending), MAD_ERR_INVAL (*request is NULL), and those of the operation. */
 mad_status_t mad_request_test(mad_request_t **request);
-/* Wait up to timeout_ns nanoseconds for completion; frees the request like mad_request_test.  MAD_ERR_TIMEOUT: the
- * operation is still pending.  May wait. */
+/* Like mad_request_test, but waits up to timeout_ns nanoseconds (MAD_FOREVER: no limit) for completion.  May wait.  Errors:
+ * MAD_ERR_TIMEOUT (the operation is still pending), MAD_ERR_INVAL, and those of the operation. */
 mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns);
-/* Wait for one of n requests of one session (NULL entries are skipped).  Sets *index to the completed one, and frees
- * only that.  Errors: MAD_ERR_INVAL (all are NULL).  May wait. */
+/* Like mad_request_wait, for the first of n requests of one session that completes; NULL entries are skipped.  Set *index to
+ * its place, and free only that one.  May wait.  Errors: MAD_ERR_TIMEOUT, MAD_ERR_INVAL (all are NULL), and those of the
+ * operation. */
 mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeout_ns, int *index);
-/* Cancel a request.  MAD_OK: it will complete with MAD_ERR_CANCELLED.  MAD_ERR_TOO_LATE: it completes normally.  In
- * both cases the request must still be waited for or freed.  MAD_ERR_INVAL for NULL. */
+/* Cancel the operation of a request.  On MAD_OK it will complete with MAD_ERR_CANCELLED.  The request remains the caller's,
+ * to be waited for or detached.  Never waits.  Errors: MAD_ERR_TOO_LATE (the operation completes normally), MAD_ERR_INVAL
+ * (request is NULL). */
 mad_status_t mad_request_cancel(mad_request_t *request);
-/* Call fn(arg, status) once the request has completed, then free the request; the caller gives it up. fn runs at once
- * or during progress, possibly in the progress thread.  Messages that arrived before a failure reach their handlers
- * before fn reports that failure. fn NULL: call nothing. fn may start operations and never waits. */
+/* Give the request to the library, which calls fn(arg, status) once it has completed, and frees it.  fn NULL: call nothing.
+ * fn runs at once or during progress, without a lock, possibly in the progress thread; it may start operations, and must not
+ * wait.  Messages that arrived before a failure reach their handlers before fn reports that failure.  Never waits. */
 void mad_request_detach(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg);
 
-/* Make progress without waiting, and run callbacks and handlers that are due.  Return the number of events handled.
- * Any thread. */
+/* Make progress, and run callbacks and handlers that are due.  Return the number of events handled.  Any thread; never
+ * waits. */
 int mad_progress(mad_session_t *session);
 
 /* ---- Conditions of the program's own -------------------------------------------------------------------------- */
@@ -367,8 +376,8 @@ mad_status_t mad_event_next(mad_session_t *session, mad_event_t *event);
 }
 #endif
 
-/* Programs written for 0.1 find here what they found then. */
+/* Programs written for 0.1 find their names: some have changed, others stand in <madeleine/runtime.h>. */
 #ifndef MAD_NO_OLD_NAMES
-#include <madeleine/runtime.h>
+#include <madeleine/names_0_1.h>
 #endif
 #endif

@@ -153,6 +153,7 @@ void marcel_exit(void *result);
 
 /* Return the calling thread; a plain pthread has a handle too.  NULL if there is no memory for that handle. */
 marcel_t marcel_self(void);
+/* Return non-zero if both handles are of one thread. */
 int marcel_equal(marcel_t a, marcel_t b);
 
 /* True if the caller is a user-level thread. */
@@ -255,11 +256,15 @@ static __inline__ void marcel_handler_end(marcel_handler_t *handler)
 
 typedef unsigned marcel_key_t;
 
-/* Create a key for thread-specific data.  Errors: EAGAIN (MARCEL_KEYS_MAX are in use). */
+/* Create a key for thread-specific data, whose value is NULL in each thread.  When a thread ends, destructor (may be NULL)
+ * is called with its value, unless that is NULL; at most MARCEL_DESTRUCTOR_ITERATIONS times.  Errors: EAGAIN
+ * (MARCEL_KEYS_MAX are in use). */
 int marcel_key_create(marcel_key_t *key, void (*destructor)(void *));
+/* Delete a key; no destructor is called.  Errors: EINVAL (no such key). */
 int marcel_key_delete(marcel_key_t key);
 /* Set the calling thread's value for a key.  Errors: EINVAL (no such key), ENOMEM. */
 int marcel_setspecific(marcel_key_t key, const void *value);
+/* Return the calling thread's value for a key; NULL if none was set or there is no such key. */
 void *marcel_getspecific(marcel_key_t key);
 
 /* ---- Once ----------------------------------------------------------------------------------------------------- */
@@ -297,23 +302,27 @@ typedef struct marcel_mutex {
 #define MARCEL_ERRORCHECK_MUTEX_INITIALIZER {8, 2, {0, 0, 0, 0, 0}}
 /* clang-format on */
 
+/* Fill attr with the defaults, and release it.  Each mutex copies it. */
 int marcel_mutexattr_init(marcel_mutexattr_t *attr);
 int marcel_mutexattr_destroy(marcel_mutexattr_t *attr);
-/* Errors: EINVAL. */
+/* Kind of mutex: MARCEL_MUTEX_NORMAL, _RECURSIVE or _ERRORCHECK.  Errors: EINVAL. */
 int marcel_mutexattr_settype(marcel_mutexattr_t *attr, int type);
 int marcel_mutexattr_gettype(const marcel_mutexattr_t *attr, int *type);
 
+/* Make *mutex an unlocked mutex; attr NULL: the defaults.  It lies in the program's memory and is not moved while in use.
+ * The same holds for the other objects below. */
 int marcel_mutex_init(marcel_mutex_t *mutex, const marcel_mutexattr_t *attr);
-/* Errors: EBUSY (the mutex is locked). */
+/* End the mutex.  Errors: EBUSY (the mutex is locked). */
 int marcel_mutex_destroy(marcel_mutex_t *mutex);
-/* May switch.  Errors: EDEADLK (errorcheck: the caller holds the mutex), EAGAIN (recursive: locked too many times). */
+/* Lock the mutex; wait while another thread holds it.  May switch.  Errors: EDEADLK (errorcheck: the caller holds the
+ * mutex), EAGAIN (recursive: locked too many times). */
 int marcel_mutex_lock(marcel_mutex_t *mutex);
 /* Never waits.  Errors: EBUSY (another thread holds the mutex); EAGAIN as above. */
 int marcel_mutex_trylock(marcel_mutex_t *mutex);
 /* Like marcel_mutex_lock, with a deadline. */
 int marcel_mutex_timedlock(marcel_mutex_t *mutex, const struct timespec *until);
 int marcel_mutex_clocklock(marcel_mutex_t *mutex, int clock, const struct timespec *until);
-/* Errors: EPERM (recursive or errorcheck: the caller does not hold the mutex). */
+/* Unlock the mutex.  Errors: EPERM (recursive or errorcheck: the caller does not hold the mutex). */
 int marcel_mutex_unlock(marcel_mutex_t *mutex);
 
 /* Slow paths of marcel_mutex_lock and marcel_mutex_unlock, for any other state of the word.  Not to be called by
@@ -360,6 +369,7 @@ int marcel_cond_wait(marcel_cond_t *cond, marcel_mutex_t *mutex);
 /* Like marcel_cond_wait, with a deadline.  A wait that ends with ETIMEDOUT has not consumed a signal. */
 int marcel_cond_timedwait(marcel_cond_t *cond, marcel_mutex_t *mutex, const struct timespec *until);
 int marcel_cond_clockwait(marcel_cond_t *cond, marcel_mutex_t *mutex, int clock, const struct timespec *until);
+/* Wake one waiting thread, or all of them. */
 int marcel_cond_signal(marcel_cond_t *cond);
 int marcel_cond_broadcast(marcel_cond_t *cond);
 
@@ -371,19 +381,21 @@ typedef struct marcel_sem {
     unsigned long marcel_inside[4];
 } marcel_sem_t;
 
-/* Errors: EINVAL (shared is not 0, since processes cannot share it, or value is above MARCEL_SEM_VALUE_MAX). */
+/* Make *sem a semaphore of this value.  Errors: EINVAL (shared is not 0, since processes cannot share it, or value is above
+ * MARCEL_SEM_VALUE_MAX). */
 int marcel_sem_init(marcel_sem_t *sem, int shared, unsigned value);
 /* Errors: EBUSY (a thread waits). */
 int marcel_sem_destroy(marcel_sem_t *sem);
-/* May switch. */
+/* Wait until the value is above 0, and take 1 from it.  May switch. */
 int marcel_sem_wait(marcel_sem_t *sem);
 /* Never waits.  Errors: EAGAIN (the value is 0). */
 int marcel_sem_trywait(marcel_sem_t *sem);
 /* Like marcel_sem_wait, with a deadline. */
 int marcel_sem_timedwait(marcel_sem_t *sem, const struct timespec *until);
 int marcel_sem_clockwait(marcel_sem_t *sem, int clock, const struct timespec *until);
-/* Errors: EOVERFLOW (the value would exceed MARCEL_SEM_VALUE_MAX). */
+/* Add 1 to the value; wake a waiting thread.  Errors: EOVERFLOW (the value would exceed MARCEL_SEM_VALUE_MAX). */
 int marcel_sem_post(marcel_sem_t *sem);
+/* Set *value to the current value. */
 int marcel_sem_getvalue(marcel_sem_t *sem, int *value);
 
 /* ---- Lock for readers and writers ----------------------------------------------------------------------------- */
@@ -424,7 +436,7 @@ typedef struct marcel_barrier {
     unsigned long marcel_inside[5];
 } marcel_barrier_t;
 
-/* Errors: EINVAL (attr not NULL, count 0 or above INT_MAX). */
+/* Make *barrier a barrier of count threads; attr must be NULL.  Errors: EINVAL (attr not NULL, count 0 or above INT_MAX). */
 int marcel_barrier_init(marcel_barrier_t *barrier, const void *attr, unsigned count);
 /* Errors: EBUSY (a thread waits). */
 int marcel_barrier_destroy(marcel_barrier_t *barrier);
@@ -446,6 +458,7 @@ typedef struct marcel_completion {
 #define MARCEL_COMPLETION_INITIALIZER {{0, 0, 0, 0}}
 /* clang-format on */
 
+/* Make *completion incomplete and without waiting threads. */
 int marcel_completion_init(marcel_completion_t *completion);
 /* Errors: EBUSY (a thread waits). */
 int marcel_completion_destroy(marcel_completion_t *completion);
@@ -453,10 +466,11 @@ int marcel_completion_destroy(marcel_completion_t *completion);
 int marcel_completion_complete(marcel_completion_t *completion);
 /* Make it incomplete again. */
 int marcel_completion_reset(marcel_completion_t *completion);
-/* May switch. */
+/* Wait until it is complete.  May switch. */
 int marcel_completion_wait(marcel_completion_t *completion);
 /* Never waits.  Errors: EAGAIN (not complete). */
 int marcel_completion_trywait(marcel_completion_t *completion);
+/* Like marcel_completion_wait, with a deadline. */
 int marcel_completion_timedwait(marcel_completion_t *completion, const struct timespec *until);
 int marcel_completion_clockwait(marcel_completion_t *completion, int clock, const struct timespec *until);
 
@@ -514,6 +528,17 @@ int marcel_fd_wait(int fd, int events, int clock, const struct timespec *until);
  * then). */
 int marcel_blocking_begin(void);
 int marcel_blocking_end(void);
+
+/* ---- Names of 0.1 --------------------------------------------------------------------------------------------- */
+
+/* Each call does what the call of its new name does, named beside it. */
+#ifndef MAD_NO_OLD_NAMES
+int marcel_workers(void);        /* marcel_worker_count */
+int marcel_worker(void);         /* marcel_worker_index */
+int marcel_enter_blocking(void); /* marcel_blocking_begin */
+int marcel_leave_blocking(void); /* marcel_blocking_end */
+int marcel_poll_fd(int fd, int events, int clock, const struct timespec *until); /* marcel_fd_wait */
+#endif
 
 #ifdef __cplusplus
 }

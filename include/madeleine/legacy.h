@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Historic spellings of Madeleine, defined over <madeleine.h>; for programs written after its early slides. */
+/* Historic spellings of Madeleine, defined over <madeleine.h>, for programs written after its early slides; and the names
+ * of 0.1. */
 #ifndef MADELEINE_LEGACY_H
 #define MADELEINE_LEGACY_H
 
 #include <madeleine.h>
+#include <madeleine/names_0_1.h>
 
 typedef mad_message_t *p_mad_connection_t;
 typedef mad_channel_t *p_mad_channel_t;

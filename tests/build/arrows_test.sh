@@ -24,7 +24,7 @@ only() {
     fi
 }
 
-public='madeleine\.h|madeleine/[a-z]+\.h|marcel\.h'
+public='madeleine\.h|madeleine/[a-z0-9_]+\.h|marcel\.h'
 cd "$src" || exit 1
 only include "$public" $(find include -name '*.h')
 only base "base/.*|$public" $(find src/base -name '*.[ch]')
