@@ -185,7 +185,11 @@ int marcel_getname(marcel_t thread, char name[MARCEL_NAME_MAX]);
  * waits.  Cancellation points are marcel_join and its timed forms, marcel_nanosleep, waits for a condition (the mutex
  * is locked when the handlers run), a semaphore or a completion, and marcel_testcancel.  Locks, barriers and system
  * calls are not cancellation points. */
+#ifdef __cplusplus
+#define MARCEL_CANCELED (reinterpret_cast<void *>(-1))
+#else
 #define MARCEL_CANCELED ((void *)-1)
+#endif
 #define MARCEL_CANCEL_ENABLE 0
 #define MARCEL_CANCEL_DISABLE 1
 

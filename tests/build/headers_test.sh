@@ -25,10 +25,10 @@ for header in $(find . -name '*.h' | sed 's|^\./||' | sort); do
         command -v $cc >/dev/null || continue
         # shellcheck disable=SC2086
         alone "$header as C11 with $cc" $cc -x c -std=c11 $warnings -Wstrict-prototypes -I.
-        for std in c++11 c++20; do
+        for std in c++11 c++17 c++20; do
             # shellcheck disable=SC2086
             $cc -x c++ -std=$std -fsyntax-only /dev/null 2>/dev/null || continue # no C++ here
-            alone "$header as $std with $cc" $cc -x c++ -std=$std $warnings -I.
+            alone "$header as $std with $cc" $cc -x c++ -std=$std $warnings -Wold-style-cast -I.
         done
     done
     ok "header $header"
