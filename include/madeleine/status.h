@@ -30,7 +30,7 @@ extern "C" {
     X(ERR_FORKED, 19, "the session belongs to the process that made this one by fork")
 
 typedef enum mad_status {
-#define MAD_STATUS_ENUM(name, value, text) MAD_##name = value,
+#define MAD_STATUS_ENUM(name, value, text) MAD_##name = (value),
     MAD_STATUS_LIST(MAD_STATUS_ENUM)
 #undef MAD_STATUS_ENUM
 } mad_status_t;

@@ -23,7 +23,7 @@ static void own_forked(void)
         for (uint64_t word = atomic_exchange_explicit(&owned[i], 0, memory_order_relaxed); word; word &= word - 1)
             close(i * BITS + __builtin_ctzll(word));
     for (madi_shared_t *s = atomic_load_explicit(&all_shared, memory_order_relaxed); s; s = s->next)
-        mmap(s->base, s->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        (void)mmap(s->base, s->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     atomic_store_explicit(&all_shared, NULL, memory_order_relaxed);
     atomic_store_explicit(&lock.held, 0, memory_order_relaxed);
 }

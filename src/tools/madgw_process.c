@@ -18,8 +18,6 @@
 #define WORDS 16
 #define CANNOT 126 /* exit code if the child could not be set up; a line reports why */
 
-extern char **environ;
-
 typedef struct child {
     const madi_job_t *job;
     const madi_serve_options_t *options;

@@ -25,8 +25,6 @@
 #define TWICE_NS 1000000000LL     /* a second interrupt within this time ends the job */
 #define STDIN_BYTES ((size_t)1 << 18) /* most bytes of standard input on their way to the rank */
 
-extern char **environ;
-
 static const madi_run_options_t *options;
 static madi_run_remote_t **home; /* proxy of each rank; NULL: this host */
 static int hosts_left, exit_code;

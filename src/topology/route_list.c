@@ -7,8 +7,8 @@
 #include <string.h>
 
 #define PARTS_MAX 200000 /* most partial routes kept; beyond that the list ends early */
-#define DESTINATION -1
-#define SOURCE -2
+#define DESTINATION (-1)
+#define SOURCE (-2)
 
 /* A partial route: from node to the destination. */
 typedef struct route_part {

@@ -205,7 +205,7 @@ static void *no_ports_inside(void *arg)
         fclose(f);
     }
     for (int i = 1; i < 3; i++)
-        connect(o->fd[i], (struct sockaddr *)&to, sizeof to);
+        (void)connect(o->fd[i], (struct sockaddr *)&to, sizeof to);
     return NULL;
 }
 static void no_ports(objects_t *o)

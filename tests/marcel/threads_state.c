@@ -124,7 +124,7 @@ static pthread_mutex_t posix;
 static void posix_set(long value)
 {
     if (value == 1)
-        pthread_mutex_trylock(&posix);
+        (void)pthread_mutex_trylock(&posix);
     else
         pthread_mutex_unlock(&posix);
 }

@@ -19,8 +19,6 @@
 #define KEY "sixteen bytes 16"
 #define QUIT 0xdead
 
-extern char **environ;
-
 static mad_session_t *session;
 static mad_channel_t *channel;
 static mad_peer_t peer;

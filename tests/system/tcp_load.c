@@ -204,7 +204,7 @@ static int few(const char *file, int links, int spare)
     if (status || next < 0 || getrlimit(RLIMIT_NOFILE, &all))
         return fail("few", status);
     now = all;
-    now.rlim_cur = (rlim_t)(next + spare);
+    now.rlim_cur = (rlim_t)next + (rlim_t)spare;
     close(next);
     if (setrlimit(RLIMIT_NOFILE, &now) || address_write(s, file))
         return fail("few", MAD_ERR_SYSTEM);

@@ -175,7 +175,7 @@ START_TEST(new_path_changes_the_ciphertext)
         ck_assert(opens(1, &s));
     }
     s = seal(0, (gw_nonce_t){.number = 15}); /* and back, as in a retransmission */
-    ck_assert(!memcmp(&s, &first, sizeof s));
+    ck_assert(!memcmp(s.bytes, first.bytes, sizeof s.bytes) && !memcmp(s.tag, first.tag, sizeof s.tag));
     ck_assert(opens(1, &s));
     pair_free();
 }
