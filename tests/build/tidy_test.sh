@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# clang-tidy finds nothing (.clang-tidy has the checks).  Files whose libraries are not here are left out.
+here=$(cd "$(dirname "$0")/../.." && pwd)
+. "$here/tests/harness/checks.sh"
+version=14
+for tidy in clang-tidy-$version clang-tidy ''; do
+    [ -n "$tidy" ] || { echo "skipped: clang-tidy $version is not here (package clang-tidy)"; exit 77; }
+    "$tidy" --version 2>/dev/null | grep -q "version $version\." && break
+done
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+# Definitions of configure, and the folders of headers that it has found.
+found() {
+    sed -nE 's/^(DEFS|[A-Z]+_CFLAGS|[A-Z]+_CPPFLAGS|CPPFLAGS) = (.*)/\2/p' "$BUILD/Makefile" |
+        grep -oE -- '-(D|I|isystem) *([^ \\]|\\.)+' | grep -vE -- '\$\(|_FORTIFY_SOURCE' | sort -u | sed 's,^-I/,-isystem /,'
+}
+flags="-std=gnu11 -w -D_GNU_SOURCE -Iinclude -Isrc -Itests $(found | tr '\n' ' ')"
+
+# findings: what clang-tidy says of the files named on standard input
+findings() {
+    xargs -n 8 -P "$(nproc)" sh -c 'eval "$tidy --quiet \"\$@\" -- $flags"' tidy 2>/dev/null |
+        sed "s,^$here/,," | grep -E '^[^/][^ ]*: (warning|error): ' | grep -v 'file not found' | sort -u
+}
+export tidy flags
+cd "$here" || exit 1
+check "clang-tidy finds nothing" "" "$(find src bench tests examples -name '*.c' | findings | head -40)"
+cp .clang-tidy "$work" && printf 'int f(int a);\nint f(int a)\n{\n    return a == a;\n}\n' >"$work/bad.c" && cd "$work"
+[ -n "$(here=$work && echo bad.c | findings)" ] && ok "a mistake is found" || not_ok "a mistake is not found"
+[ $failures = 0 ]
