@@ -42,7 +42,7 @@ engine_files() {
     files=
     for n in "$@"; do files="$files $(find src/engine -name "$n")"; done
 }
-inside="base/.*|marcel/[a-z]+\.h|$public"
+inside="base/.*|marcel/[a-z_]+\.h|engine/wait_policy\.h|$public"
 threads="$inside|engine/(accept_thread|helper)\.h"
 waiting="$inside|engine/(engine|follower|leader|park|wait_policy|waiter)\.h"
 engine_files 'helper.[ch]' 'accept_thread.[ch]'
@@ -61,7 +61,7 @@ only core "core/.*|$outside" $(find src/core -name '*.[ch]')
 # Inside the core each folder includes its own headers and those of lower folders, and nothing includes core.h, which is for
 # the gateway and for tests.  Below all folders are the contract of drivers, and tables that include nothing of the core.
 below='core/(driver|forward|link/(ledger|trace)|send/(policy|share))\.h'
-only "core: tables" "base/.*" src/core/link/ledger.h src/core/link/trace.h src/core/send/policy.h src/core/send/share.h
+only "core: tables" "base/.*|core/send/policy\.h" src/core/link/ledger.h src/core/link/trace.h src/core/send/policy.h src/core/send/share.h
 only "core: driver.h, forward.h" "$below|core/wire/wire\.h|$outside" src/core/driver.h src/core/forward.h
 lower=object
 only "core: forget.c" "$below|core/(object|security|wire|link|conn|connect)/.*|core/inspect/query\.h|$outside" src/core/connect/forget.c

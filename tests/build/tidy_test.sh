@@ -25,7 +25,7 @@ findings() {
 }
 export tidy flags
 cd "$here" || exit 1
-check "clang-tidy finds nothing" "" "$(find src bench tests examples -name '*.c' | findings | head -40)"
+check "clang-tidy finds nothing" "" "$(find src bench tests examples -name '*.c' ! -name old_names.c | findings | head -40)"
 cp .clang-tidy "$work" && printf 'int f(int a);\nint f(int a)\n{\n    return a == a;\n}\n' >"$work/bad.c" && cd "$work"
 [ -n "$(here=$work && echo bad.c | findings)" ] && ok "a mistake is found" || not_ok "a mistake is not found"
 [ $failures = 0 ]

@@ -32,6 +32,9 @@ struct madi_failure {
     char reason[];
 };
 
+/* Return the last failure of an adapter's paths; NULL if none.  gate: may be NULL. */
+const struct madi_failure *madi_way_failure(const madi_gate_t *gate, const madi_adapter_t *adapter);
+
 enum madi_way { MADI_WAY_USED, MADI_WAY_TRIED, MADI_WAY_LOST, MADI_WAY_SPARE, MADI_WAY_REJECTED };
 /* Return the state of a path to a peer whose address is known; reason (MADI_REASON_MAX bytes) is the cause.  Empty for USED,
  * and for TRIED (connecting) unless the peer is stopped. */

@@ -1,39 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How a peer is reached, in words: the state of each path, and the route.
  *
- * All explanations are made here, when they are asked for, of one record: the gate's failures (each with its adapter and
- * reason), its link, and its state.  madi_way_explain explains one adapter's way, for mad_peer_explain and mad_info;
- * madi_gate_why the gate as a whole, in one line, for log texts and events. */
-#include "base/knob.h"
+ * All explanations are made when they are asked for, of one record: the gate's failures (each with its adapter and reason),
+ * its link, and its state.  madi_way_explain explains one adapter's path, for mad_peer_explain and mad_info; madi_gate_why
+ * (gate_why.c) the gate as a whole, in one line, for log texts and events. */
 #include "core/connect/hello.h"
 #include "core/connect/paths.h"
 #include "core/connect/peer.h"
 #include "core/connect/stopped.h"
+#include "core/connect/text.h"
 #include "core/driver.h"
 #include "core/link/usable.h"
 #include "core/object/gate.h"
 #include "core/wire/address.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#define NAMED_MAX 3 /* adapters of one reason that madi_gate_why names */
-#define LATE_MAX 80 /* bytes of the reason for a gate that was not connected in time */
-
-static const struct madi_failure *failure(const madi_gate_t *gate, const madi_adapter_t *a)
-{
-    const struct madi_failure *f = gate ? gate->failures : NULL;
-    while (f && f->adapter != a)
-        f = f->next;
-    return f;
-}
 
 enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, int lane, madi_adapter_t *a, char *reason)
 {
     const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
     int state = gate ? atomic_load_explicit(&gate->state, memory_order_relaxed) : MADI_GATE_IDLE;
-    const struct madi_failure *f = failure(gate, a);
+    const struct madi_failure *f = madi_way_failure(gate, a);
     const madi_adapter_t *used = gate && gate->link ? gate->link->adapter : NULL;
     madi_address_entry_t e;
 
@@ -65,159 +53,10 @@ enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, int lane, madi
     return MADI_WAY_SPARE;
 }
 
-const char *madi_way_name(enum madi_way way)
-{
-    static const char *const names[] = {[MADI_WAY_USED] = "used",
-                                        [MADI_WAY_TRIED] = "connecting",
-                                        [MADI_WAY_LOST] = "was used",
-                                        [MADI_WAY_SPARE] = "not needed",
-                                        [MADI_WAY_REJECTED] = "rejected"};
-    return names[way];
-}
-
 /* ---- As text -------------------------------------------------------------------------------------------------- */
 
-typedef struct text {
-    const char *begin;
-    char *at;
-    size_t left;
-} text_t;
-
-static void say(text_t *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(text_t *t, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    size_t n;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    n = madi_escape(t->at, t->left, text, strlen(text)); /* names of networks come from the peer */
-    t->at += n;
-    t->left -= n;
-}
-
-/* The failure after `before` in the order of time, NULL for the first, of ways that were never used. */
-static const struct madi_failure *failure_next(const madi_gate_t *gate, const struct madi_failure *before)
-{
-    const struct madi_failure *next = NULL;
-    for (const struct madi_failure *f = gate->failures; f != before; f = f->next)
-        if (!f->was_used)
-            next = f;
-    return next;
-}
-
-/* True if one text explains both. */
-static bool failures_alike(const struct madi_failure *a, const struct madi_failure *b)
-{
-    return a->adapter->driver == b->adapter->driver && !strcmp(a->reason, b->reason);
-}
-
-/* Put a separator before the next part, unless it is the first. */
-static void say_between(text_t *t)
-{
-    if (t->at > t->begin)
-        say(t, "; ");
-}
-
-/* Describe the ways that were rejected, those of one driver and reason together: a few are named, the others counted. */
-static void say_rejected(text_t *t, const madi_gate_t *gate)
-{
-    const struct madi_failure *f = failure_next(gate, NULL), *first;
-    while ((first = f)) {
-        char names[NAMED_MAX * (MADI_NAME_MAX + 2) + 1] = "", others[32] = "";
-        int n = 0;
-        for (; f && failures_alike(f, first); f = failure_next(gate, f))
-            if (n++ < NAMED_MAX)
-                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", n > 1 ? ", " : "", f->adapter->name);
-        if (n > NAMED_MAX)
-            snprintf(others, sizeof others, " and %d more", n - NAMED_MAX);
-        say_between(t);
-        say(t, "%s %s%s %s: %s", first->adapter->driver->name, names, others, madi_way_name(MADI_WAY_REJECTED), first->reason);
-    }
-}
-
-/* True if the peer has no address that one of the adapters reaches. */
-static bool is_unreachable(const madi_gate_t *gate)
-{
-    mad_session_t *s = gate->session;
-    const unsigned char *address = madi_peer_address(s, gate->peer);
-    char reason[MADI_REASON_MAX];
-    madi_address_entry_t e;
-    for (int i = 0; i < s->n_adapters; i++)
-        if (madi_way_find(s, address, gate->lane, s->adapters[i], &e, reason))
-            return false;
-    return true;
-}
-
-/* Describe the adapters that do not reach the peer, where none does, but for those that have failed. */
-static void say_unreachable(text_t *t, const madi_gate_t *gate)
-{
-    mad_session_t *s = gate->session;
-    for (int i = 0; i < s->n_adapters; i++) {
-        const madi_adapter_t *a = s->adapters[i];
-        char reason[MADI_REASON_MAX];
-        if (failure(gate, a) || madi_way_explain(s, gate->peer, gate->lane, s->adapters[i], reason) != MADI_WAY_REJECTED)
-            continue;
-        say_between(t);
-        say(t, "%s %s %s: %s", a->driver->name, a->name, madi_way_name(MADI_WAY_REJECTED), reason);
-    }
-}
-
-static void late_text(char text[LATE_MAX])
-{
-    snprintf(text, LATE_MAX, "no connection within MAD_CONNECT_TIMEOUT (%lld ms)",
-             (long long)(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / 1000000));
-}
-
-void madi_way_late(madi_gate_t *gate)
-{
-    char text[LATE_MAX];
-    late_text(text);
-    if (gate->link)
-        madi_way_failed(gate, gate->link->adapter, text);
-    else
-        gate->late = true;
-}
-
-/* Describe the outcome: a link that is used, or was, or none in time. */
-static void say_outcome(text_t *t, const madi_gate_t *gate)
-{
-    const struct madi_failure *f = gate->failures;
-    bool down = atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_DOWN;
-    char late[LATE_MAX];
-    while (f && !f->was_used)
-        f = f->next;
-    if (f) {
-        say_between(t);
-        say(t, "%s on %s (%s) %s: %s", f->adapter->driver->name, f->adapter->name, f->adapter->network,
-            madi_way_name(MADI_WAY_LOST), f->reason);
-    } else if (gate->link && !down && atomic_load_explicit(&gate->link->state, memory_order_relaxed) == MADI_LINK_UP) {
-        const madi_adapter_t *a = gate->link->adapter;
-        say_between(t);
-        say(t, "%s on %s (%s) is %s", a->driver->name, a->name, a->network, madi_way_name(MADI_WAY_USED));
-    } else if (gate->late) {
-        late_text(late);
-        say_between(t);
-        say(t, "%s", late);
-    } else if (is_unreachable(gate)) {
-        say_unreachable(t, gate);
-    }
-}
-
-void madi_gate_why(const madi_gate_t *gate, char why[MADI_WHY_MAX])
-{
-    text_t t = {why, why, MADI_WHY_MAX};
-    why[0] = 0;
-    if (gate->lane)
-        say(&t, "channel %s", gate->session->forward->lane_name(gate->session, gate->lane));
-    say_rejected(&t, gate);
-    say_outcome(&t, gate);
-}
-
 /* Describe the paths that this peer's packets use or have used (taken), or the others. */
-static void say_ways(text_t *t, madi_gate_t *gate, bool taken)
+static void say_ways(madi_text_t *t, madi_gate_t *gate, bool taken)
 {
     mad_session_t *s = gate->session;
     for (int i = 0; i < s->n_adapters; i++) {
@@ -225,23 +64,23 @@ static void say_ways(text_t *t, madi_gate_t *gate, bool taken)
         char reason[MADI_REASON_MAX];
         enum madi_way way = madi_way_explain(s, gate->peer, gate->lane, s->adapters[i], reason);
         if ((way == MADI_WAY_USED || way == MADI_WAY_LOST) == taken)
-            say(t, "%s%s on %s (%s) %s%s%s", t->at > t->begin ? "; " : "", a->driver->name, a->name,
+            madi_text_say(t, "%s%s on %s (%s) %s%s%s", t->at > t->begin ? "; " : "", a->driver->name, a->name,
                 a->network, madi_way_name(way), reason[0] ? ": " : "", reason);
     }
 }
 
 /* Like say_ways, but for a channel with networks of its own, if communication has begun on it. */
-static void say_lane(text_t *t, mad_session_t *s, mad_peer_t peer, int lane)
+static void say_lane(madi_text_t *t, mad_session_t *s, mad_peer_t peer, int lane)
 {
     madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
-    text_t own;
+    madi_text_t own;
     if (!gate)
         return;
-    say(t, "; channel %s: ", s->forward->lane_name(s, lane));
-    own = (text_t){t->at, t->at, t->left};
+    madi_text_say(t, "; channel %s: ", s->forward->lane_name(s, lane));
+    own = (madi_text_t){t->at, t->at, t->left};
     say_ways(&own, gate, true);
     say_ways(&own, gate, false);
-    *t = (text_t){t->begin, own.at, own.left};
+    *t = (madi_text_t){t->begin, own.at, own.left};
 }
 
 mad_status_t mad_peer_explain(mad_session_t *s, mad_peer_t peer, char *buf, size_t len)
@@ -253,7 +92,7 @@ mad_status_t mad_peer_explain(mad_session_t *s, mad_peer_t peer, char *buf, size
     madi_lock(&s->lock);
     status = madi_peer_gate(s, peer, 0, &gate);
     if (!status && len) {
-        text_t t = {buf, buf, len};
+        madi_text_t t = {buf, buf, len};
         buf[0] = 0;
         say_ways(&t, gate, true);
         say_ways(&t, gate, false);

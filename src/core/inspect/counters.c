@@ -2,6 +2,7 @@
 /* The tables of counters, in the library and in mad_info. */
 #include "core/inspect/counters.h"
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): texts and names, which are no expressions */
 #define ROW(group_, key_, kind_, unit_, column_, where_, text_)                                                          \
     [MADI_COUNT_##group_##_##key_] = {.group = MADI_GROUP_##group_,                                                       \
                                       .key = #key_,                                                                      \
@@ -10,6 +11,7 @@
                                       .column = column_,                                                                 \
                                       .where = where_,                                                                   \
                                       .text = text_},
+/* NOLINTEND(bugprone-macro-parentheses) */
 const madi_counter_row_t madi_counters[MADI_COUNTS] = {MADI_COUNTERS(ROW)};
 
 const madi_counter_group_t madi_counter_groups[MADI_GROUPS] = {

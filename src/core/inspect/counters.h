@@ -22,9 +22,9 @@
 #define MADI_COUNTERS_MOVED(C, group) \
     C(group, peers, GAUGE, "peers", "peers", "core/connect/gate.c: state", \
       "Peers to whom there is a connection.") \
-    C(group, messages_sent, COUNTER, "messages", "sent", "core/send/pack_end.c: tx_seq", \
+    C(group, messages_sent, COUNTER, "messages", "sent", "core/api/pack_end.c: tx_seq", \
       "Messages sent; fragments in the classes streams and forwarded.") \
-    C(group, bytes_sent, COUNTER, "bytes", "bytes", "core/send/send.h: madi_credit_used", \
+    C(group, bytes_sent, COUNTER, "bytes", "bytes", "core/conn/credit.h: madi_credit_used", \
       "Bytes sent: packets with their headers in units of 64 bytes, and long blocks.") \
     C(group, messages_received, COUNTER, "messages", "received", "core/dispatch.c: rx_messages", \
       "Messages received; fragments in the classes streams and forwarded.") \
@@ -48,14 +48,14 @@
 
 /* Further rows of a channel. */
 #define MADI_COUNTERS_CHANNELS(C) \
-    C(CHANNELS, messages_waiting, GAUGE, "messages", "waiting", "core/dispatch.c: n_ready", \
+    C(CHANNELS, messages_waiting, GAUGE, "messages", "waiting", "core/recv/ready.c: n_ready", \
       "Messages that nobody has received yet.") \
     C(CHANNELS, peers_out_of_credit, GAUGE, "peers", "out of credit", "core/send/queue.c: starved", \
       "Peers to whom messages wait until they have received.")
 
 /* Streams and fragments of a session. */
 #define MADI_COUNTERS_FORWARDING(C) \
-    C(FORWARDING, virtual_links, GAUGE, "links", NULL, "gateway/say.c: ends", \
+    C(FORWARDING, virtual_links, GAUGE, "links", NULL, "gateway/report.c: ends", \
       "Virtual links that end here.") \
     C(FORWARDING, streams, GAUGE, "streams", NULL, "gateway/transit.c: n_transits", \
       "Streams of others that pass through.") \
@@ -79,7 +79,7 @@
       "Virtual links that were given up.") \
     C(FORWARDING, gateways_silent, COUNTER, "gateways", NULL, "gateway/alive.c: dead_gateways", \
       "Gateways that gave no sign of life.") \
-    C(FORWARDING, draining, FLAG, "", NULL, "gateway/move.c: draining", \
+    C(FORWARDING, draining, FLAG, "", NULL, "gateway/migrate.c: draining", \
       "Whether it asks streams to take other ways, and takes no new ones.") \
     C(FORWARDING, bytes_unacknowledged, GAUGE, "bytes", NULL, "gateway/window.c: bytes", \
       "Bytes sent from here that the other ends have not acknowledged.") \
@@ -98,11 +98,11 @@
 
 /* Gateways of a host. */
 #define MADI_COUNTERS_GATEWAYS(C) \
-    C(GATEWAYS, up, GAUGE, "processes", NULL, "gateway/say.c: up", \
+    C(GATEWAYS, up, GAUGE, "processes", NULL, "gateway/report.c: up", \
       "Processes on a gateway's host to which there is a connection.") \
-    C(GATEWAYS, leaving, GAUGE, "processes", NULL, "gateway/say.c: leaving", \
+    C(GATEWAYS, leaving, GAUGE, "processes", NULL, "gateway/report.c: leaving", \
       "Such as ask streams to take other ways.") \
-    C(GATEWAYS, lost, GAUGE, "processes", NULL, "gateway/say.c: lost", \
+    C(GATEWAYS, lost, GAUGE, "processes", NULL, "gateway/report.c: lost", \
       "Such as the connection to is lost.")
 
 /* Streams of a route. */
@@ -153,7 +153,7 @@
       "Kernel threads that run user-level threads.") \
     C(MARCEL, created, COUNTER, "threads", NULL, "marcel/create.c: created", \
       "User-level threads made.") \
-    C(MARCEL, ended, COUNTER, "threads", NULL, "marcel/life.c: ended", \
+    C(MARCEL, ended, COUNTER, "threads", NULL, "marcel/thread_end.c: ended", \
       "User-level threads that have ended.") \
     C(MARCEL, switches, COUNTER, "times", NULL, "marcel/sched.c: switches", \
       "Switches between user-level threads.") \

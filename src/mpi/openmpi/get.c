@@ -220,7 +220,7 @@ static void get_done(mad_btl_done_t *done)
     get_complete(g, done->status ? OPAL_ERROR : OPAL_SUCCESS);
 }
 
-/* Unpack the message into the get's memory. */
+/* Unpack the message into the memory of the get. */
 static void get_unpack(mad_message_t *message, get_t *g)
 {
     mad_request_t *request;

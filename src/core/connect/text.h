@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Explanations of paths, put together from parts. */
+#ifndef MADI_CONNECT_TEXT_H
+#define MADI_CONNECT_TEXT_H
+
+#include <stddef.h>
+
+typedef struct madi_text {
+    const char *begin;
+    char *at;    /* where the next part goes */
+    size_t left; /* bytes from there on */
+} madi_text_t;
+
+/* Append a part, as far as it fits.  What is not printable is escaped: names of networks come from the peer. */
+void madi_text_say(madi_text_t *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
