@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SPACE ((size_t)128 << 20) /* bytes: more than a core's private caches hold, though not always more than a shared
+#define SPACE \
+    ((size_t)128 << 20) /* bytes: more than a core's private caches hold, though not always more than a shared
                                    * cache */
 #define LINE 64
 

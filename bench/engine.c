@@ -40,9 +40,12 @@ static int size_parse(const char **text, size_t *size)
         return -1;
     int shift = 0;
     switch (*end) {
-    case 'k': case 'K': shift = 10; break;
-    case 'm': case 'M': shift = 20; break;
-    case 'g': case 'G': shift = 30; break;
+    case 'k':
+    case 'K': shift = 10; break;
+    case 'm':
+    case 'M': shift = 20; break;
+    case 'g':
+    case 'G': shift = 30; break;
     default: break;
     }
     if (value > (SIZE_MAX >> 1) >> shift)
@@ -250,9 +253,9 @@ void bench_row_print(const bench_options_t *options, const bench_row_t *row)
     } else {
         if (strcmp(headed, row->test)) {
             snprintf(headed, sizeof headed, "%s", row->test);
-            printf("# %s%s%s%s%s\n%12s %10s %12s %12s %12s\n", row->test, row->who ? " by " : "",
-                   row->who ? row->who : "", row->driver ? " over " : "", row->driver ? row->driver : "", "bytes",
-                   "iterations", "best us", "median us", "best MB/s");
+            printf("# %s%s%s%s%s\n%12s %10s %12s %12s %12s\n", row->test, row->who ? " by " : "", row->who ? row->who : "",
+                   row->driver ? " over " : "", row->driver ? row->driver : "", "bytes", "iterations", "best us",
+                   "median us", "best MB/s");
         }
         printf("%12zu %10ld %12.3f %12.3f %12.1f%s%s\n", row->size, row->iterations, row->us.best, row->us.median,
                row->bytes_per_us, row->extra ? "  " : "", row->extra ? row->extra : "");

@@ -21,13 +21,13 @@ typedef struct bench_options {
     int n_sizes;
     int iterations;
     int batches;
-    int pairs;                /* 0: all */
-    int ms;                   /* duration of tests that run for a time */
+    int pairs;                         /* 0: all */
+    int ms;                            /* duration of tests that run for a time */
     const char *form, *receive, *ways; /* of rates; NULL: the default */
-    int cpus[BENCH_CPUS_MAX]; /* -1: not pinned */
+    int cpus[BENCH_CPUS_MAX];          /* -1: not pinned */
     bool json;
     bool help;
-    bool user_level;          /* --threads marcel */
+    bool user_level; /* --threads marcel */
 } bench_options_t;
 
 typedef struct bench_stats {

@@ -150,9 +150,9 @@ static mad_status_t peer_find(side_t *s)
     mad_status_t status = mad_address(s->session, &mine, &len);
     if (status || s->alone)
         return status ? status : mad_peer_add(s->session, mine, len, &s->peer);
-    if (write(s->pipe, &len, sizeof len) != sizeof len || write(s->pipe, mine, len) != (ssize_t)len
-        || recv(s->pipe, &len, sizeof len, MSG_WAITALL) != sizeof len || len > sizeof theirs
-        || recv(s->pipe, theirs, len, MSG_WAITALL) != (ssize_t)len)
+    if (write(s->pipe, &len, sizeof len) != sizeof len || write(s->pipe, mine, len) != (ssize_t)len ||
+        recv(s->pipe, &len, sizeof len, MSG_WAITALL) != sizeof len || len > sizeof theirs ||
+        recv(s->pipe, theirs, len, MSG_WAITALL) != (ssize_t)len)
         return MAD_ERR_SYSTEM;
     return mad_peer_add(s->session, theirs, len, &s->peer);
 }
@@ -200,8 +200,12 @@ int main(int argc, char **argv)
     if (child < 0)
         return perror("instr"), 1;
     close(fds[child ? 1 : 0]);
-    side_t side = {.pipe = fds[child ? 0 : 1], .first = child > 0, .alone = alone, .send = send,
-                   .from = calloc(1, 8), .to = calloc(1, 8)};
+    side_t side = {.pipe = fds[child ? 0 : 1],
+                   .first = child > 0,
+                   .alone = alone,
+                   .send = send,
+                   .from = calloc(1, 8),
+                   .to = calloc(1, 8)};
     mad_status_t status = side.from && side.to ? side_run(&side) : MAD_ERR_NOMEM;
     int ended = 0;
     if (status)

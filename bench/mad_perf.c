@@ -8,10 +8,10 @@
 
 #include "perf.h"
 
-static const perf_test_t *const tests[] = {&perf_pingpong, &perf_bandwidth, &perf_bidir, &perf_rate,
-                                           &perf_manytoone, &perf_modes, &perf_mixed, &perf_ring, &perf_idle, &perf_overlap,
-                                           &perf_streams, &perf_beside, &perf_cond, &perf_outside, &perf_fresh,
-                                           &perf_written};
+static const perf_test_t *const tests[] = {&perf_pingpong,  &perf_bandwidth, &perf_bidir,   &perf_rate,
+                                           &perf_manytoone, &perf_modes,     &perf_mixed,   &perf_ring,
+                                           &perf_idle,      &perf_overlap,   &perf_streams, &perf_beside,
+                                           &perf_cond,      &perf_outside,   &perf_fresh,   &perf_written};
 #define N_TESTS (sizeof tests / sizeof *tests)
 
 static void help(void)
@@ -19,7 +19,8 @@ static void help(void)
     puts("usage: mad_perf TEST [--driver self|shm|tcp] [--channel NAME] [--sizes LIST] [--iters N] [--batches N]\n"
          "                [--cpus A,B] [--threads pthread|marcel] [--json] [--help]\n"
          "                streams: [--pairs N] [--ms N]; beside: [--ms N]\n"
-         "                rate: [--form request|blocking|call|callback] [--receive open|posted|unexpected] [--ways one|both]\n"
+         "                rate: [--form request|blocking|call|callback] [--receive open|posted|unexpected] [--ways "
+         "one|both]\n"
          "       mad_perf --version\n"
          "Start two processes (one for --driver self, any number for many-to-one and ring):\n"
          "    madrun -n 2 mad_perf pingpong --driver shm --sizes 8,1K,65536 --json\n"
@@ -137,7 +138,8 @@ int main(int argc, char **argv)
         return help(), 0;
     if ((p.options.pairs && !test->pairs) || (p.options.ms && !test->timed))
         return fprintf(stderr, "mad_perf: --%s is not an option of %s (see --help)\n",
-                       p.options.pairs && !test->pairs ? "pairs" : "ms", test->name), 2;
+                       p.options.pairs && !test->pairs ? "pairs" : "ms", test->name),
+               2;
     if ((p.options.form || p.options.receive || p.options.ways) && !test->forms)
         return fprintf(stderr, "mad_perf: --form, --receive and --ways are not options of %s (see --help)\n", test->name), 2;
     if (!p.options.ms)

@@ -13,10 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const perf_test_t *const tests[] = {&perf_yield,    &perf_create_join, &perf_lock,
-                                           &perf_handoff,  &perf_handoff_cond, &perf_handoff_cross, &perf_directed,
-                                           &perf_wake,     &perf_forkjoin,    &perf_memory,
-                                           &perf_million};
+static const perf_test_t *const tests[] = {&perf_yield,        &perf_create_join,   &perf_lock,     &perf_handoff,
+                                           &perf_handoff_cond, &perf_handoff_cross, &perf_directed, &perf_wake,
+                                           &perf_forkjoin,     &perf_memory,        &perf_million};
 #define N_TESTS (sizeof tests / sizeof *tests)
 
 typedef struct options {
@@ -171,9 +170,12 @@ static void print_json(const perf_test_t *test, const job_t *own, const job_t *p
 static int test_measure(const options_t *options, const perf_test_t *test)
 {
     int batches = options->batches ? options->batches : test->batches ? test->batches : 60;
-    job_t own = {.batch = test->marcel, .beside = test->beside, .n = options->iterations ? options->iterations : test->n,
+    job_t own = {.batch = test->marcel,
+                 .beside = test->beside,
+                 .n = options->iterations ? options->iterations : test->n,
                  .batches = batches};
-    job_t posix = {.batch = test->pthread, .n = options->iterations ? options->iterations : test->pthread_n,
+    job_t posix = {.batch = test->pthread,
+                   .n = options->iterations ? options->iterations : test->pthread_n,
                    .batches = batches > 10 ? 10 : batches};
     bool with_posix = test->pthread && !options->alone;
     if (test->one_cpu)

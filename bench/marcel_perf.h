@@ -24,8 +24,8 @@ typedef struct perf_test {
     bool one_cpu;            /* the whole process is bound to one processor, so no thread may spin */
 } perf_test_t;
 
-extern const perf_test_t perf_yield, perf_create_join, perf_lock, perf_handoff, perf_handoff_cond, perf_handoff_cross, perf_directed,
-    perf_wake, perf_forkjoin, perf_memory, perf_million;
+extern const perf_test_t perf_yield, perf_create_join, perf_lock, perf_handoff, perf_handoff_cond, perf_handoff_cross,
+    perf_directed, perf_wake, perf_forkjoin, perf_memory, perf_million;
 
 /* Bytes of memory per thread in the last batch of each kind; 0 if not measured. */
 extern double perf_bytes, perf_pthread_bytes;

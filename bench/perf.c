@@ -229,8 +229,12 @@ int perf_print(perf_t *p, const char *test, bench_stats_t us, double bytes_per_u
         return -1;
     }
     long iterations = (long)bench_iterations(o, p->size) * bench_batches(o, p->size);
-    bench_row_print(o, &(bench_row_t){.test = test, .driver = used, .size = p->size,
-                                      .us = us, .iterations = iterations, .bytes_per_us = bytes_per_us,
+    bench_row_print(o, &(bench_row_t){.test = test,
+                                      .driver = used,
+                                      .size = p->size,
+                                      .us = us,
+                                      .iterations = iterations,
+                                      .bytes_per_us = bytes_per_us,
                                       .extra = route_add(p, extra, with_route, sizeof with_route)});
     return 0;
 }
@@ -239,9 +243,8 @@ int perf_pingpong_size(perf_t *p, const char *test, const char *extra)
 {
     bool alone = p->peer == p->rank;
     bench_stats_t us;
-    if (perf_verify(p)
-        || bench_measure(&p->options, p->size, alone ? 1 : 2, alone ? perf_self_body : perf_pingpong_body, p,
-                         p->first ? &us : NULL))
+    if (perf_verify(p) || bench_measure(&p->options, p->size, alone ? 1 : 2, alone ? perf_self_body : perf_pingpong_body, p,
+                                        p->first ? &us : NULL))
         return -1;
     return p->first ? perf_print(p, test, us, (double)p->size / us.best, extra) : 0;
 }

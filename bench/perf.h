@@ -15,8 +15,8 @@ typedef struct perf {
     mad_session_t *session;
     mad_channel_t *channel;
     int rank, ranks;
-    int peer;            /* the other one of a pair; this rank itself when alone */
-    bool first;          /* this rank times and prints */
+    int peer;             /* the other one of a pair; this rank itself when alone */
+    bool first;           /* this rank times and prints */
     char *send, *receive; /* from malloc, as long as the longest size */
     /* Size of the current measurement, in bytes. */
     size_t size;

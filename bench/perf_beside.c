@@ -105,4 +105,5 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_beside = {"beside", "computing of rank 2 while ranks 0 and 1 stream", "1M", .run = run, .timed = true};
+const perf_test_t perf_beside = {"beside", "computing of rank 2 while ranks 0 and 1 stream", "1M", .run = run,
+                                 .timed = true};

@@ -23,9 +23,9 @@ typedef struct rate {
     bool sends, takes;
     mad_channel_t *behind; /* channel of the message that follows the window */
     mad_request_t *sent[WINDOW], *posted[WINDOW];
-    int called; /* number of callbacks that have run */
+    int called;          /* number of callbacks that have run */
     mad_status_t failed; /* status of a callback that failed, else MAD_OK */
-    char *in; /* memory for a window */
+    char *in;            /* memory for a window */
 } rate_t;
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
@@ -154,7 +154,8 @@ static int verify(rate_t *r)
     for (int i = 0; i < WINDOW && r->takes; i++)
         if (!bench_check(r->in + (size_t)i * p->size, p->size, (unsigned)p->peer + 1))
             return fprintf(stderr, "mad_perf: rank %d received wrong data in a window of messages of %zu bytes\n", p->rank,
-                           p->size), -1;
+                           p->size),
+                   -1;
     return 0;
 }
 
@@ -195,7 +196,8 @@ static int run(perf_t *p)
     static const char *const ways[] = {"one", "both"};
     const bench_options_t *o = &p->options;
     int both = name_find("ways", o->ways, ways, 2), rc = 0;
-    rate_t r = {.p = p, .form = name_find("form", o->form, form_names, FORMS),
+    rate_t r = {.p = p,
+                .form = name_find("form", o->form, form_names, FORMS),
                 .receive = name_find("receive", o->receive, receive_names, RECEIVES)};
     mad_status_t status;
     if (both < 0 || r.form < 0 || r.receive < 0)
@@ -210,5 +212,5 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_rate = {"rate", "windows of 64 small messages, in each form of sending and receiving", "8", .run = run,
-                               .forms = true};
+const perf_test_t perf_rate = {"rate", "windows of 64 small messages, in each form of sending and receiving", "8",
+                               .run = run, .forms = true};

@@ -65,5 +65,5 @@ static int run(perf_t *p)
     return rc;
 }
 
-const perf_test_t perf_streams = {"streams", "many pairs at once, for a time", "64K", .run = run,
-                                  .timed = true, .pairs = true};
+const perf_test_t perf_streams = {"streams",    "many pairs at once, for a time", "64K", .run = run, .timed = true,
+                                  .pairs = true};

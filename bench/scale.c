@@ -78,7 +78,9 @@ static int peers_asked(int argc, char **argv)
     if (argc < 2)
         return 10000;
     if (!strcmp(argv[1], "--help"))
-        return puts("usage: mad_scale [PEERS] | --help | --version\nMeasure the cost of PEERS silent peers (default: 10000)."), -1;
+        return puts("usage: mad_scale [PEERS] | --help | --version\nMeasure the cost of PEERS silent peers (default: "
+                    "10000)."),
+               -1;
     if (!strcmp(argv[1], "--version"))
         return puts("mad_scale (Madeleine) " PACKAGE_VERSION), -1;
     n = strtol(argv[1], &end, 10);
@@ -113,8 +115,8 @@ int main(int argc, char **argv)
     setenv("MAD_DRIVERS", "self,shm,tcp", 1);
     setenv("MAD_TCP_INTERFACES", "lo", 1);
     setenv("MAD_LOG", "error", 1);
-    if (mad_open("a key that nobody else has", 26, &session) || mad_address(session, &own, &len) ||
-        len > sizeof address || mad_channel_open(session, "scale", &channel)) {
+    if (mad_open("a key that nobody else has", 26, &session) || mad_address(session, &own, &len) || len > sizeof address ||
+        mad_channel_open(session, "scale", &channel)) {
         fprintf(stderr, "mad_scale: the session does not start\n");
         return 1;
     }

@@ -17,8 +17,7 @@ static mad_status_t send_pieces(mad_channel_t *channel)
         for (int j = 0; j < COLUMNS; j++)
             matrix[i][j] = 10 * i + j;
     message = mad_begin_packing(channel, 1);
-    mad_pack_strided(message, &matrix[0][1], sizeof(double), sizeof matrix[0], ROWS, MAD_SEND_CHEAPER,
-                     MAD_RECEIVE_CHEAPER);
+    mad_pack_strided(message, &matrix[0][1], sizeof(double), sizeof matrix[0], ROWS, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     mad_pack_gather(message, pieces, 2, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     return mad_end_packing(message);
 }

@@ -88,8 +88,7 @@ static void *serve(void *arg)
 static int run_server(server_t *server)
 {
     marcel_t thread;
-    if (marcel_sem_init(&server->done, 0, 0) || marcel_create(&thread, NULL, serve, server) ||
-        marcel_join(thread, NULL))
+    if (marcel_sem_init(&server->done, 0, 0) || marcel_create(&thread, NULL, serve, server) || marcel_join(thread, NULL))
         return 1;
     marcel_sem_destroy(&server->done);
     return atomic_load(&server->failed);

@@ -42,11 +42,11 @@ extern "C" {
 /* Longest name of a channel in bytes, including the final zero. */
 #define MAD_CHANNEL_NAME_MAX 64
 
-typedef struct mad_session mad_session_t;       /* a process's endpoint: adapters, peers, channels */
-typedef struct mad_channel mad_channel_t;       /* an isolated, named space of messages */
-typedef struct mad_message mad_message_t;       /* a message being packed or unpacked */
-typedef struct mad_request mad_request_t;       /* a pending operation */
-typedef int mad_peer_t;                         /* a peer of the session: its rank, or the number from mad_peer_add */
+typedef struct mad_session mad_session_t; /* a process's endpoint: adapters, peers, channels */
+typedef struct mad_channel mad_channel_t; /* an isolated, named space of messages */
+typedef struct mad_message mad_message_t; /* a message being packed or unpacked */
+typedef struct mad_request mad_request_t; /* a pending operation */
+typedef int mad_peer_t;                   /* a peer of the session: its rank, or the number from mad_peer_add */
 
 /* The caller's guarantee about the memory of a block that it sends. */
 typedef enum mad_send_mode {
@@ -136,13 +136,13 @@ mad_status_t mad_peer_forget(mad_session_t *session, mad_peer_t peer);
 /* Number of this process's adapters, and a description of the one at index (from 0).  For tools.  Errors: MAD_ERR_INVAL
  * (no such adapter). */
 typedef struct mad_adapter_info {
-    const char *driver;     /* borrowed until mad_exit */
-    const char *name;       /* the device: "memory", "eth0", ... */
-    const char *network;    /* two adapters can communicate if and only if they carry the same network name */
-    double latency_us;      /* expected, one way, in microseconds */
-    double bandwidth_MBs;   /* expected, in 10^6 bytes per second */
-    size_t packet_max;      /* longest packet that is copied, in bytes */
-    size_t chunk_max;       /* longest piece of a granted block, in bytes */
+    const char *driver;   /* borrowed until mad_exit */
+    const char *name;     /* the device: "memory", "eth0", ... */
+    const char *network;  /* two adapters can communicate if and only if they carry the same network name */
+    double latency_us;    /* expected, one way, in microseconds */
+    double bandwidth_MBs; /* expected, in 10^6 bytes per second */
+    size_t packet_max;    /* longest packet that is copied, in bytes */
+    size_t chunk_max;     /* longest piece of a granted block, in bytes */
 } mad_adapter_info_t;
 int mad_adapter_count(const mad_session_t *session);
 mad_status_t mad_adapter_get(const mad_session_t *session, int index, mad_adapter_info_t *info);

@@ -64,7 +64,7 @@ int marcel_worker_count(void);
 
 /* ---- Attributes ----------------------------------------------------------------------------------------------- */
 
-#define MARCEL_NAME_MAX 32     /* longest thread name in bytes, including the final zero */
+#define MARCEL_NAME_MAX 32 /* longest thread name in bytes, including the final zero */
 #define MARCEL_PRIORITY_MIN 0
 #define MARCEL_PRIORITY_MAX 7
 #define MARCEL_PRIORITY_DEFAULT 3
@@ -339,16 +339,16 @@ int marcel_mutex_unlock_slow(marcel_mutex_t *mutex);
 extern __inline__ __attribute__((__gnu_inline__)) int marcel_mutex_lock(marcel_mutex_t *mutex)
 {
     unsigned free_word = 0;
-    if (__builtin_expect(__atomic_compare_exchange_n(&mutex->marcel_word, &free_word, 1u, 0, __ATOMIC_ACQUIRE,
-                                                     __ATOMIC_RELAXED), 1))
+    if (__builtin_expect(
+            __atomic_compare_exchange_n(&mutex->marcel_word, &free_word, 1u, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 1))
         return 0;
     return marcel_mutex_lock_slow(mutex);
 }
 extern __inline__ __attribute__((__gnu_inline__)) int marcel_mutex_unlock(marcel_mutex_t *mutex)
 {
     unsigned locked_word = 1;
-    if (__builtin_expect(__atomic_compare_exchange_n(&mutex->marcel_word, &locked_word, 0u, 0, __ATOMIC_RELEASE,
-                                                     __ATOMIC_RELAXED), 1))
+    if (__builtin_expect(
+            __atomic_compare_exchange_n(&mutex->marcel_word, &locked_word, 0u, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED), 1))
         return 0;
     return marcel_mutex_unlock_slow(mutex);
 }
@@ -537,10 +537,10 @@ int marcel_blocking_end(void);
 
 /* Each call does what the call of its new name does, named beside it. */
 #ifndef MAD_NO_OLD_NAMES
-int marcel_workers(void);        /* marcel_worker_count */
-int marcel_worker(void);         /* marcel_worker_index */
-int marcel_enter_blocking(void); /* marcel_blocking_begin */
-int marcel_leave_blocking(void); /* marcel_blocking_end */
+int marcel_workers(void);                                                        /* marcel_worker_count */
+int marcel_worker(void);                                                         /* marcel_worker_index */
+int marcel_enter_blocking(void);                                                 /* marcel_blocking_begin */
+int marcel_leave_blocking(void);                                                 /* marcel_blocking_end */
 int marcel_poll_fd(int fd, int events, int clock, const struct timespec *until); /* marcel_fd_wait */
 #endif
 

@@ -33,6 +33,10 @@ static double batch_posix(int n)
     return (perf_now() - start) / n;
 }
 
-const perf_test_t perf_create_join = {
-    .name = "create_join", .help = "create a thread that does nothing, and join it",
-    .marcel = batch_marcel, .pthread = batch_posix, .n = 10000, .pthread_n = 100, .workers = 1};
+const perf_test_t perf_create_join = {.name = "create_join",
+                                      .help = "create a thread that does nothing, and join it",
+                                      .marcel = batch_marcel,
+                                      .pthread = batch_posix,
+                                      .n = 10000,
+                                      .pthread_n = 100,
+                                      .workers = 1};

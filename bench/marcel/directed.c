@@ -28,6 +28,9 @@ static double batch_marcel(int n)
     return (perf_now() - start) / n / 2;
 }
 
-const perf_test_t perf_directed = {
-    .name = "directed", .help = "hand over to the other of two threads by its name, on one worker",
-    .marcel = batch_marcel, .n = 10000, .batches = 200, .workers = 1};
+const perf_test_t perf_directed = {.name = "directed",
+                                   .help = "hand over to the other of two threads by its name, on one worker",
+                                   .marcel = batch_marcel,
+                                   .n = 10000,
+                                   .batches = 200,
+                                   .workers = 1};

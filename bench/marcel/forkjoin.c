@@ -59,5 +59,9 @@ static double batch_posix(int depth)
 }
 
 const perf_test_t perf_forkjoin = {
-    .name = "forkjoin", .help = "a binary tree of threads, each created and joined by its parent; --iters is its depth",
-    .marcel = batch_marcel, .pthread = batch_posix, .n = 12, .pthread_n = 6};
+    .name = "forkjoin",
+    .help = "a binary tree of threads, each created and joined by its parent; --iters is its depth",
+    .marcel = batch_marcel,
+    .pthread = batch_posix,
+    .n = 12,
+    .pthread_n = 6};

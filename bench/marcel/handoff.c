@@ -56,6 +56,11 @@ static double batch_posix(int n)
     return took / n / 2;
 }
 
-const perf_test_t perf_handoff = {
-    .name = "handoff", .help = "hand over to the other of two threads by a semaphore, on one worker",
-    .marcel = batch_marcel, .pthread = batch_posix, .n = 10000, .pthread_n = 500, .batches = 200, .workers = 1};
+const perf_test_t perf_handoff = {.name = "handoff",
+                                  .help = "hand over to the other of two threads by a semaphore, on one worker",
+                                  .marcel = batch_marcel,
+                                  .pthread = batch_posix,
+                                  .n = 10000,
+                                  .pthread_n = 500,
+                                  .batches = 200,
+                                  .workers = 1};

@@ -61,6 +61,10 @@ static double batch_posix(int n)
     return (perf_now() - start) / n / 2;
 }
 
-const perf_test_t perf_handoff_cond = {
-    .name = "handoff_cond", .help = "the same by a condition and a mutex",
-    .marcel = batch_marcel, .pthread = batch_posix, .n = 10000, .pthread_n = 500, .workers = 1};
+const perf_test_t perf_handoff_cond = {.name = "handoff_cond",
+                                       .help = "the same by a condition and a mutex",
+                                       .marcel = batch_marcel,
+                                       .pthread = batch_posix,
+                                       .n = 10000,
+                                       .pthread_n = 500,
+                                       .workers = 1};

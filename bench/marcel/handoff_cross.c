@@ -99,7 +99,13 @@ static double batch_posix(int n)
     return (perf_now() - start) / n / 2;
 }
 
-const perf_test_t perf_handoff_cross = {
-    .name = "handoff_cross", .help = "hand over by a semaphore to a thread of another worker; a cache line beside it",
-    .marcel = batch_marcel, .pthread = batch_posix, .beside = batch_line, .beside_name = "line", .n = 2000,
-    .pthread_n = 500, .workers = 2};
+const perf_test_t perf_handoff_cross = {.name = "handoff_cross",
+                                        .help =
+                                            "hand over by a semaphore to a thread of another worker; a cache line beside it",
+                                        .marcel = batch_marcel,
+                                        .pthread = batch_posix,
+                                        .beside = batch_line,
+                                        .beside_name = "line",
+                                        .n = 2000,
+                                        .pthread_n = 500,
+                                        .workers = 2};

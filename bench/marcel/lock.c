@@ -39,7 +39,13 @@ static double batch_rmw(int n)
     return (perf_now() - start) / n;
 }
 
-const perf_test_t perf_lock = {
-    .name = "lock", .help = "lock and unlock a mutex that nobody else wants; two atomic read-modify-writes beside it",
-    .marcel = batch_marcel, .pthread = batch_posix, .beside = batch_rmw, .beside_name = "rmw", .n = 50000,
-    .pthread_n = 50000, .workers = 1};
+const perf_test_t perf_lock = {.name = "lock",
+                               .help =
+                                   "lock and unlock a mutex that nobody else wants; two atomic read-modify-writes beside it",
+                               .marcel = batch_marcel,
+                               .pthread = batch_posix,
+                               .beside = batch_rmw,
+                               .beside_name = "rmw",
+                               .n = 50000,
+                               .pthread_n = 50000,
+                               .workers = 1};

@@ -81,8 +81,13 @@ static double batch_posix(int n)
 }
 
 const perf_test_t perf_memory = {
-    .name = "memory", .help = "threads that are all blocked at once (100,000; POSIX threads: 2,000), and their memory",
-    .marcel = batch_marcel, .pthread = batch_posix, .n = 100000, .pthread_n = 2000, .batches = 1,
+    .name = "memory",
+    .help = "threads that are all blocked at once (100,000; POSIX threads: 2,000), and their memory",
+    .marcel = batch_marcel,
+    .pthread = batch_posix,
+    .n = 100000,
+    .pthread_n = 2000,
+    .batches = 1,
     .workers = 1};
 const perf_test_t perf_million = {
     .name = "million", .help = "the same with a million", .marcel = batch_marcel, .n = 1000000, .batches = 1, .workers = 1};

@@ -159,6 +159,13 @@ static double batch_posix(int n)
 }
 
 const perf_test_t perf_wake = {
-    .name = "wake", .help = "wake a thread whose worker sleeps in epoll, on one processor; beside it epoll alone, and a futex",
-    .marcel = batch_marcel, .pthread = batch_posix, .beside = batch_epoll, .beside_name = "epoll", .n = 2000,
-    .pthread_n = 2000, .workers = 1, .one_cpu = true};
+    .name = "wake",
+    .help = "wake a thread whose worker sleeps in epoll, on one processor; beside it epoll alone, and a futex",
+    .marcel = batch_marcel,
+    .pthread = batch_posix,
+    .beside = batch_epoll,
+    .beside_name = "epoll",
+    .n = 2000,
+    .pthread_n = 2000,
+    .workers = 1,
+    .one_cpu = true};

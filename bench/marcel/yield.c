@@ -46,6 +46,10 @@ static double batch_posix(int n)
     return took / n / 2;
 }
 
-const perf_test_t perf_yield = {
-    .name = "yield", .help = "a yield that switches to the other of two threads",
-    .marcel = batch_marcel, .pthread = batch_posix, .n = 20000, .pthread_n = 2000, .workers = 1};
+const perf_test_t perf_yield = {.name = "yield",
+                                .help = "a yield that switches to the other of two threads",
+                                .marcel = batch_marcel,
+                                .pthread = batch_posix,
+                                .n = 20000,
+                                .pthread_n = 2000,
+                                .workers = 1};

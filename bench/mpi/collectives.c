@@ -39,8 +39,10 @@ static int run(mpi_perf_t *p)
 {
     if (p->size == p->options.sizes[0] && mpi_perf_measure(p, "barrier", 1, barriers))
         return -1;
-    return mpi_perf_measure(p, "bcast", 1, broadcasts) || mpi_perf_measure(p, "allreduce", 1, sums)
-               || mpi_perf_measure(p, "alltoall", 1, exchanges) ? -1 : 0;
+    return mpi_perf_measure(p, "bcast", 1, broadcasts) || mpi_perf_measure(p, "allreduce", 1, sums) ||
+                   mpi_perf_measure(p, "alltoall", 1, exchanges)
+               ? -1
+               : 0;
 }
 
 const mpi_perf_test_t mpi_perf_collectives = {"collectives", "8,64K", 0, run};

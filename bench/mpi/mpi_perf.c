@@ -11,14 +11,18 @@
 
 #include <string.h>
 
-static const mpi_perf_test_t *const tests[] = {&mpi_perf_overlap, &mpi_perf_matching, &mpi_perf_collectives,
-                                              &mpi_perf_rma};
+static const mpi_perf_test_t *const tests[] = {&mpi_perf_overlap, &mpi_perf_matching, &mpi_perf_collectives, &mpi_perf_rma};
 
 int mpi_perf_print(const mpi_perf_t *p, const char *test, bench_stats_t us, int units, const char *extra)
 {
     long iterations = (long)bench_iterations(&p->options, p->size) * bench_batches(&p->options, p->size) * units;
-    bench_row_print(&p->options, &(bench_row_t){.who = "mpi", .test = test, .size = p->size, .us = us, .extra = extra,
-                                                .iterations = iterations, .bytes_per_us = (double)p->size / us.best});
+    bench_row_print(&p->options, &(bench_row_t){.who = "mpi",
+                                                .test = test,
+                                                .size = p->size,
+                                                .us = us,
+                                                .extra = extra,
+                                                .iterations = iterations,
+                                                .bytes_per_us = (double)p->size / us.best});
     return 0;
 }
 
@@ -49,11 +53,12 @@ static int start(mpi_perf_t *p, const mpi_perf_test_t *test, int argc, char **ar
     if (!test || p->ranks < 2 || (test->ranks && test->ranks != p->ranks)) {
         if (p->first)
             fputs("usage: mpirun -n 2 mpi_perf overlap|matching|collectives|rma [--sizes LIST] [--cpus A,B]\n"
-                  "       [--iters N] [--batches N] [--json]; collectives: also more processes\n", stderr);
+                  "       [--iters N] [--batches N] [--json]; collectives: also more processes\n",
+                  stderr);
         return -1;
     }
-    if (bench_options_parse(&p->options, argc, argv, 2, test->sizes)
-        || (p->rank < BENCH_CPUS_MAX && bench_pin(p->options.cpus[p->rank])))
+    if (bench_options_parse(&p->options, argc, argv, 2, test->sizes) ||
+        (p->rank < BENCH_CPUS_MAX && bench_pin(p->options.cpus[p->rank])))
         return -1;
     for (int i = 0; i < p->options.n_sizes; i++)
         most = p->options.sizes[i] > most ? p->options.sizes[i] : most;

@@ -20,8 +20,8 @@ typedef struct mpi_perf {
 
 typedef struct mpi_perf_test {
     const char *name;
-    const char *sizes; /* default of --sizes */
-    int ranks;         /* required number; 0: any number from 2 on */
+    const char *sizes;         /* default of --sizes */
+    int ranks;                 /* required number; 0: any number from 2 on */
     int (*run)(mpi_perf_t *p); /* 0, or the code that ends the measurement */
 } mpi_perf_test_t;
 

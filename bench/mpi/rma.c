@@ -87,8 +87,10 @@ static int run(mpi_perf_t *p)
     memset(p->receive, 0, p->size);
     MPI_Win_create(p->receive, p->first ? 0 : (MPI_Aint)p->size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &s.window);
     MPI_Win_lock_all(0, s.window);
-    int rc = both(p, put, "put", "puts") || both(p, get, "get", "gets") || both(p, accumulate, "accumulate", "accumulates")
-                     || check(p, s.window) ? -1 : 0;
+    int rc = both(p, put, "put", "puts") || both(p, get, "get", "gets") ||
+                     both(p, accumulate, "accumulate", "accumulates") || check(p, s.window)
+                 ? -1
+                 : 0;
     MPI_Win_unlock_all(s.window);
     MPI_Win_free(&s.window);
     return rc;

@@ -58,8 +58,12 @@ static inline int cold_size(cold_t *c, const bench_options_t *o, bool fresh)
     if (!bench_all(pair->receive, size, fresh ? COLD_FILL : (char)(bench_iterations(o, size) - 1)))
         return fprintf(stderr, "%s: wrong data at %zu bytes\n", pair->who, size), -1;
     if (pair->first)
-        bench_row_print(o, &(bench_row_t){.who = pair->who, .test = fresh ? "fresh" : "written", .driver = pair->driver,
-                                          .size = size, .us = us, .bytes_per_us = (double)size / us.best,
+        bench_row_print(o, &(bench_row_t){.who = pair->who,
+                                          .test = fresh ? "fresh" : "written",
+                                          .driver = pair->driver,
+                                          .size = size,
+                                          .us = us,
+                                          .bytes_per_us = (double)size / us.best,
                                           .iterations = (long)bench_iterations(o, size) * bench_batches(o, size)});
     return 0;
 }

@@ -113,9 +113,12 @@ static inline int pair_test(pair_t *pair, const bench_options_t *o, bool stream,
         if (!(stream && pair->first) && !bench_check(pair->receive, size, 7))
             return fprintf(stderr, "%s: wrong data at %zu bytes\n", pair->who, size), -1;
         if (pair->first)
-            bench_row_print(o, &(bench_row_t){.who = pair->who, .test = stream ? "bandwidth" : "pingpong",
-                                              .driver = pair->driver, .size = size,
-                                              .us = us, .bytes_per_us = (double)size / us.best,
+            bench_row_print(o, &(bench_row_t){.who = pair->who,
+                                              .test = stream ? "bandwidth" : "pingpong",
+                                              .driver = pair->driver,
+                                              .size = size,
+                                              .us = us,
+                                              .bytes_per_us = (double)size / us.best,
                                               .iterations = (long)bench_iterations(o, size) * bench_batches(o, size)});
     }
     return 0;

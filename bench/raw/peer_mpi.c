@@ -55,7 +55,7 @@ static int mark_receive(pair_t *pair)
 }
 
 static const rate_moves_t moves = {message_send, message_receive, message_start, message_wait, NULL,
-                                   message_post, posted_wait, mark_send, mark_receive};
+                                   message_post, posted_wait,     mark_send,     mark_receive};
 
 static int mpi_body(void *arg, int n)
 {

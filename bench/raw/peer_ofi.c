@@ -37,7 +37,7 @@ typedef struct side {
     struct fid_cq *cq;
     struct fid_cntr *cntr; /* counts arrivals (CNTR) */
     uint64_t counted;
-    int cq_fd;             /* of the queue (FD) */
+    int cq_fd; /* of the queue (FD) */
     fi_addr_t peer;
     operation_t sent, received;
     operation_t starts[RATE_WINDOW], posts[RATE_WINDOW]; /* of a window */
@@ -165,7 +165,7 @@ static int mark_receive(pair_t *pair)
 }
 
 static const rate_moves_t moves = {message_send, message_receive, message_start, message_wait, NULL,
-                                   message_post, posted_wait, mark_send, mark_receive};
+                                   message_post, posted_wait,     mark_send,     mark_receive};
 
 /* ---- Both sides ------------------------------------------------------------------------------------------------ */
 
@@ -180,8 +180,7 @@ static int wait_open(side_t *s)
     struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
     if (s->wait == FD)
         return fi_control(&s->cq->fid, FI_GETWAIT, &s->cq_fd);
-    return s->wait != CNTR ? 0
-                           : fi_cntr_open(s->domain, &attr, &s->cntr, NULL) || fi_ep_bind(s->ep, &s->cntr->fid, FI_RECV);
+    return s->wait != CNTR ? 0 : fi_cntr_open(s->domain, &attr, &s->cntr, NULL) || fi_ep_bind(s->ep, &s->cntr->fid, FI_RECV);
 }
 
 static int side_open(side_t *s)
@@ -197,17 +196,18 @@ static int side_open(side_t *s)
     hints->fabric_attr->prov_name = strdup(provider ? provider : "shm");
     /* Use loopback for providers with internet addresses; shm ignores it. */
     bool internet = strstr(hints->fabric_attr->prov_name, "tcp") || !strcmp(hints->fabric_attr->prov_name, "sockets");
-    int rc = fi_getinfo(FI_VERSION(1, 9), internet ? "127.0.0.1" : NULL, NULL, internet ? FI_SOURCE : 0, hints,
-                        &s->info);
+    int rc = fi_getinfo(FI_VERSION(1, 9), internet ? "127.0.0.1" : NULL, NULL, internet ? FI_SOURCE : 0, hints, &s->info);
     fi_freeinfo(hints);
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 4 * RATE_WINDOW,
-                            .wait_obj = s->wait == FD ? FI_WAIT_FD : s->wait == SREAD ? FI_WAIT_UNSPEC : FI_WAIT_NONE};
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED,
+                            .size = 4 * RATE_WINDOW,
+                            .wait_obj = s->wait == FD      ? FI_WAIT_FD
+                                        : s->wait == SREAD ? FI_WAIT_UNSPEC
+                                                           : FI_WAIT_NONE};
     struct fi_av_attr av = {.type = FI_AV_TABLE, .count = 2};
-    return rc || fi_fabric(s->info->fabric_attr, &s->fabric, NULL)
-                   || fi_domain(s->fabric, s->info, &s->domain, NULL) || fi_cq_open(s->domain, &cq, &s->cq, NULL)
-                   || fi_av_open(s->domain, &av, &s->av, NULL) || fi_endpoint(s->domain, s->info, &s->ep, NULL)
-                   || fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV) || fi_ep_bind(s->ep, &s->av->fid, 0)
-                   || wait_open(s) || fi_enable(s->ep)
+    return rc || fi_fabric(s->info->fabric_attr, &s->fabric, NULL) || fi_domain(s->fabric, s->info, &s->domain, NULL) ||
+                   fi_cq_open(s->domain, &cq, &s->cq, NULL) || fi_av_open(s->domain, &av, &s->av, NULL) ||
+                   fi_endpoint(s->domain, s->info, &s->ep, NULL) || fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV) ||
+                   fi_ep_bind(s->ep, &s->av->fid, 0) || wait_open(s) || fi_enable(s->ep)
                ? -1
                : 0;
 }
@@ -216,8 +216,8 @@ static int side_connect(side_t *s, int fd)
 {
     char mine[256] = "", theirs[256];
     size_t len = sizeof mine;
-    if (fi_getname(&s->ep->fid, mine, &len) || write(fd, mine, sizeof mine) != sizeof mine
-        || recv(fd, theirs, sizeof theirs, MSG_WAITALL) != sizeof theirs)
+    if (fi_getname(&s->ep->fid, mine, &len) || write(fd, mine, sizeof mine) != sizeof mine ||
+        recv(fd, theirs, sizeof theirs, MSG_WAITALL) != sizeof theirs)
         return -1;
     return fi_av_insert(s->av, theirs, 1, &s->peer, 0, NULL) == 1 ? 0 : -1;
 }
@@ -262,10 +262,11 @@ static int test_run(side_t *s, const bench_options_t *o, const char *test, rate_
 
 static void help(void)
 {
-    puts("peer_ofi [--test pingpong|fresh|written|rate] [--wait poll|sread|cntr|fd] [--sizes LIST] [--cpus A,B] [--iters N]\n"
-         "         [--batches N] [--json]\n"
-         "         rate: [--form request|blocking] [--receive open|posted|unexpected] [--ways one|both]\n"
-         "PEER_OFI_PROVIDER is the provider");
+    puts(
+        "peer_ofi [--test pingpong|fresh|written|rate] [--wait poll|sread|cntr|fd] [--sizes LIST] [--cpus A,B] [--iters N]\n"
+        "         [--batches N] [--json]\n"
+        "         rate: [--form request|blocking] [--receive open|posted|unexpected] [--ways one|both]\n"
+        "PEER_OFI_PROVIDER is the provider");
 }
 
 int main(int argc, char **argv)

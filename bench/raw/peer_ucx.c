@@ -63,7 +63,8 @@ static int message_start(pair_t *pair, int i)
     ucp_request_param_t param = {.op_attr_mask = 0};
     if (s->callbacks)
         param = (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                      .cb.send = sent_callback, .user_data = s};
+                                      .cb.send = sent_callback,
+                                      .user_data = s};
     s->sent[i] = ucp_tag_send_nbx(s->ep, pair->send, pair->size, TAG, &param);
     s->called += s->callbacks && !s->sent[i]; /* sent at once: no callback comes */
     return UCS_PTR_IS_ERR(s->sent[i]) ? -1 : 0;
@@ -114,7 +115,7 @@ static int mark_receive(pair_t *pair)
 }
 
 static const rate_moves_t moves = {message_send, message_receive, message_start, message_wait, callbacks_wait,
-                                   message_post, posted_wait, mark_send, mark_receive};
+                                   message_post, posted_wait,     mark_send,     mark_receive};
 
 /* ---- Both sides ------------------------------------------------------------------------------------------------ */
 
@@ -140,8 +141,8 @@ static int side_connect(side_t *s, int fd)
     size_t mine_len, theirs_len;
     if (ucp_worker_get_address(s->worker, &mine, &mine_len) != UCS_OK)
         return -1;
-    if (bytes_move(fd, &mine_len, sizeof mine_len, true) || bytes_move(fd, mine, mine_len, true)
-        || bytes_move(fd, &theirs_len, sizeof theirs_len, false))
+    if (bytes_move(fd, &mine_len, sizeof mine_len, true) || bytes_move(fd, mine, mine_len, true) ||
+        bytes_move(fd, &theirs_len, sizeof theirs_len, false))
         return -1;
     ucp_worker_release_address(s->worker, mine);
     ucp_address_t *theirs = malloc(theirs_len);
@@ -156,8 +157,7 @@ static int side_connect(side_t *s, int fd)
 static int side_open(side_t *s, int fd)
 {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-    ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                  .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SINGLE};
     if (ucp_init(&params, NULL, &s->context) != UCS_OK)
         return -1;
     if (ucp_worker_create(s->context, &worker, &s->worker) != UCS_OK)

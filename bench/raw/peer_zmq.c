@@ -26,8 +26,8 @@ static void proxy(int fd)
     for (int i = 0; i < 2; i++) {
         size_t len = sizeof place.text[i];
         ends[i] = zmq_socket(context, ZMQ_DEALER);
-        if (!ends[i] || zmq_bind(ends[i], "tcp://127.0.0.1:*")
-            || zmq_getsockopt(ends[i], ZMQ_LAST_ENDPOINT, place.text[i], &len))
+        if (!ends[i] || zmq_bind(ends[i], "tcp://127.0.0.1:*") ||
+            zmq_getsockopt(ends[i], ZMQ_LAST_ENDPOINT, place.text[i], &len))
             _exit(1);
     }
     if (write(fd, &place, sizeof place) == sizeof place)

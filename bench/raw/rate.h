@@ -109,8 +109,7 @@ static inline int rate_options(rate_t *r, int *argc, char **argv)
     r->receive = rate_name(pair_option(argc, argv, "--receive", "open"), receives, RATE_RECEIVES);
     ways = pair_option(argc, argv, "--ways", "one");
     r->sends = r->takes = !strcmp(ways, "both");
-    return r->form < RATE_FORMS && r->receive < RATE_RECEIVES ? 0
-                                                              : (fputs("no such --form or --receive\n", stderr), -1);
+    return r->form < RATE_FORMS && r->receive < RATE_RECEIVES ? 0 : (fputs("no such --form or --receive\n", stderr), -1);
 }
 
 /* Measure every size.  0 or -1 after a line on stderr. */
@@ -126,18 +125,25 @@ static inline int rate_test(rate_t *r, const bench_options_t *o)
         pair->size = o->sizes[i];
         if (r->form == RATE_BLOCKING && both && pair->size > RATE_BLOCKING_MAX)
             return fprintf(stderr, "%s: --form blocking: at most %d bytes where both sides send\n", pair->who,
-                           RATE_BLOCKING_MAX), -1;
-        if ((r->form == RATE_CALLBACK && !r->moves->callbacks_wait)
-            || bench_measure(o, pair->size, RATE_WINDOW, rate_body, r, pair->first ? &us : NULL))
+                           RATE_BLOCKING_MAX),
+                   -1;
+        if ((r->form == RATE_CALLBACK && !r->moves->callbacks_wait) ||
+            bench_measure(o, pair->size, RATE_WINDOW, rate_body, r, pair->first ? &us : NULL))
             return fprintf(stderr, "%s: a window of %zu bytes failed\n", pair->who, pair->size), -1;
         if (r->takes && !bench_check(pair->receive, pair->size, 7))
             return fprintf(stderr, "%s: wrong data at %zu bytes\n", pair->who, pair->size), -1;
         if (!pair->first)
             continue;
         snprintf(extra, sizeof extra, "\"per_us_best\": %.4f", 1 / us.best);
-        bench_row_print(o, &(bench_row_t){.who = pair->who, .test = "rate", .driver = pair->driver, .size = pair->size,
-                                          .us = us, .bytes_per_us = (double)pair->size / us.best, .extra = extra,
-                                          .iterations = (long)bench_iterations(o, pair->size) * bench_batches(o, pair->size)});
+        bench_row_print(o,
+                        &(bench_row_t){.who = pair->who,
+                                       .test = "rate",
+                                       .driver = pair->driver,
+                                       .size = pair->size,
+                                       .us = us,
+                                       .bytes_per_us = (double)pair->size / us.best,
+                                       .extra = extra,
+                                       .iterations = (long)bench_iterations(o, pair->size) * bench_batches(o, pair->size)});
     }
     return 0;
 }

@@ -152,10 +152,8 @@ static const struct {
 } copies[] = {
     {"memcpy", copy_plain, always, true, true, true, true},
 #if defined(__x86_64__)
-    {"movsb", copy_movsb, always, true, true, false, false},
-    {"stream", copy_stream, always, true, false, true, false},
-    {"avx", copy_avx, has_avx, false, true, false, true},
-    {"avx512", copy_avx512, has_avx512, true, false, false, false},
+    {"movsb", copy_movsb, always, true, true, false, false}, {"stream", copy_stream, always, true, false, true, false},
+    {"avx", copy_avx, has_avx, false, true, false, true},    {"avx512", copy_avx512, has_avx512, true, false, false, false},
 #endif
 };
 #define N_COPIES ((int)(sizeof copies / sizeof *copies))
@@ -196,8 +194,8 @@ static int vm_move(self_t *s, int write, uint64_t theirs, char *ours, size_t len
 {
     while (len) {
         struct iovec here = {ours, len}, there = {(void *)(uintptr_t)theirs, len};
-        ssize_t n = write ? process_vm_writev(s->peer, &here, 1, &there, 1, 0)
-                          : process_vm_readv(s->peer, &here, 1, &there, 1, 0);
+        ssize_t n =
+            write ? process_vm_writev(s->peer, &here, 1, &there, 1, 0) : process_vm_readv(s->peer, &here, 1, &there, 1, 0);
         if (n <= 0) {
             atomic_store(&s->shared->failed, n ? errno : EIO);
             return -1;
@@ -398,8 +396,8 @@ static int finalists_load(size_t size, trial_t *trials)
     unsigned kind, slots, in, out;
     int n = 0;
     while (file && n < FINALISTS && fscanf(file, "%zu %u %zu %u %u %u", &of, &kind, &chunk, &slots, &in, &out) == 6)
-        if (of == size && kind <= VM_SPLIT && slots <= RING_MAX && chunk * slots <= RING_MAX && in < (unsigned)N_COPIES
-            && out < (unsigned)N_COPIES && pair_usable((int)in, (int)out))
+        if (of == size && kind <= VM_SPLIT && slots <= RING_MAX && chunk * slots <= RING_MAX && in < (unsigned)N_COPIES &&
+            out < (unsigned)N_COPIES && pair_usable((int)in, (int)out))
             trials[n++] = (trial_t){.way = {(kind_t)kind, chunk, slots, (int)in, (int)out}};
     if (file)
         fclose(file);
@@ -410,8 +408,8 @@ static void finalists_keep(size_t size, const trial_t *trials, int n)
 {
     FILE *file = getenv("RAW_COPY_KEEP") ? fopen(getenv("RAW_COPY_KEEP"), "a") : NULL;
     for (int i = 0; file && i < n && i < FINALISTS; i++)
-        fprintf(file, "%zu %u %zu %u %d %d\n", size, (unsigned)trials[i].way.kind, trials[i].way.chunk,
-                trials[i].way.slots, trials[i].way.in, trials[i].way.out);
+        fprintf(file, "%zu %u %zu %u %d %d\n", size, (unsigned)trials[i].way.kind, trials[i].way.chunk, trials[i].way.slots,
+                trials[i].way.in, trials[i].way.out);
     if (file)
         fclose(file);
 }
@@ -437,7 +435,11 @@ static int size_run(self_t *s, const bench_options_t *o, size_t size, bool all)
     if (!best.best)
         return fprintf(stderr, "raw_copy: no way works for %zu bytes\n", size), -1;
     way_print(&best_way, text, sizeof text);
-    bench_row_print(o, &(bench_row_t){.who = "raw_copy", .test = "pingpong", .size = size, .us = best, .extra = text,
+    bench_row_print(o, &(bench_row_t){.who = "raw_copy",
+                                      .test = "pingpong",
+                                      .size = size,
+                                      .us = best,
+                                      .extra = text,
                                       .iterations = (long)bench_iterations(o, size) * bench_batches(o, size),
                                       .bytes_per_us = (double)size / best.best});
     return 0;
@@ -462,8 +464,8 @@ int main(int argc, char **argv)
     pid_t parent = getpid(), child = pair_fork(&o, NULL);
     if (child < 0)
         return 1;
-    self_t self = {.shared = sh, .rank = !child, .peer = child ? child : parent, .send = malloc(most),
-                   .receive = malloc(most)};
+    self_t self = {
+        .shared = sh, .rank = !child, .peer = child ? child : parent, .send = malloc(most), .receive = malloc(most)};
     if (!self.send || !self.receive)
         return perror("raw_copy"), 1;
     bench_fill(self.send, most, 7);

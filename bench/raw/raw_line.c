@@ -55,7 +55,10 @@ int main(int argc, char **argv)
     bench_measure(&o, 8, 2, line_body, &side, child ? &us : NULL);
     if (!child)
         return 0;
-    bench_row_print(&o, &(bench_row_t){.who = "raw_line", .test = "line", .size = 8, .us = us,
+    bench_row_print(&o, &(bench_row_t){.who = "raw_line",
+                                       .test = "line",
+                                       .size = 8,
+                                       .us = us,
                                        .iterations = (long)bench_iterations(&o, 8) * bench_batches(&o, 8),
                                        .bytes_per_us = 8 / us.best});
     return pair_end(child, 0);

@@ -111,8 +111,11 @@ static int way_run(side_t *side, bench_options_t *o, bool sends)
     rc = overlap_measure(o, sends, busy_round, side, rows);
     once.iterations = 1;
     for (int i = 0; i < OVERLAP_LENGTHS && !rc; i++)
-        bench_row_print(&once, &(bench_row_t){.who = side->pair.who, .test = "overlap", .size = side->pair.size,
-                                              .us = rows[i].us, .iterations = bench_batches(&once, side->pair.size),
+        bench_row_print(&once, &(bench_row_t){.who = side->pair.who,
+                                              .test = "overlap",
+                                              .size = side->pair.size,
+                                              .us = rows[i].us,
+                                              .iterations = bench_batches(&once, side->pair.size),
                                               .bytes_per_us = (double)side->pair.size / rows[i].us.best,
                                               .extra = rows[i].extra});
     return rc;

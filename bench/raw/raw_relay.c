@@ -27,7 +27,7 @@
 #include "tcp_pair.h"
 
 #define RING (256 * 1024) /* bytes of one direction; 64 KiB to 1 MiB make no difference */
-#define PATIENCE 10 /* seconds to wait for the other end to listen */
+#define PATIENCE 10       /* seconds to wait for the other end to listen */
 
 enum how { SPIN, YIELD, SLEEP };
 
@@ -250,8 +250,8 @@ static int near_connect(const char *to)
         return errno = EHOSTUNREACH, -1;
     for (uint64_t start = bench_now();;) {
         fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (fd < 0 || !connect(fd, a->ai_addr, a->ai_addrlen) || errno != ECONNREFUSED
-            || bench_now() - start > PATIENCE * UINT64_C(1000000000))
+        if (fd < 0 || !connect(fd, a->ai_addr, a->ai_addrlen) || errno != ECONNREFUSED ||
+            bench_now() - start > PATIENCE * UINT64_C(1000000000))
             break;
         close(fd);
         nanosleep(&pause, NULL);

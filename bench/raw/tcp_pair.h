@@ -22,8 +22,8 @@ static inline int tcp_pair(int fds[2])
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof a;
     int listener = socket(AF_INET, SOCK_STREAM, 0);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&a, sizeof a) || listen(listener, 1)
-        || getsockname(listener, (struct sockaddr *)&a, &len))
+    if (listener < 0 || bind(listener, (struct sockaddr *)&a, sizeof a) || listen(listener, 1) ||
+        getsockname(listener, (struct sockaddr *)&a, &len))
         return -1;
     fds[0] = socket(AF_INET, SOCK_STREAM, 0);
     if (fds[0] < 0 || connect(fds[0], (struct sockaddr *)&a, sizeof a) || (fds[1] = accept(listener, NULL, NULL)) < 0)

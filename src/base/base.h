@@ -13,9 +13,9 @@
 
 #define MADI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MADI_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define MADI_COLD __attribute__((noinline)) /* keep this out of a short path, which then needs no stack frame */
+#define MADI_COLD __attribute__((noinline))        /* keep this out of a short path, which then needs no stack frame */
 #define MADI_ONE_REGISTER(p) __asm__("" : "+r"(p)) /* compute p once, and address its parts from one register */
-#define MADI_LINE 64 /* bytes per cache line */
+#define MADI_LINE 64                               /* bytes per cache line */
 #define MADI_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define MADI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

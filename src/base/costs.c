@@ -66,8 +66,9 @@ void madi_costs_text(const madi_costs_t *c, char text[MADI_COSTS_TEXT_MAX])
 {
     char host[300];
     identity(host, sizeof host);
-    snprintf(text, MADI_COSTS_TEXT_MAX, FIRST "\n%s\ncopy_ps %u turn_ns %u direct_ns %u direct_ps %u both_ps %u pipe_ps %u\n", host,
-             c->copy_ps, c->turn_ns, c->direct_ns, c->direct_ps, c->both_ps, c->pipe_ps);
+    snprintf(text, MADI_COSTS_TEXT_MAX,
+             FIRST "\n%s\ncopy_ps %u turn_ns %u direct_ns %u direct_ps %u both_ps %u pipe_ps %u\n", host, c->copy_ps,
+             c->turn_ns, c->direct_ns, c->direct_ps, c->both_ps, c->pipe_ps);
 }
 
 bool madi_costs_parse(const char *text, madi_costs_t *costs)

@@ -132,7 +132,8 @@ bool madi_secret_free(const char *path, char *why, size_t len)
     else if (there.st_uid != geteuid())
         snprintf(why, len, "a file of user %u lies there: choose another name", (unsigned)there.st_uid);
     else if (there.st_mode & 077)
-        snprintf(why, len, "a file with mode %03o lies there, and this one holds a key: remove it", (unsigned)there.st_mode & 0777);
+        snprintf(why, len, "a file with mode %03o lies there, and this one holds a key: remove it",
+                 (unsigned)there.st_mode & 0777);
     else
         return true;
     return false;

@@ -77,7 +77,8 @@ void madi_json_thousandths(madi_json_t *j, const char *key, int64_t value)
     char text[32];
     uint64_t n = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     put_key(j, key);
-    json_put(j, text, (size_t)snprintf(text, sizeof text, "%s%" PRIu64 ".%03d", value < 0 ? "-" : "", n / 1000, (int)(n % 1000)));
+    json_put(j, text,
+             (size_t)snprintf(text, sizeof text, "%s%" PRIu64 ".%03d", value < 0 ? "-" : "", n / 1000, (int)(n % 1000)));
 }
 
 void madi_json_real(madi_json_t *j, const char *key, double value)

@@ -16,8 +16,8 @@ typedef struct madi_json {
 } madi_json_t;
 
 /* key is NULL inside an array, and for the outermost value. */
-void madi_json_begin(madi_json_t *json, const char *key, char bracket); /* '{' or '[' */
-void madi_json_end(madi_json_t *json, char bracket);                    /* '}' or ']' */
+void madi_json_begin(madi_json_t *json, const char *key, char bracket);     /* '{' or '[' */
+void madi_json_end(madi_json_t *json, char bracket);                        /* '}' or ']' */
 void madi_json_text(madi_json_t *json, const char *key, const char *value); /* any bytes: non-ASCII ones become '?' */
 void madi_json_int(madi_json_t *json, const char *key, int64_t value);
 void madi_json_thousandths(madi_json_t *json, const char *key, int64_t value); /* value / 1000, exactly */

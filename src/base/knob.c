@@ -44,14 +44,13 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_SPIN] = {"MAD_SPIN", MADI_KNOB_INT, "-1",
                         "microseconds that a wait spins before it sleeps; -1: by the state of the host", -1, 1000000},
     [MADI_KNOB_PROGRESS_THREAD] = {"MAD_PROGRESS_THREAD", MADI_KNOB_BOOL, "yes",
-                                   "a thread that sleeps lets requests and handlers go on while the program computes", 0,
-                                   1},
+                                   "a thread that sleeps lets requests and handlers go on while the program computes", 0, 1},
     [MADI_KNOB_WORKERS] = {"MAD_WORKERS", MADI_KNOB_INT, "0",
                            "kernel threads that run user-level threads; 0: one for each core that the process may use", 0,
                            1024},
-    [MADI_KNOB_WORKERS_BIND] = {"MAD_WORKERS_BIND", MADI_KNOB_INT, "-1",
-                                "1: bind each worker to its core; 0: do not; -1: if the process may use a part of the host only",
-                                -1, 1},
+    [MADI_KNOB_WORKERS_BIND] =
+        {"MAD_WORKERS_BIND", MADI_KNOB_INT, "-1",
+         "1: bind each worker to its core; 0: do not; -1: if the process may use a part of the host only", -1, 1},
     [MADI_KNOB_MONITOR] = {"MAD_MONITOR", MADI_KNOB_MS, "10",
                            "milliseconds between looks for workers that a thread holds up in a system call; 0: none", 0,
                            100000},
@@ -63,8 +62,8 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                                 "vm.max_map_count",
                                 -1, 1000000000},
     [MADI_KNOB_SHM_DIR] = {"MAD_SHM_DIR", MADI_KNOB_TEXT, "",
-                           "directory of the sockets over which shared memory is passed; empty: a private one in /tmp",
-                           0, 0},
+                           "directory of the sockets over which shared memory is passed; empty: a private one in /tmp", 0,
+                           0},
     [MADI_KNOB_SHM_DIRECT] = {"MAD_SHM_DIRECT", MADI_KNOB_BOOL, "yes",
                               "long blocks go from memory to memory, those of requests by the process that waits for them, "
                               "others by both where that is quicker; where the kernel lets it",
@@ -73,23 +72,26 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                                 "length from which on a block whose sender waits goes from memory to memory, where messages "
                                 "and answers take turns; 0: by the costs of this host, where they are not known 12K",
                                 0, GB},
-    [MADI_KNOB_COSTS] = {"MAD_COSTS", MADI_KNOB_TEXT, "",
-                         "file with the costs of moving bytes on this host, which madrun and mad_info measure; empty: one in the "
-                         "user's cache folder; none: costs are neither read nor measured",
-                         0, 0},
+    [MADI_KNOB_COSTS] =
+        {"MAD_COSTS", MADI_KNOB_TEXT, "",
+         "file with the costs of moving bytes on this host, which madrun and mad_info measure; empty: one in the "
+         "user's cache folder; none: costs are neither read nor measured",
+         0, 0},
     [MADI_KNOB_TCP_INTERFACES] = {"MAD_TCP_INTERFACES", MADI_KNOB_TEXT, "",
                                   "network interfaces to use, comma-separated; empty: all that are up", 0, 0},
     [MADI_KNOB_TCP_PORTS] = {"MAD_TCP_PORTS", MADI_KNOB_TEXT, "", "ports to listen on, LOW-HIGH; empty: any", 0, 0},
     [MADI_KNOB_TCP_NETWORK] = {"MAD_TCP_NETWORK", MADI_KNOB_TEXT, "",
                                "network names, INTERFACE=NAME comma-separated; empty: by subnet", 0, 0},
-    [MADI_KNOB_TCP_ALLOW] = {"MAD_TCP_ALLOW", MADI_KNOB_TEXT, "",
-                             "addresses that may be called and may call, NETWORK[:PORTS] comma-separated, as 10.1.0.0/16:4000-4999; "
-                             "subnets: those of the interfaces; empty: any",
-                             0, 0},
-    [MADI_KNOB_TCP_SECURITY] = {"MAD_TCP_SECURITY", MADI_KNOB_TEXT, "",
-                                "none, auth, or seal for connections over all interfaces, or INTERFACE=WORD comma-separated; "
-                                "empty: by the topology file, else auth",
-                                0, 0},
+    [MADI_KNOB_TCP_ALLOW] =
+        {"MAD_TCP_ALLOW", MADI_KNOB_TEXT, "",
+         "addresses that may be called and may call, NETWORK[:PORTS] comma-separated, as 10.1.0.0/16:4000-4999; "
+         "subnets: those of the interfaces; empty: any",
+         0, 0},
+    [MADI_KNOB_TCP_SECURITY] =
+        {"MAD_TCP_SECURITY", MADI_KNOB_TEXT, "",
+         "none, auth, or seal for connections over all interfaces, or INTERFACE=WORD comma-separated; "
+         "empty: by the topology file, else auth",
+         0, 0},
     [MADI_KNOB_SEAL_CIPHER] = {"MAD_SEAL_CIPHER", MADI_KNOB_TEXT, "TLS_AES_128_GCM_SHA256",
                                "cipher of sealed connections, the same in all processes: TLS_AES_128_GCM_SHA256, "
                                "TLS_AES_256_GCM_SHA384, or TLS_CHACHA20_POLY1305_SHA256",
@@ -102,9 +104,9 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                                     "file (PEM) of the private key of MAD_SEAL_CERTIFICATE", 0, 0},
     [MADI_KNOB_SEAL_AUTHORITY] = {"MAD_SEAL_AUTHORITY", MADI_KNOB_TEXT, "",
                                   "file (PEM) of the authorities whose certificates the other end may show", 0, 0},
-    [MADI_KNOB_SEAL_KERNEL] = {"MAD_SEAL_KERNEL", MADI_KNOB_BOOL, "yes",
-                               "the kernel makes the records that sealed connections send, where it can (kernel TLS, Linux 6.14)", 0,
-                               1},
+    [MADI_KNOB_SEAL_KERNEL] =
+        {"MAD_SEAL_KERNEL", MADI_KNOB_BOOL, "yes",
+         "the kernel makes the records that sealed connections send, where it can (kernel TLS, Linux 6.14)", 0, 1},
     [MADI_KNOB_TOPOLOGY] = {"MAD_TOPOLOGY", MADI_KNOB_TEXT, "",
                             "topology file (or hex: and its text in digits): peers on other networks are reached through "
                             "gateways; empty: none are",
@@ -113,8 +115,8 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                             "addresses of gateways that no peer tells of, in hexadecimal digits, separated by commas (set "
                             "by madrun --around); empty: none",
                             0, 0},
-    [MADI_KNOB_HOST] = {"MAD_HOST", MADI_KNOB_TEXT, "", "what the topology file calls this host; empty: the host's name",
-                        0, 0},
+    [MADI_KNOB_HOST] = {"MAD_HOST", MADI_KNOB_TEXT, "", "what the topology file calls this host; empty: the host's name", 0,
+                        0},
     [MADI_KNOB_VIRTUAL_CHANNEL] = {"MAD_VIRTUAL_CHANNEL", MADI_KNOB_TEXT, "",
                                    "the virtual channel of the topology file by whose ways through gateways go the channels "
                                    "that the file does not name; empty: the first",
@@ -129,12 +131,13 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
                                   "milliseconds that the end of a session waits for messages of others that pass through", 0,
                                   INT64_C(1) << 40},
     [MADI_KNOB_FORWARD_WINDOW] = {"MAD_FORWARD_WINDOW", MADI_KNOB_BYTES, "2M",
-                                  "bytes that may be under way to a peer behind gateways, kept until it has them",
-                                  256 * KB, INT64_C(1) << 32},
-    [MADI_KNOB_FORWARD_DETECT] = {"MAD_FORWARD_DETECT", MADI_KNOB_MS, "5000",
-                                  "milliseconds without an answer after which a gateway is dead for its neighbours (the default is "
-                                  "longer where more than 16 processes share a core); 0: only when its connection ends",
-                                  0, INT64_C(1) << 40},
+                                  "bytes that may be under way to a peer behind gateways, kept until it has them", 256 * KB,
+                                  INT64_C(1) << 32},
+    [MADI_KNOB_FORWARD_DETECT] =
+        {"MAD_FORWARD_DETECT", MADI_KNOB_MS, "5000",
+         "milliseconds without an answer after which a gateway is dead for its neighbours (the default is "
+         "longer where more than 16 processes share a core); 0: only when its connection ends",
+         0, INT64_C(1) << 40},
     [MADI_KNOB_FORWARD_DEADLINE] = {"MAD_FORWARD_DEADLINE", MADI_KNOB_MS, "10000",
                                     "milliseconds that a peer behind gateways may be without a way before it is lost", 0,
                                     INT64_C(1) << 40},
@@ -145,25 +148,23 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_FAULT] = {"MAD_FAULT", MADI_KNOB_TEXT, "self,shm,tcp",
                          "drivers that the driver fault wraps and disturbs, comma-separated (testing)", 0, 0},
     [MADI_KNOB_FAULT_SEED] = {"MAD_FAULT_SEED", MADI_KNOB_INT, "0",
-                              "what the driver fault does is decided by this number; 0: a random one, which is logged",
-                              0, INT64_MAX},
+                              "what the driver fault does is decided by this number; 0: a random one, which is logged", 0,
+                              INT64_MAX},
     [MADI_KNOB_FAULT_DELAY] = {"MAD_FAULT_DELAY", MADI_KNOB_INT, "20",
                                "fault: percent of packets, completions, polls, and links that are delayed", 0, 100},
-    [MADI_KNOB_FAULT_DELAY_US] = {"MAD_FAULT_DELAY_US", MADI_KNOB_INT, "200", "fault: microseconds of the longest delay",
-                                  0, 10000000},
-    [MADI_KNOB_FAULT_AGAIN] = {"MAD_FAULT_AGAIN", MADI_KNOB_INT, "20", "fault: percent of sends that are refused", 0,
-                               95},
+    [MADI_KNOB_FAULT_DELAY_US] = {"MAD_FAULT_DELAY_US", MADI_KNOB_INT, "200", "fault: microseconds of the longest delay", 0,
+                                  10000000},
+    [MADI_KNOB_FAULT_AGAIN] = {"MAD_FAULT_AGAIN", MADI_KNOB_INT, "20", "fault: percent of sends that are refused", 0, 95},
     [MADI_KNOB_FAULT_ARM] = {"MAD_FAULT_ARM", MADI_KNOB_INT, "30",
                              "fault: percent of attempts to sleep that find work which is not there", 0, 95},
-    [MADI_KNOB_FAULT_SHORT] = {"MAD_FAULT_SHORT", MADI_KNOB_BOOL, "yes", "fault: packets and pieces of blocks are short",
-                               0, 1},
+    [MADI_KNOB_FAULT_SHORT] = {"MAD_FAULT_SHORT", MADI_KNOB_BOOL, "yes", "fault: packets and pieces of blocks are short", 0,
+                               1},
     [MADI_KNOB_FAULT_LOAN] = {"MAD_FAULT_LOAN", MADI_KNOB_TEXT, "some",
                               "fault: bodies of packets are lent to the receiver: some, always, or never", 0, 0},
     [MADI_KNOB_FAULT_CUT] = {"MAD_FAULT_CUT", MADI_KNOB_INT, "0",
                              "fault: number of packets after which a link is cut; 0: never", 0, INT64_C(1) << 40},
     [MADI_KNOB_FAULT_CUT_ONE_IN] = {"MAD_FAULT_CUT_ONE_IN", MADI_KNOB_INT, "0",
-                                    "fault: a link is cut at one packet in N, by chance; 0: never", 0,
-                                    INT64_C(1) << 40},
+                                    "fault: a link is cut at one packet in N, by chance; 0: never", 0, INT64_C(1) << 40},
 };
 
 /* Variables that belong to the launcher or to tools, and are not knobs. */
@@ -286,8 +287,8 @@ static void knob_check_name(const char *name, size_t len)
     nearest = knob_find(name, len, &found);
     if (found)
         return;
-    madi_log(MADI_LOG_WARN, "knob", "unknown variable %.*s: did you mean %s? (mad_info knobs lists all)", (int)len,
-             name, madi_knobs[nearest].name);
+    madi_log(MADI_LOG_WARN, "knob", "unknown variable %.*s: did you mean %s? (mad_info knobs lists all)", (int)len, name,
+             madi_knobs[nearest].name);
 }
 
 /* Report unknown names.  If a privileged program ignores all variables, report that once instead. */

@@ -65,7 +65,13 @@ typedef enum madi_knob_id {
     MADI_KNOB_COUNT
 } madi_knob_id_t;
 
-typedef enum madi_knob_type { MADI_KNOB_TEXT, MADI_KNOB_INT, MADI_KNOB_BYTES, MADI_KNOB_MS, MADI_KNOB_BOOL } madi_knob_type_t;
+typedef enum madi_knob_type {
+    MADI_KNOB_TEXT,
+    MADI_KNOB_INT,
+    MADI_KNOB_BYTES,
+    MADI_KNOB_MS,
+    MADI_KNOB_BOOL
+} madi_knob_type_t;
 
 typedef struct madi_knob {
     const char *name; /* "MAD_LOG" */

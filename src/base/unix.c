@@ -32,7 +32,8 @@ static bool dir_fault(int fd, const struct stat *st, char *fault, size_t len)
     else if (fstatat(fd, "..", &above, 0))
         snprintf(fault, len, "its parent directory cannot be examined: %s", strerror(errno));
     else if ((above.st_mode & 022) && !(above.st_mode & S_ISVTX)) /* others could replace it */
-        snprintf(fault, len, "its parent directory has mode %03o: give it 1777 (sticky) or 755", (unsigned)above.st_mode & 0777);
+        snprintf(fault, len, "its parent directory has mode %03o: give it 1777 (sticky) or 755",
+                 (unsigned)above.st_mode & 0777);
     else
         return false;
     return true;

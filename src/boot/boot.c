@@ -87,9 +87,8 @@ long madi_boot_number(const char *variable, long otherwise)
 
 int madi_boot_told(int *size)
 {
-    static const char *const said[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                          {"PMIX_RANK", ""},
-                                          {"PMI_RANK", "PMI_SIZE"}};
+    static const char *const said[][2] = {
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMIX_RANK", ""}, {"PMI_RANK", "PMI_SIZE"}};
     for (size_t i = 0; i < MADI_COUNT(said); i++) {
         long rank = madi_boot_number(said[i][0], -1), n = madi_boot_number(said[i][1], 0);
         if (rank >= 0 && rank < (n ? n : INT_MAX) && n >= 0 && n <= INT_MAX) {

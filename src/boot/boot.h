@@ -12,7 +12,7 @@
 #include <madeleine/status.h>
 #include <stddef.h>
 
-#define MADI_BOOT_KEY_MAX 64   /* bytes of a name, including the final zero */
+#define MADI_BOOT_KEY_MAX 64      /* bytes of a name, including the final zero */
 #define MADI_BOOT_VALUE_MAX 16384 /* bytes of a value, including the final zero */
 #define MADI_BOOT_AHEAD 64
 
@@ -39,9 +39,9 @@ struct madi_boot {
                    * `rank` of such a process and for get.  They take part in the first fence only. */
     int local;    /* processes of the job on this host, including this one; 0: unknown */
     int sharers;  /* those of them that share this one's processors; 0: unknown, or not before the first fence */
-    char job[64];             /* name of the job, equal in all ranks */
-    unsigned char key[32];    /* the job's secret, if the launcher passes one privately ... */
-    size_t key_len;           /* ... else 0: the session agrees on one by put and get */
+    char job[64]; /* name of the job, equal in all ranks */
+    unsigned char key[32]; /* the job's secret, if the launcher passes one privately ... */
+    size_t key_len;        /* ... else 0: the session agrees on one by put and get */
 };
 
 /* Find the launcher and join it; without a launcher, make a session of one.  MAD_ERR_BOOT, logged: the launcher does

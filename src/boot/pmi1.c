@@ -43,11 +43,11 @@
 #define ANSWER_AROUND 64  /* bytes of an answer to "get" in addition to the value */
 
 typedef struct pmi1 {
-    madi_boot_t boot; /* must be first: the two types are cast into each other */
-    pthread_mutex_t lock; /* protects everything else; held for a request and its answer */
-    int bell;         /* eventfd: another thread has read something for the thread in the fence */
-    bool fences;      /* a fence is pending: its end has not been read yet */
-    int ahead;        /* number of requests sent by pmi1_ahead whose answers have not been read */
+    madi_boot_t boot;          /* must be first: the two types are cast into each other */
+    pthread_mutex_t lock;      /* protects everything else; held for a request and its answer */
+    int bell;                  /* eventfd: another thread has read something for the thread in the fence */
+    bool fences;               /* a fence is pending: its end has not been read yet */
+    int ahead;                 /* number of requests sent by pmi1_ahead whose answers have not been read */
     size_t key_max, value_max; /* the launcher's limits, including the final zero */
     size_t line_max;           /* longest line, newline included */
     char space[256];           /* name of the launcher's store */
@@ -91,7 +91,8 @@ static mad_status_t read_answer(pmi1_t *pmi, const char *answer)
     if (!answer_is(pmi, answer)) {
         pmi->line.gone = true;
         madi_log(MADI_LOG_ERROR, "boot",
-                 "the launcher answered '%.60s' where '%s' was expected, so it is no PMI-1 launcher: start with madrun or mpiexec",
+                 "the launcher answered '%.60s' where '%s' was expected, so it is no PMI-1 launcher: start with madrun or "
+                 "mpiexec",
                  pmi->line.text, answer);
         return MAD_ERR_BOOT;
     }
@@ -108,7 +109,8 @@ static mad_status_t forget_ahead(pmi1_t *pmi)
 }
 
 /* Send a line and read its answer, which must be the command `answer`. */
-__attribute__((format(printf, 3, 4))) static mad_status_t pmi1_request(pmi1_t *pmi, const char *answer, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static mad_status_t pmi1_request(pmi1_t *pmi, const char *answer, const char *format,
+                                                                       ...)
 {
     mad_status_t status;
     va_list args;
@@ -269,8 +271,7 @@ static mad_status_t get_piece(pmi1_t *pmi, int rank, const char *key, unsigned p
     if (madi_pmi1_number(&pmi->line, "rc", 0) != 0 || !*data) {
         if (piece == 0)
             madi_log(MADI_LOG_ERROR, "boot",
-                     "rank %d has put no value '%s' before the last fence: does every rank call mad_init?",
-                     rank, key);
+                     "rank %d has put no value '%s' before the last fence: does every rank call mad_init?", rank, key);
         else
             madi_log(MADI_LOG_ERROR, "boot",
                      "the launcher has lost a part of '%s' of rank %d: start with another launcher (madrun, mpiexec)", key,
@@ -315,8 +316,7 @@ static mad_status_t pmi1_get_value(pmi1_t *pmi, int rank, const char *key, char 
     return MAD_OK;
 garbled:
     madi_log(MADI_LOG_ERROR, "boot",
-             "the launcher's value of '%s' of rank %d is garbled: start with another launcher (madrun, mpiexec)",
-             key, rank);
+             "the launcher's value of '%s' of rank %d is garbled: start with another launcher (madrun, mpiexec)", key, rank);
     return MAD_ERR_BOOT;
 }
 
@@ -410,7 +410,8 @@ static void pmi1_fini(madi_boot_t *boot)
 {
     pmi1_t *pmi = (pmi1_t *)boot;
     if (!pmi->line.gone)
-        (void)pmi1_request(pmi, "finalize_ack", "cmd=finalize\n"); /* a failure is logged; no caller is left to return it to */
+        (void)pmi1_request(pmi, "finalize_ack",
+                           "cmd=finalize\n"); /* a failure is logged; no caller is left to return it to */
     madi_fd_close(pmi->line.fd);
     madi_fd_close(pmi->bell);
     pthread_mutex_destroy(&pmi->lock);
@@ -451,8 +452,7 @@ static mad_status_t read_init(pmi1_t *pmi)
     mad_status_t status;
     if (madi_pmi1_number(&pmi->line, "rc", 0) != 0) {
         madi_log(MADI_LOG_ERROR, "boot",
-                 "the launcher refuses this process (%.80s): see what it said, and start the job again",
-                 pmi->line.text);
+                 "the launcher refuses this process (%.80s): see what it said, and start the job again", pmi->line.text);
         return MAD_ERR_BOOT;
     }
     status = read_key(pmi);
@@ -532,10 +532,11 @@ mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
     if (!text || !*text)
         return MAD_ERR_AGAIN;
     if (fd < 0 || fd > INT_MAX || fstat((int)fd, &info) != 0 || !S_ISSOCK(info.st_mode)) {
-        madi_log(MADI_LOG_ERROR, "boot",
-                 "%s=%s is no socket of this process: either this is not the process that the launcher started (unset %s to run "
-                 "alone), or the session was opened once before",
-                 fd_variable, text, fd_variable);
+        madi_log(
+            MADI_LOG_ERROR, "boot",
+            "%s=%s is no socket of this process: either this is not the process that the launcher started (unset %s to run "
+            "alone), or the session was opened once before",
+            fd_variable, text, fd_variable);
         return MAD_ERR_BOOT;
     }
     pmi = calloc(1, sizeof(*pmi));

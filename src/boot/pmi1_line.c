@@ -19,10 +19,10 @@ static int fd_wait(const madi_pmi1_line_t *line, short events)
     int n, ms;
     do {
         int64_t left = line->deadline - madi_now();
-        ms = line->deadline == INT64_MAX     ? -1
-             : left <= 0                    ? 0
-             : left / 1000000 >= INT_MAX    ? INT_MAX
-                                            : (int)(left / 1000000) + 1;
+        ms = line->deadline == INT64_MAX ? -1
+             : left <= 0                 ? 0
+             : left / 1000000 >= INT_MAX ? INT_MAX
+                                         : (int)(left / 1000000) + 1;
         n = poll(&p, 1, ms);
     } while (n < 0 && errno == EINTR);
     if (n == 0)
@@ -71,9 +71,10 @@ mad_status_t madi_pmi1_read(madi_pmi1_line_t *line)
         }
         if (line->in_len == sizeof(line->in)) {
             line->gone = true;
-            madi_log(MADI_LOG_ERROR, "boot",
-                     "the launcher's answer is longer than %zu bytes, so it is no PMI-1 launcher: start with madrun or mpiexec",
-                     sizeof(line->in));
+            madi_log(
+                MADI_LOG_ERROR, "boot",
+                "the launcher's answer is longer than %zu bytes, so it is no PMI-1 launcher: start with madrun or mpiexec",
+                sizeof(line->in));
             return MAD_ERR_BOOT;
         }
         n = fd_wait(line, POLLIN) ? -1

@@ -16,7 +16,7 @@ typedef struct madi_pmi1_line {
     int64_t deadline;              /* monotonic time in ns for sending, and for the pending answer; INT64_MAX: none */
     char text[MADI_PMI1_LINE_MAX]; /* the last answer */
     size_t in_len;
-    char in[MADI_PMI1_LINE_MAX];   /* bytes read beyond it */
+    char in[MADI_PMI1_LINE_MAX]; /* bytes read beyond it */
 } madi_pmi1_line_t;
 
 /* Set the deadline for an answer that the launcher can give by itself: MAD_CONNECT_TIMEOUT from now. */

@@ -39,8 +39,12 @@ static mad_status_t pmix_load(void)
         const char *name;
         void *slot;
     } symbols[] = {
-        {"PMIx_Init", &lib.init},   {"PMIx_Finalize", &lib.finalize}, {"PMIx_Put", &lib.put},
-        {"PMIx_Commit", &lib.commit}, {"PMIx_Fence", &lib.fence},     {"PMIx_Get", &lib.get},
+        {"PMIx_Init", &lib.init},
+        {"PMIx_Finalize", &lib.finalize},
+        {"PMIx_Put", &lib.put},
+        {"PMIx_Commit", &lib.commit},
+        {"PMIx_Fence", &lib.fence},
+        {"PMIx_Get", &lib.get},
         {"PMIx_Error_string", &lib.error_string},
     };
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -190,7 +194,8 @@ mad_status_t madi_boot_pmix_join(madi_boot_t **boot)
     pstatus = lib.init(&pmix->self, NULL, 0);
     if (pstatus != PMIX_SUCCESS) {
         madi_log(MADI_LOG_ERROR, "boot",
-                 "PMIX_NAMESPACE is set but PMIx's server cannot be reached (PMIx_Init: %s): start under mpirun or prte, or unset "
+                 "PMIX_NAMESPACE is set but PMIx's server cannot be reached (PMIx_Init: %s): start under mpirun or prte, or "
+                 "unset "
                  "PMIX_NAMESPACE to run alone",
                  lib.error_string(pstatus));
         status = MAD_ERR_BOOT;

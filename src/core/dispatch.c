@@ -229,7 +229,8 @@ static void channel_announced(madi_ring_link_t *link, const madi_wire_hdr_t *hdr
         return;
     }
     if (madi_address_role(madi_peer_address(gate->session, gate->peer)) == MADI_ROLE_GATEWAY) {
-        protocol_error(link, "a gateway wants to send messages of its own, and a process with the gateways' key only forwards");
+        protocol_error(link,
+                       "a gateway wants to send messages of its own, and a process with the gateways' key only forwards");
         return;
     }
     if (hdr->channel >= gate->n_remote) {

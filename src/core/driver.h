@@ -89,9 +89,9 @@
 #include <sys/uio.h>
 
 #define MADI_DRIVER_ABI 2
-#define MADI_ADDR_MAX 255  /* bytes of an adapter's own address */
-#define MADI_NAME_MAX 48   /* bytes of adapter and network names, final zero included */
-#define MADI_REASON_MAX 200 /* bytes of an explanation */
+#define MADI_ADDR_MAX 255    /* bytes of an adapter's own address */
+#define MADI_NAME_MAX 48     /* bytes of adapter and network names, final zero included */
+#define MADI_REASON_MAX 200  /* bytes of an explanation */
 #define MADI_PACKET_MIN 4096 /* no driver's packet_max is less */
 #define MADI_SHORT_MAX 40    /* bytes of the body of a short packet */
 #define MADI_TAKE_MAX 640    /* bytes of a body that take copies at most */
@@ -108,8 +108,8 @@ struct madi_gate;
  * link_fini, under the session's lock and without the tx lock, and never from inside send. */
 struct madi_op {
     void (*done)(madi_op_t *op, mad_status_t status);
-    bool last; /* the program waits for nothing behind this: complete it as soon as possible */
-    uint64_t of; /* bytes of the block of which this is a piece */
+    bool last;    /* the program waits for nothing behind this: complete it as soon as possible */
+    uint64_t of;  /* bytes of the block of which this is a piece */
     size_t ahead; /* bytes at the beginning of vec that are another packet, whose memory does not stay valid: the driver
                    * copies those that cannot leave at once.  0, unless caps.ahead */
 };
@@ -117,26 +117,26 @@ struct madi_op {
 /* Capabilities and limits of an adapter's links; plain data, set by open. */
 typedef struct madi_caps {
     /* Lengths in bytes. */
-    size_t packet_max;    /* the longest packet (header included) that send always takes without an op: MADI_PACKET_MIN to 32
+    size_t packet_max; /* the longest packet (header included) that send always takes without an op: MADI_PACKET_MIN to 32
                            * KiB.  Credit comes back in halves of MAD_CREDIT_FLOOR, and one half must pay for a packet */
-    size_t chunk_max;     /* the longest packet that send takes with an op (pieces of granted blocks); at least packet_max */
-    size_t chunk_min;     /* not 0: the driver copies, and its copying overlaps the peer's when a block is sent in pieces of
+    size_t chunk_max;  /* the longest packet that send takes with an op (pieces of granted blocks); at least packet_max */
+    size_t chunk_min;  /* not 0: the driver copies, and its copying overlaps the peer's when a block is sent in pieces of
                            * at least this length; less than chunk_max */
-    size_t rdv_min;       /* blocks from this length on use rendezvous: a grant is cheaper than a copy */
-    size_t cont_min;      /* blocks from this length up to rdv_min (exclusive) begin in their message's packet.  The rest
+    size_t rdv_min;    /* blocks from this length on use rendezvous: a grant is cheaper than a copy */
+    size_t cont_min;   /* blocks from this length up to rdv_min (exclusive) begin in their message's packet.  The rest
                            * comes in a packet of up to chunk_max, which the receiver's driver may place itself.  0: none */
-    size_t direct_min;    /* with answers: blocks of a sender that waits and answers are announced from this length on, where
+    size_t direct_min; /* with answers: blocks of a sender that waits and answers are announced from this length on, where
                            * link->direct.  As in policy.h.  0: from rdv_min on */
-    size_t answer_min;    /* likewise where not link->direct */
-    size_t rdv_eager;     /* bytes of a rendezvous block that may be sent ahead of the grant */
-    int gather_max;       /* entries of vec that send takes: 16 or more, for the core sends up to 16 */
-    double latency_us;    /* of a short packet, one way */
+    size_t answer_min; /* likewise where not link->direct */
+    size_t rdv_eager;  /* bytes of a rendezvous block that may be sent ahead of the grant */
+    int gather_max;    /* entries of vec that send takes: 16 or more, for the core sends up to 16 */
+    double latency_us; /* of a short packet, one way */
     double bandwidth_MBs;
-    int rank;             /* the path with the lowest rank is preferred: self 0, shm 10, tcp 50, virtual 200 */
-    bool self;            /* reaches this process itself, and no other */
-    bool ahead;           /* one call of send takes two packets: one as without an op, then one with an op (op->ahead).
+    int rank;   /* the path with the lowest rank is preferred: self 0, shm 10, tcp 50, virtual 200 */
+    bool self;  /* reaches this process itself, and no other */
+    bool ahead; /* one call of send takes two packets: one as without an op, then one with an op (op->ahead).
                            * Requires gather_max of 18 or more */
-    bool many;            /* send may be given an op that the driver holds already: done is called once for each time it
+    bool many;  /* send may be given an op that the driver holds already: done is called once for each time it
                            * was taken, and the header is copied */
 } madi_caps_t;
 
@@ -150,15 +150,16 @@ typedef enum madi_security {
 struct madi_adapter {
     const madi_driver_t *driver;
     struct mad_session *session;
-    char name[MADI_NAME_MAX];    /* set by probe: the device */
-    char network[MADI_NAME_MAX]; /* set by open: adapters can communicate iff these are equal, or driver->reach.common is true */
-    madi_caps_t caps;            /* set by open */
+    char name[MADI_NAME_MAX]; /* set by probe: the device */
+    char network
+        [MADI_NAME_MAX]; /* set by open: adapters can communicate iff these are equal, or driver->reach.common is true */
+    madi_caps_t caps;    /* set by open */
     unsigned char address[MADI_ADDR_MAX]; /* set by open */
     size_t address_len;
     const unsigned char *identity; /* the core's: 16 random bytes, those of the session */
-    uint8_t security; /* madi_security_t: AUTH, unless open sets it */
-    int listen_fd; /* set by open: a listening socket that the core accepts on, or -1 */
-    bool opened;   /* the core's */
+    uint8_t security;              /* madi_security_t: AUTH, unless open sets it */
+    int listen_fd;                 /* set by open: a listening socket that the core accepts on, or -1 */
+    bool opened;                   /* the core's */
     const _Atomic(int) *attentive; /* the core's: not 0 while madi_adapter_moved has to wake the leader */
 };
 
@@ -167,15 +168,15 @@ typedef enum madi_link_state { MADI_LINK_CONNECTING, MADI_LINK_UP, MADI_LINK_DOW
 struct madi_ring_link {
     const madi_driver_t *driver;
     madi_adapter_t *adapter;
-    struct madi_gate *gate;    /* the core's: the peer */
-    _Atomic(int) state;        /* madi_link_state_t; set by the core */
-    uint64_t begun;            /* the driver's: not 0 after take has lent a body that is still being written */
-    bool direct;               /* set before madi_link_up: get and put work */
-    madi_ring_link_t *outer;        /* the link that wraps this one and gets its upcalls; NULL if none */
-    madi_ring_link_t *next_dead;    /* the core's */
-    _Atomic(uint32_t) loans;   /* the core's: number of lent bodies that it still holds */
-    unsigned char secret[32];  /* the core's: known to the two ends only, from start on (proof.h) */
-    struct madi_seal *seal;    /* from start on: the state of a sealed connection (seal.h); NULL: not sealed.  The driver
+    struct madi_gate *gate;      /* the core's: the peer */
+    _Atomic(int) state;          /* madi_link_state_t; set by the core */
+    uint64_t begun;              /* the driver's: not 0 after take has lent a body that is still being written */
+    bool direct;                 /* set before madi_link_up: get and put work */
+    madi_ring_link_t *outer;     /* the link that wraps this one and gets its upcalls; NULL if none */
+    madi_ring_link_t *next_dead; /* the core's */
+    _Atomic(uint32_t) loans;     /* the core's: number of lent bodies that it still holds */
+    unsigned char secret[32];    /* the core's: known to the two ends only, from start on (proof.h) */
+    struct madi_seal *seal;      /* from start on: the state of a sealed connection (seal.h); NULL: not sealed.  The driver
                                 * uses it until link_fini; the core frees it after that */
 };
 
@@ -183,8 +184,8 @@ struct madi_ring_link {
 typedef struct madi_offer {
     uint64_t position; /* credit bytes of all earlier packets of the connection */
     uint64_t len;      /* bytes */
-    uint64_t at; /* address in the receiver's memory */
-    uint16_t channel; /* the sender's number */
+    uint64_t at;       /* address in the receiver's memory */
+    uint16_t channel;  /* the sender's number */
 } madi_offer_t;
 
 typedef enum madi_sent {
@@ -208,15 +209,15 @@ typedef enum madi_place {
 
 typedef struct madi_rx {
     madi_foreign_t loan; /* in: the whole body (hdr.length bytes, any alignment), if it may be lent; else not set */
-    void *base;   /* out, for COPY: destination */
-    void *cookie; /* the core's */
-    uint64_t more; /* the core's */
+    void *base;          /* out, for COPY: destination */
+    void *cookie;        /* the core's */
+    uint64_t more;       /* the core's */
     /* Only for FORWARD packets.  here, in: number of the body's first bytes that can be read at head; 0: none, and head is
      * not set.  A driver that can waits for MADI_FORWARD_HEAD of them.  If the whole body is readable there, DROP may mean
      * that the core has used it.  skip, out, for COPY: number of the body's first bytes that are not put at base. */
     madi_foreign_t head;
     uint32_t here, skip; /* bytes; skip is 0 where here is */
-    bool defer;   /* in: the answer may be LATER */
+    bool defer;          /* in: the answer may be LATER */
 } madi_rx_t;
 
 /* Upcalls of inner links.  A driver that wraps others (fault) makes their links itself and sets outer in them.  Calls of
@@ -572,7 +573,7 @@ struct madi_fd_watch {
     int fd;
     void (*ready)(madi_fd_watch_t *watch, uint32_t events);
     bool carries; /* the driver's: messages arrive by it */
-    bool rare; /* the core's: added by madi_watch_add_rare */
+    bool rare;    /* the core's: added by madi_watch_add_rare */
 };
 /* Begin to watch for events.  MAD_ERR_SYSTEM: see errno; the watch was not added. */
 mad_status_t madi_watch_add(struct mad_session *session, madi_fd_watch_t *watch, uint32_t events);

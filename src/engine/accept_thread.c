@@ -152,7 +152,7 @@ int marceli_accept_entry_open(marceli_accept_entry_t *entry)
         entries = entry;
         atomic_store_explicit(&entry->serve_at, INT64_MAX, memory_order_relaxed);
         atomic_store_explicit(&entry->open, true, memory_order_release); /* pairs with marceli_accept_entry_call_at */
-        accept_thread_wake(); /* `again` may be now */
+        accept_thread_wake();                                            /* `again` may be now */
     }
     pthread_mutex_unlock(&turn);
     if (runs && !entries)

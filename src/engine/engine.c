@@ -25,8 +25,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define EVENTS 8            /* fetched at once; which category has one does not matter, since all are polled */
-#define BELL 1              /* epoll data of wake_fd: what was rung for is found by a look without a system call */
+#define EVENTS 8 /* fetched at once; which category has one does not matter, since all are polled */
+#define BELL 1   /* epoll data of wake_fd: what was rung for is found by a look without a system call */
 
 madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns = -1};
 _Atomic(int) marceli_leader_sleeps;
@@ -400,7 +400,9 @@ static bool epoll_until(int64_t deadline)
     int n = epoll_pwait2(madi_server.epfd, events, EVENTS, deadline == INT64_MAX ? NULL : &t, NULL);
     if (n < 0 && errno != EINTR) /* an older kernel, or a sandbox that does not know it */
         n = epoll_wait(madi_server.epfd, events, EVENTS,
-                       deadline == INT64_MAX ? -1 : left / 1000000 >= INT32_MAX ? INT32_MAX : (int)(left / 1000000) + 1);
+                       deadline == INT64_MAX         ? -1
+                       : left / 1000000 >= INT32_MAX ? INT32_MAX
+                                                     : (int)(left / 1000000) + 1);
     return n != 1 || events[0].data.u64 != BELL;
 }
 

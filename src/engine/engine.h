@@ -125,10 +125,10 @@ int marceli_processes_per_core(int processes);
 /* State as mad_info shows it.  Counts begin with the process. */
 #define MARCELI_KINDS 4 /* most names of categories */
 typedef struct marceli_state {
-    int64_t spin_ns;  /* how long a wait spins when it has a core */
-    int inside;    /* kernel threads that wait */
-    int followers; /* of these, the ones that sleep behind a leader */
-    int blocked;   /* user-level threads that wait */
+    int64_t spin_ns;      /* how long a wait spins when it has a core */
+    int inside;           /* kernel threads that wait */
+    int followers;        /* of these, the ones that sleep behind a leader */
+    int blocked;          /* user-level threads that wait */
     uint64_t sleeps;      /* of leaders, in epoll */
     uint64_t polls, hits; /* of all categories */
     struct {
@@ -140,8 +140,8 @@ typedef struct marceli_state {
     uint64_t ticks;        /* looks of the progress thread by its clock; for tests */
     int workers;
     uint64_t created, ended, steals, idles; /* user-level threads, by workers */
-    uint64_t switches; /* between user-level threads, a multiple of MADI_PERIOD */
-    uint64_t retaken;  /* workers taken from threads in blocking calls that were not declared (monitor.h) */
+    uint64_t switches;                      /* between user-level threads, a multiple of MADI_PERIOD */
+    uint64_t retaken; /* workers taken from threads in blocking calls that were not declared (monitor.h) */
 } marceli_state_t;
 /* Fill in the state.  Any lock may be held; also from a callback. */
 void marceli_state_get(marceli_state_t *state);

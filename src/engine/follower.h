@@ -13,12 +13,12 @@ typedef struct madi_waiting {
     int64_t deadline, spin_ns, yield_ns; /* ns; the deadline is madi_now's */
     madi_worker_t *worker; /* the idle worker that waits on its own stack; NULL if another kernel thread waits */
     bool leads;
-    bool for_others;       /* no thread of this worker waits: it leads for those of other workers */
-    bool runs;             /* the progress thread: running the program's calls is its purpose */
-    bool claims;           /* counted in madi_server.claimants */
-    bool defers;           /* leads only if no thread has done so for a while */
+    bool for_others; /* no thread of this worker waits: it leads for those of other workers */
+    bool runs;       /* the progress thread: running the program's calls is its purpose */
+    bool claims;     /* counted in madi_server.claimants */
+    bool defers;     /* leads only if no thread has done so for a while */
     bool deputy;
-    uint64_t terms;        /* madi_server.terms when it became the deputy */
+    uint64_t terms; /* madi_server.terms when it became the deputy */
 } madi_waiting_t;
 
 /* True if a thread waits here that a leader elsewhere would have to wake. */

@@ -212,7 +212,8 @@ static void spin_yield(const madi_waiting_t *w, int64_t *spun_from, int64_t now)
     static _Thread_local int64_t banned_until;
     if (!*spun_from)
         *spun_from = now;
-    if (now - *spun_from < MADI_YIELD_EVERY_NS || now < banned_until || w->worker || w->waiter->ult || madi_server.spin_ns >= 0)
+    if (now - *spun_from < MADI_YIELD_EVERY_NS || now < banned_until || w->worker || w->waiter->ult ||
+        madi_server.spin_ns >= 0)
         return;
     sched_yield();
     *spun_from = madi_now();
@@ -334,7 +335,7 @@ void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg)
 static void wait_park(madi_waiting_t *w)
 {
     madi_worker_t *worker = w->waiter->ult->worker;
-    bool stays = !w->waiter->ult->moves; /* else the thread may go on elsewhere */
+    bool stays = !w->waiter->ult->moves;                                      /* else the thread may go on elsewhere */
     atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst); /* madi_park counts it out */
     if (madi_has_others(worker)) /* threads that become ready later pass the scheduler, which does this itself */
         madi_leader_wanted_elsewhere(worker);

@@ -22,9 +22,9 @@
 typedef struct madi_source {
     _Alignas(MADI_LINE) madi_lock_t turn;
     bool live;
-    bool armed;           /* between enter_blocking and exit_blocking */
-    _Atomic(int) users;   /* threads that run its calls, or are about to; without the turn */
-    _Atomic(bool) apart;  /* a user-level thread was made to run the calls, and has not begun */
+    bool armed;          /* between enter_blocking and exit_blocking */
+    _Atomic(int) users;  /* threads that run its calls, or are about to; without the turn */
+    _Atomic(bool) apart; /* a user-level thread was made to run the calls, and has not begun */
     marceli_category_t c;
     madi_counter_t polls, hits; /* read without the turn, which the thread that answers a query may have */
     _Atomic(const char *) name;
@@ -40,25 +40,25 @@ enum madi_led {
 
 typedef struct madi_server {
     madi_source_t sources[MADI_CATEGORIES];
-    _Atomic(int) n_sources;  /* that have ever been used */
-    _Atomic(int) epfd;       /* -1 before the first category; stays open, as wake_fd does */
+    _Atomic(int) n_sources; /* that have ever been used */
+    _Atomic(int) epfd;      /* -1 before the first category; stays open, as wake_fd does */
     int wake_fd;
-    bool asymmetric;         /* membarrier works in this process */
+    bool asymmetric;                /* membarrier works in this process */
     _Atomic(int) cores, host_cores; /* of this process, of the host; workers may read them before the first category */
-    cpu_set_t cpus;          /* of this process at the start: a thread that binds itself later does not bind others */
-    _Atomic(int) processes;  /* of the job on this host: the largest number of all categories */
-    _Atomic(int64_t) spin_ns; /* MAD_SPIN; -1 if it follows from the number of waiting threads */
+    cpu_set_t cpus;                 /* of this process at the start: a thread that binds itself later does not bind others */
+    _Atomic(int) processes;         /* of the job on this host: the largest number of all categories */
+    _Atomic(int64_t) spin_ns;       /* MAD_SPIN; -1 if it follows from the number of waiting threads */
     _Alignas(MADI_LINE) _Atomic(int) leader; /* madi_led */
-    _Atomic(int) inside;     /* kernel threads that wait and poll, or would */
-    _Atomic(int) blocked;    /* user-level threads that wait, until they are woken */
+    _Atomic(int) inside;                     /* kernel threads that wait and poll, or would */
+    _Atomic(int) blocked;                    /* user-level threads that wait, until they are woken */
     madi_lock_t lock;
     marceli_waiter_t *followers; /* under lock: plain pthreads that sleep while another thread leads ... */
     marceli_waiter_t *idle;      /* ... and workers */
     _Atomic(int) n_followers, n_idle;
-    _Atomic(int) claimants;  /* threads that want to lead in place of MADI_LED_BY_OTHER, and poll until it makes room */
-    _Atomic(int) deputy;     /* 1 if one of the idle workers looks now and then whether a thread leads ... */
+    _Atomic(int) claimants; /* threads that want to lead in place of MADI_LED_BY_OTHER, and poll until it makes room */
+    _Atomic(int) deputy;    /* 1 if one of the idle workers looks now and then whether a thread leads ... */
     _Atomic(int64_t) prompt_until; /* ns: ... but until then an idle worker is woken at once */
-    madi_counter_t terms;    /* of leaders; counted by the one that leads */
+    madi_counter_t terms;          /* of leaders; counted by the one that leads */
     madi_counter_t sleeps;
     madi_counter_t thread_terms, ticks; /* terms of the progress thread, and its looks by the clock */
     _Atomic(uint64_t) wakes;

@@ -57,20 +57,20 @@ static struct progress {
     _Atomic(int) serves;  /* ... and the number of these that never end, as they serve other processes */
     _Atomic(int) leading;
     _Atomic(int) exists, stop;
-    _Atomic(int) allowed; /* by the program: 1 yes, -1 no; 0: the knob decides */
-    _Atomic(int) calls;   /* 1 if calls may be due: some were added since the last look, or were still due then */
-    _Atomic(int) later;   /* operations that another process finishes */
-    atomic_uint moved;    /* number of those that were begun or finished */
-    _Atomic(int) overdue; /* 1 if none was begun or finished between two looks */
-    _Atomic(int) ticking; /* 1 if the thread looks by the clock */
-    _Atomic(int) polls;   /* 1 if the program polls for what it leaves */
-    _Atomic(int) polled;  /* 1 if it polled while the thread led */
-    _Atomic(int) away;    /* polls in a row until the program no longer counts as one that sleeps outside the library */
-    atomic_uint go;       /* futex; changes when the thread may be needed */
-    _Atomic(int) tid;     /* of the kernel; 0: the thread does not run yet */
-    _Atomic(int) avoids;  /* processor that the thread must not use, + 1; 0: none */
+    _Atomic(int) allowed;   /* by the program: 1 yes, -1 no; 0: the knob decides */
+    _Atomic(int) calls;     /* 1 if calls may be due: some were added since the last look, or were still due then */
+    _Atomic(int) later;     /* operations that another process finishes */
+    atomic_uint moved;      /* number of those that were begun or finished */
+    _Atomic(int) overdue;   /* 1 if none was begun or finished between two looks */
+    _Atomic(int) ticking;   /* 1 if the thread looks by the clock */
+    _Atomic(int) polls;     /* 1 if the program polls for what it leaves */
+    _Atomic(int) polled;    /* 1 if it polled while the thread led */
+    _Atomic(int) away;      /* polls in a row until the program no longer counts as one that sleeps outside the library */
+    atomic_uint go;         /* futex; changes when the thread may be needed */
+    _Atomic(int) tid;       /* of the kernel; 0: the thread does not run yet */
+    _Atomic(int) avoids;    /* processor that the thread must not use, + 1; 0: none */
     _Atomic(int) announced; /* enum announced */
-    _Atomic(int) warned;  /* 1 after the warning that the thread cannot be made; that is tried again and again */
+    _Atomic(int) warned;    /* 1 after the warning that the thread cannot be made; that is tried again and again */
 } progress;
 static bool alive; /* owned by the thread: user-level threads have come and gone since its last look */
 
@@ -93,8 +93,7 @@ static void sleep_announce(void)
 static bool sleep_is_announced(void)
 {
     int announced = ANNOUNCED;
-    return atomic_compare_exchange_strong(&progress.announced, &announced, IN_USE) ||
-           announced == IN_USE;
+    return atomic_compare_exchange_strong(&progress.announced, &announced, IN_USE) || announced == IN_USE;
 }
 
 static void sleep_retract(void)
@@ -191,8 +190,9 @@ static void *progress_thread_main(void *arg)
         madi_count(&madi_server.thread_terms);
         if (!atomic_load(&marceli_progress_left_at))
             atomic_store(&marceli_progress_left_at, madi_now()); /* a program that polls has to do so */
-        madi_progress_thread_lead(&progress.waiter, thread_not_needed, yields(), sleep_is_announced()); /* unless another one still leads */
-        atomic_store(&progress.leading, 0); /* before any sleep on go: as long as it is 1 nobody calls */
+        madi_progress_thread_lead(&progress.waiter, thread_not_needed, yields(),
+                                  sleep_is_announced()); /* unless another one still leads */
+        atomic_store(&progress.leading, 0);              /* before any sleep on go: as long as it is 1 nobody calls */
     }
     sleep_retract();
     return arg;

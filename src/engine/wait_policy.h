@@ -52,16 +52,16 @@
 
 /* ---- A wait: spin and yield (doc/rationale.md, "Waiting and the engine") -------------------------------------------- */
 
-#define MADI_SPIN_NS 100000    /* ns of spinning; when not every waiting thread has a core, of yielding instead */
-#define MADI_SPINS_MAX 1000    /* looks at the beginning of a wait, before the clock is read */
-#define MADI_SPIN_LOOK_NS 40   /* ns of one of these */
-#define MADI_CLOCK_EVERY 32    /* spins between looks at the clock; 1 if looks make system calls, which take longer than it */
-#define MADI_DEEP_EVERY 256    /* spins between looks at the descriptors */
-#define MADI_SPIN_CUT_NS 500000      /* ns; a worker that was made to leave its spinning for longer shares its core */
-#define MADI_YIELD_EVERY_NS 10000    /* ns of spinning between yields: the awaited peer may need the same processor */
-#define MADI_YIELD_SLOW_NS 50000     /* ns; a yield that took longer met a computing process */
-#define MADI_YIELD_LONG_NS 1000000   /* ns; likewise, while the thread spins */
-#define MADI_YIELD_BAN 64            /* factor: times as long as the slow one took there are no yields ... */
+#define MADI_SPIN_NS 100000  /* ns of spinning; when not every waiting thread has a core, of yielding instead */
+#define MADI_SPINS_MAX 1000  /* looks at the beginning of a wait, before the clock is read */
+#define MADI_SPIN_LOOK_NS 40 /* ns of one of these */
+#define MADI_CLOCK_EVERY 32  /* spins between looks at the clock; 1 if looks make system calls, which take longer than it */
+#define MADI_DEEP_EVERY 256  /* spins between looks at the descriptors */
+#define MADI_SPIN_CUT_NS 500000    /* ns; a worker that was made to leave its spinning for longer shares its core */
+#define MADI_YIELD_EVERY_NS 10000  /* ns of spinning between yields: the awaited peer may need the same processor */
+#define MADI_YIELD_SLOW_NS 50000   /* ns; a yield that took longer met a computing process */
+#define MADI_YIELD_LONG_NS 1000000 /* ns; likewise, while the thread spins */
+#define MADI_YIELD_BAN 64          /* factor: times as long as the slow one took there are no yields ... */
 #define MADI_YIELD_BAN_MAX INT64_C(2000000000) /* ... ns, at most */
 
 /* True if the look number `spins` of a spinning thread is followed by one at the clock. */
@@ -78,15 +78,17 @@ static inline bool madi_spin_looks_deep(uint32_t spins)
 
 /* ---- Sleep --------------------------------------------------------------------------------------------------------- */
 
-#define MADI_FENCELESS_NS 100000000  /* ns of a leader's longest sleep without membarrier: some stores have no fence */
-#define MADI_RETRY_SEND_NS 1000000   /* ns until a refused send is tried again: a full ring has no descriptor */
-#define MADI_REST_SPINS 4096         /* looks for the rest of a block: longer than a sender takes that has a core */
-#define MADI_REST_LOOK_NS 1000000    /* ns between looks of one that sleeps: the bell rings for the thread that leads, and
+#define MADI_FENCELESS_NS 100000000 /* ns of a leader's longest sleep without membarrier: some stores have no fence */
+#define MADI_RETRY_SEND_NS 1000000  /* ns until a refused send is tried again: a full ring has no descriptor */
+#define MADI_REST_SPINS 4096        /* looks for the rest of a block: longer than a sender takes that has a core */
+#define MADI_REST_LOOK_NS \
+    1000000                   /* ns between looks of one that sleeps: the bell rings for the thread that leads, and
                                       * this may be another */
-#define MADI_DEPUTY_NS 500000        /* ns between looks of the deputy */
-#define MADI_DEPUTY_BAN_NS (32 * MADI_DEPUTY_NS) /* ns in which an idle worker is called at once, if the deputy led too often */
-#define MADI_RETURNS_OF_ONE 4        /* returns of leaders that make good for one that did not return */
-#define MADI_RETURNS_KEPT 16         /* most returns that are counted */
+#define MADI_DEPUTY_NS 500000 /* ns between looks of the deputy */
+#define MADI_DEPUTY_BAN_NS \
+    (32 * MADI_DEPUTY_NS)     /* ns in which an idle worker is called at once, if the deputy led too often */
+#define MADI_RETURNS_OF_ONE 4 /* returns of leaders that make good for one that did not return */
+#define MADI_RETURNS_KEPT 16  /* most returns that are counted */
 
 /* ---- Threads of the library --------------------------------------------------------------------------------------- */
 
@@ -96,8 +98,8 @@ static inline bool madi_spin_looks_deep(uint32_t spins)
 #define MADI_POLL_SOON_NS INT64_C(20000) /* ns; a program that polls later than that after it left something has computed */
 #define MADI_LOOK_MIN_NS 1000            /* ns between two looks in vain of a busy scheduler; doubled each time ... */
 #define MADI_LOOK_MAX_NS 256000          /* ... up to this */
-#define MADI_NAP_MIN_MS 1                /* ms that a thread inside the library has to see an incoming connection first ... */
-#define MADI_NAP_MAX_MS 64               /* ... doubled up to this while no thread can accept it */
+#define MADI_NAP_MIN_MS 1  /* ms that a thread inside the library has to see an incoming connection first ... */
+#define MADI_NAP_MAX_MS 64 /* ... doubled up to this while no thread can accept it */
 #define MADI_FORWARDED_LOOK_NS 100000000 /* ns between looks of the accept thread for connections through gateways */
 #define MADI_LOCKED_LOOK_NS 100000000    /* ns until it looks again for due work, when another thread held the lock */
 
@@ -121,29 +123,30 @@ static inline int64_t madi_look_every(int64_t every, int events)
 
 /* ---- Runtimes that poll --------------------------------------------------------------------------------------------- */
 
-#define MADI_POLL_CLOCK_EVERY 8  /* calls without a message until a look at the clock */
-#define MADI_POLL_ALL_EVERY 64   /* calls without a message until all networks get their turn, whatever the clock says */
+#define MADI_POLL_CLOCK_EVERY 8 /* calls without a message until a look at the clock */
+#define MADI_POLL_ALL_EVERY 64  /* calls without a message until all networks get their turn, whatever the clock says */
 
 #define MADI_DEVICE_LOSSES_EVERY 1024 /* calls without a message until a look at what has become of peers */
 #define MADI_DEVICE_YIELD_EVERY 256   /* calls without a message until the processor is offered to others */
-#define MADI_DEVICE_HANDLED 4         /* calls that one counts for with a handler: the peer's thread may move what is awaited */
+#define MADI_DEVICE_HANDLED 4 /* calls that one counts for with a handler: the peer's thread may move what is awaited */
 #define MADI_DEVICE_QUIET_NS INT64_C(100000000) /* ns without a message, after which the thread naps instead of yielding */
-#define MADI_DEVICE_NAP_NS 20000      /* ns of a nap, and what the kernel adds to that */
-#define MADI_DEVICE_LINGER_US 100     /* us between looks at the end, for sends that the receiver has not taken */
+#define MADI_DEVICE_NAP_NS 20000                /* ns of a nap, and what the kernel adds to that */
+#define MADI_DEVICE_LINGER_US 100               /* us between looks at the end, for sends that the receiver has not taken */
 
-#define MADI_BTL_LOSSES_EVERY 4096    /* calls without a fragment until a look at what has become of peers */
-#define MADI_BTL_YIELD_EVERY 64       /* calls without a fragment until the processor is offered, with btl_mad_async: the
+#define MADI_BTL_LOSSES_EVERY 4096 /* calls without a fragment until a look at what has become of peers */
+#define MADI_BTL_YIELD_EVERY \
+    64                           /* calls without a fragment until the processor is offered, with btl_mad_async: the
                                        * thread of a computing peer may have been woken on this processor, and the kernel
                                        * does not interrupt a thread that spins for it, for milliseconds */
-#define MADI_BTL_ROOM_US 500          /* us that a thread waits for room at most, yielding */
-#define MADI_BTL_LOOK_NS 1000000      /* ns between looks of the component's thread, and its longest sleep in the library */
-#define MADI_BTL_BUSY_NS 100000       /* ns; likewise, during a get, whose end that thread reports */
+#define MADI_BTL_ROOM_US 500     /* us that a thread waits for room at most, yielding */
+#define MADI_BTL_LOOK_NS 1000000 /* ns between looks of the component's thread, and its longest sleep in the library */
+#define MADI_BTL_BUSY_NS 100000  /* ns; likewise, during a get, whose end that thread reports */
 
-#define MADI_PML_OTHERS_EVERY 64      /* turns of a wait until all of Open MPI makes progress; 1 if Open MPI yields there */
+#define MADI_PML_OTHERS_EVERY 64 /* turns of a wait until all of Open MPI makes progress; 1 if Open MPI yields there */
 
-#define MADI_OFI_SLICE_MS 100         /* ms between looks of a waiting thread for lost peers */
+#define MADI_OFI_SLICE_MS 100              /* ms between looks of a waiting thread for lost peers */
 #define MADI_OFI_MOMENT_NS INT64_C(100000) /* ns of waiting before the program sleeps outside: MADI_SPIN_NS */
-#define MADI_OFI_LOOKS 8              /* looks of one read that finds messages, and nothing to read */
+#define MADI_OFI_LOOKS 8                   /* looks of one read that finds messages, and nothing to read */
 
 /* True if work that is due once in `every` calls in vain is due in this one; turn: number of calls in vain before it. */
 static inline bool madi_poll_due(unsigned turn, unsigned every)

@@ -20,12 +20,12 @@ struct marceli_waiters;
 enum marceli_waiter_state { MARCELI_RUNNING, MARCELI_ASLEEP, MARCELI_LEADS_ASLEEP, MARCELI_WOKEN };
 
 typedef struct marceli_waiter {
-    _Atomic(uint32_t) word;                  /* marceli_waiter_state; a futex */
-    struct madi_ult *ult;                    /* the thread; NULL: a plain pthread */
-    int64_t expected; /* ns that its wait is likely to take, and that it spins if it spins at all; 0 if not known */
+    _Atomic(uint32_t) word; /* marceli_waiter_state; a futex */
+    struct madi_ult *ult;   /* the thread; NULL: a plain pthread */
+    int64_t expected;       /* ns that its wait is likely to take, and that it spins if it spins at all; 0 if not known */
     bool returns; /* the thread is likely to wait again soon: the progress thread is not woken for what it leaves */
-    struct marceli_waiters *list;            /* of an object; NULL: in none */
-    struct marceli_waiter *next, *prev;      /* in it, under the object's lock */
+    struct marceli_waiters *list;                        /* of an object; NULL: in none */
+    struct marceli_waiter *next, *prev;                  /* in it, under the object's lock */
     struct marceli_waiter *next_follower, **at_follower; /* in a list of the server, under its lock */
 } marceli_waiter_t;
 

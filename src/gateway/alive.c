@@ -19,12 +19,12 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define LOOKS 8                   /* checks per detection time; two pass before an endpoint probes */
-#define CROWD 16                  /* processes per core above which the default detection time grows */
-#define LEAST INT64_C(5000000)    /* ns: least time between checks; probes closer together than that belong to one check */
-#define QUICK INT64_C(50000000)   /* ns: longest time between checks while a stream has no path */
+#define LOOKS 8                 /* checks per detection time; two pass before an endpoint probes */
+#define CROWD 16                /* processes per core above which the default detection time grows */
+#define LEAST INT64_C(5000000)  /* ns: least time between checks; probes closer together than that belong to one check */
+#define QUICK INT64_C(50000000) /* ns: longest time between checks while a stream has no path */
 #define NEVER INT64_MAX
-#define IDLE_ASKS 32               /* idle streams probed at a time, in turn */
+#define IDLE_ASKS 32 /* idle streams probed at a time, in turn */
 
 /* Detection time in ns; 0: no probing.  The default grows with oversubscription, because a live process is then silent
  * for longer; a configured time is used as it is. */
@@ -267,7 +267,8 @@ void gw_alive_soon(gw_t *gw)
 
 mad_status_t gw_alive_open(gw_t *gw)
 {
-    gw->timer = (madi_fd_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)), .ready = probe_tick};
+    gw->timer = (madi_fd_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+                                  .ready = probe_tick};
     if (gw->timer.fd < 0)
         return MAD_ERR_SYSTEM;
     return madi_watch_add(gw->base.session, &gw->timer, EPOLLIN);

@@ -15,8 +15,10 @@ static void fragment_bad(gw_hop_t *hop, const char *text)
 static void form_bad(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     char text[GW_TEXT];
-    snprintf(text, sizeof text, "a fragment of kind %u and %u bytes: there is no such kind, or it is not as long (\"Fragments\" "
-             "in doc/wire.md)", hdr->flags & MADI_FORWARD_KIND, hdr->length);
+    snprintf(text, sizeof text,
+             "a fragment of kind %u and %u bytes: there is no such kind, or it is not as long (\"Fragments\" "
+             "in doc/wire.md)",
+             hdr->flags & MADI_FORWARD_KIND, hdr->length);
     fragment_bad(hop, text);
 }
 

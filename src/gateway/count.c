@@ -41,12 +41,8 @@ void gw_routes_free(gw_t *gw)
 void gw_trace(madi_trace_kind_t kind, int64_t began, int64_t end, const gw_side_t *side, uint32_t length)
 {
     const madi_gate_t *gate = side->hop ? side->hop->gate : NULL;
-    madi_trace_event_t event = {.kind = kind,
-                                .begin = began,
-                                .end = end,
-                                .number = side->label,
-                                .bytes = length,
-                                .passes = side->transit != NULL};
+    madi_trace_event_t event = {
+        .kind = kind, .begin = began, .end = end, .number = side->label, .bytes = length, .passes = side->transit != NULL};
     if (!gate || !gate->link)
         return;
     event.peer = gate->peer;

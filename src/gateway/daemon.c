@@ -122,8 +122,9 @@ mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **
     mad_status_t status;
     is_daemon = true;
     if (key_len != MADI_SECRET_LEN) {
-        madi_log(MADI_LOG_ERROR, "virtual", "the key of a gateway has %d bytes, not %zu: start it with the release that wrote it",
-                 MADI_SECRET_LEN, key_len);
+        madi_log(MADI_LOG_ERROR, "virtual",
+                 "the key of a gateway has %d bytes, not %zu: start it with the release that wrote it", MADI_SECRET_LEN,
+                 key_len);
         return MAD_ERR_AUTH;
     }
     status = madi_session_open(MADI_ROLE_GATEWAY, key, key_len, session);
@@ -239,8 +240,8 @@ int madi_gateway_announce(mad_session_t *s)
     madi_unlock(&s->lock);
     if (!called && others > 0)
         madi_log(MADI_LOG_WARN, "virtual",
-                 "none of the %d processes that are known is called: no network leads to them%s%.80s; see mad_info explain", (int)others,
-                 *allow ? ", or they are not on the list of MAD_TCP_ALLOW: " : "", allow);
+                 "none of the %d processes that are known is called: no network leads to them%s%.80s; see mad_info explain",
+                 (int)others, *allow ? ", or they are not on the list of MAD_TCP_ALLOW: " : "", allow);
     return called;
 }
 

@@ -52,7 +52,7 @@ void madi_gateway_drain(mad_session_t *session);
 
 typedef enum madi_gateway_end {
     MADI_GATEWAY_DRAINED,  /* ended by one signal, and no stream passes any more */
-    MADI_GATEWAY_STOPPED,     /* ended by a second signal */
+    MADI_GATEWAY_STOPPED,  /* ended by a second signal */
     MADI_GATEWAY_ABANDONED /* all connected processes have gone; only if requested */
 } madi_gateway_end_t;
 

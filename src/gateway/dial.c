@@ -23,10 +23,10 @@ struct gw_dial {
     gw_dial_t *next;
     gw_hop_t *hop; /* hop of the peer that asked; NULL: it is gone, and only the sum is charged */
     uint32_t label;
-    bool answers;  /* a refusal is due; before that the stream has not failed yet, or is over */
-    bool direct;   /* the destination itself was dialled, not a gateway */
+    bool answers;          /* a refusal is due; before that the stream has not failed yet, or is over */
+    bool direct;           /* the destination itself was dialled, not a gateway */
     gw_transit_t *transit; /* NULL: the stream is over */
-    int64_t at;    /* ns: time of its end */
+    int64_t at;            /* ns: time of its end */
 };
 
 /* ---- Which addresses may be dialled
@@ -71,10 +71,12 @@ bool gw_dial_address_allowed(gw_hop_t *from, const unsigned char *address)
         return true;
     if (!from->named_far && madi_ledger_line(gw->base.session, MADI_LOG_WARN)) {
         int host = gw_host_of(gw, address, NULL);
-        madi_log(MADI_LOG_WARN, "virtual",
-                 "peer %d names an address for a process of host %s that is on no network which this gateway shares with that "
-                 "host: it is not called (said once of each peer; name the job's processes to the gateway: a launcher, "
-                 "mad_peer_add)", from->gate->peer, host < 0 ? "?" : madi_map_name(gw->map, host));
+        madi_log(
+            MADI_LOG_WARN, "virtual",
+            "peer %d names an address for a process of host %s that is on no network which this gateway shares with that "
+            "host: it is not called (said once of each peer; name the job's processes to the gateway: a launcher, "
+            "mad_peer_add)",
+            from->gate->peer, host < 0 ? "?" : madi_map_name(gw->map, host));
     }
     from->named_far = true;
     return false;
@@ -96,7 +98,8 @@ bool gw_dial_allowed(gw_t *gw, const madi_gate_t *gate, char *reason)
         atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP)
         return true;
     if (!gw_dial_address_allowed(asker, madi_peer_address(gw->base.session, gate->peer))) {
-        snprintf(reason, MADI_REASON_MAX, "the next process on the path has an address to which this gateway does not connect");
+        snprintf(reason, MADI_REASON_MAX,
+                 "the next process on the path has an address to which this gateway does not connect");
         return false;
     }
     if (under_way(asker->gate->ledger.held) < bound->peer && under_way(gw->base.session->ledger.held) < bound->sum) {

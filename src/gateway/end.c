@@ -369,7 +369,8 @@ static void ready_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *
     memcpy(&forward, body, sizeof forward);
     if (end->resuming || end->ready || (int32_t)(hdr->seq - end->rx_seq) < 0)
         return; /* a duplicate, or it will be sent again */
-    if (!end->started && hdr->length == sizeof end->early->body && (end->early || (end->early = malloc(sizeof *end->early)))) {
+    if (!end->started && hdr->length == sizeof end->early->body &&
+        (end->early || (end->early = malloc(sizeof *end->early)))) {
         end->early->hdr = *hdr;
         end->early->turn = side->turn;
         memcpy(end->early->body, body, sizeof end->early->body);
@@ -502,7 +503,8 @@ static madi_place_t end_lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr
 
 /* Receive a packet to its destination, which is known already or is determined now; the driver writes the part that is
  * not here yet. */
-static madi_place_t end_receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *inner, madi_rx_t *rx, bool all, bool asks)
+static madi_place_t end_receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *inner, madi_rx_t *rx, bool all,
+                                bool asks)
 {
     gw_end_t *end = side->end;
     if (!end->partial) {

@@ -49,17 +49,17 @@ struct gw_early {
 struct gw_end {
     gw_t *gw;
     gw_end_t *next;
-    gw_side_t *side;     /* the current path; NULL if none */
-    gw_side_t *old;      /* former paths, until nothing of them is pending here */
-    gw_route_t *route;   /* route of the current path; NULL while the peer is unknown */
-    madi_ring_link_t *link;   /* the virtual link; NULL before it exists, and after its end */
-    uint64_t stream;     /* as in madi_wire_open, like turn */
+    gw_side_t *side;        /* the current path; NULL if none */
+    gw_side_t *old;         /* former paths, until nothing of them is pending here */
+    gw_route_t *route;      /* route of the current path; NULL while the peer is unknown */
+    madi_ring_link_t *link; /* the virtual link; NULL before it exists, and after its end */
+    uint64_t stream;        /* as in madi_wire_open, like turn */
     uint32_t turn;
-    bool active;         /* this process has opened the stream */
-    bool started, ready; /* the handshake is over here; at the other endpoint */
-    bool closed;         /* CLOSE was sent, or cannot be sent */
-    bool gone;           /* the other endpoint has closed, or no path is left */
-    bool dead;           /* closed and gone: to be freed */
+    bool active;              /* this process has opened the stream */
+    bool started, ready;      /* the handshake is over here; at the other endpoint */
+    bool closed;              /* CLOSE was sent, or cannot be sent */
+    bool gone;                /* the other endpoint has closed, or no path is left */
+    bool dead;                /* closed and gone: to be freed */
     _Atomic(uint32_t) rx_seq; /* number of fragments received completely */
     gw_window_t window;
     _Atomic(int) n_held; /* number of gw_held_t of this endpoint */
@@ -67,15 +67,15 @@ struct gw_end {
     bool partial, partial_asks;
     madi_wire_hdr_t partial_hdr;
     madi_rx_t partial_rx;
-    gw_hop_t *charged;   /* hop whose peer is charged for the handshake; NULL after the handshake, or if this process
+    gw_hop_t *charged;     /* hop whose peer is charged for the handshake; NULL after the handshake, or if this process
                           * opened the stream */
-    madi_fd_watch_t watch;  /* our end of the socket pair, during the handshake; else fd is -1 */
-    int their_fd;        /* descriptor number of the core's end */
-    bool refused;        /* on the list hop->refused */
+    madi_fd_watch_t watch; /* our end of the socket pair, during the handshake; else fd is -1 */
+    int their_fd;          /* descriptor number of the core's end */
+    bool refused;          /* on the list hop->refused */
     gw_end_t *next_refused;
     /* alive.c */
-    uint32_t seen;       /* acknowledged plus received fragments at the last check */
-    bool asked;          /* an acknowledgement was requested since then */
+    uint32_t seen;        /* acknowledged plus received fragments at the last check */
+    bool asked;           /* an acknowledgement was requested since then */
     uint32_t drain_asked; /* fragment up to which the session's end has requested an acknowledgement */
     /* resume.c */
     bool resuming;       /* a path was opened, and the other endpoint has not answered yet */
@@ -91,19 +91,19 @@ struct gw_end {
     gw_side_t *standby;
     uint32_t standby_turn, standby_ack;
     int64_t standby_since; /* ns: since when it is tried */
-    bool standby_take;   /* take it as soon as the packet arriving on the current path is complete */
-    uint32_t turn_tried; /* greatest turn that this endpoint has opened; that the other one has */
+    bool standby_take;     /* take it as soon as the packet arriving on the current path is complete */
+    uint32_t turn_tried;   /* greatest turn that this endpoint has opened; that the other one has */
     uint32_t turn_received;
     /* protect.c, verify.c */
-    gw_cipher_t *cipher; /* keys of the two endpoints; NULL before the handshake is over here */
-    bool encrypts;       /* packets and acknowledgements are sealed */
+    gw_cipher_t *cipher;   /* keys of the two endpoints; NULL before the handshake is over here */
+    bool encrypts;         /* packets and acknowledgements are sealed */
     unsigned char *sealed; /* buffer for one packet, allocated with the first that is too long for the stack */
     unsigned char partial_tag[MADI_WIRE_PROOF]; /* tag of the body of the packet that has arrived in part */
-    gw_early_t *early;   /* READY that arrived before the handshake was over here; or NULL */
-    uint32_t forged;     /* number of recent forged fragments; rx_seq at the last one */
+    gw_early_t *early;                          /* READY that arrived before the handshake was over here; or NULL */
+    uint32_t forged;                            /* number of recent forged fragments; rx_seq at the last one */
     uint32_t forged_at;
-    bool unproved_logged;  /* already logged: an unproved attempt to resume or end the stream */
-    bool repeated_logged;  /* already logged: a repeated fragment */
+    bool unproved_logged; /* already logged: an unproved attempt to resume or end the stream */
+    bool repeated_logged; /* already logged: a repeated fragment */
 };
 
 typedef struct gw_link {
@@ -122,7 +122,7 @@ gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd);
 gw_side_t *gw_side_new(gw_end_t *end); /* Create a side that is on no hop; NULL if out of memory. */
 /* Write the head of a fragment for the current path. asks: request an acknowledgement now; it may be requested anyway. */
 void gw_end_head(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, size_t len, bool asks);
-void gw_end_ack(gw_end_t *end, bool ask); /* Acknowledge what has arrived. */
+void gw_end_ack(gw_end_t *end, bool ask);                     /* Acknowledge what has arrived. */
 void gw_end_ack_by(gw_end_t *end, gw_side_t *side, bool ask); /* Like gw_end_ack, but on the given path. */
 void gw_end_acked(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body);
 void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open); /* OPEN or TRY by the other one */
@@ -137,9 +137,9 @@ void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text); /* The
                                                                            * is left. */
 bool gw_end_start(gw_end_t *end, madi_ring_link_t *link, int fd); /* Takes fd, the core's end of the pair; false if out of
                                                               * memory. */
-void gw_end_close(gw_end_t *end, mad_status_t status, const char *text);  /* This endpoint closes. */
+void gw_end_close(gw_end_t *end, mad_status_t status, const char *text); /* This endpoint closes. */
 void gw_end_leave_refused(gw_end_t *end);
-void gw_end_route(gw_end_t *end); /* Set the route after a change of path. */
+void gw_end_route(gw_end_t *end);  /* Set the route after a change of path. */
 void gw_end_finish(gw_end_t *end); /* If both endpoints have closed, have it freed. */
 void gw_ends_reap(gw_t *gw, bool all);
 
@@ -165,7 +165,8 @@ static inline void gw_end_unlock(gw_end_t *end)
 }
 
 /* protect.c; under the session's lock or, for packets, the tx_lock of the virtual link's gate */
-bool gw_protect_start(gw_end_t *end, madi_ring_link_t *link); /* The handshake is over: make the keys.  False if out of memory. */
+bool gw_protect_start(gw_end_t *end,
+                      madi_ring_link_t *link);       /* The handshake is over: make the keys.  False if out of memory. */
 bool gw_link_encrypts(const madi_ring_link_t *link); /* Contract as in forward.h. */
 size_t gw_protected_more(const gw_end_t *end, unsigned kind, size_t len);
 static inline size_t gw_protected_len(const gw_end_t *end, unsigned kind, size_t len) /* Length of a payload on the wire. */
@@ -176,8 +177,8 @@ static inline size_t gw_protected_len(const gw_end_t *end, unsigned kind, size_t
 /* Write a payload, sealed if need be, behind the head that gw_end_head made.  False if OpenSSL failed. */
 bool gw_protect(gw_end_t *end, gw_frag_t *frag, const struct iovec *vec, int n, size_t len);
 /* Like gw_protect, but for a packet, written to out; hdr, forward and turn are those of its head. */
-bool gw_protect_packet(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward, const struct iovec *vec,
-                       int n, size_t len, unsigned char *out);
+bool gw_protect_packet(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward,
+                       const struct iovec *vec, int n, size_t len, unsigned char *out);
 void gw_protect_ack(gw_side_t *side, gw_frag_t *frag); /* frag has room for a proof. */
 void gw_protect_open(const gw_end_t *end, unsigned kind, madi_wire_open_t *open);
 void gw_protect_close(const gw_side_t *side, madi_wire_close_t *c, const char *text);
@@ -201,21 +202,21 @@ bool gw_sealed_done(gw_side_t *side); /* Verify the body of a long packet that i
 /* window.c; under the tx_lock of the virtual link's gate */
 bool gw_window_room(gw_end_t *end, size_t len, bool copy); /* Make room for one more fragment; false if the window is
                                                             * full or memory is short. */
-bool gw_window_wants_ack(gw_end_t *end, size_t len); /* True if it is time to request an acknowledgement. */
+bool gw_window_wants_ack(gw_end_t *end, size_t len);       /* True if it is time to request an acknowledgement. */
 void gw_window_keep(gw_end_t *end, unsigned kind, const struct iovec *vec, int n, size_t len); /* record what was sent */
 void gw_window_hold(gw_end_t *end, gw_held_t *held, size_t len); /* Record what is about to be sent. */
 /* Under the session's lock, without the tx_lock: */
 bool gw_window_ack_arrived(gw_end_t *end, uint32_t ack); /* Process an acknowledgement; false if it is impossible. */
-void gw_window_settle(gw_end_t *end, uint32_t ack); /* Take the first proved acknowledgement, and ignore earlier
+void gw_window_settle(gw_end_t *end, uint32_t ack);      /* Take the first proved acknowledgement, and ignore earlier
                                                      * unproved ones. */
-void gw_held_left(gw_held_t *held);  /* One fragment less refers to held: a driver has finished reading it. */
+void gw_held_left(gw_held_t *held); /* One fragment less refers to held: a driver has finished reading it. */
 bool gw_window_empty(gw_end_t *end);
-bool gw_window_calm(gw_end_t *end); /* True if everything in the window is short.  Under the lock that protects the
+bool gw_window_calm(gw_end_t *end);   /* True if everything in the window is short.  Under the lock that protects the
                                      * window. */
 bool gw_window_drains(gw_end_t *end); /* Like gw_window_empty; the first call that returns false requests an
                                        * acknowledgement of everything. */
-void gw_window_rest(gw_end_t *end);  /* Free the ring after it was empty for a while. */
-int gw_window_resend(gw_end_t *end); /* Send everything in the window again, while nothing else is sent.  Return the
+void gw_window_rest(gw_end_t *end);   /* Free the ring after it was empty for a while. */
+int gw_window_resend(gw_end_t *end);  /* Send everything in the window again, while nothing else is sent.  Return the
                                       * number of fragments, -1 if out of memory. */
 void gw_window_drop(gw_end_t *end, mad_status_t status); /* Discard it for good, completing operations with status. */
 
@@ -225,8 +226,8 @@ bool gw_path_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address); /
                                                                                * memory. */
 void gw_path_wait(gw_end_t *end, const char *why); /* Begin a new stream without a path: the processes that lead to the
                                                    * other endpoint are lost right now. */
-void gw_path_check(gw_end_t *end, int64_t now); /* Check an endpoint that has no path. */
-int gw_paths_check(gw_t *gw); /* Check all endpoints that have no path; return the number of events. */
+void gw_path_check(gw_end_t *end, int64_t now);    /* Check an endpoint that has no path. */
+int gw_paths_check(gw_t *gw);                      /* Check all endpoints that have no path; return the number of events. */
 static inline const unsigned char *gw_end_address(const gw_end_t *end) /* Address of the other endpoint; NULL if not
                                                                         * known yet. */
 {
@@ -246,11 +247,11 @@ void gw_path_resume(gw_end_t *end, uint32_t ack); /* Both endpoints are on this 
                                                   * not received. */
 
 /* migrate.c; under the session's lock */
-void gw_migrate_requested(gw_side_t *side); /* A gateway on this path asks for another path. */
+void gw_migrate_requested(gw_side_t *side);        /* A gateway on this path asks for another path. */
 bool gw_migrate_check(gw_end_t *end, int64_t now); /* True if another check is needed. */
 void gw_migrate_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open); /* TRY by the other one */
 void gw_migrate_opened(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open);
-void gw_migrate_acked(gw_end_t *end, uint32_t ack); /* The standby path was acknowledged. */
+void gw_migrate_acked(gw_end_t *end, uint32_t ack);      /* The standby path was acknowledged. */
 void gw_migrate_failed(gw_end_t *end, const char *text); /* The standby path is unusable. */
 void gw_migrate_forget(gw_end_t *end, enum madi_close_what what, const char *text);
 void gw_migrate_take(gw_end_t *end); /* Switch to the standby path. */

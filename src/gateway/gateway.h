@@ -48,8 +48,8 @@ struct gw_transit {
     gw_route_t *route; /* NULL if the stream was never opened towards the destination */
     gw_dial_t *dial;   /* side[1] waits for this dial, whose outcome is not reported; else NULL */
     bool moved[2];     /* MOVE has come from the endpoint beyond side[i], and was passed on */
-    bool direct;    /* the process beyond side[1] is the destination */
-    bool closed[2]; /* closed by the endpoint beyond side[i]; its fragments may still be queued on the other side */
+    bool direct;       /* the process beyond side[1] is the destination */
+    bool closed[2];    /* closed by the endpoint beyond side[i]; its fragments may still be queued on the other side */
 };
 
 /* transit.c */
@@ -57,7 +57,7 @@ void gw_open_arrived(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned c
 void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag);
 bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t body); /* Send without queueing; false
                                                                                         * if not sent. */
-void gw_transit_lost(gw_side_t *side, const char *text); /* The hop of this side is down. */
+void gw_transit_lost(gw_side_t *side, const char *text);                               /* The hop of this side is down. */
 void gw_transit_fail(gw_transit_t *t, mad_status_t status, const char *text);
 void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what what, mad_status_t status, const char *text);
 /* The endpoint beyond this side is gone. */

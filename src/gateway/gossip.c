@@ -36,9 +36,8 @@ static void forwarder_announce(madi_gate_t *gate, const madi_gate_t *of)
     const unsigned char *address = madi_peer_address(gate->session, of->peer);
     size_t len = madi_address_len(address);
     unsigned char body[sizeof(madi_wire_forward_t) + MADI_ADDRESS_MAX] = {0};
-    madi_wire_hdr_t hdr = {.type = MADI_WIRE_FORWARD,
-                           .flags = MADI_FORWARD_KNOW,
-                           .length = (uint32_t)(sizeof(madi_wire_forward_t) + len)};
+    madi_wire_hdr_t hdr = {
+        .type = MADI_WIRE_FORWARD, .flags = MADI_FORWARD_KNOW, .length = (uint32_t)(sizeof(madi_wire_forward_t) + len)};
     memcpy(body + sizeof(madi_wire_forward_t), address, len);
     madi_gate_ctrl(gate, &hdr, body);
 }

@@ -447,7 +447,8 @@ static void hop_down(madi_gate_t *gate, const char *text)
 static bool hop_idle(const madi_gate_t *gate)
 {
     const gw_hop_t *hop = hop_of(gate);
-    return !hop->n_sides[0] && !hop->n_sides[1] && !hop->active && !hop->refused && !atomic_load_explicit(&hop->in_flight, memory_order_relaxed);
+    return !hop->n_sides[0] && !hop->n_sides[1] && !hop->active && !hop->refused &&
+           !atomic_load_explicit(&hop->in_flight, memory_order_relaxed);
 }
 
 static void hop_free(madi_gate_t *gate)

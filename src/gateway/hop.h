@@ -14,18 +14,18 @@ typedef struct gw_count {
 struct gw_frag {
     madi_op_t op; /* must be first */
     struct gw_frag *next;
-    gw_side_t *side;      /* side on which it is sent */
-    gw_held_t *held;      /* the packet, if it is sent from the program's memory; else NULL */
-    madi_ring_link_t *lender;  /* link whose driver lent the body; else NULL */
+    gw_side_t *side;          /* side on which it is sent */
+    gw_held_t *held;          /* the packet, if it is sent from the program's memory; else NULL */
+    madi_ring_link_t *lender; /* link whose driver lent the body; else NULL */
     madi_foreign_t loan;
     uint32_t cost;
     bool pooled;
-    bool taken;           /* by the driver: included in the hop's in_flight */
+    bool taken;               /* by the driver: included in the hop's in_flight */
     int64_t queued_at, began; /* for traces, ns: when it was queued; when the driver took it */
     int n;
     struct iovec vec[2];
-    struct iovec *more;   /* used instead of vec for a packet of the program */
-    madi_wire_hdr_t hdr;  /* sent together with the body that follows */
+    struct iovec *more;  /* used instead of vec for a packet of the program */
+    madi_wire_hdr_t hdr; /* sent together with the body that follows */
     unsigned char body[];
 };
 
@@ -33,16 +33,16 @@ struct gw_frag {
 struct gw_side {
     gw_hop_t *hop; /* NULL if the hop no longer carries the stream */
     uint32_t label;
-    bool opener;   /* this process has opened the stream on this hop */
-    bool visited;  /* for gw_sides_next */
+    bool opener;           /* this process has opened the stream on this hop */
+    bool visited;          /* for gw_sides_next */
     gw_end_t *end;         /* set if the stream ends here; else NULL */
     gw_transit_t *transit; /* set if the stream passes through; else NULL */
     gw_route_t *route;     /* for a former path */
     gw_side_t *next_label; /* next in hop->sides */
     gw_side_t *next_old;   /* next former path of the same endpoint; events on these are ignored */
     bool old;
-    bool moves;            /* endpoint: a gateway on this path has asked for another path */
-    uint32_t turn;         /* endpoint: the turn, as in madi_wire_open */
+    bool moves;                 /* endpoint: a gateway on this path has asked for another path */
+    uint32_t turn;              /* endpoint: the turn, as in madi_wire_open */
     uint32_t acks_out, acks_in; /* endpoint, encrypted: proved ACKs sent and received on this path */
     /* Incoming: credits that this process has granted, in bytes.  Under the session's lock. */
     uint64_t rx_limit, rx_used, rx_back, rx_window, rx_told;
@@ -55,8 +55,8 @@ struct gw_side {
     gw_frag_t *queue, **queue_tail;
     gw_side_t *next_active; /* next in hop->active */
     bool active;
-    bool stalled;           /* waiting for credit */
-    int64_t stalled_at;     /* for traces, ns: since when */
+    bool stalled;       /* waiting for credit */
+    int64_t stalled_at; /* for traces, ns: since when */
     gw_count_t out;
     uint64_t stalls, resends; /* number of waits for credit; of fragments sent again on another path */
     uint32_t queued, queued_most;
@@ -70,13 +70,13 @@ struct gw_hop {
     gw_t *gw;
     gw_hop_t *next;
     bool down;
-    bool forwards;  /* the peer is a gateway */
-    bool answers;   /* and its progress thread always answers */
+    bool forwards;       /* the peer is a gateway */
+    bool answers;        /* and its progress thread always answers */
     const char *network; /* name in the topology file; or NULL */
-    bool moves;     /* the peer has asked that streams take other paths */
-    bool over_logged; /* already logged: it allows more than GW_HOPS further gateways */
-    bool named_far; /* already logged: it named an address that is not dialled */
-    int64_t asked;  /* ns: since when a sign of life is due; 0: none is due */
+    bool moves;          /* the peer has asked that streams take other paths */
+    bool over_logged;    /* already logged: it allows more than GW_HOPS further gateways */
+    bool named_far;      /* already logged: it named an address that is not dialled */
+    int64_t asked;       /* ns: since when a sign of life is due; 0: none is due */
     /* Streams by label: [0] opened by the peer, [1] by this process (label.c). */
     gw_side_t **sides[2]; /* hash tables: lists by slot */
     uint32_t n_sides[2], cap_sides[2];
@@ -85,8 +85,8 @@ struct gw_hop {
     /* The fragment being received, between rx_begin and rx_done. */
     enum gw_in { GW_IN_NONE, GW_IN_END, GW_IN_TRANSIT, GW_IN_WHOLE } in;
     gw_side_t *in_side;
-    gw_frag_t *in_frag;   /* TRANSIT and WHOLE: where its bytes go */
-    int64_t in_began; /* for traces, ns */
+    gw_frag_t *in_frag; /* TRANSIT and WHOLE: where its bytes go */
+    int64_t in_began;   /* for traces, ns */
     /* Outgoing, under tx_lock. */
     gw_side_t *active, **active_tail; /* sides that have a fragment, and credit for it */
     gw_end_t *refused;                /* virtual links whose send was refused because this link was full */
@@ -101,8 +101,8 @@ gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate); /* Return the hop of a gate, 
 bool gw_side_open(gw_side_t *side, gw_hop_t *hop, const uint32_t *label);
 bool gw_side_crowded(gw_side_t *side); /* True if enough fragments wait that an acknowledgement may be left out.  Takes
                                         * the tx_lock. */
-void gw_side_drop(gw_side_t *side);  /* Discard queued fragments */
-void gw_side_close(gw_side_t *side); /* Also stop receiving */
+void gw_side_drop(gw_side_t *side);    /* Discard queued fragments */
+void gw_side_close(gw_side_t *side);   /* Also stop receiving */
 madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag); /* Send or queue a fragment of the program's memory;
                                                                   * SENT or TAKEN.  Under tx_lock. */
 static inline uint32_t gw_cost(size_t length) /* Cost of a fragment in credit bytes: its memory, and an allowance for
@@ -131,7 +131,7 @@ extern const madi_forward_t gw_forward;
 void gw_labels_key(gw_t *gw); /* Draw the secret of the hash tables; once, before there is a hop. */
 bool gw_label_new(gw_hop_t *hop, const madi_wire_hdr_t *hdr); /* True if the label of this OPEN is unused; it is then
                                                                * taken. */
-bool gw_label_put(gw_hop_t *hop, gw_side_t *side); /* False if out of memory. label and opener are set before. */
+bool gw_label_put(gw_hop_t *hop, gw_side_t *side);            /* False if out of memory. label and opener are set before. */
 void gw_label_drop(gw_hop_t *hop, gw_side_t *side);
 gw_side_t *gw_side_find(gw_hop_t *hop, const madi_wire_hdr_t *hdr); /* NULL if none. */
 /* Return the next stream of a hop that is down, each once, even while others come and go; NULL if none is left. */
@@ -147,21 +147,21 @@ madi_place_t gw_rx_begin(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, mad
 void gw_rx_done(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
 /* credit.c; under the session's lock, no tx_lock */
-void gw_budget_shares(gw_t *gw); /* Reserve shares of the budget; once, at the start. */
+void gw_budget_shares(gw_t *gw);                      /* Reserve shares of the budget; once, at the start. */
 bool gw_credit_open(gw_side_t *side, size_t opening); /* Reserve the first window, and opening bytes for an outgoing
                                                        * OPEN.  False if the budget is used up. */
 void gw_credit_close(gw_side_t *side);
-void gw_credit_first(gw_side_t *side);     /* Grant the first window. */
-void gw_credit_unlimited(gw_side_t *side); /* For an endpoint. */
+void gw_credit_first(gw_side_t *side);               /* Grant the first window. */
+void gw_credit_unlimited(gw_side_t *side);           /* For an endpoint. */
 bool gw_credit_take(gw_side_t *side, uint32_t cost); /* A fragment has arrived; false if no credit covered it. */
 void gw_credit_back(gw_side_t *side, uint32_t cost); /* A fragment has left: its credit may be granted again.  Under
                                                       * tx_locks too. */
-void gw_credit_send_due(gw_t *gw); /* Send CREDIT for all sides that are due. */
+void gw_credit_send_due(gw_t *gw);                   /* Send CREDIT for all sides that are due. */
 void gw_credit_arrived(gw_side_t *side, uint64_t limit);
 
 /* rate.c; under the session's lock */
 bool gw_rate_allows(gw_t *gw); /* True if credit may be granted now; if false, a timer calls gw_credit_send_due later. */
-bool gw_rate_spare(gw_t *gw); /* True if windows may grow. */
+bool gw_rate_spare(gw_t *gw);  /* True if windows may grow. */
 void gw_rate_take(gw_t *gw, int64_t bytes); /* Account for granted bytes; negative: returned unused. */
 void gw_rate_close(gw_t *gw);
 

@@ -76,7 +76,8 @@ bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter
         snprintf(reason, MADI_REASON_MAX, "streams do not go over streams");
         return false;
     }
-    if (own && madi_map_network_index(map_of(session), own, adapter->driver->name, adapter->name, adapter->network, reason) < 0)
+    if (own &&
+        madi_map_network_index(map_of(session), own, adapter->driver->name, adapter->name, adapter->network, reason) < 0)
         return false;
     return !adapter->driver->reach.reachable || adapter->driver->reach.reachable(adapter, bytes, len, reason);
 }

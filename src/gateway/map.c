@@ -334,16 +334,17 @@ static bool is_on(const madi_map_t *m, int i, const char *driver, const char *ad
     const madi_topo_network_t *n = &m->topo->network[m->topo->host[m->self].on[i].network];
     size_t len = m->interface[i] ? strlen(m->interface[i]) : 0;
     return !strcmp(n->driver, driver) &&
-           (!strcmp(n->name, network) ||
-            (len && !strncmp(m->interface[i], adapter, len) && (!adapter[len] || adapter[len] == '/' || adapter[len] == ':')));
+           (!strcmp(n->name, network) || (len && !strncmp(m->interface[i], adapter, len) &&
+                                          (!adapter[len] || adapter[len] == '/' || adapter[len] == ':')));
 }
 
-int madi_map_network_index(const madi_map_t *m, int lane, const char *driver, const char *adapter, const char *network, char *reason)
+int madi_map_network_index(const madi_map_t *m, int lane, const char *driver, const char *adapter, const char *network,
+                           char *reason)
 {
     const madi_topo_host_t *self = &m->topo->host[m->self];
     int virtual = virtual_of(m, lane), nets = virtual < 0 ? 1 : m->topo->virtual[virtual].networks, taken = -1;
-    const int *net =
-        virtual < 0 ? &m->topo->channel[lane - 1 - m->topo->virtuals].network : m->topo->virtual[virtual].network;
+    const int *net = virtual < 0 ? &m->topo->channel[lane - 1 - m->topo->virtuals].network
+                                 : m->topo->virtual[virtual].network;
     bool known = false;
     for (int i = 0; i < m->topo->networks; i++)
         known |= !strcmp(m->topo->network[i].driver, driver);

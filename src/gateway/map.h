@@ -16,8 +16,8 @@ void madi_map_close(madi_map_t *map); /* NULL is legal */
 /* Lanes (core/forward.h).  Lane 0 uses the paths of one virtual channel (MAD_VIRTUAL_CHANNEL, or the first one).  Each
  * virtual channel and each channel of the file has a further lane, from 1 on.  A program's channel of that name, also
  * with a slash and more behind it, uses that lane. */
-int madi_map_lanes(const madi_map_t *map); /* including lane 0 */
-int madi_map_lane(const madi_map_t *map, const char *channel); /* 0 if the file does not name the channel */
+int madi_map_lanes(const madi_map_t *map);                       /* including lane 0 */
+int madi_map_lane(const madi_map_t *map, const char *channel);   /* 0 if the file does not name the channel */
 const char *madi_map_lane_name(const madi_map_t *map, int lane); /* "" for 0 */
 /* True if the file has traffic through gateways on this lane, or on any lane, encrypted end to end. */
 bool madi_map_encrypts(const madi_map_t *map, int lane);
@@ -45,7 +45,7 @@ int madi_map_self(const madi_map_t *map);
 bool madi_map_forwards(const madi_map_t *map);
 /* Selects one of several paths. */
 typedef struct madi_map_choice {
-    uint64_t number; /* index among the best paths, modulo their number */
+    uint64_t number;                     /* index among the best paths, modulo their number */
     bool (*better)(void *arg, int host); /* if not NULL, prefer paths whose next host satisfies it */
     void *arg;
     const int *without; /* n hosts that no path may use, as if they were down */

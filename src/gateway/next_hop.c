@@ -202,7 +202,8 @@ static bool has_daemon(void *arg, int host)
     const wish_t *w = arg;
     const gw_place_t *at = &w->gw->places[host];
     for (uint32_t i = 0; i < at->n; i++)
-        if (at->process[i].daemon && !peer_avoided(w->avoid, at->process[i].peer) && !next_hop_lost(w->gw, w->lane, at->process[i].peer))
+        if (at->process[i].daemon && !peer_avoided(w->avoid, at->process[i].peer) &&
+            !next_hop_lost(w->gw, w->lane, at->process[i].peer))
             return true;
     return false;
 }
@@ -286,9 +287,9 @@ static mad_status_t destination_new(gw_t *gw, const unsigned char *address, mad_
         status = MAD_ERR_PEER;
     }
     if (status)
-        snprintf(reason, MADI_REASON_MAX, "%s", status == MAD_ERR_UNREACHABLE
-                                                    ? "the address of the requested process is on no network of this gateway"
-                                                    : "too many processes are known from this peer");
+        snprintf(reason, MADI_REASON_MAX, "%s",
+                 status == MAD_ERR_UNREACHABLE ? "the address of the requested process is on no network of this gateway"
+                                               : "too many processes are known from this peer");
     return status;
 }
 

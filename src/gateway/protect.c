@@ -40,7 +40,8 @@ size_t gw_protected_more(const gw_end_t *end, unsigned kind, size_t len)
 size_t gw_statement_close(gw_statement_t *said, const gw_side_t *side, const madi_wire_close_t *c, const char *text)
 {
     size_t len = strnlen(text, GW_TEXT);
-    *said = (gw_statement_t){.kind = MADI_FORWARD_CLOSE, .turn = side->turn, .stream = side->end->stream, .status = c->status};
+    *said =
+        (gw_statement_t){.kind = MADI_FORWARD_CLOSE, .turn = side->turn, .stream = side->end->stream, .status = c->status};
     memcpy(said->text, text, len);
     return offsetof(gw_statement_t, text) + len;
 }
@@ -106,10 +107,8 @@ void gw_protect_ack(gw_side_t *side, gw_frag_t *frag)
 
 gw_covered_t gw_covered(const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward)
 {
-    return (gw_covered_t){.kind = hdr->flags & MADI_FORWARD_KIND,
-                          .length = hdr->length,
-                          .ack = forward->ack,
-                          .ask = forward->ask};
+    return (gw_covered_t){
+        .kind = hdr->flags & MADI_FORWARD_KIND, .length = hdr->length, .ack = forward->ack, .ask = forward->ask};
 }
 
 /* Seal header and body separately; both tags go before the body. */
@@ -130,8 +129,8 @@ static bool seal_parts(gw_end_t *end, gw_nonce_t *nonce, const gw_covered_t *cov
     return gw_cipher_seal(end->cipher, nonce, NULL, rest, n, out + head + 2 * GW_TAG, out + head + GW_TAG);
 }
 
-bool gw_protect_packet(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward, const struct iovec *vec,
-                       int n, size_t len, unsigned char *out)
+bool gw_protect_packet(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward,
+                       const struct iovec *vec, int n, size_t len, unsigned char *out)
 {
     gw_nonce_t nonce = {.turn = end->side->turn, .number = gw_cipher_number(end->cipher, GW_OURS, hdr->seq)};
     gw_covered_t covered = gw_covered(hdr, forward);

@@ -102,7 +102,7 @@ mad_status_t madi_gateway_limit(mad_session_t *s, madi_gateway_rate_t *rate)
         return MAD_ERR_CONFIG;
     madi_lock(&s->lock);
     gw->rate_timer = (madi_fd_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
-                                    .ready = rate_timer_ready};
+                                       .ready = rate_timer_ready};
     if (gw->rate_timer.fd >= 0)
         status = madi_watch_add(s, &gw->rate_timer, EPOLLIN);
     if (!status) {

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PAUSE INT64_C(100000000)  /* ns: pause after all paths were tried */
+#define PAUSE INT64_C(100000000) /* ns: pause after all paths were tried */
 
 /* ---- Leaving a path --------------------------------------------------------------------------------------------- */
 

@@ -23,10 +23,10 @@ struct gw_route {
 mad_status_t gw_started(mad_session_t *session);
 bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address); /* True if an adapter other than the virtual
                                                                              * one reaches the address. */
-int gw_host_of(gw_t *gw, const unsigned char *address, unsigned *flags); /* -1 if not in the topology file; flags may be
+int gw_host_of(gw_t *gw, const unsigned char *address, unsigned *flags);    /* -1 if not in the topology file; flags may be
                                                                           * NULL. */
 void gw_places_free(gw_t *gw);
-void gw_place_connected(gw_t *gw, mad_peer_t peer); /* A process that only a peer had named is connected now. */
+void gw_place_connected(gw_t *gw, mad_peer_t peer);            /* A process that only a peer had named is connected now. */
 void gw_place_forget(mad_session_t *session, mad_peer_t peer); /* Contract as in forward.h. */
 /* True for a gate that is down if the process that was dialled does not exist there, or refuses us, as its host
  * reported.  A network that is out of order may recover, and a process that was once connected is dialled again to find
@@ -69,7 +69,7 @@ typedef struct gw_mark {
     uint32_t number;
     uint64_t since; /* ns; 0 if the process is none of these */
 } gw_mark_t;
-size_t gw_mark_put(unsigned char *bytes, size_t room); /* Write the mark of this process; return its length. */
+size_t gw_mark_put(unsigned char *bytes, size_t room);          /* Write the mark of this process; return its length. */
 gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len); /* Read the mark from an adapter's bytes. */
 mad_status_t gw_learn_gateways(mad_session_t *session); /* Add the gateways that the launcher started beside the ranks. */
 mad_status_t gw_learn_named(mad_session_t *session);    /* Add the gateways of MAD_GATEWAYS.  MAD_ERR_CONFIG is logged. */
@@ -85,7 +85,8 @@ gw_route_t *gw_route_open(gw_t *gw, int lane, int from, int via, int to, bool pa
 /* Add the counters of a finished stream to its row. route may be NULL. */
 void gw_route_close(gw_route_t *route, const gw_side_t *there, const gw_side_t *back);
 void gw_routes_free(gw_t *gw);
-void gw_route_text(const madi_ring_link_t *link, char *buf, size_t len); /* Contract as in forward.h; under the session's lock. */
+void gw_route_text(const madi_ring_link_t *link, char *buf,
+                   size_t len); /* Contract as in forward.h; under the session's lock. */
 void gw_report_routes(struct mad_session *session, madi_json_t *json);
 void gw_traffic(madi_gate_t *gate, madi_traffic_t *ends, madi_traffic_t *passing);
 

@@ -11,13 +11,14 @@
  * GW_FRAGMENT_LEAST applies if a network is slow, or its driver cannot do more. */
 #define GW_FRAGMENT ((size_t)256 << 10)
 #define GW_FRAGMENT_LEAST ((size_t)32 << 10)
-#define GW_FRAGMENT_US 250 /* time that a fragment may take on the slowest network: a hop stays idle that long when a
+#define GW_FRAGMENT_US \
+    250 /* time that a fragment may take on the slowest network: a hop stays idle that long when a
                             * message begins or ends */
 #define GW_HEAD (sizeof(madi_wire_hdr_t) + sizeof(madi_wire_forward_t)) /* headers before the payload, in bytes */
-#define GW_SEALS ((size_t)2 * MADI_WIRE_PROOF) /* most bytes that tags add to a packet */
-#define GW_FIRST ((uint64_t)16 << 10) /* credit in bytes before the first CREDIT arrives */
+#define GW_SEALS ((size_t)2 * MADI_WIRE_PROOF)                          /* most bytes that tags add to a packet */
+#define GW_FIRST ((uint64_t)16 << 10)                                   /* credit in bytes before the first CREDIT arrives */
 #define GW_WINDOW_MAX ((uint64_t)2 << 20)
-#define GW_HOPS 16 /* most gateways on a path */
+#define GW_HOPS 16  /* most gateways on a path */
 #define GW_TEXT 160 /* longest explanation that travels, in bytes */
 
 typedef struct gw gw_t;
@@ -38,10 +39,10 @@ struct gw {
     madi_forward_t forward;
     madi_map_t *map;
     int host;
-    bool forwards; /* this host is on two networks or more */
-    bool draining; /* takes no new streams, and asks those that pass to move (gw_drain) */
-    bool counted;  /* counted as a session that needs progress */
-    bool awaits;   /* a gateway that the launcher was to start was missing at the start: another will take its place */
+    bool forwards;      /* this host is on two networks or more */
+    bool draining;      /* takes no new streams, and asks those that pass to move (gw_drain) */
+    bool counted;       /* counted as a session that needs progress */
+    bool awaits;        /* a gateway that the launcher was to start was missing at the start: another will take its place */
     gw_place_t *places; /* by host: the forwarding processes among the first n_placed peers; NULL before the first use */
     uint32_t n_placed;
     uint32_t n_known;   /* number of peers at this process's start; all others came later */
@@ -50,24 +51,24 @@ struct gw {
     gw_hop_t *hops;
     gw_end_t *ends;
     gw_transit_t *transits;
-    gw_dial_t *dials;      /* connections made on behalf of peers (dial.c) */
-    gw_hop_t *asker;       /* hop for which the next process is being chosen; NULL: for this process */
-    bool asker_claims;     /* set if the chosen process has an address that only peers have named */
-    int n_transits, closing; /* closing: those closed at both ends */
-    _Atomic(int) unsettled; /* the next poll has something to settle below */
-    bool later;             /* streams are to be freed, or to be given a path */
-    gw_frag_t *sent; /* fragments of the program's memory that have left */
+    gw_dial_t *dials;                      /* connections made on behalf of peers (dial.c) */
+    gw_hop_t *asker;                       /* hop for which the next process is being chosen; NULL: for this process */
+    bool asker_claims;                     /* set if the chosen process has an address that only peers have named */
+    int n_transits, closing;               /* closing: those closed at both ends */
+    _Atomic(int) unsettled;                /* the next poll has something to settle below */
+    bool later;                            /* streams are to be freed, or to be given a path */
+    gw_frag_t *sent;                       /* fragments of the program's memory that have left */
     gw_side_t *credit_list, **credit_tail; /* sides whose peers are to be granted credit */
-    struct madi_gateway_rate *rate; /* rate.c; NULL: unlimited */
-    int64_t rate_left, rate_at;     /* bytes that may still be granted (negative: overdrawn), and the time of that
+    struct madi_gateway_rate *rate;        /* rate.c; NULL: unlimited */
+    int64_t rate_left, rate_at;            /* bytes that may still be granted (negative: overdrawn), and the time of that
                                      * value, ns */
-    madi_fd_watch_t rate_timer;        /* fires when waiting credit may be granted */
-    gw_frag_t *pool; /* free fragments of full size */
+    madi_fd_watch_t rate_timer;            /* fires when waiting credit may be granted */
+    gw_frag_t *pool;                       /* free fragments of full size */
     int n_pool;
-    size_t fragment;    /* longest fragment by the topology file: the same for every process that reads it */
-    int64_t budget;     /* bytes that may still be granted */
+    size_t fragment; /* longest fragment by the topology file: the same for every process that reads it */
+    int64_t budget;  /* bytes that may still be granted */
     int64_t budget_all;
-    int64_t held, held_most; /* bytes of fragments held here; their maximum */
+    int64_t held, held_most;     /* bytes of fragments held here; their maximum */
     int64_t n_held, n_held_most; /* number of these fragments; its maximum */
     gw_route_t *routes;
     int n_routes;
@@ -111,19 +112,19 @@ bool gw_reachable(gw_t *gw, int lane, const void *bytes, size_t len, char *reaso
 mad_status_t gw_alive_open(gw_t *gw);
 void gw_alive_close(gw_t *gw);
 void gw_alive_set(gw_t *gw);
-void gw_alive_soon(gw_t *gw); /* A stream has no path: check often. */
+void gw_alive_soon(gw_t *gw);                 /* A stream has no path: check often. */
 void gw_alive_forgive(gw_t *gw, int64_t now); /* Before judging times: forgive those during which this process did not
                                                * run (the timer is overdue). */
-static inline void gw_alive_watch(gw_t *gw) /* Start the timer if it is not running: there is something to watch.  Any
+static inline void gw_alive_watch(gw_t *gw)   /* Start the timer if it is not running: there is something to watch.  Any
                                              * lock. */
 {
     marceli_progress_note_move();
     if (MADI_UNLIKELY(!atomic_load_explicit(&gw->ticks, memory_order_relaxed)))
         gw_alive_set(gw);
 }
-int64_t gw_patience(const gw_t *gw); /* Time allowed for one step of opening a path, ns. */
+int64_t gw_patience(const gw_t *gw);   /* Time allowed for one step of opening a path, ns. */
 int64_t gw_head_start(const gw_t *gw); /* Head start of a stream's opener before the other endpoint opens a path, ns. */
-void gw_side_probe(gw_side_t *side); /* Probe the gateway on this side, and those behind it on the stream's path. */
+void gw_side_probe(gw_side_t *side);   /* Probe the gateway on this side, and those behind it on the stream's path. */
 /* A PING has arrived: answer it if it is a question, and pass the question on. side: the stream that it is about, or
  * NULL. */
 void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward);

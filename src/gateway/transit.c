@@ -61,10 +61,11 @@ static uint16_t gateways_left(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
     if (hdr->channel <= GW_HOPS)
         return (uint16_t)(hdr->channel - 1);
     if (!hop->over_logged)
-        madi_log(MADI_LOG_WARN, "virtual",
-                 "peer %d opens a stream on which %u gateways may follow: %d follow at most (said once of each peer; an error of "
-                 "the peer's, or an attack)",
-                 hop->gate->peer, (unsigned)hdr->channel, GW_HOPS);
+        madi_log(
+            MADI_LOG_WARN, "virtual",
+            "peer %d opens a stream on which %u gateways may follow: %d follow at most (said once of each peer; an error of "
+            "the peer's, or an attack)",
+            hop->gate->peer, (unsigned)hdr->channel, GW_HOPS);
     hop->over_logged = true;
     return GW_HOPS - 1;
 }
@@ -111,8 +112,8 @@ static void not_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, gw_transit_t *t, m
     gw_refuse(hop, hdr, gone ? MADI_CLOSE_GONE : MADI_CLOSE_WAY, status, text);
 }
 
-static void open_forward(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open, const unsigned char *address,
-                         size_t len)
+static void open_forward(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open,
+                         const unsigned char *address, size_t len)
 {
     gw_t *gw = hop->gw;
     char reason[MADI_REASON_MAX] = "";

@@ -10,8 +10,8 @@
 
 #include <stdio.h>
 
-#define FORGED_MOST 4     /* most paths given up in a row because of forged fragments */
-#define FORGIVEN 65536    /* good fragments after which earlier forgeries no longer count */
+#define FORGED_MOST 4  /* most paths given up in a row because of forged fragments */
+#define FORGIVEN 65536 /* good fragments after which earlier forgeries no longer count */
 
 static const char *gateway_name(const gw_side_t *side)
 {
@@ -32,7 +32,8 @@ void gw_forged(gw_side_t *side, const char *text)
     snprintf(why, sizeof why, "the gateway %.50s, or one behind it, is not honest: %.60s", gateway_name(side), text);
     madi_log(end->forged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
              "%s (fragment %u); nothing of it is delivered, and another way is taken; take that gateway out of the topology "
-             "file%s", why, end->rx_seq, end->forged ? "" : " (said once of each stream)");
+             "file%s",
+             why, end->rx_seq, end->forged ? "" : " (said once of each stream)");
     if (++end->forged < FORGED_MOST)
         gw_path_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
     else
@@ -44,8 +45,8 @@ static void repeat_tell(gw_side_t *side)
 {
     gw_end_t *end = side->end;
     madi_log(end->repeated_logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
-             "the gateway %s, or one behind it, has sent a fragment of this stream again: it is dropped%s", gateway_name(side),
-             end->repeated_logged ? "" : " (said once of each stream)");
+             "the gateway %s, or one behind it, has sent a fragment of this stream again: it is dropped%s",
+             gateway_name(side), end->repeated_logged ? "" : " (said once of each stream)");
     end->repeated_logged = true;
 }
 
@@ -142,7 +143,8 @@ uint32_t gw_packet_head(const gw_side_t *side, const madi_wire_hdr_t *hdr)
 
 static gw_nonce_t nonce_of(const gw_end_t *end, enum gw_part part)
 {
-    return (gw_nonce_t){.turn = end->side->turn, .part = part, .number = gw_cipher_number(end->cipher, GW_THEIRS, end->rx_seq)};
+    return (gw_nonce_t){
+        .turn = end->side->turn, .part = part, .number = gw_cipher_number(end->cipher, GW_THEIRS, end->rx_seq)};
 }
 
 /* Check a packet whose header is authentic, and which is the next in order; false if it is invalid. */

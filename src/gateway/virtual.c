@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define RANK 200 /* after all other drivers */
+#define RANK 200          /* after all other drivers */
 #define FORCED_LEAST 4096 /* bytes: least forced length of a fragment */
 
 /* ---- The adapter ------------------------------------------------------------------------------------------------ */

@@ -13,7 +13,7 @@
 
 #define LEAST ((size_t)4096)
 #define CALM 4096 /* bytes of grants, credits and short messages, some of which are always pending */
-#define ASKS 4 /* acknowledgements requested per window */
+#define ASKS 4    /* acknowledgements requested per window */
 
 typedef struct kept {
     uint32_t size; /* bytes of the record; 0: continue at the beginning of the ring */
@@ -278,7 +278,8 @@ int gw_window_resend(gw_end_t *end)
         struct iovec vec = {(void *)k->bytes, k->len};
         if (!frag)
             return -1;
-        gw_end_head(end, frag, k->kind, seq++, k->len, record_position(w, p + k->size) == w->tail); /* for the last one, since the
+        gw_end_head(end, frag, k->kind, seq++, k->len,
+                    record_position(w, p + k->size) == w->tail); /* for the last one, since the
                                                                                           * program may wait for it */
         if (k->held ? !gw_held_fill(k->held, frag) : !gw_protect(end, frag, &vec, k->len ? 1 : 0, k->len))
             return -1; /* the stream is given up, with everything in the window */

@@ -30,18 +30,18 @@ typedef struct madi_beat {
 enum madi_retake { MADI_RETAKE_NONE, MADI_RETAKE_ASKED, MADI_RETAKE_NOW };
 
 typedef struct madi_carrier {
-    madi_worker_t orphan_worker; /* of a thread that comes back from a call and has no worker; only `post` is used */
-    madi_ult_t base;        /* the scheduler's context on this kernel thread's own stack */
-    madi_ult_t *blocked;    /* the thread that keeps this kernel thread for a blocking call; NULL if none */
-    unsigned depth;         /* of nested blocking calls */
+    madi_worker_t orphan_worker;    /* of a thread that comes back from a call and has no worker; only `post` is used */
+    madi_ult_t base;                /* the scheduler's context on this kernel thread's own stack */
+    madi_ult_t *blocked;            /* the thread that keeps this kernel thread for a blocking call; NULL if none */
+    unsigned depth;                 /* of nested blocking calls */
     bool detached_in_syscall;       /* in an undeclared call: the thread comes back when it next needs its worker */
     struct madi_carrier *successor; /* to which the worker was offered last; not in the list of spares; NULL if none */
-    struct madi_carrier *spare; /* the next in the list of spares */
-    struct madi_carrier *all;   /* the next in the list of all */
+    struct madi_carrier *spare;     /* the next in the list of spares */
+    struct madi_carrier *all;       /* the next in the list of all */
     pthread_t kernel_thread;
-    int place;              /* the worker to whose place this kernel thread is bound; -1 if none */
-    unsigned number;        /* of this kernel thread */
-    madi_worker_t *offered; /* the worker; written by the kernel thread that offers */
+    int place;                        /* the worker to whose place this kernel thread is bound; -1 if none */
+    unsigned number;                  /* of this kernel thread */
+    madi_worker_t *offered;           /* the worker; written by the kernel thread that offers */
     _Atomic(madi_worker_t *) carries; /* read by the monitor; NULL: it is spare, or its thread is in a declared call */
     int tid;
     void *signal_stack;
@@ -49,8 +49,8 @@ typedef struct madi_carrier {
     madi_call_t stuck_in, last;
     madi_beat_t beat;
     int n_same;
-    struct madi_carrier *spare_prealloc; /* the next successor, since a signal handler cannot make one */
-    atomic_uint retake;     /* enum madi_retake */
+    struct madi_carrier *spare_prealloc;       /* the next successor, since a signal handler cannot make one */
+    atomic_uint retake;                        /* enum madi_retake */
     _Alignas(2 * MADI_LINE) atomic_uint offer; /* a futex: 0, a kernel thread's number, or a value below */
 } madi_carrier_t;
 

@@ -135,8 +135,8 @@ static int thread_join(madi_worker_t *worker, madi_party_t *self, struct marcel_
         join_yield(worker);
     worker = madi_worker_self();
     if (MADI_LIKELY(join_in_place(worker, thread))) /* `wait` is PLAIN if it stayed in place */
-        return MADI_LIKELY(atomic_load_explicit(&self->wait, memory_order_relaxed) == MADI_WAIT_PLAIN) ? 0 :
-               madi_wait_end(self);
+        return MADI_LIKELY(atomic_load_explicit(&self->wait, memory_order_relaxed) == MADI_WAIT_PLAIN) ? 0
+                                                                                                       : madi_wait_end(self);
     madi_send(worker, thread);
     return madi_join_wait(self, thread, MADI_NEVER);
 }
@@ -211,8 +211,8 @@ static bool thread_switch_now(madi_worker_t *worker, struct marcel_thread *threa
         }
     } else {
         ult = atomic_load_explicit(&thread->ult, memory_order_acquire);
-        if (!ult || ult == self || __atomic_load_n(&ult->worker, __ATOMIC_RELAXED) != worker ||
-            ult->moves || ult->state != MADI_ULT_READY || ult->party.thread != thread)
+        if (!ult || ult == self || __atomic_load_n(&ult->worker, __ATOMIC_RELAXED) != worker || ult->moves ||
+            ult->state != MADI_ULT_READY || ult->party.thread != thread)
             return false;
         madi_queue_out(worker, ult);
     }

@@ -55,9 +55,10 @@ static void warn_no_table(const void *code)
         return;
     if (!dladdr(code, &info) || !info.dli_fname)
         info.dli_fname = "no file";
-    madi_log(MADI_LOG_WARN, "marcel", "a thread has ended in a function without unwind table (%p in %s): destructors and "
-             "cleanup attributes of its callers have not run; compile it with -fasynchronous-unwind-tables", code,
-             info.dli_fname);
+    madi_log(MADI_LOG_WARN, "marcel",
+             "a thread has ended in a function without unwind table (%p in %s): destructors and "
+             "cleanup attributes of its callers have not run; compile it with -fasynchronous-unwind-tables",
+             code, info.dli_fname);
 }
 
 /* Called by the unwinder before it leaves the frame of `context`; the frames below have been left. */
@@ -80,7 +81,8 @@ static _Unwind_Reason_Code frame_leave(int version, _Unwind_Action actions, _Unw
 static void not_rethrown(_Unwind_Reason_Code code, struct _Unwind_Exception *exit)
 {
     (void)code, (void)exit;
-    madi_log(MADI_LOG_ERROR, "marcel", "FATAL: exception not rethrown: a catch (...) without throw; has stopped the end of "
+    madi_log(MADI_LOG_ERROR, "marcel",
+             "FATAL: exception not rethrown: a catch (...) without throw; has stopped the end of "
              "a thread (marcel_exit or a cancellation)");
     abort();
 }

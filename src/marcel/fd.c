@@ -289,14 +289,14 @@ static MADI_COLD ssize_t recv_until_done(madi_fd_call_t *call, ssize_t n)
 
 ssize_t marcel_readv(int fd, const struct iovec *blocks, int count)
 {
-    madi_fd_call_t call = {.attempt = readv_attempt, .plain = readv_plain, .fd = fd, .events = POLLIN, .blocks = blocks,
-                           .count = count};
+    madi_fd_call_t call = {
+        .attempt = readv_attempt, .plain = readv_plain, .fd = fd, .events = POLLIN, .blocks = blocks, .count = count};
     madi_fd_point();
     return madi_fd_ended(madi_fd_run(&call));
 }
 
 /* Sizes for which read and write differ from readv and writev of one block: 0, and what is longer than a result can say. */
-#define IS_ODD(size) MADI_UNLIKELY((size) - 1 >= SSIZE_MAX)
+#define IS_ODD(size) MADI_UNLIKELY((size)-1 >= SSIZE_MAX)
 
 static ssize_t read_odd_attempt(madi_fd_call_t *call)
 {
@@ -308,8 +308,8 @@ static ssize_t read_odd_attempt(madi_fd_call_t *call)
 
 static MADI_COLD ssize_t read_odd(int fd, const struct iovec *block)
 {
-    madi_fd_call_t call = {.attempt = read_odd_attempt, .plain = read_plain, .fd = fd, .events = POLLIN, .blocks = block,
-                           .count = 1};
+    madi_fd_call_t call = {
+        .attempt = read_odd_attempt, .plain = read_plain, .fd = fd, .events = POLLIN, .blocks = block, .count = 1};
     madi_fd_point();
     return madi_fd_ended(madi_fd_run(&call));
 }
@@ -322,8 +322,8 @@ ssize_t marcel_read(int fd, void *buffer, size_t size)
 
 ssize_t marcel_writev(int fd, const struct iovec *blocks, int count)
 {
-    madi_fd_call_t call = {.attempt = writev_attempt, .plain = writev_plain, .fd = fd, .events = POLLOUT,
-                           .blocks = blocks, .count = count};
+    madi_fd_call_t call = {
+        .attempt = writev_attempt, .plain = writev_plain, .fd = fd, .events = POLLOUT, .blocks = blocks, .count = count};
     madi_fd_point();
     return write_until_done(&call);
 }
@@ -341,8 +341,8 @@ static ssize_t write_odd_attempt(madi_fd_call_t *call)
 
 static MADI_COLD ssize_t write_odd(int fd, const struct iovec *block)
 {
-    madi_fd_call_t call = {.attempt = write_odd_attempt, .plain = write_plain, .fd = fd, .events = POLLOUT,
-                           .blocks = block, .count = 1};
+    madi_fd_call_t call = {
+        .attempt = write_odd_attempt, .plain = write_plain, .fd = fd, .events = POLLOUT, .blocks = block, .count = 1};
     madi_fd_point();
     return madi_fd_ended(madi_fd_run(&call));
 }
@@ -356,8 +356,13 @@ ssize_t marcel_write(int fd, const void *buffer, size_t size)
 ssize_t marcel_recv(int fd, void *buffer, size_t size, int flags)
 {
     struct iovec block = {buffer, size};
-    madi_fd_call_t call = {.attempt = recv_attempt, .plain = recv_plain, .fd = fd, .flags = flags, .events = POLLIN,
-                           .blocks = &block, .count = 1};
+    madi_fd_call_t call = {.attempt = recv_attempt,
+                           .plain = recv_plain,
+                           .fd = fd,
+                           .flags = flags,
+                           .events = POLLIN,
+                           .blocks = &block,
+                           .count = 1};
     ssize_t n;
     madi_fd_point();
     n = madi_fd_run(&call);
@@ -369,8 +374,13 @@ ssize_t marcel_recv(int fd, void *buffer, size_t size, int flags)
 ssize_t marcel_send(int fd, const void *buffer, size_t size, int flags)
 {
     struct iovec block = {(void *)buffer, size};
-    madi_fd_call_t call = {.attempt = send_dontwait, .plain = send_plain, .fd = fd, .flags = flags, .events = POLLOUT,
-                           .blocks = &block, .count = 1};
+    madi_fd_call_t call = {.attempt = send_dontwait,
+                           .plain = send_plain,
+                           .fd = fd,
+                           .flags = flags,
+                           .events = POLLOUT,
+                           .blocks = &block,
+                           .count = 1};
     madi_fd_point();
     return write_until_done(&call);
 }

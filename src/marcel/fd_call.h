@@ -25,8 +25,8 @@
 #define APART __attribute__((noinline))
 
 /* Results of an attempt beside those of the plain call.  -EAGAIN: the call would block. */
-#define MADI_FD_BLOCKS (-ENOSYS)           /* the plain call is the only one: a file */
-#define MADI_FD_ASIDE (-ENOTRECOVERABLE)   /* the plain call, in a kernel thread of its own */
+#define MADI_FD_BLOCKS (-ENOSYS)         /* the plain call is the only one: a file */
+#define MADI_FD_ASIDE (-ENOTRECOVERABLE) /* the plain call, in a kernel thread of its own */
 
 typedef struct madi_fd_call madi_fd_call_t;
 typedef ssize_t madi_fd_attempt_t(madi_fd_call_t *call);

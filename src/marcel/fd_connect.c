@@ -80,8 +80,12 @@ static ssize_t accept_attempt(madi_fd_call_t *call)
 
 int marcel_accept(int fd, struct sockaddr *address, socklen_t *size)
 {
-    madi_fd_call_t call = {.attempt = accept_attempt, .plain = accept_plain, .fd = fd, .events = POLLIN,
-                           .address = address, .address_size = size};
+    madi_fd_call_t call = {.attempt = accept_attempt,
+                           .plain = accept_plain,
+                           .fd = fd,
+                           .events = POLLIN,
+                           .address = address,
+                           .address_size = size};
     ssize_t n;
     madi_fd_point();
     n = madi_fd_ended(madi_fd_run(&call));

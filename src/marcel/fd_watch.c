@@ -210,8 +210,7 @@ static MADI_COLD int set_start(void)
         c.fd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
         if (c.fd < 0) {
             rc = -errno;
-            madi_log(MADI_LOG_ERROR, "marcel", "no descriptor for waiting: %s%s", strerror(errno),
-                     madi_remedy(errno));
+            madi_log(MADI_LOG_ERROR, "marcel", "no descriptor for waiting: %s%s", strerror(errno), madi_remedy(errno));
         } else if (!marceli_category_add(&c)) {
             madi_fd_close(c.fd);
             rc = -EMFILE;

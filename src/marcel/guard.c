@@ -15,13 +15,13 @@
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
 #endif
 
-#define CANARY 64              /* bytes at the low end of a stack that nobody gets to write */
-#define OTHER_MAPPINGS 5530    /* of those that the kernel allows, left to the program and its libraries */
+#define CANARY 64           /* bytes at the low end of a stack that nobody gets to write */
+#define OTHER_MAPPINGS 5530 /* of those that the kernel allows, left to the program and its libraries */
 
 static struct {
     size_t page;
-    bool install;      /* the kernel has MADV_GUARD_INSTALL */
-    int64_t left;      /* guards by mprotect that may still be set; under the lock of slot.c */
+    bool install; /* the kernel has MADV_GUARD_INSTALL */
+    int64_t left; /* guards by mprotect that may still be set; under the lock of slot.c */
     struct sigaction before[2];
     bool watching;
 } guard;

@@ -51,7 +51,7 @@ static madi_worker_t *workers_alloc(int n)
     static struct room {
         struct room *before;
         madi_worker_t *workers;
-    } *rooms;
+    } * rooms;
     static int room;
     struct room *more;
     if (n <= room)

@@ -54,8 +54,9 @@ int marcel_key_delete(marcel_key_t key)
     if (!key_in_use(key, &use))
         return EINVAL;
     atomic_store_explicit(&keys[key].destructor, NULL, memory_order_relaxed);
-    return atomic_compare_exchange_strong_explicit(&keys[key].use, &use, use + 1, memory_order_acq_rel,
-                                                   memory_order_relaxed) ? 0 : EINVAL;
+    return atomic_compare_exchange_strong_explicit(&keys[key].use, &use, use + 1, memory_order_acq_rel, memory_order_relaxed)
+               ? 0
+               : EINVAL;
 }
 
 static value_t *key_value(madi_party_t *party, marcel_key_t key, bool make)

@@ -6,15 +6,15 @@
 #include "marcel/worker.h"
 
 typedef struct madi_marcel {
-    _Atomic(int) n_workers;  /* 0: not started */
+    _Atomic(int) n_workers; /* 0: not started */
     madi_worker_t *workers;
-    bool fences;             /* no membarrier: each put into a shared list pays a fence (share.h) */
-    bool binds;              /* each worker is bound to its place */
+    bool fences;                               /* no membarrier: each put into a shared list pays a fence (share.h) */
+    bool binds;                                /* each worker is bound to its place */
     _Alignas(MADI_LINE) _Atomic(int) n_asleep; /* workers whose `idle` is set */
     _Alignas(MADI_LINE) _Atomic(struct marcel_thread *) outside; /* share.h */
     _Alignas(MADI_LINE) unsigned slot_shift; /* of slots of the default size; changes only while there are no workers */
-    madi_fp_t fp;            /* control words with which threads begin */
-    _Atomic(uint64_t) from_outside; /* threads that plain pthreads created */
+    madi_fp_t fp;                            /* control words with which threads begin */
+    _Atomic(uint64_t) from_outside;          /* threads that plain pthreads created */
 } madi_marcel_t;
 
 #pragma GCC visibility push(hidden)

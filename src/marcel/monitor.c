@@ -21,7 +21,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define QUIET 100 /* looks at workers that run nothing, before the monitor sleeps */
+#define QUIET 100                    /* looks at workers that run nothing, before the monitor sleeps */
 #define FALLBACK INT64_C(1000000000) /* ns of that sleep where there is no barrier to see which workers run */
 
 _Atomic(uint64_t) madi_monitor_retaken;
@@ -39,8 +39,8 @@ static struct monitor {
 /* ---- Which calls ---------------------------------------------------------------------------------------------- */
 
 /* Calls that wait for their first byte or event, and begin anew after a signal (signal(7)). */
-static const long restartable[] = {SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_accept, SYS_accept4,
-                                   SYS_wait4, SYS_waitid, SYS_flock, SYS_openat};
+static const long restartable[] = {SYS_read,    SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_accept,
+                                   SYS_accept4, SYS_wait4, SYS_waitid,   SYS_flock,   SYS_openat};
 
 static bool has_timeout(int fd)
 {
@@ -68,8 +68,8 @@ __attribute__((no_sanitize("thread"))) static bool context_is_in(const ucontext_
 {
     static const int registers[] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9};
     const greg_t *r = context->uc_mcontext.gregs;
-    bool same = (unsigned long)r[REG_RIP] + 2 == call->pc && (unsigned long)r[REG_RSP] == call->sp &&
-                r[REG_RAX] == call->number;
+    bool same =
+        (unsigned long)r[REG_RIP] + 2 == call->pc && (unsigned long)r[REG_RSP] == call->sp && r[REG_RAX] == call->number;
     for (int i = 0; i < 6; i++)
         same = same && (unsigned long)r[registers[i]] == call->args[i];
     return same;
@@ -139,8 +139,8 @@ static bool thread_call(int tid, madi_call_t *call)
         return false;
     text[n] = 0;
     memset(call, 0, sizeof *call);
-    return sscanf(text, "%ld %lx %lx %lx %lx %lx %lx %lx %lx", &call->number, &call->args[0], &call->args[1],
-                  &call->args[2], &call->args[3], &call->args[4], &call->args[5], &call->sp, &call->pc) == 9;
+    return sscanf(text, "%ld %lx %lx %lx %lx %lx %lx %lx %lx", &call->number, &call->args[0], &call->args[1], &call->args[2],
+                  &call->args[3], &call->args[4], &call->args[5], &call->sp, &call->pc) == 9;
 }
 
 /* Read from outside the values that change at each switch.  They are the worker's alone: the result need not be true. */
@@ -274,9 +274,7 @@ static void handler_set_at_once(void)
     }
 }
 #else
-static void handler_set_at_once(void)
-{
-}
+static void handler_set_at_once(void) {}
 #endif
 
 void madi_monitor_prepare(void)
@@ -285,8 +283,10 @@ void madi_monitor_prepare(void)
     monitor.period = madi_knob_int(MADI_KNOB_MONITOR);
     monitor.signal = HERE && monitor.period ? signal_free() : 0;
     if (monitor.signal && access("/proc/self/syscall", R_OK)) {
-        madi_log(MADI_LOG_INFO, "marcel", "threads that block without marcel_blocking_begin are not found: "
-                 "/proc/self/syscall: %s", strerror(errno));
+        madi_log(MADI_LOG_INFO, "marcel",
+                 "threads that block without marcel_blocking_begin are not found: "
+                 "/proc/self/syscall: %s",
+                 strerror(errno));
         monitor.signal = 0;
     }
     sigemptyset(&action.sa_mask);

@@ -137,8 +137,7 @@ static int mutex_lock_slow(madi_mutex_t *m, bool wait, int64_t deadline)
 /* The caller, an errorcheck mutex; one that was just handed over has been taken by then. */
 static bool mutex_is_mine(madi_mutex_t *m)
 {
-    return m->type == MARCEL_MUTEX_ERRORCHECK &&
-           atomic_load_explicit(&m->owner, memory_order_relaxed) == madi_party_self();
+    return m->type == MARCEL_MUTEX_ERRORCHECK && atomic_load_explicit(&m->owner, memory_order_relaxed) == madi_party_self();
 }
 
 static int mutex_lock_until(void *mutex, void *none, int64_t deadline)

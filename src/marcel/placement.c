@@ -102,9 +102,7 @@ static bool tree_load(const cpu_set_t *allowed)
     (void)allowed;
     return false;
 }
-static void tree_forget(void)
-{
-}
+static void tree_forget(void) {}
 static int tree_cores(void)
 {
     return 0;

@@ -14,7 +14,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-
 static pthread_key_t key;
 static int key_error;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

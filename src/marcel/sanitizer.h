@@ -36,8 +36,8 @@
 #include <sanitizer/common_interface_defs.h>
 
 typedef struct madi_sanitizer {
-    void *fake;       /* its fake stack while it is switched out */
-    const void *low;  /* the stack */
+    void *fake;      /* its fake stack while it is switched out */
+    const void *low; /* the stack */
     size_t size;
 } madi_sanitizer_t;
 

@@ -133,8 +133,7 @@ static MADI_COLD madi_ult_t *oldest_by_turns(madi_worker_t *worker)
     madi_ult_t *ult = NULL;
     for (int i = 0; i < 2 && !ult; i++) {
         worker->movable_turn = !worker->movable_turn;
-        ult = worker->movable_turn ? madi_movable_take(worker) :
-              oldest_seed(worker);
+        ult = worker->movable_turn ? madi_movable_take(worker) : oldest_seed(worker);
     }
     return ult;
 }

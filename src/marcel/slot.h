@@ -35,7 +35,7 @@
 
 typedef struct madi_region {
     uintptr_t base;
-    uintptr_t size; /* 0 before the first use: nothing is in it */
+    uintptr_t size;                                            /* 0 before the first use: nothing is in it */
     uint8_t shift[1 << (MADI_REGION_SHIFT - MADI_SLAB_SHIFT)]; /* by slab: 1 << shift bytes a slot; 0: not in use */
 } madi_region_t;
 extern madi_region_t madi_region;

@@ -66,7 +66,10 @@ static inline __attribute__((always_inline, noreturn)) void madi_switch_leave(vo
 {
     __asm__ volatile("movq %0, %%rsp\n\t"
                      "popq %%rcx\n\t"
-                     "jmp *%%rcx" : : "r"(to) : "memory");
+                     "jmp *%%rcx"
+                     :
+                     : "r"(to)
+                     : "memory");
     __builtin_unreachable();
 }
 #else /* aarch64 */

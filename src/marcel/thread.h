@@ -40,13 +40,13 @@ enum madi_thread_state {
 
 struct marcel_thread {
     void *(*run)(void *);
-    void *value;                     /* the argument; once it has ended, the result */
-    _Atomic(uintptr_t) joiner;       /* a party that waits in marcel_join, or a value above */
-    _Atomic(struct madi_ult *) ult;  /* while it runs */
-    uintptr_t link;                  /* in a pool, or in an inbox (inbox.h) */
-    struct madi_traits *traits;      /* from attributes and marcel_setname; NULL if none */
+    void *value;                    /* the argument; once it has ended, the result */
+    _Atomic(uintptr_t) joiner;      /* a party that waits in marcel_join, or a value above */
+    _Atomic(struct madi_ult *) ult; /* while it runs */
+    uintptr_t link;                 /* in a pool, or in an inbox (inbox.h) */
+    struct madi_traits *traits;     /* from attributes and marcel_setname; NULL if none */
     atomic_uint state;
-    atomic_uint cancel;              /* cancel.h */
+    atomic_uint cancel; /* cancel.h */
 };
 
 /* True if the thread was joined, or has ended detached, and its record is not that of another thread yet. */
@@ -80,17 +80,17 @@ enum madi_wait {
 enum madi_party_woken { MADI_PARTY_WOKEN = 1, MADI_PARTY_SPINS = 2 };
 
 typedef struct madi_party {
-    struct madi_party *next, *prev; /* in a wait queue, under the queue's lock */
-    struct madi_waitq *queue;       /* the one of a TIMED or OPEN wait; NULL: it is in none */
-    struct marcel_thread *thread;   /* its record */
-    atomic_uint wait;               /* enum madi_wait */
-    bool plain;                     /* a plain pthread: `woken` is its futex */
-    bool noted;                     /* in a queue: a mark for the object that has the queue, under its lock */
-    atomic_uint woken;              /* enum madi_party_woken */
-    unsigned n_read;                /* number of rwlocks that it holds for reading */
+    struct madi_party *next, *prev;        /* in a wait queue, under the queue's lock */
+    struct madi_waitq *queue;              /* the one of a TIMED or OPEN wait; NULL: it is in none */
+    struct marcel_thread *thread;          /* its record */
+    atomic_uint wait;                      /* enum madi_wait */
+    bool plain;                            /* a plain pthread: `woken` is its futex */
+    bool noted;                            /* in a queue: a mark for the object that has the queue, under its lock */
+    atomic_uint woken;                     /* enum madi_party_woken */
+    unsigned n_read;                       /* number of rwlocks that it holds for reading */
     _Atomic(struct marcel_thread *) joins; /* the thread that it joins, JOINS_* */
-    struct madi_keys *keys;         /* its thread-specific data; NULL: none */
-    struct marcel_cleanup *cleanup; /* the handler pushed last; NULL: none */
+    struct madi_keys *keys;                /* its thread-specific data; NULL: none */
+    struct marcel_cleanup *cleanup;        /* the handler pushed last; NULL: none */
     madi_lock_t interrupt_lock;
     struct marceli_waiter *interrupted; /* under that lock: a waiter that a cancel wakes (cancel.h) */
 } madi_party_t;
@@ -112,13 +112,13 @@ enum {
     MADI_ULT_THROWS = 4, /* it was switched out in the middle of an exception, which is in `cxx` */
     MADI_ULT_BOTH = 0xff,
     /* Extra work of the next switch from the thread to another. */
-    MADI_ULT_IN_PLACE = 0x100, /* its joiner, of the same worker, goes on as soon as it ends */
+    MADI_ULT_IN_PLACE = 0x100,    /* its joiner, of the same worker, goes on as soon as it ends */
     MADI_ULT_TIMER_SHARED = 0x200 /* timer_shared.h */
 };
 
 typedef struct madi_ult {
     void *sp;                   /* its context while it is switched out (switch.h) */
-    madi_ring_link_t link;           /* in a run queue of its worker */
+    madi_ring_link_t link;      /* in a run queue of its worker */
     struct madi_worker *worker; /* where it runs; changes only while it is in no queue */
     uint8_t state;              /* enum madi_ult_state */
     uint8_t priority;           /* the run queue it goes to, 0 before all */
@@ -127,13 +127,13 @@ typedef struct madi_ult {
     uint32_t flags;             /* MADI_ULT, of its worker alone */
     atomic_bool clocks;         /* it moves, and is about to wait with a deadline (timer_shared.h) */
     madi_sanitizer_t sanitizer;
-    uintptr_t inbox;            /* link in an inbox (inbox.h) */
-    struct madi_ult *pooled;    /* the next of a list of free slots */
+    uintptr_t inbox;                        /* link in an inbox (inbox.h) */
+    struct madi_ult *pooled;                /* the next of a list of free slots */
     _Alignas(MADI_LINE) madi_party_t party; /* its first line goes to the waker and back */
-    madi_timer_t timer;         /* armed while it waits with a deadline */
-    madi_fp_t fp;               /* of a thread that keeps its own */
-    madi_cxx_state_t cxx[MADI_CXX_MAX]; /* by run time, of one that throws while it is switched out */
-    struct _Unwind_Exception exit; /* what unwinds its stack (unwind.h) */
+    madi_timer_t timer;                     /* armed while it waits with a deadline */
+    madi_fp_t fp;                           /* of a thread that keeps its own */
+    madi_cxx_state_t cxx[MADI_CXX_MAX];     /* by run time, of one that throws while it is switched out */
+    struct _Unwind_Exception exit;          /* what unwinds its stack (unwind.h) */
 } madi_ult_t;
 
 /* Set the worker atomically: marcel_yield_to reads control blocks that may be those of other threads by now. */

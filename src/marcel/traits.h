@@ -13,7 +13,7 @@ typedef struct madi_traits {
     char name[MADI_NAME_SPACE]; /* empty: none */
     size_t stack;               /* bytes; 0: the default */
     int priority;
-    int placement;              /* a worker, or -1 */
+    int placement; /* a worker, or -1 */
     bool detached, migratable, keep_fp;
 } madi_traits_t;
 

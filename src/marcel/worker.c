@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_EVERY 64 /* spins between looks at what other workers have: each takes a line away from them */
+#define LOOK_EVERY 64      /* spins between looks at what other workers have: each takes a line away from them */
 #define STARVED_NS 1000000 /* how often a seed is tried again for which there was no memory */
 
 __thread madi_worker_t *madi_worker_mine;
@@ -89,7 +89,8 @@ bool madi_worker_wake(madi_worker_t *worker)
 static bool worker_own_came(madi_worker_t *worker)
 {
     if (atomic_load_explicit(&madi_timer_shared_first, memory_order_seq_cst) <
-        atomic_load_explicit(&worker->until, memory_order_relaxed) && madi_timer_shared_left_alone(worker))
+            atomic_load_explicit(&worker->until, memory_order_relaxed) &&
+        madi_timer_shared_left_alone(worker))
         return true;
     return madi_queue_first(worker) || !madi_deque_empty(&worker->deque) || !madi_movable_empty(worker) ||
            atomic_load_explicit(&worker->stop, memory_order_seq_cst);

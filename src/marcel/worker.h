@@ -54,7 +54,7 @@ typedef struct madi_worker {
     madi_ult_t *current; /* the thread that runs; NULL: the scheduler, on base */
     uint32_t odd;        /* a bit for each level but the usual one that has a ready thread */
     uint32_t tick;       /* counts down to the next look at clock and seeds */
-    madi_post_t post; /* run first by the thread that arrives (sched.h); NULL if none */
+    madi_post_t post;    /* run first by the thread that arrives (sched.h); NULL if none */
     void *post_arg;
     _Atomic(struct madi_waitq *) holds; /* the biased queue in whose section it is (bias.h); NULL if none.  Others read it */
     uint32_t bias;                      /* value of a lock word that is biased to it */
@@ -134,7 +134,10 @@ static inline madi_worker_t *madi_worker_self(void)
 {
     madi_worker_t *worker;
     __asm__ volatile("movq madi_worker_mine@gottpoff(%%rip), %0\n\t"
-                     "movq %%fs:(%0), %0" : "=r"(worker) : : "memory");
+                     "movq %%fs:(%0), %0"
+                     : "=r"(worker)
+                     :
+                     : "memory");
     return worker;
 }
 #elif defined(__aarch64__)
@@ -145,7 +148,10 @@ static inline madi_worker_t *madi_worker_self(void)
     __asm__ volatile("adrp %0, :gottprel:madi_worker_mine\n\t"
                      "ldr %0, [%0, :gottprel_lo12:madi_worker_mine]\n\t"
                      "mrs %1, tpidr_el0\n\t"
-                     "ldr %0, [%1, %0]" : "=&r"(worker), "=&r"(base) : : "memory");
+                     "ldr %0, [%1, %0]"
+                     : "=&r"(worker), "=&r"(base)
+                     :
+                     : "memory");
     return worker;
 }
 #else

@@ -64,7 +64,8 @@ bool mad_mpi_key_make(mad_mpi_key_t *key, const char *source)
 {
     ssize_t n = getrandom(key->bytes, MAD_MPI_KEY_MADE, 0);
     if (n != MAD_MPI_KEY_MADE) {
-        snprintf(key->why, sizeof key->why, "the system gives no random bytes for a key (getrandom: %s); " MAD_MPI_KEY_REMEDY,
+        snprintf(key->why, sizeof key->why,
+                 "the system gives no random bytes for a key (getrandom: %s); " MAD_MPI_KEY_REMEDY,
                  n < 0 ? strerror(errno) : "too few");
         mad_mpi_key_wipe(key);
         return false;
@@ -83,10 +84,11 @@ bool mad_mpi_key_fit(mad_mpi_key_t *key, const char *name, const char *remedy)
         snprintf(key->why, sizeof key->why, "%.200s holds %zu bytes, and a key has %d at least; %s", name, key->len,
                  MAD_MPI_KEY_MIN, remedy);
     else
-        snprintf(key->why, sizeof key->why,
-                 "%.200s holds a text that can be guessed: its %zu bytes have %d bits of entropy at most, and a key has %d at "
-                 "least; %s",
-                 name, key->len, bits, MAD_MPI_KEY_BITS_MIN, remedy);
+        snprintf(
+            key->why, sizeof key->why,
+            "%.200s holds a text that can be guessed: its %zu bytes have %d bits of entropy at most, and a key has %d at "
+            "least; %s",
+            name, key->len, bits, MAD_MPI_KEY_BITS_MIN, remedy);
     mad_mpi_key_wipe(key);
     return false;
 }
@@ -112,7 +114,8 @@ int mad_mpi_key_environment(mad_mpi_key_t *key)
     if (mad_mpi_key_read(key, text, "MADELEINE_KEY"))
         return mad_mpi_key_fit(key, "MADELEINE_KEY", MAD_MPI_KEY_REMEDY) ? 1 : -1;
     snprintf(key->why, sizeof key->why,
-             "MADELEINE_KEY has %zu characters, where a key is an even number of hexadecimal digits, %d to %d; " MAD_MPI_KEY_REMEDY,
+             "MADELEINE_KEY has %zu characters, where a key is an even number of hexadecimal digits, %d to "
+             "%d; " MAD_MPI_KEY_REMEDY,
              strlen(text), 2 * MAD_MPI_KEY_MIN, 2 * MAD_MPI_KEY_MAX);
     return -1;
 }

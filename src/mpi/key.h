@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define MAD_MPI_KEY_MIN 16      /* bytes of a key */
+#define MAD_MPI_KEY_MIN 16 /* bytes of a key */
 #define MAD_MPI_KEY_MAX 64
 #define MAD_MPI_KEY_MADE 32     /* bytes of a key that is made here */
 #define MAD_MPI_KEY_BITS_MIN 64 /* entropy, by mad_mpi_key_bits, below which a key is refused */
@@ -26,9 +26,10 @@
 
 typedef struct mad_mpi_key {
     unsigned char bytes[MAD_MPI_KEY_MAX];
-    size_t len;      /* bytes; 0: there is no key */
+    size_t len;         /* bytes; 0: there is no key */
     const char *source; /* origin of the key, for log texts; static; NULL if there is no key */
-    char why[512];   /* why there is no key, or why an earlier source was passed over: one line without its end; "" if neither */
+    char why
+        [512]; /* why there is no key, or why an earlier source was passed over: one line without its end; "" if neither */
 } mad_mpi_key_t;
 
 /* Bits of entropy that a text or binary key can have at most, by what the key itself shows: its alphabet, how often

@@ -6,14 +6,14 @@
 #include <stddef.h>
 
 /* Reverse a list that is linked by `next`, and set oldest to its last entry; NULL if it is empty. */
-#define MAD_OLDEST_FIRST(list, oldest)                  \
-    do {                                                \
-        __typeof__(list) left_ = (list), next_;         \
-        for ((oldest) = NULL; left_; left_ = next_) {   \
-            next_ = left_->next;                        \
-            left_->next = (oldest);                     \
-            (oldest) = left_;                           \
-        }                                               \
+#define MAD_OLDEST_FIRST(list, oldest) \
+    do { \
+        __typeof__(list) left_ = (list), next_; \
+        for ((oldest) = NULL; left_; left_ = next_) { \
+            next_ = left_->next; \
+            left_->next = (oldest); \
+            (oldest) = left_; \
+        } \
     } while (0)
 
 #endif

@@ -16,11 +16,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define LEN 65536         /* bytes of a long block */
-#define COPIED 16384      /* bytes of one that is copied as a whole */
-#define PIECE 8192        /* bytes copied at a time where both sides copy */
-#define SLOTS 4           /* places in the memory between, used in turn */
-#define BUDGET 10000000   /* ns of each measurement */
+#define LEN 65536       /* bytes of a long block */
+#define COPIED 16384    /* bytes of one that is copied as a whole */
+#define PIECE 8192      /* bytes copied at a time where both sides copy */
+#define SLOTS 4         /* places in the memory between, used in turn */
+#define BUDGET 10000000 /* ns of each measurement */
 #define ROUNDS 4000
 #define STOP UINT32_MAX
 #define TURNS_MAX 10000 /* ns */
@@ -196,7 +196,8 @@ static int64_t round_time(sides_t *s, size_t len, bool after_answer)
     return n ? took[n / 4] : 0;
 }
 
-static int64_t measure(sides_t *s, void (*send)(sides_t *, uint32_t), bool (*receive)(sides_t *, uint32_t, size_t), size_t len)
+static int64_t measure(sides_t *s, void (*send)(sides_t *, uint32_t), bool (*receive)(sides_t *, uint32_t, size_t),
+                       size_t len)
 {
     s->send = send;
     s->receive = receive;
@@ -239,7 +240,8 @@ static bool sides_measure_twice(sides_t *s, madi_costs_t *c)
     madi_costs_t again;
     return sides_measure(s, c) && sides_measure(s, &again) && is_near(c->turn_ns, again.turn_ns) &&
            is_near(c->copy_ps, again.copy_ps) && is_near(c->pipe_ps, again.pipe_ps) &&
-           is_near(c->direct_ns, again.direct_ns) && is_near(c->direct_ps, again.direct_ps) && is_near(c->both_ps, again.both_ps);
+           is_near(c->direct_ns, again.direct_ns) && is_near(c->direct_ps, again.direct_ps) &&
+           is_near(c->both_ps, again.both_ps);
 }
 
 bool madi_costs_measure(int first, int last, madi_costs_t *costs)

@@ -39,11 +39,10 @@ static const struct {
     {"trace", "PID | merge FILE...",
      "the timeline (MAD_TRACE) of a live process, to a file; several files made one: --output FILE; drawn: --svg PICTURE",
      "jtosn", 1, 100000, madi_info_trace},
-    {"doctor", "", "look for what is wrong with this host; exit code 1 when something is bad", "jt", 0, 0,
-     madi_info_doctor},
+    {"doctor", "", "look for what is wrong with this host; exit code 1 when something is bad", "jt", 0, 0, madi_info_doctor},
     {"topology", "[FILE]",
-     "check a topology file and print it, or draw it: --dot, --svg PICTURE; with what moves there: --live SECONDS",
-     "jtlds", 0, 1, madi_info_topology},
+     "check a topology file and print it, or draw it: --dot, --svg PICTURE; with what moves there: --live SECONDS", "jtlds",
+     0, 1, madi_info_topology},
     {"route", "[FILE] A B", "which ways messages go from host A to host B, and why: --channel NAME, --size BYTES", "jtcb", 2,
      3, madi_info_route},
 };
@@ -84,20 +83,13 @@ static bool seconds(const char *option, double *value)
     return false;
 }
 
-static const struct option table[] = {{"json", no_argument, NULL, 'j'},
-                                      {"timeout", required_argument, NULL, 't'},
-                                      {"watch", required_argument, NULL, 'w'},
-                                      {"live", required_argument, NULL, 'l'},
-                                      {"prometheus", no_argument, NULL, 'p'},
-                                      {"output", required_argument, NULL, 'o'},
-                                      {"dot", no_argument, NULL, 'd'},
-                                      {"svg", required_argument, NULL, 's'},
-                                      {"span", required_argument, NULL, 'n'},
-                                      {"channel", required_argument, NULL, 'c'},
-                                      {"size", required_argument, NULL, 'b'},
-                                      {"help", no_argument, NULL, 'h'},
-                                      {"version", no_argument, NULL, 'V'},
-                                      {NULL, 0, NULL, 0}};
+static const struct option table[] = {{"json", no_argument, NULL, 'j'},        {"timeout", required_argument, NULL, 't'},
+                                      {"watch", required_argument, NULL, 'w'}, {"live", required_argument, NULL, 'l'},
+                                      {"prometheus", no_argument, NULL, 'p'},  {"output", required_argument, NULL, 'o'},
+                                      {"dot", no_argument, NULL, 'd'},         {"svg", required_argument, NULL, 's'},
+                                      {"span", required_argument, NULL, 'n'},  {"channel", required_argument, NULL, 'c'},
+                                      {"size", required_argument, NULL, 'b'},  {"help", no_argument, NULL, 'h'},
+                                      {"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0}};
 
 /* Parse the options; given[] records the getopt values seen. -1: continue; else the exit code. */
 static int parse(madi_info_options_t *o, char *given, int argc, char **argv)

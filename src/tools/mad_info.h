@@ -15,17 +15,17 @@ typedef struct madi_info_options {
     bool prometheus;
     bool dot;
     const char *svg, *span, *size, *channel, *output; /* as given; NULL if not given */
-    int argc;       /* arguments after the subcommand */
+    int argc;                                         /* arguments after the subcommand */
     char **argv;
 } madi_info_options_t;
 
 /* Subcommands.  Return the exit code. */
-int madi_info_host(const madi_info_options_t *options);    /* mad_info_host.c */
-int madi_info_knobs(const madi_info_options_t *options);   /* mad_info_host.c */
-int madi_info_explain(const madi_info_options_t *options); /* mad_info_explain.c */
-int madi_info_stats(const madi_info_options_t *options);   /* mad_info_stats.c */
-int madi_info_trace(const madi_info_options_t *options);   /* mad_info_trace.c */
-int madi_info_doctor(const madi_info_options_t *options);  /* mad_info_doctor.c */
+int madi_info_host(const madi_info_options_t *options);     /* mad_info_host.c */
+int madi_info_knobs(const madi_info_options_t *options);    /* mad_info_host.c */
+int madi_info_explain(const madi_info_options_t *options);  /* mad_info_explain.c */
+int madi_info_stats(const madi_info_options_t *options);    /* mad_info_stats.c */
+int madi_info_trace(const madi_info_options_t *options);    /* mad_info_trace.c */
+int madi_info_doctor(const madi_info_options_t *options);   /* mad_info_doctor.c */
 int madi_info_topology(const madi_info_options_t *options); /* mad_info_topology.c */
 int madi_info_route(const madi_info_options_t *options);    /* mad_info_route.c */
 
@@ -51,19 +51,19 @@ json_t *madi_info_calibrate(void);
 const char *madi_info_text(const json_t *object, const char *key);
 double madi_info_number(const json_t *object, const char *key);
 bool madi_info_true(const json_t *object, const char *key);
-const char *madi_info_bytes(double n); /* "64 KiB"; in one of four static buffers */
+const char *madi_info_bytes(double n);             /* "64 KiB"; in one of four static buffers */
 const char *madi_info_rank(const json_t *session); /* "rank 2 of 3, ", "rank 2, " or ""; in a static buffer */
 void madi_info_print_json(const json_t *object);
 void madi_info_print_adapters(const json_t *session);
-void madi_info_column(const char *text, int width); /* print padded with blanks to width, at least two of them */
+void madi_info_column(const char *text, int width);          /* print padded with blanks to width, at least two of them */
 void madi_info_print_knobs(const json_t *session, bool all); /* all: with defaults and help */
 /* Report the failure of a subcommand: to stderr, and with --json also as {"error": why} to stdout.  Return 1. */
 int madi_info_failed(const madi_info_options_t *options, const char *why);
 
 /* mad_info_doctor.c: record the finding of a check. remedy NULL: nothing to be done. */
 typedef enum madi_verdict { MADI_OK, MADI_WARNING, MADI_BAD } madi_verdict_t;
-void madi_info_found(json_t *findings, const char *check, madi_verdict_t verdict, const char *remedy,
-                     const char *format, ...) __attribute__((format(printf, 5, 6)));
+void madi_info_found(json_t *findings, const char *check, madi_verdict_t verdict, const char *remedy, const char *format,
+                     ...) __attribute__((format(printf, 5, 6)));
 /* Return one number from a file such as /proc/sys/...; missing if it has none ("max" is -1). */
 long long madi_info_file_number(const char *path, long long missing);
 

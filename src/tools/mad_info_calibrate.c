@@ -56,8 +56,8 @@ typedef struct core_note {
 
 typedef struct core_pair {
     core_note_t said[2];
-    int cpu;       /* of thread 1 */
-    int bells[2];  /* eventfds watched by epolls, for wake-ups by eventfd */
+    int cpu;      /* of thread 1 */
+    int bells[2]; /* eventfds watched by epolls, for wake-ups by eventfd */
     int epolls[2];
     void (*wait)(struct core_pair *pair, int me);
     void (*ring)(struct core_pair *pair, int me); /* wakes the other thread */
@@ -178,8 +178,8 @@ static json_t *lines_measure(const cpu_set_t *allowed, int first)
             continue;
         done[r] = true;
         s = pair_exchange(&p, first, cpu, BATCH);
-        json_array_append_new(list, json_pack("{s:i, s:i, s:s, s:f, s:f}", "from", first, "to", cpu, "relation",
-                                              names[r], "best_ns", s.best, "median_ns", s.median));
+        json_array_append_new(list, json_pack("{s:i, s:i, s:s, s:f, s:f}", "from", first, "to", cpu, "relation", names[r],
+                                              "best_ns", s.best, "median_ns", s.median));
     }
     return list;
 }
@@ -190,8 +190,8 @@ static json_t *wakes_measure(int from, int to)
     core_pair_t futex = {.wait = wait_futex, .ring = ring_futex}, bell = {.wait = wait_eventfd, .ring = ring_eventfd};
     struct epoll_event e = {.events = EPOLLIN};
     sample_stats_t s = pair_exchange(&futex, from, to, 1);
-    json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "by", "futex", "best_us", s.best / 1000, "median_us",
-                                          s.median / 1000));
+    json_array_append_new(
+        list, json_pack("{s:s, s:f, s:f}", "by", "futex", "best_us", s.best / 1000, "median_us", s.median / 1000));
     for (int i = 0; i < 2; i++) {
         bell.bells[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         bell.epolls[i] = epoll_create1(EPOLL_CLOEXEC);
@@ -199,8 +199,8 @@ static json_t *wakes_measure(int from, int to)
             return list; /* out of descriptors: the process ends soon */
     }
     s = pair_exchange(&bell, from, to, 1);
-    json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "by", "eventfd in epoll", "best_us", s.best / 1000,
-                                          "median_us", s.median / 1000));
+    json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "by", "eventfd in epoll", "best_us", s.best / 1000, "median_us",
+                                          s.median / 1000));
     for (int i = 0; i < 2; i++) {
         close(bell.bells[i]);
         close(bell.epolls[i]);
@@ -232,8 +232,8 @@ static json_t *copies_measure(void)
             double ns = (double)(madi_now() - before) / (sizes[i] < 1 << 20 ? (1 << 20) / (double)sizes[i] : 1);
             best = ns < best ? ns : best;
         } while (madi_now() < end);
-        json_array_append_new(list, json_pack("{s:I, s:f}", "bytes", (json_int_t)sizes[i], "MBs",
-                                              (double)sizes[i] / best * 1000));
+        json_array_append_new(list,
+                              json_pack("{s:I, s:f}", "bytes", (json_int_t)sizes[i], "MBs", (double)sizes[i] / best * 1000));
     }
     free(from);
     free(to);
@@ -294,8 +294,9 @@ json_t *madi_info_calibrate(void)
         last = CPU_ISSET(i, &allowed) ? i : last;
     cpu_model(name, sizeof name);
     out = json_pack("{s:s, s:i, s:o, s:o, s:o, s:f, s:f, s:o}", "processor", name, "cores", CPU_COUNT(&allowed), "lines",
-                    lines_measure(&allowed, first), "wakes", wakes_measure(first, last), "copies", copies_measure(), "syscall_ns",
-                    call_cost(call_system), "clock_ns", call_cost(call_clock), "costs", madi_info_costs(first, last));
+                    lines_measure(&allowed, first), "wakes", wakes_measure(first, last), "copies", copies_measure(),
+                    "syscall_ns", call_cost(call_system), "clock_ns", call_cost(call_clock), "costs",
+                    madi_info_costs(first, last));
     sched_setaffinity(0, sizeof allowed, &allowed);
     return out;
 }

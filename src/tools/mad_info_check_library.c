@@ -71,7 +71,8 @@ static void check_session(json_t *findings)
         madi_info_found(findings, "session", MADI_BAD, "see the findings above", "%s", why);
         return;
     }
-    json_array_foreach(json_object_get(json_array_get(sessions, 0), "adapters"), i, a) {
+    json_array_foreach(json_object_get(json_array_get(sessions, 0), "adapters"), i, a)
+    {
         if (madi_info_true(a, "open"))
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s on %s", n++ ? ", " : "",
                      madi_info_text(a, "driver"), madi_info_text(a, "adapter"));

@@ -44,8 +44,11 @@ static void check_limit(json_t *findings, const limit_t *l)
     if (n == NONE)
         madi_info_found(findings, l->check, MADI_OK, NULL, "no limit of %s", l->unit);
     else
-        madi_info_found(findings, l->check, n < l->bad ? MADI_BAD : n < l->low ? MADI_WARNING : MADI_OK, l->remedy,
-                        "at most %lld %s", n, l->unit);
+        madi_info_found(findings, l->check,
+                        n < l->bad   ? MADI_BAD
+                        : n < l->low ? MADI_WARNING
+                                     : MADI_OK,
+                        l->remedy, "at most %lld %s", n, l->unit);
 }
 
 /* ---- Control groups --------------------------------------------------------------------------------------------- */
@@ -97,19 +100,25 @@ static void check_group(json_t *findings)
     if (memory <= 0 || memory > 1LL << 60)
         madi_info_found(findings, "cgroup memory", MADI_OK, NULL, "no limit");
     else
-        madi_info_found(findings, "cgroup memory", memory - used < 64 << 20 ? MADI_BAD
-                                                   : memory - used < 512 << 20 ? MADI_WARNING : MADI_OK,
+        madi_info_found(findings, "cgroup memory",
+                        memory - used < 64 << 20    ? MADI_BAD
+                        : memory - used < 512 << 20 ? MADI_WARNING
+                                                    : MADI_OK,
                         "shared memory counts too: raise the limit of the container or job (memory.max)",
                         "%lld MiB of %lld MiB left", (memory - used) >> 20, memory >> 20);
     if (pids <= 0)
         madi_info_found(findings, "cgroup pids", MADI_OK, NULL, "no limit");
     else
-        madi_info_found(findings, "cgroup pids", pids < 16 ? MADI_BAD : pids < 128 ? MADI_WARNING : MADI_OK,
+        madi_info_found(findings, "cgroup pids",
+                        pids < 16    ? MADI_BAD
+                        : pids < 128 ? MADI_WARNING
+                                     : MADI_OK,
                         "raise pids.max of the container or job", "at most %lld processes and threads", pids);
     if (quota > 0)
         madi_info_found(findings, "cgroup cpu", MADI_WARNING,
                         "a process that spins uses its share up and is then stopped for a while: give whole cores "
-                        "(cpuset) instead, or set MAD_SPIN=0", "processor time is limited (cpu.max)");
+                        "(cpuset) instead, or set MAD_SPIN=0",
+                        "processor time is limited (cpu.max)");
     else
         madi_info_found(findings, "cgroup cpu", MADI_OK, NULL, "no limit");
 }

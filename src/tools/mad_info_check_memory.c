@@ -29,8 +29,7 @@ static void check_memfd(json_t *findings)
     error = posix_fallocate(fd, 0, PAIR);
     close(fd);
     if (error)
-        madi_info_found(findings, "memfd", MADI_BAD, remedy, "%d MiB cannot be allocated: %s", PAIR >> 20,
-                        strerror(error));
+        madi_info_found(findings, "memfd", MADI_BAD, remedy, "%d MiB cannot be allocated: %s", PAIR >> 20, strerror(error));
     else
         madi_info_found(findings, "memfd", MADI_OK, NULL, "%d MiB of shared memory can be allocated", PAIR >> 20);
 }

@@ -52,7 +52,8 @@ static void check_ports(json_t *findings)
         return;
     madi_info_found(findings, "ports", high - low < 1024 ? MADI_WARNING : MADI_OK,
                     "each process listens on one, each connection takes one: sysctl net.ipv4.ip_local_port_range='32768 "
-                    "60999'", "%d to %d may be given to processes that name none", low, high);
+                    "60999'",
+                    "%d to %d may be given to processes that name none", low, high);
 }
 
 void madi_info_check_network(json_t *findings)

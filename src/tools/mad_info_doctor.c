@@ -9,8 +9,8 @@
 
 static const char *const names[] = {[MADI_OK] = "ok", [MADI_WARNING] = "warning", [MADI_BAD] = "bad"};
 
-void madi_info_found(json_t *findings, const char *check, madi_verdict_t verdict, const char *remedy,
-                     const char *format, ...)
+void madi_info_found(json_t *findings, const char *check, madi_verdict_t verdict, const char *remedy, const char *format,
+                     ...)
 {
     char cause[512];
     json_t *f;
@@ -47,8 +47,7 @@ static int count(const json_t *findings, madi_verdict_t verdict)
     size_t i;
     json_t *f;
     int n = 0;
-    json_array_foreach(findings, i, f)
-        n += !strcmp(madi_info_text(f, "verdict"), names[verdict]);
+    json_array_foreach(findings, i, f) n += !strcmp(madi_info_text(f, "verdict"), names[verdict]);
     return n;
 }
 
@@ -56,7 +55,8 @@ static void findings_print(const json_t *findings, int bad, int warnings)
 {
     size_t i;
     json_t *f;
-    json_array_foreach(findings, i, f) {
+    json_array_foreach(findings, i, f)
+    {
         printf("%-7s  %-12s  %s\n", madi_info_text(f, "verdict"), madi_info_text(f, "check"), madi_info_text(f, "cause"));
         if (json_object_get(f, "remedy"))
             printf("%-23sremedy: %s\n", "", madi_info_text(f, "remedy"));

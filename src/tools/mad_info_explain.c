@@ -12,13 +12,15 @@ static void explain_print_paths(const json_t *session, const json_t *peer)
 {
     size_t i;
     json_t *w;
-    json_array_foreach(json_object_get(peer, "ways"), i, w) {
+    json_array_foreach(json_object_get(peer, "ways"), i, w)
+    {
         const char *reason = madi_info_text(w, "reason");
         printf("  %-10s  %s on %s, network %s, security %s%s%s\n", madi_info_text(w, "way"), madi_info_text(w, "driver"),
                madi_info_text(w, "adapter"), madi_info_text(w, "network"), madi_info_text(w, "security"),
                reason[0] ? ": " : "", reason);
     }
-    json_array_foreach(json_object_get(session, "adapters"), i, w) {
+    json_array_foreach(json_object_get(session, "adapters"), i, w)
+    {
         if (!madi_info_true(w, "open"))
             printf("  %-10s  %s on %s: %s\n", "rejected", madi_info_text(w, "driver"), madi_info_text(w, "adapter"),
                    madi_info_text(w, "reason"));
@@ -29,7 +31,8 @@ static void explain_print_traffic(const json_t *peer)
 {
     size_t i;
     json_t *c;
-    json_array_foreach(json_object_get(peer, "connections"), i, c) {
+    json_array_foreach(json_object_get(peer, "connections"), i, c)
+    {
         printf("  channel %s: %.0f messages sent (%s unasked), %s received", madi_info_text(c, "channel"),
                madi_info_number(c, "messages_sent"), madi_info_bytes(madi_info_number(c, "unasked_bytes_sent")),
                madi_info_bytes(madi_info_number(c, "unasked_bytes_received")));
@@ -59,8 +62,8 @@ static void print_session(const json_t *s, const char *program)
     const json_t *waiting = json_object_get(s, "waiting"), *marcel = json_object_get(s, "marcel");
     size_t i;
     json_t *v;
-    printf("process %.0f (%s): %slauncher %s, Madeleine %s\n", madi_info_number(s, "pid"), program,
-           madi_info_rank(s), madi_info_text(s, "launcher"), madi_info_text(s, "version"));
+    printf("process %.0f (%s): %slauncher %s, Madeleine %s\n", madi_info_number(s, "pid"), program, madi_info_rank(s),
+           madi_info_text(s, "launcher"), madi_info_text(s, "version"));
     printf("waits: spins %g us, then sleeps; has slept %.0f times, was woken %.0f times\n",
            madi_info_number(waiting, "spin_us"), madi_info_number(waiting, "sleeps"), madi_info_number(waiting, "wakes"));
     json_array_foreach(json_object_get(waiting, "categories"), i, v)
@@ -73,11 +76,11 @@ static void print_session(const json_t *s, const char *program)
                madi_info_number(marcel, "switches"), madi_info_number(marcel, "steals"), madi_info_number(marcel, "idles"),
                madi_info_number(marcel, "retaken"));
     putchar('\n');
-    json_array_foreach(json_object_get(s, "peers"), i, v) {
+    json_array_foreach(json_object_get(s, "peers"), i, v)
+    {
         const char *channel = madi_info_text(v, "channel");
         printf("peer %.0f%s%s: %s%s%s\n", madi_info_number(v, "peer"), channel[0] ? " on " : "", channel,
-               madi_info_text(v, "state"),
-               json_object_get(v, "error") ? ": " : "", madi_info_text(v, "error"));
+               madi_info_text(v, "state"), json_object_get(v, "error") ? ": " : "", madi_info_text(v, "error"));
         explain_print_paths(s, v);
         explain_print_traffic(v);
     }
@@ -139,8 +142,7 @@ int madi_info_explain(const madi_info_options_t *options)
         madi_info_print_json(out);
         json_decref(out);
     } else {
-        json_array_foreach(sessions, i, s)
-            print_session(s, program);
+        json_array_foreach(sessions, i, s) print_session(s, program);
     }
     json_decref(sessions);
     return 0;

@@ -127,10 +127,13 @@ static void why_none(int pid, char *why)
     if (line_find(pid, "maps", "libmadeleine", false, line, sizeof line))
         snprintf(why, MADI_INFO_WHY_MAX,
                  "process %d has no Madeleine session at the moment, or could not make its socket in /tmp: start it with "
-                 "MAD_LOG=info to see why", pid);
+                 "MAD_LOG=info to see why",
+                 pid);
     else
-        snprintf(why, MADI_INFO_WHY_MAX, "process %d does not use Madeleine: give the number of a process that does "
-                                         "(not that of madrun or a shell)", pid);
+        snprintf(why, MADI_INFO_WHY_MAX,
+                 "process %d does not use Madeleine: give the number of a process that does "
+                 "(not that of madrun or a shell)",
+                 pid);
 }
 
 bool madi_target_find(madi_target_t *t, char *why)

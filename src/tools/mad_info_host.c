@@ -31,12 +31,11 @@ static void print_calibration(const json_t *c)
     json_t *v;
     printf("\ncalibration (%g cores allowed, %s)\n", madi_info_number(c, "cores"), madi_info_text(c, "processor"));
     json_array_foreach(json_object_get(c, "lines"), i, v)
-        printf("  cache line, core %g to %g (%s)  best %.1f ns, median %.1f ns one way\n",
-               madi_info_number(v, "from"), madi_info_number(v, "to"), madi_info_text(v, "relation"),
-               madi_info_number(v, "best_ns"), madi_info_number(v, "median_ns"));
+        printf("  cache line, core %g to %g (%s)  best %.1f ns, median %.1f ns one way\n", madi_info_number(v, "from"),
+               madi_info_number(v, "to"), madi_info_text(v, "relation"), madi_info_number(v, "best_ns"),
+               madi_info_number(v, "median_ns"));
     json_array_foreach(json_object_get(c, "copies"), i, v)
-        printf("  memcpy of %-8s  %.0f MB/s\n", madi_info_bytes(madi_info_number(v, "bytes")),
-               madi_info_number(v, "MBs"));
+        printf("  memcpy of %-8s  %.0f MB/s\n", madi_info_bytes(madi_info_number(v, "bytes")), madi_info_number(v, "MBs"));
     json_array_foreach(json_object_get(c, "wakes"), i, v)
         printf("  wake-up by %-16s  best %.2f us, median %.2f us one way\n", madi_info_text(v, "by"),
                madi_info_number(v, "best_us"), madi_info_number(v, "median_us"));

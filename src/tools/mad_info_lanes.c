@@ -20,14 +20,10 @@ typedef struct maker {
 static const struct {
     const char *category, *word; /* the event's name contains this word */
     madi_lane_kind_t kind;
-} kinds[] = {{"message", "", MADI_LANE_MESSAGES},
-             {"block", "", MADI_LANE_BLOCKS},
-             {"piece", "", MADI_LANE_PIECES},
-             {"fragment", "fragments from", MADI_LANE_FRAGMENTS_IN},
-             {"fragment", "held for", MADI_LANE_HELD},
-             {"fragment", "fragments to", MADI_LANE_FRAGMENTS_OUT},
-             {"stall", "", MADI_LANE_STALLS},
-             {"wait", "", MADI_LANE_WAITS}};
+} kinds[] = {{"message", "", MADI_LANE_MESSAGES},      {"block", "", MADI_LANE_BLOCKS},
+             {"piece", "", MADI_LANE_PIECES},          {"fragment", "fragments from", MADI_LANE_FRAGMENTS_IN},
+             {"fragment", "held for", MADI_LANE_HELD}, {"fragment", "fragments to", MADI_LANE_FRAGMENTS_OUT},
+             {"stall", "", MADI_LANE_STALLS},          {"wait", "", MADI_LANE_WAITS}};
 
 /* ---- Processes and lanes ---------------------------------------------------------------------------------------- */
 
@@ -248,8 +244,7 @@ static double lost_of(const json_t *document)
     const json_t *other = json_object_get(document, "otherData"), *merged = json_object_get(other, "merged"), *part;
     double lost = madi_info_number(other, "events_lost");
     size_t i;
-    json_array_foreach((json_t *)merged, i, part)
-        lost += madi_info_number(part, "events_lost");
+    json_array_foreach((json_t *)merged, i, part) lost += madi_info_number(part, "events_lost");
     return lost;
 }
 

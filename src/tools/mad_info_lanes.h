@@ -23,8 +23,8 @@ typedef enum madi_lane_kind {
 typedef struct madi_bar {
     double begin, end; /* us of the timeline */
     double bytes;
-    int lane, row;     /* row -1: no row was free */
-    int number;        /* number of the message, block or stream */
+    int lane, row; /* row -1: no row was free */
+    int number;    /* number of the message, block or stream */
 } madi_bar_t;
 
 typedef struct madi_lane {
@@ -41,9 +41,9 @@ typedef struct madi_lanes {
     int lanes;
     madi_bar_t *bar; /* by lane and beginning */
     int bars;
-    int outside;     /* bars outside the span */
-    double lost;     /* events that the processes no longer had */
-    double from, to; /* visible part, us of the timeline */
+    int outside;        /* bars outside the span */
+    double lost;        /* events that the processes no longer had */
+    double from, to;    /* visible part, us of the timeline */
     double first, last; /* extent of all events except waits */
 } madi_lanes_t;
 

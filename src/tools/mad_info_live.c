@@ -96,7 +96,8 @@ static void live_add_networks(const look_t *look, int host, const json_t *sessio
     const madi_topo_host_t *h = &look->topo->host[host];
     size_t i;
     json_t *row;
-    json_array_foreach(json_object_get(session, "networks"), i, row) {
+    json_array_foreach(json_object_get(session, "networks"), i, row)
+    {
         int n = madi_topo_network_find(look->topo, madi_info_text(row, "network"));
         const madi_topo_on_t *on = n < 0 ? NULL : madi_topo_host_on(look->topo, host, n);
         madi_live_on_t *sum = on ? &look->live->host[host].on[on - h->on] : NULL;
@@ -124,7 +125,8 @@ static void add_forwarding(const look_t *look, madi_live_host_t *host, const jso
     host->held_bytes += madi_info_number(f, "bytes_held");
     host->budget += madi_info_number(f, "budget");
     host->draining += madi_info_true(f, "draining");
-    json_array_foreach(json_object_get(f, "gateways"), i, g) {
+    json_array_foreach(json_object_get(f, "gateways"), i, g)
+    {
         int lost = madi_topo_host_find(look->topo, madi_info_text(g, "host"));
         if (lost >= 0 && madi_info_number(g, "lost") > 0 && !madi_info_number(g, "up") && !madi_info_number(g, "leaving"))
             look->live->host[lost].lost_to++;
@@ -160,8 +162,7 @@ static void add_process(look_t *look, const json_t *process, const json_t *first
         return;
     }
     rates = madi_stats_rates(json_object_get(process, "sessions"), before);
-    json_array_foreach(rates, i, session)
-        add_session(look, session, before != NULL);
+    json_array_foreach(rates, i, session) add_session(look, session, before != NULL);
     json_decref(rates);
 }
 
@@ -169,12 +170,12 @@ static void add_ended(look_t *look, const json_t *first, const json_t *second)
 {
     size_t i, k;
     json_t *p, *q;
-    json_array_foreach(first, i, p) {
-        int host = madi_topo_host_find(look->topo,
-                                       madi_info_text(json_array_get(json_object_get(p, "sessions"), 0), "host"));
+    json_array_foreach(first, i, p)
+    {
+        int host =
+            madi_topo_host_find(look->topo, madi_info_text(json_array_get(json_object_get(p, "sessions"), 0), "host"));
         bool there = false;
-        json_array_foreach(second, k, q)
-            there |= madi_info_number(p, "pid") == madi_info_number(q, "pid");
+        json_array_foreach(second, k, q) there |= madi_info_number(p, "pid") == madi_info_number(q, "pid");
         if (there || host < 0)
             continue;
         look->ended++;
@@ -219,8 +220,7 @@ madi_live_t *madi_info_live(const madi_info_options_t *options, const madi_topo_
     first = madi_stats_gather(options, -1, why);
     madi_info_sleep_until(begin + (int64_t)(options->live * 1e9));
     second = madi_stats_gather(options, -1, why);
-    json_array_foreach(second, i, process)
-        add_process(&look, process, first);
+    json_array_foreach(second, i, process) add_process(&look, process, first);
     add_ended(&look, first, second);
     title_make(&look, options->live);
     json_decref(first);
@@ -278,11 +278,10 @@ static json_t *host_json(const madi_live_t *live, const madi_topo_t *topo, int h
     const madi_live_host_t *h = &live->host[host];
     json_t *networks = json_array();
     for (int k = 0; k < topo->host[host].ons; k++)
-        json_array_append_new(networks, json_pack("{s:s, s:f, s:f, s:f, s:f}", "network",
-                                                  topo->network[topo->host[host].on[k].network].name, "messages_sent",
-                                                  h->on[k].messages_out, "bytes_sent", h->on[k].bytes_out,
-                                                  "messages_received", h->on[k].messages_in, "bytes_received",
-                                                  h->on[k].bytes_in));
+        json_array_append_new(
+            networks, json_pack("{s:s, s:f, s:f, s:f, s:f}", "network", topo->network[topo->host[host].on[k].network].name,
+                                "messages_sent", h->on[k].messages_out, "bytes_sent", h->on[k].bytes_out,
+                                "messages_received", h->on[k].messages_in, "bytes_received", h->on[k].bytes_in));
     return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "host", topo->host[host].name,
                      "processes", h->processes, "silent", h->silent, "ended", h->ended, "draining", h->draining, "lost_to",
                      h->lost_to, "fragments", h->passed, "bytes", h->passed_bytes, "credit_stalls", h->stalls, "resends",

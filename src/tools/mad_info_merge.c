@@ -79,10 +79,8 @@ static json_t *sends_of(const merge_part_t *p)
     json_t *sends = json_object(), *event;
     char key[160];
     size_t i;
-    json_array_foreach(p->events, i, event)
-        if (message_key(p, event, true, key, sizeof key))
-            json_object_set_new(sends, key, json_object_get(sends, key) ? json_null()
-                                                                         : json_real(madi_info_number(event, "ts")));
+    json_array_foreach(p->events, i, event) if (message_key(p, event, true, key, sizeof key)) json_object_set_new(
+        sends, key, json_object_get(sends, key) ? json_null() : json_real(madi_info_number(event, "ts")));
     return sends;
 }
 
@@ -93,7 +91,8 @@ static double least_way(const json_t *sends, const merge_part_t *to)
     json_t *event;
     char key[160];
     size_t i;
-    json_array_foreach(to->events, i, event) {
+    json_array_foreach(to->events, i, event)
+    {
         const json_t *sent = message_key(to, event, false, key, sizeof key) ? json_object_get(sends, key) : NULL;
         double way = json_is_real(sent) ? madi_info_number(event, "ts") - json_real_value(sent) : INFINITY;
         if (way < least)
@@ -110,7 +109,8 @@ static void find_shift(merge_part_t *p, const merge_part_t *parts, int n)
     double low = -INFINITY, high = INFINITY;
     json_t *mine = sends_of(p);
     p->shift = (double)(json_integer_value(json_object_get(p->other, "realtime_minus_monotonic_ns")) -
-                        json_integer_value(json_object_get(first->other, "realtime_minus_monotonic_ns"))) / 1000;
+                        json_integer_value(json_object_get(first->other, "realtime_minus_monotonic_ns"))) /
+               1000;
     p->clock = "real time";
     for (int i = 0; i < n; i++) {
         json_t *theirs;
@@ -165,7 +165,8 @@ static void merge_part_add(json_t *all, json_t *list, const merge_part_t *p)
 {
     json_t *event;
     size_t i;
-    json_array_foreach(p->events, i, event) {
+    json_array_foreach(p->events, i, event)
+    {
         json_object_set_new(event, "pid", json_integer(p->pid));
         if (json_object_get(event, "ts"))
             json_object_set_new(event, "ts", json_real(madi_info_number(event, "ts") + p->shift));

@@ -25,7 +25,8 @@ static const json_t *same_object(const json_t *list, const json_t *object, const
 {
     size_t i;
     json_t *o;
-    json_array_foreach(list, i, o) {
+    json_array_foreach(list, i, o)
+    {
         bool same = true;
         for (int n = 0; g->names[n]; n++)
             same = same && !strcmp(madi_info_text(o, g->names[n]), madi_info_text(object, g->names[n]));
@@ -48,9 +49,8 @@ static const json_t *same_session(const json_t *sessions, const json_t *session)
 {
     size_t i;
     json_t *s;
-    json_array_foreach(sessions, i, s)
-        if (!strcmp(madi_info_text(s, "session"), madi_info_text(session, "session")))
-            return s;
+    json_array_foreach(sessions, i,
+                       s) if (!strcmp(madi_info_text(s, "session"), madi_info_text(session, "session"))) return s;
     return NULL;
 }
 
@@ -58,7 +58,8 @@ json_t *madi_stats_rates(const json_t *sessions, const json_t *before)
 {
     json_t *rates = json_deep_copy(sessions), *session, *object;
     size_t i, k;
-    json_array_foreach(rates, i, session) {
+    json_array_foreach(rates, i, session)
+    {
         const json_t *old = same_session(before, session);
         double seconds = (madi_info_number(session, "clock_ns") - madi_info_number(old, "clock_ns")) / 1e9;
         for (int g = 0; old && seconds > 0 && g < MADI_GROUPS; g++) {
@@ -123,13 +124,16 @@ static void put_metric(const json_t *processes, const madi_counter_group_t *g, c
     size_t i, k, n;
     json_t *process, *session, *object;
     bool headed = false;
-    json_array_foreach(processes, i, process) {
-        json_array_foreach(json_object_get(process, "sessions"), k, session) {
+    json_array_foreach(processes, i, process)
+    {
+        json_array_foreach(json_object_get(process, "sessions"), k, session)
+        {
             json_t *objects = k && g->of_process ? json_array() : objects_of(session, g);
-            json_array_foreach(objects, n, object) {
+            json_array_foreach(objects, n, object)
+            {
                 if (!headed)
-                    printf("# HELP madeleine_%s%s%s %s\n# TYPE madeleine_%s%s%s %s\n", g->prefix, m->key,
-                           metric_suffix(m), m->text, g->prefix, m->key, metric_suffix(m),
+                    printf("# HELP madeleine_%s%s%s %s\n# TYPE madeleine_%s%s%s %s\n", g->prefix, m->key, metric_suffix(m),
+                           m->text, g->prefix, m->key, metric_suffix(m),
                            m->kind == MADI_COUNT_COUNTER ? "counter" : "gauge");
                 headed = true;
                 put_sample(process, session, k, g, m, object);
@@ -144,7 +148,8 @@ static void put_up(const json_t *processes)
     size_t i;
     json_t *process;
     puts("# HELP madeleine_up Whether the process has answered.\n# TYPE madeleine_up gauge");
-    json_array_foreach(processes, i, process) {
+    json_array_foreach(processes, i, process)
+    {
         char pid[24];
         snprintf(pid, sizeof pid, "%.0f", madi_info_number(process, "pid"));
         printf("madeleine_up{");

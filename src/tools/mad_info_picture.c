@@ -32,7 +32,7 @@
 typedef struct drawing {
     const madi_lanes_t *l;
     FILE *out;
-    int y, lanes; /* so far */
+    int y, lanes;                /* so far */
     long marks, joined, crowded; /* marks drawn; bars that share a mark; bars left out because no row was free */
     char network[16][32];
     int networks;
@@ -127,7 +127,12 @@ static void bars_draw(drawing_t *d, int first, int last, const char *colour)
             continue;
         }
         mark_draw(d, m, b->row, colour);
-        *m = (mark_t){.left = left, .right = right, .begin = b->begin, .end = b->end, .bytes = b->bytes, .count = 1,
+        *m = (mark_t){.left = left,
+                      .right = right,
+                      .begin = b->begin,
+                      .end = b->end,
+                      .bytes = b->bytes,
+                      .count = 1,
                       .number = b->number};
     }
     for (int row = 0; row < MADI_LANE_ROWS; row++)
@@ -206,9 +211,10 @@ static void notes_draw(drawing_t *d, int left_out)
     const madi_lanes_t *l = d->l;
     char text[200];
     d->y += 6;
-    picture_note(d, "#666",
-                 "yellow: fragments held for the next network; red: a stream that has something to send, and no credit; light grey: "
-                 "threads asleep; each network has a colour of its own");
+    picture_note(
+        d, "#666",
+        "yellow: fragments held for the next network; red: a stream that has something to send, and no credit; light grey: "
+        "threads asleep; each network has a colour of its own");
     snprintf(text, sizeof text, "%d events as %ld marks; %ld of them are shorter than a pixel, and share a mark with others",
              l->bars, d->marks, d->joined);
     picture_note(d, "#666", text);

@@ -75,7 +75,8 @@ static int column_width(const json_t *rows, const char *key, int least)
 {
     size_t i;
     json_t *row;
-    json_array_foreach(rows, i, row) {
+    json_array_foreach(rows, i, row)
+    {
         int n = (int)strlen(madi_info_text(row, key)) + 2;
         if (n > least && n <= 40)
             least = n;
@@ -94,7 +95,8 @@ void madi_info_print_adapters(const json_t *session)
     madi_info_column("adapter", adapter);
     madi_info_column("network", network);
     printf("%-10s%-10s%-10s%-11s%-12s%s\n", "security", "latency", "bandwidth", "packets", "grant from", "pieces");
-    json_array_foreach(adapters, i, a) {
+    json_array_foreach(adapters, i, a)
+    {
         madi_info_column(madi_info_text(a, "driver"), driver);
         madi_info_column(madi_info_text(a, "adapter"), adapter);
         if (!madi_info_true(a, "open")) {
@@ -102,11 +104,13 @@ void madi_info_print_adapters(const json_t *session)
             continue;
         }
         madi_info_column(madi_info_text(a, "network"), network);
-        printf("%-8s  %-4g us   %-6g MB ", madi_info_text(a, "security"), madi_info_number(a, "latency_us"), madi_info_number(a, "bandwidth_MBs"));
+        printf("%-8s  %-4g us   %-6g MB ", madi_info_text(a, "security"), madi_info_number(a, "latency_us"),
+               madi_info_number(a, "bandwidth_MBs"));
         printf("%-9s  %-10s  %s\n", madi_info_bytes(madi_info_number(a, "packet_max")),
                madi_info_bytes(madi_info_number(a, "grant_min")), madi_info_bytes(madi_info_number(a, "chunk_max")));
     }
-    json_array_foreach(json_object_get(session, "drivers"), i, a) {
+    json_array_foreach(json_object_get(session, "drivers"), i, a)
+    {
         if (madi_info_number(a, "adapters") || madi_info_number(a, "left_out"))
             continue;
         madi_info_column(madi_info_text(a, "driver"), driver);
@@ -123,7 +127,8 @@ void madi_info_print_knobs(const json_t *session, bool all)
     bool any = false;
     const json_t *knobs = json_object_get(session, "knobs");
     int name = column_width(knobs, "knob", 22), width = column_width(knobs, "value", 12);
-    json_array_foreach(knobs, i, k) {
+    json_array_foreach(knobs, i, k)
+    {
         const char *value = madi_info_text(k, "value"), *def = madi_info_text(k, "default");
         const char *origin = madi_info_text(k, "origin");
         if (!all && origin[0] == 'd') /* default */

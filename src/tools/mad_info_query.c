@@ -195,9 +195,9 @@ json_t *madi_info_query_all(const char *question, double timeout)
     if (answered && why)
         targets_read(targets, n, answered, timeout, NULL, why);
     for (int i = 0; answered && why && i < n; i++)
-        json_array_append_new(all, answered[i] ? json_pack("{s:i, s:o}", "pid", targets[i].pid, "sessions", answered[i])
-                                               : json_pack("{s:i, s:s}", "pid", targets[i].pid, "error",
-                                                           why + (size_t)i * MADI_INFO_WHY_MAX));
+        json_array_append_new(
+            all, answered[i] ? json_pack("{s:i, s:o}", "pid", targets[i].pid, "sessions", answered[i])
+                             : json_pack("{s:i, s:s}", "pid", targets[i].pid, "error", why + (size_t)i * MADI_INFO_WHY_MAX));
     free(targets);
     free(answered);
     free(why);

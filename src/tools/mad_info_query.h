@@ -8,7 +8,7 @@
 #define MADI_SESSIONS_MAX 16
 
 typedef struct madi_target {
-    int pid, inner_pid; /* as seen here; as seen by the process */
+    int pid, inner_pid;         /* as seen here; as seen by the process */
     int fds[MADI_SESSIONS_MAX]; /* connected sockets, owned by the caller */
     int count;
     bool full; /* a socket refused a connection because its queue is full */

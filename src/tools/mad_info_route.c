@@ -36,8 +36,8 @@ static bool name_ambiguous(const route_question_t *q, const char *name)
     }
     if (n < 2 || name[len])
         return false;
-    snprintf(why, sizeof why, "%.200s names %d hosts '%.60s' (%s%s): give the whole name of one", q->topo->file, n, name, list,
-             n > 4 ? ", ..." : "");
+    snprintf(why, sizeof why, "%.200s names %d hosts '%.60s' (%s%s): give the whole name of one", q->topo->file, n, name,
+             list, n > 4 ? ", ..." : "");
     madi_info_failed(q->options, why);
     return true;
 }
@@ -84,8 +84,8 @@ static json_t *route_json(const route_question_t *q, const madi_route_t *route, 
                                               madi_info_hosts_json(q->topo, route->hop[i].host, route->hop[i].hosts)));
     }
     return json_pack("{s:f, s:f, s:f, s:i, s:b, s:f, s:s, s:o}", "cost_us", (double)route->cost_ps / 1e6, "latency_us",
-                     (double)route->latency_ps / 1e6, "bandwidth_MBs", (double)route->bandwidth / 1e6, "hops",
-                     route->hops, "best", route->best, "ways", route->ways, "why", why, "path", path);
+                     (double)route->latency_ps / 1e6, "bandwidth_MBs", (double)route->bandwidth / 1e6, "hops", route->hops,
+                     "best", route->best, "ways", route->ways, "why", why, "path", path);
 }
 
 static void route_print(const route_question_t *q, const madi_route_t *route, const char *why)
@@ -95,8 +95,7 @@ static void route_print(const route_question_t *q, const madi_route_t *route, co
     for (int i = 0; i < route->hops; i++)
         printf(" --%s-- %s", q->topo->network[route->hop[i].network].name,
                madi_info_hosts(q->topo, route->hop[i].host, route->hop[i].hosts, text, sizeof text));
-    printf("\n    %s, %d %s", madi_value_time_text(route->cost_ps, cost), route->hops,
-           route->hops == 1 ? "hop" : "hops");
+    printf("\n    %s, %d %s", madi_value_time_text(route->cost_ps, cost), route->hops, route->hops == 1 ? "hop" : "hops");
     if (route->hops)
         printf(", %s at most", madi_value_bandwidth_text(route->bandwidth, bandwidth));
     if (route->ways > 1)
@@ -130,8 +129,8 @@ static void answer_print(const route_question_t *q, const madi_routes_t *routes,
     if (q->options->json) {
         object = json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:o}", "from", q->topo->host[q->from].name, "to",
                            q->topo->host[q->to].name, "virtual_channel", q->topo->virtual[q->virtual].name, "encrypt",
-                           q->topo->virtual[q->virtual].encrypts ? "end-to-end" : "none", "bytes",
-                           (double)q->bytes, "ways", ways, "routes", list);
+                           q->topo->virtual[q->virtual].encrypts ? "end-to-end" : "none", "bytes", (double)q->bytes, "ways",
+                           ways, "routes", list);
         madi_info_print_json(object);
         json_decref(object);
         return;
@@ -150,8 +149,7 @@ static int answer_of(const madi_info_options_t *options)
     madi_routes_t *routes = NULL;
     mad_status_t status = MAD_ERR_NOMEM;
     char why[WHY_MAX], text[WHY_MAX + 100];
-    int code = topo ? question_make(&q, options->argv[options->argc - 2], options->argv[options->argc - 1]) : 1,
-        count = 0;
+    int code = topo ? question_make(&q, options->argv[options->argc - 2], options->argv[options->argc - 1]) : 1, count = 0;
     if (!code && route)
         status = madi_routes_new(topo, q.virtual, q.from, q.bytes, NULL, 0, &routes);
     if (!code && routes)

@@ -41,7 +41,8 @@ static void stats_print_traffic(const json_t *s)
     size_t i;
     json_t *row;
     table_heads(&t, MADI_GROUP_TRAFFIC, "driver", "class");
-    json_array_foreach(json_object_get(s, "traffic"), i, row) {
+    json_array_foreach(json_object_get(s, "traffic"), i, row)
+    {
         madi_table_text(&t, madi_info_text(row, "driver"));
         madi_table_text(&t, madi_info_text(row, "class"));
         table_counts(&t, MADI_GROUP_TRAFFIC, row);
@@ -58,7 +59,8 @@ static void print_networks(const json_t *s)
     if (!json_object_get(s, "forwarding"))
         return;
     table_heads(&t, MADI_GROUP_NETWORKS, "network", "adapter");
-    json_array_foreach(json_object_get(s, "networks"), i, row) {
+    json_array_foreach(json_object_get(s, "networks"), i, row)
+    {
         char adapter[100];
         snprintf(adapter, sizeof adapter, "%.40s %.50s", madi_info_text(row, "driver"), madi_info_text(row, "adapter"));
         madi_table_text(&t, madi_info_text(row, "network"));
@@ -74,7 +76,8 @@ static void print_channels(const json_t *s)
     size_t i;
     json_t *row;
     table_heads(&t, MADI_GROUP_CHANNELS, "channel", NULL);
-    json_array_foreach(json_object_get(s, "channels"), i, row) {
+    json_array_foreach(json_object_get(s, "channels"), i, row)
+    {
         madi_table_text(&t, madi_info_text(row, "channel"));
         table_counts(&t, MADI_GROUP_CHANNELS, row);
     }
@@ -89,7 +92,8 @@ static void print_routes(const json_t *forwarding)
     size_t i;
     json_t *row;
     table_heads(&t, MADI_GROUP_ROUTES, "route", NULL);
-    json_array_foreach(json_object_get(forwarding, "routes"), i, row) {
+    json_array_foreach(json_object_get(forwarding, "routes"), i, row)
+    {
         madi_table_text(&t, madi_info_text(row, "route"));
         table_counts(&t, MADI_GROUP_ROUTES, row);
     }
@@ -148,7 +152,8 @@ static void print_process(const json_t *process, const json_t *before)
 {
     json_t *rates = madi_stats_rates(json_object_get(process, "sessions"), json_object_get(before, "sessions")), *s;
     size_t i;
-    json_array_foreach(rates, i, s) {
+    json_array_foreach(rates, i, s)
+    {
         printf("process %.0f (%s) on %s: %sMadeleine %s; counted %s\n", madi_info_number(process, "pid"),
                madi_info_text(process, "program"), madi_info_text(s, "host"), madi_info_rank(s),
                madi_info_text(s, "version"), before ? "by second" : "since its start");
@@ -165,9 +170,7 @@ const json_t *madi_stats_process(const json_t *processes, double pid)
 {
     size_t i;
     json_t *p;
-    json_array_foreach(processes, i, p)
-        if (madi_info_number(p, "pid") == pid && !json_object_get(p, "error"))
-            return p;
+    json_array_foreach(processes, i, p) if (madi_info_number(p, "pid") == pid && !json_object_get(p, "error")) return p;
     return NULL;
 }
 
@@ -175,7 +178,8 @@ static void print_all(const json_t *processes, const json_t *before)
 {
     size_t i;
     json_t *p;
-    json_array_foreach(processes, i, p) {
+    json_array_foreach(processes, i, p)
+    {
         if (i)
             putchar('\n');
         if (!json_object_get(p, "error"))
@@ -191,7 +195,8 @@ static void name_routes(json_t *session)
 {
     size_t i;
     json_t *r;
-    json_array_foreach(json_object_get(json_object_get(session, "forwarding"), "routes"), i, r) {
+    json_array_foreach(json_object_get(json_object_get(session, "forwarding"), "routes"), i, r)
+    {
         char name[500];
         const char *from = madi_info_text(r, "from"), *via = madi_info_text(r, "via"), *to = madi_info_text(r, "to");
         const char *channel = madi_info_text(r, "channel"), *behind = channel[0] ? ": " : "";
@@ -208,12 +213,12 @@ static void name_all(json_t *processes)
 {
     size_t i, k;
     json_t *p, *s;
-    json_array_foreach(processes, i, p) {
+    json_array_foreach(processes, i, p)
+    {
         char program[32];
         madi_info_program((int)madi_info_number(p, "pid"), program, sizeof program);
         json_object_set_new(p, "program", json_string(program));
-        json_array_foreach(json_object_get(p, "sessions"), k, s)
-            name_routes(s);
+        json_array_foreach(json_object_get(p, "sessions"), k, s) name_routes(s);
     }
 }
 
@@ -238,11 +243,11 @@ static bool silent_report(const json_t *processes)
     bool any = false;
     size_t i;
     json_t *p;
-    json_array_foreach(processes, i, p)
-        if (json_object_get(p, "error")) {
-            fprintf(stderr, "mad_info: %s\n", madi_info_text(p, "error"));
-            any = true;
-        }
+    json_array_foreach(processes, i, p) if (json_object_get(p, "error"))
+    {
+        fprintf(stderr, "mad_info: %s\n", madi_info_text(p, "error"));
+        any = true;
+    }
     return any;
 }
 

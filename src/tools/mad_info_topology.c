@@ -107,9 +107,8 @@ static json_t *gateway_json(const madi_topo_t *topo, const madi_topo_gateway_t *
     json_t *cores = json_array();
     for (int i = 0; i < g->cores; i++)
         json_array_append_new(cores, json_integer(g->core[i]));
-    return json_pack("{s:o, s:i, s:o, s:o, s:b}", "hosts", madi_info_hosts_json(topo, g->host, g->hosts), "count",
-                     g->count, "cores", cores, "networks", networks_json(topo, g->network, g->networks), "declared",
-                     g->given);
+    return json_pack("{s:o, s:i, s:o, s:o, s:b}", "hosts", madi_info_hosts_json(topo, g->host, g->hosts), "count", g->count,
+                     "cores", cores, "networks", networks_json(topo, g->network, g->networks), "declared", g->given);
 }
 
 static json_t *topology_json(const madi_topo_t *topo)
@@ -132,14 +131,12 @@ static json_t *topology_json(const madi_topo_t *topo)
         json_array_append_new(channels, json_pack("{s:s, s:s}", "channel", topo->channel[i].name, "network",
                                                   topo->network[topo->channel[i].network].name));
     for (int i = 0; i < topo->virtuals; i++)
-        json_array_append_new(virtuals,
-                              json_pack("{s:s, s:o, s:b, s:s}", "virtual_channel", topo->virtual[i].name, "over",
-                                        networks_json(topo, topo->virtual[i].network, topo->virtual[i].networks),
-                                        "declared", topo->virtual[i].given, "encrypt",
-                                        topo->virtual[i].encrypts ? "end-to-end" : "none"));
-    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o}", "file", topo->file, "hosts", topo->hosts, "networks",
-                     networks, "clusters", clusters, "gateways", gateways, "channels", channels, "virtual_channels",
-                     virtuals);
+        json_array_append_new(virtuals, json_pack("{s:s, s:o, s:b, s:s}", "virtual_channel", topo->virtual[i].name, "over",
+                                                  networks_json(topo, topo->virtual[i].network, topo->virtual[i].networks),
+                                                  "declared", topo->virtual[i].given, "encrypt",
+                                                  topo->virtual[i].encrypts ? "end-to-end" : "none"));
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o}", "file", topo->file, "hosts", topo->hosts, "networks", networks,
+                     "clusters", clusters, "gateways", gateways, "channels", channels, "virtual_channels", virtuals);
 }
 
 /* ---- Text ------------------------------------------------------------------------------------------------------- */
@@ -176,8 +173,10 @@ static void networks_print_text(const madi_topo_t *topo)
                madi_value_time_text(n->latency_ps, latency), n->latency_given ? "" : " (assumed)",
                madi_value_bandwidth_text(n->bandwidth, bandwidth), n->bandwidth_given ? "" : " (assumed)",
                madi_topo_security_name(n->security),
-               n->security_given ? "" : n->leaves_site ? " (it leaves the site)" : " (assumed)", n->hosts,
-               n->hosts == 1 ? "host" : "hosts");
+               n->security_given ? ""
+               : n->leaves_site  ? " (it leaves the site)"
+                                 : " (assumed)",
+               n->hosts, n->hosts == 1 ? "host" : "hosts");
         network_hosts_print(topo, i);
         for (int k = 0; k < n->parameters; k++)
             printf("    parameter %s = %s\n", n->parameter[k].key, n->parameter[k].value);

@@ -29,10 +29,10 @@
 /* ---- Joining ---------------------------------------------------------------------------------------------------- */
 
 typedef struct madgw_entry {
-    int fd;            /* of the job file; -1: the launcher's job */
-    bool adds;         /* lines can be appended to the file */
-    int topology;      /* the topology's text, kept open; -1: none */
-    uid_t uid;         /* user that root becomes */
+    int fd;       /* of the job file; -1: the launcher's job */
+    bool adds;    /* lines can be appended to the file */
+    int topology; /* the topology's text, kept open; -1: none */
+    uid_t uid;    /* user that root becomes */
     gid_t gid;
 } madgw_entry_t;
 

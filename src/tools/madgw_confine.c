@@ -77,8 +77,8 @@ int madi_confine_user(uid_t uid, gid_t gid, char *why, size_t len)
     if (root_is_alone())
         return 0; /* madi_confine_begin has removed what made it root */
     if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0) {
-        snprintf(why, len, "root cannot become user %u, group %u: %s; start it as an ordinary user", (unsigned)uid, (unsigned)gid,
-                 strerror(errno));
+        snprintf(why, len, "root cannot become user %u, group %u: %s; start it as an ordinary user", (unsigned)uid,
+                 (unsigned)gid, strerror(errno));
         return -1;
     }
     if (setuid(0) == 0 || seteuid(0) == 0) {

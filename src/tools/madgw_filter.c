@@ -42,7 +42,7 @@ static const struct {
     HOSTILE(perf_event_open),  HOSTILE(kexec_load),        HOSTILE(reboot),        HOSTILE(clone),    HOSTILE(pidfd_getfd),
     HOSTILE(open_by_handle_at)
 #undef HOSTILE
-/* clang-format on */
+    /* clang-format on */
 };
 
 static const char *hostile_name(int number)
@@ -84,8 +84,9 @@ static void call_report(int number, const char *name)
         n = text_add(text, n, name);
         n = text_add(text, n, ") is one that no gateway makes: somebody may have taken the process over; it ends now\n");
     } else {
-        n = text_add(text, n, " is not on the list of those that a gateway makes, and fails; 'madgw --no-filter' runs without "
-                              "the list (said once)\n");
+        n = text_add(text, n,
+                     " is not on the list of those that a gateway makes, and fails; 'madgw --no-filter' runs without "
+                     "the list (said once)\n");
     }
     if (write(STDERR_FILENO, text, n) < 0)
         return;
@@ -165,7 +166,7 @@ static void allow(scmp_filter_ctx ctx, int call, unsigned n, const struct scmp_a
 /* clang-format off */
 #define ARG(i, op, ...) {(i), SCMP_CMP_##op, __VA_ARGS__}
 /* clang-format on */
-#define ALLOW(ctx, call, ...)                                                     \
+#define ALLOW(ctx, call, ...) \
     allow(ctx, SCMP_SYS(call), sizeof((struct scmp_arg_cmp[]){__VA_ARGS__}) / sizeof(struct scmp_arg_cmp), \
           (const struct scmp_arg_cmp[]){__VA_ARGS__})
 
@@ -241,8 +242,9 @@ void madi_filter_install(bool traces)
     struct sigaction action = {.sa_sigaction = call_refused, .sa_flags = SA_SIGINFO | SA_NODEFER};
     int result = sigaction(SIGSYS, &action, NULL) == 0 ? filter_load(traces) : -errno;
     if (result < 0)
-        fprintf(stderr, "madgw: the filter of system calls cannot be installed: %s; going on without: the host's kernel, or "
-                        "the container that this is, does not permit it\n",
+        fprintf(stderr,
+                "madgw: the filter of system calls cannot be installed: %s; going on without: the host's kernel, or "
+                "the container that this is, does not permit it\n",
                 strerror(-result));
 }
 
@@ -261,9 +263,15 @@ static void word_show(const char *word, size_t *at)
 
 void madi_filter_show(const char *head)
 {
-    static const char *const some[] = {"clone (threads)", "ioctl (sizes of queues)", "mmap, mprotect (not executable)",
-                                       "open, openat (reading)", "prctl (names)", "prlimit64 (reading)", "rt_sigaction",
-                                       "socket (TCP, UDP, UNIX, routes)", "tgkill (itself)"};
+    static const char *const some[] = {"clone (threads)",
+                                       "ioctl (sizes of queues)",
+                                       "mmap, mprotect (not executable)",
+                                       "open, openat (reading)",
+                                       "prctl (names)",
+                                       "prlimit64 (reading)",
+                                       "rt_sigaction",
+                                       "socket (TCP, UDP, UNIX, routes)",
+                                       "tgkill (itself)"};
     size_t at = 0;
     printf("%s", head);
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {

@@ -22,11 +22,11 @@
 #define PAUSE_LEAST (SECOND / 10)
 #define PAUSE_MOST (30 * SECOND)
 #define LIVED (10 * SECOND) /* a gateway that lived this long has not failed at its start */
-#define TRIES_KILLED 5 /* restarts in a row for gateways ended by a signal */
-#define TRIES_FAILED 1 /* and for those that could not join */
-#define LINES_MAX 120 /* lines that a job may write per minute */
-#define SAID_MAX 300  /* lines about jobs per minute */
-#define FILES_MAX 1024 /* files that are considered */
+#define TRIES_KILLED 5      /* restarts in a row for gateways ended by a signal */
+#define TRIES_FAILED 1      /* and for those that could not join */
+#define LINES_MAX 120       /* lines that a job may write per minute */
+#define SAID_MAX 300        /* lines about jobs per minute */
+#define FILES_MAX 1024      /* files that are considered */
 
 static const madi_serve_options_t *options;
 static madi_job_t *jobs;
@@ -73,7 +73,8 @@ int madi_jobs_open(const madi_serve_options_t *asked, char *why, size_t len)
         return -1;
     }
     if (st.st_uid != 0 && st.st_uid != geteuid()) {
-        snprintf(why, len, "it belongs to user %u, and this user could replace every job: change its owner to root or yourself",
+        snprintf(why, len,
+                 "it belongs to user %u, and this user could replace every job: change its owner to root or yourself",
                  (unsigned)st.st_uid);
         return -1;
     }

@@ -30,20 +30,26 @@ typedef struct madi_serve_options {
     bool verbose, no_filter;
 } madi_serve_options_t;
 
-typedef enum madi_job_state { MADI_JOB_REFUSED, MADI_JOB_WAITS, MADI_JOB_RUNS, MADI_JOB_LEAVES, MADI_JOB_OVER } madi_job_state_t;
+typedef enum madi_job_state {
+    MADI_JOB_REFUSED,
+    MADI_JOB_WAITS,
+    MADI_JOB_RUNS,
+    MADI_JOB_LEAVES,
+    MADI_JOB_OVER
+} madi_job_state_t;
 
 typedef struct madi_job {
     struct madi_job *next;
     char name[256]; /* of the file in the directory */
     struct stat file;
     madi_job_state_t state;
-    const char *why;  /* REFUSED: the reported reason; else NULL */
-    bool seen;        /* by the current scan */
-    uid_t uid;        /* whose rights its process has */
+    const char *why; /* REFUSED: the reported reason; else NULL */
+    bool seen;       /* by the current scan */
+    uid_t uid;       /* whose rights its process has */
     gid_t gid;
-    pid_t pid;        /* 0 if none */
-    int log;          /* pipe from its process's standard error; -1 if none */
-    char line[400];   /* output so far without the end of its line */
+    pid_t pid;      /* 0 if none */
+    int log;        /* pipe from its process's standard error; -1 if none */
+    char line[400]; /* output so far without the end of its line */
     size_t line_len;
     int64_t log_since; /* ns; start of the minute in which lines are counted */
     int log_lines;
@@ -51,8 +57,8 @@ typedef struct madi_job {
     int fails;                     /* consecutive failures */
     int rate_fd;                   /* memory of the page shared with this process */
     madi_gateway_rate_t *rate;
-    uint64_t passed;               /* bytes at the last look */
-    double need;                   /* estimated need at the last look, bytes per second */
+    uint64_t passed; /* bytes at the last look */
+    double need;     /* estimated need at the last look, bytes per second */
 } madi_job_t;
 
 /* All functions: only in the serving process, which has a single thread. */

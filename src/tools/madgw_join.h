@@ -26,7 +26,7 @@ typedef struct madi_job_file {
         unsigned char *bytes;
         size_t len;
         uint64_t place; /* 0: unknown */
-    } *address;
+    } * address;
     size_t addresses;
     char *topology;
     size_t topology_len;

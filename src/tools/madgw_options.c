@@ -127,8 +127,8 @@ static int options_finish(madi_gw_options_t *o)
         return 2;
     }
     if (s->dir && s->budget / s->jobs < BUDGET_LEAST) {
-        fprintf(stderr, "madgw: --budget: %lld bytes are too few for %d jobs: give at least %lld\n", (long long)s->budget, s->jobs,
-                (long long)BUDGET_LEAST * s->jobs);
+        fprintf(stderr, "madgw: --budget: %lld bytes are too few for %d jobs: give at least %lld\n", (long long)s->budget,
+                s->jobs, (long long)BUDGET_LEAST * s->jobs);
         return 2;
     }
     return -1;

@@ -11,7 +11,7 @@ typedef struct madi_gw_options {
     const char *join; /* NULL: the launcher's job */
     const char *user; /* user that root becomes; NULL: the job's owner */
     bool announce, tell, verbose, no_filter, show;
-    int rate_page; /* descriptor of a madi_gateway_rate_t; -1: none */
+    int rate_page;              /* descriptor of a madi_gateway_rate_t; -1: none */
     madi_serve_options_t serve; /* dir is NULL for a single job */
 } madi_gw_options_t;
 

@@ -60,7 +60,8 @@ static bool env_make(child_t *child)
     for (int i = 0; i < n; i++)
         if (is_passed(environ[i]))
             child->env[used++] = environ[i];
-    snprintf(child->budget, sizeof child->budget, "MAD_FORWARD_BUDGET=%" PRId64, child->options->budget / child->options->jobs);
+    snprintf(child->budget, sizeof child->budget, "MAD_FORWARD_BUDGET=%" PRId64,
+             child->options->budget / child->options->jobs);
     child->env[used] = child->budget;
     return true;
 }

@@ -4,7 +4,8 @@
 #include "tools/madgw_jobs.h"
 
 #define JOBS_MAX 256 /* largest --jobs */
-#define KEEPS 0.7    /* fraction of the previous need that is kept, so that a pause of some ms does not cost a job its
+#define KEEPS \
+    0.7 /* fraction of the previous need that is kept, so that a pause of some ms does not cost a job its
                       * share */
 
 void madi_rate_divide(uint64_t total, uint64_t *need, size_t n)

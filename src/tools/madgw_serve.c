@@ -133,8 +133,8 @@ int madi_serve(const madi_serve_options_t *options, int signals)
     }
     s.notes = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (s.notes < 0 || inotify_add_watch(s.notes, options->dir, IN_CLOSE_WRITE | IN_MOVE | IN_DELETE | IN_ATTRIB) < 0)
-        fprintf(stderr, "madgw: --serve %s: the kernel does not tell of changes there: %s; looked at every %d s\n", options->dir,
-                strerror(errno), LOOK_MS / 1000);
+        fprintf(stderr, "madgw: --serve %s: the kernel does not tell of changes there: %s; looked at every %d s\n",
+                options->dir, strerror(errno), LOOK_MS / 1000);
     madi_confine_serve();
     if (options->verbose)
         fprintf(stderr, "madgw: serves the jobs of %s\n", options->dir);
@@ -150,7 +150,8 @@ void madi_serve_show(const madi_serve_options_t *o)
 {
     const char *allow = getenv("MAD_TCP_ALLOW");
     printf("jobs               %d at once, %d of a user\n", o->jobs, o->user_jobs);
-    printf("fragments          %lld bytes of each job, %lld of all\n", (long long)(o->budget / o->jobs), (long long)o->budget);
+    printf("fragments          %lld bytes of each job, %lld of all\n", (long long)(o->budget / o->jobs),
+           (long long)o->budget);
     if (o->rate)
         printf("bandwidth          %lld bytes/s of all, divided evenly among those that need it\n", (long long)o->rate);
     else

@@ -25,10 +25,14 @@
 enum { AT = 256, ON, SHARE, TIMEOUT, DRY_RUN, QUIET, HELP, OPTION_VERSION };
 
 static const struct option table[] = {
-    {"at", required_argument, NULL, AT},           {"on", required_argument, NULL, ON},
-    {"share", required_argument, NULL, SHARE},     {"timeout", required_argument, NULL, TIMEOUT},
-    {"dry-run", no_argument, NULL, DRY_RUN},       {"quiet", no_argument, NULL, QUIET},
-    {"help", no_argument, NULL, HELP},             {"version", no_argument, NULL, OPTION_VERSION},
+    {"at", required_argument, NULL, AT},
+    {"on", required_argument, NULL, ON},
+    {"share", required_argument, NULL, SHARE},
+    {"timeout", required_argument, NULL, TIMEOUT},
+    {"dry-run", no_argument, NULL, DRY_RUN},
+    {"quiet", no_argument, NULL, QUIET},
+    {"help", no_argument, NULL, HELP},
+    {"version", no_argument, NULL, OPTION_VERSION},
     {NULL, 0, NULL, 0},
 };
 
@@ -170,7 +174,8 @@ static int shares_make(madi_lab_run_t *run, const options_t *options)
     for (int i = 0; run->argv[i]; i++)
         if (run->argv[i][0] == '/' && madi_lab_shares_hide(&run->shares, run->argv[i]))
             madi_lab_say("no host sees '%s', as each has a /tmp and /dev/shm of its own: if it is needed, add "
-                         "--share with its directory", run->argv[i]);
+                         "--share with its directory",
+                         run->argv[i]);
     return -1;
 }
 

@@ -29,9 +29,9 @@ typedef struct lab {
     madi_lab_links_t links;
     pid_t *pid; /* of each host; 0: the host is down */
     int keeper, command, children;
-    double begin;    /* start of the command; seconds, monotonic */
-    double end;      /* when it is killed; 0: no end requested */
-    int code;        /* exit code then */
+    double begin; /* start of the command; seconds, monotonic */
+    double end;   /* when it is killed; 0: no end requested */
+    int code;     /* exit code then */
 } lab_t;
 
 static double seconds_now(void)
@@ -335,8 +335,8 @@ static void lab_command_start(lab_t *lab, double begin)
         keeper_look(lab);
     if (!lab->run->quiet)
         madi_lab_say("%d host%s, %d network%s made in %.2f s; '%s' runs on host '%s'", plan->hosts,
-                     plan->hosts > 1 ? "s" : "", plan->nets, plan->nets > 1 ? "s" : "", seconds_now() - begin, lab->run->argv[0],
-                     plan->host[lab->run->on].name);
+                     plan->hosts > 1 ? "s" : "", plan->nets, plan->nets > 1 ? "s" : "", seconds_now() - begin,
+                     lab->run->argv[0], plan->host[lab->run->on].name);
     lab->command = madi_lab_exec_start(plan->host[lab->run->on].name, lab->run->argv, true);
     if (lab->command < 0)
         exit(MADI_LAB_FAILED);

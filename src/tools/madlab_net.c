@@ -160,13 +160,15 @@ bool madi_lab_links_probe(madi_lab_links_t *links)
 {
     static const char *const needed[] = {"bridge", "veth"};
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
-        if (commands_run(ip_path, -1, madi_lab_text("link add name probe type %s\nlink del dev probe\n", needed[i]), true) != 0) {
+        if (commands_run(ip_path, -1, madi_lab_text("link add name probe type %s\nlink del dev probe\n", needed[i]), true) !=
+            0) {
             madi_lab_say("interfaces of type %s cannot be made: this kernel has none (module %s), or does not permit it",
                          needed[i], needed[i]);
             return false;
         }
     }
-    links->tbf = commands_run(tc_path, -1, madi_lab_text("qdisc add dev lo root tbf rate 1gbit burst 64k limit 1m\n"), true) == 0;
+    links->tbf =
+        commands_run(tc_path, -1, madi_lab_text("qdisc add dev lo root tbf rate 1gbit burst 64k limit 1m\n"), true) == 0;
     commands_run(tc_path, -1, madi_lab_text("qdisc del dev lo root\n"), true);
     links->netem = commands_run(tc_path, -1, madi_lab_text("qdisc add dev lo root netem delay 1ms\n"), true) == 0;
     commands_run(tc_path, -1, madi_lab_text("qdisc del dev lo root\n"), true);
@@ -210,8 +212,10 @@ static int bridges_make(const madi_lab_links_t *links)
     script_t script;
     FILE *out = script_begin(&script);
     for (int i = 0; i < plan->nets; i++) /* a bridge has no address: frames for unknown destinations end there */
-        fprintf(out, "link add name b%d type bridge forward_delay 0 mcast_snooping 0\n"
-                     "link set dev b%d addrgenmode none up\n", i, i);
+        fprintf(out,
+                "link add name b%d type bridge forward_delay 0 mcast_snooping 0\n"
+                "link set dev b%d addrgenmode none up\n",
+                i, i);
     for (int i = 0; i < plan->ports; i++)
         fprintf(out, "link add name %s type veth peer name %s netns /proc/%d/fd/%d\n", plan->port[i].peer,
                 plan->port[i].interface, (int)getpid(), links->space[plan->port[i].host]);
@@ -280,7 +284,7 @@ static int port_join(madi_lab_links_t *links, int p, bool cut)
         return 0;
     links->port_cut[p] = cut;
     return net_command(cut ? madi_lab_text("link set dev %s nomaster\n", port->peer)
-                       : madi_lab_text("link set dev %s master b%d\n", port->peer, port->net));
+                           : madi_lab_text("link set dev %s master b%d\n", port->peer, port->net));
 }
 
 static int net_join(madi_lab_links_t *links, int net, bool cut)

@@ -13,11 +13,11 @@
 
 typedef struct madi_lab_links {
     const madi_lab_plan_t *plan;
-    int *space;        /* by host: descriptor of its network namespace */
-    bool *net_cut;     /* by network */
-    bool *port_cut;    /* by port */
-    int64_t *rate;     /* by port: current rate, bytes per second; 0: unlimited */
-    bool tbf, netem;   /* qdiscs that the kernel has */
+    int *space;      /* by host: descriptor of its network namespace */
+    bool *net_cut;   /* by network */
+    bool *port_cut;  /* by port */
+    int64_t *rate;   /* by port: current rate, bytes per second; 0: unlimited */
+    bool tbf, netem; /* qdiscs that the kernel has */
 } madi_lab_links_t;
 
 /* True if the programs exist; otherwise reports which one is missing. */

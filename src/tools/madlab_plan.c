@@ -178,9 +178,9 @@ static bool plan_make(madi_lab_plan_t *plan, const madi_topo_t *topo)
     plan->host = madi_lab_alloc((size_t)topo->hosts + 1, sizeof(*plan->host));
     for (int i = 0; i < topo->networks; i++) {
         const madi_topo_network_t *net = &topo->network[i];
-        plan->net[plan->nets++] = (madi_lab_net_t){madi_lab_text("%s", net->name), madi_lab_text("%s", net->driver),
-                                                   net->bandwidth_given ? net->bandwidth : 0,
-                                                   net->latency_given ? net->latency_ps : 0};
+        plan->net[plan->nets++] =
+            (madi_lab_net_t){madi_lab_text("%s", net->name), madi_lab_text("%s", net->driver),
+                             net->bandwidth_given ? net->bandwidth : 0, net->latency_given ? net->latency_ps : 0};
         if (net->hosts > BRIDGE_MAX && !in_memory(net->driver)) {
             madi_lab_say("%s:%d: network '%s' has %d hosts: a lab can have %d on one", plan->path, net->line, net->name,
                          net->hosts, BRIDGE_MAX);

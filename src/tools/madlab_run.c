@@ -92,7 +92,8 @@ static pid_t first_start(const madi_lab_run_t *run, const int fds[2], int signal
         return -1;
     }
     if (!user && !run->quiet)
-        madi_lab_say("root runs this lab, which is no sandbox: its processes are root's on this machine, and change its files");
+        madi_lab_say(
+            "root runs this lab, which is no sandbox: its processes are root's on this machine, and change its files");
     if (user && !map_users(pid)) {
         madi_lab_say("the user cannot be made root of the lab: %s: run madlab as root", strerror(errno));
         kill(pid, SIGKILL);

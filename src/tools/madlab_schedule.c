@@ -50,7 +50,7 @@ static int links_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan, cha
             return 0;
     }
     return schedule_bad(event->text, slash ? "this host is not on this network"
-                                  : "this network is in the memory of its hosts: there is no link");
+                                           : "this network is in the memory of its hosts: there is no link");
 }
 
 /* Parse HOST, or PROCESS@HOST. */

@@ -19,7 +19,7 @@ typedef struct madi_lab_event {
     const char *text;    /* as given, for messages */
     int net, port, host; /* -1: not part of the target */
     char *process;       /* NULL: the whole host */
-    int64_t rate; /* bytes per second */
+    int64_t rate;        /* bytes per second */
 } madi_lab_event_t;
 
 /* Parse an action. -1 if the text is invalid, which was reported. */

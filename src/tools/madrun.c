@@ -44,8 +44,7 @@ static int wdir_prepare(madi_run_options_t *options)
     char here[PATH_MAX];
     if (!options->wdir || options->wdir[0] == '/')
         return 0;
-    if (!getcwd(here, sizeof(here)) ||
-        (size_t)snprintf(path, sizeof(path), "%s/%s", here, options->wdir) >= sizeof(path)) {
+    if (!getcwd(here, sizeof(here)) || (size_t)snprintf(path, sizeof(path), "%s/%s", here, options->wdir) >= sizeof(path)) {
         fprintf(stderr, "madrun: --wdir %s: the directory we are in has no name: give an absolute path\n", options->wdir);
         return -1;
     }
@@ -73,9 +72,9 @@ static int hosts_prepare(const madi_run_options_t *options, madi_run_hosts_t *ho
         result = madi_run_hosts_place(hosts, options->count, why, sizeof(why));
     if (result != 0) {
         fprintf(stderr, "madrun: %s: %s\n",
-                options->hostfile                       ? "--hostfile"
+                options->hostfile                      ? "--hostfile"
                 : options->topology && !options->hosts ? "--topology"
-                                                        : "--hosts",
+                                                       : "--hosts",
                 why);
         return -1;
     }

@@ -15,11 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GRACE_NS 2000000000LL  /* from SIGTERM to SIGKILL, and to the end of agents that do not answer */
-#define SOON_NS 100000000LL    /* first pause before a gateway is restarted */
-#define LATE_NS 30000000000LL  /* longest pause; the pause doubles if the gateway failed again soon, */
-#define LIVED 10               /* that is within this many times the last pause after it had joined */
-#define AGAIN_NS 1000000000LL  /* first pause for one that did not join the job; doubles each time */
+#define GRACE_NS 2000000000LL /* from SIGTERM to SIGKILL, and to the end of agents that do not answer */
+#define SOON_NS 100000000LL   /* first pause before a gateway is restarted */
+#define LATE_NS 30000000000LL /* longest pause; the pause doubles if the gateway failed again soon, */
+#define LIVED 10              /* that is within this many times the last pause after it had joined */
+#define AGAIN_NS 1000000000LL /* first pause for one that did not join the job; doubles each time */
 #define TRIES_MAX 5
 
 typedef struct gateway {
@@ -58,11 +58,11 @@ static void gateway_start(gateway_t *g)
     int number = ranks.size + (int)(g - gateways), words = 0;
     g->argv[words++] = program;
     if (g->announce)
-        g->argv[words++] = (char *)(uintptr_t)"--announce";
+        g->argv[words++] = (char *)(uintptr_t) "--announce";
     if (options->verbose)
-        g->argv[words++] = (char *)(uintptr_t)"-v";
+        g->argv[words++] = (char *)(uintptr_t) "-v";
     if (g->what->cores[0]) {
-        g->argv[words++] = (char *)(uintptr_t)"--cores";
+        g->argv[words++] = (char *)(uintptr_t) "--cores";
         g->argv[words++] = (char *)(uintptr_t)g->what->cores;
     }
     g->argv[words] = NULL;
@@ -180,7 +180,8 @@ static void gateway_on_done(void)
     left--;
 }
 
-static const madi_run_events_t events = {gateway_on_line, madi_run_output, gateway_on_taken, gateway_on_ended, gateway_on_failed, gateway_on_done};
+static const madi_run_events_t events = {gateway_on_line,  madi_run_output,   gateway_on_taken,
+                                         gateway_on_ended, gateway_on_failed, gateway_on_done};
 
 /* ---- Interface for the job -------------------------------------------------------------------------------------- */
 

@@ -11,8 +11,8 @@
 
 void madi_run_guard_start(void); /* madrun goes on without it if it cannot start */
 void madi_run_guard_add(pid_t group);
-bool madi_run_guard_is(pid_t pid);        /* true if pid is the guard */
-const char *madi_run_guard_mark(void);    /* "NAME=VALUE" for the ranks' environment, unique to this madrun or proxy */
-void madi_run_guard_end(void); /* dismiss the guard, and wait for its end */
+bool madi_run_guard_is(pid_t pid);     /* true if pid is the guard */
+const char *madi_run_guard_mark(void); /* "NAME=VALUE" for the ranks' environment, unique to this madrun or proxy */
+void madi_run_guard_end(void);         /* dismiss the guard, and wait for its end */
 
 #endif

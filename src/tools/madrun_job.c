@@ -21,14 +21,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GRACE_NS 2000000000LL     /* from SIGTERM to SIGKILL */
-#define TWICE_NS 1000000000LL     /* a second interrupt within this time ends the job */
+#define GRACE_NS 2000000000LL         /* from SIGTERM to SIGKILL */
+#define TWICE_NS 1000000000LL         /* a second interrupt within this time ends the job */
 #define STDIN_BYTES ((size_t)1 << 18) /* most bytes of standard input on their way to the rank */
 
 static const madi_run_options_t *options;
 static madi_run_remote_t **home; /* proxy of each rank; NULL: this host */
 static int hosts_left, exit_code;
-static bool stopping, *spoken;   /* by rank: the reason of its failure was reported */
+static bool stopping, *spoken; /* by rank: the reason of its failure was reported */
 static madi_run_timer_t grace, limit;
 static madi_run_pipe_t input;
 static size_t input_under_way;
@@ -162,7 +162,8 @@ static void job_on_done(void)
         madi_run_gateways_end();
 }
 
-static const madi_run_events_t events = {madi_run_pmi_line, job_on_output, job_on_taken, job_on_ended, job_on_failed, job_on_done};
+static const madi_run_events_t events = {madi_run_pmi_line, job_on_output, job_on_taken,
+                                         job_on_ended,      job_on_failed, job_on_done};
 
 static void pmi_reply(int rank, const char *text, size_t len)
 {
@@ -272,9 +273,7 @@ static void job_on_signal(int number)
         job_signal(SIGTSTP);
         kill(getpid(), SIGSTOP); /* SIGCONT is handled here when we continue */
         return;
-    case SIGINT:
-        job_interrupted();
-        break;
+    case SIGINT: job_interrupted(); break;
     }
     job_signal(number);
 }
@@ -385,9 +384,15 @@ int madi_run_job(const madi_run_options_t *asked, const madi_run_hosts_t *hosts)
 {
     static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP};
     const madi_run_pmi_hooks_t hooks = {pmi_reply, pmi_aborted, pmi_passed};
-    madi_run_spec_t local = {.size = asked->count, .bind = asked->bind, .reserve = asked->reserve,
-                             .stdin_rank = asked->stdin_rank, .verbose = asked->verbose, .wdir = asked->wdir,
-                             .env = asked->env, .argv = asked->argv, .topology = madi_run_topology_text()};
+    madi_run_spec_t local = {.size = asked->count,
+                             .bind = asked->bind,
+                             .reserve = asked->reserve,
+                             .stdin_rank = asked->stdin_rank,
+                             .verbose = asked->verbose,
+                             .wdir = asked->wdir,
+                             .env = asked->env,
+                             .argv = asked->argv,
+                             .topology = madi_run_topology_text()};
     const madi_run_gateway_t *gateways = NULL;
     const madi_run_hosts_t unknown = {0};
     char **far_env, why[200];

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LINE_BYTES 16384           /* longest PMI request */
+#define LINE_BYTES 16384      /* longest PMI request */
 #define LINGER_NS 500000000LL /* ns: for children of ended ranks that hold their output open */
 #define KILLED_NS 10000000LL  /* ns: interval of checks whether all killed processes have ended ... */
 #define KILLED_MAX 200        /* ... and their number */
@@ -40,7 +40,7 @@ typedef struct trouble {
 static const madi_run_spec_t *spec;
 static const madi_run_events_t *events;
 static rank_t *ranks;
-static int left; /* ranks that are running */
+static int left;       /* ranks that are running */
 static bool collected; /* the ranks have been reaped: their numbers may be reused */
 static bool told_done;
 static int trouble_fd = -1;
@@ -106,8 +106,7 @@ static void got_trouble(madi_run_pipe_t *pipe)
         madi_run_buffer_drop(&pipe->in, sizeof(t));
         if (t.stage == TROUBLE_WDIR)
             snprintf(text, sizeof(text), "cannot go to the directory '%s' (%s): give one that is there with --wdir",
-                     spec->wdir,
-                     strerror(t.error));
+                     spec->wdir, strerror(t.error));
         else if (t.error == ENOENT && !strchr(spec->argv[0], '/'))
             snprintf(text, sizeof(text), "program '%s' was not found in PATH: give its path, as in './%s'", spec->argv[0],
                      spec->argv[0]);
@@ -280,8 +279,7 @@ static void say_started(int i, const cpu_set_t *place)
 /* Keep the topology's text in a memory file, since hosts need not share a file system. */
 static const char *topology_keep(void)
 {
-    if (spec->topology[0] &&
-        madi_memory_file("topology", spec->topology, strlen(spec->topology), topology) < 0)
+    if (spec->topology[0] && madi_memory_file("topology", spec->topology, strlen(spec->topology), topology) < 0)
         return "no memory for the topology file";
     return NULL;
 }

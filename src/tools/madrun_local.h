@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 typedef struct madi_run_spec {
-    int first, count, size;  /* ranks first .. first + count - 1 of size run here */
+    int first, count, size; /* ranks first .. first + count - 1 of size run here */
     madi_run_bind_t bind;
     int reserve, stdin_rank; /* -1: none */
     bool verbose;
@@ -20,27 +20,27 @@ typedef struct madi_run_spec {
     bool foreign;         /* another launcher, which gets no rank's environment; not sent to proxies */
     const char *wdir;     /* NULL: unchanged */
     const char *topology; /* text of the topology file; "" if none */
-    char **env;       /* "K=V" ... NULL */
-    char **argv;      /* ... NULL */
+    char **env;           /* "K=V" ... NULL */
+    char **argv;          /* ... NULL */
 } madi_run_spec_t;
 
 /* Events of ranks, here or on another host. */
 typedef struct madi_run_events {
-    void (*line)(int rank, const char *line); /* a PMI request, without its newline */
+    void (*line)(int rank, const char *line);                           /* a PMI request, without its newline */
     void (*output)(int rank, int stream, const char *data, size_t len); /* stream 1 or 2; len 0: its end */
-    void (*taken)(int rank, size_t len);      /* this many bytes of its standard input were consumed */
-    void (*ended)(int rank, int status);      /* status as from wait; all its output was delivered before */
+    void (*taken)(int rank, size_t len);                  /* this many bytes of its standard input were consumed */
+    void (*ended)(int rank, int status);                  /* status as from wait; all its output was delivered before */
     void (*failed)(int rank, int code, const char *text); /* it could not be started: exit code and reason */
-    void (*done)(void);                       /* all have ended, and nothing of them is left */
+    void (*done)(void);                                   /* all have ended, and nothing of them is left */
 } madi_run_events_t;
 
 /* Start the ranks. mask: the signal mask that they get.  Failures are reported as events. */
 void madi_run_local_start(const madi_run_spec_t *spec, const madi_run_events_t *events, const sigset_t *mask);
 void madi_run_local_reply(int rank, const char *text, size_t len); /* reply to a PMI request */
 void madi_run_local_stdin(int rank, const char *data, size_t len); /* len 0: its end */
-void madi_run_local_hold(int rank, int stream, bool on); /* stop reading the rank's stream, or resume */
-void madi_run_local_signal(int number); /* to the process groups of all ranks started here */
-void madi_run_local_reap(void);         /* after SIGCHLD */
-bool madi_run_local_has(pid_t pid);     /* true if pid is a rank */
+void madi_run_local_hold(int rank, int stream, bool on);           /* stop reading the rank's stream, or resume */
+void madi_run_local_signal(int number);                            /* to the process groups of all ranks started here */
+void madi_run_local_reap(void);                                    /* after SIGCHLD */
+bool madi_run_local_has(pid_t pid);                                /* true if pid is a rank */
 
 #endif

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define READ_BYTES 65536
-#define SHARED_BYTES 4096   /* bytes that a writable pipe accepts without blocking */
+#define SHARED_BYTES 4096    /* bytes that a writable pipe accepts without blocking */
 #define FULL_BYTES (1 << 20) /* a choking pipe is full with this much queued ... */
 #define LOW_BYTES (1 << 18)  /* ... until it drains to this */
 

@@ -28,7 +28,7 @@ static inline char *madi_run_buffer_at(const madi_run_buffer_t *buffer)
 typedef struct madi_run_pipe madi_run_pipe_t;
 struct madi_run_pipe {
     /* Set by the owner before madi_run_pipe_open. */
-    void (*got)(madi_run_pipe_t *pipe);               /* `in` has grown, or eof or broken became true */
+    void (*got)(madi_run_pipe_t *pipe);              /* `in` has grown, or eof or broken became true */
     void (*sent)(madi_run_pipe_t *pipe, size_t len); /* may be NULL */
     void *owner;
     int tag;

@@ -13,8 +13,26 @@
 #define PACKAGE_VERSION "unreleased"
 #endif
 
-enum { HOSTS = 256, HOSTFILE, AGENT, TOPOLOGY, AROUND, GATEWAYS, JOB_FILE, BIND, RESERVE, ENV, WDIR, KEEP_GOING, TIMEOUT,
-       LABEL, NO_LABEL, STDIN, HELP, OPTION_VERSION };
+enum {
+    HOSTS = 256,
+    HOSTFILE,
+    AGENT,
+    TOPOLOGY,
+    AROUND,
+    GATEWAYS,
+    JOB_FILE,
+    BIND,
+    RESERVE,
+    ENV,
+    WDIR,
+    KEEP_GOING,
+    TIMEOUT,
+    LABEL,
+    NO_LABEL,
+    STDIN,
+    HELP,
+    OPTION_VERSION
+};
 
 static const struct option table[] = {
     {"hosts", required_argument, NULL, HOSTS},
@@ -126,7 +144,9 @@ static int parse_one(madi_run_options_t *options, int option)
 {
     switch (option) {
     case 'n':
-        return option_number(optarg, 1, 1000000, &options->count) ? -1 : run_option_bad("-n", optarg, "a number from 1 to 1000000");
+        return option_number(optarg, 1, 1000000, &options->count)
+                   ? -1
+                   : run_option_bad("-n", optarg, "a number from 1 to 1000000");
     case 'v': options->verbose = true; return -1;
     case HOSTS: options->hosts = optarg; return -1;
     case HOSTFILE: options->hostfile = optarg; return -1;
@@ -136,7 +156,8 @@ static int parse_one(madi_run_options_t *options, int option)
     case GATEWAYS: return parse_gateways(options, optarg);
     case JOB_FILE: options->job_file = optarg; return -1;
     case BIND:
-        return madi_run_bind_parse(optarg, &options->bind) ? -1 : run_option_bad("--bind", optarg, "core, socket, numa or none");
+        return madi_run_bind_parse(optarg, &options->bind) ? -1
+                                                           : run_option_bad("--bind", optarg, "core, socket, numa or none");
     case RESERVE:
         return option_number(optarg, 0, INT_MAX, &options->reserve)
                    ? -1
@@ -191,7 +212,7 @@ int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv)
     options->label = true;
     options->bind = MADI_RUN_BIND_AUTO;
     options->env = madi_run_alloc((size_t)argc + 1, sizeof(char *));
-    argv[0] = (char *)"madrun";                                              /* prefix of getopt's messages */
+    argv[0] = (char *)"madrun";                                             /* prefix of getopt's messages */
     while ((option = getopt_long(argc, argv, "+n:v", table, NULL)) != -1) { /* +: stop at the program, whose options are
                                                                              * its own */
         code = parse_one(options, option);

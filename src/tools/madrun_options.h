@@ -8,22 +8,22 @@
 #include <stdbool.h>
 
 typedef struct madi_run_options {
-    int count;               /* -n */
-    char *hosts, *hostfile;  /* at most one of them is set */
-    char *agent;             /* NULL: ssh */
-    char *topology;          /* NULL: none */
-    bool around;             /* the program is another launcher: it runs here, amid the gateways */
-    const char *gateways;    /* "restart", "once" or "none" */
-    char *job_file;          /* NULL: none */
+    int count;              /* -n */
+    char *hosts, *hostfile; /* at most one of them is set */
+    char *agent;            /* NULL: ssh */
+    char *topology;         /* NULL: none */
+    bool around;            /* the program is another launcher: it runs here, amid the gateways */
+    const char *gateways;   /* "restart", "once" or "none" */
+    char *job_file;         /* NULL: none */
     madi_run_bind_t bind;
-    int reserve;             /* NUMA node reserved for the system; -1: none */
-    char **env;              /* "K=V" ... NULL */
+    int reserve; /* NUMA node reserved for the system; -1: none */
+    char **env;  /* "K=V" ... NULL */
     int env_count;
-    char *wdir;              /* NULL: where madrun was started */
+    char *wdir; /* NULL: where madrun was started */
     bool keep_going, label, verbose;
-    double timeout;          /* seconds; 0: none */
-    int stdin_rank;          /* -1: none */
-    char **argv;             /* the program and its arguments, then NULL */
+    double timeout; /* seconds; 0: none */
+    int stdin_rank; /* -1: none */
+    char **argv;    /* the program and its arguments, then NULL */
     int argc;
 } madi_run_options_t;
 

@@ -168,7 +168,8 @@ static bool collect(const orphan_entry_t *entry, void *arg)
 
 static bool orphan_end(const orphan_entry_t *entry, void *arg)
 {
-    if (process_is_ours(entry->pid) || collect(entry, arg) || is_stranger(entry->pid) || has_mark(entry->name, MADI_RUN_OF_AGENT))
+    if (process_is_ours(entry->pid) || collect(entry, arg) || is_stranger(entry->pid) ||
+        has_mark(entry->name, MADI_RUN_OF_AGENT))
         return false;
     return kill(entry->pid, SIGKILL) == 0 && waitpid(entry->pid, NULL, WNOHANG) == 0;
 }

@@ -11,13 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAUSE_NS 100000000LL   /* ns: an unfinished line is shown if it has not grown for this long ... */
-#define AGE_NS 1000000000LL    /* ... or is this old */
-#define TURN_NS 1000000000LL   /* ns: while others wait, a shown line has this long to end ... */
-#define TURN_BYTES 65536       /* ... and again if it has grown by this many bytes */
-#define WAITING_BYTES ((size_t)1 << 26) /* most bytes queued in total; beyond that, unfinished lines are shown, or ranks
+#define PAUSE_NS 100000000LL /* ns: an unfinished line is shown if it has not grown for this long ... */
+#define AGE_NS 1000000000LL  /* ... or is this old */
+#define TURN_NS 1000000000LL /* ns: while others wait, a shown line has this long to end ... */
+#define TURN_BYTES 65536     /* ... and again if it has grown by this many bytes */
+#define WAITING_BYTES \
+    ((size_t)1 << 26)                /* most bytes queued in total; beyond that, unfinished lines are shown, or ranks
                                          * wait */
-#define KEPT_BYTES ((size_t)1 << 18)    /* a larger buffer is freed when it is empty */
+#define KEPT_BYTES ((size_t)1 << 18) /* a larger buffer is freed when it is empty */
 
 /* Bytes that a rank has written to one stream, and that are not in `out` yet. */
 typedef struct output_text {
@@ -39,9 +40,9 @@ typedef struct stream {
 
 static stream_t streams[2];
 static output_text_t (*texts)[2]; /* by rank and stream */
-static char **label_of;    /* by rank; NULL: "[rank] " */
+static char **label_of;           /* by rank; NULL: "[rank] " */
 static int rank_count;
-static size_t waiting;     /* bytes in all texts */
+static size_t waiting; /* bytes in all texts */
 static bool alone, labelled;
 static const madi_run_output_hooks_t *hooks;
 static madi_run_timer_t timer;

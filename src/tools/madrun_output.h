@@ -16,16 +16,16 @@
 #include <stddef.h>
 
 typedef struct madi_run_output_hooks {
-    void (*lost)(void);                            /* standard output or standard error cannot be written any more */
+    void (*lost)(void);                          /* standard output or standard error cannot be written any more */
     void (*hold)(int rank, int stream, bool on); /* stop reading the rank's stream, or resume */
 } madi_run_output_hooks_t;
 
 /* Initialise.  The output of a single rank is passed on as it comes, without labels. beside: number of processes after
  * the ranks. */
 void madi_run_output_init(int ranks, int beside, bool label, const madi_run_output_hooks_t *hooks);
-void madi_run_output_label(int number, const char *label); /* in place of "[number] " */
+void madi_run_output_label(int number, const char *label);                /* in place of "[number] " */
 void madi_run_output(int rank, int stream, const char *data, size_t len); /* len 0: its end */
-bool madi_run_output_waiting(void); /* something is still queued */
+bool madi_run_output_waiting(void);                                       /* something is still queued */
 void madi_run_output_fini(void);
 
 /* Print madrun's own message, between "madrun: " and a newline. */

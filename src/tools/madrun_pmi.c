@@ -291,9 +291,9 @@ void madi_run_pmi_line(int rank, const char *line)
         const char *name;
         void (*act)(int rank, const char *line);
     } commands[] = {
-        {"init", do_init},         {"get_maxes", do_maxes}, {"get_appnum", do_appnum}, {"get_universe_size", do_universe},
-        {"get_my_kvsname", do_name}, {"put", do_put},       {"get", do_get},           {"barrier_in", do_barrier},
-        {"finalize", do_finalize}, {"abort", do_abort},
+        {"init", do_init},           {"get_maxes", do_maxes}, {"get_appnum", do_appnum}, {"get_universe_size", do_universe},
+        {"get_my_kvsname", do_name}, {"put", do_put},         {"get", do_get},           {"barrier_in", do_barrier},
+        {"finalize", do_finalize},   {"abort", do_abort},
     };
     char command[32];
     if (rank < 0 || rank >= count + gateways || clients[rank].ended || !word(line, "cmd", command, sizeof(command)))

@@ -53,7 +53,8 @@ static void proxy_on_done(void)
     over = true;
 }
 
-static const madi_run_events_t events = {proxy_on_line, proxy_on_output, proxy_on_taken, proxy_on_ended, proxy_on_failed, proxy_on_done};
+static const madi_run_events_t events = {proxy_on_line,  proxy_on_output, proxy_on_taken,
+                                         proxy_on_ended, proxy_on_failed, proxy_on_done};
 
 static void kill_ranks(void)
 {
@@ -135,7 +136,8 @@ int madi_run_proxy(void)
     static const int numbers[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
     int to = fcntl(1, F_DUPFD_CLOEXEC, 3);
     madi_costs_provide();
-    if (to < 0 || dup2(2, 1) < 0 || madi_run_loop_init() != 0 || madi_run_signals_init(numbers, 4, proxy_on_signal, &mask) != 0) {
+    if (to < 0 || dup2(2, 1) < 0 || madi_run_loop_init() != 0 ||
+        madi_run_signals_init(numbers, 4, proxy_on_signal, &mask) != 0) {
         perror("madrun: the proxy cannot start");
         return 1;
     }

@@ -30,7 +30,7 @@ struct madi_run_remote {
     bool beside; /* for gateways, not ranks */
     bool greeted, done, lost;
     size_t chatter; /* bytes skipped so far */
-    bool *ended; /* by rank - first */
+    bool *ended;    /* by rank - first */
     madi_run_pipe_t to, from;
 };
 
@@ -131,8 +131,7 @@ static void check_over(madi_run_remote_t *remote)
         return;
     madi_run_pipe_drain(&remote->from);
     snprintf(text, sizeof(text), "the launch agent '%.60s' ended with %s %d before the processes there did",
-             agent_of(remote),
-             WIFEXITED(remote->status) ? "exit code" : "signal",
+             agent_of(remote), WIFEXITED(remote->status) ? "exit code" : "signal",
              WIFEXITED(remote->status) ? WEXITSTATUS(remote->status) : WTERMSIG(remote->status));
     remote_lose(remote, text);
     madi_run_pipe_close(&remote->from);

@@ -22,7 +22,7 @@ void madi_run_remote_signal_one(madi_run_remote_t *remote, int number);
 void madi_run_remote_signal(int number); /* to ranks, not to gateways */
 void madi_run_remote_reap(void);
 bool madi_run_remote_has(pid_t pid); /* true if pid is one of their launch agents */
-void madi_run_remote_kill(void); /* the launch agents themselves */
+void madi_run_remote_kill(void);     /* the launch agents themselves */
 void madi_run_remote_fini(void);
 
 /* NULL if ssh can resolve host, else the reason (a constant). */

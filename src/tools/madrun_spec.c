@@ -87,16 +87,21 @@ int madi_run_spec_unpack(madi_run_spec_t *spec, const char *data, size_t len)
         if (unpack_number(&data, end, &numbers[i]) != 0)
             return -1;
     if (numbers[0] < 0 || numbers[1] < 1 || numbers[2] < numbers[1] || numbers[2] - numbers[1] < numbers[0] ||
-        numbers[3] < MADI_RUN_BIND_AUTO ||
-        numbers[3] > MADI_RUN_BIND_NUMA)
+        numbers[3] < MADI_RUN_BIND_AUTO || numbers[3] > MADI_RUN_BIND_NUMA)
         return -1;
     wdir = unpack_text(&data, end);
     topology = wdir ? unpack_text(&data, end) : NULL;
     if (!topology)
         return -1;
-    *spec = (madi_run_spec_t){.first = numbers[0], .count = numbers[1], .size = numbers[2], .bind = (madi_run_bind_t)numbers[3],
-                              .reserve = numbers[4], .stdin_rank = numbers[5], .verbose = numbers[6] != 0,
-                              .wdir = madi_run_strdup(wdir), .topology = madi_run_strdup(topology)};
+    *spec = (madi_run_spec_t){.first = numbers[0],
+                              .count = numbers[1],
+                              .size = numbers[2],
+                              .bind = (madi_run_bind_t)numbers[3],
+                              .reserve = numbers[4],
+                              .stdin_rank = numbers[5],
+                              .verbose = numbers[6] != 0,
+                              .wdir = madi_run_strdup(wdir),
+                              .topology = madi_run_strdup(topology)};
     spec->env = unpack_texts(&data, end);
     spec->argv = spec->env ? unpack_texts(&data, end) : NULL;
     return spec->argv && spec->argv[0] ? 0 : -1;

@@ -15,7 +15,7 @@ typedef struct madi_run_gateway {
 
 /* Read and check the file, which all other functions refer to. -1 on failure, which was reported. */
 int madi_run_topology_open(const char *path);
-void madi_run_topology_close(void); /* legal without a file */
+void madi_run_topology_close(void);       /* legal without a file */
 const char *madi_run_topology_text(void); /* text of the file; NULL if none */
 
 /* Determine the hosts from those that the user named (if none: all hosts of the file that do not forward, or all hosts

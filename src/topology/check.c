@@ -14,8 +14,8 @@ static void marked_networks_text(const madi_topo_t *topo, const madi_topo_host_t
     text[0] = 0;
     for (int i = 0; i < host->ons && used < len; i++)
         if (marked[host->on[i].network] >= 0)
-            used += (size_t)snprintf(text + used, len - used, "%s%s", used ? ", " : "",
-                                     topo->network[host->on[i].network].name);
+            used +=
+                (size_t)snprintf(text + used, len - used, "%s%s", used ? ", " : "", topo->network[host->on[i].network].name);
 }
 
 /* ---- Gateways --------------------------------------------------------------------------------------------------- */
@@ -35,9 +35,8 @@ static void gateways_check(madi_topo_build_t *b)
                                 "them",
                                 h->name, n ? "only one" : "none");
             else if (n < 2)
-                madi_topo_wrong(b, topo->gateway[g].line,
-                                "gateway '%s' is on one network only ('%s'): a gateway needs two", h->name,
-                                topo->network[h->on[0].network].name);
+                madi_topo_wrong(b, topo->gateway[g].line, "gateway '%s' is on one network only ('%s'): a gateway needs two",
+                                h->name, topo->network[h->on[0].network].name);
         }
 }
 
@@ -104,9 +103,8 @@ static void virtual_wrong(madi_topo_build_t *b, const madi_topo_virtual_t *v, co
     madi_topo_wrong(b, v->line,
                     "%s '%s': host '%s' (on %s) cannot reach host '%s' (on %s): no gateway joins these networks; "
                     "put a host on both%s",
-                    v->given ? "virtual channel" : "virtual channel (over all networks, as none is named)", v->name,
-                    x->name, on_x, y->name, on_y,
-                    b->topo->gateways && b->topo->gateway[0].given ? " and name it in gateways" : "");
+                    v->given ? "virtual channel" : "virtual channel (over all networks, as none is named)", v->name, x->name,
+                    on_x, y->name, on_y, b->topo->gateways && b->topo->gateway[0].given ? " and name it in gateways" : "");
 }
 
 /* True if all networks of the channel are in one part, or one part has all hosts; pairs of hosts then need no check. */

@@ -175,8 +175,8 @@ static bool clusters_make(madi_topo_build_t *b)
             if (!grown)
                 return false;
             topo->cluster = grown;
-            grown[topo->clusters] = (madi_topo_cluster_t){
-                .name = cluster_name(b, &topo->host[h]), .parent = -1, .line = topo->host[h].line};
+            grown[topo->clusters] =
+                (madi_topo_cluster_t){.name = cluster_name(b, &topo->host[h]), .parent = -1, .line = topo->host[h].line};
             made[first[h]] = ++topo->clusters;
         }
         topo->host[h].cluster = made[first[h]] - 1;

@@ -14,14 +14,14 @@ typedef struct madi_live_on {
 
 typedef struct madi_live_host {
     madi_live_on_t *on;
-    double other;          /* bytes per second in both directions that no network of the file has carried */
+    double other; /* bytes per second in both directions that no network of the file has carried */
     double passed, passed_bytes, stalls, resends; /* per second */
-    double held, held_bytes, budget; /* fragments held now, their memory, and its limit */
-    int processes;         /* processes that have answered */
-    int gateways;          /* those of them that streams pass, or have passed */
-    int silent, ended;     /* processes that do not answer; those that ended during the measurement */
-    int draining;          /* processes that ask streams to take other paths */
-    int lost_to;           /* number of processes anywhere that have lost the connection to this host's gateways */
+    double held, held_bytes, budget;              /* fragments held now, their memory, and its limit */
+    int processes;                                /* processes that have answered */
+    int gateways;                                 /* those of them that streams pass, or have passed */
+    int silent, ended;                            /* processes that do not answer; those that ended during the measurement */
+    int draining;                                 /* processes that ask streams to take other paths */
+    int lost_to; /* number of processes anywhere that have lost the connection to this host's gateways */
 } madi_live_host_t;
 
 typedef struct madi_live {
@@ -68,8 +68,8 @@ int madi_live_text(const madi_live_t *live, const madi_cell_t *cell, char line[]
 madi_live_mark_t madi_live_mark(const madi_live_t *live, const madi_cell_t *cell);
 typedef struct madi_live_link {
     madi_live_on_t sum;
-    double width;       /* width of its line */
-    const char *colour; /* colour of the busiest host */
+    double width;                                 /* width of its line */
+    const char *colour;                           /* colour of the busiest host */
     char out[MADI_LIVE_LINE], in[MADI_LIVE_LINE]; /* "out 94.1 MB/s, 375/s" */
 } madi_live_link_t;
 void madi_live_link(const madi_topo_t *topo, const madi_live_t *live, const madi_cell_t *cell, int network,

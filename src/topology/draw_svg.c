@@ -98,7 +98,9 @@ static void live_draw(const picture_t *p, const madi_cell_t *cell)
     for (int i = 0; i < n; i++) {
         bool wrong = i >= n - bad;
         snprintf(style, sizeof style, "text-anchor=\"middle\" font-size=\"11\" fill=\"%s\"%s",
-                 wrong ? mark == MADI_LIVE_DRAINS ? "#9c640c" : "#c0392b" : mark == MADI_LIVE_IDLE ? "#999" : "#000",
+                 wrong                    ? mark == MADI_LIVE_DRAINS ? "#9c640c" : "#c0392b"
+                 : mark == MADI_LIVE_IDLE ? "#999"
+                                          : "#000",
                  wrong ? " font-weight=\"bold\"" : "");
         text_draw(p, cell->x + cell->width / 2, cells_top(p) + CELL_HEIGHT + 9 + i * SMALL_LINE, style, line[i]);
     }
@@ -142,8 +144,8 @@ static void cluster_draw(picture_t *p, int c, int depth)
     least = left + (int)strlen(p->topo->cluster[c].name) * LETTER + 2 * MARGIN;
     if (p->x < least)
         p->x = least;
-    fprintf(p->out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"none\" stroke=\"#999\"/>\n",
-            left, top, p->x - left, bottom - top);
+    fprintf(p->out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"none\" stroke=\"#999\"/>\n", left,
+            top, p->x - left, bottom - top);
     fprintf(p->out, "<text x=\"%d\" y=\"%d\" font-weight=\"bold\">%s</text>\n", left + 8, top + 16,
             p->topo->cluster[c].name);
     p->x += MARGIN;

@@ -13,9 +13,9 @@ static int take_name(void *arg, const char *name)
     madi_topo_list_t *list = arg;
     int host;
     if (!madi_is_alnum(name[0]) || name[strspn(name, MADI_TREE_LETTERS "-_.")]) {
-        madi_topo_wrong(
-            list->build, list->line,
-            "'%s' is no name of a host: names are of letters, digits, '.', '-' and '_', as in \"a, node[0-31]\"", name);
+        madi_topo_wrong(list->build, list->line,
+                        "'%s' is no name of a host: names are of letters, digits, '.', '-' and '_', as in \"a, node[0-31]\"",
+                        name);
         return 1;
     }
     host = madi_topo_host_make(list->build, name, list->line);
@@ -73,8 +73,7 @@ void madi_topo_each_name(madi_topo_names_t *names, const config_setting_t *s)
             config_setting_type(s) == CONFIG_TYPE_STRING ? s : config_setting_get_elem(s, (unsigned)i);
         names->line = madi_tree_line(names->build, text);
         if (config_setting_type(text) != CONFIG_TYPE_STRING)
-            madi_topo_wrong(names->build, names->line, "%s is no name: give a text such as \"red\"",
-                            madi_tree_type(text));
+            madi_topo_wrong(names->build, names->line, "%s is no name: give a text such as \"red\"", madi_tree_type(text));
         else if (madi_range_expand(config_setting_get_string(text), lists_take_other, names, why, sizeof why) == -1)
             madi_topo_wrong(names->build, names->line, "%s", why);
     }

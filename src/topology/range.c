@@ -55,10 +55,11 @@ static int item_expand(range_expansion_t *x, size_t used, const char *item, cons
         digits = digits > DIGITS_MAX ? digits : range_number(&at, stop, &to);
     }
     if (digits > DIGITS_MAX)
-        return range_wrong(x, "'%.*s' is no range: its numbers have at most %d digits", (int)(stop - item), item, DIGITS_MAX);
+        return range_wrong(x, "'%.*s' is no range: its numbers have at most %d digits", (int)(stop - item), item,
+                           DIGITS_MAX);
     if (!digits || at != stop)
-        return range_wrong(x, "'%.*s' is no range of numbers: ranges are written node[0-31] or a[1,3-5]b", (int)(stop - item),
-                           item);
+        return range_wrong(x, "'%.*s' is no range of numbers: ranges are written node[0-31] or a[1,3-5]b",
+                           (int)(stop - item), item);
     if (to < from)
         return range_wrong(x, "'%.*s' is no range: its first number is the larger one", (int)(stop - item), item);
     for (unsigned long i = from; i <= to && result == 0; i++) {
@@ -113,7 +114,8 @@ int madi_range_expand(const char *text, int (*take)(void *arg, const char *name)
         while (end > entry && madi_is_space(end[-1]))
             end--;
         if (entry == end)
-            return range_wrong(&x, "'%.*s' has nothing where a name should be: give for example \"a, node[0-31]\"", 60, text);
+            return range_wrong(&x, "'%.*s' has nothing where a name should be: give for example \"a, node[0-31]\"", 60,
+                               text);
         result = range_expand(&x, 0, entry, end, 0);
         entry = at + 1;
         if (!*at)

@@ -23,8 +23,7 @@ bool madi_topo_supported(void)
 enum { CLUSTER_HOSTS, CLUSTER_CLUSTERS, CLUSTER_COUNT };
 static const madi_tree_entry_t cluster_table[CLUSTER_COUNT] = {
     [CLUSTER_HOSTS] = {"hosts", MADI_TREE_TEXTS, "a text such as \"node[0-31]\", or an array of such texts", false},
-    [CLUSTER_CLUSTERS] = {"clusters", MADI_TREE_TEXTS, "the names of the clusters inside, such as \"east, west\"",
-                          false},
+    [CLUSTER_CLUSTERS] = {"clusters", MADI_TREE_TEXTS, "the names of the clusters inside, such as \"east, west\"", false},
 };
 
 static void into_cluster(madi_topo_list_t *list, int host, int line)
@@ -34,8 +33,7 @@ static void into_cluster(madi_topo_list_t *list, int host, int line)
     if (other == list->index)
         madi_topo_wrong(list->build, line, "host '%s' is named twice: name it once", topo->host[host].name);
     else if (other >= 0)
-        madi_topo_wrong(list->build, line,
-                        "host '%s' is in cluster '%s' already (line %d): put each host into one cluster",
+        madi_topo_wrong(list->build, line, "host '%s' is in cluster '%s' already (line %d): put each host into one cluster",
                         topo->host[host].name, topo->cluster[other].name, topo->cluster[other].line);
     else
         topo->host[host].cluster = list->index;
@@ -133,8 +131,7 @@ static int take_core(void *arg, const char *core)
 {
     madi_topo_names_t *names = arg;
     if (atoi(core) >= CORES_MAX) {
-        madi_topo_wrong(names->build, names->line, "core %s is too large a number: there are at most %d", core,
-                        CORES_MAX);
+        madi_topo_wrong(names->build, names->line, "core %s is too large a number: there are at most %d", core, CORES_MAX);
         return 1;
     }
     madi_topo_name_add(names, atoi(core), core);
@@ -301,11 +298,9 @@ static const madi_tree_entry_t file_table[FILE_COUNT] = {
     [FILE_CLUSTERS] = {"clusters", MADI_TREE_GROUP, "a group such as { east = { hosts = \"node[0-31]\"; }; }", false},
     [FILE_NETWORKS] = {"networks", MADI_TREE_GROUP,
                        "a group such as { red = { driver = \"tcp\"; hosts = \"node[0-31]\"; }; }", true},
-    [FILE_GATEWAYS] = {"gateways", MADI_TREE_TEXTS, "a text such as \"gate[0-1]\", or a list of texts and groups",
-                       false},
+    [FILE_GATEWAYS] = {"gateways", MADI_TREE_TEXTS, "a text such as \"gate[0-1]\", or a list of texts and groups", false},
     [FILE_CHANNELS] = {"channels", MADI_TREE_GROUP, "a group such as { fast = { network = \"red\"; }; }", false},
-    [FILE_VIRTUALS] = {"virtual_channels", MADI_TREE_GROUP, "a group such as { all = { over = \"red, blue\"; }; }",
-                       false},
+    [FILE_VIRTUALS] = {"virtual_channels", MADI_TREE_GROUP, "a group such as { all = { over = \"red, blue\"; }; }", false},
 };
 
 /* Call read for each named group of a section. */

@@ -15,8 +15,7 @@
 static const struct {
     const char *name;
     int64_t latency_ps, bandwidth;
-} drivers[] = {
-    {"self", 100000, INT64_C(10000000000)}, {"shm", 300000, INT64_C(5000000000)}, {"tcp", 25000000, 125000000}};
+} drivers[] = {{"self", 100000, INT64_C(10000000000)}, {"shm", 300000, INT64_C(5000000000)}, {"tcp", 25000000, 125000000}};
 #define DRIVERS (int)(sizeof drivers / sizeof *drivers)
 
 enum {
@@ -127,8 +126,7 @@ static void on_group(madi_topo_list_t *network, const config_setting_t *s)
 {
     const config_setting_t *found[ON_COUNT];
     madi_topo_build_t *b = network->build;
-    madi_topo_list_t list = {
-        .build = b, .take = onto_network, .index = network->index, .interface = network->interface};
+    madi_topo_list_t list = {.build = b, .take = onto_network, .index = network->index, .interface = network->interface};
     int wrong = b->wrong;
     if (!madi_tree_group(b, s, on_table, ON_COUNT, found))
         return;
@@ -138,8 +136,8 @@ static void on_group(madi_topo_list_t *network, const config_setting_t *s)
         read_addresses(&list, found[ON_ADDRESS]);
     madi_topo_each_host(&list, found[ON_HOSTS], NULL);
     if (found[ON_ADDRESS] && list.addresses != list.taken && b->wrong == wrong)
-        madi_topo_wrong(b, madi_tree_line(b, found[ON_ADDRESS]),
-                        "addresses: %d, hosts: %d: give one address for each host", list.addresses, list.taken);
+        madi_topo_wrong(b, madi_tree_line(b, found[ON_ADDRESS]), "addresses: %d, hosts: %d: give one address for each host",
+                        list.addresses, list.taken);
 }
 
 static void read_driver(madi_topo_build_t *b, const config_setting_t *s, madi_topo_network_t *network)
@@ -191,8 +189,8 @@ static void security_of_memory(madi_topo_build_t *b, const config_setting_t *s, 
         madi_topo_wrong(b, madi_tree_line(b, leaves), "a network of driver %s is the memory of one host, and leaves no site",
                         network->driver);
     else if (s && network->security == MADI_TOPO_SEAL)
-        madi_topo_wrong(b, madi_tree_line(b, s), "driver %s needs no seal, and has none: its data stays in the memory of one host",
-                        network->driver);
+        madi_topo_wrong(b, madi_tree_line(b, s),
+                        "driver %s needs no seal, and has none: its data stays in the memory of one host", network->driver);
 }
 
 static void read_security(madi_topo_build_t *b, const config_setting_t *s, const config_setting_t *leaves,
@@ -212,9 +210,9 @@ static void read_security(madi_topo_build_t *b, const config_setting_t *s, const
     else if (text && !strcmp(text, "key")) /* its former name */
         network->security = MADI_TOPO_AUTH;
     else if (text)
-        madi_topo_wrong(b, madi_tree_line(b, s),
-                        "there is no security '%s': give \"none\", \"auth\" (connections prove the job's key) or \"seal\" (TLS)",
-                        text);
+        madi_topo_wrong(
+            b, madi_tree_line(b, s),
+            "there is no security '%s': give \"none\", \"auth\" (connections prove the job's key) or \"seal\" (TLS)", text);
     if (text && network->leaves_site && network->security == MADI_TOPO_NONE)
         madi_topo_wrong(b, madi_tree_line(b, s),
                         "a network that leaves the site cannot have security \"none\": give \"seal\", or \"auth\" if others "

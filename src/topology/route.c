@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOP_COST_MAX INT64_C(10000000000000000) /* ps: largest cost of one hop, so that the sum of a route's hops does
+#define HOP_COST_MAX \
+    INT64_C(10000000000000000) /* ps: largest cost of one hop, so that the sum of a route's hops does
                                                  * not overflow */
 
 int madi_route_compare(madi_route_key_t a, madi_route_key_t b)
@@ -21,8 +22,7 @@ int madi_route_compare(madi_route_key_t a, madi_route_key_t b)
 
 static int64_t hop_cost(const madi_topo_network_t *n, int64_t bytes)
 {
-    unsigned __int128 cost =
-        (unsigned __int128)bytes * 1000000000000u / (uint64_t)n->bandwidth + (uint64_t)n->latency_ps;
+    unsigned __int128 cost = (unsigned __int128)bytes * 1000000000000u / (uint64_t)n->bandwidth + (uint64_t)n->latency_ps;
     return cost > (unsigned __int128)HOP_COST_MAX ? HOP_COST_MAX : (int64_t)cost;
 }
 
@@ -157,8 +157,7 @@ static bool relays_make(madi_routes_t *r)
         for (int i = 0; i < r->relay[y].on.nets; i++)
             r->first[r->relay[y].on.net[i]]++;
     for (int n = 0; n <= topo->networks; n++)
-        r->first[n] = sum +=
-            n < topo->networks ? r->first[n] : 0; /* end of the slice: slices are filled backwards */
+        r->first[n] = sum += n < topo->networks ? r->first[n] : 0; /* end of the slice: slices are filled backwards */
     r->at = madi_topo_alloc(&r->arena, (size_t)sum + 1, sizeof *r->at);
     for (int y = r->relays - 1; r->at && y >= 0; y--)
         for (int i = 0; i < r->relay[y].on.nets; i++)
@@ -196,8 +195,7 @@ static bool host_nearer(const void *arg, int a, int b)
 static void search_reach(route_search_t *s, int y, madi_route_key_t key)
 {
     madi_route_relay_t *relay = &s->r->relay[y];
-    if (key.later || key.hops >= MADI_ROUTE_HOPS_MAX ||
-        (relay->far.cost >= 0 && madi_route_compare(relay->far, key) <= 0))
+    if (key.later || key.hops >= MADI_ROUTE_HOPS_MAX || (relay->far.cost >= 0 && madi_route_compare(relay->far, key) <= 0))
         return;
     if (s->entries == s->size) {
         int size = s->size ? 2 * s->size : 64;
@@ -258,8 +256,8 @@ static bool routes_distances(madi_routes_t *r)
     return !s.failed;
 }
 
-mad_status_t madi_routes_new(const madi_topo_t *topo, int virtual, int source, int64_t bytes,
-                             const madi_route_down_t *down, int downs, madi_routes_t **routes)
+mad_status_t madi_routes_new(const madi_topo_t *topo, int virtual, int source, int64_t bytes, const madi_route_down_t *down,
+                             int downs, madi_routes_t **routes)
 {
     madi_routes_t *r = calloc(1, sizeof *r);
     madi_route_down_t *kept = NULL;

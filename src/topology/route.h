@@ -29,8 +29,8 @@ typedef struct madi_routes madi_routes_t;
 
 /* Compute routes from source over virtual (its index). bytes: size of a fragment, 0 to 1 TiB.  The topology must
  * outlive *routes, which the caller owns.  MAD_ERR_NOMEM. */
-mad_status_t madi_routes_new(const madi_topo_t *topo, int virtual, int source, int64_t bytes,
-                             const madi_route_down_t *down, int downs, madi_routes_t **routes);
+mad_status_t madi_routes_new(const madi_topo_t *topo, int virtual, int source, int64_t bytes, const madi_route_down_t *down,
+                             int downs, madi_routes_t **routes);
 void madi_routes_free(madi_routes_t *routes); /* NULL is legal */
 
 typedef struct madi_route_hop {

@@ -111,8 +111,7 @@ static void add_order(route_text_t *t, const madi_routes_t *r, const madi_route_
                        r->virtual->name);
 }
 
-void madi_route_reason(const madi_routes_t *r, const madi_route_t *best, const madi_route_t *route, char *why,
-                       size_t len)
+void madi_route_reason(const madi_routes_t *r, const madi_route_t *best, const madi_route_t *route, char *why, size_t len)
 {
     route_text_t t = {why, len, 0};
     char value[MADI_VALUE_MAX];
@@ -122,7 +121,7 @@ void madi_route_reason(const madi_routes_t *r, const madi_route_t *best, const m
         route_text_add(&t, "%s",
                        route->hops == 0   ? "the same host: no network is needed"
                        : route->hops == 1 ? "a network in common; least cost"
-                               : "least cost; of its gateways such as run madgw go first");
+                                          : "least cost; of its gateways such as run madgw go first");
         return;
     }
     if (more > 0)

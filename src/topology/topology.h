@@ -37,7 +37,7 @@ typedef struct madi_topo_network {
     bool latency_given, bandwidth_given;
     madi_topo_security_t security; /* as given, or derived from leaves_site */
     bool security_given;
-    bool leaves_site; /* traffic may pass equipment outside the site */
+    bool leaves_site;                 /* traffic may pass equipment outside the site */
     madi_topo_parameter_t *parameter; /* for the driver, in the order of the file */
     int parameters;
     int *host; /* in the order of the file */
@@ -96,7 +96,7 @@ typedef struct madi_topo_virtual {
     int *network; /* in order of preference if given is true */
     int *channel; /* for each network: the channel by which it was named; -1: named directly */
     int networks;
-    bool given; /* false: made by the parser; its networks have no order of preference */
+    bool given;    /* false: made by the parser; its networks have no order of preference */
     bool encrypts; /* traffic through gateways is encrypted end to end */
     int line;
 } madi_topo_virtual_t;

@@ -64,8 +64,8 @@ static const char *syntax_hint(const char *text, int len)
     if (!plain && !odd)
         return "; there is a character in this line that is not plain ASCII, maybe a quotation mark";
     return odd ? "; the number of '\"' in this line is odd"
-                      : "; names begin with a letter, and go on with letters, digits, "
-                        "'-' and '_'";
+               : "; names begin with a letter, and go on with letters, digits, "
+                 "'-' and '_'";
 }
 
 /* Return the line to blame for an error at the end of the file.  An unclosed string extends to the end of the file, so
@@ -101,8 +101,7 @@ static void syntax_wrong(madi_topo_build_t *build, const madi_tree_t *tree)
     else if (what && !strcmp(what, "memory exhausted"))
         madi_topo_wrong(build, line, "groups and lists are too deep inside each other");
     else if (!len)
-        madi_topo_wrong(build, line,
-                        "syntax error at the end: a '}', ')', ']', '\"' or the value of a setting is missing");
+        madi_topo_wrong(build, line, "syntax error at the end: a '}', ')', ']', '\"' or the value of a setting is missing");
     else
         madi_topo_wrong(build, line,
                         "syntax error at or before '%.*s': settings are written name = value; with texts in \"...\", "
@@ -231,8 +230,7 @@ bool madi_tree_group(madi_topo_build_t *build, const config_setting_t *group, co
     }
     for (int i = 0; i < n && build->wrong == before; i++)
         if (table[i].needed && !found[i])
-            madi_topo_wrong(build, madi_tree_line(build, group), "%s is missing: give %s", table[i].name,
-                            table[i].form);
+            madi_topo_wrong(build, madi_tree_line(build, group), "%s is missing: give %s", table[i].name, table[i].form);
     return build->wrong == before;
 }
 

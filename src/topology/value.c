@@ -101,8 +101,7 @@ static const char *decimal(double n, const char *unit, char text[MADI_VALUE_MAX]
     for (; decimals && all % 10 == 0; decimals--)
         all /= 10, power /= 10;
     if (decimals)
-        snprintf(text, MADI_VALUE_MAX, "%lld.%0*lld%s", (long long)(all / power), decimals, (long long)(all % power),
-                 unit);
+        snprintf(text, MADI_VALUE_MAX, "%lld.%0*lld%s", (long long)(all / power), decimals, (long long)(all % power), unit);
     else
         snprintf(text, MADI_VALUE_MAX, "%lld%s", (long long)all, unit);
     return text;

@@ -120,8 +120,8 @@ static void empty_receive(env_t *e)
     message = mad_begin_unpacking(e->ch[0]);
     for (int pair = 0; pair < 6; pair++) {
         CHECK_OK(mad_unpack(message, NULL, 0, (mad_send_mode_t)(pair / 2), (mad_receive_mode_t)(pair % 2)));
-        CHECK_OK(mad_unpack(message, pair % 2 ? &value : NULL, 0, (mad_send_mode_t)(pair / 2),
-                            (mad_receive_mode_t)(pair % 2)));
+        CHECK_OK(
+            mad_unpack(message, pair % 2 ? &value : NULL, 0, (mad_send_mode_t)(pair / 2), (mad_receive_mode_t)(pair % 2)));
     }
     CHECK_OK(mad_unpack(message, &value, sizeof value, CHEAPER, EXPRESS));
     CHECK_EQ(value, 42);
@@ -171,8 +171,14 @@ static void pieces_send(env_t *e)
                 memcpy(spread + i * (len / 2), buf + i * (len / 4), len / 4);
             switch (how & 3) {
             case 0: mad_pack(message, buf, len, sm, rm); break;
-            case 1: cut(pieces, 3, buf, len); mad_pack_gather(message, pieces, 3, sm, rm); break;
-            case 2: cut(pieces, 30, buf, len); mad_pack_gather(message, pieces, 30, sm, rm); break;
+            case 1:
+                cut(pieces, 3, buf, len);
+                mad_pack_gather(message, pieces, 3, sm, rm);
+                break;
+            case 2:
+                cut(pieces, 30, buf, len);
+                mad_pack_gather(message, pieces, 30, sm, rm);
+                break;
             case 3: mad_pack_strided(message, spread, len / 4, len / 2, 4, sm, rm); break;
             }
             CHECK_OK(mad_pack(message, &how, sizeof how, SAFER, LAZY));
@@ -195,8 +201,14 @@ static void pieces_receive(env_t *e)
             mad_message_t *message = mad_begin_unpacking(e->ch[0]);
             switch (how >> 2 & 3) {
             case 0: CHECK_OK(mad_unpack(message, buf, len, sm, rm)); break;
-            case 1: cut(pieces, 2, buf, len); CHECK_OK(mad_unpack_scatter(message, pieces, 2, sm, rm)); break;
-            case 2: cut(pieces, 17, buf, len); CHECK_OK(mad_unpack_scatter(message, pieces, 17, sm, rm)); break;
+            case 1:
+                cut(pieces, 2, buf, len);
+                CHECK_OK(mad_unpack_scatter(message, pieces, 2, sm, rm));
+                break;
+            case 2:
+                cut(pieces, 17, buf, len);
+                CHECK_OK(mad_unpack_scatter(message, pieces, 17, sm, rm));
+                break;
             case 3: CHECK_OK(mad_unpack_strided(message, spread, third, 2 * third, 3, sm, rm)); break;
             }
             if (rm == EXPRESS && (how >> 2 & 3) != 3)
@@ -295,13 +307,11 @@ static void flush_past_receive(env_t *e)
     CHECK_EQ(late, 2);
 }
 
-const test_t block_tests[] = {{.name = "blocks_many", .procs = 2, .send = many_send, .receive = many_receive},
-                              {.name = "blocks_string", .procs = 2, .send = string_send, .receive = string_receive},
-                              {.name = "blocks_empty", .procs = 2, .send = empty_send, .receive = empty_receive},
-                              {.name = "blocks_pieces", .procs = 2, .send = pieces_send, .receive = pieces_receive},
-                              {.name = "blocks_flush", .procs = 2, .send = flush_send, .receive = flush_receive},
-                              {.name = "blocks_flush_past_later",
-                               .procs = 2,
-                               .send = flush_past_send,
-                               .receive = flush_past_receive},
-                              {.name = NULL}};
+const test_t block_tests[] = {
+    {.name = "blocks_many", .procs = 2, .send = many_send, .receive = many_receive},
+    {.name = "blocks_string", .procs = 2, .send = string_send, .receive = string_receive},
+    {.name = "blocks_empty", .procs = 2, .send = empty_send, .receive = empty_receive},
+    {.name = "blocks_pieces", .procs = 2, .send = pieces_send, .receive = pieces_receive},
+    {.name = "blocks_flush", .procs = 2, .send = flush_send, .receive = flush_receive},
+    {.name = "blocks_flush_past_later", .procs = 2, .send = flush_past_send, .receive = flush_past_receive},
+    {.name = NULL}};

@@ -26,8 +26,8 @@ static void ignored_send(env_t *e)
     }
     for (int i = 0; i < IGNORED; i++)
         pending += mad_request_test(&r[i]) == MAD_ERR_AGAIN;
-    CHECK_MSG(pending > 0, "%d messages, %d bytes, were accepted from a receiver that ignores them (budget 256K)",
-              IGNORED, IGNORED * IGNORED_LEN);
+    CHECK_MSG(pending > 0, "%d messages, %d bytes, were accepted from a receiver that ignores them (budget 256K)", IGNORED,
+              IGNORED * IGNORED_LEN);
     tell(e);
     for (int i = 0; i < IGNORED; i++)
         if (r[i])
@@ -200,8 +200,7 @@ static void invalid_send(env_t *e)
         CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_INVAL);
         r = NULL;
         CHECK_STATUS(mad_message_send(e->ch[0], bad[i], &(mad_block_t){buf, 8, CHEAPER, LAZY}, 1, &r), MAD_ERR_INVAL);
-        CHECK_STATUS(mad_message_receive(e->ch[0], bad[i], &(mad_block_t){buf, 8, CHEAPER, LAZY}, 1, &r),
-                     MAD_ERR_INVAL);
+        CHECK_STATUS(mad_message_receive(e->ch[0], bad[i], &(mad_block_t){buf, 8, CHEAPER, LAZY}, 1, &r), MAD_ERR_INVAL);
         CHECK(r == NULL);
         if (bad[i] != MAD_ANY_SOURCE) {
             CHECK_STATUS(mad_begin_unpacking_within(e->ch[0], bad[i], SECOND, &message), MAD_ERR_INVAL);

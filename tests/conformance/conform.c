@@ -4,9 +4,9 @@
 #define TEST_MAIN
 #include "conform.h"
 
-static const test_t *const groups[] = {mode_tests,    block_tests,   request_tests, instant_tests, posted_tests,
-                                       direct_tests,  handler_tests, runtime_tests, channel_tests, mismatch_tests,
-                                       thread_tests,  session_tests, limit_tests};
+static const test_t *const groups[] = {mode_tests,   block_tests,   request_tests, instant_tests, posted_tests,
+                                       direct_tests, handler_tests, runtime_tests, channel_tests, mismatch_tests,
+                                       thread_tests, session_tests, limit_tests};
 
 /* ---- Functions for the tests ------------------------------------------------------------------------------------ */
 
@@ -78,8 +78,8 @@ bool holds(const void *buf, size_t len, uint32_t seed, const char *file, int lin
         uint64_t w = word(seed, i);
         size_t n = len - i < 8 ? len - i : 8;
         if (memcmp(p + i, &w, n))
-            return test_check(false, file, line, "payload differs in bytes %zu..%zu of %zu (seed %u)", i, i + n - 1,
-                              len, seed);
+            return test_check(false, file, line, "payload differs in bytes %zu..%zu of %zu (seed %u)", i, i + n - 1, len,
+                              seed);
     }
     return true;
 }

@@ -36,11 +36,11 @@ typedef struct env {
 
 typedef struct test {
     const char *name;
-    int procs;                  /* 2: two roles; 3: all() on three processes; 1: all() without a launched session */
+    int procs; /* 2: two roles; 3: all() on three processes; 1: all() without a launched session */
     void (*send)(env_t *e);
     void (*receive)(env_t *e);
     void (*all)(env_t *e);
-    const char *knob;           /* NAME=VALUE: set in the environment before the session starts */
+    const char *knob; /* NAME=VALUE: set in the environment before the session starts */
 } test_t;
 
 extern const test_t mode_tests[], block_tests[], request_tests[], instant_tests[], posted_tests[], direct_tests[],

@@ -21,8 +21,8 @@ typedef struct side {
     mad_session_t *session;
     mad_channel_t *data, *quiet;
     mad_peer_t peer;
-    uint32_t salt;     /* seed of the contents that this side sends */
-    uint32_t begun;    /* number of messages begun */
+    uint32_t salt;  /* seed of the contents that this side sends */
+    uint32_t begun; /* number of messages begun */
     uint32_t received;
     struct side *other;
 } side_t;
@@ -161,8 +161,7 @@ static bool know(side_t *a, side_t *b)
     const void *address;
     size_t len;
     a->other = b;
-    return CHECK_OK(mad_address(b->session, &address, &len)) &&
-           CHECK_OK(mad_peer_add(a->session, address, len, &a->peer));
+    return CHECK_OK(mad_address(b->session, &address, &len)) && CHECK_OK(mad_peer_add(a->session, address, len, &a->peer));
 }
 
 /* Session c exchanges messages with a, which has not added c as a peer.  Their link must be unaffected. */
@@ -233,8 +232,7 @@ static void round_of(uint32_t seed, bool self)
     mad_exit(a.session);
     if (!self)
         mad_exit(b.session);
-    printf("cut after %u packets: %u of %u and %u of %u messages\n", cut, peer->received, a.begun, a.received,
-           peer->begun);
+    printf("cut after %u packets: %u of %u and %u of %u messages\n", cut, peer->received, a.begun, a.received, peer->begun);
 }
 
 int main(int argc, char **argv)

@@ -168,7 +168,7 @@ static void other_send(env_t *e)
         CHECK(status == MAD_OK || status == MAD_ERR_MISMATCH);
     }
     hear(e);
-    send_one(e, 1 << 20, 5); /* its grant comes behind the reports about the others */
+    send_one(e, 1 << 20, 5);                             /* its grant comes behind the reports about the others */
     while (mad_event_next(e->session, &event) == MAD_OK) /* of a message that had left */
         CHECK_EQ(event.status, MAD_ERR_MISMATCH);
     free(p);

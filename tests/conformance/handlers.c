@@ -291,8 +291,8 @@ static mad_handled_t prefix(mad_channel_t *channel, mad_message_t *message, void
     (void)channel;
     for (uint64_t i = 0; i < PREFIX_BLOCKS; i++) {
         uint64_t value = 0;
-        mad_status_t status = mad_unpack_try(
-            message, &value, 8, (mad_send_mode_t)(round % 4 == 3 ? i % 3 : (uint64_t)round % 4), EXPRESS);
+        mad_status_t status =
+            mad_unpack_try(message, &value, 8, (mad_send_mode_t)(round % 4 == 3 ? i % 3 : (uint64_t)round % 4), EXPRESS);
         if (!CHECK_MSG(status == MAD_OK, "message %d (send mode %d), EXPRESS block %d of a prefix of %d bytes: %s", round,
                        round % 4, (int)i, MAD_PREFIX_MAX, mad_status_name(status))) {
             s->short_by[round]++;

@@ -109,8 +109,8 @@ static void by_nothing(env_t *e, mad_request_t *request, uint32_t number, size_t
     mad_request_detach(request, NULL, NULL);
 }
 
-static void (*const ends[])(env_t *e, mad_request_t *request, uint32_t number, size_t len) = {
-    by_test, by_wait, by_wait_any, by_cancel, by_callback, by_nothing};
+static void (*const ends[])(env_t *e, mad_request_t *request, uint32_t number,
+                            size_t len) = {by_test, by_wait, by_wait_any, by_cancel, by_callback, by_nothing};
 static const size_t lens[] = {0, 8, 24, 40, 64, 200};
 #define ROUNDS (FORMS * COUNT(ends) * COUNT(lens))
 
@@ -329,9 +329,9 @@ static void nest_receive(env_t *e)
 }
 
 const test_t instant_tests[] = {{.name = "instant_ends", .procs = 2, .send = ends_send, .receive = ends_receive},
-    {.name = "instant_window", .procs = 2, .send = window_send, .receive = window_receive},
-    {.name = "instant_posted", .procs = 2, .send = posted_send, .receive = posted_receive},
-    {.name = "instant_differ", .procs = 2, .send = differ_send, .receive = differ_receive},
-    {.name = "instant_chain", .procs = 2, .send = chain_send, .receive = chain_receive},
-    {.name = "instant_nest", .procs = 2, .send = nest_send, .receive = nest_receive},
-    {.name = NULL}};
+                                {.name = "instant_window", .procs = 2, .send = window_send, .receive = window_receive},
+                                {.name = "instant_posted", .procs = 2, .send = posted_send, .receive = posted_receive},
+                                {.name = "instant_differ", .procs = 2, .send = differ_send, .receive = differ_receive},
+                                {.name = "instant_chain", .procs = 2, .send = chain_send, .receive = chain_receive},
+                                {.name = "instant_nest", .procs = 2, .send = nest_send, .receive = nest_receive},
+                                {.name = NULL}};

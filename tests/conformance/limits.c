@@ -173,8 +173,8 @@ static void blocks_receive(env_t *e)
 /* The lengths in bytes at which a block is copied, gathered, granted, or cut differently, in the core or in a driver.
  * The sizes that the adapter reports are added.  Headers take up to BEFORE bytes, so all lengths from BEFORE less to
  * two more are tested. */
-static const size_t switches[] = {0,       40,      56,      64,      192,      256,      448,      512,     1024,
-                                  2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10};
+static const size_t switches[] = {0,    40,      56,      64,      192,      256,      448,     512,
+                                  1024, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10};
 #define BEFORE 72
 /* Around longer ones, only some lengths are tested. */
 static const size_t far_switches[] = {128 << 10, 256 << 10, 512 << 10, 1 << 20};
@@ -185,8 +185,7 @@ static int lengths_of_adapter(env_t *e, size_t told[2])
 {
     mad_adapter_info_t info;
     int index;
-    if (!CHECK_OK(mad_peer_adapter(e->session, e->peer, &index)) ||
-        !CHECK_OK(mad_adapter_get(e->session, index, &info)))
+    if (!CHECK_OK(mad_peer_adapter(e->session, e->peer, &index)) || !CHECK_OK(mad_adapter_get(e->session, index, &info)))
         return 0;
     told[0] = info.packet_max;
     told[1] = info.chunk_max;
@@ -261,8 +260,8 @@ static void length_receive(env_t *e, size_t len, int way, int i)
     for (int b = 0; b < (way < 2 ? 1 : 2); b++)
         CHECK_OK(mad_unpack(message, blocks[b].base, blocks[b].len, blocks[b].send_mode, blocks[b].receive_mode));
     CHECK_OK(mad_end_unpacking(message));
-    CHECK_MSG(HOLDS(body, len, (uint32_t)i) && number == (uint32_t)i, "length %zu, way %d, number %u of %d", len, way, number,
-              i);
+    CHECK_MSG(HOLDS(body, len, (uint32_t)i) && number == (uint32_t)i, "length %zu, way %d, number %u of %d", len, way,
+              number, i);
     free(body);
 }
 

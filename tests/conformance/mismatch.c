@@ -35,7 +35,8 @@ static const struct {
     {"big against small", {2, {{8, EXPRESS}, {1 << 20, LAZY}}}, {2, {{8, EXPRESS}, {8, LAZY}}}},
     {"small against big", {2, {{8, EXPRESS}, {8, LAZY}}}, {2, {{8, EXPRESS}, {1 << 20, LAZY}}}},
     {"big mode", {1, {{1 << 20, LAZY}}}, {1, {{1 << 20, EXPRESS}}}},
-    {"big, second of three", {4, {{300000, LAZY}, {300000, LAZY}, {300000, LAZY}, {9, EXPRESS}}},
+    {"big, second of three",
+     {4, {{300000, LAZY}, {300000, LAZY}, {300000, LAZY}, {9, EXPRESS}}},
      {4, {{300000, LAZY}, {300001, LAZY}, {300000, LAZY}, {9, EXPRESS}}}},
     {"too few, big left", {3, {{8, EXPRESS}, {1 << 20, LAZY}, {1 << 20, LAZY}}}, {2, {{8, EXPRESS}, {1 << 20, LAZY}}}},
 };
@@ -100,7 +101,8 @@ static void cases_send(env_t *e)
             CHECK_MSG(status != MAD_OK || events == 1, "%s, how %d: the sender got %s and %d events (%s)", cases[i].what,
                       how, mad_status_name(status), events, text);
             if (events)
-                CHECK_MSG(strstr(text, mad_channel_name(e->ch[0])) && says_none(i, text), "%s: event: %s", cases[i].what, text);
+                CHECK_MSG(strstr(text, mad_channel_name(e->ch[0])) && says_none(i, text), "%s: event: %s", cases[i].what,
+                          text);
             send_numbered(e, e->ch[0], (uint32_t)i, i % 3 == 2 ? 100000 : 100);
             hear(e);
             events += drain_events(e, e->peer, text);

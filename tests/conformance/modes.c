@@ -3,9 +3,10 @@
 #include "conform.h"
 
 #define K 1024
-static const size_t sizes[] = {0, 1, 7, 8, 191, 192, 193, 511, 512, K, 4 * K, 11 * K - 1, 11 * K, 11 * K + 1,
-                               12 * K - 1, 12 * K, 12 * K + 1, 13 * K - 1, 13 * K, 13 * K + 1, 16 * K - 32, 16 * K,
-                               16 * K + 1, 64 * K, 1024 * K, 5 * 1024 * K};
+static const size_t sizes[] = {0,          1,          7,          8,          191,         192,        193,
+                               511,        512,        K,          4 * K,      11 * K - 1,  11 * K,     11 * K + 1,
+                               12 * K - 1, 12 * K,     12 * K + 1, 13 * K - 1, 13 * K,      13 * K + 1, 16 * K - 32,
+                               16 * K,     16 * K + 1, 64 * K,     1024 * K,   5 * 1024 * K};
 
 static mad_send_mode_t smode(int pair)
 {
@@ -210,15 +211,10 @@ static void later_express_receive(env_t *e)
     CHECK_OK(mad_end_unpacking(message));
 }
 
-const test_t mode_tests[] = {{.name = "modes_alone", .procs = 2, .send = alone_send, .receive = alone_receive},
-                             {.name = "modes_between", .procs = 2, .send = between_send, .receive = between_receive},
-                             {.name = "modes_changed", .procs = 2, .send = changed_send, .receive = changed_receive},
-                             {.name = "modes_changed_pieces",
-                              .procs = 2,
-                              .send = changed_pieces_send,
-                              .receive = changed_pieces_receive},
-                             {.name = "modes_later_express",
-                              .procs = 2,
-                              .send = later_express_send,
-                              .receive = later_express_receive},
-                             {.name = NULL}};
+const test_t mode_tests[] = {
+    {.name = "modes_alone", .procs = 2, .send = alone_send, .receive = alone_receive},
+    {.name = "modes_between", .procs = 2, .send = between_send, .receive = between_receive},
+    {.name = "modes_changed", .procs = 2, .send = changed_send, .receive = changed_receive},
+    {.name = "modes_changed_pieces", .procs = 2, .send = changed_pieces_send, .receive = changed_pieces_receive},
+    {.name = "modes_later_express", .procs = 2, .send = later_express_send, .receive = later_express_receive},
+    {.name = NULL}};

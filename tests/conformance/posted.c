@@ -26,10 +26,9 @@ static void post(env_t *e, int i, uint32_t *number, void **body, mad_request_t *
 {
     *body = get(post_len(i));
     *number = ~0u;
-    CHECK_OK(mad_message_receive(e->ch[0], e->peer,
-                                 (mad_block_t[]){{number, sizeof *number, CHEAPER, EXPRESS},
-                                                {*body, post_len(i), CHEAPER, LAZY}},
-                                2, r));
+    CHECK_OK(mad_message_receive(
+        e->ch[0], e->peer, (mad_block_t[]){{number, sizeof *number, CHEAPER, EXPRESS}, {*body, post_len(i), CHEAPER, LAZY}},
+        2, r));
 }
 
 static void before_receive(env_t *e)
@@ -60,10 +59,10 @@ static void after_send(env_t *e)
         numbers[i] = (uint32_t)i;
         bodies[i] = get(post_len(i));
         fill(bodies[i], post_len(i), (uint32_t)i);
-        CHECK_OK(mad_message_send(e->ch[0], e->peer,
-                                  (mad_block_t[]){{&numbers[i], sizeof numbers[i], CHEAPER, EXPRESS},
-                                                 {bodies[i], post_len(i), CHEAPER, LAZY}},
-                                 2, &r[i]));
+        CHECK_OK(mad_message_send(
+            e->ch[0], e->peer,
+            (mad_block_t[]){{&numbers[i], sizeof numbers[i], CHEAPER, EXPRESS}, {bodies[i], post_len(i), CHEAPER, LAZY}}, 2,
+            &r[i]));
     }
     tell(e);
     for (int i = 0; i < POSTS; i++) {

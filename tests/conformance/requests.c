@@ -318,8 +318,7 @@ static void callback_receive(env_t *e)
     mad_request_detach(r, got_one, &c);
     for (int i = 0; i < 49; i++) {
         values[i] = -1;
-        CHECK_OK(mad_message_receive(e->ch[0], e->peer, &(mad_block_t){&values[i], sizeof values[i], SAFER, LAZY}, 1,
-                                     &r));
+        CHECK_OK(mad_message_receive(e->ch[0], e->peer, &(mad_block_t){&values[i], sizeof values[i], SAFER, LAZY}, 1, &r));
         mad_request_detach(r, got_one, &c);
     }
     while (c.count < 50)
@@ -618,12 +617,10 @@ static void asleep_receive(env_t *e)
     asleep(e, false);
 }
 
-const test_t request_tests[] = {{.name = "requests_progress",
-                                 .procs = 2,
-                                 .send = away_send,
-                                 .receive = away_receive},
+const test_t request_tests[] = {
+    {.name = "requests_progress", .procs = 2, .send = away_send, .receive = away_receive},
     {.name = "requests_asleep", .procs = 2, .send = asleep_send, .receive = asleep_receive},
-                                
+
     {.name = "requests_many", .procs = 2, .send = many_send, .receive = many_receive},
     {.name = "requests_standing", .procs = 2, .send = standing_send, .receive = standing_receive},
     {.name = "requests_timeout", .procs = 2, .send = timeout_send, .receive = timeout_receive},

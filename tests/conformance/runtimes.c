@@ -47,7 +47,8 @@ static void now_send(env_t *e)
         CHECK_STATUS(status, MAD_ERR_AGAIN);
         mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         CHECK_OK(mad_pack_gather(message, pieces, 4, CHEAPER, EXPRESS));
-        CHECK_STATUS(mad_message_send_now(e->ch[0], e->peer, pieces, 4), MAD_ERR_AGAIN); /* a message that has begun comes first */
+        CHECK_STATUS(mad_message_send_now(e->ch[0], e->peer, pieces, 4),
+                     MAD_ERR_AGAIN); /* a message that has begun comes first */
         CHECK_OK(mad_end_packing(message));
     }
     CHECK(at_once > 0);

@@ -60,8 +60,7 @@ static void two_talk(env_t *unused)
     thread_t thread;
     env_t e;
     (void)unused;
-    if (pair_open(&p, "a secret of 16 and more", "a secret of 16 and more") && pair_add(&p, 0, 1) &&
-        pair_add(&p, 1, 0)) {
+    if (pair_open(&p, "a secret of 16 and more", "a secret of 16 and more") && pair_add(&p, 0, 1) && pair_add(&p, 1, 0)) {
         e = side(&p, 0);
         thread_start(&thread, echo, &p);
         CHECK_OK(mad_message_send(p.ch[0], p.peer[0], NULL, 0, NULL));

@@ -62,8 +62,8 @@ static void take_one(work_t *w, int c, mad_message_t *message)
     size_t len;
     void *buf;
     CHECK_OK(mad_unpack(message, id, sizeof id, SAFER, EXPRESS));
-    if (!CHECK_MSG(id[0] < SENDERS && id[1] < EACH && id[2] == (uint32_t)c, "message %u %u %u on channel %d", id[0],
-                   id[1], id[2], c)) {
+    if (!CHECK_MSG(id[0] < SENDERS && id[1] < EACH && id[2] == (uint32_t)c, "message %u %u %u on channel %d", id[0], id[1],
+                   id[2], c)) {
         mad_end_unpacking(message);
         return;
     }

@@ -4,14 +4,10 @@
 
 static const struct {
     int64_t peer, sum;
-} low[MADI_CHARGES] = {[MADI_CHARGE_CTRL] = {4096, 6144},
-                       [MADI_CHARGE_ANSWERS] = {2048, 3072},
-                       [MADI_CHARGE_CHANNELS] = {12, 20},
-                       [MADI_CHARGE_WAITING] = {16384, 24576},
-                       [MADI_CHARGE_STREAMS] = {6, 8},
-                       [MADI_CHARGE_HANDSHAKES] = {3, 4},
-                       [MADI_CHARGE_PEERS] = {3, 4},
-                       [MADI_CHARGE_DIALS] = {2, 3}};
+} low[MADI_CHARGES] = {
+    [MADI_CHARGE_CTRL] = {4096, 6144},      [MADI_CHARGE_ANSWERS] = {2048, 3072}, [MADI_CHARGE_CHANNELS] = {12, 20},
+    [MADI_CHARGE_WAITING] = {16384, 24576}, [MADI_CHARGE_STREAMS] = {6, 8},       [MADI_CHARGE_HANDSHAKES] = {3, 4},
+    [MADI_CHARGE_PEERS] = {3, 4},           [MADI_CHARGE_DIALS] = {2, 3}};
 
 void world_bounds_lower(void)
 {
@@ -63,7 +59,8 @@ void world_bounds_check(world_t *w)
         }
     }
     for (int i = 0; i < MADI_CHARGES; i++) {
-        int64_t held = atomic_load(&s->ledger.held[i]), exempt = i == MADI_CHARGE_PEERS ? 0 : madi_bounds[i].peer / 16 * (int64_t)s->n_peers;
+        int64_t held = atomic_load(&s->ledger.held[i]),
+                exempt = i == MADI_CHARGE_PEERS ? 0 : madi_bounds[i].peer / 16 * (int64_t)s->n_peers;
         FUZZ_CHECK(held >= sum[i] && held <= madi_bounds[i].sum + exempt);
         FUZZ_CHECK(i == MADI_CHARGE_PEERS || held == sum[i]); /* a process stays known when its gate is forgotten */
     }

@@ -26,7 +26,8 @@ static void run(const uint8_t *data, size_t size)
         snprintf(text, sizeof text, "%d", pair[1]);
         setenv("FUZZ_FD", text, 1);
         if (madi_boot_pmi1_join("FUZZ_FD", &boot) == MAD_OK) {
-            FUZZ_CHECK(boot->rank >= 0 && boot->rank < boot->size + boot->gateways && memchr(boot->job, 0, sizeof boot->job));
+            FUZZ_CHECK(boot->rank >= 0 && boot->rank < boot->size + boot->gateways &&
+                       memchr(boot->job, 0, sizeof boot->job));
             boot->ops->fence(boot);
             boot->ops->put(boot, "key",
                            "some value that is long enough to need several pieces of 64 bytes, which it is now");

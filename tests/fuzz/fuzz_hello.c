@@ -37,8 +37,8 @@ static void put(other_t *o, const void *bytes, size_t len)
 
 static void frame(other_t *o, unsigned kind, const void *body, size_t len)
 {
-    unsigned char bytes[HEAD + BODY] = {'M', 'A', 'D', 'H', MADI_WIRE_VERSION, 0, (unsigned char)kind, 0,
-                                        (unsigned char)len, (unsigned char)(len >> 8)};
+    unsigned char bytes[HEAD + BODY] = {
+        'M', 'A', 'D', 'H', MADI_WIRE_VERSION, 0, (unsigned char)kind, 0, (unsigned char)len, (unsigned char)(len >> 8)};
     memcpy(bytes + HEAD, body, len);
     put(o, bytes, HEAD + len);
 }

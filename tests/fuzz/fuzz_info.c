@@ -45,7 +45,8 @@ static void run(const uint8_t *data, size_t size)
     input_t in = {data, data + size};
     uint8_t how = take8(&in);
     char *argv[] = {(char *)(how & 4 ? "all" : "1"), NULL};
-    madi_info_options_t options = {.argc = 1, .argv = argv, .json = how & 1, .prometheus = !(how & 1) && how & 2, .timeout = 1};
+    madi_info_options_t options = {
+        .argc = 1, .argv = argv, .json = how & 1, .prometheus = !(how & 1) && how & 2, .timeout = 1};
     text = in.at;
     text_len = input_left(&in);
     if (how & 8)

@@ -55,7 +55,8 @@ static void spec(const uint8_t *data, size_t size)
         madi_run_spec_pack(&one, &buffer);
         FUZZ_CHECK(madi_run_spec_unpack(&two, madi_run_buffer_at(&buffer), buffer.len) == 0);
         FUZZ_CHECK(two.first == one.first && two.count == one.count && two.size == one.size);
-        FUZZ_CHECK(strcmp(one.wdir, two.wdir) == 0 && strcmp(one.topology, two.topology) == 0 && strcmp(one.argv[0], two.argv[0]) == 0);
+        FUZZ_CHECK(strcmp(one.wdir, two.wdir) == 0 && strcmp(one.topology, two.topology) == 0 &&
+                   strcmp(one.argv[0], two.argv[0]) == 0);
         madi_run_buffer_free(&buffer);
         spec_free(&two);
     }

@@ -20,7 +20,7 @@
 
 typedef struct peer {
     world_t w;
-    bool active;          /* the library makes the memory */
+    bool active; /* the library makes the memory */
     shm_pass_t pass;
     shm_region_t *region; /* NULL: none */
     int event, memory;    /* right ones; -1 */
@@ -74,8 +74,9 @@ static int socket_end(uint8_t how)
 static int memory_any(uint8_t how)
 {
     static const size_t sizes[] = {sizeof(shm_region_t), SHM_BELL_SIZE, 0, sizeof(shm_region_t) + 4096};
-    static const int seals[] = {0, F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW, F_SEAL_GROW | F_SEAL_SEAL,
-                                SHM_SEALS | F_SEAL_WRITE, F_SEAL_WRITE, 0x10, F_SEAL_SEAL};
+    static const int seals[] = {
+        0,    F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW, F_SEAL_GROW | F_SEAL_SEAL, SHM_SEALS | F_SEAL_WRITE, F_SEAL_WRITE,
+        0x10, F_SEAL_SEAL};
     return peer_memory(sizes[how & 3], seals[how >> 2 & 7], how & 32 ? MFD_HUGETLB : 0);
 }
 

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define LINKS 4       /* one after the other, in one input */
+#define LINKS 4 /* one after the other, in one input */
 #define FIRST_UNIT 8
 #define NO_IDENTITY SIZE_MAX
 

@@ -33,7 +33,8 @@ static bool is_good(mad_dev_access_t access, uint8_t type, uint8_t op, size_t le
     return type < 4 && len % 8 == 0;
 }
 
-static void operate(uint8_t type, uint8_t op, void *target, size_t len, const void *operand, const void *compare, void *result)
+static void operate(uint8_t type, uint8_t op, void *target, size_t len, const void *operand, const void *compare,
+                    void *result)
 {
     (void)op;
     FUZZ_CHECK(type < 4 && len % 8 == 0);
@@ -108,8 +109,8 @@ static struct iovec block(race_t *r, size_t len)
 static void receive_some(race_t *r, size_t len, size_t multi)
 {
     struct iovec piece = block(r, len);
-    mad_dev_receive_t receive = {.from = MAD_ANY_SOURCE, .pieces = &piece, .n = 1, .ignore = UINT64_MAX, .multi = multi,
-                                 .flags = piece.iov_len};
+    mad_dev_receive_t receive = {
+        .from = MAD_ANY_SOURCE, .pieces = &piece, .n = 1, .ignore = UINT64_MAX, .multi = multi, .flags = piece.iov_len};
     if (piece.iov_base)
         mad_dev_receive(r->dev, &receive);
 }
@@ -117,8 +118,8 @@ static void receive_some(race_t *r, size_t len, size_t multi)
 static void probe_some(race_t *r, mad_dev_probe_t how, size_t len)
 {
     struct iovec piece = block(r, len);
-    mad_dev_receive_t receive = {.from = MAD_ANY_SOURCE, .pieces = &piece, .n = 1, .ignore = UINT64_MAX, .context = r,
-                                 .flags = piece.iov_len};
+    mad_dev_receive_t receive = {
+        .from = MAD_ANY_SOURCE, .pieces = &piece, .n = 1, .ignore = UINT64_MAX, .context = r, .flags = piece.iov_len};
     mad_dev_done_t found;
     if (piece.iov_base && mad_dev_probe(r->dev, &receive, how, &found) == MAD_OK && how == MAD_DEV_CLAIM)
         mad_dev_receive_claimed(r->dev, &receive, len == 0);

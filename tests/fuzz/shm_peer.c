@@ -76,6 +76,6 @@ int peer_region(const unsigned char *nonce, shm_region_t **region)
     void *p = mmap(NULL, sizeof **region, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     *region = p == MAP_FAILED ? NULL : p;
     if (*region)
-        memcpy((*region)->nonce, nonce, sizeof (*region)->nonce);
+        memcpy((*region)->nonce, nonce, sizeof(*region)->nonce);
     return fd;
 }

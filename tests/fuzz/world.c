@@ -16,7 +16,7 @@
 /* ---- Drivers -------------------------------------------------------------------------------------------------- */
 
 extern const madi_driver_t madi_driver_tcp, madi_driver_shm, madi_driver_virtual;
-static madi_driver_t fake, tcp, shm; /* filled by world_driver */
+static madi_driver_t fake, tcp, shm;                                                         /* filled by world_driver */
 const madi_driver_t *const madi_drivers[] = {&fake, &tcp, &shm, &madi_driver_virtual, NULL}; /* instead of the registry's */
 
 static world_t *current;
@@ -189,25 +189,22 @@ static void nothing_link(madi_ring_link_t *link)
 
 void world_driver(const char *name)
 {
-    fake = (madi_driver_t){.abi = MADI_DRIVER_ABI,
-                           .name = "fake",
-                           .adapter_size = sizeof(madi_adapter_t),
-                           .link_size = sizeof(madi_ring_link_t),
-                           .probe = probe,
-                           .open = open_any,
-                           .close = nothing_adapter,
-                           .fini = nothing_adapter,
-                           .connect = fake_connect,
-                           .send = fake_send,
-                           .poll = nothing_polled,
-                           .link_close = nothing_link,
-                           .link_fini = fake_link_fini,
-                           .fast.slot_put = fake_slot_put,
-                           .direct = {.get = fake_get,
-                                      .put = fake_put,
-                                      .sever = nothing_link,
-                                      .offer = fake_offer,
-                                      .claim = fake_claim}};
+    fake = (madi_driver_t){
+        .abi = MADI_DRIVER_ABI,
+        .name = "fake",
+        .adapter_size = sizeof(madi_adapter_t),
+        .link_size = sizeof(madi_ring_link_t),
+        .probe = probe,
+        .open = open_any,
+        .close = nothing_adapter,
+        .fini = nothing_adapter,
+        .connect = fake_connect,
+        .send = fake_send,
+        .poll = nothing_polled,
+        .link_close = nothing_link,
+        .link_fini = fake_link_fini,
+        .fast.slot_put = fake_slot_put,
+        .direct = {.get = fake_get, .put = fake_put, .sever = nothing_link, .offer = fake_offer, .claim = fake_claim}};
     tcp = madi_driver_tcp;
     shm = madi_driver_shm;
     tcp.probe = shm.probe = probe;

@@ -15,9 +15,9 @@ typedef struct world {
     madi_gate_t *gate;
     madi_ring_link_t *link;
     madi_adapter_t *adapter; /* of the peer's driver */
-    int fd; /* the peer's end of the socket; -1: none */
+    int fd;                  /* the peer's end of the socket; -1: none */
     mad_channel_t *channel[2];
-    mad_message_t *open; /* a message being unpacked */
+    mad_message_t *open;       /* a message being unpacked */
     void *blocks[USER_BLOCKS]; /* memory lent to the library until the end */
     int n_blocks;
     int requests, completed;

@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 #define LONGEST ((size_t)4 << 20)
-#define BATCH 8     /* messages one way before the other's turn */
+#define BATCH 8 /* messages one way before the other's turn */
 #define ADDRESS 4096
 #define SECOND INT64_C(1000000000)
 #define LIMIT (40 * SECOND) /* for anything to happen */
@@ -49,11 +49,11 @@ static struct shared {
     _Atomic(int) wait, waiting;    /* ends shall wait for each other; the number that do */
     _Atomic(int) silent;           /* gateways that ends took for dead */
     bool one_way;                  /* only long messages, from the first end to the other */
-} *shared;
+} * shared;
 
 typedef struct child {
     pid_t pid;
-    int to;          /* what is written here it reads: addresses */
+    int to; /* what is written here it reads: addresses */
     unsigned char address[ADDRESS];
     uint32_t len;
     bool is_end;
@@ -82,7 +82,7 @@ static bool all(int fd, void *bytes, size_t len, bool out)
 static mad_session_t *session;
 static mad_channel_t *channel;
 static mad_peer_t other;
-static int me, from; /* 0 or 1; the pipe of addresses */
+static int me, from;            /* 0 or 1; the pipe of addresses */
 static _Atomic(int) introduced; /* number of times that the other end's address was given */
 static unsigned char *buf;
 

@@ -60,8 +60,7 @@ static void look(void)
     result(copies <= (getenv("MAD_DRIVERS") && strstr(getenv("MAD_DRIVERS"), "shm") ? fragments : fragments / 10),
            "copied at most once, and between sockets hardly ever", copies);
     result(told(&j, "bytes_held") == 0, "nothing is held afterwards", told(&j, "bytes_held"));
-    result(told(&j, "bytes_held_most") <= told(&j, "budget"), "never more than the budget",
-           told(&j, "bytes_held_most"));
+    result(told(&j, "bytes_held_most") <= told(&j, "budget"), "never more than the budget", told(&j, "bytes_held_most"));
     result(told(&j, "streams") == 1, "one stream passes", told(&j, "streams"));
     told_end(&j);
 }

@@ -20,7 +20,7 @@
 #define ROUNDS 6
 #define LONG ((size_t)4 << 20)
 #define LONGEST ((size_t)16 << 20) /* more than all sockets on a way hold */
-#define STILL_MS 1500 /* so long the ends that take are stopped */
+#define STILL_MS 1500              /* so long the ends that take are stopped */
 #define GRANT_NS 300000000
 
 static mad_session_t *session;
@@ -101,8 +101,8 @@ static int round_run(int round)
         if (!rc && sends_to(rank, p))
             rc = begin(round, p, true);
     }
-    while (!rc && (status = mad_request_wait_any(requests, 2 * ENDS_MAX, stops ? GRANT_NS : MAD_FOREVER, &at)) !=
-                      MAD_ERR_INVAL) {
+    while (!rc &&
+           (status = mad_request_wait_any(requests, 2 * ENDS_MAX, stops ? GRANT_NS : MAD_FOREVER, &at)) != MAD_ERR_INVAL) {
         if (stops) /* what is to come is granted by now */
             stop();
         stops = false;

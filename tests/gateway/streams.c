@@ -25,13 +25,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define UNDER_WAY 2                  /* messages of each stream */
-#define LONG ((size_t)8 << 20)       /* of the one stream, more than all sockets on its way hold */
-#define STREAMS_MAX 64               /* of one process */
+#define UNDER_WAY 2            /* messages of each stream */
+#define LONG ((size_t)8 << 20) /* of the one stream, more than all sockets on its way hold */
+#define STREAMS_MAX 64         /* of one process */
 #define GRANT_NS 50000000
-#define HELD 30000                   /* bytes in the gateway: its next hop takes no more */
+#define HELD 30000 /* bytes in the gateway: its next hop takes no more */
 #define LATE 3
-#define HELD_LOOK 5000000            /* ns */
+#define HELD_LOOK 5000000 /* ns */
 #define HELD_WITHIN (20 * SECOND)
 #define SECOND INT64_C(1000000000)
 
@@ -72,7 +72,7 @@ typedef struct stream {
     int peer;
     size_t longest;
     uint64_t begun, done;
-    bool ended; /* the last one is under way, or has come */
+    bool ended;  /* the last one is under way, or has come */
     int64_t got; /* bytes, before the time was over */
     unsigned char *buffer[UNDER_WAY];
     uint64_t number[UNDER_WAY]; /* of the message in it; that of two the second is seen first says nothing */
@@ -131,8 +131,8 @@ static int came(int at)
     int slot = at % UNDER_WAY;
     mark_t first = *mark_at(s, slot, false), end = *mark_at(s, slot, true);
     if (first.number != s->number[slot] || end.number != s->number[slot] || first.last != end.last) {
-        fprintf(stderr, "streams: rank %d: message %llu of rank %d: %llu came\n", rank,
-                (unsigned long long)s->number[slot], s->peer, (unsigned long long)first.number);
+        fprintf(stderr, "streams: rank %d: message %llu of rank %d: %llu came\n", rank, (unsigned long long)s->number[slot],
+                s->peer, (unsigned long long)first.number);
         return 1;
     }
     s->done++;
@@ -352,9 +352,10 @@ static int part(void)
 
 static int options(int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"stuck", required_argument, NULL, 's'}, {"length", required_argument, NULL, 'l'},
-        {"seconds", required_argument, NULL, 't'}, {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"stuck", required_argument, NULL, 's'},
+                                          {"length", required_argument, NULL, 'l'},
+                                          {"seconds", required_argument, NULL, 't'},
+                                          {NULL, 0, NULL, 0}};
     for (int o; (o = getopt_long(argc, argv, "", known, NULL)) != -1;)
         if (o == 's')
             for (stuck = FORGET; stuck && strcmp(stuck_names[stuck], optarg); stuck--)

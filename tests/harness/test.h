@@ -22,8 +22,8 @@
 #define CHECK_STATUS(a, b) test_status((a), (b), __FILE__, __LINE__, #a)
 #define CHECK_OK(a) CHECK_STATUS(a, MAD_OK)
 
-extern _Atomic(int) test_failures;  /* of this process, since its start */
-extern char test_who[32];           /* name of the process, printed before each failure */
+extern _Atomic(int) test_failures; /* of this process, since its start */
+extern char test_who[32];          /* name of the process, printed before each failure */
 
 bool test_check(bool held, const char *file, int line, const char *format, ...) __attribute__((format(printf, 4, 5)));
 bool test_equal(long long a, long long b, const char *file, int line, const char *text_a, const char *text_b);

@@ -421,9 +421,9 @@ RECV(recv_all, 10, MSG_WAITALL) RECV(recv_all_now, 10, MSG_WAITALL | MSG_DONTWAI
 RECV(recv_urgent, 3, MSG_OOB) RECV(recv_errors, 3, MSG_ERRQUEUE) RECV(peek_all, 10, MSG_WAITALL | MSG_PEEK)
 SEND(send_0, 0, 0) SEND(send_7, 7, 0) SEND(send_now, 7, MSG_DONTWAIT) SEND(send_quiet, 7, MSG_NOSIGNAL)
 SEND(send_urgent, 7, MSG_OOB) SEND(send_record, 7, MSG_EOR)
-/* clang-format on */
+    /* clang-format on */
 
-static void accept_it(objects_t *o)
+    static void accept_it(objects_t *o)
 {
     struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
     socklen_t size = sizeof from;
@@ -458,19 +458,50 @@ static const struct {
     const char *name;
     void (*act)(objects_t *o);
 } calls[] = {
-    {"read 0", read_0}, {"read 3", read_3}, {"read 8", read_8}, {"read 64", read_64}, {"read SIZE_MAX", read_all},
-    {"readv two", readv_two}, {"readv empty", readv_empty}, {"readv with holes", readv_holes}, {"readv none", readv_none},
-    {"readv -1", readv_negative}, {"readv 1025", readv_many}, {"readv SIZE_MAX", readv_huge},
-    {"write 0", write_0}, {"write 3", write_3}, {"write 8", write_8}, {"write SIZE_MAX", write_all},
-    {"writev two", writev_two}, {"writev halves", writev_halves}, {"writev empty", writev_empty},
-    {"writev with holes", writev_holes}, {"writev none", writev_none}, {"writev -1", writev_negative},
+    {"read 0", read_0},
+    {"read 3", read_3},
+    {"read 8", read_8},
+    {"read 64", read_64},
+    {"read SIZE_MAX", read_all},
+    {"readv two", readv_two},
+    {"readv empty", readv_empty},
+    {"readv with holes", readv_holes},
+    {"readv none", readv_none},
+    {"readv -1", readv_negative},
+    {"readv 1025", readv_many},
+    {"readv SIZE_MAX", readv_huge},
+    {"write 0", write_0},
+    {"write 3", write_3},
+    {"write 8", write_8},
+    {"write SIZE_MAX", write_all},
+    {"writev two", writev_two},
+    {"writev halves", writev_halves},
+    {"writev empty", writev_empty},
+    {"writev with holes", writev_holes},
+    {"writev none", writev_none},
+    {"writev -1", writev_negative},
     {"writev 1025", writev_many},
-    {"recv 0", recv_0}, {"recv 3", recv_3}, {"recv 64", recv_64}, {"recv PEEK", recv_peek}, {"recv DONTWAIT", recv_now},
-    {"recv WAITALL", recv_all}, {"recv WAITALL DONTWAIT", recv_all_now}, {"recv TRUNC", recv_length},
-    {"recv OOB", recv_urgent}, {"recv ERRQUEUE", recv_errors}, {"recv PEEK WAITALL", peek_all},
-    {"send 0", send_0}, {"send 7", send_7}, {"send DONTWAIT", send_now}, {"send NOSIGNAL", send_quiet},
-    {"send OOB", send_urgent}, {"send EOR", send_record},
-    {"accept", accept_it}, {"connect", connect_wrong}, {"poll", poll_it}, {"close", close_it},
+    {"recv 0", recv_0},
+    {"recv 3", recv_3},
+    {"recv 64", recv_64},
+    {"recv PEEK", recv_peek},
+    {"recv DONTWAIT", recv_now},
+    {"recv WAITALL", recv_all},
+    {"recv WAITALL DONTWAIT", recv_all_now},
+    {"recv TRUNC", recv_length},
+    {"recv OOB", recv_urgent},
+    {"recv ERRQUEUE", recv_errors},
+    {"recv PEEK WAITALL", peek_all},
+    {"send 0", send_0},
+    {"send 7", send_7},
+    {"send DONTWAIT", send_now},
+    {"send NOSIGNAL", send_quiet},
+    {"send OOB", send_urgent},
+    {"send EOR", send_record},
+    {"accept", accept_it},
+    {"connect", connect_wrong},
+    {"poll", poll_it},
+    {"close", close_it},
 };
 
 static void *all(void *arg)

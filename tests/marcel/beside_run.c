@@ -10,11 +10,11 @@
 
 /* ---- The two sets of calls -------------------------------------------------------------------------------------- */
 
-#define PLAIN(type, name, parameters, call)                                                                              \
-    static type name parameters                                                                                          \
-    {                                                                                                                    \
-        type rc = (type)(call);                                                                                          \
-        return rc < 0 ? -errno : rc;                                                                                     \
+#define PLAIN(type, name, parameters, call) \
+    static type name parameters \
+    { \
+        type rc = (type)(call); \
+        return rc < 0 ? -errno : rc; \
     }
 PLAIN(ssize_t, plain_read, (int fd, void *b, size_t n), read(fd, b, n))
 PLAIN(ssize_t, plain_readv, (int fd, const struct iovec *v, int n), readv(fd, v, n))
@@ -39,10 +39,10 @@ static int marcel_poll(int fd, int events)
     return marcel_fd_wait(fd, events, CLOCK_MONOTONIC, &passed);
 }
 
-static const calls_t plain = {"plain", plain_read, plain_readv, plain_write, plain_writev, plain_recv, plain_send,
-                              plain_accept, plain_connect, plain_close, plain_poll};
-static const calls_t ours = {"marcel", marcel_read, marcel_readv, marcel_write, marcel_writev, marcel_recv, marcel_send,
-                             marcel_accept, marcel_connect, marcel_close, marcel_poll};
+static const calls_t plain = {"plain",    plain_read,   plain_readv,   plain_write, plain_writev, plain_recv,
+                              plain_send, plain_accept, plain_connect, plain_close, plain_poll};
+static const calls_t ours = {"marcel",    marcel_read,   marcel_readv,   marcel_write, marcel_writev, marcel_recv,
+                             marcel_send, marcel_accept, marcel_connect, marcel_close, marcel_poll};
 
 /* ---- An older kernel -------------------------------------------------------------------------------------------- */
 

@@ -402,9 +402,10 @@ static void test_end_of_all(void)
 }
 
 static const test_case_t cases[] = {
-    {"all_block", test_all_block}, {"short", test_short}, {"locks", test_locks}, {"movable", test_movable},
-    {"silent", test_silent},
-    {"to_and_fro", test_to_and_fro}, {"end_of_all", test_end_of_all}, {NULL, NULL},
+    {"all_block", test_all_block},   {"short", test_short},
+    {"locks", test_locks},           {"movable", test_movable},
+    {"silent", test_silent},         {"to_and_fro", test_to_and_fro},
+    {"end_of_all", test_end_of_all}, {NULL, NULL},
 };
 
 int main(int argc, char **argv)

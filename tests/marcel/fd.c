@@ -56,11 +56,21 @@ ssize_t pwritev2(int fd, const struct iovec *blocks, int count, off_t offset, in
 /* ---- All ---------------------------------------------------------------------------------------------------------- */
 
 static const test_case_t cases[] = {
-    {"to_and_fro", test_to_and_fro}, {"many", test_many}, {"crowd", test_crowd}, {"shared", test_shared}, {"pieces", test_pieces},
+    {"to_and_fro", test_to_and_fro},
+    {"many", test_many},
+    {"crowd", test_crowd},
+    {"shared", test_shared},
+    {"pieces", test_pieces},
     {"big", test_big},
-    {"connections", test_connections}, {"poll", test_poll}, {"kinds", test_kinds}, {"errors", test_errors},
-    {"close", test_close}, {"others", test_others}, {"sleep", test_sleep},
-    {"cancel", test_cancel}, {NULL, NULL},
+    {"connections", test_connections},
+    {"poll", test_poll},
+    {"kinds", test_kinds},
+    {"errors", test_errors},
+    {"close", test_close},
+    {"others", test_others},
+    {"sleep", test_sleep},
+    {"cancel", test_cancel},
+    {NULL, NULL},
 };
 
 int main(int argc, char **argv)

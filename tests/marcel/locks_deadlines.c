@@ -57,9 +57,9 @@ static const struct {
     int (*timed)(const struct timespec *until);
     int (*by_clock)(int clock, const struct timespec *until);
 } waits[] = {
-    {"mutex", mutex_timed, mutex_clock},       {"rdlock", rd_timed, rd_clock},    {"wrlock", wr_timed, wr_clock},
-    {"sem", sem_timed, sem_clock},             {"cond", cond_timed, cond_clock},  {"barrier", barrier_timed, barrier_clock},
-    {"completion", done_timed, done_clock},    {"join", join_timed, join_clock},
+    {"mutex", mutex_timed, mutex_clock},    {"rdlock", rd_timed, rd_clock},   {"wrlock", wr_timed, wr_clock},
+    {"sem", sem_timed, sem_clock},          {"cond", cond_timed, cond_clock}, {"barrier", barrier_timed, barrier_clock},
+    {"completion", done_timed, done_clock}, {"join", join_timed, join_clock},
 };
 
 static void *too_late(void *arg)

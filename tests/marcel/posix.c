@@ -77,7 +77,11 @@ static void run_case(const char *name, int i)
 }
 
 #define INDEX(name) AT_##name,
-#define FUNCTION(name) static void test_##name(void) { run_case(#name, AT_##name); }
+#define FUNCTION(name) \
+    static void test_##name(void) \
+    { \
+        run_case(#name, AT_##name); \
+    }
 #define ROW(name) {#name, test_##name},
 
 enum { POSIX_CASES(INDEX) };
@@ -85,7 +89,7 @@ POSIX_CASES(FUNCTION)
 
 int main(int argc, char **argv)
 {
-    static const test_case_t cases[] = {POSIX_CASES(ROW) {NULL, NULL}};
+    static const test_case_t cases[] = {POSIX_CASES(ROW){NULL, NULL}};
     test_run(&(test_suite_t){.cases = cases, .seconds = 60}, argc, argv);
     return test_over(end_soon);
 }

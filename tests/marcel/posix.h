@@ -5,8 +5,8 @@
 
 #define POSIX_CASES(x) \
     x(mutex_normal) x(mutex_errorcheck) x(mutex_recursive) x(mutex_attributes) x(cond_errors) x(cond_recursive) \
-    x(cond_crowd) x(sem_errors) x(rwlock_read) x(rwlock_write) x(barrier) x(join_errors) x(detach_errors) \
-    x(attributes) x(ends) x(cancel_states) x(cancel_places) x(cancel_points) x(key_destructors) x(key_errors) x(once)
+        x(cond_crowd) x(sem_errors) x(rwlock_read) x(rwlock_write) x(barrier) x(join_errors) x(detach_errors) x(attributes) \
+            x(ends) x(cancel_states) x(cancel_places) x(cancel_points) x(key_destructors) x(key_errors) x(once)
 
 /* In this order. */
 extern void (*const posix_pthread_cases[])(void);

@@ -45,7 +45,7 @@ static void *mutex_clock_wrong(void *mutex)
     return (void *)(intptr_t)T(mutex_clocklock)(mutex, CLOCK_PROCESS_CPUTIME_ID, &past);
 }
 
-static void mutex_init(T(mutex_t) *mutex, int type)
+static void mutex_init(T(mutex_t) * mutex, int type)
 {
     T(mutexattr_t) attr;
     if (T(mutexattr_init)(&attr) || T(mutexattr_settype)(&attr, type) || T(mutex_init)(mutex, &attr) ||

@@ -25,8 +25,8 @@ typedef struct node {
     int n_children;
     _Atomic(const char *) doing; /* what it waits for; NULL: nothing */
     _Atomic(int) object;
-    _Atomic(bool) asked;         /* to end */
-    _Atomic(bool) named;         /* `thread` is set */
+    _Atomic(bool) asked; /* to end */
+    _Atomic(bool) named; /* `thread` is set */
 } node_t;
 
 /* stress_watch.c */

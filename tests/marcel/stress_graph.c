@@ -101,16 +101,18 @@ static int join_by(node_t *me, node_t *child, form_t form, void **result)
     begin_wait(me, "the end of thread", child->slot);
     if (child->plain) { /* first the event: its worker is not to sleep in pthread_join */
         marcel_completion_t *gone = &child->gone;
-        rc = form == FOREVER ? marcel_completion_wait(gone) : form == TRY ? marcel_completion_trywait(gone)
+        rc = form == FOREVER ? marcel_completion_wait(gone)
+             : form == TRY   ? marcel_completion_trywait(gone)
              : form == TIMED ? marcel_completion_timedwait(gone, &t)
-             : marcel_completion_clockwait(gone, CLOCK_MONOTONIC, &t);
+                             : marcel_completion_clockwait(gone, CLOCK_MONOTONIC, &t);
         if (!rc)
             rc = pthread_join(child->pthread, result);
     } else {
         marcel_t thread = child->thread;
-        rc = form == FOREVER ? marcel_join(thread, result) : form == TRY ? marcel_tryjoin(thread, result)
+        rc = form == FOREVER ? marcel_join(thread, result)
+             : form == TRY   ? marcel_tryjoin(thread, result)
              : form == TIMED ? marcel_timedjoin(thread, result, &t)
-             : marcel_clockjoin(thread, result, CLOCK_MONOTONIC, &t);
+                             : marcel_clockjoin(thread, result, CLOCK_MONOTONIC, &t);
     }
     end_wait(me);
     return rc;

@@ -58,8 +58,10 @@ void use_mutex(node_t *me, int i, bool nested)
     struct timespec t = deadline(me, form);
     marcel_mutex_t *m = &mutexes[i].mutex;
     begin_wait(me, "mutex", i);
-    int rc = form == FOREVER ? marcel_mutex_lock(m) : form == TRY ? marcel_mutex_trylock(m)
-             : form == TIMED ? marcel_mutex_timedlock(m, &t) : marcel_mutex_clocklock(m, CLOCK_MONOTONIC, &t);
+    int rc = form == FOREVER ? marcel_mutex_lock(m)
+             : form == TRY   ? marcel_mutex_trylock(m)
+             : form == TIMED ? marcel_mutex_timedlock(m, &t)
+                             : marcel_mutex_clocklock(m, CLOCK_MONOTONIC, &t);
     end_wait(me);
     if (!had("a mutex", rc, form))
         return;
@@ -89,11 +91,15 @@ void use_rwlock(node_t *me, int i)
     int rc;
     begin_wait(me, write ? "rwlock, to write," : "rwlock, to read,", i);
     if (write)
-        rc = form == FOREVER ? marcel_rwlock_wrlock(l) : form == TRY ? marcel_rwlock_trywrlock(l)
-             : form == TIMED ? marcel_rwlock_timedwrlock(l, &t) : marcel_rwlock_clockwrlock(l, CLOCK_MONOTONIC, &t);
+        rc = form == FOREVER ? marcel_rwlock_wrlock(l)
+             : form == TRY   ? marcel_rwlock_trywrlock(l)
+             : form == TIMED ? marcel_rwlock_timedwrlock(l, &t)
+                             : marcel_rwlock_clockwrlock(l, CLOCK_MONOTONIC, &t);
     else
-        rc = form == FOREVER ? marcel_rwlock_rdlock(l) : form == TRY ? marcel_rwlock_tryrdlock(l)
-             : form == TIMED ? marcel_rwlock_timedrdlock(l, &t) : marcel_rwlock_clockrdlock(l, CLOCK_MONOTONIC, &t);
+        rc = form == FOREVER ? marcel_rwlock_rdlock(l)
+             : form == TRY   ? marcel_rwlock_tryrdlock(l)
+             : form == TIMED ? marcel_rwlock_timedrdlock(l, &t)
+                             : marcel_rwlock_clockrdlock(l, CLOCK_MONOTONIC, &t);
     end_wait(me);
     if (!had("a rwlock", rc, form))
         return;
@@ -136,8 +142,10 @@ void use_sem(node_t *me, int i)
     struct timespec t = deadline(me, form);
     marcel_sem_t *s = &sems[i].sem;
     begin_wait(me, "semaphore", i);
-    int rc = form == FOREVER ? marcel_sem_wait(s) : form == TRY ? marcel_sem_trywait(s)
-             : form == TIMED ? marcel_sem_timedwait(s, &t) : marcel_sem_clockwait(s, CLOCK_MONOTONIC, &t);
+    int rc = form == FOREVER ? marcel_sem_wait(s)
+             : form == TRY   ? marcel_sem_trywait(s)
+             : form == TIMED ? marcel_sem_timedwait(s, &t)
+                             : marcel_sem_clockwait(s, CLOCK_MONOTONIC, &t);
     end_wait(me);
     if (!had("a semaphore", rc, form))
         return;
@@ -190,9 +198,10 @@ void use_queue(node_t *me, int i)
     begin_wait(me, "queue", i);
     marcel_cleanup_push(queue_unlock, (void *)(intptr_t)i);
     while (!queues[i].n && !rc)
-        rc = form == FOREVER ? marcel_cond_wait(&queues[i].cond, &queues[i].mutex) : form == TRY ? EBUSY
+        rc = form == FOREVER ? marcel_cond_wait(&queues[i].cond, &queues[i].mutex)
+             : form == TRY   ? EBUSY
              : form == TIMED ? marcel_cond_timedwait(&queues[i].cond, &queues[i].mutex, &t)
-             : marcel_cond_clockwait(&queues[i].cond, &queues[i].mutex, CLOCK_MONOTONIC, &t);
+                             : marcel_cond_clockwait(&queues[i].cond, &queues[i].mutex, CLOCK_MONOTONIC, &t);
     if (queues[i].n) {
         taken.item = queues[i].items[--queues[i].n];
         if (queues[i].held[taken.item])
@@ -217,7 +226,7 @@ void use_barrier(node_t *me, int i)
     struct timespec t = deadline(me, form);
     begin_wait(me, "barrier", i);
     int rc = form == TIMED ? marcel_barrier_timedwait(&barriers[i].barrier, &t)
-             : marcel_barrier_clockwait(&barriers[i].barrier, CLOCK_MONOTONIC, &t);
+                           : marcel_barrier_clockwait(&barriers[i].barrier, CLOCK_MONOTONIC, &t);
     end_wait(me);
     if (rc == MARCEL_BARRIER_SERIAL_THREAD)
         atomic_fetch_add(&barriers[i].serial, 1);
@@ -276,9 +285,10 @@ void use_completion(node_t *me)
     begin_wait(me, "completion", 0);
     do {
         struct timespec t = deadline(me, form);
-        rc = form == FOREVER ? marcel_completion_wait(&done) : form == TRY ? marcel_completion_trywait(&done)
+        rc = form == FOREVER ? marcel_completion_wait(&done)
+             : form == TRY   ? marcel_completion_trywait(&done)
              : form == TIMED ? marcel_completion_timedwait(&done, &t)
-             : marcel_completion_clockwait(&done, CLOCK_MONOTONIC, &t);
+                             : marcel_completion_clockwait(&done, CLOCK_MONOTONIC, &t);
         if (!had("a completion", rc, form))
             marcel_yield();
     } while (rc);

@@ -11,12 +11,25 @@ static int number(const char *name, int otherwise)
 }
 
 static const test_case_t cases[] = {
-    {"place", test_place}, {"steal", test_steal}, {"outside", test_outside}, {"move", test_move},
-    {"yield_moving", test_yield_moving}, {"hidden", test_hidden}, {"late_elsewhere", test_late_elsewhere},
-    {"bias_taken_away", test_bias_taken_away}, {"bias_cancelled", test_bias_cancelled},
-    {"bias_forked", test_bias_forked}, {"ring", test_ring}, {"cond", test_cond}, {"tree", test_tree},
-    {"graph", test_graph}, {"descriptors", test_descriptors}, {"hog_and_descriptor", test_hog_and_descriptor},
-    {"restart", test_restart}, {"quiet", test_quiet}, {NULL, NULL},
+    {"place", test_place},
+    {"steal", test_steal},
+    {"outside", test_outside},
+    {"move", test_move},
+    {"yield_moving", test_yield_moving},
+    {"hidden", test_hidden},
+    {"late_elsewhere", test_late_elsewhere},
+    {"bias_taken_away", test_bias_taken_away},
+    {"bias_cancelled", test_bias_cancelled},
+    {"bias_forked", test_bias_forked},
+    {"ring", test_ring},
+    {"cond", test_cond},
+    {"tree", test_tree},
+    {"graph", test_graph},
+    {"descriptors", test_descriptors},
+    {"hog_and_descriptor", test_hog_and_descriptor},
+    {"restart", test_restart},
+    {"quiet", test_quiet},
+    {NULL, NULL},
 };
 
 static void start_all(void)

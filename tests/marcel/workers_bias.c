@@ -127,8 +127,8 @@ static void cancelled(bool with_deadline, bool moves, int after)
     atomic_store(&taken, 0);
     atomic_store(&over, false);
     marcel_sem_init(&sem, 0, 0);
-    taker = moves ? create_moving(take_for_ever, with_deadline ? &sem : NULL) :
-            create_at(0, take_for_ever, with_deadline ? &sem : NULL);
+    taker = moves ? create_moving(take_for_ever, with_deadline ? &sem : NULL)
+                  : create_at(0, take_for_ever, with_deadline ? &sem : NULL);
     poster = create_at(0, post_until_over, NULL);
     while (atomic_load(&posted) < after)
         sched_yield();

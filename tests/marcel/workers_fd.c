@@ -70,8 +70,8 @@ void test_hog_and_descriptor(void)
         marcel_t hog, reader;
         CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
         atomic_store(&reached, 0);
-        reader = round & 1 ? create_moving(read_and_reach, &fd[0])
-                           : create_at(round / 2 % n_workers, read_and_reach, &fd[0]);
+        reader =
+            round & 1 ? create_moving(read_and_reach, &fd[0]) : create_at(round / 2 % n_workers, read_and_reach, &fd[0]);
         if (round % 3)
             short_sleep(200000);
         hog = create_at((round / 2 + 1) % n_workers, compute, (void *)1);

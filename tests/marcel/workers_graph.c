@@ -48,9 +48,7 @@ static void step(unsigned *seed)
         break;
     case 4: short_sleep(next(seed, 20000)); break;
     case 5: CHECK_EQ(marcel_setspecific(key, seed), 0); break;
-    default:
-        marcel_sem_post(&pool);
-        marcel_sem_wait(&pool);
+    default: marcel_sem_post(&pool); marcel_sem_wait(&pool);
     }
 }
 
@@ -115,8 +113,9 @@ void test_graph(void)
         counted = 0;
         marcel_sem_init(&pool, 0, 3);
         for (unsigned i = 0; i < 2; i++)
-            CHECK_EQ(pthread_create(&plain[i], NULL, node_plain,
-                                    (void *)(uintptr_t)(((unsigned)round * 64 + i + 50) << 5 | 3)), 0);
+            CHECK_EQ(
+                pthread_create(&plain[i], NULL, node_plain, (void *)(uintptr_t)(((unsigned)round * 64 + i + 50) << 5 | 3)),
+                0);
         for (unsigned i = 0; i < 8; i++)
             root[i] = create(NULL, node, (void *)(uintptr_t)(((unsigned)round * 64 + i) << 5 | 5));
         for (int i = 0; i < 8; i++)

@@ -25,8 +25,15 @@ static void tell(void *arg, const mad_dev_done_t *done)
 
 static void tell_got(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
 {
-    mad_dev_done_t done = {.context = context, .flags = flags, .released = true, .source = got->source, .tag = got->tag,
-                           .data = got->data, .has_data = got->has_data, .len = got->len, .whole = got->len,
+    mad_dev_done_t done = {.context = context,
+                           .flags = flags,
+                           .released = true,
+                           .source = got->source,
+                           .tag = got->tag,
+                           .data = got->data,
+                           .has_data = got->has_data,
+                           .len = got->len,
+                           .whole = got->len,
                            .buffer = got->buffer};
     tell(arg, &done);
 }
@@ -69,8 +76,13 @@ void until_there(side_t *s, mad_peer_t from, uint64_t tag, mad_dev_done_t *found
 
 static bool open_side(side_t *s, const char *mode)
 {
-    mad_dev_options_t options = {.channel = "device", .key = key, .key_len = sizeof key, .notify = tell,
-                                 .notify_received = tell_got, .memory = &device_memory, .threaded = strcmp(mode, "polled") != 0,
+    mad_dev_options_t options = {.channel = "device",
+                                 .key = key,
+                                 .key_len = sizeof key,
+                                 .notify = tell,
+                                 .notify_received = tell_got,
+                                 .memory = &device_memory,
+                                 .threaded = strcmp(mode, "polled") != 0,
                                  .by_handler = !strcmp(mode, "handled")};
     struct {
         uint32_t len;
@@ -185,8 +197,8 @@ static void idle_beside(side_t *s)
 {
     enum { N = 20000 };
     static unsigned char out[8], in[8];
-    mad_dev_options_t options = {.channel = "idle", .key = key, .key_len = sizeof key, .notify = tell, .notify_received = tell_got,
-                                 .arg = s};
+    mad_dev_options_t options = {
+        .channel = "idle", .key = key, .key_len = sizeof key, .notify = tell, .notify_received = tell_got, .arg = s};
     mad_dev_t *idle;
     struct rusage before, now;
     result_t sent, received;
@@ -217,7 +229,8 @@ static void idle_beside(side_t *s)
 /* An operation whose failure cannot be reported later fails at once, or has a peer. */
 static mad_status_t send_unheard(side_t *s, const struct iovec *piece)
 {
-    mad_dev_send_t send = {.to = s->peer, .pieces = piece, .n = 1, .buffered = true, .no_completion = true, .no_error_report = true};
+    mad_dev_send_t send = {
+        .to = s->peer, .pieces = piece, .n = 1, .buffered = true, .no_completion = true, .no_error_report = true};
     mad_status_t status;
     bool later;
     while ((status = mad_dev_send(s->dev, &send, &later)) == MAD_ERR_AGAIN)

@@ -45,7 +45,8 @@ static void answers(side_t *s)
 {
     char byte = 1;
     struct iovec piece = {&byte, 1};
-    mad_dev_send_t answer = {.to = s->peer, .pieces = &piece, .n = 1, .tag = 2, .buffered = true, .no_completion = true, .no_error_report = true};
+    mad_dev_send_t answer = {
+        .to = s->peer, .pieces = &piece, .n = 1, .tag = 2, .buffered = true, .no_completion = true, .no_error_report = true};
     result_t sent, received;
     bool later;
     post(s, s->peer, s->who ? 1 : 2, 0, &byte, 1, &received);
@@ -103,14 +104,22 @@ static void data_and_spaces(side_t *s)
             uint64_t word[2], mine = 77 + i;
             struct iovec piece = {&mine, 8}, to[2] = {{&word[0], 8}, {&word[1], 8}};
             for (int space = 0; space < 2; space++) {
-                mad_dev_receive_t receive = {.from = s->peer, .space = space ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
-                                             .pieces = &to[space], .n = 1, .context = &r[space]};
+                mad_dev_receive_t receive = {.from = s->peer,
+                                             .space = space ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
+                                             .pieces = &to[space],
+                                             .n = 1,
+                                             .context = &r[space]};
                 r[space] = (result_t){.n = 0};
                 CHECK_OK(mad_dev_receive(s->dev, &receive));
             }
             meet(s);
-            send_as(s, (mad_dev_send_t){.to = s->peer, .space = plain ? MAD_DEV_PLAIN : MAD_DEV_TAGGED, .pieces = &piece,
-                                        .n = 1, .data = data[i], .has_data = i > 0},
+            send_as(s,
+                    (mad_dev_send_t){.to = s->peer,
+                                     .space = plain ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
+                                     .pieces = &piece,
+                                     .n = 1,
+                                     .data = data[i],
+                                     .has_data = i > 0},
                     &sent);
             wait_for(s, &sent);
             wait_for(s, &r[plain]);
@@ -232,8 +241,10 @@ static void claims(side_t *s)
         for (int k = 0; k < 3; k++) {
             fill(out, len, i + (size_t)k); /* the third is the one that is looked at byte by byte */
             if (k < 2)
-                send_as(s, (mad_dev_send_t){.to = s->peer, .pieces = &(struct iovec){out, len}, .n = 1, .tag = i,
-                                            .buffered = true}, &sent[k]);
+                send_as(
+                    s,
+                    (mad_dev_send_t){.to = s->peer, .pieces = &(struct iovec){out, len}, .n = 1, .tag = i, .buffered = true},
+                    &sent[k]);
             else
                 send_to(s, s->peer, i, out, len, &sent[k]);
         }
@@ -293,14 +304,20 @@ static void multi(side_t *s)
             size_t len = (size_t)(i * 37 % LEAST);
             fill(out, len, (uint64_t)i);
             all += len;
-            send_as(s, (mad_dev_send_t){.to = s->peer, .space = MAD_DEV_PLAIN, .pieces = &(struct iovec){out, len}, .n = 1,
-                                        .buffered = true}, &sent[i]);
+            send_as(
+                s,
+                (mad_dev_send_t){
+                    .to = s->peer, .space = MAD_DEV_PLAIN, .pieces = &(struct iovec){out, len}, .n = 1, .buffered = true},
+                &sent[i]);
         }
         meet(s);
         for (; got < (round + 1) * N / 2;) {
             if (posted == used) {
-                mad_dev_receive_t r = {.from = MAD_ANY_SOURCE, .space = MAD_DEV_PLAIN,
-                                       .pieces = &(struct iovec){buffers[posted], ROOM}, .n = 1, .multi = LEAST,
+                mad_dev_receive_t r = {.from = MAD_ANY_SOURCE,
+                                       .space = MAD_DEV_PLAIN,
+                                       .pieces = &(struct iovec){buffers[posted], ROOM},
+                                       .n = 1,
+                                       .multi = LEAST,
                                        .context = &received[posted]};
                 received[posted] = (result_t){.n = 0};
                 posted++;
@@ -434,10 +451,21 @@ static void threads(side_t *s)
         pthread_join(t[i], NULL);
 }
 
-const device_case_t device_cases[] = {
-    {"answers", answers},       {"lengths", lengths},       {"order", order},
-    {"data and spaces", data_and_spaces}, {"pieces", pieces}, {"truncation", truncation},
-    {"matched sends", matched}, {"buffered sends", buffered}, {"claims", claims},
-    {"cancellation", cancels},  {"multi-receive", multi},   {"to itself", to_itself},
-    {"many outstanding", outstanding}, {"crossing", crossing}, {"threads", threads},
-    {"flood", device_flood},    {"after the flood", device_after_flood}, {NULL, NULL}};
+const device_case_t device_cases[] = {{"answers", answers},
+                                      {"lengths", lengths},
+                                      {"order", order},
+                                      {"data and spaces", data_and_spaces},
+                                      {"pieces", pieces},
+                                      {"truncation", truncation},
+                                      {"matched sends", matched},
+                                      {"buffered sends", buffered},
+                                      {"claims", claims},
+                                      {"cancellation", cancels},
+                                      {"multi-receive", multi},
+                                      {"to itself", to_itself},
+                                      {"many outstanding", outstanding},
+                                      {"crossing", crossing},
+                                      {"threads", threads},
+                                      {"flood", device_flood},
+                                      {"after the flood", device_after_flood},
+                                      {NULL, NULL}};

@@ -38,8 +38,14 @@ static void flood_send(side_t *s, int n, const unsigned char *bytes)
     for (int i = 0; i < n; i++) {
         size_t len = lens[(size_t)i % N_LENS];
         struct iovec pieces[] = {{(void *)bytes, len / 3}, {(void *)(bytes + len / 3), len - len / 3}};
-        send_as(s, (mad_dev_send_t){.to = s->peer, .pieces = pieces, .n = 2, .tag = 1, .data = (uint64_t)i, .has_data = true,
-                                    .matched = i % 7 == 0},
+        send_as(s,
+                (mad_dev_send_t){.to = s->peer,
+                                 .pieces = pieces,
+                                 .n = 2,
+                                 .tag = 1,
+                                 .data = (uint64_t)i,
+                                 .has_data = true,
+                                 .matched = i % 7 == 0},
                 &sent[i]);
     }
     send_as(s, (mad_dev_send_t){.to = s->peer, .pieces = &none, .n = 1, .tag = 2}, &sent[n]);

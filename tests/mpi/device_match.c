@@ -158,7 +158,8 @@ static void random_steps(unsigned n_ignores)
     dev_match_fini(&dev->matchers[0]);
     dev_pool_fini(dev);
     free(dev);
-    printf("%s random receives and messages, %u kinds of ignored bits\n", test_failures == before ? "ok" : "not ok", n_ignores);
+    printf("%s random receives and messages, %u kinds of ignored bits\n", test_failures == before ? "ok" : "not ok",
+           n_ignores);
 }
 
 /* Groups that are empty do not pile up. */

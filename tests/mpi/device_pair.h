@@ -19,7 +19,7 @@ typedef struct side {
 
 /* Result of an operation: its context. */
 typedef struct result {
-    atomic_int n;  /* told so often */
+    atomic_int n;     /* told so often */
     atomic_bool over; /* with `released` */
     mad_dev_done_t done;
     atomic_size_t bytes; /* of all completions */

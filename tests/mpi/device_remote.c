@@ -165,8 +165,17 @@ static void atomics(side_t *s)
     mad_dev_target_t target = {8, 8, KEY};
     struct iovec operand = {&one, 8}, result, compare;
     uint64_t sum = 0, no = 3;
-    mad_dev_remote_t what = {.to = s->peer, .access = MAD_DEV_FETCH, .targets = &target, .n_targets = 1, .pieces = &operand,
-                             .n = 1, .results = &result, .n_results = 1, .compares = &compare, .type = 1, .op = 2};
+    mad_dev_remote_t what = {.to = s->peer,
+                             .access = MAD_DEV_FETCH,
+                             .targets = &target,
+                             .n_targets = 1,
+                             .pieces = &operand,
+                             .n = 1,
+                             .results = &result,
+                             .n_results = 1,
+                             .compares = &compare,
+                             .type = 1,
+                             .op = 2};
     memset(memory, 0, sizeof memory);
     meet(s);
     for (int i = 0; i < N; i++) {
@@ -202,6 +211,8 @@ static void atomics(side_t *s)
     meet(s);
 }
 
-const device_case_t device_remote_cases[] = {
-    {"memory: lengths", lengths}, {"memory: many", many}, {"memory: refused", refused},
-    {"memory: atomics", atomics}, {NULL, NULL}};
+const device_case_t device_remote_cases[] = {{"memory: lengths", lengths},
+                                             {"memory: many", many},
+                                             {"memory: refused", refused},
+                                             {"memory: atomics", atomics},
+                                             {NULL, NULL}};

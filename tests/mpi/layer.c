@@ -32,8 +32,8 @@ static void freed_early(void)
 /* Each mode of persistent sends, started N times. */
 static void persistent_modes(void)
 {
-    int (*const init[])(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *) = {
-        MPI_Send_init, MPI_Ssend_init, MPI_Bsend_init, MPI_Rsend_init};
+    int (*const init[])(const void *, int, MPI_Datatype, int, int, MPI_Comm,
+                        MPI_Request *) = {MPI_Send_init, MPI_Ssend_init, MPI_Bsend_init, MPI_Rsend_init};
     const size_t room = 4 * (LONG / 10 + MPI_BSEND_OVERHEAD);
     void *attached = get(room), *was;
     int was_len;

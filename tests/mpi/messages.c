@@ -2,7 +2,7 @@
 /* Messages between two processes, in all the ways that MPI has. */
 #include "check.h"
 
-static const int sizes[] = {0,     1,     7,     8,     33,    255,    256,    257,     1000,    4096,   9000,
+static const int sizes[] = {0,     1,     7,     8,     33,    255,   256,    257,    1000,    4096,   9000,
                             32600, 32690, 32704, 32768, 65535, 65536, 100000, 262145, 1 << 20, 4 << 20};
 #define N_SIZES ((int)(sizeof sizes / sizeof *sizes))
 #define MAX (4 << 20)
@@ -44,8 +44,7 @@ static void exchange(void)
 {
     for (int s = 0; s < N_SIZES; s++) {
         fill(out, (size_t)sizes[s], rank, s);
-        MPI_Sendrecv(out, sizes[s], MPI_BYTE, right(), s, in, MAX, MPI_BYTE, left(), s, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
+        MPI_Sendrecv(out, sizes[s], MPI_BYTE, right(), s, in, MAX, MPI_BYTE, left(), s, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         expect_bytes(in, (size_t)sizes[s], left(), s);
     }
     told("exchange");

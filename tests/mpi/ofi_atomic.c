@@ -38,72 +38,49 @@ static void end(void)
 static size_t put(enum fi_datatype type, void *to, long value)
 {
     switch (type) {
-#define PUT(name, T)                                                                                                     \
-    case name:                                                                                                           \
-        memcpy(to, &(T){(T)value}, sizeof(T));                                                                           \
-        return sizeof(T);
+#define PUT(name, T) \
+    case name: memcpy(to, &(T){(T)value}, sizeof(T)); return sizeof(T);
         TYPES(PUT)
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
 static long get(enum fi_datatype type, const void *from)
 {
     switch (type) {
-#define GET(name, T)                                                                                                     \
-    case name: {                                                                                                         \
-        T value;                                                                                                         \
-        memcpy(&value, from, sizeof value);                                                                              \
-        return (long)value;                                                                                              \
+#define GET(name, T) \
+    case name: { \
+        T value; \
+        memcpy(&value, from, sizeof value); \
+        return (long)value; \
     }
         TYPES(GET)
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
 static long expected(enum fi_op op, long d, long s, long c)
 {
     switch (op) {
-    case FI_MIN:
-        return s < d ? s : d;
-    case FI_MAX:
-        return s > d ? s : d;
-    case FI_SUM:
-        return d + s;
-    case FI_PROD:
-        return d * s;
-    case FI_LOR:
-        return d || s;
-    case FI_LAND:
-        return d && s;
-    case FI_BOR:
-        return d | s;
-    case FI_BAND:
-        return d & s;
-    case FI_LXOR:
-        return !d != !s;
-    case FI_BXOR:
-        return d ^ s;
-    case FI_ATOMIC_READ:
-        return d;
-    case FI_ATOMIC_WRITE:
-        return s;
-    case FI_CSWAP:
-        return c == d ? s : d;
-    case FI_CSWAP_NE:
-        return c != d ? s : d;
-    case FI_CSWAP_LE:
-        return c <= d ? s : d;
-    case FI_CSWAP_LT:
-        return c < d ? s : d;
-    case FI_CSWAP_GE:
-        return c >= d ? s : d;
-    case FI_CSWAP_GT:
-        return c > d ? s : d;
-    default: /* FI_MSWAP */
-        return (s & c) | (d & ~c);
+    case FI_MIN: return s < d ? s : d;
+    case FI_MAX: return s > d ? s : d;
+    case FI_SUM: return d + s;
+    case FI_PROD: return d * s;
+    case FI_LOR: return d || s;
+    case FI_LAND: return d && s;
+    case FI_BOR: return d | s;
+    case FI_BAND: return d & s;
+    case FI_LXOR: return !d != !s;
+    case FI_BXOR: return d ^ s;
+    case FI_ATOMIC_READ: return d;
+    case FI_ATOMIC_WRITE: return s;
+    case FI_CSWAP: return c == d ? s : d;
+    case FI_CSWAP_NE: return c != d ? s : d;
+    case FI_CSWAP_LE: return c <= d ? s : d;
+    case FI_CSWAP_LT: return c < d ? s : d;
+    case FI_CSWAP_GE: return c >= d ? s : d;
+    case FI_CSWAP_GT: return c > d ? s : d;
+    default: /* FI_MSWAP */ return (s & c) | (d & ~c);
     }
 }
 
@@ -173,8 +150,13 @@ static void forms(void)
     uint32_t word[4] = {1, 2, 3, 4}, was[4] = {0}, now[8] = {10, 20, 30, 40, 50, 60, 70, 80};
     struct fi_ioc operand[2] = {{word, 1}, {word + 1, 3}}, result[2] = {{was, 2}, {was + 2, 2}};
     struct fi_rma_ioc rma[2] = {{at(0), 3, 0}, {at(20), 1, 0}};
-    struct fi_msg_atomic m = {.msg_iov = operand, .iov_count = 2, .rma_iov = rma, .rma_iov_count = 2, .datatype = FI_UINT32,
-                              .op = FI_SUM, .context = &m};
+    struct fi_msg_atomic m = {.msg_iov = operand,
+                              .iov_count = 2,
+                              .rma_iov = rma,
+                              .rma_iov_count = 2,
+                              .datatype = FI_UINT32,
+                              .op = FI_SUM,
+                              .context = &m};
     struct fi_cq_tagged_entry entry;
     size_t count = 0;
     begin();

@@ -22,12 +22,12 @@
 #define OLD_ORDER_STRICT 0x1ff
 #define CHECK_ZERO(x) CHECK_EQ((x), 0)
 /* The first of what is injected for a peer waits until it is connected, both ends in the meantime going on. */
-#define CHECK_INJECTED(x)                                                                                                \
-    do {                                                                                                                 \
-        ssize_t rc_of;                                                                                                   \
-        while ((rc_of = (x)) == -FI_EAGAIN)                                                                              \
-            ;                                                                                                            \
-        CHECK_ZERO(rc_of);                                                                                               \
+#define CHECK_INJECTED(x) \
+    do { \
+        ssize_t rc_of; \
+        while ((rc_of = (x)) == -FI_EAGAIN) \
+            ; \
+        CHECK_ZERO(rc_of); \
     } while (0)
 
 typedef struct end {

@@ -44,21 +44,27 @@ static struct fi_msg_rma access_of(struct iovec *local, size_t n)
 {
     target[0] = (struct fi_rma_iov){at(0), local->iov_len / n, key()};
     target[1] = (struct fi_rma_iov){at(HALF), local->iov_len / n, key()};
-    return (struct fi_msg_rma){.msg_iov = local, .iov_count = 1, .addr = a.peer, .rma_iov = target, .rma_iov_count = n,
-                               .context = &context};
+    return (struct fi_msg_rma){
+        .msg_iov = local, .iov_count = 1, .addr = a.peer, .rma_iov = target, .rma_iov_count = n, .context = &context};
 }
 
 static struct fi_msg_atomic atomic_of(enum fi_op op)
 {
     target_element = (struct fi_rma_ioc){at(0), 1, key()};
-    return (struct fi_msg_atomic){.msg_iov = &element, .iov_count = 1, .addr = a.peer, .rma_iov = &target_element,
-                                  .rma_iov_count = 1, .datatype = FI_UINT64, .op = op, .context = &context};
+    return (struct fi_msg_atomic){.msg_iov = &element,
+                                  .iov_count = 1,
+                                  .addr = a.peer,
+                                  .rma_iov = &target_element,
+                                  .rma_iov_count = 1,
+                                  .datatype = FI_UINT64,
+                                  .op = op,
+                                  .context = &context};
 }
 
-#define OPERATION(name, ...)                                                                                             \
-    static ssize_t name(void)                                                                                            \
-    {                                                                                                                    \
-        __VA_ARGS__                                                                                                      \
+#define OPERATION(name, ...) \
+    static ssize_t name(void) \
+    { \
+        __VA_ARGS__ \
     }
 OPERATION(do_send, return fi_send(a.ep, here, 8, NULL, a.peer, &context);)
 OPERATION(do_sendv, return fi_sendv(a.ep, &piece, NULL, 1, a.peer, &context);)
@@ -101,8 +107,8 @@ OPERATION(do_fetchv, return fi_fetch_atomicv(a.ep, &element, NULL, 1, &result_el
 OPERATION(do_fetchmsg, struct fi_msg_atomic m = atomic_of(FI_SUM);
           return fi_fetch_atomicmsg(a.ep, &m, &result_element, NULL, 1, FI_COMPLETION);)
 OPERATION(do_compare, return fi_compare_atomic(a.ep, here, 1, NULL, here, NULL, back, NULL, ELEMENT, FI_CSWAP, &context);)
-OPERATION(do_comparev, return fi_compare_atomicv(a.ep, &element, NULL, 1, &compare_element, NULL, 1, &result_element, NULL, 1,
-                                                 ELEMENT, FI_CSWAP, &context);)
+OPERATION(do_comparev, return fi_compare_atomicv(a.ep, &element, NULL, 1, &compare_element, NULL, 1, &result_element, NULL,
+                                                 1, ELEMENT, FI_CSWAP, &context);)
 OPERATION(do_comparemsg, struct fi_msg_atomic m = atomic_of(FI_CSWAP);
           return fi_compare_atomicmsg(a.ep, &m, &compare_element, NULL, 1, &result_element, NULL, 1, FI_COMPLETION);)
 
@@ -162,12 +168,28 @@ static const struct row {
 #define ROWS (int)(sizeof rows / sizeof *rows)
 
 /* Expected counts at each place. */
-enum { A_SENT, A_RECEIVED, A_READ, A_WRITTEN, A_WAS_READ, A_WAS_WRITTEN, B_SENT, B_RECEIVED, B_READ, B_WRITTEN, B_WAS_READ,
-       B_WAS_WRITTEN, MR_READ, MR_WRITTEN, PLACES };
-static const char *const places[] = {
-    "initiator FI_SEND", "initiator FI_RECV", "initiator FI_READ", "initiator FI_WRITE", "initiator FI_REMOTE_READ",
-    "initiator FI_REMOTE_WRITE", "target FI_SEND", "target FI_RECV", "target FI_READ", "target FI_WRITE",
-    "target FI_REMOTE_READ", "target FI_REMOTE_WRITE", "region FI_REMOTE_READ", "region FI_REMOTE_WRITE"};
+enum {
+    A_SENT,
+    A_RECEIVED,
+    A_READ,
+    A_WRITTEN,
+    A_WAS_READ,
+    A_WAS_WRITTEN,
+    B_SENT,
+    B_RECEIVED,
+    B_READ,
+    B_WRITTEN,
+    B_WAS_READ,
+    B_WAS_WRITTEN,
+    MR_READ,
+    MR_WRITTEN,
+    PLACES
+};
+static const char *const places[] = {"initiator FI_SEND",     "initiator FI_RECV",        "initiator FI_READ",
+                                     "initiator FI_WRITE",    "initiator FI_REMOTE_READ", "initiator FI_REMOTE_WRITE",
+                                     "target FI_SEND",        "target FI_RECV",           "target FI_READ",
+                                     "target FI_WRITE",       "target FI_REMOTE_READ",    "target FI_REMOTE_WRITE",
+                                     "region FI_REMOTE_READ", "region FI_REMOTE_WRITE"};
 static struct fid_cntr *region[2], *counters[PLACES];
 
 static void begin(uint64_t flags)
@@ -179,9 +201,10 @@ static void begin(uint64_t flags)
         CHECK_ZERO(fi_cntr_open(domain, &attr, &region[i], NULL));
         CHECK_ZERO(fi_mr_bind(mr, &region[i]->fid, i ? FI_REMOTE_WRITE : FI_REMOTE_READ));
     }
-    memcpy(counters, (struct fid_cntr *[]){a.sent, a.received, a.read, a.written, a.was_read, a.was_written,
-                                           b.sent, b.received, b.read, b.written, b.was_read, b.was_written,
-                                           region[0], region[1]}, sizeof counters);
+    memcpy(counters,
+           (struct fid_cntr *[]){a.sent, a.received, a.read, a.written, a.was_read, a.was_written, b.sent, b.received,
+                                 b.read, b.written, b.was_read, b.was_written, region[0], region[1]},
+           sizeof counters);
 }
 
 static void end(void)
@@ -316,9 +339,7 @@ static void region_alone(void)
     end();
 }
 
-const ofi_case_t ofi_counter_cases[] = {{"counters of all operations", every_entry},
-                                        {"counters of all operations, selective completion", selective},
-                                        {"counters of what is refused", refused},
-                                        {"counters: one for both", one_for_both},
-                                        {"counters of a region alone", region_alone},
-                                        {NULL, NULL}};
+const ofi_case_t ofi_counter_cases[] = {
+    {"counters of all operations", every_entry},  {"counters of all operations, selective completion", selective},
+    {"counters of what is refused", refused},     {"counters: one for both", one_for_both},
+    {"counters of a region alone", region_alone}, {NULL, NULL}};

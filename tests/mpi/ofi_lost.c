@@ -23,12 +23,10 @@ static bool start(void)
     h->ep_attr->type = FI_EP_RDM;
     me.name_len = sizeof me.name;
     good = CHECK_ZERO(fi_getinfo(OFI_API, NULL, NULL, 0, h, &info)) &&
-           CHECK_ZERO(fi_fabric(info->fabric_attr, &fabric, NULL)) &&
-           CHECK_ZERO(fi_domain(fabric, info, &domain, NULL)) &&
+           CHECK_ZERO(fi_fabric(info->fabric_attr, &fabric, NULL)) && CHECK_ZERO(fi_domain(fabric, info, &domain, NULL)) &&
            CHECK_ZERO(fi_endpoint(domain, info, &me.ep, NULL)) && CHECK_ZERO(fi_av_open(domain, &av, &me.av, NULL)) &&
            CHECK_ZERO(fi_cq_open(domain, &cq, &me.cq, NULL)) &&
-           CHECK_ZERO(fi_cntr_open(domain, &cntr, &me.received, NULL)) &&
-           CHECK_ZERO(fi_ep_bind(me.ep, &me.av->fid, 0)) &&
+           CHECK_ZERO(fi_cntr_open(domain, &cntr, &me.received, NULL)) && CHECK_ZERO(fi_ep_bind(me.ep, &me.av->fid, 0)) &&
            CHECK_ZERO(fi_ep_bind(me.ep, &me.cq->fid, FI_SEND | FI_RECV)) &&
            CHECK_ZERO(fi_ep_bind(me.ep, &me.received->fid, FI_RECV)) && CHECK_ZERO(fi_enable(me.ep)) &&
            CHECK_ZERO(fi_getname(&me.ep->fid, me.name, &me.name_len));

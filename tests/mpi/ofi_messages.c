@@ -169,7 +169,10 @@ static void injected(void)
     ends_close();
 }
 
-const ofi_case_t ofi_message_cases[] = {{"tagged, address table", tagged_table}, {"tagged, address map", tagged_map},
-                                        {"errors", errors}, {"probes", probes}, {"injected", injected},
+const ofi_case_t ofi_message_cases[] = {{"tagged, address table", tagged_table},
+                                        {"tagged, address map", tagged_map},
+                                        {"errors", errors},
+                                        {"probes", probes},
+                                        {"injected", injected},
                                         {"multi-receive", multi_receive},
                                         {NULL, NULL}};

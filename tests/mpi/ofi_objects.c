@@ -423,8 +423,10 @@ static void many_in_map(void)
     many_addresses(FI_AV_MAP);
 }
 
-const ofi_case_t ofi_object_cases[] = {{"offers and refusals", offers}, {"sources", sources},
-                                       {"offered again", offered_again}, {"capabilities", capabilities},
+const ofi_case_t ofi_object_cases[] = {{"offers and refusals", offers},
+                                       {"sources", sources},
+                                       {"offered again", offered_again},
+                                       {"capabilities", capabilities},
                                        {"addresses", addresses},
                                        {"many addresses in a table", many_in_table},
                                        {"many addresses in a map", many_in_map},
@@ -433,6 +435,8 @@ const ofi_case_t ofi_object_cases[] = {{"offers and refusals", offers}, {"source
                                        {"memory alone", memory_counted},
                                        {"memory alone, not counted", memory_uncounted},
                                        {"counters bound late", bound_late},
-                                       {"a source as a name", source_as_name}, {"limits", limits},
+                                       {"a source as a name", source_as_name},
+                                       {"limits", limits},
                                        {"unknown kinds", unknown_kinds},
-                                       {"event queue", events}, {NULL, NULL}};
+                                       {"event queue", events},
+                                       {NULL, NULL}};

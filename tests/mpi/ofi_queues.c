@@ -377,10 +377,15 @@ static void closed_early(void)
     free(in);
 }
 
-const ofi_case_t ofi_queue_cases[] = {{"selective completion", selective}, {"behind others", behind_others},
+const ofi_case_t ofi_queue_cases[] = {{"selective completion", selective},
+                                      {"behind others", behind_others},
                                       {"reads of no entries", count_zero},
                                       {"sleeping", sleeping},
-                                      {"many sleep", many_sleep}, {"polled counters", polled_counters}, {"formats", formats},
-                                      {"counters", counters}, {"wait objects", wait_objects},
-                                      {"a counter that sleeps", sleeping_counter}, {"closed early", closed_early},
+                                      {"many sleep", many_sleep},
+                                      {"polled counters", polled_counters},
+                                      {"formats", formats},
+                                      {"counters", counters},
+                                      {"wait objects", wait_objects},
+                                      {"a counter that sleeps", sleeping_counter},
+                                      {"closed early", closed_early},
                                       {NULL, NULL}};

@@ -206,6 +206,10 @@ static void regions(void)
     end();
 }
 
-const ofi_case_t ofi_remote_cases[] = {{"memory: sizes", sizes}, {"memory: forms", forms}, {"memory: refused", refused},
-                                       {"memory: order", order}, {"memory: many", many}, {"memory: regions", regions},
+const ofi_case_t ofi_remote_cases[] = {{"memory: sizes", sizes},
+                                       {"memory: forms", forms},
+                                       {"memory: refused", refused},
+                                       {"memory: order", order},
+                                       {"memory: many", many},
+                                       {"memory: regions", regions},
                                        {NULL, NULL}};

@@ -13,10 +13,10 @@
 #include <time.h>
 
 #define COMMS 2
-#define MOST 6           /* messages of a pair and round at most */
+#define MOST 6 /* messages of a pair and round at most */
 #define LONGEST (1 << 19)
 #define RANKS 16
-#define FATE 100000      /* a tag that nobody sends */
+#define FATE 100000 /* a tag that nobody sends */
 
 typedef struct plan {
     int n, tag[MOST], len[MOST], how[MOST], comm[MOST];
@@ -122,8 +122,7 @@ static void receive_one(traffic_t *t, int from, int tag, int comm, int len, unsi
         MPI_Get_count(&st, MPI_BYTE, &n);
         EXPECT(n == len);
         /* fall through */
-    default:
-        MPI_Irecv(in, len + 8, MPI_BYTE, from, tag, t->comms[comm], r);
+    default: MPI_Irecv(in, len + 8, MPI_BYTE, from, tag, t->comms[comm], r);
     }
 }
 
@@ -229,15 +228,9 @@ static void *traffic_main(void *arg)
     int more = 1;
     for (; more; t->rounds++) {
         switch (t->rounds % 4) {
-        case 0:
-            named_round(t, true);
-            break;
-        case 1:
-            named_round(t, false);
-            break;
-        case 2:
-            wild_round(t);
-            break;
+        case 0: named_round(t, true); break;
+        case 1: named_round(t, false); break;
+        case 2: wild_round(t); break;
         default:
             collectives(t);
             more = now() < until;

@@ -163,7 +163,7 @@ static void *watch(void *arg)
 
 static void counts(uint64_t out[COUNTS])
 {
-    _Atomic(uint64_t) *const all[COUNTS] = {&sums.sent, &sums.received,   &sums.bytes,     &sums.lost,
+    _Atomic(uint64_t) *const all[COUNTS] = {&sums.sent,    &sums.received,   &sums.bytes,     &sums.lost,
                                             &sums.doubled, &sums.disordered, &sums.corrupted, &sums.failed};
     for (int i = 0; i < COUNTS; i++)
         out[i] = atomic_load(all[i]);
@@ -198,9 +198,9 @@ static int report(const uint64_t c[COUNTS], double seconds)
     int list[PROCS_MAX];
     peers(list);
     mad_peer_explain(session, list[0], way, sizeof way);
-    printf("soak: %s: %llu messages, %.2f GB in %.1f s (%.0f a second), seed %llu, %d processes, ",
-           fine ? "good" : "BAD", (unsigned long long)c[1], (double)c[2] * 1e-9, seconds, (double)c[1] / seconds,
-           (unsigned long long)options.seed, procs);
+    printf("soak: %s: %llu messages, %.2f GB in %.1f s (%.0f a second), seed %llu, %d processes, ", fine ? "good" : "BAD",
+           (unsigned long long)c[1], (double)c[2] * 1e-9, seconds, (double)c[1] / seconds, (unsigned long long)options.seed,
+           procs);
     printf("%d sending %sthreads each: ", options.threads, options.user_level ? "user-level " : "");
     printf("%llu lost, %llu doubled, %llu out of order, %llu corrupted, %llu calls failed\n", (unsigned long long)c[3],
            (unsigned long long)c[4], (unsigned long long)c[5], (unsigned long long)c[6], (unsigned long long)c[7]);

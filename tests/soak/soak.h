@@ -83,7 +83,7 @@ typedef struct expect {
 typedef struct options {
     uint64_t messages, seed;
     int threads;
-    size_t max; /* bytes of a block */
+    size_t max;             /* bytes of a block */
     bool quiet, user_level; /* user_level: all threads that make calls are Marcel's */
     const char *driver;
 } options_t;

@@ -49,7 +49,7 @@ static size_t length(uint64_t *state)
     static const struct {
         unsigned below; /* of 10000 */
         size_t max;
-    } kinds[] = {{500, 0},         {6500, 64},       {9000, 1024},     {9900, 16 << 10},
+    } kinds[] = {{500, 0},          {6500, 64},      {9000, 1024},     {9900, 16 << 10},
                  {9980, 128 << 10}, {9997, 1 << 20}, {10000, SIZE_MAX}};
     uint64_t dice = roll(state, 10000);
     size_t i = 0, max;
@@ -69,8 +69,8 @@ static enum block_form form(uint64_t *state, size_t len)
 
 void shape_make(shape_t *shape, const ident_t *id)
 {
-    uint64_t state = mix(options.seed ^ mix(id->number)) ^ mix((uint64_t)id->source << 48 | (uint64_t)id->dest << 32 |
-                                                                (uint64_t)id->thread << 16 | id->way);
+    uint64_t state = mix(options.seed ^ mix(id->number)) ^
+                     mix((uint64_t)id->source << 48 | (uint64_t)id->dest << 32 | (uint64_t)id->thread << 16 | id->way);
     shape->n = 1 + (int)roll(&state, BLOCKS_MAX);
     shape->send = (enum send_form)roll(&state, SEND_FORMS);
     shape->end_request = roll(&state, 4) == 0;
@@ -97,8 +97,8 @@ ident_t ident_of(int source, int dest, int thread, enum way way, uint64_t number
 
 bool ident_valid(const ident_t *id, enum way way)
 {
-    return id->magic == MAGIC && id->source < procs && id->dest == rank && id->thread < options.threads &&
-           id->way == way && id->number < each;
+    return id->magic == MAGIC && id->source < procs && id->dest == rank && id->thread < options.threads && id->way == way &&
+           id->number < each;
 }
 
 /* ---- Numbers -------------------------------------------------------------------------------------------------- */
@@ -149,9 +149,11 @@ void check_block(const ident_t *id, const block_t *b, int index, const unsigned 
         return;
     while (got[at] == want[at])
         at++;
-    wrong(&sums.corrupted, "rank %d, channel %d: block %d (%zu bytes, modes %d %d, forms %d %d, sent %d) of number %llu of "
-          "rank %d, thread %d differs from byte %zu on", rank, id->way, index, b->len, (int)b->smode, (int)b->rmode,
-          (int)b->pack, (int)b->unpack, index, (unsigned long long)id->number, id->source, id->thread, at);
+    wrong(&sums.corrupted,
+          "rank %d, channel %d: block %d (%zu bytes, modes %d %d, forms %d %d, sent %d) of number %llu of "
+          "rank %d, thread %d differs from byte %zu on",
+          rank, id->way, index, b->len, (int)b->smode, (int)b->rmode, (int)b->pack, (int)b->unpack, index,
+          (unsigned long long)id->number, id->source, id->thread, at);
 }
 
 /* ---- Memory --------------------------------------------------------------------------------------------------- */

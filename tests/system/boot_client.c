@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t lengths[] = {0, 1, 2, 7, 63, 900, 1000, 1015, 1016, 1017, 1018, 1019, 1020, 1021, 1022, 1023, 1024, 1025,
-                                 2000, 2046, 2047, 2048, 3071, 4096, 5000};
+static const size_t lengths[] = {0,    1,    2,    7,    63,   900,  1000, 1015, 1016, 1017, 1018, 1019, 1020,
+                                 1021, 1022, 1023, 1024, 1025, 2000, 2046, 2047, 2048, 3071, 4096, 5000};
 
 /* Short and long keys. */
 static void name(char key[MADI_BOOT_KEY_MAX], unsigned round, size_t i)

@@ -10,7 +10,8 @@
 #include <madeleine/legacy.h>
 #endif
 
-namespace {
+namespace
+{
 
 marcel_mutex_t mutex = MARCEL_MUTEX_INITIALIZER;
 marcel_mutex_t recursive = MARCEL_RECURSIVE_MUTEX_INITIALIZER;

@@ -73,7 +73,8 @@ static void talk(int rounds)
 {
     for (int i = 0; i < rounds; i++) {
         int back = -1;
-        if (!CHECK_OK(value_send(channel, peer, i)) || !CHECK_OK(value_receive(channel, peer, &back, NULL)) || !CHECK_EQ(back, i))
+        if (!CHECK_OK(value_send(channel, peer, i)) || !CHECK_OK(value_receive(channel, peer, &back, NULL)) ||
+            !CHECK_EQ(back, i))
             return;
     }
 }
@@ -88,7 +89,8 @@ static void serve(bool lost)
     mad_status_t status;
     session_open();
     address_tell(from_server[1]);
-    while ((status = value_receive(channel, lost && from >= 0 ? from : MAD_ANY_SOURCE, &value, &from)) == MAD_OK && value != QUIT)
+    while ((status = value_receive(channel, lost && from >= 0 ? from : MAD_ANY_SOURCE, &value, &from)) == MAD_OK &&
+           value != QUIT)
         CHECK_OK(value_send(channel, from, value));
     CHECK_STATUS(status, lost ? MAD_ERR_PEER : MAD_OK);
     mad_exit(session);

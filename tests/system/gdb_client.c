@@ -54,7 +54,8 @@ int main(void)
     static const struct {
         const char *name;
         void *(*run)(void *);
-    } all[] = {{"semaphore", semaphore_main}, {"condition", condition_main}, {"sleeper", sleep_main}, {"stopper", stop_main}};
+    } all[] = {
+        {"semaphore", semaphore_main}, {"condition", condition_main}, {"sleeper", sleep_main}, {"stopper", stop_main}};
     marcel_t thread;
     marcel_attr_t attr;
     marcel_sem_init(&never, 0, 0);

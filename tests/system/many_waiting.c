@@ -13,10 +13,10 @@
 #include <time.h>
 
 #define THREADS 10000
-#define OWN 1000             /* channels of the second test */
+#define OWN 1000 /* channels of the second test */
 #define SECOND INT64_C(1000000000)
-#define QUIET_SHARE 0.2      /* of a core, when nothing comes: it is nothing, but a loaded machine is not exact */
-#define OTHERS 4             /* kernel threads that are no workers: main, progress, the program's own */
+#define QUIET_SHARE 0.2 /* of a core, when nothing comes: it is nothing, but a loaded machine is not exact */
+#define OTHERS 4        /* kernel threads that are no workers: main, progress, the program's own */
 
 static mad_session_t *session;
 static mad_channel_t *one, *own[OWN], *go, *talk;

@@ -31,9 +31,11 @@ PIN(marcel_completion_t, 32, 8);
 PIN(marcel_once_t, 4, 4);
 PIN(marcel_cleanup_t, 32, 8);
 _Static_assert(offsetof(mad_block_t, len) == 8 && offsetof(mad_block_t, send_mode) == 16 &&
-               offsetof(mad_block_t, receive_mode) == 20, "fields of a block");
+                   offsetof(mad_block_t, receive_mode) == 20,
+               "fields of a block");
 _Static_assert(offsetof(mad_arrival_t, peer) == 8 && offsetof(mad_arrival_t, base) == 16 &&
-               offsetof(mad_arrival_t, len) == 24 && offsetof(mad_arrival_t, inside) == 32, "fields of an arrival");
+                   offsetof(mad_arrival_t, len) == 24 && offsetof(mad_arrival_t, inside) == 32,
+               "fields of an arrival");
 #endif
 
 static mad_session_t *session;

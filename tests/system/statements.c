@@ -273,8 +273,8 @@ int main(void)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"start", starting},      {"channels", channels}, {"peers", peers},       {"no descriptors", no_descriptors},
-                 {"packing", packing},     {"unpacking", unpacking}, {"requests", requests}, {"handlers", handlers},
+    } parts[] = {{"start", starting},  {"channels", channels},   {"peers", peers},       {"no descriptors", no_descriptors},
+                 {"packing", packing}, {"unpacking", unpacking}, {"requests", requests}, {"handlers", handlers},
                  {"end", ending}};
     int all = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

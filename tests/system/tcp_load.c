@@ -253,7 +253,8 @@ static mad_status_t links_turn(const char *file, int n, mad_session_t **s, mad_r
         *open |= requests[i] || !s[i];
     }
     if (away)
-        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* the pace of calling: it is to cost the other side little */
+        nanosleep(&(struct timespec){.tv_nsec = 200000000},
+                  NULL); /* the pace of calling: it is to cost the other side little */
     return MAD_OK;
 }
 

@@ -63,7 +63,8 @@ int main(void)
 {
     static const char *const texts[] = {
         "clusters = { a = { hosts = \"a[0-999]\"; }; all = { clusters = \"a\"; hosts = \"b[0-9]\"; }; };\n"
-        "networks = { red = { driver = \"tcp\"; clusters = \"a\"; hosts = ( { hosts = \"g[0-499]\"; interface = \"eth0\"; } ); };\n"
+        "networks = { red = { driver = \"tcp\"; clusters = \"a\"; hosts = ( { hosts = \"g[0-499]\"; interface = \"eth0\"; } "
+        "); };\n"
         "blue = { driver = \"tcp\"; hosts = \"g[0-499], b[0-9]\"; parameters = { x = 1; }; }; };\n"
         "gateways = ( { hosts = \"g[0-499]\"; cores = \"0-3\"; networks = \"red, blue\"; } );\n"
         "channels = { c = { network = \"red\"; }; };\nvirtual_channels = { v = { over = \"c, blue\"; }; };\n",

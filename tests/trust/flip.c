@@ -36,7 +36,8 @@ int main(int argc, char **argv)
     char line[100];
     struct stat st;
     unsigned char *memory;
-    if (fstat(fd, &st) || (memory = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+    if (fstat(fd, &st) ||
+        (memory = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
         perror("flip");
         return 1;
     }

@@ -104,7 +104,8 @@ static void big_send(target_t *t, const char *line)
 static void big_take(mad_message_t *message, size_t n)
 {
     unsigned char *bytes = calloc(1, n + 1);
-    mad_status_t status = mad_unpack(message, bytes, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER), end = mad_end_unpacking(message);
+    mad_status_t status = mad_unpack(message, bytes, n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER),
+                 end = mad_end_unpacking(message);
     size_t right = 0;
     status = status ? status : end;
     while (right < n && bytes[right] == big_byte(right))

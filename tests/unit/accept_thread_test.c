@@ -40,8 +40,8 @@ static bool answer(void *arg, int64_t *again)
 
 static void job_open(job_t *job, int64_t again)
 {
-    job->entry = (marceli_accept_entry_t){
-        .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .serve = answer, .arg = job, .again = again};
+    job->entry =
+        (marceli_accept_entry_t){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .serve = answer, .arg = job, .again = again};
     sem_init(&job->answered, 0, 0);
     ck_assert_int_eq(marceli_accept_entry_open(&job->entry), 0);
 }

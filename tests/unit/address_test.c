@@ -256,8 +256,9 @@ static bool allowed(const char *list, const char *address, int port)
 
 START_TEST(allow_lists)
 {
-    static const char *const bad[] = {"10.1.2.0/33", "10.1.2", "10.1.2.0/24:", "10.1.2.0/24:70000", "10.1.2.0/24:9-8", "[fd00::/8", "subnet",
-                                      "10.1.2.0/24:1-", "[fd00::/8]4000", "10.1.2.0/", "any:x", "/8", "10.1.2.0/8x"};
+    static const char *const bad[] = {"10.1.2.0/33", "10.1.2", "10.1.2.0/24:",   "10.1.2.0/24:70000", "10.1.2.0/24:9-8",
+                                      "[fd00::/8",   "subnet", "10.1.2.0/24:1-", "[fd00::/8]4000",    "10.1.2.0/",
+                                      "any:x",       "/8",     "10.1.2.0/8x"};
     char reason[MADI_REASON_MAX];
     ck_assert(allowed("", "192.0.2.1", 1));
     ck_assert(allowed("any", "192.0.2.1", 1));
@@ -302,9 +303,16 @@ END_TEST
 Suite *address_suite(void)
 {
     const TTest *tests[] = {
-        address_survives_packing, address_ignores_bytes_behind_it, address_truncated_is_refused,
-        address_of_wrong_length_is_refused, address_of_other_version_is_refused, address_entry_of_long_name_is_skipped,
-        no_rank, subnets, many_networks, allow_lists,
+        address_survives_packing,
+        address_ignores_bytes_behind_it,
+        address_truncated_is_refused,
+        address_of_wrong_length_is_refused,
+        address_of_other_version_is_refused,
+        address_entry_of_long_name_is_skipped,
+        no_rank,
+        subnets,
+        many_networks,
+        allow_lists,
     };
     return SUITE_OF("address", tests);
 }

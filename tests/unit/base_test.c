@@ -148,9 +148,14 @@ START_TEST(log_escapes_control_characters)
     } cases[] = {{"plain: 50 %, \\x1b", "plain: 50 %, \\x1b"},
                  {"\x1b]0;t\a\r\n\t\x7f", "\\x1b]0;t\\x07\\x0d\\x0a\\x09\\x7f"},
                  {"gr\xc3\xbc\xc3\x9f \xe6\xbc\xa2 \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe6\xbc\xa2 \xf0\x9f\x98\x80"},
-                 {"\xc2\x9b" "31m", "\\xc2\\x9b31m"},                   /* a control character of two bytes */
-                 {"\xe2\x80\xae" "evil", "\\xe2\\x80\\xae" "evil"},   /* the right-to-left override */
-                 {"\xff\xc3", "\\xff\\xc3"},                           /* an invalid byte, and an incomplete character */
+                 {"\xc2\x9b"
+                  "31m",
+                  "\\xc2\\x9b31m"}, /* a control character of two bytes */
+                 {"\xe2\x80\xae"
+                  "evil",
+                  "\\xe2\\x80\\xae"
+                  "evil"},                                              /* the right-to-left override */
+                 {"\xff\xc3", "\\xff\\xc3"},                            /* an invalid byte, and an incomplete character */
                  {"\xc0\x9b\xe0\x82\x9b", "\\xc0\\x9b\\xe0\\x82\\x9b"}, /* overlong encodings */
                  {"\xed\xa0\x80\xf4\x90\x80\x80", "\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80"}};
     char to[100];
@@ -173,8 +178,15 @@ END_TEST
 Suite *base_suite(void)
 {
     const TTest *tests[] = {
-        status_has_text, status_values_are_distinct, copy_moves_every_length, copy_bulk_equals_memcpy, lock_excludes,
-        deadline_never_overflows, log_level_filters_lines, log_long_line_is_cut, log_escapes_control_characters,
+        status_has_text,
+        status_values_are_distinct,
+        copy_moves_every_length,
+        copy_bulk_equals_memcpy,
+        lock_excludes,
+        deadline_never_overflows,
+        log_level_filters_lines,
+        log_long_line_is_cut,
+        log_escapes_control_characters,
     };
     return SUITE_OF("base", tests);
 }

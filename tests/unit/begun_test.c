@@ -137,7 +137,7 @@ END_TEST
 Suite *begun_suite(void)
 {
     const TTest *tests[] = {
-        body_is_unpacked_as_it_arrives, only_the_expected_last_block_is_unpacked_early, unpacked_length_never_falls,
+        body_is_unpacked_as_it_arrives,        only_the_expected_last_block_is_unpacked_early, unpacked_length_never_falls,
         missing_rest_is_looked_and_waited_for, link_lost_amid_a_body_fails_the_message,
     };
     return SUITE_OF("begun", tests);

@@ -136,7 +136,8 @@ START_TEST(pmi1_value_in_pieces)
     madi_boot_t *boot;
     char value[200];
     ck_assert_int_eq(JOIN(&boot, INIT, MAXES, NAME, "cmd=get_result rc=0 value=10:abcd\n",
-                          "cmd=get_result rc=0 value=efghij\n", "cmd=get_result rc=0 value=0:\n"), MAD_OK);
+                          "cmd=get_result rc=0 value=efghij\n", "cmd=get_result rc=0 value=0:\n"),
+                     MAD_OK);
     ck_assert_int_eq(boot->ops->get(boot, 3, "k", value, sizeof value), MAD_OK);
     ck_assert_str_eq(value, "abcdefghij");
     ck_assert_int_eq(boot->ops->get(boot, 3, "k", value, sizeof value), MAD_OK);
@@ -148,8 +149,8 @@ END_TEST
 
 START_TEST(pmi1_garbled_values)
 {
-    static const char *const bad[] = {"abc", ":", "5", "-1:x", "2:abc", "99999:abc", "3:", " 5:abcde", "0x2:ab",
-                                      "2:a%", "2:a%4", "1:%4g", "2:%4", "1:%41b"};
+    static const char *const bad[] = {"abc",      ":",      "5",    "-1:x",  "2:abc", "99999:abc", "3:",
+                                      " 5:abcde", "0x2:ab", "2:a%", "2:a%4", "1:%4g", "2:%4",      "1:%41b"};
     madi_boot_t *boot;
     char value[8192], lines[14][64];
     const char *all[18] = {INIT, MAXES, NAME};
@@ -225,8 +226,15 @@ END_TEST
 Suite *boot_suite(void)
 {
     const TTest *tests[] = {
-        job_name_long_stays_distinct, process_without_launcher_is_alone, pmi1_joins, pmi1_of_others,
-        pmi1_value_in_pieces, pmi1_garbled_values, pmi1_bad_greetings, pmi1_endless_line, pmi1_bad_descriptors,
+        job_name_long_stays_distinct,
+        process_without_launcher_is_alone,
+        pmi1_joins,
+        pmi1_of_others,
+        pmi1_value_in_pieces,
+        pmi1_garbled_values,
+        pmi1_bad_greetings,
+        pmi1_endless_line,
+        pmi1_bad_descriptors,
     };
     return SUITE_OF("boot", tests);
 }

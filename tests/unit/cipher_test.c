@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define LEN ((size_t)301) /* bytes; no multiple of the block size */
-#define FEW 4 /* log2 of the numbers per generation: each key serves 16 numbers */
+#define FEW 4             /* log2 of the numbers per generation: each key serves 16 numbers */
 
 static const unsigned char secret[GW_SECRET] = "the ends know this, nobody else";
 static const char covered[GW_COVERED] = "ack 17";
@@ -219,8 +219,13 @@ END_TEST
 Suite *cipher_suite(void)
 {
     const TTest *const tests[] = {
-        fragment_opens_in_its_place, fragment_opens_nowhere_else, fragment_needs_the_key, key_exchange_is_needed,
-        new_path_changes_the_ciphertext, fragment_numbers_go_on, proof_of_one_end_convinces_the_other,
+        fragment_opens_in_its_place,
+        fragment_opens_nowhere_else,
+        fragment_needs_the_key,
+        key_exchange_is_needed,
+        new_path_changes_the_ciphertext,
+        fragment_numbers_go_on,
+        proof_of_one_end_convinces_the_other,
     };
     return SUITE_OF("cipher", tests);
 }

@@ -270,7 +270,7 @@ END_TEST
 Suite *cond_suite(void)
 {
     const TTest *const tests[] = {
-        cond_one_thread_waits, cond_many_threads_wait, cond_waits_again, hand_over_makes_the_thread_lead_at_once,
+        cond_one_thread_waits,      cond_many_threads_wait, cond_waits_again, hand_over_makes_the_thread_lead_at_once,
         cond_strides_without_sleep,
     };
     return SUITE_OF("cond", tests);

@@ -283,9 +283,14 @@ END_TEST
 Suite *core_suite(void)
 {
     const TTest *tests[] = {
-        handle_added_is_found_until_deleted, handle_deleted_stays_invalid, handle_table_reports_its_limit,
-        peer_costs_little_memory, message_around_stage_size_arrives, failure_follows_received_messages,
-        standstill_does_not_count_for_deadlines, connection_that_never_comes_is_tried_again,
+        handle_added_is_found_until_deleted,
+        handle_deleted_stays_invalid,
+        handle_table_reports_its_limit,
+        peer_costs_little_memory,
+        message_around_stage_size_arrives,
+        failure_follows_received_messages,
+        standstill_does_not_count_for_deadlines,
+        connection_that_never_comes_is_tried_again,
         connection_is_tried_again_while_computing,
     };
     return SUITE_OF("core", tests);

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const madi_costs_t some = {.copy_ps = 90, .turn_ns = 130, .direct_ns = 500, .direct_ps = 70, .both_ps = 45, .pipe_ps = 80};
+static const madi_costs_t some = {
+    .copy_ps = 90, .turn_ns = 130, .direct_ns = 500, .direct_ps = 70, .both_ps = 45, .pipe_ps = 80};
 
 static bool is_same(const madi_costs_t *a, const madi_costs_t *b)
 {
@@ -36,8 +37,10 @@ END_TEST
 START_TEST(costs_of_other_form_are_refused)
 {
     static const madi_costs_t odd[] = {
-        {0, 1, 1, 1, 1, 1},        {100001, 1, 1, 1, 1, 1}, {1, 0, 1, 1, 1, 1},      {1, 10000001, 1, 1, 1, 1},
-        {1, 1, 10000001, 1, 1, 1}, {1, 1, 1, 100001, 1, 1}, {1, 1, 1, 1, 100001, 1}, {1, 1, 1, 1, 1, 0},
+        {0, 1, 1, 1, 1, 1},        {100001, 1, 1, 1, 1, 1},
+        {1, 0, 1, 1, 1, 1},        {1, 10000001, 1, 1, 1, 1},
+        {1, 1, 10000001, 1, 1, 1}, {1, 1, 1, 100001, 1, 1},
+        {1, 1, 1, 1, 100001, 1},   {1, 1, 1, 1, 1, 0},
         {1, 1, 1, 1, 1, 100001},   {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}};
     char text[MADI_COSTS_TEXT_MAX], other[MADI_COSTS_TEXT_MAX + 1];
     madi_costs_t c = some;
@@ -111,7 +114,9 @@ END_TEST
 Suite *costs_suite(void)
 {
     const TTest *tests[] = {
-        costs_survive_text, costs_of_other_form_are_refused, costs_file_of_others_is_refused,
+        costs_survive_text,
+        costs_of_other_form_are_refused,
+        costs_file_of_others_is_refused,
     };
     return SUITE_OF("costs", tests);
 }

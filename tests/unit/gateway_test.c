@@ -205,8 +205,9 @@ static madi_map_t *map_of(const char *text, const char *host, char *reason)
     return m;
 }
 
-#define RING "networks = { ab = { driver = \"tcp\"; hosts = \"a,b\"; }; bc = { driver = \"tcp\"; hosts = \"b,c\"; };\n" \
-             "cd = { driver = \"shm\"; hosts = \"c,d\"; }; };"
+#define RING \
+    "networks = { ab = { driver = \"tcp\"; hosts = \"a,b\"; }; bc = { driver = \"tcp\"; hosts = \"b,c\"; };\n" \
+    "cd = { driver = \"shm\"; hosts = \"c,d\"; }; };"
 
 START_TEST(next_hop_is_on_the_best_route)
 {
@@ -230,7 +231,8 @@ START_TEST(next_hop_is_on_the_best_route)
     ck_assert(madi_map_drivers_among(m, both) && !madi_map_drivers_among(m, tcp));
     madi_map_close(m);
     m = map_of("networks = { s = { driver = \"tcp\"; hosts = \"a\"; bandwidth = \"1Gbit/s\"; };\n"
-               "f = { driver = \"tcp\"; hosts = \"a\"; bandwidth = \"40Gbit/s\"; }; };", "a", reason);
+               "f = { driver = \"tcp\"; hosts = \"a\"; bandwidth = \"40Gbit/s\"; }; };",
+               "a", reason);
     ck_assert_msg(m != NULL, "%s", reason);
     ck_assert_uint_eq(madi_map_bytes_in(m, 250), 28672);
     madi_map_close(m);
@@ -334,8 +336,9 @@ START_TEST(adapter_on_a_lane_is_found)
     ck_assert_msg(strstr(reason, "none of the networks of channel two") != NULL, "%s", reason);
     ck_assert_int_eq(madi_map_network_index(m, two, "tcp", "lo", "127.0.0.0/8", reason), 0);
     ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x0", "10.0.0.0/8", reason), -1);
-    ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x00", "10.0.0.0/8", reason), 0); /* no other one lacks an interface */
-    ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x0", "in", reason), 0);          /* the adapter's network has this
+    ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x00", "10.0.0.0/8", reason),
+                     0);                                                              /* no other one lacks an interface */
+    ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x0", "in", reason), 0); /* the adapter's network has this
                                                                                         * name */
     ck_assert_int_eq(madi_map_network_index(m, two, "tcp", "x00", "10.0.0.0/8", reason), -1);
     ck_assert_int_eq(madi_map_network_index(m, one, "shm", "memory", "abc", reason), 0); /* the file does not describe this
@@ -392,10 +395,18 @@ END_TEST
 Suite *gateway_suite(void)
 {
     const TTest *tests[] = {
-        window_idle_admits_the_longest_fragment, budget_is_never_exceeded, credit_exceeded_is_refused,
-        timer_set_fires_despite_sending, detection_grows_with_processes, detection_from_the_environment_is_kept,
-        next_hop_is_on_the_best_route, lane_of_each_channel_is_found, routes_equal_take_turns,
-        adapter_on_a_lane_is_found, lane_0_follows_MAD_VIRTUAL_CHANNEL, map_of_wrong_file_is_refused,
+        window_idle_admits_the_longest_fragment,
+        budget_is_never_exceeded,
+        credit_exceeded_is_refused,
+        timer_set_fires_despite_sending,
+        detection_grows_with_processes,
+        detection_from_the_environment_is_kept,
+        next_hop_is_on_the_best_route,
+        lane_of_each_channel_is_found,
+        routes_equal_take_turns,
+        adapter_on_a_lane_is_found,
+        lane_0_follows_MAD_VIRTUAL_CHANNEL,
+        map_of_wrong_file_is_refused,
     };
     return SUITE_OF("gateway", tests);
 }

@@ -215,8 +215,8 @@ END_TEST
 Suite *json_suite(void)
 {
     const TTest *tests[] = {
-        json_nests_objects, json_escapes_strings, json_buffer_grows, unix_sweep, unix_sweep_early, unix_dir_refused,
-        unix_dir_squatted, unix_modes,
+        json_nests_objects, json_escapes_strings, json_buffer_grows, unix_sweep,
+        unix_sweep_early,   unix_dir_refused,     unix_dir_squatted, unix_modes,
     };
     return SUITE_OF("json", tests);
 }

@@ -46,9 +46,17 @@ END_TEST
 
 START_TEST(patterns_are_refused)
 {
-    static const char *const texts[] = {"", "a", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "abababababababababababababababab",
-                                        "0123456789abcdef0123456789abcdef", "passwordpassword", "abcdefghijklmnopqrstuvwxyz",
-                                        "zyxwvutsrqponmlk", "2026-11-25 10:00:00", "1234567812345678", "madeleinemadeleine",
+    static const char *const texts[] = {"",
+                                        "a",
+                                        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                                        "abababababababababababababababab",
+                                        "0123456789abcdef0123456789abcdef",
+                                        "passwordpassword",
+                                        "abcdefghijklmnopqrstuvwxyz",
+                                        "zyxwvutsrqponmlk",
+                                        "2026-11-25 10:00:00",
+                                        "1234567812345678",
+                                        "madeleinemadeleine",
                                         "acegikmoqsuwyacegikmoqsuwy"};
     unsigned char bytes[32];
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -90,8 +98,12 @@ END_TEST
 /* A key that the user sets wrongly is an error, and no other source replaces it. */
 START_TEST(wrong_madeleine_key)
 {
-    static const char *const texts[] = {"short", "00", "00112233445566778899aabbccddeeff", "5f1d0a93c27be64810f9a3d67c25e8b",
-                                        "5f1d0a93c27be64810f9a3d67c25e8bg", " f1d0a93c27be64810f9a3d67c25e8b4",
+    static const char *const texts[] = {"short",
+                                        "00",
+                                        "00112233445566778899aabbccddeeff",
+                                        "5f1d0a93c27be64810f9a3d67c25e8b",
+                                        "5f1d0a93c27be64810f9a3d67c25e8bg",
+                                        " f1d0a93c27be64810f9a3d67c25e8b4",
                                         "00000000000000000000000000000000"};
     mad_mpi_key_t key;
     setenv("OMPI_MCA_orte_precondition_transports", "4914a17eaf05294d-a92c32e696be47ac", 1);
@@ -128,6 +140,6 @@ END_TEST
 Suite *key_suite(void)
 {
     const TTest *tests[] = {job_numbers_are_refused, random_keys_are_taken, patterns_are_refused,
-                            environment_in_order, wrong_madeleine_key, made_written_read};
+                            environment_in_order,    wrong_madeleine_key,   made_written_read};
     return SUITE_OF("key", tests);
 }

@@ -48,7 +48,7 @@ START_TEST(knob_units_are_read)
     static const struct {
         const char *text;
         int64_t bytes;
-    } good[] = {{"65536", 65536}, {"64K", 65536},    {"64k", 65536},       {"1M", 1048576},
+    } good[] = {{"65536", 65536}, {"64K", 65536},     {"64k", 65536},    {"1M", 1048576},
                 {"2m", 2097152},  {"1G", 1073741824}, {"0x10000", 65536}};
     environment_clear();
     for (size_t i = 0; i < MADI_COUNT(good); i++) {
@@ -64,8 +64,8 @@ END_TEST
 
 START_TEST(knob_bad_number_is_refused)
 {
-    static const char *const bad[] = {"", "x", "12x", "64KB", "K", "-1", "1", "99999999999999999999", "9999999999G",
-                                      "17179869184G", "8589934592G", "1 2"};
+    static const char *const bad[] = {
+        "", "x", "12x", "64KB", "K", "-1", "1", "99999999999999999999", "9999999999G", "17179869184G", "8589934592G", "1 2"};
     const madi_knob_t *knob = &madi_knobs[MADI_KNOB_CREDIT_FLOOR];
     char want[200];
     environment_clear();
@@ -180,9 +180,15 @@ END_TEST
 Suite *knob_suite(void)
 {
     const TTest *tests[] = {
-        knob_table_has_names_and_defaults, knob_units_are_read, knob_bad_number_is_refused, knob_boolean_is_read,
-        knob_misspelt_is_reported, foreign_and_near_prefixes, program_sets_what_the_environment_does_not,
-        program_sets_nothing_once_loaded, log_level,
+        knob_table_has_names_and_defaults,
+        knob_units_are_read,
+        knob_bad_number_is_refused,
+        knob_boolean_is_read,
+        knob_misspelt_is_reported,
+        foreign_and_near_prefixes,
+        program_sets_what_the_environment_does_not,
+        program_sets_nothing_once_loaded,
+        log_level,
     };
     return SUITE_OF("knob", tests);
 }

@@ -53,10 +53,30 @@ END_TEST
 
 START_TEST(host_list_wrong_is_refused)
 {
-    static const char *const bad[] = {"",        ",,",      "-oProxyCommand=x", "a b",     "a;b",     "$(x)",   "a:0",
-                                      "a:x",     "a:",      "a:1000001",        "n[1-",    "n[1-3",   "n[3-1]", "n[x]",
-                                      "n[1-x]",  "n[-1]",   "n[1-99999999]",    "n[1-2-3]", "n[1]:x", "'a'",    "a/b",
-                                      "n[99999999999999999999]", "n[18446744073709551615]", "n[0-18446744073709551615]"};
+    static const char *const bad[] = {"",
+                                      ",,",
+                                      "-oProxyCommand=x",
+                                      "a b",
+                                      "a;b",
+                                      "$(x)",
+                                      "a:0",
+                                      "a:x",
+                                      "a:",
+                                      "a:1000001",
+                                      "n[1-",
+                                      "n[1-3",
+                                      "n[3-1]",
+                                      "n[x]",
+                                      "n[1-x]",
+                                      "n[-1]",
+                                      "n[1-99999999]",
+                                      "n[1-2-3]",
+                                      "n[1]:x",
+                                      "'a'",
+                                      "a/b",
+                                      "n[99999999999999999999]",
+                                      "n[18446744073709551615]",
+                                      "n[0-18446744073709551615]"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         why[0] = 0;
         ck_assert_msg(add(bad[i]) == -1, "'%s' was accepted as %s", bad[i], listed());
@@ -142,8 +162,8 @@ END_TEST
 Suite *madrun_hosts_suite(void)
 {
     const TTest *tests[] = {
-        host_list_is_read, host_list_wrong_is_refused, slots_do_not_overflow, host_list_of_65536_is_read,
-        host_file_is_read, ranks_are_spread_over_hosts,
+        host_list_is_read,          host_list_wrong_is_refused, slots_do_not_overflow,
+        host_list_of_65536_is_read, host_file_is_read,          ranks_are_spread_over_hosts,
     };
     return SUITE_OF("madrun_hosts", tests);
 }

@@ -65,8 +65,17 @@ END_TEST
 /* ---- Specs ------------------------------------------------------------------------------------------------------ */
 
 static char *spec_env[] = {"A=1", "B=", NULL}, *spec_argv[] = {"prog", "", "x y", NULL};
-static const madi_run_spec_t spec = {.first = 3, .count = 2, .size = 8, .bind = MADI_RUN_BIND_CORE, .reserve = -1,
-                                     .stdin_rank = 0, .verbose = true, .wdir = "/tmp", .topology = "t", .env = spec_env, .argv = spec_argv};
+static const madi_run_spec_t spec = {.first = 3,
+                                     .count = 2,
+                                     .size = 8,
+                                     .bind = MADI_RUN_BIND_CORE,
+                                     .reserve = -1,
+                                     .stdin_rank = 0,
+                                     .verbose = true,
+                                     .wdir = "/tmp",
+                                     .topology = "t",
+                                     .env = spec_env,
+                                     .argv = spec_argv};
 
 static void spec_free(madi_run_spec_t *s)
 {
@@ -121,22 +130,95 @@ END_TEST
 
 START_TEST(spec_garbled)
 {
-#define TAIL "\0/\0" "\0" "0\0" "1\0p"
+#define TAIL \
+    "\0/\0" \
+    "\0" \
+    "0\0" \
+    "1\0p"
     static const struct {
         const char *bytes;
         size_t len;
     } bad[] = {
 #define BAD(text) {text, sizeof(text)}
-        BAD("-1\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
-        BAD("0\0" "0\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
-        BAD("0\0" "2\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
-        BAD("0\0" "1\0" "1\0" "9\0" "0\0" "0\0" "0" TAIL),
-        BAD("0\0" "1x\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
-        BAD("2147483647\0" "2147483647\0" "1\0" "0\0" "0\0" "0\0" "0" TAIL),
-        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "\0" "99999999\0" "1\0p"),
-        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "\0" "-1\0" "1\0p"),
-        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/\0" "\0" "0\0" "0"),
-        BAD("0\0" "1\0" "1\0" "0\0" "0\0" "0\0" "0\0/"),
+        BAD("-1\0"
+            "1\0"
+            "1\0"
+            "0\0"
+            "0\0"
+            "0\0"
+            "0" TAIL),
+        BAD("0\0"
+            "0\0"
+            "1\0"
+            "0\0"
+            "0\0"
+            "0\0"
+            "0" TAIL),
+        BAD("0\0"
+            "2\0"
+            "1\0"
+            "0\0"
+            "0\0"
+            "0\0"
+            "0" TAIL),
+        BAD("0\0"
+            "1\0"
+            "1\0"
+            "9\0"
+            "0\0"
+            "0\0"
+            "0" TAIL),
+        BAD("0\0"
+            "1x\0"
+            "1\0"
+            "0\0"
+            "0\0"
+            "0\0"
+            "0" TAIL),
+        BAD("2147483647\0"
+            "2147483647\0"
+            "1\0"
+            "0\0"
+            "0\0"
+            "0\0"
+            "0" TAIL),
+        BAD("0\0"
+            "1\0"
+            "1\0"
+            "0\0"
+            "0\0"
+            "0\0"
+            "0\0/\0"
+            "\0"
+            "99999999\0"
+            "1\0p"),
+        BAD("0\0"
+            "1\0"
+            "1\0"
+            "0\0"
+            "0\0"
+            "0\0"
+            "0\0/\0"
+            "\0"
+            "-1\0"
+            "1\0p"),
+        BAD("0\0"
+            "1\0"
+            "1\0"
+            "0\0"
+            "0\0"
+            "0\0"
+            "0\0/\0"
+            "\0"
+            "0\0"
+            "0"),
+        BAD("0\0"
+            "1\0"
+            "1\0"
+            "0\0"
+            "0\0"
+            "0\0"
+            "0\0/"),
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         madi_run_spec_t got = {0};
@@ -190,7 +272,8 @@ static const char *ask(int rank, const char *line)
 START_TEST(pmi_questions)
 {
     pmi_begin();
-    ck_assert_ptr_nonnull(strstr(ask(2, "cmd=init pmi_version=1 pmi_subversion=1"), "mad_rank=2 mad_size=3 mad_gateways=0 mad_key="));
+    ck_assert_ptr_nonnull(
+        strstr(ask(2, "cmd=init pmi_version=1 pmi_subversion=1"), "mad_rank=2 mad_size=3 mad_gateways=0 mad_key="));
     ck_assert_ptr_nonnull(strstr(ask(0, "cmd=get_maxes"), "vallen_max="));
     ck_assert_str_eq(ask(0, "cmd=get_universe_size"), "cmd=universe_size size=3\n");
     ck_assert_str_eq(ask(0, "cmd=get_appnum"), "cmd=appnum appnum=0\n");
@@ -372,7 +455,7 @@ START_TEST(job_file)
     ck_assert_msg(madi_job_file_parse(&job, text, len, why, sizeof why) == 0, "%s", why);
     ck_assert_uint_eq(job.key_len, 32);
     ck_assert_mem_eq(job.key, gateway_key, sizeof gateway_key); /* the gateways' key, not the job's */
-    ck_assert_uint_eq(job.addresses, 3); /* one rank has no address */
+    ck_assert_uint_eq(job.addresses, 3);                        /* one rank has no address */
     ck_assert_uint_eq(job.address[2].len, 2);
     ck_assert_mem_eq(job.address[2].bytes, "\x0a\x0b", 2);
     ck_assert_str_eq(job.topology, "a=1\n");
@@ -434,8 +517,8 @@ END_TEST
 
 Suite *madrun_suite(void)
 {
-    const TTest *tests[] = {frames_in_pieces, frames_too_long, spec_round_trip, spec_truncated, spec_garbled,
-                            pmi_questions,    pmi_store,       pmi_barrier,     pmi_places,      pmi_gateway,
-                            pmi_gateway_fails, pmi_ends,      job_file,        bad_job_files};
+    const TTest *tests[] = {frames_in_pieces,  frames_too_long, spec_round_trip, spec_truncated, spec_garbled,
+                            pmi_questions,     pmi_store,       pmi_barrier,     pmi_places,     pmi_gateway,
+                            pmi_gateway_fails, pmi_ends,        job_file,        bad_job_files};
     return SUITE_OF("madrun", tests);
 }

@@ -171,7 +171,7 @@ START_TEST(test_guard_beyond_the_limit_is_a_canary)
         ck_assert_int_eq(!(ult->flags & MADI_ULT_CANARY), i < 3);
     }
     ult->party.thread = NULL;
-    madi_guard_check(ult); /* does not abort */
+    madi_guard_check(ult);                /* does not abort */
     ((char *)madi_slot_low(ult))[-1] = 1; /* this slot has no guard page */
 }
 END_TEST
@@ -525,17 +525,20 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_switch_returns_to_its_caller, test_slots_are_found_by_address, test_guard_beyond_the_limit_is_a_canary,
-        test_deque_owner_takes_the_youngest, test_deque_drops_stale_entries, test_inbox_keeps_order,
-        test_timers_expire_in_order, test_waitq_keeps_order, test_placement_shares_out_all_processors,
-        test_sizes_of_objects_are_pinned, test_deque_gives_each_seed_once, test_woken_as_the_clock_ends_it,
-        test_stolen_stays_in_sight, test_overdue_without_pwait2, test_waiters_each_event_wakes_one_more,
+        test_switch_returns_to_its_caller,   test_slots_are_found_by_address, test_guard_beyond_the_limit_is_a_canary,
+        test_deque_owner_takes_the_youngest, test_deque_drops_stale_entries,  test_inbox_keeps_order,
+        test_timers_expire_in_order,         test_waitq_keeps_order,          test_placement_shares_out_all_processors,
+        test_sizes_of_objects_are_pinned,    test_deque_gives_each_seed_once, test_woken_as_the_clock_ends_it,
+        test_stolen_stays_in_sight,          test_overdue_without_pwait2,     test_waiters_each_event_wakes_one_more,
     };
     const struct {
         const TTest *test;
         int signal;
-    } deaths[] = {{test_guard_install, SIGSEGV}, {test_guard_mprotect, SIGSEGV}, {test_guard_reported, SIGABRT},
-                  {test_guard_others, SIGSEGV}, {test_canary_overwritten_aborts, SIGABRT}};
+    } deaths[] = {{test_guard_install, SIGSEGV},
+                  {test_guard_mprotect, SIGSEGV},
+                  {test_guard_reported, SIGABRT},
+                  {test_guard_others, SIGSEGV},
+                  {test_canary_overwritten_aborts, SIGABRT}};
     Suite *suite = suite_create("marcel");
     TCase *tcase = tcase_create("marcel");
     tcase_set_timeout(tcase, 60);

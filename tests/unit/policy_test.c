@@ -158,8 +158,8 @@ END_TEST
 Suite *policy_suite(void)
 {
     const TTest *tests[] = {
-        path_follows_the_table, path_has_one_threshold, direct_min_follows_costs, run_min_follows_costs,
-        direct_min_is_bounded, path_wait_follows_length, path_has_a_name,
+        path_follows_the_table, path_has_one_threshold,   direct_min_follows_costs, run_min_follows_costs,
+        direct_min_is_bounded,  path_wait_follows_length, path_has_a_name,
     };
     return SUITE_OF("policy", tests);
 }

@@ -158,10 +158,9 @@ END_TEST
 /* Forbid sched_setaffinity for this process.  Return false if that is impossible. */
 static bool forbid_binding(void)
 {
-    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 0, 1),
-                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
-                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     struct sock_fprog program = {sizeof code / sizeof *code, code};
     return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
@@ -292,8 +291,11 @@ END_TEST
 Suite *progress_thread_suite(void)
 {
     const TTest *tests[] = {
-        thread_avoids_the_processor_of_its_waker, thread_leaves_the_processor_of_a_poller,
-        sleep_is_announced_by_the_waker, thread_is_not_made_for_a_poller, thread_not_bound_still_runs,
+        thread_avoids_the_processor_of_its_waker,
+        thread_leaves_the_processor_of_a_poller,
+        sleep_is_announced_by_the_waker,
+        thread_is_not_made_for_a_poller,
+        thread_not_bound_still_runs,
         thread_not_made_is_tried_again,
     };
     return SUITE_OF("progress_thread", tests);

@@ -82,8 +82,7 @@ START_TEST(range_wrong_is_refused)
         {"n[1-2-3]", "'1-2-3' is no range of numbers: ranges are written node[0-31] or a[1,3-5]b"},
         {"n[1,x]", "'x' is no range of numbers: ranges are written node[0-31] or a[1,3-5]b"},
         {"n[3-1]", "'3-1' is no range: its first number is the larger one"},
-        {"n[99999999999999999999]",
-         "'99999999999999999999' is no range: its numbers have at most 9 digits"},
+        {"n[99999999999999999999]", "'99999999999999999999' is no range: its numbers have at most 9 digits"},
         {"n[0-4000000000]", "'0-4000000000' is no range: its numbers have at most 9 digits"},
         {"n[1000000000-1]", "'1000000000-1' is no range: its numbers have at most 9 digits"},
         {"n[0-100000]", "there are more than 100000 names"},
@@ -202,7 +201,7 @@ END_TEST
 Suite *range_suite(void)
 {
     const TTest *tests[] = {
-        range_expands_and_folds_back, range_wrong_is_refused, range_expansion_stops_on_request,
+        range_expands_and_folds_back,  range_wrong_is_refused,  range_expansion_stops_on_request,
         range_fold_is_cut_at_an_entry, value_with_unit_is_read, value_is_shown_with_unit,
     };
     return SUITE_OF("range", tests);

@@ -44,9 +44,8 @@ static void networks_write(char *text, size_t *n)
     for (int i = 0; i < NETWORKS; i++) {
         int latency = 1 + random_below(3);
         cost[i] = (latency * INT64_C(1000000) + BYTES * INT64_C(1000)) * 64 + 1;
-        *n += (size_t)sprintf(text + *n,
-                              "n%d = { driver = \"tcp\"; latency = \"%dus\"; bandwidth = \"1GB/s\"; hosts = \"super", i,
-                              latency);
+        *n += (size_t)sprintf(
+            text + *n, "n%d = { driver = \"tcp\"; latency = \"%dus\"; bandwidth = \"1GB/s\"; hosts = \"super", i, latency);
         for (int h = HOSTS - 1; h >= 0; h--)
             if (on[h][i])
                 *n += (size_t)sprintf(text + *n, ",h%d", h);
@@ -329,8 +328,7 @@ static mad_status_t ask(const madi_topo_t *topo, const char *from, const char *t
 
 START_TEST(gateway_in_parallel_replaces_a_lost_one)
 {
-    madi_topo_t *t =
-        parse("networks = {" NET("red", "1us", "a[0-1], g[0-3]") NET("blue", "2us", "b[0-1], g[0-3]") "};");
+    madi_topo_t *t = parse("networks = {" NET("red", "1us", "a[0-1], g[0-3]") NET("blue", "2us", "b[0-1], g[0-3]") "};");
     madi_route_down_t down = {madi_topo_host_find(t, "g1"), -1};
     char why[300];
     int host[MADI_ROUTE_HOPS_MAX], network[MADI_ROUTE_HOPS_MAX], seen = 0;
@@ -428,9 +426,10 @@ END_TEST
 Suite *route_suite(void)
 {
     const TTest *tests[] = {
-        routes_of_random_graphs_are_shortest, routes_of_random_graphs_respect_order,
+        routes_of_random_graphs_are_shortest,    routes_of_random_graphs_respect_order,
         gateway_in_parallel_replaces_a_lost_one, chain_without_its_gateway_has_no_route,
-        order_of_a_channel_decides_before_cost, route_has_at_most_32_hops, routes_of_100000_hosts_are_cheap,
+        order_of_a_channel_decides_before_cost,  route_has_at_most_32_hops,
+        routes_of_100000_hosts_are_cheap,
     };
     return suite_of("route", tests, madi_topo_supported() ? sizeof tests / sizeof *tests : 0);
 }

@@ -134,7 +134,8 @@ START_TEST(seal_carries)
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         for (int way = 0; way < 2; way++) {
             size_t len = lengths[i], cut = len / 3, n = 0;
-            struct iovec vec[4] = {{sent, cut}, {NULL, 0}, {sent + cut, cut / 2}, {sent + cut + cut / 2, len - cut - cut / 2}};
+            struct iovec vec[4] = {
+                {sent, cut}, {NULL, 0}, {sent + cut, cut / 2}, {sent + cut + cut / 2, len - cut - cut / 2}};
             madi_seal_next_t next;
             fill(sent, len, (unsigned)i);
             memset(got, 0, len);
@@ -311,7 +312,8 @@ START_TEST(seal_wants_a_known_cipher)
     setenv("MAD_SEAL_CIPHER", "TLS_AES_128_CCM_SHA256", 1);
     madi_knobs_load();
     ck_assert_ptr_null(madi_seal_ctx_new(reason));
-    ck_assert_ptr_nonnull(strstr(reason, "MAD_SEAL_CIPHER='TLS_AES_128_CCM_SHA256' is not valid: give TLS_AES_128_GCM_SHA256"));
+    ck_assert_ptr_nonnull(
+        strstr(reason, "MAD_SEAL_CIPHER='TLS_AES_128_CCM_SHA256' is not valid: give TLS_AES_128_GCM_SHA256"));
 }
 END_TEST
 

@@ -362,7 +362,16 @@ END_TEST
 
 Suite *search_suite(void)
 {
-    const TTest *tests[] = {search_tries_100_silent_paths_soon, search_starts_the_next_path_at_once, search_waits_for_a_better_path, search_takes_a_path_when_the_better_is_silent, search_takes_a_path_when_the_better_fails, search_takes_the_first_of_equal_paths, search_resumes_when_the_chosen_path_fails, search_ends_on_another_key, search_limits_silent_closes,
-                            explanations_agree, search_times_out_and_names_paths};
+    const TTest *tests[] = {search_tries_100_silent_paths_soon,
+                            search_starts_the_next_path_at_once,
+                            search_waits_for_a_better_path,
+                            search_takes_a_path_when_the_better_is_silent,
+                            search_takes_a_path_when_the_better_fails,
+                            search_takes_the_first_of_equal_paths,
+                            search_resumes_when_the_chosen_path_fails,
+                            search_ends_on_another_key,
+                            search_limits_silent_closes,
+                            explanations_agree,
+                            search_times_out_and_names_paths};
     return SUITE_OF("search", tests);
 }

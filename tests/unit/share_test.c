@@ -20,8 +20,7 @@ static int blocks(madi_share_t *s, int n, uint64_t len, const int64_t cost[2])
     return shared;
 }
 
-static const int64_t far_apart[2] = {22000, 5600}, near[2] = {2600, 5600}, same[2] = {5000, 5000},
-                     little[2] = {5000, 4500};
+static const int64_t far_apart[2] = {22000, 5600}, near[2] = {2600, 5600}, same[2] = {5000, 5000}, little[2] = {5000, 4500};
 
 /* How many blocks in a row are measured: 4 MiB. */
 #define TRY (64 - 1)
@@ -160,8 +159,8 @@ END_TEST
 Suite *share_suite(void)
 {
     const TTest *tests[] = {
-        share_learns_the_faster_path, share_ignores_the_first_uses, share_recovers_from_a_bad_trial,
-        share_follows_moved_processes, share_ignores_a_single_outlier, share_chooses_by_class_of_lengths,
+        share_learns_the_faster_path,    share_ignores_the_first_uses,         share_recovers_from_a_bad_trial,
+        share_follows_moved_processes,   share_ignores_a_single_outlier,       share_chooses_by_class_of_lengths,
         share_survives_impossible_times, share_expects_the_last_polling_habit,
     };
     return SUITE_OF("share", tests);

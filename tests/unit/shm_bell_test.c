@@ -21,8 +21,17 @@ static int event_of(uint64_t count, int flags)
 /* Only an eventfd whose count cannot run out is accepted, and checking any other descriptor does not block. */
 START_TEST(event_that_may_block_is_refused)
 {
-    int ends[2], wrong[] = {event_of(UINT64_MAX - 1, EFD_NONBLOCK), event_of(3, EFD_SEMAPHORE), eventfd(0, EFD_SEMAPHORE),
-                            open("/dev/null", O_RDWR), open("/", O_RDONLY), open("/", O_PATH), -1, -1, -1, -1, -1};
+    int ends[2], wrong[] = {event_of(UINT64_MAX - 1, EFD_NONBLOCK),
+                            event_of(3, EFD_SEMAPHORE),
+                            eventfd(0, EFD_SEMAPHORE),
+                            open("/dev/null", O_RDWR),
+                            open("/", O_RDONLY),
+                            open("/", O_PATH),
+                            -1,
+                            -1,
+                            -1,
+                            -1,
+                            -1};
     int n = 6;
     ck_assert(!pipe(ends));
     wrong[n++] = ends[0];
@@ -110,7 +119,9 @@ END_TEST
 void shm_bell_tests(TCase *tcase)
 {
     const TTest *tests[] = {
-        event_that_may_block_is_refused, bell_never_blocks_its_ringer, bell_ring_is_an_edge_each_time,
+        event_that_may_block_is_refused,
+        bell_never_blocks_its_ringer,
+        bell_ring_is_an_edge_each_time,
         bell_is_written_by_its_owner_only,
     };
     for (size_t i = 0; i < MADI_COUNT(tests); i++)

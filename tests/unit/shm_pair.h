@@ -30,8 +30,8 @@ bool pair_rung(void); /* True if the event was signalled since the last call. */
 /* Send a packet of len body bytes in n pieces, filled by its number.  op: the operation it belongs to. */
 madi_sent_t pair_send_piece(size_t len, int n, unsigned number, madi_op_t *op);
 madi_sent_t pair_send(size_t len, int n, unsigned number); /* Like pair_send_piece, but for no operation. */
-int pair_poll(void); /* Receive one packet at most.  Return the number of packets. */
-void pair_check_last(size_t len, unsigned number); /* Compare the last packet with what was sent. */
+int pair_poll(void);                                       /* Receive one packet at most.  Return the number of packets. */
+void pair_check_last(size_t len, unsigned number);         /* Compare the last packet with what was sent. */
 
 void shm_bell_tests(TCase *tcase); /* Add the tests of bells and sealed memory. */
 

@@ -11,8 +11,9 @@
 /* All lengths around the limits, in one to four pieces, several times around the ring. */
 START_TEST(ring_carries_every_length)
 {
-    static const size_t borders[] = {SHM_CELL_DATA, 2 * SHM_CELL_DATA, SHM_CELLS_MAX * SHM_CELL_DATA - 16, 512,
-                                     SHM_UNIT, 2 * SHM_UNIT, 3 * SHM_UNIT, SHM_CHUNK};
+    static const size_t borders[] = {SHM_CELL_DATA, 2 * SHM_CELL_DATA, SHM_CELLS_MAX * SHM_CELL_DATA - 16,
+                                     512,           SHM_UNIT,          2 * SHM_UNIT,
+                                     3 * SHM_UNIT,  SHM_CHUNK};
     unsigned number = 0;
     pair_setup();
     for (size_t b = 0; b < MADI_COUNT(borders); b++)
@@ -417,7 +418,7 @@ START_TEST(ring_works_between_two_threads)
         while (!pair_poll())
             madi_relax();
         if (pair_last_hdr.seq != i || (pair_last_hdr.length && pair_last[pair_last_hdr.length - 1] !=
-                                                         (unsigned char)((pair_last_hdr.length - 1) * 13 + i)))
+                                                                   (unsigned char)((pair_last_hdr.length - 1) * 13 + i)))
             ck_abort_msg("packet %u of %u bytes where %u was due", pair_last_hdr.seq, pair_last_hdr.length, i);
     }
     pthread_join(thread, NULL);
@@ -530,8 +531,24 @@ END_TEST
 
 int main(void)
 {
-    const TTest *tests[] = {ring_carries_every_length, long_bodies, long_bodies_of_many_peers, ring_body_incomplete_is_not_handed_over, ring_full_refuses_packets, ring_skips_lent_runs, ring_long_blocks_wrap_around_earlier, take_copies_short_and_lends_long_packets,
-                            take_several_short_packets_in_order, ring_small_bodies_stay_in_the_first_window, ring_dropped_bodies_free_their_blocks, ring_prepared_body_is_sent_later_or_never, ring_works_between_two_threads, ring_wakes_only_a_sleeping_receiver, ring_announced_end_is_not_read_forever, ring_oversubscribed_needs_no_barrier, ring_wakes_a_sender_when_there_is_space, ring_garbage_ends_the_link_only};
+    const TTest *tests[] = {ring_carries_every_length,
+                            long_bodies,
+                            long_bodies_of_many_peers,
+                            ring_body_incomplete_is_not_handed_over,
+                            ring_full_refuses_packets,
+                            ring_skips_lent_runs,
+                            ring_long_blocks_wrap_around_earlier,
+                            take_copies_short_and_lends_long_packets,
+                            take_several_short_packets_in_order,
+                            ring_small_bodies_stay_in_the_first_window,
+                            ring_dropped_bodies_free_their_blocks,
+                            ring_prepared_body_is_sent_later_or_never,
+                            ring_works_between_two_threads,
+                            ring_wakes_only_a_sleeping_receiver,
+                            ring_announced_end_is_not_read_forever,
+                            ring_oversubscribed_needs_no_barrier,
+                            ring_wakes_a_sender_when_there_is_space,
+                            ring_garbage_ends_the_link_only};
     Suite *suite = suite_create("shm_ring");
     TCase *tcase = tcase_create("shm_ring");
     SRunner *runner = srunner_create(suite);

@@ -97,14 +97,11 @@ START_TEST(setting_wrong_is_refused)
         "F:3: network 'red': bandwidth is a number with a point: give a text such as \"10Gbit/s\"\n");
     bad("networks = ( \"red\" );", "F:1: networks is a list: give a group such as { red = { driver = \"tcp\"; hosts = "
                                    "\"node[0-31]\"; }; }\n");
-    bad("networks = {\nred = \"tcp\";\n};",
-        "F:2: network 'red': a text stands where a group should: give red = { ... };\n");
+    bad("networks = {\nred = \"tcp\";\n};", "F:2: network 'red': a text stands where a group should: give red = { ... };\n");
     bad("networks = {\nred = { hosts = \"a\"; };\n};",
         "F:2: network 'red': driver is missing: give a text such as \"tcp\"\n");
-    bad("networks = {\nred = { driver = \"tcp\"; };\n};",
-        "F:2: network 'red': no host is on it: give hosts or clusters\n");
-    bad("networks = {\nr*d = { };\n};",
-        "F:2: network 'r*d': this is no name: give up to 63 letters, digits, '-' and '_'\n");
+    bad("networks = {\nred = { driver = \"tcp\"; };\n};", "F:2: network 'red': no host is on it: give hosts or clusters\n");
+    bad("networks = {\nr*d = { };\n};", "F:2: network 'r*d': this is no name: give up to 63 letters, digits, '-' and '_'\n");
 }
 END_TEST
 
@@ -119,10 +116,12 @@ START_TEST(network_value_wrong_is_refused)
         "as "
         "\"10Gbit/s\"\n");
     bad("networks = { red = { driver = \"tcp\"; hosts = \"a\";\nsecurity = \"tls\"; }; };",
-        "F:2: network 'red': there is no security 'tls': give \"none\", \"auth\" (connections prove the job's key) or \"seal\" "
+        "F:2: network 'red': there is no security 'tls': give \"none\", \"auth\" (connections prove the job's key) or "
+        "\"seal\" "
         "(TLS)\n");
     bad("networks = { red = { driver = \"tcp\"; hosts = \"a\"; leaves_site = true;\nsecurity = \"none\"; }; };",
-        "F:2: network 'red': a network that leaves the site cannot have security \"none\": give \"seal\", or \"auth\" if others "
+        "F:2: network 'red': a network that leaves the site cannot have security \"none\": give \"seal\", or \"auth\" if "
+        "others "
         "may read what goes over it\n");
     bad("networks = { red = { driver = \"shm\"; hosts = \"a\";\nsecurity = \"seal\"; }; };",
         "F:2: network 'red': driver shm needs no seal, and has none: its data stays in the memory of one host\n");
@@ -572,13 +571,13 @@ END_TEST
 Suite *topology_suite(void)
 {
     const TTest *all[] = {
-        mistakes_by_hand_are_explained, file_of_other_editors_is_read, networks_over_the_limit_are_one_error,
-        syntax_error_names_its_line, file_with_zero_byte_is_refused, nesting_too_deep_is_refused,
-        setting_wrong_is_refused, network_value_wrong_is_refused, host_list_wrong_is_refused, cluster_wrong_is_refused,
-        gateway_wrong_is_refused, channel_wrong_is_refused, networks_apart_are_refused, file_unreadable_is_refused,
-        errors_are_all_reported_up_to_a_limit, defaults_are_filled_in, file_with_everything_is_read,
-        host_is_found_by_its_name, file_may_name_each_driver, file_of_100000_hosts_is_cheap,
-        picture_marks_the_live_state,
+        mistakes_by_hand_are_explained, file_of_other_editors_is_read,  networks_over_the_limit_are_one_error,
+        syntax_error_names_its_line,    file_with_zero_byte_is_refused, nesting_too_deep_is_refused,
+        setting_wrong_is_refused,       network_value_wrong_is_refused, host_list_wrong_is_refused,
+        cluster_wrong_is_refused,       gateway_wrong_is_refused,       channel_wrong_is_refused,
+        networks_apart_are_refused,     file_unreadable_is_refused,     errors_are_all_reported_up_to_a_limit,
+        defaults_are_filled_in,         file_with_everything_is_read,   host_is_found_by_its_name,
+        file_may_name_each_driver,      file_of_100000_hosts_is_cheap,  picture_marks_the_live_state,
     };
     const TTest *none[] = {
         file_unreadable_is_refused,

@@ -20,7 +20,7 @@
 typedef struct waiter {
     mad_channel_t *channel;
     pthread_t thread;
-    int messages; /* how many to receive */
+    int messages;  /* how many to receive */
     long switches; /* how often the thread has slept */
 } waiter_t;
 
@@ -342,7 +342,9 @@ END_TEST
 Suite *wait_suite(void)
 {
     const TTest *tests[] = {
-        handler_lets_others_sleep, handler_holds_up_nothing, message_wakes_one_waiter,
+        handler_lets_others_sleep,
+        handler_holds_up_nothing,
+        message_wakes_one_waiter,
         leader_whose_message_is_taken_waits_on,
     };
     return SUITE_OF("wait", tests);

@@ -9,8 +9,12 @@
 START_TEST(header_layout_never_changes)
 {
     static const unsigned char want[16] = {1, 3, 0x34, 0x12, 0x78, 0x56, 0x34, 0x12, 1, 0, 0, 0, 2, 0, 0, 0};
-    madi_wire_hdr_t hdr = {.type = MADI_WIRE_MSG, .flags = MADI_WIRE_FIRST | MADI_WIRE_LAST, .channel = 0x1234,
-                           .length = 0x12345678, .seq = 1, .aux = 2};
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_MSG,
+                           .flags = MADI_WIRE_FIRST | MADI_WIRE_LAST,
+                           .channel = 0x1234,
+                           .length = 0x12345678,
+                           .seq = 1,
+                           .aux = 2};
     ck_assert_mem_eq(&hdr, want, 16);
 }
 END_TEST
@@ -83,7 +87,9 @@ END_TEST
 Suite *wire_suite(void)
 {
     const TTest *tests[] = {
-        header_layout_never_changes, body_layouts_never_change, protocol_values_never_change,
+        header_layout_never_changes,
+        body_layouts_never_change,
+        protocol_values_never_change,
         descriptor_keeps_kind_and_length,
     };
     return SUITE_OF("wire", tests);

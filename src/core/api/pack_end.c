@@ -115,7 +115,8 @@ static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
 {
     size_t total = tx->stage_len;
     uint64_t cost = madi_wire_cost(total);
-    uint64_t head[2] = {conn->whole | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32, (uint32_t)conn->tx_seq | cost << 32};
+    uint64_t head[2] = {conn->whole | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32,
+                        (uint32_t)conn->tx_seq | cost << 32};
     bool sent;
 
     if (MADI_UNLIKELY(cost > conn->quick))
@@ -123,8 +124,7 @@ static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
     __builtin_memcpy(tx->small, head, sizeof head); /* not checked: base/base.h, madi_copy */
     conn->quick -= cost;
     conn->tx_seq++;
-    sent = MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, tx->small, total)
-                                                   : send_long(conn, tx);
+    sent = MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, tx->small, total) : send_long(conn, tx);
     return MADI_LIKELY(sent) || send_refused(conn, madi_wire_cost(tx->stage_len));
 }
 
@@ -374,7 +374,8 @@ static __attribute__((noinline)) mad_status_t end_by_request(mad_message_t *mess
 mad_status_t mad_end_packing_request(mad_message_t *message, mad_request_t **request)
 {
     mad_session_t *session = message->session; /* once it has left the message is the next packer's */
-    if (MADI_LIKELY(message->plain) && madi_request_may_be_instant(session) && MADI_LIKELY(end_plain((madi_tx_t *)message))) {
+    if (MADI_LIKELY(message->plain) && madi_request_may_be_instant(session) &&
+        MADI_LIKELY(end_plain((madi_tx_t *)message))) {
         *request = madi_request_instant(session);
         return MAD_OK;
     }

@@ -257,8 +257,7 @@ static bool cancel_tx(mad_request_t *r)
     bool found = false;
     madi_lock(&conn->gate->tx_lock);
     if (!madi_request_is_done(r) && !tx->started && !tx->rdv_pending)
-        found = cancel_in(&conn->queue, &conn->queue_tail, tx) ||
-                cancel_in(&conn->deferred, &conn->deferred_tail, tx);
+        found = cancel_in(&conn->queue, &conn->queue_tail, tx) || cancel_in(&conn->deferred, &conn->deferred_tail, tx);
     if (found) {
         tx->request = NULL;
         madi_tx_free(tx);

@@ -116,8 +116,8 @@ static mad_status_t not_there(const mad_channel_t *channel, mad_peer_t peer)
 }
 
 /* All that is not short, and what may be wrong. */
-static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *channel, madi_conn_t *conn,
-                                                          mad_peer_t peer, const struct iovec *pieces, int n)
+static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *channel, madi_conn_t *conn, mad_peer_t peer,
+                                                          const struct iovec *pieces, int n)
 {
     mad_status_t status;
     size_t len = 0;
@@ -196,8 +196,9 @@ bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n)
     madi_lock(&conn->gate->tx_lock);
     if (way_free(conn, cost)) {
         head_begin(conn, (head_t *)packet, total, cost);
-        status = left(conn, cost, MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, packet, total)
-                                                                          : send_copied(conn, packet, total));
+        status = left(conn, cost,
+                      MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, packet, total)
+                                                              : send_copied(conn, packet, total));
     }
     madi_unlock(&conn->gate->tx_lock);
     return status == MAD_OK;

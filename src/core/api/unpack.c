@@ -192,7 +192,8 @@ unpack(mad_message_t *message, void *buf, size_t len, mad_send_mode_t smode, mad
 {
     uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
 
-    if (MADI_LIKELY(message->plain && buf && len <= MADI_COPY_INLINE && unpack_plain((madi_rx_msg_t *)message, buf, len, desc)))
+    if (MADI_LIKELY(message->plain && buf && len <= MADI_COPY_INLINE &&
+                    unpack_plain((madi_rx_msg_t *)message, buf, len, desc)))
         return MAD_OK;
     return unpack_other(message, buf, len, desc, (unsigned)smode <= 2 && (unsigned)rmode <= 1, may_wait);
 }

@@ -6,7 +6,7 @@
 #include "core/object/channel.h"
 
 madi_conn_t *madi_conn_nobody(uint32_t place); /* the placeholder for an empty entry of madi_conn_array */
-madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate);  /* under session->lock */
+madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate);     /* under session->lock */
 mad_channel_t *madi_channel_find(mad_session_t *session, const char *name); /* made if needed; under session->lock */
 /* Return the n-th channel, NULL if there are fewer: for iteration in steps.  If channels come or go between the steps, one
  * may be missed or another returned twice.  Under session->lock. */

@@ -90,8 +90,8 @@ madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate)
     madi_credit_begin_tx(conn);
     madi_lock(&gate->tx_lock);
     taken = number_take(conn) == MAD_OK;
-    conn->whole = MADI_WIRE_MSG | (uint64_t)(MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) << 8 |
-                  (uint64_t)conn->number << 16;
+    conn->whole =
+        MADI_WIRE_MSG | (uint64_t)(MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) << 8 | (uint64_t)conn->number << 16;
     conn->next_of_gate = taken ? gate->conns : gate->retired;
     *(taken ? &gate->conns : &gate->retired) = conn;
     madi_unlock(&gate->tx_lock);

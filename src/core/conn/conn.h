@@ -16,7 +16,7 @@ static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t
 
 /* Charges of a channel that is not open here. */
 bool madi_unopened_announced(madi_conn_t *conn); /* charge an announced channel; false: too many, nothing is charged */
-void madi_unopened_drained(madi_conn_t *conn); /* no packet waits any more */
-void madi_unopened_end(madi_conn_t *conn);     /* the channel was opened, or the connection has ended */
+void madi_unopened_drained(madi_conn_t *conn);   /* no packet waits any more */
+void madi_unopened_end(madi_conn_t *conn);       /* the channel was opened, or the connection has ended */
 
 #endif

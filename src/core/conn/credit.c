@@ -6,7 +6,6 @@
 #include "core/send/policy.h"
 #include "core/wire/wire.h"
 
-
 void madi_credit_tell(madi_conn_t *conn)
 {
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CREDIT, .channel = conn->remote, .length = sizeof(madi_wire_credit_t)};

@@ -7,10 +7,10 @@
 
 void madi_request_queue_callback(mad_request_t *request); /* it is done: its callback is due; any lock */
 void madi_request_init(mad_request_t *request, mad_session_t *session, bool async);
-void madi_request_free(mad_request_t *request); /* its owner is done with it */
+void madi_request_free(mad_request_t *request);                      /* its owner is done with it */
 mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: needs progress while no thread waits */
 void madi_request_by_peer(mad_request_t *request); /* the peer will complete it; called before it can complete */
-void madi_request_left(mad_request_t *request); /* a call is about to return it to the program; no lock */
+void madi_request_left(mad_request_t *request);    /* a call is about to return it to the program; no lock */
 void madi_request_complete(mad_request_t *request, mad_status_t status); /* any lock */
 
 #endif

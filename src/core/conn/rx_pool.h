@@ -7,7 +7,7 @@
 #include "core/object/session.h"
 
 madi_rx_msg_t *madi_rx_more(mad_session_t *session);
-void madi_rx_clear(madi_rx_msg_t *msg);   /* reset all fields for reuse */
+void madi_rx_clear(madi_rx_msg_t *msg); /* reset all fields for reuse */
 
 /* Return an empty message structure, marked as used; madi_rx_start fills it.  NULL: no memory. */
 static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)

@@ -233,7 +233,8 @@ static madi_gate_t *caller_gate(hello_t *h, const madi_hello_proof_t *proof, con
     } else if (madi_peer_add_anew(s, address, len, (int)proof->lane, &peer)) {
         madi_hello_refuse(h, MAD_ERR_NOMEM, "no memory for the caller");
     } else if (!address_is_callers(h, madi_peer_address(s, peer))) {
-        madi_hello_refuse(h, MAD_ERR_AUTH, "the caller is a gateway with the identity of a rank, or a rank with that of a gateway");
+        madi_hello_refuse(h, MAD_ERR_AUTH,
+                          "the caller is a gateway with the identity of a rank, or a rank with that of a gateway");
     } else if (madi_peer_gate(s, peer, (int)proof->lane, &gate)) {
         madi_hello_refuse(h, MAD_ERR_NOMEM, "no memory for the caller");
     } else {
@@ -251,12 +252,14 @@ void madi_accept_proof(hello_t *h)
     madi_gate_t *gate;
 
     if (!madi_hello_check_signed(h)) {
-        madi_hello_refuse(h, MAD_ERR_AUTH,
-                          "the caller does not hold the job's key, or its call was changed on the way: it belongs to another "
-                          "job, or somebody is in between");
+        madi_hello_refuse(
+            h, MAD_ERR_AUTH,
+            "the caller does not hold the job's key, or its call was changed on the way: it belongs to another "
+            "job, or somebody is in between");
         return;
     }
-    if (h->head.length < head || madi_address_check(address, h->head.length - head, &len) || !address_is_callers(h, address)) {
+    if (h->head.length < head || madi_address_check(address, h->head.length - head, &len) ||
+        !address_is_callers(h, address)) {
         madi_hello_refuse(h, MAD_ERR_PROTOCOL, "the caller's address is not one, or not its own");
         return;
     }

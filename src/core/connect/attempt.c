@@ -235,7 +235,8 @@ static bool challenge_accept(hello_t *h, const madi_challenge_t *challenge)
 {
     char text[160];
     if (challenge->role != madi_address_role(madi_peer_address(h->session, h->gate->peer))) {
-        madi_hello_fail(h, MAD_ERR_AUTH, "what answers there has another role (rank, gateway) than the process that is wanted");
+        madi_hello_fail(h, MAD_ERR_AUTH,
+                        "what answers there has another role (rank, gateway) than the process that is wanted");
         return false;
     }
     if (challenge->security != h->adapter->security) {
@@ -305,7 +306,8 @@ void madi_attempt_refused(hello_t *h)
     if (code == MAD_ERR_AUTH)
         snprintf(text, sizeof text, "it refused this process: start both in one job, or give both the same key");
     else if (code == MAD_ERR_CONFIG)
-        snprintf(text, sizeof text, "it refused this process: the peer has another file (MAD_TOPOLOGY), or other security for this network");
+        snprintf(text, sizeof text,
+                 "it refused this process: the peer has another file (MAD_TOPOLOGY), or other security for this network");
     else
         snprintf(text, sizeof text, "the peer refused the connection: %s", mad_status_text((mad_status_t)code));
     madi_hello_fail(h, code == MAD_ERR_AUTH || code == MAD_ERR_VERSION ? (mad_status_t)code : MAD_ERR_PEER, text);

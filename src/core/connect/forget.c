@@ -40,8 +40,7 @@ static bool is_referred(madi_gate_t *gate)
     sends = gate->ctrl || gate->granted || !madi_handles_none(gate->sends);
     madi_unlock(&gate->tx_lock);
     return sends || gate->link || gate->hello || gate->incoming || gate->pulls || gate->half || gate->sharers ||
-           atomic_load_explicit(&gate->work, memory_order_acquire) ||
-           (gate->forward && !gate->session->forward->idle(gate));
+           atomic_load_explicit(&gate->work, memory_order_acquire) || (gate->forward && !gate->session->forward->idle(gate));
 }
 
 static void gate_retire(madi_gate_t *gate)

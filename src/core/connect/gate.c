@@ -104,9 +104,7 @@ static void tell_down(madi_gate_t *gate, mad_status_t status, const char *text)
     mad_session_t *s = gate->session;
     const char *on = gate->lane ? " on " : "", *name = gate->lane ? s->forward->lane_name(s, gate->lane) : "";
     bool quiet = gate->quiet || gate->bye || atomic_load_explicit(&s->closing, memory_order_relaxed);
-    madi_log_level_t level = gate->quiet                     ? MADI_LOG_INFO
-                             : gate->status == MAD_ERR_PEER ? MADI_LOG_WARN
-                                                             : MADI_LOG_ERROR;
+    madi_log_level_t level = gate->quiet ? MADI_LOG_INFO : gate->status == MAD_ERR_PEER ? MADI_LOG_WARN : MADI_LOG_ERROR;
     if ((!quiet || gate->quiet) && madi_ledger_line(s, level))
         madi_log(level, "core", "peer %d%s%s: %s: %s", gate->peer, on, name, mad_status_text(status), text);
     if (!quiet && !madi_lane_carries(s, gate->lane)) /* no message of this process is lost with it */

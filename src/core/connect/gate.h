@@ -8,23 +8,23 @@
 /* gate.c */
 /* text NULL: what madi_gate_why writes.  Under session->lock. */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text);
-void madi_link_bury(madi_ring_link_t *link);                          /* close it; under session->lock */
-void madi_gate_late(madi_gate_t *gate);                          /* fail a gate at its deadline; under session->lock */
-void madi_gate_pump(madi_gate_t *gate);                          /* under tx_lock */
+void madi_link_bury(madi_ring_link_t *link); /* close it; under session->lock */
+void madi_gate_late(madi_gate_t *gate);      /* fail a gate at its deadline; under session->lock */
+void madi_gate_pump(madi_gate_t *gate);      /* under tx_lock */
 void madi_gate_free(madi_gate_t *gate);
 void madi_gate_floor(madi_gate_t *gate, uint64_t floor); /* set the peer's credits per connection; under session->lock */
-extern madi_adapter_t madi_no_adapter; /* a placeholder whose take finds nothing */
-void madi_links_reap(mad_session_t *session); /* free closed links; under session->lock, outside of drivers */
+extern madi_adapter_t madi_no_adapter;                   /* a placeholder whose take finds nothing */
+void madi_links_reap(mad_session_t *session);            /* free closed links; under session->lock, outside of drivers */
 madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status); /* takes session->lock */
 
 /* retire.c */
-bool madi_conns_retire_gate(madi_gate_t *gate); /* retire all; false: one is referred to.  Under session->lock */
+bool madi_conns_retire_gate(madi_gate_t *gate);   /* retire all; false: one is referred to.  Under session->lock */
 void madi_channels_sweep(mad_session_t *session); /* retire dying channels that can go; under session->lock */
-bool madi_conns_in_use(madi_gate_t *gate); /* true if madi_conn_in_use of any of them; takes gate->tx_lock */
-bool madi_conn_retire_unused(madi_conn_t *conn); /* like madi_conn_retire, for a gate whose connections are not in use */
-bool madi_conn_retire(madi_conn_t *conn); /* precondition: channel not open, or gate down; false: not possible yet */
-bool madi_conn_in_use(madi_conn_t *conn);  /* true if a message of it is open, pending, or not received */
-void madi_unopened_sweep(madi_gate_t *gate); /* release those that the peer no longer uses; before each announcement */
+bool madi_conns_in_use(madi_gate_t *gate);        /* true if madi_conn_in_use of any of them; takes gate->tx_lock */
+bool madi_conn_retire_unused(madi_conn_t *conn);  /* like madi_conn_retire, for a gate whose connections are not in use */
+bool madi_conn_retire(madi_conn_t *conn);         /* precondition: channel not open, or gate down; false: not possible yet */
+bool madi_conn_in_use(madi_conn_t *conn);         /* true if a message of it is open, pending, or not received */
+void madi_unopened_sweep(madi_gate_t *gate);      /* release those that the peer no longer uses; before each announcement */
 
 /* judge.c; outside of drivers */
 void madi_ledger_judge(madi_gate_t *gate); /* end the connection of a peer that has passed a bound, if it has */

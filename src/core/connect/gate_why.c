@@ -84,7 +84,8 @@ static void say_rejected(madi_text_t *t, const madi_gate_t *gate)
         if (n > NAMED_MAX)
             snprintf(others, sizeof others, " and %d more", n - NAMED_MAX);
         say_between(t);
-        madi_text_say(t, "%s %s%s %s: %s", first->adapter->driver->name, names, others, madi_way_name(MADI_WAY_REJECTED), first->reason);
+        madi_text_say(t, "%s %s%s %s: %s", first->adapter->driver->name, names, others, madi_way_name(MADI_WAY_REJECTED),
+                      first->reason);
     }
 }
 
@@ -144,7 +145,7 @@ static void say_outcome(madi_text_t *t, const madi_gate_t *gate)
     if (f) {
         say_between(t);
         madi_text_say(t, "%s on %s (%s) %s: %s", f->adapter->driver->name, f->adapter->name, f->adapter->network,
-            madi_way_name(MADI_WAY_LOST), f->reason);
+                      madi_way_name(MADI_WAY_LOST), f->reason);
     } else if (gate->link && !down && atomic_load_explicit(&gate->link->state, memory_order_relaxed) == MADI_LINK_UP) {
         const madi_adapter_t *a = gate->link->adapter;
         say_between(t);

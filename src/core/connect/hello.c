@@ -175,7 +175,8 @@ void madi_hello_refuse(hello_t *h, mad_status_t status, const char *text)
 
 void madi_hello_security_text(const hello_t *h, unsigned security, char *text, size_t len)
 {
-    snprintf(text, len, "the peer's security for this network is %s, and here it is %s: give both the same topology file and knobs",
+    snprintf(text, len,
+             "the peer's security for this network is %s, and here it is %s: give both the same topology file and knobs",
              madi_security_name(security), madi_security_name(h->adapter->security));
 }
 
@@ -235,8 +236,8 @@ static bool head_ready(hello_t *h)
 
 void madi_hello_read_failed(hello_t *h, ssize_t n)
 {
-    const char *text = n ? strerror(errno)
-                         : "the connection was closed during the handshake (it ended, or has no descriptors left)";
+    const char *text =
+        n ? strerror(errno) : "the connection was closed during the handshake (it ended, or has no descriptors left)";
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n < 0 && errno == EPROTO && h->sealed)

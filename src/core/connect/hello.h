@@ -56,13 +56,13 @@ typedef struct madi_hello {
     madi_fd_watch_t watch;
     mad_session_t *session;
     madi_adapter_t *adapter;
-    madi_gate_t *gate;  /* active: of the peer; passive: NULL */
-    madi_ring_link_t *link;  /* active */
-    int way;            /* active: of the gate's search */
+    madi_gate_t *gate;      /* active: of the peer; passive: NULL */
+    madi_ring_link_t *link; /* active */
+    int way;                /* active: of the gate's search */
     bool active, connected;
-    bool challenged;    /* active: CHALLENGE has arrived, so the attempt can be chosen */
-    int64_t hold;       /* then: until when to wait for a better path (ns) */
-    bool unsure;        /* an end without a verdict is no refusal: the peer's answer may be lost */
+    bool challenged;          /* active: CHALLENGE has arrived, so the attempt can be chosen */
+    int64_t hold;             /* then: until when to wait for a better path (ns) */
+    bool unsure;              /* an end without a verdict is no refusal: the peer's answer may be lost */
     madi_hello_kind_t expect; /* the kind of the next frame */
     int64_t deadline;
     int64_t began;
@@ -136,7 +136,8 @@ bool madi_hello_seal_go(madi_hello_t *hello);
 bool madi_hello_seal_write(madi_hello_t *hello, const struct iovec *vec, int n, size_t len); /* all, or false */
 ssize_t madi_hello_seal_read(madi_hello_t *hello, void *to, size_t len); /* like recv; EPROTO: see madi_seal_why */
 bool madi_hello_seal_more(const madi_hello_t *hello); /* true if received bytes are unread: no event reports them */
-void madi_hello_seal_give(madi_hello_t *hello, madi_ring_link_t *link); /* pass the seal, if any, to the link, which owns it */
+void madi_hello_seal_give(madi_hello_t *hello,
+                          madi_ring_link_t *link); /* pass the seal, if any, to the link, which owns it */
 
 /* accept.c */
 void madi_accept_hello(madi_hello_t *hello);

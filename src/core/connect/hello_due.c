@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #define STOPPED_AFTER INT64_C(500000000) /* ns without an answer, until it is looked whether the peer is stopped */
-#define STEP INT64_C(250000000) /* ns: deadlines are looked at so often at least while there are any */
+#define STEP INT64_C(250000000)          /* ns: deadlines are looked at so often at least while there are any */
 
 typedef madi_hello_t hello_t;
 

@@ -53,9 +53,10 @@ static void seal_unwanted(hello_t *h, int first)
     /* Else the kernel would reset the connection, and lose the answer. */
     while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0)
         ;
-    madi_hello_refuse(h, MAD_ERR_CONFIG,
-                      "this network is sealed here, and the caller speaks in the clear: give both the same topology file and "
-                      "MAD_TCP_SECURITY");
+    madi_hello_refuse(
+        h, MAD_ERR_CONFIG,
+        "this network is sealed here, and the caller speaks in the clear: give both the same topology file and "
+        "MAD_TCP_SECURITY");
 }
 
 /* Look at the first byte of a caller.  False: nothing has come, or the handshake was ended. */
@@ -88,9 +89,10 @@ static bool seal_shake(hello_t *h)
     int first = madi_seal_first_byte(h->seal);
     madi_seal_state_t state;
     if (h->active && first == 'M') { /* REFUSE, or another frame, in the clear */
-        madi_hello_fail(h, MAD_ERR_CONFIG,
-                        "this network is sealed here, and the peer answers in the clear: give both the same topology file and "
-                        "MAD_TCP_SECURITY");
+        madi_hello_fail(
+            h, MAD_ERR_CONFIG,
+            "this network is sealed here, and the peer answers in the clear: give both the same topology file and "
+            "MAD_TCP_SECURITY");
         return false;
     }
     state = madi_seal_shake(h->seal, &status, reason);

@@ -15,7 +15,7 @@ bool madi_way_next(mad_session_t *session, const unsigned char *address, int lan
 #define MADI_WAY_CLASS 12
 /* Compute the preference of an adapter's paths: the lowest (memcmp) is best. */
 void madi_way_class(mad_session_t *session, int lane, const madi_adapter_t *a, unsigned char class[MADI_WAY_CLASS]);
-int madi_way_rank(const madi_adapter_t *a); /* the lowest is tried first */
+int madi_way_rank(const madi_adapter_t *a);                                           /* the lowest is tried first */
 void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason); /* copies reason, if memory allows */
 void madi_way_late(madi_gate_t *gate); /* record that MAD_CONNECT_TIMEOUT has passed: of the chosen way, or of all */
 /* Write the rejected paths with their reasons, each reason once, and what is used, or was lost, or that no path led to the

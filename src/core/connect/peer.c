@@ -61,7 +61,8 @@ static mad_status_t table_grow(mad_session_t *s, uint32_t cap)
 
 static mad_status_t room(mad_session_t *s)
 {
-    uint32_t cap = s->cap_peers ? s->cap_peers : 16, least = (s->n_peers > (uint32_t)s->size ? s->n_peers : (uint32_t)s->size) + 1;
+    uint32_t cap = s->cap_peers ? s->cap_peers : 16,
+             least = (s->n_peers > (uint32_t)s->size ? s->n_peers : (uint32_t)s->size) + 1;
     while (cap / 4 * 3 < least)
         cap *= 2;
     return cap == s->cap_peers ? MAD_OK : table_grow(s, cap);

@@ -7,7 +7,7 @@
 
 /* A peer.  Before communication begins it costs this structure and its address. */
 struct madi_peer {
-    madi_gate_t *gate; /* on lane 0 */
+    madi_gate_t *gate;      /* on lane 0 */
     unsigned char *address; /* allocated; NULL: a rank whose address was not fetched yet */
     madi_gate_t **lanes;    /* gates on lanes from 1 on; NULL: none was used yet */
     mad_peer_t number;      /* -1: the entry is free */
@@ -20,7 +20,7 @@ struct madi_peer {
 
 madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer); /* NULL: none; valid until a peer is added */
 const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* NULL: no peer, or not known yet */
-void madi_peer_drop(mad_session_t *session, madi_peer_t *peer); /* a peer without a gate */
+void madi_peer_drop(mad_session_t *session, madi_peer_t *peer);                        /* a peer without a gate */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
 /* Like madi_peer_add, but for a process that a peer has announced, to which it is charged.  MAD_ERR_BUSY: the peer has
  * announced too many. */
@@ -30,8 +30,8 @@ mad_peer_t madi_peer_find(mad_session_t *session, const unsigned char *address);
  * its address is right. */
 void madi_peer_proved(mad_session_t *session, mad_peer_t peer, bool reached);
 mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, int lane, madi_gate_t **gate); /* makes it if needed */
-madi_gate_t *madi_peer_gate_find(const mad_session_t *session, mad_peer_t peer, int lane); /* NULL: not made yet */
-int madi_lanes(mad_session_t *session); /* number of lanes: 1 without a topology file */
+madi_gate_t *madi_peer_gate_find(const mad_session_t *session, mad_peer_t peer, int lane);          /* NULL: not made yet */
+int madi_lanes(mad_session_t *session);                   /* number of lanes: 1 without a topology file */
 bool madi_lane_carries(mad_session_t *session, int lane); /* true if the lane carries streams, and no messages */
 /* Give a lost peer a new number, since the process may be reachable again.  On lanes on which it is not lost both numbers
  * share a gate, and its messages come from the old number.  quiet: only the library communicates with it on that lane, and

@@ -30,7 +30,8 @@ static bool ring_holds(const madi_gate_t *gate, const madi_conn_t *conn)
 {
     madi_rx_msg_t *first = gate->session->rx_ring, *m = first;
     do {
-        const madi_conn_t *of = atomic_load_explicit(&m->used, memory_order_acquire) ? conn_of(m) : NULL; /* pairs with madi_rx_free */
+        const madi_conn_t *of =
+            atomic_load_explicit(&m->used, memory_order_acquire) ? conn_of(m) : NULL; /* pairs with madi_rx_free */
         if (of && (conn ? of == conn : of->gate == gate))
             return true;
         m = m->ring;

@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CUTS_MAX 8 /* searches made again, for handshakes that were closed without a word */
+#define CUTS_MAX 8                  /* searches made again, for handshakes that were closed without a word */
 #define CUT_AGAIN INT64_C(10000000) /* ns before the first of them; each waits twice as long as the one before */
 #define ATTEMPTS_MAX 256 /* sockets of a session that are being connected at a time; each gate may have one more */
 

@@ -136,8 +136,9 @@ void madi_stopped_spare(pid_t process, madi_gate_t *gate, int64_t *deadline)
         return;
     gate->deadline = *deadline;
     if (!gate->stop_told)
-        madi_log(MADI_LOG_WARN, "core", "peer %d does not answer: process %d of this host is stopped (state %c), by %s; it is "
-                 "waited for until it goes on (logged once)", gate->peer, (int)process, state,
-                 state == 't' ? "a debugger" : "a signal");
+        madi_log(MADI_LOG_WARN, "core",
+                 "peer %d does not answer: process %d of this host is stopped (state %c), by %s; it is "
+                 "waited for until it goes on (logged once)",
+                 gate->peer, (int)process, state, state == 't' ? "a debugger" : "a signal");
     gate->stop_told = true;
 }

@@ -64,8 +64,8 @@ static void say_ways(madi_text_t *t, madi_gate_t *gate, bool taken)
         char reason[MADI_REASON_MAX];
         enum madi_way way = madi_way_explain(s, gate->peer, gate->lane, s->adapters[i], reason);
         if ((way == MADI_WAY_USED || way == MADI_WAY_LOST) == taken)
-            madi_text_say(t, "%s%s on %s (%s) %s%s%s", t->at > t->begin ? "; " : "", a->driver->name, a->name,
-                a->network, madi_way_name(way), reason[0] ? ": " : "", reason);
+            madi_text_say(t, "%s%s on %s (%s) %s%s%s", t->at > t->begin ? "; " : "", a->driver->name, a->name, a->network,
+                          madi_way_name(way), reason[0] ? ": " : "", reason);
     }
 }
 

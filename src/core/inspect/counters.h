@@ -20,8 +20,7 @@
 
 /* Messages and bytes of a driver, network or channel. */
 #define MADI_COUNTERS_MOVED(C, group) \
-    C(group, peers, GAUGE, "peers", "peers", "core/connect/gate.c: state", \
-      "Peers to whom there is a connection.") \
+    C(group, peers, GAUGE, "peers", "peers", "core/connect/gate.c: state", "Peers to whom there is a connection.") \
     C(group, messages_sent, COUNTER, "messages", "sent", "core/api/pack_end.c: tx_seq", \
       "Messages sent; fragments in the classes streams and forwarded.") \
     C(group, bytes_sent, COUNTER, "bytes", "bytes", "core/conn/credit.h: madi_credit_used", \
@@ -30,8 +29,7 @@
       "Messages received; fragments in the classes streams and forwarded.") \
     C(group, bytes_received, COUNTER, "bytes", "bytes", "core/dispatch.c: rx_held", \
       "Bytes received, counted as those sent.") \
-    C(group, messages_queued, GAUGE, "messages", "queued", "core/inspect/stats.c: queue", \
-      "Messages that wait to be sent.")
+    C(group, messages_queued, GAUGE, "messages", "queued", "core/inspect/stats.c: queue", "Messages that wait to be sent.")
 
 /* Long blocks of a driver or network; out, in: columns. */
 #define MADI_COUNTERS_BLOCKS(C, group, out, in) \
@@ -39,8 +37,7 @@
       "Long blocks sent after a grant, or from memory to memory.") \
     C(group, block_bytes_sent, COUNTER, "bytes", NULL, "core/send/rdv_send.c: granted_bytes", \
       "Bytes of these, which are counted in bytes_sent, too.") \
-    C(group, blocks_received, COUNTER, "blocks", in, "core/recv/rdv_recv.c: taken_blocks", \
-      "Long blocks received.") \
+    C(group, blocks_received, COUNTER, "blocks", in, "core/recv/rdv_recv.c: taken_blocks", "Long blocks received.") \
     C(group, block_bytes_received, COUNTER, "bytes", NULL, "core/dispatch.c: taken_bytes", \
       "Bytes of these, which are counted in bytes_received, too.") \
     C(group, times_full, COUNTER, "times", "full", "core/send/queue.c: refused", \
@@ -55,20 +52,15 @@
 
 /* Streams and fragments of a session. */
 #define MADI_COUNTERS_FORWARDING(C) \
-    C(FORWARDING, virtual_links, GAUGE, "links", NULL, "gateway/report.c: ends", \
-      "Virtual links that end here.") \
-    C(FORWARDING, streams, GAUGE, "streams", NULL, "gateway/transit.c: n_transits", \
-      "Streams of others that pass through.") \
+    C(FORWARDING, virtual_links, GAUGE, "links", NULL, "gateway/report.c: ends", "Virtual links that end here.") \
+    C(FORWARDING, streams, GAUGE, "streams", NULL, "gateway/transit.c: n_transits", "Streams of others that pass through.") \
     C(FORWARDING, streams_opened, COUNTER, "streams", NULL, "gateway/transit.c: opened", \
       "Streams that were opened through this process.") \
     C(FORWARDING, streams_refused, COUNTER, "streams", NULL, "gateway/transit.c: refused", \
       "Streams that were refused here.") \
-    C(FORWARDING, fragments, COUNTER, "fragments", NULL, "gateway/transit.c: fragments", \
-      "Fragments that were passed on.") \
-    C(FORWARDING, bytes, COUNTER, "bytes", NULL, "gateway/transit.c: bytes", \
-      "Bytes of fragments that were passed on.") \
-    C(FORWARDING, copies, COUNTER, "fragments", NULL, "gateway/arrive.c: copies", \
-      "Fragments that had to be copied.") \
+    C(FORWARDING, fragments, COUNTER, "fragments", NULL, "gateway/transit.c: fragments", "Fragments that were passed on.") \
+    C(FORWARDING, bytes, COUNTER, "bytes", NULL, "gateway/transit.c: bytes", "Bytes of fragments that were passed on.") \
+    C(FORWARDING, copies, COUNTER, "fragments", NULL, "gateway/arrive.c: copies", "Fragments that had to be copied.") \
     C(FORWARDING, credit_stalls, COUNTER, "times", NULL, "gateway/hop.h: stalls", \
       "How often a stream had to wait for credit of the next process.") \
     C(FORWARDING, resends, COUNTER, "fragments", NULL, "gateway/resume.c: resends", \
@@ -83,42 +75,33 @@
       "Whether it asks streams to take other ways, and takes no new ones.") \
     C(FORWARDING, bytes_unacknowledged, GAUGE, "bytes", NULL, "gateway/window.c: bytes", \
       "Bytes sent from here that the other ends have not acknowledged.") \
-    C(FORWARDING, fragments_held, GAUGE, "fragments", NULL, "gateway/hop.c: n_held", \
-      "Fragments that wait here.") \
+    C(FORWARDING, fragments_held, GAUGE, "fragments", NULL, "gateway/hop.c: n_held", "Fragments that wait here.") \
     C(FORWARDING, fragments_held_most, GAUGE, "fragments", NULL, "gateway/hop.c: n_held_most", \
       "The most fragments that ever waited here.") \
-    C(FORWARDING, bytes_held, GAUGE, "bytes", NULL, "gateway/hop.c: held", \
-      "Memory of fragments that wait here, in bytes.") \
-    C(FORWARDING, bytes_held_most, GAUGE, "bytes", NULL, "gateway/hop.c: held_most", \
-      "The most of it ever, in bytes.") \
+    C(FORWARDING, bytes_held, GAUGE, "bytes", NULL, "gateway/hop.c: held", "Memory of fragments that wait here, in bytes.") \
+    C(FORWARDING, bytes_held_most, GAUGE, "bytes", NULL, "gateway/hop.c: held_most", "The most of it ever, in bytes.") \
     C(FORWARDING, budget, GAUGE, "bytes", NULL, "gateway/virtual.c: budget_all", \
       "Memory for fragments (MAD_FORWARD_BUDGET), in bytes.") \
-    C(FORWARDING, budget_left, GAUGE, "bytes", NULL, "gateway/credit.c: budget", \
-      "What is not promised of it, in bytes.")
+    C(FORWARDING, budget_left, GAUGE, "bytes", NULL, "gateway/credit.c: budget", "What is not promised of it, in bytes.")
 
 /* Gateways of a host. */
 #define MADI_COUNTERS_GATEWAYS(C) \
     C(GATEWAYS, up, GAUGE, "processes", NULL, "gateway/report.c: up", \
       "Processes on a gateway's host to which there is a connection.") \
-    C(GATEWAYS, leaving, GAUGE, "processes", NULL, "gateway/report.c: leaving", \
-      "Such as ask streams to take other ways.") \
-    C(GATEWAYS, lost, GAUGE, "processes", NULL, "gateway/report.c: lost", \
-      "Such as the connection to is lost.")
+    C(GATEWAYS, leaving, GAUGE, "processes", NULL, "gateway/report.c: leaving", "Such as ask streams to take other ways.") \
+    C(GATEWAYS, lost, GAUGE, "processes", NULL, "gateway/report.c: lost", "Such as the connection to is lost.")
 
 /* Streams of a route. */
 #define MADI_COUNTERS_ROUTES(C) \
-    C(ROUTES, streams, GAUGE, "streams", "streams", "gateway/count.c: open", \
-      "Streams of this route.") \
+    C(ROUTES, streams, GAUGE, "streams", "streams", "gateway/count.c: open", "Streams of this route.") \
     C(ROUTES, streams_opened, COUNTER, "streams", NULL, "gateway/count.c: opened", \
       "Streams of this route that were ever opened.") \
     C(ROUTES, fragments_there, COUNTER, "fragments", "there", "gateway/count.c: there", \
       "Fragments sent towards the destination.") \
     C(ROUTES, bytes_there, COUNTER, "bytes", "bytes", "gateway/count.c: there", \
       "Bytes of fragments sent towards the destination.") \
-    C(ROUTES, fragments_back, COUNTER, "fragments", "back", "gateway/count.c: back", \
-      "Fragments that came from there.") \
-    C(ROUTES, bytes_back, COUNTER, "bytes", "bytes", "gateway/count.c: back", \
-      "Bytes of fragments that came from there.") \
+    C(ROUTES, fragments_back, COUNTER, "fragments", "back", "gateway/count.c: back", "Fragments that came from there.") \
+    C(ROUTES, bytes_back, COUNTER, "bytes", "bytes", "gateway/count.c: back", "Bytes of fragments that came from there.") \
     C(ROUTES, fragments_queued, GAUGE, "fragments", "queued", "gateway/hop.c: queued", \
       "Fragments that wait for the next network.") \
     C(ROUTES, bytes_queued, GAUGE, "bytes", "bytes", "gateway/hop.c: queued_bytes", \
@@ -134,33 +117,23 @@
 
 /* Waits of the process. */
 #define MADI_COUNTERS_WAITING(C) \
-    C(WAITING, threads, GAUGE, "threads", NULL, "engine/progress_thread.c: inside", \
-      "Threads that wait in the library.") \
+    C(WAITING, threads, GAUGE, "threads", NULL, "engine/progress_thread.c: inside", "Threads that wait in the library.") \
     C(WAITING, user_level_threads, GAUGE, "threads", NULL, "engine/leader.c: blocked", \
       "User-level threads that wait in the library.") \
     C(WAITING, sleeps, COUNTER, "times", NULL, "engine/engine.c: sleeps", \
       "How often a thread that polls for all has slept.") \
-    C(WAITING, wakes, COUNTER, "times", NULL, "engine/waiter.c: wakes", \
-      "How often a thread that slept was woken.") \
-    C(WAITING, polls, COUNTER, "times", NULL, "engine/engine.c: polls", \
-      "Looks for something to do.") \
-    C(WAITING, hits, COUNTER, "times", NULL, "engine/engine.c: hits", \
-      "Looks that found something.")
+    C(WAITING, wakes, COUNTER, "times", NULL, "engine/waiter.c: wakes", "How often a thread that slept was woken.") \
+    C(WAITING, polls, COUNTER, "times", NULL, "engine/engine.c: polls", "Looks for something to do.") \
+    C(WAITING, hits, COUNTER, "times", NULL, "engine/engine.c: hits", "Looks that found something.")
 
 /* User-level threads of the process. */
 #define MADI_COUNTERS_MARCEL(C) \
-    C(MARCEL, workers, GAUGE, "threads", NULL, "marcel/init.c: n_workers", \
-      "Kernel threads that run user-level threads.") \
-    C(MARCEL, created, COUNTER, "threads", NULL, "marcel/create.c: created", \
-      "User-level threads made.") \
-    C(MARCEL, ended, COUNTER, "threads", NULL, "marcel/thread_end.c: ended", \
-      "User-level threads that have ended.") \
-    C(MARCEL, switches, COUNTER, "times", NULL, "marcel/sched.c: switches", \
-      "Switches between user-level threads.") \
-    C(MARCEL, steals, COUNTER, "threads", NULL, "marcel/share.c: steals", \
-      "Threads that a worker took from another one.") \
-    C(MARCEL, idles, COUNTER, "times", NULL, "marcel/worker.c: idles", \
-      "How often a worker had none.") \
+    C(MARCEL, workers, GAUGE, "threads", NULL, "marcel/init.c: n_workers", "Kernel threads that run user-level threads.") \
+    C(MARCEL, created, COUNTER, "threads", NULL, "marcel/create.c: created", "User-level threads made.") \
+    C(MARCEL, ended, COUNTER, "threads", NULL, "marcel/thread_end.c: ended", "User-level threads that have ended.") \
+    C(MARCEL, switches, COUNTER, "times", NULL, "marcel/sched.c: switches", "Switches between user-level threads.") \
+    C(MARCEL, steals, COUNTER, "threads", NULL, "marcel/share.c: steals", "Threads that a worker took from another one.") \
+    C(MARCEL, idles, COUNTER, "times", NULL, "marcel/worker.c: idles", "How often a worker had none.") \
     C(MARCEL, retaken, COUNTER, "workers", NULL, "marcel/monitor.c: madi_monitor_retaken", \
       "Workers taken from threads in a system call.")
 

@@ -296,8 +296,7 @@ bool madi_explain_more(madi_answer_t *a)
         madi_json_end(j, '}');
         e->stage = END;
         break;
-    default:
-        return false;
+    default: return false;
     }
     return true;
 }

@@ -14,10 +14,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CLIENTS 4      /* open at a time; one more ends the oldest, so that silent clients do not lock others out */
+#define CLIENTS 4 /* open at a time; one more ends the oldest, so that silent clients do not lock others out */
 #define QUESTION_MAX 64
 #define BACKLOG 16
-#define PIECES 4       /* of an answer, before others get their turn */
+#define PIECES 4 /* of an answer, before others get their turn */
 
 typedef struct client {
     madi_fd_watch_t watch; /* fd -1: free */
@@ -71,7 +71,8 @@ static bool refuse(madi_answer_t *a)
     if (a->state)
         return false;
     a->state = malloc(1); /* said */
-    snprintf(text, sizeof text, "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats, or trace",
+    snprintf(text, sizeof text,
+             "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats, or trace",
              MADI_ASK_VERSION, n_peers(a->session) - 1);
     madi_json_begin(&a->json, NULL, '{');
     madi_json_text(&a->json, "error", text);
@@ -216,8 +217,7 @@ static bool ask_listen(madi_ask_t *ask, char *reason, size_t len)
     if (!madi_unix_dir(dir, &st, reason, len))
         return false;
     madi_unix_sweep(dir, suspect);
-    snprintf(ask->path, sizeof ask->path, "%s/ask-%d-%02x%02x%02x%02x", dir, (int)getpid(), tag[0], tag[1], tag[2],
-             tag[3]);
+    snprintf(ask->path, sizeof ask->path, "%s/ask-%d-%02x%02x%02x%02x", dir, (int)getpid(), tag[0], tag[1], tag[2], tag[3]);
     ask->watch = (madi_fd_watch_t){.fd = madi_fd_own(madi_unix_listen(ask->path, BACKLOG)), .ready = listener_ready};
     if (ask->watch.fd >= 0 && madi_watch_add_rare(ask->session, &ask->watch, EPOLLIN | EPOLLET) == MAD_OK)
         return true;

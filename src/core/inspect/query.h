@@ -22,16 +22,16 @@
 /* Where an answer has got to; it is made piece by piece, so that progress is never held up. */
 typedef struct madi_answer {
     mad_session_t *session;
-    mad_peer_t peer; /* of the question; -1: none */
+    mad_peer_t peer;                          /* of the question; -1: none */
     bool (*more)(struct madi_answer *answer); /* add the next piece, maybe nothing yet; false: that was all */
-    void *state;      /* of that function; allocated */
-    madi_json_t json; /* the next bytes to send; the sending function sets json.len to 0 */
+    void *state;                              /* of that function; allocated */
+    madi_json_t json;                         /* the next bytes to send; the sending function sets json.len to 0 */
 } madi_answer_t;
 
 /* query.c */
 typedef struct madi_ask madi_ask_t;
 madi_ask_t *madi_ask_open(mad_session_t *session); /* NULL: not possible here; logged */
-void madi_ask_close(madi_ask_t *ask); /* under session->lock */
+void madi_ask_close(madi_ask_t *ask);              /* under session->lock */
 
 /* Counters of gates that are released (stats.c); under session->lock. */
 void madi_stats_keep(mad_session_t *session, madi_gate_t *gate); /* save them before the gate is freed */

@@ -100,7 +100,8 @@ static void row_blocks_add(row_t *row, const madi_gate_t *gate)
     row->count[MADI_COUNT_TRAFFIC_blocks_sent] = (int64_t)(gate->granted_blocks + gate->put_blocks + gate->fetched_blocks);
     row->count[MADI_COUNT_TRAFFIC_block_bytes_sent] = sent;
     row->count[MADI_COUNT_TRAFFIC_bytes_sent] += sent;
-    row->count[MADI_COUNT_TRAFFIC_blocks_received] = (int64_t)(gate->taken_blocks + gate->placed_blocks + gate->pulled_blocks);
+    row->count[MADI_COUNT_TRAFFIC_blocks_received] =
+        (int64_t)(gate->taken_blocks + gate->placed_blocks + gate->pulled_blocks);
     row->count[MADI_COUNT_TRAFFIC_block_bytes_received] = received;
     row->count[MADI_COUNT_TRAFFIC_bytes_received] += received;
 }
@@ -312,8 +313,7 @@ bool madi_stats_more(madi_answer_t *a)
         say_rest(j, s, stats);
         stats->stage = END;
         break;
-    default:
-        return false;
+    default: return false;
     }
     return true;
 }

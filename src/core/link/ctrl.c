@@ -97,8 +97,8 @@ mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr
 
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP) {
         status = MAD_ERR_PEER;
-    } else if (gate->ctrl || gate->link->driver->send(gate->link, vec, hdr->length ? 2 : 1,
-                                                      sizeof *hdr + hdr->length, NULL) != MADI_SENT) {
+    } else if (gate->ctrl || gate->link->driver->send(gate->link, vec, hdr->length ? 2 : 1, sizeof *hdr + hdr->length,
+                                                      NULL) != MADI_SENT) {
         status = ctrl_queue(gate, hdr, body);
     }
     return status;

@@ -107,9 +107,9 @@ void madi_ledger_explain(const madi_gate_t *gate, madi_charge_t what, char text[
     const madi_bound_t *bound = &madi_bounds[what];
     int64_t own = madi_ledger_held(&gate->ledger.held[what]), all = madi_ledger_held(&gate->session->ledger.held[what]);
     bool of_sum = own <= bound->peer / 2; /* then all together have too much */
-    snprintf(text, MADI_LEDGER_TEXT, "%" PRId64 " %s%s, %" PRId64 " are allowed (\"%s\" in doc/limits.md); %s", of_sum ? all : own,
-             bound->what, of_sum ? " or others" : "", of_sum ? madi_ledger_bound(gate->session, what) : bound->peer, bound->name,
-             bound->past);
+    snprintf(text, MADI_LEDGER_TEXT, "%" PRId64 " %s%s, %" PRId64 " are allowed (\"%s\" in doc/limits.md); %s",
+             of_sum ? all : own, bound->what, of_sum ? " or others" : "",
+             of_sum ? madi_ledger_bound(gate->session, what) : bound->peer, bound->name, bound->past);
 }
 
 void madi_ledger_refused(madi_gate_t *gate, madi_charge_t what)
@@ -138,8 +138,8 @@ bool madi_ledger_line(mad_session_t *s, madi_log_level_t level)
     }
     l->lines--;
     if (l->lines_left_out)
-        madi_log(MADI_LOG_WARN, "core", "%" PRId64 " lines about peers were left out: more than %d at once", l->lines_left_out,
-                 LINES);
+        madi_log(MADI_LOG_WARN, "core", "%" PRId64 " lines about peers were left out: more than %d at once",
+                 l->lines_left_out, LINES);
     l->lines_left_out = 0;
     return true;
 }

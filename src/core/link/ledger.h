@@ -33,7 +33,7 @@ typedef struct madi_bound {
     const char *name; /* as mad_info shows it */
     const char *what; /* behind a number: "bytes of ..." */
     int64_t peer, sum;
-    bool ends; /* the connection; else something is refused */
+    bool ends;        /* the connection; else something is refused */
     const char *past; /* what happens, and the remedy: the end of a log text */
 } madi_bound_t;
 
@@ -50,7 +50,7 @@ typedef struct madi_ledger_sum {
     _Atomic(int64_t) held[MADI_CHARGES];
     _Atomic(int) over; /* bits: of these kinds all together have too much, and the peer that has most is to be ended */
     int64_t most[MADI_CHARGES]; /* a bound that is less than the table's, as a part of MAD_FORWARD_BUDGET; 0: the table's */
-    int64_t lines, lines_at; /* log lines that may still be written, and since when (ns) */
+    int64_t lines, lines_at;    /* log lines that may still be written, and since when (ns) */
     int64_t lines_left_out;
 } madi_ledger_sum_t;
 

@@ -290,8 +290,7 @@ bool madi_trace_more(madi_trace_text_t *t, madi_json_t *j)
         madi_json_end(j, '}');
         t->stage = OVER;
         return true;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -317,7 +316,7 @@ void madi_trace_write(void)
     struct {
         char name[4000], why[PATH_MAX + 100];
         madi_output_t out;
-    } *t; /* too much for the stack of a user-level thread */
+    } * t; /* too much for the stack of a user-level thread */
     bool good = false;
     if (!madi_tracing)
         return;

@@ -44,7 +44,7 @@ typedef struct madi_trace_event {
     int32_t peer;
     int32_t tid; /* set by madi_trace_add */
     uint8_t kind;
-    bool passes; /* a fragment of others */
+    bool passes;      /* a fragment of others */
     char channel[26]; /* of fragments, the network, as the topology file calls it; or empty */
 } madi_trace_event_t;
 
@@ -58,11 +58,12 @@ static inline int64_t madi_trace_now(void)
 void madi_trace_add(const madi_trace_event_t *event);
 /* Add an event of a connection, or of a link, that began at begin (ns) and ends now. */
 void madi_trace_conn(madi_trace_kind_t kind, int64_t begin, const struct madi_conn *conn, uint32_t number, uint64_t bytes);
-void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const struct madi_ring_link *link, uint32_t number, uint64_t bytes);
+void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const struct madi_ring_link *link, uint32_t number,
+                     uint64_t bytes);
 
 /* Read the knobs, and begin with the first session of the process.  An error is logged, and the program continues. */
 void madi_trace_start(const struct mad_session *session);
-void madi_trace_write(void); /* the file; no lock */
+void madi_trace_write(void);  /* the file; no lock */
 void madi_trace_forked(void); /* in the child of a fork: another thread of the parent may have held the lock */
 
 /* State to write all events as text, in steps; initially zero.  The text is an error if nothing is traced. */

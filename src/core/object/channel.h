@@ -22,12 +22,12 @@ struct mad_channel {
     _Atomic(madi_conn_array_t *) conns;
     _Atomic(uint32_t) n_ready; /* number of messages that can be opened; without the lock a hint */
     _Atomic(int) closed;
-    int lane;        /* forward.h */
-    bool is_open;    /* false: only announced by peers, or closed */
-    bool dying;      /* in session->dying */
-    bool leaving;    /* mad_channel_close waits for messages in flight */
+    int lane;                         /* forward.h */
+    bool is_open;                     /* false: only announced by peers, or closed */
+    bool dying;                       /* in session->dying */
+    bool leaving;                     /* mad_channel_close waits for messages in flight */
     madi_conn_t *ready, **ready_tail; /* connections with messages, round robin */
-    marceli_waiters_t openers; /* threads that wait for a message of any peer */
+    marceli_waiters_t openers;        /* threads that wait for a message of any peer */
     mad_handler_t handler;
     void *handler_arg;
     madi_conn_t *all;

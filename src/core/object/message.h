@@ -25,7 +25,7 @@ static_assert(MADI_PLAIN_NONE == 0 && MADI_PLAIN_BEGUN <= UINT8_MAX, "short path
 /* A message as the program sees it (mad_message_t): the first member of madi_tx and madi_rx_msg. */
 struct mad_message {
     uint8_t kind;
-    uint8_t plain; /* madi_plain_t.  Changed only by the thread that owns the message */
+    uint8_t plain;       /* madi_plain_t.  Changed only by the thread that owns the message */
     _Atomic(int) status; /* the first failure, or MAD_OK */
     mad_session_t *session;
 };

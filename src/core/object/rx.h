@@ -32,9 +32,9 @@ typedef struct madi_rx_block {
 
 /* A block that mad_unpack_try or mad_unpack_borrow needs, and that is received into memory of the library. */
 typedef struct madi_rx_early {
-    uint64_t desc; /* what the sender packed */
+    uint64_t desc;        /* what the sender packed */
     madi_waitable_t here; /* completes when all of it has arrived */
-    bool borrowed; /* the program has its address (mad_unpack_borrow) */
+    bool borrowed;        /* the program has its address (mad_unpack_borrow) */
     _Alignas(16) unsigned char data[];
 } madi_rx_early_t;
 
@@ -55,19 +55,19 @@ struct madi_rx_msg {
     madi_foreign_t cur, end; /* the part of the current packet that is not unpacked yet; cur is "the cursor" */
     union {
         struct {
-            bool cur_last; /* the current packet is the message's last */
-            bool complete; /* the last packet has arrived */
-            bool opened;   /* the program unpacks it */
-            bool ended;    /* end_unpacking was called */
+            bool cur_last;  /* the current packet is the message's last */
+            bool complete;  /* the last packet has arrived */
+            bool opened;    /* the program unpacks it */
+            bool ended;     /* end_unpacking was called */
             uint32_t index; /* of the next block */
         };
         uint64_t state; /* all of these, in this order from the lowest byte */
     };
-    bool live;                      /* in conn->live */
-    bool lost;                      /* the rest of it will not arrive */
-    bool consumed;                  /* a handler may leave its remaining blocks unread: that is no mismatch */
-    bool placed;                    /* the sender has written the first block to the offered destination */
-    uint32_t cost;                  /* credit bytes held until it is opened */
+    bool live;     /* in conn->live */
+    bool lost;     /* the rest of it will not arrive */
+    bool consumed; /* a handler may leave its remaining blocks unread: that is no mismatch */
+    bool placed;   /* the sender has written the first block to the offered destination */
+    uint32_t cost; /* credit bytes held until it is opened */
     madi_conn_t *conn;
     madi_rx_packet_t *current;      /* owns cur..end; NULL: that is in data below */
     madi_rx_packet_t first;         /* the first packet, if its body is lent */
@@ -75,19 +75,19 @@ struct madi_rx_msg {
     madi_rx_packet_t *head, **tail; /* further packets */
     madi_rx_block_t *blocks, **blocks_tail; /* destinations that wait for their blocks */
     _Atomic(uint32_t) rdv_pending;
-    uint64_t rdv_bytes;             /* bytes of all blocks that were granted; under session->lock */
-    madi_rx_early_t *early;         /* the next block, if it is being received into the library's memory; or NULL */
-    uint64_t cont_left;             /* bytes that the next packets bring of the continued block before the cursor */
+    uint64_t rdv_bytes;                   /* bytes of all blocks that were granted; under session->lock */
+    madi_rx_early_t *early;               /* the next block, if it is being received into the library's memory; or NULL */
+    uint64_t cont_left;                   /* bytes that the next packets bring of the continued block before the cursor */
     _Atomic(struct madi_rdv_recv *) cont; /* their destination; NULL: discard them.  Changed under session->lock */
-    bool put_off;                   /* MADI_PLACE_LATER was answered once for such a packet */
+    bool put_off;                         /* MADI_PLACE_LATER was answered once for such a packet */
     mad_request_t *request;
-    int64_t began;                  /* ns, while tracing: when its first packet arrived */
-    marceli_waiter_t *waiter;          /* the thread that waits for more of it; under session->lock */
-    madi_rx_msg_t *next;            /* in conn->ready */
-    madi_rx_msg_t *ring;            /* the next in the session's ring */
-    _Atomic(uint8_t) used;          /* cleared by the thread that ends the message, without a lock */
+    int64_t began;            /* ns, while tracing: when its first packet arrived */
+    marceli_waiter_t *waiter; /* the thread that waits for more of it; under session->lock */
+    madi_rx_msg_t *next;      /* in conn->ready */
+    madi_rx_msg_t *ring;      /* the next in the session's ring */
+    _Atomic(uint8_t) used;    /* cleared by the thread that ends the message, without a lock */
     madi_rx_msg_t *next_live;
-    _Alignas(16) madi_wire_hdr_t hdr; /* of the first packet */
+    _Alignas(16) madi_wire_hdr_t hdr;   /* of the first packet */
     unsigned char data[MADI_RX_INLINE]; /* its body, directly behind hdr */
 };
 

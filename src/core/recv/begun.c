@@ -111,7 +111,8 @@ bool madi_begun_unpack(madi_rx_msg_t *m, void *buf, size_t len, uint64_t desc)
         there = rest_wait(m, before + done + 1);
         if (!m->begun)
             return true;
-        madi_foreign_copy_any((char *)buf + done, madi_foreign_skip(m->cur, MADI_WIRE_DESC_SIZE + done), there - before - done);
+        madi_foreign_copy_any((char *)buf + done, madi_foreign_skip(m->cur, MADI_WIRE_DESC_SIZE + done),
+                              there - before - done);
     }
     madi_begun_skip(m); /* all of it was there */
     m->cur = madi_foreign_skip(m->cur, MADI_WIRE_DESC_SIZE + len);

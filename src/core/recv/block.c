@@ -37,8 +37,7 @@ void madi_block_mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected)
 {
     char here[MADI_BLOCK_WORDS], there[MADI_BLOCK_WORDS];
     madi_gate_t *gate = m->conn->gate;
-    madi_wire_hdr_t hdr = {
-        .type = MADI_WIRE_MISMATCH, .channel = m->conn->remote, .length = sizeof(madi_wire_mismatch_t)};
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_MISMATCH, .channel = m->conn->remote, .length = sizeof(madi_wire_mismatch_t)};
     madi_wire_mismatch_t mm = {m->hdr.seq, m->index, sent, expected};
 
     if (madi_message_status(&m->base))
@@ -177,8 +176,7 @@ mad_status_t madi_block_place(madi_rx_msg_t *m, const madi_sent_block_t *b, cons
     return status;
 }
 
-mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected,
-                             madi_waitable_t *wait)
+mad_status_t madi_block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected, madi_waitable_t *wait)
 {
     madi_sent_block_t b;
     mad_status_t status = madi_block_look(m, &b);

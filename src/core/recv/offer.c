@@ -20,9 +20,9 @@ void madi_posted_offer(madi_conn_t *conn)
     madi_posted_t *p = conn->posted;
     madi_gate_t *gate = conn->gate;
     madi_offer_t offer;
-    if (p->n != 1 || p->blocks[0].len < MADI_OFFER_MIN || p->offer >= 0 || p->claimed || conn->arriving || !conn->remote_known ||
-        atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP || !gate->link->direct ||
-        p->blocks[0].len < offer_min(&gate->link->adapter->caps))
+    if (p->n != 1 || p->blocks[0].len < MADI_OFFER_MIN || p->offer >= 0 || p->claimed || conn->arriving ||
+        !conn->remote_known || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP ||
+        !gate->link->direct || p->blocks[0].len < offer_min(&gate->link->adapter->caps))
         return;
     offer = (madi_offer_t){.position = madi_credit_consumed(conn) + conn->rx_held,
                            .len = p->blocks[0].len,

@@ -11,8 +11,8 @@ struct madi_posted {
     mad_request_t request; /* must be first: freeing the request frees this */
     struct madi_posted *next;
     madi_conn_t *conn;
-    int offer;    /* the driver's number of the offer to the sender; -1: none */
-    bool claimed; /* the sender has claimed the offer: it writes the block, or has written it */
+    int offer;                /* the driver's number of the offer to the sender; -1: none */
+    bool claimed;             /* the sender has claimed the offer: it writes the block, or has written it */
     struct madi_posted *ring; /* if pooled: the next in session->posted_ring */
     int n;
     mad_block_t blocks[];
@@ -31,7 +31,7 @@ void madi_posted_next(madi_conn_t *conn); /* the first one is served: the next o
 /* A short packet, for the first posted receive of its connection: if it is that message, whole, it is received straight into
  * the block.  False: nothing was done. */
 bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body);
-void madi_posted_offer(madi_conn_t *conn); /* the first one is next, if it is known what has come before */
+void madi_posted_offer(madi_conn_t *conn);        /* the first one is next, if it is known what has come before */
 bool madi_posted_withdraw(madi_posted_t *posted); /* false: the sender is writing it, or has */
 
 #endif

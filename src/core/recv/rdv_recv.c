@@ -321,8 +321,8 @@ mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
     madi_foreign_copy(early->data, b->data, b->inside);
     m->base.plain = MADI_PLAIN_NONE;
     m->early = early;
-    status = b->continued ? madi_cont_start(m, &piece, 1, b, &early->here)
-                          : madi_rdv_grant(m, &piece, 1, len, b, &early->here);
+    status =
+        b->continued ? madi_cont_start(m, &piece, 1, b, &early->here) : madi_rdv_grant(m, &piece, 1, len, b, &early->here);
     if (status)
         madi_message_fail(&m->base, status);
     return status || madi_done(&early->here) ? status : MAD_ERR_AGAIN;

@@ -23,7 +23,8 @@ static inline bool madi_borrow_plain(madi_rx_msg_t *m, const void **base, size_t
     if (MADI_UNLIKELY(!m->base.plain || left < MADI_WIRE_DESC_SIZE))
         return false;
     desc = madi_foreign_read8(m->cur);
-    if (MADI_UNLIKELY(MADI_WIRE_DESC_KIND(desc) != MADI_WIRE_INLINE || MADI_WIRE_DESC_LEN(desc) > left - MADI_WIRE_DESC_SIZE))
+    if (MADI_UNLIKELY(MADI_WIRE_DESC_KIND(desc) != MADI_WIRE_INLINE ||
+                      MADI_WIRE_DESC_LEN(desc) > left - MADI_WIRE_DESC_SIZE))
         return false;
     *base = madi_foreign_pass_on(madi_foreign_skip(m->cur, MADI_WIRE_DESC_SIZE));
     *len = (size_t)MADI_WIRE_DESC_LEN(desc);
@@ -47,12 +48,12 @@ static inline void madi_openers_wake(madi_conn_t *conn) /* wake one thread that 
         marceli_waiters_wake_one(&conn->channel->openers);
 }
 void madi_rx_make_ready(madi_rx_msg_t *msg);
-void madi_conn_rx_quick(madi_conn_t *conn); /* recompute rx_head after a change of the connection */
+void madi_conn_rx_quick(madi_conn_t *conn);  /* recompute rx_head after a change of the connection */
 void madi_conn_hand_back(madi_conn_t *conn); /* return the peer's number if the peer waits for it and nothing is held */
 /* Handle CLOSE: the peer sends nothing more under its number.  False: protocol error. */
 bool madi_number_closed(madi_gate_t *gate, uint16_t number);
-void madi_conn_drop(madi_conn_t *conn); /* discard messages that have arrived and will never be opened */
-void madi_rx_ask(madi_rx_msg_t *msg); /* return the credit of a message that is being opened */
+void madi_conn_drop(madi_conn_t *conn);              /* discard messages that have arrived and will never be opened */
+void madi_rx_ask(madi_rx_msg_t *msg);                /* return the credit of a message that is being opened */
 madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn); /* take the next message of a connection; NULL if none */
 
 /* block.c; under session->lock */
@@ -66,10 +67,10 @@ typedef struct madi_sent_block {
     uint64_t at;    /* announced: its address in the sender's memory; 0: none */
     madi_wire_rdv_t rdv;
     madi_foreign_t data;
-    uint64_t inside; /* number of its bytes at data */
+    uint64_t inside;       /* number of its bytes at data */
     madi_foreign_t behind; /* the end of the block in the packet */
 } madi_sent_block_t;
-bool madi_block_next(madi_rx_msg_t *msg); /* true if a block is at the cursor, which moves to the next packet if needed */
+bool madi_block_next(madi_rx_msg_t *msg);  /* true if a block is at the cursor, which moves to the next packet if needed */
 void madi_packet_next(madi_rx_msg_t *msg); /* make the next packet the current one; precondition: it has arrived */
 bool madi_block_none(const madi_rx_msg_t *msg); /* true if the message has no further block */
 bool madi_block_agrees(const madi_rx_msg_t *msg, uint64_t sent, uint64_t expected); /* two descriptors */
@@ -98,7 +99,7 @@ mad_status_t madi_cont_start(madi_rx_msg_t *msg, const struct iovec *pieces, int
                              madi_waitable_t *wait);
 void madi_cont_drop(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* discard the rest of a continued block */
 void madi_cont_skip(madi_rx_msg_t *msg, bool cont); /* skip a dropped block's bytes; cont: the packet continues it */
-void madi_cont_feed(madi_rx_msg_t *msg); /* copy a packet of it that arrived elsewhere to the destination */
+void madi_cont_feed(madi_rx_msg_t *msg);            /* copy a packet of it that arrived elsewhere to the destination */
 /* Begin to receive a packet that continues a block whose destination is known.  False: it does not continue that block. */
 bool madi_cont_begin(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void madi_cont_done(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr);
@@ -113,8 +114,8 @@ unsigned char *madi_rdv_place(const madi_rdv_recv_t *r); /* the destination of i
 mad_status_t madi_rdv_grant(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len,
                             const madi_sent_block_t *block, madi_waitable_t *wait);
 void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop);
-int madi_rdv_pull(madi_gate_t *gate); /* read the next stride from the sender's memory; 0: nothing is to be read */
-void madi_rdv_recv_done(madi_rdv_recv_t *r); /* complete it: spread over the pieces, and count */
+int madi_rdv_pull(madi_gate_t *gate);         /* read the next stride from the sender's memory; 0: nothing is to be read */
+void madi_rdv_recv_done(madi_rdv_recv_t *r);  /* complete it: spread over the pieces, and count */
 void madi_rdv_recv_check(madi_rdv_recv_t *r); /* like madi_rdv_recv_done, but only if all of it is here */
 void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* record that the sender has written all bytes before end */
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
@@ -137,10 +138,9 @@ mad_status_t madi_block_wait(madi_rx_msg_t *msg, const struct iovec *pieces, int
 bool madi_rx_settle(madi_rx_msg_t *msg);
 void madi_rx_live_remove(madi_rx_msg_t *msg); /* remove it from conn->live, if it is there */
 void madi_rx_release(madi_rx_msg_t *msg);     /* free all that it holds, and give its structure back; any lock */
-void madi_rx_finish(madi_rx_msg_t *msg); /* complete its request if it has ended and nothing is missing */
+void madi_rx_finish(madi_rx_msg_t *msg);      /* complete its request if it has ended and nothing is missing */
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
 void madi_rx_drop(madi_rx_msg_t *msg); /* discard an arrived message that is not opened */
-
 
 /* unopened.c; under session->lock */
 void madi_unopened_message(madi_conn_t *conn, size_t len); /* charge a waiting packet; too many: the peer is in error */

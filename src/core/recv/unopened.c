@@ -33,6 +33,7 @@ void madi_unopened_message(madi_conn_t *conn, size_t len)
         return;
     }
     conn->unopened_bytes += n;
-    if (MADI_UNLIKELY(atomic_load_explicit(&gate->session->ledger.over, memory_order_relaxed)) && !lost_dropped(gate->session))
+    if (MADI_UNLIKELY(atomic_load_explicit(&gate->session->ledger.over, memory_order_relaxed)) &&
+        !lost_dropped(gate->session))
         madi_gate_work(gate); /* and the peer that has most is ended */
 }

@@ -93,7 +93,8 @@ static bool evp_seal(EVP_CIPHER_CTX *ctx, const madi_aead_about_t *about, const 
     for (int i = 0; i < n; out += vec[i++].iov_len)
         if (vec[i].iov_len && EVP_CipherUpdate(ctx, out, &len, vec[i].iov_base, (int)vec[i].iov_len) != 1)
             return false;
-    return EVP_CipherFinal_ex(ctx, out, &len) == 1 && EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, MADI_AEAD_TAG, tag) == 1;
+    return EVP_CipherFinal_ex(ctx, out, &len) == 1 &&
+           EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, MADI_AEAD_TAG, tag) == 1;
 }
 
 bool madi_aead_seal(madi_aead_t *aead, const madi_aead_about_t *about, const struct iovec *vec, int n, unsigned char *out,

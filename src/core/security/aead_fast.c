@@ -84,8 +84,8 @@ static const char *library_use(void *library)
 static bool processor_can(void)
 {
     unsigned a, b, c = 0, d;
-    return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
-           c & bit_VAES && c & bit_VPCLMULQDQ;
+    return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+           __get_cpuid_count(7, 0, &a, &b, &c, &d) && c & bit_VAES && c & bit_VPCLMULQDQ;
 }
 
 static void library_load(void)
@@ -100,8 +100,8 @@ static void library_load(void)
     else if ((why = library_use(library)) != NULL)
         dlclose(library);
     if (why)
-        madi_log(MADI_LOG_INFO, "aead", "intel-ipsec-mb is not used (%s): OpenSSL encrypts, at a quarter of the speed; install %s",
-                 why, LIBRARY);
+        madi_log(MADI_LOG_INFO, "aead",
+                 "intel-ipsec-mb is not used (%s): OpenSSL encrypts, at a quarter of the speed; install %s", why, LIBRARY);
 }
 
 madi_aead_fast_t *madi_aead_fast_new(size_t key_len)

@@ -29,7 +29,7 @@ _Static_assert(sizeof(madi_frame_t) == 12, "handshake frame");
 /* HELLO, from the active side. */
 typedef struct madi_greeting {
     unsigned char nonce[MADI_NONCE_LEN], wanted[MADI_UID_LEN], caller[MADI_UID_LEN]; /* wanted, caller: identities */
-    uint8_t role, security; /* madi_role_t, madi_security_t */
+    uint8_t role, security;                                                          /* madi_role_t, madi_security_t */
     uint16_t pad;
 } madi_greeting_t;
 _Static_assert(sizeof(madi_greeting_t) == 52, "handshake greeting");

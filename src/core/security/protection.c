@@ -19,7 +19,8 @@ void madi_security_text(const madi_adapter_t *a, char *text, size_t len)
 {
     char how[80];
     if (!a->driver->reach.secure) {
-        snprintf(text, len, "%s", !strcmp(a->driver->name, "shm") || !strcmp(a->driver->name, "self")
+        snprintf(text, len, "%s",
+                 !strcmp(a->driver->name, "shm") || !strcmp(a->driver->name, "self")
                      ? "auth; it needs no seal, for nothing leaves the host's memory"
                      : "auth");
     } else if (a->security == MADI_SECURITY_SEAL && a->session->seal) {
@@ -41,8 +42,8 @@ mad_status_t madi_adapter_secure(madi_adapter_t *a, char *reason)
         return status;
     if (a->security == MADI_SECURITY_NONE)
         madi_log(MADI_LOG_WARN, a->driver->name,
-                 "%s (%s) has security none: whoever reaches this network can join the job, read and change messages", a->name,
-                 a->network);
+                 "%s (%s) has security none: whoever reaches this network can join the job, read and change messages",
+                 a->name, a->network);
     if (a->security != MADI_SECURITY_SEAL || s->seal)
         return MAD_OK;
     s->seal = madi_seal_ctx_new(reason);

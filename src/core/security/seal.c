@@ -50,8 +50,7 @@ static SSL_SESSION *psk_session(SSL *ssl)
     const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, ctx->suite->id);
     unsigned char psk[PSK_LEN];
     bool done = session && cipher && madi_secret_derive(ctx->key, MADI_SEAL_KEY, PSK_LABEL, psk, sizeof psk) &&
-                SSL_SESSION_set1_master_key(session, psk, sizeof psk) == 1 &&
-                SSL_SESSION_set_cipher(session, cipher) == 1 &&
+                SSL_SESSION_set1_master_key(session, psk, sizeof psk) == 1 && SSL_SESSION_set_cipher(session, cipher) == 1 &&
                 SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1;
     OPENSSL_cleanse(psk, sizeof psk);
     if (done)
@@ -310,18 +309,22 @@ static mad_status_t shake_explain(const madi_seal_t *s, char *reason)
         return MAD_ERR_AUTH;
     }
     if (code > SSL_AD_REASON_OFFSET) { /* what the peer says */
-        snprintf(reason, MADI_REASON_MAX,
-                 "the peer ended the sealed handshake (%s): give both the same key, MAD_SEAL_CIPHER, and kind of certificates",
-                 SSL_alert_desc_string_long(code - SSL_AD_REASON_OFFSET));
+        snprintf(
+            reason, MADI_REASON_MAX,
+            "the peer ended the sealed handshake (%s): give both the same key, MAD_SEAL_CIPHER, and kind of certificates",
+            SSL_alert_desc_string_long(code - SSL_AD_REASON_OFFSET));
         return MAD_ERR_AUTH;
     }
-    if (code == SSL_R_NO_SHARED_CIPHER || code == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM || code == SSL_R_NO_CERTIFICATE_SET) {
-        snprintf(reason, MADI_REASON_MAX, "the two ends have no cipher and key in common (%s): give both the same "
-                 "MAD_SEAL_CIPHER, and certificates to both or none", ssl_reason());
+    if (code == SSL_R_NO_SHARED_CIPHER || code == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM ||
+        code == SSL_R_NO_CERTIFICATE_SET) {
+        snprintf(reason, MADI_REASON_MAX,
+                 "the two ends have no cipher and key in common (%s): give both the same "
+                 "MAD_SEAL_CIPHER, and certificates to both or none",
+                 ssl_reason());
         return MAD_ERR_CONFIG;
     }
-    snprintf(reason, MADI_REASON_MAX, "the handshake of TLS failed: %.100s", ERR_reason_error_string(error)
-             ? ERR_reason_error_string(error) : "what came is not TLS");
+    snprintf(reason, MADI_REASON_MAX, "the handshake of TLS failed: %.100s",
+             ERR_reason_error_string(error) ? ERR_reason_error_string(error) : "what came is not TLS");
     return MAD_ERR_PROTOCOL;
 }
 
@@ -338,8 +341,8 @@ static madi_seal_state_t shake_done(madi_seal_t *s, mad_status_t *status, char *
 {
     bool as_agreed = s->ctx->certified || SSL_session_reused(s->ssl);
     bool good = as_agreed && s->secrets == 2 && !SSL_has_pending(s->ssl) && BIO_ctrl_pending(SSL_get_rbio(s->ssl)) == 0 &&
-                SSL_export_keying_material(s->ssl, s->binding, sizeof s->binding, BINDING_LABEL, strlen(BINDING_LABEL),
-                                           NULL, 0, 0) == 1 &&
+                SSL_export_keying_material(s->ssl, s->binding, sizeof s->binding, BINDING_LABEL, strlen(BINDING_LABEL), NULL,
+                                           0, 0) == 1 &&
                 madi_seal_keys_set(s);
     SSL_free(s->ssl);
     s->ssl = NULL;
@@ -348,8 +351,9 @@ static madi_seal_state_t shake_done(madi_seal_t *s, mad_status_t *status, char *
         return MADI_SEAL_READY;
     *status = as_agreed ? MAD_ERR_PROTOCOL : MAD_ERR_CONFIG;
     snprintf(reason, MADI_REASON_MAX, "%s",
-             as_agreed ? "the handshake of TLS ended without its keys"
-                       : "the peer shows a certificate, and the job's key is wanted here: give certificates to both or none");
+             as_agreed
+                 ? "the handshake of TLS ended without its keys"
+                 : "the peer shows a certificate, and the job's key is wanted here: give certificates to both or none");
     return MADI_SEAL_FAILED;
 }
 

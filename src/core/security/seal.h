@@ -23,10 +23,10 @@
 #include "base/base.h"
 #include <madeleine/status.h>
 
-#define MADI_SEAL_KEY 32     /* bytes */
-#define MADI_SEAL_BINDING 32 /* bytes that only the two ends of one connection know */
-#define MADI_SEAL_TEXT 16384 /* payload bytes of a record at most */
-#define MADI_SEAL_MORE 22    /* bytes that a record adds: header 5, type 1, tag 16 */
+#define MADI_SEAL_KEY 32                             /* bytes */
+#define MADI_SEAL_BINDING 32                         /* bytes that only the two ends of one connection know */
+#define MADI_SEAL_TEXT 16384                         /* payload bytes of a record at most */
+#define MADI_SEAL_MORE 22                            /* bytes that a record adds: header 5, type 1, tag 16 */
 #define MADI_SEAL_BATCH ((size_t)8 * MADI_SEAL_TEXT) /* payload bytes that wait encrypted at most */
 #define MADI_SEAL_REKEY (UINT64_C(1) << 23) /* records under one key, then it is updated: AES-GCM is safe for 2^24.5 */
 

@@ -33,8 +33,8 @@ struct madi_seal_ctx {
     SSL_CTX *client, *server;
     EVP_CIPHER *cipher;
     EVP_MD *hash;
-    bool certified; /* by certificates, not by the job's key */
-    bool kernel;    /* it can make records (seal_kernel.c) */
+    bool certified;           /* by certificates, not by the job's key */
+    bool kernel;              /* it can make records (seal_kernel.c) */
     const unsigned char *key; /* from which the PSK follows */
 };
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define PIECES 64 /* of a record at most, and one for its type */
-#define SPARE 64   /* bytes of the buffer that payload leaves for an update of the key, or the end */
+#define SPARE 64  /* bytes of the buffer that payload leaves for an update of the key, or the end */
 #define CLOSE_NOTIFY 0
 
 /* ---- Keys ------------------------------------------------------------------------------------------------------- */
@@ -26,8 +26,8 @@ static bool secret_expand(const madi_seal_ctx_t *ctx, const unsigned char *secre
     size_t n = strlen("tls13 ") + strlen(label);
     int used = snprintf((char *)info, sizeof info, "%c%c%ctls13 %s", 1, (int)len, (int)n, label);
     bool done;
-    info[0] = 0; /* the length's high byte */
-    info[used] = 0; /* no context */
+    info[0] = 0;        /* the length's high byte */
+    info[used] = 0;     /* no context */
     info[used + 1] = 1; /* the first block of the expansion, and the only one */
     done = HMAC(ctx->hash, secret, (int)ctx->suite->hash_len, info, (size_t)used + 2, out, NULL) != NULL;
     if (done)
@@ -40,8 +40,7 @@ static bool dir_key(const madi_seal_ctx_t *ctx, seal_dir_t *dir)
 {
     unsigned char key[EVP_MAX_KEY_LENGTH];
     bool done = secret_expand(ctx, dir->secret, "key", key, ctx->suite->key_len) &&
-                secret_expand(ctx, dir->secret, "iv", dir->iv, SEAL_IV) &&
-                madi_aead_key_set(dir->aead, key);
+                secret_expand(ctx, dir->secret, "iv", dir->iv, SEAL_IV) && madi_aead_key_set(dir->aead, key);
     OPENSSL_cleanse(key, sizeof key);
     dir->seq = 0;
     return done;
@@ -286,7 +285,8 @@ static madi_seal_next_t update_take(madi_seal_t *s, const unsigned char *message
 {
     static const unsigned char head[4] = {SEAL_KEY_UPDATE, 0, 0, 1};
     if (len != 5 || memcmp(message, head, sizeof head) != 0 || message[4] > 1 || !dir_update(s->ctx, &s->rx)) {
-        snprintf(s->why, sizeof s->why, "a message of TLS came that no Madeleine sends (type %u, %zu bytes)", message[0], len);
+        snprintf(s->why, sizeof s->why, "a message of TLS came that no Madeleine sends (type %u, %zu bytes)", message[0],
+                 len);
         return MADI_SEAL_BROKEN;
     }
     if (message[4])

@@ -17,8 +17,8 @@
 typedef enum madi_role { MADI_ROLE_RANK = 0, MADI_ROLE_GATEWAY = 1 } madi_role_t; /* values travel */
 
 typedef struct madi_secrets {
-    madi_role_t role;                            /* of this process */
-    unsigned char rank_key[MADI_SECRET_LEN];     /* zero in a gateway */
+    madi_role_t role;                        /* of this process */
+    unsigned char rank_key[MADI_SECRET_LEN]; /* zero in a gateway */
     unsigned char gateway_key[MADI_SECRET_LEN];
 } madi_secrets_t;
 

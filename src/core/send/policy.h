@@ -30,92 +30,114 @@
  *      name                 value           unit: reason                                                     measured in */
 
 /* Packing: the bytes of a block are copied as it is packed, or stay where they are. */
-#define MADI_STAGE 2560        /* bytes of the stage buffer in a message: one block of MADI_COPY_SHORT and some short ones.
+#define MADI_STAGE \
+    2560                    /* bytes of the stage buffer in a message: one block of MADI_COPY_SHORT and some short ones.
                                 * "How are bytes copied?" */
-#define MADI_COPY_INLINE 64    /* bytes: longest block on the shortest path, one cache line.  Not recorded */
-#define MADI_COPY_MAX 192      /* bytes: longest CHEAPER block that is copied: cheaper than a gather entry.  Not recorded */
-#define MADI_COPY_SHORT 2048   /* bytes: likewise, while the whole message is in the stage buffer; longer ones would be
+#define MADI_COPY_INLINE 64 /* bytes: longest block on the shortest path, one cache line.  Not recorded */
+#define MADI_COPY_MAX 192   /* bytes: longest CHEAPER block that is copied: cheaper than a gather entry.  Not recorded */
+#define MADI_COPY_SHORT \
+    2048 /* bytes: likewise, while the whole message is in the stage buffer; longer ones would be
                                 * copied as fast from their places.  "How are bytes copied?" */
-#define MADI_PLAIN_MAX 65536   /* bytes: longest block that is copied out of a plain message without a lock.  Above all
+#define MADI_PLAIN_MAX \
+    65536              /* bytes: longest block that is copied out of a plain message without a lock.  Above all
                                 * packet_max: a bound; not recorded */
-#define MADI_GATHER 16         /* pieces of a packet; each driver takes that number (caps.gather_max).  Not recorded */
-#define MADI_SEGMENTS_MAX 8    /* segments of a block that are gathered from their places; more are copied together.
+#define MADI_GATHER 16 /* pieces of a packet; each driver takes that number (caps.gather_max).  Not recorded */
+#define MADI_SEGMENTS_MAX \
+    8                         /* segments of a block that are gathered from their places; more are copied together.
                                 * "What do the rarer forms of a block cost?" */
-#define MADI_SEGMENT_MIN 1024  /* bytes a segment has on average, if they are gathered.  Same entry */
+#define MADI_SEGMENT_MIN 1024 /* bytes a segment has on average, if they are gathered.  Same entry */
 
 /* One packet. */
-#define MADI_PACKET_OWN 4096   /* bytes of a packet that are gathered in the stack: header, descriptors, short blocks.  Bounds
+#define MADI_PACKET_OWN \
+    4096 /* bytes of a packet that are gathered in the stack: header, descriptors, short blocks.  Bounds
                                 * the stack; not recorded */
-#define MADI_BEGUN_MAX 512     /* bytes of a packet with the beginning of a continued block: cheap to copy, read at once.
+#define MADI_BEGUN_MAX \
+    512 /* bytes of a packet with the beginning of a continued block: cheap to copy, read at once.
                                 * "Must a block wait for a grant where there is credit?" */
-#define MADI_EAGER_LEFT 16384  /* bytes of credit that only announcements use: 128 of them and more.
+#define MADI_EAGER_LEFT \
+    16384 /* bytes of credit that only announcements use: 128 of them and more.
                                 * "What may use the last credit of a connection?" */
-#define MADI_EAGER_PART 16     /* th part of a block: if rdv_eager is less than that, and the sender has a request, nothing goes
+#define MADI_EAGER_PART \
+    16 /* th part of a block: if rdv_eager is less than that, and the sender has a request, nothing goes
                                 * ahead of the grant.  "Can the wait for the grant be used?" */
-#define MADI_CREDIT_WINDOW_MAX 1048576 /* bytes: longest credit window of a connection.
+#define MADI_CREDIT_WINDOW_MAX \
+    1048576 /* bytes: longest credit window of a connection.
                                 * "Must a block wait for a grant where there is credit?" */
 
 /* Long blocks. */
-#define MADI_PATH_LEAST ((size_t)4096)    /* bytes: least limit that is made of measured costs (madi_path_direct_min) */
-#define MADI_PATH_MOST ((size_t)1 << 20)  /* bytes: greatest one.  Bounds against wrong measurements, as PATH_LEAST */
-#define MADI_ANNOUNCE_NS 200              /* ns of both sides' own work for an announced block.
+#define MADI_PATH_LEAST ((size_t)4096)   /* bytes: least limit that is made of measured costs (madi_path_direct_min) */
+#define MADI_PATH_MOST ((size_t)1 << 20) /* bytes: greatest one.  Bounds against wrong measurements, as PATH_LEAST */
+#define MADI_ANNOUNCE_NS \
+    200 /* ns of both sides' own work for an announced block.
                                            * "What is known of the host's costs?" */
-#define MADI_STRIDE ((uint64_t)256 << 10) /* bytes that are written or read directly with a lock held: some 20 us.
+#define MADI_STRIDE \
+    ((uint64_t)256 << 10) /* bytes that are written or read directly with a lock held: some 20 us.
                                            * "How is the quicker way found?" */
-#define MADI_PREPARED_MAX 16384           /* bytes: longest piece that is copied before its grant; longer ones are not ready
+#define MADI_PREPARED_MAX \
+    16384 /* bytes: longest piece that is copied before its grant; longer ones are not ready
                                            * when the grant arrives.  "Can the wait for the grant be used?" */
-#define MADI_OFFER_MIN 1024               /* bytes of a posted receive that is ever advertised: no shorter block is worth a look at
+#define MADI_OFFER_MIN \
+    1024 /* bytes of a posted receive that is ever advertised: no shorter block is worth a look at
                                            * the other conditions.  Not recorded */
-#define MADI_POSTED_ASYNC_MIN 8192        /* bytes of a posted receive that needs the progress thread, since it may need a
+#define MADI_POSTED_ASYNC_MIN \
+    8192                            /* bytes of a posted receive that needs the progress thread, since it may need a
                                            * grant.  "What makes progress while the program computes?" */
-#define MADI_BLOCK_PS 300                 /* ps a byte: twice what a block takes on a slow host.  Not recorded */
-#define MADI_BLOCK_WAIT_MAX 4000000       /* ns: longest spinning for a block under way.  Not recorded */
+#define MADI_BLOCK_PS 300           /* ps a byte: twice what a block takes on a slow host.  Not recorded */
+#define MADI_BLOCK_WAIT_MAX 4000000 /* ns: longest spinning for a block under way.  Not recorded */
 
 /* Shared blocks: which method is faster is learned (share.h).  "How is the quicker way found?" */
 #define MADI_SHARE_MIN_BITS 15                            /* log2 of MADI_SHARE_MIN: the first class */
 #define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS) /* bytes: half of it takes as long as asking the sender does */
-#define MADI_SHARE_CLASSES 9    /* classes of lengths, by powers of two; the last one has all longer blocks */
-#define MADI_SHARE_KEPT 5       /* durations that are kept of each method; their median counts */
+#define MADI_SHARE_CLASSES 9 /* classes of lengths, by powers of two; the last one has all longer blocks */
+#define MADI_SHARE_KEPT 5    /* durations that are kept of each method; their median counts */
 #define MADI_SHARE_TRY_BYTES (UINT64_C(4) << 20)        /* bytes of a trial: the ring is gone through once at least */
 #define MADI_SHARE_TRY_BLOCKS_MIN (MADI_SHARE_KEPT + 5) /* blocks of a trial at least ... */
 #define MADI_SHARE_TRY_BLOCKS_MAX 128                   /* ... and at most */
-#define MADI_SHARE_PART_FIRST 2 /* n of 2^-n, the part of the time that trials of the slower method take, at first ... */
-#define MADI_SHARE_PART_LAST 6  /* ... and when the choice has proved reliable */
+#define MADI_SHARE_PART_FIRST 2  /* n of 2^-n, the part of the time that trials of the slower method take, at first ... */
+#define MADI_SHARE_PART_LAST 6   /* ... and when the choice has proved reliable */
 #define MADI_SHARE_TIMED_EVERY 8 /* blocks, of which one is timed while nothing is tried */
-#define MADI_SHARE_SLOWER_BITS 4 /* log2 of the factor: a method that seemed slower by more had other reasons, and is tried no
+#define MADI_SHARE_SLOWER_BITS \
+    4                           /* log2 of the factor: a method that seemed slower by more had other reasons, and is tried no
                                   * more rarely than by this factor */
-#define MADI_SHARE_POLL_NS 5000  /* ns: a sender whose first call for progress comes later has computed meanwhile */
+#define MADI_SHARE_POLL_NS 5000 /* ns: a sender whose first call for progress comes later has computed meanwhile */
 
 /* Limits of the links of each network that the library has (caps in driver.h), in bytes. */
-#define MADI_SELF_PACKET_MAX (16 * 1024)        /* a sixteenth of the ring.  Not recorded */
-#define MADI_SELF_CHUNK_MAX (64 * 1024)         /* a quarter of the ring.  Not recorded */
-#define MADI_SELF_GRANT_MIN (8 * 1024)          /* half a packet; longer blocks are copied once, not twice.  Not recorded */
-#define MADI_SHM_GRANT_MIN ((size_t)32 * 1024)  /* "From which length on is a block granted?" */
-#define MADI_SHM_DIRECT_MIN ((size_t)12 * 1024) /* of a host whose costs are not known.
+#define MADI_SELF_PACKET_MAX (16 * 1024)       /* a sixteenth of the ring.  Not recorded */
+#define MADI_SELF_CHUNK_MAX (64 * 1024)        /* a quarter of the ring.  Not recorded */
+#define MADI_SELF_GRANT_MIN (8 * 1024)         /* half a packet; longer blocks are copied once, not twice.  Not recorded */
+#define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* "From which length on is a block granted?" */
+#define MADI_SHM_DIRECT_MIN \
+    ((size_t)12 * 1024) /* of a host whose costs are not known.
                                                  * "From which length on does the receiver read a block itself?" */
-#define MADI_SHM_RUN_MIN 432                    /* shortest body outside of cells, where the costs are not known.
+#define MADI_SHM_RUN_MIN \
+    432                               /* shortest body outside of cells, where the costs are not known.
                                                  * "Which packets lie in the cells themselves?" */
-#define MADI_SHM_RUN_MIN_NEAR 320               /* likewise where a copy between two cores costs little.  Same entry */
-#define MADI_SHM_RUN_MIN_FAR 560                /* likewise where it costs MADI_FAR_COPY_PS a byte or more.  Same entry */
-#define MADI_FAR_COPY_PS 80                     /* ps a byte, for this: Xeon 75 to 125, EPYC with a shared L3 45 */
-#define MADI_SHM_CHUNK_MIN (8 * 1024)           /* shortest piece of a granted block.  "Where do 64 KiB go?" */
-#define MADI_SHM_BEGUN_MIN 6144                 /* shortest body that is written after its cell, in pieces.
+#define MADI_SHM_RUN_MIN_NEAR 320     /* likewise where a copy between two cores costs little.  Same entry */
+#define MADI_SHM_RUN_MIN_FAR 560      /* likewise where it costs MADI_FAR_COPY_PS a byte or more.  Same entry */
+#define MADI_FAR_COPY_PS 80           /* ps a byte, for this: Xeon 75 to 125, EPYC with a shared L3 45 */
+#define MADI_SHM_CHUNK_MIN (8 * 1024) /* shortest piece of a granted block.  "Where do 64 KiB go?" */
+#define MADI_SHM_BEGUN_MIN \
+    6144                                       /* shortest body that is written after its cell, in pieces.
                                                  * "Can a body be copied in and out at the same time?" */
-#define MADI_SHM_PIECES 3                       /* number of its pieces.  Same entry */
-#define MADI_SHM_PIECE_MIN 3072                 /* shortest piece.  Same entry */
-#define MADI_SHM_PIECE_MAX 8192                 /* longest piece.  Same entry */
-#define MADI_SHM_PUT_LONG 4096                  /* longer copies are made by madi_copy_bulk.  "How are bytes copied?" */
-#define MADI_TCP_PACKET_MAX ((size_t)32 << 10)  /* "How long are packets over TCP?" */
-#define MADI_TCP_CONT_MIN ((size_t)30 << 10)    /* from here on a second read is quicker than a copy.
+#define MADI_SHM_PIECES 3                      /* number of its pieces.  Same entry */
+#define MADI_SHM_PIECE_MIN 3072                /* shortest piece.  Same entry */
+#define MADI_SHM_PIECE_MAX 8192                /* longest piece.  Same entry */
+#define MADI_SHM_PUT_LONG 4096                 /* longer copies are made by madi_copy_bulk.  "How are bytes copied?" */
+#define MADI_TCP_PACKET_MAX ((size_t)32 << 10) /* "How long are packets over TCP?" */
+#define MADI_TCP_CONT_MIN \
+    ((size_t)30 << 10) /* from here on a second read is quicker than a copy.
                                                  * "Must a block wait for a grant where there is credit?" */
-#define MADI_TCP_GRANT_MIN ((size_t)768 << 10)  /* from here on a round trip is quicker than what credit allows.  Same entry */
-#define MADI_TCP_EAGER ((size_t)16 << 10)       /* sent ahead of a block's grant.  "How long are packets over TCP?" */
-#define MADI_TCP_CHUNK_MAX ((size_t)8 << 20)    /* "Which buffers and calls?" */
-#define MADI_TCP_SMALL 512                      /* gathered packets up to this length are copied: cheaper than a gather list.
+#define MADI_TCP_GRANT_MIN \
+    ((size_t)768 << 10)                      /* from here on a round trip is quicker than what credit allows.  Same entry */
+#define MADI_TCP_EAGER ((size_t)16 << 10)    /* sent ahead of a block's grant.  "How long are packets over TCP?" */
+#define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* "Which buffers and calls?" */
+#define MADI_TCP_SMALL \
+    512 /* gathered packets up to this length are copied: cheaper than a gather list.
                                                  * Not recorded */
-#define MADI_VIRTUAL_GRANT_MIN ((size_t)192 << 10) /* shorter blocks may travel with their message, without a grant.
+#define MADI_VIRTUAL_GRANT_MIN \
+    ((size_t)192 << 10)                       /* shorter blocks may travel with their message, without a grant.
                                                     * "Which blocks go through gateways without a grant?" */
-#define MADI_VIRTUAL_EAGER ((size_t)16 << 10)      /* sent ahead of a block's grant.  Same entry */
+#define MADI_VIRTUAL_EAGER ((size_t)16 << 10) /* sent ahead of a block's grant.  Same entry */
 
 /* ---- The choice -------------------------------------------------------------------------------------------------- */
 

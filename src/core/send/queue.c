@@ -44,7 +44,7 @@ static void tx_complete(madi_tx_t *tx)
         madi_request_complete(request, status);
     } else if (wait) {
         atomic_store_explicit(&wait->done, 1, memory_order_release); /* pairs with madi_done */
-        marceli_waiter_wake(wait->waiter); /* that thread takes tx_lock before it frees this */
+        marceli_waiter_wake(wait->waiter);                           /* that thread takes tx_lock before it frees this */
         madi_watchers_wake(session);
     }
 }
@@ -162,7 +162,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
     bool waits = (tx->wait || tx->polled) && tx->conn->gate->link->direct; /* then both sides may move a part of it */
-    bool direct = (tx->by_peer || waits) && at && !held; /* the waiting receiver may read it */
+    bool direct = (tx->by_peer || waits) && at && !held;                   /* the waiting receiver may read it */
     madi_wire_rdv_t rdv = {0, 0};
     if (!packet_fits(p, 2, MADI_WIRE_RDV_AT_SIZE, 0))
         return false;
@@ -243,7 +243,8 @@ static bool goes_inside(packet_t *p, madi_tx_t *tx, const madi_piece_t *piece, c
                                .sender = tx->ended && !tx->request ? MADI_SENDER_WAITS : MADI_SENDER_COMPUTES};
     if (piece->handle || madi_path_choose(&block, &limits) > MADI_PATH_PACKET)
         return false;
-    return len + MADI_WIRE_DESC_SIZE + sizeof(madi_wire_hdr_t) <= caps->packet_max || packet_lengthen(p, tx->conn, piece, len);
+    return len + MADI_WIRE_DESC_SIZE + sizeof(madi_wire_hdr_t) <= caps->packet_max ||
+           packet_lengthen(p, tx->conn, piece, len);
 }
 
 /* Add one block to the packet; false: it does not fit any more, or has to wait. */
@@ -293,8 +294,8 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bo
     }
     p->next = i;
     hdr->type = MADI_WIRE_MSG;
-    hdr->flags = (uint8_t)((tx->started ? 0 : MADI_WIRE_FIRST) |
-                           (tx->ended && i == tx->n_pieces ? MADI_WIRE_LAST : 0) | tx->conn->flags);
+    hdr->flags = (uint8_t)((tx->started ? 0 : MADI_WIRE_FIRST) | (tx->ended && i == tx->n_pieces ? MADI_WIRE_LAST : 0) |
+                           tx->conn->flags);
     hdr->channel = tx->conn->number;
     hdr->length = (uint32_t)(p->total - sizeof *hdr);
     hdr->seq = tx->seq;

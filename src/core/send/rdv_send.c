@@ -59,9 +59,8 @@ static void put_find(madi_tx_t *tx, const madi_piece_t *piece)
 {
     madi_conn_t *conn = tx->conn;
     madi_ring_link_t *link = conn->gate->link;
-    madi_offer_t offer = {.position = madi_credit_used(conn),
-                          .len = MADI_WIRE_DESC_LEN(piece->desc),
-                          .channel = conn->number};
+    madi_offer_t offer = {
+        .position = madi_credit_used(conn), .len = MADI_WIRE_DESC_LEN(piece->desc), .channel = conn->number};
     tx->put_tried = true;
     if (link->direct && tx->wait && !tx->started && piece == tx->pieces && piece->base && !piece->handle &&
         link->driver->direct.claim(link, &offer))
@@ -423,4 +422,3 @@ void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status)
     gate->granted_tail = &gate->granted;
     madi_handles_each(gate->sends, rdv_fail, &status);
 }
-

@@ -13,18 +13,18 @@ struct madi_rdv_send {
     const struct iovec *segs;
     int n_segs;
     uint64_t len, sent;
-    uint64_t end;       /* offset: the sender moves the bytes before it; len, unless the block is shared */
-    uint64_t put_at;    /* shared: the block's address at the receiver, if it can be written; else 0 */
-    bool readable;      /* its address was announced */
+    uint64_t end;    /* offset: the sender moves the bytes before it; len, unless the block is shared */
+    uint64_t put_at; /* shared: the block's address at the receiver, if it can be written; else 0 */
+    bool readable;   /* its address was announced */
     bool shared;
-    bool fetched;       /* shared: the receiver has read the bytes behind end */
+    bool fetched;   /* shared: the receiver has read the bytes behind end */
     void *prepared; /* the next piece, copied in advance into the driver's memory; then gate->prepared.  NULL: none */
     size_t prepared_len;
     uint32_t receiver;
     uint32_t handle;
     bool granted;
-    int busy;           /* number of pieces that the driver holds */
-    bool held;          /* LATER, and the message has not ended: not to be sent yet */
+    int busy;                   /* number of pieces that the driver holds */
+    bool held;                  /* LATER, and the message has not ended: not to be sent yet */
     int64_t began, piece_began; /* ns, while tracing */
     madi_wire_hdr_t hdr;
     struct madi_rdv_send *next; /* in gate->granted */

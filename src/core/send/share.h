@@ -20,10 +20,10 @@ typedef struct madi_share_class {
     uint32_t run;                      /* blocks left of the present trial */
     uint8_t count[2];                  /* number of durations that are kept */
     uint8_t oldest[2];                 /* index of the oldest one */
-    uint8_t tried; /* at the beginning: number of methods that were tried */
-    uint8_t rarer; /* log2 of the factor by which trials are rarer than at first */
-    bool shared;   /* the method in use */
-    bool trying;   /* a trial of the other method is running */
+    uint8_t tried;                     /* at the beginning: number of methods that were tried */
+    uint8_t rarer;                     /* log2 of the factor by which trials are rarer than at first */
+    bool shared;                       /* the method in use */
+    bool trying;                       /* a trial of the other method is running */
 } madi_share_class_t;
 
 typedef struct madi_share {

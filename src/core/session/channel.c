@@ -148,8 +148,10 @@ void mad_channel_close(mad_channel_t *c)
     madi_unlock(&s->lock);
     left = madi_watch_for(s, none_announced, c, deadline) == MAD_OK && left;
     if (!left)
-        madi_log(MADI_LOG_WARN, "core", "channel %s is closed before all messages sent on it have left: a receiver does "
-                 "not open them (MAD_EXIT_TIMEOUT)", c->name);
+        madi_log(MADI_LOG_WARN, "core",
+                 "channel %s is closed before all messages sent on it have left: a receiver does "
+                 "not open them (MAD_EXIT_TIMEOUT)",
+                 c->name);
     madi_lock(&s->lock);
     c->leaving = false;
     madi_channel_dies(c);

@@ -78,8 +78,7 @@ static void check_names(const char *knob, const char *list)
             if (strlen(madi_drivers[i]->name) == len && !strncmp(list, madi_drivers[i]->name, len))
                 found = true;
         if (!found)
-            madi_log(MADI_LOG_WARN, "knob", "%s: no driver is called '%.*s'; there are %s", knob, (int)len, list,
-                     known);
+            madi_log(MADI_LOG_WARN, "knob", "%s: no driver is called '%.*s'; there are %s", knob, (int)len, list, known);
         list += len + (list[len] == ',');
     }
 }
@@ -90,9 +89,8 @@ static bool make_room(mad_session_t *s, madi_listener_t *l)
 {
     int fd;
     if (!(s->refused_told & 1))
-        madi_log(MADI_LOG_WARN, l->adapter->driver->name,
-                 "callers on %s are turned away: %s%s (said once)", l->adapter->name,
-                 strerror(errno), madi_remedy(errno));
+        madi_log(MADI_LOG_WARN, l->adapter->driver->name, "callers on %s are turned away: %s%s (said once)",
+                 l->adapter->name, strerror(errno), madi_remedy(errno));
     s->refused_told |= 1;
     if (madi_hello_evict(s))
         return true;
@@ -418,8 +416,10 @@ mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session)
     if (!key || key_len < KEY_MIN || key_len > KEY_MAX)
         return MAD_ERR_INVAL;
     if (!memcmp(key, (const unsigned char *)key + 1, key_len - 1)) {
-        madi_log(MADI_LOG_ERROR, "core", "all %zu bytes of the key given to mad_open are the same, as if it were not set: give "
-                 "random bytes (getrandom), the same to all processes", key_len);
+        madi_log(MADI_LOG_ERROR, "core",
+                 "all %zu bytes of the key given to mad_open are the same, as if it were not set: give "
+                 "random bytes (getrandom), the same to all processes",
+                 key_len);
         return MAD_ERR_INVAL;
     }
     return madi_session_open(MADI_ROLE_RANK, key, key_len, session);

@@ -159,8 +159,8 @@ mad_status_t madi_wait_start(mad_session_t *session)
 void madi_wait_callers(mad_session_t *session)
 {
     int error;
-    session->accept_entry = (marceli_accept_entry_t){.fd = session->rare_epfd, .serve = answer, .arg = session,
-                                      .again = session->forward ? 0 : INT64_MAX};
+    session->accept_entry = (marceli_accept_entry_t){
+        .fd = session->rare_epfd, .serve = answer, .arg = session, .again = session->forward ? 0 : INT64_MAX};
     error = marceli_accept_entry_open(&session->accept_entry);
     if (error)
         madi_log(MADI_LOG_WARN, "core", "who calls while the program computes waits until it calls the library: %s%s",

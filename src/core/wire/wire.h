@@ -33,18 +33,18 @@ typedef struct madi_wire_hdr {
 static_assert(sizeof(madi_wire_hdr_t) == 16, "packet header");
 
 enum madi_wire_type {
-    MADI_WIRE_MSG = 1,     /* see above */
-    MADI_WIRE_DATA = 2,    /* see above */
-    MADI_WIRE_CHANNEL = 3, /* announces a channel's number; channel: the number, which was free; body: the name */
-    MADI_WIRE_GRANT = 4,   /* body: madi_wire_grant */
-    MADI_WIRE_CREDIT = 5,  /* channel as the *sender of the messages* numbers it; body: madi_wire_credit */
+    MADI_WIRE_MSG = 1,      /* see above */
+    MADI_WIRE_DATA = 2,     /* see above */
+    MADI_WIRE_CHANNEL = 3,  /* announces a channel's number; channel: the number, which was free; body: the name */
+    MADI_WIRE_GRANT = 4,    /* body: madi_wire_grant */
+    MADI_WIRE_CREDIT = 5,   /* channel as the *sender of the messages* numbers it; body: madi_wire_credit */
     MADI_WIRE_MISMATCH = 6, /* body: madi_wire_mismatch */
-    MADI_WIRE_BYE = 7,     /* no more packets follow; an orderly end */
-    MADI_WIRE_CLOSE = 8,   /* channel: no message follows under this number */
-    MADI_WIRE_CLOSED = 9,  /* channel as the *sender of the messages* numbers it: the number is free again */
+    MADI_WIRE_BYE = 7,      /* no more packets follow; an orderly end */
+    MADI_WIRE_CLOSE = 8,    /* channel: no message follows under this number */
+    MADI_WIRE_CLOSED = 9,   /* channel as the *sender of the messages* numbers it: the number is free again */
     MADI_WIRE_FORWARD = 10, /* a fragment of a stream; see below */
-    MADI_WIRE_SHARE = 11,  /* body: madi_wire_share */
-    MADI_WIRE_TYPES        /* one more than the last */
+    MADI_WIRE_SHARE = 11,   /* body: madi_wire_share */
+    MADI_WIRE_TYPES         /* one more than the last */
 };
 
 enum madi_wire_flags {
@@ -93,7 +93,8 @@ typedef struct madi_wire_rdv {
 static_assert(sizeof(madi_wire_rdv_t) == 8, "rendezvous");
 #define MADI_WIRE_RDV_SIZE 16    /* bytes of an announcement: descriptor, madi_wire_rdv */
 #define MADI_WIRE_RDV_AT_SIZE 24 /* likewise, with the block's address */
-static_assert(MADI_WIRE_DESC_SIZE == sizeof(uint64_t) && MADI_WIRE_RDV_SIZE == MADI_WIRE_DESC_SIZE + sizeof(madi_wire_rdv_t) &&
+static_assert(MADI_WIRE_DESC_SIZE == sizeof(uint64_t) &&
+                  MADI_WIRE_RDV_SIZE == MADI_WIRE_DESC_SIZE + sizeof(madi_wire_rdv_t) &&
                   MADI_WIRE_RDV_AT_SIZE == MADI_WIRE_RDV_SIZE + sizeof(uint64_t),
               "descriptors");
 
@@ -124,8 +125,8 @@ typedef struct madi_wire_credit {
 static_assert(sizeof(madi_wire_credit_t) == 8, "credit");
 
 typedef struct madi_wire_mismatch {
-    uint32_t seq;   /* the message */
-    uint32_t index; /* the block */
+    uint32_t seq;            /* the message */
+    uint32_t index;          /* the block */
     uint64_t sent, expected; /* descriptors of both sides */
 } madi_wire_mismatch_t;
 static_assert(sizeof(madi_wire_mismatch_t) == 24, "mismatch");
@@ -197,7 +198,7 @@ enum madi_close_what {
     MADI_CLOSE_GONE = 2  /* the process at the other end does not answer at its address */
 };
 
-#define MADI_BLOCK_WORDS 40 /* bytes of a text */
+#define MADI_BLOCK_WORDS 40                                              /* bytes of a text */
 const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* describe a block in a text; returns buf */
 
 #endif

@@ -49,8 +49,8 @@ int64_t fault_delay(fault_adapter_t *a, fault_dice_t *dice, int64_t now)
 void fault_due(fault_adapter_t *a, int64_t when)
 {
     int64_t due = atomic_load_explicit(&a->due, memory_order_relaxed);
-    while (when < due && !atomic_compare_exchange_weak_explicit(&a->due, &due, when, memory_order_seq_cst,
-                                                                memory_order_relaxed))
+    while (when < due &&
+           !atomic_compare_exchange_weak_explicit(&a->due, &due, when, memory_order_seq_cst, memory_order_relaxed))
         ;
 }
 
@@ -269,8 +269,7 @@ static int fault_link_cut(fault_link_t *l)
     if (!atomic_load_explicit(&l->cut, memory_order_relaxed) || l->closed)
         return 0;
     snprintf(text, sizeof text, "cut by the driver fault after %lld packets (MAD_FAULT_SEED=%llu)",
-             (long long)atomic_load_explicit(&l->cut_at, memory_order_relaxed),
-             (unsigned long long)fault_of(l)->plan.seed);
+             (long long)atomic_load_explicit(&l->cut_at, memory_order_relaxed), (unsigned long long)fault_of(l)->plan.seed);
     madi_link_down(&l->base, MAD_ERR_PEER, text);
     return 1;
 }
@@ -431,20 +430,23 @@ const madi_driver_t madi_driver_fault = {
     .poll = fault_poll,
     .link_close = fault_link_close,
     .link_fini = fault_link_fini,
-    .reach = {
-        .reachable = fault_reachable,
-        .admits = fault_admits,
-        .secure = fault_secure,
-    },
-    .wait = {
-        .pure_poll = fault_pure_poll,
-        .arm = fault_arm,
-        .disarm = fault_disarm,
-    },
-    .fast = {
-        .send_short = fault_send_short,
-        .take = fault_take,
-        .slot_put = fault_slot_put,
-    },
+    .reach =
+        {
+            .reachable = fault_reachable,
+            .admits = fault_admits,
+            .secure = fault_secure,
+        },
+    .wait =
+        {
+            .pure_poll = fault_pure_poll,
+            .arm = fault_arm,
+            .disarm = fault_disarm,
+        },
+    .fast =
+        {
+            .send_short = fault_send_short,
+            .take = fault_take,
+            .slot_put = fault_slot_put,
+        },
     .live = {.drained = fault_drained, .acknowledge = fault_acknowledge},
 };

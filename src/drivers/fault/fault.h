@@ -80,8 +80,8 @@ struct fault_link {
     fault_link_t *next; /* stays valid after close, since a poll may be iterating */
     uint64_t number;
     bool closed;
-    _Atomic(int) cut;            /* the link was cut; the next poll reports it */
-    _Atomic(int64_t) moved;      /* number of packets, both directions */
+    _Atomic(int) cut;       /* the link was cut; the next poll reports it */
+    _Atomic(int64_t) moved; /* number of packets, both directions */
     _Atomic(int64_t) cut_at;
     /* receiving, under the session's lock */
     fault_dice_t dice;
@@ -106,7 +106,7 @@ struct fault_link {
 /* fault.c */
 /* Return a random time, now or later. */
 int64_t fault_delay(fault_adapter_t *a, fault_dice_t *dice, int64_t now);
-void fault_due(fault_adapter_t *a, int64_t when); /* request a poll at that time or earlier; any lock */
+void fault_due(fault_adapter_t *a, int64_t when);      /* request a poll at that time or earlier; any lock */
 void fault_count(fault_link_t *l, fault_dice_t *dice); /* count a packet, and cut the link if that is due */
 
 /* fault_rx.c; under the session's lock */

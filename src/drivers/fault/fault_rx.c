@@ -126,7 +126,8 @@ static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, madi_foreign
         fault_no_memory(l);
         return;
     }
-    madi_foreign_copy(p->body, body, hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* that much can be read */
+    madi_foreign_copy(p->body, body,
+                      hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* that much can be read */
     in_add(l, p);
 }
 

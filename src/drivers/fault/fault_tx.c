@@ -98,8 +98,9 @@ static fault_out_t *out_new(fault_link_t *l, const struct iovec *vec, int n, siz
 static madi_sent_t inner_send(fault_link_t *l, fault_out_t *p)
 {
     if (p->user && p->sum != vec_checksum(p->vec, p->n))
-        madi_log(MADI_LOG_ERROR, "fault", "a granted block changed before it had left: its sender broke its promise, or "
-                                          "it was reported complete too early");
+        madi_log(MADI_LOG_ERROR, "fault",
+                 "a granted block changed before it had left: its sender broke its promise, or "
+                 "it was reported complete too early");
     return l->inner->driver->send(l->inner, p->vec, p->n, p->total, p->user ? &p->op : NULL);
 }
 

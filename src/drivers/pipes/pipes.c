@@ -35,7 +35,7 @@ static_assert(PACKET_MAX >= MADI_PACKET_MIN, "a packet of every driver has that 
 typedef struct pipes_link {
     madi_ring_link_t base;
     madi_fd_watch_t watch; /* of the socket; of in, once the link is up */
-    int sock, in, out;  /* -1 unless open, from start on */
+    int sock, in, out;     /* -1 unless open, from start on */
     bool started, closed;
 } pipes_link_t;
 
@@ -73,8 +73,13 @@ static mad_status_t pipes_open(madi_adapter_t *a, char *reason)
     getsockname(a->listen_fd, (struct sockaddr *)&sa, &len);
     a->address_len = len - offsetof(struct sockaddr_un, sun_path);
     memcpy(a->address, sa.sun_path, a->address_len);
-    a->caps = (madi_caps_t){.packet_max = PACKET_MAX, .chunk_max = PACKET_MAX, .rdv_min = PACKET_MAX,
-                            .rdv_eager = PACKET_MAX, .gather_max = 16, .latency_us = 5, .bandwidth_MBs = 1000,
+    a->caps = (madi_caps_t){.packet_max = PACKET_MAX,
+                            .chunk_max = PACKET_MAX,
+                            .rdv_min = PACKET_MAX,
+                            .rdv_eager = PACKET_MAX,
+                            .gather_max = 16,
+                            .latency_us = 5,
+                            .bandwidth_MBs = 1000,
                             .rank = 91}; /* after skeleton */
     return MAD_OK;
 }

@@ -69,8 +69,8 @@ static void event_ready(madi_fd_watch_t *watch, uint32_t events)
 static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
 {
     const unsigned char *id = a->base.identity;
-    snprintf(a->path, sizeof a->path, "%s/%02x%02x%02x%02x%02x%02x%02x%02x", dir, id[0], id[1], id[2], id[3], id[4],
-             id[5], id[6], id[7]);
+    snprintf(a->path, sizeof a->path, "%s/%02x%02x%02x%02x%02x%02x%02x%02x", dir, id[0], id[1], id[2], id[3], id[4], id[5],
+             id[6], id[7]);
     a->base.listen_fd = madi_fd_own(madi_unix_listen(a->path, 1024));
     if (a->base.listen_fd < 0) {
         snprintf(reason, MADI_REASON_MAX, "no socket in %s: %s; set MAD_SHM_DIR", dir, strerror(errno));
@@ -204,30 +204,33 @@ const madi_driver_t madi_driver_shm = {
     .poll = shm_poll,
     .link_close = shm_link_close,
     .link_fini = shm_link_fini,
-    .wait = {
-        .pure_poll = shm_pure_poll,
-        .arm = shm_arm,
-        .disarm = shm_disarm,
-    },
-    .fast = {
-        .send_short = shm_send_short,
-        .packet_room = shm_packet_room,
-        .answers = shm_answers,
-        .prepare = shm_prepare,
-        .send_prepared = shm_send_prepared,
-        .forget = shm_forget,
-        .take = shm_take,
-        .take_short = shm_take_short,
-        .keep_begun = shm_keep_begun,
-        .here = shm_here,
-        .slot_put = shm_slot_put,
-    },
-    .direct = {
-        .get = shm_get,
-        .put = shm_put,
-        .sever = shm_sever,
-        .offer = shm_offer,
-        .withdraw = shm_withdraw,
-        .claim = shm_claim,
-    },
+    .wait =
+        {
+            .pure_poll = shm_pure_poll,
+            .arm = shm_arm,
+            .disarm = shm_disarm,
+        },
+    .fast =
+        {
+            .send_short = shm_send_short,
+            .packet_room = shm_packet_room,
+            .answers = shm_answers,
+            .prepare = shm_prepare,
+            .send_prepared = shm_send_prepared,
+            .forget = shm_forget,
+            .take = shm_take,
+            .take_short = shm_take_short,
+            .keep_begun = shm_keep_begun,
+            .here = shm_here,
+            .slot_put = shm_slot_put,
+        },
+    .direct =
+        {
+            .get = shm_get,
+            .put = shm_put,
+            .sever = shm_sever,
+            .offer = shm_offer,
+            .withdraw = shm_withdraw,
+            .claim = shm_claim,
+        },
 };

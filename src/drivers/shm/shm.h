@@ -90,17 +90,17 @@ typedef struct shm_offer {
 
 typedef struct shm_half {
     /* written by the receiver */
-    _Alignas(MADI_LINE) _Atomic(uint32_t) consumed; /* number of cells read; stored in steps */
+    _Alignas(MADI_LINE) _Atomic(uint32_t) consumed;        /* number of cells read; stored in steps */
     _Alignas(MADI_LINE) _Atomic(uint8_t) freed[SHM_UNITS]; /* number of times that a run that began here was returned,
                                                              * modulo 256 */
     _Alignas(MADI_LINE) shm_reach_t reach;
-    _Atomic(uint32_t) severed;     /* not 0: the sender must not read or write the receiver's memory any more */
+    _Atomic(uint32_t) severed;      /* not 0: the sender must not read or write the receiver's memory any more */
     shm_offer_t offers[SHM_OFFERS]; /* the sender writes their words too */
     /* written by the sender */
-    _Alignas(MADI_LINE) _Atomic(uint64_t) filled; /* bytes written of all bodies that were published incomplete */
+    _Alignas(MADI_LINE) _Atomic(uint64_t) filled;  /* bytes written of all bodies that were published incomplete */
     _Alignas(MADI_LINE) _Atomic(uint32_t) putting; /* not 0: the sender writes the receiver's memory */
-    _Alignas(MADI_LINE) _Atomic(uint32_t) wanted; /* not 0: the sender may sleep, and needs space */
-    _Atomic(uint32_t) window;                       /* units in use */
+    _Alignas(MADI_LINE) _Atomic(uint32_t) wanted;  /* not 0: the sender may sleep, and needs space */
+    _Atomic(uint32_t) window;                      /* units in use */
     _Alignas(4096) shm_cell_t cells[SHM_CELLS];
     _Alignas(4096) volatile madi_foreign_byte_t units[SHM_UNITS][SHM_UNIT];
 } shm_half_t;
@@ -149,21 +149,22 @@ typedef struct shm_link {
     shm_cell_t *cells; /* of it */
     shm_bell_t *peer_bell;
     const _Atomic(uint32_t) *attentive; /* not 0: the peer may sleep, or requires a fence */
-    uint32_t sent, sent_limit;    /* cells sent; their number at which the ring is full */
-    uint32_t next, known, window; /* units: the next to try, the first not known to be free, the number in use */
-    uint64_t filled;              /* this side's copy of out->filled */
-    uint32_t reach;               /* number of leading units that the current packet may use */
-    bool stuck;                   /* a packet found no space; under the tx lock */
-    bool fence;                   /* membarrier does not suffice between these two processes: fence explicitly */
-    uint8_t used[SHM_UNITS];      /* number of times that a run that begins here was filled, modulo 256 */
-    uint8_t length[SHM_UNITS];    /* units of the run that begins here */
-    uint8_t back[SHM_UNITS];      /* 1 + the distance in units to the beginning of its run; 0: free */
-    int peer_fd;                  /* the peer's event */
+    uint32_t sent, sent_limit;          /* cells sent; their number at which the ring is full */
+    uint32_t next, known, window;       /* units: the next to try, the first not known to be free, the number in use */
+    uint64_t filled;                    /* this side's copy of out->filled */
+    uint32_t reach;                     /* number of leading units that the current packet may use */
+    bool stuck;                         /* a packet found no space; under the tx lock */
+    bool fence;                         /* membarrier does not suffice between these two processes: fence explicitly */
+    uint8_t used[SHM_UNITS];            /* number of times that a run that begins here was filled, modulo 256 */
+    uint8_t length[SHM_UNITS];          /* units of the run that begins here */
+    uint8_t back[SHM_UNITS];            /* 1 + the distance in units to the beginning of its run; 0: free */
+    int peer_fd;                        /* the peer's event */
     /* receiving */
     _Alignas(MADI_LINE) shm_half_t *in;
     shm_inbox_t *inbox;
     uint32_t received;
-    _Atomic(uint32_t) long_loan; /* 1 + the first unit of a lent body longer than SHM_CHUNK, which is the only loan; 0: none */
+    _Atomic(uint32_t)
+        long_loan; /* 1 + the first unit of a lent body longer than SHM_CHUNK, which is the only loan; 0: none */
     /* Distance in bytes, from the next cell, of the line that the sending thread prefetches; 0 after a take.  A hint */
     _Alignas(MADI_LINE) _Atomic(uint32_t) ahead;
     /* life */
@@ -177,11 +178,11 @@ typedef struct shm_link {
     madi_fd_watch_t watch;
     madi_fd_watch_t process; /* a pidfd of the peer, since the socket may stay open in other processes; fd 0 if none */
     /* direct access to the peer's memory */
-    pid_t pid;         /* valid if base.direct */
+    pid_t pid;               /* valid if base.direct */
     _Atomic(int64_t) proved; /* ns: when pid was last proved to be the peer's */
     shm_reach_t peer;
     unsigned char proof[16]; /* this side's proof */
-    uint64_t mark;     /* follows the proof: the peer writes here to test whether it can */
+    uint64_t mark;           /* follows the proof: the peer writes here to test whether it can */
 } shm_link_t;
 static_assert(offsetof(shm_link_t, mark) == offsetof(shm_link_t, proof) + 16, "the mark is behind the proof");
 
@@ -189,9 +190,9 @@ typedef struct shm_adapter {
     madi_adapter_t base;
     char path[108];
     int event_fd, bell_fd;
-    int bell_seals; /* seals of its bell; those of each peer's must be equal, since the kernel is the same */
+    int bell_seals;   /* seals of its bell; those of each peer's must be equal, since the kernel is the same */
     int64_t sever_ns; /* longest wait of the next sever for a peer that claims to write; 0: SHM_SEVER_NS */
-    int cores; /* of this host */
+    int cores;        /* of this host */
     size_t cells_max; /* bytes of the longest packet in cells */
     madi_fd_watch_t event_watch;
     shm_bell_t *bell;
@@ -200,8 +201,8 @@ typedef struct shm_adapter {
     /* pure_poll reads these without a lock: inboxes are never freed, the array only grows and old ones are kept */
     _Atomic(shm_inbox_t **) inboxes;
     _Atomic(int) n_inboxes;
-    _Atomic(int) turn;             /* index of the inbox that is polled next */
-    _Atomic(shm_inbox_t *) hot;    /* the inbox of the last packet; NULL: none yet */
+    _Atomic(int) turn;          /* index of the inbox that is polled next */
+    _Atomic(shm_inbox_t *) hot; /* the inbox of the last packet; NULL: none yet */
     int cap_inboxes;
     void **old_arrays;
     int n_old;
@@ -242,7 +243,7 @@ madi_ring_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t
 int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_ring_link_t **link);
 bool shm_pure_poll(madi_adapter_t *adapter);
 bool shm_any(shm_adapter_t *adapter); /* true if a packet has arrived on any link */
-void shm_drain(shm_link_t *link); /* deliver the packets that have arrived, one ring of cells at most */
+void shm_drain(shm_link_t *link);     /* deliver the packets that have arrived, one ring of cells at most */
 
 /* shm_send.c */
 madi_sent_t shm_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
@@ -259,7 +260,7 @@ bool shm_window_open(shm_link_t *link); /* the first window; false with errno */
 #define SHM_RUN_NONE UINT32_MAX
 uint32_t shm_run_take(shm_link_t *link, size_t len); /* allocate a run; returns its first unit, or SHM_RUN_NONE */
 bool shm_run_fits(shm_link_t *link, size_t len);
-size_t shm_run_max(shm_link_t *link, size_t want); /* bytes of the longest run; need not be found out beyond `want` */
+size_t shm_run_max(shm_link_t *link, size_t want);  /* bytes of the longest run; need not be found out beyond `want` */
 void shm_run_drop(shm_link_t *link, uint32_t unit); /* free a run that was not sent */
 void shm_run_free(shm_link_t *link, uint32_t unit); /* return a received run to the sender; any thread */
 
@@ -270,14 +271,14 @@ void shm_inboxes_free(shm_adapter_t *adapter);
 
 /* shm_bell.c */
 bool shm_bell_make(shm_adapter_t *adapter, char *reason);
-shm_bell_t *shm_bell_map(int fd);           /* map a peer's bell for reading; NULL with errno */
+shm_bell_t *shm_bell_map(int fd); /* map a peer's bell for reading; NULL with errno */
 /* Make the event by which peers wake this process; to be watched for SHM_EVENT_EDGES.  Return a descriptor, or -1 with
  * the reason. */
 int shm_event_make(char *reason);
 #define SHM_EVENT_EDGES (EPOLLIN | EPOLLOUT | EPOLLET)
-bool shm_event_valid(int fd); /* true if fd is an event of this kind; rings it */
+bool shm_event_valid(int fd);               /* true if fd is an event of this kind; rings it */
 void shm_bell_ring(const shm_link_t *link); /* never waits */
-void shm_bell_stuck(shm_link_t *link); /* record that a packet found no space, so that shm_arm requests it */
+void shm_bell_stuck(shm_link_t *link);      /* record that a packet found no space, so that shm_arm requests it */
 bool shm_arm(madi_adapter_t *adapter);
 void shm_disarm(madi_adapter_t *adapter);
 

@@ -43,8 +43,10 @@ bool shm_bell_make(shm_adapter_t *a, char *reason)
         snprintf(reason, MADI_REASON_MAX, "shared memory cannot be sealed: %s", strerror(errno));
         return false;
     }
-    atomic_store_explicit(&a->bell->fence, madi_session_oversubscribed(a->base.session) ||
-                          syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0), memory_order_relaxed);
+    atomic_store_explicit(&a->bell->fence,
+                          madi_session_oversubscribed(a->base.session) ||
+                              syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0),
+                          memory_order_relaxed);
     return true;
 }
 
@@ -56,7 +58,7 @@ shm_bell_t *shm_bell_map(int fd)
 
 /* ---- The event ------------------------------------------------------------------------------------------------ */
 
-#define EVENT_FULL (UINT64_MAX - 1)    /* the greatest possible count */
+#define EVENT_FULL (UINT64_MAX - 1)     /* the greatest possible count */
 #define EVENT_LEAST (UINT64_C(1) << 63) /* a count that all rings of a link's life cannot use up */
 
 /* Ring.  Return the number that was read: 1, or 0 on failure. */

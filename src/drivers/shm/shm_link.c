@@ -129,7 +129,8 @@ static bool stray_bytes(shm_link_t *l)
     char byte;
     if (recv(l->fd, &byte, sizeof byte, MSG_DONTWAIT) <= 0)
         return false;
-    madi_link_down(&l->base, MAD_ERR_PROTOCOL, "bytes came by the socket of a link of shared memory, which carries none; see what that process is");
+    madi_link_down(&l->base, MAD_ERR_PROTOCOL,
+                   "bytes came by the socket of a link of shared memory, which carries none; see what that process is");
     return true;
 }
 

@@ -52,6 +52,6 @@ bool shm_sealed(int fd, size_t size, int seals)
     struct stat st;
     struct statfs fs;
     int found = fcntl(fd, F_GET_SEALS);
-    return found >= 0 && (found & SEALS_ASKED) == seals && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR &&
-           !fstat(fd, &st) && st.st_size == (off_t)size && !fstatfs(fd, &fs) && fs.f_type == TMPFS_MAGIC;
+    return found >= 0 && (found & SEALS_ASKED) == seals && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR && !fstat(fd, &st) &&
+           st.st_size == (off_t)size && !fstatfs(fd, &fs) && fs.f_type == TMPFS_MAGIC;
 }

@@ -114,8 +114,7 @@ mad_status_t shm_pass_receive(const shm_adapter_t *a, int sock, shm_pass_t *pass
 {
     struct iovec iov = {pass, sizeof *pass};
     control_t control;
-    struct msghdr msg = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof control.buf};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof control.buf};
     ssize_t got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     int came;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
@@ -127,10 +126,12 @@ mad_status_t shm_pass_receive(const shm_adapter_t *a, int sock, shm_pass_t *pass
     }
     came = fds_take(&msg, fds);
     if (msg.msg_flags & MSG_CTRUNC)
-        snprintf(reason, MADI_REASON_MAX, "no descriptors are left for those that came with the peer's offer of shared memory; "
-                                          "raise the limit (ulimit -n)");
+        snprintf(reason, MADI_REASON_MAX,
+                 "no descriptors are left for those that came with the peer's offer of shared memory; "
+                 "raise the limit (ulimit -n)");
     else if (pass_valid(pass, got, reason) && came != n)
-        snprintf(reason, MADI_REASON_MAX, "%d descriptors came with the peer's offer of shared memory, not %d" REMEDY, came, n);
+        snprintf(reason, MADI_REASON_MAX, "%d descriptors came with the peer's offer of shared memory, not %d" REMEDY, came,
+                 n);
     else if (!reason[0] && fds_valid(a, fds, n, reason))
         return MAD_OK;
     for (int i = 0; i < came && i < SHM_FDS; i++)

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define PROVED_NS 100000 /* validity of a proof, for short reads and for writes */
-#define SHORT_READ 65536   /* bytes */
+#define SHORT_READ 65536 /* bytes */
 #define SEVER_LEAST_NS (SHM_SEVER_NS / 128)
 
 /* ---- Proof ---------------------------------------------------------------------------------------------------- */
@@ -71,8 +71,8 @@ void shm_reach_try(shm_link_t *l)
     uint64_t mark = 1;
     struct iovec vec[1], from = {&mark, sizeof mark}, to;
     madi_foreign_copy(&l->peer, madi_foreign_of(&l->out->reach), sizeof l->peer);
-    if (!madi_knob_int(MADI_KNOB_SHM_DIRECT) || !l->peer.at ||
-        getsockopt(l->fd, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.pid <= 0 || who.pid == getpid())
+    if (!madi_knob_int(MADI_KNOB_SHM_DIRECT) || !l->peer.at || getsockopt(l->fd, SOL_SOCKET, SO_PEERCRED, &who, &size) ||
+        who.pid <= 0 || who.pid == getpid())
         return;
     l->pid = who.pid;
     to = (struct iovec){(void *)(uintptr_t)(l->peer.at + sizeof l->proof), sizeof mark};
@@ -134,8 +134,9 @@ void shm_sever(madi_ring_link_t *link)
             continue;
         }
         if (patience > SEVER_LEAST_NS) /* so that the line is logged only a few times */
-            madi_log(MADI_LOG_WARN, "shm", "a peer whose link ends says for %lld us that it writes this process's memory: "
-                                           "not waited for any longer; memory of receives that failed may still change",
+            madi_log(MADI_LOG_WARN, "shm",
+                     "a peer whose link ends says for %lld us that it writes this process's memory: "
+                     "not waited for any longer; memory of receives that failed may still change",
                      (long long)patience / 1000);
         a->sever_ns = patience > SEVER_LEAST_NS ? patience / 2 : patience;
         return;

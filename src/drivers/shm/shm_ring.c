@@ -4,14 +4,14 @@
 
 static_assert(SHM_CELLS_MAX * SHM_CELL_DATA <= sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX,
               "take hands over all that is in cells");
-#define TELL (SHM_CELLS / 4)    /* step, in cells, by which `consumed` is stored */
-#define FETCH (20 * MADI_LINE)  /* bytes of a body that are prefetched as soon as its address is known */
+#define TELL (SHM_CELLS / 4)               /* step, in cells, by which `consumed` is stored */
+#define FETCH (20 * MADI_LINE)             /* bytes of a body that are prefetched as soon as its address is known */
 #define LONGEST (SHM_CHUNK / SHM_UNIT + 1) /* units of a run */
 #define LEND (2 * LONGEST)                 /* units: at most half of those in use are lent */
 #define LEND_MAX 21                        /* loans */
 static_assert(SHM_LONG_UNITS - (LEND_MAX + 1) * LONGEST > (LEND_MAX + 2) * (LONGEST - 1),
               "wherever all loans and a prepared body lie among them, a piece of a long block has a place");
-#define LOOK 8                  /* inboxes that one pure_poll or poll looks at */
+#define LOOK 8 /* inboxes that one pure_poll or poll looks at */
 
 void shm_slot_put(madi_ring_link_t *link, madi_foreign_t loan)
 {
@@ -120,7 +120,8 @@ void shm_keep_begun(madi_ring_link_t *link)
     const shm_cell_t *cell = &l->in->cells[l->received & SHM_MASK];
     madi_wire_hdr_t hdr;
     copy_header(&hdr, cell);
-    note_loan(l, (uint32_t)(atomic_load_explicit(&cell->head, memory_order_relaxed) >> 32 & (SHM_BEGUN - 1)) - 1, hdr.length);
+    note_loan(l, (uint32_t)(atomic_load_explicit(&cell->head, memory_order_relaxed) >> 32 & (SHM_BEGUN - 1)) - 1,
+              hdr.length);
     link->begun = 0;
     shm_note_turn(l, MADI_WIRE_MSG, true);
     cell_consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);

@@ -106,8 +106,7 @@ static bool run_find(shm_link_t *l, uint32_t n, size_t len)
 
 bool shm_run_fits(shm_link_t *l, size_t len)
 {
-    return run_find(l, units_of(len), len) ||
-           (end_of(l) == l->window && window_grow(l) && run_find(l, units_of(len), len));
+    return run_find(l, units_of(len), len) || (end_of(l) == l->window && window_grow(l) && run_find(l, units_of(len), len));
 }
 
 size_t shm_run_max(shm_link_t *l, size_t want)

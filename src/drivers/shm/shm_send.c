@@ -6,7 +6,8 @@ static inline bool cells_free(shm_link_t *l, uint32_t n)
 {
     if (MADI_LIKELY(l->sent_limit - l->sent >= n))
         return true;
-    l->sent_limit = atomic_load_explicit(&l->out->consumed, memory_order_acquire) + SHM_CELLS; /* pairs with consumed_publish */
+    l->sent_limit =
+        atomic_load_explicit(&l->out->consumed, memory_order_acquire) + SHM_CELLS; /* pairs with consumed_publish */
     return l->sent_limit - l->sent >= n;
 }
 
@@ -174,7 +175,8 @@ bool shm_send_short(madi_ring_link_t *link, const void *packet, size_t total)
     madi_fetch_to_write((char *)cell + atomic_load_explicit(&l->ahead, memory_order_relaxed));
     atomic_store_explicit(&l->ahead, SHM_AHEAD_OUT * sizeof *cell, memory_order_relaxed);
     memcpy(shm_out(cell->data), packet, SHM_CELL_DATA);
-    atomic_store_explicit(&cell->head, SHM_HEAD(sent, 0), memory_order_release); /* pairs with shm_take, shm_receive_packet */
+    atomic_store_explicit(&cell->head, SHM_HEAD(sent, 0),
+                          memory_order_release); /* pairs with shm_take, shm_receive_packet */
     l->sent = sent + 1;
     atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
     return MADI_LIKELY(!atomic_load_explicit(l->attentive, memory_order_relaxed)) || short_ring(l);

@@ -84,7 +84,7 @@ static const tcp_io_t tcp_sealed = {madi_tcp_seal_receive, madi_tcp_seal_take, m
 /* Poll links that were not read to the end last time: no further edge reports them.  *emptied: one that is read to the end
  * now. */
 static inline __attribute__((always_inline)) int tcp_poll_unread(madi_tcp_adapter_t *tcp, int budget, const tcp_io_t *io,
-                                                                  madi_tcp_link_t **emptied)
+                                                                 madi_tcp_link_t **emptied)
 {
     int events = 0;
     for (int turns = tcp->unread_count; turns > 0 && tcp->unread && events < budget; turns--) {
@@ -151,7 +151,7 @@ static inline __attribute__((always_inline)) bool tcp_can_take(const madi_tcp_li
 
 /* Take one short packet that is alone in the socket: the usual case of a spinning thread. */
 static inline __attribute__((always_inline)) madi_ring_link_t *tcp_take_by(madi_adapter_t *adapter, void *packet,
-                                                                         madi_foreign_t *loan, const tcp_io_t *io)
+                                                                           madi_foreign_t *loan, const tcp_io_t *io)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
     int left = atomic_load_explicit(&tcp->hot_left, memory_order_relaxed), n;
@@ -260,22 +260,21 @@ static void tcp_disarm(madi_adapter_t *adapter)
 }
 
 /* The functions common to the tables of plain and sealed links. */
-#define TCP_COMMON                                                                                                      \
-    .abi = MADI_DRIVER_ABI, .name = "tcp",                                                                              \
-    .apart = "give both an interface in one subnet, or one network name with MAD_TCP_NETWORK",                          \
-    .adapter_size = sizeof(madi_tcp_adapter_t), .link_size = sizeof(madi_tcp_link_t), .probe = madi_tcp_probe,          \
-    .open = tcp_open, .close = tcp_close, .fini = tcp_close, .connect = madi_tcp_connect,                               \
-    .link_fini = madi_tcp_link_fini,                                                                                    \
-    .reach = {.network = madi_tcp_network,                                                                              \
-              .common = madi_tcp_common,                                                                                \
-              .within = madi_tcp_within,                                                                                \
-              .reachable = tcp_reachable,                                                                               \
-              .admits = madi_tcp_admits,                                                                                \
-              .secure = tcp_secure},                                                                                    \
-    .wait = {.pure_poll = tcp_pure_poll, .arm = tcp_arm, .disarm = tcp_disarm},                                         \
-    .live = {.drained = madi_tcp_drained,                                                                               \
-             .acknowledge = madi_tcp_acknowledge,                                                                       \
-             .unheard = madi_tcp_unheard,                                                                               \
+#define TCP_COMMON \
+    .abi = MADI_DRIVER_ABI, .name = "tcp", \
+    .apart = "give both an interface in one subnet, or one network name with MAD_TCP_NETWORK", \
+    .adapter_size = sizeof(madi_tcp_adapter_t), .link_size = sizeof(madi_tcp_link_t), .probe = madi_tcp_probe, \
+    .open = tcp_open, .close = tcp_close, .fini = tcp_close, .connect = madi_tcp_connect, .link_fini = madi_tcp_link_fini, \
+    .reach = {.network = madi_tcp_network, \
+              .common = madi_tcp_common, \
+              .within = madi_tcp_within, \
+              .reachable = tcp_reachable, \
+              .admits = madi_tcp_admits, \
+              .secure = tcp_secure}, \
+    .wait = {.pure_poll = tcp_pure_poll, .arm = tcp_arm, .disarm = tcp_disarm}, \
+    .live = {.drained = madi_tcp_drained, \
+             .acknowledge = madi_tcp_acknowledge, \
+             .unheard = madi_tcp_unheard, \
              .moves = madi_tcp_moves}
 
 static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason);
@@ -300,9 +299,6 @@ static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason)
     return MAD_OK;
 }
 
-const madi_driver_t madi_driver_tcp = {TCP_COMMON,
-                                       .start = madi_tcp_start,
-                                       .send = madi_tcp_send,
-                                       .poll = tcp_poll,
-                                       .link_close = madi_tcp_link_close,
-                                       .fast = {.take = tcp_take, .slot_put = madi_tcp_slot_put}};
+const madi_driver_t madi_driver_tcp = {
+    TCP_COMMON,       .start = madi_tcp_start,           .send = madi_tcp_send,
+    .poll = tcp_poll, .link_close = madi_tcp_link_close, .fast = {.take = tcp_take, .slot_put = madi_tcp_slot_put}};

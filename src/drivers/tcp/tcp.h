@@ -44,7 +44,7 @@ typedef struct madi_tcp_adapter {
     madi_tcp_subnet_t subnet;     /* of the network's name; ip_len 0: it has another one */
     madi_tcp_subnet_t own_subnet; /* of the interface */
     bool loopback;
-    bool listening;               /* pub.listen_fd is ours */
+    bool listening; /* pub.listen_fd is ours */
 
     /* Which links are worth a receive call without asking epoll: the one last sent on and the one last received from.
      * hot_left: empty tries until polling stops; skip: polls to leave out before the next try.  Written without a
@@ -69,7 +69,7 @@ typedef struct madi_tcp_adapter {
     int unread_count;
 
     madi_tcp_link_t *started; /* all links between start and close, under the session's lock */
-    madi_fd_watch_t alive;       /* the timer of tcp_alive.c */
+    madi_fd_watch_t alive;    /* the timer of tcp_alive.c */
     atomic_bool alive_set;
 } madi_tcp_adapter_t;
 
@@ -86,8 +86,8 @@ struct madi_tcp_link {
     bool watched, shut;
     madi_tcp_link_t *started_next, **started_at;
     int64_t silent_since; /* tcp_alive.c */
-    bool ending;        /* the watch reported the connection's end: read until recv returns it */
-    atomic_bool closed; /* no upcalls any more: the link is down, or link_close was called */
+    bool ending;          /* the watch reported the connection's end: read until recv returns it */
+    atomic_bool closed;   /* no upcalls any more: the link is down, or link_close was called */
 
     /* Receiving, under the session's lock.  rx_buf[head..tail) is not parsed yet; within a body, left bytes are
      * missing, and those of them that are not in rx_buf go to body. */
@@ -118,8 +118,8 @@ struct madi_tcp_link {
     bool kernel;   /* sealed: the kernel makes the records to be sent (kernel TLS) */
 };
 
-#define MADI_TCP_HOT 4000 /* empty tries until a link is no longer hot: about a millisecond of system calls */
-#define MADI_TCP_PARK 64  /* hot receives until a link is parked */
+#define MADI_TCP_HOT 4000   /* empty tries until a link is no longer hot: about a millisecond of system calls */
+#define MADI_TCP_PARK 64    /* hot receives until a link is parked */
 #define MADI_TCP_UNPARK 256 /* empty tries until a parked link is watched again */
 #define MADI_TCP_OTHERS 4   /* empty tries until all other links are polled */
 
@@ -149,7 +149,7 @@ socklen_t madi_tcp_addr_len(const struct sockaddr_storage *addr);
 /* Return the subnet of an interface's address; mask and peer as from getifaddrs, or NULL. */
 madi_tcp_subnet_t madi_tcp_subnet(const struct sockaddr *addr, const struct sockaddr *mask, const struct sockaddr *peer);
 void madi_tcp_subnet_name(const madi_tcp_subnet_t *subnet, char *name); /* MADI_NAME_MAX bytes */
-bool madi_tcp_network(const void *addr, size_t len, char *name); /* as driver.h says */
+bool madi_tcp_network(const void *addr, size_t len, char *name);        /* as driver.h says */
 bool madi_tcp_within(madi_adapter_t *adapter, const void *addr, size_t len);
 bool madi_tcp_common(madi_adapter_t *adapter, const char *network, const void *addr, size_t len);
 
@@ -164,7 +164,7 @@ bool madi_tcp_admits(madi_adapter_t *adapter, int fd, char *reason); /* as drive
 
 /* tcp_alive.c; all but set under the session's lock */
 mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason); /* at the first link: most adapters have none */
-void madi_tcp_alive_close(madi_tcp_adapter_t *tcp); /* fine on a half-made adapter */
+void madi_tcp_alive_close(madi_tcp_adapter_t *tcp);                      /* fine on a half-made adapter */
 /* Start the timer if needed: bytes are under way. */
 void madi_tcp_alive_set(madi_tcp_adapter_t *tcp);
 void madi_tcp_keepalive(int fd);
@@ -203,15 +203,16 @@ static inline bool madi_tcp_closed(madi_tcp_link_t *link)
 int madi_tcp_consume(madi_tcp_link_t *link, size_t n);
 /* Like madi_tcp_consume, but all n bytes are behind rx_buf's tail. */
 int madi_tcp_parse(madi_tcp_link_t *link, size_t n);
-bool madi_tcp_is_one(const madi_tcp_link_t *link, size_t n); /* true if rx_buf's first n bytes are one packet that take may copy */
+bool madi_tcp_is_one(const madi_tcp_link_t *link,
+                     size_t n); /* true if rx_buf's first n bytes are one packet that take may copy */
 bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n); /* copy it; false if no peer sends such a packet */
-void madi_tcp_unread_add(madi_tcp_link_t *link); /* have the next poll read it */
-void madi_tcp_ended(madi_tcp_link_t *link, int error); /* error: errno of recv, 0 for an orderly end */
+void madi_tcp_unread_add(madi_tcp_link_t *link);                        /* have the next poll read it */
+void madi_tcp_ended(madi_tcp_link_t *link, int error);                  /* error: errno of recv, 0 for an orderly end */
 /* tcp_send.c */
-void madi_tcp_keep_no_more(madi_tcp_link_t *link); /* record that tx_buf is empty */
+void madi_tcp_keep_no_more(madi_tcp_link_t *link);              /* record that tx_buf is empty */
 ssize_t madi_tcp_write(int fd, const struct iovec *vec, int n); /* number of bytes that the socket took; -1: errno */
-void madi_tcp_broken(madi_tcp_link_t *link); /* end the link after an error of sending (errno) */
-void madi_tcp_advance(madi_tcp_link_t *link, size_t done); /* drop the first done bytes of vec[vec_at..vec_n) */
+void madi_tcp_broken(madi_tcp_link_t *link);                    /* end the link after an error of sending (errno) */
+void madi_tcp_advance(madi_tcp_link_t *link, size_t done);      /* drop the first done bytes of vec[vec_at..vec_n) */
 
 /* The operation and the senders that wait until all that send has taken has left. */
 typedef struct madi_tcp_left {

@@ -127,9 +127,10 @@ bool madi_tcp_allow_check(char *reason)
     tcp_item_t item;
     while ((at = list_next(&list, &end)))
         if (!item_read(at, end, &item)) {
-            snprintf(reason, MADI_REASON_MAX,
-                     "MAD_TCP_ALLOW: '%.*s' is neither a network nor subnets nor any: give for example 10.1.0.0/16:4000-4999",
-                     (int)(end - at < 60 ? end - at : 60), at);
+            snprintf(
+                reason, MADI_REASON_MAX,
+                "MAD_TCP_ALLOW: '%.*s' is neither a network nor subnets nor any: give for example 10.1.0.0/16:4000-4999",
+                (int)(end - at < 60 ? end - at : 60), at);
             return false;
         }
     return true;
@@ -162,6 +163,7 @@ bool madi_tcp_admits(madi_adapter_t *adapter, int fd, char *reason)
         madi_tcp_allows((const madi_tcp_adapter_t *)adapter, &peer, true))
         return true;
     madi_tcp_addr_text(&peer, text, sizeof text);
-    snprintf(reason, MADI_REASON_MAX, "%s is not on the list of MAD_TCP_ALLOW (%.80s)", text, madi_knob_text(MADI_KNOB_TCP_ALLOW));
+    snprintf(reason, MADI_REASON_MAX, "%s is not on the list of MAD_TCP_ALLOW (%.80s)", text,
+             madi_knob_text(MADI_KNOB_TCP_ALLOW));
     return false;
 }

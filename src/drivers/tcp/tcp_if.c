@@ -149,8 +149,7 @@ static bool tcp_is_chosen(const struct ifaddrs *all, const struct ifaddrs *i, co
 }
 
 /* Words of the knob that choose nothing become adapters too, so that open says what is wrong with them. */
-static mad_status_t tcp_probe_missing(const madi_driver_t *driver, struct mad_session *session,
-                                      const struct ifaddrs *all)
+static mad_status_t tcp_probe_missing(const madi_driver_t *driver, struct mad_session *session, const struct ifaddrs *all)
 {
     const char *list = madi_knob_text(MADI_KNOB_TCP_INTERFACES);
     tcp_word_t word;
@@ -221,8 +220,8 @@ static mad_status_t tcp_network_knob(const char *adapter, const struct ifaddrs *
         tcp_word_t key, value;
         int exact;
         if (!sign || sign == word.at || sign == word.at + word.len - 1) {
-            snprintf(reason, MADI_REASON_MAX, "%s: '%.*s' is not INTERFACE=NETWORK",
-                     madi_knobs[MADI_KNOB_TCP_NETWORK].name, word.len > 60 ? 60 : (int)word.len, word.at);
+            snprintf(reason, MADI_REASON_MAX, "%s: '%.*s' is not INTERFACE=NETWORK", madi_knobs[MADI_KNOB_TCP_NETWORK].name,
+                     word.len > 60 ? 60 : (int)word.len, word.at);
             return MAD_ERR_CONFIG;
         }
         key = (tcp_word_t){word.at, (size_t)(sign - word.at)};
@@ -291,8 +290,8 @@ static mad_status_t tcp_no_such(const struct ifaddrs *all, const char *name, cha
     for (const struct ifaddrs *i = all; i; i = i->ifa_next)
         if (!strcmp(i->ifa_name, base))
             what = i->ifa_flags & IFF_UP ? "which has no usable address" : "which is down";
-    len = (size_t)snprintf(reason, MADI_REASON_MAX, "%s names %s, %s; usable are:",
-                           madi_knobs[MADI_KNOB_TCP_INTERFACES].name, name, what);
+    len = (size_t)snprintf(reason, MADI_REASON_MAX,
+                           "%s names %s, %s; usable are:", madi_knobs[MADI_KNOB_TCP_INTERFACES].name, name, what);
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
         char own[MADI_NAME_MAX];
         if (!tcp_usable(i))

@@ -513,8 +513,9 @@ void madi_tcp_unread_add(madi_tcp_link_t *link)
 void madi_tcp_ended(madi_tcp_link_t *link, int error)
 {
     if (!error && link->pub.seal && !link->said_end && link->head == link->tail && !link->in_body)
-        madi_tcp_down(link, MAD_ERR_PEER,
-                      "connection closed without the end that TLS wants: the peer was killed, or somebody in between cut it");
+        madi_tcp_down(
+            link, MAD_ERR_PEER,
+            "connection closed without the end that TLS wants: the peer was killed, or somebody in between cut it");
     else
         tcp_ended(link, error);
 }

@@ -351,8 +351,8 @@ static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message,
         dev_flow_raise(dev, source, h->number);
 }
 
-static bool message_read(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const dev_head_t *h,
-                         madi_foreign_t rest, size_t len)
+static bool message_read(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const dev_head_t *h, madi_foreign_t rest,
+                         size_t len)
 {
     bool whole = h->kind == HEAD_WHOLE;
     dev_envelope_t u = {.space = h->flags & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
@@ -430,7 +430,8 @@ bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *a)
  * room for it.  False, and nothing is done, for all others.  The caller releases its cost. */
 static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
 {
-    static_assert(HEAD_SHORT == 16 && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 && offsetof(dev_head_t, tag) == 8,
+    static_assert(HEAD_SHORT == 16 && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 &&
+                      offsetof(dev_head_t, tag) == 8,
                   "the two words of a short head");
     madi_foreign_t block = madi_foreign_of(a->base);
     size_t len = a->len - HEAD_SHORT;

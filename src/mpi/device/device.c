@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINGER_MS 5000  /* as MAD_EXIT_TIMEOUT is without a knob */
+#define LINGER_MS 5000 /* as MAD_EXIT_TIMEOUT is without a knob */
 
 /* A message that a handler has queued. */
 typedef struct arrival {

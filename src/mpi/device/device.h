@@ -59,7 +59,7 @@ typedef struct mad_dev_done {
     mad_dev_access_t served; /* not 0: a peer has accessed memory of this process; context, flags and tag have no meaning */
     uint8_t op;              /* of the atomic access that was served */
     bool sent;               /* a send or an access has ended: of what follows, only the status has a meaning */
-    bool released;  /* the receive's buffer is not written any more; false only with `multi` */
+    bool released;           /* the receive's buffer is not written any more; false only with `multi` */
     mad_status_t status;
     mad_peer_t source;
     uint64_t tag, data;
@@ -135,10 +135,10 @@ typedef struct mad_dev_send {
     int n;
     uint64_t tag, data;
     bool has_data;
-    bool buffered; /* the memory may change after the call */
-    bool matched;  /* completes only when a receive has matched */
+    bool buffered;        /* the memory may change after the call */
+    bool matched;         /* completes only when a receive has matched */
     bool no_completion;   /* notify only if the send fails */
-    bool no_error_report;  /* nor if it fails; needs an established connection (mad_dev_send) */
+    bool no_error_report; /* nor if it fails; needs an established connection (mad_dev_send) */
     void *context;
     uint64_t flags;
 } mad_dev_send_t;
@@ -200,8 +200,8 @@ typedef struct mad_dev_remote {
     uint8_t type, op; /* of atomic operations; only the peer's mad_dev_memory knows their meaning */
     uint64_t data;    /* WRITE: passed to the peer if has_data */
     bool has_data;
-    bool buffered; /* the data to write may change after the call */
-    bool no_completion;   /* notify only if the access fails */
+    bool buffered;      /* the data to write may change after the call */
+    bool no_completion; /* notify only if the access fails */
     void *context;
     uint64_t flags;
 } mad_dev_remote_t;

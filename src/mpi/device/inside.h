@@ -15,15 +15,17 @@
 
 /* ---- Wire format ----------------------------------------------------------------------------------------------- */
 
-enum { HEAD_WHOLE = 1, /* the payload follows in the same block */
-       HEAD_LONG,      /* the payload follows in one or several further blocks */
-       HEAD_MATCHED,   /* answer: the message with this number has matched a receive */
-       HEAD_ANNOUNCE,  /* the payload stays with the sender until HEAD_GRANT */
-       HEAD_GRANT,     /* answer: send the payload of message `number` to receive `len`; len 0: drop it */
-       HEAD_BODY,      /* payload for the receive with this number, in the same block */
-       HEAD_BODY_LONG, /* payload for the receive with this number, in a second block */
-       HEAD_MORE,      /* answer: number is the new limit of unasked payload beyond MAD_DEV_WINDOW, in bytes */
-       HEAD_END };
+enum {
+    HEAD_WHOLE = 1, /* the payload follows in the same block */
+    HEAD_LONG,      /* the payload follows in one or several further blocks */
+    HEAD_MATCHED,   /* answer: the message with this number has matched a receive */
+    HEAD_ANNOUNCE,  /* the payload stays with the sender until HEAD_GRANT */
+    HEAD_GRANT,     /* answer: send the payload of message `number` to receive `len`; len 0: drop it */
+    HEAD_BODY,      /* payload for the receive with this number, in the same block */
+    HEAD_BODY_LONG, /* payload for the receive with this number, in a second block */
+    HEAD_MORE,      /* answer: number is the new limit of unasked payload beyond MAD_DEV_WINDOW, in bytes */
+    HEAD_END
+};
 enum { FLAG_PLAIN = 1, FLAG_DATA = 2, FLAG_ACK = 4 /* send HEAD_MATCHED */, FLAG_WIDE = 8 };
 
 /* Header of a message.  Little endian, like all hosts that Madeleine supports.  Without FLAG_WIDE only the first 16
@@ -91,7 +93,7 @@ typedef struct op {
     mad_peer_t peer; /* source of a receive; destination of a send */
     int n;
     size_t room;
-    struct { /* zero at first, like `done` */
+    struct {                /* zero at first, like `done` */
         size_t multi;       /* the receive is closed when fewer bytes are left; 0: one message only */
         struct op *parent;  /* multi-receive that this operation is a part of */
         int parts;          /* of a multi-receive: parts under way */
@@ -134,12 +136,12 @@ struct mad_dev_message {
     item_t item;
     mad_dev_message_t *next, *prev; /* in order of arrival; or in the list of claimed messages */
     dev_envelope_t envelope;
-    unsigned char *bytes;  /* copy of the payload; NULL if there is none */
+    unsigned char *bytes;   /* copy of the payload; NULL if there is none */
     mad_message_t *message; /* the message, if it is parked: the payload is still inside */
-    bool loading;          /* the copy is not complete yet */
-    op_t *op;              /* receive that has matched meanwhile; NULL if none */
-    bool dropped;          /* discarded meanwhile */
-    void *context;         /* context of the claim */
+    bool loading;           /* the copy is not complete yet */
+    op_t *op;               /* receive that has matched meanwhile; NULL if none */
+    bool dropped;           /* discarded meanwhile */
+    void *context;          /* context of the claim */
     match_place_t places[MAX_INDEXES];
 };
 
@@ -179,8 +181,8 @@ typedef struct match_index {
 typedef struct matcher {
     match_index_t indexes[MAX_INDEXES];
     int n;
-    uint32_t posted; /* number of receives, in all indexes and in the list below */
-    match_group_t *hot;    /* group of the last receive posted or matched; NULL if none */
+    uint32_t posted;                 /* number of receives, in all indexes and in the list below */
+    match_group_t *hot;              /* group of the last receive posted or matched; NULL if none */
     mad_dev_message_t *first, *last; /* unexpected, oldest first */
     op_t *loose_first, *loose_last;  /* posted, and not hashed */
 } matcher_t;
@@ -302,7 +304,7 @@ static inline void dev_op_free(mad_dev_t *dev, op_t *op)
     op->next = dev->free_ops;
     dev->free_ops = op;
 }
-mad_dev_message_t *dev_message_new(mad_dev_t *dev); /* the envelope and the places are not set */
+mad_dev_message_t *dev_message_new(mad_dev_t *dev);                /* the envelope and the places are not set */
 void dev_message_free(mad_dev_t *dev, mad_dev_message_t *message); /* and its bytes */
 void dev_pool_fini(mad_dev_t *dev);
 /* Numbers by which peers name operations.  A number is never used again. */
@@ -452,7 +454,7 @@ void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_message_t *messa
 void dev_remote_forget(mad_dev_t *dev, item_t *item);
 /* Handle a request of a peer for memory, or an answer. h: the beginning of the block, padded with zeros.  False if out
  * of memory. */
-bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h, madi_foreign_t block,
-                      size_t len);
+bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h,
+                      madi_foreign_t block, size_t len);
 
 #endif

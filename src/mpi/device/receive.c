@@ -162,9 +162,14 @@ mad_status_t mad_dev_probe(mad_dev_t *dev, const mad_dev_receive_t *r, mad_dev_p
     dev_lock(dev);
     u = dev_match_receive(m, r->from, r->tag, r->ignore);
     if (u) {
-        *found = (mad_dev_done_t){.context = r->context, .flags = r->flags, .source = u->envelope.source,
-                                  .tag = u->envelope.tag, .data = u->envelope.data, .has_data = u->envelope.has_data,
-                                  .whole = u->envelope.len, .len = u->envelope.len};
+        *found = (mad_dev_done_t){.context = r->context,
+                                  .flags = r->flags,
+                                  .source = u->envelope.source,
+                                  .tag = u->envelope.tag,
+                                  .data = u->envelope.data,
+                                  .has_data = u->envelope.has_data,
+                                  .whole = u->envelope.len,
+                                  .len = u->envelope.len};
         if (how != MAD_DEV_PEEK)
             dev_match_take(m, u);
         if (how == MAD_DEV_CLAIM)

@@ -37,16 +37,11 @@ static bool remote_good(const mad_dev_remote_t *r, size_t *total)
     results = dev_pieces_length(r->results, r->n_results);
     compares = dev_pieces_length(r->compares, r->n_compares);
     switch (r->access) {
-    case MAD_DEV_WRITE:
-        return given == *total;
-    case MAD_DEV_READ:
-        return results == *total;
-    case MAD_DEV_ATOMIC:
-        return given == *total && *total <= MAD_DEV_ATOMIC_MAX;
-    case MAD_DEV_FETCH:
-        return (given == *total || !given) && results == *total && *total <= MAD_DEV_ATOMIC_MAX;
-    case MAD_DEV_COMPARE:
-        return given == *total && results == *total && compares == *total && *total <= MAD_DEV_ATOMIC_MAX;
+    case MAD_DEV_WRITE: return given == *total;
+    case MAD_DEV_READ: return results == *total;
+    case MAD_DEV_ATOMIC: return given == *total && *total <= MAD_DEV_ATOMIC_MAX;
+    case MAD_DEV_FETCH: return (given == *total || !given) && results == *total && *total <= MAD_DEV_ATOMIC_MAX;
+    case MAD_DEV_COMPARE: return given == *total && results == *total && compares == *total && *total <= MAD_DEV_ATOMIC_MAX;
     }
     return false;
 }
@@ -54,10 +49,19 @@ static bool remote_good(const mad_dev_remote_t *r, size_t *total)
 /* Write header and targets; return their length. */
 static size_t remote_head_fill(unsigned char *block, const mad_dev_remote_t *r, uint64_t number, size_t payload)
 {
-    static const uint8_t kinds[] = {[MAD_DEV_WRITE] = HEAD_WRITE, [MAD_DEV_READ] = HEAD_READ, [MAD_DEV_ATOMIC] = HEAD_ATOMIC,
-                                    [MAD_DEV_FETCH] = HEAD_FETCH, [MAD_DEV_COMPARE] = HEAD_COMPARE};
-    remote_head_t h = {.kind = kinds[r->access], .flags = r->has_data ? FLAG_DATA : 0, .type = r->type, .op = r->op,
-                       .n = (uint8_t)r->n_targets, .number = number, .data = r->data, .len = payload};
+    static const uint8_t kinds[] = {[MAD_DEV_WRITE] = HEAD_WRITE,
+                                    [MAD_DEV_READ] = HEAD_READ,
+                                    [MAD_DEV_ATOMIC] = HEAD_ATOMIC,
+                                    [MAD_DEV_FETCH] = HEAD_FETCH,
+                                    [MAD_DEV_COMPARE] = HEAD_COMPARE};
+    remote_head_t h = {.kind = kinds[r->access],
+                       .flags = r->has_data ? FLAG_DATA : 0,
+                       .type = r->type,
+                       .op = r->op,
+                       .n = (uint8_t)r->n_targets,
+                       .number = number,
+                       .data = r->data,
+                       .len = payload};
     size_t len = (size_t)r->n_targets * sizeof *r->targets;
     memcpy(block, &h, sizeof h);
     memcpy(block + sizeof h, r->targets, len);

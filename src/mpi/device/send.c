@@ -92,8 +92,8 @@ void dev_send_left(mad_dev_t *dev, item_t *item)
 static inline size_t send_head_fill(dev_head_t *h, const mad_dev_send_t *s, size_t len)
 {
     bool wide = s->data >> 32 || s->matched;
-    *h = (dev_head_t){.kind = HEAD_WHOLE, .data = (uint32_t)s->data, .tag = s->tag, .data_high = (uint32_t)(s->data >> 32),
-                      .len = len};
+    *h = (dev_head_t){
+        .kind = HEAD_WHOLE, .data = (uint32_t)s->data, .tag = s->tag, .data_high = (uint32_t)(s->data >> 32), .len = len};
     h->flags = (uint8_t)((s->space == MAD_DEV_PLAIN ? FLAG_PLAIN : 0) | (s->has_data ? FLAG_DATA : 0) |
                          (s->matched ? FLAG_ACK : 0) | (wide ? FLAG_WIDE : 0));
     return wide ? sizeof *h : HEAD_SHORT;

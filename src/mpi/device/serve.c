@@ -22,7 +22,8 @@ typedef struct remote_request {
 /* ---- Targets ----------------------------------------------------------------------------------------------------- */
 
 /* Release all targets. good: the access was made; it is reported once for each key. op: the atomic operation, else 0. */
-static void targets_release(mad_dev_t *dev, const mad_dev_target_t *targets, int n, mad_dev_access_t access, uint8_t op, bool good)
+static void targets_release(mad_dev_t *dev, const mad_dev_target_t *targets, int n, mad_dev_access_t access, uint8_t op,
+                            bool good)
 {
     for (int i = 0; i < n; i++) {
         bool first = true;
@@ -251,7 +252,7 @@ static void atomic_in(mad_dev_t *dev, const remote_request_t *r, madi_foreign_t 
  * malformed. */
 static bool request_read(remote_request_t *r, madi_foreign_t block, madi_foreign_t *bytes, size_t *len)
 {
-    static const mad_dev_access_t accesses[] = {MAD_DEV_WRITE, MAD_DEV_WRITE, MAD_DEV_READ,
+    static const mad_dev_access_t accesses[] = {MAD_DEV_WRITE,  MAD_DEV_WRITE, MAD_DEV_READ,
                                                 MAD_DEV_ATOMIC, MAD_DEV_FETCH, MAD_DEV_COMPARE};
     size_t targets = r->h.n * sizeof *r->targets;
     if (r->h.kind < HEAD_WRITE || r->h.kind > HEAD_COMPARE || r->h.n > MAD_DEV_PIECES || *len < sizeof r->h + targets)
@@ -263,8 +264,8 @@ static bool request_read(remote_request_t *r, madi_foreign_t block, madi_foreign
     return true;
 }
 
-bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h, madi_foreign_t block,
-                      size_t len)
+bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h,
+                      madi_foreign_t block, size_t len)
 {
     remote_request_t r = {.source = source};
     madi_foreign_t bytes;

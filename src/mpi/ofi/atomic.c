@@ -26,10 +26,19 @@ static ssize_t atomic_it(struct fid_ep *ep, mad_dev_access_t access, const struc
     size_t size = mad_ofi_atomic_size(access, m->datatype, m->op), n = m->op == FI_ATOMIC_READ ? 0 : m->iov_count;
     struct iovec operand[MAD_DEV_PIECES], compare[MAD_DEV_PIECES], result[MAD_DEV_PIECES];
     mad_dev_target_t targets[MAD_DEV_PIECES];
-    mad_dev_remote_t r = {.access = access, .targets = targets, .n_targets = (int)m->rma_iov_count, .pieces = operand,
-                          .n = (int)n, .results = result, .n_results = (int)n_results, .compares = compare,
-                          .n_compares = (int)n_compares, .type = (uint8_t)m->datatype, .op = (uint8_t)m->op,
-                          .context = m->context, .flags = FI_ATOMIC | (access == MAD_DEV_ATOMIC ? FI_WRITE : FI_READ)};
+    mad_dev_remote_t r = {.access = access,
+                          .targets = targets,
+                          .n_targets = (int)m->rma_iov_count,
+                          .pieces = operand,
+                          .n = (int)n,
+                          .results = result,
+                          .n_results = (int)n_results,
+                          .compares = compare,
+                          .n_compares = (int)n_compares,
+                          .type = (uint8_t)m->datatype,
+                          .op = (uint8_t)m->op,
+                          .context = m->context,
+                          .flags = FI_ATOMIC | (access == MAD_DEV_ATOMIC ? FI_WRITE : FI_READ)};
     if (!size)
         return -FI_EOPNOTSUPP;
     if (m->rma_iov_count > MAD_DEV_PIECES || !ioc_pieces(m->msg_iov, n, size, operand) ||
@@ -49,8 +58,14 @@ static ssize_t to_one(struct fid_ep *ep, mad_dev_access_t access, const struct f
                       void *context)
 {
     struct fi_rma_ioc rma = {address, 0, key};
-    struct fi_msg_atomic m = {.msg_iov = ioc, .iov_count = n, .addr = to, .rma_iov = &rma, .rma_iov_count = 1,
-                              .datatype = type, .op = op, .context = context};
+    struct fi_msg_atomic m = {.msg_iov = ioc,
+                              .iov_count = n,
+                              .addr = to,
+                              .rma_iov = &rma,
+                              .rma_iov_count = 1,
+                              .datatype = type,
+                              .op = op,
+                              .context = context};
     const struct fi_ioc *counted = access == MAD_DEV_ATOMIC ? ioc : results;
     for (size_t i = 0; i < (access == MAD_DEV_ATOMIC ? n : n_results); i++)
         rma.count += counted[i].count;
@@ -172,8 +187,9 @@ static int atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype type, enum 
 int mad_ofi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr,
                          uint64_t flags)
 {
-    mad_dev_access_t access = flags == FI_FETCH_ATOMIC ? MAD_DEV_FETCH : flags == FI_COMPARE_ATOMIC ? MAD_DEV_COMPARE
-                                                                                                   : MAD_DEV_ATOMIC;
+    mad_dev_access_t access = flags == FI_FETCH_ATOMIC     ? MAD_DEV_FETCH
+                              : flags == FI_COMPARE_ATOMIC ? MAD_DEV_COMPARE
+                                                           : MAD_DEV_ATOMIC;
     (void)domain;
     if (flags && access == MAD_DEV_ATOMIC)
         return -FI_EOPNOTSUPP;

@@ -200,11 +200,8 @@ static int av_close(struct fid *fid)
     return 0;
 }
 
-static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
-                                .close = av_close,
-                                .bind = av_bind,
-                                .control = mad_ofi_no_control,
-                                MAD_OFI_NO_REST};
+static struct fi_ops fid_ops = {
+    .size = sizeof(struct fi_ops), .close = av_close, .bind = av_bind, .control = mad_ofi_no_control, MAD_OFI_NO_REST};
 static struct fi_ops_av av_ops = {.size = sizeof(struct fi_ops_av),
                                   .insert = av_insert,
                                   .insertsvc = no_insertsvc,

@@ -112,11 +112,8 @@ static int cntr_control(struct fid *fid, int command, void *arg)
     return mad_ofi_wait_control(&FROM_FID(mad_ofi_cntr_t, fid)->wait, command, arg);
 }
 
-static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
-                                .close = cntr_close,
-                                .bind = mad_ofi_no_bind,
-                                .control = cntr_control,
-                                MAD_OFI_NO_REST};
+static struct fi_ops fid_ops = {
+    .size = sizeof(struct fi_ops), .close = cntr_close, .bind = mad_ofi_no_bind, .control = cntr_control, MAD_OFI_NO_REST};
 static struct fi_ops_cntr cntr_ops = {.size = sizeof(struct fi_ops_cntr),
                                       .read = cntr_read,
                                       .readerr = cntr_readerr,

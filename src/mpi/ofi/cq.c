@@ -72,8 +72,14 @@ void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e,
     if (!cq->locked)
         cq->into_end = cq->into; /* later entries must follow it in the ring */
     if (error) {
-        *error = (struct fi_cq_err_entry){.op_context = e->op_context, .flags = e->flags, .len = e->len, .buf = e->buf,
-                                          .data = e->data, .tag = e->tag, .olen = olen, .err = err,
+        *error = (struct fi_cq_err_entry){.op_context = e->op_context,
+                                          .flags = e->flags,
+                                          .len = e->len,
+                                          .buf = e->buf,
+                                          .data = e->data,
+                                          .tag = e->tag,
+                                          .olen = olen,
+                                          .err = err,
                                           .prov_errno = prov_errno};
         cq_lock(cq);
         entry = cq_entry_add(cq);
@@ -93,14 +99,10 @@ void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e,
 static size_t entry_size(enum fi_cq_format format)
 {
     switch (format) {
-    case FI_CQ_FORMAT_MSG:
-        return sizeof(struct fi_cq_msg_entry);
-    case FI_CQ_FORMAT_DATA:
-        return sizeof(struct fi_cq_data_entry);
-    case FI_CQ_FORMAT_TAGGED:
-        return sizeof(struct fi_cq_tagged_entry);
-    default:
-        return sizeof(struct fi_cq_entry);
+    case FI_CQ_FORMAT_MSG: return sizeof(struct fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA: return sizeof(struct fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED: return sizeof(struct fi_cq_tagged_entry);
+    default: return sizeof(struct fi_cq_entry);
     }
 }
 
@@ -318,11 +320,8 @@ static int cq_control(struct fid *fid, int command, void *arg)
     return mad_ofi_wait_control(&FROM_FID(mad_ofi_cq_t, fid)->wait, command, arg);
 }
 
-static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
-                                .close = cq_close,
-                                .bind = mad_ofi_no_bind,
-                                .control = cq_control,
-                                MAD_OFI_NO_REST};
+static struct fi_ops fid_ops = {
+    .size = sizeof(struct fi_ops), .close = cq_close, .bind = mad_ofi_no_bind, .control = cq_control, MAD_OFI_NO_REST};
 static struct fi_ops_cq cq_ops = {.size = sizeof(struct fi_ops_cq),
                                   .read = cq_read,
                                   .readfrom = cq_readfrom,

@@ -55,7 +55,8 @@ static int no_query_collective(struct fid_domain *domain, enum fi_collective_op 
     return -FI_ENOSYS;
 }
 
-static int domain_endpoint2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, uint64_t flags, void *context)
+static int domain_endpoint2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, uint64_t flags,
+                            void *context)
 {
     return flags ? -FI_EINVAL : mad_ofi_endpoint(domain, info, ep, context);
 }

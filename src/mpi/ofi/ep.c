@@ -112,8 +112,7 @@ int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from, size_t to)
         unsigned char address[MAD_OFI_ADDRESS_MAX];
         size_t len = mad_ofi_name_address(av->names + i * mad_ofi_name_len(), mad_ofi_name_len(), address);
         mad_peer_t peer = -1;
-        if (len && mad_peer_add(mad_dev_session(ep->dev), address, len, &peer) == MAD_OK &&
-            !address_note(ep, peer, i))
+        if (len && mad_peer_add(mad_dev_session(ep->dev), address, len, &peer) == MAD_OK && !address_note(ep, peer, i))
             return -FI_ENOMEM;
         atomic_load(&ep->peers)[i] = peer;
         if (atomic_load(&ep->n_peers) <= i)
@@ -261,8 +260,11 @@ static int bind_cq(mad_ofi_ep_t *ep, struct fid *fid, uint64_t flags)
 
 static int bind_cntr(mad_ofi_ep_t *ep, struct fid *fid, uint64_t flags)
 {
-    static const uint64_t counted[MAD_OFI_CNTRS] = {[CNTR_SEND] = FI_SEND, [CNTR_RECEIVE] = FI_RECV, [CNTR_READ] = FI_READ,
-                                                    [CNTR_WRITE] = FI_WRITE, [CNTR_REMOTE_READ] = FI_REMOTE_READ,
+    static const uint64_t counted[MAD_OFI_CNTRS] = {[CNTR_SEND] = FI_SEND,
+                                                    [CNTR_RECEIVE] = FI_RECV,
+                                                    [CNTR_READ] = FI_READ,
+                                                    [CNTR_WRITE] = FI_WRITE,
+                                                    [CNTR_REMOTE_READ] = FI_REMOTE_READ,
                                                     [CNTR_REMOTE_WRITE] = FI_REMOTE_WRITE};
     mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, fid);
     uint64_t all = 0;
@@ -293,16 +295,11 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     if (ep->dev && other->fclass != FI_CLASS_CNTR)
         return -FI_EOPBADSTATE;
     switch (other->fclass) {
-    case FI_CLASS_AV:
-        return bind_av(ep, other);
-    case FI_CLASS_CQ:
-        return bind_cq(ep, other, flags);
-    case FI_CLASS_CNTR:
-        return bind_cntr(ep, other, flags);
-    case FI_CLASS_EQ: /* for events of connections, of which there are none */
-        return 0;
-    default:
-        return -FI_EINVAL;
+    case FI_CLASS_AV: return bind_av(ep, other);
+    case FI_CLASS_CQ: return bind_cq(ep, other, flags);
+    case FI_CLASS_CNTR: return bind_cntr(ep, other, flags);
+    case FI_CLASS_EQ: /* for events of connections, of which there are none */ return 0;
+    default: return -FI_EINVAL;
     }
 }
 
@@ -313,8 +310,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
     mad_ofi_ep_t *ep = FROM_FID(mad_ofi_ep_t, fid);
     uint64_t *flags = arg;
     switch (command) {
-    case FI_ENABLE:
-        return ep_enable(ep);
+    case FI_ENABLE: return ep_enable(ep);
     case FI_GETOPSFLAG:
         if (!(*flags & FI_TRANSMIT) == !(*flags & FI_RECV))
             return -FI_EINVAL;
@@ -328,8 +324,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
         else
             ep->receive_flags = *flags & MAD_OFI_RECEIVE_FLAGS;
         return 0;
-    default:
-        return -FI_ENOSYS;
+    default: return -FI_ENOSYS;
     }
 }
 

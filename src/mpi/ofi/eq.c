@@ -134,11 +134,8 @@ static int eq_control(struct fid *fid, int command, void *arg)
     return mad_ofi_wait_control(&FROM_FID(eq_t, fid)->wait, command, arg);
 }
 
-static struct fi_ops fid_ops = {.size = sizeof(struct fi_ops),
-                                .close = eq_close,
-                                .bind = mad_ofi_no_bind,
-                                .control = eq_control,
-                                MAD_OFI_NO_REST};
+static struct fi_ops fid_ops = {
+    .size = sizeof(struct fi_ops), .close = eq_close, .bind = mad_ofi_no_bind, .control = eq_control, MAD_OFI_NO_REST};
 static struct fi_ops_eq eq_ops = {.size = sizeof(struct fi_ops_eq),
                                   .read = eq_read,
                                   .readerr = eq_readerr,

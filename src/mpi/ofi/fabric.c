@@ -36,14 +36,10 @@ static int fabric_domain2(struct fid_fabric *fabric, struct fi_info *info, struc
 static mad_ofi_wait_t *wait_of(struct fid *fid)
 {
     switch (fid->fclass) {
-    case FI_CLASS_CQ:
-        return &FROM_FID(mad_ofi_cq_t, fid)->wait;
-    case FI_CLASS_CNTR:
-        return &FROM_FID(mad_ofi_cntr_t, fid)->wait;
-    case FI_CLASS_EQ:
-        return mad_ofi_eq_wait(fid);
-    default:
-        return NULL;
+    case FI_CLASS_CQ: return &FROM_FID(mad_ofi_cq_t, fid)->wait;
+    case FI_CLASS_CNTR: return &FROM_FID(mad_ofi_cntr_t, fid)->wait;
+    case FI_CLASS_EQ: return mad_ofi_eq_wait(fid);
+    default: return NULL;
     }
 }
 

@@ -20,9 +20,9 @@
 #define FORMAT (MAD_OFI_PROV_SPECIFIC | 0x6d6164)
 #define TAG_FORMAT UINT64_C(0xaaaaaaaaaaaaaaaa) /* all bits as one field */
 /* Short accesses are made in the order in which they arrive. */
-#define ORDER                                                                                                            \
-    (FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |       \
-     FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |               \
+#define ORDER \
+    (FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | \
+     FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | \
      FI_ORDER_ATOMIC_WAW)
 #define COUNT 1024 /* of queues, counters and endpoints: unlimited, and more is offered if the hints ask for more */
 

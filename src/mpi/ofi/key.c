@@ -20,8 +20,8 @@
 #define SCRYPT_P 5
 #define SCRYPT_MEMORY ((uint64_t)64 << 20) /* limit of OpenSSL's memory in bytes; 16 MiB and some are needed */
 
-#define TEXT_MAX 1024  /* most characters of FI_MAD_KEY */
-#define ESTIMATED 256  /* characters at the beginning of which the entropy is estimated */
+#define TEXT_MAX 1024 /* most characters of FI_MAD_KEY */
+#define ESTIMATED 256 /* characters at the beginning of which the entropy is estimated */
 #define TEXT_REMEDY "take one from: openssl rand -base64 24"
 
 /* ---- Texts -------------------------------------------------------------------------------------------------------- */
@@ -37,16 +37,20 @@ static int key_derive(mad_mpi_key_t *key, const char *text, size_t len, const ch
         return -1;
     }
     if (bits < MAD_MPI_KEY_BITS_MIN) {
-        snprintf(key->why, sizeof key->why,
-                 "%.200s holds a text that can be guessed: its %zu characters have %d bits of entropy at most, and a key has %d "
-                 "at least; " TEXT_REMEDY, name, len, bits, MAD_MPI_KEY_BITS_MIN);
+        snprintf(
+            key->why, sizeof key->why,
+            "%.200s holds a text that can be guessed: its %zu characters have %d bits of entropy at most, and a key has %d "
+            "at least; " TEXT_REMEDY,
+            name, len, bits, MAD_MPI_KEY_BITS_MIN);
         return -1;
     }
     if (EVP_PBE_scrypt(text, len, (const unsigned char *)SCRYPT_SALT, sizeof SCRYPT_SALT - 1, SCRYPT_N, SCRYPT_R, SCRYPT_P,
                        SCRYPT_MEMORY, key->bytes, MAD_MPI_KEY_MADE) != 1) {
-        snprintf(key->why, sizeof key->why,
-                 "OpenSSL derives no key from %.200s (scrypt refused, as in FIPS mode, or no memory); set FI_MAD_KEY_FILE to a "
-                 "file of 32 random bytes", name);
+        snprintf(
+            key->why, sizeof key->why,
+            "OpenSSL derives no key from %.200s (scrypt refused, as in FIPS mode, or no memory); set FI_MAD_KEY_FILE to a "
+            "file of 32 random bytes",
+            name);
         mad_mpi_key_wipe(key);
         return -1;
     }
@@ -186,8 +190,8 @@ static mad_mpi_key_t known; /* under the lock; len is 0 until it is found */
 
 static int key_find(mad_mpi_key_t *key)
 {
-    static int (*const sources[])(mad_mpi_key_t *) = {mad_ofi_key_text, mad_mpi_key_environment, file_named, mad_ofi_key_pmix,
-                                                      file_of_user};
+    static int (*const sources[])(mad_mpi_key_t *) = {mad_ofi_key_text, mad_mpi_key_environment, file_named,
+                                                      mad_ofi_key_pmix, file_of_user};
     int found = 0;
     for (size_t i = 0; !found && i < sizeof sources / sizeof *sources; i++) {
         key->why[0] = 0;

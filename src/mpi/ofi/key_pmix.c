@@ -35,8 +35,9 @@ static bool key_pmix_load(key_pmix_t *pmix)
     const struct {
         const char *name;
         void *slot;
-    } symbols[] = {{"PMIx_Init", &pmix->init}, {"PMIx_Finalize", &pmix->finalize}, {"PMIx_Put", &pmix->put},
-                   {"PMIx_Commit", &pmix->commit}, {"PMIx_Get", &pmix->get}, {"PMIx_Error_string", &pmix->error_string}};
+    } symbols[] = {{"PMIx_Init", &pmix->init}, {"PMIx_Finalize", &pmix->finalize},
+                   {"PMIx_Put", &pmix->put},   {"PMIx_Commit", &pmix->commit},
+                   {"PMIx_Get", &pmix->get},   {"PMIx_Error_string", &pmix->error_string}};
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; handle && i < sizeof symbols / sizeof *symbols; i++) {
         void *symbol = dlsym(handle, symbols[i].name);
@@ -63,7 +64,8 @@ static void pmix_key_put(key_pmix_t *pmix, const mad_mpi_key_t *key)
 }
 
 /* Try once; wait for the process's first commit. */
-static pmix_status_t pmix_key_try(key_pmix_t *pmix, const pmix_proc_t *of, int seconds, const char *source, mad_mpi_key_t *key)
+static pmix_status_t pmix_key_try(key_pmix_t *pmix, const pmix_proc_t *of, int seconds, const char *source,
+                                  mad_mpi_key_t *key)
 {
     pmix_value_t *value = NULL;
     pmix_info_t timeout;
@@ -98,13 +100,16 @@ static bool pmix_key_get(key_pmix_t *pmix, mad_mpi_key_t *key)
     pmix_proc_t first = pmix->self;
     pmix_status_t status = PMIX_ERR_TIMEOUT;
     first.rank = 0;
-    while ((left = end - pmix_now_s()) > 0 && (status = pmix_key_try(pmix, &first, (int)left, FIRST, key)) == PMIX_ERR_NOT_FOUND)
+    while ((left = end - pmix_now_s()) > 0 &&
+           (status = pmix_key_try(pmix, &first, (int)left, FIRST, key)) == PMIX_ERR_NOT_FOUND)
         nanosleep(&(struct timespec){0, RETRY}, NULL);
     if (status == PMIX_SUCCESS)
         return true;
-    snprintf(key->why, sizeof key->why,
-             "the first process of this job has put no key into PMIx within %d s (%s): perhaps it does not use the provider mad; "
-             "set FI_MAD_KEY_FILE to a file that all processes share", MAD_MPI_KEY_WAIT, pmix->error_string(status));
+    snprintf(
+        key->why, sizeof key->why,
+        "the first process of this job has put no key into PMIx within %d s (%s): perhaps it does not use the provider mad; "
+        "set FI_MAD_KEY_FILE to a file that all processes share",
+        MAD_MPI_KEY_WAIT, pmix->error_string(status));
     return false;
 }
 
@@ -149,7 +154,8 @@ int mad_ofi_key_pmix(mad_mpi_key_t *key)
     }
     status = pmix.init(&pmix.self, NULL, 0);
     if (status != PMIX_SUCCESS) {
-        MAD_OFI_INFO(FABRIC, "PMIx's server does not answer (%s): the key is taken from a file\n", pmix.error_string(status));
+        MAD_OFI_INFO(FABRIC, "PMIx's server does not answer (%s): the key is taken from a file\n",
+                     pmix.error_string(status));
         return 0;
     }
     good = pmix_key_exchange(&pmix, key);

@@ -213,8 +213,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 static int mr_regv(struct fid *fid, const struct iovec *iov, size_t n, uint64_t access, uint64_t offset, uint64_t key,
                    uint64_t flags, struct fid_mr **mr, void *context)
 {
-    struct fi_mr_attr attr = {.mr_iov = iov, .iov_count = n, .access = access, .offset = offset, .requested_key = key,
-                              .context = context};
+    struct fi_mr_attr attr = {
+        .mr_iov = iov, .iov_count = n, .access = access, .offset = offset, .requested_key = key, .context = context};
     return mr_regattr(fid, &attr, flags, mr);
 }
 

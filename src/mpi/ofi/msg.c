@@ -11,8 +11,7 @@ static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi
     return mad_ofi_receive(EP(ep), MAD_DEV_PLAIN, &piece, 1, from, 0, 0, EP(ep)->receive_flags, context);
 }
 
-static ssize_t msg_recvv(struct fid_ep *ep, const struct iovec *pieces, void **desc, size_t n, fi_addr_t from,
-                         void *context)
+static ssize_t msg_recvv(struct fid_ep *ep, const struct iovec *pieces, void **desc, size_t n, fi_addr_t from, void *context)
 {
     (void)desc;
     return mad_ofi_receive(EP(ep), MAD_DEV_PLAIN, pieces, n, from, 0, 0, EP(ep)->receive_flags, context);

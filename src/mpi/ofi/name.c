@@ -138,13 +138,9 @@ static size_t lengthen(unsigned char *to, const unsigned char *from, const unsig
         return put_ip(to, from, ip_len);
     switch (*from) {
     case SHM:
-    case NEAR:
-        hex(network, from + 1, 8);
-        return put_entry(to, "shm", network, *from == SHM ? from + 9 : identity, 8);
-    case VIRTUAL:
-        return put_virtual(to, from + 1);
-    default:
-        return put_lo(to, from + 1, *from == LO4 ? 4 : 16);
+    case NEAR: hex(network, from + 1, 8); return put_entry(to, "shm", network, *from == SHM ? from + 9 : identity, 8);
+    case VIRTUAL: return put_virtual(to, from + 1);
+    default: return put_lo(to, from + 1, *from == LO4 ? 4 : 16);
     }
 }
 
@@ -256,8 +252,8 @@ static int rank(const name_entry_t *e)
 
 static void log_left_out(const name_entry_t *e)
 {
-    FI_INFO(&mad_ofi_provider, FI_LOG_EP_CTRL, "the name has no room for %.*s%s%.*s: set FI_MAD_NAME_LEN to more\n", *e->driver,
-            (const char *)e->driver + 1, *e->network ? " " : "", *e->network, (const char *)e->network + 1);
+    FI_INFO(&mad_ofi_provider, FI_LOG_EP_CTRL, "the name has no room for %.*s%s%.*s: set FI_MAD_NAME_LEN to more\n",
+            *e->driver, (const char *)e->driver + 1, *e->network ? " " : "", *e->network, (const char *)e->network + 1);
 }
 
 bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *name, size_t name_len)

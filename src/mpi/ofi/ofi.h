@@ -38,15 +38,15 @@
 #include <string.h>
 
 /* Names of libfabric 1 that its programs still use.  Version 2 warns of the modes of memory, and lacks the last name. */
-#define MAD_OFI_MR_BASIC (1 << 0)          /* FI_MR_BASIC */
-#define MAD_OFI_MR_SCALABLE (1 << 1)       /* FI_MR_SCALABLE */
-#define MAD_OFI_PROV_SPECIFIC (1U << 31)   /* FI_PROV_SPECIFIC */
+#define MAD_OFI_MR_BASIC (1 << 0)        /* FI_MR_BASIC */
+#define MAD_OFI_MR_SCALABLE (1 << 1)     /* FI_MR_SCALABLE */
+#define MAD_OFI_PROV_SPECIFIC (1U << 31) /* FI_PROV_SPECIFIC */
 
 /* Bounds of the provider; those of messages are the device's (mpi/device/thresholds.h). */
-#define MAD_OFI_NAME_MAX 255              /* bytes of an endpoint's name */
-#define MAD_OFI_ADDRESS_MAX 8191          /* bytes of a process's address, as in core/core.h */
-#define MAD_OFI_INJECT ((size_t)16 << 10) /* bytes that fi_inject copies: below all packets; not recorded */
-#define MAD_OFI_DEPTH 65536               /* operations under way: there is no limit, but one has to be named */
+#define MAD_OFI_NAME_MAX 255                  /* bytes of an endpoint's name */
+#define MAD_OFI_ADDRESS_MAX 8191              /* bytes of a process's address, as in core/core.h */
+#define MAD_OFI_INJECT ((size_t)16 << 10)     /* bytes that fi_inject copies: below all packets; not recorded */
+#define MAD_OFI_DEPTH 65536                   /* operations under way: there is no limit, but one has to be named */
 #define MAD_OFI_MESSAGE_MAX ((size_t)1 << 40) /* bytes of a message: there is no limit, but one has to be named */
 
 #define FROM_FID(type, pointer) ((type *)(pointer)) /* a fid is the first member of its object */
@@ -67,11 +67,11 @@ typedef struct mad_ofi_eps {
 /* ---- wait.c: sleep of a thread until something is queued ---------------------------------------------------------- */
 
 typedef struct mad_ofi_wait {
-    int fd; /* readable when something is queued; -1: no thread may sleep, and cond is NULL */
-    atomic_bool armed; /* a thread may be sleeping on fd */
+    int fd;                    /* readable when something is queued; -1: no thread may sleep, and cond is NULL */
+    atomic_bool armed;         /* a thread may be sleeping on fd */
     _Atomic(int64_t) armed_at; /* time of arming, ns */
-    atomic_bool soon;  /* the last sleep was short: better to wait here for that time */
-    mad_cond_t *cond;  /* for threads that wait in calls of this provider */
+    atomic_bool soon;          /* the last sleep was short: better to wait here for that time */
+    mad_cond_t *cond;          /* for threads that wait in calls of this provider */
 } mad_ofi_wait_t;
 
 int mad_ofi_wait_open(mad_ofi_wait_t *wait, enum fi_wait_obj kind); /* -FI_ENOSYS: unsupported kind */
@@ -124,7 +124,7 @@ typedef struct mad_ofi_av {
     unsigned char *names; /* of mad_ofi_name_len bytes each; first byte 0: removed */
     size_t n, room;
     size_t *free, n_free, cap_free; /* removed places, to be used again */
-    mad_ofi_ep_t *eps; /* endpoints bound to it */
+    mad_ofi_ep_t *eps;              /* endpoints bound to it */
     atomic_int users;
 } mad_ofi_av_t;
 
@@ -157,7 +157,7 @@ typedef struct mad_ofi_cntr {
     mad_ofi_domain_t *domain;
     atomic_ullong value, errors;
     atomic_ullong seen; /* value + errors when the program last read one of them */
-    bool of_region; /* it counts, or has counted, accesses to registered memory */
+    bool of_region;     /* it counts, or has counted, accesses to registered memory */
     mad_ofi_wait_t wait;
     mad_ofi_eps_t eps;
     atomic_int users;
@@ -178,7 +178,7 @@ struct mad_ofi_ep {
     uint64_t caps, send_flags, receive_flags;
     size_t multi_min;
     bool by_handler; /* as the device was opened */
-    mad_dev_t *dev; /* NULL until enabled */
+    mad_dev_t *dev;  /* NULL until enabled */
     /* Peers by address, and addresses by peer.  Arrays grow by replacement; old ones live as long as the endpoint. */
     _Atomic(mad_peer_t *) peers;
     atomic_size_t n_peers;
@@ -188,7 +188,7 @@ struct mad_ofi_ep {
     struct mad_ofi_old {
         struct mad_ofi_old *next;
         void *memory;
-    } *old;
+    } * old;
 };
 
 /* ---- provider.c, key.c, info.c ------------------------------------------------------------------------------------ */
@@ -208,7 +208,7 @@ size_t mad_ofi_name_address(const unsigned char *name, size_t name_len, unsigned
 bool mad_ofi_name_is_any(const unsigned char *name);
 int mad_ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
                     struct fi_info **info);
-#define MAD_OFI_SEND_FLAGS                                                                                               \
+#define MAD_OFI_SEND_FLAGS \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 #define MAD_OFI_RECEIVE_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
 
@@ -232,8 +232,7 @@ int mad_ofi_no_control(struct fid *fid, int command, void *arg);
 int mad_ofi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int mad_ofi_no_tostr(const struct fid *fid, char *buf, size_t len);
 int mad_ofi_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
-#define MAD_OFI_NO_REST                                                                                                  \
-    .ops_open = mad_ofi_no_ops_open, .tostr = mad_ofi_no_tostr, .ops_set = mad_ofi_no_ops_set
+#define MAD_OFI_NO_REST .ops_open = mad_ofi_no_ops_open, .tostr = mad_ofi_no_tostr, .ops_set = mad_ofi_no_ops_set
 extern struct fi_ops_collective mad_ofi_no_collective;
 
 /* ---- Between objects ---------------------------------------------------------------------------------------------- */
@@ -318,7 +317,7 @@ int mad_ofi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum 
 /* ---- transfer.c ---------------------------------------------------------------------------------------------------- */
 
 /* Flags stored in the device's flags of an operation, beside its kind and FI_MULTI_RECV. */
-#define MAD_OFI_QUIET (UINT64_C(1) << 63) /* no entry in the queue unless it fails */
+#define MAD_OFI_QUIET (UINT64_C(1) << 63)  /* no entry in the queue unless it fails */
 #define MAD_OFI_NOBODY (UINT64_C(1) << 62) /* not even if it fails: there is no context */
 #define MAD_OFI_NO_REPORT (MAD_OFI_QUIET | MAD_OFI_NOBODY)
 
@@ -343,8 +342,8 @@ ssize_t mad_ofi_inject(mad_ofi_ep_t *ep, mad_dev_space_t space, const void *buf,
 ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec *pieces, size_t n, fi_addr_t from,
                         uint64_t tag, uint64_t ignore, uint64_t flags, void *context);
 /* Receive or probe with FI_PEEK or FI_CLAIM. */
-ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, fi_addr_t from, uint64_t tag,
-                       uint64_t ignore, uint64_t flags, void *context);
+ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, fi_addr_t from, uint64_t tag, uint64_t ignore,
+                       uint64_t flags, void *context);
 /* Request an access; fill in the peer and how completion is reported. flags: of the call, including op_flags;
  * MAD_OFI_NO_REPORT: only counted, like fi_inject_write. */
 ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *remote, fi_addr_t to, uint64_t flags);

@@ -27,70 +27,57 @@ static bool replace(unsigned char *target, const void *was, const void *now, siz
 }
 
 /* The operations of all types; a type's own ones are in the arguments. */
-#define DEFINE(name, T, ...)                                                                                             \
-    static void name(uint8_t op, unsigned char *target, size_t n, const unsigned char *operand,                          \
-                     const unsigned char *compare, unsigned char *result)                                                \
-    {                                                                                                                    \
-        for (size_t at = 0; at < n * sizeof(T); at += sizeof(T)) {                                                       \
-            T d, s = 0, c = 0;                                                                                           \
-            unsigned char was[sizeof(T)];                                                                                \
-            if (operand)                                                                                                 \
-                memcpy(&s, operand + at, sizeof s);                                                                      \
-            if (compare)                                                                                                 \
-                memcpy(&c, compare + at, sizeof c);                                                                      \
-            do {                                                                                                         \
-                memcpy(was, target + at, sizeof was);                                                                    \
-                memcpy(&d, was, sizeof d);                                                                               \
-                switch (op) {                                                                                            \
-                    __VA_ARGS__                                                                                          \
-                case FI_LOR:                                                                                             \
-                    d = d != 0 || s != 0;                                                                                \
-                    break;                                                                                               \
-                case FI_LAND:                                                                                            \
-                    d = d != 0 && s != 0;                                                                                \
-                    break;                                                                                               \
-                case FI_LXOR:                                                                                            \
-                    d = (d != 0) != (s != 0);                                                                            \
-                    break;                                                                                               \
-                case FI_ATOMIC_WRITE:                                                                                    \
-                    d = s;                                                                                               \
-                    break;                                                                                               \
-                case FI_CSWAP:                                                                                           \
-                    d = c == d ? s : d;                                                                                  \
-                    break;                                                                                               \
-                case FI_CSWAP_NE:                                                                                        \
-                    d = c != d ? s : d;                                                                                  \
-                    break;                                                                                               \
-                default: /* FI_ATOMIC_READ */                                                                            \
-                    break;                                                                                               \
-                }                                                                                                        \
-            } while (op != FI_ATOMIC_READ && !replace(target + at, was, &d, sizeof d));                                  \
-            if (result)                                                                                                  \
-                memcpy(result + at, was, sizeof was);                                                                    \
-        }                                                                                                                \
+#define DEFINE(name, T, ...) \
+    static void name(uint8_t op, unsigned char *target, size_t n, const unsigned char *operand, \
+                     const unsigned char *compare, unsigned char *result) \
+    { \
+        for (size_t at = 0; at < n * sizeof(T); at += sizeof(T)) { \
+            T d, s = 0, c = 0; \
+            unsigned char was[sizeof(T)]; \
+            if (operand) \
+                memcpy(&s, operand + at, sizeof s); \
+            if (compare) \
+                memcpy(&c, compare + at, sizeof c); \
+            do { \
+                memcpy(was, target + at, sizeof was); \
+                memcpy(&d, was, sizeof d); \
+                switch (op) { \
+                    __VA_ARGS__ \
+                case FI_LOR: d = d != 0 || s != 0; break; \
+                case FI_LAND: d = d != 0 && s != 0; break; \
+                case FI_LXOR: d = (d != 0) != (s != 0); break; \
+                case FI_ATOMIC_WRITE: d = s; break; \
+                case FI_CSWAP: d = c == d ? s : d; break; \
+                case FI_CSWAP_NE: d = c != d ? s : d; break; \
+                default: /* FI_ATOMIC_READ */ break; \
+                } \
+            } while (op != FI_ATOMIC_READ && !replace(target + at, was, &d, sizeof d)); \
+            if (result) \
+                memcpy(result + at, was, sizeof was); \
+        } \
     }
 
-#define CASE(op, value)                                                                                                  \
-    case op:                                                                                                             \
-        d = value;                                                                                                       \
+#define CASE(op, value) \
+    case op: \
+        d = value; \
         break;
-#define ORDERED                                                                                                          \
-    CASE(FI_MIN, s < d ? s : d)                                                                                          \
-    CASE(FI_MAX, s > d ? s : d)                                                                                          \
-    CASE(FI_CSWAP_LE, c <= d ? s : d)                                                                                    \
-    CASE(FI_CSWAP_LT, c < d ? s : d)                                                                                     \
-    CASE(FI_CSWAP_GE, c >= d ? s : d)                                                                                    \
+#define ORDERED \
+    CASE(FI_MIN, s < d ? s : d) \
+    CASE(FI_MAX, s > d ? s : d) \
+    CASE(FI_CSWAP_LE, c <= d ? s : d) \
+    CASE(FI_CSWAP_LT, c < d ? s : d) \
+    CASE(FI_CSWAP_GE, c >= d ? s : d) \
     CASE(FI_CSWAP_GT, c > d ? s : d)
-#define ARITHMETIC                                                                                                       \
-    CASE(FI_SUM, d + s)                                                                                                  \
-    CASE(FI_PROD, d * s)
+#define ARITHMETIC \
+    CASE(FI_SUM, d + s) \
+    CASE(FI_PROD, d *s)
 /* Overflow wraps around. */
-#define BITS(T)                                                                                                          \
-    CASE(FI_SUM, (T)((uint64_t)d + (uint64_t)s))                                                                         \
-    CASE(FI_PROD, (T)((uint64_t)d * (uint64_t)s))                                                                        \
-    CASE(FI_BOR, (T)(d | s))                                                                                             \
-    CASE(FI_BAND, (T)(d & s))                                                                                            \
-    CASE(FI_BXOR, (T)(d ^ s))                                                                                            \
+#define BITS(T) \
+    CASE(FI_SUM, (T)((uint64_t)d + (uint64_t)s)) \
+    CASE(FI_PROD, (T)((uint64_t)d * (uint64_t)s)) \
+    CASE(FI_BOR, (T)(d | s)) \
+    CASE(FI_BAND, (T)(d & s)) \
+    CASE(FI_BXOR, (T)(d ^ s)) \
     CASE(FI_MSWAP, (T)((s & c) | (d & ~c)))
 #define INTEGER(name, T) DEFINE(name, T, ORDERED BITS(T))
 #define REAL(name, T) DEFINE(name, T, ORDERED ARITHMETIC)
@@ -114,10 +101,10 @@ COMPLEX(complex_long, long double complex)
 /* ---- Queries ------------------------------------------------------------------------------------------------------ */
 
 #define BIT(op) (UINT32_C(1) << (op))
-#define ALL_CAN                                                                                                          \
+#define ALL_CAN \
     (BIT(FI_SUM) | BIT(FI_PROD) | BIT(FI_LOR) | BIT(FI_LAND) | BIT(FI_LXOR) | BIT(FI_ATOMIC_READ) | BIT(FI_ATOMIC_WRITE) | \
      BIT(FI_CSWAP) | BIT(FI_CSWAP_NE))
-#define REALS_CAN                                                                                                        \
+#define REALS_CAN \
     (ALL_CAN | BIT(FI_MIN) | BIT(FI_MAX) | BIT(FI_CSWAP_LE) | BIT(FI_CSWAP_LT) | BIT(FI_CSWAP_GE) | BIT(FI_CSWAP_GT))
 #define INTEGERS_CAN (REALS_CAN | BIT(FI_BOR) | BIT(FI_BAND) | BIT(FI_BXOR) | BIT(FI_MSWAP))
 

@@ -41,11 +41,13 @@ FI_EXT_INI
     fi_param_define(&mad_ofi_provider, "key", FI_PARAM_STRING,
                     "Secret text of at least 16 characters that all processes share which may talk to each other, not to be "
                     "guessed (openssl rand -base64 24); a file is more private (default: the launcher's key)");
-    fi_param_define(&mad_ofi_provider, "key_file", FI_PARAM_STRING,
-                    "File with that secret, or with 16 to 64 random bytes; no link, and only its owner can read it; made if it "
-                    "is not there (default: $HOME/.madeleine-key, where no launcher passes a key)");
-    fi_param_define(&mad_ofi_provider, "name_len", FI_PARAM_SIZE_T,
-                    "Bytes of an endpoint's name, 40 to 255, the same for all processes; more for hosts of many networks, but "
-                    "some clients have room for 48 only, Open MPI for 64 (default: 48, with MAD_TOPOLOGY 64)");
+    fi_param_define(
+        &mad_ofi_provider, "key_file", FI_PARAM_STRING,
+        "File with that secret, or with 16 to 64 random bytes; no link, and only its owner can read it; made if it "
+        "is not there (default: $HOME/.madeleine-key, where no launcher passes a key)");
+    fi_param_define(
+        &mad_ofi_provider, "name_len", FI_PARAM_SIZE_T,
+        "Bytes of an endpoint's name, 40 to 255, the same for all processes; more for hosts of many networks, but "
+        "some clients have room for 48 only, Open MPI for 64 (default: 48, with MAD_TOPOLOGY 64)");
     return &mad_ofi_provider;
 }

@@ -9,7 +9,11 @@ static ssize_t access_it(struct fid_ep *ep, mad_dev_access_t access, const struc
                          void *context)
 {
     mad_dev_target_t targets[MAD_DEV_PIECES];
-    mad_dev_remote_t r = {.access = access, .targets = targets, .n_targets = (int)n_rma, .data = data, .context = context,
+    mad_dev_remote_t r = {.access = access,
+                          .targets = targets,
+                          .n_targets = (int)n_rma,
+                          .data = data,
+                          .context = context,
                           .flags = FI_RMA | (access == MAD_DEV_READ ? FI_READ : FI_WRITE)};
     if (n > MAD_DEV_PIECES || n_rma > MAD_DEV_PIECES)
         return -FI_EINVAL;

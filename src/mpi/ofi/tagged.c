@@ -40,8 +40,7 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, 
 {
     if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))
         return mad_ofi_search(EP(ep), m->msg_iov, m->iov_count, m->addr, m->tag, m->ignore, flags, m->context);
-    return mad_ofi_receive(EP(ep), MAD_DEV_TAGGED, m->msg_iov, m->iov_count, m->addr, m->tag, m->ignore, flags,
-                           m->context);
+    return mad_ofi_receive(EP(ep), MAD_DEV_TAGGED, m->msg_iov, m->iov_count, m->addr, m->tag, m->ignore, flags, m->context);
 }
 
 /* Send at once; false if that is not possible, and mad_ofi_send must be used. */
@@ -92,8 +91,8 @@ static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void 
     return send_piece(EP(ep), buf, len, 0, false, to, tag, context);
 }
 
-static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *pieces, void **desc, size_t n, fi_addr_t to,
-                            uint64_t tag, void *context)
+static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *pieces, void **desc, size_t n, fi_addr_t to, uint64_t tag,
+                            void *context)
 {
     (void)desc;
     return mad_ofi_send(EP(ep), MAD_DEV_TAGGED, pieces, n, to, tag, 0, EP(ep)->send_flags, context);
@@ -104,8 +103,8 @@ static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, 
     return mad_ofi_send(EP(ep), MAD_DEV_TAGGED, m->msg_iov, m->iov_count, m->addr, m->tag, m->data, flags, m->context);
 }
 
-static inline ssize_t tagged_send_inject(mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data, bool has_data, fi_addr_t to,
-                                         uint64_t tag)
+static inline ssize_t tagged_send_inject(mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data, bool has_data,
+                                         fi_addr_t to, uint64_t tag)
 {
     struct iovec pieces[2];
     pieces[1] = (struct iovec){(void *)buf, len};

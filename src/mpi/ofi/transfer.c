@@ -7,28 +7,17 @@
 int mad_ofi_error(mad_status_t status)
 {
     switch (status) {
-    case MAD_OK:
-        return 0;
-    case MAD_ERR_AGAIN:
-        return FI_EAGAIN;
-    case MAD_ERR_NOMEM:
-        return FI_ENOMEM;
-    case MAD_ERR_INVAL:
-        return FI_EINVAL;
-    case MAD_ERR_CANCELLED:
-        return FI_ECANCELED;
-    case MAD_ERR_PEER:
-        return FI_ENOTCONN;
-    case MAD_ERR_UNREACHABLE:
-        return FI_EHOSTUNREACH;
-    case MAD_ERR_AUTH:
-        return FI_EKEYREJECTED;
-    case MAD_ERR_VERSION:
-        return FI_ENOPROTOOPT;
-    case MAD_ERR_CLOSED:
-        return FI_ESHUTDOWN;
-    default:
-        return FI_EIO;
+    case MAD_OK: return 0;
+    case MAD_ERR_AGAIN: return FI_EAGAIN;
+    case MAD_ERR_NOMEM: return FI_ENOMEM;
+    case MAD_ERR_INVAL: return FI_EINVAL;
+    case MAD_ERR_CANCELLED: return FI_ECANCELED;
+    case MAD_ERR_PEER: return FI_ENOTCONN;
+    case MAD_ERR_UNREACHABLE: return FI_EHOSTUNREACH;
+    case MAD_ERR_AUTH: return FI_EKEYREJECTED;
+    case MAD_ERR_VERSION: return FI_ENOPROTOOPT;
+    case MAD_ERR_CLOSED: return FI_ESHUTDOWN;
+    default: return FI_EIO;
     }
 }
 
@@ -67,8 +56,8 @@ void mad_ofi_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context)
 /* Count an access by a peer to memory of this process. */
 static void served_count(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
 {
-    struct fi_cq_tagged_entry e = {.flags = FI_REMOTE_WRITE | FI_RMA | FI_REMOTE_CQ_DATA, .len = done->len,
-                                   .data = done->data};
+    struct fi_cq_tagged_entry e = {
+        .flags = FI_REMOTE_WRITE | FI_RMA | FI_REMOTE_CQ_DATA, .len = done->len, .data = done->data};
     if (ep->caps & FI_RMA_EVENT)
         mad_ofi_cntr_add_served(ep->cntrs[CNTR_REMOTE_READ], ep->cntrs[CNTR_REMOTE_WRITE],
                                 mad_ofi_effect(done->served, done->op));
@@ -99,10 +88,18 @@ static void received_notify(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
         mad_ofi_cq_push(ep->receive_cq, &e, ep->caps & FI_SOURCE ? address_of(ep, done->source) : FI_ADDR_NOTAVAIL);
 }
 
-static __attribute__((noinline)) void received_other(mad_ofi_ep_t *ep, void *context, uint64_t flags, const mad_dev_got_t *got)
+static __attribute__((noinline)) void received_other(mad_ofi_ep_t *ep, void *context, uint64_t flags,
+                                                     const mad_dev_got_t *got)
 {
-    mad_dev_done_t done = {.context = context, .flags = flags, .released = true, .source = got->source, .tag = got->tag,
-                           .data = got->data, .has_data = got->has_data, .len = got->len, .whole = got->len,
+    mad_dev_done_t done = {.context = context,
+                           .flags = flags,
+                           .released = true,
+                           .source = got->source,
+                           .tag = got->tag,
+                           .data = got->data,
+                           .has_data = got->has_data,
+                           .len = got->len,
+                           .whole = got->len,
                            .buffer = got->buffer};
     received_notify(ep, &done);
 }
@@ -290,11 +287,11 @@ static ssize_t found_notify(mad_ofi_ep_t *ep, mad_dev_done_t *found, mad_status_
     return 0;
 }
 
-ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, fi_addr_t from, uint64_t tag,
-                       uint64_t ignore, uint64_t flags, void *context)
+ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, fi_addr_t from, uint64_t tag, uint64_t ignore,
+                       uint64_t flags, void *context)
 {
-    mad_dev_receive_t r = {.pieces = pieces, .n = (int)n, .tag = tag, .ignore = ignore, .context = context,
-                           .flags = FI_TAGGED};
+    mad_dev_receive_t r = {
+        .pieces = pieces, .n = (int)n, .tag = tag, .ignore = ignore, .context = context, .flags = FI_TAGGED};
     mad_dev_done_t found = {.context = context, .tag = tag};
     mad_status_t status;
     ssize_t rc;

@@ -50,7 +50,7 @@ typedef struct mca_btl_base_endpoint_t {
     mca_btl_base_module_t *btl; /* module that serves this peer */
     mad_peer_t peer;
     opal_proc_t *proc;
-    atomic_bool dead; /* the loss was reported to Open MPI */
+    atomic_bool dead;  /* the loss was reported to Open MPI */
     atomic_int queued; /* number of fragments waiting to leave */
     atomic_bool flows; /* one of them has left since a thread last waited for room in vain */
     struct mca_btl_base_endpoint_t *next;
@@ -89,17 +89,17 @@ typedef struct mad_btl_component {
     mca_btl_base_component_3_0_0_t super;
     mad_session_t *session;
     mad_channel_t *channel, *bulk; /* for fragments; for the bodies of get.c */
-    atomic_int gets; /* number of gets under way */
-    opal_free_list_t eager, full; /* fragments with room for an eager message, or for the longest one */
-    size_t room;                  /* bytes of the longest fragment */
-    size_t block;                 /* bytes of each of its blocks, which fit one packet of every network */
+    atomic_int gets;               /* number of gets under way */
+    opal_free_list_t eager, full;  /* fragments with room for an eager message, or for the longest one */
+    size_t room;                   /* bytes of the longest fragment */
+    size_t block;                  /* bytes of each of its blocks, which fit one packet of every network */
     _Atomic(mad_btl_served_t *) served;
     atomic_int near; /* number of peers reached through shared memory */
     int cores;       /* number of processors of this host */
     _Atomic(mad_btl_done_t *) done;
     mca_btl_base_module_error_cb_fn_t error;
     bool report;
-    int async; /* the parameter: 0, 1 or 2 */
+    int async;         /* the parameter: 0, 1 or 2 */
     atomic_uint calls; /* number of progress calls by the program */
     mad_btl_count_t sent, received, got;
 } mad_btl_component_t;

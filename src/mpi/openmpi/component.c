@@ -129,8 +129,7 @@ static mca_btl_base_module_t **component_init(int *n, bool progress_threads, boo
     if (!status)
         status = mad_channel_open(mad_btl->session, "openmpi-bulk", &mad_btl->bulk);
     if (status) {
-        opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl mad: no session: %s",
-                            mad_status_text(status));
+        opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl mad: no session: %s", mad_status_text(status));
         return NULL;
     }
     limit_by_adapters();

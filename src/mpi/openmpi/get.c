@@ -116,8 +116,8 @@ static named_t *named_find(uint64_t number, mad_peer_t peer, bool is_get, bool t
     named_t *object;
     opal_mutex_lock(&lock);
     object = n_places ? places[number % n_places] : NULL;
-    if (object && (object->number != number || object->is_get != is_get ||
-                   (object->endpoint && object->endpoint->peer != peer)))
+    if (object &&
+        (object->number != number || object->is_get != is_get || (object->endpoint && object->endpoint->peer != peer)))
         object = NULL;
     if (object && take) {
         places[number % n_places] = NULL;
@@ -330,8 +330,15 @@ int mad_btl_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
     uint64_t number;
     (void)btl, (void)flags, (void)order;
     if (g)
-        *g = (get_t){.named.is_get = true, .done.complete = get_done, .local = local_address, .size = size, .handle = handle,
-                     .address = remote_address, .offer = remote_handle->number, .callback = callback, .context = context,
+        *g = (get_t){.named.is_get = true,
+                     .done.complete = get_done,
+                     .local = local_address,
+                     .size = size,
+                     .handle = handle,
+                     .address = remote_address,
+                     .offer = remote_handle->number,
+                     .callback = callback,
+                     .context = context,
                      .data = data};
     if (!g || !named_add(&g->named, endpoint)) {
         free(g);
@@ -494,8 +501,7 @@ void mad_btl_answer(mad_peer_t peer, madi_foreign_t bytes, size_t len)
     madi_foreign_copy(&q, bytes, sizeof q);
     r = (registration_t *)named_find(q.handle.number, peer, false, false);
     a = (get_head_t){.kind = ANSWER, .number = q.number, .size = q.size};
-    if (!r || q.address < r->address || q.address - r->address > r->size ||
-        q.size > r->size - (q.address - r->address))
+    if (!r || q.address < r->address || q.address - r->address > r->size || q.size > r->size - (q.address - r->address))
         a.size = 0;
     blocks[0] = (mad_block_t){&a, sizeof a, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     blocks[1] = (mad_block_t){(void *)(uintptr_t)q.address, q.size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};

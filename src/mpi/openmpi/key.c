@@ -21,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PARENT_WAIT 1            /* s; a running job has published its key long ago */
+#define PARENT_WAIT 1 /* s; a running job has published its key long ago */
 #define FIRST "the first process of the job"
 #define RETRY (10 * 1000 * 1000) /* ns between two tries, if the first process has published other values before its key */
 
@@ -62,8 +62,8 @@ static int ompi_key_try(const mad_ompi_exchange_t *exchange, opal_process_name_t
     opal_list_append(&infos, &timeout->super);
     rc = opal_pmix.get(&of, exchange->name, &infos, &value);
     OPAL_LIST_DESTRUCT(&infos);
-    if (rc == OPAL_SUCCESS && (!value || value->type != OPAL_STRING || !value->data.string ||
-                               !mad_mpi_key_read(key, value->data.string, source)))
+    if (rc == OPAL_SUCCESS &&
+        (!value || value->type != OPAL_STRING || !value->data.string || !mad_mpi_key_read(key, value->data.string, source)))
         rc = OPAL_ERR_BAD_PARAM;
     if (value) {
         if (value->type == OPAL_STRING && value->data.string)
@@ -89,8 +89,10 @@ static bool ompi_key_get(const mad_ompi_exchange_t *exchange, opal_process_name_
     if (rc == OPAL_SUCCESS)
         return true;
     snprintf(key->why, sizeof key->why,
-             "no key of the job's first process came by Open MPI's exchange within %d s (%s): perhaps it does not use the component "
-             "mad, or this exchange needs a barrier first; " MAD_MPI_KEY_REMEDY, MAD_MPI_KEY_WAIT, opal_strerror(rc));
+             "no key of the job's first process came by Open MPI's exchange within %d s (%s): perhaps it does not use the "
+             "component "
+             "mad, or this exchange needs a barrier first; " MAD_MPI_KEY_REMEDY,
+             MAD_MPI_KEY_WAIT, opal_strerror(rc));
     return false;
 }
 

@@ -83,8 +83,8 @@ static bool long_read(shown_t *shown, parked_t *p)
 
 /* Begin a long fragment: its first block follows the mark.  False, and nothing is done, if the
  * lengths are invalid, or if out of memory. */
-static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_base_tag_t tag, madi_foreign_t data,
-                       size_t len, size_t total)
+static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_base_tag_t tag, madi_foreign_t data, size_t len,
+                       size_t total)
 {
     parked_t *p = len <= total && total <= MAD_BTL_FRAGMENT_MAX && arrival->message ? calloc(1, sizeof *p) : NULL;
     if (p)

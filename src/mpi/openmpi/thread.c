@@ -33,8 +33,7 @@ static void *thread_loop(void *arg)
         unsigned seen = atomic_load_explicit(&mad_btl->calls, memory_order_relaxed);
         nanosleep(&(struct timespec){.tv_nsec = MADI_BTL_LOOK_NS}, NULL);
         while (away(seen))
-            mad_btl_serve(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed) ? MADI_BTL_BUSY_NS
-                                                                                           : MADI_BTL_LOOK_NS);
+            mad_btl_serve(atomic_load_explicit(&mad_btl->gets, memory_order_relaxed) ? MADI_BTL_BUSY_NS : MADI_BTL_LOOK_NS);
     }
     return arg;
 }

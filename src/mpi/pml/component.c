@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PRIORITY 100   /* above Open MPI's own, for it is selected by name only */
+#define PRIORITY 100 /* above Open MPI's own, for it is selected by name only */
 
 /* ---- Parameters ------------------------------------------------------------------------------------------------ */
 
@@ -64,14 +64,10 @@ void mad_pml_wait(mad_pml_request_t *request)
 int mad_pml_error(mad_status_t status)
 {
     switch (status) {
-    case MAD_OK:
-        return OMPI_SUCCESS;
-    case MAD_ERR_NOMEM:
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    case MAD_ERR_INVAL:
-        return OMPI_ERR_BAD_PARAM;
-    default:
-        return MPI_ERR_OTHER;
+    case MAD_OK: return OMPI_SUCCESS;
+    case MAD_ERR_NOMEM: return OMPI_ERR_OUT_OF_RESOURCE;
+    case MAD_ERR_INVAL: return OMPI_ERR_BAD_PARAM;
+    default: return MPI_ERR_OTHER;
     }
 }
 
@@ -80,7 +76,9 @@ int mad_pml_error(mad_status_t status)
 static mad_status_t pml_device_open(bool threaded)
 {
     const mad_ompi_exchange_t exchange = {"madeleine.pml.key", "pml mad", ompi_pml_base_framework.framework_output};
-    mad_dev_options_t options = {.channel = "openmpi-pml", .threaded = threaded, .notify = mad_pml_notify,
+    mad_dev_options_t options = {.channel = "openmpi-pml",
+                                 .threaded = threaded,
+                                 .notify = mad_pml_notify,
                                  .notify_received = mad_pml_notify_received};
     mad_mpi_key_t key;
     mad_status_t status;

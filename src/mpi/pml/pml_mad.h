@@ -54,22 +54,22 @@ typedef enum mad_pml_kind { MAD_PML_SEND, MAD_PML_RECEIVE } mad_pml_kind_t;
 
 /* A buffer of the caller, as passed to the device. */
 typedef struct mad_pml_data {
-    struct iovec piece;       /* the caller's memory, or the packed copy */
-    void *packed;             /* owned; NULL if the data are contiguous */
-    ompi_datatype_t *type;    /* retained while it is packed; else NULL */
+    struct iovec piece;         /* the caller's memory, or the packed copy */
+    void *packed;               /* owned; NULL if the data are contiguous */
+    ompi_datatype_t *type;      /* retained while it is packed; else NULL */
     opal_convertor_t convertor; /* valid while there is a packed copy */
 } mad_pml_data_t;
 
 typedef struct mad_pml_request {
-    ompi_request_t super; /* must be first, because Open MPI has this pointer; req_mpi_object.comm is retained */
+    ompi_request_t super;         /* must be first, because Open MPI has this pointer; req_mpi_object.comm is retained */
     struct mad_pml_request *next; /* in the list of request.c */
     mad_pml_kind_t kind;
     mca_pml_base_send_mode_t mode;
-    int peer, tag;             /* as the caller gave them: a rank or MPI_ANY_SOURCE; a tag or MPI_ANY_TAG */
-    void *buf;                 /* of persistent requests only, like count and type */
+    int peer, tag; /* as the caller gave them: a rank or MPI_ANY_SOURCE; a tag or MPI_ANY_TAG */
+    void *buf;     /* of persistent requests only, like count and type */
     size_t count;
-    ompi_datatype_t *type;     /* retained if the request is persistent; else NULL */
-    void *attached;            /* part of the buffer of MPI_Buffer_attach; NULL if none */
+    ompi_datatype_t *type; /* retained if the request is persistent; else NULL */
+    void *attached;        /* part of the buffer of MPI_Buffer_attach; NULL if none */
     mad_pml_data_t data;
 } mad_pml_request_t;
 OBJ_CLASS_DECLARATION(mad_pml_request_t);

@@ -6,7 +6,7 @@
 
 /* Look for a message.  MAD_ERR_AGAIN: none at the moment. */
 static mad_status_t probe_look(mad_dev_receive_t *r, mad_dev_probe_t how, ompi_communicator_t *comm, int from,
-                         ompi_status_public_t *status)
+                               ompi_status_public_t *status)
 {
     mad_dev_done_t found;
     mad_status_t rc = mad_dev_probe(mad_pml->dev, r, how, &found);
@@ -104,7 +104,8 @@ int mad_pml_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t 
 }
 
 /* Receive the message that was taken under this request. */
-static int claimed_receive(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message, mad_pml_request_t **request)
+static int claimed_receive(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message,
+                           mad_pml_request_t **request)
 {
     mad_pml_request_t *r = (*message)->req_ptr;
     mad_dev_receive_t receive = {.space = MAD_DEV_TAGGED};

@@ -108,8 +108,8 @@ static int request_start(mad_pml_request_t *r)
         mad_pml_data_release(&r->data);
     r->super.req_state = OMPI_REQUEST_ACTIVE;
     r->super.req_complete = REQUEST_PENDING;
-    rc = r->kind == MAD_PML_SEND ? mad_pml_send_begin(r, r->buf, r->count, r->type) :
-                                   mad_pml_receive_begin(r, r->buf, r->count, r->type);
+    rc = r->kind == MAD_PML_SEND ? mad_pml_send_begin(r, r->buf, r->count, r->type)
+                                 : mad_pml_receive_begin(r, r->buf, r->count, r->type);
     if (rc != OMPI_SUCCESS) {
         r->super.req_state = OMPI_REQUEST_INACTIVE;
         r->super.req_complete = REQUEST_COMPLETED;
@@ -192,7 +192,8 @@ static void request_end(mad_pml_request_t *r)
 /* End the requests of the list, oldest first. */
 int mad_pml_request_end_all(void)
 {
-    mad_pml_request_t *list = atomic_exchange_explicit(&mad_pml->ended, NULL, memory_order_acquire); /* pairs with ended_push */
+    mad_pml_request_t *list =
+        atomic_exchange_explicit(&mad_pml->ended, NULL, memory_order_acquire); /* pairs with ended_push */
     mad_pml_request_t *oldest, *next;
     int n = 0;
     MAD_OLDEST_FIRST(list, oldest);

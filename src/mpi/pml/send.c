@@ -9,8 +9,8 @@ static inline bool message_leaves(ompi_communicator_t *comm, mad_peer_t to, int 
 {
     struct iovec pieces[2];
     pieces[1] = piece;
-    if (mad_dev_send_now(mad_pml->dev, MAD_DEV_TAGGED, to, pieces, mad_pml_tag(comm, tag), (uint32_t)comm->c_my_rank, true) !=
-        MAD_OK)
+    if (mad_dev_send_now(mad_pml->dev, MAD_DEV_TAGGED, to, pieces, mad_pml_tag(comm, tag), (uint32_t)comm->c_my_rank,
+                         true) != MAD_OK)
         return false;
     mad_pml_count(&mad_pml->sent, piece.iov_len);
     return true;
@@ -19,7 +19,7 @@ static inline bool message_leaves(ompi_communicator_t *comm, mad_peer_t to, int 
 /* The common part of all modes: try to send without a request; true if complete.  Not for synchronous sends, which end
  * with their receive. */
 static inline bool message_sent(const void *buf, size_t count, const ompi_datatype_t *type, mad_peer_t to, int tag,
-                            mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
+                                mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
     return OPAL_LIKELY(mode != MCA_PML_BASE_SEND_SYNCHRONOUS && to >= 0) && mad_pml_is_plain(type, count) &&
            message_leaves(comm, to, tag, mad_pml_piece(buf, count, type));
@@ -30,13 +30,19 @@ static inline bool message_sent(const void *buf, size_t count, const ompi_dataty
 static int pml_send_piece(mad_pml_request_t *r, mad_peer_t to, const struct iovec *piece)
 {
     ompi_communicator_t *comm = r->super.req_mpi_object.comm;
-    mad_dev_send_t s = {.to = to, .space = MAD_DEV_TAGGED, .pieces = piece, .n = 1, .tag = mad_pml_tag(comm, r->tag),
-                        .data = (uint32_t)comm->c_my_rank, .has_data = true,
-                        .matched = r->mode == MCA_PML_BASE_SEND_SYNCHRONOUS, .context = r};
+    mad_dev_send_t s = {.to = to,
+                        .space = MAD_DEV_TAGGED,
+                        .pieces = piece,
+                        .n = 1,
+                        .tag = mad_pml_tag(comm, r->tag),
+                        .data = (uint32_t)comm->c_my_rank,
+                        .has_data = true,
+                        .matched = r->mode == MCA_PML_BASE_SEND_SYNCHRONOUS,
+                        .context = r};
     bool later;
     mad_status_t status;
-    r->super.req_status = (ompi_status_public_t){.MPI_SOURCE = r->peer, .MPI_TAG = r->tag, .MPI_ERROR = MPI_SUCCESS,
-                                                 ._ucount = piece->iov_len};
+    r->super.req_status = (ompi_status_public_t){
+        .MPI_SOURCE = r->peer, .MPI_TAG = r->tag, .MPI_ERROR = MPI_SUCCESS, ._ucount = piece->iov_len};
     status = mad_dev_send(mad_pml->dev, &s, &later);
     if (status)
         return mad_pml_error(status);
@@ -69,8 +75,8 @@ static int send_buffered(mad_pml_request_t *r, mad_peer_t to, const void *buf, s
         mad_pml_request_release(own);
         return rc;
     }
-    r->super.req_status = (ompi_status_public_t){.MPI_SOURCE = r->peer, .MPI_TAG = r->tag, .MPI_ERROR = MPI_SUCCESS,
-                                                 ._ucount = len};
+    r->super.req_status =
+        (ompi_status_public_t){.MPI_SOURCE = r->peer, .MPI_TAG = r->tag, .MPI_ERROR = MPI_SUCCESS, ._ucount = len};
     mad_pml_request_complete(r);
     return OMPI_SUCCESS;
 }

@@ -62,16 +62,22 @@ static void keys()
 static void *exits_through_c(void *)
 {
     object a(8);
-    tables_push([](void *) {
-        object b(6);
-        tables_call([](void *) {
-            object c(5);
-            cleanup_push([](void *) {
-                object d(3);
-                cleanup_attribute([](void *) { leave(nullptr); }, nullptr, handler, (void *)2);
-            }, nullptr, handler, (void *)4);
-        }, nullptr);
-    }, nullptr, handler, (void *)7);
+    tables_push(
+        [](void *) {
+            object b(6);
+            tables_call(
+                [](void *) {
+                    object c(5);
+                    cleanup_push(
+                        [](void *) {
+                            object d(3);
+                            cleanup_attribute([](void *) { leave(nullptr); }, nullptr, handler, (void *)2);
+                        },
+                        nullptr, handler, (void *)4);
+                },
+                nullptr);
+        },
+        nullptr, handler, (void *)7);
     return nullptr;
 }
 
@@ -86,10 +92,12 @@ static void c_frames()
 static void *exits_through_plain(void *)
 {
     object a(7);
-    plain_push([](void *) {
-        object b(2);
-        plain_call(leave, nullptr);
-    }, nullptr, handler, (void *)9);
+    plain_push(
+        [](void *) {
+            object b(2);
+            plain_call(leave, nullptr);
+        },
+        nullptr, handler, (void *)9);
     return nullptr;
 }
 
@@ -163,7 +171,10 @@ static void *exits_busily(void *)
         ~count() { ended++; }
     } c;
     busy b;
-    [] { busy inner; T(exit)((void *)42); }();
+    [] {
+        busy inner;
+        T(exit)((void *)42);
+    }();
     return nullptr;
 }
 
@@ -219,10 +230,18 @@ static void wait_at()
     char byte;
     S(post)(&at.begun);
     switch (at.in) {
-    case TEST: for (;;) { T(testcancel)(); YIELD(); }
+    case TEST:
+        for (;;) {
+            T(testcancel)();
+            YIELD();
+        }
     case SEMAPHORE: S(wait)(&at.never); break;
-    case CONDITION: for (;;) T(cond_wait)(&at.cond, &at.mutex);
-    case TIMED_CONDITION: for (;;) T(cond_timedwait)(&at.cond, &at.mutex, &far);
+    case CONDITION:
+        for (;;)
+            T(cond_wait)(&at.cond, &at.mutex);
+    case TIMED_CONDITION:
+        for (;;)
+            T(cond_timedwait)(&at.cond, &at.mutex, &far);
     case JOIN: T(join)(at.lasts, nullptr); break;
     case PAUSE: SLEEP(1000); break;
     case DESCRIPTOR: RECV(at.sockets[0], &byte, 1); break;

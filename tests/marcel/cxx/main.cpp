@@ -8,7 +8,7 @@
 std::atomic<int> wrong;
 long happened;
 
-void run_all(int n, void *(*run)(void *), const T(attr_t) *attr)
+void run_all(int n, void *(*run)(void *), const T(attr_t) * attr)
 {
     std::vector<T(t)> threads(n);
     for (auto &t : threads)
