@@ -325,7 +325,8 @@ void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg)
     if (!w.leads)
         return;
     w.yield_ns = yields ? madi_yield_ns(0) : 0;
-    if (!(w.yield_ns ? wait_yield(&w) : wait_poll(&w, 1))) /* as long as there is something to do it does not sleep */
+    /* As long as there is something to do it does not sleep; nor after calls that it has run, for which it dropped the lead. */
+    if (!(w.yield_ns ? wait_yield(&w) : wait_poll(&w, 1)) && w.leads)
         leader_sleep(&w, said);
     if (w.leads)
         madi_lead_drop();
