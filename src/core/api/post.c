@@ -29,6 +29,11 @@ mad_status_t mad_message_receive(mad_channel_t *channel, mad_peer_t source, cons
     for (int i = 0; i < n; i++)
         if ((!blocks[i].base && blocks[i].len) || (unsigned)blocks[i].receive_mode > 1)
             return MAD_ERR_INVAL;
+    status = madi_session_usable(session);
+    if (!status && atomic_load_explicit(&channel->closed, memory_order_relaxed))
+        status = madi_channel_status(channel);
+    if (status)
+        return status;
     conn = madi_conn_peek(channel, source);
     if (!conn && !(conn = madi_conn_get(channel, source, &status)))
         return status;
