@@ -13,16 +13,16 @@ cat "$work/log"
 tree=$work/tree
 mkdir -p "$tree/tests/build" "$tree/src/core" "$tree/src/tools"
 cat >"$tree/src/core/clean.c" <<'EOF'
-typedef struct madi_ring_link madi_ring_link_t;
-struct madi_ring_link {
+typedef struct madi_link madi_link_t;
+struct madi_link {
     int fd;
 };
 typedef struct gate {
     int n;
 } gate_t;
-static int link_fd(madi_ring_link_t *l) { return l->fd; }
+static int link_fd(madi_link_t *l) { return l->fd; }
 static int gate_n(gate_t *g) { return g->n; }
-int madi_sum(madi_ring_link_t *l, gate_t *g) { return link_fd(l) + gate_n(g); }
+int madi_sum(madi_link_t *l, gate_t *g) { return link_fd(l) + gate_n(g); }
 EOF
 echo 'int main(void) { return 0; }' | tee "$tree/src/tools/one.c" >"$tree/src/tools/two.c"
 ratchet() { python3 "$src/tests/build/ratchet.py" --root "$tree" "$@"; }

@@ -29,7 +29,7 @@ madi_gate_t *world_far_open(world_t *w, bool active, bool encrypts)
     size_t len = world_address(address, "none", 0x55);
     mad_peer_t peer;
     madi_gate_t *gate;
-    madi_ring_link_t *link;
+    madi_link_t *link;
     gw_end_t *end;
     int fd;
     if (mad_peer_add(s, address, len, &peer) != MAD_OK)

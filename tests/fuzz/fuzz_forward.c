@@ -102,7 +102,7 @@ static size_t head(unsigned char *to, input_t *in, unsigned what, madi_wire_forw
     return at;
 }
 
-static void hand_over(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, unsigned char *body, int how)
+static void hand_over(madi_link_t *link, const madi_wire_hdr_t *hdr, unsigned char *body, int how)
 {
     madi_rx_t rx = {0};
     madi_place_t place;

@@ -40,7 +40,7 @@ static mad_status_t open_any(madi_adapter_t *a, char *reason)
     return MAD_OK;
 }
 
-static void event_ready(madi_fd_watch_t *watch, uint32_t events)
+static void event_ready(madi_watch_t *watch, uint32_t events)
 {
     (void)watch;
     (void)events;
@@ -50,7 +50,7 @@ static mad_status_t open_shm(madi_adapter_t *adapter, char *reason)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     a->event_fd = shm_event_make(reason);
-    a->event_watch = (madi_fd_watch_t){.fd = a->event_fd, .ready = event_ready};
+    a->event_watch = (madi_watch_t){.fd = a->event_fd, .ready = event_ready};
     if (!shm_bell_make(a, reason))
         return MAD_ERR_SYSTEM;
     atomic_store(&a->bell->fence, 1);
@@ -59,7 +59,7 @@ static mad_status_t open_shm(madi_adapter_t *adapter, char *reason)
     return open_any(adapter, reason);
 }
 
-static mad_status_t connect_pair(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t connect_pair(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     int pair[2];
     (void)link;
@@ -73,7 +73,7 @@ static mad_status_t connect_pair(madi_ring_link_t *link, const void *addr, size_
     return MAD_OK;
 }
 
-static mad_status_t fake_connect(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t fake_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     (void)addr;
     (void)len;
@@ -84,7 +84,7 @@ static mad_status_t fake_connect(madi_ring_link_t *link, const void *addr, size_
     return MAD_OK;
 }
 
-static madi_sent_t fake_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+static madi_sent_t fake_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     volatile unsigned char sum = 0;
     (void)link;
@@ -121,14 +121,14 @@ static void loan_free(void *loan)
     FUZZ_CHECK(!loan); /* given back twice, or never lent */
 }
 
-static void fake_slot_put(madi_ring_link_t *link, madi_foreign_t loan)
+static void fake_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
     (void)link;
     loan_free(madi_foreign_pass_on(loan));
 }
 
 /* The peer's memory: what lies at an odd address cannot be had.  All of ours that is named is there. */
-static bool fake_get(madi_ring_link_t *link, struct iovec *to, int n, uint64_t from, size_t len)
+static bool fake_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len)
 {
     size_t sum = 0;
     (void)link;
@@ -139,7 +139,7 @@ static bool fake_get(madi_ring_link_t *link, struct iovec *to, int n, uint64_t f
     return !(from & 1);
 }
 
-static bool fake_put(madi_ring_link_t *link, uint64_t to, const void *from, size_t len)
+static bool fake_put(madi_link_t *link, uint64_t to, const void *from, size_t len)
 {
     const unsigned char *p = from;
     volatile unsigned char sum = 0;
@@ -149,21 +149,21 @@ static bool fake_put(madi_ring_link_t *link, uint64_t to, const void *from, size
     return !(to & 1);
 }
 
-static int fake_offer(madi_ring_link_t *link, const madi_offer_t *offer)
+static int fake_offer(madi_link_t *link, const madi_offer_t *offer)
 {
     (void)link;
     (void)offer;
     return -1;
 }
 
-static bool fake_claim(madi_ring_link_t *link, madi_offer_t *wanted)
+static bool fake_claim(madi_link_t *link, madi_offer_t *wanted)
 {
     (void)link;
     (void)wanted;
     return false;
 }
 
-static void fake_link_fini(madi_ring_link_t *link)
+static void fake_link_fini(madi_link_t *link)
 {
     (void)link;
     for (int i = 0; i < LOANS; i++)
@@ -182,7 +182,7 @@ static int nothing_polled(madi_adapter_t *adapter, int budget)
     return 0;
 }
 
-static void nothing_link(madi_ring_link_t *link)
+static void nothing_link(madi_link_t *link)
 {
     (void)link;
 }
@@ -193,7 +193,7 @@ void world_driver(const char *name)
         .abi = MADI_DRIVER_ABI,
         .name = "fake",
         .adapter_size = sizeof(madi_adapter_t),
-        .link_size = sizeof(madi_ring_link_t),
+        .link_size = sizeof(madi_link_t),
         .probe = probe,
         .open = open_any,
         .close = nothing_adapter,
@@ -357,7 +357,7 @@ void world_progress(world_t *w)
     for (int i = 0; i < 64; i++) {
         int n = mad_progress(w->session);
         if (epoll_wait(w->session->epfd, &e, 1, 0) > 0) { /* what a thread that waits does */
-            madi_fd_watch_t *watch = e.data.ptr;
+            madi_watch_t *watch = e.data.ptr;
             madi_lock(&w->session->lock);
             if (watch->fd >= 0 && watch->ready) /* the bell of sleeping threads has none */
                 watch->ready(watch, e.events);

@@ -13,7 +13,7 @@
 typedef struct world {
     mad_session_t *session;
     madi_gate_t *gate;
-    madi_ring_link_t *link;
+    madi_link_t *link;
     madi_adapter_t *adapter; /* of the peer's driver */
     int fd;                  /* the peer's end of the socket; -1: none */
     mad_channel_t *channel[2];

@@ -23,6 +23,7 @@ dir=$(mktemp -d) || exit 1
 started=
 trap 'for p in $started; do kill -KILL "$p" 2>/dev/null; done; rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
+unset MAD_COSTS
 export LC_ALL=C XDG_CACHE_HOME="$dir" # no costs that were measured beside tests are kept
 
 # run ARGS: mad_info's code, ./out and ./err

@@ -335,7 +335,7 @@ def take_over():
             check("%s: the intruder is answered" % encrypt, False, e)
         b.drain()
         check("%s: each attempt is refused" % encrypt, closes == 3, closes)
-        lines = b.holding("does not have the secret of its ends")
+        lines = b.holding("but not the secret of its ends")
         check("%s: one line says so" % encrypt, len(lines) == 1, b.lines)
         good, again = messages(a, b, number)
         check("%s: the stream goes on as it was" % encrypt, good and said and "success" in said, again, a.lines, b.lines)

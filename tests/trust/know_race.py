@@ -99,7 +99,7 @@ if attacker:
     attacker.end()
 check("the target lives after %d fragments that change while it reads them" % tries, target.alive(), target.process.poll(),
       target.lines[-5:])
-check("it says why a link ended", not refused or target.holding("address that is not one") or
+check("it says why a link ended", not refused or target.holding("malformed address") or
       target.holding("a stream that nobody can open"), refused, target.lines[-5:])
 member = Target("member", {"MAD_DRIVERS": "tcp,self"})
 said = member.send(target, "x")

@@ -13,7 +13,7 @@
 static size_t shown, step; /* bytes of the body; bytes that arrive before each look */
 static unsigned char body[ALL], out[LEN];
 
-static uint64_t here_by_steps(madi_ring_link_t *link, uint64_t begun)
+static uint64_t here_by_steps(madi_link_t *link, uint64_t begun)
 {
     size_t n = shown;
     (void)link;
@@ -23,7 +23,7 @@ static uint64_t here_by_steps(madi_ring_link_t *link, uint64_t begun)
 }
 
 static const madi_driver_t driver = {.name = "begun", .fast.here = here_by_steps};
-static madi_ring_link_t link = {.driver = &driver};
+static madi_link_t link = {.driver = &driver};
 static madi_rx_msg_t msg;
 
 static uint64_t last_desc(void)

@@ -245,7 +245,7 @@ START_TEST(connection_that_never_comes_is_tried_again)
 }
 END_TEST
 
-static void knocked(madi_fd_watch_t *watch, uint32_t events)
+static void knocked(madi_watch_t *watch, uint32_t events)
 {
     eventfd_t n;
     (void)events;
@@ -258,7 +258,7 @@ START_TEST(connection_is_tried_again_while_computing)
     const struct timespec moment = {.tv_nsec = 1000000};
     mad_session_t *s;
     madi_gate_t *gate;
-    madi_fd_watch_t knock = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ready = knocked};
+    madi_watch_t knock = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ready = knocked};
     setenv("MAD_DRIVERS", "self", 1);
     ck_assert_int_eq(mad_init(NULL, NULL, &s), MAD_OK);
     madi_lock(&s->lock);

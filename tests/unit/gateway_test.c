@@ -135,7 +135,7 @@ START_TEST(timer_set_fires_despite_sending)
 {
     world_t *w = world_new(0);
     mad_session_t *session = session_new();
-    madi_ring_link_t link = {.gate = &w->gate};
+    madi_link_t link = {.gate = &w->gate};
     struct pollfd timer = {.events = POLLIN};
     session->epfd = epoll_create1(EPOLL_CLOEXEC);
     w->gw.base.session = session;

@@ -32,7 +32,7 @@ static const char *gate_why(void)
     return why;
 }
 
-static mad_status_t fake_connect(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t fake_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     int pair[2], i = (int)(link->adapter - made);
     (void)addr;
@@ -55,13 +55,13 @@ static int fake_poll(madi_adapter_t *adapter, int budget)
     return 0;
 }
 
-static void fake_end(madi_ring_link_t *link)
+static void fake_end(madi_link_t *link)
 {
     (void)link;
 }
 
 static const madi_driver_t fake = {.name = "fake",
-                                   .link_size = sizeof(madi_ring_link_t),
+                                   .link_size = sizeof(madi_link_t),
                                    .connect = fake_connect,
                                    .poll = fake_poll,
                                    .link_close = fake_end,

@@ -20,7 +20,7 @@ bool pair_keep, pair_drop, pair_many, pair_refill;
 madi_foreign_t pair_kept[SHM_UNITS];
 size_t pair_n_kept;
 
-madi_place_t madi_rx_begin(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     pair_last_hdr = *hdr;
     if (pair_drop) {
@@ -38,7 +38,7 @@ madi_place_t madi_rx_begin(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, m
     return MADI_PLACE_COPY;
 }
 
-void madi_rx_done(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     (void)link;
     (void)hdr;
@@ -46,7 +46,7 @@ void madi_rx_done(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t 
     pair_packets++;
 }
 
-void madi_rx_short(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body)
+void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     (void)link;
     pair_last_hdr = *hdr;
@@ -58,7 +58,7 @@ void madi_rx_short(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_fore
     }
 }
 
-void madi_link_down(madi_ring_link_t *link, mad_status_t status, const char *text)
+void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
 {
     (void)status;
     (void)text;
@@ -66,12 +66,12 @@ void madi_link_down(madi_ring_link_t *link, mad_status_t status, const char *tex
     pair_downs++;
 }
 
-void madi_link_lock_tx(madi_ring_link_t *link)
+void madi_link_lock_tx(madi_link_t *link)
 {
     (void)link; /* only one thread sends */
 }
 
-void madi_link_unlock_tx(madi_ring_link_t *link)
+void madi_link_unlock_tx(madi_link_t *link)
 {
     (void)link;
 }

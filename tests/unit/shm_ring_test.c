@@ -106,7 +106,7 @@ END_TEST
 START_TEST(ring_body_incomplete_is_not_handed_over)
 {
     unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA];
-    madi_ring_link_t *link = &pair_links[1].base;
+    madi_link_t *link = &pair_links[1].base;
     madi_foreign_t loan = {0};
     pair_setup();
     ck_assert_int_eq(pair_send(20, 2, 1), MADI_SENT); /* which makes the inbox the hot one */
@@ -280,7 +280,7 @@ START_TEST(take_several_short_packets_in_order)
     enum { PLACE = MADI_PACKET_SHORT + 8 };
     unsigned char places[40][PLACE];
     unsigned number = 0, taken = 0;
-    madi_ring_link_t *link;
+    madi_link_t *link;
     pair_setup();
     ck_assert_int_eq(shm_take_short(&pair_adapters[1].base, places, PLACE, 40, &link), 0);
     for (unsigned many = 1; many <= 40; many++) {
