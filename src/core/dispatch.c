@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void protocol_error(madi_ring_link_t *link, const char *text)
+static void protocol_error(madi_link_t *link, const char *text)
 {
     madi_link_down(link, MAD_ERR_PROTOCOL, text);
 }
@@ -86,7 +86,7 @@ static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, 
     return keep ? MADI_PLACE_KEEP : MADI_PLACE_COPY;
 }
 
-static void first_packet_done(madi_ring_link_t *link, madi_rx_msg_t *m)
+static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
 {
     bool unopened = m->conn->unopened;
     if (m->current && madi_foreign_is_set(m->current->loan)) {
@@ -154,7 +154,7 @@ static void next_packet_done(madi_conn_t *conn, madi_rx_packet_t *packet)
         madi_rx_feed(m);
 }
 
-static madi_place_t message_begin(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+static madi_place_t message_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     madi_conn_t *conn = madi_conn_by_remote(link->gate, hdr->channel);
     madi_place_t place;
@@ -187,7 +187,7 @@ static madi_place_t message_begin(madi_ring_link_t *link, const madi_wire_hdr_t 
 
 /* ---- Granted blocks ------------------------------------------------------------------------------------------- */
 
-static madi_place_t data_begin(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+static madi_place_t data_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     madi_rdv_recv_t *r = madi_handle_get(link->gate->session->receives, hdr->aux);
     uint64_t offset = hdr->seq | (uint64_t)hdr->channel << 32;
@@ -218,7 +218,7 @@ static void data_done(madi_rdv_recv_t *r, uint32_t len)
 /* ---- Control -------------------------------------------------------------------------------------------------- */
 
 /* Handle CHANNEL: the peer announces its number of a channel. */
-static void channel_announced(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, const char *name)
+static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, const char *name)
 {
     madi_gate_t *gate = link->gate;
     mad_channel_t *channel;
@@ -315,14 +315,14 @@ static void mismatched(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi
     madi_unlock(&gate->tx_lock);
 }
 
-static void bye_came(madi_ring_link_t *link)
+static void bye_came(madi_link_t *link)
 {
     link->gate->bye = true;
     if (link->driver->live.acknowledge)
         link->driver->live.acknowledge(link);
 }
 
-static void control(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
+static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
     static const uint32_t sizes[] = {[MADI_WIRE_GRANT] = sizeof(madi_wire_grant_t),
                                      [MADI_WIRE_SHARE] = sizeof(madi_wire_share_t),
@@ -373,7 +373,7 @@ static bool short_made_ready(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi
     return true;
 }
 
-void madi_rx_short(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body)
+void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     madi_rx_t rx = {.head = body, .here = hdr->length};
     if (MADI_UNLIKELY(link->outer != NULL)) {
@@ -393,7 +393,7 @@ void madi_rx_short(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_fore
 
 /* ---- The upcall ----------------------------------------------------------------------------------------------- */
 
-madi_place_t madi_rx_begin(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     if (MADI_UNLIKELY(link->outer != NULL))
         return link->outer->driver->upcalls->rx_begin(link, hdr, rx);
@@ -413,7 +413,7 @@ madi_place_t madi_rx_begin(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, m
     return MADI_PLACE_COPY;
 }
 
-void madi_rx_done(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     if (MADI_UNLIKELY(link->outer != NULL))
         link->outer->driver->upcalls->rx_done(link, hdr, rx);

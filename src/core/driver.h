@@ -99,7 +99,7 @@
 
 typedef struct madi_driver madi_driver_t;
 typedef struct madi_adapter madi_adapter_t;
-typedef struct madi_ring_link madi_ring_link_t;
+typedef struct madi_link madi_link_t;
 typedef struct madi_op madi_op_t;
 struct mad_session;
 struct madi_gate;
@@ -165,18 +165,18 @@ struct madi_adapter {
 
 typedef enum madi_link_state { MADI_LINK_CONNECTING, MADI_LINK_UP, MADI_LINK_DOWN } madi_link_state_t;
 
-struct madi_ring_link {
+struct madi_link {
     const madi_driver_t *driver;
     madi_adapter_t *adapter;
-    struct madi_gate *gate;      /* the core's: the peer */
-    _Atomic(int) state;          /* madi_link_state_t; set by the core */
-    uint64_t begun;              /* the driver's: not 0 after take has lent a body that is still being written */
-    bool direct;                 /* set before madi_link_up: get and put work */
-    madi_ring_link_t *outer;     /* the link that wraps this one and gets its upcalls; NULL if none */
-    madi_ring_link_t *next_dead; /* the core's */
-    _Atomic(uint32_t) loans;     /* the core's: number of lent bodies that it still holds */
-    unsigned char secret[32];    /* the core's: known to the two ends only, from start on (proof.h) */
-    struct madi_seal *seal;      /* from start on: the state of a sealed connection (seal.h); NULL: not sealed.  The driver
+    struct madi_gate *gate;   /* the core's: the peer */
+    _Atomic(int) state;       /* madi_link_state_t; set by the core */
+    uint64_t begun;           /* the driver's: not 0 after take has lent a body that is still being written */
+    bool direct;              /* set before madi_link_up: get and put work */
+    madi_link_t *outer;       /* the link that wraps this one and gets its upcalls; NULL if none */
+    madi_link_t *next_dead;   /* the core's */
+    _Atomic(uint32_t) loans;  /* the core's: number of lent bodies that it still holds */
+    unsigned char secret[32]; /* the core's: known to the two ends only, from start on (proof.h) */
+    struct madi_seal *seal;   /* from start on: the state of a sealed connection (seal.h); NULL: not sealed.  The driver
                                 * uses it until link_fini; the core frees it after that */
 };
 
@@ -223,12 +223,12 @@ typedef struct madi_rx {
 /* Upcalls of inner links.  A driver that wraps others (fault) makes their links itself and sets outer in them.  Calls of
  * their drivers to the core then come here, under the same locks. */
 typedef struct madi_upcalls {
-    madi_place_t (*rx_begin)(madi_ring_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
-    void (*rx_done)(madi_ring_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
-    void (*rx_short)(madi_ring_link_t *inner, const madi_wire_hdr_t *hdr, madi_foreign_t body);
-    void (*link_up)(madi_ring_link_t *inner);
-    void (*link_down)(madi_ring_link_t *inner, mad_status_t status, const char *text);
-    void (*link_writable)(madi_ring_link_t *inner);
+    madi_place_t (*rx_begin)(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+    void (*rx_done)(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+    void (*rx_short)(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_foreign_t body);
+    void (*link_up)(madi_link_t *inner);
+    void (*link_down)(madi_link_t *inner, mad_status_t status, const char *text);
+    void (*link_writable)(madi_link_t *inner);
 } madi_upcalls_t;
 
 /* ---- Operations ------------------------------------------------------------------------------------------------
@@ -318,26 +318,26 @@ typedef struct madi_driver_fast {
     /* Like send without op, but for a contiguous packet of at most MADI_PACKET_SHORT bytes; that many are readable at
      * packet.  NULL: the core calls send.
      * Lock: tx.  Waits: no.  Owner: the core keeps packet.  Errors: false, not taken. */
-    bool (*send_short)(madi_ring_link_t *link, const void *packet, size_t total);
+    bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
     /* Return the length of the longest packet that send would take now without an op; it need not be found out beyond `want`
      * bytes.  Called for a block that is too long for packet_max and that need not be announced: with enough room and
      * credit, it goes in its message's packet.  NULL: packet_max.
      * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
-    size_t (*packet_room)(madi_ring_link_t *link, size_t want);
+    size_t (*packet_room)(madi_link_t *link, size_t want);
     /* True if, as far as known, a message has arrived since the last one left: the peer then probably waits for the next
      * one, and nothing follows that.  NULL: not known.
      * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
-    bool (*answers)(madi_ring_link_t *link);
+    bool (*answers)(madi_link_t *link);
     /* Copy a body in advance to where send would put it, while its grant, and so its header, is awaited.  Returns a handle
      * of the copy.  One of these follows: send_prepared that is taken, forget, or link_close.  One body per link at a time.
      * Lock: tx.  Waits: no.  Owner: the driver has the copy, the core keeps body.  Errors: NULL, no space. */
-    void *(*prepare)(madi_ring_link_t *link, const void *body, size_t len);
+    void *(*prepare)(madi_link_t *link, const void *body, size_t len);
     /* Send a prepared body with its header.
      * Lock: tx.  Waits: no.  Owner: the handle ends, unless false.  Errors: false, not taken; the body stays prepared. */
-    bool (*send_prepared)(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
+    bool (*send_prepared)(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
     /* Drop a prepared body.
      * Lock: tx.  Waits: no.  Owner: the handle ends.  Errors: none. */
-    void (*forget)(madi_ring_link_t *link, void *prepared);
+    void (*forget)(madi_link_t *link, void *prepared);
     /* Take the packet that poll would deliver next, if it lies whole in the driver's memory, and return its link; NULL if
      * none, and poll may find one all the same.  Either copy it to packet (header, then MADI_SHORT_MAX to MADI_TAKE_MAX
      * bytes) and leave *loan unset; or copy the header only, and lend the body in *loan as for madi_rx_begin.
@@ -345,22 +345,22 @@ typedef struct madi_driver_fast {
      * stays the next one until keep_begun.  Otherwise poll delivers it when it is complete.  Called while the adapter has a
      * link.  NULL: only poll delivers.
      * Lock: session.  Waits: no.  Owner: a lent body is the core's until slot_put.  Errors: none; poll reports them. */
-    madi_ring_link_t *(*take)(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
+    madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
     /* Like take, but for up to max consecutive short packets of one link, which goes to *link.  Each is copied (header, then
      * MADI_SHORT_MAX bytes), stride bytes behind the one before.  Returns their number; with 0, take and poll may find
      * packets all the same.  NULL: the driver has only take.
      * Lock: session.  Waits: no.  Owner: the core has the copies.  Errors: none; poll reports them. */
-    int (*take_short)(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_ring_link_t **link);
+    int (*take_short)(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
     /* Remove the incomplete packet that take has just lent, since the core keeps it, and clear link->begun.
      * Lock: session.  Waits: no.  Owner: the body is the core's until slot_put.  Errors: none. */
-    void (*keep_begun)(madi_ring_link_t *link);
+    void (*keep_begun)(madi_link_t *link);
     /* Return the number of bytes that have arrived of an incomplete lent body; more than its length: all.  begun: the value
      * of link->begun at the loan.  Called until slot_put.
      * Lock: any.  Waits: no.  Owner: unchanged.  Errors: none. */
-    uint64_t (*here)(madi_ring_link_t *link, uint64_t begun);
+    uint64_t (*here)(madi_link_t *link, uint64_t begun);
     /* Take back a lent body.  NULL: the driver never lends.
      * Lock: any.  Waits: no.  Owner: the driver has the body again.  Errors: none. */
-    void (*slot_put)(madi_ring_link_t *link, madi_foreign_t loan);
+    void (*slot_put)(madi_link_t *link, madi_foreign_t loan);
 } madi_driver_fast_t;
 
 /* DIRECT: reading and writing the peer's memory without its help, on links that have set link->direct before madi_link_up.
@@ -376,24 +376,24 @@ typedef struct madi_driver_fast {
 typedef struct madi_driver_direct {
     /* Read len bytes of the peer's memory into n pieces; the array has room for one more piece, which get may use.
      * Lock: session.  Waits: for the copy of at most one stride.  Owner: unchanged.  Errors: false; bytes at to are void. */
-    bool (*get)(madi_ring_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
+    bool (*get)(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
     /* Write len bytes of the peer's memory.
      * Lock: tx.  Waits: for the copy of at most one stride.  Owner: the core keeps from.  Errors: false; bytes are void. */
-    bool (*put)(madi_ring_link_t *link, uint64_t to, const void *from, size_t len);
+    bool (*put)(madi_link_t *link, uint64_t to, const void *from, size_t len);
     /* Stop the peer from writing this process's memory, and have it discard what it reads from now on.  link_close does
      * likewise.
      * Lock: session.  Waits: for a put of the peer that is under way.  Owner: this process's memory.  Errors: none. */
-    void (*sever)(madi_ring_link_t *link);
+    void (*sever)(madi_link_t *link);
     /* At the receiver: advertise a posted receive, and return the number of the offer.
      * Lock: session.  Waits: no.  Owner: the peer may write the memory until withdraw.  Errors: -1, no room. */
-    int (*offer)(madi_ring_link_t *link, const madi_offer_t *offer);
+    int (*offer)(madi_link_t *link, const madi_offer_t *offer);
     /* At the receiver: end the offer.  False if the sender has claimed it already, and writes.
      * Lock: session.  Waits: no.  Owner: this process's memory, unless false.  Errors: none. */
-    bool (*withdraw)(madi_ring_link_t *link, int number);
+    bool (*withdraw)(madi_link_t *link, int number);
     /* At the sender: claim the offer with this position, len and channel.  True if there is one: at is set, and the receiver
      * can no longer withdraw it.
      * Lock: tx.  Waits: no.  Owner: the memory at wanted->at is this side's to write.  Errors: false, no offer. */
-    bool (*claim)(madi_ring_link_t *link, madi_offer_t *wanted);
+    bool (*claim)(madi_link_t *link, madi_offer_t *wanted);
 } madi_driver_direct_t;
 
 /* LIVE: ends without loss, and peers that have died.  Each operation may be NULL.
@@ -407,20 +407,20 @@ typedef struct madi_driver_direct {
 typedef struct madi_driver_live {
     /* True if nothing that send took would be lost by link_close (tcp: the peer's kernel has all of it).  NULL: always true.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
-    bool (*drained)(madi_ring_link_t *link);
+    bool (*drained)(madi_link_t *link);
     /* Have the network acknowledge received bytes at once, not with the next packet of this side.  NULL: the network does so
      * by itself.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
-    void (*acknowledge)(madi_ring_link_t *link);
+    void (*acknowledge)(madi_link_t *link);
     /* True if something is under way to the peer's host, and that host has acknowledged nothing for ns nanoseconds.
      * (Whether the peer itself computes or is stopped does not matter.)  NULL: not known.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
-    bool (*unheard)(madi_ring_link_t *link, int64_t ns);
+    bool (*unheard)(madi_link_t *link, int64_t ns);
     /* True if the network makes progress: bytes are under way and the peer's host has acknowledged some within ns
      * nanoseconds, or something has come from it.  (A probe may then be queued behind other traffic, and its answer
      * likewise.)  NULL: not known.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
-    bool (*moves)(madi_ring_link_t *link, int64_t ns);
+    bool (*moves)(madi_link_t *link, int64_t ns);
 } madi_driver_live_t;
 
 /* The table, with the MANDATORY operations.
@@ -472,16 +472,16 @@ struct madi_driver {
      * Lock: session.  Waits: no.  Owner: the core has *fd.  Errors: with reason; link_fini follows without link_close.
      * MAD_ERR_NOMEM: this process lacks memory or descriptors.  MAD_ERR_SYSTEM: the network may be down for a short time.
      * MAD_ERR_PROTOCOL: addr, which a peer wrote, is damaged.  MAD_ERR_PEER: other causes. */
-    mad_status_t (*connect)(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason);
+    mad_status_t (*connect)(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
     /* Set the link up, now that the handshake is over.  active: this side called connect.  NULL: connect never returns a
      * socket.
      * Lock: session.  Waits: no.  Owner: the driver has fd, also on failure.  Errors: any, with reason; then link_close. */
-    mad_status_t (*start)(madi_ring_link_t *link, int fd, bool active, char *reason);
+    mad_status_t (*start)(madi_link_t *link, int fd, bool active, char *reason);
     /* Send one packet: vec[0] begins with the wire header; total is the sum of lengths.  op NULL: packets up to packet_max
      * (or packet_room); the result is SENT or AGAIN.  A driver that can place only a part keeps a copy of the rest.  With
      * op: packets up to chunk_max.
      * Lock: tx.  Waits: no.  Owner: as in madi_sent_t.  Errors: AGAIN; poll or a watch reports them by madi_link_down. */
-    madi_sent_t (*send)(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+    madi_sent_t (*send)(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
     /* Make progress on all links, by about budget packets at most.  Returns the number of events handled.  It may be called
      * while the adapter has no link.  A driver that has watched descriptors only calls madi_poll_descriptors.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: by madi_link_down. */
@@ -491,10 +491,10 @@ struct madi_driver {
      * the network no longer uses their memory: here, from a later poll, at the latest in link_fini.  A driver that lends
      * must not leave them to link_fini: that waits for the loans, and the holder of a loan may be waiting for the op.
      * Lock: session.  Waits: no, save as direct.sever.  Owner: unchanged; loans last until slot_put.  Errors: none. */
-    void (*link_close)(madi_ring_link_t *link);
+    void (*link_close)(madi_link_t *link);
     /* Free what the link holds; the core frees the structure.  Also after a connect that failed midway.
      * Lock: last.  Waits: no.  Owner: nothing is left.  Errors: none. */
-    void (*link_fini)(madi_ring_link_t *link);
+    void (*link_fini)(madi_link_t *link);
 
     /* Optional operations. */
     madi_driver_reach_t reach;
@@ -510,17 +510,17 @@ struct madi_driver {
 madi_adapter_t *madi_adapter_found(struct mad_session *session, const madi_driver_t *driver, const char *name);
 
 /* Report that a packet's header has arrived; the result says where the body goes.  Under the session's lock. */
-madi_place_t madi_rx_begin(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 /* Report that the body is complete at rx->base.  Under the session's lock. */
-void madi_rx_done(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
 /* Deliver a packet that lies whole in the driver's memory: begin, copy and done in one step.  The body has at most
  * MADI_SHORT_MAX bytes, and that many are readable; it may be reused after the call.  Under the session's lock. */
-void madi_rx_short(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body);
+void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body);
 
 /* Deliver a packet that lies whole in the driver's memory, its body in a slot of its own: begin, copy and done in one step.
  * slot_put is called with body when it may be reused: now, or, if may_lend, perhaps later.  Under the session's lock. */
-static inline void madi_rx_whole(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body, bool may_lend)
+static inline void madi_rx_whole(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body, bool may_lend)
 {
     madi_rx_t rx = {.loan = may_lend ? body : (madi_foreign_t){0}, .head = body, .here = hdr->length};
     madi_place_t place = madi_rx_begin(link, hdr, &rx);
@@ -535,16 +535,16 @@ static inline void madi_rx_whole(madi_ring_link_t *link, const madi_wire_hdr_t *
 const char *madi_security_name(unsigned security); /* "none", "auth", "seal", "unknown" */
 
 /* Report that the link is up: packets can flow. */
-void madi_link_up(madi_ring_link_t *link);
+void madi_link_up(madi_link_t *link);
 /* Report that the link is broken; text is the cause.  The core calls link_close, and link_fini later, never from inside this
  * call. */
-void madi_link_down(madi_ring_link_t *link, mad_status_t status, const char *text);
+void madi_link_down(madi_link_t *link, mad_status_t status, const char *text);
 /* Report that a send that was refused may succeed now.  Without it the core tries again within a millisecond.  Any lock. */
-void madi_link_writable(madi_ring_link_t *link);
+void madi_link_writable(madi_link_t *link);
 /* Add n (may be negative) to the number of packets for which send returned SENT but of which the driver still holds bytes.
  * They leave when it is polled, by the progress thread if the program does not call the library.  What is left of the number
  * is taken back in link_close.  Any lock. */
-void madi_link_holds(madi_ring_link_t *link, int n);
+void madi_link_holds(madi_link_t *link, int n);
 /* Wake the sleeping leader after an event that no descriptor reports, such as a packet of this process to itself.  Any
  * lock. */
 void madi_session_moved(struct mad_session *session);
@@ -557,8 +557,8 @@ static inline void madi_adapter_moved(madi_adapter_t *adapter)
 /* True if the host has fewer cores than the job has processes: waiting threads then sleep often, so sleep must be cheap. */
 bool madi_session_oversubscribed(const struct mad_session *session);
 /* Take and release the link's tx lock, under which send runs: from poll, ready, link_close, or drained. */
-void madi_link_lock_tx(madi_ring_link_t *link);
-void madi_link_unlock_tx(madi_ring_link_t *link);
+void madi_link_lock_tx(madi_link_t *link);
+void madi_link_unlock_tx(madi_link_t *link);
 
 /* Watched descriptors: one epoll set per session; ready is called from progress under the session's lock with the
  * EPOLL* events, by whichever thread looks first.  The driver owns the structure and the descriptor.  An event that was
@@ -568,20 +568,20 @@ void madi_link_unlock_tx(madi_ring_link_t *link);
  *   any time              madi_watch_change      other events; 0: none but EPOLLERR and EPOLLHUP
  *   link_close, close     madi_watch_del         once, and only of one that was added; then close the descriptor
  */
-typedef struct madi_fd_watch madi_fd_watch_t;
-struct madi_fd_watch {
+typedef struct madi_watch madi_watch_t;
+struct madi_watch {
     int fd;
-    void (*ready)(madi_fd_watch_t *watch, uint32_t events);
+    void (*ready)(madi_watch_t *watch, uint32_t events);
     bool carries; /* the driver's: messages arrive by it */
     bool rare;    /* the core's: added by madi_watch_add_rare */
 };
 /* Begin to watch for events.  MAD_ERR_SYSTEM: see errno; the watch was not added. */
-mad_status_t madi_watch_add(struct mad_session *session, madi_fd_watch_t *watch, uint32_t events);
+mad_status_t madi_watch_add(struct mad_session *session, madi_watch_t *watch, uint32_t events);
 /* Like madi_watch_add, but for rare events that are served even while the program computes (accept_thread.h): incoming
  * connections, what links need to come up, the end of a peer; no messages. */
-mad_status_t madi_watch_add_rare(struct mad_session *session, madi_fd_watch_t *watch, uint32_t events);
-void madi_watch_change(struct mad_session *session, madi_fd_watch_t *watch, uint32_t events);
-void madi_watch_del(struct mad_session *session, madi_fd_watch_t *watch);
+mad_status_t madi_watch_add_rare(struct mad_session *session, madi_watch_t *watch, uint32_t events);
+void madi_watch_change(struct mad_session *session, madi_watch_t *watch, uint32_t events);
+void madi_watch_del(struct mad_session *session, madi_watch_t *watch);
 
 /* For drivers that try one descriptor by a system call before they poll all of them; both under the session's lock.
  * Return the number of watched descriptors by which messages arrive. */

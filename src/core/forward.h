@@ -48,8 +48,8 @@ typedef struct madi_forward {
     /* Report that a peer is being released that only the forwarder has used.  Under the session's lock. */
     void (*forget)(struct mad_session *session, mad_peer_t peer);
     /* Receive a FORWARD packet: like the upcalls of driver.h.  Under the session's lock. */
-    madi_place_t (*rx_begin)(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
-    void (*rx_done)(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+    madi_place_t (*rx_begin)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+    void (*rx_done)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
     /* Send fragments that wait for this gate, which is up.  Under both locks, from madi_gate_pump. */
     void (*pump)(struct madi_gate *gate);
     /* Report that the gate is down, or its session ends: the rest of a partial fragment will not arrive.  Under the
@@ -66,9 +66,9 @@ typedef struct madi_forward {
     bool (*drained)(struct madi_gate *gate);
     /* Write to buf the hosts on the path of this link, in order, both ends included, separated by blanks.  buf is empty
      * before, and stays so for a link that is not virtual.  Under the session's lock. */
-    void (*route)(const madi_ring_link_t *link, char *buf, size_t len);
+    void (*route)(const madi_link_t *link, char *buf, size_t len);
     /* True if this link's packets are encrypted from end to end.  Under the session's lock. */
-    bool (*encrypts)(const madi_ring_link_t *link);
+    bool (*encrypts)(const madi_link_t *link);
     /* Write for mad_info: members of one object; an object by route.  Under the session's lock. */
     void (*say)(struct mad_session *session, madi_json_t *json);
     void (*say_routes)(struct mad_session *session, madi_json_t *json);

@@ -155,7 +155,7 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
  * before one check are acknowledged by the next. */
 static bool host_unheard(gw_hop_t *hop, int64_t now)
 {
-    madi_ring_link_t *link = hop->gate->link;
+    madi_link_t *link = hop->gate->link;
     if (atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->live.unheard &&
         link->driver->live.unheard(link, now - hop->asked))
         return true;
@@ -167,7 +167,7 @@ static bool host_unheard(gw_hop_t *hop, int64_t now)
 /* True if the network makes progress: on a slow one the probe queues behind earlier data, and so does the answer. */
 static bool network_moves(const gw_hop_t *hop)
 {
-    madi_ring_link_t *link = hop->gate->link;
+    madi_link_t *link = hop->gate->link;
     return atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->live.moves &&
            link->driver->live.moves(link, probe_period(hop->gw));
 }
@@ -231,7 +231,7 @@ void gw_alive_forgive(gw_t *gw, int64_t now)
     atomic_store_explicit(&gw->due, now, memory_order_relaxed);
 }
 
-static void probe_tick(madi_fd_watch_t *watch, uint32_t events)
+static void probe_tick(madi_watch_t *watch, uint32_t events)
 {
     gw_t *gw = MADI_CONTAINER(watch, gw_t, timer);
     int64_t now = madi_now(), next;
@@ -267,8 +267,8 @@ void gw_alive_soon(gw_t *gw)
 
 mad_status_t gw_alive_open(gw_t *gw)
 {
-    gw->timer = (madi_fd_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
-                                  .ready = probe_tick};
+    gw->timer =
+        (madi_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)), .ready = probe_tick};
     if (gw->timer.fd < 0)
         return MAD_ERR_SYSTEM;
     return madi_watch_add(gw->base.session, &gw->timer, EPOLLIN);

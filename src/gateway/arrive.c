@@ -226,7 +226,7 @@ static MADI_COLD void arrived_trace(gw_hop_t *hop, const madi_wire_hdr_t *hdr, i
         gw_trace(MADI_TRACE_FRAGMENT_IN, hop->in_began, end, side, hdr->length);
 }
 
-madi_place_t gw_rx_begin(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_hop_t *hop = gw_hop_get(gw_of_session(link->gate->session), link->gate);
     madi_place_t place;
@@ -241,7 +241,7 @@ madi_place_t gw_rx_begin(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, mad
     return place;
 }
 
-void gw_rx_done(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_hop_t *hop = link->gate->forward;
     gw_t *gw = hop->gw;

@@ -89,7 +89,7 @@ static void host_text(const gw_t *gw, int host, char *buf, size_t len)
 }
 
 /* The next process is known; from there on the route is the map's. */
-void gw_route_text(const madi_ring_link_t *link, char *buf, size_t len)
+void gw_route_text(const madi_link_t *link, char *buf, size_t len)
 {
     enum { MOST = 32 };
     const gw_end_t *end = link->driver == &madi_driver_virtual ? ((const gw_link_t *)link)->end : NULL;

@@ -253,7 +253,7 @@ void madi_gateway_drain(mad_session_t *s)
 }
 
 typedef struct serving {
-    madi_fd_watch_t watch;
+    madi_watch_t watch;
     mad_session_t *session;
     int signals; /* number received; under the session's lock */
     bool until_abandoned;
@@ -261,7 +261,7 @@ typedef struct serving {
 
 /* A SIGHUP asks to end as the first signal does, and counts only once: a launcher sends it at the end of the job, perhaps to a
  * gateway that drains already. */
-static void signal_taken(madi_fd_watch_t *watch, uint32_t events)
+static void signal_taken(madi_watch_t *watch, uint32_t events)
 {
     serving_t *serving = MADI_CONTAINER(watch, serving_t, watch);
     struct signalfd_siginfo info;

@@ -54,7 +54,7 @@ static bool handshake_carry(gw_end_t *end)
     return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-static void handshake_ready(madi_fd_watch_t *watch, uint32_t events)
+static void handshake_ready(madi_watch_t *watch, uint32_t events)
 {
     gw_end_t *end = MADI_CONTAINER(watch, gw_end_t, watch);
     (void)events;
@@ -84,7 +84,7 @@ gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd)
     madi_fd_own(pair[1]);
     end->gw = gw;
     end->active = active;
-    end->watch = (madi_fd_watch_t){.fd = pair[0], .ready = handshake_ready};
+    end->watch = (madi_watch_t){.fd = pair[0], .ready = handshake_ready};
     end->their_fd = *their_fd = pair[1];
     if (madi_watch_add(gw->base.session, &end->watch, EPOLLIN)) {
         madi_fd_close(pair[0]);
@@ -196,7 +196,7 @@ void gw_end_close(gw_end_t *end, mad_status_t status, const char *text)
 
 void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text)
 {
-    madi_ring_link_t *link = end->link;
+    madi_link_t *link = end->link;
     if (end->gone)
         return;
     end->gone = true;
@@ -428,7 +428,7 @@ void gw_end_route(gw_end_t *end)
                                    gw_host_of_peer(gw, end->link->gate->peer), false);
 }
 
-bool gw_end_start(gw_end_t *end, madi_ring_link_t *link, int fd)
+bool gw_end_start(gw_end_t *end, madi_link_t *link, int fd)
 {
     gw_early_t *early = end->early;
     handshake_carry(end);
@@ -460,7 +460,7 @@ void gw_end_received(gw_end_t *end, bool asks)
 
 void gw_end_half_received(gw_end_t *end)
 {
-    madi_ring_link_t *link = end->link;
+    madi_link_t *link = end->link;
     end->partial = false;
     if (link)
         madi_rx_done(link, &end->partial_hdr, &end->partial_rx);
@@ -470,7 +470,7 @@ void gw_end_half_received(gw_end_t *end)
 /* True if a body may be lent on from this carrier.  Lent bodies go back to the link that they came over, and only one
  * link may have loans at a time.  While there are loans, threads that return them read link->carrier without a lock; so
  * it must not be written then, not even with the same value. */
-static bool end_may_lend(gw_link_t *link, madi_ring_link_t *carrier)
+static bool end_may_lend(gw_link_t *link, madi_link_t *carrier)
 {
     if (link->carrier == carrier)
         return true;
@@ -482,7 +482,7 @@ static bool end_may_lend(gw_link_t *link, madi_ring_link_t *carrier)
 
 static madi_place_t end_lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr_t *inner, madi_rx_t *rx)
 {
-    madi_ring_link_t *carrier = hop->gate->link;
+    madi_link_t *carrier = hop->gate->link;
     bool may = end_may_lend(link, carrier);
     madi_foreign_t body = madi_foreign_skip(rx->loan, MADI_FORWARD_HEAD);
     madi_rx_t in = {.loan = may ? body : (madi_foreign_t){0}};

@@ -49,11 +49,11 @@ struct gw_early {
 struct gw_end {
     gw_t *gw;
     gw_end_t *next;
-    gw_side_t *side;        /* the current path; NULL if none */
-    gw_side_t *old;         /* former paths, until nothing of them is pending here */
-    gw_route_t *route;      /* route of the current path; NULL while the peer is unknown */
-    madi_ring_link_t *link; /* the virtual link; NULL before it exists, and after its end */
-    uint64_t stream;        /* as in madi_wire_open, like turn */
+    gw_side_t *side;   /* the current path; NULL if none */
+    gw_side_t *old;    /* former paths, until nothing of them is pending here */
+    gw_route_t *route; /* route of the current path; NULL while the peer is unknown */
+    madi_link_t *link; /* the virtual link; NULL before it exists, and after its end */
+    uint64_t stream;   /* as in madi_wire_open, like turn */
     uint32_t turn;
     bool active;              /* this process has opened the stream */
     bool started, ready;      /* the handshake is over here; at the other endpoint */
@@ -67,11 +67,11 @@ struct gw_end {
     bool partial, partial_asks;
     madi_wire_hdr_t partial_hdr;
     madi_rx_t partial_rx;
-    gw_hop_t *charged;     /* hop whose peer is charged for the handshake; NULL after the handshake, or if this process
+    gw_hop_t *charged;  /* hop whose peer is charged for the handshake; NULL after the handshake, or if this process
                           * opened the stream */
-    madi_fd_watch_t watch; /* our end of the socket pair, during the handshake; else fd is -1 */
-    int their_fd;          /* descriptor number of the core's end */
-    bool refused;          /* on the list hop->refused */
+    madi_watch_t watch; /* our end of the socket pair, during the handshake; else fd is -1 */
+    int their_fd;       /* descriptor number of the core's end */
+    bool refused;       /* on the list hop->refused */
     gw_end_t *next_refused;
     /* alive.c */
     uint32_t seen;        /* acknowledged plus received fragments at the last check */
@@ -107,9 +107,9 @@ struct gw_end {
 };
 
 typedef struct gw_link {
-    madi_ring_link_t base;
+    madi_link_t base;
     gw_end_t *end;
-    madi_ring_link_t *carrier; /* link that lent the bodies now on loan */
+    madi_link_t *carrier; /* link that lent the bodies now on loan */
 } gw_link_t;
 
 /* virtual.c */
@@ -135,7 +135,7 @@ bool gw_end_holds(const gw_end_t *end, const madi_wire_hdr_t *inner, size_t leng
 void gw_end_control_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body); /* HELLO or READY has arrived. */
 void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text); /* The other endpoint has closed, or no path
                                                                            * is left. */
-bool gw_end_start(gw_end_t *end, madi_ring_link_t *link, int fd); /* Takes fd, the core's end of the pair; false if out of
+bool gw_end_start(gw_end_t *end, madi_link_t *link, int fd); /* Takes fd, the core's end of the pair; false if out of
                                                               * memory. */
 void gw_end_close(gw_end_t *end, mad_status_t status, const char *text); /* This endpoint closes. */
 void gw_end_leave_refused(gw_end_t *end);
@@ -165,9 +165,8 @@ static inline void gw_end_unlock(gw_end_t *end)
 }
 
 /* protect.c; under the session's lock or, for packets, the tx_lock of the virtual link's gate */
-bool gw_protect_start(gw_end_t *end,
-                      madi_ring_link_t *link);       /* The handshake is over: make the keys.  False if out of memory. */
-bool gw_link_encrypts(const madi_ring_link_t *link); /* Contract as in forward.h. */
+bool gw_protect_start(gw_end_t *end, madi_link_t *link); /* The handshake is over: make the keys.  False if out of memory. */
+bool gw_link_encrypts(const madi_link_t *link);          /* Contract as in forward.h. */
 size_t gw_protected_more(const gw_end_t *end, unsigned kind, size_t len);
 static inline size_t gw_protected_len(const gw_end_t *end, unsigned kind, size_t len) /* Length of a payload on the wire. */
 {

@@ -250,7 +250,7 @@ static madi_sent_t frag_send(gw_hop_t *hop, gw_frag_t *frag)
     const gw_side_t *side = frag->side;
     int64_t queued_at = frag->queued_at, began = madi_trace_now();
     uint32_t length = frag->hdr.length;
-    madi_ring_link_t *link = hop->gate->link;
+    madi_link_t *link = hop->gate->link;
     size_t total = sizeof frag->hdr + frag->hdr.length;
     madi_sent_t sent;
     frag->began = began;

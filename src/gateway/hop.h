@@ -14,9 +14,9 @@ typedef struct gw_count {
 struct gw_frag {
     madi_op_t op; /* must be first */
     struct gw_frag *next;
-    gw_side_t *side;          /* side on which it is sent */
-    gw_held_t *held;          /* the packet, if it is sent from the program's memory; else NULL */
-    madi_ring_link_t *lender; /* link whose driver lent the body; else NULL */
+    gw_side_t *side;     /* side on which it is sent */
+    gw_held_t *held;     /* the packet, if it is sent from the program's memory; else NULL */
+    madi_link_t *lender; /* link whose driver lent the body; else NULL */
     madi_foreign_t loan;
     uint32_t cost;
     bool pooled;
@@ -143,8 +143,8 @@ bool gw_form_good(const madi_wire_hdr_t *hdr); /* True for a known kind with a l
 bool gw_costs(const madi_wire_hdr_t *hdr);     /* False for control fragments about the stream, which need no credit. */
 
 /* arrive.c; contracts as in forward.h */
-madi_place_t gw_rx_begin(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
-void gw_rx_done(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
 /* credit.c; under the session's lock, no tx_lock */
 void gw_budget_shares(gw_t *gw);                      /* Reserve shares of the budget; once, at the start. */

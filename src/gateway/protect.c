@@ -10,7 +10,7 @@
 
 #include <openssl/crypto.h>
 
-bool gw_protect_start(gw_end_t *end, madi_ring_link_t *link)
+bool gw_protect_start(gw_end_t *end, madi_link_t *link)
 {
     end->cipher = gw_cipher_new(link->secret, end->active, GW_REKEY_BITS);
     end->encrypts = end->cipher && madi_map_encrypts(end->gw->map, gw_lane_of(end->gw, link->gate->lane));
@@ -18,7 +18,7 @@ bool gw_protect_start(gw_end_t *end, madi_ring_link_t *link)
     return end->cipher && (!end->encrypts || gw_cipher_offer(end->cipher));
 }
 
-bool gw_link_encrypts(const madi_ring_link_t *link)
+bool gw_link_encrypts(const madi_link_t *link)
 {
     const gw_end_t *end = link->driver == &madi_driver_virtual ? ((const gw_link_t *)link)->end : NULL;
     return end && end->encrypts;

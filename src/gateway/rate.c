@@ -74,7 +74,7 @@ void gw_rate_take(gw_t *gw, int64_t bytes)
         atomic_fetch_add_explicit(&gw->rate->passed, (uint64_t)bytes, memory_order_relaxed);
 }
 
-static void rate_timer_ready(madi_fd_watch_t *watch, uint32_t events)
+static void rate_timer_ready(madi_watch_t *watch, uint32_t events)
 {
     gw_t *gw = MADI_CONTAINER(watch, gw_t, rate_timer);
     uint64_t n;
@@ -101,8 +101,8 @@ mad_status_t madi_gateway_limit(mad_session_t *s, madi_gateway_rate_t *rate)
     if (!gw)
         return MAD_ERR_CONFIG;
     madi_lock(&s->lock);
-    gw->rate_timer = (madi_fd_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
-                                       .ready = rate_timer_ready};
+    gw->rate_timer = (madi_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+                                    .ready = rate_timer_ready};
     if (gw->rate_timer.fd >= 0)
         status = madi_watch_add(s, &gw->rate_timer, EPOLLIN);
     if (!status) {

@@ -85,8 +85,7 @@ gw_route_t *gw_route_open(gw_t *gw, int lane, int from, int via, int to, bool pa
 /* Add the counters of a finished stream to its row. route may be NULL. */
 void gw_route_close(gw_route_t *route, const gw_side_t *there, const gw_side_t *back);
 void gw_routes_free(gw_t *gw);
-void gw_route_text(const madi_ring_link_t *link, char *buf,
-                   size_t len); /* Contract as in forward.h; under the session's lock. */
+void gw_route_text(const madi_link_t *link, char *buf, size_t len); /* Contract as in forward.h; under the session's lock. */
 void gw_report_routes(struct mad_session *session, madi_json_t *json);
 void gw_traffic(madi_gate_t *gate, madi_traffic_t *ends, madi_traffic_t *passing);
 

@@ -62,7 +62,7 @@ struct gw {
     struct madi_gateway_rate *rate;        /* rate.c; NULL: unlimited */
     int64_t rate_left, rate_at;            /* bytes that may still be granted (negative: overdrawn), and the time of that
                                      * value, ns */
-    madi_fd_watch_t rate_timer;            /* fires when waiting credit may be granted */
+    madi_watch_t rate_timer;               /* fires when waiting credit may be granted */
     gw_frag_t *pool;                       /* free fragments of full size */
     int n_pool;
     size_t fragment; /* longest fragment by the topology file: the same for every process that reads it */
@@ -75,7 +75,7 @@ struct gw {
     uint64_t fragments, bytes, copies, opened, refused;
     _Atomic(uint64_t) stalls, resends;
     /* Failover. */
-    madi_fd_watch_t timer;
+    madi_watch_t timer;
     _Atomic(int) ticks; /* 1: the timer is set for pending work; 0: only for the next check of idle endpoints, if any */
     uint32_t idle_turn;
     _Atomic(int64_t) due; /* ns: when the timer fires */

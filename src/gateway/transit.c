@@ -202,7 +202,7 @@ bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t 
     uint32_t cost = gw_cost(hdr->length);
     madi_wire_hdr_t on = *hdr;
     struct iovec vec[2] = {{&on, sizeof on}, {madi_foreign_pass_on(body), hdr->length}};
-    madi_ring_link_t *link;
+    madi_link_t *link;
     bool sent = false;
     int64_t began = madi_trace_now();
 
@@ -238,7 +238,7 @@ void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag)
     gw_t *gw = from->transit->gw;
     gw_hop_t *hop = out->hop;
     uint32_t cost = frag->cost;
-    madi_ring_link_t *link = hop ? hop->gate->link : NULL;
+    madi_link_t *link = hop ? hop->gate->link : NULL;
     if (!hop || hop->down ||
         (link && atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP &&
          sizeof frag->hdr + frag->hdr.length > link->adapter->caps.chunk_max)) {

@@ -206,7 +206,7 @@ static bool virtual_reachable(madi_adapter_t *adapter, const void *addr, size_t 
     return gw_reachable(gw_of(adapter), 0, addr, len, reason);
 }
 
-static mad_status_t virtual_connect(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t virtual_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     gw_t *gw = gw_of(link->adapter);
     const unsigned char *address = madi_peer_address(gw->base.session, link->gate->peer);
@@ -240,7 +240,7 @@ static mad_status_t virtual_connect(madi_ring_link_t *link, const void *addr, si
     return MAD_ERR_NOMEM;
 }
 
-static mad_status_t virtual_start(madi_ring_link_t *link, int fd, bool active, char *reason)
+static mad_status_t virtual_start(madi_link_t *link, int fd, bool active, char *reason)
 {
     gw_t *gw = gw_of(link->adapter);
     gw_link_t *l = (gw_link_t *)link;
@@ -258,7 +258,7 @@ static mad_status_t virtual_start(madi_ring_link_t *link, int fd, bool active, c
     return MAD_ERR_NOMEM;
 }
 
-static void virtual_link_close(madi_ring_link_t *link)
+static void virtual_link_close(madi_link_t *link)
 {
     gw_link_t *l = (gw_link_t *)link;
     gw_end_t *end = l->end;
@@ -267,20 +267,20 @@ static void virtual_link_close(madi_ring_link_t *link)
         gw_end_close(end, MAD_ERR_PEER, "connection closed by peer");
 }
 
-static void virtual_link_fini(madi_ring_link_t *link)
+static void virtual_link_fini(madi_link_t *link)
 {
     virtual_link_close(link);
 }
 
-static void virtual_slot_put(madi_ring_link_t *link, madi_foreign_t loan)
+static void virtual_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
-    madi_ring_link_t *carrier = ((gw_link_t *)link)->carrier;
+    madi_link_t *carrier = ((gw_link_t *)link)->carrier;
     carrier->driver->fast.slot_put(carrier, madi_foreign_skip(loan, -MADI_FORWARD_HEAD));
     atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_release); /* pairs with madi_links_reap */
 }
 
 /* True if everything is acknowledged, and no control fragment about the stream waits to be given to its carrying gate. */
-static bool virtual_drained(madi_ring_link_t *link)
+static bool virtual_drained(madi_link_t *link)
 {
     gw_end_t *end = ((gw_link_t *)link)->end;
     madi_gate_t *gate = end && end->side && end->side->hop ? end->side->hop->gate : NULL;
@@ -407,7 +407,7 @@ typedef struct virtual_head {
 } virtual_head_t;
 
 /* Send a packet (vec[1] and the rest) with its head in vec[0]. */
-static bool virtual_send_now(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total)
+static bool virtual_send_now(madi_link_t *link, const struct iovec *vec, int n, size_t total)
 {
     unsigned char small[MADI_PACKET_SHORT];
     if (total > sizeof small || n != 2)
@@ -424,7 +424,7 @@ static bool virtual_send_now(madi_ring_link_t *link, const struct iovec *vec, in
 static bool send_sealed(gw_end_t *end, const virtual_head_t *head, const struct iovec *vec, int n, size_t total)
 {
     unsigned char small[sizeof *head + MADI_SEALED_WHOLE + GW_SEALS], *packet = small;
-    madi_ring_link_t *link = end->side->hop->gate->link;
+    madi_link_t *link = end->side->hop->gate->link;
     size_t len = sizeof head->hdr + head->hdr.length;
     if (len > sizeof small && !end->sealed)
         end->sealed = malloc(sizeof *head + end->gw->base.caps.chunk_max + GW_SEALS);
@@ -477,7 +477,7 @@ static madi_sent_t virtual_send_packet(gw_end_t *end, const struct iovec *vec, i
     return MADI_SENT;
 }
 
-static madi_sent_t virtual_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+static madi_sent_t virtual_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     gw_end_t *end = ((gw_link_t *)link)->end;
     madi_gate_t *gate = end->side && !end->resuming ? end->side->hop->gate : NULL;
@@ -494,7 +494,7 @@ static madi_sent_t virtual_send(madi_ring_link_t *link, const struct iovec *vec,
 /* Longest packet that may go without a grant.  A grant costs two passes through all gateways, so a block goes without
  * while nothing long is pending for that peer.  Otherwise it waits for a grant, so that a peer with many blocks does
  * not delay those with few. */
-static size_t virtual_packet_room(madi_ring_link_t *link, size_t want)
+static size_t virtual_packet_room(madi_link_t *link, size_t want)
 {
     const madi_caps_t *caps = &link->adapter->caps;
     size_t most = caps->chunk_max < GW_FRAGMENT ? caps->chunk_max : GW_FRAGMENT;

@@ -90,7 +90,7 @@ static MADI_COLD madi_rx_msg_t *take_nothing(madi_rx_msg_t *m)
 }
 
 /* A packet that is something else than the message that was looked for. */
-static MADI_COLD madi_rx_msg_t *take_other(madi_ring_link_t *link, madi_rx_msg_t *m)
+static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
 {
     madi_foreign_t loan = m->first.loan;
     m->first.loan = (madi_foreign_t){0};
@@ -105,7 +105,7 @@ static MADI_COLD madi_rx_msg_t *take_other(madi_ring_link_t *link, madi_rx_msg_t
 }
 
 /* The message lies in the driver's memory. */
-static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *conn, madi_ring_link_t *link)
+static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *conn, madi_link_t *link)
 {
     madi_rx_start(m, conn, m->first.loan, true);
     m->first.link = link;
@@ -148,7 +148,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
                                                                        madi_conn_t *conn, madi_adapter_t *adapter)
 {
     madi_rx_msg_t *m = session->rx_ring;
-    madi_ring_link_t *link;
+    madi_link_t *link;
     uint32_t head;
 
     if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
@@ -366,7 +366,7 @@ static inline bool inside_whole(const mad_arrival_t *a, uint32_t head)
 }
 
 /* Pass on the packets from this one on: they are for other receivers, or for more than one.  Under session->lock. */
-static MADI_COLD void inside_other(madi_ring_link_t *link, mad_arrival_t *from, const mad_arrival_t *end)
+static MADI_COLD void inside_other(madi_link_t *link, mad_arrival_t *from, const mad_arrival_t *end)
 {
     for (; from < end && atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP; from++) {
         madi_wire_hdr_t hdr;
@@ -382,7 +382,7 @@ static inline int take_inside(mad_channel_t *channel, madi_adapter_t *hit, mad_a
     mad_session_t *session = channel->session;
     const mad_arrival_t *end;
     mad_arrival_t *a = arrivals;
-    madi_ring_link_t *link;
+    madi_link_t *link;
     madi_conn_t *conn;
     int64_t cost = 0;
     uint32_t head = 0; /* no packet begins so */

@@ -44,7 +44,7 @@ static inline void put(unsigned char *to, const void *from, size_t len)
     }
 }
 
-static bool send_vec(madi_ring_link_t *link, head_t *head, const struct iovec *pieces, int n, size_t total)
+static bool send_vec(madi_link_t *link, head_t *head, const struct iovec *pieces, int n, size_t total)
 {
     struct iovec vec[PIECES + 1] = {{head, offsetof(head_t, body)}};
     memcpy(vec + 1, pieces, (size_t)n * sizeof *pieces);

@@ -185,7 +185,7 @@ static bool is_superseded(mad_session_t *s, madi_gate_t *gate)
 static void peer_accept(hello_t *h, madi_gate_t *gate)
 {
     char reason[MADI_REASON_MAX] = "";
-    madi_ring_link_t *link, *old = gate->link;
+    madi_link_t *link, *old = gate->link;
     mad_status_t status;
     int fd;
 

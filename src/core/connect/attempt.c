@@ -28,7 +28,7 @@ typedef madi_hello_t hello_t;
 /* ---- Attempts of a gate ----------------------------------------------------------------------------------------- */
 
 /* The attempt that this link is made by; NULL if none. */
-static hello_t *attempt_of(const madi_ring_link_t *link)
+static hello_t *attempt_of(const madi_link_t *link)
 {
     hello_t *h = link->gate->session->hellos;
     while (h && h->link != link)
@@ -36,14 +36,14 @@ static hello_t *attempt_of(const madi_ring_link_t *link)
     return h;
 }
 
-void madi_hello_give_up(madi_ring_link_t *link, mad_status_t status, const char *text)
+void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text)
 {
     hello_t *h = attempt_of(link);
     if (h)
         madi_hello_fail(h, status, text);
 }
 
-void madi_hello_unsure(madi_ring_link_t *link)
+void madi_hello_unsure(madi_link_t *link)
 {
     hello_t *h = attempt_of(link);
     if (h)
@@ -124,7 +124,7 @@ static int64_t attempt_deadline(const madi_gate_t *gate, bool alone)
     return deadline;
 }
 
-mad_status_t madi_hello_connect(madi_gate_t *gate, madi_ring_link_t *link, int fd, int way)
+mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, int way)
 {
     hello_t *h = madi_hello_new(gate->session, link->adapter, fd);
     if (!h) {
@@ -267,7 +267,7 @@ void madi_attempt_challenge(hello_t *h)
 void madi_attempt_verdict(hello_t *h)
 {
     char reason[MADI_REASON_MAX] = "";
-    madi_ring_link_t *link = h->link;
+    madi_link_t *link = h->link;
     madi_hello_verdict_t verdict;
     mad_status_t status;
     int fd;

@@ -33,7 +33,7 @@ static int state_of(const madi_gate_t *gate)
 static bool is_referred(madi_gate_t *gate)
 {
     bool sends;
-    for (const madi_ring_link_t *l = gate->session->dead_links; l; l = l->next_dead)
+    for (const madi_link_t *l = gate->session->dead_links; l; l = l->next_dead)
         if (l->gate == gate)
             return true;
     madi_lock(&gate->tx_lock);

@@ -31,7 +31,7 @@
 
 /* ---- Up and down ---------------------------------------------------------------------------------------------- */
 
-void madi_link_up(madi_ring_link_t *link)
+void madi_link_up(madi_link_t *link)
 {
     madi_gate_t *gate = link->gate;
     char why[MADI_WHY_MAX];
@@ -57,7 +57,7 @@ void madi_link_up(madi_ring_link_t *link)
 /* Free closed links that lend nothing any more; not from inside a driver. */
 void madi_links_reap(mad_session_t *session)
 {
-    madi_ring_link_t **p = &session->dead_links, *link;
+    madi_link_t **p = &session->dead_links, *link;
     while ((link = *p)) {
         if (atomic_load_explicit(&link->loans, memory_order_acquire) &&
             !atomic_load_explicit(&session->closing, memory_order_relaxed)) {
@@ -73,7 +73,7 @@ void madi_links_reap(mad_session_t *session)
     }
 }
 
-static madi_ring_link_t *take_nothing(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+static madi_link_t *take_nothing(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     (void)adapter;
     (void)packet;
@@ -84,7 +84,7 @@ static madi_ring_link_t *take_nothing(madi_adapter_t *adapter, void *packet, mad
 static const madi_driver_t no_driver = {.name = "none", .fast.take = take_nothing};
 madi_adapter_t madi_no_adapter = {.driver = &no_driver};
 
-void madi_link_bury(madi_ring_link_t *link)
+void madi_link_bury(madi_link_t *link)
 {
     mad_session_t *s = link->gate->session;
     if (s->hot == link->adapter)
@@ -162,7 +162,7 @@ void madi_gate_late(madi_gate_t *gate)
     madi_gate_down(gate, MAD_ERR_PEER, NULL);
 }
 
-void madi_link_down(madi_ring_link_t *link, mad_status_t status, const char *text)
+void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
 {
     madi_gate_t *gate = link->gate;
     int state = atomic_load_explicit(&link->state, memory_order_relaxed);

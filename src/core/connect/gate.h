@@ -8,9 +8,9 @@
 /* gate.c */
 /* text NULL: what madi_gate_why writes.  Under session->lock. */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text);
-void madi_link_bury(madi_ring_link_t *link); /* close it; under session->lock */
-void madi_gate_late(madi_gate_t *gate);      /* fail a gate at its deadline; under session->lock */
-void madi_gate_pump(madi_gate_t *gate);      /* under tx_lock */
+void madi_link_bury(madi_link_t *link); /* close it; under session->lock */
+void madi_gate_late(madi_gate_t *gate); /* fail a gate at its deadline; under session->lock */
+void madi_gate_pump(madi_gate_t *gate); /* under tx_lock */
 void madi_gate_free(madi_gate_t *gate);
 void madi_gate_floor(madi_gate_t *gate, uint64_t floor); /* set the peer's credits per connection; under session->lock */
 extern madi_adapter_t madi_no_adapter;                   /* a placeholder whose take finds nothing */

@@ -72,7 +72,7 @@ int madi_hello_release(hello_t *h)
 
 void madi_hello_abort(hello_t *h)
 {
-    madi_ring_link_t *link = h->link;
+    madi_link_t *link = h->link;
     madi_fd_close(madi_hello_release(h));
     if (link)
         madi_link_down(link, MAD_ERR_CANCELLED, "replaced");
@@ -90,7 +90,7 @@ void madi_hellos_reap(mad_session_t *s)
 
 void madi_hello_fail(hello_t *h, mad_status_t status, const char *text)
 {
-    madi_ring_link_t *link = h->link;
+    madi_link_t *link = h->link;
     if (!link)
         madi_accept_refused(h, status, text);
     madi_fd_close(madi_hello_release(h));
@@ -161,7 +161,7 @@ bool madi_hello_check_signed(hello_t *h)
            !CRYPTO_memcmp(h->transcript.proof[side], h->body, MADI_PROOF_LEN);
 }
 
-bool madi_hello_secret(const hello_t *h, madi_ring_link_t *link)
+bool madi_hello_secret(const hello_t *h, madi_link_t *link)
 {
     return madi_proof_secret(&h->transcript, hello_key(h), link->secret);
 }
@@ -270,7 +270,7 @@ static bool frame_read(hello_t *h)
     return true;
 }
 
-void madi_hello_ready(madi_fd_watch_t *watch, uint32_t events)
+void madi_hello_ready(madi_watch_t *watch, uint32_t events)
 {
     hello_t *h = MADI_CONTAINER(watch, hello_t, watch);
 

@@ -53,12 +53,12 @@ typedef struct madi_hello_verdict {
 static_assert(sizeof(madi_hello_verdict_t) == 16, "handshake verdict");
 
 typedef struct madi_hello {
-    madi_fd_watch_t watch;
+    madi_watch_t watch;
     mad_session_t *session;
     madi_adapter_t *adapter;
-    madi_gate_t *gate;      /* active: of the peer; passive: NULL */
-    madi_ring_link_t *link; /* active */
-    int way;                /* active: of the gate's search */
+    madi_gate_t *gate; /* active: of the peer; passive: NULL */
+    madi_link_t *link; /* active */
+    int way;           /* active: of the gate's search */
     bool active, connected;
     bool challenged;          /* active: CHALLENGE has arrived, so the attempt can be chosen */
     int64_t hold;             /* then: until when to wait for a better path (ns) */
@@ -84,18 +84,18 @@ typedef struct madi_hello {
 
 /* Begin the handshake on a path of the gate's search; takes fd.  On an error (errno) the link stays with the calling
  * function. */
-mad_status_t madi_hello_connect(madi_gate_t *gate, madi_ring_link_t *link, int fd, int way);
+mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, int way);
 void madi_hello_accept(madi_adapter_t *adapter, int fd);
 void madi_hello_abort(struct madi_hello *hello);
 void madi_hello_abort_all(madi_gate_t *gate); /* end all attempts of this process */
 /* Choose one of this process's attempts that have received the peer's challenge, unless a better one may still do so. */
 void madi_hello_decide(madi_gate_t *gate, int64_t now);
-bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter); /* true if an attempt uses this adapter */
-void madi_hello_give_up(madi_ring_link_t *link, mad_status_t status, const char *text); /* end the link's attempt, if any */
+bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter);     /* true if an attempt uses this adapter */
+void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text); /* end the link's attempt, if any */
 /* Remove the deadline of the attempt that has begun: the peer may compute for long. */
 void madi_hello_patience(madi_gate_t *gate);
 /* Mark the link's attempt, if any: should it end without a verdict, the peer did not refuse, and a new attempt begins. */
-void madi_hello_unsure(madi_ring_link_t *link);
+void madi_hello_unsure(madi_link_t *link);
 bool madi_hello_evict(mad_session_t *session); /* end the handshake of an incoming connection (accept.c); false if none */
 void madi_hellos_reap(mad_session_t *session);
 /* End the attempts whose deadline has passed.  Time during which this process or its machine stood still does not count.
@@ -107,7 +107,7 @@ int64_t madi_hello_deadline(const mad_session_t *session);
 
 /* Make a handshake that takes fd on success.  NULL without memory. */
 madi_hello_t *madi_hello_new(mad_session_t *session, madi_adapter_t *adapter, int fd);
-void madi_hello_ready(madi_fd_watch_t *watch, uint32_t events);
+void madi_hello_ready(madi_watch_t *watch, uint32_t events);
 /* End the handshake, and return its descriptor, which the calling function owns then. */
 int madi_hello_release(madi_hello_t *hello);
 /* End a handshake that has failed: an attempt ends with this status, an incoming connection with a line in the log. */
@@ -121,7 +121,7 @@ bool madi_hello_send_signed(madi_hello_t *hello, madi_hello_kind_t kind, const v
 bool madi_hello_check_signed(madi_hello_t *hello);
 madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* as the peer claims; its proof is by the key of this role */
 /* Derive the link's secret (link->secret).  Precondition: both proofs are made.  False without memory. */
-bool madi_hello_secret(const madi_hello_t *hello, madi_ring_link_t *link);
+bool madi_hello_secret(const madi_hello_t *hello, madi_link_t *link);
 /* Make the text of an error: the peer's network has another security than ours. */
 void madi_hello_security_text(const madi_hello_t *hello, unsigned security, char *text, size_t len);
 
@@ -136,8 +136,7 @@ bool madi_hello_seal_go(madi_hello_t *hello);
 bool madi_hello_seal_write(madi_hello_t *hello, const struct iovec *vec, int n, size_t len); /* all, or false */
 ssize_t madi_hello_seal_read(madi_hello_t *hello, void *to, size_t len); /* like recv; EPROTO: see madi_seal_why */
 bool madi_hello_seal_more(const madi_hello_t *hello); /* true if received bytes are unread: no event reports them */
-void madi_hello_seal_give(madi_hello_t *hello,
-                          madi_ring_link_t *link); /* pass the seal, if any, to the link, which owns it */
+void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* pass the seal, if any, to the link, which owns it */
 
 /* accept.c */
 void madi_accept_hello(madi_hello_t *hello);

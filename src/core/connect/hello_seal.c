@@ -203,7 +203,7 @@ bool madi_hello_seal_more(const hello_t *h)
     return h->text_at < h->text_n || !madi_seal_empty(h->seal);
 }
 
-void madi_hello_seal_give(hello_t *h, madi_ring_link_t *link)
+void madi_hello_seal_give(hello_t *h, madi_link_t *link)
 {
     link->seal = h->seal;
     h->seal = NULL;

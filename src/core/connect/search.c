@@ -134,9 +134,9 @@ void madi_search_untry(madi_gate_t *gate, int way)
 
 /* ---- Trying --------------------------------------------------------------------------------------------------- */
 
-madi_ring_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
+madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
 {
-    madi_ring_link_t *link = NULL;
+    madi_link_t *link = NULL;
     if (posix_memalign((void **)&link, MADI_LINE, adapter->driver->link_size))
         return NULL;
     memset(link, 0, adapter->driver->link_size);
@@ -148,7 +148,7 @@ madi_ring_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
 }
 
 /* The driver connects; a stream socket then begins its handshake.  A link that needs none is the gate's at once. */
-static mad_status_t way_connect(madi_gate_t *gate, int i, madi_ring_link_t *link, char *reason)
+static mad_status_t way_connect(madi_gate_t *gate, int i, madi_link_t *link, char *reason)
 {
     madi_address_entry_t e;
     size_t at = gate->search->way[i].entry;
@@ -175,7 +175,7 @@ static mad_status_t way_try(madi_gate_t *gate, int i)
 {
     madi_adapter_t *a = gate->search->way[i].adapter;
     char reason[MADI_REASON_MAX] = "";
-    madi_ring_link_t *link = madi_link_new(a, gate);
+    madi_link_t *link = madi_link_new(a, gate);
     mad_status_t status;
     gate->search->way[i].tried = true;
     status = link ? way_connect(gate, i, link, reason) : MAD_ERR_NOMEM;
@@ -259,7 +259,7 @@ void madi_search_wave(madi_gate_t *gate)
     search_more(gate, n);
 }
 
-void madi_search_failed(madi_gate_t *gate, madi_ring_link_t *link, mad_status_t status, const char *text)
+void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text)
 {
     if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) /* reported by this path, unauthenticated */
         gate->refusal = status;

@@ -20,7 +20,7 @@
 #define PIECES 4 /* of an answer, before others get their turn */
 
 typedef struct client {
-    madi_fd_watch_t watch; /* fd -1: free */
+    madi_watch_t watch; /* fd -1: free */
     struct madi_ask *ask;
     unsigned born;
     bool answering;
@@ -31,7 +31,7 @@ typedef struct client {
 
 struct madi_ask {
     mad_session_t *session;
-    madi_fd_watch_t watch; /* the listening socket */
+    madi_watch_t watch; /* the listening socket */
     char path[MADI_UNIX_PATH_MAX];
     unsigned births;
     client_t clients[CLIENTS];
@@ -126,7 +126,7 @@ static void client_send(client_t *c)
     }
 }
 
-static void client_ready(madi_fd_watch_t *watch, uint32_t events)
+static void client_ready(madi_watch_t *watch, uint32_t events)
 {
     client_t *c = MADI_CONTAINER(watch, client_t, watch);
     char *end;
@@ -179,7 +179,7 @@ static client_t *client_slot(madi_ask_t *ask)
 }
 
 /* Watched for edges: when descriptors run out, connections wait for the next one and nothing spins. */
-static void listener_ready(madi_fd_watch_t *watch, uint32_t events)
+static void listener_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_ask_t *ask = MADI_CONTAINER(watch, madi_ask_t, watch);
     (void)events;
@@ -218,7 +218,7 @@ static bool ask_listen(madi_ask_t *ask, char *reason, size_t len)
         return false;
     madi_unix_sweep(dir, suspect);
     snprintf(ask->path, sizeof ask->path, "%s/ask-%d-%02x%02x%02x%02x", dir, (int)getpid(), tag[0], tag[1], tag[2], tag[3]);
-    ask->watch = (madi_fd_watch_t){.fd = madi_fd_own(madi_unix_listen(ask->path, BACKLOG)), .ready = listener_ready};
+    ask->watch = (madi_watch_t){.fd = madi_fd_own(madi_unix_listen(ask->path, BACKLOG)), .ready = listener_ready};
     if (ask->watch.fd >= 0 && madi_watch_add_rare(ask->session, &ask->watch, EPOLLIN | EPOLLET) == MAD_OK)
         return true;
     snprintf(reason, len, "%s: %s", ask->path, strerror(errno));

@@ -17,7 +17,7 @@ static void ctrl_hold(int n)
         marceli_progress_kick_later();
 }
 
-void madi_link_holds(madi_ring_link_t *link, int n)
+void madi_link_holds(madi_link_t *link, int n)
 {
     (void)link;
     ctrl_hold(n);

@@ -68,7 +68,7 @@ void madi_trace_conn(madi_trace_kind_t kind, int64_t begin, const madi_conn_t *c
     madi_trace_add(&e);
 }
 
-void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const madi_ring_link_t *link, uint32_t number, uint64_t bytes)
+void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const madi_link_t *link, uint32_t number, uint64_t bytes)
 {
     madi_trace_event_t e = {.kind = kind, .begin = begin, .number = number, .bytes = bytes, .peer = link->gate->peer};
     e.driver = link->driver->name;

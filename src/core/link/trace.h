@@ -13,7 +13,7 @@
 
 struct mad_session;
 struct madi_conn;
-struct madi_ring_link;
+struct madi_link;
 
 /* True while tracing; constant once the first session has begun. */
 extern bool madi_tracing;
@@ -58,8 +58,7 @@ static inline int64_t madi_trace_now(void)
 void madi_trace_add(const madi_trace_event_t *event);
 /* Add an event of a connection, or of a link, that began at begin (ns) and ends now. */
 void madi_trace_conn(madi_trace_kind_t kind, int64_t begin, const struct madi_conn *conn, uint32_t number, uint64_t bytes);
-void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const struct madi_ring_link *link, uint32_t number,
-                     uint64_t bytes);
+void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const struct madi_link *link, uint32_t number, uint64_t bytes);
 
 /* Read the knobs, and begin with the first session of the process.  An error is logged, and the program continues. */
 void madi_trace_start(const struct mad_session *session);

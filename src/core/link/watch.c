@@ -5,12 +5,12 @@
 
 #include <sys/epoll.h>
 
-static int set_of(const mad_session_t *session, const madi_fd_watch_t *watch)
+static int set_of(const mad_session_t *session, const madi_watch_t *watch)
 {
     return watch->rare ? session->rare_epfd : session->epfd;
 }
 
-static mad_status_t watch_add(mad_session_t *session, madi_fd_watch_t *watch, uint32_t events, bool rare)
+static mad_status_t watch_add(mad_session_t *session, madi_watch_t *watch, uint32_t events, bool rare)
 {
     struct epoll_event e = {.events = events, .data.ptr = watch};
     watch->rare = rare;
@@ -20,23 +20,23 @@ static mad_status_t watch_add(mad_session_t *session, madi_fd_watch_t *watch, ui
     return MAD_OK;
 }
 
-mad_status_t madi_watch_add(mad_session_t *session, madi_fd_watch_t *watch, uint32_t events)
+mad_status_t madi_watch_add(mad_session_t *session, madi_watch_t *watch, uint32_t events)
 {
     return watch_add(session, watch, events, false);
 }
 
-mad_status_t madi_watch_add_rare(mad_session_t *session, madi_fd_watch_t *watch, uint32_t events)
+mad_status_t madi_watch_add_rare(mad_session_t *session, madi_watch_t *watch, uint32_t events)
 {
     return watch_add(session, watch, events, true);
 }
 
-void madi_watch_change(mad_session_t *session, madi_fd_watch_t *watch, uint32_t events)
+void madi_watch_change(mad_session_t *session, madi_watch_t *watch, uint32_t events)
 {
     struct epoll_event e = {.events = events, .data.ptr = watch};
     epoll_ctl(set_of(session, watch), EPOLL_CTL_MOD, watch->fd, &e);
 }
 
-void madi_watch_del(mad_session_t *session, madi_fd_watch_t *watch)
+void madi_watch_del(mad_session_t *session, madi_watch_t *watch)
 {
     epoll_ctl(set_of(session, watch), EPOLL_CTL_DEL, watch->fd, NULL);
     session->carriers -= watch->carries;

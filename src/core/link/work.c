@@ -22,7 +22,7 @@ void madi_gate_go_on(madi_gate_t *gate)
     madi_gate_work(gate);
 }
 
-void madi_link_writable(madi_ring_link_t *link)
+void madi_link_writable(madi_link_t *link)
 {
     if (link->outer)
         link->outer->driver->upcalls->link_writable(link);
@@ -30,12 +30,12 @@ void madi_link_writable(madi_ring_link_t *link)
         madi_gate_work(link->gate);
 }
 
-void madi_link_lock_tx(madi_ring_link_t *link)
+void madi_link_lock_tx(madi_link_t *link)
 {
     madi_lock(&link->gate->tx_lock);
 }
 
-void madi_link_unlock_tx(madi_ring_link_t *link)
+void madi_link_unlock_tx(madi_link_t *link)
 {
     madi_unlock(&link->gate->tx_lock);
 }

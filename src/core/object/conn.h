@@ -38,8 +38,8 @@ struct madi_conn {
     uint32_t n_blocks;         /* blocks that are announced, and not complete */
     uint64_t block_bytes_out;  /* bytes of blocks that were granted, written, or read by the peer */
     /* Valid while quick is not 0. */
-    madi_ring_link_t *link;
-    bool (*send_short)(madi_ring_link_t *link, const void *packet, size_t total);
+    madi_link_t *link;
+    bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
     uint64_t quick;        /* credit bytes left while a message may leave at once: link up, nothing queued before it */
     uint64_t credit_left;  /* credit bytes left otherwise; one of the two is 0 */
     uint64_t credit_limit; /* total of credit bytes that the receiver has given so far */
@@ -49,10 +49,10 @@ struct madi_conn {
     /* Receiving, under session->lock. */
     _Alignas(MADI_LINE) madi_rx_msg_t *ready;
     madi_rx_msg_t **ready_tail;
-    madi_ring_link_t *rx_link; /* the gate's link, valid while rx_head is not 0 */
-    uint32_t rx_head;          /* first 4 header bytes of a one-packet message that may be opened at once; 0: none may */
-    madi_rx_msg_t *arriving;   /* the message whose last packet has not arrived; or NULL */
-    madi_rx_msg_t *live;       /* opened incomplete messages: they fail when the link breaks */
+    madi_link_t *rx_link;    /* the gate's link, valid while rx_head is not 0 */
+    uint32_t rx_head;        /* first 4 header bytes of a one-packet message that may be opened at once; 0: none may */
+    madi_rx_msg_t *arriving; /* the message whose last packet has not arrived; or NULL */
+    madi_rx_msg_t *live;     /* opened incomplete messages: they fail when the link breaks */
     madi_posted_t *posted, **posted_tail;
     marceli_waiters_t openers; /* threads that wait for a message of this peer */
     bool in_ready;

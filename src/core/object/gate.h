@@ -24,9 +24,9 @@ struct madi_gate {
     mad_session_t *session;
     /* Written under session->lock; state also under tx_lock when it becomes UP or DOWN.  The other two are read with either
      * lock once state has this value. */
-    _Atomic(int) state;     /* enum madi_gate_state */
-    mad_status_t status;    /* DOWN: the cause */
-    madi_ring_link_t *link; /* UP: in use; DOWN: closed, and not freed yet; NULL: none */
+    _Atomic(int) state;  /* enum madi_gate_state */
+    mad_status_t status; /* DOWN: the cause */
+    madi_link_t *link;   /* UP: in use; DOWN: closed, and not freed yet; NULL: none */
     /* Under tx_lock.  NULL in a list: empty. */
     madi_conn_t *pending, *pending_last;           /* connections with packets to send */
     struct madi_ctrl *ctrl, **ctrl_tail;           /* control packets that the driver did not take yet */

@@ -17,7 +17,7 @@ typedef struct madi_rx_packet {
     bool cont;   /* continues the block of the packet before */
     bool inside; /* part of its message, not an allocation of its own */
     madi_foreign_t loan;
-    madi_ring_link_t *link;
+    madi_link_t *link;
 } madi_rx_packet_t;
 
 /* A block that was unpacked CHEAPER before it arrived, or is in flight by rendezvous. */

@@ -72,18 +72,18 @@ struct mad_session {
     int n_retired;
     struct madi_handles *receives; /* madi_rdv_recv by handle */
     struct madi_hello *hellos,
-        *dead_hellos;             /* handshakes that run; those that have ended, to be freed outside of callbacks */
-    int n_accepted;               /* handshakes of incoming connections */
-    int n_attempts;               /* handshakes that this process has begun */
-    uint32_t refused_told;        /* bits: statuses of refused incoming connections that were logged already */
-    int spare_fd;                 /* reserve: closed to refuse an incoming connection when no descriptor is left */
-    madi_ring_link_t *dead_links; /* closed, to be freed outside of callbacks */
-    int64_t credit_budget;        /* bytes that may still be given to connections beyond their floors */
-    madi_conn_t *tell;            /* the connection whose credit limit is sent when progress is idle; NULL: none */
+        *dead_hellos;        /* handshakes that run; those that have ended, to be freed outside of callbacks */
+    int n_accepted;          /* handshakes of incoming connections */
+    int n_attempts;          /* handshakes that this process has begun */
+    uint32_t refused_told;   /* bits: statuses of refused incoming connections that were logged already */
+    int spare_fd;            /* reserve: closed to refuse an incoming connection when no descriptor is left */
+    madi_link_t *dead_links; /* closed, to be freed outside of callbacks */
+    int64_t credit_budget;   /* bytes that may still be given to connections beyond their floors */
+    madi_conn_t *tell;       /* the connection whose credit limit is sent when progress is idle; NULL: none */
     /* Progress; under lock unless a field says otherwise.  Descriptors: -1 if closed. */
     int epfd, rare_epfd; /* rare_epfd is watched in epfd, by `rare`, and by the accept thread */
     int carriers;        /* number of watched descriptors by which messages arrive: under lock */
-    madi_fd_watch_t rare;
+    madi_watch_t rare;
     marceli_accept_entry_t accept_entry; /* the session's entry at the accept thread */
     atomic_int poll_first;               /* index of the polled adapter that is polled first */
     bool slept;                          /* a leader has slept on epfd, whose events are not handled yet: under lock */

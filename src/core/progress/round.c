@@ -19,7 +19,7 @@ static int poll_set(mad_session_t *session, int epfd)
     struct epoll_event events[16];
     int n = epoll_wait(epfd, events, 16, 0), handled = 0;
     for (int i = 0; i < n; i++) {
-        madi_fd_watch_t *watch = events[i].data.ptr;
+        madi_watch_t *watch = events[i].data.ptr;
         if (watch->fd >= 0) {
             watch->ready(watch, events[i].events);
             handled++;
@@ -35,7 +35,7 @@ int madi_poll_descriptors(mad_session_t *session)
     return poll_set(session, session->epfd);
 }
 
-void madi_rare_ready(madi_fd_watch_t *watch, uint32_t events)
+void madi_rare_ready(madi_watch_t *watch, uint32_t events)
 {
     mad_session_t *session = MADI_CONTAINER(watch, mad_session_t, rare);
     (void)events;

@@ -33,7 +33,7 @@ void madi_posted_offer(madi_conn_t *conn)
 
 bool madi_posted_withdraw(madi_posted_t *p)
 {
-    madi_ring_link_t *link = p->conn->gate->link;
+    madi_link_t *link = p->conn->gate->link;
     if (p->offer >= 0)
         p->claimed = !link->driver->direct.withdraw(link, p->offer);
     p->offer = -1;

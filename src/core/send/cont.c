@@ -38,7 +38,7 @@ static void cont_op_done(madi_op_t *op, mad_status_t status)
 bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead)
 {
     madi_conn_t *conn = tx->conn;
-    madi_ring_link_t *link = conn->gate->link;
+    madi_link_t *link = conn->gate->link;
     const madi_piece_t *piece = &tx->pieces[tx->next_piece];
     size_t left = (size_t)tx->cont_left, len = MADI_WIRE_DESC_LEN(piece->desc);
     bool last = tx->ended && tx->next_piece + 1 == tx->n_pieces;

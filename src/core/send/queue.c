@@ -197,7 +197,7 @@ static size_t eager_max(const madi_tx_t *tx, const madi_caps_t *caps, size_t len
  * sender, announced. */
 static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, const madi_piece_t *piece, size_t len)
 {
-    madi_ring_link_t *link = conn->gate->link;
+    madi_link_t *link = conn->gate->link;
     uint64_t credit = (conn->quick + conn->credit_left) & ~(uint64_t)(MADI_LINE - 1), most;
     if (!link->driver->fast.packet_room || p->total + MADI_WIRE_DESC_SIZE + len > credit)
         return false;
@@ -232,7 +232,7 @@ static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_
 static bool goes_inside(packet_t *p, madi_tx_t *tx, const madi_piece_t *piece, const madi_caps_t *caps, bool held)
 {
     size_t len = MADI_WIRE_DESC_LEN(piece->desc);
-    madi_ring_link_t *link = tx->conn->gate->link;
+    madi_link_t *link = tx->conn->gate->link;
     madi_path_limits_t limits = {caps->rdv_min, caps->direct_min, caps->answer_min};
     madi_path_block_t block = {.len = len,
                                .room = MADI_WIRE_LEN_MAX,
@@ -320,7 +320,7 @@ static bool packet_send_begun(packet_t *p, madi_tx_t *tx)
 
 static bool packet_send(packet_t *p, madi_conn_t *conn)
 {
-    madi_ring_link_t *link = conn->gate->link;
+    madi_link_t *link = conn->gate->link;
     if (link->driver->send(link, p->vec, p->n, p->total, NULL) != MADI_SENT) {
         conn->gate->refused++;
         return false;
@@ -402,7 +402,7 @@ static mad_status_t tx_pump(madi_tx_t *tx)
 
 /* ---- The queue of a connection -------------------------------------------------------------------------------- */
 
-static bool send_short_anyhow(madi_ring_link_t *link, const void *packet, size_t total)
+static bool send_short_anyhow(madi_link_t *link, const void *packet, size_t total)
 {
     struct iovec vec = {(void *)packet, total};
     return link->driver->send(link, &vec, 1, total, NULL) == MADI_SENT;

@@ -58,7 +58,7 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
 static void put_find(madi_tx_t *tx, const madi_piece_t *piece)
 {
     madi_conn_t *conn = tx->conn;
-    madi_ring_link_t *link = conn->gate->link;
+    madi_link_t *link = conn->gate->link;
     madi_offer_t offer = {
         .position = madi_credit_used(conn), .len = MADI_WIRE_DESC_LEN(piece->desc), .channel = conn->number};
     tx->put_tried = true;
@@ -179,7 +179,7 @@ static size_t piece_size(const madi_caps_t *caps, uint64_t len)
     return n < caps->chunk_min ? caps->chunk_min : n;
 }
 
-static size_t next_size(const madi_ring_link_t *link, const madi_rdv_send_t *r)
+static size_t next_size(const madi_link_t *link, const madi_rdv_send_t *r)
 {
     size_t max = r->prepared ? r->prepared_len : piece_size(&link->adapter->caps, r->len);
     return r->end - r->sent < max ? (size_t)(r->end - r->sent) : max;
@@ -189,7 +189,7 @@ static size_t next_size(const madi_ring_link_t *link, const madi_rdv_send_t *r)
  * do.  One block of a gate: what is prepared and not granted takes room from everybody else. */
 void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle)
 {
-    madi_ring_link_t *link = gate->link;
+    madi_link_t *link = gate->link;
     madi_rdv_send_t *r = madi_handle_get(gate->sends, handle);
     size_t len;
     if (gate->prepared || !link->driver->fast.prepare || !r->base || r->sent == r->len)
@@ -229,7 +229,7 @@ static size_t next_bytes(const madi_rdv_send_t *r, size_t max, struct iovec *vec
 /* A prepared piece, or what there is in the user's memory from where the block stands. */
 static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len)
 {
-    madi_ring_link_t *link = gate->link;
+    madi_link_t *link = gate->link;
     const madi_caps_t *caps = &link->adapter->caps;
     struct iovec vec[MADI_GATHER] = {{&r->hdr, sizeof r->hdr}};
     int n_vec, room = (caps->gather_max < MADI_GATHER ? caps->gather_max : MADI_GATHER) - 1;

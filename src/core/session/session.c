@@ -117,7 +117,7 @@ static bool admitted(madi_adapter_t *a, int fd)
     return false;
 }
 
-static void listener_ready(madi_fd_watch_t *watch, uint32_t events)
+static void listener_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_listener_t *l = MADI_CONTAINER(watch, madi_listener_t, watch);
     mad_session_t *s = l->adapter->session;
@@ -226,7 +226,7 @@ static mad_status_t adapters_open(mad_session_t *s)
     for (int i = 0; i < kept; i++) {
         madi_listener_t *l = &s->listeners[i];
         l->adapter = s->adapters[i];
-        l->watch = (madi_fd_watch_t){.fd = l->adapter->listen_fd, .ready = listener_ready};
+        l->watch = (madi_watch_t){.fd = l->adapter->listen_fd, .ready = listener_ready};
         if (l->watch.fd >= 0 && madi_watch_add_rare(s, &l->watch, EPOLLIN) != MAD_OK)
             return MAD_ERR_SYSTEM;
     }

@@ -7,7 +7,7 @@
 #include "core/security/secret.h"
 
 typedef struct madi_listener {
-    madi_fd_watch_t watch;
+    madi_watch_t watch;
     madi_adapter_t *adapter;
 } madi_listener_t;
 

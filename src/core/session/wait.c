@@ -112,7 +112,7 @@ mad_status_t madi_wait_init(mad_session_t *session)
         return MAD_ERR_SYSTEM;
     session->epfd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
     session->rare_epfd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
-    session->rare = (madi_fd_watch_t){.fd = session->rare_epfd, .ready = madi_rare_ready};
+    session->rare = (madi_watch_t){.fd = session->rare_epfd, .ready = madi_rare_ready};
     if (session->epfd < 0 || session->rare_epfd < 0 || madi_watch_add(session, &session->rare, EPOLLIN)) {
         madi_log(MADI_LOG_ERROR, "core", "no descriptors for waiting: %s%s", strerror(errno), madi_remedy(errno));
         return MAD_ERR_SYSTEM;

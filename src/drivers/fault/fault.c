@@ -164,7 +164,7 @@ static mad_status_t fault_secure(madi_adapter_t *adapter, int given, char *reaso
     return status;
 }
 
-static void timer_ready(madi_fd_watch_t *watch, uint32_t events)
+static void timer_ready(madi_watch_t *watch, uint32_t events)
 {
     uint64_t n;
     (void)events;
@@ -220,7 +220,7 @@ static mad_status_t fault_open(madi_adapter_t *adapter, char *reason)
     if (a->plan.shorten)
         caps_shorten(a);
     a->timer_fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-    a->timer = (madi_fd_watch_t){.fd = a->timer_fd, .ready = timer_ready};
+    a->timer = (madi_watch_t){.fd = a->timer_fd, .ready = timer_ready};
     if (a->timer_fd < 0 || madi_watch_add(adapter->session, &a->timer, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "no timer: %s", strerror(errno));
         return MAD_ERR_SYSTEM;
@@ -364,14 +364,14 @@ static mad_status_t link_make(fault_link_t *l, bool active)
     return MAD_OK;
 }
 
-static mad_status_t fault_connect(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t fault_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     fault_link_t *l = (fault_link_t *)link;
     mad_status_t status = link_make(l, true);
     return status ? status : l->inner->driver->connect(l->inner, addr, len, fd, reason);
 }
 
-static mad_status_t fault_start(madi_ring_link_t *link, int fd, bool active, char *reason)
+static mad_status_t fault_start(madi_link_t *link, int fd, bool active, char *reason)
 {
     fault_link_t *l = (fault_link_t *)link;
     mad_status_t status = link_make(l, active);
@@ -383,7 +383,7 @@ static mad_status_t fault_start(madi_ring_link_t *link, int fd, bool active, cha
     return l->inner->driver->start(l->inner, fd, active, reason);
 }
 
-static void fault_link_close(madi_ring_link_t *link)
+static void fault_link_close(madi_link_t *link)
 {
     fault_link_t *l = (fault_link_t *)link;
     if (!l->inner || l->closed)
@@ -399,7 +399,7 @@ static void fault_link_close(madi_ring_link_t *link)
     fault_tx_end(l); /* not only in fini, which waits for loans */
 }
 
-static void fault_link_fini(madi_ring_link_t *link)
+static void fault_link_fini(madi_link_t *link)
 {
     fault_link_t *l = (fault_link_t *)link;
     if (!l->inner)

@@ -47,7 +47,7 @@ typedef struct fault_adapter {
     int64_t hidden_until; /* ns: time before which the inner driver is not polled */
     _Atomic(int64_t) due; /* ns: the next time at which something is due here */
     int timer_fd;         /* wakes a sleeping thread then */
-    madi_fd_watch_t timer;
+    madi_watch_t timer;
     bool inner_open, inner_closed;
 } fault_adapter_t;
 
@@ -75,8 +75,8 @@ typedef struct fault_out {
 } fault_out_t;
 
 struct fault_link {
-    madi_ring_link_t base;
-    madi_ring_link_t *inner;
+    madi_link_t base;
+    madi_link_t *inner;
     fault_link_t *next; /* stays valid after close, since a poll may be iterating */
     uint64_t number;
     bool closed;
@@ -112,15 +112,15 @@ void fault_count(fault_link_t *l, fault_dice_t *dice); /* count a packet, and cu
 /* fault_rx.c; under the session's lock */
 extern const madi_upcalls_t fault_upcalls;
 int fault_deliver(fault_link_t *l, int64_t now); /* deliver packets that are due; return their number */
-madi_ring_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
-void fault_slot_put(madi_ring_link_t *link, madi_foreign_t loan);
+madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
+void fault_slot_put(madi_link_t *link, madi_foreign_t loan);
 void fault_rx_free(fault_link_t *l);
 
 /* fault_tx.c */
-madi_sent_t fault_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
-bool fault_send_short(madi_ring_link_t *link, const void *packet, size_t total);
-bool fault_drained(madi_ring_link_t *link);
-void fault_acknowledge(madi_ring_link_t *link);
+madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+bool fault_send_short(madi_link_t *link, const void *packet, size_t total);
+bool fault_drained(madi_link_t *link);
+void fault_acknowledge(madi_link_t *link);
 int fault_flush(fault_link_t *l, int64_t now); /* send and complete what is due; return its number; under the session's
                                                 * lock */
 void fault_tx_end(fault_link_t *l);            /* at close: discard packets, complete ops */

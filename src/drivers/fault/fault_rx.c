@@ -9,7 +9,7 @@
 
 #define GONE 0xdb /* pattern written into memory after the core has returned it */
 
-static fault_link_t *outer_of(madi_ring_link_t *inner)
+static fault_link_t *outer_of(madi_link_t *inner)
 {
     return (fault_link_t *)inner->outer;
 }
@@ -74,7 +74,7 @@ static void fault_no_memory(fault_link_t *l)
 
 /* ---- Upcalls -------------------------------------------------------------------------------------------------- */
 
-static madi_place_t up_rx_begin(madi_ring_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+static madi_place_t up_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     fault_link_t *l = outer_of(inner);
     madi_place_t place;
@@ -108,7 +108,7 @@ static madi_place_t up_rx_begin(madi_ring_link_t *inner, const madi_wire_hdr_t *
     return MADI_PLACE_COPY;
 }
 
-static void up_rx_done(madi_ring_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+static void up_rx_done(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     fault_link_t *l = outer_of(inner);
     if (l->storing)
@@ -131,7 +131,7 @@ static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, madi_foreign
     in_add(l, p);
 }
 
-static void up_rx_short(madi_ring_link_t *inner, const madi_wire_hdr_t *hdr, madi_foreign_t body)
+static void up_rx_short(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     fault_link_t *l = outer_of(inner);
     if (link_deaf(l))
@@ -149,7 +149,7 @@ static void tell_up(fault_link_t *l)
     madi_link_up(&l->base);
 }
 
-static void up_link_up(madi_ring_link_t *inner)
+static void up_link_up(madi_link_t *inner)
 {
     fault_link_t *l = outer_of(inner);
     int64_t now = madi_now();
@@ -170,7 +170,7 @@ static void fault_report_down(fault_link_t *l)
 }
 
 /* Packets that arrived before the end are delivered before it is reported. */
-static void up_link_down(madi_ring_link_t *inner, mad_status_t status, const char *text)
+static void up_link_down(madi_link_t *inner, mad_status_t status, const char *text)
 {
     fault_link_t *l = outer_of(inner);
     if (l->closed || l->is_down)
@@ -185,7 +185,7 @@ static void up_link_down(madi_ring_link_t *inner, mad_status_t status, const cha
         fault_due(fault_of(l), 0);
 }
 
-static void up_link_writable(madi_ring_link_t *inner)
+static void up_link_writable(madi_link_t *inner)
 {
     madi_link_writable(&outer_of(inner)->base);
 }
@@ -223,7 +223,7 @@ static fault_in_t *loan_take_back(fault_link_t *l, madi_foreign_t loan)
 }
 
 /* Any thread. */
-void fault_slot_put(madi_ring_link_t *link, madi_foreign_t loan)
+void fault_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
     fault_link_t *l = (fault_link_t *)link;
     fault_in_t *p = loan_take_back(l, loan);
@@ -250,13 +250,13 @@ static bool take_stored(fault_link_t *l, int64_t now, void *packet)
     return true;
 }
 
-madi_ring_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     madi_foreign_t lent = {0};
     fault_adapter_t *a = (fault_adapter_t *)adapter;
     int64_t now = madi_now();
     madi_wire_hdr_t hdr;
-    madi_ring_link_t *inner;
+    madi_link_t *inner;
     fault_link_t *l;
     bool any = false; /* link that is up at the inner driver */
     if (fault_chance(&a->dice, a->plan.again) || now < a->hidden_until)

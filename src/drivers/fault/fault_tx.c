@@ -144,7 +144,7 @@ static madi_sent_t send_op(fault_link_t *l, fault_out_t *p, int64_t now)
     return MADI_TAKEN;
 }
 
-madi_sent_t fault_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     fault_link_t *l = (fault_link_t *)link;
     fault_adapter_t *a = fault_of(l);
@@ -171,7 +171,7 @@ madi_sent_t fault_send(madi_ring_link_t *link, const struct iovec *vec, int n, s
     return send_op(l, p, now);
 }
 
-bool fault_send_short(madi_ring_link_t *link, const void *packet, size_t total)
+bool fault_send_short(madi_link_t *link, const void *packet, size_t total)
 {
     struct iovec vec = {(void *)(uintptr_t)packet, total};
     return fault_send(link, &vec, 1, total, NULL) == MADI_SENT;
@@ -222,7 +222,7 @@ int fault_flush(fault_link_t *l, int64_t now)
     return n;
 }
 
-bool fault_drained(madi_ring_link_t *link)
+bool fault_drained(madi_link_t *link)
 {
     fault_link_t *l = (fault_link_t *)link;
     if (atomic_load_explicit(&l->pending, memory_order_relaxed))
@@ -230,7 +230,7 @@ bool fault_drained(madi_ring_link_t *link)
     return !l->inner->driver->live.drained || l->inner->driver->live.drained(l->inner);
 }
 
-void fault_acknowledge(madi_ring_link_t *link)
+void fault_acknowledge(madi_link_t *link)
 {
     fault_link_t *l = (fault_link_t *)link;
     if (l->inner->driver->live.acknowledge)

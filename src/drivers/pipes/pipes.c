@@ -33,9 +33,9 @@
 static_assert(PACKET_MAX >= MADI_PACKET_MIN, "a packet of every driver has that many bytes");
 
 typedef struct pipes_link {
-    madi_ring_link_t base;
-    madi_fd_watch_t watch; /* of the socket; of in, once the link is up */
-    int sock, in, out;     /* -1 unless open, from start on */
+    madi_link_t base;
+    madi_watch_t watch; /* of the socket; of in, once the link is up */
+    int sock, in, out;  /* -1 unless open, from start on */
     bool started, closed;
 } pipes_link_t;
 
@@ -89,7 +89,7 @@ static void pipes_close(madi_adapter_t *a)
     fd_end(&a->listen_fd); /* also as fini, of an adapter that open left half made */
 }
 
-static mad_status_t pipes_connect(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t pipes_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     (void)link;
@@ -135,7 +135,7 @@ static int pipe_open(int fd)
 }
 
 /* Under the tx lock, by any thread.  AGAIN: the pipe is full.  The core tries again by itself, within a millisecond. */
-static madi_sent_t pipes_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+static madi_sent_t pipes_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     (void)op; /* the packet is complete at once */
     return writev(((pipes_link_t *)link)->out, vec, n) == (ssize_t)total ? MADI_SENT : MADI_AGAIN;
@@ -164,7 +164,7 @@ static bool packet_receive(pipes_link_t *l)
     return !l->closed;
 }
 
-static void in_ready(madi_fd_watch_t *watch, uint32_t events)
+static void in_ready(madi_watch_t *watch, uint32_t events)
 {
     pipes_link_t *l = MADI_CONTAINER(watch, pipes_link_t, watch);
     (void)events;
@@ -179,18 +179,18 @@ static int pipes_poll(madi_adapter_t *a, int budget)
 }
 
 /* Watch another descriptor, or none (-1), instead of the one before.  The socket is served at any time. */
-static bool watch_move(pipes_link_t *l, int fd, void (*ready)(madi_fd_watch_t *watch, uint32_t events))
+static bool watch_move(pipes_link_t *l, int fd, void (*ready)(madi_watch_t *watch, uint32_t events))
 {
     if (l->watch.fd >= 0)
         madi_watch_del(l->base.adapter->session, &l->watch);
-    l->watch = (madi_fd_watch_t){.fd = fd, .ready = ready, .carries = ready == in_ready};
+    l->watch = (madi_watch_t){.fd = fd, .ready = ready, .carries = ready == in_ready};
     if (fd >= 0 && (fd == l->sock ? madi_watch_add_rare : madi_watch_add)(l->base.adapter->session, &l->watch, EPOLLIN))
         l->watch.fd = -1; /* only what was added is deleted */
     return l->watch.fd >= 0;
 }
 
 /* The peer's descriptor has come, or never will. */
-static void sock_ready(madi_fd_watch_t *watch, uint32_t events)
+static void sock_ready(madi_watch_t *watch, uint32_t events)
 {
     pipes_link_t *l = MADI_CONTAINER(watch, pipes_link_t, watch);
     int fd = -1;
@@ -207,7 +207,7 @@ static void sock_ready(madi_fd_watch_t *watch, uint32_t events)
     madi_link_up(&l->base);
 }
 
-static mad_status_t pipes_start(madi_ring_link_t *link, int fd, bool active, char *reason)
+static mad_status_t pipes_start(madi_link_t *link, int fd, bool active, char *reason)
 {
     pipes_link_t *l = (pipes_link_t *)link;
     int end[2] = {-1, -1};
@@ -224,7 +224,7 @@ static mad_status_t pipes_start(madi_ring_link_t *link, int fd, bool active, cha
     return ok ? MAD_OK : MAD_ERR_SYSTEM;
 }
 
-static void pipes_link_close(madi_ring_link_t *link)
+static void pipes_link_close(madi_link_t *link)
 {
     pipes_link_t *l = (pipes_link_t *)link;
     if (!l->started || l->closed)

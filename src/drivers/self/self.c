@@ -12,7 +12,7 @@
 #define GO_ON UINT64_MAX
 
 typedef struct self_link {
-    madi_ring_link_t base;
+    madi_link_t base;
     unsigned char *ring;
 } self_link_t;
 
@@ -97,7 +97,7 @@ static int self_poll(madi_adapter_t *adapter, int budget)
     return n;
 }
 
-static madi_ring_link_t *self_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+static madi_link_t *self_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     self_adapter_t *a = (self_adapter_t *)adapter;
     self_link_t *l = atomic_load_explicit(&a->link, memory_order_relaxed);
@@ -127,7 +127,7 @@ static bool self_arm(madi_adapter_t *a)
     return !self_pure_poll(a); /* a sender in this process wakes the session */
 }
 
-static mad_status_t self_connect(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t self_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     self_link_t *l = (self_link_t *)link;
     self_adapter_t *a = (self_adapter_t *)link->adapter;
@@ -157,7 +157,7 @@ static unsigned char *self_ring_room(self_link_t *l, self_adapter_t *a, size_t n
     return *tail + need - head > RING ? NULL : l->ring + at;
 }
 
-static madi_sent_t self_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+static madi_sent_t self_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     self_link_t *l = (self_link_t *)link;
     self_adapter_t *a = (self_adapter_t *)link->adapter;
@@ -175,7 +175,7 @@ static madi_sent_t self_send(madi_ring_link_t *link, const struct iovec *vec, in
     return MADI_SENT;
 }
 
-static bool self_send_short(madi_ring_link_t *link, const void *packet, size_t total)
+static bool self_send_short(madi_link_t *link, const void *packet, size_t total)
 {
     self_link_t *l = (self_link_t *)link;
     self_adapter_t *a = (self_adapter_t *)link->adapter;
@@ -190,14 +190,14 @@ static bool self_send_short(madi_ring_link_t *link, const void *packet, size_t t
     return true;
 }
 
-static void self_link_close(madi_ring_link_t *link)
+static void self_link_close(madi_link_t *link)
 {
     self_adapter_t *a = (self_adapter_t *)link->adapter;
     atomic_store_explicit(&a->link, NULL, memory_order_release);
     atomic_store_explicit(&a->head, atomic_load_explicit(&a->tail, memory_order_relaxed), memory_order_relaxed);
 }
 
-static void self_link_fini(madi_ring_link_t *link)
+static void self_link_fini(madi_link_t *link)
 {
     free(((self_link_t *)link)->ring);
 }

@@ -59,7 +59,7 @@ static bool shm_file_is_ours(const char *name)
 }
 
 /* Wake up for an edge, which needs no reading. */
-static void event_ready(madi_fd_watch_t *watch, uint32_t events)
+static void event_ready(madi_watch_t *watch, uint32_t events)
 {
     (void)watch;
     (void)events;
@@ -122,7 +122,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
     a->event_fd = shm_event_make(reason);
     if (a->event_fd < 0)
         return MAD_ERR_SYSTEM;
-    a->event_watch = (madi_fd_watch_t){.fd = a->event_fd, .ready = event_ready};
+    a->event_watch = (madi_watch_t){.fd = a->event_fd, .ready = event_ready};
     if (madi_watch_add(adapter->session, &a->event_watch, SHM_EVENT_EDGES) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "%s%s", strerror(errno), madi_remedy(errno));
         return MAD_ERR_SYSTEM;
@@ -166,7 +166,7 @@ static void shm_fini(madi_adapter_t *adapter)
     shm_links_fini(a);
 }
 
-static mad_status_t shm_connect(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t shm_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     shm_adapter_t *a = (shm_adapter_t *)link->adapter;
     const unsigned char *id = addr;

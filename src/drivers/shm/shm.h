@@ -143,7 +143,7 @@ typedef struct shm_inbox {
 } shm_inbox_t;
 
 typedef struct shm_link {
-    madi_ring_link_t base;
+    madi_link_t base;
     /* sending */
     shm_half_t *out;
     shm_cell_t *cells; /* of it */
@@ -175,8 +175,8 @@ typedef struct shm_link {
     bool active;
     bool severed; /* shm_sever was called */
     unsigned char nonce[16];
-    madi_fd_watch_t watch;
-    madi_fd_watch_t process; /* a pidfd of the peer, since the socket may stay open in other processes; fd 0 if none */
+    madi_watch_t watch;
+    madi_watch_t process; /* a pidfd of the peer, since the socket may stay open in other processes; fd 0 if none */
     /* direct access to the peer's memory */
     pid_t pid;               /* valid if base.direct */
     _Atomic(int64_t) proved; /* ns: when pid was last proved to be the peer's */
@@ -194,7 +194,7 @@ typedef struct shm_adapter {
     int64_t sever_ns; /* longest wait of the next sever for a peer that claims to write; 0: SHM_SEVER_NS */
     int cores;        /* of this host */
     size_t cells_max; /* bytes of the longest packet in cells */
-    madi_fd_watch_t event_watch;
+    madi_watch_t event_watch;
     shm_bell_t *bell;
     madi_shared_t bell_shared;
     _Atomic(int) n_stuck; /* links whose packets found no space */
@@ -211,9 +211,9 @@ typedef struct shm_adapter {
 } shm_adapter_t;
 
 /* shm_link.c */
-mad_status_t shm_start(madi_ring_link_t *link, int fd, bool active, char *reason);
-void shm_link_close(madi_ring_link_t *link);
-void shm_link_fini(madi_ring_link_t *link);
+mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason);
+void shm_link_close(madi_link_t *link);
+void shm_link_fini(madi_link_t *link);
 void shm_links_fini(shm_adapter_t *adapter);
 
 /* shm_memory.c */
@@ -235,24 +235,24 @@ void shm_pass_close(const int *fds, int n);
 void shm_pass_end(int sock); /* from now on this socket carries no descriptors */
 
 /* shm_ring.c */
-void shm_slot_put(madi_ring_link_t *link, madi_foreign_t loan);
-void shm_keep_begun(madi_ring_link_t *link);
-uint64_t shm_here(madi_ring_link_t *link, uint64_t begun);
+void shm_slot_put(madi_link_t *link, madi_foreign_t loan);
+void shm_keep_begun(madi_link_t *link);
+uint64_t shm_here(madi_link_t *link, uint64_t begun);
 int shm_poll(madi_adapter_t *adapter, int budget);
-madi_ring_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
-int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_ring_link_t **link);
+madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
+int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
 bool shm_pure_poll(madi_adapter_t *adapter);
 bool shm_any(shm_adapter_t *adapter); /* true if a packet has arrived on any link */
 void shm_drain(shm_link_t *link);     /* deliver the packets that have arrived, one ring of cells at most */
 
 /* shm_send.c */
-madi_sent_t shm_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
-bool shm_send_short(madi_ring_link_t *link, const void *packet, size_t total);
-void *shm_prepare(madi_ring_link_t *link, const void *body, size_t len);
-bool shm_send_prepared(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
-void shm_forget(madi_ring_link_t *link, void *prepared);
-bool shm_answers(madi_ring_link_t *link);
-size_t shm_packet_room(madi_ring_link_t *link, size_t want);
+madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+bool shm_send_short(madi_link_t *link, const void *packet, size_t total);
+void *shm_prepare(madi_link_t *link, const void *body, size_t len);
+bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
+void shm_forget(madi_link_t *link, void *prepared);
+bool shm_answers(madi_link_t *link);
+size_t shm_packet_room(madi_link_t *link, size_t want);
 bool shm_space(shm_link_t *link); /* true if a packet of any length would fit.  Under the tx lock */
 
 /* shm_run.c */
@@ -285,13 +285,13 @@ void shm_disarm(madi_adapter_t *adapter);
 /* shm_reach.c */
 void shm_reach_show(shm_link_t *link); /* publish the proof; before the memory is passed to the peer */
 void shm_reach_try(shm_link_t *link);  /* sets base.direct */
-bool shm_get(madi_ring_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
-bool shm_put(madi_ring_link_t *link, uint64_t to, const void *from, size_t len);
+bool shm_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
+bool shm_put(madi_link_t *link, uint64_t to, const void *from, size_t len);
 #define SHM_SEVER_NS INT64_C(100000000)
-void shm_sever(madi_ring_link_t *link); /* once per link; waits at most SHM_SEVER_NS */
-int shm_offer(madi_ring_link_t *link, const madi_offer_t *offer);
-bool shm_withdraw(madi_ring_link_t *link, int number);
-bool shm_claim(madi_ring_link_t *link, madi_offer_t *wanted);
+void shm_sever(madi_link_t *link); /* once per link; waits at most SHM_SEVER_NS */
+int shm_offer(madi_link_t *link, const madi_offer_t *offer);
+bool shm_withdraw(madi_link_t *link, int number);
+bool shm_claim(madi_link_t *link, madi_offer_t *wanted);
 
 /* To be called between a store that a sleeping peer may wait for, and the load of its flag. */
 static inline void shm_bell_order(const shm_link_t *link)

@@ -134,7 +134,7 @@ static bool stray_bytes(shm_link_t *l)
     return true;
 }
 
-static void shm_socket_ready(madi_fd_watch_t *watch, uint32_t events)
+static void shm_socket_ready(madi_watch_t *watch, uint32_t events)
 {
     shm_link_t *l = MADI_CONTAINER(watch, shm_link_t, watch);
     bool is_up = atomic_load_explicit(&l->base.state, memory_order_relaxed) == MADI_LINK_UP;
@@ -155,7 +155,7 @@ static void shm_socket_ready(madi_fd_watch_t *watch, uint32_t events)
 }
 
 /* The peer has died.  A copy of its socket may live on, in a child made by clone(2) without the library's knowledge. */
-static void process_ready(madi_fd_watch_t *watch, uint32_t events)
+static void process_ready(madi_watch_t *watch, uint32_t events)
 {
     shm_link_t *l = MADI_CONTAINER(watch, shm_link_t, process);
     (void)events;
@@ -175,7 +175,7 @@ static void process_watch(shm_link_t *l)
     fd = madi_fd_own((int)syscall(SYS_pidfd_open, who.pid, 0));
     if (fd < 0)
         return;
-    l->process = (madi_fd_watch_t){.fd = fd, .ready = process_ready};
+    l->process = (madi_watch_t){.fd = fd, .ready = process_ready};
     if (madi_watch_add_rare(l->base.adapter->session, &l->process, EPOLLIN) == MAD_OK)
         return;
     madi_fd_close(fd);
@@ -204,7 +204,7 @@ static bool make_memory(shm_link_t *l, char *reason)
     return true;
 }
 
-mad_status_t shm_start(madi_ring_link_t *link, int fd, bool active, char *reason)
+mad_status_t shm_start(madi_link_t *link, int fd, bool active, char *reason)
 {
     shm_link_t *l = (shm_link_t *)link;
     shm_adapter_t *a = (shm_adapter_t *)link->adapter;
@@ -213,7 +213,7 @@ mad_status_t shm_start(madi_ring_link_t *link, int fd, bool active, char *reason
     l->fd = fd;
     l->memfd = l->peer_fd = -1;
     l->active = active;
-    l->watch = (madi_fd_watch_t){.fd = fd, .ready = shm_socket_ready};
+    l->watch = (madi_watch_t){.fd = fd, .ready = shm_socket_ready};
     if (active) {
         if (getrandom(l->nonce, sizeof l->nonce, 0) != sizeof l->nonce || !make_memory(l, reason))
             return MAD_ERR_SYSTEM;
@@ -234,7 +234,7 @@ mad_status_t shm_start(madi_ring_link_t *link, int fd, bool active, char *reason
     return MAD_OK;
 }
 
-void shm_link_close(madi_ring_link_t *link)
+void shm_link_close(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
     shm_sever(link);
@@ -252,7 +252,7 @@ void shm_link_close(madi_ring_link_t *link)
 }
 
 /* Free the link.  Loans may outlive it: the core returns them before it frees the session, and the memory goes last. */
-void shm_link_fini(madi_ring_link_t *link)
+void shm_link_fini(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
     if (l->watch.fd > 0)

@@ -88,7 +88,7 @@ static bool read_short(shm_link_t *l, const struct iovec *to, int n, uint64_t fr
     return proved(l) && process_vm_readv(l->pid, to, (unsigned long)n, &remote, 1, 0) == (ssize_t)len;
 }
 
-bool shm_get(madi_ring_link_t *link, struct iovec *to, int n, uint64_t from, size_t len)
+bool shm_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len)
 {
     shm_link_t *l = (shm_link_t *)link;
     if (!(len < SHORT_READ ? read_short(l, to, n, from, len) : read_proved(l, to, n, from, len)))
@@ -97,7 +97,7 @@ bool shm_get(madi_ring_link_t *link, struct iovec *to, int n, uint64_t from, siz
     return !atomic_load_explicit(&l->out->severed, memory_order_relaxed); /* pairs with the store in shm_sever */
 }
 
-bool shm_put(madi_ring_link_t *link, uint64_t to, const void *from, size_t len)
+bool shm_put(madi_link_t *link, uint64_t to, const void *from, size_t len)
 {
     shm_link_t *l = (shm_link_t *)link;
     struct iovec local = {(void *)from, len}, remote = {(void *)(uintptr_t)to, len};
@@ -117,7 +117,7 @@ static bool peer_gone(const shm_link_t *l)
 }
 
 /* A stopped peer does not delay this: it stops outside of the system call that writes. */
-void shm_sever(madi_ring_link_t *link)
+void shm_sever(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
     shm_adapter_t *a = (shm_adapter_t *)link->adapter;
@@ -148,7 +148,7 @@ void shm_sever(madi_ring_link_t *link)
 #define STATE(word) ((word)&3)
 #define NEXT(word, state) (((word) | 3) + 1 + (state)) /* word for the next use of the place */
 
-int shm_offer(madi_ring_link_t *link, const madi_offer_t *offer)
+int shm_offer(madi_link_t *link, const madi_offer_t *offer)
 {
     shm_link_t *l = (shm_link_t *)link;
     for (int i = 0; i < SHM_OFFERS; i++) {
@@ -163,7 +163,7 @@ int shm_offer(madi_ring_link_t *link, const madi_offer_t *offer)
     return -1;
 }
 
-bool shm_withdraw(madi_ring_link_t *link, int number)
+bool shm_withdraw(madi_link_t *link, int number)
 {
     shm_offer_t *o = &((shm_link_t *)link)->in->offers[number];
     uint32_t word = atomic_load_explicit(&o->word, memory_order_relaxed);
@@ -171,7 +171,7 @@ bool shm_withdraw(madi_ring_link_t *link, int number)
     return STATE(atomic_exchange_explicit(&o->word, NEXT(word, SHM_OFFER_FREE), memory_order_acq_rel)) == SHM_OFFER_OPEN;
 }
 
-bool shm_claim(madi_ring_link_t *link, madi_offer_t *wanted)
+bool shm_claim(madi_link_t *link, madi_offer_t *wanted)
 {
     shm_link_t *l = (shm_link_t *)link;
     for (int i = 0; i < SHM_OFFERS; i++) {

@@ -13,7 +13,7 @@ static_assert(SHM_LONG_UNITS - (LEND_MAX + 1) * LONGEST > (LEND_MAX + 2) * (LONG
               "wherever all loans and a prepared body lie among them, a piece of a long block has a place");
 #define LOOK 8 /* inboxes that one pure_poll or poll looks at */
 
-void shm_slot_put(madi_ring_link_t *link, madi_foreign_t loan)
+void shm_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
     shm_link_t *l = (shm_link_t *)link;
     uint32_t unit = shm_unit_of(l->in, madi_foreign_pass_on(loan));
@@ -101,7 +101,7 @@ static uint64_t cell_begun(const shm_cell_t *cell)
     return madi_foreign_read8(madi_foreign_of(cell->data + sizeof(madi_wire_hdr_t)));
 }
 
-uint64_t shm_here(madi_ring_link_t *link, uint64_t begun)
+uint64_t shm_here(madi_link_t *link, uint64_t begun)
 {
     const shm_link_t *l = (const shm_link_t *)link;
     return atomic_load_explicit(&l->in->filled, memory_order_acquire) - (begun - 1); /* pairs with send_pieces */
@@ -114,7 +114,7 @@ static inline void note_loan(shm_link_t *l, uint32_t unit, uint32_t length)
         atomic_store_explicit(&l->long_loan, unit + 1, memory_order_relaxed);
 }
 
-void shm_keep_begun(madi_ring_link_t *link)
+void shm_keep_begun(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
     const shm_cell_t *cell = &l->in->cells[l->received & SHM_MASK];
@@ -253,7 +253,7 @@ int shm_poll(madi_adapter_t *adapter, int budget)
 }
 
 /* Take a packet whose last block is still being written.  It stays until the core has kept it. */
-static madi_ring_link_t *take_begun(shm_link_t *l, const shm_cell_t *cell, uint32_t unit, madi_foreign_t *loan)
+static madi_link_t *take_begun(shm_link_t *l, const shm_cell_t *cell, uint32_t unit, madi_foreign_t *loan)
 {
     l->base.begun = l->base.outer ? 0 : cell_begun(cell);
     if (!l->base.begun)
@@ -263,7 +263,7 @@ static madi_ring_link_t *take_begun(shm_link_t *l, const shm_cell_t *cell, uint3
 }
 
 /* Slow path of shm_take: the next cell has not arrived, or its body is in a run.  Nothing is saved across the call. */
-static __attribute__((noinline)) madi_ring_link_t *take_run(shm_inbox_t *inbox, void *packet, madi_foreign_t *loan)
+static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void *packet, madi_foreign_t *loan)
 {
     shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
     uint32_t number = atomic_load_explicit(&inbox->number, memory_order_relaxed);
@@ -287,7 +287,7 @@ static __attribute__((noinline)) madi_ring_link_t *take_run(shm_inbox_t *inbox, 
     return &l->base;
 }
 
-static __attribute__((noinline)) madi_ring_link_t *take_cells(shm_link_t *l, const shm_cell_t *cell, unsigned char *packet)
+static __attribute__((noinline)) madi_link_t *take_cells(shm_link_t *l, const shm_cell_t *cell, unsigned char *packet)
 {
     const madi_wire_hdr_t *hdr = (const madi_wire_hdr_t *)packet;
     if (!cells_valid(hdr))
@@ -297,14 +297,14 @@ static __attribute__((noinline)) madi_ring_link_t *take_cells(shm_link_t *l, con
     return &l->base;
 }
 
-static __attribute__((noinline)) madi_ring_link_t *take_and_tell(shm_link_t *l)
+static __attribute__((noinline)) madi_link_t *take_and_tell(shm_link_t *l)
 {
     consumed_publish(l, l->inbox, l->received);
     return &l->base;
 }
 
 /* Take from the inbox that was active last.  Rare cases are calls at the end, for which no registers are saved. */
-madi_ring_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     shm_inbox_t *inbox = atomic_load_explicit(&a->hot, memory_order_relaxed);
@@ -323,7 +323,7 @@ madi_ring_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t
     return cell_count(l, inbox, cell, number) ? take_and_tell(l) : &l->base;
 }
 
-int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_ring_link_t **link)
+int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     shm_inbox_t *inbox = atomic_load_explicit(&a->hot, memory_order_relaxed);

@@ -111,12 +111,12 @@ static madi_sent_t send_cells(shm_link_t *l, const unsigned char *packet, size_t
     return MADI_SENT;
 }
 
-bool shm_answers(madi_ring_link_t *link)
+bool shm_answers(madi_link_t *link)
 {
     return !atomic_load_explicit(&((shm_link_t *)link)->ahead, memory_order_relaxed);
 }
 
-size_t shm_packet_room(madi_ring_link_t *link, size_t want)
+size_t shm_packet_room(madi_link_t *link, size_t want)
 {
     return sizeof(madi_wire_hdr_t) + (shm_answers(link) ? shm_run_max((shm_link_t *)link, want) : SHM_CHUNK);
 }
@@ -136,7 +136,7 @@ static madi_sent_t shm_send_packet(shm_link_t *l, const struct iovec *vec, int n
     return send_cells(l, packet, total);
 }
 
-madi_sent_t shm_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     shm_link_t *l = (shm_link_t *)link;
     unsigned type = ((const madi_wire_hdr_t *)vec[0].iov_base)->type;
@@ -163,7 +163,7 @@ static __attribute__((noinline)) bool short_ring(shm_link_t *l)
     return true;
 }
 
-bool shm_send_short(madi_ring_link_t *link, const void *packet, size_t total)
+bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
 {
     shm_link_t *l = (shm_link_t *)link;
     uint32_t sent = l->sent;
@@ -184,7 +184,7 @@ bool shm_send_short(madi_ring_link_t *link, const void *packet, size_t total)
 
 /* ---- A body without its header -------------------------------------------------------------------------------- */
 
-void *shm_prepare(madi_ring_link_t *link, const void *body, size_t len)
+void *shm_prepare(madi_link_t *link, const void *body, size_t len)
 {
     shm_link_t *l = (shm_link_t *)link;
     uint32_t at = shm_run_take(l, len);
@@ -194,7 +194,7 @@ void *shm_prepare(madi_ring_link_t *link, const void *body, size_t len)
     return shm_out(l->out->units[at]);
 }
 
-bool shm_send_prepared(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, void *prepared)
+bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared)
 {
     shm_link_t *l = (shm_link_t *)link;
     shm_cell_t *cell = &l->out->cells[l->sent & SHM_MASK];
@@ -205,7 +205,7 @@ bool shm_send_prepared(madi_ring_link_t *link, const madi_wire_hdr_t *hdr, void 
     return true;
 }
 
-void shm_forget(madi_ring_link_t *link, void *prepared)
+void shm_forget(madi_link_t *link, void *prepared)
 {
     shm_link_t *l = (shm_link_t *)link;
     shm_run_drop(l, shm_unit_of(l->out, prepared));

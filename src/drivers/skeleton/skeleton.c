@@ -32,9 +32,9 @@ typedef struct skeleton_adapter {
 } skeleton_adapter_t;
 
 struct skeleton_link {
-    madi_ring_link_t base;
+    madi_link_t base;
     skeleton_link_t *next;
-    madi_fd_watch_t watch; /* of the socket; watch.fd is valid while started */
+    madi_watch_t watch; /* of the socket; watch.fd is valid while started */
     bool started, closed;
     /* Receiving, under the session's lock: number of received bytes of the header, then of the body. */
     madi_wire_hdr_t hdr;
@@ -124,7 +124,7 @@ static void skeleton_fini(madi_adapter_t *a)
 
 /* Active side only.  The socket goes to the core, which runs the handshake on it and gives it to start.  Yours, when it
  * has no sockets: *fd = -1, begin to connect, and call madi_link_up or madi_link_down from poll. */
-static mad_status_t skeleton_connect(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+static mad_status_t skeleton_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     int s;
@@ -147,18 +147,18 @@ static mad_status_t skeleton_connect(madi_ring_link_t *link, const void *addr, s
 
 static int skeleton_progress(skeleton_link_t *l, int budget);
 
-static void skeleton_socket_ready(madi_fd_watch_t *watch, uint32_t events)
+static void skeleton_socket_ready(madi_watch_t *watch, uint32_t events)
 {
     (void)events;
     skeleton_progress(MADI_CONTAINER(watch, skeleton_link_t, watch), 64);
 }
 
 /* Both sides, after the handshake.  From madi_link_up on, other threads may already send. */
-static mad_status_t skeleton_start(madi_ring_link_t *link, int fd, bool active, char *reason)
+static mad_status_t skeleton_start(madi_link_t *link, int fd, bool active, char *reason)
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
     (void)active;
-    l->watch = (madi_fd_watch_t){.fd = fd, .ready = skeleton_socket_ready, .carries = true};
+    l->watch = (madi_watch_t){.fd = fd, .ready = skeleton_socket_ready, .carries = true};
     if (madi_watch_add(link->adapter->session, &l->watch, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "the socket cannot be watched: %s", strerror(errno));
         madi_fd_close(fd); /* it is ours, also when this fails */
@@ -173,7 +173,7 @@ static mad_status_t skeleton_start(madi_ring_link_t *link, int fd, bool active, 
 
 /* Make no more upcalls and touch no memory of the core's; it may come from inside our own madi_link_down.  Called also
  * when connect was, but never start. */
-static void skeleton_link_close(madi_ring_link_t *link)
+static void skeleton_link_close(madi_link_t *link)
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
     if (!l->started || l->closed)
@@ -191,7 +191,7 @@ static void skeleton_link_close(madi_ring_link_t *link)
 }
 
 /* No lock is needed: no thread uses the link any more. */
-static void skeleton_link_fini(madi_ring_link_t *link)
+static void skeleton_link_fini(madi_link_t *link)
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
     skeleton_link_close(link);
@@ -216,7 +216,7 @@ static void skeleton_keep(skeleton_link_t *l, const struct iovec *vec, int n, si
 /* Under the tx lock, by any thread, without the session's lock.  The receiving side reports a failure, since it sees the end
  * of the connection under the right lock.  The packet is complete when its memory is no longer needed, which is at once, so
  * op is not used.  Yours, if it sends directly from the program's memory, returns TAKEN and calls op->done from poll. */
-static madi_sent_t skeleton_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+static madi_sent_t skeleton_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
     struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)vec, .msg_iovlen = (size_t)n};
@@ -266,7 +266,7 @@ static int skeleton_flush(skeleton_link_t *l)
     return done > 0;
 }
 
-static bool skeleton_drained(madi_ring_link_t *link)
+static bool skeleton_drained(madi_link_t *link)
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
     bool empty;

@@ -150,8 +150,8 @@ static inline __attribute__((always_inline)) bool tcp_can_take(const madi_tcp_li
 }
 
 /* Take one short packet that is alone in the socket: the usual case of a spinning thread. */
-static inline __attribute__((always_inline)) madi_ring_link_t *tcp_take_by(madi_adapter_t *adapter, void *packet,
-                                                                           madi_foreign_t *loan, const tcp_io_t *io)
+static inline __attribute__((always_inline)) madi_link_t *tcp_take_by(madi_adapter_t *adapter, void *packet,
+                                                                      madi_foreign_t *loan, const tcp_io_t *io)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
     int left = atomic_load_explicit(&tcp->hot_left, memory_order_relaxed), n;
@@ -178,12 +178,12 @@ static inline __attribute__((always_inline)) madi_ring_link_t *tcp_take_by(madi_
     return n > 0 ? &link->pub : NULL;
 }
 
-static madi_ring_link_t *tcp_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+static madi_link_t *tcp_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     return tcp_take_by(adapter, packet, loan, &tcp_plain);
 }
 
-static madi_ring_link_t *tcp_take_sealed(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+static madi_link_t *tcp_take_sealed(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     return tcp_take_by(adapter, packet, loan, &tcp_sealed);
 }

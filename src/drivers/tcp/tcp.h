@@ -69,7 +69,7 @@ typedef struct madi_tcp_adapter {
     int unread_count;
 
     madi_tcp_link_t *started; /* all links between start and close, under the session's lock */
-    madi_fd_watch_t alive;    /* the timer of tcp_alive.c */
+    madi_watch_t alive;       /* the timer of tcp_alive.c */
     atomic_bool alive_set;
 } madi_tcp_adapter_t;
 
@@ -80,8 +80,8 @@ typedef struct madi_tcp_buffer {
 } madi_tcp_buffer_t;
 
 struct madi_tcp_link {
-    madi_ring_link_t pub;
-    madi_fd_watch_t watch; /* watch.fd: the socket, from start to fini */
+    madi_link_t pub;
+    madi_watch_t watch; /* watch.fd: the socket, from start to fini */
     bool started;
     bool watched, shut;
     madi_tcp_link_t *started_next, **started_at;
@@ -168,8 +168,8 @@ void madi_tcp_alive_close(madi_tcp_adapter_t *tcp);                      /* fine
 /* Start the timer if needed: bytes are under way. */
 void madi_tcp_alive_set(madi_tcp_adapter_t *tcp);
 void madi_tcp_keepalive(int fd);
-bool madi_tcp_unheard(madi_ring_link_t *link, int64_t ns);
-bool madi_tcp_moves(madi_ring_link_t *link, int64_t ns);
+bool madi_tcp_unheard(madi_link_t *link, int64_t ns);
+bool madi_tcp_moves(madi_link_t *link, int64_t ns);
 void madi_tcp_started_add(madi_tcp_link_t *link);
 void madi_tcp_started_remove(madi_tcp_link_t *link); /* no effect if it was removed already */
 
@@ -177,16 +177,16 @@ void madi_tcp_started_remove(madi_tcp_link_t *link); /* no effect if it was remo
 bool madi_tcp_buffers_open(madi_tcp_link_t *link); /* false: no memory */
 void madi_tcp_buffers_free(madi_tcp_link_t *link);
 bool madi_tcp_lend(madi_tcp_link_t *link); /* true if bytes of rx_buf may be lent: slot_put follows, whoever calls it */
-void madi_tcp_slot_put(madi_ring_link_t *link, madi_foreign_t loan); /* any lock, or none */
+void madi_tcp_slot_put(madi_link_t *link, madi_foreign_t loan); /* any lock, or none */
 void madi_tcp_compact(madi_tcp_link_t *link); /* move the unparsed bytes to offset 0 of a buffer without loans */
 
 /* tcp_seal.c; the comments are those of driver.h and of the plain ones below */
 int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget);
 int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan);
 int madi_tcp_seal_flush(madi_tcp_link_t *link);
-mad_status_t madi_tcp_seal_start(madi_ring_link_t *link, int fd, bool active, char *reason);
-madi_sent_t madi_tcp_seal_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
-void madi_tcp_seal_link_close(madi_ring_link_t *link);
+mad_status_t madi_tcp_seal_start(madi_link_t *link, int fd, bool active, char *reason);
+madi_sent_t madi_tcp_seal_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+void madi_tcp_seal_link_close(madi_link_t *link);
 
 static inline madi_tcp_adapter_t *madi_tcp_of(madi_tcp_link_t *link)
 {
@@ -223,19 +223,19 @@ typedef struct madi_tcp_left {
 madi_tcp_left_t madi_tcp_left_take(madi_tcp_link_t *link);
 /* Complete the operation, and report that the link takes packets again.  Without the tx lock. */
 void madi_tcp_left_report(madi_tcp_link_t *link, const madi_tcp_left_t *left);
-madi_sent_t madi_tcp_send(madi_ring_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+madi_sent_t madi_tcp_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 /* Send bytes that the socket did not take before; returns the number of events.  Takes the tx lock. */
 int madi_tcp_flush(madi_tcp_link_t *link);
 
 /* tcp_link.c */
 /* Report that the link is down; it may be closed when this returns. */
 void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text);
-mad_status_t madi_tcp_connect(madi_ring_link_t *link, const void *addr, size_t len, int *fd, char *reason);
-mad_status_t madi_tcp_start(madi_ring_link_t *link, int fd, bool active, char *reason);
-bool madi_tcp_drained(madi_ring_link_t *link);
-void madi_tcp_acknowledge(madi_ring_link_t *link); /* as driver.h says */
-void madi_tcp_link_close(madi_ring_link_t *link);
-void madi_tcp_link_fini(madi_ring_link_t *link);
+mad_status_t madi_tcp_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
+mad_status_t madi_tcp_start(madi_link_t *link, int fd, bool active, char *reason);
+bool madi_tcp_drained(madi_link_t *link);
+void madi_tcp_acknowledge(madi_link_t *link); /* as driver.h says */
+void madi_tcp_link_close(madi_link_t *link);
+void madi_tcp_link_fini(madi_link_t *link);
 /* Read and parse about budget packets; returns the number of events. */
 int madi_tcp_receive(madi_tcp_link_t *link, int budget);
 /* Read once from a link without unparsed bytes.  1: exactly one packet arrived; it is at packet, or its header is there and

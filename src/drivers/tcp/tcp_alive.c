@@ -54,7 +54,7 @@ static bool tcp_unheard(const struct tcp_info *info, int64_t ns)
     return (info->tcpi_unacked || info->tcpi_probes) && (int64_t)info->tcpi_last_ack_recv * 1000000 >= ns;
 }
 
-bool madi_tcp_unheard(madi_ring_link_t *pub, int64_t ns)
+bool madi_tcp_unheard(madi_link_t *pub, int64_t ns)
 {
     struct tcp_info info = {0};
     socklen_t len = sizeof(info);
@@ -62,7 +62,7 @@ bool madi_tcp_unheard(madi_ring_link_t *pub, int64_t ns)
 }
 
 /* Segments are in flight only as long as the other host has room for them: a window of zero does not count. */
-bool madi_tcp_moves(madi_ring_link_t *pub, int64_t ns)
+bool madi_tcp_moves(madi_link_t *pub, int64_t ns)
 {
     struct tcp_info info = {0};
     socklen_t len = sizeof(info);
@@ -98,7 +98,7 @@ static bool tcp_look(madi_tcp_link_t *link, int64_t now)
     return true;
 }
 
-static void tcp_alive_ready(madi_fd_watch_t *watch, uint32_t events)
+static void tcp_alive_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_tcp_adapter_t *tcp = MADI_CONTAINER(watch, madi_tcp_adapter_t, alive);
     madi_tcp_link_t *next;

@@ -68,7 +68,7 @@ bool madi_tcp_lend(madi_tcp_link_t *link)
     return true;
 }
 
-void madi_tcp_slot_put(madi_ring_link_t *pub, madi_foreign_t loan)
+void madi_tcp_slot_put(madi_link_t *pub, madi_foreign_t loan)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
     for (int i = 0; i < MADI_TCP_BUFFERS; i++) {

@@ -28,7 +28,7 @@ void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text)
 
 /* ---- Beginning and end ------------------------------------------------------------------------------------------ */
 
-mad_status_t madi_tcp_connect(madi_ring_link_t *pub, const void *addr, size_t len, int *fd, char *reason)
+mad_status_t madi_tcp_connect(madi_link_t *pub, const void *addr, size_t len, int *fd, char *reason)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)pub->adapter;
     struct sockaddr_storage peer;
@@ -76,7 +76,7 @@ static void tcp_no_congestion(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 }
 
-static void tcp_ready(madi_fd_watch_t *watch, uint32_t events)
+static void tcp_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_tcp_link_t *link = MADI_CONTAINER(watch, madi_tcp_link_t, watch);
     const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
@@ -87,7 +87,7 @@ static void tcp_ready(madi_fd_watch_t *watch, uint32_t events)
         madi_tcp_receive(link, 64);
 }
 
-mad_status_t madi_tcp_start(madi_ring_link_t *pub, int fd, bool active, char *reason)
+mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
     madi_tcp_adapter_t *tcp = madi_tcp_of(link);
@@ -157,7 +157,7 @@ void madi_tcp_unpark(madi_tcp_adapter_t *tcp)
 
 /* Closing a socket with unread bytes resets the connection, and a reset discards bytes that this kernel still has to send.
  * Only bytes that the peer's kernel has acknowledged are safe. */
-bool madi_tcp_drained(madi_ring_link_t *pub)
+bool madi_tcp_drained(madi_link_t *pub)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
     int unacknowledged = 0;
@@ -167,14 +167,14 @@ bool madi_tcp_drained(madi_ring_link_t *pub)
 }
 
 /* Have the kernel send a delayed acknowledgement, which it may hold back for up to 40 ms. */
-void madi_tcp_acknowledge(madi_ring_link_t *pub)
+void madi_tcp_acknowledge(madi_link_t *pub)
 {
     int one = 1;
     setsockopt(((madi_tcp_link_t *)pub)->watch.fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof(one));
 }
 
 /* The descriptor stays open until fini, since a sender may be using it; shutting it down makes its send fail. */
-void madi_tcp_link_close(madi_ring_link_t *pub)
+void madi_tcp_link_close(madi_link_t *pub)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
     madi_tcp_adapter_t *tcp = madi_tcp_of(link);
@@ -200,7 +200,7 @@ void madi_tcp_link_close(madi_ring_link_t *pub)
         op->done(op, MAD_ERR_PEER);
 }
 
-void madi_tcp_link_fini(madi_ring_link_t *pub)
+void madi_tcp_link_fini(madi_link_t *pub)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
     madi_tcp_adapter_t *tcp = madi_tcp_of(link);

@@ -197,7 +197,7 @@ static madi_sent_t seal_send_kernel(madi_tcp_link_t *link, const struct iovec *v
     return madi_tcp_send(&link->pub, vec, n, total, op);
 }
 
-madi_sent_t madi_tcp_seal_send(madi_ring_link_t *pub, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
     madi_tcp_adapter_t *tcp = seal_adapter(link);
@@ -272,7 +272,7 @@ int madi_tcp_seal_flush(madi_tcp_link_t *link)
 
 /* ---- Beginning and end ------------------------------------------------------------------------------------------ */
 
-static void seal_ready(madi_fd_watch_t *watch, uint32_t events)
+static void seal_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_tcp_link_t *link = MADI_CONTAINER(watch, madi_tcp_link_t, watch);
     const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
@@ -283,7 +283,7 @@ static void seal_ready(madi_fd_watch_t *watch, uint32_t events)
         madi_tcp_seal_receive(link, 64);
 }
 
-mad_status_t madi_tcp_seal_start(madi_ring_link_t *pub, int fd, bool active, char *reason)
+mad_status_t madi_tcp_seal_start(madi_link_t *pub, int fd, bool active, char *reason)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
     mad_status_t status;
@@ -302,7 +302,7 @@ mad_status_t madi_tcp_seal_start(madi_ring_link_t *pub, int fd, bool active, cha
 }
 
 /* Precondition: no send runs, and none will, so the sending half is at rest. */
-void madi_tcp_seal_link_close(madi_ring_link_t *pub)
+void madi_tcp_seal_link_close(madi_link_t *pub)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
     struct iovec out;

@@ -105,7 +105,7 @@ void madi_tcp_advance(madi_tcp_link_t *link, size_t done)
     tcp_advance(link, done);
 }
 
-madi_sent_t madi_tcp_send(madi_ring_link_t *pub, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
     madi_tcp_adapter_t *tcp = madi_tcp_of(link);
