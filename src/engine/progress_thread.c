@@ -397,7 +397,8 @@ int madi_progress_enter(void)
 void madi_progress_leave(bool returns)
 {
     atomic_fetch_sub(&madi_server.inside, 1);
-    if (returns && atomic_load(&progress.leading)) /* it makes room, and would lead again before the next thread waits */
+    /* The progress thread makes room, and would lead again before the next thread waits. */
+    if (returns && atomic_load(&progress.leading))
         atomic_store(&progress.polled, 1);
     thread_kick(returns);
 }

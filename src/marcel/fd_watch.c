@@ -33,7 +33,7 @@ typedef struct watched {
     madi_lock_t lock;
     uint32_t armed; /* events for which it is registered; 0 after an event, or if it never was */
     uint32_t asked; /* events that the waiters want, or more: some waiters may have left */
-    bool known;     /* it was registered and, as far as is known, still is in the set */
+    bool known;     /* the descriptor was registered and, as far as is known, still is in the set */
     atomic_uchar kind;
     atomic_bool turn;
 } watched_t;

@@ -143,7 +143,7 @@ static MADI_COLD madi_ult_t *oldest_by_turns(madi_worker_t *worker)
 static madi_ult_t *pick_oldest(madi_worker_t *worker)
 {
     madi_ult_t *first = madi_queue_first(worker), *ult;
-    if (first && first->priority < MADI_USUAL) /* it comes before all that is passed over */
+    if (first && first->priority < MADI_USUAL) /* the first one comes before all that are passed over */
         return NULL;
     ult = madi_movable_empty(worker) ? oldest_seed(worker) : oldest_by_turns(worker);
     if (ult && worker->tick == 1)

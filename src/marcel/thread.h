@@ -35,8 +35,8 @@ enum madi_thread_state {
 
 /* Values of `joiner` that are no party. */
 #define MADI_JOINER_NONE ((uintptr_t)0)
-#define MADI_JOINER_ENDED ((uintptr_t)1)    /* it has ended, and was not joined yet */
-#define MADI_JOINER_DETACHED ((uintptr_t)2) /* it cannot be joined: its record goes back to a pool at its end */
+#define MADI_JOINER_ENDED ((uintptr_t)1)    /* the thread has ended, and was not joined yet */
+#define MADI_JOINER_DETACHED ((uintptr_t)2) /* the thread cannot be joined: its record goes back to a pool at its end */
 
 struct marcel_thread {
     void *(*run)(void *);
@@ -125,7 +125,7 @@ typedef struct madi_ult {
     uint8_t shift;              /* its slot has 1 << shift bytes */
     bool moves;                 /* when it is ready it is in a list that other workers see (share.h) */
     uint32_t flags;             /* MADI_ULT, of its worker alone */
-    atomic_bool clocks;         /* it moves, and is about to wait with a deadline (timer_shared.h) */
+    atomic_bool clocks;         /* the thread moves, and is about to wait with a deadline (timer_shared.h) */
     madi_sanitizer_t sanitizer;
     uintptr_t inbox;                        /* link in an inbox (inbox.h) */
     struct madi_ult *pooled;                /* the next of a list of free slots */
@@ -133,7 +133,7 @@ typedef struct madi_ult {
     madi_timer_t timer;                     /* armed while it waits with a deadline */
     madi_fp_t fp;                           /* of a thread that keeps its own */
     madi_cxx_state_t cxx[MADI_CXX_MAX];     /* by run time, of one that throws while it is switched out */
-    struct _Unwind_Exception exit;          /* what unwinds its stack (unwind.h) */
+    struct _Unwind_Exception exit;          /* the exception that unwinds its stack (unwind.h) */
 } madi_ult_t;
 
 /* Set the worker atomically: marcel_yield_to reads control blocks that may be those of other threads by now. */

@@ -98,7 +98,7 @@ static inline __attribute__((always_inline, noreturn)) void ult_finish(madi_ult_
         madi_keys_end(&self->party);
     worker = madi_worker_self();
     if (MADI_UNLIKELY(!worker))
-        worker = madi_ult_self()->worker; /* it has come back to its worker */
+        worker = madi_ult_self()->worker; /* the thread has come back to its worker */
     thread->value = value;
     atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
     if (MADI_UNLIKELY(madi_cancel_busy(thread))) {

@@ -59,7 +59,7 @@ static void job_stop(void)
     stopping = true;
     madi_run_gateways_release();
     if (command)
-        job_on_done(); /* it will not be started any more */
+        job_on_done(); /* the process will not be started any more */
     command = NULL;
     job_signal(SIGTERM);
     job_signal(SIGCONT); /* a stopped process does not handle SIGTERM */

@@ -53,7 +53,7 @@ static struct shared {
 
 typedef struct child {
     pid_t pid;
-    int to; /* what is written here it reads: addresses */
+    int to; /* the thread reads addresses that are written here */
     unsigned char address[ADDRESS];
     uint32_t len;
     bool is_end;

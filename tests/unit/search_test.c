@@ -340,7 +340,7 @@ START_TEST(explanations_agree)
     }
     ck_assert_ptr_nonnull(strstr(text, "rejected: refused"));
     ck_assert_ptr_nonnull(strstr(gate_why(), "fake w0, w1 rejected: refused"));
-    madi_gate_down(gate, MAD_ERR_PEER, NULL); /* it is down: nothing is recorded twice */
+    madi_gate_down(gate, MAD_ERR_PEER, NULL); /* the gate is down: nothing is recorded twice */
     ck_assert_ptr_null(strstr(gate_why(), "; "));
     end();
 }

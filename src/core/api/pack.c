@@ -105,7 +105,7 @@ static mad_status_t stage_room(madi_tx_t *tx, size_t need)
         memcpy(p, tx->small, tx->stage_len);
     tx->stage = p;
     tx->stage_cap = cap;
-    tx->base.plain = MADI_PLAIN_NONE; /* what is plain lies in small */
+    tx->base.plain = MADI_PLAIN_NONE; /* the blocks of a plain message lie in small */
     return MAD_OK;
 }
 

@@ -111,7 +111,8 @@ void mad_message_drop(mad_message_t *message)
         mad_end_unpacking(message);
         return;
     }
-    if (m->conn && (!message->plain || madi_rx_left(m))) { /* what is not plain may have more blocks than are here */
+    /* A message that is not plain may have more blocks than have arrived. */
+    if (m->conn && (!message->plain || madi_rx_left(m))) {
         m->consumed = true;
         message->plain = MADI_PLAIN_NONE;
     }

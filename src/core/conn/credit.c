@@ -16,7 +16,7 @@ void madi_credit_tell(madi_conn_t *conn)
         session->tell = NULL;
     if (more > session->credit_budget)
         more = session->credit_budget;
-    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX && more > 0) { /* it keeps pace: let more be under way */
+    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX && more > 0) { /* the receiver keeps pace: let more be under way */
         conn->rx_window += (uint64_t)more;
         session->credit_budget -= more;
     }

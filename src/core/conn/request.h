@@ -5,7 +5,7 @@
 
 #include "core/object/request.h"
 
-void madi_request_queue_callback(mad_request_t *request); /* it is done: its callback is due; any lock */
+void madi_request_queue_callback(mad_request_t *request); /* of a request that is done: its callback is due; any lock */
 void madi_request_init(mad_request_t *request, mad_session_t *session, bool async);
 void madi_request_free(mad_request_t *request);                      /* its owner is done with it */
 mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: needs progress while no thread waits */

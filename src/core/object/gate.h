@@ -66,7 +66,7 @@ struct madi_gate {
     int n_attempts;             /* this process's attempts, the chosen one included */
     struct madi_search *search; /* search.c: while it is connecting; NULL: no search runs */
     int process;                /* connecting: the peer's process number, if it is on this host; 0: not known */
-    bool stop_told;             /* it was logged that the peer is stopped */
+    bool stop_told;             /* a log line has said that the peer is stopped */
     bool bye;                   /* BYE has arrived: the peer has shut down in order */
     bool bye_sent;              /* BYE was sent: this process is shutting down */
     uint64_t peer_floor;        /* credit bytes that the peer gives each connection; 0: not known yet */

@@ -25,14 +25,14 @@ typedef struct madi_rx_block {
     struct madi_rx_block *next;
     struct iovec *pieces; /* behind this structure */
     int n;
-    uint64_t desc; /* what the receiver expects */
+    uint64_t desc; /* of the block that the receiver expects */
     uint32_t index;
     bool waiting; /* in the message's list of blocks that have not arrived */
 } madi_rx_block_t;
 
 /* A block that mad_unpack_try or mad_unpack_borrow needs, and that is received into memory of the library. */
 typedef struct madi_rx_early {
-    uint64_t desc;        /* what the sender packed */
+    uint64_t desc;        /* of the block that the sender packed */
     madi_waitable_t here; /* completes when all of it has arrived */
     bool borrowed;        /* the program has its address (mad_unpack_borrow) */
     _Alignas(16) unsigned char data[];

@@ -54,7 +54,7 @@ bool madi_rx_settle(madi_rx_msg_t *m)
     if (madi_message_status(&m->base))
         for (madi_rx_block_t *b; (b = m->blocks); free(b))
             m->blocks = b->next;
-    if (m->early && madi_done(&m->early->here)) { /* it was not unpacked */
+    if (m->early && madi_done(&m->early->here)) { /* the block has arrived, and was not unpacked */
         if (!m->consumed && !m->early->borrowed)
             madi_block_mismatch(m, m->early->desc, MADI_WIRE_DESC_NONE);
         madi_early_drop(m);

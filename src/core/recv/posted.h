@@ -18,7 +18,7 @@ struct madi_posted {
     mad_block_t blocks[];
 };
 
-/* Pooled receives have room for so many blocks, and a session has at most so many of them. */
+/* Blocks for which a pooled receive has room; the most pooled receives of a session. */
 #define MADI_POSTED_BLOCKS 2
 #define MADI_POSTED_POOLED 256
 

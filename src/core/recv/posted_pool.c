@@ -53,7 +53,7 @@ madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int
     p->request.pooled = pooled;
     atomic_store_explicit(&p->request.used, true, memory_order_relaxed);
     p->request.posted = p;
-    if (!n) /* it completes only when the peer is lost, maybe never: it keeps no thread awake */
+    if (!n) /* such a receive completes only when the peer is lost, maybe never: no thread stays awake for it */
         p->request.counted = 0;
     p->conn = conn;
     p->next = NULL;

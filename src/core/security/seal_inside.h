@@ -34,7 +34,7 @@ struct madi_seal_ctx {
     EVP_CIPHER *cipher;
     EVP_MD *hash;
     bool certified;           /* by certificates, not by the job's key */
-    bool kernel;              /* it can make records (seal_kernel.c) */
+    bool kernel;              /* the kernel can make records (seal_kernel.c) */
     const unsigned char *key; /* from which the PSK follows */
 };
 

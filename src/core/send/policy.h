@@ -191,7 +191,7 @@ size_t madi_path_direct_min(const madi_costs_t *costs);
  * fetches ahead: longer where a copy between the cores is expensive.  0: the costs were not measured. */
 size_t madi_path_run_min(const madi_costs_t *costs);
 
-/* Nanoseconds for which a thread that waits for so many bytes under way spins: twice what they take on a slow host, but 4 ms at
+/* Nanoseconds for which a thread spins that waits for len bytes under way: twice what they take on a slow host, but 4 ms at
  * most.  Sleeping and being woken costs more than the rest of a block. */
 int64_t madi_path_wait_ns(uint64_t len);
 

@@ -117,7 +117,7 @@ static bool fd_pass(int sock, int *fd)
     struct iovec iov = {(char[1]){0}, 1};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     memcpy(CMSG_DATA(&control.head), fd, sizeof *fd);
-    errno = 0; /* what comes may be the end, or lack the descriptor */
+    errno = 0; /* the message may be the end of the socket, or lack the descriptor */
     if (*fd >= 0)
         return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
     if (recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) == 1 && msg.msg_controllen >= CMSG_LEN(sizeof *fd))
@@ -230,7 +230,7 @@ static void pipes_link_close(madi_link_t *link)
     if (!l->started || l->closed)
         return;
     l->closed = true;
-    watch_move(l, -1, in_ready); /* it may still be called, and does nothing */
+    watch_move(l, -1, in_ready); /* the watch may still be called, and does nothing */
     fd_end(&l->sock);
     fd_end(&l->in);
     fd_end(&l->out); /* the peer reads what is in the pipe, and then its end */
@@ -239,7 +239,7 @@ static void pipes_link_close(madi_link_t *link)
 const madi_driver_t madi_driver_pipes = {
     .abi = MADI_DRIVER_ABI,
     .name = "pipes",
-    .adapter_size = sizeof(madi_adapter_t), /* it needs nothing of its own */
+    .adapter_size = sizeof(madi_adapter_t), /* the driver needs nothing of its own */
     .link_size = sizeof(pipes_link_t),
     .on_request = true,
     .probe = pipes_probe,

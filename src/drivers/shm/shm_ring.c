@@ -334,7 +334,7 @@ int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int ma
 
     for (; number != first + (uint32_t)max; number++, packet += stride) {
         uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with cells_publish */
-        if (head != number) /* it has not arrived, or its body is in a run */
+        if (head != number) /* the packet has not arrived, or its body is in a run */
             break;
         if (max > 1)
             __builtin_prefetch(cell + SHM_AHEAD);

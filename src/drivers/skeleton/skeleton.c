@@ -161,7 +161,7 @@ static mad_status_t skeleton_start(madi_link_t *link, int fd, bool active, char 
     l->watch = (madi_watch_t){.fd = fd, .ready = skeleton_socket_ready, .carries = true};
     if (madi_watch_add(link->adapter->session, &l->watch, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "the socket cannot be watched: %s", strerror(errno));
-        madi_fd_close(fd); /* it is ours, also when this fails */
+        madi_fd_close(fd); /* the driver owns fd, also when this fails */
         return MAD_ERR_SYSTEM;
     }
     l->started = true;

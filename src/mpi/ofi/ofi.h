@@ -157,7 +157,7 @@ typedef struct mad_ofi_cntr {
     mad_ofi_domain_t *domain;
     atomic_ullong value, errors;
     atomic_ullong seen; /* value + errors when the program last read one of them */
-    bool of_region;     /* it counts, or has counted, accesses to registered memory */
+    bool of_region;     /* the counter counts, or has counted, accesses to registered memory */
     mad_ofi_wait_t wait;
     mad_ofi_eps_t eps;
     atomic_int users;
@@ -273,7 +273,7 @@ static inline void mad_ofi_cq_push(mad_ofi_cq_t *cq, const struct fi_cq_tagged_e
     if (cq->into != cq->into_end) /* the source is not wanted */
         *cq->into++ = *e;
     else if (cq->locked || cq->tail - cq->head == cq->size)
-        mad_ofi_cq_push_other(cq, e, source); /* it needs the lock, or more room */
+        mad_ofi_cq_push_other(cq, e, source); /* the entry needs the lock, or more room */
     else
         cq->ring[cq->tail++ & (cq->size - 1)] = (mad_ofi_entry_t){*e, source, NULL};
 }
