@@ -31,6 +31,15 @@ static bool cont_take(madi_rx_msg_t *m, bool cont)
     return false;
 }
 
+/* Go to the next packet, and take it as the next of the block: *n bytes at *data.  False: as cont_take. */
+static bool cont_next(madi_rx_msg_t *m, madi_foreign_t *data, uint64_t *n)
+{
+    madi_packet_next(m);
+    *data = m->cur;
+    *n = madi_rx_left(m);
+    return cont_take(m, m->current->cont);
+}
+
 void madi_cont_skip(madi_rx_msg_t *m, bool cont)
 {
     cont_take(m, cont);
@@ -50,10 +59,7 @@ mad_status_t madi_cont_start(madi_rx_msg_t *m, const struct iovec *pieces, int n
     while (m->cont_left && m->head) {
         madi_foreign_t data;
         uint64_t part;
-        madi_packet_next(m);
-        data = m->cur;
-        part = madi_rx_left(m);
-        if (!cont_take(m, m->current->cont))
+        if (!cont_next(m, &data, &part))
             return MAD_ERR_PROTOCOL;
         madi_spread(pieces, n, data, here, part);
         here += part;
@@ -82,10 +88,7 @@ void madi_cont_feed(madi_rx_msg_t *m)
     while (m->cont_left && m->head) {
         madi_foreign_t data;
         uint64_t part;
-        madi_packet_next(m);
-        data = m->cur;
-        part = madi_rx_left(m);
-        if (!cont_take(m, m->current->cont)) {
+        if (!cont_next(m, &data, &part)) {
             r->eager = r->len; /* nothing is to be spread */
             break;
         }
