@@ -39,7 +39,7 @@ static void message_offer(madi_rx_msg_t *m)
     if (MADI_UNLIKELY(conn->posted != NULL)) {
         madi_posted_t *posted = conn->posted;
         madi_posted_next(conn);
-        madi_rx_ask(m);
+        madi_rx_open(m);
         madi_posted_start(posted, m);
     } else if (MADI_UNLIKELY(conn->channel->handler != NULL)) {
         m->next = NULL;
@@ -51,7 +51,7 @@ static void message_offer(madi_rx_msg_t *m)
     }
 }
 
-static madi_place_t first_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+static madi_place_t first_packet_begin(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     madi_rx_msg_t *m = madi_rx_new(conn->gate->session);
     madi_rx_packet_t *packet = NULL;
@@ -106,7 +106,7 @@ static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
         madi_unopened_message(m->conn, m->hdr.length);
 }
 
-static madi_place_t next_packet(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+static madi_place_t next_packet_begin(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     madi_rx_msg_t *m = conn->arriving;
     madi_rx_packet_t *packet;
@@ -173,7 +173,7 @@ static madi_place_t message_begin(madi_link_t *link, const madi_wire_hdr_t *hdr,
         protocol_error(link, "more was sent than the receiver's credits allow");
         return MADI_PLACE_DROP;
     }
-    place = conn->arriving ? next_packet(conn, hdr, rx) : first_packet(conn, hdr, rx);
+    place = conn->arriving ? next_packet_begin(conn, hdr, rx) : first_packet_begin(conn, hdr, rx);
     if (MADI_UNLIKELY(place == MADI_PLACE_DROP))
         madi_link_down(link, MAD_ERR_NOMEM, "no memory for a message");
     else if (place == MADI_PLACE_KEEP)
@@ -265,7 +265,7 @@ static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, con
     }
     if (!madi_unopened_announced(conn)) {
         madi_ledger_pass(gate, MADI_CHARGE_CHANNELS);
-        madi_ledger_judge(gate);
+        madi_ledger_enforce(gate);
         return;
     }
     conn->remote = hdr->channel;
@@ -275,7 +275,7 @@ static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, con
     gate->by_remote[hdr->channel] = conn;
 }
 
-static void credit_came(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_credit_t *credit)
+static void credit_arrived(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_credit_t *credit)
 {
     madi_conn_t *conn;
     madi_lock(&gate->tx_lock);
@@ -294,7 +294,7 @@ static void credit_came(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const mad
     madi_unlock(&gate->tx_lock);
 }
 
-static void granted(madi_gate_t *gate, bool shared, const void *body)
+static void grant_arrived(madi_gate_t *gate, bool shared, const void *body)
 {
     madi_lock(&gate->tx_lock);
     if (shared)
@@ -305,7 +305,7 @@ static void granted(madi_gate_t *gate, bool shared, const void *body)
     madi_unlock(&gate->tx_lock);
 }
 
-static void mismatched(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_mismatch_t *mm)
+static void mismatch_arrived(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_mismatch_t *mm)
 {
     madi_conn_t *conn;
     madi_lock(&gate->tx_lock);
@@ -315,14 +315,14 @@ static void mismatched(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi
     madi_unlock(&gate->tx_lock);
 }
 
-static void bye_came(madi_link_t *link)
+static void bye_arrived(madi_link_t *link)
 {
     link->gate->bye = true;
     if (link->driver->live.acknowledge)
         link->driver->live.acknowledge(link);
 }
 
-static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
+static void control_dispatch(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
     static const uint32_t sizes[] = {[MADI_WIRE_GRANT] = sizeof(madi_wire_grant_t),
                                      [MADI_WIRE_SHARE] = sizeof(madi_wire_share_t),
@@ -338,11 +338,11 @@ static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *b
     bool good = true;
     switch (hdr->type) {
     case MADI_WIRE_CHANNEL: channel_announced(link, hdr, body); break;
-    case MADI_WIRE_GRANT: granted(link->gate, false, body); break;
-    case MADI_WIRE_SHARE: granted(link->gate, true, body); break;
-    case MADI_WIRE_CREDIT: credit_came(link->gate, hdr, body); break;
-    case MADI_WIRE_MISMATCH: mismatched(link->gate, hdr, body); break;
-    case MADI_WIRE_BYE: bye_came(link); break;
+    case MADI_WIRE_GRANT: grant_arrived(link->gate, false, body); break;
+    case MADI_WIRE_SHARE: grant_arrived(link->gate, true, body); break;
+    case MADI_WIRE_CREDIT: credit_arrived(link->gate, hdr, body); break;
+    case MADI_WIRE_MISMATCH: mismatch_arrived(link->gate, hdr, body); break;
+    case MADI_WIRE_BYE: bye_arrived(link); break;
     case MADI_WIRE_CLOSE: good = madi_number_closed(link->gate, hdr->channel); break;
     case MADI_WIRE_CLOSED: good = madi_number_free(link->gate, hdr->channel); break;
     default: protocol_error(link, "a packet of unknown type"); break;
@@ -354,7 +354,7 @@ static void control(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *b
 /* ---- Short packets -------------------------------------------------------------------------------------------- */
 
 /* A whole message that nobody expects yet.  False where it is none, or something is to be looked at. */
-static bool short_made_ready(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body)
+static bool short_make_ready(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     madi_rx_msg_t *m;
     if (hdr->length > MADI_SHORT_MAX || conn->arriving || conn->unopened || conn->channel->handler || madi_tracing ||
@@ -382,7 +382,7 @@ void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t
     }
     if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG)) {
         madi_conn_t *conn = madi_conn_by_remote(link->gate, hdr->channel);
-        if (conn && (conn->posted ? madi_posted_take_short(conn, hdr, body) : short_made_ready(conn, hdr, body)))
+        if (conn && (conn->posted ? madi_posted_take_short(conn, hdr, body) : short_make_ready(conn, hdr, body)))
             return;
     }
     if (madi_rx_begin(link, hdr, &rx) != MADI_PLACE_COPY)
@@ -430,6 +430,6 @@ void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
     } else if (hdr->type == MADI_WIRE_FORWARD && link->gate->session->forward) {
         link->gate->session->forward->rx_done(link, hdr, rx);
     } else {
-        control(link, hdr, rx->base);
+        control_dispatch(link, hdr, rx->base);
     }
 }

@@ -44,8 +44,8 @@
  *                                                   madi_link_down op->done madi_poll_descriptors madi_watched_carriers
  *   start     the session's, or none in probe,      madi_adapter_found madi_watch_add madi_watch_add_rare madi_watch_del
  *             open, close and fini
- *   any       any or none                           madi_link_writable madi_link_holds madi_session_moved
- *                                                   madi_adapter_moved madi_watch_change madi_session_oversubscribed madi_security_name
+ *   any       any or none                           madi_link_writable madi_link_holds madi_session_wake
+ *                                                   madi_adapter_wake madi_watch_change madi_session_oversubscribed madi_security_name
  *   tx        the session's or none, no tx lock     madi_link_lock_tx madi_link_unlock_tx
  *
  * op->done and the upcalls of line "session" take the tx lock themselves and may call send, on this link too.  Release the
@@ -160,7 +160,7 @@ struct madi_adapter {
     uint8_t security;              /* madi_security_t: AUTH, unless open sets it */
     int listen_fd;                 /* set by open: a listening socket that the core accepts on, or -1 */
     bool opened;                   /* the core's */
-    const _Atomic(int) *attentive; /* the core's: not 0 while madi_adapter_moved has to wake the leader */
+    const _Atomic(int) *attentive; /* the core's: not 0 while madi_adapter_wake has to wake the leader */
 };
 
 typedef enum madi_link_state { MADI_LINK_CONNECTING, MADI_LINK_UP, MADI_LINK_DOWN } madi_link_state_t;
@@ -279,7 +279,7 @@ typedef struct madi_driver_reach {
  *   a thread that waits                    driver
  *   spins     ---------------------------> pure_poll           no lock; true: the thread takes the lock and calls poll
  *   would sleep -------------------------> arm                 false: there is work, so poll comes instead of the sleep
- *   sleeps in epoll    <- - - - - - - - -  a watched descriptor, or madi_adapter_moved
+ *   sleeps in epoll    <- - - - - - - - -  a watched descriptor, or madi_adapter_wake
  *   awake, or did not sleep -------------> disarm              then ready of the watches, and poll
  */
 typedef struct madi_driver_wait {
@@ -289,7 +289,7 @@ typedef struct madi_driver_wait {
     bool (*pure_poll)(madi_adapter_t *adapter);
     /* Prepare for sleep: turn notification on, then look once more.  False if there is work already.  In either case disarm
      * is called afterwards.  A packet that a thread of this process sends to itself meanwhile is reported with
-     * madi_adapter_moved.  NULL: watched descriptors suffice.
+     * madi_adapter_wake.  NULL: watched descriptors suffice.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
     bool (*arm)(madi_adapter_t *adapter);
     /* Turn notification off again.  NULL: there is nothing to turn off.
@@ -547,12 +547,12 @@ void madi_link_writable(madi_link_t *link);
 void madi_link_holds(madi_link_t *link, int n);
 /* Wake the sleeping leader after an event that no descriptor reports, such as a packet of this process to itself.  Any
  * lock. */
-void madi_session_moved(struct mad_session *session);
-static inline void madi_adapter_moved(madi_adapter_t *adapter)
+void madi_session_wake(struct mad_session *session);
+static inline void madi_adapter_wake(madi_adapter_t *adapter)
 {
     atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
     if (MADI_UNLIKELY(atomic_load_explicit(adapter->attentive, memory_order_relaxed)))
-        madi_session_moved(adapter->session);
+        madi_session_wake(adapter->session);
 }
 /* True if the host has fewer cores than the job has processes: waiting threads then sleep often, so sleep must be cheap. */
 bool madi_session_oversubscribed(const struct mad_session *session);

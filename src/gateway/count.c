@@ -155,18 +155,18 @@ static void say_row(madi_json_t *j, const gw_t *gw, const count_log_t *row)
     madi_json_text(j, "via", host_name_of(gw, r->via));
     madi_json_text(j, "to", host_name_of(gw, r->to));
     madi_json_bool(j, "passes", r->passes);
-    madi_count_say(j, MADI_COUNT_ROUTES_streams, row->open);
-    madi_count_say(j, MADI_COUNT_ROUTES_streams_opened, (int64_t)r->opened);
-    madi_count_say(j, MADI_COUNT_ROUTES_fragments_there, (int64_t)r->there.fragments);
-    madi_count_say(j, MADI_COUNT_ROUTES_bytes_there, (int64_t)r->there.bytes);
-    madi_count_say(j, MADI_COUNT_ROUTES_fragments_back, (int64_t)r->back.fragments);
-    madi_count_say(j, MADI_COUNT_ROUTES_bytes_back, (int64_t)r->back.bytes);
-    madi_count_say(j, MADI_COUNT_ROUTES_fragments_queued, row->queued);
-    madi_count_say(j, MADI_COUNT_ROUTES_bytes_queued, row->queued_bytes);
-    madi_count_say(j, MADI_COUNT_ROUTES_fragments_queued_most, r->queued_most);
-    madi_count_say(j, MADI_COUNT_ROUTES_bytes_queued_most, (int64_t)r->queued_bytes_most);
-    madi_count_say(j, MADI_COUNT_ROUTES_credit_stalls, (int64_t)r->stalls);
-    madi_count_say(j, MADI_COUNT_ROUTES_resends, (int64_t)r->resends);
+    madi_count_write(j, MADI_COUNT_ROUTES_streams, row->open);
+    madi_count_write(j, MADI_COUNT_ROUTES_streams_opened, (int64_t)r->opened);
+    madi_count_write(j, MADI_COUNT_ROUTES_fragments_there, (int64_t)r->there.fragments);
+    madi_count_write(j, MADI_COUNT_ROUTES_bytes_there, (int64_t)r->there.bytes);
+    madi_count_write(j, MADI_COUNT_ROUTES_fragments_back, (int64_t)r->back.fragments);
+    madi_count_write(j, MADI_COUNT_ROUTES_bytes_back, (int64_t)r->back.bytes);
+    madi_count_write(j, MADI_COUNT_ROUTES_fragments_queued, row->queued);
+    madi_count_write(j, MADI_COUNT_ROUTES_bytes_queued, row->queued_bytes);
+    madi_count_write(j, MADI_COUNT_ROUTES_fragments_queued_most, r->queued_most);
+    madi_count_write(j, MADI_COUNT_ROUTES_bytes_queued_most, (int64_t)r->queued_bytes_most);
+    madi_count_write(j, MADI_COUNT_ROUTES_credit_stalls, (int64_t)r->stalls);
+    madi_count_write(j, MADI_COUNT_ROUTES_resends, (int64_t)r->resends);
     madi_json_end(j, '}');
 }
 

@@ -139,7 +139,7 @@ mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **
 
 void madi_gateway_share(mad_session_t *s, int processes)
 {
-    madi_wait_beside(s, processes);
+    madi_wait_sharers(s, processes);
 }
 
 int64_t madi_gateway_budget(void)
@@ -233,7 +233,7 @@ int madi_gateway_announce(mad_session_t *s)
             !gw_reached_directly(gw_of_session(s), 0, address) || madi_peer_gate(s, (mad_peer_t)p, 0, &gate))
             continue;
         madi_gate_connect(gate);
-        madi_hello_patience(gate);
+        madi_hello_no_deadline(gate);
         called++;
     }
     others = s->next_peer;

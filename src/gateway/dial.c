@@ -56,7 +56,7 @@ static bool adapters_are_near(gw_t *gw, int lane, const unsigned char *address)
         size_t at = 0;
         if (a == &gw->base || !a->driver->reach.within)
             continue;
-        while (madi_way_next(s, address, lane, a, &at, &e, reason))
+        while (madi_peer_path_next(s, address, lane, a, &at, &e, reason))
             if (!a->driver->reach.within(a, e.bytes, e.len))
                 return false;
     }

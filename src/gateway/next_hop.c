@@ -183,7 +183,7 @@ static bool once_more(gw_t *gw, int lane, mad_peer_t *peer)
     const madi_gate_t *gate = gate_of(gw, lane, *peer);
     mad_peer_t again;
     if (!gate || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_DOWN || gate->bye ||
-        madi_now() - gate->deadline < AGAIN || madi_peer_again(s, *peer, gate->lane, true, &again))
+        madi_now() - gate->deadline < AGAIN || madi_peer_renumber(s, *peer, gate->lane, true, &again))
         return false;
     *peer = again;
     return true;
@@ -236,7 +236,7 @@ bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address)
     madi_address_entry_t e;
     char reason[MADI_REASON_MAX];
     for (int i = 0; i < s->n_adapters; i++)
-        if (s->adapters[i] != &gw->base && madi_way_find(s, address, lane, s->adapters[i], &e, reason))
+        if (s->adapters[i] != &gw->base && madi_peer_path_find(s, address, lane, s->adapters[i], &e, reason))
             return true;
     return false;
 }

@@ -57,12 +57,12 @@ static uint32_t word_wait(_Atomic(uint32_t) *word, uint32_t old)
     return now;
 }
 
-static unsigned char *slot_of(const sides_t *s, uint32_t round)
+static unsigned char *round_slot(const sides_t *s, uint32_t round)
 {
     return s->between + round % SLOTS * LEN;
 }
 
-static void answer(sides_t *s, uint32_t round)
+static void round_answer(sides_t *s, uint32_t round)
 {
     atomic_store_explicit(&s->answered, round, memory_order_release);
 }
@@ -88,36 +88,36 @@ static bool receive_nothing(sides_t *s, uint32_t round, size_t len)
 
 static void send_copy(sides_t *s, uint32_t round)
 {
-    memcpy(slot_of(s, round), s->from, COPIED);
-    answer(s, round);
+    memcpy(round_slot(s, round), s->from, COPIED);
+    round_answer(s, round);
 }
 
 static bool receive_copy(sides_t *s, uint32_t round, size_t len)
 {
     word_wait(&s->answered, round - 1);
-    memcpy(s->to, slot_of(s, round), len);
+    memcpy(s->to, round_slot(s, round), len);
     __asm__ volatile("" ::"r"(s->to) : "memory"); /* the copy is wanted */
     return true;
 }
 
-static void send_pieces(sides_t *s, uint32_t round)
+static void send_in_pieces(sides_t *s, uint32_t round)
 {
-    answer(s, round);
+    round_answer(s, round);
     for (size_t done = 0; done < LEN;) {
-        memcpy(slot_of(s, round) + done, s->from + done, PIECE);
+        memcpy(round_slot(s, round) + done, s->from + done, PIECE);
         done += PIECE;
         atomic_store_explicit(&s->filled, done, memory_order_release);
     }
 }
 
-static bool receive_pieces(sides_t *s, uint32_t round, size_t len)
+static bool receive_in_pieces(sides_t *s, uint32_t round, size_t len)
 {
     word_wait(&s->answered, round - 1);
     for (size_t done = 0; done < len; done += PIECE) {
         for (int spins = 0; atomic_load_explicit(&s->filled, memory_order_acquire) < done + PIECE;)
             if (++spins % 1000 == 0)
                 sched_yield();
-        memcpy(s->to + done, slot_of(s, round) + done, PIECE);
+        memcpy(s->to + done, round_slot(s, round) + done, PIECE);
     }
     atomic_store_explicit(&s->filled, 0, memory_order_relaxed); /* the next question publishes this */
     return true;
@@ -129,7 +129,7 @@ static void send_used(sides_t *s, uint32_t round)
     volatile unsigned char sum = 0;
     for (size_t i = 0; i < LEN; i += MADI_LINE)
         sum = (unsigned char)(sum + s->from[i]);
-    answer(s, round);
+    round_answer(s, round);
 }
 
 static bool is_read(void *to, void *from, size_t len)
@@ -149,7 +149,7 @@ static void send_half(sides_t *s, uint32_t round)
     struct iovec here = {s->from + LEN / 2, LEN / 2}, there = {s->to + LEN / 2, LEN / 2};
     if (process_vm_writev(getpid(), &here, 1, &there, 1, 0) != LEN / 2)
         s->from[0] = 0; /* the other half is refused, too, and the receiver notices */
-    answer(s, round);
+    round_answer(s, round);
 }
 
 static bool receive_half(sides_t *s, uint32_t round, size_t len)
@@ -212,8 +212,8 @@ static bool is_rate(int64_t ps)
 /* The costs; false: others used the cores meanwhile, and the figures contradict each other. */
 static bool sides_measure(sides_t *s, madi_costs_t *c)
 {
-    int64_t turns = measure(s, answer, receive_nothing, 0), copies = measure(s, send_copy, receive_copy, COPIED);
-    int64_t pipe = (measure(s, send_pieces, receive_pieces, LEN) - turns) * 1000 / LEN;
+    int64_t turns = measure(s, round_answer, receive_nothing, 0), copies = measure(s, send_copy, receive_copy, COPIED);
+    int64_t pipe = (measure(s, send_in_pieces, receive_in_pieces, LEN) - turns) * 1000 / LEN;
     int64_t little = measure(s, send_used, receive_read, 64), much = measure(s, send_used, receive_read, LEN);
     int64_t half = measure(s, send_half, receive_half, LEN);
     int64_t copy = (copies - turns) * 1000 / (2 * COPIED), direct = (much - little) * 1000 / LEN;
@@ -229,7 +229,7 @@ static bool sides_measure(sides_t *s, madi_costs_t *c)
     return little < TURNS_MAX && is_rate(direct) && is_rate(both);
 }
 
-static bool is_near(uint32_t a, uint32_t b)
+static bool times_agree(uint32_t a, uint32_t b)
 {
     return a <= b + b / 2 && b <= a + a / 2;
 }
@@ -238,10 +238,10 @@ static bool is_near(uint32_t a, uint32_t b)
 static bool sides_measure_twice(sides_t *s, madi_costs_t *c)
 {
     madi_costs_t again;
-    return sides_measure(s, c) && sides_measure(s, &again) && is_near(c->turn_ns, again.turn_ns) &&
-           is_near(c->copy_ps, again.copy_ps) && is_near(c->pipe_ps, again.pipe_ps) &&
-           is_near(c->direct_ns, again.direct_ns) && is_near(c->direct_ps, again.direct_ps) &&
-           is_near(c->both_ps, again.both_ps);
+    return sides_measure(s, c) && sides_measure(s, &again) && times_agree(c->turn_ns, again.turn_ns) &&
+           times_agree(c->copy_ps, again.copy_ps) && times_agree(c->pipe_ps, again.pipe_ps) &&
+           times_agree(c->direct_ns, again.direct_ns) && times_agree(c->direct_ps, again.direct_ps) &&
+           times_agree(c->both_ps, again.both_ps);
 }
 
 bool madi_costs_measure(int first, int last, madi_costs_t *costs)

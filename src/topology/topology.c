@@ -47,7 +47,7 @@ static bool same_name(const char *a, const char *b)
 }
 
 /* Return the slot of a name in the table, or the empty slot where it would go. */
-static unsigned slot_of(const madi_topo_whole_t *whole, const char *name)
+static unsigned name_slot(const madi_topo_whole_t *whole, const char *name)
 {
     unsigned i = name_hash(name) & (whole->slots - 1);
     while (whole->slot[i] && !same_name(whole->topo.host[whole->slot[i] - 1].name, name))
@@ -65,7 +65,7 @@ static bool names_grow(madi_topo_build_t *build)
     whole->slot = slot;
     whole->slots = slots;
     for (int i = 0; i < whole->topo.hosts; i++)
-        slot[slot_of(whole, whole->topo.host[i].name)] = i + 1;
+        slot[name_slot(whole, whole->topo.host[i].name)] = i + 1;
     return true;
 }
 
@@ -77,7 +77,7 @@ int madi_topo_host_make(madi_topo_build_t *build, const char *name, int line)
     unsigned slot;
     if (2 * (unsigned)topo->hosts >= whole->slots && !names_grow(build))
         return -1;
-    slot = slot_of(whole, name);
+    slot = name_slot(whole, name);
     if (whole->slot[slot])
         return whole->slot[slot] - 1;
     if (topo->hosts == MADI_TOPO_HOSTS_MAX) {
@@ -103,7 +103,7 @@ static bool same_to_dot(const char *a, const char *b)
 int madi_topo_host_find(const madi_topo_t *topo, const char *name)
 {
     const madi_topo_whole_t *whole = (const madi_topo_whole_t *)topo;
-    int found = -1, slot = whole->slots ? whole->slot[slot_of(whole, name)] : 0;
+    int found = -1, slot = whole->slots ? whole->slot[name_slot(whole, name)] : 0;
     if (slot)
         return slot - 1;
     for (int i = 0; i < topo->hosts; i++)

@@ -85,7 +85,7 @@ inline count(me, by)
     n_ready = 0
 }
 
-/* madi_rx_take_from, take_any.  Under LOCK. */
+/* madi_rx_take_from, channel_take.  Under LOCK. */
 inline take(me, from)
 {
     if
@@ -127,7 +127,7 @@ active proctype poller()
     od
 }
 
-/* open_now, by a thread that does not wait */
+/* open_try, by a thread that does not wait */
 active proctype thief()
 {
     byte n_ready;
@@ -145,7 +145,7 @@ inline waiter_add(me, l)
     }
 }
 
-/* marceli_waiters_del, pass_on */
+/* marceli_waiters_del, openers_wake_next */
 inline waiter_leave(me, l)
 {
     atomic {
@@ -170,7 +170,7 @@ inline waiter_leave(me, l)
     unlock(me, LOCK)
 }
 
-/* open_listed, with the waiting of a follower (marceli_wait, follow, madi_park) */
+/* open_wait_enlisted, with the waiting of a follower (marceli_wait, follow, madi_park) */
 proctype waiter(byte me)
 {
     byte i, w, n_ready;

@@ -231,7 +231,7 @@ START_TEST(connection_that_never_comes_is_tried_again)
     madi_lock(&s->lock);
     ck_assert_int_eq(madi_peer_gate(s, 0, 0, &gate), MAD_OK);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_IDLE);
-    madi_hello_patience(gate);
+    madi_hello_no_deadline(gate);
     atomic_store(&gate->state, MADI_GATE_CONNECTING); /* the state after losing the tie */
     gate->call_at = madi_now() + 1000000000;
     madi_hello_expire(s, madi_now());
@@ -263,7 +263,7 @@ START_TEST(connection_is_tried_again_while_computing)
     ck_assert_int_eq(mad_init(NULL, NULL, &s), MAD_OK);
     madi_lock(&s->lock);
     ck_assert_int_eq(madi_peer_gate(s, 0, 0, &gate), MAD_OK);
-    madi_hello_patience(gate);
+    madi_hello_no_deadline(gate);
     atomic_store(&gate->state, MADI_GATE_CONNECTING);
     gate->call_at = madi_now() + 50000000;
     ck_assert_int_eq(madi_watch_add_rare(s, &knock, EPOLLIN), MAD_OK);

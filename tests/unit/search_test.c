@@ -335,7 +335,7 @@ START_TEST(explanations_agree)
     madi_lock(&s->lock);
     ck_assert_ptr_null(strstr(text, ") used"));
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(madi_way_explain(s, gate->peer, 0, &made[i], reason), MADI_WAY_REJECTED);
+        ck_assert_int_eq(madi_peer_path_explain(s, gate->peer, 0, &made[i], reason), MADI_PEER_PATH_REJECTED);
         ck_assert_str_eq(reason, "refused");
     }
     ck_assert_ptr_nonnull(strstr(text, "rejected: refused"));

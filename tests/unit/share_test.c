@@ -14,7 +14,7 @@ static int blocks(madi_share_t *s, int n, uint64_t len, const int64_t cost[2])
     while (n--) {
         bool timed, way = madi_share_next(s, len, &timed);
         if (timed)
-            madi_share_took(s, len, way, cost[way]);
+            madi_share_record(s, len, way, cost[way]);
         shared += way;
     }
     return shared;
@@ -99,12 +99,12 @@ START_TEST(share_ignores_a_single_outlier)
     madi_share_t s = {0};
     blocks(&s, 2 * TRY, LEN, far_apart);
     for (int i = 0; i < 3; i++) {
-        madi_share_took(&s, LEN, true, 9000000);
-        madi_share_took(&s, LEN, false, 1);
+        madi_share_record(&s, LEN, true, 9000000);
+        madi_share_record(&s, LEN, false, 1);
         ck_assert_int_eq(blocks(&s, 16, LEN, far_apart), 16);
-        madi_share_took(&s, LEN, false, 22000);
-        madi_share_took(&s, LEN, false, 22000);
-        madi_share_took(&s, LEN, false, 22000);
+        madi_share_record(&s, LEN, false, 22000);
+        madi_share_record(&s, LEN, false, 22000);
+        madi_share_record(&s, LEN, false, 22000);
     }
 }
 END_TEST

@@ -9,7 +9,7 @@
 #include <madeleine/runtime.h>
 #include <string.h>
 
-static mad_status_t lies_at(const void *at, uint64_t there, const void **base, size_t *len)
+static mad_status_t borrow_set(const void *at, uint64_t there, const void **base, size_t *len)
 {
     *base = at;
     *len = (size_t)there;
@@ -22,7 +22,7 @@ static mad_status_t borrow_early(madi_rx_msg_t *m, const void **base, size_t *le
     if (!madi_done(&m->early->here))
         return MAD_ERR_AGAIN;
     m->early->borrowed = true;
-    return lies_at(m->early->data, MADI_WIRE_DESC_LEN(m->early->desc), base, len);
+    return borrow_set(m->early->data, MADI_WIRE_DESC_LEN(m->early->desc), base, len);
 }
 
 /* Borrow from a message that comes in several packets, or whose block needs a grant.  Under session->lock. */
@@ -51,7 +51,7 @@ static mad_status_t borrow_slow(madi_rx_msg_t *m, const void **base, size_t *len
         return borrow_early(m, base, len);
     m->cur = b.behind;
     m->index++;
-    return lies_at(madi_foreign_pass_on(b.data), b.inside, base, len);
+    return borrow_set(madi_foreign_pass_on(b.data), b.inside, base, len);
 }
 
 mad_status_t mad_unpack_borrow(mad_message_t *message, const void **base, size_t *len)

@@ -14,7 +14,7 @@ static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
     handler = channel->handler;
     arg = channel->handler_arg;
     if (handler)
-        madi_rx_ask(m);
+        madi_rx_open(m);
     else
         madi_rx_make_ready(m); /* it was removed meanwhile */
     madi_unlock(&session->lock);
@@ -23,7 +23,7 @@ static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
 }
 
 /* The last message that is to be handled; m was taken out just now. */
-static const madi_rx_msg_t *newest(const mad_session_t *session, const madi_rx_msg_t *m)
+static const madi_rx_msg_t *handled_last(const mad_session_t *session, const madi_rx_msg_t *m)
 {
     return session->handled ? MADI_CONTAINER(session->handled_tail, madi_rx_msg_t, next) : m;
 }
@@ -45,7 +45,7 @@ void madi_calls_run(mad_session_t *session)
         madi_lock(&session->work_lock);
         r = session->callbacks;
         if (r && r->status && m) { /* perhaps a peer is lost: what it sent before comes first */
-            last = last ? last : newest(session, m);
+            last = last ? last : handled_last(session, m);
             r = m == last ? r : NULL;
         }
         last = r ? NULL : last;

@@ -14,10 +14,10 @@ struct mad_cond {
     _Atomic(int) n_waiters;
 };
 
-typedef struct ready {
+typedef struct cond_test {
     int (*test)(void *arg);
     void *arg;
-} ready_t;
+} cond_test_t;
 
 mad_cond_t *mad_cond_new(void)
 {
@@ -29,15 +29,15 @@ void mad_cond_free(mad_cond_t *cond)
     free(cond);
 }
 
-static bool is_ready(void *arg)
+static bool cond_is_true(void *arg)
 {
-    ready_t *ready = arg;
+    cond_test_t *ready = arg;
     return ready->test(ready->arg);
 }
 
 mad_status_t mad_cond_wait(mad_cond_t *cond, int (*test)(void *arg), void *arg, int64_t timeout_ns)
 {
-    ready_t ready = {test, arg};
+    cond_test_t ready = {test, arg};
     marceli_waiter_t w;
     bool good;
     marceli_waiter_init(&w);
@@ -47,7 +47,7 @@ mad_status_t mad_cond_wait(mad_cond_t *cond, int (*test)(void *arg), void *arg, 
     atomic_fetch_add_explicit(&cond->n_waiters, 1, memory_order_seq_cst);
     madi_unlock(&cond->lock);
     atomic_thread_fence(memory_order_seq_cst); /* pairs with mad_cond_wake */
-    good = marceli_wait(&w, is_ready, &ready, madi_deadline(timeout_ns));
+    good = marceli_wait(&w, cond_is_true, &ready, madi_deadline(timeout_ns));
     madi_lock(&cond->lock);
     marceli_waiters_del(&w);
     atomic_fetch_sub_explicit(&cond->n_waiters, 1, memory_order_relaxed);

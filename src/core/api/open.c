@@ -24,7 +24,7 @@
 #define MANY 16 /* messages that are opened at once */
 
 /* Take the next message of a channel, the connections in turn. */
-static madi_rx_msg_t *take_any(mad_channel_t *channel)
+static madi_rx_msg_t *channel_take(mad_channel_t *channel)
 {
     madi_conn_t *conn;
     while ((conn = channel->ready)) {
@@ -56,7 +56,7 @@ typedef struct opening {
 /* Under session->lock. */
 static bool open_locked(opening_t *o)
 {
-    o->msg = o->source == MAD_ANY_SOURCE ? take_any(o->channel) : madi_rx_take_from(o->conn);
+    o->msg = o->source == MAD_ANY_SOURCE ? channel_take(o->channel) : madi_rx_take_from(o->conn);
     if (MADI_LIKELY(o->msg != NULL))
         return true;
     if (o->conn && atomic_load_explicit(&o->conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
@@ -83,14 +83,14 @@ static bool open_test(void *arg)
     return found;
 }
 
-static MADI_COLD madi_rx_msg_t *take_nothing(madi_rx_msg_t *m)
+static MADI_COLD madi_rx_msg_t *take_cancel(madi_rx_msg_t *m)
 {
     madi_rx_free(m);
     return NULL;
 }
 
 /* A packet that is something else than the message that was looked for. */
-static MADI_COLD madi_rx_msg_t *take_other(madi_link_t *link, madi_rx_msg_t *m)
+static MADI_COLD madi_rx_msg_t *take_dispatch(madi_link_t *link, madi_rx_msg_t *m)
 {
     madi_foreign_t loan = m->first.loan;
     m->first.loan = (madi_foreign_t){0};
@@ -123,18 +123,18 @@ static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *c
 }
 
 /* Every few hundred messages: send the credit limit to the sender, and poll everything else. */
-static MADI_COLD void tell_and_look(mad_session_t *session, madi_conn_t *conn)
+static MADI_COLD void credit_send_and_look_around(mad_session_t *session, madi_conn_t *conn)
 {
-    madi_credit_tell(conn);
+    madi_credit_send(conn);
     madi_look_around(session);
     if (atomic_load_explicit(&session->has_calls, memory_order_relaxed)) {
         session->hot = &madi_no_adapter; /* the next open goes the long way, which runs them */
-        madi_session_moved(session);     /* or the thread that sleeps does, if there is no next one for long */
+        madi_session_wake(session);      /* or the thread that sleeps does, if there is no next one for long */
     }
 }
 
 /* The structure that was used last is in use: have another one ready for the next try. */
-static MADI_COLD madi_rx_msg_t *take_room(mad_session_t *session)
+static MADI_COLD madi_rx_msg_t *rx_ring_advance(mad_session_t *session)
 {
     madi_rx_msg_t *m = madi_rx_more(session);
     if (m)
@@ -144,30 +144,30 @@ static MADI_COLD madi_rx_msg_t *take_room(mad_session_t *session)
 
 /* A message of one packet that the adapter has next, if it is for us and nothing comes before it: straight from the
  * driver's memory into a structure, or as a loan.  Under session->lock. */
-static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_session_t *session, mad_channel_t *channel,
-                                                                       madi_conn_t *conn, madi_adapter_t *adapter)
+static inline __attribute__((always_inline)) madi_rx_msg_t *take_message(mad_session_t *session, mad_channel_t *channel,
+                                                                         madi_conn_t *conn, madi_adapter_t *adapter)
 {
     madi_rx_msg_t *m = session->rx_ring;
     madi_link_t *link;
     uint32_t head;
 
     if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
-        return take_room(session);
+        return rx_ring_advance(session);
     atomic_store_explicit(&m->used, 1, memory_order_relaxed);
     link = adapter->driver->fast.take(adapter, &m->hdr, &m->first.loan); /* which is not set */
     if (MADI_UNLIKELY(!link))
-        return take_nothing(m);
+        return take_cancel(m);
     if (!conn) {
         conn = madi_conn_by_remote(link->gate, m->hdr.channel);
         if (MADI_UNLIKELY(!conn || conn->channel != channel ||
                           atomic_load_explicit(&channel->n_ready, memory_order_relaxed)))
-            return take_other(link, m);
+            return take_dispatch(link, m);
     } else if (MADI_UNLIKELY(conn->rx_link != link)) {
-        return take_other(link, m);
+        return take_dispatch(link, m);
     }
     memcpy(&head, &m->hdr, sizeof head);
     if (MADI_UNLIKELY(head != conn->rx_head))
-        return take_other(link, m);
+        return take_dispatch(link, m);
     if (MADI_UNLIKELY(madi_foreign_is_set(m->first.loan))) {
         take_loan(m, conn, link);
     } else {
@@ -177,7 +177,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_whole(mad_sessi
     conn->rx_messages++;
     conn->rx_left -= m->hdr.aux;
     if (MADI_UNLIKELY(conn->rx_left < 0))
-        tell_and_look(session, conn);
+        credit_send_and_look_around(session, conn);
     return m;
 }
 
@@ -187,13 +187,13 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_chann
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m;
     madi_lock(&session->lock);
-    m = take_whole(session, channel, source, session->hot); /* now and then it sends credits, and polls everything */
+    m = take_message(session, channel, source, session->hot); /* now and then it sends credits, and polls everything */
     madi_unlock(&session->lock);
     return m;
 }
 
 /* True if there may be a message; *hit: the adapter that may have it.  No lock. */
-static inline bool open_seen(const mad_channel_t *channel, madi_adapter_t **hit)
+static inline bool open_may_succeed(const mad_channel_t *channel, madi_adapter_t **hit)
 {
     mad_session_t *session = channel->session;
     *hit = NULL;
@@ -203,7 +203,7 @@ static inline bool open_seen(const mad_channel_t *channel, madi_adapter_t **hit)
 }
 
 /* Try to open after a poll, when no message was taken directly.  Under session->lock. */
-static inline bool open_polled(opening_t *o, madi_adapter_t *hit)
+static inline bool open_after_poll(opening_t *o, madi_adapter_t *hit)
 {
     mad_session_t *session = o->channel->session;
     if (open_locked(o))
@@ -220,31 +220,31 @@ static inline bool open_polled(opening_t *o, madi_adapter_t *hit)
 }
 
 /* One round under one acquisition of the lock.  takes: what lies first is tried straight, which may be a system call. */
-static inline bool open_hit(opening_t *o, madi_adapter_t *hit, bool takes)
+static inline bool open_round(opening_t *o, madi_adapter_t *hit, bool takes)
 {
     mad_session_t *session = o->channel->session;
     bool found;
     madi_lock(&session->lock);
     if (MADI_LIKELY(takes && hit && hit->driver->fast.take)) {
-        o->msg = take_whole(session, o->channel, o->conn, hit);
+        o->msg = take_message(session, o->channel, o->conn, hit);
         session->hot = hit;
     }
-    found = o->msg || open_polled(o, hit);
+    found = o->msg || open_after_poll(o, hit);
     madi_unlock(&session->lock);
     if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
         madi_calls_run(session);
     return found;
 }
 
-static inline bool open_now(opening_t *o)
+static inline bool open_try(opening_t *o)
 {
     madi_adapter_t *hit;
-    return open_seen(o->channel, &hit) && open_hit(o, hit, true);
+    return open_may_succeed(o->channel, &hit) && open_round(o, hit, true);
 }
 
 /* A message was taken by a thread that did not wait, or the waiting thread that was woken for it has found another one:
  * the leaving thread wakes the next one, if there is a message for it.  Under session->lock. */
-static void pass_on(mad_channel_t *channel)
+static void openers_wake_next(mad_channel_t *channel)
 {
     for (madi_conn_t *conn = channel->ready; conn; conn = conn->next_ready)
         if (conn->ready)
@@ -252,7 +252,7 @@ static void pass_on(mad_channel_t *channel)
 }
 
 /* Wait where a message finds this thread. */
-static mad_status_t open_listed(opening_t *o, int64_t deadline)
+static mad_status_t open_wait_enlisted(opening_t *o, int64_t deadline)
 {
     mad_session_t *session = o->channel->session;
     mad_status_t status;
@@ -265,7 +265,7 @@ static mad_status_t open_listed(opening_t *o, int64_t deadline)
     status = marceli_wait(&w, open_test, o, deadline) ? MAD_OK : MAD_ERR_TIMEOUT;
     madi_lock(&session->lock);
     marceli_waiters_del(&w);
-    pass_on(o->channel);
+    openers_wake_next(o->channel);
     madi_unlock(&session->lock);
     return status;
 }
@@ -274,7 +274,7 @@ static void open_wait(opening_t *o, int64_t timeout_ns)
 {
     mad_session_t *session = o->channel->session;
     for (int i = timeout_ns ? session->spins : 0; i >= 0; i--) { /* the common wait: without a look at the clock */
-        if (open_now(o))
+        if (open_try(o))
             return;
         if (marceli_is_led() || marceli_others_ready())
             break; /* another thread polls for all, or wants to run */
@@ -290,7 +290,7 @@ static void open_wait(opening_t *o, int64_t timeout_ns)
             marceli_yield_to_others();
         return;
     }
-    if (open_listed(o, madi_deadline(timeout_ns)) != MAD_OK)
+    if (open_wait_enlisted(o, madi_deadline(timeout_ns)) != MAD_OK)
         o->status = MAD_ERR_TIMEOUT;
 }
 
@@ -321,11 +321,11 @@ mad_status_t mad_begin_unpacking_poll(mad_channel_t *channel, mad_peer_t source,
 {
     opening_t o;
     madi_adapter_t *hit = NULL;
-    if (!open_seen(channel, &hit))
+    if (!open_may_succeed(channel, &hit))
         return MAD_ERR_AGAIN;
     if (!opening_init(&o, channel, source))
         return o.status;
-    if (!open_hit(&o, hit, true))
+    if (!open_round(&o, hit, true))
         return MAD_ERR_AGAIN;
     if (!o.msg)
         return o.status;
@@ -335,7 +335,7 @@ mad_status_t mad_begin_unpacking_poll(mad_channel_t *channel, mad_peer_t source,
 
 /* ---- Several at once ------------------------------------------------------------------------------------------ */
 
-static void arrive(mad_arrival_t *arrival, madi_rx_msg_t *m)
+static void arrival_fill(mad_arrival_t *arrival, madi_rx_msg_t *m)
 {
     arrival->message = &m->base;
     arrival->peer = m->conn->gate->peer;
@@ -358,7 +358,7 @@ static_assert(offsetof(madi_wire_hdr_t, channel) == 2 && offsetof(madi_wire_hdr_
               "which begins with its header");
 
 /* Is it a message of one block that is there, and nothing else?  head: how one of this connection begins. */
-static inline bool inside_whole(const mad_arrival_t *a, uint32_t head)
+static inline bool arrival_is_message(const mad_arrival_t *a, uint32_t head)
 {
     const uint64_t mask = UINT64_C(3) << 48 | MADI_WIRE_LEN_MAX; /* kind and length */
     static_assert(MADI_WIRE_INLINE == 0, "a descriptor's kind");
@@ -366,7 +366,7 @@ static inline bool inside_whole(const mad_arrival_t *a, uint32_t head)
 }
 
 /* Pass on the packets from this one on: they are for other receivers, or for more than one.  Under session->lock. */
-static MADI_COLD void inside_other(madi_link_t *link, mad_arrival_t *from, const mad_arrival_t *end)
+static MADI_COLD void arrivals_dispatch(madi_link_t *link, mad_arrival_t *from, const mad_arrival_t *end)
 {
     for (; from < end && atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP; from++) {
         madi_wire_hdr_t hdr;
@@ -377,7 +377,7 @@ static MADI_COLD void inside_other(madi_link_t *link, mad_arrival_t *from, const
 
 /* Short messages of one block, straight into the arrivals: as many as come next, from one peer, while nothing stands before
  * them.  Under session->lock. */
-static inline int take_inside(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrivals, int max)
+static inline int take_short_messages(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrivals, int max)
 {
     mad_session_t *session = channel->session;
     const mad_arrival_t *end;
@@ -400,7 +400,7 @@ static inline int take_inside(mad_channel_t *channel, madi_adapter_t *hit, mad_a
         peer = conn->gate->peer;
     }
     for (; a < end; a++) {
-        if (MADI_UNLIKELY(!inside_whole(a, head)))
+        if (MADI_UNLIKELY(!arrival_is_message(a, head)))
             break;
         a->message = NULL;
         a->peer = peer;
@@ -413,15 +413,15 @@ static inline int take_inside(mad_channel_t *channel, madi_adapter_t *hit, mad_a
         conn->rx_left -= cost;
     }
     if (MADI_UNLIKELY(a < end)) /* perhaps the channel's end, from which on credits begin anew */
-        inside_other(link, a, end);
+        arrivals_dispatch(link, a, end);
     if (MADI_UNLIKELY(a > arrivals && conn->rx_left < 0))
-        tell_and_look(session, conn);
+        credit_send_and_look_around(session, conn);
     return (int)(a - arrivals);
 }
 
 /* Whole messages, each into a structure of its own, as long as the adapter has some.  The first structure is the next to be
  * used again.  Under session->lock. */
-static int take_several(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrivals, int max)
+static int take_whole_messages(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrivals, int max)
 {
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m, *first = NULL;
@@ -429,11 +429,11 @@ static int take_several(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival
     session->hot = hit;
     while (n < max && session->hot == hit) {
         if (MADI_UNLIKELY(atomic_load_explicit(&session->rx_ring->used, memory_order_acquire))) /* pairs with madi_rx_free */
-            take_room(session);
-        if (!(m = take_whole(session, channel, NULL, hit)))
+            rx_ring_advance(session);
+        if (!(m = take_message(session, channel, NULL, hit)))
             break;
         first = first ? first : m;
-        arrive(&arrivals[n++], m);
+        arrival_fill(&arrivals[n++], m);
         session->rx_ring = m->ring;
     }
     if (first)
@@ -442,17 +442,18 @@ static int take_several(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival
 }
 
 /* The first look took nothing, and is not made again.  hit: what has something, or NULL. */
-static MADI_COLD int glance_long(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrival)
+static MADI_COLD int channel_poll_slow(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrival)
 {
     opening_t o = {.channel = channel, .source = MAD_ANY_SOURCE};
-    if (!open_hit(&o, hit, false) || !o.msg)
+    if (!open_round(&o, hit, false) || !o.msg)
         return 0;
-    arrive(arrival, o.msg);
+    arrival_fill(arrival, o.msg);
     return 1;
 }
 
 /* There is perhaps something.  Not in line, so that nothing is saved for a look that sees nothing. */
-static __attribute__((noinline)) int glance(mad_channel_t *channel, mad_arrival_t *arrivals, int max, madi_adapter_t *hit)
+static __attribute__((noinline)) int channel_poll_hit(mad_channel_t *channel, mad_arrival_t *arrivals, int max,
+                                                      madi_adapter_t *hit)
 {
     mad_session_t *session = channel->session;
     int n = 0;
@@ -463,14 +464,14 @@ static __attribute__((noinline)) int glance(mad_channel_t *channel, mad_arrival_
     if (MADI_LIKELY(hit && hit->driver->fast.take)) {
         madi_lock(&session->lock);
         if (MADI_LIKELY(hit->driver->fast.take_short != NULL))
-            n = take_inside(channel, hit, arrivals, max);
+            n = take_short_messages(channel, hit, arrivals, max);
         if (MADI_UNLIKELY(!n))
-            n = take_several(channel, hit, arrivals, max);
+            n = take_whole_messages(channel, hit, arrivals, max);
         madi_unlock(&session->lock);
         if (MADI_UNLIKELY(atomic_load_explicit(&session->has_calls, memory_order_relaxed)))
             madi_calls_run(session);
     }
-    return MADI_LIKELY(n) ? n : glance_long(channel, hit, arrivals);
+    return MADI_LIKELY(n) ? n : channel_poll_slow(channel, hit, arrivals);
 }
 
 int mad_channel_poll(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
@@ -478,7 +479,7 @@ int mad_channel_poll(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
     madi_adapter_t *hit;
     madi_share_poll(&channel->session->habit);
     marceli_progress_poll();
-    return MADI_UNLIKELY(open_seen(channel, &hit)) ? glance(channel, arrivals, max, hit) : 0;
+    return MADI_UNLIKELY(open_may_succeed(channel, &hit)) ? channel_poll_hit(channel, arrivals, max, hit) : 0;
 }
 
 /* Wait without limit; what cannot be opened remembers why. */
@@ -508,12 +509,12 @@ static madi_rx_msg_t *open_ready(mad_channel_t *channel, madi_conn_t *conn)
         atomic_load_explicit(&session->has_calls, memory_order_relaxed))
         return NULL;
     madi_lock(&session->lock);
-    m = conn ? madi_rx_take_from(conn) : take_any(channel);
+    m = conn ? madi_rx_take_from(conn) : channel_take(channel);
     madi_unlock(&session->lock);
     return m;
 }
 
-static __attribute__((noinline)) mad_message_t *open_other(mad_channel_t *channel, madi_conn_t *conn)
+static __attribute__((noinline)) mad_message_t *open_slow(mad_channel_t *channel, madi_conn_t *conn)
 {
     madi_rx_msg_t *m = open_ready(channel, conn);
     return m ? &m->base : open_forever(channel, conn ? conn->gate->peer : MAD_ANY_SOURCE);
@@ -522,7 +523,7 @@ static __attribute__((noinline)) mad_message_t *open_other(mad_channel_t *channe
 static mad_message_t *open_one(mad_channel_t *channel, madi_conn_t *conn)
 {
     madi_rx_msg_t *m = open_quick(channel, conn);
-    return MADI_LIKELY(m != NULL) ? &m->base : open_other(channel, conn);
+    return MADI_LIKELY(m != NULL) ? &m->base : open_slow(channel, conn);
 }
 
 mad_message_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source)

@@ -24,7 +24,7 @@ static mad_message_t *tx_broken(mad_session_t *session, mad_status_t status)
     return &tx->base;
 }
 
-static bool packing_free(void *arg)
+static bool packing_is_free(void *arg)
 {
     madi_conn_t *conn = arg;
     return !atomic_load_explicit(&conn->packing, memory_order_relaxed);
@@ -61,7 +61,7 @@ static MADI_COLD mad_message_t *begin_wait(madi_conn_t *conn)
     madi_unlock(&conn->gate->tx_lock);
     marceli_barrier(); /* pairs with packing_release */
     while (atomic_exchange_explicit(&conn->packing, 1, memory_order_acquire))
-        marceli_wait(&w, packing_free, conn, INT64_MAX);
+        marceli_wait(&w, packing_is_free, conn, INT64_MAX);
     madi_lock(&conn->gate->tx_lock);
     marceli_waiters_del(&w);
     atomic_fetch_sub_explicit(&conn->waiting, 1, memory_order_relaxed);
@@ -180,7 +180,7 @@ static mad_status_t block_begin(madi_tx_t *tx, bool legal, mad_send_mode_t smode
 }
 
 /* Segments that a driver can gather better than we can copy them. */
-static bool worth_gathering(int n, size_t len)
+static bool is_worth_gathering(int n, size_t len)
 {
     return n <= MADI_SEGMENTS_MAX && len / (size_t)n >= MADI_SEGMENT_MIN;
 }
@@ -189,7 +189,7 @@ static bool worth_gathering(int n, size_t len)
 static mad_status_t add_segments(madi_tx_t *tx, const struct iovec *segs, int n, uint64_t desc, mad_send_mode_t smode)
 {
     size_t len = MADI_WIRE_DESC_LEN(desc);
-    bool keep = smode == MAD_SEND_LATER || (smode == MAD_SEND_CHEAPER && worth_gathering(n, len));
+    bool keep = smode == MAD_SEND_LATER || (smode == MAD_SEND_CHEAPER && is_worth_gathering(n, len));
     madi_piece_t *piece;
     void *own = malloc(keep ? (size_t)n * sizeof *segs : len);
 
@@ -243,7 +243,7 @@ mad_status_t madi_tx_settle(madi_tx_t *tx)
     for (uint32_t i = 0; i < tx->n_pieces; i++) {
         madi_piece_t *piece = &tx->pieces[i];
         size_t len = MADI_WIRE_DESC_LEN(piece->desc);
-        if (!piece->segs || piece->handle || worth_gathering(piece->n_segs, len))
+        if (!piece->segs || piece->handle || is_worth_gathering(piece->n_segs, len))
             continue;
         piece->own = malloc(len);
         if (!piece->own)
@@ -280,7 +280,7 @@ mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mo
     return status;
 }
 
-static bool usual_modes(mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
+static bool modes_are_usual(mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {
     return !((unsigned)send_mode & ~2u) && (unsigned)receive_mode <= 1; /* SAFER or CHEAPER */
 }
@@ -293,7 +293,7 @@ static inline __attribute__((always_inline)) bool pack_plain(madi_tx_t *tx, cons
     unsigned char *at = tx->small + tx->stage_len;
 
     if (MADI_UNLIKELY(!tx->base.plain || len > max || tx->stage_len + len + MADI_WIRE_DESC_SIZE > MADI_STAGE || !buf ||
-                      !usual_modes(send_mode, receive_mode)))
+                      !modes_are_usual(send_mode, receive_mode)))
         return false;
     memcpy(at, &desc, MADI_WIRE_DESC_SIZE);
     madi_copy(at + MADI_WIRE_DESC_SIZE, buf, len);

@@ -31,7 +31,7 @@ static inline mad_status_t gate_usable(madi_conn_t *conn)
 }
 
 /* Put the message at the end of its connection's queue.  Under tx_lock. */
-static void enqueue(madi_tx_t *tx)
+static void tx_enqueue(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
     if (tx->queued)
@@ -47,7 +47,7 @@ static void enqueue(madi_tx_t *tx)
 }
 
 /* One-call messages that came while a message was being packed go after it. */
-static void enqueue_deferred(madi_conn_t *conn)
+static void tx_enqueue_deferred(madi_conn_t *conn)
 {
     madi_tx_t *tx = conn->deferred, *next;
     conn->has_deferred = false;
@@ -56,7 +56,7 @@ static void enqueue_deferred(madi_conn_t *conn)
     conn->deferred_tail = &conn->deferred;
     for (; tx; tx = next) {
         next = tx->next;
-        enqueue(tx);
+        tx_enqueue(tx);
     }
 }
 
@@ -89,14 +89,14 @@ mad_status_t mad_message_flush(mad_message_t *message)
         status = tx->conn->gate->status;
         madi_message_fail(message, status);
     } else {
-        enqueue(tx);
+        tx_enqueue(tx);
         send_queue(tx->conn);
     }
     madi_unlock(&tx->conn->gate->tx_lock);
     return status;
 }
 
-static MADI_COLD bool send_refused(madi_conn_t *conn, uint64_t cost)
+static MADI_COLD bool send_undo(madi_conn_t *conn, uint64_t cost)
 {
     conn->tx_seq--;
     conn->quick += cost;
@@ -125,13 +125,13 @@ static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
     conn->quick -= cost;
     conn->tx_seq++;
     sent = MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, tx->small, total) : send_long(conn, tx);
-    return MADI_LIKELY(sent) || send_refused(conn, madi_wire_cost(tx->stage_len));
+    return MADI_LIKELY(sent) || send_undo(conn, madi_wire_cost(tx->stage_len));
 }
 
 static MADI_COLD void release_waiting(madi_conn_t *conn)
 {
     if (conn->has_deferred) {
-        enqueue_deferred(conn);
+        tx_enqueue_deferred(conn);
         send_queue(conn);
     }
     marceli_waiters_wake_one(&conn->packers);
@@ -151,7 +151,7 @@ void madi_packing_release(madi_conn_t *conn)
     packing_release(conn);
 }
 
-static mad_status_t end_broken(mad_message_t *message)
+static mad_status_t packing_end_broken(mad_message_t *message)
 {
     mad_status_t status = madi_message_status(message);
     if (message->session)
@@ -160,7 +160,7 @@ static mad_status_t end_broken(mad_message_t *message)
 }
 
 /* A message with a failure of ours, nothing of which has left: it is taken back. */
-static mad_status_t end_failed(madi_tx_t *tx)
+static mad_status_t packing_end_failed(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
     mad_status_t status = madi_message_status(&tx->base);
@@ -174,7 +174,7 @@ static mad_status_t end_failed(madi_tx_t *tx)
 
 /* One long block by itself, and nothing else under way: on some links a peer that waits for it fetches it, so that the caller
  * may compute.  Of several the caller has time to do its half, and both halves together are faster. */
-static bool is_fetched(const madi_tx_t *tx)
+static bool tx_is_fetchable(const madi_tx_t *tx)
 {
     const madi_conn_t *conn = tx->conn;
     const madi_gate_t *gate = conn->gate;
@@ -194,9 +194,9 @@ static bool is_fetched(const madi_tx_t *tx)
 
 /* Decide whether the peer may read or share the long block.  Under tx_lock, before anything has left.  A sender that relies
  * on the progress thread computes meanwhile, so its part of a shared block would come late. */
-static void may_be_fetched(madi_tx_t *tx)
+static void tx_decide_fetch(madi_tx_t *tx)
 {
-    bool alone = tx->request && is_fetched(tx);
+    bool alone = tx->request && tx_is_fetchable(tx);
     tx->polled = alone && !marceli_progress_is_required() && madi_share_begun(&tx->base.session->habit, madi_now());
     tx->by_peer = alone && !tx->polled;
     if (tx->by_peer)
@@ -212,21 +212,21 @@ static void end_queued(madi_tx_t *tx, madi_waitable_t *wait, mad_request_t *requ
     if (request)
         request->tx = tx;
     tx->ended = true;
-    may_be_fetched(tx);
-    madi_tx_later(tx);
+    tx_decide_fetch(tx);
+    madi_tx_release_held(tx);
     conn->spare = NULL;
-    enqueue(tx);
+    tx_enqueue(tx);
     send_queue(conn);
     packing_release(conn);
 }
 
-static bool end_done(void *arg)
+static bool wait_is_done(void *arg)
 {
     return madi_done(arg);
 }
 
 /* Bytes of the blocks that lie where the program has them: the longest part of what is left to be sent. */
-static uint64_t bytes_outside(const madi_tx_t *tx)
+static uint64_t bytes_not_staged(const madi_tx_t *tx)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < tx->n_pieces; i++)
@@ -237,8 +237,8 @@ static uint64_t bytes_outside(const madi_tx_t *tx)
 static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *wait)
 {
     mad_status_t status;
-    wait->waiter->expected = madi_path_wait_ns(bytes_outside(tx));
-    marceli_wait(wait->waiter, end_done, wait, INT64_MAX);
+    wait->waiter->expected = madi_path_wait_ns(bytes_not_staged(tx));
+    marceli_wait(wait->waiter, wait_is_done, wait, INT64_MAX);
     status = madi_message_status(&tx->base);
     madi_lock(&tx->conn->gate->tx_lock); /* until the completing thread no longer uses it */
     madi_unlock(&tx->conn->gate->tx_lock);
@@ -256,7 +256,7 @@ static void close_pieces(madi_tx_t *tx)
 }
 
 /* A failure of ours before anything has left: nothing is sent. */
-static bool failed_early(madi_tx_t *tx)
+static bool failed_before_send(madi_tx_t *tx)
 {
     mad_status_t status = madi_message_status(&tx->base);
     return status && !tx->flushed && status != MAD_ERR_MISMATCH;
@@ -269,11 +269,11 @@ static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
     madi_waitable_t wait = {.waiter = &waiter};
 
     if (!tx->base.session || !conn)
-        return end_broken(&tx->base);
+        return packing_end_broken(&tx->base);
     marceli_waiter_init(&waiter);
     close_pieces(tx);
-    if (failed_early(tx))
-        return end_failed(tx);
+    if (failed_before_send(tx))
+        return packing_end_failed(tx);
     madi_lock(&conn->gate->tx_lock);
     if (!tx->queued && (madi_tx_send_begun(tx) || madi_tx_send_whole(tx))) {
         if (!tx->cont_busy) {
@@ -315,7 +315,7 @@ mad_status_t mad_end_packing(mad_message_t *message)
 }
 
 /* End a message that fits into one packet whose way is free.  False: it is as it was. */
-static bool end_whole(madi_tx_t *tx)
+static bool end_in_one_packet(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
     bool sent;
@@ -330,7 +330,7 @@ static bool end_whole(madi_tx_t *tx)
 }
 
 /* No memory for a request: the message is taken back; if a part of it has left, the rest must go. */
-static mad_status_t end_unrequested(mad_message_t *message)
+static mad_status_t end_without_request(mad_message_t *message)
 {
     mad_status_t status;
     madi_message_fail(message, MAD_ERR_NOMEM);
@@ -347,24 +347,24 @@ static __attribute__((noinline)) mad_status_t end_by_request(mad_message_t *mess
     mad_request_t *r = session && !instant ? madi_request_new(session, true) : NULL;
 
     if (!r && !instant)
-        return end_unrequested(message);
+        return end_without_request(message);
     if (conn)
         close_pieces(tx);
-    good = conn && !failed_early(tx);
-    if (good && end_whole(tx)) {
+    good = conn && !failed_before_send(tx);
+    if (good && end_in_one_packet(tx)) {
         if (r)
             madi_request_complete(r, MAD_OK);
         *request = r ? r : madi_request_instant(session);
         return MAD_OK;
     }
     if (!r && !(r = madi_request_new(session, true)))
-        return end_unrequested(message);
+        return end_without_request(message);
     if (good) {
         madi_lock(&conn->gate->tx_lock);
         end_queued(tx, NULL, r);
         madi_unlock(&conn->gate->tx_lock);
     } else {
-        madi_request_complete(r, conn ? end_failed(tx) : end_broken(message));
+        madi_request_complete(r, conn ? packing_end_failed(tx) : packing_end_broken(message));
     }
     madi_request_left(r);
     *request = r;
@@ -395,7 +395,7 @@ static mad_status_t blocks_add(madi_tx_t *tx, const mad_block_t *blocks, int n)
 }
 
 /* Behind a message that is being packed the queue is closed: deferred. */
-static void send_ended(madi_tx_t *tx)
+static void send_or_defer(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
     madi_lock(&conn->gate->tx_lock);
@@ -407,8 +407,8 @@ static void send_ended(madi_tx_t *tx)
             atomic_fetch_add_explicit(&conn->waiting, 1, memory_order_relaxed);
         conn->has_deferred = true;
     } else {
-        may_be_fetched(tx);
-        enqueue(tx);
+        tx_decide_fetch(tx);
+        tx_enqueue(tx);
         send_queue(conn);
     }
     madi_unlock(&conn->gate->tx_lock);
@@ -445,7 +445,7 @@ static __attribute__((noinline)) mad_status_t send_blocks(mad_channel_t *channel
         tx->wait = &wait;
     }
     tx->ended = true;
-    send_ended(tx);
+    send_or_defer(tx);
     if (!request)
         return end_wait(tx, &wait);
     madi_request_left(*request);

@@ -23,7 +23,7 @@ static mad_session_t *session_of(mad_request_t *r)
 }
 
 /* A request gets a callback, so not only its owner waits for it.  True: it is counted once more, until it is done. */
-static bool count_called(const mad_request_t *r)
+static bool callback_count(const mad_request_t *r)
 {
     if (madi_request_is_done(r) || !r->counted || r->counted == MADI_COUNTED)
         return false;
@@ -33,7 +33,7 @@ static bool count_called(const mad_request_t *r)
 }
 
 /* Of an instant request.  Behind a callback that runs it is queued, by a structure. */
-static void callback_instant(mad_session_t *session, void (*fn)(void *arg, mad_status_t status), void *arg)
+static void callback_run_instant(mad_session_t *session, void (*fn)(void *arg, mad_status_t status), void *arg)
 {
     mad_request_t *r = NULL;
     if (!fn)
@@ -56,7 +56,7 @@ void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t sta
     uintptr_t pending = MADI_REQUEST_PENDING;
     mad_session_t *session = session_of(r);
     if (madi_request_is_instant(r)) {
-        callback_instant(session, fn, arg);
+        callback_run_instant(session, fn, arg);
         return;
     }
     if (madi_session_usable(session)) { /* nobody else completes it */
@@ -67,7 +67,7 @@ void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t sta
     }
     r->callback = fn;
     r->arg = arg;
-    r->counted_called = count_called(r); /* before the thread that completes it may free it */
+    r->counted_called = callback_count(r); /* before the thread that completes it may free it */
     if (!atomic_compare_exchange_strong_explicit(&r->state, &pending, MADI_REQUEST_CALLBACK, memory_order_acq_rel,
                                                  memory_order_acquire)) {
         if (r->counted_called)
@@ -78,19 +78,19 @@ void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t sta
 }
 
 /* True if the request cannot complete in this process. */
-static bool is_lost(const mad_request_t *r)
+static bool request_is_lost(const mad_request_t *r)
 {
     return MADI_UNLIKELY(r->session->forked);
 }
 
-static mad_status_t lost(mad_request_t **request)
+static mad_status_t request_refuse_forked(mad_request_t **request)
 {
     madi_request_free(*request);
     *request = NULL;
     return madi_fork_refuse();
 }
 
-static mad_status_t take(mad_request_t **request)
+static mad_status_t request_take(mad_request_t **request)
 {
     mad_request_t *r = *request;
     mad_status_t status;
@@ -107,11 +107,11 @@ mad_status_t mad_request_test(mad_request_t **request)
     if (!request || !*request)
         return MAD_ERR_INVAL;
     if (!madi_request_is_done(*request)) {
-        if (is_lost(*request))
-            return lost(request);
+        if (request_is_lost(*request))
+            return request_refuse_forked(request);
         mad_progress((*request)->session);
     }
-    return madi_request_is_done(*request) ? take(request) : MAD_ERR_AGAIN;
+    return madi_request_is_done(*request) ? request_take(request) : MAD_ERR_AGAIN;
 }
 
 static bool request_done(void *arg)
@@ -147,14 +147,15 @@ static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **reque
     uintptr_t state = MADI_REQUEST_PENDING;
     marceli_waiter_t w;
 
-    if (is_lost(r) && !madi_request_is_done(r))
-        return lost(request);
+    if (request_is_lost(r) && !madi_request_is_done(r))
+        return request_refuse_forked(request);
     if (timeout_ns && wait_polled(r))
-        return take(request);
+        return request_take(request);
     marceli_waiter_init(&w);
     if (!atomic_compare_exchange_strong_explicit(&r->state, &state, (uintptr_t)&w, memory_order_acq_rel,
                                                  memory_order_acquire))
-        return take(request); /* it is done: with a callback it is not the caller's any more, and one thread waits for it */
+        return request_take(
+            request); /* it is done: with a callback it is not the caller's any more, and one thread waits for it */
     marceli_wait(&w, request_done, r, madi_deadline(timeout_ns));
     state = (uintptr_t)&w;
     if (atomic_compare_exchange_strong_explicit(&r->state, &state, MADI_REQUEST_PENDING, memory_order_acq_rel,
@@ -162,7 +163,7 @@ static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **reque
         return MAD_ERR_TIMEOUT;
     while (!atomic_load_explicit(&r->let_go, memory_order_acquire)) /* pairs with madi_request_complete */
         sched_yield();
-    return take(request);
+    return request_take(request);
 }
 
 mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns)
@@ -170,18 +171,18 @@ mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns)
     if (MADI_UNLIKELY(!request || !*request))
         return MAD_ERR_INVAL;
     if (MADI_LIKELY(madi_request_is_done(*request)))
-        return take(request);
+        return request_take(request);
     return request_wait(request, timeout_ns);
 }
 
-typedef struct any {
+typedef struct wait_any {
     mad_request_t **requests;
     int n, index;
-} any_t;
+} wait_any_t;
 
 static bool any_done(void *arg)
 {
-    any_t *a = arg;
+    wait_any_t *a = arg;
     for (int i = 0; i < a->n; i++)
         if (a->requests[i] && madi_request_is_done(a->requests[i])) {
             a->index = i;
@@ -190,17 +191,18 @@ static bool any_done(void *arg)
     return false;
 }
 
-static MADI_COLD mad_status_t any_lost(mad_request_t **requests, int n, int *index)
+static MADI_COLD mad_status_t any_take_forked(mad_request_t **requests, int n, int *index)
 {
     *index = 0;
     while (*index < n - 1 && !requests[*index])
         ++*index;
-    return madi_request_is_done(requests[*index]) ? take(&requests[*index]) : lost(&requests[*index]);
+    return madi_request_is_done(requests[*index]) ? request_take(&requests[*index])
+                                                  : request_refuse_forked(&requests[*index]);
 }
 
 mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeout_ns, int *index)
 {
-    any_t a = {requests, n, -1};
+    wait_any_t a = {requests, n, -1};
     mad_session_t *session = NULL;
     for (int i = 0; i < n && !session; i++)
         session = requests[i] ? session_of(requests[i]) : NULL;
@@ -208,14 +210,14 @@ mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeo
         return MAD_ERR_INVAL;
     if (any_done(&a)) {
         *index = a.index;
-        return take(&requests[a.index]);
+        return request_take(&requests[a.index]);
     }
     if (session->forked)
-        return any_lost(requests, n, index);
+        return any_take_forked(requests, n, index);
     if (madi_watch_for(session, any_done, &a, madi_deadline(timeout_ns)) != MAD_OK)
         return MAD_ERR_TIMEOUT;
     *index = a.index;
-    return take(&requests[a.index]);
+    return request_take(&requests[a.index]);
 }
 
 /* ---- Cancel --------------------------------------------------------------------------------------------------- */
@@ -238,7 +240,7 @@ static bool cancel_posted(mad_request_t *r)
 }
 
 /* A message in the queue of which nothing has left. */
-static bool cancel_in(madi_tx_t **list, madi_tx_t ***tail, madi_tx_t *tx)
+static bool cancel_in_list(madi_tx_t **list, madi_tx_t ***tail, madi_tx_t *tx)
 {
     for (madi_tx_t **p = list; *p; p = &(*p)->next)
         if (*p == tx) {
@@ -257,7 +259,8 @@ static bool cancel_tx(mad_request_t *r)
     bool found = false;
     madi_lock(&conn->gate->tx_lock);
     if (!madi_request_is_done(r) && !tx->started && !tx->rdv_pending)
-        found = cancel_in(&conn->queue, &conn->queue_tail, tx) || cancel_in(&conn->deferred, &conn->deferred_tail, tx);
+        found =
+            cancel_in_list(&conn->queue, &conn->queue_tail, tx) || cancel_in_list(&conn->deferred, &conn->deferred_tail, tx);
     if (found) {
         tx->request = NULL;
         madi_tx_free(tx);

@@ -23,7 +23,7 @@ static_assert(sizeof(head_t) == MADI_PACKET_SHORT, "a short packet");
 #define ROOM sizeof(((head_t *)0)->body)
 
 /* madi_copy of so little that no length needs a call. */
-static inline void put(unsigned char *to, const void *from, size_t len)
+static inline void copy_small(unsigned char *to, const void *from, size_t len)
 {
     static_assert(ROOM <= 32, "two times 16 bytes");
     const unsigned char *end = (const unsigned char *)from + len;
@@ -52,20 +52,20 @@ static bool send_vec(madi_link_t *link, head_t *head, const struct iovec *pieces
 }
 
 /* True if a message of this cost (credit bytes) may leave at once.  Under tx_lock. */
-static inline bool way_free(madi_conn_t *conn, uint64_t cost)
+static inline bool path_is_free(madi_conn_t *conn, uint64_t cost)
 {
     return MADI_LIKELY(cost <= conn->quick) && !atomic_load_explicit(&conn->packing, memory_order_relaxed);
 }
 
 /* Under tx_lock. */
-static inline void head_begin(const madi_conn_t *conn, head_t *head, size_t total, uint64_t cost)
+static inline void head_fill(const madi_conn_t *conn, head_t *head, size_t total, uint64_t cost)
 {
     uint64_t words[2] = {conn->whole | (uint64_t)(total - sizeof head->hdr) << 32, (uint32_t)conn->tx_seq | cost << 32};
     memcpy(&head->hdr, words, sizeof words);
 }
 
 /* Under tx_lock. */
-static inline mad_status_t left(madi_conn_t *conn, uint64_t cost, bool sent)
+static inline mad_status_t account_sent(madi_conn_t *conn, uint64_t cost, bool sent)
 {
     if (MADI_UNLIKELY(!sent))
         return MAD_ERR_AGAIN;
@@ -83,33 +83,33 @@ static inline mad_status_t send_short(madi_conn_t *conn, head_t *head, size_t le
 
     head->desc = madi_wire_desc(len, MADI_WIRE_INLINE, MAD_RECEIVE_EXPRESS, MAD_SEND_SAFER);
     madi_lock(&conn->gate->tx_lock);
-    if (way_free(conn, cost)) {
-        head_begin(conn, head, total, cost);
-        status = left(conn, cost, conn->send_short(conn->link, head, total));
+    if (path_is_free(conn, cost)) {
+        head_fill(conn, head, total, cost);
+        status = account_sent(conn, cost, conn->send_short(conn->link, head, total));
     }
     madi_unlock(&conn->gate->tx_lock);
     return status;
 }
 
 /* Under tx_lock. */
-static mad_status_t send_now(madi_conn_t *conn, const struct iovec *pieces, int n, size_t len)
+static mad_status_t pieces_send_now(madi_conn_t *conn, const struct iovec *pieces, int n, size_t len)
 {
     const madi_caps_t *caps;
     size_t total = offsetof(head_t, body) + len;
     uint64_t cost = madi_wire_cost(total);
     head_t head;
 
-    if (!way_free(conn, cost))
+    if (!path_is_free(conn, cost))
         return MAD_ERR_AGAIN;
     caps = &conn->link->adapter->caps;
     if (MADI_UNLIKELY(len >= caps->rdv_min || total > caps->packet_max || n >= caps->gather_max))
         return MAD_ERR_AGAIN;
-    head_begin(conn, &head, total, cost);
+    head_fill(conn, &head, total, cost);
     head.desc = madi_wire_desc(len, MADI_WIRE_INLINE, MAD_RECEIVE_EXPRESS, MAD_SEND_SAFER);
-    return left(conn, cost, send_vec(conn->link, &head, pieces, n, total));
+    return account_sent(conn, cost, send_vec(conn->link, &head, pieces, n, total));
 }
 
-static mad_status_t not_there(const mad_channel_t *channel, mad_peer_t peer)
+static mad_status_t no_conn_status(const mad_channel_t *channel, mad_peer_t peer)
 {
     mad_status_t status = madi_session_usable(channel->session);
     return peer < 0 ? MAD_ERR_INVAL : status ? status : MAD_ERR_AGAIN;
@@ -131,9 +131,9 @@ static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *c
         len += pieces[i].iov_len;
     }
     if (!conn)
-        return not_there(channel, peer);
+        return no_conn_status(channel, peer);
     madi_lock(&conn->gate->tx_lock);
-    status = send_now(conn, pieces, n, len);
+    status = pieces_send_now(conn, pieces, n, len);
     madi_unlock(&conn->gate->tx_lock);
     return status;
 }
@@ -151,10 +151,10 @@ mad_status_t mad_message_send_now(mad_channel_t *channel, mad_peer_t peer, const
     for (const struct iovec *p = pieces; p < pieces + n; p++) {
         if (MADI_UNLIKELY(p->iov_len > ROOM - len || !p->iov_base))
             return send_longer(channel, conn, peer, pieces, n);
-        put(head.body + len, p->iov_base, p->iov_len);
+        copy_small(head.body + len, p->iov_base, p->iov_len);
         len += p->iov_len;
     }
-    return MADI_LIKELY(conn != NULL) ? send_short(conn, &head, len) : not_there(channel, peer);
+    return MADI_LIKELY(conn != NULL) ? send_short(conn, &head, len) : no_conn_status(channel, peer);
 }
 
 /* ---- Blocks --------------------------------------------------------------------------------------------------- */
@@ -194,11 +194,11 @@ bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n)
     if (MADI_UNLIKELY(!total))
         return false;
     madi_lock(&conn->gate->tx_lock);
-    if (way_free(conn, cost)) {
-        head_begin(conn, (head_t *)packet, total, cost);
-        status = left(conn, cost,
-                      MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, packet, total)
-                                                              : send_copied(conn, packet, total));
+    if (path_is_free(conn, cost)) {
+        head_fill(conn, (head_t *)packet, total, cost);
+        status = account_sent(conn, cost,
+                              MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, packet, total)
+                                                                      : send_copied(conn, packet, total));
     }
     madi_unlock(&conn->gate->tx_lock);
     return status == MAD_OK;

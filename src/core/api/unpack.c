@@ -29,7 +29,7 @@ void madi_message_wait(madi_rx_msg_t *m, bool (*test)(void *arg), void *arg)
     madi_unlock(&session->lock);
 }
 
-static bool block_there(void *arg)
+static bool block_has_arrived(void *arg)
 {
     madi_rx_msg_t *m = arg;
     bool there;
@@ -56,13 +56,13 @@ static mad_status_t block_take(madi_rx_msg_t *m, const struct iovec *pieces, int
     return madi_block_place(m, &b, pieces, n, desc, express ? here : NULL);
 }
 
-static bool is_here(void *arg)
+static bool waitable_is_done(void *arg)
 {
     return madi_done(arg);
 }
 
 /* The block at the cursor is read when all of it is there. */
-static mad_status_t begun_whole(madi_rx_msg_t *m, bool may_wait)
+static mad_status_t begun_complete(madi_rx_msg_t *m, bool may_wait)
 {
     if (may_wait) {
         madi_begun_wait(m);
@@ -112,7 +112,7 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     if (!session || !m->conn || status)
         return status;
     if (MADI_UNLIKELY(m->begun)) {
-        status = begun_whole(m, may_wait);
+        status = begun_complete(m, may_wait);
         if (status)
             return status;
     }
@@ -124,11 +124,11 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     if (m->early)
         return early_take(m, pieces, n, desc, may_wait);
     if (express && may_wait) {
-        if (!block_there(m))
-            madi_message_wait(m, block_there, m);
-    } else if (express && !block_there(m)) {
+        if (!block_has_arrived(m))
+            madi_message_wait(m, block_has_arrived, m);
+    } else if (express && !block_has_arrived(m)) {
         mad_progress(session);
-        if (!block_there(m))
+        if (!block_has_arrived(m))
             return MAD_ERR_AGAIN;
     }
     madi_lock(&session->lock);
@@ -146,7 +146,7 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     if (!status && !madi_done(&here)) {
         if (madi_cont_of(m))
             madi_cont_poll(m);
-        madi_message_wait(m, is_here, &here);
+        madi_message_wait(m, waitable_is_done, &here);
         status = madi_message_status(&m->base);
     }
     return status;
@@ -188,7 +188,7 @@ static __attribute__((noinline)) mad_status_t unpack_other(mad_message_t *messag
 }
 
 static inline __attribute__((always_inline)) mad_status_t
-unpack(mad_message_t *message, void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode, bool may_wait)
+block_unpack(mad_message_t *message, void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode, bool may_wait)
 {
     uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, rmode, smode);
 
@@ -201,13 +201,13 @@ unpack(mad_message_t *message, void *buf, size_t len, mad_send_mode_t smode, mad
 mad_status_t mad_unpack(mad_message_t *message, void *buf, size_t len, mad_send_mode_t send_mode,
                         mad_receive_mode_t receive_mode)
 {
-    return unpack(message, buf, len, send_mode, receive_mode, true);
+    return block_unpack(message, buf, len, send_mode, receive_mode, true);
 }
 
 mad_status_t mad_unpack_try(mad_message_t *message, void *buf, size_t len, mad_send_mode_t send_mode,
                             mad_receive_mode_t receive_mode)
 {
-    return unpack(message, buf, len, send_mode, receive_mode, false);
+    return block_unpack(message, buf, len, send_mode, receive_mode, false);
 }
 
 mad_status_t mad_unpack_scatter(mad_message_t *message, const struct iovec *pieces, int n, mad_send_mode_t send_mode,

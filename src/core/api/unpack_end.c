@@ -26,7 +26,7 @@ static bool end_test(void *arg)
 }
 
 /* A message that could not be opened. */
-static mad_status_t end_broken(mad_message_t *message)
+static mad_status_t unpacking_end_broken(mad_message_t *message)
 {
     mad_status_t status = madi_message_status(message);
     if (message->session)
@@ -51,7 +51,7 @@ static __attribute__((noinline)) mad_status_t end_other(madi_rx_msg_t *m)
     if (m->base.plain == MADI_PLAIN_LENT && !madi_rx_left(m))
         return end_loan(m);
     if (!m->base.session || !m->conn)
-        return end_broken(&m->base);
+        return unpacking_end_broken(&m->base);
     if (m->live || madi_rx_left(m) || !m->cur_last || m->blocks || m->early || status ||
         atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) {
         if (madi_cont_of(m))

@@ -127,7 +127,7 @@ madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate)
     return conn;
 }
 
-void madi_channel_dies(mad_channel_t *c)
+void madi_channel_release_check(mad_channel_t *c)
 {
     if (c->dying || c->is_open)
         return;
@@ -136,7 +136,7 @@ void madi_channel_dies(mad_channel_t *c)
     c->session->dying = c;
 }
 
-static void list_free(mad_channel_t *c)
+static void channel_list_free(mad_channel_t *c)
 {
     for (mad_channel_t *next; c; c = next) {
         next = c->next;
@@ -150,7 +150,7 @@ static void list_free(mad_channel_t *c)
 
 void madi_channels_free(mad_session_t *s)
 {
-    list_free(s->channels);
-    list_free(s->retired);
+    channel_list_free(s->channels);
+    channel_list_free(s->retired);
     s->channels = s->retired = NULL;
 }

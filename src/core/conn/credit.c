@@ -6,7 +6,7 @@
 #include "core/send/policy.h"
 #include "core/wire/wire.h"
 
-void madi_credit_tell(madi_conn_t *conn)
+void madi_credit_send(madi_conn_t *conn)
 {
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CREDIT, .channel = conn->remote, .length = sizeof(madi_wire_credit_t)};
     madi_wire_credit_t credit;
@@ -34,10 +34,10 @@ void madi_credit_return_later(madi_conn_t *conn, uint32_t cost)
     if (conn->rx_left >= 0)
         return;
     if (session->tell && session->tell != conn)
-        madi_credit_tell(session->tell);
+        madi_credit_send(session->tell);
     session->tell = conn;
     if (conn->rx_window < MADI_CREDIT_WINDOW_MAX || conn->rx_left < -(int64_t)(conn->rx_window / 4))
-        madi_credit_tell(conn);
+        madi_credit_send(conn);
 }
 
 /* Return the connection's credit beyond its floor to the session. */

@@ -5,7 +5,7 @@
 
 #include "core/object/conn.h"
 
-void madi_credit_tell(madi_conn_t *conn); /* send the credit limit to the sender */
+void madi_credit_send(madi_conn_t *conn); /* send the credit limit to the sender */
 static inline uint64_t madi_credit_consumed(const madi_conn_t *conn)
 {
     return conn->rx_tell - (uint64_t)conn->rx_left;
@@ -14,7 +14,7 @@ static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
 {
     conn->rx_left -= cost;
     if (MADI_UNLIKELY(conn->rx_left < 0))
-        madi_credit_tell(conn);
+        madi_credit_send(conn);
 }
 void madi_credit_return_later(madi_conn_t *conn, uint32_t cost); /* like madi_credit_return, sent when progress is idle */
 void madi_credit_forget(madi_conn_t *conn);

@@ -75,7 +75,7 @@ void madi_request_complete(mad_request_t *r, mad_status_t status)
         if (r->counted_called)
             marceli_progress_count(-1);
         madi_request_queue_callback(r);
-        madi_session_moved(session);
+        madi_session_wake(session);
         marceli_progress_has_calls();
     } else if (before != MADI_REQUEST_PENDING) {
         marceli_waiter_wake((marceli_waiter_t *)before);

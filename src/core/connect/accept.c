@@ -33,11 +33,9 @@
 #define ACCEPTED_MAX 256 /* handshakes of callers at a time, of a session */
 #define SOURCES 256      /* buckets in which sources are counted */
 
-typedef madi_hello_t hello_t;
-
 /* ---- Callers -------------------------------------------------------------------------------------------------- */
 
-static void caller_text(int fd, char *text, size_t len)
+static void source_text(int fd, char *text, size_t len)
 {
     struct sockaddr_storage from;
     socklen_t n = sizeof from;
@@ -50,7 +48,7 @@ static void caller_text(int fd, char *text, size_t len)
 }
 
 /* Return a number for where a caller calls from: an IPv4 address, a network of 64 bits of IPv6, a user of this host. */
-static uint64_t caller_source(int fd)
+static uint64_t source_number(int fd)
 {
     union {
         struct sockaddr_storage any;
@@ -79,7 +77,7 @@ static unsigned source_bucket(uint64_t source)
 }
 
 /* A line for the first caller that is refused for each reason, since scanners come again and again. */
-void madi_accept_refused(hello_t *h, mad_status_t status, const char *text)
+void madi_accept_refused(madi_hello_t *h, mad_status_t status, const char *text)
 {
     mad_session_t *s = h->session;
     bool strange = status == MAD_ERR_AUTH || status == MAD_ERR_VERSION || status == MAD_ERR_PROTOCOL ||
@@ -87,7 +85,7 @@ void madi_accept_refused(hello_t *h, mad_status_t status, const char *text)
                    status == MAD_ERR_TIMEOUT; /* peers that call each other at once give up one of the calls */
     bool told = !strange || (s->refused_told >> status & 1);
     char from[96];
-    caller_text(h->watch.fd, from, sizeof from);
+    source_text(h->watch.fd, from, sizeof from);
     s->refused_told |= strange ? UINT32_C(1) << status : 0;
     madi_log(told ? MADI_LOG_DEBUG : MADI_LOG_WARN, h->adapter->driver->name,
              "refused a caller from %s on %s: %s; this session goes on%s", from, h->adapter->name, text,
@@ -97,11 +95,11 @@ void madi_accept_refused(hello_t *h, mad_status_t status, const char *text)
 bool madi_hello_evict(mad_session_t *s)
 {
     uint16_t count[SOURCES] = {0}, most = 0;
-    hello_t *oldest = NULL;
-    for (hello_t *h = s->hellos; h; h = h->next)
+    madi_hello_t *oldest = NULL;
+    for (madi_hello_t *h = s->hellos; h; h = h->next)
         if (!h->active && ++count[source_bucket(h->source)] > most)
             most = count[source_bucket(h->source)];
-    for (hello_t *h = s->hellos; h; h = h->next) /* the newest is first */
+    for (madi_hello_t *h = s->hellos; h; h = h->next) /* the newest is first */
         if (!h->active && count[source_bucket(h->source)] == most)
             oldest = h;
     if (oldest)
@@ -113,13 +111,13 @@ bool madi_hello_evict(mad_session_t *s)
 void madi_hello_accept(madi_adapter_t *adapter, int fd)
 {
     mad_session_t *s = adapter->session;
-    hello_t *h = s->n_accepted < ACCEPTED_MAX || madi_hello_evict(s) ? madi_hello_new(s, adapter, fd) : NULL;
+    madi_hello_t *h = s->n_accepted < ACCEPTED_MAX || madi_hello_evict(s) ? madi_hello_new(s, adapter, fd) : NULL;
     if (!h) {
         madi_fd_close(fd);
         return;
     }
     s->n_accepted++;
-    h->source = caller_source(fd);
+    h->source = source_number(fd);
     h->expect = MADI_HELLO_HELLO;
     if (madi_watch_add_rare(s, &h->watch, EPOLLIN) != MAD_OK)
         madi_hello_fail(h, MAD_ERR_SYSTEM, strerror(errno));
@@ -128,7 +126,7 @@ void madi_hello_accept(madi_adapter_t *adapter, int fd)
 /* ---- Frames --------------------------------------------------------------------------------------------------- */
 
 /* True if this process answers such a greeting; else it has been refused. */
-static bool greeting_accept(hello_t *h, const madi_greeting_t *hello)
+static bool greeting_accept(madi_hello_t *h, const madi_greeting_t *hello)
 {
     mad_session_t *s = h->session;
     char text[160];
@@ -149,7 +147,7 @@ static bool greeting_accept(hello_t *h, const madi_greeting_t *hello)
     return false;
 }
 
-void madi_accept_hello(hello_t *h)
+void madi_accept_hello(madi_hello_t *h)
 {
     mad_session_t *s = h->session;
     madi_challenge_t challenge = {.security = h->adapter->security};
@@ -182,7 +180,7 @@ static bool is_superseded(mad_session_t *s, madi_gate_t *gate)
     return gate->link != NULL; /* agreed on already */
 }
 
-static void peer_accept(hello_t *h, madi_gate_t *gate)
+static void peer_accept(madi_hello_t *h, madi_gate_t *gate)
 {
     char reason[MADI_REASON_MAX] = "";
     madi_link_t *link, *old = gate->link;
@@ -215,14 +213,14 @@ static bool lane_is_ours(mad_session_t *s, const madi_hello_proof_t *proof, cons
 }
 
 /* True if the connecting process may have this address: it has the proven identity, and the role whose key was proved. */
-static bool address_is_callers(const hello_t *h, const unsigned char *address)
+static bool address_is_proven(const madi_hello_t *h, const unsigned char *address)
 {
     const madi_greeting_t *hello = &h->transcript.hello.body;
     return !memcmp(madi_address_uid(address), hello->caller, MADI_UID_LEN) && madi_address_role(address) == hello->role;
 }
 
 /* Find the caller's gate; NULL: the caller was refused. */
-static madi_gate_t *caller_gate(hello_t *h, const madi_hello_proof_t *proof, const unsigned char *address, size_t len)
+static madi_gate_t *proof_gate(madi_hello_t *h, const madi_hello_proof_t *proof, const unsigned char *address, size_t len)
 {
     mad_session_t *s = h->session;
     madi_gate_t *gate;
@@ -232,7 +230,7 @@ static madi_gate_t *caller_gate(hello_t *h, const madi_hello_proof_t *proof, con
                           "the caller calls for a channel of its topology file, and this process has another file");
     } else if (madi_peer_add_anew(s, address, len, (int)proof->lane, &peer)) {
         madi_hello_refuse(h, MAD_ERR_NOMEM, "no memory for the caller");
-    } else if (!address_is_callers(h, madi_peer_address(s, peer))) {
+    } else if (!address_is_proven(h, madi_peer_address(s, peer))) {
         madi_hello_refuse(h, MAD_ERR_AUTH,
                           "the caller is a gateway with the identity of a rank, or a rank with that of a gateway");
     } else if (madi_peer_gate(s, peer, (int)proof->lane, &gate)) {
@@ -243,7 +241,7 @@ static madi_gate_t *caller_gate(hello_t *h, const madi_hello_proof_t *proof, con
     return NULL;
 }
 
-void madi_accept_proof(hello_t *h)
+void madi_accept_proof(madi_hello_t *h)
 {
     madi_hello_verdict_t verdict = {MAD_OK, 0, (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR)};
     const unsigned char *address = h->body + MADI_PROOF_LEN + sizeof(madi_hello_proof_t);
@@ -259,12 +257,12 @@ void madi_accept_proof(hello_t *h)
         return;
     }
     if (h->head.length < head || madi_address_check(address, h->head.length - head, &len) ||
-        !address_is_callers(h, address)) {
+        !address_is_proven(h, address)) {
         madi_hello_refuse(h, MAD_ERR_PROTOCOL, "the caller's address is not one, or not its own");
         return;
     }
     memcpy(&proof, h->body + MADI_PROOF_LEN, sizeof proof);
-    gate = caller_gate(h, &proof, address, len);
+    gate = proof_gate(h, &proof, address, len);
     if (!gate)
         return;
     if (is_superseded(h->session, gate))

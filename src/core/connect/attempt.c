@@ -23,14 +23,12 @@
 
 #define CALL_AGAIN INT64_C(500000000) /* ns that the peer's own attempt has before it is called once more */
 
-typedef madi_hello_t hello_t;
-
 /* ---- Attempts of a gate ----------------------------------------------------------------------------------------- */
 
 /* The attempt that this link is made by; NULL if none. */
-static hello_t *attempt_of(const madi_link_t *link)
+static madi_hello_t *attempt_of(const madi_link_t *link)
 {
-    hello_t *h = link->gate->session->hellos;
+    madi_hello_t *h = link->gate->session->hellos;
     while (h && h->link != link)
         h = h->next;
     return h;
@@ -38,30 +36,30 @@ static hello_t *attempt_of(const madi_link_t *link)
 
 void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text)
 {
-    hello_t *h = attempt_of(link);
+    madi_hello_t *h = attempt_of(link);
     if (h)
         madi_hello_fail(h, status, text);
 }
 
 void madi_hello_unsure(madi_link_t *link)
 {
-    hello_t *h = attempt_of(link);
+    madi_hello_t *h = attempt_of(link);
     if (h)
         h->unsure = true;
 }
 
 bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter)
 {
-    const hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
+    const madi_hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
     while (h && (h->gate != gate || h->adapter != adapter))
         h = h->next;
     return h != NULL;
 }
 
 /* Give up the attempts of a gate but one (or NULL): this implies nothing about the peer, and they may be repeated. */
-static void attempts_abort(madi_gate_t *gate, const hello_t *taken)
+static void attempts_abort(madi_gate_t *gate, const madi_hello_t *taken)
 {
-    hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
+    madi_hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
     while (h)
         if (h->gate == gate && h != taken) {
             madi_search_untry(gate, h->way);
@@ -80,7 +78,7 @@ void madi_hello_abort_all(madi_gate_t *gate)
 }
 
 /* End an attempt whose failure implies nothing about the peer: no other path is tried. */
-static void attempt_drop(hello_t *h)
+static void attempt_drop(madi_hello_t *h)
 {
     if (h->gate->link == h->link)
         h->gate->link = NULL;
@@ -93,7 +91,7 @@ void madi_attempt_again(madi_gate_t *gate)
     madi_gate_connect_again(gate);
 }
 
-void madi_attempt_cut(hello_t *h, const char *text)
+void madi_attempt_cut(madi_hello_t *h, const char *text)
 {
     madi_gate_t *gate = h->gate;
     if (!h->unsure) {
@@ -107,10 +105,10 @@ void madi_attempt_cut(hello_t *h, const char *text)
     madi_attempt_again(gate);
 }
 
-void madi_hello_patience(madi_gate_t *gate)
+void madi_hello_no_deadline(madi_gate_t *gate)
 {
     gate->deadline = INT64_MAX;
-    for (hello_t *h = gate->n_attempts ? gate->session->hellos : NULL; h; h = h->next)
+    for (madi_hello_t *h = gate->n_attempts ? gate->session->hellos : NULL; h; h = h->next)
         if (h->gate == gate)
             h->deadline = INT64_MAX;
 }
@@ -126,7 +124,7 @@ static int64_t attempt_deadline(const madi_gate_t *gate, bool alone)
 
 mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, int way)
 {
-    hello_t *h = madi_hello_new(gate->session, link->adapter, fd);
+    madi_hello_t *h = madi_hello_new(gate->session, link->adapter, fd);
     if (!h) {
         madi_fd_close(fd);
         errno = ENOMEM;
@@ -149,7 +147,7 @@ mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, in
 /* ---- Frames --------------------------------------------------------------------------------------------------- */
 
 /* False if the socket could not be connected: the attempt has ended. */
-static bool connect_succeeded(hello_t *h)
+static bool connect_succeeded(madi_hello_t *h)
 {
     int error = 0;
     socklen_t len = sizeof error;
@@ -163,7 +161,7 @@ static bool connect_succeeded(hello_t *h)
     return false;
 }
 
-void madi_attempt_connected(hello_t *h)
+void madi_attempt_connected(madi_hello_t *h)
 {
     if (!connect_succeeded(h))
         return;
@@ -176,7 +174,7 @@ void madi_attempt_connected(hello_t *h)
         madi_attempt_greet(h);
 }
 
-void madi_attempt_greet(hello_t *h)
+void madi_attempt_greet(madi_hello_t *h)
 {
     mad_session_t *s = h->session;
     madi_greeting_t hello = {.role = (uint8_t)s->secrets->role, .security = h->adapter->security};
@@ -191,7 +189,7 @@ void madi_attempt_greet(hello_t *h)
 }
 
 /* Take this attempt.  From here on the peer commits itself, so the others end. */
-static void attempt_take(hello_t *h)
+static void attempt_take(madi_hello_t *h)
 {
     mad_session_t *s = h->session;
     madi_hello_proof_t head = {.floor = (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR), .lane = (uint32_t)h->gate->lane};
@@ -216,22 +214,22 @@ static void attempt_take(hello_t *h)
 
 void madi_hello_decide(madi_gate_t *gate, int64_t now)
 {
-    hello_t *best = NULL;
+    madi_hello_t *best = NULL;
     if (gate->link || !gate->n_attempts)
         return;
-    for (hello_t *h = gate->session->hellos; h; h = h->next)
+    for (madi_hello_t *h = gate->session->hellos; h; h = h->next)
         if (h->gate == gate && h->challenged && (!best || h->way < best->way))
             best = h;
     if (!best)
         return;
-    for (hello_t *h = gate->n_attempts > 1 && now < best->hold ? gate->session->hellos : NULL; h; h = h->next)
-        if (h->gate == gate && madi_way_better(gate->search, h->way, best->way))
+    for (madi_hello_t *h = gate->n_attempts > 1 && now < best->hold ? gate->session->hellos : NULL; h; h = h->next)
+        if (h->gate == gate && madi_search_path_better(gate->search, h->way, best->way))
             return;
     attempt_take(best);
 }
 
 /* True if the peer at the other end may be the one that is wanted; else the attempt has ended. */
-static bool challenge_accept(hello_t *h, const madi_challenge_t *challenge)
+static bool challenge_accept(madi_hello_t *h, const madi_challenge_t *challenge)
 {
     char text[160];
     if (challenge->role != madi_address_role(madi_peer_address(h->session, h->gate->peer))) {
@@ -247,7 +245,7 @@ static bool challenge_accept(hello_t *h, const madi_challenge_t *challenge)
     return true;
 }
 
-void madi_attempt_challenge(hello_t *h)
+void madi_attempt_challenge(madi_hello_t *h)
 {
     int64_t now = madi_now();
     if (h->head.length != sizeof h->transcript.challenge.body) {
@@ -264,7 +262,7 @@ void madi_attempt_challenge(hello_t *h)
     madi_hello_decide(h->gate, now);
 }
 
-void madi_attempt_verdict(hello_t *h)
+void madi_attempt_verdict(madi_hello_t *h)
 {
     char reason[MADI_REASON_MAX] = "";
     madi_link_t *link = h->link;
@@ -297,7 +295,7 @@ void madi_attempt_verdict(hello_t *h)
         madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));
 }
 
-void madi_attempt_refused(hello_t *h)
+void madi_attempt_refused(madi_hello_t *h)
 {
     uint32_t code = MAD_ERR_PROTOCOL;
     char text[160];

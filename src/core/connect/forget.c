@@ -24,13 +24,13 @@
 
 #include <stdlib.h>
 
-static int state_of(const madi_gate_t *gate)
+static int gate_state(const madi_gate_t *gate)
 {
     return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed);
 }
 
 /* Something else than its connections refers to it. */
-static bool is_referred(madi_gate_t *gate)
+static bool gate_is_referred(madi_gate_t *gate)
 {
     bool sends;
     for (const madi_link_t *l = gate->session->dead_links; l; l = l->next_dead)
@@ -54,7 +54,7 @@ static void gate_retire(madi_gate_t *gate)
     madi_stats_keep(s, gate);
     if (gate->forward)
         s->forward->free(gate);
-    madi_ways_free(gate);
+    madi_peer_paths_free(gate);
     madi_charge_orphan(gate, MADI_CHARGE_PEERS, gate->ledger.held[MADI_CHARGE_PEERS]); /* they are known still */
     free(gate->by_remote);
     free(gate->share);
@@ -69,29 +69,29 @@ static void gate_retire(madi_gate_t *gate)
 }
 
 /* Its gate on that lane; NULL: none, or one that belongs to another number, too. */
-static madi_gate_t *own_gate(mad_session_t *s, const madi_peer_t *p, int lane)
+static madi_gate_t *peer_own_gate(mad_session_t *s, const madi_peer_t *p, int lane)
 {
     madi_gate_t *gate = madi_peer_gate_find(s, p->number, lane);
     return gate && gate->peer == p->number ? gate : NULL;
 }
 
-static bool all_down(mad_session_t *s, const madi_peer_t *p)
+static bool peer_gates_are_down(mad_session_t *s, const madi_peer_t *p)
 {
     for (int lane = 0; lane < madi_lanes(s); lane++) {
-        madi_gate_t *gate = own_gate(s, p, lane);
-        if (gate && (state_of(gate) != MADI_GATE_DOWN || is_referred(gate)))
+        madi_gate_t *gate = peer_own_gate(s, p, lane);
+        if (gate && (gate_state(gate) != MADI_GATE_DOWN || gate_is_referred(gate)))
             return false;
     }
     return true;
 }
 
 /* Free a peer.  False: one of its gates is not down, or something refers to it. */
-static bool forget(mad_session_t *s, madi_peer_t *p)
+static bool peer_release(mad_session_t *s, madi_peer_t *p)
 {
-    if (!all_down(s, p))
+    if (!peer_gates_are_down(s, p))
         return false;
     for (int lane = 0; lane < madi_lanes(s); lane++) {
-        madi_gate_t *gate = own_gate(s, p, lane);
+        madi_gate_t *gate = peer_own_gate(s, p, lane);
         if (gate && !madi_conns_retire_gate(gate))
             return false;
     }
@@ -113,36 +113,36 @@ static bool forget(mad_session_t *s, madi_peer_t *p)
  * anybody may call again and again as one that forwards. */
 #define SERVED_MOST 64
 
-static bool serves(const madi_peer_t *p)
+static bool peer_serves(const madi_peer_t *p)
 {
     return p->serves || (p->address && madi_address_role(p->address) == MADI_ROLE_GATEWAY);
 }
 
-static bool is_served_caller(const madi_peer_t *p)
+static bool peer_is_claimed_server(const madi_peer_t *p)
 {
-    return p->claimed && serves(p);
+    return p->claimed && peer_serves(p);
 }
 
-static int served_callers_lost(mad_session_t *s)
+static int claimed_servers_lost(mad_session_t *s)
 {
     int n = 0;
     for (const madi_gate_t *gate = s->gates; gate; gate = gate->next) {
-        const madi_peer_t *p = state_of(gate) == MADI_GATE_DOWN && !gate->lane ? madi_peer_at(s, gate->peer) : NULL;
-        n += p && is_served_caller(p);
+        const madi_peer_t *p = gate_state(gate) == MADI_GATE_DOWN && !gate->lane ? madi_peer_at(s, gate->peer) : NULL;
+        n += p && peer_is_claimed_server(p);
     }
     return n;
 }
 
 /* True if a lost peer is kept. */
-static bool stays(const mad_session_t *s, const madi_peer_t *p, int served)
+static bool peer_stays(const mad_session_t *s, const madi_peer_t *p, int served)
 {
-    return p->kept || p->number < s->size || (serves(p) && !(is_served_caller(p) && served > SERVED_MOST));
+    return p->kept || p->number < s->size || (peer_serves(p) && !(peer_is_claimed_server(p) && served > SERVED_MOST));
 }
 
 void madi_peers_forget_lost(mad_session_t *s)
 {
     int64_t now = madi_now();
-    int served = s->forward ? served_callers_lost(s) : 0;
+    int served = s->forward ? claimed_servers_lost(s) : 0;
     bool later = false;
     madi_links_reap(s);
     for (madi_gate_t *gate = s->gates, *next; gate; gate = next) {
@@ -150,10 +150,10 @@ void madi_peers_forget_lost(mad_session_t *s)
         next = gate->next;
         while (next && next->peer == gate->peer) /* they go together */
             next = next->next;
-        if (state_of(gate) != MADI_GATE_DOWN || !p || stays(s, p, served))
+        if (gate_state(gate) != MADI_GATE_DOWN || !p || peer_stays(s, p, served))
             continue;
-        served -= is_served_caller(p);
-        if (now - gate->deadline < MADI_FORGET_NS || !forget(s, p))
+        served -= peer_is_claimed_server(p);
+        if (now - gate->deadline < MADI_FORGET_NS || !peer_release(s, p))
             later = true;
         else if (next && next->peer < 0)
             next = s->gates; /* one of another lane stood there */
@@ -163,16 +163,16 @@ void madi_peers_forget_lost(mad_session_t *s)
 
 /* ---- By the program ------------------------------------------------------------------------------------------------ */
 
-typedef struct leaving {
+typedef struct peer_drain {
     mad_session_t *session;
     mad_peer_t peer;
-} leaving_t;
+} peer_drain_t;
 
 /* Under session->lock. */
-static bool in_use(mad_session_t *s, const madi_peer_t *p)
+static bool peer_in_use(mad_session_t *s, const madi_peer_t *p)
 {
     for (int lane = 0; lane < madi_lanes(s); lane++) {
-        madi_gate_t *gate = own_gate(s, p, lane);
+        madi_gate_t *gate = peer_own_gate(s, p, lane);
         if (!gate)
             continue;
         if (gate->incoming || gate->sharers || (gate->forward && !s->forward->idle(gate)))
@@ -184,38 +184,38 @@ static bool in_use(mad_session_t *s, const madi_peer_t *p)
     return false;
 }
 
-static bool has_left(void *arg)
+static bool peer_has_drained(void *arg)
 {
-    const leaving_t *l = arg;
+    const peer_drain_t *l = arg;
     mad_session_t *s = l->session;
     const madi_peer_t *p;
     bool all = true;
     madi_lock(&s->lock);
     p = madi_peer_at(s, l->peer);
     for (int lane = 0; p && lane < madi_lanes(s) && all; lane++) {
-        madi_gate_t *gate = own_gate(s, p, lane);
-        if (gate && state_of(gate) == MADI_GATE_UP && !gate->bye)
+        madi_gate_t *gate = peer_own_gate(s, p, lane);
+        if (gate && gate_state(gate) == MADI_GATE_UP && !gate->bye)
             all = !gate->ctrl && (!gate->link->driver->live.drained || gate->link->driver->live.drained(gate->link));
     }
     madi_unlock(&s->lock);
     return all;
 }
 
-static void say_bye(mad_session_t *s, const madi_peer_t *p)
+static void peer_send_bye(mad_session_t *s, const madi_peer_t *p)
 {
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
     for (int lane = 0; lane < madi_lanes(s); lane++) {
-        madi_gate_t *gate = own_gate(s, p, lane);
-        if (gate && state_of(gate) == MADI_GATE_UP)
+        madi_gate_t *gate = peer_own_gate(s, p, lane);
+        if (gate && gate_state(gate) == MADI_GATE_UP)
             madi_gate_ctrl(gate, &hdr, NULL);
     }
 }
 
 /* Release a peer's gates; later checks find the objects that still refer to them. */
-static void leave(mad_session_t *s, madi_peer_t *p)
+static void peer_leave(mad_session_t *s, madi_peer_t *p)
 {
     for (int lane = 0; lane < madi_lanes(s); lane++) {
-        madi_gate_t *gate = own_gate(s, p, lane);
+        madi_gate_t *gate = peer_own_gate(s, p, lane);
         if (!gate)
             continue;
         gate->quiet = true;
@@ -223,45 +223,45 @@ static void leave(mad_session_t *s, madi_peer_t *p)
     }
     madi_links_reap(s);
     p->kept = false;
-    if (!forget(s, p) && !s->forget_at)
+    if (!peer_release(s, p) && !s->forget_at)
         s->forget_at = madi_deadline(MADI_FORGET_NS);
 }
 
-static mad_status_t may_forget(mad_session_t *s, mad_peer_t peer, madi_peer_t **p)
+static mad_status_t peer_may_forget(mad_session_t *s, mad_peer_t peer, madi_peer_t **p)
 {
     *p = madi_peer_at(s, peer);
     if (!*p)
         return peer >= 0 && peer < s->next_peer ? MAD_ERR_PEER : MAD_ERR_INVAL;
     if (peer < s->size)
         return MAD_ERR_INVAL;
-    return (*p)->serves || in_use(s, *p) ? MAD_ERR_BUSY : MAD_OK;
+    return (*p)->serves || peer_in_use(s, *p) ? MAD_ERR_BUSY : MAD_OK;
 }
 
 mad_status_t mad_peer_forget(mad_session_t *s, mad_peer_t peer)
 {
-    leaving_t l = {s, peer};
+    peer_drain_t l = {s, peer};
     madi_peer_t *p;
     mad_status_t status = madi_session_usable(s);
     if (status)
         return status;
     madi_lock(&s->lock);
-    status = may_forget(s, peer, &p);
+    status = peer_may_forget(s, peer, &p);
     if (!status)
-        say_bye(s, p);
+        peer_send_bye(s, p);
     madi_unlock(&s->lock);
     if (status)
         return status;
     for (int64_t end = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT)), now; (now = madi_now()) < end;) {
         int64_t soon = now + 1000000; /* an acknowledgement wakes no thread */
-        if (madi_watch_for(s, has_left, &l, soon < end ? soon : end) == MAD_OK)
+        if (madi_watch_for(s, peer_has_drained, &l, soon < end ? soon : end) == MAD_OK)
             break;
     }
     madi_lock(&s->lock);
     p = madi_peer_at(s, peer);
-    if (p && in_use(s, p))
+    if (p && peer_in_use(s, p))
         status = MAD_ERR_BUSY;
     else if (p)
-        leave(s, p);
+        peer_leave(s, p);
     madi_unlock(&s->lock);
     return status;
 }

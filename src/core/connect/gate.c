@@ -73,7 +73,7 @@ void madi_links_reap(mad_session_t *session)
     }
 }
 
-static madi_link_t *take_nothing(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+static madi_link_t *no_adapter_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     (void)adapter;
     (void)packet;
@@ -81,7 +81,7 @@ static madi_link_t *take_nothing(madi_adapter_t *adapter, void *packet, madi_for
     return NULL;
 }
 
-static const madi_driver_t no_driver = {.name = "none", .fast.take = take_nothing};
+static const madi_driver_t no_driver = {.name = "none", .fast.take = no_adapter_take};
 madi_adapter_t madi_no_adapter = {.driver = &no_driver};
 
 void madi_link_bury(madi_link_t *link)
@@ -99,7 +99,7 @@ void madi_link_bury(madi_link_t *link)
 }
 
 /* Report the loss to the log and the program; on a lane, with its name. */
-static void tell_down(madi_gate_t *gate, mad_status_t status, const char *text)
+static void gate_report_down(madi_gate_t *gate, mad_status_t status, const char *text)
 {
     mad_session_t *s = gate->session;
     const char *on = gate->lane ? " on " : "", *name = gate->lane ? s->forward->lane_name(s, gate->lane) : "";
@@ -127,7 +127,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     if (!text)
         madi_gate_why(gate, why);
     else if (gate->link)
-        madi_way_failed(gate, gate->link->adapter, text);
+        madi_peer_path_failed(gate, gate->link->adapter, text);
     text = text ? text : why;
     if (gate->link && gate->link->driver->direct.sever)
         gate->link->driver->direct.sever(gate->link);
@@ -149,15 +149,15 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
         s->forward->down(gate, text);
     if (gate->link && atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN)
         madi_link_bury(gate->link);
-    tell_down(gate, status, text);
+    gate_report_down(gate, status, text);
     if (!s->forget_at)
         s->forget_at = madi_deadline(MADI_FORGET_NS);
     madi_watchers_wake(s);
 }
 
-void madi_gate_late(madi_gate_t *gate)
+void madi_gate_time_out(madi_gate_t *gate)
 {
-    madi_way_late(gate);
+    madi_peer_path_time_out(gate);
     gate->apart = true;
     madi_gate_down(gate, MAD_ERR_PEER, NULL);
 }
@@ -249,7 +249,7 @@ void madi_gate_free(madi_gate_t *gate)
     if (gate->forward)
         gate->session->forward->free(gate);
     madi_search_free(gate);
-    madi_ways_free(gate);
+    madi_peer_paths_free(gate);
     madi_conns_free(gate);
     free(gate->by_remote);
     madi_handles_free(gate->sends);

@@ -8,9 +8,9 @@
 /* gate.c */
 /* text NULL: what madi_gate_why writes.  Under session->lock. */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text);
-void madi_link_bury(madi_link_t *link); /* close it; under session->lock */
-void madi_gate_late(madi_gate_t *gate); /* fail a gate at its deadline; under session->lock */
-void madi_gate_pump(madi_gate_t *gate); /* under tx_lock */
+void madi_link_bury(madi_link_t *link);     /* close it; under session->lock */
+void madi_gate_time_out(madi_gate_t *gate); /* fail a gate at its deadline; under session->lock */
+void madi_gate_pump(madi_gate_t *gate);     /* under tx_lock */
 void madi_gate_free(madi_gate_t *gate);
 void madi_gate_floor(madi_gate_t *gate, uint64_t floor); /* set the peer's credits per connection; under session->lock */
 extern madi_adapter_t madi_no_adapter;                   /* a placeholder whose take finds nothing */
@@ -26,10 +26,10 @@ bool madi_conn_retire(madi_conn_t *conn);         /* precondition: channel not o
 bool madi_conn_in_use(madi_conn_t *conn);         /* true if a message of it is open, pending, or not received */
 void madi_unopened_sweep(madi_gate_t *gate);      /* release those that the peer no longer uses; before each announcement */
 
-/* judge.c; outside of drivers */
-void madi_ledger_judge(madi_gate_t *gate); /* end the connection of a peer that has passed a bound, if it has */
+/* ledger_enforce.c; outside of drivers */
+void madi_ledger_enforce(madi_gate_t *gate); /* end the connection of a peer that has passed a bound, if it has */
 /* Where all together have too much: end the connection of the peer that has most. */
-void madi_ledger_judge_all(mad_session_t *session);
+void madi_ledger_enforce_all(mad_session_t *session);
 
 /* forget.c; outside of drivers */
 /* Free lost peers that the program did not add and that are not ranks, once nothing refers to them. */

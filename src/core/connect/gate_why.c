@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a gate came to its link, or why it has none: in one line, of the record that way_explain.c explains path by path. */
+/* How a gate came to its link, or why it has none: in one line, of the record that path_explain.c explains path by path. */
 #include "base/knob.h"
 #include "base/log.h"
 #include "core/connect/paths.h"
@@ -17,7 +17,7 @@
 #define NAMED_MAX 3 /* adapters of one reason that are named */
 #define LATE_MAX 80 /* bytes of the reason for a gate that was not connected in time */
 
-void madi_text_say(madi_text_t *t, const char *format, ...)
+void madi_text_add(madi_text_t *t, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -30,17 +30,17 @@ void madi_text_say(madi_text_t *t, const char *format, ...)
     t->left -= n;
 }
 
-const char *madi_way_name(enum madi_way way)
+const char *madi_peer_path_name(enum madi_peer_path way)
 {
-    static const char *const names[] = {[MADI_WAY_USED] = "used",
-                                        [MADI_WAY_TRIED] = "connecting",
-                                        [MADI_WAY_LOST] = "was used",
-                                        [MADI_WAY_SPARE] = "not needed",
-                                        [MADI_WAY_REJECTED] = "rejected"};
+    static const char *const names[] = {[MADI_PEER_PATH_USED] = "used",
+                                        [MADI_PEER_PATH_TRIED] = "connecting",
+                                        [MADI_PEER_PATH_LOST] = "was used",
+                                        [MADI_PEER_PATH_SPARE] = "not needed",
+                                        [MADI_PEER_PATH_REJECTED] = "rejected"};
     return names[way];
 }
 
-const struct madi_failure *madi_way_failure(const madi_gate_t *gate, const madi_adapter_t *a)
+const struct madi_failure *madi_peer_path_failure(const madi_gate_t *gate, const madi_adapter_t *a)
 {
     const struct madi_failure *f = gate ? gate->failures : NULL;
     while (f && f->adapter != a)
@@ -65,14 +65,14 @@ static bool failures_alike(const struct madi_failure *a, const struct madi_failu
 }
 
 /* Put a separator before the next part, unless it is the first. */
-static void say_between(madi_text_t *t)
+static void write_separator(madi_text_t *t)
 {
     if (t->at > t->begin)
-        madi_text_say(t, "; ");
+        madi_text_add(t, "; ");
 }
 
 /* Describe the ways that were rejected, those of one driver and reason together: a few are named, the others counted. */
-static void say_rejected(madi_text_t *t, const madi_gate_t *gate)
+static void write_rejected(madi_text_t *t, const madi_gate_t *gate)
 {
     const struct madi_failure *f = failure_next(gate, NULL), *first;
     while ((first = f)) {
@@ -83,59 +83,59 @@ static void say_rejected(madi_text_t *t, const madi_gate_t *gate)
                 snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", n > 1 ? ", " : "", f->adapter->name);
         if (n > NAMED_MAX)
             snprintf(others, sizeof others, " and %d more", n - NAMED_MAX);
-        say_between(t);
-        madi_text_say(t, "%s %s%s %s: %s", first->adapter->driver->name, names, others, madi_way_name(MADI_WAY_REJECTED),
-                      first->reason);
+        write_separator(t);
+        madi_text_add(t, "%s %s%s %s: %s", first->adapter->driver->name, names, others,
+                      madi_peer_path_name(MADI_PEER_PATH_REJECTED), first->reason);
     }
 }
 
 /* True if the peer has no address that one of the adapters reaches. */
-static bool is_unreachable(const madi_gate_t *gate)
+static bool peer_is_unreachable(const madi_gate_t *gate)
 {
     mad_session_t *s = gate->session;
     const unsigned char *address = madi_peer_address(s, gate->peer);
     char reason[MADI_REASON_MAX];
     madi_address_entry_t e;
     for (int i = 0; i < s->n_adapters; i++)
-        if (madi_way_find(s, address, gate->lane, s->adapters[i], &e, reason))
+        if (madi_peer_path_find(s, address, gate->lane, s->adapters[i], &e, reason))
             return false;
     return true;
 }
 
 /* Describe the adapters that do not reach the peer, where none does, but for those that have failed. */
-static void say_unreachable(madi_text_t *t, const madi_gate_t *gate)
+static void write_unreachable(madi_text_t *t, const madi_gate_t *gate)
 {
     mad_session_t *s = gate->session;
     for (int i = 0; i < s->n_adapters; i++) {
         const madi_adapter_t *a = s->adapters[i];
         char reason[MADI_REASON_MAX];
         madi_address_entry_t e;
-        if (madi_way_failure(gate, a) ||
-            madi_way_find(s, madi_peer_address(s, gate->peer), gate->lane, s->adapters[i], &e, reason))
+        if (madi_peer_path_failure(gate, a) ||
+            madi_peer_path_find(s, madi_peer_address(s, gate->peer), gate->lane, s->adapters[i], &e, reason))
             continue;
-        say_between(t);
-        madi_text_say(t, "%s %s %s: %s", a->driver->name, a->name, madi_way_name(MADI_WAY_REJECTED), reason);
+        write_separator(t);
+        madi_text_add(t, "%s %s %s: %s", a->driver->name, a->name, madi_peer_path_name(MADI_PEER_PATH_REJECTED), reason);
     }
 }
 
-static void late_text(char text[LATE_MAX])
+static void time_out_text(char text[LATE_MAX])
 {
     snprintf(text, LATE_MAX, "no connection within MAD_CONNECT_TIMEOUT (%lld ms)",
              (long long)(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / 1000000));
 }
 
-void madi_way_late(madi_gate_t *gate)
+void madi_peer_path_time_out(madi_gate_t *gate)
 {
     char text[LATE_MAX];
-    late_text(text);
+    time_out_text(text);
     if (gate->link)
-        madi_way_failed(gate, gate->link->adapter, text);
+        madi_peer_path_failed(gate, gate->link->adapter, text);
     else
         gate->late = true;
 }
 
 /* Describe the outcome: a link that is used, or was, or none in time. */
-static void say_outcome(madi_text_t *t, const madi_gate_t *gate)
+static void write_outcome(madi_text_t *t, const madi_gate_t *gate)
 {
     const struct madi_failure *f = gate->failures;
     bool down = atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_DOWN;
@@ -143,19 +143,20 @@ static void say_outcome(madi_text_t *t, const madi_gate_t *gate)
     while (f && !f->was_used)
         f = f->next;
     if (f) {
-        say_between(t);
-        madi_text_say(t, "%s on %s (%s) %s: %s", f->adapter->driver->name, f->adapter->name, f->adapter->network,
-                      madi_way_name(MADI_WAY_LOST), f->reason);
+        write_separator(t);
+        madi_text_add(t, "%s on %s (%s) %s: %s", f->adapter->driver->name, f->adapter->name, f->adapter->network,
+                      madi_peer_path_name(MADI_PEER_PATH_LOST), f->reason);
     } else if (gate->link && !down && atomic_load_explicit(&gate->link->state, memory_order_relaxed) == MADI_LINK_UP) {
         const madi_adapter_t *a = gate->link->adapter;
-        say_between(t);
-        madi_text_say(t, "%s on %s (%s) is %s", a->driver->name, a->name, a->network, madi_way_name(MADI_WAY_USED));
+        write_separator(t);
+        madi_text_add(t, "%s on %s (%s) is %s", a->driver->name, a->name, a->network,
+                      madi_peer_path_name(MADI_PEER_PATH_USED));
     } else if (gate->late) {
-        late_text(late);
-        say_between(t);
-        madi_text_say(t, "%s", late);
-    } else if (is_unreachable(gate)) {
-        say_unreachable(t, gate);
+        time_out_text(late);
+        write_separator(t);
+        madi_text_add(t, "%s", late);
+    } else if (peer_is_unreachable(gate)) {
+        write_unreachable(t, gate);
     }
 }
 
@@ -164,7 +165,7 @@ void madi_gate_why(const madi_gate_t *gate, char why[MADI_WHY_MAX])
     madi_text_t t = {why, why, MADI_WHY_MAX};
     why[0] = 0;
     if (gate->lane)
-        madi_text_say(&t, "channel %s", gate->session->forward->lane_name(gate->session, gate->lane));
-    say_rejected(&t, gate);
-    say_outcome(&t, gate);
+        madi_text_add(&t, "channel %s", gate->session->forward->lane_name(gate->session, gate->lane));
+    write_rejected(&t, gate);
+    write_outcome(&t, gate);
 }

@@ -21,13 +21,11 @@
 
 #define MAGIC 0x4844414du /* "MADH" */
 
-typedef madi_hello_t hello_t;
-
 /* ---- Life ----------------------------------------------------------------------------------------------------- */
 
 madi_hello_t *madi_hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd)
 {
-    hello_t *h = calloc(1, sizeof *h);
+    madi_hello_t *h = calloc(1, sizeof *h);
     if (!h)
         return NULL;
     h->session = s;
@@ -44,9 +42,9 @@ madi_hello_t *madi_hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd)
     return h;
 }
 
-static void hello_unlink(hello_t *h)
+static void hello_unlink(madi_hello_t *h)
 {
-    for (hello_t **p = &h->session->hellos; *p; p = &(*p)->next)
+    for (madi_hello_t **p = &h->session->hellos; *p; p = &(*p)->next)
         if (*p == h) {
             *p = h->next;
             h->session->n_accepted -= !h->active;
@@ -61,7 +59,7 @@ static void hello_unlink(hello_t *h)
     h->session->dead_hellos = h;
 }
 
-int madi_hello_release(hello_t *h)
+int madi_hello_release(madi_hello_t *h)
 {
     int fd = h->watch.fd;
     madi_watch_del(h->session, &h->watch);
@@ -70,7 +68,7 @@ int madi_hello_release(hello_t *h)
     return fd;
 }
 
-void madi_hello_abort(hello_t *h)
+void madi_hello_abort(madi_hello_t *h)
 {
     madi_link_t *link = h->link;
     madi_fd_close(madi_hello_release(h));
@@ -80,7 +78,7 @@ void madi_hello_abort(hello_t *h)
 
 void madi_hellos_reap(mad_session_t *s)
 {
-    for (hello_t *h; (h = s->dead_hellos); free(h)) {
+    for (madi_hello_t *h; (h = s->dead_hellos); free(h)) {
         s->dead_hellos = h->next;
         free(h->body);
         free(h->text);
@@ -88,7 +86,7 @@ void madi_hellos_reap(mad_session_t *s)
     }
 }
 
-void madi_hello_fail(hello_t *h, mad_status_t status, const char *text)
+void madi_hello_fail(madi_hello_t *h, mad_status_t status, const char *text)
 {
     madi_link_t *link = h->link;
     if (!link)
@@ -101,7 +99,7 @@ void madi_hello_fail(hello_t *h, mad_status_t status, const char *text)
 /* ---- Frames --------------------------------------------------------------------------------------------------- */
 
 /* Return the head of a frame of ours whose body is so long; HELLO and CHALLENGE are kept for the proofs. */
-static madi_frame_t frame_head(hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
+static madi_frame_t frame_head(madi_hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
 {
     madi_frame_t head = {MAGIC, MADI_WIRE_VERSION, (uint16_t)kind, (uint32_t)len};
     if (kind == MADI_HELLO_HELLO) {
@@ -114,7 +112,7 @@ static madi_frame_t frame_head(hello_t *h, madi_hello_kind_t kind, const void *b
     return head;
 }
 
-static bool frame_write(hello_t *h, const struct iovec *vec, int n, size_t len)
+static bool frame_write(madi_hello_t *h, const struct iovec *vec, int n, size_t len)
 {
     struct msghdr msg = {.msg_iov = (struct iovec *)vec, .msg_iovlen = (size_t)n};
     if (h->sealed)
@@ -123,19 +121,19 @@ static bool frame_write(hello_t *h, const struct iovec *vec, int n, size_t len)
     return sendmsg(h->watch.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
 }
 
-bool madi_hello_send(hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
+bool madi_hello_send(madi_hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
 {
     madi_frame_t head = frame_head(h, kind, body, len);
     struct iovec vec[] = {{&head, sizeof head}, {(void *)body, len}};
     return frame_write(h, vec, 2, sizeof head + len);
 }
 
-madi_role_t madi_hello_peer_role(const hello_t *h)
+madi_role_t madi_hello_peer_role(const madi_hello_t *h)
 {
     return (madi_role_t)(h->active ? h->transcript.challenge.body.role : h->transcript.hello.body.role);
 }
 
-static const unsigned char *hello_key(const hello_t *h)
+static const unsigned char *hello_key(const madi_hello_t *h)
 {
     static const unsigned char no_key[MADI_SECRET_LEN]; /* known to everybody: both have said that the network has none */
     if (h->adapter->security == MADI_SECURITY_NONE)
@@ -143,7 +141,7 @@ static const unsigned char *hello_key(const hello_t *h)
     return madi_secrets_key(h->session->secrets, madi_hello_peer_role(h));
 }
 
-bool madi_hello_send_signed(hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
+bool madi_hello_send_signed(madi_hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
 {
     int side = !h->active;
     madi_frame_t head = frame_head(h, kind, body, MADI_PROOF_LEN + len);
@@ -152,7 +150,7 @@ bool madi_hello_send_signed(hello_t *h, madi_hello_kind_t kind, const void *body
            frame_write(h, vec, 3, sizeof head + MADI_PROOF_LEN + len);
 }
 
-bool madi_hello_check_signed(hello_t *h)
+bool madi_hello_check_signed(madi_hello_t *h)
 {
     int side = h->active;
     size_t len = h->head.length;
@@ -161,19 +159,19 @@ bool madi_hello_check_signed(hello_t *h)
            !CRYPTO_memcmp(h->transcript.proof[side], h->body, MADI_PROOF_LEN);
 }
 
-bool madi_hello_secret(const hello_t *h, madi_link_t *link)
+bool madi_hello_secret(const madi_hello_t *h, madi_link_t *link)
 {
     return madi_proof_secret(&h->transcript, hello_key(h), link->secret);
 }
 
-void madi_hello_refuse(hello_t *h, mad_status_t status, const char *text)
+void madi_hello_refuse(madi_hello_t *h, mad_status_t status, const char *text)
 {
     uint32_t code = status;
     madi_hello_send(h, MADI_HELLO_REFUSE, &code, sizeof code);
     madi_hello_fail(h, status, text);
 }
 
-void madi_hello_security_text(const hello_t *h, unsigned security, char *text, size_t len)
+void madi_hello_security_text(const madi_hello_t *h, unsigned security, char *text, size_t len)
 {
     snprintf(text, len,
              "the peer's security for this network is %s, and here it is %s: give both the same topology file and knobs",
@@ -182,7 +180,7 @@ void madi_hello_security_text(const hello_t *h, unsigned security, char *text, s
 
 /* ---- Frames in ------------------------------------------------------------------------------------------------ */
 
-static void frame_take(hello_t *h)
+static void frame_handle(madi_hello_t *h)
 {
     char text[160];
     const madi_frame_t *f = &h->head;
@@ -206,7 +204,7 @@ static void frame_take(hello_t *h)
 }
 
 /* The caller begins TLS, and this network is not sealed. */
-static void tls_refuse(hello_t *h)
+static void tls_refuse(madi_hello_t *h)
 {
     char rest[4096];
     while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0) /* else the answer would be lost in a reset */
@@ -217,7 +215,7 @@ static void tls_refuse(hello_t *h)
 }
 
 /* True if h->head is that of a frame, and there is room for its body. */
-static bool head_ready(hello_t *h)
+static bool head_ready(madi_hello_t *h)
 {
     if (!h->active && (h->head.magic & 0xff) == 0x16 && !h->sealed) { /* a TLS record */
         tls_refuse(h);
@@ -234,7 +232,7 @@ static bool head_ready(hello_t *h)
     return h->body != NULL;
 }
 
-void madi_hello_read_failed(hello_t *h, ssize_t n)
+void madi_hello_read_failed(madi_hello_t *h, ssize_t n)
 {
     const char *text =
         n ? strerror(errno) : "the connection was closed during the handshake (it ended, or has no descriptors left)";
@@ -249,7 +247,7 @@ void madi_hello_read_failed(hello_t *h, ssize_t n)
 }
 
 /* Read exactly one frame: what follows the handshake belongs to the driver.  False: it is not whole, or cannot be. */
-static bool frame_read(hello_t *h)
+static bool frame_read(madi_hello_t *h)
 {
     for (;;) {
         size_t head = sizeof h->head, want = h->n_in < head ? head : head + h->head.length;
@@ -272,7 +270,7 @@ static bool frame_read(hello_t *h)
 
 void madi_hello_ready(madi_watch_t *watch, uint32_t events)
 {
-    hello_t *h = MADI_CONTAINER(watch, hello_t, watch);
+    madi_hello_t *h = MADI_CONTAINER(watch, madi_hello_t, watch);
 
     if (h->active && !h->connected) {
         if (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
@@ -284,6 +282,6 @@ void madi_hello_ready(madi_watch_t *watch, uint32_t events)
     do {
         if (!frame_read(h))
             return;
-        frame_take(h);
+        frame_handle(h);
     } while (h->watch.fd >= 0 && h->seal && madi_hello_seal_more(h));
 }

@@ -13,7 +13,7 @@
  * socket are not authenticated: they end this path to the peer, and do not affect other paths.
  *
  *   hello.c          life of a handshake, frames             accept.c    the passive side: incoming connections, limits
- *   hello_due.c      deadlines                               attempt.c   the active side
+ *   hello_deadline.c deadlines                               attempt.c   the active side
  *   hello_seal.c     TLS below it, where the network is sealed
  *   proof.h          the signed bytes                        secret.h    the keys
  *
@@ -93,7 +93,7 @@ void madi_hello_decide(madi_gate_t *gate, int64_t now);
 bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter);     /* true if an attempt uses this adapter */
 void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text); /* end the link's attempt, if any */
 /* Remove the deadline of the attempt that has begun: the peer may compute for long. */
-void madi_hello_patience(madi_gate_t *gate);
+void madi_hello_no_deadline(madi_gate_t *gate);
 /* Mark the link's attempt, if any: should it end without a verdict, the peer did not refuse, and a new attempt begins. */
 void madi_hello_unsure(madi_link_t *link);
 bool madi_hello_evict(mad_session_t *session); /* end the handshake of an incoming connection (accept.c); false if none */

@@ -19,10 +19,8 @@
 #define TLS_HANDSHAKE 0x16
 #define TLS_ALERT 0x15
 
-typedef madi_hello_t hello_t;
-
 /* Send what waits.  False: not all of it could be; a fresh socket takes some KiB at once, and is not waited for. */
-static bool seal_flush(hello_t *h)
+static bool seal_flush(madi_hello_t *h)
 {
     size_t len;
     const void *out = madi_seal_out(h->seal, &len);
@@ -33,7 +31,7 @@ static bool seal_flush(hello_t *h)
 }
 
 /* Make the connection's seal.  False: the handshake was ended. */
-static bool seal_make(hello_t *h)
+static bool seal_make(madi_hello_t *h)
 {
     madi_seal_key_set(h->session->seal, h->session->secrets->gateway_key);
     h->seal = madi_seal_new(h->session->seal, h->active);
@@ -43,7 +41,7 @@ static bool seal_make(hello_t *h)
 }
 
 /* Refuse a caller of this sealed network that does not begin with TLS. */
-static void seal_unwanted(hello_t *h, int first)
+static void seal_refuse_plain(madi_hello_t *h, int first)
 {
     char rest[4096];
     if (first != 'M') {
@@ -60,14 +58,14 @@ static void seal_unwanted(hello_t *h, int first)
 }
 
 /* Look at the first byte of a caller.  False: nothing has come, or the handshake was ended. */
-static bool seal_called(hello_t *h)
+static bool seal_accept(madi_hello_t *h)
 {
     unsigned char first;
     ssize_t n = recv(h->watch.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n <= 0)
         madi_hello_read_failed(h, n);
     else if (first != TLS_HANDSHAKE)
-        seal_unwanted(h, first);
+        seal_refuse_plain(h, first);
     else if (!h->session->secrets)
         madi_hello_fail(h, MAD_ERR_PEER, "this process does not know the job's key yet");
     else
@@ -75,14 +73,14 @@ static bool seal_called(hello_t *h)
     return false;
 }
 
-static void seal_failed(hello_t *h, mad_status_t status, const char *reason)
+static void seal_failed(madi_hello_t *h, mad_status_t status, const char *reason)
 {
     seal_flush(h); /* the alert; it may fail */
     madi_hello_fail(h, status, reason);
 }
 
 /* Go on with TLS.  True: frames can go; else more has to come, or the handshake was ended. */
-static bool seal_shake(hello_t *h)
+static bool seal_shake(madi_hello_t *h)
 {
     char reason[MADI_REASON_MAX];
     mad_status_t status = MAD_ERR_PROTOCOL;
@@ -113,7 +111,7 @@ static bool seal_shake(hello_t *h)
 }
 
 /* Receive more.  Returns what recv does. */
-static ssize_t seal_receive(hello_t *h)
+static ssize_t seal_receive(madi_hello_t *h)
 {
     size_t room;
     void *to = madi_seal_room(h->seal, &room);
@@ -123,7 +121,7 @@ static ssize_t seal_receive(hello_t *h)
     return n;
 }
 
-bool madi_hello_seal_begin(hello_t *h)
+bool madi_hello_seal_begin(madi_hello_t *h)
 {
     if (!seal_make(h))
         return false;
@@ -131,10 +129,10 @@ bool madi_hello_seal_begin(hello_t *h)
     return h->watch.fd >= 0;
 }
 
-bool madi_hello_seal_go(hello_t *h)
+bool madi_hello_seal_go(madi_hello_t *h)
 {
     ssize_t n;
-    if (!h->seal && !seal_called(h))
+    if (!h->seal && !seal_accept(h))
         return false;
     while (!h->sealed) {
         n = seal_receive(h);
@@ -148,13 +146,13 @@ bool madi_hello_seal_go(hello_t *h)
     return true;
 }
 
-bool madi_hello_seal_write(hello_t *h, const struct iovec *vec, int n, size_t len)
+bool madi_hello_seal_write(madi_hello_t *h, const struct iovec *vec, int n, size_t len)
 {
     return madi_seal_put(h->seal, vec, n, len) == len && seal_flush(h);
 }
 
 /* Open the next record.  Returns like recv; EPROTO: the record is not genuine, and madi_seal_why has the cause. */
-static ssize_t seal_open(hello_t *h)
+static ssize_t seal_open(madi_hello_t *h)
 {
     size_t len;
     bool broken;
@@ -185,7 +183,7 @@ static ssize_t seal_open(hello_t *h)
     }
 }
 
-ssize_t madi_hello_seal_read(hello_t *h, void *to, size_t len)
+ssize_t madi_hello_seal_read(madi_hello_t *h, void *to, size_t len)
 {
     if (h->text_at == h->text_n) {
         ssize_t n = seal_open(h);
@@ -198,12 +196,12 @@ ssize_t madi_hello_seal_read(hello_t *h, void *to, size_t len)
     return (ssize_t)len;
 }
 
-bool madi_hello_seal_more(const hello_t *h)
+bool madi_hello_seal_more(const madi_hello_t *h)
 {
     return h->text_at < h->text_n || !madi_seal_empty(h->seal);
 }
 
-void madi_hello_seal_give(hello_t *h, madi_link_t *link)
+void madi_hello_seal_give(madi_hello_t *h, madi_link_t *link)
 {
     link->seal = h->seal;
     h->seal = NULL;

@@ -15,21 +15,21 @@
 /* ---- Possible paths ------------------------------------------------------------------------------------------- */
 
 /* Given a network in common. */
-static bool reachable(mad_session_t *s, int lane, madi_adapter_t *a, const madi_address_entry_t *e, char *reason)
+static bool entry_is_reachable(mad_session_t *s, int lane, madi_adapter_t *a, const madi_address_entry_t *e, char *reason)
 {
     if (lane)
         return s->forward->reachable(s, lane, a, e->bytes, e->len, reason);
     return !a->driver->reach.reachable || a->driver->reach.reachable(a, e->bytes, e->len, reason);
 }
 
-static bool has_common(madi_adapter_t *a, const madi_address_entry_t *e)
+static bool entry_has_common_network(madi_adapter_t *a, const madi_address_entry_t *e)
 {
     return !strcmp(e->network, a->network) ||
            (a->driver->reach.common && a->driver->reach.common(a, e->network, e->bytes, e->len));
 }
 
-bool madi_way_next(mad_session_t *s, const unsigned char *address, int lane, madi_adapter_t *a, size_t *at,
-                   madi_address_entry_t *e, char *reason)
+bool madi_peer_path_next(mad_session_t *s, const unsigned char *address, int lane, madi_adapter_t *a, size_t *at,
+                         madi_address_entry_t *e, char *reason)
 {
     bool me = !memcmp(madi_address_uid(address), s->uid, sizeof s->uid);
     const char *name = a->driver->name;
@@ -43,9 +43,9 @@ bool madi_way_next(mad_session_t *s, const unsigned char *address, int lane, mad
     while (madi_address_next(address, at, e)) {
         if (strcmp(e->driver, name))
             continue;
-        if (has_common(a, e)) {
+        if (entry_has_common_network(a, e)) {
             common = true;
-            if (reachable(s, lane, a, e, reason))
+            if (entry_is_reachable(s, lane, a, e, reason))
                 return true;
         } else if (!common) {
             snprintf(reason, MADI_REASON_MAX, "no network in common: here %s, there %s%s%s%s", a->network, e->network,
@@ -56,34 +56,35 @@ bool madi_way_next(mad_session_t *s, const unsigned char *address, int lane, mad
     return false;
 }
 
-bool madi_way_find(mad_session_t *s, const unsigned char *address, int lane, madi_adapter_t *a, madi_address_entry_t *e,
-                   char *reason)
+bool madi_peer_path_find(mad_session_t *s, const unsigned char *address, int lane, madi_adapter_t *a,
+                         madi_address_entry_t *e, char *reason)
 {
     size_t at = 0;
-    return madi_way_next(s, address, lane, a, &at, e, reason);
+    return madi_peer_path_next(s, address, lane, a, &at, e, reason);
 }
 
-static bool preferred(const madi_adapter_t *a)
+static bool adapter_is_preferred(const madi_adapter_t *a)
 {
     return !strcmp(madi_knob_text(MADI_KNOB_PREFER), a->driver->name);
 }
 
-int madi_way_rank(const madi_adapter_t *a)
+int madi_adapter_rank(const madi_adapter_t *a)
 {
-    return a->caps.rank - (preferred(a) ? 1000 : 0);
+    return a->caps.rank - (adapter_is_preferred(a) ? 1000 : 0);
 }
 
 /* Preferred ones first; on a lane the file has an order of networks; then by rank.  Most significant byte first. */
-void madi_way_class(mad_session_t *s, int lane, const madi_adapter_t *a, unsigned char class[MADI_WAY_CLASS])
+void madi_peer_path_class(mad_session_t *s, int lane, const madi_adapter_t *a, unsigned char class[MADI_PEER_PATH_CLASS])
 {
-    uint32_t part[3] = {preferred(a) ? 0 : 1, lane ? (uint32_t)s->forward->place(s, lane, a) : 0, (uint32_t)a->caps.rank};
-    for (int i = 0; i < MADI_WAY_CLASS; i++)
+    uint32_t part[3] = {adapter_is_preferred(a) ? 0 : 1, lane ? (uint32_t)s->forward->place(s, lane, a) : 0,
+                        (uint32_t)a->caps.rank};
+    for (int i = 0; i < MADI_PEER_PATH_CLASS; i++)
         class[i] = (unsigned char)(part[i / 4] >> (24 - 8 * (i % 4)));
 }
 
 /* ---- Explanations --------------------------------------------------------------------------------------------- */
 
-void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason)
+void madi_peer_path_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason)
 {
     size_t len = strnlen(reason, MADI_REASON_MAX - 1);
     struct madi_failure *f = malloc(sizeof *f + len + 1);
@@ -97,7 +98,7 @@ void madi_way_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *rea
     gate->failures = f;
 }
 
-void madi_ways_free(madi_gate_t *gate)
+void madi_peer_paths_free(madi_gate_t *gate)
 {
     for (struct madi_failure *f; (f = gate->failures); free(f))
         gate->failures = f->next;

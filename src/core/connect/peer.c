@@ -59,7 +59,7 @@ static mad_status_t table_grow(mad_session_t *s, uint32_t cap)
     return MAD_OK;
 }
 
-static mad_status_t room(mad_session_t *s)
+static mad_status_t table_reserve(mad_session_t *s)
 {
     uint32_t cap = s->cap_peers ? s->cap_peers : 16,
              least = (s->n_peers > (uint32_t)s->size ? s->n_peers : (uint32_t)s->size) + 1;
@@ -71,7 +71,7 @@ static mad_status_t room(mad_session_t *s)
 /* A peer without an address, with a number of its own; NULL: no memory, or no number is left. */
 static madi_peer_t *peer_new(mad_session_t *s)
 {
-    if (room(s))
+    if (table_reserve(s))
         return NULL;
     while (s->next_peer < INT32_MAX && place_of(s, s->next_peer)->number >= 0)
         s->next_peer++;
@@ -83,43 +83,43 @@ static madi_peer_t *peer_new(mad_session_t *s)
 }
 
 /* The gate of the peer that has announced this one; stored behind this peer's address. */
-typedef struct teller {
+typedef struct announcer {
     mad_peer_t peer;
     int lane;
-} teller_t;
+} announcer_t;
 
-static int64_t told_cost(const madi_peer_t *p)
+static int64_t announced_cost(const madi_peer_t *p)
 {
-    return (int64_t)(sizeof *p + sizeof(teller_t) + madi_address_len(p->address));
+    return (int64_t)(sizeof *p + sizeof(announcer_t) + madi_address_len(p->address));
 }
 
-/* NULL: the teller is not there any more. */
-static madi_gate_t *told_by(const mad_session_t *s, const madi_peer_t *p)
+/* NULL: the announcer is not there any more. */
+static madi_gate_t *announcer_gate(const mad_session_t *s, const madi_peer_t *p)
 {
-    teller_t teller;
-    memcpy(&teller, p->address + madi_address_len(p->address), sizeof teller);
-    return madi_peer_gate_find(s, teller.peer, teller.lane);
+    announcer_t announcer;
+    memcpy(&announcer, p->address + madi_address_len(p->address), sizeof announcer);
+    return madi_peer_gate_find(s, announcer.peer, announcer.lane);
 }
 
-static void told_uncharge(mad_session_t *s, const madi_peer_t *p)
+static void announcer_uncharge(mad_session_t *s, const madi_peer_t *p)
 {
-    madi_gate_t *gate = told_by(s, p);
+    madi_gate_t *gate = announcer_gate(s, p);
     if (gate)
-        madi_uncharge(gate, MADI_CHARGE_PEERS, told_cost(p));
+        madi_uncharge(gate, MADI_CHARGE_PEERS, announced_cost(p));
     else
-        madi_uncharge_orphan(s, MADI_CHARGE_PEERS, told_cost(p));
+        madi_uncharge_orphan(s, MADI_CHARGE_PEERS, announced_cost(p));
 }
 
-static void told_end(mad_session_t *s, madi_peer_t *p)
+static void announced_end(mad_session_t *s, madi_peer_t *p)
 {
     if (p->told)
-        told_uncharge(s, p);
+        announcer_uncharge(s, p);
     p->told = false;
 }
 
 static void peer_free(mad_session_t *s, madi_peer_t *p)
 {
-    told_end(s, p);
+    announced_end(s, p);
     free(p->address);
     free(p->lanes);
     *p = (madi_peer_t){.number = -1};
@@ -128,14 +128,14 @@ static void peer_free(mad_session_t *s, madi_peer_t *p)
 
 /* ---- The index by identity ------------------------------------------------------------------------------------------- */
 
-static uint32_t hash_of(const mad_session_t *s, mad_peer_t peer)
+static uint32_t peer_hash(const mad_session_t *s, mad_peer_t peer)
 {
     return uid_hash(madi_address_uid(madi_peer_address(s, peer))) & (s->cap_index - 1);
 }
 
 static void index_put(mad_session_t *s, mad_peer_t peer)
 {
-    uint32_t i = hash_of(s, peer);
+    uint32_t i = peer_hash(s, peer);
     while (s->peer_index[i])
         i = (i + 1) & (s->cap_index - 1);
     s->peer_index[i] = (uint32_t)peer + 1;
@@ -163,7 +163,7 @@ static mad_status_t index_grow(mad_session_t *s)
 /* Where a peer stands in the index; cap_index: nowhere, for another number has its identity. */
 static uint32_t index_at(const mad_session_t *s, mad_peer_t peer)
 {
-    for (uint32_t i = hash_of(s, peer); s->peer_index[i]; i = (i + 1) & (s->cap_index - 1))
+    for (uint32_t i = peer_hash(s, peer); s->peer_index[i]; i = (i + 1) & (s->cap_index - 1))
         if (s->peer_index[i] == (uint32_t)peer + 1)
             return i;
     return s->cap_index;
@@ -176,7 +176,7 @@ static void index_del(mad_session_t *s, mad_peer_t peer)
     if (gap == s->cap_index)
         return;
     for (uint32_t i = (gap + 1) & mask; s->peer_index[i]; i = (i + 1) & mask)
-        if (((i - hash_of(s, (mad_peer_t)s->peer_index[i] - 1)) & mask) >= ((i - gap) & mask)) {
+        if (((i - peer_hash(s, (mad_peer_t)s->peer_index[i] - 1)) & mask) >= ((i - gap) & mask)) {
             s->peer_index[gap] = s->peer_index[i];
             gap = i;
         }
@@ -184,7 +184,7 @@ static void index_del(mad_session_t *s, mad_peer_t peer)
     s->n_index--;
 }
 
-static mad_peer_t find(mad_session_t *s, const unsigned char *uid)
+static mad_peer_t index_find(mad_session_t *s, const unsigned char *uid)
 {
     if (!s->cap_index)
         return -1;
@@ -196,11 +196,11 @@ static mad_peer_t find(mad_session_t *s, const unsigned char *uid)
     return -1;
 }
 
-static mad_status_t set_address(mad_session_t *s, madi_peer_t *p, const unsigned char *address, size_t len)
+static mad_status_t peer_set_address(mad_session_t *s, madi_peer_t *p, const unsigned char *address, size_t len)
 {
     if (index_grow(s))
         return MAD_ERR_NOMEM;
-    p->address = malloc(len + sizeof(teller_t));
+    p->address = malloc(len + sizeof(announcer_t));
     if (!p->address)
         return MAD_ERR_NOMEM;
     memcpy(p->address, address, len);
@@ -211,44 +211,44 @@ static mad_status_t set_address(mad_session_t *s, madi_peer_t *p, const unsigned
 /* ---- Adding ------------------------------------------------------------------------------------------------------------ */
 
 /* Before the first real address: entries for the ranks. */
-static mad_status_t ranks(mad_session_t *s)
+static mad_status_t ranks_add(mad_session_t *s)
 {
     madi_peer_t *own;
     while (s->next_peer < s->size)
         if (!peer_new(s))
             return MAD_ERR_NOMEM;
     own = madi_peer_at(s, s->rank);
-    return own->address ? MAD_OK : set_address(s, own, s->address, s->address_len);
+    return own->address ? MAD_OK : peer_set_address(s, own, s->address, s->address_len);
 }
 
-static bool is_address(const mad_session_t *s, mad_peer_t peer, const unsigned char *address, size_t len)
+static bool peer_has_address(const mad_session_t *s, mad_peer_t peer, const unsigned char *address, size_t len)
 {
     const unsigned char *known = madi_peer_address(s, peer);
     return known && madi_address_len(known) == len && !memcmp(known, address, len);
 }
 
 /* claimed: the address is known from a peer only, and not confirmed yet. */
-static mad_status_t add(mad_session_t *s, const unsigned char *address, size_t len, bool claimed, mad_peer_t *peer)
+static mad_status_t peer_add(mad_session_t *s, const unsigned char *address, size_t len, bool claimed, mad_peer_t *peer)
 {
-    mad_status_t status = ranks(s);
+    mad_status_t status = ranks_add(s);
     mad_peer_t p;
     int rank;
     if (status)
         return status;
-    p = find(s, madi_address_uid(address));
-    if (p >= 0 && !claimed && is_address(s, p, address, len))
+    p = index_find(s, madi_address_uid(address));
+    if (p >= 0 && !claimed && peer_has_address(s, p, address, len))
         madi_peer_at(s, p)->claimed = false;
     rank = madi_address_rank(address, s->job);
     if (p < 0 && s->boot && rank >= 0 && rank < s->size && !madi_peer_address(s, rank)) {
         p = rank;
-        if (set_address(s, madi_peer_at(s, p), address, len))
+        if (peer_set_address(s, madi_peer_at(s, p), address, len))
             return MAD_ERR_NOMEM;
         madi_peer_at(s, p)->claimed = claimed;
     } else if (p < 0) {
         madi_peer_t *made = peer_new(s);
         if (!made)
             return MAD_ERR_NOMEM;
-        if (set_address(s, made, address, len)) {
+        if (peer_set_address(s, made, address, len)) {
             peer_free(s, made);
             return MAD_ERR_NOMEM;
         }
@@ -261,28 +261,28 @@ static mad_status_t add(mad_session_t *s, const unsigned char *address, size_t l
 
 mad_status_t madi_peer_add(mad_session_t *s, const unsigned char *address, size_t len, mad_peer_t *peer)
 {
-    return add(s, address, len, false, peer);
+    return peer_add(s, address, len, false, peer);
 }
 
 mad_peer_t madi_peer_find(mad_session_t *s, const unsigned char *address)
 {
-    return find(s, madi_address_uid(address));
+    return index_find(s, madi_address_uid(address));
 }
 
-mad_status_t madi_peer_learn(madi_gate_t *teller, const unsigned char *address, size_t len, mad_peer_t *peer)
+mad_status_t madi_peer_learn(madi_gate_t *announcer, const unsigned char *address, size_t len, mad_peer_t *peer)
 {
-    mad_session_t *s = teller->session;
-    int64_t cost = (int64_t)(sizeof(madi_peer_t) + sizeof(teller_t) + len);
-    teller_t by = {teller->peer, teller->lane};
+    mad_session_t *s = announcer->session;
+    int64_t cost = (int64_t)(sizeof(madi_peer_t) + sizeof(announcer_t) + len);
+    announcer_t by = {announcer->peer, announcer->lane};
     mad_status_t status;
     *peer = madi_peer_find(s, address);
     if (*peer >= 0)
         return MAD_OK;
-    if (!madi_charge(teller, MADI_CHARGE_PEERS, cost))
+    if (!madi_charge(announcer, MADI_CHARGE_PEERS, cost))
         return MAD_ERR_BUSY;
-    status = add(s, address, len, true, peer);
+    status = peer_add(s, address, len, true, peer);
     if (status) {
-        madi_uncharge(teller, MADI_CHARGE_PEERS, cost);
+        madi_uncharge(announcer, MADI_CHARGE_PEERS, cost);
     } else {
         madi_peer_t *p = madi_peer_at(s, *peer);
         p->told = true;
@@ -296,7 +296,7 @@ void madi_peer_proved(mad_session_t *s, mad_peer_t peer, bool reached)
     madi_peer_t *p = madi_peer_at(s, peer);
     if (!p)
         return;
-    told_end(s, p);
+    announced_end(s, p);
     if (reached)
         p->claimed = false;
 }
@@ -332,18 +332,18 @@ static madi_gate_t **gate_at(mad_session_t *s, mad_peer_t peer, int lane)
     return &p->lanes[lane - 1];
 }
 
-static bool is_down(const madi_gate_t *gate)
+static bool gate_is_down(const madi_gate_t *gate)
 {
     return gate && atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_DOWN;
 }
 
 /* lane -1: on any on which there are messages */
-static bool is_lost(mad_session_t *s, mad_peer_t peer, int lane)
+static bool peer_is_lost(mad_session_t *s, mad_peer_t peer, int lane)
 {
     if (lane >= 0)
-        return is_down(madi_peer_gate_find(s, peer, lane));
+        return gate_is_down(madi_peer_gate_find(s, peer, lane));
     for (int i = 0; i < madi_lanes(s); i++)
-        if (!madi_lane_carries(s, i) && is_down(madi_peer_gate_find(s, peer, i)))
+        if (!madi_lane_carries(s, i) && gate_is_down(madi_peer_gate_find(s, peer, i)))
             return true;
     return false;
 }
@@ -353,7 +353,7 @@ static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to
 {
     for (int lane = 0; lane < madi_lanes(s); lane++) {
         madi_gate_t *gate = madi_peer_gate_find(s, from, lane), **at;
-        if (!gate || is_down(gate))
+        if (!gate || gate_is_down(gate))
             continue;
         if (!(at = gate_at(s, to, lane)))
             return MAD_ERR_NOMEM;
@@ -363,36 +363,36 @@ static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to
     return MAD_OK;
 }
 
-/* True if its teller could be charged for a second number, or need not be: the peer was connected once. */
-static bool told_again(mad_session_t *s, const madi_peer_t *p)
+/* True if its announcer could be charged for a second number, or need not be: the peer was connected once. */
+static bool announcer_charge_again(mad_session_t *s, const madi_peer_t *p)
 {
-    madi_gate_t *gate = p->told ? told_by(s, p) : NULL;
-    return !p->told || (gate && madi_charge(gate, MADI_CHARGE_PEERS, told_cost(p)));
+    madi_gate_t *gate = p->told ? announcer_gate(s, p) : NULL;
+    return !p->told || (gate && madi_charge(gate, MADI_CHARGE_PEERS, announced_cost(p)));
 }
 
 /* The index then finds the new number. */
-mad_status_t madi_peer_again(mad_session_t *s, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer)
+mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer)
 {
     madi_peer_t *from = madi_peer_at(s, lost), *to;
     size_t len = madi_address_len(from->address);
     unsigned char *copy;
     madi_gate_t *gate;
     mad_status_t status;
-    if (find(s, madi_address_uid(from->address)) != lost)
+    if (index_find(s, madi_address_uid(from->address)) != lost)
         return MAD_ERR_INVAL;
-    if (!told_again(s, from))
+    if (!announcer_charge_again(s, from))
         return MAD_ERR_INVAL;
-    copy = malloc(len + sizeof(teller_t));
+    copy = malloc(len + sizeof(announcer_t));
     to = copy ? peer_new(s) : NULL;
     from = madi_peer_at(s, lost); /* the table may have grown */
     if (!to) {
         free(copy);
         if (from->told)
-            told_uncharge(s, from);
+            announcer_uncharge(s, from);
         return MAD_ERR_NOMEM;
     }
     to->told = from->told;
-    memcpy(copy, from->address, len + (from->told ? sizeof(teller_t) : 0));
+    memcpy(copy, from->address, len + (from->told ? sizeof(announcer_t) : 0));
     to->address = copy;
     to->kept = from->kept;
     to->claimed = from->claimed;
@@ -409,15 +409,15 @@ mad_status_t madi_peer_again(mad_session_t *s, mad_peer_t lost, int lane, bool q
 mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, int lane, mad_peer_t *peer)
 {
     mad_peer_t p;
-    mad_status_t status = add(s, address, len, lane >= 0, &p); /* with a lane: the address is a claim */
-    if (!status && is_lost(s, p, lane))
-        status = madi_peer_again(s, p, lane < 0 ? 0 : lane, false, &p);
+    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane: the address is a claim */
+    if (!status && peer_is_lost(s, p, lane))
+        status = madi_peer_renumber(s, p, lane < 0 ? 0 : lane, false, &p);
     if (!status)
         *peer = p;
     return status;
 }
 
-static mad_status_t fetch_one(mad_session_t *s, mad_peer_t peer)
+static mad_status_t peer_fetch_one(mad_session_t *s, mad_peer_t peer)
 {
     unsigned char bytes[MADI_ADDRESS_MAX];
     size_t n, len;
@@ -430,7 +430,7 @@ static mad_status_t fetch_one(mad_session_t *s, mad_peer_t peer)
                  peer, madi_address_check(bytes, n, &len) ? "not an address" : "the address of another process");
         return MAD_ERR_BOOT;
     }
-    return set_address(s, madi_peer_at(s, peer), bytes, len);
+    return peer_set_address(s, madi_peer_at(s, peer), bytes, len);
 }
 
 /* Fetch a rank's address; after some fetches several at a time, since a distant launcher takes a round trip for each. */
@@ -443,8 +443,8 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
             rank[n++] = p;
     if (n > 1)
         s->boot->ops->ahead(s->boot, "mad-addr", rank, n);
-    status = fetch_one(s, peer);
-    for (int i = 1; i < n && !status && fetch_one(s, rank[i]) == MAD_OK; i++)
+    status = peer_fetch_one(s, peer);
+    for (int i = 1; i < n && !status && peer_fetch_one(s, rank[i]) == MAD_OK; i++)
         ;
     s->fetched += n;
     return status;
@@ -454,7 +454,7 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
 #define RESTING 64
 
 /* One that was forgotten, or NULL.  What it keeps its connections and handles in is used again. */
-static madi_gate_t *gate_again(mad_session_t *s)
+static madi_gate_t *gate_reuse(mad_session_t *s)
 {
     madi_gate_t *g = s->n_gone > RESTING ? s->gone : NULL, blank = {.peer = -1};
     if (!g)
@@ -471,7 +471,7 @@ static madi_gate_t *gate_again(mad_session_t *s)
 
 static madi_gate_t *gate_new(mad_session_t *s, mad_peer_t peer, int lane)
 {
-    madi_gate_t *g = gate_again(s);
+    madi_gate_t *g = gate_reuse(s);
     if (!g) {
         g = calloc(1, sizeof *g);
         if (g)
@@ -492,19 +492,19 @@ static madi_gate_t *gate_new(mad_session_t *s, mad_peer_t peer, int lane)
 }
 
 /* Return the status for a number without a peer: it was released (MAD_ERR_PEER), or never given (MAD_ERR_INVAL). */
-static mad_status_t unknown(const mad_session_t *s, mad_peer_t peer)
+static mad_status_t unknown_peer_status(const mad_session_t *s, mad_peer_t peer)
 {
     return peer >= 0 && peer < s->next_peer ? MAD_ERR_PEER : MAD_ERR_INVAL;
 }
 
 mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, int lane, madi_gate_t **out)
 {
-    mad_status_t status = ranks(s);
+    mad_status_t status = ranks_add(s);
     madi_gate_t **at;
     if (status)
         return status;
     if (!madi_peer_at(s, peer))
-        return unknown(s, peer);
+        return unknown_peer_status(s, peer);
     if (!madi_peer_address(s, peer) && (status = madi_peer_fetch(s, peer)))
         return status;
     if (!memcmp(madi_address_uid(madi_peer_address(s, peer)), s->uid, sizeof s->uid))

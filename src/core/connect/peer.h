@@ -24,7 +24,7 @@ void madi_peer_drop(mad_session_t *session, madi_peer_t *peer);                 
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
 /* Like madi_peer_add, but for a process that a peer has announced, to which it is charged.  MAD_ERR_BUSY: the peer has
  * announced too many. */
-mad_status_t madi_peer_learn(madi_gate_t *teller, const unsigned char *address, size_t len, mad_peer_t *peer);
+mad_status_t madi_peer_learn(madi_gate_t *announcer, const unsigned char *address, size_t len, mad_peer_t *peer);
 mad_peer_t madi_peer_find(mad_session_t *session, const unsigned char *address); /* by its identity; -1: not known */
 /* Record that the peer is connected: no other peer is charged for it any more.  reached: this process connected to it, so
  * its address is right. */
@@ -36,7 +36,7 @@ bool madi_lane_carries(mad_session_t *session, int lane); /* true if the lane ca
 /* Give a lost peer a new number, since the process may be reachable again.  On lanes on which it is not lost both numbers
  * share a gate, and its messages come from the old number.  quiet: only the library communicates with it on that lane, and
  * the program gets no event.  MAD_ERR_INVAL: it has a new number already. */
-mad_status_t madi_peer_again(mad_session_t *session, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer);
+mad_status_t madi_peer_renumber(mad_session_t *session, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer);
 /* Like madi_peer_add, but give a new number to a peer that is lost on that lane; lane -1: on any. */
 mad_status_t madi_peer_add_anew(mad_session_t *session, const unsigned char *address, size_t len, int lane,
                                 mad_peer_t *peer);

@@ -11,7 +11,7 @@
 #include "core/send/send.h"
 
 /* Under tx_lock. */
-static bool sends(const madi_conn_t *conn)
+static bool conn_sends(const madi_conn_t *conn)
 {
     return conn->queue || conn->deferred || conn->in_pending || conn->n_blocks ||
            atomic_load_explicit(&((madi_conn_t *)conn)->packing, memory_order_acquire) ||
@@ -19,7 +19,7 @@ static bool sends(const madi_conn_t *conn)
 }
 
 /* Of one that is ended meanwhile, without a lock, it may be read before or after it was cleared: either will do. */
-__attribute__((no_sanitize("thread"), noinline)) static const madi_conn_t *conn_of(const madi_rx_msg_t *m)
+__attribute__((no_sanitize("thread"), noinline)) static const madi_conn_t *rx_conn(const madi_rx_msg_t *m)
 {
     return *(madi_conn_t *const volatile *)&m->conn;
 }
@@ -31,7 +31,7 @@ static bool ring_holds(const madi_gate_t *gate, const madi_conn_t *conn)
     madi_rx_msg_t *first = gate->session->rx_ring, *m = first;
     do {
         const madi_conn_t *of =
-            atomic_load_explicit(&m->used, memory_order_acquire) ? conn_of(m) : NULL; /* pairs with madi_rx_free */
+            atomic_load_explicit(&m->used, memory_order_acquire) ? rx_conn(m) : NULL; /* pairs with madi_rx_free */
         if (of && (conn ? of == conn : of->gate == gate))
             return true;
         m = m->ring;
@@ -39,17 +39,17 @@ static bool ring_holds(const madi_gate_t *gate, const madi_conn_t *conn)
     return false;
 }
 
-static bool waits(const madi_conn_t *conn)
+static bool conn_has_pending_rx(const madi_conn_t *conn)
 {
     return conn->ready || conn->arriving || conn->live || conn->posted || conn->rx_held || conn->openers.first;
 }
 
-static bool receives(const madi_conn_t *conn)
+static bool conn_receives(const madi_conn_t *conn)
 {
-    return waits(conn) || (conn->rx_messages && ring_holds(conn->gate, conn));
+    return conn_has_pending_rx(conn) || (conn->rx_messages && ring_holds(conn->gate, conn));
 }
 
-static void out_of_ready(madi_conn_t *conn)
+static void ready_remove(madi_conn_t *conn)
 {
     mad_channel_t *channel = conn->channel;
     for (madi_conn_t **p = &channel->ready; *p; p = &(*p)->next_ready)
@@ -62,7 +62,7 @@ static void out_of_ready(madi_conn_t *conn)
         channel->ready_tail = &(*channel->ready_tail)->next_ready;
 }
 
-static void out_of_gate(madi_conn_t *conn)
+static void gate_remove_conn(madi_conn_t *conn)
 {
     madi_gate_t *gate = conn->gate;
     for (madi_conn_t **p = &gate->conns; *p; p = &(*p)->next_of_gate)
@@ -83,7 +83,7 @@ bool madi_conns_in_use(madi_gate_t *gate)
     bool is = false, received = false;
     madi_lock(&gate->tx_lock);
     for (const madi_conn_t *conn = gate->conns; conn && !is; conn = conn->next_of_gate) {
-        is = sends(conn) || waits(conn);
+        is = conn_sends(conn) || conn_has_pending_rx(conn);
         received |= conn->rx_messages != 0;
     }
     madi_unlock(&gate->tx_lock);
@@ -94,12 +94,12 @@ bool madi_conn_in_use(madi_conn_t *conn)
 {
     bool is;
     madi_lock(&conn->gate->tx_lock);
-    is = sends(conn) || receives(conn);
+    is = conn_sends(conn) || conn_receives(conn);
     madi_unlock(&conn->gate->tx_lock);
     return is;
 }
 
-static bool retire(madi_conn_t *conn, bool unused)
+static bool conn_retire(madi_conn_t *conn, bool unused)
 {
     madi_gate_t *gate = conn->gate;
     bool down = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN, over;
@@ -108,14 +108,14 @@ static bool retire(madi_conn_t *conn, bool unused)
     madi_conn_hand_back(conn);
     madi_lock(&gate->tx_lock);
     madi_conn_close(conn);
-    over = (down || (!conn->announced && !conn->handed && !conn->remote_known)) && !sends(conn) &&
-           (unused ? !waits(conn) : !receives(conn));
+    over = (down || (!conn->announced && !conn->handed && !conn->remote_known)) && !conn_sends(conn) &&
+           (unused ? !conn_has_pending_rx(conn) : !conn_receives(conn));
     if (over) {
         if (conn->remote_known && !conn->remote_closing)
             gate->by_remote[conn->remote] = NULL;
         if (conn->in_ready)
-            out_of_ready(conn);
-        out_of_gate(conn);
+            ready_remove(conn);
+        gate_remove_conn(conn);
     }
     madi_unlock(&gate->tx_lock);
     return over;
@@ -123,12 +123,12 @@ static bool retire(madi_conn_t *conn, bool unused)
 
 bool madi_conn_retire(madi_conn_t *conn)
 {
-    return retire(conn, false);
+    return conn_retire(conn, false);
 }
 
 bool madi_conn_retire_unused(madi_conn_t *conn)
 {
-    return retire(conn, true);
+    return conn_retire(conn, true);
 }
 
 static void channel_retire(mad_channel_t *c)
@@ -165,7 +165,7 @@ bool madi_conns_retire_gate(madi_gate_t *gate)
             p = &(*p)->next_of_channel;
         *p = conn->next_of_channel;
         place_clear(c, conn);
-        madi_channel_dies(c); /* if only that peer had spoken of it */
+        madi_channel_release_check(c); /* if only that peer had spoken of it */
     }
     return true;
 }

@@ -35,46 +35,46 @@
 
 typedef struct madi_search search_t;
 
-static void reject(madi_gate_t *gate, madi_adapter_t *a, const char *reason)
+static void path_reject(madi_gate_t *gate, madi_adapter_t *a, const char *reason)
 {
     madi_log(MADI_LOG_DEBUG, a->driver->name, "peer %d: %s (%s) rejected: %s", gate->peer, a->name, a->network, reason);
-    madi_way_failed(gate, a, reason);
+    madi_peer_path_failed(gate, a, reason);
 }
 
 /* ---- Which ways there are ------------------------------------------------------------------------------------- */
 
 /* The order: class first; then each adapter's first way before the second of any, which may lead to the same place. */
-static int way_compare(const void *a, const void *b)
+static int path_compare(const void *a, const void *b)
 {
-    const madi_search_way_t *x = a, *y = b;
+    const madi_search_path_t *x = a, *y = b;
     int order = memcmp(x->class, y->class, sizeof x->class);
     if (!order)
         order = x->nth < y->nth ? -1 : x->nth > y->nth;
     return order ? order : x->index < y->index ? -1 : x->index > y->index;
 }
 
-bool madi_way_better(const search_t *search, int a, int b)
+bool madi_search_path_better(const search_t *search, int a, int b)
 {
     return memcmp(search->way[a].class, search->way[b].class, sizeof search->way[a].class) < 0;
 }
 
 /* Append the ways of one adapter; 0: no memory. */
-static bool ways_add(search_t **search, madi_gate_t *gate, int index)
+static bool paths_add(search_t **search, madi_gate_t *gate, int index)
 {
     mad_session_t *s = gate->session;
     madi_adapter_t *a = s->adapters[index];
     madi_address_entry_t e;
     char reason[MADI_REASON_MAX];
     size_t at = 0;
-    for (int nth = 0; madi_way_next(s, madi_peer_address(s, gate->peer), gate->lane, a, &at, &e, reason); nth++) {
+    for (int nth = 0; madi_peer_path_next(s, madi_peer_address(s, gate->peer), gate->lane, a, &at, &e, reason); nth++) {
         search_t *grown = *search;
-        madi_search_way_t way = {.adapter = a, .entry = e.at, .nth = nth, .index = index};
+        madi_search_path_t way = {.adapter = a, .entry = e.at, .nth = nth, .index = index};
         if (!(grown->n & (grown->n - 1)))
             grown = realloc(grown, sizeof *grown + 2 * (size_t)(grown->n + 1) * sizeof way);
         if (!grown)
             return false;
         *search = grown;
-        madi_way_class(s, gate->lane, a, way.class);
+        madi_peer_path_class(s, gate->lane, a, way.class);
         grown->way[grown->n++] = way;
     }
     return true;
@@ -84,12 +84,12 @@ static search_t *search_new(madi_gate_t *gate)
 {
     search_t *search = calloc(1, sizeof *search);
     for (int i = 0; search && i < gate->session->n_adapters; i++)
-        if (!ways_add(&search, gate, i)) {
+        if (!paths_add(&search, gate, i)) {
             free(search);
             return NULL;
         }
     if (search)
-        qsort(search->way, (size_t)search->n, sizeof *search->way, way_compare);
+        qsort(search->way, (size_t)search->n, sizeof *search->way, path_compare);
     return search;
 }
 
@@ -99,13 +99,13 @@ void madi_search_free(madi_gate_t *gate)
     gate->search = NULL;
 }
 
-static bool carried(const madi_gate_t *gate, const madi_search_way_t *way)
+static bool path_is_carried(const madi_gate_t *gate, const madi_search_path_t *way)
 {
     return gate->session->forward && gate->session->forward->carried(way->adapter);
 }
 
 /* The best way that was not tried and may be tried now; -1: none.  left: whether one is left that may not. */
-static int way_choose(const madi_gate_t *gate, bool *left)
+static int path_choose(const madi_gate_t *gate, bool *left)
 {
     const search_t *search = gate->search;
     bool full = gate->n_attempts && gate->session->n_attempts >= ATTEMPTS_MAX;
@@ -113,7 +113,7 @@ static int way_choose(const madi_gate_t *gate, bool *left)
     for (int i = 0; search && i < search->n; i++) {
         if (search->way[i].tried)
             continue;
-        if (!full && !(gate->n_attempts && carried(gate, &search->way[i])))
+        if (!full && !(gate->n_attempts && path_is_carried(gate, &search->way[i])))
             return i;
         *left = true;
     }
@@ -123,7 +123,7 @@ static int way_choose(const madi_gate_t *gate, bool *left)
 bool madi_search_waits(const madi_gate_t *gate, bool alone)
 {
     bool left;
-    return (way_choose(gate, &left) >= 0 && alone) || left;
+    return (path_choose(gate, &left) >= 0 && alone) || left;
 }
 
 void madi_search_untry(madi_gate_t *gate, int way)
@@ -148,7 +148,7 @@ madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
 }
 
 /* The driver connects; a stream socket then begins its handshake.  A link that needs none is the gate's at once. */
-static mad_status_t way_connect(madi_gate_t *gate, int i, madi_link_t *link, char *reason)
+static mad_status_t path_connect(madi_gate_t *gate, int i, madi_link_t *link, char *reason)
 {
     madi_address_entry_t e;
     size_t at = gate->search->way[i].entry;
@@ -171,14 +171,14 @@ static mad_status_t way_connect(madi_gate_t *gate, int i, madi_link_t *link, cha
 }
 
 /* MAD_ERR_AGAIN: there is no memory or descriptor for it as long as others are tried. */
-static mad_status_t way_try(madi_gate_t *gate, int i)
+static mad_status_t path_try(madi_gate_t *gate, int i)
 {
     madi_adapter_t *a = gate->search->way[i].adapter;
     char reason[MADI_REASON_MAX] = "";
     madi_link_t *link = madi_link_new(a, gate);
     mad_status_t status;
     gate->search->way[i].tried = true;
-    status = link ? way_connect(gate, i, link, reason) : MAD_ERR_NOMEM;
+    status = link ? path_connect(gate, i, link, reason) : MAD_ERR_NOMEM;
     if (status == MAD_OK)
         return MAD_OK;
     if (link) {
@@ -191,7 +191,7 @@ static mad_status_t way_try(madi_gate_t *gate, int i)
     }
     gate->apart |= status == MAD_ERR_SYSTEM;
     gate->lacking |= status == MAD_ERR_NOMEM;
-    reject(gate, a, reason[0] ? reason : mad_status_text(status));
+    path_reject(gate, a, reason[0] ? reason : mad_status_text(status));
     return status;
 }
 
@@ -233,14 +233,14 @@ static void search_more(madi_gate_t *gate, int n)
     bool left = false;
     int i;
     bool late = gate->deadline <= madi_now();
-    while (n > 0 && !late && status != MAD_ERR_AGAIN && is_searching(gate) && (i = way_choose(gate, &left)) >= 0) {
-        status = way_try(gate, i);
+    while (n > 0 && !late && status != MAD_ERR_AGAIN && is_searching(gate) && (i = path_choose(gate, &left)) >= 0) {
+        status = path_try(gate, i);
         n -= status == MAD_OK;
     }
     if (!is_searching(gate))
         return;
     if (!gate->n_attempts && late && madi_search_waits(gate, true))
-        madi_gate_late(gate);
+        madi_gate_time_out(gate);
     else if (!gate->n_attempts)
         search_failed(gate);
     if (!gate->n_attempts)
@@ -264,7 +264,7 @@ void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t statu
     if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) /* reported by this path, unauthenticated */
         gate->refusal = status;
     gate->apart |= status == MAD_ERR_SYSTEM || status == MAD_ERR_TIMEOUT;
-    reject(gate, link->adapter, text);
+    path_reject(gate, link->adapter, text);
     madi_link_bury(link);
     gate->link = NULL;
     if (!gate->search && !(gate->search = search_new(gate))) { /* the peer's own attempt has failed */

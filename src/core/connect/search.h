@@ -5,20 +5,20 @@
 
 #include "core/connect/paths.h"
 
-typedef struct madi_search_way {
+typedef struct madi_search_path {
     madi_adapter_t *adapter;
     size_t entry; /* offset of the entry in the peer's address */
-    unsigned char class[MADI_WAY_CLASS];
+    unsigned char class[MADI_PEER_PATH_CLASS];
     int nth, index; /* its number among that adapter's paths; the adapter's number */
     bool tried;     /* being tried, or failed */
-} madi_search_way_t;
+} madi_search_path_t;
 
 struct madi_search {
     int64_t next_at; /* time at which the next wave starts (ns); 0: only after a path fails */
     int wave;        /* number of the paths of a wave */
     int n;           /* number of all paths */
     bool none_left;  /* for tests: there were paths, and none is left */
-    madi_search_way_t way[];
+    madi_search_path_t way[];
 };
 
 void madi_gate_connect(madi_gate_t *gate);       /* start the search for a path, unless one runs */
@@ -29,7 +29,8 @@ void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t statu
 void madi_search_untry(madi_gate_t *gate, int way); /* a path was given up for another one: it may be tried again */
 /* True if paths are left that cannot be tried in parallel with the attempts under way, which must leave them some time. */
 bool madi_search_waits(const madi_gate_t *gate, bool alone);
-bool madi_way_better(const struct madi_search *search, int a, int b); /* true if path a is of a better class than b */
+bool madi_search_path_better(const struct madi_search *search, int a,
+                             int b); /* true if path a is of a better class than b */
 void madi_search_free(madi_gate_t *gate);
 
 #endif

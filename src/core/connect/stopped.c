@@ -126,7 +126,7 @@ pid_t madi_process_near(int fd)
     return madi_process_behind(fd);
 }
 
-void madi_stopped_spare(pid_t process, madi_gate_t *gate, int64_t *deadline)
+void madi_stopped_postpone(pid_t process, madi_gate_t *gate, int64_t *deadline)
 {
     char state = process > 0 && *deadline < INT64_MAX ? madi_process_stopped(process) : 0;
     if (!state)

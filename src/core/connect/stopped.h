@@ -15,6 +15,6 @@ char madi_process_stopped(pid_t pid); /* 'T' (stopped by a signal), 't' (by a de
 
 /* If the process is stopped, postpone the deadline of a handshake with it, and that of the gate: time for which it is
  * stopped does not count.  gate NULL: an incoming connection, which has none.  Under session->lock. */
-void madi_stopped_spare(pid_t process, madi_gate_t *gate, int64_t *deadline);
+void madi_stopped_postpone(pid_t process, madi_gate_t *gate, int64_t *deadline);
 
 #endif

@@ -12,6 +12,6 @@ typedef struct madi_text {
 } madi_text_t;
 
 /* Append a part, as far as it fits.  What is not printable is escaped: names of networks come from the peer. */
-void madi_text_say(madi_text_t *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void madi_text_add(madi_text_t *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

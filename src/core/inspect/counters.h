@@ -2,7 +2,7 @@
 /* Counters: all numbers of "mad_info stats", a row each.  The query's answer (JSON), the tables of mad_info stats, its rates,
  * its output for Prometheus, and the section of mad_info(1) that describes them are made from these rows.
  *
- * To add a counter: add a row, count where the row says, and report the value with madi_count_say, or in stats.c's gate_row.
+ * To add a counter: add a row, count where the row says, and report the value with madi_count_write, or in stats.c's gate_row.
  *
  *   C(group, key, kind, unit, column, where, text)
  *     group    madi_counter_groups has the object that the key is a member of
@@ -10,7 +10,7 @@
  *     column   head in the tables of mad_info stats; NULL: not shown there
  *     where    FILE: NAME, the file below src that counts it, and what it is called there
  *
- * Rows have the order of the tables and of Prometheus's output; the answer has that of the calls of madi_count_say.
+ * Rows have the order of the tables and of Prometheus's output; the answer has that of the calls of madi_count_write.
  * man/counters.awk reads this file: a row is two lines. */
 #ifndef MADI_COUNTERS_H
 #define MADI_COUNTERS_H

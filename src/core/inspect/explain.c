@@ -21,16 +21,16 @@
 
 /* ---- The process ---------------------------------------------------------------------------------------------- */
 
-static void say_settings(madi_json_t *j, const mad_session_t *s)
+static void write_settings(madi_json_t *j, const mad_session_t *s)
 {
     madi_json_int(j, "credit_budget", s->credit_budget);
     madi_json_int(j, "peers_known", s->n_peers);
     madi_json_begin(j, "ledger", '{');
-    madi_ledger_say_sum(s, j);
+    madi_ledger_write_sum(s, j);
     madi_json_end(j, '}');
 }
 
-static void say_drivers(madi_json_t *j, const mad_session_t *s)
+static void write_drivers(madi_json_t *j, const mad_session_t *s)
 {
     madi_json_begin(j, "drivers", '[');
     for (int i = 0; madi_drivers[i]; i++) {
@@ -50,7 +50,7 @@ static void say_drivers(madi_json_t *j, const mad_session_t *s)
     madi_json_end(j, ']');
 }
 
-static void say_caps(madi_json_t *j, const madi_caps_t *caps)
+static void write_caps(madi_json_t *j, const madi_caps_t *caps)
 {
     madi_json_int(j, "packet_max", (int64_t)caps->packet_max);
     madi_json_int(j, "chunk_max", (int64_t)caps->chunk_max);
@@ -62,7 +62,7 @@ static void say_caps(madi_json_t *j, const madi_caps_t *caps)
     madi_json_real(j, "bandwidth_MBs", caps->bandwidth_MBs);
 }
 
-static void say_adapters(madi_json_t *j, const mad_session_t *s)
+static void write_adapters(madi_json_t *j, const mad_session_t *s)
 {
     madi_json_begin(j, "adapters", '[');
     for (int i = 0; i < s->n_adapters; i++) {
@@ -73,11 +73,11 @@ static void say_adapters(madi_json_t *j, const mad_session_t *s)
         madi_json_text(j, "adapter", a->name);
         madi_json_bool(j, "open", true);
         madi_json_text(j, "network", a->network);
-        madi_json_int(j, "rank", madi_way_rank(a));
+        madi_json_int(j, "rank", madi_adapter_rank(a));
         madi_security_text(a, security, sizeof security);
         madi_json_text(j, "security", madi_security_name(a->security));
         madi_json_text(j, "protection", security);
-        say_caps(j, &a->caps);
+        write_caps(j, &a->caps);
         madi_json_end(j, '}');
     }
     for (const madi_left_out_t *l = s->left_out; l; l = l->next) {
@@ -91,7 +91,7 @@ static void say_adapters(madi_json_t *j, const mad_session_t *s)
     madi_json_end(j, ']');
 }
 
-static void say_knobs(madi_json_t *j)
+static void write_knobs(madi_json_t *j)
 {
     madi_json_begin(j, "knobs", '[');
     for (int i = 0; i < MADI_KNOB_COUNT; i++) {
@@ -106,7 +106,7 @@ static void say_knobs(madi_json_t *j)
     madi_json_end(j, ']');
 }
 
-static void say_channel(madi_json_t *j, const mad_channel_t *c)
+static void write_channel(madi_json_t *j, const mad_channel_t *c)
 {
     madi_json_begin(j, NULL, '{');
     madi_json_text(j, "channel", c->name);
@@ -128,7 +128,7 @@ static const char *state_name(const madi_gate_t *gate)
     return state == MADI_GATE_DOWN && gate->bye ? "has ended" : names[state];
 }
 
-static void say_ways(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane)
+static void write_peer_paths(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane)
 {
     madi_json_begin(j, "ways", '[');
     for (int i = 0; i < s->n_adapters && madi_peer_address(s, peer); i++) {
@@ -139,14 +139,14 @@ static void say_ways(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane
         madi_json_text(j, "adapter", a->name);
         madi_json_text(j, "network", a->network);
         madi_json_text(j, "security", madi_security_name(a->security));
-        madi_json_text(j, "way", madi_way_name(madi_way_explain(s, peer, lane, a, reason)));
+        madi_json_text(j, "way", madi_peer_path_name(madi_peer_path_explain(s, peer, lane, a, reason)));
         madi_json_text(j, "reason", reason);
         madi_json_end(j, '}');
     }
     madi_json_end(j, ']');
 }
 
-static int64_t length(const madi_tx_t *tx)
+static int64_t tx_list_length(const madi_tx_t *tx)
 {
     int64_t n = 0;
     for (; tx; tx = tx->next)
@@ -155,7 +155,7 @@ static int64_t length(const madi_tx_t *tx)
 }
 
 /* Under gate->tx_lock too. */
-static void say_connection(madi_json_t *j, const madi_conn_t *c)
+static void write_connection(madi_json_t *j, const madi_conn_t *c)
 {
     int64_t waiting = 0;
     for (const madi_rx_msg_t *m = c->ready; m; m = m->next)
@@ -163,7 +163,7 @@ static void say_connection(madi_json_t *j, const madi_conn_t *c)
     madi_json_begin(j, NULL, '{');
     madi_json_text(j, "channel", c->channel->name);
     madi_json_int(j, "messages_sent", (int64_t)c->tx_seq);
-    madi_json_int(j, "messages_queued", length(c->queue) + length(c->deferred));
+    madi_json_int(j, "messages_queued", tx_list_length(c->queue) + tx_list_length(c->deferred));
     madi_json_int(j, "unasked_bytes_sent", (int64_t)madi_credit_used(c));
     madi_json_int(j, "credit", (int64_t)(c->credit_left + c->quick));
     madi_json_bool(j, "waits_for_credit", c->queue && c->starved);
@@ -173,7 +173,7 @@ static void say_connection(madi_json_t *j, const madi_conn_t *c)
     madi_json_end(j, '}');
 }
 
-static void say_traffic(madi_json_t *j, madi_gate_t *gate)
+static void write_traffic(madi_json_t *j, madi_gate_t *gate)
 {
     madi_lock(&gate->tx_lock);
     madi_json_int(j, "packets_refused", (int64_t)gate->refused);
@@ -186,16 +186,16 @@ static void say_traffic(madi_json_t *j, madi_gate_t *gate)
     madi_json_int(j, "shared_blocks_sent", (int64_t)gate->shared_out);
     madi_json_int(j, "shared_blocks_received", (int64_t)gate->shared_in);
     madi_json_begin(j, "ledger", '{');
-    madi_ledger_say(gate, j);
+    madi_ledger_write(gate, j);
     madi_json_end(j, '}');
     madi_json_begin(j, "connections", '[');
     for (const madi_conn_t *c = gate->conns; c; c = c->next_of_gate)
-        say_connection(j, c);
+        write_connection(j, c);
     madi_json_end(j, ']');
     madi_unlock(&gate->tx_lock);
 }
 
-static void say_peer(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane)
+static void write_peer(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane)
 {
     bool known = madi_peer_address(s, peer) != NULL;
     madi_gate_t *gate = known ? madi_peer_gate_find(s, peer, lane) : NULL;
@@ -207,9 +207,9 @@ static void say_peer(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane
     if (gate && gate->status)
         madi_json_text(j, "error", mad_status_text(gate->status));
     if (known)
-        say_ways(j, s, peer, lane);
+        write_peer_paths(j, s, peer, lane);
     if (gate)
-        say_traffic(j, gate);
+        write_traffic(j, gate);
     madi_json_end(j, '}');
 }
 
@@ -234,14 +234,14 @@ bool madi_explain_begin(madi_answer_t *a)
     return e != NULL;
 }
 
-static void head(madi_json_t *j, const mad_session_t *s)
+static void write_beginning(madi_json_t *j, const mad_session_t *s)
 {
     madi_json_begin(j, NULL, '{');
-    madi_say_process(j, s);
-    say_settings(j, s);
-    say_drivers(j, s);
-    say_adapters(j, s);
-    say_knobs(j);
+    madi_process_write(j, s);
+    write_settings(j, s);
+    write_drivers(j, s);
+    write_adapters(j, s);
+    write_knobs(j);
     madi_json_begin(j, "channels", '[');
 }
 
@@ -254,13 +254,13 @@ bool madi_explain_more(madi_answer_t *a)
     const mad_channel_t *channel;
     switch (e->stage) {
     case HEAD:
-        head(j, s);
+        write_beginning(j, s);
         e->stage = CHANNELS;
         break;
     case CHANNELS:
         channel = madi_channel_at(s, e->n_channels);
         if (channel) {
-            say_channel(j, channel);
+            write_channel(j, channel);
             e->n_channels++;
             break;
         }
@@ -271,7 +271,7 @@ bool madi_explain_more(madi_answer_t *a)
         break;
     case PEERS:
         if (e->only >= 0 && !e->told) {
-            say_peer(j, s, e->only, 0);
+            write_peer(j, s, e->only, 0);
             e->told = true;
             break;
         }
@@ -280,7 +280,7 @@ bool madi_explain_more(madi_answer_t *a)
         while (e->gate && e->only >= 0 && (e->gate->peer != e->only || !e->gate->lane))
             e->gate = e->gate->next;
         if (e->gate) {
-            say_peer(j, s, e->gate->peer, e->gate->lane);
+            write_peer(j, s, e->gate->peer, e->gate->lane);
             e->gate = e->gate->next;
             break;
         }

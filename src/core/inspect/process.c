@@ -11,7 +11,7 @@
 #define PACKAGE_VERSION "unreleased"
 #endif
 
-void madi_say_process(madi_json_t *j, const mad_session_t *s)
+void madi_process_write(madi_json_t *j, const mad_session_t *s)
 {
     marceli_state_t waiting;
     char host[MADI_HOST_MAX], session[9];
@@ -30,14 +30,14 @@ void madi_say_process(madi_json_t *j, const mad_session_t *s)
     marceli_state_get(&waiting);
     madi_json_begin(j, madi_counter_groups[MADI_GROUP_WAITING].key, '{');
     madi_json_real(j, "spin_us", (double)waiting.spin_ns / 1000);
-    madi_count_say(j, MADI_COUNT_WAITING_sleeps, (int64_t)waiting.sleeps);
-    madi_count_say(j, MADI_COUNT_WAITING_polls, (int64_t)waiting.polls);
-    madi_count_say(j, MADI_COUNT_WAITING_hits, (int64_t)waiting.hits);
+    madi_count_write(j, MADI_COUNT_WAITING_sleeps, (int64_t)waiting.sleeps);
+    madi_count_write(j, MADI_COUNT_WAITING_polls, (int64_t)waiting.polls);
+    madi_count_write(j, MADI_COUNT_WAITING_hits, (int64_t)waiting.hits);
     madi_json_int(j, "processes", s->processes); /* by which it decides whether to spin */
-    madi_count_say(j, MADI_COUNT_WAITING_threads, waiting.inside);
+    madi_count_write(j, MADI_COUNT_WAITING_threads, waiting.inside);
     madi_json_int(j, "threads_behind", waiting.followers);
-    madi_count_say(j, MADI_COUNT_WAITING_user_level_threads, waiting.blocked);
-    madi_count_say(j, MADI_COUNT_WAITING_wakes, (int64_t)waiting.wakes);
+    madi_count_write(j, MADI_COUNT_WAITING_user_level_threads, waiting.blocked);
+    madi_count_write(j, MADI_COUNT_WAITING_wakes, (int64_t)waiting.wakes);
     madi_json_begin(j, "categories", '[');
     for (int i = 0; i < MARCELI_KINDS && waiting.kinds[i].name; i++) {
         madi_json_begin(j, NULL, '{');
@@ -49,12 +49,12 @@ void madi_say_process(madi_json_t *j, const mad_session_t *s)
     madi_json_end(j, ']');
     madi_json_end(j, '}');
     madi_json_begin(j, madi_counter_groups[MADI_GROUP_MARCEL].key, '{');
-    madi_count_say(j, MADI_COUNT_MARCEL_workers, waiting.workers);
-    madi_count_say(j, MADI_COUNT_MARCEL_created, (int64_t)waiting.created);
-    madi_count_say(j, MADI_COUNT_MARCEL_ended, (int64_t)waiting.ended);
-    madi_count_say(j, MADI_COUNT_MARCEL_switches, (int64_t)waiting.switches);
-    madi_count_say(j, MADI_COUNT_MARCEL_steals, (int64_t)waiting.steals);
-    madi_count_say(j, MADI_COUNT_MARCEL_idles, (int64_t)waiting.idles);
-    madi_count_say(j, MADI_COUNT_MARCEL_retaken, (int64_t)waiting.retaken);
+    madi_count_write(j, MADI_COUNT_MARCEL_workers, waiting.workers);
+    madi_count_write(j, MADI_COUNT_MARCEL_created, (int64_t)waiting.created);
+    madi_count_write(j, MADI_COUNT_MARCEL_ended, (int64_t)waiting.ended);
+    madi_count_write(j, MADI_COUNT_MARCEL_switches, (int64_t)waiting.switches);
+    madi_count_write(j, MADI_COUNT_MARCEL_steals, (int64_t)waiting.steals);
+    madi_count_write(j, MADI_COUNT_MARCEL_idles, (int64_t)waiting.idles);
+    madi_count_write(j, MADI_COUNT_MARCEL_retaken, (int64_t)waiting.retaken);
     madi_json_end(j, '}');
 }

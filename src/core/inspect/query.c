@@ -60,12 +60,12 @@ static const struct {
              {"trace", false, madi_trace_begin, madi_trace_answer}};
 
 /* The ranks are peers before the first of them is spoken to. */
-static int n_peers(const mad_session_t *s)
+static int peers_known(const mad_session_t *s)
 {
     return s->next_peer > s->size ? s->next_peer : s->size;
 }
 
-static bool refuse(madi_answer_t *a)
+static bool question_refuse(madi_answer_t *a)
 {
     char text[160];
     if (a->state)
@@ -73,14 +73,15 @@ static bool refuse(madi_answer_t *a)
     a->state = malloc(1); /* said */
     snprintf(text, sizeof text,
              "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats, or trace",
-             MADI_ASK_VERSION, n_peers(a->session) - 1);
+             MADI_ASK_VERSION, peers_known(a->session) - 1);
     madi_json_begin(&a->json, NULL, '{');
     madi_json_text(&a->json, "error", text);
     madi_json_end(&a->json, '}');
     return a->state != NULL;
 }
 
-static bool is_asked(const mad_session_t *s, const char *question, const char *word, bool takes_peer, mad_peer_t *peer)
+static bool question_matches(const mad_session_t *s, const char *question, const char *word, bool takes_peer,
+                             mad_peer_t *peer)
 {
     char start[32], rest;
     int len = snprintf(start, sizeof start, "madeleine %d %s", MADI_ASK_VERSION, word);
@@ -88,14 +89,14 @@ static bool is_asked(const mad_session_t *s, const char *question, const char *w
         return false;
     *peer = -1;
     return !question[len] || (takes_peer && question[len] == ' ' && sscanf(question + len, " %9d%c", peer, &rest) == 1 &&
-                              *peer >= 0 && *peer < n_peers(s));
+                              *peer >= 0 && *peer < peers_known(s));
 }
 
 static void answer_begin(madi_answer_t *a, mad_session_t *s, const char *question)
 {
-    *a = (madi_answer_t){.session = s, .more = refuse};
+    *a = (madi_answer_t){.session = s, .more = question_refuse};
     for (size_t i = 0; i < MADI_COUNT(kinds); i++)
-        if (is_asked(s, question, kinds[i].word, kinds[i].takes_peer, &a->peer) && kinds[i].begin(a))
+        if (question_matches(s, question, kinds[i].word, kinds[i].takes_peer, &a->peer) && kinds[i].begin(a))
             a->more = kinds[i].more;
 }
 
@@ -157,7 +158,7 @@ static void client_ready(madi_watch_t *watch, uint32_t events)
 
 /* ---- Accepting ------------------------------------------------------------------------------------------------ */
 
-static bool allowed(int fd)
+static bool client_is_allowed(int fd)
 {
     struct ucred who;
     socklen_t len = sizeof who;
@@ -179,7 +180,7 @@ static client_t *client_slot(madi_ask_t *ask)
 }
 
 /* Watched for edges: when descriptors run out, connections wait for the next one and nothing spins. */
-static void listener_ready(madi_watch_t *watch, uint32_t events)
+static void query_listener_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_ask_t *ask = MADI_CONTAINER(watch, madi_ask_t, watch);
     (void)events;
@@ -188,7 +189,7 @@ static void listener_ready(madi_watch_t *watch, uint32_t events)
         client_t *c;
         if (fd < 0)
             return;
-        if (!allowed(fd)) {
+        if (!client_is_allowed(fd)) {
             madi_fd_close(fd);
             continue;
         }
@@ -202,7 +203,7 @@ static void listener_ready(madi_watch_t *watch, uint32_t events)
 /* ---- Begin and end -------------------------------------------------------------------------------------------- */
 
 /* A socket of a process that is not there (any more), as far as can be seen from here. */
-static bool suspect(const char *name)
+static bool socket_is_stale(const char *name)
 {
     int pid;
     return sscanf(name, "ask-%d-", &pid) == 1 && pid > 0 && kill(pid, 0) && errno == ESRCH;
@@ -216,9 +217,9 @@ static bool ask_listen(madi_ask_t *ask, char *reason, size_t len)
     madi_unix_dir_default(dir, sizeof dir);
     if (!madi_unix_dir(dir, &st, reason, len))
         return false;
-    madi_unix_sweep(dir, suspect);
+    madi_unix_sweep(dir, socket_is_stale);
     snprintf(ask->path, sizeof ask->path, "%s/ask-%d-%02x%02x%02x%02x", dir, (int)getpid(), tag[0], tag[1], tag[2], tag[3]);
-    ask->watch = (madi_watch_t){.fd = madi_fd_own(madi_unix_listen(ask->path, BACKLOG)), .ready = listener_ready};
+    ask->watch = (madi_watch_t){.fd = madi_fd_own(madi_unix_listen(ask->path, BACKLOG)), .ready = query_listener_ready};
     if (ask->watch.fd >= 0 && madi_watch_add_rare(ask->session, &ask->watch, EPOLLIN | EPOLLET) == MAD_OK)
         return true;
     snprintf(reason, len, "%s: %s", ask->path, strerror(errno));

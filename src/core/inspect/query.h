@@ -46,10 +46,10 @@ bool madi_trace_begin(madi_answer_t *answer); /* trace_answer.c */
 bool madi_trace_answer(madi_answer_t *answer);
 
 /* process.c; under session->lock */
-void madi_say_process(madi_json_t *json, const mad_session_t *session);
+void madi_process_write(madi_json_t *json, const mad_session_t *session);
 
 /* Write the member of a counter, under the key of its row; any lock. */
-static inline void madi_count_say(madi_json_t *json, madi_counter_id_t counter, int64_t value)
+static inline void madi_count_write(madi_json_t *json, madi_counter_id_t counter, int64_t value)
 {
     if (madi_counters[counter].kind == MADI_COUNT_FLAG)
         madi_json_bool(json, madi_counters[counter].key, value);

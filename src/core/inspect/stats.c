@@ -56,7 +56,7 @@ typedef struct stats {
 /* ---- By driver and class, and by network ------------------------------------------------------------------------ */
 
 /* Names are compared by where they stand. */
-static row_t *row_of(rows_t *rows, const madi_driver_t *driver, const madi_adapter_t *adapter, const char *name)
+static row_t *row_find(rows_t *rows, const madi_driver_t *driver, const madi_adapter_t *adapter, const char *name)
 {
     row_t *row = rows->row, *end = row + rows->n;
     while (row < end && (row->driver != driver || row->adapter != adapter || row->name != name))
@@ -70,7 +70,7 @@ static row_t *row_of(rows_t *rows, const madi_driver_t *driver, const madi_adapt
     return row;
 }
 
-static const char *class_of(const mad_session_t *s, const madi_gate_t *gate)
+static const char *gate_class(const mad_session_t *s, const madi_gate_t *gate)
 {
     static const char self[] = "self", job[] = "job", other[] = "other";
     if (gate->adapter->caps.self)
@@ -106,14 +106,14 @@ static void row_blocks_add(row_t *row, const madi_gate_t *gate)
     row->count[MADI_COUNT_TRAFFIC_bytes_received] += received;
 }
 
-static int64_t gate_is_up(const madi_gate_t *gate)
+static int64_t gate_up_count(const madi_gate_t *gate)
 {
     return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP;
 }
 
 static row_t gate_row(madi_gate_t *gate)
 {
-    row_t row = {.count[MADI_COUNT_TRAFFIC_peers] = gate_is_up(gate)};
+    row_t row = {.count[MADI_COUNT_TRAFFIC_peers] = gate_up_count(gate)};
     madi_traffic_t moved;
     madi_lock(&gate->tx_lock);
     moved = gate->before;
@@ -133,15 +133,15 @@ static row_t gate_row(madi_gate_t *gate)
 static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate, row_t *network)
 {
     static const char streams[] = "streams", forwarded[] = "forwarded";
-    row_t row_ends = {.count[MADI_COUNT_TRAFFIC_peers] = gate_is_up(gate)}, row_passing = row_ends;
+    row_t row_ends = {.count[MADI_COUNT_TRAFFIC_peers] = gate_up_count(gate)}, row_passing = row_ends;
     madi_traffic_t ends = {0}, passing = {0};
     s->forward->traffic(gate, &ends, &passing);
     row_moved_add(&row_ends, &ends);
     row_moved_add(&row_passing, &passing);
     if (ends.messages_out || ends.messages_in)
-        row_add(row_of(&stats->classes, gate->adapter->driver, NULL, streams), &row_ends);
+        row_add(row_find(&stats->classes, gate->adapter->driver, NULL, streams), &row_ends);
     if (passing.messages_out || passing.messages_in)
-        row_add(row_of(&stats->classes, gate->adapter->driver, NULL, forwarded), &row_passing);
+        row_add(row_find(&stats->classes, gate->adapter->driver, NULL, forwarded), &row_passing);
     if (network) {
         row_moved_add(network, &ends);
         row_moved_add(network, &passing);
@@ -149,13 +149,13 @@ static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate, row
 }
 
 /* NULL: what goes there goes over others (virtual), or over none. */
-static row_t *network_of(stats_t *stats, mad_session_t *s, const madi_gate_t *gate)
+static row_t *network_row(stats_t *stats, mad_session_t *s, const madi_gate_t *gate)
 {
     const madi_adapter_t *adapter = gate->adapter;
     const char *name = s->forward ? s->forward->network(gate) : NULL;
     if (adapter->caps.self || (s->forward && s->forward->carried(adapter)))
         return NULL;
-    return row_of(&stats->networks, adapter->driver, adapter, name ? name : adapter->network);
+    return row_find(&stats->networks, adapter->driver, adapter, name ? name : adapter->network);
 }
 
 static void gate_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate)
@@ -164,8 +164,8 @@ static void gate_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate)
     if (!gate->adapter)
         return;
     row = gate_row(gate);
-    network = network_of(stats, s, gate);
-    row_add(row_of(&stats->classes, gate->adapter->driver, NULL, class_of(s, gate)), &row);
+    network = network_row(stats, s, gate);
+    row_add(row_find(&stats->classes, gate->adapter->driver, NULL, gate_class(s, gate)), &row);
     if (network)
         row_add(network, &row);
     if (gate->forward)
@@ -200,7 +200,7 @@ void madi_stats_free(mad_session_t *s)
     free(s->kept);
 }
 
-static void say_rows(madi_json_t *j, madi_counter_group_id_t group, const rows_t *rows)
+static void write_rows(madi_json_t *j, madi_counter_group_id_t group, const rows_t *rows)
 {
     madi_counter_id_t first = group == MADI_GROUP_NETWORKS ? MADI_COUNT_NETWORKS_peers : MADI_COUNT_TRAFFIC_peers;
     madi_json_begin(j, madi_counter_groups[group].key, '[');
@@ -211,7 +211,7 @@ static void say_rows(madi_json_t *j, madi_counter_group_id_t group, const rows_t
             madi_json_text(j, "adapter", row->adapter->name);
         madi_json_text(j, row->adapter ? "network" : "class", row->name);
         for (int i = 0; i < COUNTS; i++)
-            madi_count_say(j, (madi_counter_id_t)(first + i), row->count[i]);
+            madi_count_write(j, (madi_counter_id_t)(first + i), row->count[i]);
         madi_json_end(j, '}');
     }
     madi_json_end(j, ']');
@@ -219,7 +219,7 @@ static void say_rows(madi_json_t *j, madi_counter_group_id_t group, const rows_t
 
 /* ---- By channel ------------------------------------------------------------------------------------------------- */
 
-static void say_channel(madi_json_t *j, const mad_channel_t *channel)
+static void write_channel_counts(madi_json_t *j, const mad_channel_t *channel)
 {
     madi_traffic_t moved = {0};
     int64_t peers = 0, queued = 0, starved = 0;
@@ -236,21 +236,21 @@ static void say_channel(madi_json_t *j, const mad_channel_t *channel)
     }
     madi_json_begin(j, NULL, '{');
     madi_json_text(j, "channel", channel->name);
-    madi_count_say(j, MADI_COUNT_CHANNELS_peers, peers);
-    madi_count_say(j, MADI_COUNT_CHANNELS_messages_sent, (int64_t)moved.messages_out);
-    madi_count_say(j, MADI_COUNT_CHANNELS_bytes_sent, (int64_t)moved.bytes_out);
-    madi_count_say(j, MADI_COUNT_CHANNELS_messages_received, (int64_t)moved.messages_in);
-    madi_count_say(j, MADI_COUNT_CHANNELS_bytes_received, (int64_t)moved.bytes_in);
-    madi_count_say(j, MADI_COUNT_CHANNELS_messages_queued, queued);
-    madi_count_say(j, MADI_COUNT_CHANNELS_messages_waiting,
-                   atomic_load_explicit(&((mad_channel_t *)channel)->n_ready, memory_order_relaxed));
-    madi_count_say(j, MADI_COUNT_CHANNELS_peers_out_of_credit, starved);
+    madi_count_write(j, MADI_COUNT_CHANNELS_peers, peers);
+    madi_count_write(j, MADI_COUNT_CHANNELS_messages_sent, (int64_t)moved.messages_out);
+    madi_count_write(j, MADI_COUNT_CHANNELS_bytes_sent, (int64_t)moved.bytes_out);
+    madi_count_write(j, MADI_COUNT_CHANNELS_messages_received, (int64_t)moved.messages_in);
+    madi_count_write(j, MADI_COUNT_CHANNELS_bytes_received, (int64_t)moved.bytes_in);
+    madi_count_write(j, MADI_COUNT_CHANNELS_messages_queued, queued);
+    madi_count_write(j, MADI_COUNT_CHANNELS_messages_waiting,
+                     atomic_load_explicit(&((mad_channel_t *)channel)->n_ready, memory_order_relaxed));
+    madi_count_write(j, MADI_COUNT_CHANNELS_peers_out_of_credit, starved);
     madi_json_end(j, '}');
 }
 
 /* ---- The answer in pieces --------------------------------------------------------------------------------------- */
 
-static void say_rest(madi_json_t *j, mad_session_t *s, const stats_t *stats)
+static void write_stats_end(madi_json_t *j, mad_session_t *s, const stats_t *stats)
 {
     int64_t left_out = 0;
     for (const mad_channel_t *c = s->channels; c; c = c->next)
@@ -281,7 +281,7 @@ bool madi_stats_more(madi_answer_t *a)
     switch (stats->stage) {
     case HEAD:
         madi_json_begin(j, NULL, '{');
-        madi_say_process(j, s);
+        madi_process_write(j, s);
         madi_json_int(j, "clock_ns", madi_now());
         if (s->kept) {
             stats->classes = s->kept->stats.classes;
@@ -293,8 +293,8 @@ bool madi_stats_more(madi_answer_t *a)
     case GATES:
         gates_add(stats, s);
         if (!stats->gate) {
-            say_rows(j, MADI_GROUP_TRAFFIC, &stats->classes);
-            say_rows(j, MADI_GROUP_NETWORKS, &stats->networks);
+            write_rows(j, MADI_GROUP_TRAFFIC, &stats->classes);
+            write_rows(j, MADI_GROUP_NETWORKS, &stats->networks);
             madi_json_begin(j, madi_counter_groups[MADI_GROUP_CHANNELS].key, '[');
             stats->stage = CHANNELS;
         }
@@ -302,7 +302,7 @@ bool madi_stats_more(madi_answer_t *a)
     case CHANNELS:
         channel = stats->n_channels < CHANNELS_MAX ? madi_channel_at(s, stats->n_channels) : NULL;
         if (channel) {
-            say_channel(j, channel);
+            write_channel_counts(j, channel);
             stats->n_channels++;
             break;
         }
@@ -310,7 +310,7 @@ bool madi_stats_more(madi_answer_t *a)
         stats->stage = REST;
         break;
     case REST:
-        say_rest(j, s, stats);
+        write_stats_end(j, s, stats);
         stats->stage = END;
         break;
     default: return false;

@@ -48,7 +48,7 @@ int64_t madi_ledger_bound(const mad_session_t *s, madi_charge_t what)
 }
 
 /* When all together have too much, a peer that has no more than this is not the one that is in error. */
-static int64_t share(const mad_session_t *s, madi_charge_t what)
+static int64_t fair_share(const mad_session_t *s, madi_charge_t what)
 {
     int64_t most = madi_ledger_bound(s, what);
     return (most < madi_bounds[what].peer ? most : madi_bounds[what].peer) / 16;
@@ -56,9 +56,9 @@ static int64_t share(const mad_session_t *s, madi_charge_t what)
 
 /* True if the charge is made though all together have too much: the peer that has most is ended instead, for kinds past whose
  * bound a connection ends.  What is known from peers stays when they go, so there no peer is spared. */
-static bool is_spared(mad_session_t *s, madi_charge_t what, int64_t of_peer)
+static bool peer_is_spared(mad_session_t *s, madi_charge_t what, int64_t of_peer)
 {
-    if (what == MADI_CHARGE_PEERS || of_peer > share(s, what))
+    if (what == MADI_CHARGE_PEERS || of_peer > fair_share(s, what))
         return false;
     if (madi_bounds[what].ends)
         atomic_fetch_or_explicit(&s->ledger.over, 1 << what, memory_order_relaxed);
@@ -70,7 +70,7 @@ bool madi_charge(madi_gate_t *gate, madi_charge_t what, int64_t n)
     mad_session_t *s = gate->session;
     int64_t of_peer = atomic_fetch_add_explicit(&gate->ledger.held[what], n, memory_order_relaxed) + n;
     int64_t of_all = atomic_fetch_add_explicit(&s->ledger.held[what], n, memory_order_relaxed) + n;
-    if (of_peer <= madi_bounds[what].peer && (of_all <= madi_ledger_bound(s, what) || is_spared(s, what, of_peer)))
+    if (of_peer <= madi_bounds[what].peer && (of_all <= madi_ledger_bound(s, what) || peer_is_spared(s, what, of_peer)))
         return true;
     madi_uncharge(gate, what, n);
     return false;
@@ -146,13 +146,13 @@ bool madi_ledger_line(mad_session_t *s, madi_log_level_t level)
 
 /* ---- As mad_info shows it ------------------------------------------------------------------------------------------ */
 
-void madi_ledger_say(const madi_gate_t *gate, madi_json_t *json)
+void madi_ledger_write(const madi_gate_t *gate, madi_json_t *json)
 {
     for (int i = 0; i < MADI_CHARGES; i++)
         madi_json_int(json, madi_bounds[i].name, madi_ledger_held(&gate->ledger.held[i]));
 }
 
-void madi_ledger_say_sum(const mad_session_t *s, madi_json_t *json)
+void madi_ledger_write_sum(const mad_session_t *s, madi_json_t *json)
 {
     for (int i = 0; i < MADI_CHARGES; i++) {
         madi_json_begin(json, madi_bounds[i].name, '{');

@@ -85,7 +85,7 @@ void madi_ledger_pass(struct madi_gate *gate, madi_charge_t what);
 bool madi_ledger_line(struct mad_session *session, madi_log_level_t level);
 
 /* Members of an object of mad_info: what one peer has of each kind, and all have, with the bounds. */
-void madi_ledger_say(const struct madi_gate *gate, madi_json_t *json);
-void madi_ledger_say_sum(const struct mad_session *session, madi_json_t *json);
+void madi_ledger_write(const struct madi_gate *gate, madi_json_t *json);
+void madi_ledger_write_sum(const struct mad_session *session, madi_json_t *json);
 
 #endif

@@ -31,7 +31,7 @@ void madi_watchers_wake(mad_session_t *session)
     madi_unlock(&session->wait_lock);
 }
 
-void madi_session_moved(mad_session_t *session)
+void madi_session_wake(mad_session_t *session)
 {
     (void)session; /* one leader polls for all */
     marceli_leader_wake();

@@ -75,13 +75,13 @@ void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const madi_link_t *l
     madi_trace_add(&e);
 }
 
-static void slept(int64_t begin)
+static void trace_sleep(int64_t begin)
 {
     madi_trace_add(&(madi_trace_event_t){.kind = MADI_TRACE_SLEEP, .begin = begin});
 }
 
 /* Under the lock. */
-static void start(const mad_session_t *s)
+static void trace_start_locked(const mad_session_t *s)
 {
     trace.rank = s->rank;
     trace.n_ranks = s->size;
@@ -96,7 +96,7 @@ static void start(const mad_session_t *s)
         return;
     }
     madi_tracing = true;
-    marceli_sleeps_report(slept);
+    marceli_sleeps_report(trace_sleep);
 }
 
 /* Every session comes by here before it has other threads, so all of them see madi_tracing as it stays. */
@@ -104,7 +104,7 @@ void madi_trace_start(const mad_session_t *s)
 {
     madi_lock(&trace.lock);
     if (*madi_knob_text(MADI_KNOB_TRACE) && !trace.ring)
-        start(s);
+        trace_start_locked(s);
     madi_unlock(&trace.lock);
 }
 
@@ -132,7 +132,7 @@ static const struct {
     [MADI_TRACE_SLEEP] = {"wait", "asleep", 'x', NULL},
 };
 
-static void say_args(madi_json_t *j, const madi_trace_event_t *e)
+static void write_args(madi_json_t *j, const madi_trace_event_t *e)
 {
     bool fragment = e->kind >= MADI_TRACE_FRAGMENT_IN && e->kind <= MADI_TRACE_STALL;
     madi_json_begin(j, "args", '{');
@@ -149,7 +149,7 @@ static void say_args(madi_json_t *j, const madi_trace_event_t *e)
     madi_json_end(j, '}');
 }
 
-static void say_head(madi_json_t *j, const madi_trace_event_t *e, const char *ph, int64_t when)
+static void write_event_head(madi_json_t *j, const madi_trace_event_t *e, const char *ph, int64_t when)
 {
     char name[64];
     if (e->driver)
@@ -165,7 +165,7 @@ static void say_head(madi_json_t *j, const madi_trace_event_t *e, const char *ph
     madi_json_thousandths(j, "ts", when);
 }
 
-static void say_id(madi_json_t *j, uint64_t number)
+static void write_id(madi_json_t *j, uint64_t number)
 {
     char id[24];
     snprintf(id, sizeof id, "0x%llx", (unsigned long long)number);
@@ -174,23 +174,23 @@ static void say_id(madi_json_t *j, uint64_t number)
     madi_json_end(j, '}');
 }
 
-static void say_event(madi_json_t *j, const madi_trace_event_t *e, uint64_t number)
+static void write_event(madi_json_t *j, const madi_trace_event_t *e, uint64_t number)
 {
     static const char *const forms[] = {"i", "X", "b"};
     char form = kinds[e->kind].form;
-    say_head(j, e, form == 'b' ? forms[2] : form == 'x' ? forms[1] : forms[0], e->begin);
+    write_event_head(j, e, form == 'b' ? forms[2] : form == 'x' ? forms[1] : forms[0], e->begin);
     if (form == 'i')
         madi_json_text(j, "s", "t");
     if (form == 'x')
         madi_json_thousandths(j, "dur", e->end - e->begin);
     if (form == 'b')
-        say_id(j, number);
-    say_args(j, e);
+        write_id(j, number);
+    write_args(j, e);
     madi_json_end(j, '}');
     if (form != 'b')
         return;
-    say_head(j, e, "e", e->end);
-    say_id(j, number);
+    write_event_head(j, e, "e", e->end);
+    write_id(j, number);
     madi_json_end(j, '}');
 }
 
@@ -203,7 +203,7 @@ static int64_t realtime_offset(void)
     return real - (before + (madi_now() - before) / 2);
 }
 
-static void say_begin(madi_json_t *j, const madi_trace_text_t *t)
+static void write_trace_head(madi_json_t *j, const madi_trace_text_t *t)
 {
     char kernel[MADI_BOOT_ID_MAX], name[MADI_HOST_MAX + 40]; /* processes of one kernel have the same clock */
     madi_boot_id(kernel);
@@ -240,7 +240,7 @@ static void say_begin(madi_json_t *j, const madi_trace_text_t *t)
 }
 
 /* Those that were overwritten meanwhile are left out. */
-static int take_some(madi_trace_text_t *t, madi_trace_event_t *events)
+static int events_copy(madi_trace_text_t *t, madi_trace_event_t *events)
 {
     int n = 0;
     madi_lock(&trace.lock);
@@ -254,7 +254,7 @@ static int take_some(madi_trace_text_t *t, madi_trace_event_t *events)
 
 enum { BEGIN, EVENTS, OVER };
 
-static bool say_untraced(madi_trace_text_t *t, madi_json_t *j)
+static bool write_untraced(madi_trace_text_t *t, madi_json_t *j)
 {
     if (t->stage == OVER)
         return false;
@@ -270,20 +270,20 @@ bool madi_trace_more(madi_trace_text_t *t, madi_json_t *j)
     madi_trace_event_t events[AT_ONCE];
     int n;
     if (!madi_tracing)
-        return say_untraced(t, j);
+        return write_untraced(t, j);
     switch (t->stage) {
     case BEGIN:
         madi_lock(&trace.lock);
         t->end = trace.next;
         t->next = trace.next > trace.size ? trace.next - trace.size : 0;
         madi_unlock(&trace.lock);
-        say_begin(j, t);
+        write_trace_head(j, t);
         t->stage = EVENTS;
         return true;
     case EVENTS:
-        n = take_some(t, events);
+        n = events_copy(t, events);
         for (int i = 0; i < n; i++)
-            say_event(j, &events[i], t->next++);
+            write_event(j, &events[i], t->next++);
         if (n)
             return true;
         madi_json_end(j, ']');
@@ -296,7 +296,7 @@ bool madi_trace_more(madi_trace_text_t *t, madi_json_t *j)
 
 /* ---- Given -------------------------------------------------------------------------------------------------------- */
 
-static bool write_all(FILE *f)
+static bool write_file(FILE *f)
 {
     madi_trace_text_t text = {0};
     madi_json_t json = {0};
@@ -327,7 +327,7 @@ void madi_trace_write(void)
     }
     snprintf(t->name, sizeof t->name, "%s.%s.%d.json", madi_knob_text(MADI_KNOB_TRACE), trace.host, (int)getpid());
     if (madi_output_open(&t->out, t->name, 0600, false, t->why, sizeof t->why)) {
-        bool whole = write_all(t->out.file);
+        bool whole = write_file(t->out.file);
         snprintf(t->why, sizeof t->why, "%s", strerror(errno)); /* if not whole */
         good = madi_output_close(&t->out, whole, t->why, sizeof t->why);
     }

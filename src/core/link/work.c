@@ -13,7 +13,7 @@ void madi_gate_work(madi_gate_t *gate)
     s->work = gate;
     atomic_store_explicit(&s->has_work, 1, memory_order_release);
     madi_unlock(&s->work_lock);
-    madi_session_moved(s);
+    madi_session_wake(s);
 }
 
 void madi_gate_go_on(madi_gate_t *gate)

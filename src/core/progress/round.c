@@ -26,7 +26,7 @@ static int poll_set(mad_session_t *session, int epfd)
         }
     }
     if (handled) /* the leader that sleeps is robbed of these, and a budget may have left some of it */
-        madi_session_moved(session);
+        madi_session_wake(session);
     return handled;
 }
 
@@ -55,14 +55,14 @@ static int pump_gates(mad_session_t *session)
     atomic_store_explicit(&session->strides_left, 0, memory_order_relaxed);
     madi_unlock(&session->work_lock);
     if (MADI_UNLIKELY(atomic_load_explicit(&session->ledger.over, memory_order_relaxed)))
-        madi_ledger_judge_all(session);
+        madi_ledger_enforce_all(session);
     for (; list; list = next) {
         next = list->next_work;
         atomic_store_explicit(&list->work, 0, memory_order_release); /* pairs with madi_gate_work: next was read */
         madi_lock(&list->tx_lock);
         madi_gate_pump(list);
         madi_unlock(&list->tx_lock);
-        madi_ledger_judge(list);
+        madi_ledger_enforce(list);
         n += madi_rdv_pull(list);
     }
     return n + atomic_load_explicit(&session->strides_left, memory_order_relaxed);
@@ -101,7 +101,7 @@ int madi_progress_after(mad_session_t *session, int n)
     if (MADI_UNLIKELY(--session->ticks < 0))
         n += madi_look_around(session);
     if (MADI_UNLIKELY(!n && session->tell != NULL))
-        madi_credit_tell(session->tell);
+        madi_credit_send(session->tell);
     n += pump_gates(session);
     if (MADI_UNLIKELY(session->dead_links != NULL))
         madi_links_reap(session);

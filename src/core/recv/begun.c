@@ -15,7 +15,7 @@
 #include "engine/wait_policy.h"
 
 /* A value of the peer, which may change it at any time: each use reads it once. */
-static size_t here(const madi_rx_msg_t *m)
+static size_t bytes_arrived(const madi_rx_msg_t *m)
 {
     uint64_t n = m->first.link->driver->fast.here(m->first.link, m->begun);
     return n < m->hdr.length ? (size_t)n : m->hdr.length;
@@ -35,7 +35,7 @@ static void end_set(madi_rx_msg_t *m, size_t n)
 
 void madi_begun_look(madi_rx_msg_t *m)
 {
-    end_set(m, here(m));
+    end_set(m, bytes_arrived(m));
 }
 
 void madi_begun_skip(madi_rx_msg_t *m)
@@ -44,19 +44,19 @@ void madi_begun_skip(madi_rx_msg_t *m)
 }
 
 /* Number of bytes that are there, as soon as it is n or more; after a while, any number. */
-static size_t spin(const madi_rx_msg_t *m, size_t n)
+static size_t bytes_arrived_spin(const madi_rx_msg_t *m, size_t n)
 {
-    size_t there = here(m);
+    size_t there = bytes_arrived(m);
     for (int i = 0; there < n && i < MADI_REST_SPINS; i++) {
         madi_relax();
-        there = here(m);
+        there = bytes_arrived(m);
     }
     return there;
 }
 
 void madi_begun_spin(madi_rx_msg_t *m)
 {
-    end_set(m, spin(m, m->hdr.length));
+    end_set(m, bytes_arrived_spin(m, m->hdr.length));
 }
 
 typedef struct rest {
@@ -64,15 +64,15 @@ typedef struct rest {
     size_t n, there;
 } rest_t;
 
-static bool rest_there(void *arg)
+static bool rest_has_arrived(void *arg)
 {
     rest_t *rest = arg;
     bool down = atomic_load_explicit(&rest->msg->first.link->state, memory_order_acquire) != MADI_LINK_UP;
-    rest->there = here(rest->msg); /* after that: all that came before the end */
+    rest->there = bytes_arrived(rest->msg); /* after that: all that came before the end */
     return rest->there >= rest->n || down;
 }
 
-static void rest_lost(madi_rx_msg_t *m)
+static void rest_fail(madi_rx_msg_t *m)
 {
     madi_message_fail(&m->base, MAD_ERR_PEER);
     madi_begun_skip(m);
@@ -83,15 +83,15 @@ static void rest_lost(madi_rx_msg_t *m)
 /* Number of bytes that are there, n or more.  Fewer: the message has failed. */
 static size_t rest_wait(madi_rx_msg_t *m, size_t n)
 {
-    rest_t rest = {m, n, spin(m, n)};
+    rest_t rest = {m, n, bytes_arrived_spin(m, n)};
     marceli_waiter_t w;
     if (MADI_LIKELY(rest.there >= n))
         return rest.there;
     do {
         marceli_waiter_init(&w);
-    } while (!marceli_wait(&w, rest_there, &rest, madi_deadline(MADI_REST_LOOK_NS)));
+    } while (!marceli_wait(&w, rest_has_arrived, &rest, madi_deadline(MADI_REST_LOOK_NS)));
     if (rest.there < n)
-        rest_lost(m);
+        rest_fail(m);
     return rest.there;
 }
 

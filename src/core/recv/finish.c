@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Discard blocks that were not unpacked; that is a mismatch.  Under session->lock. */
-static void drain(madi_rx_msg_t *m)
+static void blocks_drain(madi_rx_msg_t *m)
 {
     while (madi_block_next(m))
         madi_block_drop(m, !madi_message_status(&m->base) && !m->consumed);
@@ -60,7 +60,7 @@ bool madi_rx_settle(madi_rx_msg_t *m)
         madi_early_drop(m);
     }
     if (!m->blocks)
-        drain(m);
+        blocks_drain(m);
     if (atomic_load_explicit(&m->rdv_pending, memory_order_relaxed) || m->blocks)
         return false;
     return madi_block_none(m) || m->lost;

@@ -98,7 +98,7 @@ static void pull_start(madi_rdv_recv_t *r, uint64_t at)
 /* ---- Shared --------------------------------------------------------------------------------------------------- */
 
 /* True if both sides may move the block. */
-static bool may_share(madi_rdv_recv_t *r)
+static bool block_may_share(madi_rdv_recv_t *r)
 {
     madi_gate_t *gate = r->gate;
     if (!gate->share)
@@ -125,7 +125,7 @@ static void pull_at_once(madi_rdv_recv_t *r, uint64_t at)
 }
 
 /* The parts meet where a page begins in this side's memory. */
-static void share(madi_rdv_recv_t *r, uint64_t at)
+static void block_share(madi_rdv_recv_t *r, uint64_t at)
 {
     madi_gate_t *gate = r->gate;
     uint64_t to = (uintptr_t)madi_rdv_place(r), middle = to + r->eager + (r->len - r->eager) / 2;
@@ -183,7 +183,7 @@ static void block_count(const madi_rdv_recv_t *r)
     *(r->end == r->eager ? &gate->pulled_blocks : &gate->taken_blocks) += 1;
     gate->shared_in += r->shared;
     if (r->timed)
-        madi_share_took(gate->share, r->len, r->shared, madi_now() - r->granted);
+        madi_share_record(gate->share, r->len, r->shared, madi_now() - r->granted);
 }
 
 void madi_rdv_recv_check(madi_rdv_recv_t *r)
@@ -195,7 +195,7 @@ void madi_rdv_recv_check(madi_rdv_recv_t *r)
 }
 
 /* Choose whether a block is shared, read, or sent.  Its sender allows the first two if it has sent the block's address. */
-static madi_path_t path_of(const madi_rdv_recv_t *r, const madi_sent_block_t *block)
+static madi_path_t block_path(const madi_rdv_recv_t *r, const madi_sent_block_t *block)
 {
     static const madi_path_limits_t announced = {0};
     madi_path_block_t b = {.len = r->len - r->eager,
@@ -206,11 +206,11 @@ static madi_path_t path_of(const madi_rdv_recv_t *r, const madi_sent_block_t *bl
     return madi_path_choose(&b, &announced);
 }
 
-static void choose(madi_rdv_recv_t *r, const madi_sent_block_t *block)
+static void block_choose_path(madi_rdv_recv_t *r, const madi_sent_block_t *block)
 {
-    madi_path_t path = path_of(r, block);
-    if (path == MADI_PATH_SHARE && may_share(r)) {
-        share(r, block->at);
+    madi_path_t path = block_path(r, block);
+    if (path == MADI_PATH_SHARE && block_may_share(r)) {
+        block_share(r, block->at);
     } else if (path == MADI_PATH_READ && block->waits) {
         r->end = r->eager;
         pull_at_once(r, block->at);
@@ -284,7 +284,7 @@ mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n,
     r->sender = rdv->sender;
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_GRANT, 0, m->conn, r->handle, len);
-    choose(r, block);
+    block_choose_path(r, block);
     return MAD_OK;
 }
 

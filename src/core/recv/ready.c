@@ -42,7 +42,7 @@ void madi_rx_make_ready(madi_rx_msg_t *m)
 }
 
 /* Return the sender's credit that a message holds, since it is being opened. */
-void madi_rx_ask(madi_rx_msg_t *m)
+void madi_rx_open(madi_rx_msg_t *m)
 {
     m->opened = true;
     m->conn->rx_held -= m->cost;
@@ -69,7 +69,7 @@ madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn)
     }
     atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) - 1,
                           memory_order_relaxed);
-    madi_rx_ask(m);
+    madi_rx_open(m);
     madi_conn_hand_back(conn);
     return m;
 }
@@ -105,6 +105,6 @@ bool madi_number_closed(madi_gate_t *gate, uint16_t number)
     conn->remote_closing = true;
     madi_conn_rx_quick(conn);
     madi_conn_hand_back(conn);
-    madi_channel_dies(conn->channel);
+    madi_channel_release_check(conn->channel);
     return true;
 }

@@ -8,7 +8,7 @@
 
 /* Discard messages of lost peers first: perhaps they are never opened, and only the program could release them otherwise.
  * True if there were any. */
-static bool lost_dropped(mad_session_t *s)
+static bool lost_messages_drop(mad_session_t *s)
 {
     int64_t dropped = 0;
     for (madi_gate_t *gate = s->gates; gate; gate = gate->next) {
@@ -28,12 +28,12 @@ void madi_unopened_message(madi_conn_t *conn, size_t len)
     int64_t n = (int64_t)(sizeof(madi_rx_msg_t) + len); /* more than a further packet has, which is as well */
     madi_gate_t *gate = conn->gate;
     if (!madi_charge(gate, MADI_CHARGE_WAITING, n) &&
-        (!lost_dropped(gate->session) || !madi_charge(gate, MADI_CHARGE_WAITING, n))) {
+        (!lost_messages_drop(gate->session) || !madi_charge(gate, MADI_CHARGE_WAITING, n))) {
         madi_ledger_pass(gate, MADI_CHARGE_WAITING);
         return;
     }
     conn->unopened_bytes += n;
     if (MADI_UNLIKELY(atomic_load_explicit(&gate->session->ledger.over, memory_order_relaxed)) &&
-        !lost_dropped(gate->session))
+        !lost_messages_drop(gate->session))
         madi_gate_work(gate); /* and the peer that has most is ended */
 }

@@ -75,7 +75,7 @@ static bool key_give(const madi_seal_t *s, int fd)
 }
 
 /* Send a record that is not payload.  Like send. */
-static ssize_t other_send(int fd, unsigned char type, const void *bytes, size_t len)
+static ssize_t record_send(int fd, unsigned char type, const void *bytes, size_t len)
 {
     struct iovec vec = {(void *)(uintptr_t)bytes, len};
     union {
@@ -94,7 +94,7 @@ static ssize_t other_send(int fd, unsigned char type, const void *bytes, size_t 
 bool madi_seal_kernel_update(madi_seal_t *s, int fd)
 {
     static const unsigned char message[5] = {SEAL_KEY_UPDATE, 0, 0, 1, 0};
-    ssize_t n = other_send(fd, SEAL_HANDSHAKE, message, sizeof message);
+    ssize_t n = record_send(fd, SEAL_HANDSHAKE, message, sizeof message);
     if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS))
         return true; /* the next time */
     if (n != sizeof message || !madi_seal_tx_next(s) || !key_give(s, fd))
@@ -107,7 +107,7 @@ bool madi_seal_kernel_update(madi_seal_t *s, int fd)
 void madi_seal_kernel_end(int fd)
 {
     static const unsigned char alert[2] = {1, 0};
-    (void)!other_send(fd, SEAL_ALERT, alert, sizeof alert);
+    (void)!record_send(fd, SEAL_ALERT, alert, sizeof alert);
 }
 
 /* ---- The trial ---------------------------------------------------------------------------------------------------- */
@@ -172,7 +172,7 @@ static bool trial_run(madi_seal_t *from, madi_seal_t *to, const int fd[2], unsig
     return madi_seal_updates(to, false) == 1;
 }
 
-static bool trial(madi_seal_ctx_t *ctx)
+static bool kernel_passes_trial(madi_seal_ctx_t *ctx)
 {
     madi_seal_t *from = madi_seal_new(ctx, true), *to = madi_seal_new(ctx, false);
     unsigned char *text = malloc(TRIAL_TEXT);
@@ -195,7 +195,7 @@ static bool trial(madi_seal_ctx_t *ctx)
 }
 
 /* True if the kernel lists TLS.  (To ask by setsockopt could load a module.) */
-static bool listed(void)
+static bool kernel_lists_tls(void)
 {
     char line[256] = "";
     FILE *f = fopen("/proc/sys/net/ipv4/tcp_available_ulp", "re");
@@ -210,7 +210,7 @@ static bool listed(void)
 
 void madi_seal_kernel_try(madi_seal_ctx_t *ctx)
 {
-    ctx->kernel = madi_knob_int(MADI_KNOB_SEAL_KERNEL) && listed() && trial(ctx);
+    ctx->kernel = madi_knob_int(MADI_KNOB_SEAL_KERNEL) && kernel_lists_tls() && kernel_passes_trial(ctx);
 }
 
 bool madi_seal_kernel_begin(madi_seal_t *s, int fd)

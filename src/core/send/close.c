@@ -7,7 +7,7 @@
 #include "core/send/send.h"
 #include "core/wire/wire.h"
 
-static bool is_up(const madi_gate_t *gate)
+static bool gate_is_up(const madi_gate_t *gate)
 {
     return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP;
 }
@@ -15,7 +15,7 @@ static bool is_up(const madi_gate_t *gate)
 void madi_conn_close(madi_conn_t *conn)
 {
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CLOSE, .channel = conn->number};
-    if (!conn->closing || !conn->announced || conn->queue || conn->deferred || !is_up(conn->gate) ||
+    if (!conn->closing || !conn->announced || conn->queue || conn->deferred || !gate_is_up(conn->gate) ||
         madi_gate_ctrl_locked(conn->gate, &hdr, NULL) != MAD_OK)
         return;
     conn->announced = false;

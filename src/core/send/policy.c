@@ -9,7 +9,7 @@ const char *madi_path_name(madi_path_t path)
 }
 
 /* Announced: of one whose sender computes the peer takes all, and of one whose sender waits each takes a part. */
-static madi_path_t announced(const madi_path_block_t *b)
+static madi_path_t announced_path(const madi_path_block_t *b)
 {
     if (!b->direct || !b->contiguous || b->held)
         return MADI_PATH_GRANT;
@@ -25,11 +25,11 @@ madi_path_t madi_path_choose(const madi_path_block_t *b, const madi_path_limits_
     size_t min = waits && b->answers && answer_min ? answer_min : limits->grant_min;
     if (!b->held && b->len <= b->room && b->len < min)
         return b->contiguous && b->len <= MADI_COPY_MAX ? MADI_PATH_COPY : MADI_PATH_PACKET;
-    return written && b->posted ? MADI_PATH_WRITE : announced(b);
+    return written && b->posted ? MADI_PATH_WRITE : announced_path(b);
 }
 
 /* The length at which ps saved a byte make up for ns, within bounds. */
-static size_t made_up(uint64_t ns, uint64_t ps)
+static size_t break_even_len(uint64_t ns, uint64_t ps)
 {
     uint64_t len = ps ? ns * 1000 / ps : MADI_PATH_MOST;
     return len < MADI_PATH_LEAST ? MADI_PATH_LEAST : len > MADI_PATH_MOST ? MADI_PATH_MOST : (size_t)len;
@@ -41,8 +41,8 @@ static size_t made_up(uint64_t ns, uint64_t ps)
 size_t madi_path_direct_min(const madi_costs_t *c)
 {
     uint64_t call = (uint64_t)c->direct_ns + MADI_ANNOUNCE_NS;
-    size_t read = made_up(call, c->pipe_ps > c->direct_ps ? c->pipe_ps - c->direct_ps : 0);
-    size_t share = made_up(call + c->turn_ns, c->pipe_ps > c->both_ps ? c->pipe_ps - c->both_ps : 0);
+    size_t read = break_even_len(call, c->pipe_ps > c->direct_ps ? c->pipe_ps - c->direct_ps : 0);
+    size_t share = break_even_len(call + c->turn_ns, c->pipe_ps > c->both_ps ? c->pipe_ps - c->both_ps : 0);
     if (!c->direct_ns)
         return MADI_PATH_MOST;
     if (!c->both_ps || share < MADI_SHARE_MIN) /* shorter blocks are not shared */

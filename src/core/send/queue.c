@@ -55,7 +55,7 @@ void madi_tx_check_complete(madi_tx_t *tx)
         tx_complete(tx);
 }
 
-static mad_status_t announce(madi_conn_t *conn)
+static mad_status_t channel_announce(madi_conn_t *conn)
 {
     const char *name = conn->channel->name;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CHANNEL, .channel = conn->number, .length = (uint32_t)strlen(name) + 1};
@@ -229,7 +229,7 @@ static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_
 
 /* True if the block goes with its message's packet.  Whoever has ended the message without a request waits for what does not
  * leave at once. */
-static bool goes_inside(packet_t *p, madi_tx_t *tx, const madi_piece_t *piece, const madi_caps_t *caps, bool held)
+static bool block_goes_inside(packet_t *p, madi_tx_t *tx, const madi_piece_t *piece, const madi_caps_t *caps, bool held)
 {
     size_t len = MADI_WIRE_DESC_LEN(piece->desc);
     madi_link_t *link = tx->conn->gate->link;
@@ -254,11 +254,11 @@ static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, co
     bool held = piece->later && !tx->ended;
     if (held && !MADI_WIRE_DESC_RMODE(piece->desc))
         return false; /* LATER and EXPRESS: what follows waits too */
-    if (!held && !piece->handle && piece->base && madi_cont_is(caps, len)) {
+    if (!held && !piece->handle && piece->base && madi_cont_applies(caps, len)) {
         if (whole || packet_add_begun(p, tx, piece, len))
             return !whole;
     }
-    if (goes_inside(p, tx, piece, caps, held))
+    if (block_goes_inside(p, tx, piece, caps, held))
         return packet_add_inline(p, piece);
     if (!whole && madi_tx_put(tx, piece)) {
         uint64_t desc = piece->desc | (uint64_t)MADI_WIRE_PLACED << 48;
@@ -352,7 +352,7 @@ bool madi_tx_send_begun(madi_tx_t *tx)
     packet_t p;
 
     if (!conn->quick || !tx->n_pieces || !(caps = &conn->link->adapter->caps)->ahead ||
-        !madi_cont_is(caps, MADI_WIRE_DESC_LEN(tx->pieces[tx->n_pieces - 1].desc)))
+        !madi_cont_applies(caps, MADI_WIRE_DESC_LEN(tx->pieces[tx->n_pieces - 1].desc)))
         return false;
     tx->ended = true;
     tx->seq = (uint32_t)conn->tx_seq;
@@ -402,7 +402,7 @@ static mad_status_t tx_pump(madi_tx_t *tx)
 
 /* ---- The queue of a connection -------------------------------------------------------------------------------- */
 
-static bool send_short_anyhow(madi_link_t *link, const void *packet, size_t total)
+static bool send_short_by_send(madi_link_t *link, const void *packet, size_t total)
 {
     struct iovec vec = {(void *)packet, total};
     return link->driver->send(link, &vec, 1, total, NULL) == MADI_SENT;
@@ -417,14 +417,14 @@ void madi_conn_quick(madi_conn_t *conn)
     conn->quick = conn->credit_left;
     conn->credit_left = 0;
     conn->link = conn->gate->link;
-    conn->send_short = conn->link->driver->fast.send_short ? conn->link->driver->fast.send_short : send_short_anyhow;
+    conn->send_short = conn->link->driver->fast.send_short ? conn->link->driver->fast.send_short : send_short_by_send;
 }
 
 bool madi_conn_pump(madi_conn_t *conn)
 {
     if (atomic_load_explicit(&conn->gate->state, memory_order_relaxed) != MADI_GATE_UP)
         return false;
-    if (!conn->announced && announce(conn) != MAD_OK)
+    if (!conn->announced && channel_announce(conn) != MAD_OK)
         return false;
     while (conn->queue) {
         madi_tx_t *tx = conn->queue;
@@ -490,7 +490,7 @@ typedef struct find_seq {
     madi_tx_t *tx;
 } find_seq_t;
 
-static void match_seq(void *object, void *arg)
+static void tx_match_seq(void *object, void *arg)
 {
     madi_rdv_send_t *r = object;
     find_seq_t *f = arg;
@@ -507,7 +507,7 @@ void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm)
         if (tx->seq == mm->seq && tx->started)
             f.tx = tx;
     if (!f.tx)
-        madi_handles_each(conn->gate->sends, match_seq, &f);
+        madi_handles_each(conn->gate->sends, tx_match_seq, &f);
     if (f.tx) {
         madi_message_fail(&f.tx->base, MAD_ERR_MISMATCH);
         return;

@@ -55,7 +55,7 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
 
 /* Look for the receiver's offer for the first block of a message.  Only for a waiting thread, which has nothing else to do
  * than write, while the receiver may be computing. */
-static void put_find(madi_tx_t *tx, const madi_piece_t *piece)
+static void offer_claim(madi_tx_t *tx, const madi_piece_t *piece)
 {
     madi_conn_t *conn = tx->conn;
     madi_link_t *link = conn->gate->link;
@@ -72,7 +72,7 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
     madi_gate_t *gate = tx->conn->gate;
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), n = len - tx->put;
     if (!tx->put_tried)
-        put_find(tx, piece);
+        offer_claim(tx, piece);
     if (!tx->put_at || piece != tx->pieces)
         return false;
     if (!n)
@@ -92,7 +92,7 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
 
 /* Write a stride of a shared block.  The rest of this side's part is sent as a packet at the end.  False: more strides are
  * to be written before that packet. */
-static bool put_share(madi_gate_t *gate, madi_rdv_send_t *r)
+static bool share_put_stride(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     uint64_t n = r->end - r->sent;
     if (!r->put_at || n <= PUT_REST)
@@ -114,7 +114,7 @@ static bool put_share(madi_gate_t *gate, madi_rdv_send_t *r)
 /* ---- Announced ------------------------------------------------------------------------------------------------- */
 
 /* Record that no prepared piece is left: it was sent, or never will be. */
-static void prepared_gone(madi_gate_t *gate, madi_rdv_send_t *r)
+static void prepared_clear(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     r->prepared = NULL;
     gate->prepared = false;
@@ -126,7 +126,7 @@ static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
     if (r->prepared) {
         if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
             gate->link->driver->fast.forget(gate->link, r->prepared);
-        prepared_gone(gate, r);
+        prepared_clear(gate, r);
     }
     madi_handle_del(gate->sends, r->handle);
     gate->granted_blocks += r->granted;
@@ -145,7 +145,7 @@ static MADI_COLD void piece_trace(const madi_gate_t *gate, const madi_rdv_send_t
 }
 
 /* This side has nothing more to do with it, and the other has read what it was to read. */
-static bool rdv_over(const madi_rdv_send_t *r)
+static bool rdv_is_complete(const madi_rdv_send_t *r)
 {
     return r->sent == r->end && (r->end == r->len || r->fetched);
 }
@@ -160,11 +160,11 @@ static void rdv_piece_done(madi_op_t *op, mad_status_t status)
     r->busy--;
     if (MADI_UNLIKELY(madi_tracing))
         piece_trace(gate, r);
-    if (!status && !rdv_over(r) && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
+    if (!status && !rdv_is_complete(r) && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         status = gate->status; /* this piece has left, but the rest cannot any more */
     if (status)
         madi_message_fail(&r->tx->base, status);
-    if (!r->busy && (status || rdv_over(r)))
+    if (!r->busy && (status || rdv_is_complete(r)))
         rdv_finish(gate, r);
     madi_gate_work(gate);
     madi_unlock(&gate->tx_lock);
@@ -246,7 +246,7 @@ static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len
         return link->driver->send(link, vec, n_vec + 1, sizeof r->hdr + *len, &r->op);
     if (!link->driver->fast.send_prepared(link, &r->hdr, r->prepared))
         return MADI_AGAIN;
-    prepared_gone(gate, r);
+    prepared_clear(gate, r);
     return MADI_SENT;
 }
 
@@ -254,7 +254,7 @@ static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len
 static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     bool many = gate->link->adapter->caps.many;
-    if (!put_share(gate, r))
+    if (!share_put_stride(gate, r))
         return false;
     while (r->sent < r->end) {
         size_t n;
@@ -288,7 +288,7 @@ bool madi_rdv_pump(madi_gate_t *gate)
         gate->granted = r->next;
         if (!gate->granted)
             gate->granted_tail = &gate->granted;
-        if (!r->busy && rdv_over(r))
+        if (!r->busy && rdv_is_complete(r))
             rdv_finish(gate, r);
     }
     return true;
@@ -324,7 +324,7 @@ static void rest_granted(madi_gate_t *gate, madi_rdv_send_t *r, const madi_wire_
     r->fetched = true;
     gate->fetched_bytes += r->len - r->end;
     r->tx->conn->block_bytes_out += r->len - r->end;
-    if (!r->busy && rdv_over(r))
+    if (!r->busy && rdv_is_complete(r))
         rdv_finish(gate, r);
 }
 
@@ -342,7 +342,7 @@ void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share)
         madi_trace_conn(MADI_TRACE_GRANTED, 0, r->tx->conn, r->handle, r->len);
     if (r->prepared) { /* this side has guessed wrong */
         gate->link->driver->fast.forget(gate->link, r->prepared);
-        prepared_gone(gate, r);
+        prepared_clear(gate, r);
     }
     gate->shares = true;
     gate->shared_out++;
@@ -386,7 +386,7 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
         rdv_queue(gate, r);
 }
 
-void madi_tx_later(madi_tx_t *tx)
+void madi_tx_release_held(madi_tx_t *tx)
 {
     madi_gate_t *gate = tx->conn->gate;
     bool any = false;

@@ -26,7 +26,7 @@ void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm);
 
 /* cont.c; under gate->tx_lock */
 /* True if a block of that length, which is not held back, is continued in a packet of its own, provided there is credit. */
-static inline bool madi_cont_is(const madi_caps_t *caps, size_t len)
+static inline bool madi_cont_applies(const madi_caps_t *caps, size_t len)
 {
     return caps->cont_min && len >= caps->cont_min && len < caps->rdv_min &&
            len + sizeof(madi_wire_hdr_t) <= caps->chunk_max;
@@ -47,7 +47,7 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
 /* Write a stride of the block to the place that the receiver has offered (tx->put); false if there is no offer. */
 bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece);
 void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle); /* after the announcement: prepare the first piece, if possible */
-void madi_tx_later(madi_tx_t *tx);                         /* the message has ended: release its held blocks */
+void madi_tx_release_held(madi_tx_t *tx);                  /* the message has ended: release its held blocks */
 void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);
 void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share);
 void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);

@@ -5,7 +5,7 @@
  * slow: a ring is gone through once at the least. */
 #include "core/send/share.h"
 
-static madi_share_class_t *class_of(madi_share_t *share, uint64_t len, int *bits)
+static madi_share_class_t *share_class(madi_share_t *share, uint64_t len, int *bits)
 {
     int n = len ? 63 - __builtin_clzll(len) : 0;
     *bits = n;
@@ -13,7 +13,7 @@ static madi_share_class_t *class_of(madi_share_t *share, uint64_t len, int *bits
     return &share->classes[n < MADI_SHARE_CLASSES ? n : MADI_SHARE_CLASSES - 1];
 }
 
-static uint32_t try_blocks(uint64_t len)
+static uint32_t trial_blocks(uint64_t len)
 {
     uint64_t n = MADI_SHARE_TRY_BYTES / (len | 1);
     if (n < MADI_SHARE_TRY_BLOCKS_MIN)
@@ -21,9 +21,9 @@ static uint32_t try_blocks(uint64_t len)
     return n > MADI_SHARE_TRY_BLOCKS_MAX ? MADI_SHARE_TRY_BLOCKS_MAX : (uint32_t)n;
 }
 
-static uint32_t until_next_try(const madi_share_class_t *c, uint64_t len)
+static uint32_t blocks_until_trial(const madi_share_class_t *c, uint64_t len)
 {
-    uint64_t least = (uint64_t)try_blocks(len) << (MADI_SHARE_PART_FIRST + c->rarer);
+    uint64_t least = (uint64_t)trial_blocks(len) << (MADI_SHARE_PART_FIRST + c->rarer);
     uint64_t n = least * c->middle[!c->shared] / ((uint64_t)c->middle[c->shared] + 1);
     /* A method may have seemed much slower in few trials for other reasons. */
     uint64_t most = least * (c->rarer < MADI_SHARE_SLOWER_BITS ? UINT64_C(1) << c->rarer : 1 << MADI_SHARE_SLOWER_BITS);
@@ -35,18 +35,18 @@ static uint32_t until_next_try(const madi_share_class_t *c, uint64_t len)
 bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
 {
     int bits;
-    madi_share_class_t *c = class_of(share, len, &bits);
+    madi_share_class_t *c = share_class(share, len, &bits);
     *timed = c->run; /* the last of a run, too */
     if (c->run) {
         c->run--;
     } else if (c->tried < 2) { /* first as it would be without this, then shared */
         c->shared = c->tried++;
-        c->run = try_blocks(len) - 1;
-        c->left = try_blocks(len) << MADI_SHARE_PART_FIRST;
+        c->run = trial_blocks(len) - 1;
+        c->left = trial_blocks(len) << MADI_SHARE_PART_FIRST;
     } else if (c->trying || !c->left) {
         c->trying = !c->trying;
-        c->run = c->trying ? try_blocks(len) - 1 : 0;
-        c->left = until_next_try(c, len);
+        c->run = c->trying ? trial_blocks(len) - 1 : 0;
+        c->left = blocks_until_trial(c, len);
         c->rarer += c->trying && c->rarer < MADI_SHARE_PART_LAST - MADI_SHARE_PART_FIRST;
     } else {
         c->left--;
@@ -55,7 +55,7 @@ bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
     return c->shared != c->trying;
 }
 
-static uint32_t middle_of(const uint32_t *took)
+static uint32_t median_of(const uint32_t *took)
 {
     uint32_t in_order[MADI_SHARE_KEPT];
     for (int i = 0; i < MADI_SHARE_KEPT; i++) {
@@ -69,7 +69,7 @@ static uint32_t middle_of(const uint32_t *took)
 
 /* The quicker one from now on; at the beginning, when both have been tried.  Sharing must be so by a quarter: what was not
  * used lately seems slower than it is, and where the processors are far apart there is no doubt. */
-static void choose(madi_share_class_t *c, uint64_t len)
+static void method_choose(madi_share_class_t *c, uint64_t len)
 {
     bool shared = (uint64_t)c->middle[1] * 4 < (uint64_t)c->middle[0] * 3;
     if (shared == c->shared || c->tried < 2 || (c->run && !c->trying))
@@ -77,21 +77,21 @@ static void choose(madi_share_class_t *c, uint64_t len)
     c->shared = shared;
     c->trying = false;
     c->run = 0;
-    c->left = until_next_try(c, len);
+    c->left = blocks_until_trial(c, len);
 }
 
-void madi_share_took(madi_share_t *share, uint64_t len, bool shared, int64_t ns)
+void madi_share_record(madi_share_t *share, uint64_t len, bool shared, int64_t ns)
 {
     int bits;
-    madi_share_class_t *c = class_of(share, len, &bits);
+    madi_share_class_t *c = share_class(share, len, &bits);
     double scaled = (double)ns * (double)(UINT64_C(1) << bits) / (double)(len + !len);
     c->took[shared][c->oldest[shared]] = scaled < UINT32_MAX ? (uint32_t)scaled + 1 : UINT32_MAX;
     c->oldest[shared] = (uint8_t)((c->oldest[shared] + 1) % MADI_SHARE_KEPT);
     c->count[shared] += c->count[shared] < MADI_SHARE_KEPT;
     if (c->count[shared] == MADI_SHARE_KEPT)
-        c->middle[shared] = middle_of(c->took[shared]);
+        c->middle[shared] = median_of(c->took[shared]);
     if (c->middle[0] && c->middle[1])
-        choose(c, len);
+        method_choose(c, len);
 }
 
 bool madi_share_begun(madi_share_habit_t *habit, int64_t now)

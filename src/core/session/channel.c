@@ -72,7 +72,7 @@ static bool is_announced(const madi_conn_t *conn)
     return conn->n_blocks && !conn->gate->bye;
 }
 
-static bool no_conn(mad_channel_t *c, bool (*is)(const madi_conn_t *conn))
+static bool no_conn_is(mad_channel_t *c, bool (*is)(const madi_conn_t *conn))
 {
     bool none = true;
     madi_lock(&c->session->lock);
@@ -87,17 +87,17 @@ static bool no_conn(mad_channel_t *c, bool (*is)(const madi_conn_t *conn))
 
 static bool none_queued(void *arg)
 {
-    return no_conn(arg, is_queued);
+    return no_conn_is(arg, is_queued);
 }
 
 static bool none_announced(void *arg)
 {
-    return no_conn(arg, is_announced);
+    return no_conn_is(arg, is_announced);
 }
 
 /* ---- The end -------------------------------------------------------------------------------------------------- */
 
-static void number_give(madi_conn_t *conn)
+static void number_close(madi_conn_t *conn)
 {
     madi_lock(&conn->gate->tx_lock);
     conn->closing = true;
@@ -126,7 +126,7 @@ static void channel_leave(mad_channel_t *c)
         conn->unopened = true;
         madi_conn_rx_quick(conn);
         marceli_waiters_wake_all(&conn->openers);
-        number_give(conn);
+        number_close(conn);
     }
     marceli_waiters_wake_all(&c->openers);
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel)
@@ -154,7 +154,7 @@ void mad_channel_close(mad_channel_t *c)
                  c->name);
     madi_lock(&s->lock);
     c->leaving = false;
-    madi_channel_dies(c);
+    madi_channel_release_check(c);
     madi_channels_sweep(s);
     madi_unlock(&s->lock);
 }

@@ -121,7 +121,7 @@ static void session_lose(mad_session_t *s)
     atomic_store_explicit(&s->lock.held, 0, memory_order_relaxed);
 }
 
-static void in_child(void)
+static void fork_in_child(void)
 {
     for (mad_session_t *s = all; s; s = s->next)
         session_lose(s);
@@ -133,7 +133,7 @@ static void in_child(void)
 
 /* ---- In the parent ---------------------------------------------------------------------------------------------- */
 
-static void before(void)
+static void fork_prepare(void)
 {
     pthread_mutex_lock(&lock);
     for (mad_session_t *s = all; s; s = s->next) {
@@ -146,7 +146,7 @@ static void before(void)
     }
 }
 
-static void in_parent(void)
+static void fork_in_parent(void)
 {
     for (mad_session_t *s = all; s; s = s->next)
         if (s->held_by_fork)
@@ -156,7 +156,7 @@ static void in_parent(void)
 
 static void forks_watch(void)
 {
-    pthread_atfork(before, in_parent, in_child);
+    pthread_atfork(fork_prepare, fork_in_parent, fork_in_child);
 }
 
 void madi_fork_watch(mad_session_t *s)

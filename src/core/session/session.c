@@ -55,7 +55,7 @@ madi_adapter_t *madi_adapter_found(mad_session_t *s, const madi_driver_t *driver
 }
 
 /* Is a name in a comma-separated list?  An empty list holds all. */
-static bool listed(const char *list, const char *name)
+static bool list_has_name(const char *list, const char *name)
 {
     size_t len = strlen(name);
     if (!*list)
@@ -66,7 +66,7 @@ static bool listed(const char *list, const char *name)
     return false;
 }
 
-static void check_names(const char *knob, const char *list)
+static void driver_names_check(const char *knob, const char *list)
 {
     char known[200] = "";
     for (int i = 0; madi_drivers[i]; i++)
@@ -85,7 +85,7 @@ static void check_names(const char *knob, const char *list)
 
 /* No descriptor is left for an incoming connection: close a silent one, else refuse the new one at once, since it would
  * wait for ever. */
-static bool make_room(mad_session_t *s, madi_listener_t *l)
+static bool accept_make_room(mad_session_t *s, madi_listener_t *l)
 {
     int fd;
     if (!(s->refused_told & 1))
@@ -104,7 +104,7 @@ static bool make_room(mad_session_t *s, madi_listener_t *l)
 
 #define REFUSED_PLACE (UINT32_C(1) << 31) /* bit of refused_told that is no status */
 
-static bool admitted(madi_adapter_t *a, int fd)
+static bool source_is_admitted(madi_adapter_t *a, int fd)
 {
     mad_session_t *s = a->session;
     char reason[MADI_REASON_MAX] = "";
@@ -124,16 +124,16 @@ static void listener_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     for (int i = 0; i < 16; i++) {
         int fd = madi_fd_own(accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
-        if (fd >= 0 && admitted(l->adapter, fd))
+        if (fd >= 0 && source_is_admitted(l->adapter, fd))
             madi_hello_accept(l->adapter, fd);
         else if (fd >= 0)
             madi_fd_close(fd);
-        else if ((errno != EMFILE && errno != ENFILE) || !make_room(s, l))
+        else if ((errno != EMFILE && errno != ENFILE) || !accept_make_room(s, l))
             return;
     }
 }
 
-static void left_out(mad_session_t *s, const madi_adapter_t *a, const char *reason)
+static void left_out_add(mad_session_t *s, const madi_adapter_t *a, const char *reason)
 {
     madi_left_out_t *l = calloc(1, sizeof *l);
     if (!l)
@@ -146,35 +146,35 @@ static void left_out(mad_session_t *s, const madi_adapter_t *a, const char *reas
 }
 
 /* Adapters of one driver that are left out for one reason: logged in one line. */
-typedef struct told {
+typedef struct skip_log {
     const madi_driver_t *driver;
     char names[160], reason[MADI_REASON_MAX];
-} told_t;
+} skip_log_t;
 
-static void told_tell(told_t *out)
+static void skip_log_flush(skip_log_t *out)
 {
     if (out->driver)
         madi_log(MADI_LOG_WARN, out->driver->name, "not used: %s: %s", out->names, out->reason);
     out->driver = NULL;
 }
 
-static void told_add(told_t *out, const madi_adapter_t *a, const char *reason)
+static void skip_log_add(skip_log_t *out, const madi_adapter_t *a, const char *reason)
 {
     size_t len = strlen(out->names);
     if (out->driver == a->driver && !strcmp(out->reason, reason) && len + sizeof a->name + 2 < sizeof out->names) {
         snprintf(out->names + len, sizeof out->names - len, ", %s", a->name);
         return;
     }
-    told_tell(out);
+    skip_log_flush(out);
     out->driver = a->driver;
     snprintf(out->names, sizeof out->names, "%s", a->name);
     snprintf(out->reason, sizeof out->reason, "%s", reason);
 }
 
-static void adapter_drop(mad_session_t *s, madi_adapter_t *a, told_t *out, const char *reason)
+static void adapter_drop(mad_session_t *s, madi_adapter_t *a, skip_log_t *out, const char *reason)
 {
-    left_out(s, a, reason);
-    told_add(out, a, reason);
+    left_out_add(s, a, reason);
+    skip_log_add(out, a, reason);
     if (a->opened)
         a->driver->close(a);
     a->driver->fini(a);
@@ -182,7 +182,7 @@ static void adapter_drop(mad_session_t *s, madi_adapter_t *a, told_t *out, const
 }
 
 /* Now that the topology file is read, if there is one.  Return how many adapters are left. */
-static int adapters_secure(mad_session_t *s, told_t *out)
+static int adapters_secure(mad_session_t *s, skip_log_t *out)
 {
     int kept = 0;
     for (int i = 0; i < s->n_adapters; i++) {
@@ -200,7 +200,7 @@ static int adapters_secure(mad_session_t *s, told_t *out)
 /* Open what was found; what does not open is left out with its reason. */
 static mad_status_t adapters_open(mad_session_t *s)
 {
-    told_t out = {0};
+    skip_log_t out = {0};
     int kept = 0;
     s->polled = calloc((size_t)s->n_adapters + 1, sizeof *s->polled);
     if (!s->polled)
@@ -219,7 +219,7 @@ static mad_status_t adapters_open(mad_session_t *s)
     }
     s->n_adapters = kept;
     kept = adapters_secure(s, &out);
-    told_tell(&out);
+    skip_log_flush(&out);
     s->listeners = calloc((size_t)kept + 1, sizeof *s->listeners);
     if (!s->listeners)
         return MAD_ERR_NOMEM;
@@ -237,10 +237,10 @@ static mad_status_t adapters_start(mad_session_t *s)
 {
     const char *wanted = madi_knob_text(MADI_KNOB_DRIVERS);
     mad_status_t status = MAD_OK;
-    check_names("MAD_DRIVERS", wanted);
-    check_names("MAD_PREFER", madi_knob_text(MADI_KNOB_PREFER));
+    driver_names_check("MAD_DRIVERS", wanted);
+    driver_names_check("MAD_PREFER", madi_knob_text(MADI_KNOB_PREFER));
     for (int i = 0; madi_drivers[i] && !status; i++)
-        if (listed(wanted, madi_drivers[i]->name) && (*wanted || !madi_drivers[i]->on_request))
+        if (list_has_name(wanted, madi_drivers[i]->name) && (*wanted || !madi_drivers[i]->on_request))
             status = madi_drivers[i]->probe(madi_drivers[i], s);
     return status ? status : adapters_open(s);
 }
@@ -316,7 +316,7 @@ static mad_status_t secrets_take(mad_session_t *s, madi_role_t role, const void 
 }
 
 /* Take the key that rank 0 has made and passed through the launcher. */
-static mad_status_t agree_key(mad_session_t *s)
+static mad_status_t key_agree(mad_session_t *s)
 {
     unsigned char key[sizeof s->boot->key];
     char text[2 * sizeof key + 1];
@@ -334,7 +334,7 @@ static mad_status_t agree_key(mad_session_t *s)
     return status;
 }
 
-static mad_status_t publish(mad_session_t *s)
+static mad_status_t address_publish(mad_session_t *s)
 {
     madi_boot_t *b = s->boot;
     unsigned char key[sizeof b->key];
@@ -354,7 +354,7 @@ static mad_status_t publish(mad_session_t *s)
     if (status)
         return status;
     if (!b->key_len)
-        return agree_key(s);
+        return key_agree(s);
     status = secrets_take(s, MADI_ROLE_RANK, b->key, b->key_len);
     madi_boot_key_wipe(b);
     return status;
@@ -377,7 +377,7 @@ static mad_status_t session_begin(mad_session_t *s, mad_status_t status, mad_ses
         mad_exit(s);
         return status;
     }
-    madi_wait_callers(s);
+    madi_wait_accept(s);
     *session = s;
     return MAD_OK;
 }
@@ -407,7 +407,7 @@ mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session)
         status = session_start(s);
     }
     if (!status)
-        status = publish(s);
+        status = address_publish(s);
     return session_begin(s, status, session);
 }
 

@@ -49,43 +49,43 @@ static bool all_sent(void *arg)
 }
 
 /* The gates that are left, or only those over which nothing of others goes. */
-typedef struct parting {
+typedef struct shutdown {
     mad_session_t *session;
     bool all;
-} parting_t;
+} shutdown_t;
 
-static bool parts(const parting_t *p, const madi_gate_t *g)
+static bool gate_selected(const shutdown_t *p, const madi_gate_t *g)
 {
     return (p->all || !g->forward) && atomic_load_explicit(&((madi_gate_t *)g)->state, memory_order_relaxed) == MADI_GATE_UP;
 }
 
-static bool drained(madi_gate_t *g)
+static bool gate_drained(madi_gate_t *g)
 {
     return (!g->forward || g->session->forward->drained(g)) &&
            (!g->link->driver->live.drained || g->link->driver->live.drained(g->link));
 }
 
-static bool parted(void *arg)
+static bool gates_drained(void *arg)
 {
-    const parting_t *p = arg;
+    const shutdown_t *p = arg;
     mad_session_t *s = p->session;
     bool all = all_sent(s);
     madi_lock(&s->lock);
     for (madi_gate_t *g = s->gates; g && all; g = g->next)
-        if (parts(p, g) && !g->bye && !drained(g))
+        if (gate_selected(p, g) && !g->bye && !gate_drained(g))
             all = false;
     madi_unlock(&s->lock);
     return all;
 }
 
 /* A millisecond from now, but not after the deadline. */
-static int64_t soon(int64_t deadline)
+static int64_t deadline_soon(int64_t deadline)
 {
     int64_t t = madi_deadline(1000000);
     return t < deadline ? t : deadline;
 }
 
-static bool nothing_passes(void *arg)
+static bool no_stream_passes(void *arg)
 {
     mad_session_t *s = arg;
     bool busy;
@@ -96,44 +96,44 @@ static bool nothing_passes(void *arg)
 }
 
 /* Say BYE, and wait until everything has left.  False: it did not until the deadline. */
-static bool part(parting_t *p, int64_t deadline)
+static bool shutdown_gates(shutdown_t *p, int64_t deadline)
 {
     mad_session_t *s = p->session;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_BYE};
     mad_status_t status;
     madi_lock(&s->lock);
     for (madi_gate_t *g = s->gates; g; g = g->next)
-        if (parts(p, g))
+        if (gate_selected(p, g))
             madi_gate_ctrl(g, &hdr, NULL);
     madi_unlock(&s->lock);
-    while ((status = madi_watch_for(s, parted, p, soon(deadline))) != MAD_OK && madi_now() < deadline)
+    while ((status = madi_watch_for(s, gates_drained, p, deadline_soon(deadline))) != MAD_OK && madi_now() < deadline)
         ; /* an acknowledgement wakes no thread */
     return status == MAD_OK;
 }
 
 /* Gateways that end together wait for each other's streams, so this process ends its own before it waits for those of
  * others; the gates over which these go are closed last. */
-static bool part_beside_others(mad_session_t *s, int64_t deadline)
+static bool shutdown_own_first(mad_session_t *s, int64_t deadline)
 {
-    parting_t own = {.session = s};
-    bool good = part(&own, deadline);
+    shutdown_t own = {.session = s};
+    bool good = shutdown_gates(&own, deadline);
     madi_lock(&s->lock);
     for (madi_gate_t *g = s->gates; g; g = g->next)
-        if (parts(&own, g)) {
+        if (gate_selected(&own, g)) {
             g->quiet = true;
             madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");
         }
     madi_unlock(&s->lock);
-    if (madi_watch_for(s, nothing_passes, s, madi_deadline(madi_knob_int(MADI_KNOB_FORWARD_LINGER))))
+    if (madi_watch_for(s, no_stream_passes, s, madi_deadline(madi_knob_int(MADI_KNOB_FORWARD_LINGER))))
         madi_log(MADI_LOG_WARN, "core",
                  "messages of others still pass through this process as it ends (MAD_FORWARD_LINGER)");
     return good;
 }
 
-static void say_bye(mad_session_t *s)
+static void session_shutdown(mad_session_t *s)
 {
     int64_t time = madi_knob_int(MADI_KNOB_EXIT_TIMEOUT), deadline = madi_deadline(time);
-    parting_t all = {.session = s, .all = true};
+    shutdown_t all = {.session = s, .all = true};
     bool good = true;
     if (s->forward) {
         madi_lock(&s->lock);
@@ -141,10 +141,10 @@ static void say_bye(mad_session_t *s)
         madi_unlock(&s->lock);
     }
     madi_watch_for(s, all_sent, s, deadline);
-    if (s->forward && (good = part_beside_others(s, deadline)))
+    if (s->forward && (good = shutdown_own_first(s, deadline)))
         deadline = madi_deadline(time);
     atomic_store_explicit(&s->closing, 1, memory_order_relaxed);
-    if (!part(&all, deadline) || !good)
+    if (!shutdown_gates(&all, deadline) || !good)
         madi_log(MADI_LOG_WARN, "core", "the session ended before everything sent had left (MAD_EXIT_TIMEOUT)");
 }
 
@@ -208,7 +208,7 @@ void mad_exit(mad_session_t *s)
         return;
     madi_fork_forget(s);
     if (has_gates(s))
-        say_bye(s);
+        session_shutdown(s);
     madi_wait_stop(s);
     madi_trace_write();
     madi_lock(&s->lock);

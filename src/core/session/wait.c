@@ -17,7 +17,7 @@
 
 /* ---- Calls by the polling server ------------------------------------------------------------------------------ */
 
-static int poll_session(void *arg, bool deep)
+static int session_poll(void *arg, bool deep)
 {
     mad_session_t *session = arg;
     int n;
@@ -33,12 +33,12 @@ static int poll_session(void *arg, bool deep)
     return n;
 }
 
-static bool pure_poll_session(void *arg)
+static bool session_pure_poll(void *arg)
 {
     return madi_pure_poll(arg);
 }
 
-static bool arm(void *arg, int64_t *deadline)
+static bool session_arm(void *arg, int64_t *deadline)
 {
     mad_session_t *session = arg;
     bool quiet = true;
@@ -60,7 +60,7 @@ static bool arm(void *arg, int64_t *deadline)
     return quiet && !atomic_load_explicit(&session->strides_left, memory_order_relaxed);
 }
 
-static void disarm(void *arg)
+static void session_disarm(void *arg)
 {
     mad_session_t *session = arg;
     madi_lock(&session->lock);
@@ -75,7 +75,7 @@ static void disarm(void *arg)
 
 /* Runs in the accept thread.  Connections through gateways arrive in the gateways' messages, which no descriptor
  * distinguishes from others: they are looked for by the clock. */
-static bool answer(void *arg, int64_t *again)
+static bool session_serve_accept(void *arg, int64_t *again)
 {
     mad_session_t *session = arg;
     int64_t hello;
@@ -94,12 +94,12 @@ static bool answer(void *arg, int64_t *again)
     return n > 0;
 }
 
-static bool has_calls(void *arg)
+static bool session_has_calls(void *arg)
 {
     return madi_calls_wait(arg);
 }
 
-static void run_calls(void *arg)
+static void session_run_calls(void *arg)
 {
     madi_calls_run(arg);
 }
@@ -122,7 +122,7 @@ mad_status_t madi_wait_init(mad_session_t *session)
 }
 
 /* Set the number of processes that may be on this host. */
-static void among(mad_session_t *session, int processes)
+static void processes_set(mad_session_t *session, int processes)
 {
     session->processes = processes;
     session->spins = marceli_spins(processes);
@@ -132,35 +132,35 @@ static void among(mad_session_t *session, int processes)
 void madi_wait_job(mad_session_t *session, const madi_boot_t *boot)
 {
     int all = boot->size + boot->gateways;
-    among(session, boot->sharers ? marceli_processes_equivalent(boot->sharers) : boot->local ? boot->local : all);
+    processes_set(session, boot->sharers ? marceli_processes_equivalent(boot->sharers) : boot->local ? boot->local : all);
 }
 
-void madi_wait_beside(mad_session_t *session, int sharers)
+void madi_wait_sharers(mad_session_t *session, int sharers)
 {
-    among(session, marceli_processes_equivalent(sharers));
+    processes_set(session, marceli_processes_equivalent(sharers));
 }
 
 mad_status_t madi_wait_start(mad_session_t *session)
 {
     marceli_category_t c = {.name = "a session",
                             .arg = session,
-                            .poll = poll_session,
-                            .pure_poll = pure_poll_session,
-                            .enter_blocking = arm,
-                            .exit_blocking = disarm,
+                            .poll = session_poll,
+                            .pure_poll = session_pure_poll,
+                            .enter_blocking = session_arm,
+                            .exit_blocking = session_disarm,
                             .fd = session->epfd,
-                            .has_calls = has_calls,
-                            .run_calls = run_calls,
+                            .has_calls = session_has_calls,
+                            .run_calls = session_run_calls,
                             .processes = session->processes};
     session->category = marceli_category_add(&c);
     return session->category ? MAD_OK : MAD_ERR_SYSTEM;
 }
 
-void madi_wait_callers(mad_session_t *session)
+void madi_wait_accept(mad_session_t *session)
 {
     int error;
     session->accept_entry = (marceli_accept_entry_t){
-        .fd = session->rare_epfd, .serve = answer, .arg = session, .again = session->forward ? 0 : INT64_MAX};
+        .fd = session->rare_epfd, .serve = session_serve_accept, .arg = session, .again = session->forward ? 0 : INT64_MAX};
     error = marceli_accept_entry_open(&session->accept_entry);
     if (error)
         madi_log(MADI_LOG_WARN, "core", "who calls while the program computes waits until it calls the library: %s%s",

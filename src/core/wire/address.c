@@ -45,7 +45,7 @@ madi_role_t madi_address_role(const unsigned char *address)
 }
 
 /* Step over a length byte and its bytes; NULL: past the end. */
-static const unsigned char *skip(const unsigned char *p, const unsigned char *end)
+static const unsigned char *field_skip(const unsigned char *p, const unsigned char *end)
 {
     return p < end && p + 1 + *p <= end ? p + 1 + *p : NULL;
 }
@@ -65,13 +65,13 @@ mad_status_t madi_address_check(const void *bytes, size_t max, size_t *len)
     end = a + n;
     while (p < end)
         for (int i = 0; i < 3; i++)
-            if (!(p = skip(p, end)))
+            if (!(p = field_skip(p, end)))
                 return MAD_ERR_INVAL;
     *len = n;
     return MAD_OK;
 }
 
-static bool text(char *out, size_t max, const unsigned char *p)
+static bool field_copy(char *out, size_t max, const unsigned char *p)
 {
     if (*p >= max)
         return false;
@@ -89,7 +89,7 @@ static const madi_driver_t *driver_named(const char *name)
 }
 
 /* The network that an entry does not spell out. */
-static void implied_network(madi_address_entry_t *e)
+static void entry_imply_network(madi_address_entry_t *e)
 {
     const madi_driver_t *driver = driver_named(e->driver);
     if (!driver || !driver->reach.network || !driver->reach.network(e->bytes, e->len, e->network))
@@ -100,36 +100,37 @@ bool madi_address_next(const unsigned char *address, size_t *at, madi_address_en
 {
     const unsigned char *end = address + madi_address_len(address), *p = address + (*at ? *at : HEAD);
     while (p < end) {
-        const unsigned char *network = skip(p, end), *bytes = skip(network, end), *driver = p;
-        p = skip(bytes, end);
+        const unsigned char *network = field_skip(p, end), *bytes = field_skip(network, end), *driver = p;
+        p = field_skip(bytes, end);
         entry->at = (size_t)(driver - address);
         entry->bytes = bytes + 1;
         entry->len = *bytes;
-        if (!text(entry->driver, sizeof entry->driver, driver) || !text(entry->network, sizeof entry->network, network))
+        if (!field_copy(entry->driver, sizeof entry->driver, driver) ||
+            !field_copy(entry->network, sizeof entry->network, network))
             continue;
         if (!*network)
-            implied_network(entry);
+            entry_imply_network(entry);
         *at = (size_t)(p - address);
         return true;
     }
     return false;
 }
 
-static size_t append(unsigned char *to, size_t at, const void *bytes, size_t len)
+static size_t field_append(unsigned char *to, size_t at, const void *bytes, size_t len)
 {
     to[at] = (unsigned char)len;
     memcpy(to + at + 1, bytes, len);
     return at + 1 + len;
 }
 
-static bool is_implied(const madi_adapter_t *a)
+static bool network_is_implied(const madi_adapter_t *a)
 {
     char network[MADI_NAME_MAX];
     return a->driver->reach.network && a->driver->reach.network(a->address, a->address_len, network) &&
            !strcmp(network, a->network);
 }
 
-static mad_status_t too_long(const mad_session_t *s, int fitted)
+static mad_status_t address_too_long(const mad_session_t *s, int fitted)
 {
     madi_log(MADI_LOG_ERROR, "core",
              "the address of this process, with the networks of %d of %d adapters in it, is as long as it may be (%d bytes, "
@@ -155,12 +156,12 @@ mad_status_t madi_address_make(mad_session_t *session)
     memcpy(a + 28, &rank, 4);
     for (int i = 0; i < session->n_adapters; i++) {
         const madi_adapter_t *ad = session->adapters[i];
-        at = append(a, at, ad->driver->name, strlen(ad->driver->name));
-        at = append(a, at, ad->network, is_implied(ad) ? 0 : strlen(ad->network));
-        at = append(a, at, ad->address, ad->address_len);
+        at = field_append(a, at, ad->driver->name, strlen(ad->driver->name));
+        at = field_append(a, at, ad->network, network_is_implied(ad) ? 0 : strlen(ad->network));
+        at = field_append(a, at, ad->address, ad->address_len);
         if (at > MADI_ADDRESS_MAX) {
             free(a);
-            return too_long(session, i);
+            return address_too_long(session, i);
         }
     }
     a[2] = (unsigned char)at;

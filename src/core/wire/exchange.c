@@ -30,7 +30,7 @@ mad_status_t madi_exchange_put(madi_boot_t *boot, const void *address, size_t le
     return status;
 }
 
-static int digit(char c)
+static int hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -38,8 +38,8 @@ static int digit(char c)
 size_t madi_exchange_bytes(const char *text, unsigned char *bytes, size_t max)
 {
     size_t n = 0;
-    while (n < max && digit(text[2 * n]) >= 0 && digit(text[2 * n + 1]) >= 0) {
-        bytes[n] = (unsigned char)(digit(text[2 * n]) << 4 | digit(text[2 * n + 1]));
+    while (n < max && hex_digit(text[2 * n]) >= 0 && hex_digit(text[2 * n + 1]) >= 0) {
+        bytes[n] = (unsigned char)(hex_digit(text[2 * n]) << 4 | hex_digit(text[2 * n + 1]));
         n++;
     }
     return n;

@@ -64,7 +64,7 @@ void fault_count(fault_link_t *l, fault_dice_t *dice)
             return;
         atomic_store_explicit(&l->cut_at, n, memory_order_relaxed);
         fault_due(a, 0);
-        madi_session_moved(a->base.session);
+        madi_session_wake(a->base.session);
     }
 }
 

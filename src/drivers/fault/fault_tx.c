@@ -115,7 +115,7 @@ static madi_sent_t fault_enqueue(fault_link_t *l, fault_out_t *p, int64_t due)
         madi_link_holds(&l->base, 1);
     atomic_fetch_add_explicit(&l->pending, 1, memory_order_relaxed);
     fault_due(fault_of(l), due);
-    madi_session_moved(l->base.adapter->session);
+    madi_session_wake(l->base.adapter->session);
     return p->user ? MADI_TAKEN : MADI_SENT;
 }
 
@@ -123,7 +123,7 @@ static madi_sent_t fault_refuse(fault_link_t *l)
 {
     l->refused = true;
     fault_due(fault_of(l), fault_delay(fault_of(l), &l->tx_dice, madi_now()));
-    madi_session_moved(l->base.adapter->session);
+    madi_session_wake(l->base.adapter->session);
     return MADI_AGAIN;
 }
 
@@ -139,7 +139,7 @@ static madi_sent_t send_op(fault_link_t *l, fault_out_t *p, int64_t now)
     atomic_fetch_add_explicit(&l->pending, 1, memory_order_relaxed);
     if (sent == MADI_SENT) {
         finish_later(p, MAD_OK, due);
-        madi_session_moved(l->base.adapter->session);
+        madi_session_wake(l->base.adapter->session);
     }
     return MADI_TAKEN;
 }

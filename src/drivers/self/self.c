@@ -171,7 +171,7 @@ static madi_sent_t self_send(madi_link_t *link, const struct iovec *vec, int n, 
     for (int i = 0; i < n; p += vec[i++].iov_len)
         madi_copy(p, vec[i].iov_base, vec[i].iov_len);
     atomic_store_explicit(&a->tail, tail + size_rounded(total + 8), memory_order_release); /* pairs with self_poll */
-    madi_adapter_moved(&a->base);
+    madi_adapter_wake(&a->base);
     return MADI_SENT;
 }
 
@@ -186,7 +186,7 @@ static bool self_send_short(madi_link_t *link, const void *packet, size_t total)
     memcpy(p, &len, 8);
     memcpy(p + 8, packet, MADI_PACKET_SHORT);
     atomic_store_explicit(&a->tail, tail + MADI_LINE, memory_order_release); /* pairs with self_poll */
-    madi_adapter_moved(&a->base);
+    madi_adapter_wake(&a->base);
     return true;
 }
 

@@ -5,7 +5,7 @@
 #include "core/object/gate.h"
 #include "core/object/session.h"
 
-void madi_ledger_judge(madi_gate_t *gate)
+void madi_ledger_enforce(madi_gate_t *gate)
 {
     int past = atomic_load_explicit(&gate->ledger.past, memory_order_relaxed);
     char text[MADI_LEDGER_TEXT];
@@ -25,7 +25,7 @@ static madi_gate_t *gate_with_most(mad_session_t *s, madi_charge_t what)
     return most;
 }
 
-void madi_ledger_judge_all(mad_session_t *s)
+void madi_ledger_enforce_all(mad_session_t *s)
 {
     int over = atomic_exchange_explicit(&s->ledger.over, 0, memory_order_relaxed);
     for (int i = 0; i < MADI_CHARGES; i++) {
@@ -33,6 +33,6 @@ void madi_ledger_judge_all(mad_session_t *s)
         if (!gate || madi_ledger_held(&s->ledger.held[i]) <= madi_ledger_bound(s, (madi_charge_t)i))
             continue;
         madi_ledger_pass(gate, (madi_charge_t)i);
-        madi_ledger_judge(gate);
+        madi_ledger_enforce(gate);
     }
 }

@@ -2,7 +2,7 @@
 /* How a peer is reached, in words: the state of each path, and the route.
  *
  * All explanations are made when they are asked for, of one record: the gate's failures (each with its adapter and reason),
- * its link, and its state.  madi_way_explain explains one adapter's path, for mad_peer_explain and mad_info; madi_gate_why
+ * its link, and its state.  madi_peer_path_explain explains one adapter's path, for mad_peer_explain and mad_info; madi_gate_why
  * (gate_why.c) the gate as a whole, in one line, for log texts and events. */
 #include "core/connect/hello.h"
 #include "core/connect/paths.h"
@@ -17,11 +17,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, int lane, madi_adapter_t *a, char *reason)
+enum madi_peer_path madi_peer_path_explain(mad_session_t *s, mad_peer_t peer, int lane, madi_adapter_t *a, char *reason)
 {
     const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
     int state = gate ? atomic_load_explicit(&gate->state, memory_order_relaxed) : MADI_GATE_IDLE;
-    const struct madi_failure *f = madi_way_failure(gate, a);
+    const struct madi_failure *f = madi_peer_path_failure(gate, a);
     const madi_adapter_t *used = gate && gate->link ? gate->link->adapter : NULL;
     madi_address_entry_t e;
 
@@ -29,57 +29,57 @@ enum madi_way madi_way_explain(mad_session_t *s, mad_peer_t peer, int lane, madi
     if (used == a && state == MADI_GATE_UP) {
         if (s->forward && s->forward->encrypts(gate->link))
             snprintf(reason, MADI_REASON_MAX, "encrypted from end to end");
-        return MADI_WAY_USED;
+        return MADI_PEER_PATH_USED;
     }
     if (f) {
         snprintf(reason, MADI_REASON_MAX, "%s", f->reason);
-        return f->was_used ? MADI_WAY_LOST : MADI_WAY_REJECTED;
+        return f->was_used ? MADI_PEER_PATH_LOST : MADI_PEER_PATH_REJECTED;
     }
     if (state == MADI_GATE_CONNECTING && (used == a || madi_hello_tries(gate, a))) {
         char stopped = gate->process ? madi_process_stopped(gate->process) : 0;
         if (stopped)
             snprintf(reason, MADI_REASON_MAX, "process %d is stopped (state %c), and is waited for", gate->process, stopped);
-        return MADI_WAY_TRIED;
+        return MADI_PEER_PATH_TRIED;
     }
-    if (!madi_way_find(s, madi_peer_address(s, peer), lane, a, &e, reason))
-        return MADI_WAY_REJECTED;
+    if (!madi_peer_path_find(s, madi_peer_address(s, peer), lane, a, &e, reason))
+        return MADI_PEER_PATH_REJECTED;
     if (state == MADI_GATE_DOWN)
-        snprintf(reason, MADI_REASON_MAX, "the peer was lost before this was tried (rank %d)", madi_way_rank(a));
+        snprintf(reason, MADI_REASON_MAX, "the peer was lost before this was tried (rank %d)", madi_adapter_rank(a));
     else if (used)
         snprintf(reason, MADI_REASON_MAX, "%s on %s comes first (rank %d, this %d)", used->driver->name, used->name,
-                 madi_way_rank(used), madi_way_rank(a));
+                 madi_adapter_rank(used), madi_adapter_rank(a));
     else
-        snprintf(reason, MADI_REASON_MAX, "can be tried (rank %d)", madi_way_rank(a));
-    return MADI_WAY_SPARE;
+        snprintf(reason, MADI_REASON_MAX, "can be tried (rank %d)", madi_adapter_rank(a));
+    return MADI_PEER_PATH_SPARE;
 }
 
 /* ---- As text -------------------------------------------------------------------------------------------------- */
 
 /* Describe the paths that this peer's packets use or have used (taken), or the others. */
-static void say_ways(madi_text_t *t, madi_gate_t *gate, bool taken)
+static void write_paths(madi_text_t *t, madi_gate_t *gate, bool taken)
 {
     mad_session_t *s = gate->session;
     for (int i = 0; i < s->n_adapters; i++) {
         const madi_adapter_t *a = s->adapters[i];
         char reason[MADI_REASON_MAX];
-        enum madi_way way = madi_way_explain(s, gate->peer, gate->lane, s->adapters[i], reason);
-        if ((way == MADI_WAY_USED || way == MADI_WAY_LOST) == taken)
-            madi_text_say(t, "%s%s on %s (%s) %s%s%s", t->at > t->begin ? "; " : "", a->driver->name, a->name, a->network,
-                          madi_way_name(way), reason[0] ? ": " : "", reason);
+        enum madi_peer_path way = madi_peer_path_explain(s, gate->peer, gate->lane, s->adapters[i], reason);
+        if ((way == MADI_PEER_PATH_USED || way == MADI_PEER_PATH_LOST) == taken)
+            madi_text_add(t, "%s%s on %s (%s) %s%s%s", t->at > t->begin ? "; " : "", a->driver->name, a->name, a->network,
+                          madi_peer_path_name(way), reason[0] ? ": " : "", reason);
     }
 }
 
-/* Like say_ways, but for a channel with networks of its own, if communication has begun on it. */
-static void say_lane(madi_text_t *t, mad_session_t *s, mad_peer_t peer, int lane)
+/* Like write_paths, but for a channel with networks of its own, if communication has begun on it. */
+static void write_lane(madi_text_t *t, mad_session_t *s, mad_peer_t peer, int lane)
 {
     madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
     madi_text_t own;
     if (!gate)
         return;
-    madi_text_say(t, "; channel %s: ", s->forward->lane_name(s, lane));
+    madi_text_add(t, "; channel %s: ", s->forward->lane_name(s, lane));
     own = (madi_text_t){t->at, t->at, t->left};
-    say_ways(&own, gate, true);
-    say_ways(&own, gate, false);
+    write_paths(&own, gate, true);
+    write_paths(&own, gate, false);
     *t = (madi_text_t){t->begin, own.at, own.left};
 }
 
@@ -94,17 +94,17 @@ mad_status_t mad_peer_explain(mad_session_t *s, mad_peer_t peer, char *buf, size
     if (!status && len) {
         madi_text_t t = {buf, buf, len};
         buf[0] = 0;
-        say_ways(&t, gate, true);
-        say_ways(&t, gate, false);
+        write_paths(&t, gate, true);
+        write_paths(&t, gate, false);
         for (int lane = 1; lane < madi_lanes(s); lane++)
-            say_lane(&t, s, peer, lane);
+            write_lane(&t, s, peer, lane);
     }
     madi_unlock(&s->lock);
     return status;
 }
 
 /* The adapter that carries the messages to a peer, or did so last. */
-static const madi_adapter_t *carrier(const madi_gate_t *gate)
+static const madi_adapter_t *adapter_in_use(const madi_gate_t *gate)
 {
     const struct madi_failure *f = gate->failures;
     if (gate->link && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
@@ -124,7 +124,7 @@ mad_status_t mad_peer_adapter(mad_session_t *s, mad_peer_t peer, int *index)
         const madi_adapter_t *a = NULL;
         for (int lane = 0; lane < madi_lanes(s) && !a; lane++) {
             const madi_gate_t *gate = madi_lane_carries(s, lane) ? NULL : madi_peer_gate_find(s, peer, lane);
-            a = gate ? carrier(gate) : NULL;
+            a = gate ? adapter_in_use(gate) : NULL;
         }
         status = MAD_ERR_AGAIN;
         for (int i = 0; a && i < s->n_adapters; i++)
@@ -137,7 +137,7 @@ mad_status_t mad_peer_adapter(mad_session_t *s, mad_peer_t peer, int *index)
     return status;
 }
 
-static mad_status_t route(mad_session_t *s, mad_peer_t peer, int lane, char *buf, size_t len)
+static mad_status_t route_write(mad_session_t *s, mad_peer_t peer, int lane, char *buf, size_t len)
 {
     mad_status_t status = MAD_ERR_INVAL;
     if (madi_session_usable(s))
@@ -159,10 +159,10 @@ static mad_status_t route(mad_session_t *s, mad_peer_t peer, int lane, char *buf
 
 mad_status_t mad_peer_route(mad_session_t *s, mad_peer_t peer, char *buf, size_t len)
 {
-    return route(s, peer, 0, buf, len);
+    return route_write(s, peer, 0, buf, len);
 }
 
 mad_status_t mad_channel_route(mad_channel_t *channel, mad_peer_t peer, char *buf, size_t len)
 {
-    return route(channel->session, peer, channel->lane, buf, len);
+    return route_write(channel->session, peer, channel->lane, buf, len);
 }

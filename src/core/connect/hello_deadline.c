@@ -14,8 +14,6 @@
 #define STOPPED_AFTER INT64_C(500000000) /* ns without an answer, until it is looked whether the peer is stopped */
 #define STEP INT64_C(250000000)          /* ns: deadlines are looked at so often at least while there are any */
 
-typedef madi_hello_t hello_t;
-
 /* When a connecting gate is to be looked at, but for its deadline: it calls once more where it waits for the peer's own
  * attempt, since that may have failed, or the peer has seen later than we that a connection was lost; or its search goes on. */
 static int64_t gate_due(const madi_gate_t *g)
@@ -28,7 +26,7 @@ static int64_t gate_due(const madi_gate_t *g)
 }
 
 /* When an attempt is to be looked at: its time is over, or it was held back long enough for a better one. */
-static int64_t hello_due(const hello_t *h)
+static int64_t hello_due(const madi_hello_t *h)
 {
     return h->challenged && h->gate->hello != h && h->hold < h->deadline ? h->hold : h->deadline;
 }
@@ -37,7 +35,7 @@ static int64_t hello_due(const hello_t *h)
 int64_t madi_hello_deadline(const mad_session_t *s)
 {
     int64_t first = INT64_MAX;
-    for (const hello_t *h = s->hellos; h; h = h->next)
+    for (const madi_hello_t *h = s->hellos; h; h = h->next)
         if (hello_due(h) < first)
             first = hello_due(h);
     for (const madi_gate_t *g = s->gates; g; g = g->next)
@@ -50,9 +48,9 @@ int64_t madi_hello_deadline(const mad_session_t *s)
 
 /* Extend deadlines by ns nanoseconds during which this process or its machine stood still: peers were not silent, but their
  * bytes are not read yet. */
-static void forgive(mad_session_t *s, int64_t ns)
+static void deadlines_extend(mad_session_t *s, int64_t ns)
 {
-    for (hello_t *h = s->hellos; h; h = h->next)
+    for (madi_hello_t *h = s->hellos; h; h = h->next)
         h->deadline += h->deadline < INT64_MAX ? ns : 0;
     for (madi_gate_t *g = s->gates; g; g = g->next)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && g->deadline < INT64_MAX)
@@ -60,7 +58,7 @@ static void forgive(mad_session_t *s, int64_t ns)
 }
 
 /* Is the other end stopped?  Then its time does not count. */
-static void stopped_ask(hello_t *h)
+static void stopped_check(madi_hello_t *h)
 {
     if (h->active && !h->connected)
         return;
@@ -69,34 +67,34 @@ static void stopped_ask(hello_t *h)
     h->looked_behind = true;
     if (h->gate)
         h->gate->process = h->process;
-    madi_stopped_spare(h->process, h->gate, &h->deadline);
+    madi_stopped_postpone(h->process, h->gate, &h->deadline);
 }
 
 /* So that it is said before the time is over. */
-static void stopped_look(mad_session_t *s, int64_t now)
+static void stopped_check_all(mad_session_t *s, int64_t now)
 {
     s->stopped_looked = now;
-    for (hello_t *h = s->hellos; h; h = h->next)
+    for (madi_hello_t *h = s->hellos; h; h = h->next)
         if (now - h->began >= STOPPED_AFTER)
-            stopped_ask(h);
+            stopped_check(h);
 }
 
 /* True if it was not put off. */
-static bool hello_is_late(hello_t *h, int64_t now)
+static bool hello_is_expired(madi_hello_t *h, int64_t now)
 {
     if (now >= h->deadline)
-        stopped_ask(h);
+        stopped_check(h);
     return now >= h->deadline;
 }
 
-static bool gate_is_late(madi_gate_t *g, int64_t now)
+static bool gate_is_expired(madi_gate_t *g, int64_t now)
 {
     if (now >= g->deadline && g->process)
-        madi_stopped_spare(g->process, g, &g->deadline);
+        madi_stopped_postpone(g->process, g, &g->deadline);
     return now >= g->deadline;
 }
 
-static void hello_late(hello_t *h)
+static void hello_time_out(madi_hello_t *h)
 {
     char text[96];
     snprintf(text, sizeof text, "the handshake was not over within %sMAD_CONNECT_TIMEOUT (%lld ms)",
@@ -105,10 +103,10 @@ static void hello_late(hello_t *h)
     madi_hello_fail(h, MAD_ERR_TIMEOUT, text);
 }
 
-static void gate_look(madi_gate_t *g, int64_t now)
+static void gate_check(madi_gate_t *g, int64_t now)
 {
-    if (gate_is_late(g, now))
-        madi_gate_late(g);
+    if (gate_is_expired(g, now))
+        madi_gate_time_out(g);
     else if (gate_due(g) <= now && g->call_at)
         madi_attempt_again(g);
     else if (gate_due(g) <= now)
@@ -119,19 +117,19 @@ static void gate_look(madi_gate_t *g, int64_t now)
 
 void madi_hello_expire(mad_session_t *s, int64_t now)
 {
-    hello_t *h;
+    madi_hello_t *h;
     int64_t late = s->hellos_looked ? now - s->hellos_looked - STEP : 0;
     bool any = false;
     if (late > STEP)
-        forgive(s, late);
+        deadlines_extend(s, late);
     if (s->hellos_looked && now - s->stopped_looked >= STEP)
-        stopped_look(s, now);
+        stopped_check_all(s, now);
     h = s->hellos;
     while (h) {
-        hello_t *next = h->next;
+        madi_hello_t *next = h->next;
         any |= hello_due(h) < INT64_MAX;
-        if (hello_is_late(h, now)) {
-            hello_late(h);
+        if (hello_is_expired(h, now)) {
+            hello_time_out(h);
             next = s->hellos; /* it may have begun others */
         }
         h = next;
@@ -139,7 +137,7 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
     for (madi_gate_t *g = s->gates; g; g = g->next) {
         if (atomic_load_explicit(&g->state, memory_order_relaxed) != MADI_GATE_CONNECTING)
             continue;
-        gate_look(g, now);
+        gate_check(g, now);
         any |= g->deadline < INT64_MAX || gate_due(g) < INT64_MAX || g->n_attempts;
     }
     s->hellos_looked = any ? now : 0;
