@@ -340,7 +340,7 @@ static void wait_park(madi_waiting_t *w)
     atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst); /* madi_park counts it out */
     if (madi_has_others(worker)) /* threads that become ready later pass the scheduler, which does this itself */
         madi_leader_wanted_elsewhere(worker);
-    madi_looks_begin(worker);
+    madi_clock_looks_begin(worker);
     if (stays)
         worker->waiting++;
     madi_park(w->waiter, w->deadline);

@@ -134,7 +134,7 @@ static bool thread_not_needed(void *arg)
     return !thread_is_needed();
 }
 
-static bool yields(void)
+static bool thread_yields(void)
 {
     int serves = atomic_load(&progress.serves);
     return madi_thread_yields(serves, atomic_load(&progress.pending));
@@ -190,7 +190,7 @@ static void *progress_thread_main(void *arg)
         madi_count(&madi_server.thread_terms);
         if (!atomic_load(&marceli_progress_left_at))
             atomic_store(&marceli_progress_left_at, madi_now()); /* a program that polls has to do so */
-        madi_progress_thread_lead(&progress.waiter, thread_not_needed, yields(),
+        madi_progress_thread_lead(&progress.waiter, thread_not_needed, thread_yields(),
                                   sleep_is_announced()); /* unless another one still leads */
         atomic_store(&progress.leading, 0);              /* before any sleep on go: as long as it is 1 nobody calls */
     }

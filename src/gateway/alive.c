@@ -35,20 +35,20 @@ static int64_t detection_time(const gw_t *gw)
     return madi_knob_origin(MADI_KNOB_FORWARD_DETECT) || turns < CROWD ? ns : ns / CROWD * turns;
 }
 
-int64_t gw_patience(const gw_t *gw)
+int64_t gw_step_limit(const gw_t *gw)
 {
     int64_t ns = detection_time(gw);
     return ns ? ns : INT64_C(5000000000);
 }
 
-int64_t gw_head_start(const gw_t *gw)
+int64_t gw_opener_head_start(const gw_t *gw)
 {
-    return gw_patience(gw) / LOOKS;
+    return gw_step_limit(gw) / LOOKS;
 }
 
 static int64_t probe_period(const gw_t *gw)
 {
-    int64_t ns = gw_patience(gw) / LOOKS;
+    int64_t ns = gw_step_limit(gw) / LOOKS;
     return ns > LEAST ? ns : LEAST;
 }
 
@@ -109,7 +109,7 @@ void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, con
 /* ---- Checks: each returns the time of the next one -------------------------------------------------------------- */
 
 /* True if the next hop does not accept what the endpoint has to send, or gives no credit for it. */
-static bool end_refused(gw_end_t *end)
+static bool end_is_blocked(gw_end_t *end)
 {
     madi_gate_t *gate;
     bool is = false;
@@ -124,7 +124,7 @@ static bool end_refused(gw_end_t *end)
     return is;
 }
 
-static int64_t look_at_end(gw_end_t *end, int64_t now)
+static int64_t end_check(gw_end_t *end, int64_t now)
 {
     /* News by this path proves its gateways alive just as acknowledgements do. */
     uint32_t news = atomic_load_explicit(&end->window.ack, memory_order_relaxed) + end->rx_seq;
@@ -138,7 +138,7 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
     }
     moves = gw_migrate_check(end, now);
     unacked = !gw_window_empty(end);
-    if (!unacked && !end->partial && !end_refused(end)) {
+    if (!unacked && !end->partial && !end_is_blocked(end)) {
         if (still)
             gw_window_rest(end);
         return still && !moves ? NEVER : now + probe_period(end->gw);
@@ -153,7 +153,7 @@ static int64_t look_at_end(gw_end_t *end, int64_t now)
 
 /* True if the host does not acknowledge what the network delivers, although the process owes no answer.  Data sent just
  * before one check are acknowledged by the next. */
-static bool host_unheard(gw_hop_t *hop, int64_t now)
+static bool host_is_silent(gw_hop_t *hop, int64_t now)
 {
     madi_link_t *link = hop->gate->link;
     if (atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->live.unheard &&
@@ -165,22 +165,22 @@ static bool host_unheard(gw_hop_t *hop, int64_t now)
 }
 
 /* True if the network makes progress: on a slow one the probe queues behind earlier data, and so does the answer. */
-static bool network_moves(const gw_hop_t *hop)
+static bool network_makes_progress(const gw_hop_t *hop)
 {
     madi_link_t *link = hop->gate->link;
     return atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->live.moves &&
            link->driver->live.moves(link, probe_period(hop->gw));
 }
 
-static int64_t look_at_hop(gw_hop_t *hop, int64_t now)
+static int64_t hop_check(gw_hop_t *hop, int64_t now)
 {
     int64_t limit = detection_time(hop->gw);
     char text[GW_TEXT];
-    if (!hop->asked || hop->down || !hop->gate->link || (!hop->answers && !host_unheard(hop, now)))
+    if (!hop->asked || hop->down || !hop->gate->link || (!hop->answers && !host_is_silent(hop, now)))
         return NEVER;
     if (now - hop->asked < limit) /* within a period, since a running timer is not set again by a send */
         return hop->asked + limit < now + probe_period(hop->gw) ? hop->asked + limit : now + probe_period(hop->gw);
-    if (hop->answers && network_moves(hop)) /* the probe may not have reached it yet */
+    if (hop->answers && network_makes_progress(hop)) /* the probe may not have reached it yet */
         return now + probe_period(hop->gw);
     hop->gw->dead_gateways += hop->forwards;
     snprintf(text, sizeof text, "%s gives no sign of life for %lld ms (MAD_FORWARD_DETECT)",
@@ -193,16 +193,16 @@ static int64_t probe_all(gw_t *gw, int64_t now)
 {
     int64_t next = gw_dials_check(gw, now), at;
     for (gw_hop_t *hop = gw->hops; hop; hop = hop->next)
-        next = (at = look_at_hop(hop, now)) < next ? at : next;
+        next = (at = hop_check(hop, now)) < next ? at : next;
     for (gw_end_t *end = gw->ends; end; end = end->next)
-        next = (at = look_at_end(end, now)) < next ? at : next;
+        next = (at = end_check(end, now)) < next ? at : next;
     return next;
 }
 
 /* Probe the paths of idle streams now and then.  An endpoint that only waits to receive has nothing pending, and would
  * not notice a hung gateway, or that the other endpoint gave the stream up.  Called only in the library: a computing
  * program waits for nothing. */
-static void ask_idle(gw_t *gw)
+static void probe_idle_ends(gw_t *gw)
 {
     uint32_t n = 0, at = 0;
     for (gw_end_t *end = gw->ends; end; end = end->next)
@@ -215,7 +215,7 @@ static void ask_idle(gw_t *gw)
 
 /* This process, or its whole host, did not run for a while, so the timer is overdue.  Messages may wait unread: silence
  * during that time is not counted. */
-void gw_alive_forgive(gw_t *gw, int64_t now)
+void gw_alive_postpone(gw_t *gw, int64_t now)
 {
     int64_t ns = now - atomic_load_explicit(&gw->due, memory_order_relaxed);
     if (ns <= probe_period(gw))
@@ -239,15 +239,15 @@ static void probe_tick(madi_watch_t *watch, uint32_t events)
     (void)events;
     if (read(watch->fd, &n, sizeof n) < 0)
         return;
-    gw_alive_forgive(gw, now);
+    gw_alive_postpone(gw, now);
     if (!atomic_exchange(&gw->ticks, 1)) { /* nothing was pending */
         marceli_progress_count_later(1);
-        ask_idle(gw);
+        probe_idle_ends(gw);
     }
     next = probe_all(gw, now);
     if (next == NEVER) {
         if (gw->ends)
-            probe_timer_set(gw, gw_patience(gw)); /* first, because another thread may set it for sooner */
+            probe_timer_set(gw, gw_step_limit(gw)); /* first, because another thread may set it for sooner */
         atomic_store(&gw->ticks, 0);
         next = probe_all(gw, madi_now()); /* a thread that sent something before this saw the timer running */
         if (next == NEVER || atomic_exchange(&gw->ticks, 1)) {

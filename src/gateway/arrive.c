@@ -7,24 +7,24 @@
 
 #include <stdio.h>
 
-static void fragment_bad(gw_hop_t *hop, const char *text)
+static void fragment_reject(gw_hop_t *hop, const char *text)
 {
     madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, text);
 }
 
-static void form_bad(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
+static void form_reject(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     char text[GW_TEXT];
     snprintf(text, sizeof text,
              "a fragment of kind %u and %u bytes: there is no such kind, or it is not as long (\"Fragments\" "
              "in doc/wire.md)",
              hdr->flags & MADI_FORWARD_KIND, hdr->length);
-    fragment_bad(hop, text);
+    fragment_reject(hop, text);
 }
 
 /* The other endpoint has closed.  An earlier word of its handshake, for instance that its own connection attempt
  * counts, may have been lost with the path that the stream had then. */
-static void end_closed(gw_end_t *end, mad_status_t status, const char *text)
+static void end_peer_closed(gw_end_t *end, mad_status_t status, const char *text)
 {
     if (end->active && !end->started && end->turn && end->link)
         madi_hello_unsure(end->link);
@@ -32,11 +32,11 @@ static void end_closed(gw_end_t *end, mad_status_t status, const char *text)
 }
 
 /* Gateways cannot end an encrypted stream: without the other endpoint's proof, only this path is over. */
-static void link_close_came(gw_side_t *side, const madi_wire_close_t *c, const char *text)
+static void link_close_arrived(gw_side_t *side, const madi_wire_close_t *c, const char *text)
 {
     char why[GW_TEXT + 1];
     if (gw_close_proved(side, c, text)) {
-        end_closed(side->end, (mad_status_t)c->status, text);
+        end_peer_closed(side->end, (mad_status_t)c->status, text);
         return;
     }
     snprintf(why, sizeof why, "a gateway reports, without the peer's proof: %.110s", text);
@@ -46,7 +46,7 @@ static void link_close_came(gw_side_t *side, const madi_wire_close_t *c, const c
     gw_path_lost(side, MADI_CLOSE_GONE, MAD_ERR_PEER, why);
 }
 
-static void close_came(gw_side_t *side, madi_wire_close_t *c, const char *text)
+static void close_arrived(gw_side_t *side, madi_wire_close_t *c, const char *text)
 {
     if (c->what > MADI_CLOSE_GONE)
         c->what = MADI_CLOSE_LINK;
@@ -57,11 +57,11 @@ static void close_came(gw_side_t *side, madi_wire_close_t *c, const char *text)
     else if (c->what != MADI_CLOSE_LINK || side == side->end->standby)
         gw_path_lost(side, c->what, (mad_status_t)c->status, text);
     else if (!side->old)
-        link_close_came(side, c, text);
+        link_close_arrived(side, c, text);
 }
 
 /* The gateway beyond this hop, or one behind it, asks that streams move elsewhere. */
-static void move_came(gw_side_t *side, uint16_t passed)
+static void move_arrived(gw_side_t *side, uint16_t passed)
 {
     if (!passed)
         side->hop->moves = true;
@@ -102,20 +102,20 @@ static void control_handle(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     } else if (kind == MADI_FORWARD_CLOSE && len >= sizeof c && len <= sizeof c + GW_TEXT) {
         memcpy(&c, rest, sizeof c);
         madi_escape(text, sizeof text, (const char *)rest + sizeof c, len - sizeof c);
-        close_came(side, &c, text);
+        close_arrived(side, &c, text);
     } else if (side->end && (kind == MADI_FORWARD_HELLO || kind == MADI_FORWARD_READY)) {
         gw_end_control_arrived(side, hdr, body);
     } else if (side->end && kind == MADI_FORWARD_ACK) {
         gw_end_acked(side, hdr, body);
     } else if (kind == MADI_FORWARD_MOVE) {
-        move_came(side, hdr->channel);
+        move_arrived(side, hdr->channel);
     } else {
-        fragment_bad(hop, "a fragment of unknown form");
+        fragment_reject(hop, "a fragment of unknown form");
     }
 }
 
 /* Handle a control fragment that lies in memory which the peer may change: copy it before reading it. */
-static madi_place_t whole_copied(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign_t body)
+static madi_place_t control_copy_and_handle(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     unsigned char few[FEW];
     gw_frag_t *frag = NULL;
@@ -139,7 +139,7 @@ static bool fragment_passes(const gw_side_t *side, const madi_wire_hdr_t *hdr)
             kind == MADI_FORWARD_ACK);
 }
 
-static madi_place_t keep_whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+static madi_place_t fragment_keep_whole(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_frag_t *frag = gw_frag_new(hop->gw, hdr->length);
     if (!frag) {
@@ -159,7 +159,7 @@ static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wir
     gw_frag_t *frag;
     bool lent = madi_foreign_is_set(rx->loan);
     if (gw_costs(hdr) && !gw_credit_take(side, gw_cost(hdr->length))) {
-        fragment_bad(hop, "more fragments than credits");
+        fragment_reject(hop, "more fragments than credits");
         return MADI_PLACE_DROP;
     }
     if (rx->here == hdr->length && gw_transit_now(side, hdr, rx->head))
@@ -200,7 +200,7 @@ static madi_place_t fragment_begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, ma
     gw_side_t *side;
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
     if (!gw_form_good(hdr)) {
-        form_bad(hop, hdr);
+        form_reject(hop, hdr);
         return MADI_PLACE_DROP;
     }
     hop->asked = 0;
@@ -214,8 +214,8 @@ static madi_place_t fragment_begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, ma
     if (kind == MADI_FORWARD_PACKET && rx->here >= gw_packet_head(side, hdr))
         return gw_end_packet(hop, side, hdr, rx);
     if (kind != MADI_FORWARD_PACKET && rx->here == hdr->length)
-        return whole_copied(hop, side, hdr, rx->head);
-    return keep_whole(hop, side, hdr, rx);
+        return control_copy_and_handle(hop, side, hdr, rx->head);
+    return fragment_keep_whole(hop, side, hdr, rx);
 }
 
 /* Trace an arrival; end 0 means now.  A fragment that lay complete in the driver's memory arrived at once. */

@@ -181,7 +181,7 @@ bool gw_cipher_open(gw_cipher_t *c, const gw_nonce_t *nonce, const void *covered
 
 /* ---- Proved ----------------------------------------------------------------------------------------------------- */
 
-static bool said_mac(const keys_t *keys, const void *said, size_t len, unsigned char out[KEY])
+static bool statement_mac(const keys_t *keys, const void *said, size_t len, unsigned char out[KEY])
 {
     unsigned n = KEY;
     return HMAC(EVP_sha256(), keys->prove, KEY, said, len, out, &n) && n == KEY;
@@ -190,7 +190,7 @@ static bool said_mac(const keys_t *keys, const void *said, size_t len, unsigned 
 bool gw_cipher_prove(const gw_cipher_t *c, const void *said, size_t len, unsigned char proof[GW_TAG])
 {
     unsigned char whole[KEY];
-    if (!said_mac(&c->keys[GW_OURS], said, len, whole))
+    if (!statement_mac(&c->keys[GW_OURS], said, len, whole))
         return false;
     memcpy(proof, whole, GW_TAG);
     return true;
@@ -199,5 +199,5 @@ bool gw_cipher_prove(const gw_cipher_t *c, const void *said, size_t len, unsigne
 bool gw_cipher_proved(const gw_cipher_t *c, const void *said, size_t len, const unsigned char proof[GW_TAG])
 {
     unsigned char whole[KEY];
-    return said_mac(&c->keys[GW_THEIRS], said, len, whole) && !CRYPTO_memcmp(whole, proof, GW_TAG);
+    return statement_mac(&c->keys[GW_THEIRS], said, len, whole) && !CRYPTO_memcmp(whole, proof, GW_TAG);
 }

@@ -132,7 +132,7 @@ static gw_side_t side_copy(const gw_side_t *side)
     return copy;
 }
 
-static void add_open(count_log_t *row, const gw_side_t *there, const gw_side_t *back)
+static void row_add_open(count_log_t *row, const gw_side_t *there, const gw_side_t *back)
 {
     gw_side_t a = side_copy(there), b = there == back ? a : side_copy(back);
     sides_add(&row->all, &a, there == back ? &a : &b);
@@ -146,7 +146,7 @@ static const char *host_name_of(const gw_t *gw, int host)
     return host < 0 ? "others" : madi_map_name(gw->map, host);
 }
 
-static void say_row(madi_json_t *j, const gw_t *gw, const count_log_t *row)
+static void write_row(madi_json_t *j, const gw_t *gw, const count_log_t *row)
 {
     const gw_route_t *r = &row->all;
     madi_json_begin(j, NULL, '{');
@@ -181,13 +181,13 @@ void gw_report_routes(struct mad_session *session, madi_json_t *j)
     }
     for (const gw_transit_t *t = gw->transits; rows && t; t = t->next)
         if (t->route)
-            add_open(&rows[t->route->row], &t->side[1], &t->side[0]);
+            row_add_open(&rows[t->route->row], &t->side[1], &t->side[0]);
     for (const gw_end_t *end = gw->ends; rows && end; end = end->next)
         if (end->route && end->side)
-            add_open(&rows[end->route->row], end->side, end->side);
+            row_add_open(&rows[end->route->row], end->side, end->side);
     madi_json_begin(j, madi_counter_groups[MADI_GROUP_ROUTES].key, '[');
     for (int i = 0; i < n; i++)
-        say_row(j, gw, &rows[i]);
+        write_row(j, gw, &rows[i]);
     madi_json_end(j, ']');
     free(rows);
 }

@@ -48,7 +48,7 @@ gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len)
     return mark;
 }
 
-static void mark_own(int number)
+static void own_mark_set(int number)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -111,7 +111,7 @@ mad_status_t gw_learn_named(mad_session_t *s)
 }
 
 /* Record that all other processes know the current peers too.  There may be no virtual adapter. */
-static void know_all(mad_session_t *s)
+static void peers_mark_known(mad_session_t *s)
 {
     if (s->forward)
         gw_of_session(s)->n_known = (uint32_t)s->next_peer;
@@ -157,7 +157,7 @@ static mad_status_t processes_enter(mad_session_t *s, madi_boot_t *boot)
     for (int i = 0; i < boot->size + boot->gateways && !status; i++)
         if (i != boot->rank)
             status = process_learn(s, boot, i);
-    know_all(s);
+    peers_mark_known(s);
     madi_unlock(&s->lock);
     return status;
 }
@@ -192,7 +192,7 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, cons
                  "no launcher has started this process as a gateway: use madrun --topology, or --join with a job's file");
         status = MAD_ERR_BOOT;
     }
-    mark_own(b->rank - b->size);
+    own_mark_set(b->rank - b->size);
     if (!status)
         status = madi_gateway_open(b->key, b->key_len, &s);
     madi_boot_key_wipe(b);
@@ -225,7 +225,7 @@ int madi_gateway_announce(mad_session_t *s)
     int64_t others;
     int called = 0;
     madi_lock(&s->lock);
-    know_all(s);
+    peers_mark_known(s);
     for (uint32_t p = 0; p < (uint32_t)s->next_peer; p++) {
         const unsigned char *address = madi_peer_address(s, (mad_peer_t)p);
         madi_gate_t *gate;
@@ -261,7 +261,7 @@ typedef struct serving {
 
 /* A SIGHUP asks to end as the first signal does, and counts only once: a launcher sends it at the end of the job, perhaps to a
  * gateway that drains already. */
-static void signal_taken(madi_watch_t *watch, uint32_t events)
+static void signal_ready(madi_watch_t *watch, uint32_t events)
 {
     serving_t *serving = MADI_CONTAINER(watch, serving_t, watch);
     struct signalfd_siginfo info;
@@ -316,14 +316,14 @@ static int processes_connected(mad_session_t *s, bool *calls)
     return n;
 }
 
-static bool is_told_or_calls_no_more(void *arg)
+static bool dials_are_over_or_may_end(void *arg)
 {
     bool calls;
     processes_connected(((serving_t *)arg)->session, &calls);
     return !calls || daemon_may_end(arg);
 }
 
-static bool is_over(void *arg)
+static bool drain_is_over(void *arg)
 {
     serving_t *serving = arg;
     mad_session_t *s = serving->session;
@@ -337,7 +337,7 @@ static bool is_over(void *arg)
 madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_abandoned,
                                       void (*reached)(const char *host, int processes))
 {
-    serving_t serving = {.watch = {.fd = signals, .ready = signal_taken}, .session = s, .until_abandoned = until_abandoned};
+    serving_t serving = {.watch = {.fd = signals, .ready = signal_ready}, .session = s, .until_abandoned = until_abandoned};
     madi_gateway_end_t end;
     bool calls;
     int n;
@@ -346,14 +346,14 @@ madi_gateway_end_t madi_gateway_serve(mad_session_t *s, int signals, bool until_
         serving.signals = 2; /* no signal could end it */
     madi_unlock(&s->lock);
     if (reached) {
-        madi_watch_for(s, is_told_or_calls_no_more, &serving, INT64_MAX);
+        madi_watch_for(s, dials_are_over_or_may_end, &serving, INT64_MAX);
         n = processes_connected(s, &calls);
         if (!calls)
             reached(madi_map_name(gw_of_session(s)->map, gw_of_session(s)->host), n);
     }
     madi_watch_for(s, daemon_may_end, &serving, INT64_MAX);
     madi_gateway_drain(s);
-    madi_watch_for(s, is_over, &serving, INT64_MAX);
+    madi_watch_for(s, drain_is_over, &serving, INT64_MAX);
     madi_lock(&s->lock);
     madi_watch_del(s, &serving.watch);
     end = serving.signals > 1 ? MADI_GATEWAY_STOPPED : serving.signals ? MADI_GATEWAY_DRAINED : MADI_GATEWAY_ABANDONED;

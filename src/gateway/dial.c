@@ -32,7 +32,7 @@ struct gw_dial {
 /* ---- Which addresses may be dialled
  * ------------------------------------------------------------------------------------ */
 
-static bool is_claimed(const gw_t *gw, mad_peer_t peer)
+static bool peer_is_claimed(const gw_t *gw, mad_peer_t peer)
 {
     const madi_peer_t *p = madi_peer_at(gw->base.session, peer);
     return p && p->claimed;
@@ -85,7 +85,7 @@ bool gw_dial_address_allowed(gw_hop_t *from, const unsigned char *address)
 /* ---- How many dials may be pending
  * -------------------------------------------------------------------------------------- */
 
-static int64_t under_way(const _Atomic(int64_t) *held)
+static int64_t dials_under_way(const _Atomic(int64_t) *held)
 {
     return atomic_load_explicit((_Atomic(int64_t) *)&held[MADI_CHARGE_DIALS], memory_order_relaxed);
 }
@@ -94,7 +94,7 @@ bool gw_dial_allowed(gw_t *gw, const madi_gate_t *gate, char *reason)
 {
     gw_hop_t *asker = gw->asker;
     const madi_bound_t *bound = &madi_bounds[MADI_CHARGE_DIALS];
-    if (!asker || !is_claimed(gw, gate->peer) ||
+    if (!asker || !peer_is_claimed(gw, gate->peer) ||
         atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP)
         return true;
     if (!gw_dial_address_allowed(asker, madi_peer_address(gw->base.session, gate->peer))) {
@@ -102,7 +102,8 @@ bool gw_dial_allowed(gw_t *gw, const madi_gate_t *gate, char *reason)
                  "the next process on the path has an address to which this gateway does not connect");
         return false;
     }
-    if (under_way(asker->gate->ledger.held) < bound->peer && under_way(gw->base.session->ledger.held) < bound->sum) {
+    if (dials_under_way(asker->gate->ledger.held) < bound->peer &&
+        dials_under_way(gw->base.session->ledger.held) < bound->sum) {
         gw->asker_claims = true;
         return true;
     }

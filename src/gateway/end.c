@@ -123,16 +123,16 @@ void gw_end_finish(gw_end_t *end)
 }
 
 /* True if nothing waits to leave on this side, and no driver reads what has left. */
-static bool side_quiet(const gw_side_t *side)
+static bool side_is_quiet(const gw_side_t *side)
 {
     bool waits = side->queue && side->hop && !side->hop->down;
     return !waits && !atomic_load_explicit(&side->in_flight, memory_order_relaxed);
 }
 
-static void reap_old(gw_end_t *end, bool all)
+static void old_sides_reap(gw_end_t *end, bool all)
 {
     for (gw_side_t **p = &end->old, *side; (side = *p);) {
-        if (!all && !side_quiet(side)) {
+        if (!all && !side_is_quiet(side)) {
             p = &side->next_old;
             continue;
         }
@@ -146,14 +146,14 @@ static void reap_old(gw_end_t *end, bool all)
 void gw_ends_reap(gw_t *gw, bool all)
 {
     for (gw_end_t **p = &gw->ends, *end; (end = *p);) {
-        reap_old(end, all);
-        if (!all && (!end->dead || end->old || (end->side && !side_quiet(end->side)) || atomic_load(&end->n_held))) {
+        old_sides_reap(end, all);
+        if (!all && (!end->dead || end->old || (end->side && !side_is_quiet(end->side)) || atomic_load(&end->n_held))) {
             p = &end->next;
             continue;
         }
         *p = end->next;
         gw_migrate_forget(end, MADI_CLOSE_LINK, "");
-        reap_old(end, true);
+        old_sides_reap(end, true);
         end_unwatch(end);
         gw_end_uncharge(end);
         gw_end_leave_refused(end);
@@ -341,7 +341,7 @@ void gw_end_acked(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 }
 
 /* True if this fragment is the next one.  It counts as received once it is complete. */
-static bool in_order(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward)
+static bool fragment_is_next(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward)
 {
     if (end->resuming) /* fragments of the new path come after the other endpoint's answer */
         return false;
@@ -354,7 +354,7 @@ static bool in_order(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_
     return false; /* or it is a duplicate */
 }
 
-static void end_up(gw_end_t *end)
+static void end_try_up(gw_end_t *end)
 {
     if (end->started && end->ready && end->link)
         madi_link_up(end->link);
@@ -362,7 +362,7 @@ static void end_up(gw_end_t *end)
 
 /* The other endpoint has the keys too.  READY may arrive before the handshake is over here, and is kept until then.  At
  * most one is kept, because nothing else is sent before this endpoint's READY. */
-static void ready_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
+static void ready_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
     gw_end_t *end = side->end;
     madi_wire_forward_t forward;
@@ -383,12 +383,12 @@ static void ready_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *
     gw_window_settle(end, forward.ack);
     end->rx_seq++;
     end->ready = true;
-    end_up(end);
+    end_try_up(end);
     if (forward.ask && !end->closed)
         gw_end_ack(end, false);
 }
 
-static void handshake_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
+static void handshake_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
     gw_end_t *end = side->end;
     madi_wire_forward_t forward;
@@ -399,7 +399,7 @@ static void handshake_came(gw_side_t *side, const madi_wire_hdr_t *hdr, const vo
             gw_forged(side, "a piece of a handshake comes when it is over");
         return;
     }
-    if (!in_order(end, hdr, &forward))
+    if (!fragment_is_next(end, hdr, &forward))
         return;
     end->rx_seq++;
     if (end->watch.fd >= 0 &&
@@ -414,9 +414,9 @@ void gw_end_control_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, const v
     if (side->end->closed || side != side->end->side)
         return;
     if ((hdr->flags & MADI_FORWARD_KIND) == MADI_FORWARD_READY)
-        ready_came(side, hdr, body);
+        ready_arrived(side, hdr, body);
     else
-        handshake_came(side, hdr, body);
+        handshake_arrived(side, hdr, body);
 }
 
 /* Set the route once both the path and the peer are known. */
@@ -443,9 +443,9 @@ bool gw_end_start(gw_end_t *end, madi_link_t *link, int fd)
     end_send_control(end, MADI_FORWARD_READY, NULL, 0);
     end->early = NULL;
     if (early && end->side && early->turn == end->side->turn)
-        ready_came(end->side, &early->hdr, early->body);
+        ready_arrived(end->side, &early->hdr, early->body);
     free(early);
-    end_up(end);
+    end_try_up(end);
     return true;
 }
 
@@ -558,7 +558,7 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     if (end->encrypts)
         return gw_sealed_packet(hop, side, hdr, rx);
     madi_foreign_copy(&forward, rx->head, sizeof forward);
-    if (end->closed || !link || side != end->side || !in_order(end, hdr, &forward))
+    if (end->closed || !link || side != end->side || !fragment_is_next(end, hdr, &forward))
         return MADI_PLACE_DROP;
     if (!holds_packet(end, hdr, rx->head, &inner)) {
         gw_end_closed(end, MAD_ERR_PROTOCOL, "a fragment that holds no packet");

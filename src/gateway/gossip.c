@@ -25,7 +25,7 @@ static bool gate_forwards(gw_t *gw, const madi_gate_t *gate)
 
 /* True if too much is unread at this gateway to send it another address: a gateway that reconnects again and again
  * could otherwise get it disconnected. */
-static bool is_behind(const madi_gate_t *gate)
+static bool gate_is_behind(const madi_gate_t *gate)
 {
     return atomic_load_explicit((_Atomic(int64_t) *)&gate->ledger.held[MADI_CHARGE_ANSWERS], memory_order_relaxed) >
            madi_bounds[MADI_CHARGE_ANSWERS].peer / 64;
@@ -56,7 +56,7 @@ void gw_gossip_gate_up(madi_gate_t *gate)
     for (madi_gate_t *other = s->gates; other; other = other->next) {
         if (other == gate || !gate_understands(gw, other) || !gate_forwards(gw, other))
             continue;
-        if (late && !is_behind(other))
+        if (late && !gate_is_behind(other))
             forwarder_announce(other, gate);
         if ((uint32_t)other->peer >= gw->n_known)
             forwarder_announce(gate, other);

@@ -153,7 +153,7 @@ void gw_frag_free(gw_t *gw, gw_frag_t *frag)
 }
 
 /* Account for a fragment that has left, or never will.  Under the session's lock. */
-static void frag_left(gw_frag_t *frag)
+static void frag_release(gw_frag_t *frag)
 {
     gw_side_t *side = frag->side;
     gw_t *gw = side->end ? side->end->gw : side->transit->gw;
@@ -166,8 +166,8 @@ static void frag_left(gw_frag_t *frag)
     side->in_flight--;
 }
 
-/* Like frag_left, for a fragment of the program's memory, which no driver reads for it any more.  No tx_lock. */
-static void user_left(gw_frag_t *frag)
+/* Like frag_release, for a fragment of the program's memory, which no driver reads for it any more.  No tx_lock. */
+static void user_frag_release(gw_frag_t *frag)
 {
     gw_held_t *held = frag->held;
     if (frag->side->old || frag->side->end->dead)
@@ -193,9 +193,9 @@ void gw_frag_done(madi_op_t *op, mad_status_t status)
         madi_gate_work(hop->gate);
     (void)status; /* if the hop failed, gw_path_lost handles that */
     if (frag->held)
-        user_left(frag);
+        user_frag_release(frag);
     else
-        frag_left(frag);
+        frag_release(frag);
     gw_credit_send_due(gw);
 }
 
@@ -267,7 +267,7 @@ static madi_sent_t frag_send(gw_hop_t *hop, gw_frag_t *frag)
 }
 
 /* Send the first fragment of the first active side; false if the link is full.  A sent fragment goes on the list *done. */
-static bool pump_one(gw_hop_t *hop, gw_frag_t **done)
+static bool first_frag_pump(gw_hop_t *hop, gw_frag_t **done)
 {
     gw_side_t *side = hop->active;
     gw_frag_t *frag = side->queue;
@@ -306,7 +306,7 @@ void gw_hop_pump(gw_hop_t *hop)
     if (atomic_load_explicit(&hop->gate->state, memory_order_relaxed) != MADI_GATE_UP || hop->gate->ctrl)
         return;
     while (hop->active && !full)
-        full = !pump_one(hop, &done);
+        full = !first_frag_pump(hop, &done);
     if (full && !atomic_load_explicit(&hop->in_flight, memory_order_relaxed)) {
         madi_gate_work(hop->gate);
     } else if (!full) {
@@ -324,7 +324,7 @@ void gw_hop_pump(gw_hop_t *hop)
             hop->gw->sent = frag;
             atomic_store_explicit(&hop->gw->unsettled, 1, memory_order_relaxed);
         } else {
-            frag_left(frag);
+            frag_release(frag);
         }
     }
 }

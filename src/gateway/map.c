@@ -27,7 +27,7 @@ struct madi_map {
 
 #define GIVEN "hex:" /* prefix of a topology text given in place of a file name, in hexadecimal */
 
-static char *text_given(const char *digits, size_t *len)
+static char *text_decode(const char *digits, size_t *len)
 {
     size_t n = strlen(digits) / 2;
     char *text = malloc(n + 1);
@@ -46,7 +46,7 @@ static mad_status_t text_load(madi_map_t *m, const char *file, char **errors, ch
 {
     bool given = !strncmp(file, GIVEN, strlen(GIVEN));
     size_t len;
-    char *text = given ? text_given(file + strlen(GIVEN), &len) : madi_topo_slurp(file, &len);
+    char *text = given ? text_decode(file + strlen(GIVEN), &len) : madi_topo_slurp(file, &len);
     mad_status_t status;
     if (!text) {
         snprintf(reason, MADI_REASON_MAX, "MAD_TOPOLOGY: %.120s: %s", given ? GIVEN : file, strerror(errno));
@@ -61,7 +61,7 @@ static mad_status_t text_load(madi_map_t *m, const char *file, char **errors, ch
     return status;
 }
 
-static bool find_self(madi_map_t *m, char *reason)
+static bool self_find(madi_map_t *m, char *reason)
 {
     char own[256] = "", hint[60];
     const char *name = madi_knob_text(MADI_KNOB_HOST);
@@ -77,7 +77,7 @@ static bool find_self(madi_map_t *m, char *reason)
     return false;
 }
 
-static bool find_virtual(madi_map_t *m, char *reason)
+static bool virtual_find(madi_map_t *m, char *reason)
 {
     const char *name = madi_knob_text(MADI_KNOB_VIRTUAL_CHANNEL);
     char hint[60];
@@ -142,7 +142,7 @@ madi_map_t *madi_map_open(const char *file, char *reason)
         return NULL;
     if (text_load(m, file, &errors, reason))
         goto fail;
-    if (!find_self(m, reason) || !find_virtual(m, reason))
+    if (!self_find(m, reason) || !virtual_find(m, reason))
         goto fail;
     m->routes = calloc((size_t)m->topo->virtuals, sizeof *m->routes);
     if (m->routes && interfaces_find(m))
@@ -203,7 +203,7 @@ static int virtual_of(const madi_map_t *m, int lane)
 
 /* Among the possible next hosts of the best routes, return one that choice->better accepts: the one at index
  * choice->number, modulo their number. -1 if none. */
-static int better_next(const madi_route_t *route, int count, const madi_map_choice_t *choice)
+static int next_host_choose(const madi_route_t *route, int count, const madi_map_choice_t *choice)
 {
     uint64_t n = 0, wanted = UINT64_MAX;
     for (int round = 0; choice->better && round < 2; round++) {
@@ -219,14 +219,14 @@ static int better_next(const madi_route_t *route, int count, const madi_map_choi
     return -1;
 }
 
-static int next_of(const madi_routes_t *routes, int to, const madi_map_choice_t *choice, char *reason)
+static int next_host(const madi_routes_t *routes, int to, const madi_map_choice_t *choice, char *reason)
 {
     enum { MOST = 16 };
     int host[MADI_ROUTE_HOPS_MAX], network[MADI_ROUTE_HOPS_MAX], count = 0, next = -1;
     madi_route_t *route = malloc(MOST * sizeof *route);
     if (route && madi_routes_to(routes, to, route, MOST, &count) == MAD_OK) {
         count = count < MOST ? count : MOST;
-        next = better_next(route, count, choice);
+        next = next_host_choose(route, count, choice);
         if (next < 0 && madi_route_pick(route, count, choice->number, host, network) > 0)
             next = host[0];
     }
@@ -276,13 +276,13 @@ int madi_map_next(const madi_map_t *m, int lane, int to, const madi_map_choice_t
         if (!m->routes[virtual] &&
             madi_routes_new(m->topo, virtual, m->self, MADI_ROUTE_BYTES, NULL, 0, &m->routes[virtual]))
             return -1;
-        return next_of(m->routes[virtual], to, choice, reason);
+        return next_host(m->routes[virtual], to, choice, reason);
     }
     down = malloc((size_t)choice->n * sizeof *down);
     for (int i = 0; down && i < choice->n; i++)
         down[i] = (madi_route_down_t){choice->without[i], -1};
     if (down && madi_routes_new(m->topo, virtual, m->self, MADI_ROUTE_BYTES, down, choice->n, &routes) == MAD_OK)
-        next = next_of(routes, to, choice, reason);
+        next = next_host(routes, to, choice, reason);
     madi_routes_free(routes);
     free(down);
     return next;
@@ -329,7 +329,7 @@ bool madi_map_encrypts_any(const madi_map_t *m)
 }
 
 /* True if the adapter belongs to the i-th network of this host. */
-static bool is_on(const madi_map_t *m, int i, const char *driver, const char *adapter, const char *network)
+static bool adapter_is_on(const madi_map_t *m, int i, const char *driver, const char *adapter, const char *network)
 {
     const madi_topo_network_t *n = &m->topo->network[m->topo->host[m->self].on[i].network];
     size_t len = m->interface[i] ? strlen(m->interface[i]) : 0;
@@ -351,12 +351,12 @@ int madi_map_network_index(const madi_map_t *m, int lane, const char *driver, co
     if (!known)
         return 0;
     for (int i = 0; i < self->ons && taken < 0; i++)
-        if (is_on(m, i, driver, adapter, network))
+        if (adapter_is_on(m, i, driver, adapter, network))
             taken = i;
     for (int place = 0; place < nets; place++)
         for (int i = 0; i < self->ons; i++)
             if (self->on[i].network == net[place] && !strcmp(m->topo->network[net[place]].driver, driver) &&
-                (taken < 0 ? !m->interface[i] : is_on(m, i, driver, adapter, network)))
+                (taken < 0 ? !m->interface[i] : adapter_is_on(m, i, driver, adapter, network)))
                 return place;
     if (reason)
         snprintf(reason, MADI_REASON_MAX, "it is on none of the networks of channel %.60s", madi_map_lane_name(m, lane));
@@ -369,10 +369,10 @@ const char *madi_map_network(const madi_map_t *m, const char *driver, const char
     const char *name = NULL;
     bool given = false;
     for (int i = 0; i < self->ons; i++)
-        given |= is_on(m, i, driver, adapter, network);
+        given |= adapter_is_on(m, i, driver, adapter, network);
     for (int i = 0; i < self->ons; i++) {
         const madi_topo_network_t *n = &m->topo->network[self->on[i].network];
-        if (given ? !is_on(m, i, driver, adapter, network) : strcmp(n->driver, driver) || m->interface[i])
+        if (given ? !adapter_is_on(m, i, driver, adapter, network) : strcmp(n->driver, driver) || m->interface[i])
             continue;
         if (host >= 0 && host != m->self && !madi_topo_host_on(m->topo, host, self->on[i].network))
             continue;
@@ -389,10 +389,10 @@ int madi_map_security(const madi_map_t *m, const char *driver, const char *adapt
     bool given = false;
     int most = -1;
     for (int i = 0; i < self->ons; i++)
-        given |= is_on(m, i, driver, adapter, network);
+        given |= adapter_is_on(m, i, driver, adapter, network);
     for (int i = 0; i < self->ons; i++) {
         const madi_topo_network_t *n = &m->topo->network[self->on[i].network];
-        if (given ? !is_on(m, i, driver, adapter, network) : strcmp(n->driver, driver) || m->interface[i])
+        if (given ? !adapter_is_on(m, i, driver, adapter, network) : strcmp(n->driver, driver) || m->interface[i])
             continue;
         if ((int)n->security > most)
             most = (int)n->security;

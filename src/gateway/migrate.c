@@ -35,22 +35,22 @@ void gw_migrate_take(gw_end_t *end)
         return;
     }
     end->lost = madi_now(); /* until the other endpoint answers */
-    end->try_at = end->lost + gw_patience(end->gw);
+    end->try_at = end->lost + gw_step_limit(end->gw);
     end->turns = 0;
     end->hope = true;
     gw_alive_soon(end->gw);
 }
 
 /* True if a packet is arriving on the current path, whose destination the driver holds. */
-static bool amid_packet(const gw_end_t *end)
+static bool packet_is_arriving(const gw_end_t *end)
 {
     const gw_hop_t *hop = end->side ? end->side->hop : NULL;
     return end->partial && hop && hop->in == GW_IN_END && hop->in_side == end->side;
 }
 
-static void take_when_possible(gw_end_t *end)
+static void standby_take_when_possible(gw_end_t *end)
 {
-    if (!amid_packet(end)) {
+    if (!packet_is_arriving(end)) {
         gw_migrate_take(end);
         return;
     }
@@ -60,7 +60,7 @@ static void take_when_possible(gw_end_t *end)
 
 /* ---- Standby paths of the other endpoint ------------------------------------------------------------------------ */
 
-static bool begun_by_other(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
+static bool standby_begin_by_peer(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
 {
     gw_side_t *side;
     gw_migrate_forget(end, MADI_CLOSE_WAY, "the other end has opened another path");
@@ -78,13 +78,13 @@ static bool begun_by_other(gw_end_t *end, gw_hop_t *hop, uint32_t label, const m
 
 void gw_migrate_opened(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
 {
-    if (begun_by_other(end, hop, label, open))
-        take_when_possible(end);
+    if (standby_begin_by_peer(end, hop, label, open))
+        standby_take_when_possible(end);
 }
 
 void gw_migrate_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
 {
-    if (begun_by_other(end, hop, label, open))
+    if (standby_begin_by_peer(end, hop, label, open))
         gw_end_ack_by(end, end->standby, false);
 }
 
@@ -98,7 +98,7 @@ void gw_migrate_acked(gw_end_t *end, uint32_t ack)
         return;
     }
     end->standby_ack = ack;
-    take_when_possible(end);
+    standby_take_when_possible(end);
 }
 
 /* ---- Standby paths of this endpoint ----------------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ bool gw_migrate_check(gw_end_t *end, int64_t now)
         return false;
     if (!end->standby) {
         migrate_try_next(end);
-    } else if (end->standby->opener && !end->standby_take && now - end->standby_since > gw_patience(end->gw)) {
+    } else if (end->standby->opener && !end->standby_take && now - end->standby_since > gw_step_limit(end->gw)) {
         gw_side_probe(end->standby);
         gw_migrate_failed(end, "no answer");
     }

@@ -21,7 +21,7 @@ struct gw_place {
     uint32_t turn; /* rotates over the processes, so that they share the load */
 };
 
-static bool entry_of(gw_t *gw, const unsigned char *address, madi_address_entry_t *e)
+static bool virtual_entry_find(gw_t *gw, const unsigned char *address, madi_address_entry_t *e)
 {
     for (size_t at = 0; madi_address_next(address, &at, e);)
         if (!strcmp(e->driver, madi_driver_virtual.name) && !strcmp(e->network, gw->base.network))
@@ -32,14 +32,14 @@ static bool entry_of(gw_t *gw, const unsigned char *address, madi_address_entry_
 int gw_host_of(gw_t *gw, const unsigned char *address, unsigned *flags)
 {
     madi_address_entry_t e;
-    return entry_of(gw, address, &e) ? gw_host_read(gw, e.bytes, e.len, flags) : -1;
+    return virtual_entry_find(gw, address, &e) ? gw_host_read(gw, e.bytes, e.len, flags) : -1;
 }
 
-static gw_mark_t mark_of(gw_t *gw, mad_peer_t peer)
+static gw_mark_t peer_mark(gw_t *gw, mad_peer_t peer)
 {
     const unsigned char *address = madi_peer_address(gw->base.session, peer);
     madi_address_entry_t e;
-    return entry_of(gw, address, &e) ? gw_mark_read(e.bytes, e.len) : (gw_mark_t){0};
+    return virtual_entry_find(gw, address, &e) ? gw_mark_read(e.bytes, e.len) : (gw_mark_t){0};
 }
 
 int gw_host_of_peer(gw_t *gw, mad_peer_t peer)
@@ -58,10 +58,10 @@ unsigned gw_flags_of(gw_t *gw, const unsigned char *address)
 static mad_status_t next_place_add(gw_t *gw, int host, mad_peer_t peer, bool daemon)
 {
     gw_place_t *at = &gw->places[host];
-    gw_mark_t mark = mark_of(gw, peer), before;
+    gw_mark_t mark = peer_mark(gw, peer), before;
     madi_peer_at(gw->base.session, peer)->serves = true;
     for (uint32_t i = 0; mark.since && i < at->n; i++) {
-        before = mark_of(gw, at->process[i].peer);
+        before = peer_mark(gw, at->process[i].peer);
         if (!before.since || before.number != mark.number)
             continue;
         if (before.since <= mark.since) /* equal: the peer was lost, and has a new number */
@@ -81,7 +81,7 @@ static mad_status_t next_place_add(gw_t *gw, int host, mad_peer_t peer, bool dae
 }
 
 /* Add the peers that are new since the last call to their hosts' lists.  Under the session's lock. */
-static mad_status_t look_at_peers(gw_t *gw)
+static mad_status_t places_update(gw_t *gw)
 {
     mad_session_t *s = gw->base.session;
     mad_peer_t me;
@@ -147,7 +147,7 @@ mad_status_t gw_started(mad_session_t *s)
         status = gw_learn_gateways(s);
     madi_lock(&s->lock);
     if (!status && s->boot && (gw->forwards || s->size <= AT_ONCE))
-        status = look_at_peers(gw);
+        status = places_update(gw);
     gw->n_known = (uint32_t)s->next_peer;
     madi_unlock(&s->lock);
     return status;
@@ -177,7 +177,7 @@ static bool next_hop_lost(gw_t *gw, int lane, mad_peer_t peer)
 }
 
 /* True if a lost peer may be dialled again; *peer is then its new number. */
-static bool once_more(gw_t *gw, int lane, mad_peer_t *peer)
+static bool peer_dial_again(gw_t *gw, int lane, mad_peer_t *peer)
 {
     mad_session_t *s = gw->base.session;
     const madi_gate_t *gate = gate_of(gw, lane, *peer);
@@ -197,7 +197,7 @@ typedef struct wish {
 } wish_t;
 
 /* True if a live daemon is on this host. */
-static bool has_daemon(void *arg, int host)
+static bool host_has_daemon(void *arg, int host)
 {
     const wish_t *w = arg;
     const gw_place_t *at = &w->gw->places[host];
@@ -210,16 +210,16 @@ static bool has_daemon(void *arg, int host)
 
 /* Choose a live process on the host, daemons first, in turn if there are several.  If none is known to be alive, a lost
  * one may be dialled again.  MAD_ERR_PEER: none at the moment. */
-static mad_status_t process_on(gw_t *gw, int lane, int host, const gw_avoid_t *avoid, mad_peer_t *peer, char *reason)
+static mad_status_t process_choose(gw_t *gw, int lane, int host, const gw_avoid_t *avoid, mad_peer_t *peer, char *reason)
 {
     gw_place_t *at = &gw->places[host];
-    bool daemon = has_daemon(&(wish_t){gw, lane, avoid}, host), dead = false;
+    bool daemon = host_has_daemon(&(wish_t){gw, lane, avoid}, host), dead = false;
     for (uint32_t i = 0; i < 2 * at->n; i++) {
         const process_t *process = &at->process[at->turn++ % at->n];
         mad_peer_t p = process->peer;
         dead |= next_hop_lost(gw, lane, p);
         if (peer_avoided(avoid, p) || (daemon && !process->daemon) ||
-            (i < at->n ? next_hop_lost(gw, lane, p) : avoid->lost || !once_more(gw, lane, &p)))
+            (i < at->n ? next_hop_lost(gw, lane, p) : avoid->lost || !peer_dial_again(gw, lane, &p)))
             continue;
         *peer = p;
         return MAD_OK;
@@ -250,7 +250,7 @@ static uint64_t path_turn(gw_t *gw)
 }
 
 /* Get the gate to a peer, if fragments can travel over it. */
-static mad_status_t gate_to(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **out, char *reason)
+static mad_status_t next_gate_open(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **out, char *reason)
 {
     madi_gate_t *gate;
     char why[MADI_WHY_MAX];
@@ -293,8 +293,8 @@ static mad_status_t destination_new(gw_t *gw, const unsigned char *address, mad_
     return status;
 }
 
-static mad_status_t to_destination(gw_t *gw, int lane, const unsigned char *address, madi_gate_t **gate, bool *direct,
-                                   char *reason)
+static mad_status_t destination_gate_open(gw_t *gw, int lane, const unsigned char *address, madi_gate_t **gate, bool *direct,
+                                          char *reason)
 {
     mad_peer_t peer = madi_peer_find(gw->base.session, address);
     mad_status_t status = MAD_OK;
@@ -302,9 +302,9 @@ static mad_status_t to_destination(gw_t *gw, int lane, const unsigned char *addr
         status = destination_new(gw, address, &peer, reason);
     else if (peer < 0)
         status = madi_peer_add(gw->base.session, address, madi_address_len(address), &peer);
-    bool called = !status && (!next_hop_lost(gw, lane, peer) || once_more(gw, lane, &peer));
+    bool called = !status && (!next_hop_lost(gw, lane, peer) || peer_dial_again(gw, lane, &peer));
     if (!status)
-        status = gate_to(gw, lane, peer, gate, reason);
+        status = next_gate_open(gw, lane, peer, gate, reason);
     if (status == MAD_ERR_PEER && called)
         called = gate_of(gw, lane, peer) && gw_nobody_there(gate_of(gw, lane, peer));
     if (direct)
@@ -318,12 +318,12 @@ mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, cons
     int without[HOSTS_MOST], host, to;
     gw_avoid_t all = {.n = 0};
     wish_t wish = {gw, lane, &all};
-    madi_map_choice_t choice = {.better = has_daemon, .arg = &wish, .without = without};
+    madi_map_choice_t choice = {.better = host_has_daemon, .arg = &wish, .without = without};
     mad_status_t status, none = MAD_ERR_UNREACHABLE;
     lane = wish.lane = gw_lane_of(gw, lane);
     if (gw_reached_directly(gw, lane, address))
-        return to_destination(gw, lane, address, gate, direct, reason);
-    status = look_at_peers(gw);
+        return destination_gate_open(gw, lane, address, gate, direct, reason);
+    status = places_update(gw);
     if (status)
         return status;
     choice.number = path_turn(gw);
@@ -334,10 +334,10 @@ mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, cons
         mad_peer_t peer = -1;
         host = madi_map_next(gw->map, lane, to, &choice, why);
         if (host >= 0)
-            status = process_on(gw, lane, host, &all, &peer, why);
+            status = process_choose(gw, lane, host, &all, &peer, why);
         else
             status = MAD_ERR_UNREACHABLE;
-        if (!status && (status = gate_to(gw, lane, peer, gate, why)) == MAD_OK)
+        if (!status && (status = next_gate_open(gw, lane, peer, gate, why)) == MAD_OK)
             return MAD_OK;
         if (!choice.n && !all.n)
             snprintf(reason, MADI_REASON_MAX, "%s", why); /* the reason of the best path */

@@ -16,7 +16,7 @@
 #define DEPTH_LEAST (1 << 20)  /* but at least this many bytes */
 #define LATER_LEAST (SECOND / 5000)
 
-static int64_t depth_of(uint64_t limit)
+static int64_t bucket_depth(uint64_t limit)
 {
     int64_t depth = (int64_t)((double)limit * DEPTH_NS / SECOND);
     return depth > DEPTH_LEAST ? depth : DEPTH_LEAST;
@@ -25,7 +25,7 @@ static int64_t depth_of(uint64_t limit)
 /* Add the bytes accrued since the last call. */
 static void bucket_fill(gw_t *gw, uint64_t limit)
 {
-    int64_t now = madi_now(), depth = depth_of(limit);
+    int64_t now = madi_now(), depth = bucket_depth(limit);
     double came = (double)(now - gw->rate_at) * (double)limit / SECOND;
     if (came < 1)
         return; /* fractions of a byte count later */
@@ -34,7 +34,7 @@ static void bucket_fill(gw_t *gw, uint64_t limit)
 }
 
 /* Set the timer to when the bucket is no longer empty. */
-static void timer_set(gw_t *gw, uint64_t limit)
+static void rate_timer_set(gw_t *gw, uint64_t limit)
 {
     double ns = (double)(1 - gw->rate_left) * SECOND / (double)limit;
     int64_t later = ns > (double)SECOND ? SECOND : (int64_t)ns; /* by then the limit may have changed */
@@ -55,14 +55,14 @@ bool gw_rate_allows(gw_t *gw)
     if (gw->rate_left > 0)
         return true;
     atomic_store_explicit(&gw->rate->starved, 1, memory_order_relaxed);
-    timer_set(gw, limit);
+    rate_timer_set(gw, limit);
     return false;
 }
 
 bool gw_rate_spare(gw_t *gw)
 {
     uint64_t limit = gw->rate ? atomic_load_explicit(&gw->rate->limit, memory_order_relaxed) : 0;
-    return !limit || gw->rate_left > depth_of(limit) / 2;
+    return !limit || gw->rate_left > bucket_depth(limit) / 2;
 }
 
 void gw_rate_take(gw_t *gw, int64_t bytes)

@@ -12,7 +12,7 @@ typedef struct known {
 } known_t;
 
 /* Report the gateways that this process has been connected to, by host. */
-static void say_gateways(madi_json_t *j, gw_t *gw)
+static void write_gateways(madi_json_t *j, gw_t *gw)
 {
     known_t *known;
     int n = 0, i;
@@ -82,5 +82,5 @@ void gw_report(struct mad_session *session, madi_json_t *j)
     madi_count_write(j, MADI_COUNT_FORWARDING_bytes_held_most, gw->held_most);
     madi_count_write(j, MADI_COUNT_FORWARDING_budget, gw->budget_all);
     madi_count_write(j, MADI_COUNT_FORWARDING_budget_left, gw->budget);
-    say_gateways(j, gw);
+    write_gateways(j, gw);
 }

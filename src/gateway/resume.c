@@ -23,7 +23,7 @@
 
 /* Replace the current path.  Nothing is sent on the old one any more, and on the new one only when both endpoints use
  * it. */
-static gw_side_t *take_side(gw_end_t *end, gw_side_t *new, bool resuming)
+static gw_side_t *side_replace(gw_end_t *end, gw_side_t *new, bool resuming)
 {
     gw_side_t *old = end->side;
     gw_end_lock(end);
@@ -56,7 +56,7 @@ void gw_path_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, c
 
 void gw_path_change(gw_end_t *end, gw_side_t *new, bool resuming, const char *text)
 {
-    gw_path_retire(end, take_side(end, new, resuming), MADI_CLOSE_WAY, text);
+    gw_path_retire(end, side_replace(end, new, resuming), MADI_CLOSE_WAY, text);
 }
 
 void gw_path_avoid(gw_end_t *end, const gw_side_t *side)
@@ -99,7 +99,7 @@ void gw_path_lost(gw_side_t *side, enum madi_close_what what, mad_status_t statu
         end->lost = now;
         end->turns = 0;
         end->hope = end->started || (what != MADI_CLOSE_GONE && status == MAD_ERR_PEER);
-        end->try_at = end->active ? now : now + gw_head_start(end->gw);
+        end->try_at = end->active ? now : now + gw_opener_head_start(end->gw);
         madi_log(MADI_LOG_INFO, "virtual", "a path has failed, another one is tried: %s", text);
     } else {
         end->hope |= what != MADI_CLOSE_GONE && (end->started || status == MAD_ERR_PEER);
@@ -175,12 +175,12 @@ bool gw_path_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
     else
         end->turn = gw_path_turn(end);
     gw_path_change(end, side, !first, "this end takes another way");
-    end->try_at = madi_now() + gw_patience(end->gw);
+    end->try_at = madi_now() + gw_step_limit(end->gw);
     gw_path_send_open(end, side, MADI_FORWARD_OPEN, end->turn, address);
     return true;
 }
 
-static void give_up(gw_end_t *end, bool late, const char *why)
+static void end_give_up(gw_end_t *end, bool late, const char *why)
 {
     char text[GW_TEXT + MADI_REASON_MAX];
     end->gw->given_up++;
@@ -197,7 +197,7 @@ static void give_up(gw_end_t *end, bool late, const char *why)
 
 /* Return the time until which a path is sought, ns.  For a new stream it ends a little before its handshake's deadline,
  * so that the reason is reported. */
-static int64_t deadline_of(const gw_end_t *end)
+static int64_t resume_deadline(const gw_end_t *end)
 {
     int64_t deadline = end->lost + madi_knob_int(MADI_KNOB_FORWARD_DEADLINE), handshake;
     if (end->started)
@@ -208,11 +208,11 @@ static int64_t deadline_of(const gw_end_t *end)
 
 /* All paths were tried.  After the first round the path that failed is tried again: its gateway may itself have found
  * another. */
-static void round_over(gw_end_t *end, int64_t now, const char *reason)
+static void round_end(gw_end_t *end, int64_t now, const char *reason)
 {
     const char *why = end->why[0] ? end->why : reason;
     if (!end->hope && (!end->started || end->turns > 0)) {
-        give_up(end, false, why);
+        end_give_up(end, false, why);
         return;
     }
     end->try_at = end->turns++ ? now + PAUSE : now;
@@ -237,7 +237,7 @@ static void resume_try_next(gw_end_t *end, int64_t now)
     if (status) {
         /* No gateway was found that could even report that the peer is gone. */
         end->hope |= !end->avoid.n && (end->started || status == MAD_ERR_PEER);
-        round_over(end, now, reason);
+        round_end(end, now, reason);
         return;
     }
     hop = gw_hop_get(gw, gate);
@@ -249,8 +249,8 @@ static void resume_try_next(gw_end_t *end, int64_t now)
 
 void gw_path_check(gw_end_t *end, int64_t now)
 {
-    if (now >= deadline_of(end)) {
-        give_up(end, true, end->why);
+    if (now >= resume_deadline(end)) {
+        end_give_up(end, true, end->why);
     } else if (now < end->try_at) {
         return;
     } else if (end->side) { /* no answer */
@@ -274,7 +274,7 @@ int gw_paths_check(gw_t *gw)
         if (!end->lost || end->closed)
             continue;
         if (!now)
-            gw_alive_forgive(gw, now = madi_now());
+            gw_alive_postpone(gw, now = madi_now());
         if (now >= end->try_at) {
             gw_path_check(end, now);
             n++;

@@ -112,19 +112,20 @@ bool gw_reachable(gw_t *gw, int lane, const void *bytes, size_t len, char *reaso
 mad_status_t gw_alive_open(gw_t *gw);
 void gw_alive_close(gw_t *gw);
 void gw_alive_set(gw_t *gw);
-void gw_alive_soon(gw_t *gw);                 /* A stream has no path: check often. */
-void gw_alive_forgive(gw_t *gw, int64_t now); /* Before judging times: forgive those during which this process did not
+void gw_alive_soon(gw_t *gw);                  /* A stream has no path: check often. */
+void gw_alive_postpone(gw_t *gw, int64_t now); /* Before judging times: forgive those during which this process did not
                                                * run (the timer is overdue). */
-static inline void gw_alive_watch(gw_t *gw)   /* Start the timer if it is not running: there is something to watch.  Any
+static inline void gw_alive_watch(gw_t *gw)    /* Start the timer if it is not running: there is something to watch.  Any
                                              * lock. */
 {
     marceli_progress_note_move();
     if (MADI_UNLIKELY(!atomic_load_explicit(&gw->ticks, memory_order_relaxed)))
         gw_alive_set(gw);
 }
-int64_t gw_patience(const gw_t *gw);   /* Time allowed for one step of opening a path, ns. */
-int64_t gw_head_start(const gw_t *gw); /* Head start of a stream's opener before the other endpoint opens a path, ns. */
-void gw_side_probe(gw_side_t *side);   /* Probe the gateway on this side, and those behind it on the stream's path. */
+int64_t gw_step_limit(const gw_t *gw); /* Time allowed for one step of opening a path, ns. */
+int64_t
+gw_opener_head_start(const gw_t *gw); /* Head start of a stream's opener before the other endpoint opens a path, ns. */
+void gw_side_probe(gw_side_t *side);  /* Probe the gateway on this side, and those behind it on the stream's path. */
 /* A PING has arrived: answer it if it is a question, and pass the question on. side: the stream that it is about, or
  * NULL. */
 void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward);

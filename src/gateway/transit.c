@@ -56,7 +56,7 @@ static gw_transit_t *transit_new(gw_t *gw, size_t address_len)
 
 /* Return the number of gateways that may follow this one.  A peer that asks for more than a path can have would let
  * gateways pass its stream around for that long. */
-static uint16_t gateways_left(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
+static uint16_t gateways_allowed(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     if (hdr->channel <= GW_HOPS)
         return (uint16_t)(hdr->channel - 1);
@@ -71,8 +71,8 @@ static uint16_t gateways_left(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 }
 
 /* Choose the gate by which a stream continues.  On failure reason says why. */
-static mad_status_t way_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open,
-                           const unsigned char *address, madi_gate_t **gate, bool *direct, char *reason)
+static mad_status_t next_gate_choose(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open_t *open,
+                                     const unsigned char *address, madi_gate_t **gate, bool *direct, char *reason)
 {
     gw_t *gw = hop->gw;
     gw_avoid_t lost = {.lost = open->turn > 0}; /* a stream that has lost its path needs another one at once */
@@ -98,8 +98,8 @@ static mad_status_t way_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi
 }
 
 /* Refuse a stream that cannot continue. t: as far as it was opened; or NULL. */
-static void not_on(gw_hop_t *hop, const madi_wire_hdr_t *hdr, gw_transit_t *t, mad_status_t status, bool gone,
-                   const char *reason)
+static void stream_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, gw_transit_t *t, mad_status_t status, bool gone,
+                          const char *reason)
 {
     gw_t *gw = hop->gw;
     char text[GW_TEXT + 1];
@@ -120,7 +120,7 @@ static void open_forward(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_w
     madi_gate_t *gate = NULL;
     madi_wire_open_t on = *open;
     bool direct = false;
-    mad_status_t status = way_on(hop, hdr, open, address, &gate, &direct, reason);
+    mad_status_t status = next_gate_choose(hop, hdr, open, address, &gate, &direct, reason);
     gw_dial_t *dial = gw->asker_claims ? gw_dial_new(hop, hdr->aux, direct) : NULL;
     gw_transit_t *t;
     gw_hop_t *next;
@@ -131,18 +131,19 @@ static void open_forward(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_w
         return;
     }
     if (status) {
-        not_on(hop, hdr, NULL, status, direct, reason[0] ? reason : mad_status_text(status));
+        stream_refuse(hop, hdr, NULL, status, direct, reason[0] ? reason : mad_status_text(status));
         return;
     }
     t = transit_new(gw, len);
     if (!t) {
-        not_on(hop, hdr, NULL, MAD_ERR_NOMEM, false, "no room for one more stream; see MAD_FORWARD_BUDGET");
+        stream_refuse(hop, hdr, NULL, MAD_ERR_NOMEM, false, "no room for one more stream; see MAD_FORWARD_BUDGET");
         return;
     }
     next = gw_hop_get(gw, gate);
     if (!next || next == hop || !gw_side_open(&t->side[0], hop, &hdr->aux) || !gw_side_open(&t->side[1], next, NULL)) {
-        not_on(hop, hdr, t, next == hop ? MAD_ERR_PEER /* others, which would be nearer, are lost */ : MAD_ERR_UNREACHABLE,
-               false, next == hop ? "the way leads back" : mad_status_text(MAD_OK));
+        stream_refuse(hop, hdr, t,
+                      next == hop ? MAD_ERR_PEER /* others, which would be nearer, are lost */ : MAD_ERR_UNREACHABLE, false,
+                      next == hop ? "the way leads back" : mad_status_text(MAD_OK));
         return;
     }
     if (dial && atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
@@ -154,11 +155,12 @@ static void open_forward(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_w
     on.limit = t->side[1].rx_limit;
     t->route = gw_route_open(gw, gw_lane_of(gw, hop->gate->lane), peer_host(hop->gate), peer_host(next->gate),
                              gw_host_of(gw, address, NULL), true);
-    gw_side_send_control(&t->side[1], hdr->flags & MADI_FORWARD_KIND, gateways_left(hop, hdr), &on, sizeof on, address, len);
+    gw_side_send_control(&t->side[1], hdr->flags & MADI_FORWARD_KIND, gateways_allowed(hop, hdr), &on, sizeof on, address,
+                         len);
 }
 
 /* True if the peer may open one more stream here. */
-static bool has_room(gw_hop_t *hop)
+static bool peer_may_open(gw_hop_t *hop)
 {
     bool may = madi_charge(hop->gate, MADI_CHARGE_STREAMS, 1);
     if (may)
@@ -179,7 +181,7 @@ void gw_open_arrived(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned c
         return;
     }
     memcpy(&open, body + sizeof(madi_wire_forward_t), sizeof open);
-    if (!has_room(hop))
+    if (!peer_may_open(hop))
         gw_refuse(hop, hdr, MADI_CLOSE_WAY, MAD_ERR_NOMEM, "too many streams are open from this peer");
     else if (!memcmp(madi_address_uid(address), hop->gw->base.session->uid, 16))
         gw_end_open(hop, hdr, &open);
@@ -189,7 +191,7 @@ void gw_open_arrived(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned c
 
 /* ---- Fragments -------------------------------------------------------------------------------------------------- */
 
-static uint8_t flags_on(const gw_side_t *out, const madi_wire_hdr_t *hdr)
+static uint8_t outgoing_flags(const gw_side_t *out, const madi_wire_hdr_t *hdr)
 {
     return (uint8_t)((hdr->flags & MADI_FORWARD_KIND) | (out->opener ? MADI_FORWARD_OPENER : 0));
 }
@@ -209,7 +211,7 @@ bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t 
     if (!hop)
         return false;
     on.aux = out->label;
-    on.flags = flags_on(out, hdr);
+    on.flags = outgoing_flags(out, hdr);
     madi_lock(&hop->gate->tx_lock);
     link = hop->gate->link;
     if (!out->queue && !hop->active && !hop->gate->ctrl && gw_side_may_send(out, hdr, cost) &&
@@ -252,7 +254,7 @@ void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag)
         gw_credit_send_due(gw);
         return;
     }
-    frag->hdr.flags = flags_on(out, &frag->hdr);
+    frag->hdr.flags = outgoing_flags(out, &frag->hdr);
     frag->hdr.aux = out->label;
     gw->fragments++;
     gw->bytes += frag->hdr.length;

@@ -41,7 +41,7 @@ void gw_forged(gw_side_t *side, const char *text)
 }
 
 /* Report a repeated fragment.  It has no other effect. */
-static void repeat_tell(gw_side_t *side)
+static void repeat_log(gw_side_t *side)
 {
     gw_end_t *end = side->end;
     madi_log(end->repeated_logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
@@ -96,7 +96,7 @@ bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body
         return false;
     }
     if (hdr->seq <= before) {
-        repeat_tell(side);
+        repeat_log(side);
         return false;
     }
     if (hdr->seq != before + 1) {
@@ -125,7 +125,7 @@ bool gw_close_proved(const gw_side_t *side, const madi_wire_close_t *c, const ch
 #define WHOLE_MOST (WHOLE_LEAST + MADI_SEALED_WHOLE)
 #define PARTS_LEAST (MADI_SEALED_HEAD + MADI_SEALED_WHOLE + 1)
 
-static bool length_good(const gw_end_t *end, uint32_t length)
+static bool length_is_good(const gw_end_t *end, uint32_t length)
 {
     size_t most = MADI_SEALED_HEAD + (end->gw->fragment > GW_FRAGMENT ? end->gw->fragment : GW_FRAGMENT);
     return length >= WHOLE_LEAST && length <= most && (length <= WHOLE_MOST || length >= PARTS_LEAST);
@@ -136,7 +136,7 @@ uint32_t gw_packet_head(const gw_side_t *side, const madi_wire_hdr_t *hdr)
     const gw_end_t *end = side ? side->end : NULL;
     if (!end || !end->encrypts)
         return MADI_FORWARD_HEAD;
-    if (!length_good(end, hdr->length))
+    if (!length_is_good(end, hdr->length))
         return 0;
     return hdr->length <= WHOLE_MOST ? hdr->length : (uint32_t)MADI_SEALED_HEAD;
 }
@@ -162,7 +162,7 @@ static bool packet_accept(gw_side_t *side, const madi_wire_forward_t *forward, c
 }
 
 /* Receive a packet that was sealed as a whole: open it in private memory. */
-static void whole_came(gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign_t head)
+static void whole_packet_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign_t head)
 {
     gw_end_t *end = side->end;
     unsigned char bytes[sizeof(madi_wire_hdr_t) + MADI_SEALED_WHOLE + GW_TAG + MADI_SHORT_MAX], *body;
@@ -209,7 +209,7 @@ bool gw_sealed_done(gw_side_t *side)
 }
 
 /* Receive a long packet: its header determines the destination of the body, which is opened there once complete. */
-static madi_place_t parts_came(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+static madi_place_t parts_packet_arrived(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_end_t *end = side->end;
     unsigned char head[MADI_SEALED_HEAD], *sealed = head + sizeof(madi_wire_forward_t);
@@ -258,16 +258,16 @@ madi_place_t gw_sealed_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hd
     int32_t ahead = (int32_t)(hdr->seq - end->rx_seq);
     if (end->closed || !end->link || side != end->side || end->resuming)
         return MADI_PLACE_DROP;
-    if (!length_good(end, hdr->length) || !end->ready || !end->started) {
+    if (!length_is_good(end, hdr->length) || !end->ready || !end->started) {
         gw_forged(side, "a fragment that the peer has not sent");
     } else if (ahead > 0) {
         gw_forged(side, "fragments are missing or out of order");
     } else if (ahead < 0) {
-        repeat_tell(side);
+        repeat_log(side);
     } else if (hdr->length > WHOLE_MOST) {
-        return parts_came(hop, side, hdr, rx);
+        return parts_packet_arrived(hop, side, hdr, rx);
     } else {
-        whole_came(side, hdr, rx->head);
+        whole_packet_arrived(side, hdr, rx->head);
     }
     return MADI_PLACE_DROP;
 }

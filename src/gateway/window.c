@@ -42,7 +42,7 @@ static uint64_t record_position(const gw_window_t *w, uint64_t position)
 }
 
 /* Return where a record of this size would begin: at the tail, or at the beginning of the ring. */
-static uint64_t begin_of(const gw_window_t *w, uint32_t size)
+static uint64_t record_begin(const gw_window_t *w, uint32_t size)
 {
     uint64_t left = w->cap - (w->tail & (w->cap - 1));
     return left < size ? w->tail + left : w->tail;
@@ -50,7 +50,7 @@ static uint64_t begin_of(const gw_window_t *w, uint32_t size)
 
 static bool record_fits(const gw_window_t *w, uint32_t size)
 {
-    return w->cap && begin_of(w, size) + size - w->head <= w->cap;
+    return w->cap && record_begin(w, size) + size - w->head <= w->cap;
 }
 
 /* Enlarge the ring.  Acknowledgements may arrive meanwhile, so of the window only the ring and its positions are
@@ -79,7 +79,7 @@ static bool ring_grow(gw_window_t *w, uint32_t size)
 static kept_t *record_append(gw_window_t *w, uint8_t kind, size_t len, size_t here)
 {
     uint32_t size = record_size(here);
-    uint64_t begin = begin_of(w, size);
+    uint64_t begin = record_begin(w, size);
     kept_t *k;
     if (begin != w->tail)
         record_at(w, w->tail)->size = 0;
@@ -90,7 +90,7 @@ static kept_t *record_append(gw_window_t *w, uint8_t kind, size_t len, size_t he
     return k;
 }
 
-static void drop_first(gw_window_t *w, const kept_t *k)
+static void record_drop_first(gw_window_t *w, const kept_t *k)
 {
     w->bytes -= k->len;
     w->head = record_position(w, w->head + k->size);
@@ -103,11 +103,11 @@ static void drop_first(gw_window_t *w, const kept_t *k)
 
 /* Drop acknowledged copies from the front of the ring.  Entries that refer to the program's memory are dropped
  * elsewhere, where operations may be completed. */
-static void forget_copies(gw_window_t *w)
+static void copies_drop(gw_window_t *w)
 {
     uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);
     while (w->base != ack && w->head != w->tail && !record_at(w, w->head)->held)
-        drop_first(w, record_at(w, w->head));
+        record_drop_first(w, record_at(w, w->head));
 }
 
 bool gw_window_room(gw_end_t *end, size_t len, bool copy)
@@ -115,10 +115,10 @@ bool gw_window_room(gw_end_t *end, size_t len, bool copy)
     gw_window_t *w = &end->window;
     uint64_t limit = (uint64_t)madi_knob_int(MADI_KNOB_FORWARD_WINDOW);
     uint32_t size = record_size(copy ? len : 0);
-    forget_copies(w);
+    copies_drop(w);
     if (w->bytes + len > limit && w->head != w->tail) {
         atomic_store(&w->full, 1); /* before the check: an acknowledgement arrives earlier, or finds this set */
-        forget_copies(w);
+        copies_drop(w);
         if (w->bytes + len > limit)
             return false;
     }
@@ -179,7 +179,7 @@ void gw_held_left(gw_held_t *held)
     held_finish(held);
 }
 
-static void held_over(gw_held_t *held, mad_status_t status)
+static void held_end(gw_held_t *held, mad_status_t status)
 {
     held->over = true;
     held->status = status;
@@ -187,7 +187,7 @@ static void held_over(gw_held_t *held, mad_status_t status)
 }
 
 /* Remove acknowledged fragments, and return those that refer to the program's memory as a list. */
-static gw_held_t *take_held(gw_window_t *w)
+static gw_held_t *held_take(gw_window_t *w)
 {
     uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);
     gw_held_t *list = NULL, **tail = &list;
@@ -199,7 +199,7 @@ static gw_held_t *take_held(gw_window_t *w)
             *tail = NULL;
             atomic_fetch_sub(&w->held, 1);
         }
-        drop_first(w, k);
+        record_drop_first(w, k);
     }
     return list;
 }
@@ -223,12 +223,12 @@ bool gw_window_ack_arrived(gw_end_t *end, uint32_t ack)
         gw_end_unlock(end);
         return false;
     }
-    list = take_held(w);
+    list = held_take(w);
     full = atomic_exchange(&w->full, 0);
     gw_end_unlock(end);
     while ((held = list)) {
         list = held->next;
-        held_over(held, MAD_OK);
+        held_end(held, MAD_OK);
     }
     if (full && end->link)
         madi_link_writable(end->link);
@@ -239,7 +239,7 @@ void gw_window_settle(gw_end_t *end, uint32_t ack)
 {
     gw_window_t *w = &end->window;
     gw_end_lock(end);
-    forget_copies(w);
+    copies_drop(w);
     if ((int32_t)(ack - w->base) >= 0 && (int32_t)(w->next - ack) >= 0)
         atomic_store(&w->ack, ack);
     gw_end_unlock(end);
@@ -248,7 +248,7 @@ void gw_window_settle(gw_end_t *end, uint32_t ack)
 bool gw_window_calm(gw_end_t *end)
 {
     const gw_window_t *w = &end->window;
-    forget_copies(&end->window);
+    copies_drop(&end->window);
     return w->bytes <= CALM || atomic_load_explicit(&w->ack, memory_order_relaxed) == w->next;
 }
 
@@ -256,7 +256,7 @@ bool gw_window_empty(gw_end_t *end)
 {
     bool empty;
     gw_end_lock(end);
-    forget_copies(&end->window);
+    copies_drop(&end->window);
     empty = end->window.head == end->window.tail;
     gw_end_unlock(end);
     return empty;
@@ -269,7 +269,7 @@ int gw_window_resend(gw_end_t *end)
     gw_window_t *w = &end->window;
     uint32_t seq;
     int n = 0;
-    forget_copies(w);
+    copies_drop(w);
     seq = w->base;
     for (uint64_t p = record_position(w, w->head); p != w->tail; p = record_position(w, p + record_at(w, p)->size), n++) {
         const kept_t *k = record_at(w, p);
@@ -294,7 +294,7 @@ void gw_window_drop(gw_end_t *end, mad_status_t status)
     gw_held_t *list, *held;
     atomic_store(&w->ack, w->next);
     gw_end_lock(end);
-    list = take_held(w);
+    list = held_take(w);
     free(w->ring);
     w->ring = NULL;
     w->cap = 0;
@@ -302,7 +302,7 @@ void gw_window_drop(gw_end_t *end, mad_status_t status)
     gw_end_unlock(end);
     while ((held = list)) {
         list = held->next;
-        held_over(held, status);
+        held_end(held, status);
     }
 }
 
@@ -311,7 +311,7 @@ bool gw_window_drains(gw_end_t *end)
     gw_window_t *w = &end->window;
     bool empty, asks;
     gw_end_lock(end);
-    forget_copies(w);
+    copies_drop(w);
     empty = w->head == w->tail;
     asks = !empty && !end->resuming && end->drain_asked != w->next; /* fragments sent again request it themselves */
     if (asks)

@@ -253,18 +253,18 @@ int marcel_blocking_begin(void)
     return 0;
 }
 
-static void come_back_post(void *arg)
+static void thread_return_post(void *arg)
 {
     madi_ready(arg);
 }
 
 /* Send the thread back to its worker, which another kernel thread carries.  This one becomes a spare one. */
-static MADI_COLD void thread_come_back(madi_carrier_t *carrier, madi_ult_t *self)
+static MADI_COLD void thread_return(madi_carrier_t *carrier, madi_ult_t *self)
 {
     carrier->successor = NULL;
     self->state = MADI_ULT_BLOCKED;
     madi_cxx_begin(&carrier->orphan_worker.cxx);
-    carrier->orphan_worker.post = come_back_post;
+    carrier->orphan_worker.post = thread_return_post;
     carrier->orphan_worker.post_arg = self;
     madi_worker_mine = &carrier->orphan_worker;
     madi_switch_to(&carrier->orphan_worker, self, &carrier->base);
@@ -291,7 +291,7 @@ int marcel_blocking_end(void)
                                                 memory_order_relaxed))
         worker_take_back(carrier, self->worker);
     else
-        thread_come_back(carrier, self);
+        thread_return(carrier, self);
     return 0;
 }
 

@@ -31,7 +31,7 @@ typedef struct loaded {
 
 static _Atomic(unsigned long long) looked_at; /* `adds` of the last look */
 
-static bool is_run_time(const char *path)
+static bool path_is_run_time(const char *path)
 {
     static const char *const names[] = {"libstdc++.so", "libc++abi.so", "libc++.so"};
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -41,12 +41,12 @@ static bool is_run_time(const char *path)
     return false;
 }
 
-static int note_loaded(struct dl_phdr_info *info, size_t size, void *arg)
+static int library_note(struct dl_phdr_info *info, size_t size, void *arg)
 {
     loaded_t *loaded = arg;
     (void)size;
     loaded->adds = info->dlpi_adds;
-    if (loaded->n < MADI_CXX_MAX && is_run_time(info->dlpi_name) && (loaded->path[loaded->n] = strdup(info->dlpi_name)))
+    if (loaded->n < MADI_CXX_MAX && path_is_run_time(info->dlpi_name) && (loaded->path[loaded->n] = strdup(info->dlpi_name)))
         loaded->n++;
     return 0;
 }
@@ -69,7 +69,7 @@ static void run_time_add(globals_t get)
 static MADI_COLD void run_times_find(void)
 {
     loaded_t loaded = {.n = 0};
-    dl_iterate_phdr(note_loaded, &loaded);
+    dl_iterate_phdr(library_note, &loaded);
     if (__cxa_get_globals)
         run_time_add(__cxa_get_globals);
     for (int i = 0; i < loaded.n; i++) {
@@ -83,7 +83,7 @@ static MADI_COLD void run_times_find(void)
     atomic_store_explicit(&looked_at, loaded.adds, memory_order_relaxed);
 }
 
-static int note_adds(struct dl_phdr_info *info, size_t size, void *adds)
+static int adds_note(struct dl_phdr_info *info, size_t size, void *adds)
 {
     (void)size;
     *(unsigned long long *)adds = info->dlpi_adds;
@@ -93,7 +93,7 @@ static int note_adds(struct dl_phdr_info *info, size_t size, void *adds)
 void madi_cxx_look(void)
 {
     unsigned long long adds = 0;
-    dl_iterate_phdr(note_adds, &adds);
+    dl_iterate_phdr(adds_note, &adds);
     if (MADI_UNLIKELY(adds != atomic_load_explicit(&looked_at, memory_order_relaxed)))
         run_times_find();
 }

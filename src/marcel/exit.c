@@ -47,7 +47,7 @@ static void handlers_run(madi_party_t *self, uintptr_t frame)
 
 /* ---- Unwinding ------------------------------------------------------------------------------------------------ */
 
-static void warn_no_table(const void *code)
+static void no_table_warn(const void *code)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
     Dl_info info;
@@ -73,12 +73,12 @@ static _Unwind_Reason_Code frame_leave(int version, _Unwind_Action actions, _Unw
     }
     handlers_run(&self->party, UINTPTR_MAX);
     if (actions & _UA_END_OF_STACK)
-        warn_no_table((void *)(uintptr_t)_Unwind_GetIP(context));
+        no_table_warn((void *)(uintptr_t)_Unwind_GetIP(context));
     madi_ult_end_anew(self);
 }
 
 /* Called by the run time of C++ at the end of a catch (...) that did not rethrow. */
-static void not_rethrown(_Unwind_Reason_Code code, struct _Unwind_Exception *exit)
+static void exception_not_rethrown(_Unwind_Reason_Code code, struct _Unwind_Exception *exit)
 {
     (void)code, (void)exit;
     madi_log(MADI_LOG_ERROR, "marcel",
@@ -90,7 +90,7 @@ static void not_rethrown(_Unwind_Reason_Code code, struct _Unwind_Exception *exi
 static _Noreturn void ult_unwind(madi_ult_t *self)
 {
     _Unwind_Reason_Code code;
-    self->exit = (struct _Unwind_Exception){.exception_cleanup = not_rethrown};
+    self->exit = (struct _Unwind_Exception){.exception_cleanup = exception_not_rethrown};
     code = _Unwind_ForcedUnwind(&self->exit, frame_leave, self);
     madi_log(MADI_LOG_ERROR, "marcel", "FATAL: the stack of a thread that ends cannot be unwound (%d)", (int)code);
     abort();

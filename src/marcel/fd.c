@@ -25,7 +25,7 @@ static struct msghdr call_message(const madi_fd_call_t *call)
     return (struct msghdr){.msg_iov = call->out_of, .msg_iovlen = (size_t)call->count};
 }
 
-static APART ssize_t recv_by(madi_fd_call_t *call, int flags)
+static APART ssize_t recv_with_flags(madi_fd_call_t *call, int flags)
 {
     struct msghdr m = call_message(call);
     ssize_t n = result_or_errno(recvmsg(call->fd, &m, flags));
@@ -33,7 +33,7 @@ static APART ssize_t recv_by(madi_fd_call_t *call, int flags)
     return n;
 }
 
-static APART ssize_t send_by(const madi_fd_call_t *call, int flags)
+static APART ssize_t send_with_flags(const madi_fd_call_t *call, int flags)
 {
     struct msghdr m = call_message(call);
     return result_or_errno(sendmsg(call->fd, &m, flags));
@@ -41,22 +41,22 @@ static APART ssize_t send_by(const madi_fd_call_t *call, int flags)
 
 static ssize_t recv_dontwait(madi_fd_call_t *call)
 {
-    return recv_by(call, (call->flags & ~MSG_WAITALL) | MSG_DONTWAIT);
+    return recv_with_flags(call, (call->flags & ~MSG_WAITALL) | MSG_DONTWAIT);
 }
 
 static ssize_t send_dontwait(madi_fd_call_t *call)
 {
-    return send_by(call, call->flags | MSG_DONTWAIT);
+    return send_with_flags(call, call->flags | MSG_DONTWAIT);
 }
 
 static ssize_t recv_plain(madi_fd_call_t *call)
 {
-    return recv_by(call, call->flags);
+    return recv_with_flags(call, call->flags);
 }
 
 static ssize_t send_plain(madi_fd_call_t *call)
 {
-    return send_by(call, call->flags);
+    return send_with_flags(call, call->flags);
 }
 
 static APART ssize_t readv_nowait(const madi_fd_call_t *call)
@@ -92,13 +92,13 @@ static APART ssize_t write_plain(madi_fd_call_t *call)
 /* ---- Attempts where nothing can be asked not to block ------------------------------------------------------------ */
 
 /* A terminal whose reads end by a count of bytes or by time (VMIN, VTIME), which no poll announces. */
-static bool reads_by_count(int fd)
+static bool terminal_reads_by_count(int fd)
 {
     struct termios t;
     return !tcgetattr(fd, &t) && !(t.c_lflag & ICANON) && (t.c_cc[VMIN] != 1 || t.c_cc[VTIME]);
 }
 
-static MADI_COLD ssize_t read_otherwise(madi_fd_call_t *call, int kind)
+static MADI_COLD ssize_t read_other_kind(madi_fd_call_t *call, int kind)
 {
     int flags;
     if (kind <= MADI_FD_SOCKET) {
@@ -110,7 +110,7 @@ static MADI_COLD ssize_t read_otherwise(madi_fd_call_t *call, int kind)
     flags = madi_fd_flags(call->fd);
     if (flags >= 0 && flags & O_NONBLOCK)
         return call->plain(call);
-    if (kind == MADI_FD_TERMINAL && reads_by_count(call->fd))
+    if (kind == MADI_FD_TERMINAL && terminal_reads_by_count(call->fd))
         return MADI_FD_ASIDE;
     return madi_fd_polled(call);
 }
@@ -134,13 +134,13 @@ static ssize_t pipe_write_polled(madi_fd_call_t *call)
 
 /* An eventfd that can be written to has room for 1; of other counts, and of terminals, a poll does not tell whether they
  * fit. */
-static bool adds_one(const madi_fd_call_t *call, int kind)
+static bool write_adds_one(const madi_fd_call_t *call, int kind)
 {
     return kind == MADI_FD_ANONYMOUS && call->count == 1 && call->blocks->iov_len == sizeof(uint64_t) &&
            *(const uint64_t *)call->blocks->iov_base == 1;
 }
 
-static MADI_COLD ssize_t write_otherwise(madi_fd_call_t *call, int kind)
+static MADI_COLD ssize_t write_other_kind(madi_fd_call_t *call, int kind)
 {
     int flags;
     if (kind <= MADI_FD_SOCKET) {
@@ -154,14 +154,14 @@ static MADI_COLD ssize_t write_otherwise(madi_fd_call_t *call, int kind)
         return call->plain(call);
     if (kind == MADI_FD_PIPE)
         return pipe_write_polled(call);
-    if (adds_one(call, kind) || madi_fd_refuses_short(call))
+    if (write_adds_one(call, kind) || madi_fd_refuses_short(call))
         return madi_fd_polled(call);
     return madi_fd_poll_now(call->fd, POLLOUT) ? MADI_FD_ASIDE : -EAGAIN;
 }
 
 /* ---- Attempts ----------------------------------------------------------------------------------------------------- */
 
-static MADI_COLD ssize_t by_kind(int kind)
+static MADI_COLD ssize_t attempt_by_kind(int kind)
 {
     return kind < 0 ? kind : kind == MADI_FD_LOWAT ? MADI_FD_ASIDE : MADI_FD_BLOCKS;
 }
@@ -171,9 +171,9 @@ static ssize_t readv_attempt(madi_fd_call_t *call)
     int kind = madi_fd_kind_of(call->fd);
     ssize_t n;
     if (MADI_UNLIKELY(kind <= MADI_FD_LOWAT)) /* the kernel's mark counts what is there, not what was taken before */
-        return by_kind(kind);
+        return attempt_by_kind(kind);
     n = readv_nowait(call);
-    return MADI_LIKELY(n != -EOPNOTSUPP) ? n : read_otherwise(call, kind);
+    return MADI_LIKELY(n != -EOPNOTSUPP) ? n : read_other_kind(call, kind);
 }
 
 static ssize_t writev_attempt(madi_fd_call_t *call)
@@ -181,9 +181,9 @@ static ssize_t writev_attempt(madi_fd_call_t *call)
     int kind = madi_fd_kind_of(call->fd);
     ssize_t n;
     if (MADI_UNLIKELY(kind <= MADI_FD_UNKNOWN))
-        return by_kind(kind);
+        return attempt_by_kind(kind);
     n = writev_nowait(call);
-    return MADI_LIKELY(n != -EOPNOTSUPP) ? n : write_otherwise(call, kind);
+    return MADI_LIKELY(n != -EOPNOTSUPP) ? n : write_other_kind(call, kind);
 }
 
 static ssize_t recv_attempt(madi_fd_call_t *call)
@@ -199,7 +199,7 @@ static ssize_t send_rest(madi_fd_call_t *call)
     int ready = madi_fd_poll_now(call->fd, POLLOUT);
     if (ready <= 0 || ready & POLLHUP)
         return !ready ? -EAGAIN : ready < 0 ? ready : -EPIPE;
-    return send_by(call, call->flags | MSG_DONTWAIT | MSG_NOSIGNAL);
+    return send_with_flags(call, call->flags | MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* Read the rest that MSG_WAITALL wants: nothing behind passed descriptors and before the urgent mark, and not the error
@@ -244,7 +244,7 @@ static MADI_COLD ssize_t call_move_rest(madi_fd_call_t *call, ssize_t n)
     return sum;
 }
 
-static bool is_stream(int fd)
+static bool socket_is_stream(int fd)
 {
     return madi_fd_option(fd, SO_TYPE, 0) == SOCK_STREAM;
 }
@@ -253,7 +253,7 @@ static bool is_stream(int fd)
 static MADI_COLD ssize_t write_rest(madi_fd_call_t *call, ssize_t n)
 {
     int kind = (int)madi_fd_kind_get(call->fd);
-    bool socket = kind <= MADI_FD_SOCKET && is_stream(call->fd);
+    bool socket = kind <= MADI_FD_SOCKET && socket_is_stream(call->fd);
     if (!madi_ult_self() || (kind != MADI_FD_PIPE && !socket) || madi_fd_may_wait(call))
         return n; /* it was the plain call, or all that goes now */
     if (socket)
@@ -277,7 +277,8 @@ static ssize_t write_until_done(madi_fd_call_t *call)
 /* n bytes came of more that MSG_WAITALL wants. */
 static MADI_COLD ssize_t recv_until_done(madi_fd_call_t *call, ssize_t n)
 {
-    if (!madi_ult_self() || madi_fd_kind_get(call->fd) == MADI_FD_LOWAT || !is_stream(call->fd) || madi_fd_may_wait(call))
+    if (!madi_ult_self() || madi_fd_kind_get(call->fd) == MADI_FD_LOWAT || !socket_is_stream(call->fd) ||
+        madi_fd_may_wait(call))
         return n;
     if (call->flags & MSG_PEEK)
         return madi_fd_aside(call);
@@ -302,7 +303,7 @@ static ssize_t read_odd_attempt(madi_fd_call_t *call)
 {
     int kind = madi_fd_kind_of(call->fd), bytes;
     if (kind == MADI_FD_ANONYMOUS && !call->blocks->iov_len && !ioctl(call->fd, FIONREAD, &bytes))
-        return read_otherwise(call, kind); /* inotify waits for what it then cannot read */
+        return read_other_kind(call, kind); /* inotify waits for what it then cannot read */
     return kind < 0 ? kind : MADI_FD_BLOCKS;
 }
 

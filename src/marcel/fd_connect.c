@@ -21,7 +21,7 @@ static APART int poll_plain(int fd, uint32_t events, int64_t deadline)
 }
 
 /* Poll a descriptor that the kernel's epoll refuses: a file, of which no event was asked for that it always has. */
-static MADI_COLD int poll_aside(int fd, uint32_t events, int64_t deadline)
+static MADI_COLD int poll_outside_worker(int fd, uint32_t events, int64_t deadline)
 {
     int entered = marcel_blocking_begin(), n = poll_plain(fd, events, deadline);
     if (!entered)
@@ -34,13 +34,13 @@ static int poll_wait(int fd, uint32_t events, int64_t deadline)
     madi_fd_watch_t watch;
     int n = 0, rc = madi_fd_watch_begin(&watch, fd, events);
     if (rc)
-        return poll_aside(fd, events, deadline);
+        return poll_outside_worker(fd, events, deadline);
     while (!n && !(rc = madi_fd_watch_wait(&watch, deadline)))
         n = madi_fd_poll_now(fd, events);
     madi_fd_watch_end(&watch);
     if (!rc)
         return n;
-    return rc == -ETIMEDOUT || rc == -EBADF || rc == -ECANCELED ? rc : poll_aside(fd, events, deadline);
+    return rc == -ETIMEDOUT || rc == -EBADF || rc == -ECANCELED ? rc : poll_outside_worker(fd, events, deadline);
 }
 
 static int poll_until(int fd, uint32_t events, int64_t deadline)

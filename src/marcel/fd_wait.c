@@ -43,7 +43,7 @@ int64_t madi_fd_deadline(int fd, int name)
     return madi_now() + t.tv_sec * INT64_C(1000000000) + t.tv_usec * INT64_C(1000);
 }
 
-static bool is_terminal(int fd)
+static bool fd_is_terminal(int fd)
 {
     struct termios t;
     return !tcgetattr(fd, &t);
@@ -62,7 +62,7 @@ APART int madi_fd_kind_find(int fd)
     case S_IFBLK: return MADI_FD_UNKNOWN;
     case S_IFSOCK: kind = madi_fd_option(fd, SO_RCVLOWAT, 1) > 1 ? MADI_FD_LOWAT : MADI_FD_SOCKET; break;
     case S_IFIFO: kind = MADI_FD_PIPE; break;
-    case S_IFCHR: kind = is_terminal(fd) ? MADI_FD_TERMINAL : MADI_FD_OTHER; break;
+    case S_IFCHR: kind = fd_is_terminal(fd) ? MADI_FD_TERMINAL : MADI_FD_OTHER; break;
     case 0: kind = MADI_FD_ANONYMOUS; break;
     default: break;
     }
@@ -108,7 +108,7 @@ ssize_t madi_fd_aside(madi_fd_call_t *call)
 
 /* ---- The wait ---------------------------------------------------------------------------------------------------- */
 
-static bool is_internet(int fd)
+static bool socket_is_internet(int fd)
 {
     int domain = madi_fd_option(fd, SO_DOMAIN, AF_UNSPEC);
     return domain == AF_INET || domain == AF_INET6;
@@ -123,7 +123,7 @@ static bool call_never_waits(const madi_fd_call_t *call)
         return false;
     if (call->flags & MSG_OOB && madi_fd_option(call->fd, SO_TYPE, 0) == SOCK_STREAM)
         return true;
-    return call->flags & MSG_ERRQUEUE && is_internet(call->fd);
+    return call->flags & MSG_ERRQUEUE && socket_is_internet(call->fd);
 }
 
 int madi_fd_may_wait(const madi_fd_call_t *call)
@@ -140,7 +140,7 @@ int madi_fd_may_wait(const madi_fd_call_t *call)
 }
 
 /* True if an internet socket has no port though it needs one: there was none left. */
-static bool has_no_port(int fd)
+static bool socket_has_no_port(int fd)
 {
     struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
     socklen_t size = sizeof own;
@@ -157,7 +157,7 @@ static bool call_is_stuck(const madi_fd_call_t *call)
 {
     if (madi_fd_kind_get(call->fd) >= MADI_FD_PIPE)
         return false;
-    return call->events & POLLOUT ? has_no_port(call->fd) : madi_fd_poll_now(call->fd, POLLRDHUP) & POLLRDHUP;
+    return call->events & POLLOUT ? socket_has_no_port(call->fd) : madi_fd_poll_now(call->fd, POLLRDHUP) & POLLRDHUP;
 }
 
 static MADI_COLD ssize_t call_wait(madi_fd_call_t *call)

@@ -37,7 +37,7 @@ static void join_post(void *arg)
     }
 }
 
-static int wait_plain(madi_party_t *self, struct marcel_thread *thread, int64_t deadline)
+static int join_wait_plain(madi_party_t *self, struct marcel_thread *thread, int64_t deadline)
 {
     uintptr_t found;
     atomic_store_explicit(&self->woken, 0, memory_order_relaxed);
@@ -76,7 +76,7 @@ int madi_join_wait(madi_party_t *self, struct marcel_thread *thread, int64_t dea
         return ECANCELED;
     }
     if (self->plain)
-        return wait_plain(self, thread, deadline);
+        return join_wait_plain(self, thread, deadline);
     if (deadline != MADI_NEVER)
         madi_clock_begin(ult, deadline);
     madi_suspend(ult->worker, join_post, &joining);

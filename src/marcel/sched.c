@@ -41,7 +41,7 @@ madi_ult_t *madi_pick_other(madi_worker_t *worker)
     return worker->base;
 }
 
-MADI_COLD madi_ult_t *madi_pick_odd(madi_worker_t *worker)
+MADI_COLD madi_ult_t *madi_pick_by_priority(madi_worker_t *worker)
 {
     madi_ult_t *ult = madi_queue_first(worker);
     if (madi_usual_waits(worker) && (!ult || ult->priority > MADI_USUAL))
@@ -119,7 +119,7 @@ static madi_ult_t *seed_start_or_put_back(madi_worker_t *worker, struct marcel_t
     return ult;
 }
 
-static madi_ult_t *oldest_seed(madi_worker_t *worker)
+static madi_ult_t *oldest_seed_take(madi_worker_t *worker)
 {
     struct marcel_thread *thread = madi_outside_take();
     if (!thread && !madi_deque_empty(&worker->deque))
@@ -128,24 +128,24 @@ static madi_ult_t *oldest_seed(madi_worker_t *worker)
 }
 
 /* Take the oldest thread that moves, and the oldest seed, by turns. */
-static MADI_COLD madi_ult_t *oldest_by_turns(madi_worker_t *worker)
+static MADI_COLD madi_ult_t *oldest_take_by_turns(madi_worker_t *worker)
 {
     madi_ult_t *ult = NULL;
     for (int i = 0; i < 2 && !ult; i++) {
         worker->movable_turn = !worker->movable_turn;
-        ult = worker->movable_turn ? madi_movable_take(worker) : oldest_seed(worker);
+        ult = worker->movable_turn ? madi_movable_take(worker) : oldest_seed_take(worker);
     }
     return ult;
 }
 
 /* Take the oldest of what is else passed over, once in a period.  It runs at once: in a queue of this worker no other worker
  * would find it.  Where each switch is a period, every second switch does so, and the others run the queue. */
-static madi_ult_t *pick_oldest(madi_worker_t *worker)
+static madi_ult_t *oldest_pick(madi_worker_t *worker)
 {
     madi_ult_t *first = madi_queue_first(worker), *ult;
     if (first && first->priority < MADI_USUAL) /* the first one comes before all that are passed over */
         return NULL;
-    ult = madi_movable_empty(worker) ? oldest_seed(worker) : oldest_by_turns(worker);
+    ult = madi_movable_empty(worker) ? oldest_seed_take(worker) : oldest_take_by_turns(worker);
     if (ult && worker->tick == 1)
         worker->tick = worker->period = 2;
     return ult;
@@ -197,7 +197,7 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
             return ult;
         madi_movable_put(worker, ult); /* something else came meanwhile: another worker may have this one */
     }
-    if (period && !thread && (ult = pick_oldest(worker)))
+    if (period && !thread && (ult = oldest_pick(worker)))
         return ult;
     worker->pending = NULL;
     ult = madi_queue_first(worker);

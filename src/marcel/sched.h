@@ -95,7 +95,7 @@ bool madi_may_spin(madi_worker_t *worker);
 
 /* Note that the calling thread begins to wait for the clock or the polling server.  If no thread of its worker has done so
  * lately, it is not known how long switches take, and the next ones are timed. */
-void madi_looks_begin(madi_worker_t *worker);
+void madi_clock_looks_begin(madi_worker_t *worker);
 
 /* Put around a suspension by the thread, with its `wait` set: arm its timer; disarm it, and return as madi_wait_end does. */
 void madi_clock_begin(madi_ult_t *self, int64_t deadline);
@@ -132,7 +132,7 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker);
 
 /* Rare parts of the functions below.  madi_switch_extra also turns a join in place into a usual one. */
 madi_ult_t *madi_pick_other(madi_worker_t *worker);
-madi_ult_t *madi_pick_odd(madi_worker_t *worker); /* where there are other priorities than the usual one */
+madi_ult_t *madi_pick_by_priority(madi_worker_t *worker); /* where there are other priorities than the usual one */
 void madi_switch_extra(madi_worker_t *worker, madi_ult_t *from, madi_ult_t *to);
 
 #pragma GCC visibility pop
@@ -193,7 +193,7 @@ static inline madi_ult_t *madi_pick(madi_worker_t *worker)
     if (MADI_UNLIKELY(--worker->tick == 0 || !madi_inbox_empty(&worker->inbox)))
         return worker->base;
     if (MADI_UNLIKELY(worker->odd))
-        return madi_pick_odd(worker);
+        return madi_pick_by_priority(worker);
     if (MADI_LIKELY(first != usual)) {
         usual->next = first->next;
         first->next->prev = usual;

@@ -23,7 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define SLAB ((uintptr_t)1 << MADI_SLAB_SHIFT)
 
-static int reserve(void)
+static int region_reserve(void)
 {
     /* Address space may be limited: half as much will do. */
     for (unsigned shift = MADI_REGION_SHIFT; shift >= MADI_SLAB_SHIFT + 4; shift--) {
@@ -46,7 +46,7 @@ int madi_slot_init(void)
     int rc = 0;
     pthread_mutex_lock(&lock);
     if (!madi_region.size)
-        rc = reserve();
+        rc = region_reserve();
     pthread_mutex_unlock(&lock);
     return rc;
 }

@@ -90,7 +90,7 @@ static inline __attribute__((always_inline)) void suspend_in(madi_worker_t *work
     ult_suspend(worker, to, post, arg);
 }
 
-void madi_looks_begin(madi_worker_t *worker)
+void madi_clock_looks_begin(madi_worker_t *worker)
 {
     if (worker->ticked)
         return;
@@ -101,7 +101,7 @@ void madi_looks_begin(madi_worker_t *worker)
 
 void madi_clock_begin(madi_ult_t *self, int64_t deadline)
 {
-    madi_looks_begin(self->worker);
+    madi_clock_looks_begin(self->worker);
     if (MADI_UNLIKELY(self->moves)) {
         self->timer.deadline = deadline;
         madi_timer_shared_enter(self);

@@ -18,7 +18,7 @@ static madi_timer_t *heap_meld(madi_timer_t *a, madi_timer_t *b)
 }
 
 /* Make one heap of a list of brothers: meld pairs from the left, then all from the right. */
-static madi_timer_t *meld_all(madi_timer_t *list)
+static madi_timer_t *heap_meld_list(madi_timer_t *list)
 {
     madi_timer_t *pairs = NULL, *all = NULL;
     while (list) {
@@ -66,7 +66,7 @@ void madi_timer_disarm(madi_timers_t *timers, madi_timer_t *timer)
     if (timer->next)
         timer->next->back = timer->back;
     timer->back = NULL;
-    rest = meld_all(timer->child);
+    rest = heap_meld_list(timer->child);
     if (rest && timers->first)
         root_set(timers, heap_meld(timers->first, rest));
     else if (rest)

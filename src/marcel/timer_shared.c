@@ -15,7 +15,7 @@ static void shared_first_set(void)
 {
     int64_t first = timers.first ? timers.first->deadline : MADI_NEVER;
     if (first != madi_timer_shared_next())
-        /* seq_cst: pairs with worker_something_came */
+        /* seq_cst: pairs with worker_has_work */
         atomic_store_explicit(&madi_timer_shared_first, first, memory_order_seq_cst);
 }
 

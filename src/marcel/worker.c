@@ -86,7 +86,7 @@ bool madi_worker_wake(madi_worker_t *worker)
     return true;
 }
 
-static bool worker_own_came(madi_worker_t *worker)
+static bool worker_has_own_work(madi_worker_t *worker)
 {
     if (atomic_load_explicit(&madi_timer_shared_first, memory_order_seq_cst) <
             atomic_load_explicit(&worker->until, memory_order_relaxed) &&
@@ -96,11 +96,11 @@ static bool worker_own_came(madi_worker_t *worker)
            atomic_load_explicit(&worker->stop, memory_order_seq_cst);
 }
 
-static bool worker_something_came(void *arg)
+static bool worker_has_work(void *arg)
 {
     madi_worker_t *worker = arg;
     bool last_look = atomic_load_explicit(&worker->idle, memory_order_relaxed);
-    if (worker->pending || worker->stolen || worker_own_came(worker) ||
+    if (worker->pending || worker->stolen || worker_has_own_work(worker) ||
         atomic_load_explicit(&worker->inbox.last, memory_order_seq_cst))
         return true;
     if (++worker->looks % LOOK_EVERY && !last_look && madi_outside_empty())
@@ -109,9 +109,9 @@ static bool worker_something_came(void *arg)
 }
 
 /* The inbox holds what could not be started: it is no reason to wake up. */
-static bool worker_starved_came(void *arg)
+static bool worker_starved_has_work(void *arg)
 {
-    return worker_own_came(arg);
+    return worker_has_own_work(arg);
 }
 
 static void worker_idle(madi_worker_t *worker)
@@ -124,7 +124,7 @@ static void worker_idle(madi_worker_t *worker)
     madi_count(&worker->idles);
     worker->looks = 0;
     atomic_store_explicit(&worker->until, until, memory_order_relaxed);
-    madi_worker_idle_wait(worker, worker->starved ? worker_starved_came : worker_something_came, worker, until);
+    madi_worker_idle_wait(worker, worker->starved ? worker_starved_has_work : worker_has_work, worker, until);
 }
 
 /* ---- The scheduler -------------------------------------------------------------------------------------------- */

@@ -149,7 +149,7 @@ START_TEST(timer_set_fires_despite_sending)
     w->hop.asked = madi_now();
     w->gw.timer.ready(&w->gw.timer, EPOLLIN);
     ck_assert(atomic_load(&w->gw.ticks));
-    ck_assert_int_le(atomic_load(&w->gw.due), madi_now() + gw_head_start(&w->gw));
+    ck_assert_int_le(atomic_load(&w->gw.due), madi_now() + gw_opener_head_start(&w->gw));
     gw_alive_close(&w->gw);
     close(session->epfd);
     free(session);
@@ -165,13 +165,13 @@ static void patience_is(int64_t ns, int64_t of_few)
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     mad_session_t *session = w->gw.base.session = session_new();
     session->processes = 1;
-    ck_assert_int_eq(gw_patience(&w->gw), of_few);
+    ck_assert_int_eq(gw_step_limit(&w->gw), of_few);
     session->processes = 15 * cores;
-    ck_assert_int_eq(gw_patience(&w->gw), of_few);
+    ck_assert_int_eq(gw_step_limit(&w->gw), of_few);
     session->processes = 32 * cores;
-    ck_assert_int_eq(gw_patience(&w->gw), ns);
+    ck_assert_int_eq(gw_step_limit(&w->gw), ns);
     session->processes = INT_MAX; /* an absurd value from the launcher */
-    ck_assert_int_ge(gw_patience(&w->gw), ns);
+    ck_assert_int_ge(gw_step_limit(&w->gw), ns);
     free(session);
     free(w);
 }

@@ -16,7 +16,7 @@ void madi_process_write(madi_json_t *j, const mad_session_t *s)
     marceli_state_t waiting;
     char host[MADI_HOST_MAX], session[9];
     snprintf(session, sizeof session, "%02x%02x%02x%02x", s->uid[0], s->uid[1], s->uid[2], s->uid[3]);
-    madi_json_int(j, "ask", MADI_ASK_VERSION);
+    madi_json_int(j, "ask", MADI_QUERY_VERSION);
     madi_json_text(j, "version", PACKAGE_VERSION);
     madi_json_int(j, "pid", getpid());
     madi_json_text(j, "session", session); /* as at the end of its socket's name */

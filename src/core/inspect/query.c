@@ -21,7 +21,7 @@
 
 typedef struct client {
     madi_watch_t watch; /* fd -1: free */
-    struct madi_ask *ask;
+    struct madi_query *ask;
     unsigned born;
     bool answering;
     size_t len, sent; /* of question, of answer.json */
@@ -29,7 +29,7 @@ typedef struct client {
     madi_answer_t answer;
 } client_t;
 
-struct madi_ask {
+struct madi_query {
     mad_session_t *session;
     madi_watch_t watch; /* the listening socket */
     char path[MADI_UNIX_PATH_MAX];
@@ -73,7 +73,7 @@ static bool question_refuse(madi_answer_t *a)
     a->state = malloc(1); /* said */
     snprintf(text, sizeof text,
              "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats, or trace",
-             MADI_ASK_VERSION, peers_known(a->session) - 1);
+             MADI_QUERY_VERSION, peers_known(a->session) - 1);
     madi_json_begin(&a->json, NULL, '{');
     madi_json_text(&a->json, "error", text);
     madi_json_end(&a->json, '}');
@@ -84,7 +84,7 @@ static bool question_matches(const mad_session_t *s, const char *question, const
                              mad_peer_t *peer)
 {
     char start[32], rest;
-    int len = snprintf(start, sizeof start, "madeleine %d %s", MADI_ASK_VERSION, word);
+    int len = snprintf(start, sizeof start, "madeleine %d %s", MADI_QUERY_VERSION, word);
     if (strncmp(question, start, (size_t)len))
         return false;
     *peer = -1;
@@ -165,7 +165,7 @@ static bool client_is_allowed(int fd)
     return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) && (who.uid == geteuid() || who.uid == 0);
 }
 
-static client_t *client_slot(madi_ask_t *ask)
+static client_t *client_slot(madi_query_t *ask)
 {
     client_t *oldest = &ask->clients[0];
     for (int i = 0; i < CLIENTS; i++) {
@@ -182,7 +182,7 @@ static client_t *client_slot(madi_ask_t *ask)
 /* Watched for edges: when descriptors run out, connections wait for the next one and nothing spins. */
 static void query_listener_ready(madi_watch_t *watch, uint32_t events)
 {
-    madi_ask_t *ask = MADI_CONTAINER(watch, madi_ask_t, watch);
+    madi_query_t *ask = MADI_CONTAINER(watch, madi_query_t, watch);
     (void)events;
     for (int i = 0; i < 2 * BACKLOG; i++) {
         int fd = madi_fd_own(accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -209,7 +209,7 @@ static bool socket_is_stale(const char *name)
     return sscanf(name, "ask-%d-", &pid) == 1 && pid > 0 && kill(pid, 0) && errno == ESRCH;
 }
 
-static bool ask_listen(madi_ask_t *ask, char *reason, size_t len)
+static bool query_listen(madi_query_t *ask, char *reason, size_t len)
 {
     char dir[64];
     struct stat st;
@@ -226,24 +226,24 @@ static bool ask_listen(madi_ask_t *ask, char *reason, size_t len)
     return false;
 }
 
-madi_ask_t *madi_ask_open(mad_session_t *session)
+madi_query_t *madi_query_open(mad_session_t *session)
 {
     char reason[MADI_REASON_MAX] = "out of memory";
-    madi_ask_t *ask = calloc(1, sizeof *ask);
+    madi_query_t *ask = calloc(1, sizeof *ask);
     if (ask) {
         ask->session = session;
         ask->watch.fd = -1;
         for (int i = 0; i < CLIENTS; i++)
             ask->clients[i].watch.fd = -1;
-        if (ask_listen(ask, reason, sizeof reason))
+        if (query_listen(ask, reason, sizeof reason))
             return ask;
     }
     madi_log(MADI_LOG_INFO, "core", "mad_info cannot ask this process: %s", reason);
-    madi_ask_close(ask);
+    madi_query_close(ask);
     return NULL;
 }
 
-void madi_ask_close(madi_ask_t *ask)
+void madi_query_close(madi_query_t *ask)
 {
     if (!ask)
         return;

@@ -10,14 +10,14 @@
  *   stats                    counters (stats.c)
  *   trace                    the timeline (trace_answer.c)
  * The answer is one JSON object, or {"error": "..."}, and the end of the stream.  Members may be added at any time. */
-#ifndef MADI_ASK_H
-#define MADI_ASK_H
+#ifndef MADI_QUERY_H
+#define MADI_QUERY_H
 
 #include "base/json.h"
 #include "core/inspect/counters.h"
 #include "core/object/session.h"
 
-#define MADI_ASK_VERSION 1
+#define MADI_QUERY_VERSION 1
 
 /* Where an answer has got to; it is made piece by piece, so that progress is never held up. */
 typedef struct madi_answer {
@@ -29,9 +29,9 @@ typedef struct madi_answer {
 } madi_answer_t;
 
 /* query.c */
-typedef struct madi_ask madi_ask_t;
-madi_ask_t *madi_ask_open(mad_session_t *session); /* NULL: not possible here; logged */
-void madi_ask_close(madi_ask_t *ask);              /* under session->lock */
+typedef struct madi_query madi_query_t;
+madi_query_t *madi_query_open(mad_session_t *session); /* NULL: not possible here; logged */
+void madi_query_close(madi_query_t *ask);              /* under session->lock */
 
 /* Counters of gates that are released (stats.c); under session->lock. */
 void madi_stats_keep(mad_session_t *session, madi_gate_t *gate); /* save them before the gate is freed */

@@ -108,7 +108,7 @@ struct mad_session {
     int n_posted_ring;
     struct madi_event_node *events, **events_tail; /* under work_lock */
     uint32_t n_events;                             /* under work_lock */
-    struct madi_ask *ask;                          /* NULL: mad_info cannot query this process */
+    struct madi_query *ask;                        /* NULL: mad_info cannot query this process */
     const madi_forward_t *forward;                 /* NULL: no virtual links */
     madi_ledger_sum_t ledger;
 };

@@ -299,7 +299,7 @@ static mad_status_t session_start(mad_session_t *s)
     if (!status)
         status = madi_wait_start(s);
     if (!status)
-        s->ask = madi_ask_open(s);
+        s->ask = madi_query_open(s);
     return status;
 }
 

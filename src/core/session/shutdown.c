@@ -212,7 +212,7 @@ void mad_exit(mad_session_t *s)
     madi_wait_stop(s);
     madi_trace_write();
     madi_lock(&s->lock);
-    madi_ask_close(s->ask);
+    madi_query_close(s->ask);
     s->ask = NULL;
     madi_unlock(&s->lock);
     peers_free(s);
