@@ -39,11 +39,19 @@ build() {
 }
 
 # Overflows of stacks are reported by the sanitizer itself; what Check's children die of, too.
-marcel_tests="self join tree detach priority fair yield_to busy fair_busy priority_seeds attributes stack_size names keepfp keys once
-    mutex mutex_types mutex_fair cond broadcast sem deadline deadline_race sleep many restart"
+marcel_tests="self_identifies_its_thread join_returns_the_result_once tree_of_threads_adds_up
+    detached_threads_end_by_themselves higher_priority_runs_first yields_let_all_others_run yield_to_runs_the_named_thread
+    event_is_seen_between_long_turns all_queues_get_on_between_long_turns seeds_run_by_their_priority
+    attributes_keep_legal_values_only stack_has_the_size_asked_for thread_keeps_its_name keepfp_keeps_the_rounding_mode
+    key_values_are_destroyed_at_the_end once_runs_once mutex_excludes_all_kinds_of_threads mutex_types_behave_as_named
+    mutex_held_mostly_is_shared cond_loses_no_item broadcast_wakes_all sem_counts_posts wait_ends_at_its_deadline
+    post_at_the_deadline_counts_once sleepers_wake_in_order library_with_20000_threads_cannot_end library_starts_again"
 
 # Without the crowd, of which each thread would take mappings of AddressSanitizer's, of which a process has few.
-fd_tests="to_and_fro shared pieces big connections poll kinds errors close others sleep cancel"
+fd_tests="bytes_go_both_ways descriptor_serves_several_threads gathered_read_fills_its_pieces long_write_is_completed
+    listening_socket_serves_several_threads wait_ends_with_event_or_deadline every_kind_of_file_can_be_waited_for
+    errors_are_those_of_the_system close_ends_the_waits others_run_while_a_thread_waits sleep_lasts_its_time
+    cancel_ends_every_wait"
 
 address() {
     unit=$([ ! -x "$BUILD/tests/unit/unit" ] || echo tests/unit/unit tests/unit/shm_ring)
@@ -62,7 +70,7 @@ address() {
     quiet "address: user-level threads" "$b/tests/marcel/threads" $marcel_tests
     quiet "address: user-level threads of several workers" "$b/tests/marcel/workers"
     # shellcheck disable=SC2086
-    quiet "address: descriptors" "$b/tests/marcel/fd" many $fd_tests
+    quiet "address: descriptors" "$b/tests/marcel/fd" waiting_threads_need_no_kernel_thread $fd_tests
     quiet "address: blocking calls" "$b/tests/marcel/blocking"
     quiet "address: locks and cancellation" "$b/tests/marcel/locks"
     quiet "address: random graphs of threads" "$b/tests/marcel/stress" --seconds 5

@@ -42,15 +42,22 @@ if ! built >"$work/log" 2>&1; then
 fi
 echo "ok built for aarch64"
 # Faults on guards are not what this is about, and what qemu makes of address space and signals is its own.
-emulated "$work/threads" self join tree detach priority fair yield_to names keepfp \
-    keys once mutex mutex_types cond broadcast sem deadline sleep >"$work/log" 2>&1
+emulated "$work/threads" self_identifies_its_thread join_returns_the_result_once tree_of_threads_adds_up \
+    detached_threads_end_by_themselves higher_priority_runs_first yields_let_all_others_run \
+    yield_to_runs_the_named_thread thread_keeps_its_name keepfp_keeps_the_rounding_mode \
+    key_values_are_destroyed_at_the_end once_runs_once mutex_excludes_all_kinds_of_threads mutex_types_behave_as_named \
+    cond_loses_no_item broadcast_wakes_all sem_counts_posts wait_ends_at_its_deadline sleepers_wake_in_order >"$work/log" 2>&1
 rc=$?
 sed 's/^\(ok\|not ok\) /&aarch64: /' "$work/log"
 command -v aarch64-linux-gnu-g++ >/dev/null || exit $rc
 # In one process, for each one reserves room for stacks.
-if built_cxx >"$work/log" 2>&1 && emulated "$work/cxx" --here rethrow nested \
-    uncaught pass_on join_in_handler block_in_handler once push order keys c_frames no_tables in_handler rethrown many \
-    small_stack cancel >"$work/log" 2>&1; then
+if built_cxx >"$work/log" 2>&1 && emulated "$work/cxx" --here rethrow_finds_its_exception nested_exceptions_stay_apart \
+    uncaught_are_counted_by_thread exception_goes_to_another_thread handler_may_join \
+    handler_may_block once_that_throws_runs_again cleanups_run_among_destructors \
+    destructors_run_in_order key_ends_after_the_unwinding unwinding_passes_c_frames \
+    frames_without_tables_end_the_unwinding handler_may_exit_the_thread \
+    rethrown_exit_goes_on many_threads_unwind_at_once \
+    small_stack_suffices_for_unwinding cancel_unwinds_everywhere >"$work/log" 2>&1; then
     echo "ok aarch64: exceptions of C++, and the ends of threads"
 else
     head -40 "$work/log"

@@ -94,7 +94,7 @@ static void all_block(void)
 }
 
 /* Twice: the kernel threads of the first time serve again. */
-static void test_all_block(void)
+static void test_workers_run_while_all_threads_block(void)
 {
     int threads;
     CHECK_EQ(marcel_init(), 0);
@@ -132,7 +132,7 @@ static void *short_main(void *arg)
     return arg;
 }
 
-static void test_short(void)
+static void test_calls_that_do_not_block_nest(void)
 {
     in_thread(short_calls, NULL);
     in_thread(short_main, NULL);
@@ -170,7 +170,7 @@ static void *locks_main(void *arg)
     return NULL;
 }
 
-static void test_locks(void)
+static void test_locks_work_inside_a_blocking_call(void)
 {
     in_thread(locks_main, &counted);
 }
@@ -187,7 +187,7 @@ static void *movable_main(void *arg)
     return arg;
 }
 
-static void test_movable(void)
+static void test_movable_threads_may_block(void)
 {
     marcel_t threads[8];
     marcel_attr_t attr;
@@ -325,7 +325,7 @@ static void silent_round(int *ways)
     free(blocked);
 }
 
-static void test_silent(void)
+static void test_workers_leave_undeclared_calls(void)
 {
     int ways = 0;
     CHECK_EQ(marcel_init(), 0);
@@ -359,7 +359,7 @@ static void *to_and_fro_plain(void *arg)
     return NULL;
 }
 
-static void test_to_and_fro(void)
+static void test_blocking_threads_exchange_bytes(void)
 {
     enum { N = 4 };
     int there[N][2], back[N][2], ends[N][2][2];
@@ -385,7 +385,7 @@ static void test_to_and_fro(void)
 }
 
 /* From plain pthreads nothing happens; the end takes all kernel threads away. */
-static void test_end_of_all(void)
+static void test_end_takes_all_kernel_threads_away(void)
 {
     int before;
     CHECK_EQ(marcel_blocking_end(), 0);
@@ -402,10 +402,14 @@ static void test_end_of_all(void)
 }
 
 static const test_case_t cases[] = {
-    {"all_block", test_all_block},   {"short", test_short},
-    {"locks", test_locks},           {"movable", test_movable},
-    {"silent", test_silent},         {"to_and_fro", test_to_and_fro},
-    {"end_of_all", test_end_of_all}, {NULL, NULL},
+    {"workers_run_while_all_threads_block", test_workers_run_while_all_threads_block},
+    {"calls_that_do_not_block_nest", test_calls_that_do_not_block_nest},
+    {"locks_work_inside_a_blocking_call", test_locks_work_inside_a_blocking_call},
+    {"movable_threads_may_block", test_movable_threads_may_block},
+    {"workers_leave_undeclared_calls", test_workers_leave_undeclared_calls},
+    {"blocking_threads_exchange_bytes", test_blocking_threads_exchange_bytes},
+    {"end_takes_all_kernel_threads_away", test_end_takes_all_kernel_threads_away},
+    {NULL, NULL},
 };
 
 int main(int argc, char **argv)

@@ -50,8 +50,12 @@ built() {
 
 # libc++ unwinds by a library of its own, glibc by gcc's: pthread_exit does not work there at all, and no foreign exception
 # is thrown again.
-of_libcxx="rethrow rethrow_migrating nested uncaught pass_on join_in_handler block_in_handler once push escape order keys
-    c_frames no_tables in_handler many small_stack cancel swallowed no_except key_throws"
+of_libcxx="rethrow_finds_its_exception rethrow_finds_it_on_another_worker nested_exceptions_stay_apart
+    uncaught_are_counted_by_thread exception_goes_to_another_thread handler_may_join handler_may_block
+    once_that_throws_runs_again cleanups_run_among_destructors escaped_exception_terminates destructors_run_in_order
+    key_ends_after_the_unwinding unwinding_passes_c_frames frames_without_tables_end_the_unwinding
+    handler_may_exit_the_thread many_threads_unwind_at_once small_stack_suffices_for_unwinding cancel_unwinds_everywhere
+    swallowed_exit_aborts exit_through_noexcept_terminates throwing_key_destructor_terminates"
 libs="-I$src/include -L$BUILD/.libs -Wl,-rpath,$BUILD/.libs -lmarcel"
 for cxx in $compilers; do
     cxx=$(echo "$cxx" | tr _ ' ')

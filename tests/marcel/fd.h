@@ -21,27 +21,27 @@ void *read_one(void *fd);
 extern _Atomic(int) got;
 
 /* fd_stream.c */
-void test_to_and_fro(void);
-void test_shared(void);
-void test_pieces(void);
-void test_big(void);
+void test_bytes_go_both_ways(void);
+void test_descriptor_serves_several_threads(void);
+void test_gathered_read_fills_its_pieces(void);
+void test_long_write_is_completed(void);
 
 /* fd_many.c */
-void test_many(void);
-void test_crowd(void);
-void test_connections(void);
+void test_waiting_threads_need_no_kernel_thread(void);
+void test_waits_of_100000_threads_are_cheap(void);
+void test_listening_socket_serves_several_threads(void);
 
 /* fd_poll.c */
-void test_poll(void);
-void test_kinds(void);
-void test_sleep(void);
-void test_errors(void);
+void test_wait_ends_with_event_or_deadline(void);
+void test_every_kind_of_file_can_be_waited_for(void);
+void test_sleep_lasts_its_time(void);
+void test_errors_are_those_of_the_system(void);
 
 /* fd_close.c */
-void test_close(void);
-void test_others(void);
+void test_close_ends_the_waits(void);
+void test_others_run_while_a_thread_waits(void);
 
 /* fd_cancel.c */
-void test_cancel(void);
+void test_cancel_ends_every_wait(void);
 
 #endif

@@ -137,7 +137,7 @@ static void cancel_disabled(void)
     close(fd[1]);
 }
 
-void test_cancel(void)
+void test_cancel_ends_every_wait(void)
 {
     for (int way = 0; way < CANCELLED_WAYS; way++) {
         for (int delay = 0; delay < 20; delay++)

@@ -54,7 +54,7 @@ static void *close_main(void *arg)
     return NULL;
 }
 
-void test_close(void)
+void test_close_ends_the_waits(void)
 {
     in_thread(close_main, NULL);
 }
@@ -111,7 +111,7 @@ static void *others_main(void *arg)
     return NULL;
 }
 
-void test_others(void)
+void test_others_run_while_a_thread_waits(void)
 {
     in_thread(others_main, NULL);
 }

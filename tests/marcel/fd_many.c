@@ -19,7 +19,7 @@ static void *read_all(void *arg)
 }
 
 /* Thousands of threads, each on its own pipe, and no kernel thread for any of them. */
-void test_many(void)
+void test_waiting_threads_need_no_kernel_thread(void)
 {
     enum { TIMES = 5 };
     struct rlimit limit;
@@ -62,7 +62,7 @@ static void *come_and_read(void *arg)
 
 /* A hundred thousand that wait for one descriptor, each for a byte of its own; nothing that is done for one may look at all
  * of them: that would take minutes. */
-void test_crowd(void)
+void test_waits_of_100000_threads_are_cheap(void)
 {
     enum { CROWD = 100000, AT_ONCE = 1000 };
     static marcel_t threads[CROWD];
@@ -174,7 +174,7 @@ static void *connections_main(void *arg)
     return NULL;
 }
 
-void test_connections(void)
+void test_listening_socket_serves_several_threads(void)
 {
     int family = AF_INET;
     in_thread(connections_main, &family);

@@ -36,7 +36,7 @@ static void *poll_main(void *arg)
     return NULL;
 }
 
-void test_poll(void)
+void test_wait_ends_with_event_or_deadline(void)
 {
     in_thread(poll_main, NULL);
     poll_main(NULL);
@@ -83,7 +83,7 @@ static void *kinds_main(void *arg)
     return NULL;
 }
 
-void test_kinds(void)
+void test_every_kind_of_file_can_be_waited_for(void)
 {
     in_thread(kinds_main, NULL);
     kinds_main(NULL);
@@ -101,7 +101,7 @@ static void *sleep_main(void *arg)
     return NULL;
 }
 
-void test_sleep(void)
+void test_sleep_lasts_its_time(void)
 {
     in_thread(sleep_main, NULL);
     sleep_main(NULL);
@@ -134,7 +134,7 @@ static void *errors_main(void *arg)
     return NULL;
 }
 
-void test_errors(void)
+void test_errors_are_those_of_the_system(void)
 {
     in_thread(errors_main, NULL);
 }

@@ -69,7 +69,7 @@ static void *sockets_main(void *arg)
 }
 
 /* The threads are on one worker, and one is always in the way of the other; also from a plain pthread. */
-void test_to_and_fro(void)
+void test_bytes_go_both_ways(void)
 {
     in_thread(pipes_main, NULL);
     in_thread(sockets_main, NULL);
@@ -151,7 +151,7 @@ static void *both_ways_main(void *arg)
     return NULL;
 }
 
-void test_shared(void)
+void test_descriptor_serves_several_threads(void)
 {
     in_thread(shared_main, NULL);
     in_thread(both_ways_main, NULL);
@@ -167,7 +167,7 @@ static void *read_pieces(void *arg)
     return NULL;
 }
 
-void test_pieces(void)
+void test_gathered_read_fills_its_pieces(void)
 {
     int fd[2];
     marcel_t thread;
@@ -211,7 +211,7 @@ static void *big_main(void *arg)
     return NULL;
 }
 
-void test_big(void)
+void test_long_write_is_completed(void)
 {
     in_thread(big_main, NULL);
 }

@@ -4,19 +4,19 @@
 #include "locks.h"
 
 static const test_case_t cases[] = {
-    {"deadlines", test_deadlines},
-    {"in_time", test_in_time},
-    {"rwlock", test_rwlock},
-    {"rwlock_errors", test_rwlock_errors},
-    {"rwlock_starvation", test_rwlock_starvation},
-    {"rwlock_late_writer", test_rwlock_late_writer},
-    {"barrier", test_barrier},
-    {"barrier_late", test_barrier_late},
-    {"completion", test_completion},
-    {"cancel", test_cancel},
-    {"cancel_in_place", test_cancel_in_place},
-    {"cancel_off", test_cancel_off},
-    {"once_left", test_once_left},
+    {"passed_deadline_ends_every_wait", test_passed_deadline_ends_every_wait},
+    {"free_object_is_taken_after_the_deadline", test_free_object_is_taken_after_the_deadline},
+    {"writers_exclude_and_readers_share", test_writers_exclude_and_readers_share},
+    {"rwlock_misuse_is_reported", test_rwlock_misuse_is_reported},
+    {"readers_do_not_starve_writers", test_readers_do_not_starve_writers},
+    {"expired_writer_lets_readers_in", test_expired_writer_lets_readers_in},
+    {"barrier_opens_when_all_have_come", test_barrier_opens_when_all_have_come},
+    {"barrier_does_not_count_expired_threads", test_barrier_does_not_count_expired_threads},
+    {"completion_wakes_all_that_wait", test_completion_wakes_all_that_wait},
+    {"cancel_ends_every_wait", test_cancel_ends_every_wait},
+    {"join_in_place_can_be_cancelled", test_join_in_place_can_be_cancelled},
+    {"cancel_disabled_takes_effect_later", test_cancel_disabled_takes_effect_later},
+    {"once_left_by_exit_runs_again", test_once_left_by_exit_runs_again},
     {NULL, NULL},
 };
 

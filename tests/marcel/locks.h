@@ -27,24 +27,24 @@ void yield_some(void);
 void *wait_done(void *completion);
 
 /* locks_deadlines.c */
-void test_deadlines(void);
-void test_in_time(void);
+void test_passed_deadline_ends_every_wait(void);
+void test_free_object_is_taken_after_the_deadline(void);
 
 /* locks_rwlock.c */
-void test_rwlock(void);
-void test_rwlock_errors(void);
-void test_rwlock_starvation(void);
-void test_rwlock_late_writer(void);
+void test_writers_exclude_and_readers_share(void);
+void test_rwlock_misuse_is_reported(void);
+void test_readers_do_not_starve_writers(void);
+void test_expired_writer_lets_readers_in(void);
 
 /* locks_barrier.c */
-void test_barrier(void);
-void test_barrier_late(void);
-void test_completion(void);
+void test_barrier_opens_when_all_have_come(void);
+void test_barrier_does_not_count_expired_threads(void);
+void test_completion_wakes_all_that_wait(void);
 
 /* locks_cancel.c */
-void test_cancel(void);
-void test_cancel_in_place(void);
-void test_cancel_off(void);
-void test_once_left(void);
+void test_cancel_ends_every_wait(void);
+void test_join_in_place_can_be_cancelled(void);
+void test_cancel_disabled_takes_effect_later(void);
+void test_once_left_by_exit_runs_again(void);
 
 #endif

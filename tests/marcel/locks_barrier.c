@@ -22,7 +22,7 @@ static void *walk_phases(void *arg)
     return arg;
 }
 
-void test_barrier(void)
+void test_barrier_opens_when_all_have_come(void)
 {
     any_t any[WIDTH];
     CHECK_EQ(marcel_barrier_init(&barrier, NULL, 0), EINVAL);
@@ -53,7 +53,7 @@ static void *come(void *arg)
 }
 
 /* A thread that has left does not count; the last may free the barrier. */
-void test_barrier_late(void)
+void test_barrier_does_not_count_expired_threads(void)
 {
     for (int plain = 0; plain < 2; plain++) {
         marcel_barrier_t *b = malloc(sizeof *b);
@@ -104,7 +104,7 @@ static void *completions(void *arg)
     return arg;
 }
 
-void test_completion(void)
+void test_completion_wakes_all_that_wait(void)
 {
     any_t any[6];
     everywhere(completions);

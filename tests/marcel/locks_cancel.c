@@ -89,7 +89,7 @@ static void *cancel_all_ways(void *arg)
     return arg;
 }
 
-void test_cancel(void)
+void test_cancel_ends_every_wait(void)
 {
     marcel_completion_t end = MARCEL_COMPLETION_INITIALIZER;
     marcel_sem_init(&sem, 0, 0);
@@ -121,7 +121,7 @@ static void *join_seed(void *arg)
 }
 
 /* A join that began in place is a point like others, as soon as the other thread waits. */
-void test_cancel_in_place(void)
+void test_join_in_place_can_be_cancelled(void)
 {
     marcel_t joiner, seed = NULL;
     void *result = NULL;
@@ -159,7 +159,7 @@ static void *not_now(void *arg)
     return NULL;
 }
 
-void test_cancel_off(void)
+void test_cancel_disabled_takes_effect_later(void)
 {
     for (int plain = 0; plain < 2; plain++) {
         any_t any;
@@ -195,7 +195,7 @@ static void *call_once(void *arg)
     return arg;
 }
 
-void test_once_left(void)
+void test_once_left_by_exit_runs_again(void)
 {
     any_t any;
     any_start(&any, false, call_once, NULL);

@@ -83,7 +83,7 @@ static void *too_late(void *arg)
     return arg;
 }
 
-void test_deadlines(void)
+void test_passed_deadline_ends_every_wait(void)
 {
     marcel_completion_t end;
     void *result;
@@ -148,7 +148,7 @@ static void *in_time(void *arg)
     return arg;
 }
 
-void test_in_time(void)
+void test_free_object_is_taken_after_the_deadline(void)
 {
     everywhere(in_time);
 }

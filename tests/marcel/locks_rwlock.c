@@ -48,7 +48,7 @@ static void *read_beside(void *arg)
     return arg;
 }
 
-void test_rwlock(void)
+void test_writers_exclude_and_readers_share(void)
 {
     any_t any[8];
     for (size_t i = 0; i < COUNT(any); i++)
@@ -88,7 +88,7 @@ static void *rw_errors(void *arg)
     return arg;
 }
 
-void test_rwlock_errors(void)
+void test_rwlock_misuse_is_reported(void)
 {
     everywhere(rw_errors);
 }
@@ -119,7 +119,7 @@ static void *write_some(void *arg)
 }
 
 /* Readers that follow each other without a gap do not keep writers out. */
-void test_rwlock_starvation(void)
+void test_readers_do_not_starve_writers(void)
 {
     any_t reader[5], writer[2];
     stop = false;
@@ -163,7 +163,7 @@ static void *see_writer(void *arg)
 }
 
 /* A writer whose time is over lets those in that waited behind it. */
-void test_rwlock_late_writer(void)
+void test_expired_writer_lets_readers_in(void)
 {
     for (int plain = 0; plain < 4; plain++) {
         any_t writer, reader;

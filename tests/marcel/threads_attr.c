@@ -7,7 +7,7 @@
 /* ---- Attributes and names --------------------------------------------------------------------------------------- */
 
 /* A value that was set is returned; an illegal value changes nothing. */
-void test_attributes(void)
+void test_attributes_keep_legal_values_only(void)
 {
     static const struct {
         int (*set)(marcel_attr_t *attr, int value);
@@ -44,7 +44,7 @@ static void *use_stack(void *arg)
     return (void *)(intptr_t)(room[512] == 0);
 }
 
-void test_stack_size(void)
+void test_stack_has_the_size_asked_for(void)
 {
     static size_t sizes[] = {20000, 60000, 300000, 5 << 20, 40 << 20};
     marcel_attr_t attr;
@@ -79,7 +79,7 @@ static void *name_self(void *arg)
     return NULL;
 }
 
-void test_names(void)
+void test_thread_keeps_its_name(void)
 {
     char name[MARCEL_NAME_MAX];
     marcel_attr_t attr;
@@ -127,7 +127,7 @@ static void *watch_rounding(void *arg)
     return arg;
 }
 
-void test_keepfp(void)
+void test_keepfp_keeps_the_rounding_mode(void)
 {
     in_thread(watch_rounding, NULL);
 }
@@ -146,7 +146,7 @@ static void *identity(void *arg)
     return NULL;
 }
 
-void test_self(void)
+void test_self_identifies_its_thread(void)
 {
     marcel_t me = marcel_self();
     CHECK(me != NULL);

@@ -40,7 +40,7 @@ static void *join_all_ways(void *arg)
     return NULL;
 }
 
-void test_join(void)
+void test_join_returns_the_result_once(void)
 {
     void *result = NULL;
     marcel_t thread;
@@ -74,7 +74,7 @@ static void *join_other(void *arg)
 }
 
 /* Two join each other: the later one gets an error. */
-void test_join_each_other(void)
+void test_join_of_each_other_is_an_error(void)
 {
     CHECK_EQ(marcel_sem_init(&pair.go, 0, 0), 0);
     CHECK_EQ(marcel_sem_init(&pair.over, 0, 0), 0);
@@ -108,7 +108,7 @@ static void *tree(void *arg)
     return (void *)sum;
 }
 
-void test_tree(void)
+void test_tree_of_threads_adds_up(void)
 {
     void *sum = NULL;
     marcel_t root;
@@ -127,7 +127,7 @@ static void *post_done(void *arg)
     return NULL;
 }
 
-void test_detach(void)
+void test_detached_threads_end_by_themselves(void)
 {
     marcel_attr_t attr;
     marcel_t thread;
@@ -157,7 +157,7 @@ static void *stand(void *arg)
     return arg;
 }
 
-void test_many(void)
+void test_library_with_20000_threads_cannot_end(void)
 {
     enum { N = 20000 };
     marcel_t *thread = calloc(N, sizeof *thread);
@@ -179,7 +179,7 @@ void test_many(void)
     free(thread);
 }
 
-void test_restart(void)
+void test_library_starts_again(void)
 {
     for (int i = 0; i < 5; i++) {
         CHECK_EQ(marcel_init(), 0);

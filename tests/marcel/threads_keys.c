@@ -25,7 +25,7 @@ static void *use_keys(void *arg)
     return NULL;
 }
 
-void test_keys(void)
+void test_key_values_are_destroyed_at_the_end(void)
 {
     pthread_t plain;
     marcel_key_t all[MARCEL_KEYS_MAX + 1];
@@ -74,7 +74,7 @@ static void *call_once(void *arg)
     return arg;
 }
 
-void test_once(void)
+void test_once_runs_once(void)
 {
     marcel_t thread[8];
     for (size_t i = 0; i < COUNT(thread); i++)

@@ -26,7 +26,7 @@ static void *count_up(void *arg)
 }
 
 /* User-level threads and plain pthreads together. */
-void test_mutex(void)
+void test_mutex_excludes_all_kinds_of_threads(void)
 {
     marcel_t thread[6];
     pthread_t plain[2];
@@ -88,7 +88,7 @@ static void *mutex_types(void *arg)
     return arg;
 }
 
-void test_mutex_types(void)
+void test_mutex_types_behave_as_named(void)
 {
     mutex_types(NULL); /* a plain pthread */
     in_thread(mutex_types, NULL);
@@ -122,7 +122,7 @@ static void *hogged(void *arg)
     return arg;
 }
 
-void test_mutex_fair(void)
+void test_mutex_held_mostly_is_shared(void)
 {
     in_thread(hogged, NULL);
 }
@@ -158,7 +158,7 @@ static void *consume(void *arg)
     return arg;
 }
 
-void test_cond(void)
+void test_cond_loses_no_item(void)
 {
     marcel_t thread[4];
     pthread_t plain[2];
@@ -192,7 +192,7 @@ static void *wait_gate(void *arg)
     return arg;
 }
 
-void test_broadcast(void)
+void test_broadcast_wakes_all(void)
 {
     marcel_t thread[20];
     pthread_t plain[3];

@@ -30,7 +30,7 @@ static void *by_priority(void *arg)
     return NULL;
 }
 
-void test_priority(void)
+void test_higher_priority_runs_first(void)
 {
     marcel_attr_t attr;
     int value = 0;
@@ -79,7 +79,7 @@ static void *yield_so_often(void *arg)
 
 /* A thread that has not begun has its priority: it waits for all that are above, and runs before those below, alone or
  * not. */
-void test_priority_seeds(void)
+void test_seeds_run_by_their_priority(void)
 {
     static const int priority[] = {MARCEL_PRIORITY_DEFAULT + 1, MARCEL_PRIORITY_DEFAULT - 1};
     static char before[1];
@@ -125,7 +125,7 @@ static void *spin_with_others(void *arg)
     return NULL;
 }
 
-void test_fair(void)
+void test_yields_let_all_others_run(void)
 {
     in_thread(spin_with_others, NULL);
 }
@@ -149,7 +149,7 @@ static void *to_friend(void *arg)
     return NULL;
 }
 
-void test_yield_to(void)
+void test_yield_to_runs_the_named_thread(void)
 {
     ordered = 0;
     in_thread(to_friend, NULL);
@@ -203,7 +203,7 @@ static void *hear(void *arg)
 }
 
 /* An event is seen after some turns, not after as many as go to a period of switches. */
-void test_busy(void)
+void test_event_is_seen_between_long_turns(void)
 {
     marcel_t thread[BUSY + 1];
     busy = (struct busy){0};
@@ -263,7 +263,7 @@ static void *sleep_meanwhile(void *arg)
 }
 
 /* The clock is looked at between any two switches; those in the queue, those that move, and seeds all get on. */
-void test_fair_busy(void)
+void test_all_queues_get_on_between_long_turns(void)
 {
     marcel_t thread[5];
     marcel_attr_t moves;

@@ -77,7 +77,7 @@ static void overflow_in_child(const char *guards, bool taken)
     CHECK_MSG(strstr(text, "the stack of thread 'too deep'"), "it said: %s", text);
 }
 
-void test_overflow(void)
+void test_overflow_is_reported(void)
 {
     overflow_in_child(NULL, false);
     overflow_in_child("0", false); /* canaries, on kernels without guards that cost no mapping */

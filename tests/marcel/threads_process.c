@@ -105,7 +105,7 @@ static void by_pthread(void)
     first_leaves(true);
 }
 
-void test_first_ends(void)
+void test_process_ends_with_its_last_thread(void)
 {
     pid_t child;
     in_child(by_marcel, &child, "kupue");
@@ -123,7 +123,7 @@ static void never(void)
     marcel_exit(NULL);
 }
 
-void test_first_killed(void)
+void test_process_lasts_while_a_thread_waits(void)
 {
     pid_t child;
     in_child(never, &child, "n");
@@ -165,7 +165,7 @@ static void forks_plainly(void)
     CHECK_EQ(status, 0);
 }
 
-void test_forks(void)
+void test_child_of_fork_has_plain_threads_only(void)
 {
     sigset_t one, before;
     forks_plainly();

@@ -192,7 +192,7 @@ static void *first(void *arg)
     return arg;
 }
 
-void test_state(void)
+void test_state_is_kept_as_documented(void)
 {
     pthread_mutexattr_t checked;
     marcel_attr_t attr;

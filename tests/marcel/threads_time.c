@@ -15,7 +15,7 @@ static void *answer(void *arg)
     return arg;
 }
 
-void test_sem(void)
+void test_sem_counts_posts(void)
 {
     marcel_t thread;
     int value = -1;
@@ -62,7 +62,7 @@ static void *late(void *arg)
     return arg;
 }
 
-void test_deadline(void)
+void test_wait_ends_at_its_deadline(void)
 {
     late(NULL);
     in_thread(late, NULL);
@@ -89,7 +89,7 @@ static void *race_wait(void *arg)
     return NULL;
 }
 
-void test_deadline_race(void)
+void test_post_at_the_deadline_counts_once(void)
 {
     marcel_t thread[10];
     pthread_t plain[2];
@@ -128,7 +128,7 @@ static void *sleep_a_while(void *arg)
     return NULL;
 }
 
-void test_sleep(void)
+void test_sleepers_wake_in_order(void)
 {
     static const int times_30ms[] = {4, 1, 3, 0, 2};
     marcel_t thread[COUNT(times_30ms)];

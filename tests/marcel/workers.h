@@ -32,35 +32,35 @@ void alone(void *(*run)(void *), void *arg);
 extern atomic_bool released;
 
 /* workers_place.c */
-void test_place(void);
-void test_steal(void);
-void test_outside(void);
-void test_move(void);
-void test_yield_moving(void);
-void test_hidden(void);
+void test_placed_thread_stays(void);
+void test_seeds_of_a_busy_worker_are_stolen(void);
+void test_thread_from_outside_avoids_busy_workers(void);
+void test_movable_threads_leave_a_busy_worker(void);
+void test_yielding_movable_threads_part(void);
+void test_movable_thread_behind_yields_is_found(void);
 
 /* workers_late.c */
-void test_late_elsewhere(void);
+void test_deadline_is_seen_by_another_worker(void);
 
 /* workers_bias.c */
-void test_bias_taken_away(void);
-void test_bias_cancelled(void);
-void test_bias_forked(void);
+void test_bias_taken_away_loses_no_post(void);
+void test_bias_survives_cancellation(void);
+void test_bias_ends_in_a_child(void);
 
 /* workers_turns.c */
-void test_ring(void);
-void test_cond(void);
+void test_ring_of_all_kinds_of_threads_turns(void);
+void test_cond_loses_no_item(void);
 
 /* workers_graph.c */
-void test_tree(void);
-void test_graph(void);
+void test_tree_on_all_workers_adds_up(void);
+void test_random_graphs_of_threads_end(void);
 
 /* workers_fd.c */
-void test_descriptors(void);
-void test_hog_and_descriptor(void);
+void test_descriptors_are_served_on_all_workers(void);
+void test_computing_thread_delays_no_descriptor(void);
 
 /* workers_end.c */
-void test_restart(void);
-void test_quiet(void);
+void test_workers_start_again(void);
+void test_workers_without_work_sleep(void);
 
 #endif

@@ -74,7 +74,7 @@ static void *visit(void *seed_given)
     return NULL;
 }
 
-void test_bias_taken_away(void)
+void test_bias_taken_away_loses_no_post(void)
 {
     for (int i = 0; i < 40 * rounds; i++) {
         marcel_t player[2], visitor;
@@ -142,7 +142,7 @@ static void cancelled(bool with_deadline, bool moves, int after)
     CHECK_EQ(marcel_sem_destroy(&sem), 0);
 }
 
-void test_bias_cancelled(void)
+void test_bias_survives_cancellation(void)
 {
     for (int i = 0; i < 16 * rounds; i++)
         cancelled(i & 1, i & 2, 200 * i);
@@ -169,7 +169,7 @@ static void *forks(void *arg)
     return arg;
 }
 
-void test_bias_forked(void)
+void test_bias_ends_in_a_child(void)
 {
     marcel_t player[2];
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0))

@@ -4,7 +4,7 @@
 
 #include <sys/resource.h>
 
-void test_restart(void)
+void test_workers_start_again(void)
 {
     for (int i = 0; i < 40 * rounds; i++) {
         marcel_t thread[10];
@@ -26,7 +26,7 @@ static double cpu_ms(void)
 }
 
 /* Workers with nothing to do sleep, while threads wait too, and with seeds that were stolen behind them. */
-void test_quiet(void)
+void test_workers_without_work_sleep(void)
 {
     struct timespec time = {0, 400 * MS};
     marcel_t thread[20];

@@ -29,7 +29,7 @@ static void *ask(void *arg)
     return NULL;
 }
 
-void test_descriptors(void)
+void test_descriptors_are_served_on_all_workers(void)
 {
     enum { PAIRS = 12 };
     int fd[PAIRS][2];
@@ -63,7 +63,7 @@ static void *read_and_reach(void *arg)
     return NULL;
 }
 
-void test_hog_and_descriptor(void)
+void test_computing_thread_delays_no_descriptor(void)
 {
     for (int round = 0; round < 30; round++) {
         int fd[2];

@@ -4,7 +4,7 @@
 
 static marcel_mutex_t mutex = MARCEL_MUTEX_INITIALIZER;
 
-void test_tree(void)
+void test_tree_on_all_workers_adds_up(void)
 {
     for (int round = 0; round < 20; round++) {
         void *sum = NULL;
@@ -101,7 +101,7 @@ static void *node_plain(void *arg)
     return node(arg);
 }
 
-void test_graph(void)
+void test_random_graphs_of_threads_end(void)
 {
     CHECK_EQ(marcel_key_create(&key, NULL), 0);
     for (int round = 0; round < 3 * rounds; round++) {

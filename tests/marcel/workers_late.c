@@ -94,7 +94,7 @@ static void *end_wait(void *arg)
     return arg;
 }
 
-void test_late_elsewhere(void)
+void test_deadline_is_seen_by_another_worker(void)
 {
     for (int i = 0; i < 12 * HOWS && !test_failures; i++) {
         pthread_t other;

@@ -27,7 +27,7 @@ static void *place_all(void *arg)
     return arg;
 }
 
-void test_place(void)
+void test_placed_thread_stays(void)
 {
     marcel_attr_t attr;
     marcel_t thread;
@@ -58,7 +58,7 @@ static void *hog_seeds(void *arg)
     return arg;
 }
 
-void test_steal(void)
+void test_seeds_of_a_busy_worker_are_stolen(void)
 {
     for (int i = 0; i < n_workers; i++) {
         atomic_store(&reached, 0);
@@ -67,7 +67,7 @@ void test_steal(void)
 }
 
 /* A thread created by a plain pthread does not wait behind one that computes. */
-void test_outside(void)
+void test_thread_from_outside_avoids_busy_workers(void)
 {
     marcel_t hog[64], thread[100];
     for (int round = 0; round < 20; round++) {
@@ -99,7 +99,7 @@ static void *hog_moving(void *arg)
     return arg;
 }
 
-void test_move(void)
+void test_movable_threads_leave_a_busy_worker(void)
 {
     marcel_sem_init(&gate, 0, 0);
     marcel_sem_init(&arrived, 0, 0);
@@ -123,7 +123,7 @@ static void *take_turns(void *arg)
     return NULL;
 }
 
-void test_yield_moving(void)
+void test_yielding_movable_threads_part(void)
 {
     marcel_t thread[2];
     atomic_store(&turn, 0);
@@ -177,7 +177,7 @@ static void *hog_then_yield_to(void *arg)
     return arg;
 }
 
-void test_hidden(void)
+void test_movable_thread_behind_yields_is_found(void)
 {
     marcel_sem_init(&gate, 0, 0);
     marcel_sem_init(&arrived, 0, 0);

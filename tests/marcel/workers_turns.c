@@ -23,7 +23,7 @@ static void *pass_on(void *arg)
 }
 
 /* User-level threads of all workers, some that move, and plain pthreads. */
-void test_ring(void)
+void test_ring_of_all_kinds_of_threads_turns(void)
 {
     for (int n = 2; n <= 8; n += 3) {
         ring_t ring = {.n = n, .laps = 2000};
@@ -79,7 +79,7 @@ static void *consume(void *arg)
     return arg;
 }
 
-void test_cond(void)
+void test_cond_loses_no_item(void)
 {
     marcel_t thread[12];
     pthread_t plain[2];

@@ -176,7 +176,7 @@ static bool can_talk(madi_tcp_adapter_t *a, const madi_tcp_adapter_t *b)
 
 /* Two tcp adapters can communicate in one subnet, as the ends of a point-to-point link, and if one's subnet contains
  * the other. */
-START_TEST(subnets)
+START_TEST(adapters_of_one_subnet_can_communicate)
 {
     static const struct {
         int family;
@@ -208,7 +208,7 @@ END_TEST
 
 /* A host with many networks: the address leaves out names that follow from the subnet, and too many adapters are an
  * error. */
-START_TEST(many_networks)
+START_TEST(address_of_many_networks_is_bounded)
 {
     enum { MOST = 800 };
     static madi_tcp_adapter_t tcp[MOST];
@@ -254,7 +254,7 @@ static bool allowed(const char *list, const char *address, int port)
     return madi_tcp_allows(&tcp, &peer, false);
 }
 
-START_TEST(allow_lists)
+START_TEST(allow_list_admits_what_it_names)
 {
     static const char *const bad[] = {"10.1.2.0/33", "10.1.2", "10.1.2.0/24:",   "10.1.2.0/24:70000", "10.1.2.0/24:9-8",
                                       "[fd00::/8",   "subnet", "10.1.2.0/24:1-", "[fd00::/8]4000",    "10.1.2.0/",
@@ -289,7 +289,7 @@ START_TEST(allow_lists)
 END_TEST
 
 /* Without a launcher the rank is unknown. */
-START_TEST(no_rank)
+START_TEST(rank_without_launcher_is_unknown)
 {
     make();
     free(session.address);
@@ -303,16 +303,10 @@ END_TEST
 Suite *address_suite(void)
 {
     const TTest *tests[] = {
-        address_survives_packing,
-        address_ignores_bytes_behind_it,
-        address_truncated_is_refused,
-        address_of_wrong_length_is_refused,
-        address_of_other_version_is_refused,
-        address_entry_of_long_name_is_skipped,
-        no_rank,
-        subnets,
-        many_networks,
-        allow_lists,
+        address_survives_packing,           address_ignores_bytes_behind_it,        address_truncated_is_refused,
+        address_of_wrong_length_is_refused, address_of_other_version_is_refused,    address_entry_of_long_name_is_skipped,
+        rank_without_launcher_is_unknown,   adapters_of_one_subnet_can_communicate, address_of_many_networks_is_bounded,
+        allow_list_admits_what_it_names,
     };
     return SUITE_OF("address", tests);
 }

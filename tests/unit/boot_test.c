@@ -104,7 +104,7 @@ static mad_status_t join_with(const char *const *lines, madi_boot_t **boot)
 
 #define JOIN(boot, ...) join_with((const char *const[]){__VA_ARGS__, NULL}, boot)
 
-START_TEST(pmi1_joins)
+START_TEST(pmi1_gives_rank_size_and_key)
 {
     madi_boot_t *boot;
     ck_assert_int_eq(JOIN(&boot, INIT, MAXES, NAME, "cmd=finalize_ack\n"), MAD_OK);
@@ -119,7 +119,7 @@ START_TEST(pmi1_joins)
 END_TEST
 
 /* Other launchers pass rank and size in other ways, and give no key. */
-START_TEST(pmi1_of_others)
+START_TEST(pmi1_of_other_launchers_is_understood)
 {
     madi_boot_t *boot;
     setenv("PMI_RANK", "2", 1);
@@ -131,7 +131,7 @@ START_TEST(pmi1_of_others)
 }
 END_TEST
 
-START_TEST(pmi1_value_in_pieces)
+START_TEST(pmi1_value_in_pieces_is_joined)
 {
     madi_boot_t *boot;
     char value[200];
@@ -147,7 +147,7 @@ START_TEST(pmi1_value_in_pieces)
 }
 END_TEST
 
-START_TEST(pmi1_garbled_values)
+START_TEST(pmi1_garbled_value_is_refused)
 {
     static const char *const bad[] = {"abc",      ":",      "5",    "-1:x",  "2:abc", "99999:abc", "3:",
                                       " 5:abcde", "0x2:ab", "2:a%", "2:a%4", "1:%4g", "2:%4",      "1:%41b"};
@@ -165,7 +165,7 @@ START_TEST(pmi1_garbled_values)
 }
 END_TEST
 
-START_TEST(pmi1_bad_greetings)
+START_TEST(pmi1_bad_greeting_is_refused)
 {
     static const char *const bad[][4] = {
         {"\n"},
@@ -195,7 +195,7 @@ START_TEST(pmi1_bad_greetings)
 END_TEST
 
 /* An answer without a line end. */
-START_TEST(pmi1_endless_line)
+START_TEST(pmi1_endless_line_is_refused)
 {
     static char line[3 * MADI_BOOT_VALUE_MAX];
     madi_boot_t *boot;
@@ -205,7 +205,7 @@ START_TEST(pmi1_endless_line)
 }
 END_TEST
 
-START_TEST(pmi1_bad_descriptors)
+START_TEST(pmi1_bad_descriptor_is_refused)
 {
     madi_boot_t *boot;
     err_keep();
@@ -226,15 +226,9 @@ END_TEST
 Suite *boot_suite(void)
 {
     const TTest *tests[] = {
-        job_name_long_stays_distinct,
-        process_without_launcher_is_alone,
-        pmi1_joins,
-        pmi1_of_others,
-        pmi1_value_in_pieces,
-        pmi1_garbled_values,
-        pmi1_bad_greetings,
-        pmi1_endless_line,
-        pmi1_bad_descriptors,
+        job_name_long_stays_distinct,          process_without_launcher_is_alone, pmi1_gives_rank_size_and_key,
+        pmi1_of_other_launchers_is_understood, pmi1_value_in_pieces_is_joined,    pmi1_garbled_value_is_refused,
+        pmi1_bad_greeting_is_refused,          pmi1_endless_line_is_refused,      pmi1_bad_descriptor_is_refused,
     };
     return SUITE_OF("boot", tests);
 }

@@ -65,7 +65,7 @@ static void end(void)
 /* ---- In the library --------------------------------------------------------------------------------------------- */
 
 /* A waiting thread itself makes progress and runs the handler, without the progress thread. */
-START_TEST(cond_one_thread_waits)
+START_TEST(waiting_thread_runs_the_handler)
 {
     int n = 1;
     mad_progress_thread_set(0);
@@ -87,7 +87,7 @@ static void *waits(void *arg)
 }
 
 /* Several threads wait, each for its own condition: one leads, and the others sleep behind it. */
-START_TEST(cond_many_threads_wait)
+START_TEST(many_threads_wait_for_one_condition)
 {
     enum { N = 5 };
     pthread_t threads[N];
@@ -119,7 +119,7 @@ START_TEST(cond_many_threads_wait)
 END_TEST
 
 /* A thread that waits repeatedly leads each time, and the progress thread does not take over in between. */
-START_TEST(cond_waits_again)
+START_TEST(waiting_thread_leads_each_time)
 {
     enum { N = 20000 };
     uint64_t before;
@@ -233,7 +233,7 @@ static void receive_outside(side_t *s)
 
 /* A large block is read in strides from the sender's memory.  No message arrives between two strides, so the progress
  * thread must not sleep there. */
-START_TEST(cond_strides_without_sleep)
+START_TEST(thread_does_not_sleep_between_strides)
 {
     enum { N = 5 };
     side_t s = {0};
@@ -270,8 +270,8 @@ END_TEST
 Suite *cond_suite(void)
 {
     const TTest *const tests[] = {
-        cond_one_thread_waits,      cond_many_threads_wait, cond_waits_again, hand_over_makes_the_thread_lead_at_once,
-        cond_strides_without_sleep,
+        waiting_thread_runs_the_handler,         many_threads_wait_for_one_condition,   waiting_thread_leads_each_time,
+        hand_over_makes_the_thread_lead_at_once, thread_does_not_sleep_between_strides,
     };
     return SUITE_OF("cond", tests);
 }

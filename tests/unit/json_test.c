@@ -79,7 +79,7 @@ static void lose_socket(const char *path, int seconds)
 }
 
 /* A sweep removes the sockets without a listener, and nothing else. */
-START_TEST(unix_sweep)
+START_TEST(sweep_removes_dead_sockets_only)
 {
     char dir[] = "/tmp/unit-unix-XXXXXX", live[64], dead[64], other[64];
     int fd;
@@ -107,7 +107,7 @@ END_TEST
 
 /* A process killed before it renames its socket leaves NAME.new.  The sweep removes it only once it is too old to be in
  * use. */
-START_TEST(unix_sweep_early)
+START_TEST(sweep_spares_young_unnamed_sockets)
 {
     char dir[] = "/tmp/unit-unix-XXXXXX", old[64], young[64], other[64];
     ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -125,7 +125,7 @@ START_TEST(unix_sweep_early)
 }
 END_TEST
 
-START_TEST(unix_dir_refused)
+START_TEST(directory_that_others_can_write_is_refused)
 {
     char dir[] = "/tmp/unit-unix-XXXXXX", file[64], reason[200] = "";
     struct stat st;
@@ -154,7 +154,7 @@ static unsigned mode_of(const char *path)
 }
 
 /* Whatever the umask is, only the owner has access to the directory, and to the socket from its creation on. */
-START_TEST(unix_modes)
+START_TEST(socket_is_private_whatever_the_umask)
 {
     static const mode_t masks[] = {0, 022, 077, 0277, 0777};
     char top[] = "/tmp/unit-unix-XXXXXX", dir[64], path[80], reason[200] = "";
@@ -180,7 +180,7 @@ START_TEST(unix_modes)
 END_TEST
 
 /* Others own the directory's name, or could take it: each error names the cause and the remedy. */
-START_TEST(unix_dir_squatted)
+START_TEST(directory_of_others_is_explained)
 {
     char top[] = "/tmp/unit-unix-XXXXXX", dir[64], elsewhere[64], reason[200] = "";
     struct stat st;
@@ -215,8 +215,14 @@ END_TEST
 Suite *json_suite(void)
 {
     const TTest *tests[] = {
-        json_nests_objects, json_escapes_strings, json_buffer_grows, unix_sweep,
-        unix_sweep_early,   unix_dir_refused,     unix_dir_squatted, unix_modes,
+        json_nests_objects,
+        json_escapes_strings,
+        json_buffer_grows,
+        sweep_removes_dead_sockets_only,
+        sweep_spares_young_unnamed_sockets,
+        directory_that_others_can_write_is_refused,
+        directory_of_others_is_explained,
+        socket_is_private_whatever_the_umask,
     };
     return SUITE_OF("json", tests);
 }

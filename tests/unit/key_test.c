@@ -69,7 +69,7 @@ START_TEST(patterns_are_refused)
 }
 END_TEST
 
-START_TEST(environment_in_order)
+START_TEST(key_sources_have_an_order)
 {
     mad_mpi_key_t key;
     unsetenv("MADELEINE_KEY");
@@ -96,7 +96,7 @@ START_TEST(environment_in_order)
 END_TEST
 
 /* A key that the user sets wrongly is an error, and no other source replaces it. */
-START_TEST(wrong_madeleine_key)
+START_TEST(wrong_key_is_not_replaced)
 {
     static const char *const texts[] = {"short",
                                         "00",
@@ -117,7 +117,7 @@ START_TEST(wrong_madeleine_key)
 }
 END_TEST
 
-START_TEST(made_written_read)
+START_TEST(key_made_survives_text)
 {
     mad_mpi_key_t made = {.len = 0}, again = {.len = 0}, other = {.len = 0};
     char text[MAD_MPI_KEY_TEXT];
@@ -139,7 +139,7 @@ END_TEST
 
 Suite *key_suite(void)
 {
-    const TTest *tests[] = {job_numbers_are_refused, random_keys_are_taken, patterns_are_refused,
-                            environment_in_order,    wrong_madeleine_key,   made_written_read};
+    const TTest *tests[] = {job_numbers_are_refused,   random_keys_are_taken,     patterns_are_refused,
+                            key_sources_have_an_order, wrong_key_is_not_replaced, key_made_survives_text};
     return SUITE_OF("key", tests);
 }

@@ -119,7 +119,7 @@ START_TEST(knob_misspelt_is_reported)
 }
 END_TEST
 
-START_TEST(foreign_and_near_prefixes)
+START_TEST(foreign_variable_is_not_reported)
 {
     environment_clear();
     setenv("MAD_BOOT_FD", "5", 1); /* set by the launcher */
@@ -167,7 +167,7 @@ START_TEST(program_sets_nothing_once_loaded)
 }
 END_TEST
 
-START_TEST(log_level)
+START_TEST(log_level_is_read)
 {
     environment_clear();
     ck_assert_int_eq(load_with("MAD_LOG", "Debug"), MAD_OK);
@@ -185,10 +185,10 @@ Suite *knob_suite(void)
         knob_bad_number_is_refused,
         knob_boolean_is_read,
         knob_misspelt_is_reported,
-        foreign_and_near_prefixes,
+        foreign_variable_is_not_reported,
         program_sets_what_the_environment_does_not,
         program_sets_nothing_once_loaded,
-        log_level,
+        log_level_is_read,
     };
     return SUITE_OF("knob", tests);
 }

@@ -25,7 +25,7 @@ static void teardown(void)
     free(session);
 }
 
-START_TEST(a_peer_has_its_bound)
+START_TEST(peer_has_its_bound)
 {
     int64_t most = madi_bounds[MADI_CHARGE_CHANNELS].peer;
     setup();
@@ -40,7 +40,7 @@ START_TEST(a_peer_has_its_bound)
 }
 END_TEST
 
-START_TEST(all_have_theirs)
+START_TEST(all_peers_have_their_bound)
 {
     int64_t most = madi_bounds[MADI_CHARGE_CTRL].peer, small = most / 16;
     setup();
@@ -54,7 +54,7 @@ START_TEST(all_have_theirs)
 }
 END_TEST
 
-START_TEST(a_gateway_has_less_for_answers)
+START_TEST(gateway_has_less_for_answers)
 {
     setup();
     session->ledger.most[MADI_CHARGE_ANSWERS] = 4096;
@@ -64,7 +64,7 @@ START_TEST(a_gateway_has_less_for_answers)
 }
 END_TEST
 
-START_TEST(lines_are_limited)
+START_TEST(log_lines_are_limited)
 {
     int n = 0;
     setup();
@@ -83,7 +83,7 @@ START_TEST(lines_are_limited)
 END_TEST
 
 /* Every kind of charge has the texts from which log lines are made. */
-START_TEST(the_table_is_whole)
+START_TEST(bound_table_is_complete)
 {
     for (int i = 0; i < MADI_CHARGES; i++) {
         ck_assert(madi_bounds[i].name && madi_bounds[i].what && madi_bounds[i].past);
@@ -95,7 +95,7 @@ END_TEST
 
 Suite *ledger_suite(void)
 {
-    const TTest *const tests[] = {a_peer_has_its_bound, all_have_theirs, a_gateway_has_less_for_answers, lines_are_limited,
-                                  the_table_is_whole};
+    const TTest *const tests[] = {peer_has_its_bound, all_peers_have_their_bound, gateway_has_less_for_answers,
+                                  log_lines_are_limited, bound_table_is_complete};
     return SUITE_OF("ledger", tests);
 }

@@ -20,7 +20,7 @@ static const char frame_bytes[] = "\x11\0\0\0\x02\0\0\0\xff\xff\xff\xff\x03\0\0\
 #define FRAME_BYTES (sizeof frame_bytes - 1)
 
 /* However the bytes are split, the frames are the same. */
-START_TEST(frames_in_pieces)
+START_TEST(frame_in_pieces_is_read)
 {
     for (size_t step = 1; step <= FRAME_BYTES; step++) {
         madi_run_pipe_t pipe = {.fd = -1};
@@ -52,7 +52,7 @@ START_TEST(frames_in_pieces)
 }
 END_TEST
 
-START_TEST(frames_too_long)
+START_TEST(frame_too_long_is_refused)
 {
     madi_run_pipe_t pipe = {.fd = -1};
     madi_run_frame_t frame;
@@ -88,7 +88,7 @@ static void spec_free(madi_run_spec_t *s)
     free((void *)(uintptr_t)s->topology);
 }
 
-START_TEST(spec_round_trip)
+START_TEST(spec_survives_packing)
 {
     madi_run_buffer_t buffer = {0};
     madi_run_spec_t got = {0};
@@ -113,7 +113,7 @@ START_TEST(spec_round_trip)
 }
 END_TEST
 
-START_TEST(spec_truncated)
+START_TEST(spec_truncated_is_refused)
 {
     madi_run_buffer_t buffer = {0};
     madi_run_spec_pack(&spec, &buffer);
@@ -128,7 +128,7 @@ START_TEST(spec_truncated)
 }
 END_TEST
 
-START_TEST(spec_garbled)
+START_TEST(spec_garbled_is_refused)
 {
 #define TAIL \
     "\0/\0" \
@@ -269,7 +269,7 @@ static const char *ask(int rank, const char *line)
     return replies[rank];
 }
 
-START_TEST(pmi_questions)
+START_TEST(pmi_queries_are_answered)
 {
     pmi_begin();
     ck_assert_ptr_nonnull(
@@ -288,7 +288,7 @@ START_TEST(pmi_questions)
 }
 END_TEST
 
-START_TEST(pmi_store)
+START_TEST(pmi_store_keeps_values)
 {
     char line[9000];
     pmi_begin();
@@ -314,7 +314,7 @@ START_TEST(pmi_store)
 }
 END_TEST
 
-START_TEST(pmi_barrier)
+START_TEST(pmi_barrier_opens_when_all_have_come)
 {
     pmi_begin();
     ck_assert_str_eq(ask(0, "cmd=barrier_in"), "");
@@ -333,7 +333,7 @@ START_TEST(pmi_barrier)
 END_TEST
 
 /* The number of processes with the same processors is sent to each process that reported its own. */
-START_TEST(pmi_places)
+START_TEST(pmi_counts_sharers_of_processors)
 {
     pmi_begin();
     ask(0, "cmd=init mad_place=00000000000000aa");
@@ -350,7 +350,7 @@ START_TEST(pmi_places)
 END_TEST
 
 /* Process 3 is a gateway: it takes part in the first barrier only, and may be restarted. */
-START_TEST(pmi_gateway)
+START_TEST(pmi_gateway_joins_the_first_barrier)
 {
     pmi_begin_with(1);
     ck_assert_ptr_nonnull(strstr(ask(3, "cmd=init"), "mad_rank=3 mad_size=3 mad_gateways=1 mad_key="));
@@ -376,7 +376,7 @@ END_TEST
 
 /* A gateway that does not start delays no rank, and its address is empty.  A gateway does not wait for ranks that
  * ended. */
-START_TEST(pmi_gateway_fails)
+START_TEST(pmi_failed_gateway_delays_no_rank)
 {
     pmi_begin_with(1);
     ask(0, "cmd=barrier_in");
@@ -396,7 +396,7 @@ START_TEST(pmi_gateway_fails)
 }
 END_TEST
 
-START_TEST(pmi_ends)
+START_TEST(pmi_abnormal_end_is_reported_once)
 {
     pmi_begin();
     ask(0, "cmd=init");
@@ -429,7 +429,7 @@ static bool key_of(int process, unsigned char key[MADI_SECRET_LEN])
 }
 
 /* The job file that the launcher writes is read back. */
-START_TEST(job_file)
+START_TEST(job_file_is_read_back)
 {
     unsigned char job_key[MADI_SECRET_LEN], gateway_key[MADI_SECRET_LEN], derived[MADI_SECRET_LEN];
     char *text = NULL, why[200], here[60];
@@ -485,7 +485,7 @@ START_TEST(job_file)
 }
 END_TEST
 
-START_TEST(bad_job_files)
+START_TEST(bad_job_file_is_refused)
 {
     static const char *const bad[] = {
         "madeleine-job 3\ngateway-key " KEY_HEX "\naddress 00\ntopology 0\n",
@@ -517,8 +517,19 @@ END_TEST
 
 Suite *madrun_suite(void)
 {
-    const TTest *tests[] = {frames_in_pieces,  frames_too_long, spec_round_trip, spec_truncated, spec_garbled,
-                            pmi_questions,     pmi_store,       pmi_barrier,     pmi_places,     pmi_gateway,
-                            pmi_gateway_fails, pmi_ends,        job_file,        bad_job_files};
+    const TTest *tests[] = {frame_in_pieces_is_read,
+                            frame_too_long_is_refused,
+                            spec_survives_packing,
+                            spec_truncated_is_refused,
+                            spec_garbled_is_refused,
+                            pmi_queries_are_answered,
+                            pmi_store_keeps_values,
+                            pmi_barrier_opens_when_all_have_come,
+                            pmi_counts_sharers_of_processors,
+                            pmi_gateway_joins_the_first_barrier,
+                            pmi_failed_gateway_delays_no_rank,
+                            pmi_abnormal_end_is_reported_once,
+                            job_file_is_read_back,
+                            bad_job_file_is_refused};
     return SUITE_OF("madrun", tests);
 }

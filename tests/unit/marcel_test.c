@@ -128,7 +128,7 @@ static madi_ult_t *slot_guarded(madi_guard_t method, int64_t limit)
     return ult;
 }
 
-START_TEST(test_guard_install) /* ends with SIGSEGV, with or without the kernel's guard pages */
+START_TEST(test_guard_stops_an_overflow) /* ends with SIGSEGV, with or without the kernel's guard pages */
 {
     madi_ult_t *ult = slot_guarded(MADI_GUARD_AUTO, 10);
     ck_assert_int_eq(ult->flags & MADI_ULT_CANARY, 0);
@@ -136,7 +136,7 @@ START_TEST(test_guard_install) /* ends with SIGSEGV, with or without the kernel'
 }
 END_TEST
 
-START_TEST(test_guard_mprotect)
+START_TEST(test_guard_by_mprotect_stops_an_overflow)
 {
     madi_ult_t *ult = slot_guarded(MADI_GUARD_MPROTECT, 10);
     ck_assert_int_eq(ult->flags & MADI_ULT_CANARY, 0);
@@ -144,7 +144,7 @@ START_TEST(test_guard_mprotect)
 }
 END_TEST
 
-START_TEST(test_guard_reported) /* ends with SIGABRT: the handler recognises an overflow */
+START_TEST(test_guard_hit_is_reported) /* ends with SIGABRT: the handler recognises an overflow */
 {
     madi_ult_t *ult = slot_guarded(MADI_GUARD_MPROTECT, 10);
     madi_guard_watch();
@@ -152,7 +152,7 @@ START_TEST(test_guard_reported) /* ends with SIGABRT: the handler recognises an 
 }
 END_TEST
 
-START_TEST(test_guard_others) /* ends with SIGSEGV: the address is no guard page */
+START_TEST(test_fault_elsewhere_is_passed_on) /* ends with SIGSEGV: the address is no guard page */
 {
     slot_guarded(MADI_GUARD_MPROTECT, 10);
     madi_guard_watch();
@@ -423,7 +423,7 @@ static void *wait_until_soon(void *arg)
 
 /* A waker is delayed between its two steps, and the deadline passes.  The thread must not go on before the waker
  * notices, or it would be made ready while it runs. */
-START_TEST(test_woken_as_the_clock_ends_it)
+START_TEST(test_expired_wait_ends_after_its_waker)
 {
     late_t late = {.there = 0};
     uint32_t asleep;
@@ -478,7 +478,7 @@ static bool held_up(void *arg)
 }
 
 /* A thread that is past its deadline when it goes to sleep does not sleep forever. */
-START_TEST(test_overdue_without_pwait2)
+START_TEST(test_overdue_wait_does_not_sleep)
 {
     overdue_t o = {.slept = false};
     old_kernel = true;
@@ -495,7 +495,7 @@ END_TEST
 
 /* A worker has stolen a movable thread, and a thread of its own becomes ready before it runs the stolen one.  The
  * stolen thread must not queue behind it, which may compute for long, but stay where a third worker finds it. */
-START_TEST(test_stolen_stays_in_sight)
+START_TEST(test_stolen_thread_stays_visible)
 {
     static madi_worker_t workers[3];
     static madi_ult_t moving, own;
@@ -525,19 +525,19 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_switch_returns_to_its_caller,   test_slots_are_found_by_address, test_guard_beyond_the_limit_is_a_canary,
-        test_deque_owner_takes_the_youngest, test_deque_drops_stale_entries,  test_inbox_keeps_order,
-        test_timers_expire_in_order,         test_waitq_keeps_order,          test_placement_shares_out_all_processors,
-        test_sizes_of_objects_are_pinned,    test_deque_gives_each_seed_once, test_woken_as_the_clock_ends_it,
-        test_stolen_stays_in_sight,          test_overdue_without_pwait2,     test_waiters_each_event_wakes_one_more,
+        test_switch_returns_to_its_caller,   test_slots_are_found_by_address,  test_guard_beyond_the_limit_is_a_canary,
+        test_deque_owner_takes_the_youngest, test_deque_drops_stale_entries,   test_inbox_keeps_order,
+        test_timers_expire_in_order,         test_waitq_keeps_order,           test_placement_shares_out_all_processors,
+        test_sizes_of_objects_are_pinned,    test_deque_gives_each_seed_once,  test_expired_wait_ends_after_its_waker,
+        test_stolen_thread_stays_visible,    test_overdue_wait_does_not_sleep, test_waiters_each_event_wakes_one_more,
     };
     const struct {
         const TTest *test;
         int signal;
-    } deaths[] = {{test_guard_install, SIGSEGV},
-                  {test_guard_mprotect, SIGSEGV},
-                  {test_guard_reported, SIGABRT},
-                  {test_guard_others, SIGSEGV},
+    } deaths[] = {{test_guard_stops_an_overflow, SIGSEGV},
+                  {test_guard_by_mprotect_stops_an_overflow, SIGSEGV},
+                  {test_guard_hit_is_reported, SIGABRT},
+                  {test_fault_elsewhere_is_passed_on, SIGSEGV},
                   {test_canary_overwritten_aborts, SIGABRT}};
     Suite *suite = suite_create("marcel");
     TCase *tcase = tcase_create("marcel");

@@ -101,7 +101,7 @@ static void fill(unsigned char *bytes, size_t len, unsigned seed)
         bytes[i] = (unsigned char)((i * 31 + seed) >> 3);
 }
 
-START_TEST(seal_shakes)
+START_TEST(seal_handshake_takes_any_pieces)
 {
     for (size_t chunk = 1; chunk < 100000; chunk = chunk * 7 + 1) {
         pair_t p;
@@ -125,7 +125,7 @@ START_TEST(seal_binds_each_connection_alone)
 END_TEST
 
 /* Payloads of any length, both ways, in records that arrive in pieces of any size. */
-START_TEST(seal_carries)
+START_TEST(seal_carries_every_length)
 {
     static const size_t lengths[] = {1, 8, 24, 63, 1023, 1024, 1025, 4096, 16383, 16384, 16385, 40000, MADI_SEAL_BATCH};
     static unsigned char sent[MADI_SEAL_BATCH], got[MADI_SEAL_BATCH];
@@ -150,7 +150,7 @@ START_TEST(seal_carries)
 }
 END_TEST
 
-START_TEST(seal_hides)
+START_TEST(seal_hides_the_payload)
 {
     static unsigned char secret[] = "something that nobody else may read";
     struct iovec vec = {secret, sizeof secret};
@@ -190,7 +190,7 @@ static void harm_do(enum harm harm, unsigned char *records, size_t one, size_t *
     }
 }
 
-START_TEST(seal_notices_harm)
+START_TEST(seal_notices_changed_records)
 {
     static const size_t lengths[] = {8, 2000, 16384};
     static unsigned char sent[16384], got[3 * 16384], wire[4 * 17000];
@@ -243,7 +243,7 @@ START_TEST(seal_updates_keys)
 }
 END_TEST
 
-START_TEST(seal_says_the_end)
+START_TEST(seal_reports_the_end)
 {
     unsigned char text[8] = "the last", got[64];
     struct iovec vec = {text, sizeof text};
@@ -306,7 +306,7 @@ START_TEST(seal_notices_a_changed_handshake)
 }
 END_TEST
 
-START_TEST(seal_wants_a_known_cipher)
+START_TEST(seal_refuses_an_unknown_cipher)
 {
     char reason[MADI_REASON_MAX] = "";
     setenv("MAD_SEAL_CIPHER", "TLS_AES_128_CCM_SHA256", 1);
@@ -350,16 +350,16 @@ END_TEST
 
 Suite *seal_suite(void)
 {
-    const TTest *const tests[] = {seal_shakes,
+    const TTest *const tests[] = {seal_handshake_takes_any_pieces,
                                   seal_binds_each_connection_alone,
-                                  seal_carries,
-                                  seal_hides,
-                                  seal_notices_harm,
+                                  seal_carries_every_length,
+                                  seal_hides_the_payload,
+                                  seal_notices_changed_records,
                                   seal_updates_keys,
-                                  seal_says_the_end,
+                                  seal_reports_the_end,
                                   seal_refuses_another_key,
                                   seal_notices_a_changed_handshake,
-                                  seal_wants_a_known_cipher,
+                                  seal_refuses_an_unknown_cipher,
                                   seal_has_aes_256,
                                   seal_has_chacha};
     return SUITE_OF("seal", tests);

@@ -324,7 +324,7 @@ START_TEST(search_limits_silent_closes)
 END_TEST
 
 /* Both explanations come from one record: they name the same ways with the same reasons, and none that is used. */
-START_TEST(explanations_agree)
+START_TEST(explanations_agree_on_rejected_paths)
 {
     char text[8192], reason[MADI_REASON_MAX];
     refuses = 2;
@@ -371,7 +371,7 @@ Suite *search_suite(void)
                             search_resumes_when_the_chosen_path_fails,
                             search_ends_on_another_key,
                             search_limits_silent_closes,
-                            explanations_agree,
+                            explanations_agree_on_rejected_paths,
                             search_times_out_and_names_paths};
     return SUITE_OF("search", tests);
 }

@@ -66,7 +66,7 @@ static void long_returned(void)
 }
 
 /* Where messages and answers alternate a body may be longer than SHM_CHUNK.  Lent, it is the only loan. */
-START_TEST(long_bodies)
+START_TEST(ring_lends_one_long_body)
 {
     unsigned number = 0;
     pair_setup();
@@ -89,7 +89,7 @@ START_TEST(long_bodies)
 END_TEST
 
 /* With many peers, each of which has a small window, bodies are at most a third of it. */
-START_TEST(long_bodies_of_many_peers)
+START_TEST(ring_of_many_peers_has_shorter_bodies)
 {
     pair_setup();
     atomic_store(&pair_adapters[0].n_inboxes, 100);
@@ -532,8 +532,8 @@ END_TEST
 int main(void)
 {
     const TTest *tests[] = {ring_carries_every_length,
-                            long_bodies,
-                            long_bodies_of_many_peers,
+                            ring_lends_one_long_body,
+                            ring_of_many_peers_has_shorter_bodies,
                             ring_body_incomplete_is_not_handed_over,
                             ring_full_refuses_packets,
                             ring_skips_lent_runs,

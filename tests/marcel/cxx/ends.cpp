@@ -29,7 +29,7 @@ static void *exits_deep(void *)
     return nullptr;
 }
 
-static void order()
+static void destructors_run_in_order()
 {
     happened = 0;
     RIGHT(elsewhere(exits_deep) == (void *)42);
@@ -49,7 +49,7 @@ static void *exits_with_key(void *)
     T(exit)(nullptr);
 }
 
-static void keys()
+static void key_ends_after_the_unwinding()
 {
     happened = 0;
     T(key_create)(&key, key_ends);
@@ -81,7 +81,7 @@ static void *exits_through_c(void *)
     return nullptr;
 }
 
-static void c_frames()
+static void unwinding_passes_c_frames()
 {
     happened = 0;
     RIGHT(elsewhere(exits_through_c) == (void *)42);
@@ -101,7 +101,7 @@ static void *exits_through_plain(void *)
     return nullptr;
 }
 
-static void no_tables()
+static void frames_without_tables_end_the_unwinding()
 {
     happened = 0;
     RIGHT(elsewhere(exits_through_plain) == (void *)42);
@@ -120,7 +120,7 @@ static void *exits_in_handler(void *)
     return nullptr;
 }
 
-static void in_handler()
+static void handler_may_exit_the_thread()
 {
     happened = 0;
     RIGHT(elsewhere(exits_in_handler) == (void *)42);
@@ -141,7 +141,7 @@ static void *passes_on(void *)
     return nullptr;
 }
 
-static void rethrown()
+static void rethrown_exit_goes_on()
 {
     happened = 0;
     RIGHT(elsewhere(passes_on) == (void *)42);
@@ -178,14 +178,14 @@ static void *exits_busily(void *)
     return nullptr;
 }
 
-static void many()
+static void many_threads_unwind_at_once()
 {
     ended = 0;
     run_all(50, exits_busily);
     RIGHT(ended == 50);
 }
 
-static void small_stack()
+static void small_stack_suffices_for_unwinding()
 {
     T(attr_t) attr;
     T(attr_init)(&attr);
@@ -287,7 +287,7 @@ static void cancel_at(int in, bool at_once)
     T(cond_destroy)(&at.cond);
 }
 
-static void cancel()
+static void cancel_unwinds_everywhere()
 {
     for (int in = 0; in < PLACES; in++)
         for (int at_once = 0; at_once < 2; at_once++)
@@ -299,7 +299,7 @@ static void cancel()
 #ifndef PTHREAD
 #include <pthread.h>
 #endif
-static void plain()
+static void plain_pthread_unwinds()
 {
     pthread_t thread;
     void *result;
@@ -320,7 +320,7 @@ static void *is_last(void *)
     _exit(wrong != 0);
 }
 
-static void first()
+static void first_thread_may_exit()
 {
     T(t) thread;
     says s;
@@ -340,7 +340,7 @@ static void *swallows(void *)
     return nullptr;
 }
 
-static void swallowed()
+static void swallowed_exit_aborts()
 {
     elsewhere(swallows);
 }
@@ -357,7 +357,7 @@ static void *through_noexcept(void *)
     return nullptr;
 }
 
-static void no_except()
+static void exit_through_noexcept_terminates()
 {
     elsewhere(through_noexcept);
 }
@@ -375,26 +375,26 @@ static void *key_throws_late(void *)
     return nullptr;
 }
 
-static void key_throws()
+static void throwing_key_destructor_terminates()
 {
     T(key_create)(&key, [](void *) { throw std::runtime_error("in a destructor of a key"); });
     elsewhere(key_throws_late);
 }
 
 const test_case ends[] = {
-    {"order", order, nullptr},
-    {"keys", keys, nullptr},
-    {"c_frames", c_frames, nullptr},
-    {"no_tables", no_tables, nullptr},
-    {"in_handler", in_handler, nullptr},
-    {"rethrown", rethrown, nullptr},
-    {"many", many, nullptr},
-    {"small_stack", small_stack, nullptr},
-    {"cancel", cancel, nullptr},
-    {"plain", plain, nullptr},
-    {"first", first, nullptr},
-    {"swallowed", swallowed, "exception not rethrown"},
-    {"no_except", no_except, "terminat"},
-    {"key_throws", key_throws, "in a destructor of a key"},
+    {"destructors_run_in_order", destructors_run_in_order, nullptr},
+    {"key_ends_after_the_unwinding", key_ends_after_the_unwinding, nullptr},
+    {"unwinding_passes_c_frames", unwinding_passes_c_frames, nullptr},
+    {"frames_without_tables_end_the_unwinding", frames_without_tables_end_the_unwinding, nullptr},
+    {"handler_may_exit_the_thread", handler_may_exit_the_thread, nullptr},
+    {"rethrown_exit_goes_on", rethrown_exit_goes_on, nullptr},
+    {"many_threads_unwind_at_once", many_threads_unwind_at_once, nullptr},
+    {"small_stack_suffices_for_unwinding", small_stack_suffices_for_unwinding, nullptr},
+    {"cancel_unwinds_everywhere", cancel_unwinds_everywhere, nullptr},
+    {"plain_pthread_unwinds", plain_pthread_unwinds, nullptr},
+    {"first_thread_may_exit", first_thread_may_exit, nullptr},
+    {"swallowed_exit_aborts", swallowed_exit_aborts, "exception not rethrown"},
+    {"exit_through_noexcept_terminates", exit_through_noexcept_terminates, "terminat"},
+    {"throwing_key_destructor_terminates", throwing_key_destructor_terminates, "in a destructor of a key"},
     {nullptr, nullptr, nullptr},
 };

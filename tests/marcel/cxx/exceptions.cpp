@@ -47,7 +47,7 @@ static void together(void *(*run)(void *), const T(attr_t) *attr = nullptr)
     T(barrier_destroy)(&all);
 }
 
-static void rethrow()
+static void rethrow_finds_its_exception()
 {
     together(rethrows);
 }
@@ -57,7 +57,7 @@ static void rethrow()
 #else
 #define MIGRATABLE(attr) marcel_attr_setmigratable(attr, 1)
 #endif
-static void rethrow_migrating()
+static void rethrow_finds_it_on_another_worker()
 {
     T(attr_t) attr;
     T(attr_init)(&attr);
@@ -101,7 +101,7 @@ static void *nests(void *arg)
     return arg;
 }
 
-static void nested()
+static void nested_exceptions_stay_apart()
 {
     together(nests);
 }
@@ -155,7 +155,7 @@ static void *counts(void *arg)
     return arg;
 }
 
-static void uncaught()
+static void uncaught_are_counted_by_thread()
 {
     together(counts);
 }
@@ -212,7 +212,7 @@ static void *either(void *arg)
     return number++ % 2 ? takes(arg) : passes(arg);
 }
 
-static void pass_on()
+static void exception_goes_to_another_thread()
 {
     S(init)(&is_passed, 0, 0);
     S(init)(&is_taken, 0, 0);
@@ -256,7 +256,7 @@ static void *parent(void *arg)
     return arg;
 }
 
-static void join_in_handler()
+static void handler_may_join()
 {
     number = 0;
     run_all(2, parent);
@@ -278,7 +278,7 @@ static void *blocks(void *arg)
     return arg;
 }
 
-static void block_in_handler()
+static void handler_may_block()
 {
     run_all(THREADS, blocks);
 }
@@ -305,7 +305,7 @@ static void *calls_once(void *arg)
     return arg;
 }
 
-static void once()
+static void once_that_throws_runs_again()
 {
     elsewhere(calls_once);
 }
@@ -327,7 +327,7 @@ static void *pushes(void *arg)
     T(exit)(arg); // no handler is left
 }
 
-static void push()
+static void cleanups_run_among_destructors()
 {
     elsewhere(pushes);
     RIGHT(happened == 32145);
@@ -340,21 +340,21 @@ static void *escapes(void *)
     throw std::runtime_error("out of the thread");
 }
 
-static void escape()
+static void escaped_exception_terminates()
 {
     elsewhere(escapes);
 }
 
 const test_case exceptions[] = {
-    {"rethrow", rethrow, nullptr},
-    {"rethrow_migrating", rethrow_migrating, nullptr},
-    {"nested", nested, nullptr},
-    {"uncaught", uncaught, nullptr},
-    {"pass_on", pass_on, nullptr},
-    {"join_in_handler", join_in_handler, nullptr},
-    {"block_in_handler", block_in_handler, nullptr},
-    {"once", once, nullptr},
-    {"push", push, nullptr},
-    {"escape", escape, "out of the thread"},
+    {"rethrow_finds_its_exception", rethrow_finds_its_exception, nullptr},
+    {"rethrow_finds_it_on_another_worker", rethrow_finds_it_on_another_worker, nullptr},
+    {"nested_exceptions_stay_apart", nested_exceptions_stay_apart, nullptr},
+    {"uncaught_are_counted_by_thread", uncaught_are_counted_by_thread, nullptr},
+    {"exception_goes_to_another_thread", exception_goes_to_another_thread, nullptr},
+    {"handler_may_join", handler_may_join, nullptr},
+    {"handler_may_block", handler_may_block, nullptr},
+    {"once_that_throws_runs_again", once_that_throws_runs_again, nullptr},
+    {"cleanups_run_among_destructors", cleanups_run_among_destructors, nullptr},
+    {"escaped_exception_terminates", escaped_exception_terminates, "out of the thread"},
     {nullptr, nullptr, nullptr},
 };
