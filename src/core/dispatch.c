@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The upcall of the drivers: where a packet goes, and what it means.  All under session->lock. */
+/* The upcalls of the drivers: where a packet's body goes, and what the packet means.  All under session->lock. */
 #include "core/conn/channel.h"
 #include "core/conn/conn.h"
 #include "core/conn/credit.h"
@@ -353,7 +353,7 @@ static void control_dispatch(madi_link_t *link, const madi_wire_hdr_t *hdr, cons
 
 /* ---- Short packets -------------------------------------------------------------------------------------------- */
 
-/* A whole message that nobody expects yet.  False where it is none, or something is to be looked at. */
+/* Make a whole message in a short packet ready to be opened.  False: the packet needs the general path. */
 static bool short_make_ready(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     madi_rx_msg_t *m;
@@ -397,7 +397,7 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
 {
     if (MADI_UNLIKELY(link->outer != NULL))
         return link->outer->driver->upcalls->rx_begin(link, hdr, rx);
-    /* Long bodies make long rounds: lest links that are not looked at in each of them starve. */
+    /* A long body counts as several rounds, so that links that are not polled in every round do not starve. */
     link->gate->session->ticks -= (int32_t)(hdr->length / MADI_ROUND_BYTES);
     if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG))
         return message_begin(link, hdr, rx);
@@ -409,7 +409,7 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
         protocol_error(link, "a control packet that is too long");
         return MADI_PLACE_DROP;
     }
-    rx->base = link->gate->rx_ctrl; /* of this link: its rest may come later, after packets of others */
+    rx->base = link->gate->rx_ctrl; /* a buffer of this gate: the rest may arrive later, after packets of other links */
     return MADI_PLACE_COPY;
 }
 

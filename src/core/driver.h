@@ -2,7 +2,7 @@
 /* THE CONTRACT between the core and the drivers, for an engineer who adds a network.  Read drivers/skeleton next.
  *
  * The life of a driver:
- *   probe    lists the adapters of this host that the driver can use.  No hardware is success with none.
+ *   probe    lists the adapters of this host that the driver can use.  Without hardware it lists none, and succeeds.
  *   open     makes an adapter usable: descriptors, listening socket, network name, address bytes.
  *   connect  opens the path to one peer's adapter.  The driver makes a stream socket; the core runs the handshake on it
  *            (version, key, identities) and then passes it to start, on both sides.  What start uses the socket for is the
@@ -45,7 +45,8 @@
  *   start     the session's, or none in probe,      madi_adapter_found madi_watch_add madi_watch_add_rare madi_watch_del
  *             open, close and fini
  *   any       any or none                           madi_link_writable madi_link_holds madi_session_wake
- *                                                   madi_adapter_wake madi_watch_change madi_session_oversubscribed madi_security_name
+ *                                                   madi_adapter_wake madi_watch_change madi_session_oversubscribed
+ *                                                   madi_security_name
  *   tx        the session's or none, no tx lock     madi_link_lock_tx madi_link_unlock_tx
  *
  * op->done and the upcalls of line "session" take the tx lock themselves and may call send, on this link too.  Release the
@@ -196,7 +197,7 @@ typedef enum madi_sent {
                  * sleeps at most a millisecond while a packet is refused; madi_link_writable shortens that */
 } madi_sent_t;
 
-/* The core's answer to an incoming packet: where its body goes. */
+/* The core's result for an incoming packet: where its body goes. */
 typedef enum madi_place {
     MADI_PLACE_COPY, /* put hdr.length bytes at rx->base, then call madi_rx_done */
     MADI_PLACE_KEEP, /* the core keeps rx->loan and has processed the packet: the driver does not reuse these bytes until
@@ -452,7 +453,7 @@ struct madi_driver {
     bool on_request;                /* used only when MAD_DRIVERS names it */
     const madi_upcalls_t *upcalls;  /* only of a driver that wraps others */
 
-    /* List adapters: call madi_adapter_found(session, driver, name) for each.  No hardware is success with none.
+    /* List adapters: call madi_adapter_found(session, driver, name) for each.  Without hardware this lists none.
      * Lock: alone.  Waits: no.  Owner: the core has the adapters.  Errors: MAD_ERR_NOMEM only. */
     mad_status_t (*probe)(const madi_driver_t *driver, struct mad_session *session);
     /* Make an adapter usable: set network, address, address_len, caps; listen_fd, if peers connect by a socket.

@@ -16,7 +16,7 @@ static mad_status_t borrow_set(const void *at, uint64_t there, const void **base
     return MAD_OK;
 }
 
-/* Return a block that mad_unpack_borrow or mad_unpack_try needs.  Under session->lock. */
+/* Borrow the block that is being received into memory of the library (madi_early_start).  Under session->lock. */
 static mad_status_t borrow_early(madi_rx_msg_t *m, const void **base, size_t *len)
 {
     if (!madi_done(&m->early->here))
@@ -68,7 +68,7 @@ mad_status_t mad_unpack_borrow(mad_message_t *message, const void **base, size_t
         madi_begun_look(m);
         if (m->begun && atomic_load_explicit(&m->first.link->state, memory_order_acquire) == MADI_LINK_UP)
             return MAD_ERR_AGAIN;
-        if (m->begun) /* it has come before the link's end, or never will */
+        if (m->begun) /* the rest came before the link's end, or never will */
             madi_begun_wait(m);
     }
     madi_lock(&message->session->lock);

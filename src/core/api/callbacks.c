@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The program's own code: handlers, and callbacks of requests. */
+/* Calls of the program's own code: handlers of channels, and callbacks of requests. */
 #include "core/api/api.h"
 #include "core/driver.h"
 #include "core/object/request.h"
@@ -16,13 +16,13 @@ static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
     if (handler)
         madi_rx_open(m);
     else
-        madi_rx_make_ready(m); /* it was removed meanwhile */
+        madi_rx_make_ready(m); /* the handler was removed meanwhile */
     madi_unlock(&session->lock);
     if (handler && handler(channel, &m->base, arg) == MAD_CONSUMED)
         mad_message_drop(&m->base);
 }
 
-/* The last message that is to be handled; m was taken out just now. */
+/* Return the last message in the queue for handlers; if the queue is empty, m, which was just taken from it. */
 static const madi_rx_msg_t *handled_last(const mad_session_t *session, const madi_rx_msg_t *m)
 {
     return session->handled ? MADI_CONTAINER(session->handled_tail, madi_rx_msg_t, next) : m;
@@ -31,7 +31,7 @@ static const madi_rx_msg_t *handled_last(const mad_session_t *session, const mad
 void madi_calls_run(mad_session_t *session)
 {
     const madi_rx_msg_t *last = NULL;
-    /* One thread at a time, so that messages are handled in their order; none inside another. */
+    /* One thread at a time runs calls, so that messages are handled in their order, and no call runs inside another. */
     if (MADI_LIKELY(!atomic_load_explicit(&session->has_calls, memory_order_acquire)) ||
         atomic_exchange_explicit(&session->calling, 1, memory_order_acq_rel)) /* pairs with madi_call_run */
         return;
@@ -44,14 +44,14 @@ void madi_calls_run(mad_session_t *session)
             session->handled_tail = &session->handled;
         madi_lock(&session->work_lock);
         r = session->callbacks;
-        if (r && r->status && m) { /* perhaps a peer is lost: what it sent before comes first */
+        if (r && r->status && m) { /* after a failure, maybe the loss of a peer: messages from before it are handled first */
             last = last ? last : handled_last(session, m);
             r = m == last ? r : NULL;
         }
         last = r ? NULL : last;
         if (r && !(session->callbacks = r->next))
             session->callbacks_tail = &session->callbacks;
-        if (!r && !m) { /* under the locks, so that a thread that adds one now sees that none runs them */
+        if (!r && !m) { /* under the locks: a thread that adds a call later sees that no thread runs calls */
             atomic_store_explicit(&session->has_calls, 0, memory_order_relaxed);
             atomic_store_explicit(&session->calling, 0, memory_order_release);
         }
@@ -76,7 +76,8 @@ bool madi_call_run(mad_session_t *session, void (*fn)(void *arg, mad_status_t st
     if (atomic_exchange_explicit(&session->calling, 1, memory_order_acquire))
         return false;
     fn(arg, MAD_OK);
-    /* A thread that has added a call meanwhile found this one calling.  By its exchange what it has added is seen here. */
+    /* A thread that added a call meanwhile saw that this thread was calling, and left the call to it.  The exchanges of
+     * both  threads pair, so the added call is visible here. */
     atomic_exchange_explicit(&session->calling, 0, memory_order_acq_rel);
     madi_calls_run(session);
     return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Conditions of the program, which its handlers and callbacks fulfil.  A thread waits for one as it waits for a message.
- * No wake-up is lost: the waiting thread enters the list, and is counted, before it tests the condition.  The waking thread
- * changes the condition, then reads the count.  Each side has a fence between its two steps. */
+/* Wait objects: conditions that the program's handlers and callbacks make true.  A thread waits for a condition as it
+ * waits for a message.  No wake-up is lost: the waiting thread enters the list, and is counted, before it tests the
+ * condition.  The waking thread changes the condition, then reads the count.  Each side has a fence between its two
+ * steps. */
 #include "base/clock.h"
 #include "engine/engine.h"
 #include <madeleine.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events, read by the program. */
+/* Events: the program reads them. */
 #include "core/driver.h"
 #include "core/link/event.h"
 #include "core/link/usable.h"

@@ -21,9 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MANY 16 /* messages that are opened at once */
+#define MANY 16 /* the most messages that one call opens */
 
-/* Take the next message of a channel, the connections in turn. */
+/* Take the next message of a channel, whose connections take turns.  NULL if none. */
 static madi_rx_msg_t *channel_take(mad_channel_t *channel)
 {
     madi_conn_t *conn;
@@ -66,7 +66,7 @@ static bool open_locked(opening_t *o)
     return o->status != MAD_OK;
 }
 
-/* Look without the lock first: a waiting thread must not keep others from it. */
+/* Test without the lock first: a waiting thread must not keep the lock from other threads. */
 static bool open_test(void *arg)
 {
     opening_t *o = arg;
@@ -89,12 +89,12 @@ static MADI_COLD madi_rx_msg_t *take_cancel(madi_rx_msg_t *m)
     return NULL;
 }
 
-/* A packet that is something else than the message that was looked for. */
+/* Dispatch a packet that is not the message that was looked for, as if it had been polled. */
 static MADI_COLD madi_rx_msg_t *take_dispatch(madi_link_t *link, madi_rx_msg_t *m)
 {
     madi_foreign_t loan = m->first.loan;
     m->first.loan = (madi_foreign_t){0};
-    if (link->begun) /* poll has it when it is whole */
+    if (link->begun) /* poll delivers the body when it is complete */
         link->begun = 0;
     else if (madi_foreign_is_set(loan))
         madi_rx_whole(link, &m->hdr, loan, true);
@@ -104,7 +104,7 @@ static MADI_COLD madi_rx_msg_t *take_dispatch(madi_link_t *link, madi_rx_msg_t *
     return NULL;
 }
 
-/* The message lies in the driver's memory. */
+/* Set up a message whose body lies in the driver's memory, as a loan. */
 static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *conn, madi_link_t *link)
 {
     madi_rx_start(m, conn, m->first.loan, true);
@@ -122,18 +122,18 @@ static __attribute__((noinline)) void take_loan(madi_rx_msg_t *m, madi_conn_t *c
     }
 }
 
-/* Every few hundred messages: send the credit limit to the sender, and poll everything else. */
+/* Send the credit limit to the sender, and poll everything else.  Called once in a few hundred messages. */
 static MADI_COLD void credit_send_and_look_around(mad_session_t *session, madi_conn_t *conn)
 {
     madi_credit_send(conn);
     madi_look_around(session);
     if (atomic_load_explicit(&session->has_calls, memory_order_relaxed)) {
-        session->hot = &madi_no_adapter; /* the next open goes the long way, which runs them */
-        madi_session_wake(session);      /* or the thread that sleeps does, if there is no next one for long */
+        session->hot = &madi_no_adapter; /* the next open takes the slow path, which runs the calls */
+        madi_session_wake(session);      /* or the leader runs the calls, if no message is opened for long */
     }
 }
 
-/* The structure that was used last is in use: have another one ready for the next try. */
+/* Make the next free message structure the first of the ring, since the one that was used last is still in use. */
 static MADI_COLD madi_rx_msg_t *rx_ring_advance(mad_session_t *session)
 {
     madi_rx_msg_t *m = madi_rx_more(session);
@@ -142,8 +142,8 @@ static MADI_COLD madi_rx_msg_t *rx_ring_advance(mad_session_t *session)
     return NULL;
 }
 
-/* A message of one packet that the adapter has next, if it is for us and nothing comes before it: straight from the
- * driver's memory into a structure, or as a loan.  Under session->lock. */
+/* Take the adapter's next packet, if it is a message of one packet for this channel or connection, and no earlier message
+ * waits.  Its body is copied from the driver's memory into the message's structure, or lent.  Under session->lock. */
 static inline __attribute__((always_inline)) madi_rx_msg_t *take_message(mad_session_t *session, mad_channel_t *channel,
                                                                          madi_conn_t *conn, madi_adapter_t *adapter)
 {
@@ -154,7 +154,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_message(mad_ses
     if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
         return rx_ring_advance(session);
     atomic_store_explicit(&m->used, 1, memory_order_relaxed);
-    link = adapter->driver->fast.take(adapter, &m->hdr, &m->first.loan); /* which is not set */
+    link = adapter->driver->fast.take(adapter, &m->hdr, &m->first.loan); /* the loan is not set before */
     if (MADI_UNLIKELY(!link))
         return take_cancel(m);
     if (!conn) {
@@ -181,13 +181,13 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_message(mad_ses
     return m;
 }
 
-/* First try: take the next message from the adapter of the last one. */
+/* Take the next message from the adapter that has delivered the last one. */
 static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_channel_t *channel, madi_conn_t *source)
 {
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m;
     madi_lock(&session->lock);
-    m = take_message(session, channel, source, session->hot); /* now and then it sends credits, and polls everything */
+    m = take_message(session, channel, source, session->hot); /* now and then this sends credits and polls everything */
     madi_unlock(&session->lock);
     return m;
 }
@@ -202,7 +202,7 @@ static inline bool open_may_succeed(const mad_channel_t *channel, madi_adapter_t
     return (*hit = madi_poll_hit(session)) != NULL;
 }
 
-/* Try to open after a poll, when no message was taken directly.  Under session->lock. */
+/* Poll, and open a message; called when none could be taken directly.  Under session->lock. */
 static inline bool open_after_poll(opening_t *o, madi_adapter_t *hit)
 {
     mad_session_t *session = o->channel->session;
@@ -219,7 +219,8 @@ static inline bool open_after_poll(opening_t *o, madi_adapter_t *hit)
     return false;
 }
 
-/* One round under one acquisition of the lock.  takes: what lies first is tried straight, which may be a system call. */
+/* Make one attempt to open a message, with the lock taken once.  takes: first try to take the adapter's next packet
+ * directly, which may cost a system call. */
 static inline bool open_round(opening_t *o, madi_adapter_t *hit, bool takes)
 {
     mad_session_t *session = o->channel->session;
@@ -242,8 +243,9 @@ static inline bool open_try(opening_t *o)
     return open_may_succeed(o->channel, &hit) && open_round(o, hit, true);
 }
 
-/* A message was taken by a thread that did not wait, or the waiting thread that was woken for it has found another one:
- * the leaving thread wakes the next one, if there is a message for it.  Under session->lock. */
+/* Wake a waiting thread for each connection that has messages.  Called by a thread that leaves the list of openers.
+ * Maybe it was woken for one message and has found another one; or a thread that did not wait has taken that message.  Under
+ * session->lock. */
 static void openers_wake_next(mad_channel_t *channel)
 {
     for (madi_conn_t *conn = channel->ready; conn; conn = conn->next_ready)
@@ -251,7 +253,7 @@ static void openers_wake_next(mad_channel_t *channel)
             madi_openers_wake(conn);
 }
 
-/* Wait where a message finds this thread. */
+/* Wait in the list of openers, so that an arriving message wakes this thread. */
 static mad_status_t open_wait_enlisted(opening_t *o, int64_t deadline)
 {
     mad_session_t *session = o->channel->session;
@@ -357,7 +359,8 @@ static_assert(offsetof(madi_wire_hdr_t, channel) == 2 && offsetof(madi_wire_hdr_
                   offsetof(madi_wire_hdr_t, aux) == 12 && sizeof(madi_wire_hdr_t) == 16,
               "which begins with its header");
 
-/* Is it a message of one block that is there, and nothing else?  head: how one of this connection begins. */
+/* True if the packet is a message of one block, all of which is in the packet.  head: the first 4 header bytes of a
+ * message of one packet on this connection. */
 static inline bool arrival_is_message(const mad_arrival_t *a, uint32_t head)
 {
     const uint64_t mask = UINT64_C(3) << 48 | MADI_WIRE_LEN_MAX; /* kind and length */
@@ -365,7 +368,8 @@ static inline bool arrival_is_message(const mad_arrival_t *a, uint32_t head)
     return (uint32_t)a->inside[0] == head && (a->inside[2] & mask) + MADI_WIRE_DESC_SIZE == a->inside[0] >> 32;
 }
 
-/* Pass on the packets from this one on: they are for other receivers, or for more than one.  Under session->lock. */
+/* Dispatch the packets from `from` on: they are for other receivers, or are no messages of one block.  Under
+ * session->lock. */
 static MADI_COLD void arrivals_dispatch(madi_link_t *link, mad_arrival_t *from, const mad_arrival_t *end)
 {
     for (; from < end && atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP; from++) {
@@ -375,8 +379,8 @@ static MADI_COLD void arrivals_dispatch(madi_link_t *link, mad_arrival_t *from, 
     }
 }
 
-/* Short messages of one block, straight into the arrivals: as many as come next, from one peer, while nothing stands before
- * them.  Under session->lock. */
+/* Take short messages of one block directly into the arrivals: consecutive ones from one peer, while no earlier message
+ * waits.  Return their number.  Under session->lock. */
 static inline int take_short_messages(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrivals, int max)
 {
     mad_session_t *session = channel->session;
@@ -385,7 +389,7 @@ static inline int take_short_messages(mad_channel_t *channel, madi_adapter_t *hi
     madi_link_t *link;
     madi_conn_t *conn;
     int64_t cost = 0;
-    uint32_t head = 0; /* no packet begins so */
+    uint32_t head = 0; /* no packet begins with 0 */
     mad_peer_t peer = MAD_ANY_SOURCE;
 
     if (atomic_load_explicit(&channel->n_ready, memory_order_relaxed))
@@ -412,15 +416,15 @@ static inline int take_short_messages(mad_channel_t *channel, madi_adapter_t *hi
         conn->rx_messages += (uint64_t)(a - arrivals);
         conn->rx_left -= cost;
     }
-    if (MADI_UNLIKELY(a < end)) /* perhaps the channel's end, from which on credits begin anew */
+    if (MADI_UNLIKELY(a < end)) /* maybe CLOSE, after which the connection's credits begin anew */
         arrivals_dispatch(link, a, end);
     if (MADI_UNLIKELY(a > arrivals && conn->rx_left < 0))
         credit_send_and_look_around(session, conn);
     return (int)(a - arrivals);
 }
 
-/* Whole messages, each into a structure of its own, as long as the adapter has some.  The first structure is the next to be
- * used again.  Under session->lock. */
+/* Take whole messages, each into a structure of its own, until the adapter has none.  The structure of the first one is
+ * reused first.  Return their number.  Under session->lock. */
 static int take_whole_messages(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrivals, int max)
 {
     mad_session_t *session = channel->session;
@@ -441,7 +445,7 @@ static int take_whole_messages(mad_channel_t *channel, madi_adapter_t *hit, mad_
     return n;
 }
 
-/* The first look took nothing, and is not made again.  hit: what has something, or NULL. */
+/* Open one message after a poll, since none could be taken directly.  hit: the adapter that may have one, or NULL. */
 static MADI_COLD int channel_poll_slow(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrival)
 {
     opening_t o = {.channel = channel, .source = MAD_ANY_SOURCE};
@@ -451,7 +455,8 @@ static MADI_COLD int channel_poll_slow(mad_channel_t *channel, madi_adapter_t *h
     return 1;
 }
 
-/* There is perhaps something.  Not in line, so that nothing is saved for a look that sees nothing. */
+/* Take up to max messages, since there may be some.  Not inline, so that a call of mad_channel_poll that finds nothing
+ * saves no registers. */
 static __attribute__((noinline)) int channel_poll_hit(mad_channel_t *channel, mad_arrival_t *arrivals, int max,
                                                       madi_adapter_t *hit)
 {
@@ -482,7 +487,7 @@ int mad_channel_poll(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
     return MADI_UNLIKELY(open_may_succeed(channel, &hit)) ? channel_poll_hit(channel, arrivals, max, hit) : 0;
 }
 
-/* Wait without limit; what cannot be opened remembers why. */
+/* Open a message, and wait for it without limit.  If that fails, return a message that holds the status. */
 static MADI_COLD mad_message_t *open_forever(mad_channel_t *channel, mad_peer_t source)
 {
     static madi_rx_msg_t no_memory = {.base = {.kind = MADI_MESSAGE_RX, .status = MAD_ERR_NOMEM}};
@@ -500,7 +505,8 @@ static MADI_COLD mad_message_t *open_forever(mad_channel_t *channel, mad_peer_t 
     return &m->base;
 }
 
-/* One that came before it was asked for.  Where handlers or callbacks wait to be run the long way runs them. */
+/* Take a message that has arrived already.  NULL if none has, or if handlers or callbacks are due: the slow path runs
+ * those. */
 static madi_rx_msg_t *open_ready(mad_channel_t *channel, madi_conn_t *conn)
 {
     mad_session_t *session = channel->session;
@@ -528,7 +534,7 @@ static mad_message_t *open_one(mad_channel_t *channel, madi_conn_t *conn)
 
 mad_message_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source)
 {
-    madi_conn_t *conn = madi_conn_peek(channel, source); /* any source has none */
+    madi_conn_t *conn = madi_conn_peek(channel, source); /* MAD_ANY_SOURCE has no connection */
     if (MADI_LIKELY(conn != NULL))
         return open_one(channel, conn);
     return source == MAD_ANY_SOURCE ? open_one(channel, NULL) : open_forever(channel, source);

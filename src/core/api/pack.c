@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A message that could not begin: it remembers why and is freed at its end. */
+/* Return a message for the program to end after packing could not begin.  It holds the status. */
 static mad_message_t *tx_broken(mad_session_t *session, mad_status_t status)
 {
     static madi_tx_t no_memory = {.base = {.kind = MADI_MESSAGE_TX, .status = MAD_ERR_NOMEM}};
@@ -50,7 +50,8 @@ static inline mad_message_t *begin_held(madi_conn_t *conn)
     return &tx->base;
 }
 
-/* The longest waiting is woken when the connection is let go; if another thread was faster, again the next time. */
+/* Wait until no other message is packed on this connection.  Each release wakes the thread that has waited longest.  If
+ * another thread is faster, the woken thread waits again. */
 static MADI_COLD mad_message_t *begin_wait(madi_conn_t *conn)
 {
     marceli_waiter_t w;
@@ -151,7 +152,8 @@ mad_status_t madi_tx_close_run(madi_tx_t *tx)
     return MAD_OK;
 }
 
-/* Room for a small block in the stage: its descriptor is written, the place of its bytes returned.  NULL: no memory. */
+/* Reserve room for a small block in the stage buffer, and write its descriptor.  Return the place for its bytes; NULL: no
+ * memory. */
 static unsigned char *stage_block(madi_tx_t *tx, uint64_t desc)
 {
     size_t len = MADI_WIRE_DESC_LEN(desc);
@@ -166,7 +168,7 @@ static unsigned char *stage_block(madi_tx_t *tx, uint64_t desc)
     return at + MADI_WIRE_DESC_SIZE;
 }
 
-/* Check a block; the status of the message if it has failed. */
+/* Check the arguments of a block.  Return MAD_OK, or the status of the message, which has failed. */
 static mad_status_t block_begin(madi_tx_t *tx, bool legal, mad_send_mode_t smode, mad_receive_mode_t rmode)
 {
     mad_status_t status = madi_message_status(&tx->base);
@@ -179,13 +181,13 @@ static mad_status_t block_begin(madi_tx_t *tx, bool legal, mad_send_mode_t smode
     return MAD_OK;
 }
 
-/* Segments that a driver can gather better than we can copy them. */
+/* True if it is cheaper to let the driver gather the segments than to copy them here. */
 static bool is_worth_gathering(int n, size_t len)
 {
     return n <= MADI_SEGMENTS_MAX && len / (size_t)n >= MADI_SEGMENT_MIN;
 }
 
-/* A block in segments, too big for the stage or LATER. */
+/* Add a block in segments that is too long for the stage buffer, or LATER. */
 static mad_status_t add_segments(madi_tx_t *tx, const struct iovec *segs, int n, uint64_t desc, mad_send_mode_t smode)
 {
     size_t len = MADI_WIRE_DESC_LEN(desc);
@@ -285,7 +287,8 @@ static bool modes_are_usual(mad_send_mode_t send_mode, mad_receive_mode_t receiv
     return !((unsigned)send_mode & ~2u) && (unsigned)receive_mode <= 1; /* SAFER or CHEAPER */
 }
 
-/* Copy a block behind the others of a plain message; false: it is not one to be copied. */
+/* Copy a block behind the others of a plain message.  False: the message is not plain, or the block is not one to be
+ * copied. */
 static inline __attribute__((always_inline)) bool pack_plain(madi_tx_t *tx, const void *buf, size_t len, size_t max,
                                                              mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {
@@ -301,7 +304,7 @@ static inline __attribute__((always_inline)) bool pack_plain(madi_tx_t *tx, cons
     return true;
 }
 
-/* All but small blocks: middling ones are copied too, while the message is plain. */
+/* Pack a block that is not small.  Blocks of medium length are copied too, while the message is plain. */
 static __attribute__((noinline)) mad_status_t pack_other(madi_tx_t *tx, const void *buf, size_t len,
                                                          mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {

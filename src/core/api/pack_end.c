@@ -46,7 +46,7 @@ static void tx_enqueue(madi_tx_t *tx)
     conn->queue_tail = &tx->next;
 }
 
-/* One-call messages that came while a message was being packed go after it. */
+/* Queue the one-call messages that were deferred while another message was being packed, behind that message. */
 static void tx_enqueue_deferred(madi_conn_t *conn)
 {
     madi_tx_t *tx = conn->deferred, *next;
@@ -103,14 +103,14 @@ static MADI_COLD bool send_undo(madi_conn_t *conn, uint64_t cost)
     return false;
 }
 
-/* Longer than a short packet. */
+/* Send a plain message that is longer than a short packet. */
 static __attribute__((noinline)) bool send_long(madi_conn_t *conn, madi_tx_t *tx)
 {
     struct iovec vec = {tx->small, tx->stage_len};
     return conn->link->driver->send(conn->link, &vec, 1, tx->stage_len, NULL) == MADI_SENT;
 }
 
-/* A plain message leaves at once, if the way is free.  Under tx_lock. */
+/* Send a plain message at once, if no message is queued before it and there is enough credit.  Under tx_lock. */
 static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
 {
     size_t total = tx->stage_len;
@@ -137,7 +137,7 @@ static MADI_COLD void release_waiting(madi_conn_t *conn)
     marceli_waiters_wake_one(&conn->packers);
 }
 
-/* madi_packing_release, in line. */
+/* Like madi_packing_release, but inline. */
 static inline void packing_release(madi_conn_t *conn)
 {
     atomic_store_explicit(&conn->packing, 0, memory_order_release);
@@ -159,7 +159,7 @@ static mad_status_t packing_end_broken(mad_message_t *message)
     return status;
 }
 
-/* A message with a failure of ours, nothing of which has left: it is taken back. */
+/* End a message that failed in this process before anything was sent: it is dropped. */
 static mad_status_t packing_end_failed(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
@@ -172,8 +172,9 @@ static mad_status_t packing_end_failed(madi_tx_t *tx)
     return status;
 }
 
-/* One long block by itself, and nothing else under way: on some links a peer that waits for it fetches it, so that the caller
- * may compute.  Of several the caller has time to do its half, and both halves together are faster. */
+/* True if the message has one long block, and nothing else is in flight to the peer.  On some links a peer that waits for
+ * the block then reads it, so that the sender may compute.  With several blocks the sender has time to move its half, and
+ * both halves together are faster. */
 static bool tx_is_fetchable(const madi_tx_t *tx)
 {
     const madi_conn_t *conn = tx->conn;
@@ -225,7 +226,7 @@ static bool wait_is_done(void *arg)
     return madi_done(arg);
 }
 
-/* Bytes of the blocks that lie where the program has them: the longest part of what is left to be sent. */
+/* Return the number of bytes that are sent from the program's memory: most of what is left to be sent. */
 static uint64_t bytes_not_staged(const madi_tx_t *tx)
 {
     uint64_t sum = 0;
@@ -240,7 +241,7 @@ static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *wait)
     wait->waiter->expected = madi_path_wait_ns(bytes_not_staged(tx));
     marceli_wait(wait->waiter, wait_is_done, wait, INT64_MAX);
     status = madi_message_status(&tx->base);
-    madi_lock(&tx->conn->gate->tx_lock); /* until the completing thread no longer uses it */
+    madi_lock(&tx->conn->gate->tx_lock); /* until the completing thread no longer uses tx */
     madi_unlock(&tx->conn->gate->tx_lock);
     madi_tx_free(tx);
     return status;
@@ -255,7 +256,7 @@ static void close_pieces(madi_tx_t *tx)
     madi_tx_unlock(tx);
 }
 
-/* A failure of ours before anything has left: nothing is sent. */
+/* True if the message failed in this process before anything was sent.  Then nothing is sent. */
 static bool failed_before_send(madi_tx_t *tx)
 {
     mad_status_t status = madi_message_status(&tx->base);
@@ -292,7 +293,8 @@ static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
     return end_wait(tx, &wait);
 }
 
-/* End a plain message whose way is free: it has left, and the connection is released.  False: nothing has happened. */
+/* Send a plain message at once, and release the connection.  False: the message cannot leave at once, and nothing was
+ * done. */
 static inline __attribute__((always_inline)) bool end_plain(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
@@ -300,7 +302,7 @@ static inline __attribute__((always_inline)) bool end_plain(madi_tx_t *tx)
     madi_lock(&conn->gate->tx_lock);
     sent = send_at_once(conn, tx);
     if (MADI_LIKELY(sent)) {
-        tx->stage_len = sizeof(madi_wire_hdr_t); /* the rest is as it was */
+        tx->stage_len = sizeof(madi_wire_hdr_t); /* all other fields are as before packing */
         packing_release(conn);
     }
     madi_unlock(&conn->gate->tx_lock);
@@ -314,7 +316,7 @@ mad_status_t mad_end_packing(mad_message_t *message)
     return end_slow((madi_tx_t *)message);
 }
 
-/* End a message that fits into one packet whose way is free.  False: it is as it was. */
+/* Send a message at once, if it fits into one packet, and release the connection.  False: nothing was done. */
 static bool end_in_one_packet(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
@@ -329,7 +331,8 @@ static bool end_in_one_packet(madi_tx_t *tx)
     return sent;
 }
 
-/* No memory for a request: the message is taken back; if a part of it has left, the rest must go. */
+/* End a message without the request, for which there is no memory.  The message is dropped; if a part of it was sent, the
+ * rest must be sent too. */
 static mad_status_t end_without_request(mad_message_t *message)
 {
     mad_status_t status;
@@ -373,7 +376,8 @@ static __attribute__((noinline)) mad_status_t end_by_request(mad_message_t *mess
 
 mad_status_t mad_end_packing_request(mad_message_t *message, mad_request_t **request)
 {
-    mad_session_t *session = message->session; /* once it has left the message is the next packer's */
+    mad_session_t *session = message->session; /* read first: a sent message's structure may be packed anew by another
+                                                * thread */
     if (MADI_LIKELY(message->plain) && madi_request_may_be_instant(session) &&
         MADI_LIKELY(end_plain((madi_tx_t *)message))) {
         *request = madi_request_instant(session);
@@ -394,7 +398,7 @@ static mad_status_t blocks_add(madi_tx_t *tx, const mad_block_t *blocks, int n)
     return status ? status : madi_tx_close_run(tx);
 }
 
-/* Behind a message that is being packed the queue is closed: deferred. */
+/* Queue an ended one-call message; defer it while another message is being packed on the connection. */
 static void send_or_defer(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Progress by the program. */
+/* Calls of the program for progress. */
 #include "base/clock.h"
 #include "core/api/api.h"
 #include "core/progress/progress.h"
@@ -7,9 +7,10 @@
 
 #include <madeleine/runtime.h>
 
-#define LOOK_NS 100000 /* between looks at the descriptors of a program that calls mad_progress itself */
+#define LOOK_NS 100000 /* ns between two polls of the descriptors, in a program that calls mad_progress itself */
 
-/* Programs that call this do not spin here: the descriptors get their turn by the clock. */
+/* A program that calls mad_progress in a loop does not wait in the library, so the clock decides when descriptors are
+ * polled. */
 int mad_progress(mad_session_t *session)
 {
     int n = 0;

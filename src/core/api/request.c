@@ -22,7 +22,8 @@ static mad_session_t *session_of(mad_request_t *r)
     return madi_request_is_instant(r) ? (mad_session_t *)((uintptr_t)r - 1) : r->session;
 }
 
-/* A request gets a callback, so not only its owner waits for it.  True: it is counted once more, until it is done. */
+/* Count a request that gets a callback once more, since no call of the program waits for it any more.  True if it was
+ * counted; that lasts until it is done. */
 static bool callback_count(const mad_request_t *r)
 {
     if (madi_request_is_done(r) || !r->counted || r->counted == MADI_COUNTED)
@@ -32,7 +33,7 @@ static bool callback_count(const mad_request_t *r)
     return true;
 }
 
-/* Of an instant request.  Behind a callback that runs it is queued, by a structure. */
+/* Run the callback of an instant request.  While another callback runs, this one is queued, with a request structure. */
 static void callback_run_instant(mad_session_t *session, void (*fn)(void *arg, mad_status_t status), void *arg)
 {
     mad_request_t *r = NULL;
@@ -43,7 +44,7 @@ static void callback_run_instant(mad_session_t *session, void (*fn)(void *arg, m
             return;
         r = madi_request_new(session, false);
     }
-    if (!r) { /* a child of fork has no callbacks that wait; without memory better inside another one than never */
+    if (!r) { /* a child of fork has no queue; without memory a nested call is better than none */
         fn(arg, MAD_OK);
         return;
     }
@@ -59,7 +60,7 @@ void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t sta
         callback_run_instant(session, fn, arg);
         return;
     }
-    if (madi_session_usable(session)) { /* nobody else completes it */
+    if (madi_session_usable(session)) { /* a child of fork: no other thread completes the request */
         if (fn)
             fn(arg, madi_request_is_done(r) ? r->status : MAD_ERR_FORKED);
         madi_request_free(r);
@@ -119,9 +120,9 @@ static bool request_done(void *arg)
     return madi_request_is_done(arg);
 }
 
-#define POLLED 16 /* packets that one look of a wait handles */
+#define POLLED 16 /* packets that a waiting thread handles in one poll */
 
-/* The common wait: what comes is looked for without a waiter and without a look at the clock.  True: it is done. */
+/* Poll for a limited number of times, without a waiter and without a look at the clock.  True if the request is done. */
 static bool wait_polled(mad_request_t *r)
 {
     mad_session_t *session = r->session;
@@ -239,7 +240,7 @@ static bool cancel_posted(mad_request_t *r)
     return false;
 }
 
-/* A message in the queue of which nothing has left. */
+/* Remove a message from a list.  False if it is not there. */
 static bool cancel_in_list(madi_tx_t **list, madi_tx_t ***tail, madi_tx_t *tx)
 {
     for (madi_tx_t **p = list; *p; p = &(*p)->next)

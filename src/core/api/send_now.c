@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A message that leaves at once, or not at all: straight from the caller's pieces into the link. */
+/* Messages that leave at once, or not at all: directly from the program's pieces into the link. */
 #include "core/api/api.h"
 #include "core/conn/channel.h"
 #include "core/driver.h"
@@ -11,7 +11,7 @@
 #include <madeleine/runtime.h>
 #include <string.h>
 
-#define PIECES (MADI_GATHER - 1) /* without the header */
+#define PIECES (MADI_GATHER - 1) /* pieces of a packet besides the header */
 
 /* The packet's header and the block's descriptor, which come before the pieces; and room for a short packet's body. */
 typedef struct head {
@@ -22,7 +22,7 @@ typedef struct head {
 static_assert(sizeof(head_t) == MADI_PACKET_SHORT, "a short packet");
 #define ROOM sizeof(((head_t *)0)->body)
 
-/* madi_copy of so little that no length needs a call. */
+/* Like madi_copy, but of at most ROOM bytes, so that no length needs a call. */
 static inline void copy_small(unsigned char *to, const void *from, size_t len)
 {
     static_assert(ROOM <= 32, "two times 16 bytes");
@@ -74,11 +74,11 @@ static inline mad_status_t account_sent(madi_conn_t *conn, uint64_t cost, bool s
     return MAD_OK;
 }
 
-/* Every network takes a short packet, whose body is there. */
+/* Send a short packet, whose body is in head.  Every network takes it. */
 static inline mad_status_t send_short(madi_conn_t *conn, head_t *head, size_t len)
 {
     size_t total = offsetof(head_t, body) + len;
-    uint64_t cost = madi_wire_cost(sizeof *head); /* a line, however short it is */
+    uint64_t cost = madi_wire_cost(sizeof *head); /* one cache line, however short the block is */
     mad_status_t status = MAD_ERR_AGAIN;
 
     head->desc = madi_wire_desc(len, MADI_WIRE_INLINE, MAD_RECEIVE_EXPRESS, MAD_SEND_SAFER);
@@ -115,7 +115,7 @@ static mad_status_t no_conn_status(const mad_channel_t *channel, mad_peer_t peer
     return peer < 0 ? MAD_ERR_INVAL : status ? status : MAD_ERR_AGAIN;
 }
 
-/* All that is not short, and what may be wrong. */
+/* Send a message that is not short, or report what is wrong with the arguments. */
 static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *channel, madi_conn_t *conn, mad_peer_t peer,
                                                           const struct iovec *pieces, int n)
 {
@@ -126,7 +126,7 @@ static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *c
     for (int i = 0; i < n; i++) {
         if (!pieces[i].iov_base && pieces[i].iov_len)
             return MAD_ERR_INVAL;
-        if (pieces[i].iov_len > SIZE_MAX / PIECES) /* their sum fits */
+        if (pieces[i].iov_len > SIZE_MAX / PIECES) /* so that the sum does not overflow */
             return MAD_ERR_AGAIN;
         len += pieces[i].iov_len;
     }
@@ -159,8 +159,8 @@ mad_status_t mad_message_send_now(mad_channel_t *channel, mad_peer_t peer, const
 
 /* ---- Blocks --------------------------------------------------------------------------------------------------- */
 
-/* Copy blocks behind a header, in wire format; LATER ones are taken now.  Return the packet's length; 0 if they are not to be
- * copied, or not valid. */
+/* Copy blocks in wire format behind the room for a header.  LATER blocks are read now.  Return the packet's length; 0 if
+ * a block is too long to be copied, or not valid. */
 static size_t blocks_copy(unsigned char packet[MADI_STAGE], const mad_block_t *blocks, int n)
 {
     size_t total = sizeof(madi_wire_hdr_t);
@@ -177,7 +177,7 @@ static size_t blocks_copy(unsigned char packet[MADI_STAGE], const mad_block_t *b
     return total;
 }
 
-/* Longer than a short packet. */
+/* Send a packet of copied blocks that is longer than a short packet. */
 static __attribute__((noinline)) bool send_copied(madi_conn_t *conn, void *packet, size_t total)
 {
     struct iovec vec = {packet, total};

@@ -41,8 +41,8 @@ static bool block_has_arrived(void *arg)
     return there;
 }
 
-/* The block at the cursor: into the pieces, or, if it is only announced and the call may not wait, into memory of the library
- * (MAD_ERR_AGAIN until it is there).  Under session->lock. */
+/* Receive the block at the cursor into the pieces.  If it is only announced and the call may not wait, receive it into
+ * memory of the library; MAD_ERR_AGAIN until it has arrived.  Under session->lock. */
 static mad_status_t block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc, bool may_wait,
                                madi_waitable_t *here)
 {
@@ -61,14 +61,15 @@ static bool waitable_is_done(void *arg)
     return madi_done(arg);
 }
 
-/* The block at the cursor is read when all of it is there. */
+/* Get all bytes of a message that the sender is still writing.  MAD_ERR_AGAIN: some are missing, and the call may not
+ * wait. */
 static mad_status_t begun_complete(madi_rx_msg_t *m, bool may_wait)
 {
     if (may_wait) {
         madi_begun_wait(m);
         return madi_message_status(&m->base);
     }
-    mad_progress(m->base.session); /* as for any other that has not come */
+    mad_progress(m->base.session); /* as for any message that has not arrived */
     madi_begun_look(m);
     return m->begun ? MAD_ERR_AGAIN : MAD_OK;
 }
@@ -152,13 +153,13 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     return status;
 }
 
-/* Copy the block at the cursor of a plain message; false: it is another one. */
+/* Copy the block at the cursor of a plain message.  False: it is not the block that is expected. */
 static inline __attribute__((always_inline)) bool unpack_plain(madi_rx_msg_t *m, void *buf, size_t len, uint64_t desc)
 {
     madi_foreign_t at = m->cur;
     if (MADI_UNLIKELY(madi_rx_left(m) < MADI_WIRE_DESC_SIZE + len))
         return false;
-    if (MADI_UNLIKELY(!madi_foreign_equals8(at, desc))) /* which includes the modes: if they are equal they are legal */
+    if (MADI_UNLIKELY(!madi_foreign_equals8(at, desc))) /* this compares the modes too, so modes that are equal are legal */
         return false;
     madi_foreign_copy_any(buf, madi_foreign_skip(at, MADI_WIRE_DESC_SIZE), len);
     m->cur = madi_foreign_skip(at, MADI_WIRE_DESC_SIZE + len);
@@ -166,7 +167,7 @@ static inline __attribute__((always_inline)) bool unpack_plain(madi_rx_msg_t *m,
     return true;
 }
 
-/* All but small blocks of plain messages. */
+/* Unpack a block that is not a small block of a plain message. */
 static __attribute__((noinline)) mad_status_t unpack_other(mad_message_t *message, void *buf, size_t len, uint64_t desc,
                                                            bool legal, bool may_wait)
 {
@@ -242,7 +243,7 @@ mad_status_t mad_unpack_strided(mad_message_t *message, void *base, size_t len, 
     return status;
 }
 
-/* As when a message is opened: without a look at the clock, and without being the leader. */
+/* Like the spinning in open_wait: no look at the clock, and the thread does not become the leader. */
 void madi_cont_poll(madi_rx_msg_t *m)
 {
     mad_session_t *session = m->base.session;

@@ -25,7 +25,7 @@ static bool end_test(void *arg)
     return done;
 }
 
-/* A message that could not be opened. */
+/* End a message that could not be opened: return its status, and free it. */
 static mad_status_t unpacking_end_broken(mad_message_t *message)
 {
     mad_status_t status = madi_message_status(message);
@@ -34,7 +34,7 @@ static mad_status_t unpacking_end_broken(mad_message_t *message)
     return status;
 }
 
-/* The body was lent, all of it is unpacked, and nothing happened on the way. */
+/* End a message with a lent body, all of which was unpacked without a failure. */
 static mad_status_t end_loan(madi_rx_msg_t *m)
 {
     madi_packet_return(&m->first);

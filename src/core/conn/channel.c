@@ -11,7 +11,8 @@
 
 madi_conn_t *madi_conn_nobody(uint32_t place)
 {
-    static madi_conn_t first = {.peer = 1}, others = {.peer = 0}; /* which would stand at 1, and at 0 */
+    static madi_conn_t first = {.peer = 1}, others = {.peer = 0}; /* peer 1 does not belong into entry 0, nor peer 0 into
+                                                                   * others */
     return place ? &others : &first;
 }
 
@@ -32,7 +33,8 @@ static madi_conn_array_t *conns_new(uint32_t n)
     return a;
 }
 
-/* Two that stand in one place of the old array do not do so in the new one, or in one twice as large. */
+/* Replace the array by one twice as large.  Connections that share an entry of the old array have different ones in the
+ * new array, or in one that is larger still. */
 static mad_status_t conns_grow(mad_channel_t *c)
 {
     madi_conn_array_t *old = atomic_load_explicit(&c->conns, memory_order_relaxed);
@@ -49,8 +51,8 @@ static mad_status_t conns_grow(mad_channel_t *c)
     return MAD_OK;
 }
 
-/* Return the entry for a connection to that peer; NULL: no memory.  Live peers have different places in the table of peers,
- * so the array never needs to be larger than that. */
+/* Return the entry for a connection to that peer; NULL: no memory.  Live peers have different places in the table of
+ * peers, so the array never needs to be larger than that table. */
 static _Atomic(madi_conn_t *) *place_for(mad_channel_t *c, mad_peer_t peer)
 {
     for (;;) {

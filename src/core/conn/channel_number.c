@@ -44,7 +44,8 @@ static mad_status_t numbers_grow(madi_gate_t *gate)
     return MAD_OK;
 }
 
-/* The next free one behind the last that was given; half of them are free, so that one given back rests for a while. */
+/* Give the connection the next free number behind the last one given.  Half of the numbers stay free, so that a returned
+ * number is not used again at once. */
 static mad_status_t number_take(madi_conn_t *conn)
 {
     madi_gate_t *gate = conn->gate;

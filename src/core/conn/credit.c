@@ -26,7 +26,8 @@ void madi_credit_send(madi_conn_t *conn)
     madi_gate_ctrl(conn->gate, &hdr, &credit);
 }
 
-/* A sender that has much of its window left need not learn of it between a long message and the answer to it. */
+/* Return credit, but put off the new limit until progress is idle.  A sender with much of its window left does not need
+ * the limit between a long message and the answer. */
 void madi_credit_return_later(madi_conn_t *conn, uint32_t cost)
 {
     mad_session_t *session = conn->gate->session;

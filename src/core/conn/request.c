@@ -30,7 +30,7 @@ void madi_request_free(mad_request_t *r)
         free(r);
 }
 
-/* The peer will finish it. */
+/* Count the request as one that the peer completes, without progress of this process. */
 void madi_request_by_peer(mad_request_t *r)
 {
     marceli_progress_count_later(1);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Message structures form a ring.  The one that was used last is tried first; when a few in a row are in use, a
- * new one is put in, and the search goes on from there next time. */
+/* Message structures form a ring.  The structure that was used last is tried first.  When a few in a row are in use, a
+ * new one is inserted, and the next search begins with the new one. */
 madi_rx_msg_t *madi_rx_more(mad_session_t *session)
 {
     madi_rx_msg_t *m = session->rx_ring, *new;
@@ -42,7 +42,7 @@ void madi_rx_clear(madi_rx_msg_t *m)
     m->blocks_tail = &m->blocks;
 }
 
-/* At the end of the session; lent bodies have gone with their links. */
+/* Free all message structures at the end of the session.  Lent bodies have gone with their links. */
 void madi_rx_ring_free(mad_session_t *session)
 {
     madi_rx_msg_t *m = session->rx_ring, *next;

@@ -27,7 +27,7 @@ static inline void madi_rx_free(madi_rx_msg_t *m)
 }
 
 void madi_rx_ring_free(mad_session_t *session);
-void madi_rx_abandon(madi_gate_t *gate); /* give up a packet of which only a part has arrived */
+void madi_rx_abandon(madi_gate_t *gate); /* discard the packet of which only a part has arrived, if any */
 void madi_rx_packet_free(madi_rx_packet_t *packet);
 void madi_packet_return(madi_rx_packet_t *packet); /* return its loan to the driver */
 

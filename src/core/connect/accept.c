@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The passive side of the handshake.
  *
- * Callers that have proved nothing yet are bounded in number.  When the bound is reached, a new caller takes the place of
- * another: of the source (address; user, on this host) with the most callers here, the one that came first.  So one source
- * that fills the table pushes out its own callers, whatever they have said, and a caller of another source is safe.  A member
- * that is pushed out calls again (attempt.c). */
+ * Incoming connections that have proved nothing yet are bounded in number.  When the bound is reached, a new one takes the
+ * place of another: the oldest one of the source with the most of them.  (A source is an address or, on this host, a user.)
+ * So a source that fills the table pushes out its own connections, whatever they have sent, and connections of other sources
+ * are safe.  A member whose connection is pushed out connects again (attempt.c). */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -30,10 +30,10 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define ACCEPTED_MAX 256 /* handshakes of callers at a time, of a session */
+#define ACCEPTED_MAX 256 /* handshakes of incoming connections of a session at a time */
 #define SOURCES 256      /* buckets in which sources are counted */
 
-/* ---- Callers -------------------------------------------------------------------------------------------------- */
+/* ---- Incoming connections --------------------------------------------------------------------------------------- */
 
 static void source_text(int fd, char *text, size_t len)
 {
@@ -47,7 +47,8 @@ static void source_text(int fd, char *text, size_t len)
         snprintf(text, len, "this host");
 }
 
-/* Return a number for where a caller calls from: an IPv4 address, a network of 64 bits of IPv6, a user of this host. */
+/* Return a number for the source of an incoming connection: an IPv4 address, a network of 64 bits of IPv6, or a user of
+ * this host. */
 static uint64_t source_number(int fd)
 {
     union {
@@ -76,13 +77,14 @@ static unsigned source_bucket(uint64_t source)
     return (unsigned)(source * UINT64_C(0x9e3779b97f4a7c15) >> 56) % SOURCES;
 }
 
-/* A line for the first caller that is refused for each reason, since scanners come again and again. */
+/* Log an incoming connection that was refused.  Only the first one of each status is a warning, since scanners connect
+ * again and again. */
 void madi_accept_refused(madi_hello_t *h, mad_status_t status, const char *text)
 {
     mad_session_t *s = h->session;
     bool strange = status == MAD_ERR_AUTH || status == MAD_ERR_VERSION || status == MAD_ERR_PROTOCOL ||
                    status == MAD_ERR_CONFIG ||
-                   status == MAD_ERR_TIMEOUT; /* peers that call each other at once give up one of the calls */
+                   status == MAD_ERR_TIMEOUT; /* of two peers that connect to each other at once, one gives up its attempt */
     bool told = !strange || (s->refused_told >> status & 1);
     char from[96];
     source_text(h->watch.fd, from, sizeof from);
@@ -125,7 +127,7 @@ void madi_hello_accept(madi_adapter_t *adapter, int fd)
 
 /* ---- Frames --------------------------------------------------------------------------------------------------- */
 
-/* True if this process answers such a greeting; else it has been refused. */
+/* True if this process accepts the greeting; else it has refused the connection. */
 static bool greeting_accept(madi_hello_t *h, const madi_greeting_t *hello)
 {
     mad_session_t *s = h->session;
@@ -166,8 +168,9 @@ void madi_accept_hello(madi_hello_t *h)
         madi_hello_fail(h, MAD_ERR_SYSTEM, "the challenge could not be sent");
 }
 
-/* True if the attempt of this process counts, where both call each other at once: that of the lower uid does.  A caller that
- * has not proved the key supersedes nothing. */
+/* True if the incoming connection is not needed: there is a link, or this process's own attempt counts.  Of two processes
+ * that connect to each other at once, the one with the lower uid prevails.  An incoming connection whose key is not proved
+ * supersedes nothing. */
 static bool is_superseded(mad_session_t *s, madi_gate_t *gate)
 {
     int state = atomic_load_explicit(&gate->state, memory_order_relaxed);
@@ -177,7 +180,7 @@ static bool is_superseded(mad_session_t *s, madi_gate_t *gate)
         return false;
     if (gate->hello)
         return memcmp(s->uid, madi_address_uid(madi_peer_address(s, gate->peer)), MADI_UID_LEN) < 0;
-    return gate->link != NULL; /* agreed on already */
+    return gate->link != NULL; /* a link that both sides have agreed on */
 }
 
 static void peer_accept(madi_hello_t *h, madi_gate_t *gate)
@@ -192,7 +195,7 @@ static void peer_accept(madi_hello_t *h, madi_gate_t *gate)
     gate->link = link = madi_link_new(h->adapter, gate);
     gate->process = madi_process_near(h->watch.fd);
     fd = madi_hello_release(h);
-    madi_hello_abort_all(gate); /* our own attempts give way */
+    madi_hello_abort_all(gate); /* this process's own attempts end */
     if (old)
         madi_link_down(old, MAD_ERR_CANCELLED, "replaced");
     if (!link || !madi_hello_secret(h, link)) {
@@ -206,7 +209,8 @@ static void peer_accept(madi_hello_t *h, madi_gate_t *gate)
         madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));
 }
 
-/* True if the caller's topology file is ours, where its call is for a lane: lanes are numbers of what the file names. */
+/* True if the connection may be for this lane: lanes are numbers in the topology file, so both sides must have the same
+ * file. */
 static bool lane_is_ours(mad_session_t *s, const madi_hello_proof_t *proof, const unsigned char *address)
 {
     return !proof->lane || (proof->lane < (uint32_t)madi_lanes(s) && s->forward->agrees(s, address));
@@ -219,7 +223,7 @@ static bool address_is_proven(const madi_hello_t *h, const unsigned char *addres
     return !memcmp(madi_address_uid(address), hello->caller, MADI_UID_LEN) && madi_address_role(address) == hello->role;
 }
 
-/* Find the caller's gate; NULL: the caller was refused. */
+/* Return the gate of the connecting process; NULL: the connection was refused. */
 static madi_gate_t *proof_gate(madi_hello_t *h, const madi_hello_proof_t *proof, const unsigned char *address, size_t len)
 {
     mad_session_t *s = h->session;

@@ -21,11 +21,11 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define CALL_AGAIN INT64_C(500000000) /* ns that the peer's own attempt has before it is called once more */
+#define CALL_AGAIN INT64_C(500000000) /* ns that the peer's own attempt gets before this process connects again */
 
 /* ---- Attempts of a gate ----------------------------------------------------------------------------------------- */
 
-/* The attempt that this link is made by; NULL if none. */
+/* Return the attempt that makes this link; NULL if none. */
 static madi_hello_t *attempt_of(const madi_link_t *link)
 {
     madi_hello_t *h = link->gate->session->hellos;
@@ -56,7 +56,8 @@ bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter)
     return h != NULL;
 }
 
-/* Give up the attempts of a gate but one (or NULL): this implies nothing about the peer, and they may be repeated. */
+/* Give up all attempts of a gate except `taken` (NULL: all).  This implies nothing about the peer, so their paths may be
+ * tried again. */
 static void attempts_abort(madi_gate_t *gate, const madi_hello_t *taken)
 {
     madi_hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
@@ -169,7 +170,7 @@ void madi_attempt_connected(madi_hello_t *h)
     h->gate->process = madi_process_near(h->watch.fd);
     madi_watch_change(h->session, &h->watch, EPOLLIN);
     if (h->adapter->security == MADI_SECURITY_SEAL)
-        madi_hello_seal_begin(h); /* which greets when it can */
+        madi_hello_seal_begin(h); /* TLS first: HELLO follows when TLS is ready */
     else
         madi_attempt_greet(h);
 }
@@ -188,7 +189,7 @@ void madi_attempt_greet(madi_hello_t *h)
         madi_attempt_cut(h, strerror(errno));
 }
 
-/* Take this attempt.  From here on the peer commits itself, so the others end. */
+/* Choose this attempt.  From here on the peer commits itself, so the other attempts end. */
 static void attempt_take(madi_hello_t *h)
 {
     mad_session_t *s = h->session;
@@ -256,7 +257,7 @@ void madi_attempt_challenge(madi_hello_t *h)
     memcpy(&h->transcript.challenge.body, h->body, sizeof h->transcript.challenge.body);
     if (!challenge_accept(h, &h->transcript.challenge.body))
         return;
-    h->expect = MADI_HELLO_NONE; /* until it is taken */
+    h->expect = MADI_HELLO_NONE; /* until the attempt is chosen */
     h->challenged = true;
     h->hold = now + madi_knob_int(MADI_KNOB_CONNECT_DELAY);
     madi_hello_decide(h->gate, now);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Forgetting: what is kept of peers follows those that live.
+/* Release of peers, so that a process keeps memory for live peers only.
  *
- * A peer that is lost, was not added by the program and is no rank, such as a client that has ended, is forgotten once nothing
- * refers to it: no message that is open or not received yet, no request, no stream.  mad_peer_forget does so with any other.
- * Its number is never given again, so one that the program has noted is refused from then on.  Its gate and connections are
- * used again for other peers, after a while (RESTING in peer.c), for threads that still leave them. */
+ * A lost peer that the program has not added and that is no rank, for instance a client that has ended, is released once
+ * nothing refers to it: no message that is open or not received yet, no request, no stream.  mad_peer_forget releases any
+ * other peer.  The number of a released peer is never given again: calls with it are refused.  Its gate and connections are
+ * reused for other peers, but only after a while (RESTING in peer.c), since threads may still be leaving them. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "core/connect/gate.h"
@@ -29,7 +29,7 @@ static int gate_state(const madi_gate_t *gate)
     return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed);
 }
 
-/* Something else than its connections refers to it. */
+/* True if something other than its connections refers to the gate. */
 static bool gate_is_referred(madi_gate_t *gate)
 {
     bool sends;
@@ -55,7 +55,8 @@ static void gate_retire(madi_gate_t *gate)
     if (gate->forward)
         s->forward->free(gate);
     madi_peer_paths_free(gate);
-    madi_charge_orphan(gate, MADI_CHARGE_PEERS, gate->ledger.held[MADI_CHARGE_PEERS]); /* they are known still */
+    madi_charge_orphan(gate, MADI_CHARGE_PEERS, gate->ledger.held[MADI_CHARGE_PEERS]); /* the addresses that it has
+                                                                                        * announced stay known */
     free(gate->by_remote);
     free(gate->share);
     gate->by_remote = NULL;
@@ -68,7 +69,7 @@ static void gate_retire(madi_gate_t *gate)
     s->n_gone++;
 }
 
-/* Its gate on that lane; NULL: none, or one that belongs to another number, too. */
+/* Return the peer's gate on that lane; NULL if none, or if the gate belongs to another number too. */
 static madi_gate_t *peer_own_gate(mad_session_t *s, const madi_peer_t *p, int lane)
 {
     madi_gate_t *gate = madi_peer_gate_find(s, p->number, lane);
@@ -108,9 +109,10 @@ static bool peer_release(mad_session_t *s, madi_peer_t *p)
     return true;
 }
 
-/* Gateways, and peers by which streams went, are kept, for those that wait for them: the first message to a host may come when
- * its gateway has died, and waits for the next one.  But only some are kept of those that this process knows from their own call:
- * anybody may call again and again as one that forwards. */
+/* Lost gateways, and lost peers by which streams have gone, are kept for processes that wait for them.  The first message
+ * to a host may be sent after its gateway has died, and then waits for the next gateway.  But of those that this process
+ * knows because they have connected to it, only some are kept: any process may connect again and again as one that
+ * forwards. */
 #define SERVED_MOST 64
 
 static bool peer_serves(const madi_peer_t *p)
@@ -148,7 +150,7 @@ void madi_peers_forget_lost(mad_session_t *s)
     for (madi_gate_t *gate = s->gates, *next; gate; gate = next) {
         madi_peer_t *p = madi_peer_at(s, gate->peer);
         next = gate->next;
-        while (next && next->peer == gate->peer) /* they go together */
+        while (next && next->peer == gate->peer) /* gates of one peer are released together */
             next = next->next;
         if (gate_state(gate) != MADI_GATE_DOWN || !p || peer_stays(s, p, served))
             continue;
@@ -156,7 +158,7 @@ void madi_peers_forget_lost(mad_session_t *s)
         if (now - gate->deadline < MADI_FORGET_NS || !peer_release(s, p))
             later = true;
         else if (next && next->peer < 0)
-            next = s->gates; /* one of another lane stood there */
+            next = s->gates; /* next was a gate of this peer on another lane */
     }
     s->forget_at = later ? now + MADI_FORGET_NS : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way to a peer: the link's life, what waits to be sent.  search.c finds the way. */
+/* The life of a gate and its links, and the order in which a gate sends.  search.c finds the path. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -54,7 +54,7 @@ void madi_link_up(madi_link_t *link)
         gate->session->forward->up(gate);
 }
 
-/* Free closed links that lend nothing any more; not from inside a driver. */
+/* Free closed links whose loans are back.  Not to be called from inside a driver. */
 void madi_links_reap(mad_session_t *session)
 {
     madi_link_t **p = &session->dead_links, *link;
@@ -98,7 +98,7 @@ void madi_link_bury(madi_link_t *link)
     s->dead_links = link;
 }
 
-/* Report the loss to the log and the program; on a lane, with its name. */
+/* Report the loss to the log and the program, with the name of the lane if there is one. */
 static void gate_report_down(madi_gate_t *gate, mad_status_t status, const char *text)
 {
     mad_session_t *s = gate->session;
@@ -107,7 +107,7 @@ static void gate_report_down(madi_gate_t *gate, mad_status_t status, const char 
     madi_log_level_t level = gate->quiet ? MADI_LOG_INFO : gate->status == MAD_ERR_PEER ? MADI_LOG_WARN : MADI_LOG_ERROR;
     if ((!quiet || gate->quiet) && madi_ledger_line(s, level))
         madi_log(level, "core", "peer %d%s%s: %s: %s", gate->peer, on, name, mad_status_text(status), text);
-    if (!quiet && !madi_lane_carries(s, gate->lane)) /* no message of this process is lost with it */
+    if (!quiet && !madi_lane_carries(s, gate->lane)) /* no message of this process is lost with such a link */
         madi_event(s, gate->status, gate->peer, "peer %d%s%s: %s: %.180s", gate->peer, on, name, mad_status_text(status),
                    text);
 }
@@ -121,7 +121,8 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     char why[MADI_WHY_MAX];
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         return;
-    gate->status = gate->bye && status != MAD_ERR_CLOSED ? MAD_ERR_PEER : status; /* CLOSED: by our own end */
+    gate->status = gate->bye && status != MAD_ERR_CLOSED ? MAD_ERR_PEER : status; /* CLOSED: this process has ended the
+                                                                                   * gate */
     gate->deadline = madi_now();
     gate->process = 0;
     if (!text)
@@ -187,14 +188,16 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
 
-/* Fragments of others and what this process sends take turns: neither class waits for ever. */
+/* Send fragments of streams, before or after the messages of this process: the two take turns, so that neither waits for
+ * ever. */
 static void forward_pump(madi_gate_t *gate, bool first)
 {
     if (gate->forward && gate->forward_first == first)
         gate->session->forward->pump(gate);
 }
 
-/* Everything that waits for this peer, in this order: control, granted blocks, messages; fragments before or after these. */
+/* Send everything that waits for this peer, in this order: control, granted blocks, messages; fragments before or after
+ * these. */
 void madi_gate_pump(madi_gate_t *gate)
 {
     madi_conn_t *conn, *next;
@@ -216,7 +219,7 @@ void madi_gate_pump(madi_gate_t *gate)
         conn->in_pending = false;
         if (!madi_conn_pump(conn) && madi_conn_wants_link(conn)) {
             madi_conn_kick(conn);
-            again = false; /* kick has done it */
+            again = false; /* madi_conn_kick has called madi_gate_work */
         }
     }
     forward_pump(gate, false);
@@ -229,7 +232,8 @@ void madi_gate_floor(madi_gate_t *gate, uint64_t floor)
 {
     gate->peer_floor = floor;
     madi_lock(&gate->tx_lock);
-    for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate) /* made before it was known; nothing was sent yet */
+    for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate) /* connections that were made before the floor was known:
+                                                                * nothing was sent on them yet */
         c->credit_limit = c->credit_left = floor;
     madi_unlock(&gate->tx_lock);
 }

@@ -6,11 +6,12 @@
 #include "core/object/gate.h"
 
 /* gate.c */
-/* text NULL: what madi_gate_why writes.  Under session->lock. */
+/* Take a gate down: its messages fail, its link is closed, and the program gets an event.  text: the cause; NULL: what
+ * madi_gate_why writes.  Under session->lock. */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text);
-void madi_link_bury(madi_link_t *link);     /* close it; under session->lock */
+void madi_link_bury(madi_link_t *link);     /* close a link, to be freed later; under session->lock */
 void madi_gate_time_out(madi_gate_t *gate); /* fail a gate at its deadline; under session->lock */
-void madi_gate_pump(madi_gate_t *gate);     /* under tx_lock */
+void madi_gate_pump(madi_gate_t *gate);     /* send what waits for the peer; under tx_lock */
 void madi_gate_free(madi_gate_t *gate);
 void madi_gate_floor(madi_gate_t *gate, uint64_t floor); /* set the peer's credits per connection; under session->lock */
 extern madi_adapter_t madi_no_adapter;                   /* a placeholder whose take finds nothing */
@@ -18,17 +19,19 @@ void madi_links_reap(mad_session_t *session);            /* free closed links; u
 madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status); /* takes session->lock */
 
 /* retire.c */
-bool madi_conns_retire_gate(madi_gate_t *gate);   /* retire all; false: one is referred to.  Under session->lock */
-void madi_channels_sweep(mad_session_t *session); /* retire dying channels that can go; under session->lock */
+bool madi_conns_retire_gate(madi_gate_t *gate);   /* retire all its connections; false: something refers to one.  Under
+                                                   * session->lock */
+void madi_channels_sweep(mad_session_t *session); /* retire closed channels to which nothing refers; under session->lock */
 bool madi_conns_in_use(madi_gate_t *gate);        /* true if madi_conn_in_use of any of them; takes gate->tx_lock */
 bool madi_conn_retire_unused(madi_conn_t *conn);  /* like madi_conn_retire, for a gate whose connections are not in use */
 bool madi_conn_retire(madi_conn_t *conn);         /* precondition: channel not open, or gate down; false: not possible yet */
 bool madi_conn_in_use(madi_conn_t *conn);         /* true if a message of it is open, pending, or not received */
-void madi_unopened_sweep(madi_gate_t *gate);      /* release those that the peer no longer uses; before each announcement */
+void madi_unopened_sweep(madi_gate_t *gate);      /* release unopened channels that peers no longer use; before each
+                                                   * announcement */
 
 /* ledger_enforce.c; outside of drivers */
-void madi_ledger_enforce(madi_gate_t *gate); /* end the connection of a peer that has passed a bound, if it has */
-/* Where all together have too much: end the connection of the peer that has most. */
+void madi_ledger_enforce(madi_gate_t *gate); /* end the gate's connection if its peer has passed a bound */
+/* If all peers together have too much, end the connection of the peer that has most. */
 void madi_ledger_enforce_all(mad_session_t *session);
 
 /* forget.c; outside of drivers */

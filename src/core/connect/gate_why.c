@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a gate came to its link, or why it has none: in one line, of the record that path_explain.c explains path by path. */
+/* The explanation of a gate in one line: how it got its link, or why it has none.  path_explain.c explains the same
+ * record path by path. */
 #include "base/knob.h"
 #include "base/log.h"
 #include "core/connect/paths.h"
@@ -14,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAMED_MAX 3 /* adapters of one reason that are named */
+#define NAMED_MAX 3 /* adapters with one and the same reason that are named */
 #define LATE_MAX 80 /* bytes of the reason for a gate that was not connected in time */
 
 void madi_text_add(madi_text_t *t, const char *format, ...)
@@ -48,7 +49,8 @@ const struct madi_failure *madi_peer_path_failure(const madi_gate_t *gate, const
     return f;
 }
 
-/* The failure after `before` in the order of time, NULL for the first, of ways that were never used. */
+/* Return the failure that followed `before` in time, of paths that were never used.  before NULL: return the first; NULL:
+ * there are no more. */
 static const struct madi_failure *failure_next(const madi_gate_t *gate, const struct madi_failure *before)
 {
     const struct madi_failure *next = NULL;
@@ -58,7 +60,7 @@ static const struct madi_failure *failure_next(const madi_gate_t *gate, const st
     return next;
 }
 
-/* True if one text explains both. */
+/* True if the two failures are described together. */
 static bool failures_alike(const struct madi_failure *a, const struct madi_failure *b)
 {
     return a->adapter->driver == b->adapter->driver && !strcmp(a->reason, b->reason);
@@ -71,7 +73,7 @@ static void write_separator(madi_text_t *t)
         madi_text_add(t, "; ");
 }
 
-/* Describe the ways that were rejected, those of one driver and reason together: a few are named, the others counted. */
+/* Describe the rejected paths, those of one driver with one reason together: a few are named, the others counted. */
 static void write_rejected(madi_text_t *t, const madi_gate_t *gate)
 {
     const struct madi_failure *f = failure_next(gate, NULL), *first;
@@ -89,7 +91,7 @@ static void write_rejected(madi_text_t *t, const madi_gate_t *gate)
     }
 }
 
-/* True if the peer has no address that one of the adapters reaches. */
+/* True if no adapter reaches any address of the peer. */
 static bool peer_is_unreachable(const madi_gate_t *gate)
 {
     mad_session_t *s = gate->session;
@@ -102,7 +104,7 @@ static bool peer_is_unreachable(const madi_gate_t *gate)
     return true;
 }
 
-/* Describe the adapters that do not reach the peer, where none does, but for those that have failed. */
+/* Describe the adapters, none of which reaches the peer.  Those whose failure is recorded are described elsewhere. */
 static void write_unreachable(madi_text_t *t, const madi_gate_t *gate)
 {
     mad_session_t *s = gate->session;
@@ -134,7 +136,7 @@ void madi_peer_path_time_out(madi_gate_t *gate)
         gate->late = true;
 }
 
-/* Describe the outcome: a link that is used, or was, or none in time. */
+/* Describe the outcome: a link that is in use, a link that was lost, or no link in time. */
 static void write_outcome(madi_text_t *t, const madi_gate_t *gate)
 {
     const struct madi_failure *f = gate->failures;

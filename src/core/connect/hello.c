@@ -98,7 +98,8 @@ void madi_hello_fail(madi_hello_t *h, mad_status_t status, const char *text)
 
 /* ---- Frames --------------------------------------------------------------------------------------------------- */
 
-/* Return the head of a frame of ours whose body is so long; HELLO and CHALLENGE are kept for the proofs. */
+/* Return the header of a frame that this process sends, with a body of len bytes.  HELLO and CHALLENGE are also kept, for
+ * the proofs. */
 static madi_frame_t frame_head(madi_hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
 {
     madi_frame_t head = {MAGIC, MADI_WIRE_VERSION, (uint16_t)kind, (uint32_t)len};
@@ -135,7 +136,8 @@ madi_role_t madi_hello_peer_role(const madi_hello_t *h)
 
 static const unsigned char *hello_key(const madi_hello_t *h)
 {
-    static const unsigned char no_key[MADI_SECRET_LEN]; /* known to everybody: both have said that the network has none */
+    static const unsigned char no_key[MADI_SECRET_LEN]; /* known to everybody: both sides have set security none for the
+                                                         * network */
     if (h->adapter->security == MADI_SECURITY_NONE)
         return no_key;
     return madi_secrets_key(h->session->secrets, madi_hello_peer_role(h));
@@ -203,7 +205,7 @@ static void frame_handle(madi_hello_t *h)
     }
 }
 
-/* The caller begins TLS, and this network is not sealed. */
+/* Refuse a connection that begins with TLS, on a network that is not sealed. */
 static void tls_refuse(madi_hello_t *h)
 {
     char rest[4096];
@@ -214,7 +216,7 @@ static void tls_refuse(madi_hello_t *h)
                       "MAD_TCP_SECURITY");
 }
 
-/* True if h->head is that of a frame, and there is room for its body. */
+/* True if h->head is the header of a frame, and there is memory for the body.  False: the handshake was ended. */
 static bool head_ready(madi_hello_t *h)
 {
     if (!h->active && (h->head.magic & 0xff) == 0x16 && !h->sealed) { /* a TLS record */
@@ -246,7 +248,8 @@ void madi_hello_read_failed(madi_hello_t *h, ssize_t n)
         madi_hello_fail(h, n < 0 && errno != ECONNRESET ? MAD_ERR_SYSTEM : MAD_ERR_PEER, text);
 }
 
-/* Read exactly one frame: what follows the handshake belongs to the driver.  False: it is not whole, or cannot be. */
+/* Read exactly one frame: bytes behind the handshake belong to the driver.  False: the frame is incomplete, or the
+ * handshake was ended. */
 static bool frame_read(madi_hello_t *h)
 {
     for (;;) {

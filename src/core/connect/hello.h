@@ -96,7 +96,7 @@ void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text
 void madi_hello_no_deadline(madi_gate_t *gate);
 /* Mark the link's attempt, if any: should it end without a verdict, the peer did not refuse, and a new attempt begins. */
 void madi_hello_unsure(madi_link_t *link);
-bool madi_hello_evict(mad_session_t *session); /* end the handshake of an incoming connection (accept.c); false if none */
+bool madi_hello_evict(mad_session_t *session); /* end one incoming connection's handshake (accept.c); false if none */
 void madi_hellos_reap(mad_session_t *session);
 /* End the attempts whose deadline has passed.  Time during which this process or its machine stood still does not count.
  * To be called again at madi_hello_deadline at the latest; INT64_MAX: nothing has a deadline. */

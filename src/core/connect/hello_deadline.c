@@ -11,11 +11,12 @@
 
 #include <stdio.h>
 
-#define STOPPED_AFTER INT64_C(500000000) /* ns without an answer, until it is looked whether the peer is stopped */
-#define STEP INT64_C(250000000)          /* ns: deadlines are looked at so often at least while there are any */
+#define STOPPED_AFTER INT64_C(500000000) /* ns without an answer, after which the peer's process may be found stopped */
+#define STEP INT64_C(250000000)          /* ns between two checks of deadlines at most, while there are any */
 
-/* When a connecting gate is to be looked at, but for its deadline: it calls once more where it waits for the peer's own
- * attempt, since that may have failed, or the peer has seen later than we that a connection was lost; or its search goes on. */
+/* Return when a connecting gate is to be checked, apart from its deadline: when its search continues, or when it connects
+ * again.  It does so where it waits for the peer's own attempt.  That attempt may have failed; or the peer has noticed later
+ * than this process that a connection was lost. */
 static int64_t gate_due(const madi_gate_t *g)
 {
     if (g->link)
@@ -25,13 +26,14 @@ static int64_t gate_due(const madi_gate_t *g)
     return g->search && g->search->next_at ? g->search->next_at : INT64_MAX;
 }
 
-/* When an attempt is to be looked at: its time is over, or it was held back long enough for a better one. */
+/* Return when an attempt is to be checked: at its deadline, or when it was held back long enough for a better one. */
 static int64_t hello_due(const madi_hello_t *h)
 {
     return h->challenged && h->gate->hello != h && h->hold < h->deadline ? h->hold : h->deadline;
 }
 
-/* When the next look is due: no later than a step after the last one, by which time that stood still is seen. */
+/* Return when the next check is due: at most one STEP after the last check, so that a time in which this process stood
+ * still is noticed. */
 int64_t madi_hello_deadline(const mad_session_t *s)
 {
     int64_t first = INT64_MAX;
@@ -46,8 +48,8 @@ int64_t madi_hello_deadline(const mad_session_t *s)
     return first < INT64_MAX && s->hellos_looked + STEP < first ? s->hellos_looked + STEP : first;
 }
 
-/* Extend deadlines by ns nanoseconds during which this process or its machine stood still: peers were not silent, but their
- * bytes are not read yet. */
+/* Extend all deadlines by ns nanoseconds, during which this process or its machine stood still.  Peers were not silent in
+ * that time, but their bytes are not read yet. */
 static void deadlines_extend(mad_session_t *s, int64_t ns)
 {
     for (madi_hello_t *h = s->hellos; h; h = h->next)
@@ -57,7 +59,7 @@ static void deadlines_extend(mad_session_t *s, int64_t ns)
             g->deadline += ns;
 }
 
-/* Is the other end stopped?  Then its time does not count. */
+/* Postpone the deadline of a handshake if the process at the other end is stopped. */
 static void stopped_check(madi_hello_t *h)
 {
     if (h->active && !h->connected)
@@ -70,7 +72,7 @@ static void stopped_check(madi_hello_t *h)
     madi_stopped_postpone(h->process, h->gate, &h->deadline);
 }
 
-/* So that it is said before the time is over. */
+/* Check handshakes that have lasted for a while, so that a stopped peer is logged before the deadline. */
 static void stopped_check_all(mad_session_t *s, int64_t now)
 {
     s->stopped_looked = now;
@@ -79,7 +81,7 @@ static void stopped_check_all(mad_session_t *s, int64_t now)
             stopped_check(h);
 }
 
-/* True if it was not put off. */
+/* True if the deadline has passed, and was not postponed for a stopped peer. */
 static bool hello_is_expired(madi_hello_t *h, int64_t now)
 {
     if (now >= h->deadline)
@@ -130,7 +132,7 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
         any |= hello_due(h) < INT64_MAX;
         if (hello_is_expired(h, now)) {
             hello_time_out(h);
-            next = s->hellos; /* it may have begun others */
+            next = s->hellos; /* its failure may have begun other attempts */
         }
         h = next;
     }

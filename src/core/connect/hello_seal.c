@@ -3,7 +3,7 @@
  * frames go through it.  What TLS exports of the connection is in both proofs (binding), so nobody is between the two ends.
  *
  * The first byte that comes tells whether the other side seals: a TLS record begins with 0x16, a frame with 'M'.  Where the
- * two differ, the passive side says REFUSE in the clear, and both log what to do. */
+ * two differ, the passive side sends REFUSE in the clear, and both log the remedy. */
 #include "core/connect/hello.h"
 #include "core/driver.h"
 #include "core/object/session.h"
@@ -19,7 +19,8 @@
 #define TLS_HANDSHAKE 0x16
 #define TLS_ALERT 0x15
 
-/* Send what waits.  False: not all of it could be; a fresh socket takes some KiB at once, and is not waited for. */
+/* Send the bytes that wait in the seal.  False: not all could be sent; a fresh socket takes some KiB at once, and is not
+ * waited for. */
 static bool seal_flush(madi_hello_t *h)
 {
     size_t len;
@@ -40,7 +41,7 @@ static bool seal_make(madi_hello_t *h)
     return h->seal != NULL;
 }
 
-/* Refuse a caller of this sealed network that does not begin with TLS. */
+/* Refuse a connection that does not begin with TLS, on a sealed network. */
 static void seal_refuse_plain(madi_hello_t *h, int first)
 {
     char rest[4096];
@@ -57,7 +58,8 @@ static void seal_refuse_plain(madi_hello_t *h, int first)
         "MAD_TCP_SECURITY");
 }
 
-/* Look at the first byte of a caller.  False: nothing has come, or the handshake was ended. */
+/* Look at the first byte of an incoming connection, and make its seal.  False: nothing has arrived, or the handshake was
+ * ended. */
 static bool seal_accept(madi_hello_t *h)
 {
     unsigned char first;
@@ -79,7 +81,7 @@ static void seal_failed(madi_hello_t *h, mad_status_t status, const char *reason
     madi_hello_fail(h, status, reason);
 }
 
-/* Go on with TLS.  True: frames can go; else more has to come, or the handshake was ended. */
+/* Continue TLS.  True: frames can be sent.  False: more bytes have to arrive, or the handshake was ended. */
 static bool seal_shake(madi_hello_t *h)
 {
     char reason[MADI_REASON_MAX];
@@ -102,7 +104,7 @@ static bool seal_shake(madi_hello_t *h)
         h->sealed = true;
         memcpy(h->transcript.binding, madi_seal_binding(h->seal), MADI_SEAL_BINDING);
         if (h->active)
-            madi_attempt_greet(h); /* with the last of TLS before it */
+            madi_attempt_greet(h); /* HELLO, behind the last bytes of TLS */
         return h->watch.fd >= 0;
     }
     if (!seal_flush(h))
@@ -110,7 +112,7 @@ static bool seal_shake(madi_hello_t *h)
     return false;
 }
 
-/* Receive more.  Returns what recv does. */
+/* Receive bytes into the seal.  Returns like recv. */
 static ssize_t seal_receive(madi_hello_t *h)
 {
     size_t room;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers that have passed a bound of the ledger: their connections end. */
+/* Enforcement of the ledger: the connection of a peer that has passed a bound ends. */
 #include "core/connect/gate.h"
 #include "core/link/ledger.h"
 #include "core/object/gate.h"

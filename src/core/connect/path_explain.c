@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a peer is reached, in words: the state of each path, and the route.
+/* Explanations of how a peer is reached: the state of each path, and the route.
  *
- * All explanations are made when they are asked for, of one record: the gate's failures (each with its adapter and reason),
- * its link, and its state.  madi_peer_path_explain explains one adapter's path, for mad_peer_explain and mad_info; madi_gate_why
- * (gate_why.c) the gate as a whole, in one line, for log texts and events. */
+ * All explanations are made on request, from one record: the gate's failures (each with its adapter and reason), its link,
+ * and its state.  madi_peer_path_explain explains one adapter's path, for mad_peer_explain and mad_info.  madi_gate_why
+ * (gate_why.c) explains the gate as a whole, in one line, for log texts and events. */
 #include "core/connect/hello.h"
 #include "core/connect/paths.h"
 #include "core/connect/peer.h"
@@ -55,7 +55,7 @@ enum madi_peer_path madi_peer_path_explain(mad_session_t *s, mad_peer_t peer, in
 
 /* ---- As text -------------------------------------------------------------------------------------------------- */
 
-/* Describe the paths that this peer's packets use or have used (taken), or the others. */
+/* Describe paths to the peer.  taken: those that its packets use or have used; else all others. */
 static void write_paths(madi_text_t *t, madi_gate_t *gate, bool taken)
 {
     mad_session_t *s = gate->session;
@@ -103,7 +103,7 @@ mad_status_t mad_peer_explain(mad_session_t *s, mad_peer_t peer, char *buf, size
     return status;
 }
 
-/* The adapter that carries the messages to a peer, or did so last. */
+/* Return the adapter that carries the messages to a peer, or did so last; NULL if none. */
 static const madi_adapter_t *adapter_in_use(const madi_gate_t *gate)
 {
     const struct madi_failure *f = gate->failures;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ways to a peer: through which of our adapters it can be reached, and which is best. */
+/* Paths to a peer: the adapters of this process that reach it, and which path is best. */
 #include "base/knob.h"
 #include "base/log.h"
 #include "core/connect/paths.h"
@@ -14,7 +14,7 @@
 
 /* ---- Possible paths ------------------------------------------------------------------------------------------- */
 
-/* Given a network in common. */
+/* True if the adapter can reach the entry, given a network in common; false sets reason. */
 static bool entry_is_reachable(mad_session_t *s, int lane, madi_adapter_t *a, const madi_address_entry_t *e, char *reason)
 {
     if (lane)
@@ -73,7 +73,8 @@ int madi_adapter_rank(const madi_adapter_t *a)
     return a->caps.rank - (adapter_is_preferred(a) ? 1000 : 0);
 }
 
-/* Preferred ones first; on a lane the file has an order of networks; then by rank.  Most significant byte first. */
+/* Order: the preferred driver first; then, on a lane, the networks as the topology file orders them; then by rank.  The
+ * most significant byte comes first. */
 void madi_peer_path_class(mad_session_t *s, int lane, const madi_adapter_t *a, unsigned char class[MADI_PEER_PATH_CLASS])
 {
     uint32_t part[3] = {adapter_is_preferred(a) ? 0 : 1, lane ? (uint32_t)s->forward->place(s, lane, a) : 0,

@@ -20,16 +20,16 @@ int madi_adapter_rank(const madi_adapter_t *a); /* the lowest is tried first */
 void madi_peer_path_failed(madi_gate_t *gate, const madi_adapter_t *a,
                            const char *reason); /* copies reason, if memory allows */
 void madi_peer_path_time_out(
-    madi_gate_t *gate); /* record that MAD_CONNECT_TIMEOUT has passed: of the chosen way, or of all */
+    madi_gate_t *gate); /* record that MAD_CONNECT_TIMEOUT has passed, for the chosen path or, if none was chosen, for all */
 /* Write the rejected paths with their reasons, each reason once, and what is used, or was lost, or that no path led to the
  * peer in time.  Of many paths a few are named, the others counted. */
 #define MADI_WHY_MAX 512 /* bytes */
 void madi_gate_why(const madi_gate_t *gate, char why[MADI_WHY_MAX]);
 void madi_peer_paths_free(madi_gate_t *gate);
 
-/* A path that failed; in gate->failures, the last one first. */
+/* A path that failed.  gate->failures lists these, the latest first. */
 struct madi_failure {
-    struct madi_failure *next; /* the one before */
+    struct madi_failure *next; /* the failure before */
     const madi_adapter_t *adapter;
     bool was_used; /* packets had flowed */
     char reason[];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of peers: addresses, and gates for those that were spoken to. */
+/* The table of peers: their addresses, and the gates of those with which communication has begun. */
 #include "base/log.h"
 #include "core/connect/peer.h"
 #include "core/driver.h"
@@ -23,8 +23,8 @@ static uint32_t uid_hash(const unsigned char *uid)
 
 /* ---- Numbers: each is given once, to the end of the session ------------------------------------------------------- */
 
-/* A number stands in the table at its low bits.  One that would stand where another stands is not given, so a table a
- * quarter of which is free is enough, however many there were. */
+/* Return the entry of a number: its low bits are the index.  A number whose entry is in use is never given.  So it is
+ * enough that a quarter of the table is free, however many numbers were given. */
 static madi_peer_t *place_of(const mad_session_t *s, mad_peer_t peer)
 {
     return &s->peers[(uint32_t)peer & (s->cap_peers - 1)];
@@ -68,7 +68,7 @@ static mad_status_t table_reserve(mad_session_t *s)
     return cap == s->cap_peers ? MAD_OK : table_grow(s, cap);
 }
 
-/* A peer without an address, with a number of its own; NULL: no memory, or no number is left. */
+/* Make a peer without an address, with a number of its own; NULL: no memory, or no number is left. */
 static madi_peer_t *peer_new(mad_session_t *s)
 {
     if (table_reserve(s))
@@ -93,7 +93,7 @@ static int64_t announced_cost(const madi_peer_t *p)
     return (int64_t)(sizeof *p + sizeof(announcer_t) + madi_address_len(p->address));
 }
 
-/* NULL: the announcer is not there any more. */
+/* Return the gate of the peer that has announced p; NULL: it was released. */
 static madi_gate_t *announcer_gate(const mad_session_t *s, const madi_peer_t *p)
 {
     announcer_t announcer;
@@ -160,7 +160,7 @@ static mad_status_t index_grow(mad_session_t *s)
     return MAD_OK;
 }
 
-/* Where a peer stands in the index; cap_index: nowhere, for another number has its identity. */
+/* Return a peer's position in the index; cap_index: none, since another number has its identity. */
 static uint32_t index_at(const mad_session_t *s, mad_peer_t peer)
 {
     for (uint32_t i = peer_hash(s, peer); s->peer_index[i]; i = (i + 1) & (s->cap_index - 1))
@@ -169,7 +169,7 @@ static uint32_t index_at(const mad_session_t *s, mad_peer_t peer)
     return s->cap_index;
 }
 
-/* Those behind it that would not be found over the gap move up. */
+/* Remove a peer from the index.  Entries behind it that a search would no longer find across the gap move up. */
 static void index_del(mad_session_t *s, mad_peer_t peer)
 {
     uint32_t gap = index_at(s, peer), mask = s->cap_index - 1;
@@ -208,9 +208,10 @@ static mad_status_t peer_set_address(mad_session_t *s, madi_peer_t *p, const uns
     return MAD_OK;
 }
 
-/* ---- Adding ------------------------------------------------------------------------------------------------------------ */
+/* ---- Adding
+ * ------------------------------------------------------------------------------------------------------------ */
 
-/* Before the first real address: entries for the ranks. */
+/* Make the entries of the ranks, before any other peer. */
 static mad_status_t ranks_add(mad_session_t *s)
 {
     madi_peer_t *own;
@@ -227,7 +228,7 @@ static bool peer_has_address(const mad_session_t *s, mad_peer_t peer, const unsi
     return known && madi_address_len(known) == len && !memcmp(known, address, len);
 }
 
-/* claimed: the address is known from a peer only, and not confirmed yet. */
+/* Add a peer, or find it by its identity.  claimed: the address is known from a peer only, and not confirmed yet. */
 static mad_status_t peer_add(mad_session_t *s, const unsigned char *address, size_t len, bool claimed, mad_peer_t *peer)
 {
     mad_status_t status = ranks_add(s);
@@ -321,7 +322,7 @@ madi_gate_t *madi_peer_gate_find(const mad_session_t *s, mad_peer_t peer, int la
     return p->lanes ? p->lanes[lane - 1] : NULL;
 }
 
-/* Where its gate on that lane stands, or is to stand; NULL: no memory. */
+/* Return the place of the peer's gate on that lane, which may be NULL yet.  NULL: no memory. */
 static madi_gate_t **gate_at(mad_session_t *s, mad_peer_t peer, int lane)
 {
     madi_peer_t *p = madi_peer_at(s, peer);
@@ -337,7 +338,7 @@ static bool gate_is_down(const madi_gate_t *gate)
     return gate && atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_DOWN;
 }
 
-/* lane -1: on any on which there are messages */
+/* True if the peer is lost on that lane; lane -1: on any lane with messages. */
 static bool peer_is_lost(mad_session_t *s, mad_peer_t peer, int lane)
 {
     if (lane >= 0)
@@ -348,7 +349,7 @@ static bool peer_is_lost(mad_session_t *s, mad_peer_t peer, int lane)
     return false;
 }
 
-/* Lanes on which it is not lost are the same for both numbers. */
+/* Share the gates of a peer with its new number, on lanes on which it is not lost. */
 static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to)
 {
     for (int lane = 0; lane < madi_lanes(s); lane++) {
@@ -363,14 +364,14 @@ static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to
     return MAD_OK;
 }
 
-/* True if its announcer could be charged for a second number, or need not be: the peer was connected once. */
+/* True if the announcer of p could be charged for a second number, or is charged no more since p was connected once. */
 static bool announcer_charge_again(mad_session_t *s, const madi_peer_t *p)
 {
     madi_gate_t *gate = p->told ? announcer_gate(s, p) : NULL;
     return !p->told || (gate && madi_charge(gate, MADI_CHARGE_PEERS, announced_cost(p)));
 }
 
-/* The index then finds the new number. */
+/* Afterwards the index finds the new number. */
 mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer)
 {
     madi_peer_t *from = madi_peer_at(s, lost), *to;
@@ -453,7 +454,7 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
 /* Number of released gates that are not reused yet, since threads may still be leaving them. */
 #define RESTING 64
 
-/* One that was forgotten, or NULL.  What it keeps its connections and handles in is used again. */
+/* Return a released gate for reuse, with the memory for its connections and handles; NULL if none may be reused yet. */
 static madi_gate_t *gate_reuse(mad_session_t *s)
 {
     madi_gate_t *g = s->n_gone > RESTING ? s->gone : NULL, blank = {.peer = -1};

@@ -15,7 +15,8 @@ struct madi_peer {
     bool serves : 1;        /* the forwarder sends streams through it */
     bool claimed : 1;       /* its address is known from peers only, and not confirmed by a connection to it */
     bool wanted : 1;        /* a peer has named it as the end of a stream, and it is not connected yet */
-    bool told : 1;          /* known from one peer only, which is charged; that one's gate is behind the address (peer.c) */
+    bool told : 1;          /* known from one peer only, which is charged for it; the address is followed by the place of
+                             * that peer's gate (peer.c) */
 };
 
 madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer); /* NULL: none; valid until a peer is added */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of connections and channels: retired when nothing refers to them, and used again. */
+/* The end of connections and channels: they are retired when nothing refers to them, and reused. */
 #include "core/conn/channel.h"
 #include "core/conn/conn.h"
 #include "core/connect/gate.h"
@@ -10,7 +10,7 @@
 #include "core/recv/receive.h"
 #include "core/send/send.h"
 
-/* Under tx_lock. */
+/* True if the connection has something to send.  Under tx_lock. */
 static bool conn_sends(const madi_conn_t *conn)
 {
     return conn->queue || conn->deferred || conn->in_pending || conn->n_blocks ||
@@ -18,14 +18,15 @@ static bool conn_sends(const madi_conn_t *conn)
            atomic_load_explicit(&((madi_conn_t *)conn)->waiting, memory_order_relaxed);
 }
 
-/* Of one that is ended meanwhile, without a lock, it may be read before or after it was cleared: either will do. */
+/* Return the connection of a message, which another thread may be ending without a lock.  The value from before or after
+ * its clearing will do. */
 __attribute__((no_sanitize("thread"), noinline)) static const madi_conn_t *rx_conn(const madi_rx_msg_t *m)
 {
     return *(madi_conn_t *const volatile *)&m->conn;
 }
 
-/* Some message that is used is of this connection, or (conn NULL) of one of this gate.  Looks at all there are, which peers
- * can make many: to be asked for a gate at once, and for what has received something. */
+/* True if a message in use belongs to this connection or, with conn NULL, to any one of this gate.  This examines all
+ * messages, and peers can make those many.  So call it once for a gate, and only if something was received. */
 static bool ring_holds(const madi_gate_t *gate, const madi_conn_t *conn)
 {
     madi_rx_msg_t *first = gate->session->rx_ring, *m = first;
@@ -165,7 +166,7 @@ bool madi_conns_retire_gate(madi_gate_t *gate)
             p = &(*p)->next_of_channel;
         *p = conn->next_of_channel;
         place_clear(c, conn);
-        madi_channel_release_check(c); /* if only that peer had spoken of it */
+        madi_channel_release_check(c); /* if only that peer had announced the channel */
     }
     return true;
 }

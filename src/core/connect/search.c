@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The search for a path to a peer: one of our adapters and one of the peer's that can communicate.
+/* The search for a path to a peer: an adapter of this process and one of the peer that can communicate.
  *
- *   ways, best first:   shm    tcp eth0    tcp docker0    tcp docker1    ...
+ *   paths, best first:  shm    tcp eth0    tcp docker0    tcp docker1    ...
  *   at 0                try
  *   1 delay later              try
- *   2 delays later                         try            (then 2, 4, 8, ... ways at a time)
+ *   2 delays later                         try            (then 2, 4, 8, ... paths at a time)
  *
  * A wave of paths starts MAD_CONNECT_DELAY after the one before; when a path fails the next one starts at once.  So several
  * unreachable networks cost little more time than one.  Paths are tried in parallel up to the peer's challenge, which shows
- * that the process itself answers; the peer has committed nothing by then.  hello.c chooses the best of the paths that have
- * reached this point, closes the others, and proves the key.  If that path fails, the search goes on with all that have not
- * failed.  Paths over gateways are tried after all others have failed. */
+ * that the process itself answers; the peer has committed nothing by then.  attempt.c chooses the best of the paths that
+ * have reached this point, closes the others, and proves the key.  If that path fails, the search goes on with all that have
+ * not failed.  Paths over gateways are tried after all others have failed. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -29,8 +29,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CUTS_MAX 8                  /* searches made again, for handshakes that were closed without a word */
-#define CUT_AGAIN INT64_C(10000000) /* ns before the first of them; each waits twice as long as the one before */
+#define CUTS_MAX 8                  /* searches that are repeated since a handshake was closed without an answer */
+#define CUT_AGAIN INT64_C(10000000) /* ns before the first of these; each waits twice as long as the one before */
 #define ATTEMPTS_MAX 256 /* sockets of a session that are being connected at a time; each gate may have one more */
 
 typedef struct madi_search search_t;
@@ -41,9 +41,10 @@ static void path_reject(madi_gate_t *gate, madi_adapter_t *a, const char *reason
     madi_peer_path_failed(gate, a, reason);
 }
 
-/* ---- Which ways there are ------------------------------------------------------------------------------------- */
+/* ---- Which paths there are -------------------------------------------------------------------------------------- */
 
-/* The order: class first; then each adapter's first way before the second of any, which may lead to the same place. */
+/* Compare two paths: by class first; then each adapter's first path comes before the second of any, which may lead to the
+ * same process. */
 static int path_compare(const void *a, const void *b)
 {
     const madi_search_path_t *x = a, *y = b;
@@ -58,7 +59,7 @@ bool madi_search_path_better(const search_t *search, int a, int b)
     return memcmp(search->way[a].class, search->way[b].class, sizeof search->way[a].class) < 0;
 }
 
-/* Append the ways of one adapter; 0: no memory. */
+/* Append the paths of one adapter.  False: no memory. */
 static bool paths_add(search_t **search, madi_gate_t *gate, int index)
 {
     mad_session_t *s = gate->session;
@@ -104,7 +105,8 @@ static bool path_is_carried(const madi_gate_t *gate, const madi_search_path_t *w
     return gate->session->forward && gate->session->forward->carried(way->adapter);
 }
 
-/* The best way that was not tried and may be tried now; -1: none.  left: whether one is left that may not. */
+/* Return the best path that was not tried and may be tried now; -1: none.  left: set if a path is left that may not be
+ * tried now. */
 static int path_choose(const madi_gate_t *gate, bool *left)
 {
     const search_t *search = gate->search;
@@ -147,7 +149,8 @@ madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
     return link;
 }
 
-/* The driver connects; a stream socket then begins its handshake.  A link that needs none is the gate's at once. */
+/* Have the driver connect, and begin the handshake on its socket.  A link that needs no handshake becomes the gate's link
+ * at once. */
 static mad_status_t path_connect(madi_gate_t *gate, int i, madi_link_t *link, char *reason)
 {
     madi_address_entry_t e;
@@ -170,7 +173,7 @@ static mad_status_t path_connect(madi_gate_t *gate, int i, madi_link_t *link, ch
     return status;
 }
 
-/* MAD_ERR_AGAIN: there is no memory or descriptor for it as long as others are tried. */
+/* Try one path.  MAD_ERR_AGAIN: there is no memory or descriptor for it while other attempts run. */
 static mad_status_t path_try(madi_gate_t *gate, int i)
 {
     madi_adapter_t *a = gate->search->way[i].adapter;
@@ -200,8 +203,8 @@ static bool is_searching(const madi_gate_t *gate)
     return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_CONNECTING && !gate->link;
 }
 
-/* True if the search is to be made again: the peer has closed a handshake without a word, as it does when it has too many
- * callers.  It has ended if nobody listens there the next time. */
+/* Repeat the search later, if the peer has closed a handshake without an answer: it does so when it has too many incoming
+ * connections.  If it has ended, the next attempt finds no listener.  False: the search is not repeated. */
 static bool search_again(madi_gate_t *gate)
 {
     int64_t at = madi_deadline(CUT_AGAIN << gate->n_cuts);
@@ -226,7 +229,7 @@ static void search_failed(madi_gate_t *gate)
         madi_gate_down(gate, search_status(gate, any), NULL);
 }
 
-/* Begin with n more ways, or as many as there are; when none is left and none is being tried the gate goes down. */
+/* Try n more paths, or as many as there are.  When no path is left and no attempt runs, the gate goes down. */
 static void search_more(madi_gate_t *gate, int n)
 {
     mad_status_t status = MAD_OK;
@@ -249,7 +252,7 @@ static void search_more(madi_gate_t *gate, int n)
     if (!madi_search_waits(gate, true))
         return;
     gate->search->next_at = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_DELAY));
-    marceli_accept_entry_call_at(&gate->session->accept_entry, gate->search->next_at); /* the program may compute */
+    marceli_accept_entry_call_at(&gate->session->accept_entry, gate->search->next_at); /* also while the program computes */
 }
 
 void madi_search_wave(madi_gate_t *gate)

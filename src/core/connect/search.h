@@ -10,7 +10,7 @@ typedef struct madi_search_path {
     size_t entry; /* offset of the entry in the peer's address */
     unsigned char class[MADI_PEER_PATH_CLASS];
     int nth, index; /* its number among that adapter's paths; the adapter's number */
-    bool tried;     /* being tried, or failed */
+    bool tried;     /* an attempt is running, or has failed */
 } madi_search_path_t;
 
 struct madi_search {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process that is stopped, by a debugger or a signal, answers nothing, as one that is absent does.  Where it runs on this host
- * the system knows better: which process is at the other end of a socket, and in which state it is. */
+/* A process that is stopped, by a debugger or a signal, answers nothing, like one that is absent.  For a process of this
+ * host the system can distinguish the two: it knows which process is at the other end of a socket, and its state. */
 #include "base/ascii.h"
 #include "base/clock.h"
 #include "base/knob.h"
@@ -34,7 +34,7 @@ char madi_process_stopped(pid_t pid)
     return state == 'T' || state == 't' ? state : 0;
 }
 
-/* An address as /proc/net/tcp and tcp6 show it.  False: of another family. */
+/* Write an address as /proc/net/tcp and tcp6 show it.  False: it is of another family. */
 static bool address_text(const struct sockaddr_storage *a, char text[48])
 {
     const struct sockaddr_in *v4 = (const void *)a;
@@ -49,7 +49,8 @@ static bool address_text(const struct sockaddr_storage *a, char text[48])
     return a->ss_family == AF_INET6;
 }
 
-/* The socket at that address of this host: it listens, or is the other end of ours.  0: there is none. */
+/* Return the inode of the socket at that address of this host, which listens or is the other end of this process's
+ * socket.  0: none. */
 static unsigned long socket_at(bool is_v6, const char *its, const char *ours)
 {
     char line[512], local[64], remote[64];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters: all numbers of "mad_info stats", a row each.  The query's answer (JSON), the tables of mad_info stats, its rates,
- * its output for Prometheus, and the section of mad_info(1) that describes them are made from these rows.
+/* Counters: all numbers of "mad_info stats", a row each.  The query's answer (JSON), the tables of mad_info stats, its
+ * rates, its output for Prometheus, and the section of mad_info(1) that describes them are made from these rows.
  *
- * To add a counter: add a row, count where the row says, and report the value with madi_count_write, or in stats.c's gate_row.
+ * To add a counter: add a row, count where the row says, and report the value with madi_count_write, or in stats.c's
+ * gate_row.
  *
  *   C(group, key, kind, unit, column, where, text)
  *     group    madi_counter_groups has the object that the key is a member of
@@ -177,7 +178,7 @@ typedef struct madi_counter_row {
 } madi_counter_row_t;
 
 typedef struct madi_counter_group {
-    const char *key;      /* member of a session: an array of objects, or one object */
+    const char *key;      /* name of the member in a session's object: an array of objects, or one object */
     const char *prefix;   /* of the names of its metrics */
     bool of_process;      /* equal in all sessions of a process */
     bool of_forwarding;   /* member of the session's member forwarding */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The question "explain": what a session says about itself; one object:
+/* The query "explain": the state of a session, as one object:
  *   ask version pid rank size launcher host waiting{categories[]} marcel{} (process.c) credit_budget peers_known
  *   ledger{} drivers[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} forwarding{} */
 #include "base/knob.h"
@@ -219,10 +219,10 @@ enum { HEAD, CHANNELS, PEERS, TAIL, END };
 
 typedef struct explain {
     int stage;
-    mad_peer_t only; /* -1: all that were spoken to */
-    bool told;       /* of it, as it is reached on ordinary channels */
+    mad_peer_t only; /* -1: all peers that have a gate */
+    bool told;       /* the gate of peer `only` on lane 0 was written */
     madi_gate_t *gate;
-    uint32_t n_channels; /* number of channels that it has announced */
+    uint32_t n_channels; /* number of channels written */
 } explain_t;
 
 bool madi_explain_begin(madi_answer_t *a)
@@ -245,7 +245,8 @@ static void write_beginning(madi_json_t *j, const mad_session_t *s)
     madi_json_begin(j, "channels", '[');
 }
 
-/* Gates stay until the end of the session, so the place in their list is good for the next piece. */
+/* Write the next part.  Gates are not freed before the end of the session, so the position in their list stays valid
+ * until the next call. */
 bool madi_explain_more(madi_answer_t *a)
 {
     explain_t *e = a->state;
@@ -275,7 +276,7 @@ bool madi_explain_more(madi_answer_t *a)
             e->told = true;
             break;
         }
-        while (e->gate && e->gate->peer < 0) /* forgotten meanwhile */
+        while (e->gate && e->gate->peer < 0) /* released meanwhile */
             e->gate = e->gate->next;
         while (e->gate && e->only >= 0 && (e->gate->peer != e->only || !e->gate->lane))
             e->gate = e->gate->next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The beginning of every answer: the process, how it waits, its user-level threads. */
+/* The beginning of every answer: the process, its waiting threads, its user-level threads. */
 #include "base/knob.h"
 #include "core/inspect/query.h"
 #include "core/wire/host_name.h"
@@ -33,7 +33,7 @@ void madi_process_write(madi_json_t *j, const mad_session_t *s)
     madi_count_write(j, MADI_COUNT_WAITING_sleeps, (int64_t)waiting.sleeps);
     madi_count_write(j, MADI_COUNT_WAITING_polls, (int64_t)waiting.polls);
     madi_count_write(j, MADI_COUNT_WAITING_hits, (int64_t)waiting.hits);
-    madi_json_int(j, "processes", s->processes); /* by which it decides whether to spin */
+    madi_json_int(j, "processes", s->processes); /* the number by which waiting threads decide whether to spin */
     madi_count_write(j, MADI_COUNT_WAITING_threads, waiting.inside);
     madi_json_int(j, "threads_behind", waiting.followers);
     madi_count_write(j, MADI_COUNT_WAITING_user_level_threads, waiting.blocked);

@@ -14,17 +14,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CLIENTS 4 /* open at a time; one more ends the oldest, so that silent clients do not lock others out */
+#define CLIENTS 4 /* clients at a time; one more ends the oldest, so that silent clients do not lock others out */
 #define QUESTION_MAX 64
 #define BACKLOG 16
-#define PIECES 4 /* of an answer, before others get their turn */
+#define PIECES 4 /* pieces of an answer that are sent in one go, before other events have their turn */
 
 typedef struct client {
     madi_watch_t watch; /* fd -1: free */
     struct madi_query *ask;
     unsigned born;
     bool answering;
-    size_t len, sent; /* of question, of answer.json */
+    size_t len, sent; /* bytes of question that have arrived; bytes of answer.json that were sent */
     char question[QUESTION_MAX];
     madi_answer_t answer;
 } client_t;
@@ -59,7 +59,7 @@ static const struct {
              {"stats", false, madi_stats_begin, madi_stats_more},
              {"trace", false, madi_trace_begin, madi_trace_answer}};
 
-/* The ranks are peers before the first of them is spoken to. */
+/* Return the number of peer numbers, which includes all ranks even before any of them was a peer. */
 static int peers_known(const mad_session_t *s)
 {
     return s->next_peer > s->size ? s->next_peer : s->size;
@@ -70,7 +70,7 @@ static bool question_refuse(madi_answer_t *a)
     char text[160];
     if (a->state)
         return false;
-    a->state = malloc(1); /* said */
+    a->state = malloc(1); /* marks that the error was written */
     snprintf(text, sizeof text,
              "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats, or trace",
              MADI_QUERY_VERSION, peers_known(a->session) - 1);
@@ -102,7 +102,7 @@ static void answer_begin(madi_answer_t *a, mad_session_t *s, const char *questio
 
 /* ---- Answering ------------------------------------------------------------------------------------------------ */
 
-/* Send what can be sent.  The socket's buffer is the client's pace. */
+/* Send as much of the answer as the socket takes: the client sets the pace. */
 static void client_send(client_t *c)
 {
     madi_json_t *json = &c->answer.json;
@@ -172,14 +172,16 @@ static client_t *client_slot(madi_query_t *ask)
         client_t *c = &ask->clients[i];
         if (c->watch.fd < 0)
             return c;
-        if (c->born - ask->births < oldest->born - ask->births) /* births has passed both: the smaller is older */
+        if (c->born - ask->births < oldest->born - ask->births) /* births is behind both numbers: the smaller difference
+                                                                 * is of the older client */
             oldest = c;
     }
     client_close(oldest);
     return oldest;
 }
 
-/* Watched for edges: when descriptors run out, connections wait for the next one and nothing spins. */
+/* Accept clients.  The socket is watched for edges: when no descriptor is left, connections wait for the next event, and
+ * no thread spins. */
 static void query_listener_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_query_t *ask = MADI_CONTAINER(watch, madi_query_t, watch);
@@ -202,7 +204,7 @@ static void query_listener_ready(madi_watch_t *watch, uint32_t events)
 
 /* ---- Begin and end -------------------------------------------------------------------------------------------- */
 
-/* A socket of a process that is not there (any more), as far as can be seen from here. */
+/* True if the process of this socket does not exist (any more), as far as this process can see. */
 static bool socket_is_stale(const char *name)
 {
     int pid;

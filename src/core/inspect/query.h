@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queries: mad_info queries a live process over a private UNIX socket.
  *
- * The socket is /tmp/madeleine-UID/ask-PID-TAG (PID as the process sees itself; TAG tells its sessions apart).  It is
+ * The socket is /tmp/madeleine-UID/ask-PID-TAG (PID as the process sees itself; TAG distinguishes its sessions).  It is
  * served from progress, so a process that computes and has no progress thread does not answer; nothing here waits.
- * Only the same user, and root, are answered.
+ * Only the same user, and root, get answers.
  *
  * A question is one line: "madeleine 1" and
- *   explain, explain PEER    ways and traffic by peer, knobs (explain.c)
+ *   explain, explain PEER    paths and traffic by peer, knobs (explain.c)
  *   stats                    counters (stats.c)
  *   trace                    the timeline (trace_answer.c)
  * The answer is one JSON object, or {"error": "..."}, and the end of the stream.  Members may be added at any time. */
@@ -19,12 +19,12 @@
 
 #define MADI_QUERY_VERSION 1
 
-/* Where an answer has got to; it is made piece by piece, so that progress is never held up. */
+/* The state of an answer.  An answer is made piece by piece, so that progress is never held up. */
 typedef struct madi_answer {
     mad_session_t *session;
-    mad_peer_t peer;                          /* of the question; -1: none */
+    mad_peer_t peer;                          /* the peer in the question; -1: none */
     bool (*more)(struct madi_answer *answer); /* add the next piece, maybe nothing yet; false: that was all */
-    void *state;                              /* of that function; allocated */
+    void *state;                              /* state of `more`; allocated */
     madi_json_t json;                         /* the next bytes to send; the sending function sets json.len to 0 */
 } madi_answer_t;
 
@@ -37,7 +37,7 @@ void madi_query_close(madi_query_t *ask);              /* under session->lock */
 void madi_stats_keep(mad_session_t *session, madi_gate_t *gate); /* save them before the gate is freed */
 void madi_stats_free(mad_session_t *session);
 
-/* Each kind: begin it (false: no memory), and its pieces.  Under session->lock. */
+/* The kinds of answers: begin one (false: no memory), and write its pieces.  Under session->lock. */
 bool madi_explain_begin(madi_answer_t *answer); /* explain.c */
 bool madi_explain_more(madi_answer_t *answer);
 bool madi_stats_begin(madi_answer_t *answer); /* stats.c */

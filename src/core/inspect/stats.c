@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The question "stats": what a session has moved so far; one object, whose counters never go down.
+/* The query "stats": what a session has sent and received so far; one object, whose counters never go down.
  *   ask version pid rank size launcher host clock_ns waiting{} marcel{} (process.c)
- *   traffic[]{driver class peers ...}  by driver, and by whose it is:
- *     self, job, other     messages to this process, to others of the job, to peers added by address
- *     streams, forwarded   fragments of virtual links that end here, of such as pass through
- *   networks[]{network driver adapter peers ...}  all of that, by the network that carried it
+ *   traffic[]{driver class peers ...}  by driver and class:
+ *     self, job, other     messages to this process, to other processes of the job, to peers added by address
+ *     streams, forwarded   fragments of streams that end here, of streams that pass through
+ *   networks[]{network driver adapter peers ...}  the same traffic, by network
  *   channels[]{channel ...} channels_left_out
  *   forwarding{... routes[]}
  * Counters are described in counters.h. */
@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GATES_AT_ONCE 64 /* summed up before others get their turn */
+#define GATES_AT_ONCE 64 /* gates that are summed up in one piece */
 #define CHANNELS_MAX 128 /* number of channels that are listed one by one */
-#define ROWS 64          /* drivers times classes, and some; networks: further ones are in the last */
+#define ROWS 64          /* more than drivers times classes; further networks are added to the last row */
 
 /* Number of the rows of a group, from its first to its last counter. */
 #define N_COUNTS(group, first, last) (MADI_COUNT_##group##_##last - MADI_COUNT_##group##_##first + 1)
@@ -55,7 +55,7 @@ typedef struct stats {
 
 /* ---- By driver and class, and by network ------------------------------------------------------------------------ */
 
-/* Names are compared by where they stand. */
+/* Return the row with this driver, adapter and name, which is added if it is new.  Names are compared by their addresses. */
 static row_t *row_find(rows_t *rows, const madi_driver_t *driver, const madi_adapter_t *adapter, const char *name)
 {
     row_t *row = rows->row, *end = row + rows->n;
@@ -129,7 +129,7 @@ static row_t gate_row(madi_gate_t *gate)
     return row;
 }
 
-/* The network is counted once: peers are those of the gate. */
+/* Add the fragments that have gone over a gate.  The network's row gets no further peer: that is counted with the gate. */
 static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate, row_t *network)
 {
     static const char streams[] = "streams", forwarded[] = "forwarded";
@@ -148,7 +148,7 @@ static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate, row
     }
 }
 
-/* NULL: what goes there goes over others (virtual), or over none. */
+/* Return the row of the gate's network; NULL: its packets go over other adapters (virtual), or over none. */
 static row_t *network_row(stats_t *stats, mad_session_t *s, const madi_gate_t *gate)
 {
     const madi_adapter_t *adapter = gate->adapter;
@@ -172,7 +172,7 @@ static void gate_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate)
         forward_add(stats, s, gate, network);
 }
 
-/* One that was forgotten meanwhile has no adapter, and leads to others like it. */
+/* Add some gates.  A gate that was released meanwhile has no peer, and is followed by other released gates only. */
 static void gates_add(stats_t *stats, mad_session_t *s)
 {
     for (int i = 0; i < GATES_AT_ONCE && stats->gate; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The question "trace": the timeline (link/trace.h). */
+/* The query "trace": the timeline (link/trace.h). */
 #include "core/inspect/query.h"
 #include "core/link/trace.h"
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No thread may be waiting for what is held here or there while the program computes: the progress thread looks after it. */
+/* Count packets that are held here or by the driver.  Maybe no thread waits for them while the program computes, so the
+ * progress thread sends them. */
 static void ctrl_hold(int n)
 {
     marceli_progress_count_later(n);

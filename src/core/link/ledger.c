@@ -47,15 +47,16 @@ int64_t madi_ledger_bound(const mad_session_t *s, madi_charge_t what)
     return s->ledger.most[what] ? s->ledger.most[what] : madi_bounds[what].sum;
 }
 
-/* When all together have too much, a peer that has no more than this is not the one that is in error. */
+/* Return the amount up to which a peer is not at fault when all together have too much. */
 static int64_t fair_share(const mad_session_t *s, madi_charge_t what)
 {
     int64_t most = madi_ledger_bound(s, what);
     return (most < madi_bounds[what].peer ? most : madi_bounds[what].peer) / 16;
 }
 
-/* True if the charge is made though all together have too much: the peer that has most is ended instead, for kinds past whose
- * bound a connection ends.  What is known from peers stays when they go, so there no peer is spared. */
+/* True if the charge is made although all together have too much, since this peer has little.  For kinds past whose bound
+ * a connection ends, the peer that has most is ended instead.  PEERS are never spared: what is known from a peer stays when
+ * the peer is gone. */
 static bool peer_is_spared(mad_session_t *s, madi_charge_t what, int64_t of_peer)
 {
     if (what == MADI_CHARGE_PEERS || of_peer > fair_share(s, what))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ledger: what peers make this process keep or do, each kind with a bound for one peer and one for all together.
  *
- * Whatever a peer can cause without a call of the program is charged to the peer's gate before it is kept, and given back when it
- * goes.  What credits of the program's own channels bound already (messages, granted blocks) is not in here.  Past a bound the
- * peer is in error: its connection ends with MAD_ERR_PROTOCOL, or, where one peer may speak for others behind it (streams
- * through gateways), what it asked for is refused.  The table of bounds is in ledger.c; doc/limits.md explains it.
+ * Whatever a peer can cause without a call of the program is charged to the peer's gate before it is kept, and uncharged
+ * when it is released.  Messages and granted blocks are not charged: the credits of the program's own channels bound them
+ * already.  A peer that passes a bound is in error, and its connection ends with MAD_ERR_PROTOCOL.  Where a peer may act for
+ * others behind it (streams through gateways), its request is refused instead.  The table of bounds is in ledger.c;
+ * doc/limits.md explains it.
  *
  * A charge may be made under any lock: the counts are atomic, and order nothing. */
 #ifndef MADI_LEDGER_H
@@ -23,9 +24,9 @@ typedef enum madi_charge {
     MADI_CHARGE_CHANNELS,   /* channels that the peer announced and the program has not open */
     MADI_CHARGE_WAITING,    /* bytes: messages on these channels */
     MADI_CHARGE_STREAMS,    /* streams that the peer opened on its hop */
-    MADI_CHARGE_HANDSHAKES, /* of these: end here, and are not connected */
+    MADI_CHARGE_HANDSHAKES, /* those of the streams that end here, and are not connected */
     MADI_CHARGE_PEERS,      /* bytes: what is kept of processes that are known from this peer only */
-    MADI_CHARGE_DIALS,      /* calls on the peer's behalf, at an address that only peers have named */
+    MADI_CHARGE_DIALS,      /* connection attempts on the peer's behalf, to an address that only peers have named */
     MADI_CHARGES
 } madi_charge_t;
 
@@ -33,7 +34,7 @@ typedef struct madi_bound {
     const char *name; /* as mad_info shows it */
     const char *what; /* behind a number: "bytes of ..." */
     int64_t peer, sum;
-    bool ends;        /* the connection; else something is refused */
+    bool ends;        /* past the bound the connection ends; else a request is refused */
     const char *past; /* what happens, and the remedy: the end of a log text */
 } madi_bound_t;
 
@@ -42,27 +43,27 @@ extern madi_bound_t madi_bounds[MADI_CHARGES]; /* constant, but for tests, which
 typedef struct madi_ledger {
     _Atomic(int64_t) held[MADI_CHARGES];
     _Atomic(int) past; /* 1 + the madi_charge_t whose bound the peer has passed; 0: none */
-    unsigned warned;   /* bits: of these kinds the log says that something was refused.  Under the session's lock */
+    unsigned warned;   /* bits: kinds of which a refusal was logged.  Under the session's lock */
 } madi_ledger_t;
 
 /* All peers together.  Under the session's lock, but held. */
 typedef struct madi_ledger_sum {
     _Atomic(int64_t) held[MADI_CHARGES];
-    _Atomic(int) over; /* bits: of these kinds all together have too much, and the peer that has most is to be ended */
+    _Atomic(int) over; /* bits: kinds of which all peers together have too much, so the peer that has most is to be ended */
     int64_t most[MADI_CHARGES]; /* a bound that is less than the table's, as a part of MAD_FORWARD_BUDGET; 0: the table's */
-    int64_t lines, lines_at;    /* log lines that may still be written, and since when (ns) */
+    int64_t lines, lines_at;    /* number of log lines that may be written, and when that was last increased (ns) */
     int64_t lines_left_out;
 } madi_ledger_sum_t;
 
 struct madi_gate;
 struct mad_session;
 
-/* Amount that is charged to a peer or to all. */
+/* Return the amount that is charged to a peer, or to all. */
 static inline int64_t madi_ledger_held(const _Atomic(int64_t) *held)
 {
     return atomic_load_explicit((_Atomic(int64_t) *)held, memory_order_relaxed);
 }
-/* The bound of all peers together. */
+/* Return the bound for all peers together. */
 int64_t madi_ledger_bound(const struct mad_session *session, madi_charge_t what);
 #define MADI_LEDGER_TEXT 320 /* bytes of a text about a peer that has passed a bound */
 /* Write what the peer has, the bound, and the remedy. */
@@ -72,7 +73,8 @@ void madi_ledger_explain(const struct madi_gate *gate, madi_charge_t what, char 
 bool madi_charge(struct madi_gate *gate, madi_charge_t what, int64_t n);
 void madi_uncharge(struct madi_gate *gate, madi_charge_t what, int64_t n);
 
-/* Keep a charge in the sum alone, where what is charged outlives the peer's gate; and take it from there later. */
+/* Move a charge from a peer to the sum alone, since what is charged outlives the peer's gate; and end it in the sum
+ * later. */
 void madi_charge_orphan(struct madi_gate *gate, madi_charge_t what, int64_t n);
 void madi_uncharge_orphan(struct mad_session *session, madi_charge_t what, int64_t n);
 
@@ -80,8 +82,8 @@ void madi_uncharge_orphan(struct mad_session *session, madi_charge_t what, int64
 void madi_ledger_refused(struct madi_gate *gate, madi_charge_t what);
 /* Have the connection of a peer that has passed this bound end with the next progress.  Any lock. */
 void madi_ledger_pass(struct madi_gate *gate, madi_charge_t what);
-/* True if one more line of this level about peers may be logged now.  Lines that are left out are counted, and the next one that is
- * logged says how many.  Under the session's lock. */
+/* True if one more line of this level about peers may be logged now.  Lines that are left out are counted, and the next one
+ * that is logged says how many.  Under the session's lock. */
 bool madi_ledger_line(struct mad_session *session, madi_log_level_t level);
 
 /* Members of an object of mad_info: what one peer has of each kind, and all have, with the bounds. */

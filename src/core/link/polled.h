@@ -6,7 +6,8 @@
 #include "core/object/session.h"
 
 void madi_adapter_polled(madi_adapter_t *adapter);                            /* add an adapter to those that are polled */
-void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter); /* its pure_poll was wrong: others go first */
+void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter); /* its pure_poll was wrong: poll others
+                                                                               * first */
 
 /* Return an adapter whose pure_poll is true, NULL if none; no lock. */
 static inline madi_adapter_t *madi_poll_hit(mad_session_t *session)

@@ -20,7 +20,7 @@
 
 bool madi_tracing;
 
-/* One for the process: it stays until the process ends, since threads may come back from their sleep at any time. */
+/* The trace of the process.  It is never freed, since threads may wake from a sleep, and report it, at any time. */
 static struct {
     madi_lock_t lock;
     madi_trace_event_t *ring;
@@ -99,7 +99,7 @@ static void trace_start_locked(const mad_session_t *s)
     marceli_sleeps_report(trace_sleep);
 }
 
-/* Every session comes by here before it has other threads, so all of them see madi_tracing as it stays. */
+/* Every session calls this before it has other threads, so all of them see the final value of madi_tracing. */
 void madi_trace_start(const mad_session_t *s)
 {
     madi_lock(&trace.lock);
@@ -110,11 +110,11 @@ void madi_trace_start(const mad_session_t *s)
 
 /* ---- Text ----------------------------------------------------------------------------------------------------------- */
 
-/* How each kind is shown.  Those of a thread are on its line; of the others each name has lines of its own. */
+/* How each kind is shown.  Events of a thread are on the thread's line; other events are on lines of their own, by name. */
 static const struct {
     const char *category, *name; /* name: "%d" is the peer, "%s" the driver */
-    char form;                   /* i: an instant, of the thread; x: of the thread; b: by itself */
-    const char *number;          /* what number is; NULL: nothing */
+    char form;                   /* i: an instant of a thread; x: a span of a thread; b: a span on a line of its own */
+    const char *number;          /* what `number` means; NULL: nothing */
 } kinds[MADI_TRACE_KINDS] = {
     [MADI_TRACE_SEND] = {"message", "send to %d", 'b', "message"},
     [MADI_TRACE_RECEIVE] = {"message", "receive from %d", 'b', "message"},
@@ -239,7 +239,7 @@ static void write_trace_head(madi_json_t *j, const madi_trace_text_t *t)
     madi_json_end(j, '}');
 }
 
-/* Those that were overwritten meanwhile are left out. */
+/* Copy the next events.  Those that were overwritten meanwhile are left out.  Return the number of events. */
 static int events_copy(madi_trace_text_t *t, madi_trace_event_t *events)
 {
     int n = 0;
@@ -309,8 +309,8 @@ static bool write_file(FILE *f)
     return good;
 }
 
-/* Nobody finds half a file, and what others have put where it belongs stays as it is.  It names channels and peers: its owner
- * may give it to others. */
+/* Write the timeline into a file, which appears only when it is complete.  A link or another object of that name is left
+ * alone.  Only the owner can read the file, since it names channels and peers. */
 void madi_trace_write(void)
 {
     struct {

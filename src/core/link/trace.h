@@ -29,9 +29,9 @@ typedef enum madi_trace_kind {
     MADI_TRACE_PIECE_OUT, /* a piece of it, while the driver holds it */
     MADI_TRACE_PIECE_IN,
     MADI_TRACE_FRAGMENT_IN,   /* of a stream; number: its label on this hop */
-    MADI_TRACE_FRAGMENT_HELD, /* it waits for the next network */
+    MADI_TRACE_FRAGMENT_HELD, /* a fragment waits for the next network */
     MADI_TRACE_FRAGMENT_OUT,
-    MADI_TRACE_STALL, /* of a stream: it has something to send, and no credit for that */
+    MADI_TRACE_STALL, /* a stream has something to send, and no credit for it */
     MADI_TRACE_SLEEP, /* a thread that waits */
     MADI_TRACE_KINDS
 } madi_trace_kind_t;
@@ -44,11 +44,11 @@ typedef struct madi_trace_event {
     int32_t peer;
     int32_t tid; /* set by madi_trace_add */
     uint8_t kind;
-    bool passes;      /* a fragment of others */
+    bool passes;      /* the fragment belongs to a stream of other processes */
     char channel[26]; /* of fragments, the network, as the topology file calls it; or empty */
 } madi_trace_event_t;
 
-/* The time (ns) while tracing, else 0. */
+/* Return the time (ns) while tracing, else 0. */
 static inline int64_t madi_trace_now(void)
 {
     return MADI_UNLIKELY(madi_tracing) ? madi_now() : 0;
@@ -62,7 +62,7 @@ void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const struct madi_li
 
 /* Read the knobs, and begin with the first session of the process.  An error is logged, and the program continues. */
 void madi_trace_start(const struct mad_session *session);
-void madi_trace_write(void);  /* the file; no lock */
+void madi_trace_write(void);  /* write the trace into its file; no lock */
 void madi_trace_forked(void); /* in the child of a fork: another thread of the parent may have held the lock */
 
 /* State to write all events as text, in steps; initially zero.  The text is an error if nothing is traced. */

@@ -42,7 +42,7 @@ void madi_watch_del(mad_session_t *session, madi_watch_t *watch)
     session->carriers -= watch->carries;
 }
 
-/* The polled array has room for all adapters; readers hold no lock. */
+/* Add an adapter to those that are polled.  The array has room for all adapters; readers hold no lock. */
 void madi_adapter_polled(madi_adapter_t *adapter)
 {
     mad_session_t *session = adapter->session;
@@ -56,7 +56,8 @@ void madi_adapter_polled(madi_adapter_t *adapter)
     atomic_store_explicit(&session->n_polled, n + 1, memory_order_release); /* pairs with madi_poll_hit */
 }
 
-/* An adapter whose pure_poll guesses, since only a system call could tell, would keep all behind it from being polled. */
+/* Have the adapters behind this one polled first from now on.  If its pure_poll guesses, since only a system call could
+ * tell, they would never be polled. */
 void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter)
 {
     int n = atomic_load_explicit(&session->n_polled, memory_order_relaxed);

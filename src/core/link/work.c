@@ -18,7 +18,7 @@ void madi_gate_work(madi_gate_t *gate)
 
 void madi_gate_go_on(madi_gate_t *gate)
 {
-    atomic_store_explicit(&gate->session->strides_left, 1, memory_order_relaxed); /* before it is among those with work */
+    atomic_store_explicit(&gate->session->strides_left, 1, memory_order_relaxed); /* before the gate is in the list */
     madi_gate_work(gate);
 }
 

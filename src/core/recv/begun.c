@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that are opened while their last block is still being written: the receiver copies what is there while the sender
- * copies the rest.
+/* Messages that are opened while their last block is still being written: the receiver copies the bytes that have arrived
+ * while the sender copies the rest.
  *
- * The message is one packet that lies in memory of the link (driver.h: take).  What stands before its last block, and the
- * descriptor of that, are there from the beginning.  cur..end is what is there as of the last look, so whoever reads no
- * further need not know.  As all of it is there the message becomes one like others that are lent.
+ * The message is one packet that lies in memory of the link (driver.h: take).  All bytes before the last block, and that
+ * block's descriptor, have arrived when the message is opened.  cur..end are the bytes that had arrived at the last look, so
+ * a reader that goes no further needs no special case.  When all bytes have arrived, the message becomes an ordinary lent
+ * one.
  *
- * The sender is copying, so the rest comes within microseconds; unless it is kept from its core, stopped or killed. */
+ * The sender is copying, so the rest arrives within microseconds, unless the sender has lost its core, is stopped or
+ * killed. */
 #include "base/clock.h"
 #include "core/driver.h"
 #include "core/object/message.h"
@@ -14,14 +16,14 @@
 #include "core/recv/receive.h"
 #include "engine/wait_policy.h"
 
-/* A value of the peer, which may change it at any time: each use reads it once. */
+/* Return the number of bytes that have arrived.  The peer may change this value at any time, so each use reads it once. */
 static size_t bytes_arrived(const madi_rx_msg_t *m)
 {
     uint64_t n = m->first.link->driver->fast.here(m->first.link, m->begun);
     return n < m->hdr.length ? (size_t)n : m->hdr.length;
 }
 
-/* n bytes are there; never fewer than before. */
+/* Record that n bytes have arrived.  The number never falls. */
 static void end_set(madi_rx_msg_t *m, size_t n)
 {
     if (n > madi_foreign_between(m->first.loan, m->end))
@@ -29,7 +31,7 @@ static void end_set(madi_rx_msg_t *m, size_t n)
     if (n < m->hdr.length)
         return;
     m->begun = 0;
-    if (m->base.plain == MADI_PLAIN_BEGUN) /* else it has failed */
+    if (m->base.plain == MADI_PLAIN_BEGUN) /* else the message has failed */
         m->base.plain = MADI_PLAIN_LENT;
 }
 
@@ -43,7 +45,7 @@ void madi_begun_skip(madi_rx_msg_t *m)
     end_set(m, m->hdr.length);
 }
 
-/* Number of bytes that are there, as soon as it is n or more; after a while, any number. */
+/* Spin until n bytes have arrived, but not for long.  Return the number of bytes that have. */
 static size_t bytes_arrived_spin(const madi_rx_msg_t *m, size_t n)
 {
     size_t there = bytes_arrived(m);
@@ -68,7 +70,7 @@ static bool rest_has_arrived(void *arg)
 {
     rest_t *rest = arg;
     bool down = atomic_load_explicit(&rest->msg->first.link->state, memory_order_acquire) != MADI_LINK_UP;
-    rest->there = bytes_arrived(rest->msg); /* after that: all that came before the end */
+    rest->there = bytes_arrived(rest->msg); /* read after the state: counts all bytes that arrived before the link's end */
     return rest->there >= rest->n || down;
 }
 
@@ -80,7 +82,7 @@ static void rest_fail(madi_rx_msg_t *m)
     m->base.plain = MADI_PLAIN_NONE;
 }
 
-/* Number of bytes that are there, n or more.  Fewer: the message has failed. */
+/* Wait until n bytes have arrived.  Return the number of bytes that have; fewer than n: the message has failed. */
 static size_t rest_wait(madi_rx_msg_t *m, size_t n)
 {
     rest_t rest = {m, n, bytes_arrived_spin(m, n)};

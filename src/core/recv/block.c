@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The blocks of a message that has come: read from its packets, compared with what is expected. */
+/* The blocks of a message that has arrived: read from its packets, and compared with what the receiver expects. */
 #include "base/log.h"
 #include "core/conn/credit.h"
 #include "core/conn/rx_pool.h"
@@ -32,7 +32,7 @@ void madi_spread(const struct iovec *pieces, int n, madi_foreign_t src, uint64_t
     }
 }
 
-/* Tell both sides that they disagree.  Under session->lock. */
+/* Report a mismatch to both sides.  Under session->lock. */
 void madi_block_mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected)
 {
     char here[MADI_BLOCK_WORDS], there[MADI_BLOCK_WORDS];
@@ -76,7 +76,7 @@ void madi_packet_next(madi_rx_msg_t *m)
     madi_conn_hand_back(m->conn);
 }
 
-/* Is there a block to be parsed?  Moves on to the next packet if need be.  Under session->lock. */
+/* True if a block is at the cursor, which moves to the next packet if needed.  Under session->lock. */
 bool madi_block_next(madi_rx_msg_t *m)
 {
     while (!madi_rx_left(m) && !m->cur_last && m->head) {

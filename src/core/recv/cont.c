@@ -17,7 +17,7 @@ static bool cont_fits(uint64_t left, uint64_t n, bool last)
     return n <= left && (n == left || !last);
 }
 
-/* Take the packet at hand as the next of the block; false: it is not, and the message has failed. */
+/* Take the current packet as the continuation of the block.  False: it is none, and the message has failed. */
 static bool cont_take(madi_rx_msg_t *m, bool cont)
 {
     uint64_t n = madi_rx_left(m);
@@ -31,7 +31,7 @@ static bool cont_take(madi_rx_msg_t *m, bool cont)
     return false;
 }
 
-/* Go to the next packet, and take it as the next of the block: *n bytes at *data.  False: as cont_take. */
+/* Go to the next packet, and take it as the continuation of the block: *n bytes at *data.  False: like cont_take. */
 static bool cont_next(madi_rx_msg_t *m, madi_foreign_t *data, uint64_t *n)
 {
     madi_packet_next(m);
@@ -73,7 +73,7 @@ mad_status_t madi_cont_start(madi_rx_msg_t *m, const struct iovec *pieces, int n
     return r ? MAD_OK : MAD_ERR_NOMEM;
 }
 
-/* All of the block is here, or will never be.  The message may be gone when this returns. */
+/* End the reception of the block: all of it has arrived, or never will.  The message may be freed when this returns. */
 static void cont_end(madi_rx_msg_t *m)
 {
     madi_rdv_recv_t *r = madi_cont_of(m);

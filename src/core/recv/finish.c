@@ -87,7 +87,7 @@ void madi_rx_drop(madi_rx_msg_t *m)
     madi_rx_release(m);
 }
 
-/* Messages that will never be whole fail; whole ones stay to be read. */
+/* Fail messages that will never be complete, and posted receives.  Complete messages can still be read. */
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status)
 {
     madi_rx_msg_t *m, *next;

@@ -6,7 +6,7 @@
 #include "core/recv/posted.h"
 #include "core/send/policy.h"
 
-/* Bytes of a posted receive that a sender that waits would rather write than send. */
+/* Return the length from which on a sender that waits would rather write a block than send it. */
 static size_t offer_min(const madi_caps_t *caps)
 {
     return caps->direct_min && caps->direct_min < caps->rdv_min ? caps->direct_min : caps->rdv_min;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receives that are posted before the message. */
+/* Posted receives, and the messages that arrive for them. */
 #include "core/conn/credit.h"
 #include "core/conn/request.h"
 #include "core/link/trace.h"
@@ -48,7 +48,8 @@ void madi_posted_next(madi_conn_t *conn)
     }
 }
 
-/* False where modes or lengths of the two sides differ: the general path then reports which side is wrong. */
+/* Receive a short packet into the first posted receive.  False where modes or lengths of the two sides differ: the
+ * general path then reports which side is wrong. */
 bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     madi_posted_t *p = conn->posted;

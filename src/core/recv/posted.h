@@ -22,16 +22,18 @@ struct madi_posted {
 #define MADI_POSTED_BLOCKS 2
 #define MADI_POSTED_POOLED 256
 
-/* Make a posted receive of the program's blocks, not in its connection's list yet.  NULL: no memory.  Under session->lock. */
+/* Make a posted receive of the program's blocks, not in its connection's list yet.  NULL: no memory.  Under
+ * session->lock. */
 madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int n, bool async);
 void madi_posted_ring_free(mad_session_t *session); /* at the end of the session */
 
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
-void madi_posted_next(madi_conn_t *conn); /* the first one is served: the next one becomes the first */
-/* A short packet, for the first posted receive of its connection: if it is that message, whole, it is received straight into
- * the block.  False: nothing was done. */
+void madi_posted_next(madi_conn_t *conn); /* remove the first posted receive, which has its message; advertise the next
+                                           * one */
+/* Receive a short packet directly into the first posted receive of its connection, if the packet is the whole message and
+ * fits.  False: nothing was done. */
 bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body);
-void madi_posted_offer(madi_conn_t *conn);        /* the first one is next, if it is known what has come before */
-bool madi_posted_withdraw(madi_posted_t *posted); /* false: the sender is writing it, or has */
+void madi_posted_offer(madi_conn_t *conn);        /* advertise the first posted receive to the sender, if possible */
+bool madi_posted_withdraw(madi_posted_t *posted); /* end that offer; false: the sender writes the block, or has */
 
 #endif

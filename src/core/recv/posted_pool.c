@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-/* A structure of the pool, in which receives follow each other in the order in which they are posted: mostly the one that was
- * used longest ago is free.  NULL: it is not, and the pool is full.  Under session->lock. */
+/* Return a structure of the pool, in which receives follow each other in the order in which they are posted.  So the
+ * structure that was used longest ago is mostly free.  NULL: it is in use, and the pool is full.  Under session->lock. */
 static madi_posted_t *posted_pooled(mad_session_t *session)
 {
     madi_posted_t *last = session->posted_ring, *p = last ? last->ring : NULL;
@@ -53,7 +53,7 @@ madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int
     p->request.pooled = pooled;
     atomic_store_explicit(&p->request.used, true, memory_order_relaxed);
     p->request.posted = p;
-    if (!n) /* such a receive completes only when the peer is lost, maybe never: no thread stays awake for it */
+    if (!n) /* a receive without blocks completes only when the peer is lost, maybe never: no thread stays awake for it */
         p->request.counted = 0;
     p->conn = conn;
     p->next = NULL;

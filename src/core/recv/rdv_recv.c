@@ -124,7 +124,8 @@ static void pull_at_once(madi_rdv_recv_t *r, uint64_t at)
         madi_gate_go_on(gate);
 }
 
-/* The parts meet where a page begins in this side's memory. */
+/* Share the block: the sender moves the first part, and this side reads the rest.  The parts meet where a page begins in
+ * this side's memory. */
 static void block_share(madi_rdv_recv_t *r, uint64_t at)
 {
     madi_gate_t *gate = r->gate;
@@ -149,8 +150,8 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
 {
     madi_rx_msg_t *m = r->msg;
     marceli_waiter_t *waiter = m->waiter;
-    bool ended = m->ended; /* with a request: it is ours to finish.  Else the user may be waiting for the last block, and
-                            * the message is gone as soon as that is counted */
+    bool ended = m->ended; /* with a request, this function finishes the message.  Else the user may be waiting for the
+                            * last block, and the message may be freed as soon as that is counted */
     if (r->at)
         pull_end(r);
     if (madi_cont_of(m) == r)
@@ -173,7 +174,7 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
     atomic_fetch_sub_explicit(&m->rdv_pending, 1, memory_order_release); /* pairs with end_test */
     if (ended)
         madi_rx_finish(m);
-    if (waiter) /* it takes session->lock before it goes */
+    if (waiter) /* the waiting thread takes session->lock before it goes on */
         marceli_waiter_wake(waiter);
 }
 
@@ -248,7 +249,7 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
     if (r->next)
         r->next->prev = r;
     gate->incoming = r;
-    if (m->base.plain) /* not so when progress grants what comes later: then the owner may be looking at it */
+    if (m->base.plain) /* not changed when progress grants a later block: the message's owner may be reading it */
         m->base.plain = MADI_PLAIN_NONE;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     m->rdv_bytes += len;
@@ -298,10 +299,10 @@ void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status)
     }
 }
 
-/* ---- Asked for by mad_unpack_try before they were there -------------------------------------------------------- */
+/* ---- Blocks that mad_unpack_try needs before they have arrived -------------------------------------------------- */
 
-/* The next block is announced, or goes on in further packets: have it come into memory of ours, since the caller may come back with another buffer.
- * Under session->lock. */
+/* Receive the next block, which is announced or continued, into memory of the library, since the program may come back
+ * with another buffer.  Under session->lock. */
 mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
 {
     size_t len = (size_t)MADI_WIRE_DESC_LEN(b->desc);

@@ -74,7 +74,7 @@ madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn)
     return m;
 }
 
-/* Nobody will open these any more: both sides have closed the channel. */
+/* Discard messages that no thread can open any more: both sides have closed the channel. */
 void madi_conn_drop(madi_conn_t *conn)
 {
     madi_unopened_drained(conn);
@@ -88,7 +88,7 @@ void madi_conn_hand_back(madi_conn_t *conn)
     if (!conn->remote_closing)
         return;
     if (conn->seen && !conn->channel->is_open && conn->ready)
-        madi_conn_drop(conn); /* the last one comes back here */
+        madi_conn_drop(conn); /* after the last message this function is called again, from there */
     if (!conn->remote_closing || conn->rx_held || madi_gate_ctrl(conn->gate, &hdr, NULL) == MAD_ERR_NOMEM)
         return;
     madi_credit_forget(conn);

@@ -37,7 +37,7 @@ static inline bool madi_borrow_plain(madi_rx_msg_t *m, const void **base, size_t
 void madi_begun_look(madi_rx_msg_t *msg); /* move its end behind the bytes written so far; all: MADI_PLAIN_LENT */
 void madi_begun_spin(madi_rx_msg_t *msg); /* like madi_begun_look, but spin for all bytes as long as a copy would take */
 void madi_begun_wait(madi_rx_msg_t *msg); /* wait for all bytes, or fail; no lock */
-void madi_begun_skip(madi_rx_msg_t *msg); /* discard the rest */
+void madi_begun_skip(madi_rx_msg_t *msg); /* treat the message as complete, and stop to wait for the rest */
 /* Copy the message's last block while it is being written; false if the block at the cursor is not that one, or differs. */
 bool madi_begun_unpack(madi_rx_msg_t *msg, void *buf, size_t len, uint64_t desc);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels that peers speak of and the program has not open: their messages wait, in case it opens them.  Only the ledger
- * bounds how many there are, and how much waits: the credits of a connection bound one channel, and names are free. */
+/* Messages on channels that peers have announced and the program has not opened.  They wait in case the program opens the
+ * channel.  Only the ledger bounds the number of these channels, and the bytes that wait.  The credits of a connection bound
+ * one channel, and a peer can announce any number of names. */
 #include "core/link/ledger.h"
 #include "core/link/link.h"
 #include "core/object/gate.h"
@@ -25,7 +26,8 @@ static bool lost_messages_drop(mad_session_t *s)
 
 void madi_unopened_message(madi_conn_t *conn, size_t len)
 {
-    int64_t n = (int64_t)(sizeof(madi_rx_msg_t) + len); /* more than a further packet has, which is as well */
+    int64_t n = (int64_t)(sizeof(madi_rx_msg_t) + len); /* for a further packet this is more than it needs, which does no
+                                                         * harm */
     madi_gate_t *gate = conn->gate;
     if (!madi_charge(gate, MADI_CHARGE_WAITING, n) &&
         (!lost_messages_drop(gate->session) || !madi_charge(gate, MADI_CHARGE_WAITING, n))) {

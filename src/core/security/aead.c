@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* AEAD by OpenSSL, or by what aead_fast.h has (aead.h). */
+/* AEAD (aead.h) by OpenSSL, or by intel-ipsec-mb (aead_fast.h). */
 #include "core/security/aead_fast.h"
 
 #include "base/base.h"
@@ -10,7 +10,7 @@
 #define SMALL 2048 /* bytes in several pieces that are cheaper copied together than encrypted piece by piece */
 
 struct madi_aead {
-    madi_aead_fast_t *fast; /* or NULL, then: */
+    madi_aead_fast_t *fast; /* NULL: ctx is used */
     EVP_CIPHER_CTX *ctx;
     bool seals;
 };
@@ -136,7 +136,7 @@ static bool text_open(madi_aead_t *aead, const madi_aead_about_t *about, const u
     if (!aead->fast)
         return evp_open(aead->ctx, about, from, vec, n, tag);
     for (int i = 0; i < MADI_AEAD_TAG; i++)
-        want[i] = (unsigned char)~tag[i]; /* wrong, should nothing be computed */
+        want[i] = (unsigned char)~tag[i]; /* a wrong tag, in case none is computed */
     madi_aead_fast_open(aead->fast, about, from, vec, n, want);
     return !CRYPTO_memcmp(want, tag, sizeof want);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* AES-GCM by intel-ipsec-mb (aead_fast.h).  Of its manager only pointers to functions are used: these have no state but the key
- * and the context that they are given, so threads share them. */
+/* AES-GCM by intel-ipsec-mb (aead_fast.h).  Of its manager only pointers to functions are used: these have no state but the
+ * key and the context that they are given, so threads share them. */
 #include "core/security/aead_fast.h"
 
 #ifdef HAVE_IPSEC_MB
@@ -29,7 +29,7 @@ typedef struct gcm {
 
 struct madi_aead_fast {
     _Alignas(64) struct gcm_key_data key;
-    struct gcm_context_data context; /* of the text in work */
+    struct gcm_context_data context; /* of the text that is being processed */
     const gcm_t *gcm;
 };
 
@@ -44,7 +44,7 @@ static void gcms_take(const IMB_MGR *m)
                       m->gcm256_enc_update, m->gcm256_dec_update, m->gcm256_enc_finalize, m->gcm256_dec_finalize};
 }
 
-/* Why the functions cannot be had from the library, or NULL. */
+/* Take the functions from the library.  Return NULL, or why that is not possible. */
 static const char *library_use(void *library)
 {
     IMB_MGR *(*manager_new)(uint64_t) = NULL;
@@ -79,8 +79,8 @@ static const char *library_use(void *library)
     return good ? NULL : "its self-test failed, or it does not know this processor";
 }
 
-/* True if processor and kernel have AES and carry-less multiplication for vectors of 512 bits.  (Compilers know names of these
- * for __builtin_cpu_supports late: clang 14 does not.) */
+/* True if processor and kernel have AES and carry-less multiplication for vectors of 512 bits.  (Compilers know names of
+ * these for __builtin_cpu_supports late: clang 14 does not.) */
 static bool processor_can(void)
 {
     unsigned a, b, c = 0, d;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* AES-GCM by intel-ipsec-mb, for aead.c.
  *
- * The library is loaded when the first key is made, and only on processors with AES and carry-less multiplication for vectors of
- * 512 bits: OpenSSL 3.0 does not use these, and is as quick without them.  So a process that encrypts nothing does not
- * load it, and one on a host that lacks it does the same by OpenSSL. */
+ * The library is loaded when the first key is made, and only on processors with AES and carry-less multiplication for
+ * vectors of 512 bits: OpenSSL 3.0 does not use these, and is as quick without them.  So a process that encrypts nothing
+ * does not load it, and one on a host that lacks it does the same by OpenSSL. */
 #ifndef MADI_AEAD_FAST_H
 #define MADI_AEAD_FAST_H
 
@@ -18,7 +18,8 @@ void madi_aead_fast_key_set(madi_aead_fast_t *fast, const unsigned char *key);
 /* Like madi_aead_seal. */
 void madi_aead_fast_seal(madi_aead_fast_t *fast, const madi_aead_about_t *about, const struct iovec *vec, int n,
                          unsigned char *out, unsigned char *tag);
-/* Like madi_aead_open, but compute the tag that the bytes should have: the caller compares, and wipes. */
+/* Like madi_aead_open, but only compute the tag that the bytes should have: the calling function compares it, and wipes
+ * the pieces. */
 void madi_aead_fast_open(madi_aead_fast_t *fast, const madi_aead_about_t *about, const unsigned char *from,
                          const struct iovec *vec, int n, unsigned char *tag);
 

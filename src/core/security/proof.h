@@ -57,8 +57,8 @@ typedef struct madi_transcript {
     unsigned char proof[2][MADI_PROOF_LEN]; /* of the active, of the passive side */
 } madi_transcript_t;
 
-/* Compute the proof of the active (side 0) or the passive side (1), in a frame with this head, and keep it in the transcript.
- * body: what follows the proof in the frame.  False without memory. */
+/* Compute the proof of the active (side 0) or the passive side (1), in a frame with this head, and keep it in the
+ * transcript.  body: what follows the proof in the frame.  False without memory. */
 bool madi_proof_make(madi_transcript_t *transcript, const unsigned char *key, int side, const madi_frame_t *head,
                      const void *body, size_t len);
 /* Compute the secret of the two ends.  Other processes cannot compute it, not even those with the job's key.  Precondition:

@@ -5,9 +5,10 @@
 
 #include "core/driver.h"
 
-/* Settle how an adapter's network is protected: by the topology file, or the driver's knobs.  Like the driver's secure. */
+/* Set the protection of an adapter's network, as the topology file or the driver's knobs say.  Statuses are those of the
+ * driver's operation secure. */
 mad_status_t madi_adapter_secure(madi_adapter_t *adapter, char *reason);
-/* Describe it in a few words for people: "seal: TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key". */
+/* Describe the protection in a few words for people: "seal: TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key". */
 void madi_security_text(const madi_adapter_t *adapter, char *text, size_t len);
 
 #endif

@@ -42,7 +42,7 @@ static const seal_suite_t *suite_find(char *reason)
     return NULL;
 }
 
-/* The job's key, as a session that was agreed on elsewhere. */
+/* Return the job's key as a TLS session that was agreed on elsewhere; NULL without memory. */
 static SSL_SESSION *psk_session(SSL *ssl)
 {
     const madi_seal_ctx_t *ctx = ((const madi_seal_t *)SSL_get_app_data(ssl))->ctx;
@@ -100,7 +100,8 @@ static void secret_take(const SSL *ssl, const char *line)
     s->secrets++;
 }
 
-/* Both ends show a certificate of the authority. */
+/* Load the certificates that the knobs name, if any.  Then both ends have to show a certificate of the authority.  False
+ * sets reason. */
 static bool certificates_load(madi_seal_ctx_t *ctx, SSL_CTX *ssl, char *reason)
 {
     const char *certificate = madi_knob_text(MADI_KNOB_SEAL_CERTIFICATE), *key = madi_knob_text(MADI_KNOB_SEAL_PRIVATE_KEY),
@@ -128,7 +129,7 @@ static bool certificates_load(madi_seal_ctx_t *ctx, SSL_CTX *ssl, char *reason)
     return true;
 }
 
-/* One side's settings: TLS 1.3 and one cipher, nothing to negotiate, nothing to resume. */
+/* Make the settings of one side: TLS 1.3 and one cipher, nothing to negotiate, nothing to resume.  NULL sets reason. */
 static SSL_CTX *side_new(madi_seal_ctx_t *ctx, const SSL_METHOD *method, char *reason)
 {
     SSL_CTX *ssl = SSL_CTX_new(method);
@@ -217,7 +218,7 @@ madi_seal_t *madi_seal_new(madi_seal_ctx_t *ctx, bool active)
     s->ctx = ctx;
     s->active = active;
     s->rekey = MADI_SEAL_REKEY;
-    /* Address space until they are used. */
+    /* These buffers are only address space until they are used. */
     s->in = malloc(SEAL_IN_SIZE);
     s->out = malloc(SEAL_OUT_SIZE);
     s->ssl = SSL_new(active ? ctx->client : ctx->server);
@@ -258,7 +259,7 @@ const unsigned char *madi_seal_binding(const madi_seal_t *s)
 
 /* ---- The handshake ------------------------------------------------------------------------------------------------ */
 
-/* Move what OpenSSL wants to send to out.  False: it is too much. */
+/* Move the bytes that OpenSSL wants to send to s->out.  False: there are too many. */
 static bool shake_collect(madi_seal_t *s)
 {
     char *data;
@@ -272,8 +273,8 @@ static bool shake_collect(madi_seal_t *s)
     return true;
 }
 
-/* Give OpenSSL the next whole record, and no more: what follows the handshake is not for it.  False: none is there;
- * *broken: and none will be. */
+/* Give OpenSSL the next whole record, and no more: bytes behind the handshake are not for it.  False: no whole record has
+ * arrived; *broken: what has arrived is no record. */
 static bool shake_feed(madi_seal_t *s, bool *broken)
 {
     const unsigned char *head = s->in + s->in_at;
@@ -291,7 +292,7 @@ static bool shake_feed(madi_seal_t *s, bool *broken)
     return true;
 }
 
-/* Say why OpenSSL does not go on, in words for the user who starts the job. */
+/* Write why OpenSSL has failed, in words for the user who starts the job.  Return the status. */
 static mad_status_t shake_explain(const madi_seal_t *s, char *reason)
 {
     unsigned long error = ERR_peek_error();
@@ -308,7 +309,7 @@ static mad_status_t shake_explain(const madi_seal_t *s, char *reason)
                  s->ctx->certified ? "shows no certificate" : "does not hold the job's key");
         return MAD_ERR_AUTH;
     }
-    if (code > SSL_AD_REASON_OFFSET) { /* what the peer says */
+    if (code > SSL_AD_REASON_OFFSET) { /* an alert from the peer */
         snprintf(
             reason, MADI_REASON_MAX,
             "the peer ended the sealed handshake (%s): give both the same key, MAD_SEAL_CIPHER, and kind of certificates",

@@ -51,14 +51,15 @@ typedef enum madi_seal_state {
     MADI_SEAL_READY,   /* likewise to be sent; records can follow */
     MADI_SEAL_FAILED   /* likewise to be sent (an alert); reason says why, and *status */
 } madi_seal_state_t;
-/* Go on with the handshake, by what was received. */
+/* Continue the handshake with the bytes that were received. */
 madi_seal_state_t madi_seal_shake(madi_seal_t *seal, mad_status_t *status, char *reason);
 /* Return MADI_SEAL_BINDING bytes that only these two ends know.  Precondition: the handshake is READY. */
 const unsigned char *madi_seal_binding(const madi_seal_t *seal);
 
 /* ---- Receiving -------------------------------------------------------------------------------------------------- */
 
-/* Return where bytes from the network go; *len: how many may, at least one.  Precondition: all whole records are opened. */
+/* Return the place for bytes from the network; *len: how many fit there, at least one.  Precondition: all whole records
+ * are opened. */
 void *madi_seal_room(madi_seal_t *seal, size_t *len);
 void madi_seal_received(madi_seal_t *seal, size_t n);
 /* True if nothing is received and not opened, not even a part of a record. */
@@ -68,7 +69,7 @@ int madi_seal_first_byte(const madi_seal_t *seal);
 
 typedef enum madi_seal_next {
     MADI_SEAL_NOTHING, /* no whole record is there */
-    MADI_SEAL_PAYLOAD, /* open: *len bytes of payload have been put where the caller said */
+    MADI_SEAL_PAYLOAD, /* madi_seal_open: *len bytes of payload are at `to` */
     MADI_SEAL_OTHER,   /* a record without payload was used (an update of the key): look again */
     MADI_SEAL_ENDED,   /* the peer has sent close_notify: nothing follows */
     MADI_SEAL_BROKEN   /* the connection must end; madi_seal_why has the cause */
@@ -76,17 +77,17 @@ typedef enum madi_seal_next {
 /* Return an upper bound of the next record's payload bytes; 0 if the record is not whole yet.  *broken: what has come is no
  * record. */
 size_t madi_seal_peek(madi_seal_t *seal, bool *broken);
-/* Open the record that madi_seal_peek has announced, into to, which has room for that many bytes.  They are wiped if the record
- * is not genuine. */
+/* Open the record that madi_seal_peek has announced, into to, which has room for that many bytes.  They are wiped if the
+ * record is not genuine. */
 madi_seal_next_t madi_seal_open(madi_seal_t *seal, void *to, size_t *len);
 const char *madi_seal_why(const madi_seal_t *seal);
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* Encrypt what is in vec, up to max and MADI_SEAL_BATCH bytes, behind what waits at madi_seal_out.  Returns how many bytes were
- * encrypted: 0 if nothing fits now, or (errno EIO) if encryption failed. */
+/* Encrypt what is in vec, up to max and MADI_SEAL_BATCH bytes, behind what waits at madi_seal_out.  Returns how many bytes
+ * were encrypted: 0 if nothing fits now, or (errno EIO) if encryption failed. */
 size_t madi_seal_put(madi_seal_t *seal, const struct iovec *vec, int n, size_t max);
-/* Return what is to be sent; *len: how many bytes, perhaps 0. */
+/* Return the bytes that are to be sent; *len: their number, perhaps 0. */
 const void *madi_seal_out(const madi_seal_t *seal, size_t *len);
 void madi_seal_sent(madi_seal_t *seal, size_t n);
 /* Put close_notify, which says that nothing follows, behind what waits at madi_seal_out. */
@@ -94,13 +95,14 @@ void madi_seal_end(madi_seal_t *seal);
 
 /* ---- Sending by the kernel ---------------------------------------------------------------------------------------- */
 
-/* See whether the kernel can do what follows; takes up to half a second where it fails midway.  As the session starts. */
+/* Test whether the kernel can make the records, as the session starts.  Takes up to half a second where the kernel fails
+ * midway. */
 void madi_seal_kernel_try(madi_seal_ctx_t *ctx);
-/* Have the kernel make the records that are sent on this TCP socket (kernel TLS); the caller then sends payload on it.  False:
- * it cannot, and all is as before.  Precondition: nothing waits at madi_seal_out. */
+/* Have the kernel make the records that are sent on this TCP socket (kernel TLS); the caller then sends payload on it.
+ * False: it cannot, and all is as before.  Precondition: nothing waits at madi_seal_out. */
 bool madi_seal_kernel_begin(madi_seal_t *seal, int fd);
-/* Count len bytes of payload that are about to be sent, and update the key if that is due.  False (errno): the connection must
- * end. */
+/* Count len bytes of payload that are about to be sent, and update the key if that is due.  False (errno): the connection
+ * must end. */
 bool madi_seal_kernel_count(madi_seal_t *seal, int fd, size_t len);
 void madi_seal_kernel_end(int fd); /* send close_notify */
 

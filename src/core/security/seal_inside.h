@@ -28,7 +28,7 @@ typedef struct seal_suite {
 } seal_suite_t;
 
 struct madi_seal_ctx {
-    atomic_int users; /* this, and each connection */
+    atomic_int users; /* the session, and each connection */
     const seal_suite_t *suite;
     SSL_CTX *client, *server;
     EVP_CIPHER *cipher;
@@ -51,7 +51,7 @@ struct madi_seal {
     SSL *ssl; /* during the handshake */
     bool active, refused;
     unsigned char client_secret[SEAL_HASH_MAX], server_secret[SEAL_HASH_MAX];
-    int secrets; /* of these that are known */
+    int secrets; /* number of these two that are known */
     unsigned char binding[MADI_SEAL_BINDING];
 
     /* Receiving. */
@@ -68,7 +68,7 @@ struct madi_seal {
     atomic_bool update_wanted; /* by the peer */
     bool ended;
     bool in_kernel;          /* the kernel makes the records */
-    uint64_t kernel_records; /* at least as many as it made under this key */
+    uint64_t kernel_records; /* upper bound of the records that the kernel has made under this key */
 };
 
 /* seal_record.c: begin to use the secrets of the handshake. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Kernel TLS: the kernel makes the records that a TCP socket sends, so that payload is encrypted on its way into the kernel
- * instead of being encrypted and then copied.  Receiving stays here.
+ * instead of being encrypted and then copied.  Received records are still opened by seal_record.c.
  *
- * Not every kernel that has it can change keys (Linux 6.14 can), and a connection must be able to.  So before the first link
- * is given to it, the kernel has to pass a trial: what it sends on a pair of sockets of our own, before and after an update of
- * the key, must open by seal_record.c.  Where it does not, records are made here, and nothing else is different. */
+ * Not every kernel with kernel TLS can change keys (Linux 6.14 can), and a connection must be able to.  So the kernel has to
+ * pass a trial before it gets the first link.  What it sends on a pair of sockets of this process, before and after an
+ * update of the key, must open by seal_record.c.  If the kernel fails, seal_record.c makes the records; nothing else is
+ * different. */
 #include "base/knob.h"
 #include "base/own.h"
 #include "base/random.h"
@@ -31,7 +32,8 @@
 #define TRIAL_TEXT ((size_t)3 * MADI_SEAL_TEXT + 100) /* bytes; several records */
 #define TRIAL_MS 200
 
-/* Write the key of the sending direction as the kernel takes it.  Returns the length; 0 if the kernel has not this cipher. */
+/* Write the key of the sending direction as the kernel takes it.  Returns the length; 0 if the kernel has not this
+ * cipher. */
 static size_t info_make(const madi_seal_t *s, const unsigned char *key, void *to)
 {
     struct tls12_crypto_info_aes_gcm_128 *small = to;
@@ -96,7 +98,7 @@ bool madi_seal_kernel_update(madi_seal_t *s, int fd)
     static const unsigned char message[5] = {SEAL_KEY_UPDATE, 0, 0, 1, 0};
     ssize_t n = record_send(fd, SEAL_HANDSHAKE, message, sizeof message);
     if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS))
-        return true; /* the next time */
+        return true; /* tried again with the next record */
     if (n != sizeof message || !madi_seal_tx_next(s) || !key_give(s, fd))
         return false;
     s->kernel_records = 0;
@@ -194,7 +196,7 @@ static bool kernel_passes_trial(madi_seal_ctx_t *ctx)
     return good;
 }
 
-/* True if the kernel lists TLS.  (To ask by setsockopt could load a module.) */
+/* True if the kernel lists TLS.  (A test by setsockopt could load a module.) */
 static bool kernel_lists_tls(void)
 {
     char line[256] = "";
@@ -218,7 +220,7 @@ bool madi_seal_kernel_begin(madi_seal_t *s, int fd)
     if (!s->ctx->kernel || s->out_at < s->out_n || setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", 4))
         return false;
     s->in_kernel = key_give(s, fd);
-    return s->in_kernel; /* without a key the socket sends as ever */
+    return s->in_kernel; /* without a key the socket sends in the clear, as before */
 }
 
 bool madi_seal_kernel_count(madi_seal_t *s, int fd, size_t len)

@@ -93,7 +93,7 @@ uint64_t madi_seal_updates(const madi_seal_t *s, bool sent)
     return sent ? s->tx.updates : s->rx.updates;
 }
 
-/* The next record: its number makes the nonce, its header is authenticated too. */
+/* Count the next record.  Its number makes the nonce, and its header is authenticated too. */
 static madi_aead_about_t record_next(seal_dir_t *dir, const unsigned char *head, unsigned char nonce[SEAL_IV])
 {
     memcpy(nonce, dir->iv, SEAL_IV);
@@ -105,13 +105,14 @@ static madi_aead_about_t record_next(seal_dir_t *dir, const unsigned char *head,
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* Where in a list of pieces. */
+/* A position in a list of pieces. */
 typedef struct place {
     const struct iovec *piece;
     size_t used; /* bytes of it */
 } place_t;
 
-/* Take the next bytes, at most *len, which becomes how many.  Return the number of pieces that they are in, PIECES at most. */
+/* Take the next bytes, at most *len; *len becomes their number.  Return the number of pieces that they are in, PIECES at
+ * most. */
 static int pieces_next(place_t *p, struct iovec *to, size_t *len)
 {
     size_t left = *len;
@@ -132,7 +133,7 @@ static int pieces_next(place_t *p, struct iovec *to, size_t *len)
     return n;
 }
 
-/* Put a record behind what waits, of *len bytes at most, which becomes how many. */
+/* Append a record of at most *len payload bytes to the output; *len becomes their number.  False: encryption failed. */
 static bool record_put(madi_seal_t *s, unsigned char type, place_t *from, size_t *len)
 {
     unsigned char *head = s->out + s->out_n, *to = head + SEAL_HEAD, nonce[SEAL_IV];
@@ -159,7 +160,7 @@ bool madi_seal_put_as(madi_seal_t *s, unsigned char type, const void *bytes, siz
     return s->out_n + len + MADI_SEAL_MORE <= SEAL_OUT_SIZE && record_put(s, type, &from, &len);
 }
 
-/* Tell the peer that the next record is under the next key. */
+/* Send KeyUpdate: the next record is under the next key. */
 static bool update_send(madi_seal_t *s)
 {
     static const unsigned char message[5] = {SEAL_KEY_UPDATE, 0, 0, 1, 0};

@@ -32,7 +32,7 @@ static size_t page_len(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A page that is nowhere but in this process's memory; NULL: none is left. */
+/* Return a page that exists in this process's memory only; NULL: none is left. */
 static void *page_new(void)
 {
     void *page = mmap(NULL, page_len(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -44,8 +44,9 @@ static void *page_new(void)
     return page;
 }
 
-/* Wipe what deriving keys has left: on the stack below, where libcrypto was, and in the registers by which memcpy has copied a
- * key, which the loader saves on the stack as it finds a function.  A copy of as many zeros goes by the same. */
+/* Wipe the traces of derived keys: on the stack below, which libcrypto has used, and in registers by which memcpy has
+ * copied a key.  The loader saves those on the stack as it looks up a function.  A copy of the same length overwrites them
+ * with zeros. */
 static __attribute__((noinline)) void traces_wipe(void)
 {
     static void *(*volatile const copy)(void *, const void *, size_t) = memcpy;

@@ -24,14 +24,14 @@ typedef struct madi_secrets {
 
 /* Derive out_len bytes (at most 64) from key for the purpose that label names.  False without memory. */
 bool madi_secret_derive(const void *key, size_t key_len, const char *label, unsigned char *out, size_t out_len);
-/* The key that a gateway of the job is given. */
+/* Derive the key that the gateways of the job get.  False without memory. */
 bool madi_secret_gateway(const void *job_key, size_t key_len, unsigned char out[MADI_SECRET_LEN]);
 
 /* Make the secrets of a process from the job's key (a rank) or the gateway key, MADI_SECRET_LEN bytes (a gateway).
  * NULL without memory. */
 madi_secrets_t *madi_secrets_open(madi_role_t role, const void *key, size_t key_len);
 void madi_secrets_close(madi_secrets_t *secrets); /* wipes them; NULL is fine */
-/* The key that proves this process to one of that role, and back. */
+/* Return the key by which this process and one of that role prove themselves to each other. */
 const unsigned char *madi_secrets_key(const madi_secrets_t *secrets, madi_role_t peer);
 
 #endif

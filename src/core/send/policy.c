@@ -8,7 +8,8 @@ const char *madi_path_name(madi_path_t path)
     return (unsigned)path < MADI_PATHS ? names[path] : "unknown";
 }
 
-/* Announced: of one whose sender computes the peer takes all, and of one whose sender waits each takes a part. */
+/* Return the path of an announced block.  If the sender computes, the receiver reads the block; if the sender waits, each
+ * side moves a part. */
 static madi_path_t announced_path(const madi_path_block_t *b)
 {
     if (!b->direct || !b->contiguous || b->held)
@@ -28,7 +29,7 @@ madi_path_t madi_path_choose(const madi_path_block_t *b, const madi_path_limits_
     return written && b->posted ? MADI_PATH_WRITE : announced_path(b);
 }
 
-/* The length at which ps saved a byte make up for ns, within bounds. */
+/* Return the length from which on saving ps picoseconds a byte outweighs ns nanoseconds, within bounds. */
 static size_t break_even_len(uint64_t ns, uint64_t ps)
 {
     uint64_t len = ps ? ns * 1000 / ps : MADI_PATH_MOST;

@@ -9,8 +9,8 @@
  *            needs the receiver's answer first, so shorter blocks are read
  *   grant    announced; sent in pieces after the receiver has granted it
  *
- * madi_path_choose and madi_path_direct_min are pure: they read their arguments and nothing else.  A driver makes the limits in
- * its caps of what its links cost when it opens; each block is then compared with those. */
+ * madi_path_choose and madi_path_direct_min are pure: they read their arguments and nothing else.  A driver makes the limits
+ * in its caps of what its links cost when it opens; each block is then compared with those. */
 #ifndef MADI_PATH_H
 #define MADI_PATH_H
 
@@ -23,9 +23,9 @@
 /* ---- Thresholds ------------------------------------------------------------------------------------------------
  *
  * All thresholds by which the library decides how bytes are sent.  Others include this header.  The last column names the
- * entry of doc/rationale.md with the measurement, or "not recorded".  Knobs (MAD_CREDIT_FLOOR,
- * MAD_CREDIT_BUDGET, MAD_SHM_READ_MIN, MAD_FORWARD_FRAGMENT) are in base/knob.c.  Runtimes that use the public interface have
- * their own tables: mpi/device/thresholds.h, mpi/openmpi/thresholds.h, and mpi/ofi/ofi.h.
+ * entry of doc/rationale.md with the measurement, or "not recorded".  Knobs (MAD_CREDIT_FLOOR, MAD_CREDIT_BUDGET,
+ * MAD_SHM_READ_MIN, MAD_FORWARD_FRAGMENT) are in base/knob.c.  Runtimes that use the public interface have their own tables:
+ * mpi/device/thresholds.h, mpi/openmpi/thresholds.h, and mpi/ofi/ofi.h.
  *
  *      name                 value           unit: reason                                                     measured in */
 
@@ -87,7 +87,7 @@
 
 /* Shared blocks: which method is faster is learned (share.h).  "How is the quicker way found?" */
 #define MADI_SHARE_MIN_BITS 15                            /* log2 of MADI_SHARE_MIN: the first class */
-#define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS) /* bytes: half of it takes as long as asking the sender does */
+#define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS) /* bytes: to move half of it takes as long as to ask the sender */
 #define MADI_SHARE_CLASSES 9 /* classes of lengths, by powers of two; the last one has all longer blocks */
 #define MADI_SHARE_KEPT 5    /* durations that are kept of each method; their median counts */
 #define MADI_SHARE_TRY_BYTES (UINT64_C(4) << 20)        /* bytes of a trial: the ring is gone through once at least */
@@ -183,16 +183,16 @@ madi_path_t madi_path_choose(const madi_path_block_t *block, const madi_path_lim
 
 const char *madi_path_name(madi_path_t path);
 
-/* direct_min by the costs, from MADI_PATH_LEAST to MADI_PATH_MOST: the length from which on a read or a share is faster than
- * a packet. */
+/* Return the limit direct_min for these costs, from MADI_PATH_LEAST to MADI_PATH_MOST: the length from which on a read or
+ * a share is faster than a packet. */
 size_t madi_path_direct_min(const madi_costs_t *costs);
 
-/* Bytes from which on a short body is faster in memory of its own than in the lines of a ring of cache lines, which the receiver
- * fetches ahead: longer where a copy between the cores is expensive.  0: the costs were not measured. */
+/* Return the length from which on a body is faster in memory of its own than in a ring of cache lines, which the receiver
+ * fetches ahead.  It is longer where a copy between the cores is expensive.  0: the costs were not measured. */
 size_t madi_path_run_min(const madi_costs_t *costs);
 
-/* Nanoseconds for which a thread spins that waits for len bytes under way: twice what they take on a slow host, but 4 ms at
- * most.  Sleeping and being woken costs more than the rest of a block. */
+/* Return for how long (ns) a thread spins that waits for len bytes in flight: twice as long as they take on a slow host,
+ * but 4 ms at most.  Sleeping and being woken costs more than the rest of a block. */
 int64_t madi_path_wait_ns(uint64_t len);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets out of messages: the queue of each connection, and its credits. */
+/* Making packets from messages: the queue of each connection, and its credits. */
 #include "core/conn/credit.h"
 #include "core/conn/request.h"
 #include "core/conn/tx_pool.h"
@@ -29,7 +29,7 @@ static uint64_t packed_bytes(const madi_tx_t *tx)
     return n;
 }
 
-/* The message has left, or has failed: everybody who waits for it learns it.  Under tx_lock. */
+/* Complete a message that has left or has failed: notify its request, or the thread that waits.  Under tx_lock. */
 static void tx_complete(madi_tx_t *tx)
 {
     mad_session_t *session = tx->base.session;
@@ -44,7 +44,7 @@ static void tx_complete(madi_tx_t *tx)
         madi_request_complete(request, status);
     } else if (wait) {
         atomic_store_explicit(&wait->done, 1, memory_order_release); /* pairs with madi_done */
-        marceli_waiter_wake(wait->waiter);                           /* that thread takes tx_lock before it frees this */
+        marceli_waiter_wake(wait->waiter);                           /* that thread takes tx_lock before it frees tx */
         madi_watchers_wake(session);
     }
 }
@@ -60,7 +60,7 @@ static mad_status_t channel_announce(madi_conn_t *conn)
     const char *name = conn->channel->name;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CHANNEL, .channel = conn->number, .length = (uint32_t)strlen(name) + 1};
     struct iovec vec[2] = {{&hdr, sizeof hdr}, {(void *)name, hdr.length}};
-    conn->starved = conn->handed; /* the channel was opened anew, and the peer still has messages of before */
+    conn->starved = conn->handed; /* the channel was opened anew, and the peer still holds messages of the last time */
     if (conn->gate->ctrl || conn->handed)
         return MAD_ERR_AGAIN;
     if (conn->gate->link->driver->send(conn->gate->link, vec, 2, sizeof hdr + hdr.length, NULL) != MADI_SENT)
@@ -77,7 +77,7 @@ typedef struct packet {
     size_t total, room, own_len;
     uint32_t next;      /* the piece after the packet's last */
     uint32_t announced; /* the handle of the first block that is announced; 0: none */
-    uint64_t cont_left; /* bytes of the piece `next` that are not in the packet, but its beginning is */
+    uint64_t cont_left; /* bytes of piece `next` that are left, if its beginning is in the packet; else 0 */
     _Alignas(16) unsigned char own[MADI_PACKET_OWN];
 } packet_t;
 
@@ -115,7 +115,7 @@ static void packet_copy(packet_t *p, const void *from, size_t len)
     p->own_len += len;
 }
 
-/* Staged blocks.  Short ones are copied, lest many of them be too many pieces. */
+/* Add a run of staged blocks.  Short runs are copied, so that many of them do not become too many pieces. */
 static bool packet_add_run(packet_t *p, const void *base, size_t len)
 {
     bool copy = len <= MADI_COPY_MAX;
@@ -128,7 +128,7 @@ static bool packet_add_run(packet_t *p, const void *base, size_t len)
     return true;
 }
 
-/* The bytes of a block. */
+/* Add a block with its bytes. */
 static bool packet_add_inline(packet_t *p, const madi_piece_t *piece)
 {
     size_t len = MADI_WIRE_DESC_LEN(piece->desc);
@@ -146,8 +146,8 @@ static bool packet_add_inline(packet_t *p, const madi_piece_t *piece)
     return true;
 }
 
-/* Bytes of an announced block that can go ahead of its grant, at most `most`.  They use no credit that later announcements
- * need: a receiver may take no block, and return no credit, before it has seen what stands behind. */
+/* Return how many bytes of an announced block can go ahead of its grant: at most `most`.  They use no credit that later
+ * announcements need.  A receiver may take no block, and so return no credit, before it has seen the blocks behind. */
 static size_t packet_eager(const packet_t *p, const madi_conn_t *conn, size_t most)
 {
     uint64_t credit = conn->quick + conn->credit_left, used = madi_wire_cost(p->total + MADI_WIRE_RDV_AT_SIZE);
@@ -156,7 +156,8 @@ static size_t packet_eager(const packet_t *p, const madi_conn_t *conn, size_t mo
     return room < left ? room : left;
 }
 
-/* The announcement of a block that is sent when the receiver has named its place, and maybe its first bytes. */
+/* Add the announcement of a block, and maybe its first bytes.  The rest is sent when the receiver has named the
+ * destination. */
 static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, size_t eager, bool held)
 {
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
@@ -186,15 +187,15 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     return true;
 }
 
-/* How much of a block goes ahead of its grant.  Where the program goes on while it is sent the time is the program's, and the
- * rest is long. */
+/* Return how many bytes of a block go ahead of its grant at most.  0 for a very long block with a request: the program
+ * goes on meanwhile, and the copy would take its time. */
 static size_t eager_max(const madi_tx_t *tx, const madi_caps_t *caps, size_t len)
 {
     return tx->request && len / MADI_EAGER_PART >= caps->rdv_eager ? 0 : caps->rdv_eager;
 }
 
-/* Can the packet be so long that a long block goes with it?  Only as far as there is credit now: what has none waits with its
- * sender, announced. */
+/* Lengthen the packet so that a long block goes with it.  False: the driver has no room, or there is not credit for all
+ * of it now.  Then the block is announced, and waits with its sender. */
 static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, const madi_piece_t *piece, size_t len)
 {
     madi_link_t *link = conn->gate->link;
@@ -211,8 +212,8 @@ static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, cons
     return true;
 }
 
-/* Add the beginning of a block that goes on in a packet of its own; it is the last of this one.  False: it does not fit, or there
- * is no credit for all of it now. */
+/* Add the beginning of a block that continues in a packet of its own, as the last block of this packet.  False: it does
+ * not fit, or there is no credit for all of it now. */
 static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_t *piece, size_t len)
 {
     const madi_conn_t *conn = tx->conn;
@@ -227,8 +228,8 @@ static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_
     return true;
 }
 
-/* True if the block goes with its message's packet.  Whoever has ended the message without a request waits for what does not
- * leave at once. */
+/* True if the block goes into its message's packet.  A thread that has ended the message without a request waits until
+ * everything has left. */
 static bool block_goes_inside(packet_t *p, madi_tx_t *tx, const madi_piece_t *piece, const madi_caps_t *caps, bool held)
 {
     size_t len = MADI_WIRE_DESC_LEN(piece->desc);
@@ -302,7 +303,7 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bo
     hdr->aux = (uint32_t)madi_wire_cost(p->total);
 }
 
-/* Send a packet with the beginning of a block, and what follows it in one go. */
+/* Send a packet that ends with the beginning of a block, and in the same call the packet with the rest. */
 static bool packet_send_begun(packet_t *p, madi_tx_t *tx)
 {
     uint32_t at = tx->next_piece;
@@ -443,7 +444,7 @@ bool madi_conn_pump(madi_conn_t *conn)
     return true;
 }
 
-/* Without credits it is the peer's turn: no need to try again before they come. */
+/* True unless the connection waits for credits.  Then it is not tried again before they arrive. */
 bool madi_conn_wants_link(const madi_conn_t *conn)
 {
     return !conn->starved;

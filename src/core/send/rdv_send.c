@@ -53,8 +53,8 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
 
 /* ---- Written into the receiver's memory ------------------------------------------------------------------------ */
 
-/* Look for the receiver's offer for the first block of a message.  Only for a waiting thread, which has nothing else to do
- * than write, while the receiver may be computing. */
+/* Claim the receiver's offer for the first block of a message.  Only for a thread that waits: it has nothing else to do,
+ * while the receiver may be computing. */
 static void offer_claim(madi_tx_t *tx, const madi_piece_t *piece)
 {
     madi_conn_t *conn = tx->conn;
@@ -80,7 +80,7 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
     if (n > MADI_STRIDE)
         n = MADI_STRIDE;
     if (!gate->link->driver->direct.put(gate->link, tx->put_at + tx->put, (const unsigned char *)piece->base + tx->put, n)) {
-        tx->put_at = 0; /* then as others go, if the peer is still there */
+        tx->put_at = 0; /* the block is then sent like others, if the peer is still there */
         return false;
     }
     tx->put += n;
@@ -144,13 +144,13 @@ static MADI_COLD void piece_trace(const madi_gate_t *gate, const madi_rdv_send_t
         madi_trace_link(MADI_TRACE_PIECE_OUT, r->piece_began, gate->link, r->handle, r->hdr.length);
 }
 
-/* This side has nothing more to do with it, and the other has read what it was to read. */
+/* True if this side has sent its part of the block, and the receiver has read the other part, if there is one. */
 static bool rdv_is_complete(const madi_rdv_send_t *r)
 {
     return r->sent == r->end && (r->end == r->len || r->fetched);
 }
 
-/* The driver is done with a piece (it had been taken). */
+/* Complete a piece that the driver had taken. */
 static void rdv_piece_done(madi_op_t *op, mad_status_t status)
 {
     madi_rdv_send_t *r = (madi_rdv_send_t *)op;
@@ -170,7 +170,8 @@ static void rdv_piece_done(madi_op_t *op, mad_status_t status)
     madi_unlock(&gate->tx_lock);
 }
 
-/* Long enough to be cheap, short enough that sender and receiver work on a block at the same time. */
+/* Return the length of the pieces of a block: long enough to be cheap, short enough that sender and receiver work on the
+ * block at the same time. */
 static size_t piece_size(const madi_caps_t *caps, uint64_t len)
 {
     size_t max = caps->chunk_max - sizeof(madi_wire_hdr_t), n = (size_t)(len / 4) & ~(size_t)4095;
@@ -185,8 +186,8 @@ static size_t next_size(const madi_link_t *link, const madi_rdv_send_t *r)
     return r->end - r->sent < max ? (size_t)(r->end - r->sent) : max;
 }
 
-/* While the grant of a block is on its way its first piece is copied.  Only for a thread that waits: it has nothing else to
- * do.  One block of a gate: what is prepared and not granted takes room from everybody else. */
+/* Copy the first piece of a block while its grant is on its way.  Only for a thread that waits, which has nothing else to
+ * do.  Only one block of a gate: a prepared piece takes room from all other packets. */
 void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle)
 {
     madi_link_t *link = gate->link;
@@ -200,7 +201,7 @@ void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle)
     gate->prepared = r->prepared != NULL;
 }
 
-/* Up to max bytes from where the block stands; returns how many, and in *n the pieces. */
+/* Collect up to max bytes that are to be sent next.  Return their number; *n: the number of entries of vec. */
 static size_t next_bytes(const madi_rdv_send_t *r, size_t max, struct iovec *vec, int room, int *n)
 {
     uint64_t skip = r->sent;
@@ -226,7 +227,7 @@ static size_t next_bytes(const madi_rdv_send_t *r, size_t max, struct iovec *vec
     return sum;
 }
 
-/* A prepared piece, or what there is in the user's memory from where the block stands. */
+/* Send the prepared piece, or the next bytes from the program's memory. */
 static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len)
 {
     madi_link_t *link = gate->link;
@@ -308,7 +309,8 @@ static void count_fetched(madi_gate_t *gate, const madi_rdv_send_t *r)
     r->tx->conn->block_bytes_out += r->len - r->sent;
 }
 
-/* Of a shared block: the receiver has read its part, or cannot, and wants that sent. */
+/* Handle the second grant of a shared block.  The receiver has read its part; or it cannot, and this side has to send
+ * that part. */
 static void rest_granted(madi_gate_t *gate, madi_rdv_send_t *r, const madi_wire_grant_t *grant)
 {
     bool queued = r->sent < r->end;
@@ -340,7 +342,7 @@ void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share)
     }
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_GRANTED, 0, r->tx->conn, r->handle, r->len);
-    if (r->prepared) { /* this side has guessed wrong */
+    if (r->prepared) { /* the piece was prepared in vain */
         gate->link->driver->fast.forget(gate->link, r->prepared);
         prepared_clear(gate, r);
     }

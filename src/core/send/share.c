@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared, or not: what is learned of both ways.
+/* The choice between sharing blocks and sending them: what is learned of both methods.
  *
- * A way is tried with many blocks in a row.  Memory of the link that was not used for long, or never, makes the first ones
- * slow: a ring is gone through once at the least. */
+ * A trial of a method takes many blocks in a row.  Memory of the link that was not used for long, or never, makes the first
+ * ones slow, so a trial uses the whole ring at least once. */
 #include "core/send/share.h"
 
 static madi_share_class_t *share_class(madi_share_t *share, uint64_t len, int *bits)
@@ -39,7 +39,7 @@ bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
     *timed = c->run; /* the last of a run, too */
     if (c->run) {
         c->run--;
-    } else if (c->tried < 2) { /* first as it would be without this, then shared */
+    } else if (c->tried < 2) { /* first not shared, then shared */
         c->shared = c->tried++;
         c->run = trial_blocks(len) - 1;
         c->left = trial_blocks(len) << MADI_SHARE_PART_FIRST;
@@ -67,8 +67,8 @@ static uint32_t median_of(const uint32_t *took)
     return in_order[MADI_SHARE_KEPT / 2];
 }
 
-/* The quicker one from now on; at the beginning, when both have been tried.  Sharing must be so by a quarter: what was not
- * used lately seems slower than it is, and where the processors are far apart there is no doubt. */
+/* Choose the faster method once both were tried.  Sharing must be faster by a quarter, since a method that was not used
+ * lately seems slower than it is.  Where the processors are far apart, the difference is larger than that. */
 static void method_choose(madi_share_class_t *c, uint64_t len)
 {
     bool shared = (uint64_t)c->middle[1] * 4 < (uint64_t)c->middle[0] * 3;

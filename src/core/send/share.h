@@ -30,8 +30,8 @@ typedef struct madi_share {
     madi_share_class_t classes[MADI_SHARE_CLASSES];
 } madi_share_t;
 
-/* True if the next block of that length is to be shared.  *timed: its duration is to be reported with madi_share_record.  Most
- * are not timed, since reading the clock twice takes 2 % of the time of 64 KiB. */
+/* True if the next block of that length is to be shared.  *timed: its duration is to be reported with madi_share_record.
+ * Most are not timed, since reading the clock twice takes 2 % of the time of 64 KiB. */
 bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed);
 /* Report the duration of a block, from its grant to its end here. */
 void madi_share_record(madi_share_t *share, uint64_t len, bool shared, int64_t ns);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fork.  A child has copies of its parent's sessions and none of its threads.  What it did with them its peers would take for
- * the parent's, so it can do nothing: in the child every gate is down, every channel closed, and no adapter is left, before
- * fork returns.  Its calls then fail by the ways by which they fail anyhow, and the short paths ask for nothing more.  The
- * descriptors are closed, and the shared memory is gone (base/own.h).  What the sessions hold is not freed: an end would send.
+/* Fork.  A child has copies of its parent's sessions, and none of its threads.  Peers would take packets of the child for
+ * packets of the parent, so the child cannot use these sessions.  Before fork returns in the child, every gate is down,
+ * every channel is closed, and no adapter is left.  So calls of the child fail by the checks that exist anyhow, and the
+ * short paths need no check of their own.  The descriptors are closed, and the shared memory is gone (base/own.h).  The
+ * memory of the sessions is not freed, since to end a session would send packets.
  *
- * fork takes the locks of all sessions first, so that no other thread is amid a change of what the child walks through; a
- * tx_lock that another thread holds guards what the child does not read. */
+ * fork first takes the locks of all sessions, so that no other thread is changing what the child walks through.  A tx_lock
+ * that another thread holds protects only what the child does not read. */
 #include "base/knob.h"
 #include "base/log.h"
 #include "core/conn/channel.h"
@@ -23,9 +24,11 @@
 #include <pthread.h>
 #include <sched.h>
 
-#define TRIES 100000 /* for a session's lock: a signal handler that forks may have interrupted the thread that holds it */
+#define TRIES \
+    100000 /* attempts to take a session's lock: a signal handler that forks may have interrupted the thread
+                      * that holds it */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list; before every session's */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list; taken before every session's lock */
 static mad_session_t *all;
 
 /* ---- In the child ----------------------------------------------------------------------------------------------- */
@@ -44,7 +47,7 @@ static void send_lose(void *object, void *arg)
     tx_lose(((madi_rdv_send_t *)object)->tx);
 }
 
-/* Threads that pack or wait are not here. */
+/* Make a connection unusable.  The threads that pack or wait do not exist in the child. */
 static void conn_lose(madi_conn_t *conn)
 {
     for (madi_tx_t *tx = conn->queue; tx; tx = tx->next)
@@ -89,7 +92,8 @@ static void channel_lose(mad_channel_t *channel)
     atomic_store_explicit(&channel->closed, 1, memory_order_relaxed);
     for (uint32_t i = 0; i <= a->mask; i++)
         atomic_store_explicit(&a->at[i], madi_conn_nobody(i), memory_order_relaxed);
-    atomic_store_explicit(&channel->n_ready, 1, memory_order_relaxed); /* glances look closer */
+    atomic_store_explicit(&channel->n_ready, 1, memory_order_relaxed); /* so that mad_channel_poll looks further, and
+                                                                        * finds the channel closed */
     channel->ready = NULL;
     channel->openers = (marceli_waiters_t){0};
 }

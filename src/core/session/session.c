@@ -54,7 +54,7 @@ madi_adapter_t *madi_adapter_found(mad_session_t *s, const madi_driver_t *driver
     return a;
 }
 
-/* Is a name in a comma-separated list?  An empty list holds all. */
+/* True if the name is in a comma-separated list; an empty list contains all names. */
 static bool list_has_name(const char *list, const char *name)
 {
     size_t len = strlen(name);
@@ -83,8 +83,8 @@ static void driver_names_check(const char *knob, const char *list)
     }
 }
 
-/* No descriptor is left for an incoming connection: close a silent one, else refuse the new one at once, since it would
- * wait for ever. */
+/* Make room when no descriptor is left for an incoming connection.  Either end the handshake of another one, or refuse
+ * the new one at once, since it would wait for ever.  False: there is no descriptor even for that. */
 static bool accept_make_room(mad_session_t *s, madi_listener_t *l)
 {
     int fd;
@@ -181,7 +181,8 @@ static void adapter_drop(mad_session_t *s, madi_adapter_t *a, skip_log_t *out, c
     free(a);
 }
 
-/* Now that the topology file is read, if there is one.  Return how many adapters are left. */
+/* Settle the security of all adapters, after the topology file (if any) was read.  Return the number of adapters that are
+ * left. */
 static int adapters_secure(mad_session_t *s, skip_log_t *out)
 {
     int kept = 0;
@@ -197,7 +198,7 @@ static int adapters_secure(mad_session_t *s, skip_log_t *out)
     return s->n_adapters = kept;
 }
 
-/* Open what was found; what does not open is left out with its reason. */
+/* Open all adapters.  Those that cannot be opened are left out, with the reason. */
 static mad_status_t adapters_open(mad_session_t *s)
 {
     skip_log_t out = {0};
@@ -258,7 +259,8 @@ static bool random_bytes(void *bytes, size_t len)
 static mad_status_t session_new(mad_session_t **session)
 {
     mad_session_t *s = NULL;
-    /* A program may exit without mad_exit, in the midst of a handshake of our threads: libcrypto is not to end before them. */
+    /* A program may exit without mad_exit while a thread of the library is in a handshake.  libcrypto must not end before
+     * that thread. */
     OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
     if (posix_memalign((void **)&s, MADI_LINE, sizeof *s))
         return MAD_ERR_NOMEM;
@@ -368,7 +370,7 @@ static void job_hash(mad_session_t *s)
         memcpy(s->job, digest, sizeof s->job);
 }
 
-/* The caller is given the session, or it is ended; status: of all that came before. */
+/* Give the session to the program, or end it if the start has failed.  status: of all steps before. */
 static mad_status_t session_begin(mad_session_t *s, mad_status_t status, mad_session_t **session)
 {
     if (!status && s->forward)
@@ -440,7 +442,7 @@ mad_status_t madi_session_open(madi_role_t role, const void *key, size_t key_len
     return session_begin(s, status, session);
 }
 
-/* ---- Questions ------------------------------------------------------------------------------------------------ */
+/* ---- Properties ------------------------------------------------------------------------------------------------- */
 
 int mad_rank(const mad_session_t *session)
 {

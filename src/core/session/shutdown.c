@@ -48,7 +48,7 @@ static bool all_sent(void *arg)
     return all;
 }
 
-/* The gates that are left, or only those over which nothing of others goes. */
+/* The gates to shut down: all that are up, or only those that carry no streams of other processes. */
 typedef struct shutdown {
     mad_session_t *session;
     bool all;
@@ -78,7 +78,7 @@ static bool gates_drained(void *arg)
     return all;
 }
 
-/* A millisecond from now, but not after the deadline. */
+/* Return the time in a millisecond, or the deadline if that is earlier. */
 static int64_t deadline_soon(int64_t deadline)
 {
     int64_t t = madi_deadline(1000000);
@@ -95,7 +95,7 @@ static bool no_stream_passes(void *arg)
     return !busy;
 }
 
-/* Say BYE, and wait until everything has left.  False: it did not until the deadline. */
+/* Send BYE on the selected gates, and wait until everything has left.  False: it has not until the deadline. */
 static bool shutdown_gates(shutdown_t *p, int64_t deadline)
 {
     mad_session_t *s = p->session;
@@ -111,8 +111,9 @@ static bool shutdown_gates(shutdown_t *p, int64_t deadline)
     return status == MAD_OK;
 }
 
-/* Gateways that end together wait for each other's streams, so this process ends its own before it waits for those of
- * others; the gates over which these go are closed last. */
+/* Shut down the gates that carry no streams of others, and wait until no stream of others passes.  Gateways that end
+ * together wait for each other's streams, so a process ends its own before it waits.  The gates that carry those streams are
+ * closed last. */
 static bool shutdown_own_first(mad_session_t *s, int64_t deadline)
 {
     shutdown_t own = {.session = s};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a session's threads wait: it is a category of the polling server (engine/engine.h), which does the waiting. */
+/* How a session's threads wait: the session is a category of the polling server (engine/engine.h), which does the
+ * waiting. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -24,7 +25,7 @@ static int session_poll(void *arg, bool deep)
     if (!madi_trylock(&session->lock)) /* the thread that holds it does the work */
         return 0;
     n = madi_progress_locked(session);
-    if (deep && (!n || session->slept)) { /* else the same event ends the next sleep too, for nothing */
+    if (deep && (!n || session->slept)) { /* else the same event would end the next sleep too, in vain */
         n += madi_poll_descriptors(session);
         madi_hello_expire(session, madi_now());
     }
@@ -73,8 +74,8 @@ static void session_disarm(void *arg)
     madi_unlock(&session->lock);
 }
 
-/* Runs in the accept thread.  Connections through gateways arrive in the gateways' messages, which no descriptor
- * distinguishes from others: they are looked for by the clock. */
+/* Serve incoming connections, in the accept thread.  Connections through gateways arrive in the gateways' messages, which
+ * no descriptor distinguishes from others.  So the session is polled by the clock as well. */
 static bool session_serve_accept(void *arg, int64_t *again)
 {
     mad_session_t *session = arg;

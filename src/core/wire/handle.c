@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handles: 20 bits of index, 12 of generation, so that a stale or invented one is found out. */
+/* Handles: 20 bits of index, 12 of generation, so that a stale or invented handle is detected. */
 #include "core/wire/handle.h"
 
 #include <stdlib.h>

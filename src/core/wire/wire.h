@@ -131,7 +131,7 @@ typedef struct madi_wire_mismatch {
 } madi_wire_mismatch_t;
 static_assert(sizeof(madi_wire_mismatch_t) == 24, "mismatch");
 
-/* FORWARD: a fragment on one hop of a stream, which is a virtual link's way through gateways (src/gateway).
+/* FORWARD: a fragment on one hop of a stream, which is a virtual link's path through gateways (src/gateway).
  *   flags: a kind, and MADI_FORWARD_OPENER from the side that has opened the stream on this hop.
  *   aux: the opener's number for the stream on this hop.  seq: the number of the fragment, from end to end.
  * The body begins with madi_wire_forward. */
@@ -160,14 +160,15 @@ typedef struct madi_wire_forward {
 static_assert(sizeof(madi_wire_forward_t) == 8, "forward");
 /* Bytes of a fragment that are read to decide where it goes: of a packet, the inner header too. */
 #define MADI_FORWARD_HEAD (sizeof(madi_wire_forward_t) + sizeof(madi_wire_hdr_t))
-/* The packet of an encrypted stream: one with a body of at most MADI_SEALED_WHOLE bytes is sealed whole, its tag
- * behind it; of a longer one header and body are sealed by themselves, so that the place of the body is known, and is
- * authentic, before the body is there:
+/* A packet of an encrypted stream.  If its body has at most MADI_SEALED_WHOLE bytes, header and body are sealed together,
+ * with the tag behind them.  In a longer packet, header and body are sealed separately.  So the place of the body is
+ * known, and authentic, before the body has arrived:
  *   madi_wire_forward | header | tag of the header | tag of the body | body */
 #define MADI_SEALED_WHOLE ((size_t)1024)
 #define MADI_SEALED_HEAD (MADI_FORWARD_HEAD + 2 * MADI_WIRE_PROOF)
 
-/* Proofs by a secret that only the two ends of a stream have: zeros where an end has none yet, and from gateways. */
+/* Bytes of a proof, which is made with a secret that only the two ends of a stream have.  Zeros from an end that has no
+ * secret yet, and from gateways. */
 #define MADI_WIRE_PROOF 16
 
 typedef struct madi_wire_open {
