@@ -126,8 +126,8 @@ typedef struct madi_caps {
     size_t rdv_min;    /* blocks from this length on use rendezvous: a grant is cheaper than a copy */
     size_t cont_min;   /* blocks from this length up to rdv_min (exclusive) begin in their message's packet.  The rest
                            * comes in a packet of up to chunk_max, which the receiver's driver may place itself.  0: none */
-    size_t direct_min; /* with answers: blocks of a sender that waits and answers are announced from this length on, where
-                           * link->direct.  As in policy.h.  0: from rdv_min on */
+    size_t direct_min; /* with the operation answers, where link->direct: blocks of a sender that answers and then waits
+                        * are announced from this length on (as in policy.h).  0: from rdv_min on */
     size_t answer_min; /* likewise where not link->direct */
     size_t rdv_eager;  /* bytes of a rendezvous block that may be sent ahead of the grant */
     int gather_max;    /* entries of vec that send takes: 16 or more, for the core sends up to 16 */

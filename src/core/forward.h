@@ -72,8 +72,8 @@ typedef struct madi_forward {
     /* Write for mad_info: members of one object; an object by route.  Under the session's lock. */
     void (*say)(struct mad_session *session, madi_json_t *json);
     void (*say_routes)(struct mad_session *session, madi_json_t *json);
-    /* Add the fragments over this gate (counted as messages), and their bytes: of streams that end here, and of streams that
-     * pass.  Under the session's lock. */
+    /* Add the fragments that have gone over this gate (counted as messages), and their bytes: those of streams that end
+     * here, and those of streams that pass.  Under the session's lock. */
     void (*traffic)(struct madi_gate *gate, struct madi_traffic *ends, struct madi_traffic *passing);
     void *state;
 } madi_forward_t;

@@ -71,7 +71,7 @@ static bool open_test(void *arg)
 {
     opening_t *o = arg;
     bool found;
-    if (o->msg || o->status) /* the wait may test again after success */
+    if (o->msg || o->status) /* the waiting function may test once more after success */
         return true;
     if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) &&
         !atomic_load_explicit(&o->channel->closed, memory_order_relaxed) &&
@@ -128,7 +128,7 @@ static MADI_COLD void credit_send_and_look_around(mad_session_t *session, madi_c
     madi_credit_send(conn);
     madi_look_around(session);
     if (atomic_load_explicit(&session->has_calls, memory_order_relaxed)) {
-        session->hot = &madi_no_adapter; /* the next open takes the slow path, which runs the calls */
+        session->hot = &madi_no_adapter; /* the next opening takes the slow path, which runs the calls */
         madi_session_wake(session);      /* or the leader runs the calls, if no message is opened for long */
     }
 }
@@ -187,7 +187,8 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_chann
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m;
     madi_lock(&session->lock);
-    m = take_message(session, channel, source, session->hot); /* now and then this sends credits and polls everything */
+    m = take_message(session, channel, source, session->hot); /* once in a few hundred messages this sends credits and
+                                                               * polls everything */
     madi_unlock(&session->lock);
     return m;
 }

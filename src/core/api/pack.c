@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return a message for the program to end after packing could not begin.  It holds the status. */
+/* Return a message that holds the status: packing could not begin, and the program ends the message as usual. */
 static mad_message_t *tx_broken(mad_session_t *session, mad_status_t status)
 {
     static madi_tx_t no_memory = {.base = {.kind = MADI_MESSAGE_TX, .status = MAD_ERR_NOMEM}};

@@ -9,8 +9,8 @@
 
 #define LOOK_NS 100000 /* ns between two polls of the descriptors, in a program that calls mad_progress itself */
 
-/* A program that calls mad_progress in a loop does not wait in the library, so the clock decides when descriptors are
- * polled. */
+/* A program that calls mad_progress in a loop does not wait in the library, so the clock decides when this call polls the
+ * descriptors. */
 int mad_progress(mad_session_t *session)
 {
     int n = 0;

@@ -22,8 +22,8 @@ static mad_session_t *session_of(mad_request_t *r)
     return madi_request_is_instant(r) ? (mad_session_t *)((uintptr_t)r - 1) : r->session;
 }
 
-/* Count a request that gets a callback once more, since no call of the program waits for it any more.  True if it was
- * counted; that lasts until it is done. */
+/* Count a request a second time as it gets a callback, since no call of the program waits for it any more.  True if it
+ * was counted; the count lasts until the request is done. */
 static bool callback_count(const mad_request_t *r)
 {
     if (madi_request_is_done(r) || !r->counted || r->counted == MADI_COUNTED)
@@ -68,7 +68,7 @@ void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t sta
     }
     r->callback = fn;
     r->arg = arg;
-    r->counted_called = callback_count(r); /* before the thread that completes it may free it */
+    r->counted_called = callback_count(r); /* counted before the thread that completes r may free it */
     if (!atomic_compare_exchange_strong_explicit(&r->state, &pending, MADI_REQUEST_CALLBACK, memory_order_acq_rel,
                                                  memory_order_acquire)) {
         if (r->counted_called)
@@ -153,10 +153,11 @@ static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **reque
     if (timeout_ns && wait_polled(r))
         return request_take(request);
     marceli_waiter_init(&w);
+    /* If the state has changed, the request is done: one with a callback does not belong to the program any more, and
+     * only one thread waits for a request. */
     if (!atomic_compare_exchange_strong_explicit(&r->state, &state, (uintptr_t)&w, memory_order_acq_rel,
                                                  memory_order_acquire))
-        return request_take(
-            request); /* it is done: with a callback it is not the caller's any more, and one thread waits for it */
+        return request_take(request);
     marceli_wait(&w, request_done, r, madi_deadline(timeout_ns));
     state = (uintptr_t)&w;
     if (atomic_compare_exchange_strong_explicit(&r->state, &state, MADI_REQUEST_PENDING, memory_order_acq_rel,

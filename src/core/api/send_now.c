@@ -138,7 +138,7 @@ static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *c
     return status;
 }
 
-/* Work that does not depend on the connection is done before its lock is taken.  The copy into the packet also finds out
+/* The connection's lock is taken only after the work that does not need it.  The copy into the packet also finds out
  * whether the message is short. */
 mad_status_t mad_message_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n)
 {

@@ -11,8 +11,8 @@
 
 madi_conn_t *madi_conn_nobody(uint32_t place)
 {
-    static madi_conn_t first = {.peer = 1}, others = {.peer = 0}; /* peer 1 does not belong into entry 0, nor peer 0 into
-                                                                   * others */
+    static madi_conn_t first = {.peer = 1}, others = {.peer = 0}; /* peer 1 never has entry 0, and peer 0 has no other
+                                                                   * entry */
     return place ? &others : &first;
 }
 

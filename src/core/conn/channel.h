@@ -11,8 +11,8 @@ mad_channel_t *madi_channel_find(mad_session_t *session, const char *name); /* m
 /* Return the n-th channel, NULL if there are fewer: for iteration in steps.  If channels come or go between the steps, one
  * may be missed or another returned twice.  Under session->lock. */
 const mad_channel_t *madi_channel_at(const mad_session_t *session, uint32_t n);
-void madi_channel_release_check(
-    mad_channel_t *channel); /* a peer no longer uses it: release it if possible; under session->lock */
+/* Handle that a peer no longer uses the channel: release it if possible.  Under session->lock. */
+void madi_channel_release_check(mad_channel_t *channel);
 void madi_channels_free(mad_session_t *session);
 
 static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t peer)

@@ -19,7 +19,7 @@ static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
 void madi_credit_return_later(madi_conn_t *conn, uint32_t cost); /* like madi_credit_return, sent when progress is idle */
 void madi_credit_forget(madi_conn_t *conn);
 void madi_credit_begin_rx(madi_conn_t *conn); /* begin the receiving side anew, with the floor as its window */
-void madi_credit_begin_tx(madi_conn_t *conn); /* begin the sending side anew, likewise */
+void madi_credit_begin_tx(madi_conn_t *conn); /* likewise for the sending side */
 
 /* For the sending side; under gate->tx_lock. */
 static inline void madi_conn_slow(madi_conn_t *conn) /* disable the short path of sending */

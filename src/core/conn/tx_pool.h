@@ -6,7 +6,7 @@
 #include "core/object/tx.h"
 
 madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn);
-void madi_tx_reset_pieces(madi_tx_t *tx); /* prepare a message that had pieces for reuse */
+void madi_tx_reset_pieces(madi_tx_t *tx); /* prepare a message for reuse that had pieces */
 void madi_tx_free(madi_tx_t *tx);
 static inline void madi_tx_reset(madi_tx_t *tx) /* likewise, a plain one */
 {

@@ -65,7 +65,7 @@ static void attempts_abort(madi_gate_t *gate, const madi_hello_t *taken)
         if (h->gate == gate && h != taken) {
             madi_search_untry(gate, h->way);
             madi_hello_abort(h);
-            h = gate->session->hellos; /* a driver may have closed others */
+            h = gate->session->hellos; /* the driver may have ended other attempts */
         } else {
             h = h->next;
         }
@@ -278,7 +278,7 @@ void madi_attempt_verdict(madi_hello_t *h)
         return;
     }
     memcpy(&verdict, h->body + MADI_PROOF_LEN, sizeof verdict);
-    if (verdict.status == MAD_ERR_BUSY) { /* the peer's own attempt counts; it is on its way */
+    if (verdict.status == MAD_ERR_BUSY) { /* the peer's own attempt counts, and is under way */
         h->gate->call_at = madi_deadline(CALL_AGAIN);
         attempt_drop(h);
         return;

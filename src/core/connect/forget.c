@@ -29,7 +29,7 @@ static int gate_state(const madi_gate_t *gate)
     return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed);
 }
 
-/* True if something other than its connections refers to the gate. */
+/* True if something refers to the gate besides its connections. */
 static bool gate_is_referred(madi_gate_t *gate)
 {
     bool sends;
@@ -213,7 +213,7 @@ static void peer_send_bye(mad_session_t *s, const madi_peer_t *p)
     }
 }
 
-/* Release a peer's gates; later checks find the objects that still refer to them. */
+/* Take a peer's gates down, and release the peer; if something still refers to it, later checks release it. */
 static void peer_leave(mad_session_t *s, madi_peer_t *p)
 {
     for (int lane = 0; lane < madi_lanes(s); lane++) {

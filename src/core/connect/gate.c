@@ -175,7 +175,7 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
     }
     if (status == MAD_ERR_CANCELLED || (gate->link && gate->link != link) ||
         atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
-        /* an attempt that is not needed, or of a gate that has given up */
+        /* an attempt that is not needed any more, or a gate that is down */
         madi_link_bury(link);
         return;
     }

@@ -22,9 +22,11 @@ madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t
 bool madi_conns_retire_gate(madi_gate_t *gate);   /* retire all its connections; false: something refers to one.  Under
                                                    * session->lock */
 void madi_channels_sweep(mad_session_t *session); /* retire closed channels to which nothing refers; under session->lock */
-bool madi_conns_in_use(madi_gate_t *gate);        /* true if madi_conn_in_use of any of them; takes gate->tx_lock */
-bool madi_conn_retire_unused(madi_conn_t *conn);  /* like madi_conn_retire, for a gate whose connections are not in use */
-bool madi_conn_retire(madi_conn_t *conn);         /* precondition: channel not open, or gate down; false: not possible yet */
+bool madi_conns_in_use(madi_gate_t *gate);        /* true if any connection of the gate is in use; takes gate->tx_lock */
+bool madi_conn_retire_unused(madi_conn_t *conn);  /* like madi_conn_retire; precondition: no connection of its gate is in
+                                                   * use */
+bool madi_conn_retire(madi_conn_t *conn);         /* retire it; false: not possible yet.  Precondition: channel not open,
+                                                   * or gate down */
 bool madi_conn_in_use(madi_conn_t *conn);         /* true if a message of it is open, pending, or not received */
 void madi_unopened_sweep(madi_gate_t *gate);      /* release unopened channels that peers no longer use; before each
                                                    * announcement */

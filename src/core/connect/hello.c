@@ -55,7 +55,7 @@ static void hello_unlink(madi_hello_t *h)
         }
     if (h->gate && h->gate->hello == h)
         h->gate->hello = NULL;
-    h->next = h->session->dead_hellos; /* its watch may still stand in a list of events */
+    h->next = h->session->dead_hellos; /* a list of events may still refer to its watch */
     h->session->dead_hellos = h;
 }
 
@@ -118,7 +118,7 @@ static bool frame_write(madi_hello_t *h, const struct iovec *vec, int n, size_t 
     struct msghdr msg = {.msg_iov = (struct iovec *)vec, .msg_iovlen = (size_t)n};
     if (h->sealed)
         return madi_hello_seal_write(h, vec, n, len);
-    /* A fresh socket takes some KiB at once; one that does not is not worth waiting for. */
+    /* A new socket takes some KiB at once; a socket that takes less is not waited for. */
     return sendmsg(h->watch.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
 }
 
@@ -209,7 +209,8 @@ static void frame_handle(madi_hello_t *h)
 static void tls_refuse(madi_hello_t *h)
 {
     char rest[4096];
-    while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0) /* else the answer would be lost in a reset */
+    while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0) /* else the kernel would reset the connection, and the
+                                                                    * answer would be lost */
         ;
     madi_hello_refuse(h, MAD_ERR_CONFIG,
                       "the caller begins TLS, and this network is not sealed here: give both the same topology file and "

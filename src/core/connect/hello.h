@@ -61,12 +61,12 @@ typedef struct madi_hello {
     int way;           /* active: of the gate's search */
     bool active, connected;
     bool challenged;          /* active: CHALLENGE has arrived, so the attempt can be chosen */
-    int64_t hold;             /* then: until when to wait for a better path (ns) */
+    int64_t hold;             /* challenged: time (ns) until which it waits for a better path */
     bool unsure;              /* an end without a verdict is no refusal: the peer's answer may be lost */
     madi_hello_kind_t expect; /* the kind of the next frame */
     int64_t deadline;
     int64_t began;
-    bool looked_behind; /* process was determined, or cannot be */
+    bool looked_behind; /* the process at the other end was looked for */
     pid_t process;      /* the process at the other end, if it is on this host; or 0 */
     uint64_t source;    /* passive: the source of the connection (accept.c) */
     madi_transcript_t transcript;
@@ -88,7 +88,7 @@ mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, in
 void madi_hello_accept(madi_adapter_t *adapter, int fd);
 void madi_hello_abort(struct madi_hello *hello);
 void madi_hello_abort_all(madi_gate_t *gate); /* end all attempts of this process */
-/* Choose one of this process's attempts that have received the peer's challenge, unless a better one may still do so. */
+/* Choose the best attempt that has received the peer's challenge, unless a better attempt may still receive it. */
 void madi_hello_decide(madi_gate_t *gate, int64_t now);
 bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter);     /* true if an attempt uses this adapter */
 void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text); /* end the link's attempt, if any */

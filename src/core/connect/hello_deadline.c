@@ -15,8 +15,8 @@
 #define STEP INT64_C(250000000)          /* ns between two checks of deadlines at most, while there are any */
 
 /* Return when a connecting gate is to be checked, apart from its deadline: when its search continues, or when it connects
- * again.  It does so where it waits for the peer's own attempt.  That attempt may have failed; or the peer has noticed later
- * than this process that a connection was lost. */
+ * again.  It connects again if it has waited for the peer's own attempt: that attempt may have failed, or the peer has
+ * noticed later than this process that a connection was lost. */
 static int64_t gate_due(const madi_gate_t *g)
 {
     if (g->link)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* TLS below the handshake, on networks whose security is seal: the active side begins it as soon as it is connected, and
- * frames go through it.  What TLS exports of the connection is in both proofs (binding), so nobody is between the two ends.
+/* TLS below the handshake, on networks whose security is seal.  The active side begins TLS as soon as it is connected,
+ * and all frames go through TLS.  Both proofs contain bytes that TLS exports of the connection (binding), so no third
+ * process can be between the two ends.
  *
- * The first byte that comes tells whether the other side seals: a TLS record begins with 0x16, a frame with 'M'.  Where the
- * two differ, the passive side sends REFUSE in the clear, and both log the remedy. */
+ *
+ * The first byte that arrives shows whether the other side seals: a TLS record begins with 0x16, a frame with 'M'.  If
+ * only one side seals, the passive side sends REFUSE in the clear, and both log the remedy. */
 #include "core/connect/hello.h"
 #include "core/driver.h"
 #include "core/object/session.h"
@@ -19,8 +21,8 @@
 #define TLS_HANDSHAKE 0x16
 #define TLS_ALERT 0x15
 
-/* Send the bytes that wait in the seal.  False: not all could be sent; a fresh socket takes some KiB at once, and is not
- * waited for. */
+/* Send the bytes that wait in the seal.  False: not all could be sent.  A new socket takes some KiB at once; a socket
+ * that takes less is not waited for. */
 static bool seal_flush(madi_hello_t *h)
 {
     size_t len;

@@ -17,12 +17,12 @@ bool madi_peer_path_next(mad_session_t *session, const unsigned char *address, i
 void madi_peer_path_class(mad_session_t *session, int lane, const madi_adapter_t *a,
                           unsigned char class[MADI_PEER_PATH_CLASS]);
 int madi_adapter_rank(const madi_adapter_t *a); /* the lowest is tried first */
-void madi_peer_path_failed(madi_gate_t *gate, const madi_adapter_t *a,
-                           const char *reason); /* copies reason, if memory allows */
-void madi_peer_path_time_out(
-    madi_gate_t *gate); /* record that MAD_CONNECT_TIMEOUT has passed, for the chosen path or, if none was chosen, for all */
-/* Write the rejected paths with their reasons, each reason once, and what is used, or was lost, or that no path led to the
- * peer in time.  Of many paths a few are named, the others counted. */
+/* Record that a path has failed; copies reason, if memory allows. */
+void madi_peer_path_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason);
+/* Record that MAD_CONNECT_TIMEOUT has passed, for the chosen path or, if none was chosen, for all. */
+void madi_peer_path_time_out(madi_gate_t *gate);
+/* Write the rejected paths with their reasons; then the path in use, the path that was lost, or that no path led to the
+ * peer in time.  Each reason is written once; of many paths a few are named, and the others counted. */
 #define MADI_WHY_MAX 512 /* bytes */
 void madi_gate_why(const madi_gate_t *gate, char why[MADI_WHY_MAX]);
 void madi_peer_paths_free(madi_gate_t *gate);

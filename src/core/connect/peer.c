@@ -364,7 +364,7 @@ static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to
     return MAD_OK;
 }
 
-/* True if the announcer of p could be charged for a second number, or is charged no more since p was connected once. */
+/* True if the announcer of p could be charged for a second number, or is not charged any more since p has been connected. */
 static bool announcer_charge_again(mad_session_t *s, const madi_peer_t *p)
 {
     madi_gate_t *gate = p->told ? announcer_gate(s, p) : NULL;
@@ -434,7 +434,8 @@ static mad_status_t peer_fetch_one(mad_session_t *s, mad_peer_t peer)
     return peer_set_address(s, madi_peer_at(s, peer), bytes, len);
 }
 
-/* Fetch a rank's address; after some fetches several at a time, since a distant launcher takes a round trip for each. */
+/* Fetch a rank's address.  After some fetches several are fetched at a time, since a distant launcher takes a round trip
+ * for each. */
 mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
 {
     int rank[MADI_BOOT_AHEAD], n = 0;

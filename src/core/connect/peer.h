@@ -23,10 +23,11 @@ madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer); /* NUL
 const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* NULL: no peer, or not known yet */
 void madi_peer_drop(mad_session_t *session, madi_peer_t *peer);                        /* a peer without a gate */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
-/* Like madi_peer_add, but for a process that a peer has announced, to which it is charged.  MAD_ERR_BUSY: the peer has
+/* Like madi_peer_add, but for a process that a peer has announced: the announcing peer is charged.  MAD_ERR_BUSY: it has
  * announced too many. */
 mad_status_t madi_peer_learn(madi_gate_t *announcer, const unsigned char *address, size_t len, mad_peer_t *peer);
-mad_peer_t madi_peer_find(mad_session_t *session, const unsigned char *address); /* by its identity; -1: not known */
+mad_peer_t madi_peer_find(mad_session_t *session, const unsigned char *address); /* find a peer by its identity; -1: not
+                                                                                  * known */
 /* Record that the peer is connected: no other peer is charged for it any more.  reached: this process connected to it, so
  * its address is right. */
 void madi_peer_proved(mad_session_t *session, mad_peer_t peer, bool reached);

@@ -28,7 +28,7 @@ char madi_process_stopped(pid_t pid)
     n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[n] = 0;
-    end = strrchr(text, ')'); /* behind the name, which may hold anything */
+    end = strrchr(text, ')'); /* behind the name, which may contain any characters */
     if (end && end[1] == ' ')
         state = end[2];
     return state == 'T' || state == 't' ? state : 0;
@@ -60,7 +60,7 @@ static unsigned long socket_at(bool is_v6, const char *its, const char *ours)
     while (f && !found && fgets(line, sizeof line, f))
         if (sscanf(line, "%*s %63s %63s %x %*s %*s %*s %*s %*s %lu", local, remote, &state, &inode) == 4 &&
             !strcmp(local, its) && (state == 0x0a || !strcmp(remote, ours)))
-            found = inode; /* 0: connected, and not accepted yet */
+            found = inode; /* 0: the connection exists, and was not accepted yet */
     if (f)
         fclose(f);
     return found;

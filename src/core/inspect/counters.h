@@ -172,7 +172,7 @@ typedef enum madi_counter_group_id {
 
 typedef struct madi_counter_row {
     madi_counter_group_id_t group;
-    const char *key; /* in the objects of its group */
+    const char *key; /* name of the member in the objects of its group */
     madi_counter_kind_t kind;
     const char *unit, *column, *where, *text; /* as above */
 } madi_counter_row_t;

@@ -59,7 +59,7 @@ static const struct {
              {"stats", false, madi_stats_begin, madi_stats_more},
              {"trace", false, madi_trace_begin, madi_trace_answer}};
 
-/* Return the number of peer numbers, which includes all ranks even before any of them was a peer. */
+/* Return how many peers have a number; all ranks have one, even before communication with them begins. */
 static int peers_known(const mad_session_t *s)
 {
     return s->next_peer > s->size ? s->next_peer : s->size;
@@ -70,7 +70,7 @@ static bool question_refuse(madi_answer_t *a)
     char text[160];
     if (a->state)
         return false;
-    a->state = malloc(1); /* marks that the error was written */
+    a->state = malloc(1); /* not NULL: the error was written */
     snprintf(text, sizeof text,
              "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats, or trace",
              MADI_QUERY_VERSION, peers_known(a->session) - 1);
@@ -172,8 +172,8 @@ static client_t *client_slot(madi_query_t *ask)
         client_t *c = &ask->clients[i];
         if (c->watch.fd < 0)
             return c;
-        if (c->born - ask->births < oldest->born - ask->births) /* births is behind both numbers: the smaller difference
-                                                                 * is of the older client */
+        /* births is later than both numbers, so the older client has the smaller difference. */
+        if (c->born - ask->births < oldest->born - ask->births)
             oldest = c;
     }
     client_close(oldest);

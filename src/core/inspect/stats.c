@@ -92,7 +92,7 @@ static void row_moved_add(row_t *row, const madi_traffic_t *t)
     row->count[MADI_COUNT_TRAFFIC_bytes_received] += (int64_t)t->bytes_in;
 }
 
-/* Bytes of blocks are counted as bytes, too. */
+/* Add the counts of long blocks, whose bytes are counted as bytes too. */
 static void row_blocks_add(row_t *row, const madi_gate_t *gate)
 {
     int64_t sent = (int64_t)(gate->granted_bytes + gate->put_bytes + gate->fetched_bytes);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_MAX 1024 /* kept; further ones are only logged */
+#define EVENTS_MAX 1024 /* events that are kept; further ones are only logged */
 
 void madi_event(mad_session_t *session, mad_status_t status, mad_peer_t peer, const char *format, ...)
 {

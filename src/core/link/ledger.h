@@ -20,11 +20,11 @@
 
 typedef enum madi_charge {
     MADI_CHARGE_CTRL,       /* bytes: control packets that wait for the peer to read */
-    MADI_CHARGE_ANSWERS,    /* bytes: likewise, of those that are about streams (credit, refusals, signs of life) */
+    MADI_CHARGE_ANSWERS,    /* bytes: likewise, control packets about streams (credit, refusals, signs of life) */
     MADI_CHARGE_CHANNELS,   /* channels that the peer announced and the program has not open */
     MADI_CHARGE_WAITING,    /* bytes: messages on these channels */
     MADI_CHARGE_STREAMS,    /* streams that the peer opened on its hop */
-    MADI_CHARGE_HANDSHAKES, /* those of the streams that end here, and are not connected */
+    MADI_CHARGE_HANDSHAKES, /* streams that the peer opened, that end here, and that are not connected yet */
     MADI_CHARGE_PEERS,      /* bytes: what is kept of processes that are known from this peer only */
     MADI_CHARGE_DIALS,      /* connection attempts on the peer's behalf, to an address that only peers have named */
     MADI_CHARGES
@@ -32,9 +32,9 @@ typedef enum madi_charge {
 
 typedef struct madi_bound {
     const char *name; /* as mad_info shows it */
-    const char *what; /* behind a number: "bytes of ..." */
+    const char *what; /* text that follows a number: "bytes of ..." */
     int64_t peer, sum;
-    bool ends;        /* past the bound the connection ends; else a request is refused */
+    bool ends;        /* true: past the bound the connection ends; false: a request is refused */
     const char *past; /* what happens, and the remedy: the end of a log text */
 } madi_bound_t;
 
@@ -46,7 +46,7 @@ typedef struct madi_ledger {
     unsigned warned;   /* bits: kinds of which a refusal was logged.  Under the session's lock */
 } madi_ledger_t;
 
-/* All peers together.  Under the session's lock, but held. */
+/* Charges of all peers together.  Under the session's lock, except held. */
 typedef struct madi_ledger_sum {
     _Atomic(int64_t) held[MADI_CHARGES];
     _Atomic(int) over; /* bits: kinds of which all peers together have too much, so the peer that has most is to be ended */
@@ -66,7 +66,7 @@ static inline int64_t madi_ledger_held(const _Atomic(int64_t) *held)
 /* Return the bound for all peers together. */
 int64_t madi_ledger_bound(const struct mad_session *session, madi_charge_t what);
 #define MADI_LEDGER_TEXT 320 /* bytes of a text about a peer that has passed a bound */
-/* Write what the peer has, the bound, and the remedy. */
+/* Write the amount that is charged to the peer, the bound, and the remedy. */
 void madi_ledger_explain(const struct madi_gate *gate, madi_charge_t what, char text[MADI_LEDGER_TEXT]);
 
 /* Charge n to a peer.  False: that would pass a bound, and nothing is charged. */
@@ -80,7 +80,7 @@ void madi_uncharge_orphan(struct mad_session *session, madi_charge_t what, int64
 
 /* Log, once for each kind, that something was refused to a peer whose connection goes on.  Under the session's lock. */
 void madi_ledger_refused(struct madi_gate *gate, madi_charge_t what);
-/* Have the connection of a peer that has passed this bound end with the next progress.  Any lock. */
+/* Mark a peer that has passed this bound: the next progress ends its connection.  Any lock. */
 void madi_ledger_pass(struct madi_gate *gate, madi_charge_t what);
 /* True if one more line of this level about peers may be logged now.  Lines that are left out are counted, and the next one
  * that is logged says how many.  Under the session's lock. */

@@ -18,7 +18,7 @@ mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr
 bool madi_ctrl_pump(madi_gate_t *gate);   /* send queued control packets; false: some are left; under tx_lock */
 void madi_ctrl_forget(madi_gate_t *gate); /* discard them; under tx_lock */
 
-void madi_gate_work(madi_gate_t *gate);  /* have the next progress pump it; any lock */
+void madi_gate_work(madi_gate_t *gate);  /* have the next progress pump the gate; any lock */
 void madi_gate_go_on(madi_gate_t *gate); /* likewise, but before any thread sleeps */
 
 #endif

@@ -27,7 +27,7 @@ static struct {
     uint64_t next; /* number of events added so far */
     uint32_t size;
     int rank, n_ranks;
-    bool launched; /* by a launcher, which gave it the rank */
+    bool launched; /* a launcher started the process, and gave it the rank */
     char job[17], host[MADI_HOST_MAX];
 } trace;
 
@@ -113,7 +113,8 @@ void madi_trace_start(const mad_session_t *s)
 /* How each kind is shown.  Events of a thread are on the thread's line; other events are on lines of their own, by name. */
 static const struct {
     const char *category, *name; /* name: "%d" is the peer, "%s" the driver */
-    char form;                   /* i: an instant of a thread; x: a span of a thread; b: a span on a line of its own */
+    char form;                   /* form of the event: i: an instant of a thread; x: a span of a thread; b: a span on a
+                                  * line of its own */
     const char *number;          /* what `number` means; NULL: nothing */
 } kinds[MADI_TRACE_KINDS] = {
     [MADI_TRACE_SEND] = {"message", "send to %d", 'b', "message"},

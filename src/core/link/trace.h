@@ -20,15 +20,15 @@ extern bool madi_tracing;
 
 typedef enum madi_trace_kind {
     MADI_TRACE_SEND,      /* a message, from its end or flush until all of it has left; number: in its connection */
-    MADI_TRACE_RECEIVE,   /* from its first packet until the program has all of it */
+    MADI_TRACE_RECEIVE,   /* a message, from its first packet until the program has all of it */
     MADI_TRACE_REQUEST,   /* a block is announced; number: the sender's handle */
-    MADI_TRACE_GRANT,     /* the receiver has named its place */
+    MADI_TRACE_GRANT,     /* the receiver has named the destination of a block */
     MADI_TRACE_GRANTED,   /* the grant has arrived at the sender */
     MADI_TRACE_BLOCK_OUT, /* a block, from its announcement until it has left */
-    MADI_TRACE_BLOCK_IN,  /* from the grant until it is there; number: the receiver's handle */
-    MADI_TRACE_PIECE_OUT, /* a piece of it, while the driver holds it */
+    MADI_TRACE_BLOCK_IN,  /* a block, from the grant until it has arrived; number: the receiver's handle */
+    MADI_TRACE_PIECE_OUT, /* a piece of a block, while the driver holds it */
     MADI_TRACE_PIECE_IN,
-    MADI_TRACE_FRAGMENT_IN,   /* of a stream; number: its label on this hop */
+    MADI_TRACE_FRAGMENT_IN,   /* a fragment of a stream; number: the stream's label on this hop */
     MADI_TRACE_FRAGMENT_HELD, /* a fragment waits for the next network */
     MADI_TRACE_FRAGMENT_OUT,
     MADI_TRACE_STALL, /* a stream has something to send, and no credit for it */
@@ -45,7 +45,7 @@ typedef struct madi_trace_event {
     int32_t tid; /* set by madi_trace_add */
     uint8_t kind;
     bool passes;      /* the fragment belongs to a stream of other processes */
-    char channel[26]; /* of fragments, the network, as the topology file calls it; or empty */
+    char channel[26]; /* name of the channel; of a fragment, the network's name in the topology file; or empty */
 } madi_trace_event_t;
 
 /* Return the time (ns) while tracing, else 0. */
@@ -60,10 +60,11 @@ void madi_trace_add(const madi_trace_event_t *event);
 void madi_trace_conn(madi_trace_kind_t kind, int64_t begin, const struct madi_conn *conn, uint32_t number, uint64_t bytes);
 void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const struct madi_link *link, uint32_t number, uint64_t bytes);
 
-/* Read the knobs, and begin with the first session of the process.  An error is logged, and the program continues. */
+/* Read the knobs, and begin tracing, with the first session of the process.  An error is logged, and the program
+ * continues. */
 void madi_trace_start(const struct mad_session *session);
 void madi_trace_write(void);  /* write the trace into its file; no lock */
-void madi_trace_forked(void); /* in the child of a fork: another thread of the parent may have held the lock */
+void madi_trace_forked(void); /* reset the lock in the child of a fork: another thread of the parent may have held it */
 
 /* State to write all events as text, in steps; initially zero.  The text is an error if nothing is traced. */
 typedef struct madi_trace_text {

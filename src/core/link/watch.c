@@ -56,8 +56,8 @@ void madi_adapter_polled(madi_adapter_t *adapter)
     atomic_store_explicit(&session->n_polled, n + 1, memory_order_release); /* pairs with madi_poll_hit */
 }
 
-/* Have the adapters behind this one polled first from now on.  If its pure_poll guesses, since only a system call could
- * tell, they would never be polled. */
+/* Have the adapters behind this one polled first from now on: pure_poll of this one was wrong.  If it guesses, since only
+ * a system call could tell, the others would never be polled. */
 void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter)
 {
     int n = atomic_load_explicit(&session->n_polled, memory_order_relaxed);

@@ -25,7 +25,7 @@ static int poll_set(mad_session_t *session, int epfd)
             handled++;
         }
     }
-    if (handled) /* the leader that sleeps is robbed of these, and a budget may have left some of it */
+    if (handled) /* a sleeping leader does not see these events, and the budget may have left some work */
         madi_session_wake(session);
     return handled;
 }
@@ -58,7 +58,7 @@ static int pump_gates(mad_session_t *session)
         madi_ledger_enforce_all(session);
     for (; list; list = next) {
         next = list->next_work;
-        atomic_store_explicit(&list->work, 0, memory_order_release); /* pairs with madi_gate_work: next was read */
+        atomic_store_explicit(&list->work, 0, memory_order_release); /* after next was read; pairs with madi_gate_work */
         madi_lock(&list->tx_lock);
         madi_gate_pump(list);
         madi_unlock(&list->tx_lock);
@@ -80,7 +80,7 @@ int madi_progress_locked(mad_session_t *session)
     return madi_progress_after(session, n);
 }
 
-/* Now and then every adapter and every descriptor gets its turn, however busy one of them is. */
+/* Poll every adapter and every descriptor.  Called now and then, so that each gets its turn, however busy one adapter is. */
 int madi_look_around(mad_session_t *session)
 {
     int n = 0;

@@ -36,7 +36,7 @@ void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
     madi_rx_finish(m);
 }
 
-/* Take the first posted receive of a connection off its list. */
+/* Remove the first posted receive from its connection's list. */
 void madi_posted_next(madi_conn_t *conn)
 {
     conn->posted = conn->posted->next;

@@ -8,7 +8,7 @@
 
 /* A receive that was posted before its message arrived. */
 struct madi_posted {
-    mad_request_t request; /* must be first: freeing the request frees this */
+    mad_request_t request; /* must be first: to free the request frees the posted receive */
     struct madi_posted *next;
     madi_conn_t *conn;
     int offer;                /* the driver's number of the offer to the sender; -1: none */
@@ -25,7 +25,7 @@ struct madi_posted {
 /* Make a posted receive of the program's blocks, not in its connection's list yet.  NULL: no memory.  Under
  * session->lock. */
 madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int n, bool async);
-void madi_posted_ring_free(mad_session_t *session); /* at the end of the session */
+void madi_posted_ring_free(mad_session_t *session); /* free the pool at the end of the session */
 
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
 void madi_posted_next(madi_conn_t *conn); /* remove the first posted receive, which has its message; advertise the next
@@ -34,6 +34,7 @@ void madi_posted_next(madi_conn_t *conn); /* remove the first posted receive, wh
  * fits.  False: nothing was done. */
 bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body);
 void madi_posted_offer(madi_conn_t *conn);        /* advertise the first posted receive to the sender, if possible */
-bool madi_posted_withdraw(madi_posted_t *posted); /* end that offer; false: the sender writes the block, or has */
+bool madi_posted_withdraw(madi_posted_t *posted); /* end that offer; false: the sender is writing the block, or has
+                                                   * written it */
 
 #endif

@@ -97,7 +97,7 @@ static void pull_start(madi_rdv_recv_t *r, uint64_t at)
 
 /* ---- Shared --------------------------------------------------------------------------------------------------- */
 
-/* True if both sides may move the block. */
+/* True if each of the two sides may move a part of the block. */
 static bool block_may_share(madi_rdv_recv_t *r)
 {
     madi_gate_t *gate = r->gate;
@@ -150,8 +150,8 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
 {
     madi_rx_msg_t *m = r->msg;
     marceli_waiter_t *waiter = m->waiter;
-    bool ended = m->ended; /* with a request, this function finishes the message.  Else the user may be waiting for the
-                            * last block, and the message may be freed as soon as that is counted */
+    bool ended = m->ended; /* if ended, with a request, this function finishes the message.  Else the program may be
+                            * waiting for the last block, and may free the message as soon as that block is counted */
     if (r->at)
         pull_end(r);
     if (madi_cont_of(m) == r)
@@ -249,7 +249,7 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
     if (r->next)
         r->next->prev = r;
     gate->incoming = r;
-    if (m->base.plain) /* not changed when progress grants a later block: the message's owner may be reading it */
+    if (m->base.plain) /* left alone when progress grants a later block: the message's owner may be reading it */
         m->base.plain = MADI_PLAIN_NONE;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     m->rdv_bytes += len;
@@ -262,7 +262,7 @@ fail:
     return NULL;
 }
 
-/* Name the destination of a block to its sender; wait, if there is one, is done when it is filled.  Under
+/* Name the destination of a block to its sender.  wait (or NULL) completes when the block has arrived.  Under
  * session->lock. */
 mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t len,
                             const madi_sent_block_t *block, madi_waitable_t *wait)

@@ -13,13 +13,14 @@ struct madi_rdv_recv {
     uint64_t end;    /* offset: the sender sends the bytes before it, this side reads the rest from the sender's memory */
     uint64_t read;   /* bytes read so far */
     bool shared;     /* the sender may write the bytes before end directly, all but the last of them */
-    bool timed;      /* its duration is measured, to learn whether to share blocks (share.h) */
-    int64_t granted; /* ns, if timed: when it was granted */
+    bool timed;      /* the block's duration is measured, to learn whether to share blocks (share.h) */
+    int64_t granted; /* ns, if timed: when the block was granted */
     uint32_t handle;
     void *bounce;                      /* scattered destination: filled whole, then spread */
     madi_waitable_t *wait;             /* or NULL */
     struct madi_rdv_recv *next, *prev; /* in gate->incoming */
-    uint64_t at;                /* its address in the sender's memory, if this side reads it there; 0: the sender sends it */
+    uint64_t at;                /* the block's address in the sender's memory, if this side reads it there; 0: the sender
+                                 * sends it */
     uint32_t sender;            /* the sender's handle */
     int64_t began, piece_began; /* ns, while tracing */
     struct madi_rdv_recv *next_pull; /* in gate->pulls */

@@ -88,7 +88,7 @@ void madi_conn_hand_back(madi_conn_t *conn)
     if (!conn->remote_closing)
         return;
     if (conn->seen && !conn->channel->is_open && conn->ready)
-        madi_conn_drop(conn); /* after the last message this function is called again, from there */
+        madi_conn_drop(conn); /* madi_conn_drop calls this function again after the last message */
     if (!conn->remote_closing || conn->rx_held || madi_gate_ctrl(conn->gate, &hdr, NULL) == MAD_ERR_NOMEM)
         return;
     madi_credit_forget(conn);

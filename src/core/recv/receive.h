@@ -34,10 +34,11 @@ static inline bool madi_borrow_plain(madi_rx_msg_t *m, const void **base, size_t
 }
 
 /* begun.c; only by the thread that owns the message */
-void madi_begun_look(madi_rx_msg_t *msg); /* move its end behind the bytes written so far; all: MADI_PLAIN_LENT */
+void madi_begun_look(madi_rx_msg_t *msg); /* move the message's end behind the bytes that have arrived; all of them:
+                                           * MADI_PLAIN_LENT */
 void madi_begun_spin(madi_rx_msg_t *msg); /* like madi_begun_look, but spin for all bytes as long as a copy would take */
 void madi_begun_wait(madi_rx_msg_t *msg); /* wait for all bytes, or fail; no lock */
-void madi_begun_skip(madi_rx_msg_t *msg); /* treat the message as complete, and stop to wait for the rest */
+void madi_begun_skip(madi_rx_msg_t *msg); /* treat the message as complete, and do not wait for the rest */
 /* Copy the message's last block while it is being written; false if the block at the cursor is not that one, or differs. */
 bool madi_begun_unpack(madi_rx_msg_t *msg, void *buf, size_t len, uint64_t desc);
 
@@ -49,7 +50,8 @@ static inline void madi_openers_wake(madi_conn_t *conn) /* wake one thread that 
 }
 void madi_rx_make_ready(madi_rx_msg_t *msg);
 void madi_conn_rx_quick(madi_conn_t *conn);  /* recompute rx_head after a change of the connection */
-void madi_conn_hand_back(madi_conn_t *conn); /* return the peer's number if the peer waits for it and nothing is held */
+void madi_conn_hand_back(madi_conn_t *conn); /* return the peer's number of the channel, if the peer waits for it and no
+                                              * message is held */
 /* Handle CLOSE: the peer sends nothing more under its number.  False: protocol error. */
 bool madi_number_closed(madi_gate_t *gate, uint16_t number);
 void madi_conn_drop(madi_conn_t *conn);              /* discard messages that have arrived and will never be opened */
@@ -109,14 +111,15 @@ void madi_cont_done(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr);
  * when all have.  granted: gets a handle, for a grant.  NULL: no memory. */
 madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len, uint64_t here,
                                    madi_waitable_t *wait, bool granted);
-unsigned char *madi_rdv_place(const madi_rdv_recv_t *r); /* the destination of its first byte */
+unsigned char *madi_rdv_place(const madi_rdv_recv_t *r); /* the destination of the block's first byte */
 /* Send a grant for a block, with its destination; wait (or NULL) completes when the block has arrived. */
 mad_status_t madi_rdv_grant(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len,
                             const madi_sent_block_t *block, madi_waitable_t *wait);
 void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, uint64_t len, bool drop);
-int madi_rdv_pull(madi_gate_t *gate);         /* read the next stride from the sender's memory; 0: nothing is to be read */
-void madi_rdv_recv_done(madi_rdv_recv_t *r);  /* complete it: spread over the pieces, and count */
-void madi_rdv_recv_check(madi_rdv_recv_t *r); /* like madi_rdv_recv_done, but only if all of it is here */
+int madi_rdv_pull(madi_gate_t *gate);         /* read the next stride from the sender's memory; 0: there is nothing to
+                                               * read */
+void madi_rdv_recv_done(madi_rdv_recv_t *r);  /* complete the block: spread its bytes over the pieces, and count it */
+void madi_rdv_recv_check(madi_rdv_recv_t *r); /* like madi_rdv_recv_done, but only if the whole block has arrived */
 void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* record that the sender has written all bytes before end */
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 /* Begin to receive the rest of the announced or continued block at the cursor into memory of the library. */

@@ -26,8 +26,8 @@ static bool lost_messages_drop(mad_session_t *s)
 
 void madi_unopened_message(madi_conn_t *conn, size_t len)
 {
-    int64_t n = (int64_t)(sizeof(madi_rx_msg_t) + len); /* for a further packet this is more than it needs, which does no
-                                                         * harm */
+    int64_t n = (int64_t)(sizeof(madi_rx_msg_t) + len); /* only the first packet of a message needs the structure too, but
+                                                         * the same is charged for all */
     madi_gate_t *gate = conn->gate;
     if (!madi_charge(gate, MADI_CHARGE_WAITING, n) &&
         (!lost_messages_drop(gate->session) || !madi_charge(gate, MADI_CHARGE_WAITING, n))) {
@@ -37,5 +37,5 @@ void madi_unopened_message(madi_conn_t *conn, size_t len)
     conn->unopened_bytes += n;
     if (MADI_UNLIKELY(atomic_load_explicit(&gate->session->ledger.over, memory_order_relaxed)) &&
         !lost_messages_drop(gate->session))
-        madi_gate_work(gate); /* and the peer that has most is ended */
+        madi_gate_work(gate); /* the next progress ends the peer that has most */
 }

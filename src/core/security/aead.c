@@ -7,7 +7,7 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
-#define SMALL 2048 /* bytes in several pieces that are cheaper copied together than encrypted piece by piece */
+#define SMALL 2048 /* bytes: pieces of this total length or less are copied together, and then encrypted at once */
 
 struct madi_aead {
     madi_aead_fast_t *fast; /* NULL: ctx is used */
@@ -136,7 +136,7 @@ static bool text_open(madi_aead_t *aead, const madi_aead_about_t *about, const u
     if (!aead->fast)
         return evp_open(aead->ctx, about, from, vec, n, tag);
     for (int i = 0; i < MADI_AEAD_TAG; i++)
-        want[i] = (unsigned char)~tag[i]; /* a wrong tag, in case none is computed */
+        want[i] = (unsigned char)~tag[i]; /* a wrong tag, which stays if none is computed */
     madi_aead_fast_open(aead->fast, about, from, vec, n, want);
     return !CRYPTO_memcmp(want, tag, sizeof want);
 }

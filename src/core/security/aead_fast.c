@@ -34,7 +34,7 @@ struct madi_aead_fast {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static gcm_t gcms[2]; /* for keys of 16 and of 32 bytes; NULL: not here */
+static gcm_t gcms[2]; /* for keys of 16 and of 32 bytes; NULL: not available */
 
 static void gcms_take(const IMB_MGR *m)
 {

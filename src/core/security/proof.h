@@ -45,7 +45,8 @@ _Static_assert(sizeof(madi_challenge_t) == 20, "handshake challenge");
 /* The handshake so far, as one side has seen it. */
 typedef struct madi_transcript {
     const char *driver;
-    unsigned char binding[32]; /* of the channel that the frames go through, as TLS exports it; zero for a plain socket */
+    unsigned char binding[32]; /* bytes of the channel that the frames go through, as TLS exports them; zero for a plain
+                                * socket */
     struct {
         madi_frame_t head;
         madi_greeting_t body;
@@ -54,14 +55,14 @@ typedef struct madi_transcript {
         madi_frame_t head;
         madi_challenge_t body;
     } challenge;
-    unsigned char proof[2][MADI_PROOF_LEN]; /* of the active, of the passive side */
+    unsigned char proof[2][MADI_PROOF_LEN]; /* of the active side, and of the passive side */
 } madi_transcript_t;
 
 /* Compute the proof of the active (side 0) or the passive side (1), in a frame with this head, and keep it in the
  * transcript.  body: what follows the proof in the frame.  False without memory. */
 bool madi_proof_make(madi_transcript_t *transcript, const unsigned char *key, int side, const madi_frame_t *head,
                      const void *body, size_t len);
-/* Compute the secret of the two ends.  Other processes cannot compute it, not even those with the job's key.  Precondition:
+/* Compute the secret of the two ends.  Other processes, even those with the job's key, cannot compute it.  Precondition:
  * both proofs are made. */
 bool madi_proof_secret(const madi_transcript_t *transcript, const unsigned char *key, unsigned char secret[MADI_SECRET_LEN]);
 

@@ -13,7 +13,7 @@
 
 #define PSK_LABEL "madeleine seal psk"
 #define PSK_LEN 32
-#define IDENTITY "madeleine 1" /* of the key, on the wire: it names no job */
+#define IDENTITY "madeleine 1" /* the key's identity on the wire, the same for all jobs */
 #define BINDING_LABEL "EXPORTER-madeleine-binding"
 #define CHAIN_MAX 32768 /* bytes of a peer's certificates */
 
@@ -266,7 +266,7 @@ static bool shake_collect(madi_seal_t *s)
     long n = BIO_get_mem_data(SSL_get_wbio(s->ssl), &data);
     if (n < 0 || (size_t)n > SEAL_OUT_SIZE - s->out_n)
         return false;
-    if (n) /* else there may be no data */
+    if (n) /* with n 0 there may be no data */
         memcpy(s->out + s->out_n, data, (size_t)n);
     s->out_n += (size_t)n;
     BIO_reset(SSL_get_wbio(s->ssl));
@@ -292,7 +292,7 @@ static bool shake_feed(madi_seal_t *s, bool *broken)
     return true;
 }
 
-/* Write why OpenSSL has failed, in words for the user who starts the job.  Return the status. */
+/* Write why OpenSSL has failed, for the user who starts the job.  Return the status. */
 static mad_status_t shake_explain(const madi_seal_t *s, char *reason)
 {
     unsigned long error = ERR_peek_error();
@@ -337,7 +337,7 @@ static madi_seal_state_t shake_failed(madi_seal_t *s, mad_status_t *status, char
     return MADI_SEAL_FAILED;
 }
 
-/* Finish: both ends have shown their key, and records are made here from now on. */
+/* Finish the handshake: both ends have proved their key, and from now on the records are made here. */
 static madi_seal_state_t shake_done(madi_seal_t *s, mad_status_t *status, char *reason)
 {
     bool as_agreed = s->ctx->certified || SSL_session_reused(s->ssl);

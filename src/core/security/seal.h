@@ -25,10 +25,10 @@
 
 #define MADI_SEAL_KEY 32                             /* bytes */
 #define MADI_SEAL_BINDING 32                         /* bytes that only the two ends of one connection know */
-#define MADI_SEAL_TEXT 16384                         /* payload bytes of a record at most */
+#define MADI_SEAL_TEXT 16384                         /* the most payload bytes of a record */
 #define MADI_SEAL_MORE 22                            /* bytes that a record adds: header 5, type 1, tag 16 */
-#define MADI_SEAL_BATCH ((size_t)8 * MADI_SEAL_TEXT) /* payload bytes that wait encrypted at most */
-#define MADI_SEAL_REKEY (UINT64_C(1) << 23) /* records under one key, then it is updated: AES-GCM is safe for 2^24.5 */
+#define MADI_SEAL_BATCH ((size_t)8 * MADI_SEAL_TEXT) /* the most payload bytes that are encrypted and not sent yet */
+#define MADI_SEAL_REKEY (UINT64_C(1) << 23)          /* records until the key is updated: AES-GCM is safe for 2^24.5 */
 
 typedef struct madi_seal_ctx madi_seal_ctx_t; /* what the connections of a session have in common */
 typedef struct madi_seal madi_seal_t;         /* one connection */
@@ -47,9 +47,9 @@ madi_seal_t *madi_seal_new(madi_seal_ctx_t *ctx, bool active);
 void madi_seal_free(madi_seal_t *seal); /* wipes the keys; NULL is fine */
 
 typedef enum madi_seal_state {
-    MADI_SEAL_SHAKING, /* what is at madi_seal_out is to be sent; more has to come */
-    MADI_SEAL_READY,   /* likewise to be sent; records can follow */
-    MADI_SEAL_FAILED   /* likewise to be sent (an alert); reason says why, and *status */
+    MADI_SEAL_SHAKING, /* send the bytes at madi_seal_out; more bytes have to arrive */
+    MADI_SEAL_READY,   /* send them likewise; records can follow */
+    MADI_SEAL_FAILED   /* send them likewise (an alert); reason and *status are set */
 } madi_seal_state_t;
 /* Continue the handshake with the bytes that were received. */
 madi_seal_state_t madi_seal_shake(madi_seal_t *seal, mad_status_t *status, char *reason);
@@ -84,8 +84,8 @@ const char *madi_seal_why(const madi_seal_t *seal);
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* Encrypt what is in vec, up to max and MADI_SEAL_BATCH bytes, behind what waits at madi_seal_out.  Returns how many bytes
- * were encrypted: 0 if nothing fits now, or (errno EIO) if encryption failed. */
+/* Encrypt bytes of vec, up to max and MADI_SEAL_BATCH, behind the bytes that wait at madi_seal_out.  Returns their
+ * number: 0 if nothing fits now, or (errno EIO) if encryption failed. */
 size_t madi_seal_put(madi_seal_t *seal, const struct iovec *vec, int n, size_t max);
 /* Return the bytes that are to be sent; *len: their number, perhaps 0. */
 const void *madi_seal_out(const madi_seal_t *seal, size_t *len);
@@ -95,11 +95,11 @@ void madi_seal_end(madi_seal_t *seal);
 
 /* ---- Sending by the kernel ---------------------------------------------------------------------------------------- */
 
-/* Test whether the kernel can make the records, as the session starts.  Takes up to half a second where the kernel fails
- * midway. */
+/* Test whether the kernel can make the records, as the session starts.  Takes up to half a second if the kernel fails in
+ * the middle of the test. */
 void madi_seal_kernel_try(madi_seal_ctx_t *ctx);
-/* Have the kernel make the records that are sent on this TCP socket (kernel TLS); the caller then sends payload on it.
- * False: it cannot, and all is as before.  Precondition: nothing waits at madi_seal_out. */
+/* Have the kernel make the records that are sent on this TCP socket (kernel TLS); the calling function then sends payload
+ * on it.  False: the kernel cannot, and all is as before.  Precondition: nothing waits at madi_seal_out. */
 bool madi_seal_kernel_begin(madi_seal_t *seal, int fd);
 /* Count len bytes of payload that are about to be sent, and update the key if that is due.  False (errno): the connection
  * must end. */

@@ -13,7 +13,7 @@
 #define SEAL_HEAD 5
 #define SEAL_TAG MADI_AEAD_TAG
 #define SEAL_IV MADI_AEAD_IV
-#define SEAL_IN_SIZE ((size_t)256 << 10) /* bytes received at once at most: many records for one system call */
+#define SEAL_IN_SIZE ((size_t)256 << 10) /* the most bytes that are received at once: many records for one system call */
 #define SEAL_OUT_SIZE (MADI_SEAL_BATCH + 2048)
 #define SEAL_RECORD_MAX (MADI_SEAL_TEXT + 256) /* greatest length in the header of an encrypted record */
 
@@ -33,7 +33,7 @@ struct madi_seal_ctx {
     SSL_CTX *client, *server;
     EVP_CIPHER *cipher;
     EVP_MD *hash;
-    bool certified;           /* by certificates, not by the job's key */
+    bool certified;           /* both ends prove themselves by certificates, not by the job's key */
     bool kernel;              /* the kernel can make records (seal_kernel.c) */
     const unsigned char *key; /* from which the PSK follows */
 };
@@ -51,7 +51,7 @@ struct madi_seal {
     SSL *ssl; /* during the handshake */
     bool active, refused;
     unsigned char client_secret[SEAL_HASH_MAX], server_secret[SEAL_HASH_MAX];
-    int secrets; /* number of these two that are known */
+    int secrets; /* number of the two secrets that are known */
     unsigned char binding[MADI_SEAL_BINDING];
 
     /* Receiving. */
@@ -74,7 +74,7 @@ struct madi_seal {
 /* seal_record.c: begin to use the secrets of the handshake. */
 bool madi_seal_keys_set(madi_seal_t *seal);
 void madi_seal_keys_wipe(madi_seal_t *seal);
-/* Derive the key of the sending direction into EVP_MAX_KEY_LENGTH bytes; go on to the next one.  False without memory. */
+/* Derive the key of the sending direction into EVP_MAX_KEY_LENGTH bytes; advance to the next key.  False without memory. */
 bool madi_seal_tx_key(const madi_seal_t *seal, unsigned char *key);
 bool madi_seal_tx_next(madi_seal_t *seal);
 /* seal_kernel.c */

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECES 64 /* of a record at most, and one for its type */
-#define SPARE 64  /* bytes of the buffer that payload leaves for an update of the key, or the end */
+#define PIECES 64 /* the most pieces of a record, besides one for its type */
+#define SPARE 64  /* bytes of the buffer that payload leaves free, for an update of the key or the end */
 #define CLOSE_NOTIFY 0
 
 /* ---- Keys ------------------------------------------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ static void *page_new(void)
         return NULL;
     madvise(page, page_len(), MADV_DONTDUMP);
     madvise(page, page_len(), MADV_WIPEONFORK);
-    (void)!mlock(page, page_len()); /* the limit may be 0: then it can be swapped */
+    (void)!mlock(page, page_len()); /* the limit on locked memory may be 0: then the page can be swapped */
     return page;
 }
 

@@ -31,7 +31,7 @@ bool madi_secret_gateway(const void *job_key, size_t key_len, unsigned char out[
  * NULL without memory. */
 madi_secrets_t *madi_secrets_open(madi_role_t role, const void *key, size_t key_len);
 void madi_secrets_close(madi_secrets_t *secrets); /* wipes them; NULL is fine */
-/* Return the key by which this process and one of that role prove themselves to each other. */
+/* Return the key by which this process and one of that role prove their roles to each other. */
 const unsigned char *madi_secrets_key(const madi_secrets_t *secrets, madi_role_t peer);
 
 #endif

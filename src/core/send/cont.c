@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The driver is done with a packet that it had taken. */
+/* Complete a packet that the driver had taken. */
 static void cont_op_done(madi_op_t *op, mad_status_t status)
 {
     madi_tx_t *tx = MADI_CONTAINER(op, madi_tx_t, cont_op);

@@ -45,7 +45,7 @@
 #define MADI_SEGMENTS_MAX \
     8                         /* segments of a block that are gathered from their places; more are copied together.
                                 * "What do the rarer forms of a block cost?" */
-#define MADI_SEGMENT_MIN 1024 /* bytes a segment has on average, if they are gathered.  Same entry */
+#define MADI_SEGMENT_MIN 1024 /* bytes: segments of this average length and more are gathered.  Same entry */
 
 /* One packet. */
 #define MADI_PACKET_OWN \
@@ -55,18 +55,18 @@
     512 /* bytes of a packet with the beginning of a continued block: cheap to copy, read at once.
                                 * "Must a block wait for a grant where there is credit?" */
 #define MADI_EAGER_LEFT \
-    16384 /* bytes of credit that only announcements use: 128 of them and more.
-                                * "What may use the last credit of a connection?" */
+    16384 /* bytes of credit that only announcements use, enough for 128 of them.
+           * "What may use the last credit of a connection?" */
 #define MADI_EAGER_PART \
-    16 /* th part of a block: if rdv_eager is less than that, and the sender has a request, nothing goes
-                                * ahead of the grant.  "Can the wait for the grant be used?" */
+    16 /* n: if rdv_eager is less than an n-th of a block, and the sender has a request, nothing goes ahead of the grant.
+        * "Can the wait for the grant be used?" */
 #define MADI_CREDIT_WINDOW_MAX \
     1048576 /* bytes: longest credit window of a connection.
                                 * "Must a block wait for a grant where there is credit?" */
 
 /* Long blocks. */
 #define MADI_PATH_LEAST ((size_t)4096)   /* bytes: least limit that is made of measured costs (madi_path_direct_min) */
-#define MADI_PATH_MOST ((size_t)1 << 20) /* bytes: greatest one.  Bounds against wrong measurements, as PATH_LEAST */
+#define MADI_PATH_MOST ((size_t)1 << 20) /* bytes: greatest such limit.  Both bounds protect against wrong measurements */
 #define MADI_ANNOUNCE_NS \
     200 /* ns of both sides' own work for an announced block.
                                            * "What is known of the host's costs?" */
@@ -87,18 +87,18 @@
 
 /* Shared blocks: which method is faster is learned (share.h).  "How is the quicker way found?" */
 #define MADI_SHARE_MIN_BITS 15                            /* log2 of MADI_SHARE_MIN: the first class */
-#define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS) /* bytes: to move half of it takes as long as to ask the sender */
+#define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS) /* bytes: half of it takes as long as a question to the sender */
 #define MADI_SHARE_CLASSES 9 /* classes of lengths, by powers of two; the last one has all longer blocks */
 #define MADI_SHARE_KEPT 5    /* durations that are kept of each method; their median counts */
-#define MADI_SHARE_TRY_BYTES (UINT64_C(4) << 20)        /* bytes of a trial: the ring is gone through once at least */
-#define MADI_SHARE_TRY_BLOCKS_MIN (MADI_SHARE_KEPT + 5) /* blocks of a trial at least ... */
+#define MADI_SHARE_TRY_BYTES (UINT64_C(4) << 20)        /* bytes of a trial: it uses the whole ring at least once */
+#define MADI_SHARE_TRY_BLOCKS_MIN (MADI_SHARE_KEPT + 5) /* the fewest blocks of a trial ... */
 #define MADI_SHARE_TRY_BLOCKS_MAX 128                   /* ... and at most */
 #define MADI_SHARE_PART_FIRST 2  /* n of 2^-n, the part of the time that trials of the slower method take, at first ... */
 #define MADI_SHARE_PART_LAST 6   /* ... and when the choice has proved reliable */
-#define MADI_SHARE_TIMED_EVERY 8 /* blocks, of which one is timed while nothing is tried */
+#define MADI_SHARE_TIMED_EVERY 8 /* n: one block in n is timed, while no trial runs */
 #define MADI_SHARE_SLOWER_BITS \
-    4                           /* log2 of the factor: a method that seemed slower by more had other reasons, and is tried no
-                                  * more rarely than by this factor */
+    4 /* log2 of a factor: the slower method is tried more rarely, but at most by this factor, since it
+       * may have seemed slower in few trials for other reasons */
 #define MADI_SHARE_POLL_NS 5000 /* ns: a sender whose first call for progress comes later has computed meanwhile */
 
 /* Limits of the links of each network that the library has (caps in driver.h), in bytes. */
@@ -107,19 +107,19 @@
 #define MADI_SELF_GRANT_MIN (8 * 1024)         /* half a packet; longer blocks are copied once, not twice.  Not recorded */
 #define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* "From which length on is a block granted?" */
 #define MADI_SHM_DIRECT_MIN \
-    ((size_t)12 * 1024) /* of a host whose costs are not known.
-                                                 * "From which length on does the receiver read a block itself?" */
+    ((size_t)12 * 1024) /* where the costs of the host are not known.
+                         * "From which length on does the receiver read a block itself?" */
 #define MADI_SHM_RUN_MIN \
     432                               /* shortest body outside of cells, where the costs are not known.
                                                  * "Which packets lie in the cells themselves?" */
 #define MADI_SHM_RUN_MIN_NEAR 320     /* likewise where a copy between two cores costs little.  Same entry */
 #define MADI_SHM_RUN_MIN_FAR 560      /* likewise where it costs MADI_FAR_COPY_PS a byte or more.  Same entry */
-#define MADI_FAR_COPY_PS 80           /* ps a byte, for this: Xeon 75 to 125, EPYC with a shared L3 45 */
+#define MADI_FAR_COPY_PS 80           /* ps a byte of an expensive copy: Xeon 75 to 125, EPYC with a shared L3 45 */
 #define MADI_SHM_CHUNK_MIN (8 * 1024) /* shortest piece of a granted block.  "Where do 64 KiB go?" */
 #define MADI_SHM_BEGUN_MIN \
     6144                                       /* shortest body that is written after its cell, in pieces.
                                                  * "Can a body be copied in and out at the same time?" */
-#define MADI_SHM_PIECES 3                      /* number of its pieces.  Same entry */
+#define MADI_SHM_PIECES 3                      /* number of the pieces of such a body.  Same entry */
 #define MADI_SHM_PIECE_MIN 3072                /* shortest piece.  Same entry */
 #define MADI_SHM_PIECE_MAX 8192                /* longest piece.  Same entry */
 #define MADI_SHM_PUT_LONG 4096                 /* longer copies are made by madi_copy_bulk.  "How are bytes copied?" */
@@ -165,8 +165,8 @@ typedef struct madi_path_block {
     bool held;       /* LATER, of a message that has not ended: its bytes may still change */
     bool direct;     /* the two processes reach each other's memory */
     bool posted;     /* the receive is posted, and its address was offered to the sender */
-    bool answers;    /* messages and answers alternate: the receiver waits for this one, and nothing follows it.  Then the
-                      * two sides copy a block in a packet at the same time */
+    bool answers;    /* messages and answers alternate: the receiver waits for this message, and nothing follows it, so
+                      * both sides copy a block in a packet at the same time */
     bool alone;      /* nothing else is in flight between the two, and it is the message's only long block */
     madi_path_sender_t sender;
 } madi_path_block_t;

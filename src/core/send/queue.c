@@ -60,7 +60,8 @@ static mad_status_t channel_announce(madi_conn_t *conn)
     const char *name = conn->channel->name;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CHANNEL, .channel = conn->number, .length = (uint32_t)strlen(name) + 1};
     struct iovec vec[2] = {{&hdr, sizeof hdr}, {(void *)name, hdr.length}};
-    conn->starved = conn->handed; /* the channel was opened anew, and the peer still holds messages of the last time */
+    conn->starved = conn->handed; /* the channel was opened again, and the peer still holds messages from before it was
+                                   * closed */
     if (conn->gate->ctrl || conn->handed)
         return MAD_ERR_AGAIN;
     if (conn->gate->link->driver->send(conn->gate->link, vec, 2, sizeof hdr + hdr.length, NULL) != MADI_SENT)
@@ -162,8 +163,9 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
 {
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
-    bool waits = (tx->wait || tx->polled) && tx->conn->gate->link->direct; /* then both sides may move a part of it */
-    bool direct = (tx->by_peer || waits) && at && !held;                   /* the waiting receiver may read it */
+    bool waits = (tx->wait || tx->polled) && tx->conn->gate->link->direct; /* each of the two sides may move a part of the
+                                                                            * block */
+    bool direct = (tx->by_peer || waits) && at && !held;                   /* the waiting receiver may read the block */
     madi_wire_rdv_t rdv = {0, 0};
     if (!packet_fits(p, 2, MADI_WIRE_RDV_AT_SIZE, 0))
         return false;
@@ -175,7 +177,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     }
     rdv.sender = madi_rdv_announce(tx, piece, rdv.eager, held, direct);
     if (!rdv.sender)
-        return false; /* no memory: it stays pending until there is some */
+        return false; /* no memory: the block stays pending until there is some */
     if (!p->announced && !held)
         p->announced = rdv.sender;
     packet_copy(p, &desc, MADI_WIRE_DESC_SIZE);
@@ -188,7 +190,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
 }
 
 /* Return how many bytes of a block go ahead of its grant at most.  0 for a very long block with a request: the program
- * goes on meanwhile, and the copy would take its time. */
+ * goes on meanwhile, and a copy would take the program's time. */
 static size_t eager_max(const madi_tx_t *tx, const madi_caps_t *caps, size_t len)
 {
     return tx->request && len / MADI_EAGER_PART >= caps->rdv_eager ? 0 : caps->rdv_eager;
@@ -271,7 +273,7 @@ static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, co
     return !whole && packet_add_announced(p, tx, piece, eager_max(tx, caps, len), held);
 }
 
-/* Collect the next packet of a message from its pieces.  whole: no block that must be announced. */
+/* Collect the next packet of a message from its pieces.  whole: stop at a block that must be announced. */
 static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bool whole)
 {
     uint32_t i = tx->next_piece;

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUT_REST MADI_SHORT_MAX /* bytes of a shared block that go as a packet, which shows that the others were written */
+#define PUT_REST MADI_SHORT_MAX /* bytes of a shared block sent as a packet, which shows that the others were written */
 
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable)
 {
@@ -161,7 +161,7 @@ static void rdv_piece_done(madi_op_t *op, mad_status_t status)
     if (MADI_UNLIKELY(madi_tracing))
         piece_trace(gate, r);
     if (!status && !rdv_is_complete(r) && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
-        status = gate->status; /* this piece has left, but the rest cannot any more */
+        status = gate->status; /* this piece has left, but the rest cannot leave any more */
     if (status)
         madi_message_fail(&r->tx->base, status);
     if (!r->busy && (status || rdv_is_complete(r)))

@@ -18,10 +18,10 @@ bool madi_tx_send_whole(madi_tx_t *tx); /* send an ended message in one packet, 
 bool madi_tx_send_begun(madi_tx_t *tx);
 void madi_tx_check_complete(madi_tx_t *tx);
 void madi_conn_quick(madi_conn_t *conn); /* enable the short path of sending (conn->quick) if nothing prevents it */
-bool madi_conn_pump(madi_conn_t *conn);  /* send from its queue; true: nothing left to send */
+bool madi_conn_pump(madi_conn_t *conn);  /* send from the connection's queue; true: nothing is left to send */
 void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
-bool madi_conn_wants_link(const madi_conn_t *conn); /* true if it waits for the link, not for credits */
-void madi_conn_kick(madi_conn_t *conn);             /* put it into the gate's list of pending connections */
+bool madi_conn_wants_link(const madi_conn_t *conn); /* true if the connection waits for the link, not for credits */
+void madi_conn_kick(madi_conn_t *conn);             /* put the connection into the gate's list of pending connections */
 void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm);
 
 /* cont.c; under gate->tx_lock */

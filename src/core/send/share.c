@@ -25,7 +25,7 @@ static uint32_t blocks_until_trial(const madi_share_class_t *c, uint64_t len)
 {
     uint64_t least = (uint64_t)trial_blocks(len) << (MADI_SHARE_PART_FIRST + c->rarer);
     uint64_t n = least * c->middle[!c->shared] / ((uint64_t)c->middle[c->shared] + 1);
-    /* A method may have seemed much slower in few trials for other reasons. */
+    /* The wait has a limit: a method may have seemed much slower in few trials for other reasons. */
     uint64_t most = least * (c->rarer < MADI_SHARE_SLOWER_BITS ? UINT64_C(1) << c->rarer : 1 << MADI_SHARE_SLOWER_BITS);
     if (n < least)
         n = least;

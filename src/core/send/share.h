@@ -14,10 +14,10 @@
 #include <stdint.h>
 
 typedef struct madi_share_class {
-    uint32_t took[2][MADI_SHARE_KEPT]; /* ns, as if for the shortest block of the class; [1]: shared */
+    uint32_t took[2][MADI_SHARE_KEPT]; /* ns, scaled to the shortest block of the class; [1]: shared */
     uint32_t middle[2];                /* median of these, ns; 0: not known yet */
-    uint32_t left;                     /* blocks until the next trial of the method that is not in use */
-    uint32_t run;                      /* blocks left of the present trial */
+    uint32_t left;                     /* number of blocks until the next trial of the method that is not in use */
+    uint32_t run;                      /* number of blocks left in the present trial */
     uint8_t count[2];                  /* number of durations that are kept */
     uint8_t oldest[2];                 /* index of the oldest one */
     uint8_t tried;                     /* at the beginning: number of methods that were tried */
@@ -39,7 +39,7 @@ void madi_share_record(madi_share_t *share, uint64_t len, bool shared, int64_t n
 /* A thread that sends a long block with a request either computes meanwhile, or polls for its end from the beginning, as an
  * MPI library does in a blocking send.  The next send is assumed to behave like the last one.  Any thread, no lock. */
 typedef struct madi_share_habit {
-    _Atomic int64_t begun; /* ns: when the last one began; 0: the program has called for progress since */
+    _Atomic int64_t begun; /* ns: when the last such send began; 0: the program has called for progress since */
     atomic_bool polls;     /* the last sender polled */
 } madi_share_habit_t;
 

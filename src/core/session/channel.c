@@ -66,7 +66,7 @@ static bool is_queued(const madi_conn_t *conn)
     return conn->queue || conn->deferred;
 }
 
-/* True if announced blocks wait for a grant.  A peer that has shut down in order sends none. */
+/* True if announced blocks wait for a grant.  A peer that has sent BYE grants none. */
 static bool is_announced(const madi_conn_t *conn)
 {
     return conn->n_blocks && !conn->gate->bye;

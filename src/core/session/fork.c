@@ -24,9 +24,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#define TRIES \
-    100000 /* attempts to take a session's lock: a signal handler that forks may have interrupted the thread
-                      * that holds it */
+#define TRIES 100000 /* to lock a session: a signal handler that forks may have interrupted the thread that holds the lock */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list; taken before every session's lock */
 static mad_session_t *all;

@@ -23,7 +23,7 @@ void madi_fork_forget(mad_session_t *session); /* undo that at the session's end
 mad_status_t madi_wait_init(mad_session_t *session);
 void madi_wait_sharers(mad_session_t *session, int sharers); /* set the number of processes on its processors.  No lock */
 void madi_wait_job(mad_session_t *session, const madi_boot_t *boot); /* likewise, by the launcher's data after a fence */
-mad_status_t madi_wait_start(mad_session_t *session);                /* let other threads poll it from now on */
+mad_status_t madi_wait_start(mad_session_t *session);                /* let other threads poll the session from now on */
 void madi_wait_accept(mad_session_t *session); /* start to serve incoming connections: the job's key is known */
 void madi_wait_stop(mad_session_t *session);   /* precondition: no thread waits; no lock */
 void madi_wait_fini(mad_session_t *session);

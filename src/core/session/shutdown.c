@@ -41,7 +41,7 @@ static bool all_sent(void *arg)
             if (c->queue || c->deferred)
                 all = false;
         if (g->ctrl || g->granted || (!g->bye && !madi_handles_none(g->sends)))
-            all = false; /* a peer that has shut down in order grants no announced block */
+            all = false; /* announced blocks count, except those to a peer that has sent BYE, which grants none */
         madi_unlock(&g->tx_lock);
     }
     madi_unlock(&s->lock);
@@ -95,7 +95,7 @@ static bool no_stream_passes(void *arg)
     return !busy;
 }
 
-/* Send BYE on the selected gates, and wait until everything has left.  False: it has not until the deadline. */
+/* Send BYE on the selected gates, and wait until everything has left.  False: the deadline has passed before that. */
 static bool shutdown_gates(shutdown_t *p, int64_t deadline)
 {
     mad_session_t *s = p->session;

@@ -51,7 +51,7 @@ enum madi_wire_flags {
     MADI_WIRE_FIRST = 1, /* MSG: the first packet of the message */
     MADI_WIRE_LAST = 2,  /* MSG: the last one */
     MADI_WIRE_MODES = 4, /* MSG: descriptors carry the send mode too */
-    MADI_WIRE_CONT = 8   /* MSG: only the next bytes of the block that the packet before has begun */
+    MADI_WIRE_CONT = 8   /* MSG: the packet has only further bytes of the block that the packet before has begun */
 };
 
 /* A block descriptor, 8 bytes, unaligned in the packet:
@@ -147,7 +147,7 @@ enum madi_forward_kind {
     MADI_FORWARD_PING = 8,   /* ask 1: queries whether the gateways of this stream are alive; the answer has ask 0 */
     MADI_FORWARD_MOVE = 9,   /* to the ends: use another path.  channel: number of gateways that it has passed */
     MADI_FORWARD_TRY = 10,   /* like OPEN, for a path in parallel with the stream's present one, which stays in use */
-    MADI_FORWARD_KNOW = 11,  /* of this hop, for no stream: the address of a process that forwards */
+    MADI_FORWARD_KNOW = 11,  /* about this hop, for no stream: the address of a process that forwards */
     MADI_FORWARD_KINDS       /* one more than the last */
 };
 #define MADI_FORWARD_KIND 0x7f
@@ -189,7 +189,7 @@ static_assert(sizeof(madi_wire_ready_t) == 48, "ready");
 typedef struct madi_wire_close {
     uint32_t status;
     uint32_t what;
-    uint8_t proof[MADI_WIRE_PROOF]; /* of the other end of the stream, by MADI_CLOSE_LINK */
+    uint8_t proof[MADI_WIRE_PROOF]; /* with MADI_CLOSE_LINK: proof of the other end of the stream */
 } madi_wire_close_t;
 static_assert(sizeof(madi_wire_close_t) == 24, "close");
 
