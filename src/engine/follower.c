@@ -78,7 +78,7 @@ void madi_leader_wanted_elsewhere(madi_worker_t *worker)
 
 /* ---- The deputy ----------------------------------------------------------------------------------------------- */
 
-static uint64_t leader_terms(void)
+static uint64_t leader_terms_count(void)
 {
     return atomic_load_explicit(&madi_server.terms, memory_order_relaxed);
 }
@@ -86,7 +86,7 @@ static uint64_t leader_terms(void)
 bool madi_deputy_become(madi_waiting_t *w)
 {
     w->deputy = w->deputy || !atomic_exchange_explicit(&madi_server.deputy, 1, memory_order_seq_cst);
-    w->terms = leader_terms();
+    w->terms = leader_terms_count();
     return w->deputy;
 }
 
@@ -103,7 +103,7 @@ static void deputy_check(madi_waiting_t *w)
 {
     static _Atomic(int) returns;
     int n = atomic_load_explicit(&returns, memory_order_relaxed);
-    if (leader_terms() != w->terms) {
+    if (leader_terms_count() != w->terms) {
         n += n < MADI_RETURNS_KEPT;
     } else if (madi_other_may_lead()) {
         w->defers = false;
@@ -120,7 +120,7 @@ static void deputy_check(madi_waiting_t *w)
  * last look. */
 static bool deputy_is_needed(madi_waiting_t *w)
 {
-    bool others_came = w->deputy && leader_terms() != w->terms;
+    bool others_came = w->deputy && leader_terms_count() != w->terms;
     madi_deputy_resign(w); /* before it looks for a leader: a leader that leaves looks for a deputy afterwards */
     return w->defers && (madi_other_may_lead() || others_came) && madi_deputy_become(w);
 }

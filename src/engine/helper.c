@@ -18,7 +18,7 @@ static int tls_add(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /* Thread-local variables of the program and its libraries lie on the stack of each thread, too. */
-static size_t stack_min(void)
+static size_t helper_stack_min(void)
 {
     size_t tls = 0;
     dl_iterate_phdr(tls_add, &tls);
@@ -29,7 +29,7 @@ int madi_helper_make(pthread_t *thread, pthread_attr_t *attr, const char *name, 
 {
     pthread_attr_t usual, *with = attr ? attr : &usual;
     sigset_t all, before;
-    size_t stack, least = stack_min();
+    size_t stack, least = helper_stack_min();
     int error;
     if (!attr)
         pthread_attr_init(&usual);

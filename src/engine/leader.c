@@ -71,7 +71,7 @@ static void lead_or_claim(madi_waiting_t *w)
 }
 
 /* True if a leader for others is not needed any more, or another thread claims the lead. */
-static bool leader_makes_room(const madi_waiting_t *w)
+static bool leader_is_replaceable(const madi_waiting_t *w)
 {
     return w->for_others && (atomic_load_explicit(&madi_server.claimants, memory_order_seq_cst) ||
                              !atomic_load_explicit(&madi_server.blocked, memory_order_relaxed));
@@ -116,7 +116,7 @@ static void *calls_main(void *arg)
     return NULL;
 }
 
-static void calls_run_apart(madi_source_t *source)
+static void calls_run_on_new_thread(madi_source_t *source)
 {
     marcel_attr_t attr;
     marcel_t thread;
@@ -149,7 +149,7 @@ static void wait_run_calls(madi_waiting_t *w, madi_source_t *source)
         return;
     lead_resign(w);
     if (w->worker)
-        calls_run_apart(source);
+        calls_run_on_new_thread(source);
     else if (w->runs)
         madi_server_calls_run(source);
     else
@@ -193,7 +193,7 @@ static bool wait_yield(madi_waiting_t *w)
         return false;
     do {
         sched_yield();
-        if (w->test(w->arg) || wait_poll(w, 0) || !w->leads || leader_makes_room(w))
+        if (w->test(w->arg) || wait_poll(w, 0) || !w->leads || leader_is_replaceable(w))
             return true;
         after = madi_now();
         if (madi_yield_was_slow(before, after, MADI_YIELD_SLOW_NS, &banned_until))
@@ -263,7 +263,7 @@ static bool wait_spin(madi_waiting_t *w)
             return false;
         if (!w->leads)
             lead_or_claim(w);
-        else if (MADI_UNLIKELY(leader_makes_room(w)))
+        else if (MADI_UNLIKELY(leader_is_replaceable(w)))
             lead_resign(w);
         if (now - begun >= w->spin_ns)
             return false;
@@ -274,7 +274,7 @@ static bool wait_spin(madi_waiting_t *w)
 static bool leader_test(void *arg)
 {
     madi_waiting_t *w = arg;
-    return leader_makes_room(w) || w->test(w->arg);
+    return leader_is_replaceable(w) || w->test(w->arg);
 }
 
 /* Sleep once in epoll, and run the calls that are due.  said: as in madi_leader_sleep. */
@@ -409,7 +409,7 @@ void madi_server_tick(madi_worker_t *worker, int64_t now)
         return;
     n = madi_server_poll(true, &calls);
     if (calls)
-        calls_run_apart(calls);
+        calls_run_on_new_thread(calls);
     worker->look_every = madi_look_every(worker->look_every, n);
     worker->look_at = now + worker->look_every;
 }

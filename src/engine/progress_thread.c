@@ -141,7 +141,7 @@ static bool thread_yields(void)
 }
 
 /* Sleep while nothing needs the thread: until a wake-up, or until the next look by the clock. */
-static void thread_rest(unsigned seen)
+static void thread_sleep(unsigned seen)
 {
     static int looks_left;
     static unsigned moved; /* at the last look */
@@ -183,7 +183,7 @@ static void *progress_thread_main(void *arg)
             break;
         if (!thread_is_needed()) {
             sleep_retract();
-            thread_rest(seen);
+            thread_sleep(seen);
             continue;
         }
         atomic_store(&progress.leading, 1);
@@ -325,7 +325,7 @@ void marceli_progress_has_calls(void)
 }
 
 /* True if the thread will look by its clock soon; it then goes on doing so. */
-static bool thread_looks_soon(void)
+static bool thread_polls_soon(void)
 {
     marceli_progress_note_move();
     return atomic_load(&progress.ticking);
@@ -335,7 +335,7 @@ static bool thread_looks_soon(void)
 static void thread_kick(bool returns)
 {
     if (!atomic_load(&madi_server.inside) && !atomic_load(&progress.leading) &&
-        (atomic_load(&progress.pending) > 0 || calls_wait()) && !(returns && thread_looks_soon()))
+        (atomic_load(&progress.pending) > 0 || calls_wait()) && !(returns && thread_polls_soon()))
         thread_request(true);
 }
 

@@ -12,7 +12,7 @@ static void fragment_reject(gw_hop_t *hop, const char *text)
     madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, text);
 }
 
-static void form_reject(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
+static void malformed_reject(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     char text[GW_TEXT];
     snprintf(text, sizeof text,
@@ -200,7 +200,7 @@ static madi_place_t fragment_begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, ma
     gw_side_t *side;
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
     if (!gw_form_good(hdr)) {
-        form_reject(hop, hdr);
+        malformed_reject(hop, hdr);
         return MADI_PLACE_DROP;
     }
     hop->asked = 0;

@@ -48,7 +48,7 @@ gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len)
     return mark;
 }
 
-static void own_mark_set(int number)
+static void daemon_mark_set(int number)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -192,7 +192,7 @@ mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, cons
                  "no launcher has started this process as a gateway: use madrun --topology, or --join with a job's file");
         status = MAD_ERR_BOOT;
     }
-    own_mark_set(b->rank - b->size);
+    daemon_mark_set(b->rank - b->size);
     if (!status)
         status = madi_gateway_open(b->key, b->key_len, &s);
     madi_boot_key_wipe(b);

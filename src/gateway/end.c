@@ -538,7 +538,8 @@ bool gw_end_holds(const gw_end_t *end, const madi_wire_hdr_t *inner, size_t leng
 }
 
 /* True if the fragment holds a packet that may arrive now; its header goes to inner. */
-static bool holds_packet(const gw_end_t *end, const madi_wire_hdr_t *hdr, madi_foreign_t head, madi_wire_hdr_t *inner)
+static bool fragment_holds_packet(const gw_end_t *end, const madi_wire_hdr_t *hdr, madi_foreign_t head,
+                                  madi_wire_hdr_t *inner)
 {
     if (hdr->length < MADI_FORWARD_HEAD || !end->ready || !end->started)
         return false;
@@ -560,7 +561,7 @@ madi_place_t gw_end_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     madi_foreign_copy(&forward, rx->head, sizeof forward);
     if (end->closed || !link || side != end->side || !fragment_is_next(end, hdr, &forward))
         return MADI_PLACE_DROP;
-    if (!holds_packet(end, hdr, rx->head, &inner)) {
+    if (!fragment_holds_packet(end, hdr, rx->head, &inner)) {
         gw_end_closed(end, MAD_ERR_PROTOCOL, "a fragment that holds no packet");
         return MADI_PLACE_DROP;
     }

@@ -56,7 +56,7 @@ bool gw_side_open(gw_side_t *side, gw_hop_t *hop, const uint32_t *label)
     return true;
 }
 
-static void side_inactive(gw_side_t *side)
+static void side_deactivate(gw_side_t *side)
 {
     gw_hop_t *hop = side->hop;
     for (gw_side_t **p = &hop->active; *p; p = &(*p)->next_active)
@@ -80,7 +80,7 @@ void gw_side_drop(gw_side_t *side)
     side->queued = 0;
     side->queued_bytes = 0;
     if (side->active)
-        side_inactive(side);
+        side_deactivate(side);
     gw_side_goes(side);
     madi_unlock(&hop->gate->tx_lock);
     while ((frag = list)) {

@@ -208,7 +208,7 @@ static int64_t resume_deadline(const gw_end_t *end)
 
 /* All paths were tried.  After the first round the path that failed is tried again: its gateway may itself have found
  * another. */
-static void round_end(gw_end_t *end, int64_t now, const char *reason)
+static void path_round_end(gw_end_t *end, int64_t now, const char *reason)
 {
     const char *why = end->why[0] ? end->why : reason;
     if (!end->hope && (!end->started || end->turns > 0)) {
@@ -237,7 +237,7 @@ static void resume_try_next(gw_end_t *end, int64_t now)
     if (status) {
         /* No gateway was found that could even report that the peer is gone. */
         end->hope |= !end->avoid.n && (end->started || status == MAD_ERR_PEER);
-        round_end(end, now, reason);
+        path_round_end(end, now, reason);
         return;
     }
     hop = gw_hop_get(gw, gate);

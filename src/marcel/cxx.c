@@ -41,7 +41,7 @@ static bool path_is_run_time(const char *path)
     return false;
 }
 
-static int library_note(struct dl_phdr_info *info, size_t size, void *arg)
+static int run_time_library_note(struct dl_phdr_info *info, size_t size, void *arg)
 {
     loaded_t *loaded = arg;
     (void)size;
@@ -69,7 +69,7 @@ static void run_time_add(globals_t get)
 static MADI_COLD void run_times_find(void)
 {
     loaded_t loaded = {.n = 0};
-    dl_iterate_phdr(library_note, &loaded);
+    dl_iterate_phdr(run_time_library_note, &loaded);
     if (__cxa_get_globals)
         run_time_add(__cxa_get_globals);
     for (int i = 0; i < loaded.n; i++) {
@@ -83,7 +83,7 @@ static MADI_COLD void run_times_find(void)
     atomic_store_explicit(&looked_at, loaded.adds, memory_order_relaxed);
 }
 
-static int adds_note(struct dl_phdr_info *info, size_t size, void *adds)
+static int loader_adds_get(struct dl_phdr_info *info, size_t size, void *adds)
 {
     (void)size;
     *(unsigned long long *)adds = info->dlpi_adds;
@@ -93,7 +93,7 @@ static int adds_note(struct dl_phdr_info *info, size_t size, void *adds)
 void madi_cxx_look(void)
 {
     unsigned long long adds = 0;
-    dl_iterate_phdr(adds_note, &adds);
+    dl_iterate_phdr(loader_adds_get, &adds);
     if (MADI_UNLIKELY(adds != atomic_load_explicit(&looked_at, memory_order_relaxed)))
         run_times_find();
 }

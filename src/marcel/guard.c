@@ -92,7 +92,7 @@ void madi_guard_check(const madi_ult_t *ult)
     abort();
 }
 
-static void fault_pass_on(int signo, siginfo_t *info, void *context)
+static void fault_forward(int signo, siginfo_t *info, void *context)
 {
     struct sigaction *before = &guard.before[signo == SIGBUS];
     if (before->sa_flags & SA_SIGINFO) {
@@ -116,7 +116,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
         signal(SIGABRT, SIG_DFL);
         abort();
     }
-    fault_pass_on(signo, info, context);
+    fault_forward(signo, info, context);
 }
 
 void madi_guard_watch(void)

@@ -49,7 +49,7 @@ static int join_wait_plain(madi_party_t *self, struct marcel_thread *thread, int
 }
 
 /* True if the thread waits for the caller. */
-static bool thread_joins_us(const madi_party_t *self, struct marcel_thread *thread)
+static bool thread_joins_self(const madi_party_t *self, struct marcel_thread *thread)
 {
     madi_ult_t *other = atomic_load_explicit(&thread->ult, memory_order_acquire);
     return other && atomic_load_explicit(&self->thread->joiner, memory_order_relaxed) == (uintptr_t)&other->party;
@@ -66,7 +66,7 @@ int madi_join_wait(madi_party_t *self, struct marcel_thread *thread, int64_t dea
         return 0;
     if (joiner != MADI_JOINER_NONE)
         return EINVAL;
-    if (thread_joins_us(self, thread))
+    if (thread_joins_self(self, thread))
         return EDEADLK;
     atomic_store_explicit(&self->joins, thread, memory_order_relaxed);
     atomic_store_explicit(&self->wait, madi_cancel_off(self->thread) ? MADI_WAIT_JOINS_TIMED : MADI_WAIT_JOINS_OPEN,

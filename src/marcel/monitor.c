@@ -111,7 +111,7 @@ static void monitor_on_signal(int signo, siginfo_t *info, void *context)
     (void)signo;
     (void)info;
     if (carrier_is_stuck(carrier, context) &&
-        /* acquire: pairs with retake_ask */
+        /* acquire: pairs with retake_request */
         atomic_compare_exchange_strong_explicit(&carrier->retake, &asked, MADI_RETAKE_NOW, memory_order_acquire,
                                                 memory_order_relaxed)) {
         if (madi_carrier_detach_in_syscall(carrier))
@@ -151,7 +151,7 @@ __attribute__((no_sanitize("thread"), noinline)) static madi_beat_t worker_beat(
                          *(const volatile uint32_t *)&worker->tick};
 }
 
-static void retake_ask(madi_carrier_t *carrier, const madi_call_t *call)
+static void retake_request(madi_carrier_t *carrier, const madi_call_t *call)
 {
     if (!carrier->spare_prealloc)
         carrier->spare_prealloc = madi_carrier_spare();
@@ -189,7 +189,7 @@ static bool carrier_look(madi_carrier_t *carrier)
         carrier->n_same = 0;
     } else if (carrier->n_same && !memcmp(&call, &carrier->last, sizeof call)) {
         if (call_may_interrupt(&call))
-            retake_ask(carrier, &call);
+            retake_request(carrier, &call);
         carrier->n_same = 0;
     } else {
         carrier->last = call;

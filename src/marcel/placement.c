@@ -54,7 +54,7 @@ static bool tree_load(const cpu_set_t *allowed)
     return ok;
 }
 
-static void tree_forget(void)
+static void tree_free(void)
 {
     if (tree)
         hwloc_topology_destroy(tree);
@@ -102,7 +102,7 @@ static bool tree_load(const cpu_set_t *allowed)
     (void)allowed;
     return false;
 }
-static void tree_forget(void) {}
+static void tree_free(void) {}
 static int tree_cores(void)
 {
     return 0;
@@ -162,7 +162,7 @@ void madi_placement_forget(void)
     free(places);
     places = NULL;
     n_places = 0;
-    tree_forget();
+    tree_free();
 }
 
 bool madi_placement_get(int index, cpu_set_t *set)

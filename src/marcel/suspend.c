@@ -143,7 +143,7 @@ static void sleep_post(void *arg)
         madi_ready(ult);
 }
 
-static int sleep_moving(madi_ult_t *self, int64_t deadline, bool off)
+static int sleep_movable(madi_ult_t *self, int64_t deadline, bool off)
 {
     atomic_store_explicit(&self->party.wait, off ? MADI_WAIT_TIMED : MADI_WAIT_PLAIN, memory_order_relaxed);
     madi_clock_begin(self, deadline);
@@ -159,7 +159,7 @@ int madi_sleep_until(madi_party_t *self, int64_t deadline)
         return madi_plain_thread_block(self, NULL, deadline, off ? MADI_WAIT_TIMED : MADI_WAIT_OPEN);
     self->queue = NULL;
     if (MADI_UNLIKELY(ult->moves))
-        return sleep_moving(ult, deadline, off);
+        return sleep_movable(ult, deadline, off);
     madi_clock_begin(ult, deadline);
     atomic_store_explicit(&self->wait, off ? MADI_WAIT_TIMED : MADI_WAIT_OPEN, memory_order_release); /* as below */
     if (off || !madi_cancel_missed(self))

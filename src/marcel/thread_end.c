@@ -58,7 +58,7 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
 
 /* ---- The end -------------------------------------------------------------------------------------------------- */
 
-static void ended_post(void *arg)
+static void thread_ended_post(void *arg)
 {
     madi_ult_t *ult = arg;
     madi_sanitizer_end(&ult->sanitizer);
@@ -120,7 +120,7 @@ static inline __attribute__((always_inline, noreturn)) void ult_finish(madi_ult_
     if (MADI_LIKELY(usual))
         madi_worker_slot_put(worker, self);
     if (!usual || MADI_SANITIZER_END) {
-        worker->post = ended_post;
+        worker->post = thread_ended_post;
         worker->post_arg = self;
     }
     madi_sanitizer_leave(&self->sanitizer, &to->sanitizer, 1);

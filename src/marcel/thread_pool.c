@@ -32,7 +32,7 @@ static struct marcel_thread *record_take(void)
     return thread;
 }
 
-static void record_give(struct marcel_thread *thread)
+static void record_return(struct marcel_thread *thread)
 {
     thread->link = (uintptr_t)free_records;
     free_records = thread;
@@ -57,12 +57,12 @@ void madi_record_less(madi_worker_t *worker, struct marcel_thread *thread)
     free(thread->traits);
     thread->traits = NULL;
     pthread_mutex_lock(&lock);
-    record_give(thread);
+    record_return(thread);
     for (int i = 0; worker && worker->n_records >= MADI_RECORDS_KEPT / 2 && i < BATCH; i++) {
         struct marcel_thread *more = worker->records;
         worker->records = (struct marcel_thread *)more->link;
         worker->n_records--;
-        record_give(more);
+        record_return(more);
     }
     pthread_mutex_unlock(&lock);
 }
