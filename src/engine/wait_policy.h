@@ -127,6 +127,7 @@ static inline int64_t madi_look_every(int64_t every, int events)
 #define MADI_POLL_ALL_EVERY 64  /* calls without a message until all networks get their turn, whatever the clock says */
 
 #define MADI_DEVICE_LOSSES_EVERY 1024 /* calls without a message until a look at what has become of peers */
+#define MADI_DEVICE_GLANCES 64        /* looks of a blocking receive until it is posted */
 #define MADI_DEVICE_YIELD_EVERY 256   /* calls without a message until the processor is offered to others */
 #define MADI_DEVICE_HANDLED 4 /* calls that one counts for with a handler: the peer's thread may move what is awaited */
 #define MADI_DEVICE_QUIET_NS INT64_C(100000000) /* ns without a message, after which the thread naps instead of yielding */

@@ -95,6 +95,66 @@ static void order(side_t *s)
     }
 }
 
+/* Messages of three tags, of which several arrive together, received one by one in every way: each receive takes the
+ * oldest that fits. */
+enum { ONES = 300, ONE_TAGS = 3, ONE_ANY = ONE_TAGS };
+
+static uint64_t one_tag(uint64_t i)
+{
+    return i * i % 7 % ONE_TAGS;
+}
+
+static void one_receive(side_t *s, unsigned how, uint64_t tag, uint64_t *word)
+{
+    struct iovec piece = {word, 8};
+    mad_dev_receive_t r = {.from = how & 1 ? s->peer : MAD_ANY_SOURCE, .pieces = &piece, .n = 1, .tag = tag};
+    mad_dev_done_t found;
+    mad_dev_got_t got = {.len = 0};
+    result_t received;
+    r.tag = tag == ONE_ANY ? 0 : tag;
+    r.ignore = tag == ONE_ANY ? 0xff : 0;
+    if (how & 2)
+        while (mad_dev_probe(s->dev, &r, MAD_DEV_PEEK, &found) != MAD_OK)
+            mad_dev_progress(s->dev);
+    if (how & 4 && mad_dev_receive_now(s->dev, &r, &got) == MAD_OK) {
+        CHECK_EQ(got.len, 8);
+        CHECK_EQ(got.source, s->peer);
+        CHECK_EQ(got.tag, one_tag(*word));
+        return;
+    }
+    post(s, r.from, r.tag, r.ignore, word, 8, &received);
+    wait_for(s, &received);
+    CHECK_EQ(received.done.tag, one_tag(*word));
+}
+
+static void each_takes_the_oldest(side_t *s)
+{
+    bool taken[ONES] = {false};
+    result_t sent;
+    uint64_t word;
+    unsigned choice = 1;
+    for (int side = 0; side < 2; side++) {
+        meet(s);
+        for (word = 0; word < ONES && s->who == side; word++) {
+            send_to(s, s->peer, one_tag(word), &word, 8, &sent);
+            wait_for(s, &sent);
+        }
+        for (int i = 0; i < ONES && s->who != side; i++) {
+            uint64_t tag, oldest = 0;
+            do {
+                choice = choice * 1103515245 + 12345;
+                tag = choice >> 16 & ONE_ANY;
+                for (oldest = 0; oldest < ONES && (taken[oldest] || (tag != ONE_ANY && one_tag(oldest) != tag));)
+                    oldest++;
+            } while (oldest == ONES); /* no more of that tag */
+            one_receive(s, choice >> 20, tag, &word);
+            CHECK_EQ(word, oldest);
+            taken[oldest] = true;
+        }
+    }
+    meet(s);
+}
+
 static void data_and_spaces(side_t *s)
 {
     static const uint64_t data[] = {0, 5, UINT32_MAX, UINT64_MAX, UINT64_C(1) << 32};
@@ -454,6 +514,7 @@ static void threads(side_t *s)
 const device_case_t device_cases[] = {{"answers", answers},
                                       {"lengths", lengths},
                                       {"order", order},
+                                      {"each takes the oldest", each_takes_the_oldest},
                                       {"data and spaces", data_and_spaces},
                                       {"pieces", pieces},
                                       {"truncation", truncation},

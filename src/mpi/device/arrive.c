@@ -15,6 +15,8 @@ void dev_op_complete(mad_dev_t *dev, op_t *op)
         op->done.released = --parent->parts == 0 && parent->closed;
     else
         op->done.released = true;
+    op->done.context = op->context;
+    op->done.flags = op->flags;
     if (!op->silent)
         dev->notify(dev->arg, &op->done);
     if (parent && op->done.released)
@@ -26,6 +28,7 @@ void dev_op_complete(mad_dev_t *dev, op_t *op)
 op_t *dev_op_part(mad_dev_t *dev, op_t *op, size_t len)
 {
     op_t *part;
+    dev_op_settle(op);
     if (!op->multi) {
         dev_match_unpost(&dev->matchers[op->space], op);
         return op;
@@ -39,8 +42,8 @@ op_t *dev_op_part(mad_dev_t *dev, op_t *op, size_t len)
     part->n = 1;
     part->pieces[0] = (struct iovec){op->pieces[0].iov_base, len};
     part->room = len;
-    part->done.context = op->done.context;
-    part->done.flags = op->done.flags;
+    part->context = op->context;
+    part->flags = op->flags;
     op->pieces[0].iov_base = (unsigned char *)op->pieces[0].iov_base + len;
     op->room -= len;
     op->parts++;
@@ -83,7 +86,7 @@ static void done_describe(op_t *op, const dev_envelope_t *u)
 
 void dev_op_received(mad_dev_t *dev, item_t *item)
 {
-    op_t *op = (op_t *)item;
+    op_t *op = dev_item_op(item);
     mad_peer_t source = op->done.source;
     op->done.status = item->status;
     if (item->status)
@@ -232,7 +235,7 @@ static bool message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t 
         return false;
     kept->envelope = *u;
     if (copied)
-        kept->bytes = malloc(u->len ? u->len : 1);
+        kept->bytes = MAD_DEV_LIKELY(u->len <= sizeof kept->inside) ? kept->inside : malloc(u->len);
     if ((copied && !kept->bytes) || !dev_match_keep(m, kept)) {
         dev_message_free(dev, kept);
         return false;
@@ -242,7 +245,10 @@ static bool message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t 
     if (u->asks) {
         dev_message_end(message);
     } else if (here) {
-        madi_foreign_copy(kept->bytes, bytes, u->len);
+        if (MAD_DEV_LIKELY(u->len == 8)) /* the common length, without a call */
+            madi_foreign_copy(kept->bytes, bytes, 8);
+        else
+            madi_foreign_copy(kept->bytes, bytes, u->len);
         dev_message_end(message);
     } else if (kept->bytes) {
         message_load(dev, kept, message);
@@ -272,6 +278,26 @@ void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
         dev_op_complete(dev, op);
     }
     message_gone(dev, u);
+}
+
+bool dev_message_fetch(mad_dev_t *dev, mad_dev_message_t *u, const mad_dev_receive_t *r, mad_dev_got_t *got)
+{
+    const dev_envelope_t *e = &u->envelope;
+    if (!u->bytes || u->loading || u->item.status || e->ack || e->len > r->pieces[0].iov_len)
+        return false;
+    *got = (mad_dev_got_t){.tag = e->tag,
+                           .data = e->data,
+                           .source = e->source,
+                           .has_data = e->has_data,
+                           .len = e->len,
+                           .buffer = r->pieces[0].iov_base};
+    if (MAD_DEV_LIKELY(e->len == 8)) /* the common length, without a call */
+        memcpy(got->buffer, u->bytes, 8);
+    else if (e->len)
+        memcpy(got->buffer, u->bytes, e->len);
+    dev_match_take(&dev->matchers[e->space], u);
+    message_gone(dev, u);
+    return true;
 }
 
 void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *u)
@@ -426,57 +452,102 @@ bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *a)
     return false;
 }
 
-/* Fast path, for most messages: one block with a short header and the payload, for a receive of one message that has
- * room for it.  False, and nothing is done, for all others.  The caller releases its cost. */
-static inline bool arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
+/* The header of most messages: short, of a whole message.  False for all others, and for those without a block in place. */
+static inline bool head_is_short(const mad_arrival_t *a, uint64_t *head, uint64_t *tag)
 {
     static_assert(HEAD_SHORT == 16 && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 &&
                       offsetof(dev_head_t, tag) == 8,
                   "the two words of a short head");
     madi_foreign_t block = madi_foreign_of(a->base);
-    size_t len = a->len - HEAD_SHORT;
+    if (!a->base || a->len - HEAD_SHORT > MAD_DEV_LOAD_MAX) /* or it is shorter than a head */
+        return false;
+    *head = madi_foreign_read8(block);
+    *tag = madi_foreign_read8(madi_foreign_skip(block, 8));
+    return (*head & (0xff | (FLAG_WIDE | FLAG_ACK) << 8)) == HEAD_WHOLE;
+}
+
+/* Copy the payload of a message with a short header to `to`, and end the message.  Return what a receive reports. */
+static inline mad_dev_got_t short_receive(const mad_arrival_t *a, uint64_t head, uint64_t tag, void *to)
+{
+    madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), HEAD_SHORT);
+    mad_dev_got_t got = {.tag = tag,
+                         .data = head >> 32,
+                         .source = a->peer,
+                         .has_data = head >> 8 & FLAG_DATA,
+                         .len = a->len - HEAD_SHORT,
+                         .buffer = to};
+    if (MAD_DEV_LIKELY(got.len == 8)) /* the common length, without a call */
+        madi_foreign_copy(to, bytes, 8);
+    else if (got.len)
+        madi_foreign_copy(to, bytes, got.len);
+    dev_message_end(a->message);
+    return got;
+}
+
+typedef enum arrived { ARRIVED_OTHER, ARRIVED_UNMATCHED, ARRIVED_RECEIVED } arrived_t;
+
+/* Fast path, for most messages: one block with a short header and the payload, for a receive of one message that has
+ * room for it.  The caller releases the cost of what was received.  Unless a message was received, nothing is done. */
+static inline arrived_t arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
+{
     uint64_t head, tag;
     mad_dev_got_t got;
     matcher_t *m;
     op_t *op;
-    if (!a->base || len > MAD_DEV_LOAD_MAX) /* or it is shorter than a head */
-        return false;
-    head = madi_foreign_read8(block);
-    tag = madi_foreign_read8(madi_foreign_skip(block, 8));
-    block = madi_foreign_skip(block, HEAD_SHORT);
-    if ((head & (0xff | (FLAG_WIDE | FLAG_ACK) << 8)) != HEAD_WHOLE)
-        return false;
+    if (!head_is_short(a, &head, &tag))
+        return ARRIVED_OTHER;
     m = &dev->matchers[head >> 8 & FLAG_PLAIN];
     op = dev_match_arrival(m, a->peer, tag);
-    if (!op || op->multi || op->n != 1 || len > op->room)
-        return false;
+    if (!op)
+        return ARRIVED_UNMATCHED;
+    if (!op->quick || a->len - HEAD_SHORT > op->room)
+        return ARRIVED_OTHER;
     dev_match_unpost(m, op);
-    got.tag = tag;
-    got.data = head >> 32;
-    got.source = a->peer;
-    got.has_data = head >> 8 & FLAG_DATA;
-    got.len = len;
-    got.buffer = op->pieces[0].iov_base;
-    if (MAD_DEV_LIKELY(len == 8)) /* the common length, without a call */
-        madi_foreign_copy(got.buffer, block, 8);
-    else if (len)
-        madi_foreign_copy(got.buffer, block, len);
-    dev_message_end(a->message);
-    dev->notify_received(dev->arg, op->done.context, op->done.flags, &got);
+    got = short_receive(a, head, tag, op->pieces[0].iov_base);
+    dev->notify_received(dev->arg, op->context, op->flags, &got);
     op->next = dev->free_ops; /* no memory to free: op->copy is NULL */
     dev->free_ops = op;
-    return true;
+    return ARRIVED_RECEIVED;
 }
 
-int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n)
+/* Keep a message with a short header that no receive matches.  False if out of memory. */
+static bool short_keep(mad_dev_t *dev, const mad_arrival_t *a)
+{
+    uint64_t head = 0, tag = 0;
+    bool good = head_is_short(a, &head, &tag);
+    size_t len = a->len - HEAD_SHORT;
+    dev_envelope_t u = {.space = head >> 8 & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
+                        .source = a->peer,
+                        .tag = tag,
+                        .data = head >> 32,
+                        .len = len,
+                        .cost = len + MAD_DEV_HEAD_COST,
+                        .has_data = head >> 8 & FLAG_DATA};
+    return good && message_keep(dev, &u, a->message, madi_foreign_skip(madi_foreign_of(a->base), HEAD_SHORT));
+}
+
+int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool keeps)
 {
     const mad_arrival_t *a = arrivals, *end = a + n;
-    uint64_t cost = 0; /* of the messages on the fast path, all of one peer */
+    uint64_t cost = 0; /* of the messages on the fast path, from one peer */
     mad_peer_t peer = arrivals->peer;
     for (; a < end; a++) {
-        if (MAD_DEV_LIKELY(a->peer == peer && arrive_quick(dev, a))) {
+        arrived_t arrived = arrive_quick(dev, a);
+        if (MAD_DEV_LIKELY(arrived == ARRIVED_RECEIVED)) {
+            if (!MAD_DEV_LIKELY(a->peer == peer)) {
+                if (cost)
+                    dev_flow_consume(dev, peer, cost);
+                peer = a->peer;
+                cost = 0;
+            }
             cost += a->len - HEAD_SHORT + MAD_DEV_HEAD_COST;
             continue;
+        }
+        if (arrived == ARRIVED_UNMATCHED) {
+            if (!keeps)
+                break;
+            if (short_keep(dev, a))
+                continue;
         }
         if (!dev_arrival_take(dev, a))
             break;
@@ -484,6 +555,17 @@ int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n)
     if (cost)
         dev_flow_consume(dev, peer, cost);
     return (int)(a - arrivals);
+}
+
+bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *a, const mad_dev_receive_t *r, mad_dev_got_t *got)
+{
+    uint64_t head, tag;
+    if (!head_is_short(a, &head, &tag) || (head >> 8 & FLAG_PLAIN) != r->space || (tag ^ r->tag) & ~r->ignore ||
+        (r->from != a->peer && r->from != MAD_ANY_SOURCE) || a->len - HEAD_SHORT > r->pieces[0].iov_len)
+        return false;
+    *got = short_receive(a, head, tag, r->pieces[0].iov_base);
+    dev_flow_consume(dev, a->peer, got->len + MAD_DEV_HEAD_COST);
+    return true;
 }
 
 bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message)

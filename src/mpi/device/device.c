@@ -107,10 +107,9 @@ static mad_handled_t message_handler(mad_channel_t *channel, mad_message_t *mess
     return MAD_PARKED;
 }
 
-/* Match the messages that were opened, up to one whose header is not completely here.  Return their number. */
-static int take_shown(mad_dev_t *dev)
+int dev_shown_take(mad_dev_t *dev, bool keeps)
 {
-    int first = dev->next_shown, n = dev_arrivals_take(dev, dev->shown + first, dev->n_shown - first);
+    int first = dev->next_shown, n = dev_arrivals_take(dev, dev->shown + first, dev->n_shown - first, keeps);
     dev->next_shown = first + n + dev->is_stuck;
     return n;
 }
@@ -118,19 +117,32 @@ static int take_shown(mad_dev_t *dev)
 static MAD_DEV_RARE int take_stuck(mad_dev_t *dev)
 {
     mad_progress(dev->session);
-    return dev_stuck_retry(dev) ? 1 + take_shown(dev) : 0;
+    return dev_stuck_retry(dev) ? 1 + dev_shown_take(dev, true) : 0;
 }
 
-/* Take all messages that have arrived, at most max.  After a quiet time the caller takes only one, because the program
+/* Open messages that have arrived, at most max.  After a quiet time the caller opens only one, because the program
  * probably waits for it. */
+static inline bool messages_open(mad_dev_t *dev, int max)
+{
+    dev->n_shown = mad_channel_poll(dev->channel, dev->shown, max);
+    dev->next_shown = 0;
+    return dev->n_shown;
+}
+
+/* Take messages that have arrived.  The first one that no receive matches, and all that came with it after that, wait
+ * until the next receive is posted, or else for the next call: a program that receives one by one will match them
+ * without their being kept. */
 static int take_messages(mad_dev_t *dev, int max)
 {
     int n = dev->is_stuck ? take_stuck(dev) : 0;
     if (dev->is_stuck)
         return n;
-    dev->n_shown = mad_channel_poll(dev->channel, dev->shown, max);
-    dev->next_shown = 0;
-    return dev->n_shown ? n + take_shown(dev) : n;
+    if (dev_shown_waits(dev))
+        return n + dev_shown_take(dev, true);
+    if (!messages_open(dev, max))
+        return n;
+    n += dev_shown_take(dev, false);
+    return n || dev->is_stuck ? n : dev_shown_take(dev, true);
 }
 
 static void look_for_losses(mad_dev_t *dev)
@@ -225,6 +237,25 @@ static __attribute__((noinline)) int progress_handled(mad_dev_t *dev)
     look_for_losses(dev);
     dev_unlock(dev);
     return count_vain(n, MADI_DEVICE_HANDLED);
+}
+
+bool dev_shown_poll(mad_dev_t *dev)
+{
+    for (int i = 0; i < MADI_DEVICE_GLANCES; i++) {
+        unsigned turn = dev->quiet;
+        if (madi_poll_due(turn, MADI_POLL_CLOCK_EVERY))
+            dev_look_around(dev, turn);
+        else if (atomic_load_explicit(&dev->under_way, memory_order_relaxed))
+            return false;
+        if (messages_open(dev, turn ? 1 : MAD_DEV_SHOWN)) {
+            dev->quiet = 0;
+            return count_vain(1, 1);
+        }
+        dev->quiet = turn + 1;
+        if (items_wait(dev))
+            return false;
+    }
+    return count_vain(0, MADI_DEVICE_GLANCES);
 }
 
 int mad_dev_progress(mad_dev_t *dev)

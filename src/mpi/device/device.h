@@ -170,6 +170,16 @@ typedef struct mad_dev_receive {
  * MAD_ERR_INVAL. */
 mad_status_t mad_dev_receive(mad_dev_t *dev, const mad_dev_receive_t *receive);
 
+/* Post a receive of one tagged message into one piece: like mad_dev_receive, in fewer instructions. */
+mad_status_t mad_dev_receive_one(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece,
+                                 void *context);
+
+/* Receive the next message at once, without posting the receive and without a notification, after polling for a
+ * fraction of a microsecond.  The receive has one piece, and multi is 0.  MAD_OK fills *got.  MAD_ERR_AGAIN: use
+ * mad_dev_receive, since there is no message, or another one comes first, or it is a long one; always so if the device is
+ * threaded. */
+mad_status_t mad_dev_receive_now(mad_dev_t *dev, const mad_dev_receive_t *receive, mad_dev_got_t *got);
+
 typedef enum mad_dev_probe { MAD_DEV_PEEK, MAD_DEV_CLAIM, MAD_DEV_DISCARD } mad_dev_probe_t;
 
 /* Look for an unexpected message that the receive matches.  MAD_OK fills *found, with the receive's context and flags.

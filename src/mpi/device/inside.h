@@ -83,16 +83,20 @@ typedef struct item {
 
 /* An operation: a posted receive, or one whose message is arriving; a send or an access that is under way. */
 typedef struct op {
-    item_t item;
-    /* Of receives: set when posted. */
+    /* Two cache lines, all that most receives use.  Set when posted. */
     struct op *next; /* in its group, or in the list of receives that are not hashed */
     match_group_t *group;
     uint64_t order;
-    mad_dev_space_t space;
     uint64_t tag, ignore;
+    size_t room; /* bytes of all pieces */
+    void *context;
+    uint64_t flags;
     mad_peer_t peer; /* source of a receive; destination of a send */
-    int n;
-    size_t room;
+    int n;           /* number of pieces */
+    mad_dev_space_t space;
+    bool quick; /* a receive of one message into one piece.  What follows the pieces is not set: dev_op_settle */
+    struct iovec pieces[MAD_DEV_PIECES];
+    item_t item;
     struct {                /* zero at first, like `done` */
         size_t multi;       /* the receive is closed when fewer bytes are left; 0: one message only */
         struct op *parent;  /* multi-receive that this operation is a part of */
@@ -109,9 +113,15 @@ typedef struct op {
         bool wanted;  /* of a send: the grant has arrived */
         bool remote;  /* an access to memory, not a send */
     };
-    mad_dev_done_t done;
-    struct iovec pieces[MAD_DEV_PIECES];
+    mad_dev_done_t done; /* context and flags are set when it is notified */
 } op_t;
+static_assert(offsetof(op_t, pieces) + sizeof(struct iovec) <= 128, "two cache lines");
+
+/* Return the operation that an item belongs to. */
+static inline op_t *dev_item_op(item_t *item)
+{
+    return (op_t *)((char *)item - offsetof(op_t, item));
+}
 
 /* A message as its header describes it. */
 typedef struct dev_envelope {
@@ -136,13 +146,14 @@ struct mad_dev_message {
     item_t item;
     mad_dev_message_t *next, *prev; /* in order of arrival; or in the list of claimed messages */
     dev_envelope_t envelope;
-    unsigned char *bytes;   /* copy of the payload; NULL if there is none */
+    unsigned char *bytes;   /* copy of the payload, in memory of its own or in `inside`; NULL if there is none */
     mad_message_t *message; /* the message, if it is parked: the payload is still inside */
     bool loading;           /* the copy is not complete yet */
     op_t *op;               /* receive that has matched meanwhile; NULL if none */
     bool dropped;           /* discarded meanwhile */
     void *context;          /* context of the claim */
     match_place_t places[MAX_INDEXES];
+    unsigned char inside[MAD_DEV_INSIDE]; /* a short payload */
 };
 
 static_assert(sizeof(struct mad_dev_message) <= MAD_DEV_HEAD_COST, "what a head costs is what it takes");
@@ -208,8 +219,8 @@ struct mad_dev {
     /* A message whose first block has not arrived completely.  Later messages wait, because order must be kept. */
     mad_arrival_t stuck; /* base not NULL: the block is here, but memory was lacking */
     bool is_stuck;
-    mad_arrival_t shown[MAD_DEV_SHOWN]; /* polled: what was opened with it, from next_shown on */
-    int n_shown, next_shown;
+    mad_arrival_t shown[MAD_DEV_SHOWN]; /* polled: messages that were opened together ... */
+    int n_shown, next_shown;            /* ... their number, and the first that is not matched yet; it may be n_shown */
     mad_channel_t *watch; /* with by_handler: a channel on which nothing is sent, so a receive posted there ends when
                            * its peer is lost */
     unsigned char *lost;  /* by peer, n_lost entries: its status, and WATCHED */
@@ -273,9 +284,16 @@ bool dev_ops_more(mad_dev_t *dev); /* false: no memory */
  * instruction that is slow to start. */
 static inline void dev_op_clear(op_t *op)
 {
+    op->quick = false;
     op->item.status = MAD_OK;
     memset(&op->multi, 0, offsetof(op_t, done) - offsetof(op_t, multi));
     op->done = (mad_dev_done_t){.status = MAD_OK};
+}
+/* Set the fields that the post of a quick receive has left out.  For all paths but the quickest. */
+static inline void dev_op_settle(op_t *op)
+{
+    if (op->quick)
+        dev_op_clear(op);
 }
 /* Return an operation; NULL if out of memory.  All fields are zero, except pieces. */
 static inline op_t *dev_op_new(mad_dev_t *dev)
@@ -414,6 +432,18 @@ mad_status_t dev_peer_status(const mad_dev_t *dev, mad_peer_t peer); /* MAD_OK u
 /* With by_handler: have the loss of this peer noticed without a call of the program.  Nothing to do for MAD_ANY_SOURCE. */
 void dev_peer_watch(mad_dev_t *dev, mad_peer_t peer);
 
+/* Match the messages in dev->shown, up to one that is stuck, or, unless `keeps`, up to one that no receive matches.
+ * Return their number.  Not while a message is stuck. */
+int dev_shown_take(mad_dev_t *dev, bool keeps);
+/* True if messages in dev->shown wait for a receive. */
+static inline bool dev_shown_waits(const mad_dev_t *dev)
+{
+    return dev->next_shown < dev->n_shown && !dev->is_stuck;
+}
+/* Poll for messages up to MADI_DEVICE_GLANCES times; true if there are some in dev->shown.  Only if none waits there, and
+ * none is stuck. */
+bool dev_shown_poll(mad_dev_t *dev);
+
 /* ---- receive.c: under the lock ----------------------------------------------------------------------------------- */
 
 /* Fail all receives that name this peer. */
@@ -424,12 +454,19 @@ void dev_receives_fail(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 /* Match a message that was opened.  False if its header is not completely here, or if out of memory; it is then
  * dev->stuck. */
 bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *arrival);
-/* Match messages that were opened together, up to one that is stuck.  Return their number, without that one. */
-int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n);
+/* Match messages that were opened together, up to one that is stuck, or, unless `keeps`, up to one that no receive
+ * matches.  Return their number, without that one. */
+int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool keeps);
+/* Copy a message's payload into the receive's only piece, fill *got and end the message.  False, and nothing is done, if
+ * the receive does not match it, or if it is not short and whole. */
+bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *arrival, const mad_dev_receive_t *receive, mad_dev_got_t *got);
 bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message);
 bool dev_stuck_retry(mad_dev_t *dev); /* true if no message is stuck any more */
 /* Give a kept message to a receive.  Both are freed, now or when the payload has arrived. */
 void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *message);
+/* Receive a kept message at once: into the receive's only piece, and free it.  False, and nothing is done, unless its payload
+ * is here and fits. */
+bool dev_message_fetch(mad_dev_t *dev, mad_dev_message_t *message, const mad_dev_receive_t *receive, mad_dev_got_t *got);
 void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *message);
 /* Return the operation that takes the next len bytes: the receive itself, or a part of a multi-receive; NULL if out of
  * memory. */

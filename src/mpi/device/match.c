@@ -210,7 +210,7 @@ MAD_DEV_RARE void dev_match_unpost_slow(op_t *first, op_t **last, op_t *op)
 
 static op_t *receive_of_context(op_t *op, const void *context)
 {
-    while (op && op->done.context != context)
+    while (op && op->context != context)
         op = op->next;
     return op;
 }

@@ -62,6 +62,8 @@ op_t *dev_match_arrival_slow(matcher_t *m, mad_peer_t source, uint64_t tag);
 static inline op_t *dev_match_arrival(matcher_t *m, mad_peer_t source, uint64_t tag)
 {
     match_group_t *g = m->hot;
+    if (!m->posted)
+        return NULL;
     if (MAD_DEV_LIKELY(g && g->index->posted == m->posted && g->tag == (tag & ~g->index->ignore) && g->posted) &&
         (g->peer == source || !g->index->sourced))
         return g->posted; /* only receives of this index are posted */

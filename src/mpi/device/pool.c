@@ -6,12 +6,13 @@
 #include <string.h>
 
 #define CHUNK 64 /* objects allocated at a time */
+#define LINE 64  /* bytes of a cache line */
 
 /* Objects allocated together; freed when the device closes. */
 struct chunk {
     struct chunk *next;
     bool of_messages;
-    union {
+    _Alignas(LINE) union {
         op_t ops[CHUNK];
         mad_dev_message_t messages[CHUNK];
     } at;
@@ -19,9 +20,10 @@ struct chunk {
 
 static struct chunk *chunk_new(mad_dev_t *dev, bool of_messages)
 {
-    struct chunk *c = calloc(1, sizeof *c);
+    struct chunk *c = aligned_alloc(LINE, sizeof *c);
     if (!c)
         return NULL;
+    memset(c, 0, sizeof *c);
     c->of_messages = of_messages;
     c->next = dev->chunks;
     dev->chunks = c;
@@ -60,7 +62,8 @@ mad_dev_message_t *dev_message_new(mad_dev_t *dev)
 
 void dev_message_free(mad_dev_t *dev, mad_dev_message_t *u)
 {
-    free(u->bytes);
+    if (u->bytes != u->inside)
+        free(u->bytes);
     u->bytes = NULL;
     u->next = dev->free_messages;
     dev->free_messages = u;
@@ -70,8 +73,13 @@ void dev_pool_fini(mad_dev_t *dev)
 {
     for (struct chunk *c = dev->chunks, *next; c; c = next) {
         next = c->next;
-        for (int i = 0; i < CHUNK; i++)
-            free(c->of_messages ? (void *)c->at.messages[i].bytes : c->at.ops[i].copy);
+        for (int i = 0; i < CHUNK; i++) {
+            mad_dev_message_t *u = &c->at.messages[i];
+            if (!c->of_messages)
+                free(c->at.ops[i].copy);
+            else if (u->bytes != u->inside)
+                free(u->bytes);
+        }
         free(c);
     }
     free(dev->numbered);

@@ -19,8 +19,8 @@ static op_t *op_of_receive(mad_dev_t *dev, const mad_dev_receive_t *r)
         op->room += r->pieces[i].iov_len;
     }
     op->multi = r->multi;
-    op->done.context = r->context;
-    op->done.flags = r->flags;
+    op->context = r->context;
+    op->flags = r->flags;
     return op;
 }
 
@@ -59,6 +59,7 @@ static inline bool receive_good(const mad_dev_receive_t *r)
 
 static mad_status_t receive_post(mad_dev_t *dev, op_t *op)
 {
+    op->quick = op->n == 1 && !op->multi;
     if (dev_match_post(dev, op)) {
         if (dev->watch)
             dev_peer_watch(dev, op->peer);
@@ -75,7 +76,10 @@ static __attribute__((noinline)) mad_status_t receive_other(mad_dev_t *dev, cons
     matcher_t *m = &dev->matchers[r->space];
     mad_dev_message_t *u;
     mad_status_t lost;
-    op_t *op = op_of_receive(dev, r);
+    op_t *op;
+    if (dev_shown_waits(dev)) /* they arrived before this receive, and before what may have failed since */
+        dev_shown_take(dev, true);
+    op = op_of_receive(dev, r);
     if (!op)
         return MAD_ERR_NOMEM;
     u = op->multi ? NULL : dev_match_receive(m, op->peer, op->tag, op->ignore);
@@ -93,26 +97,27 @@ static __attribute__((noinline)) mad_status_t receive_other(mad_dev_t *dev, cons
 
 /* Fast path: one piece, one message, the group of the last receive, no unexpected message, no lost peer.  False, and
  * nothing is done, if any of these does not hold. */
-static inline bool receive_quick(mad_dev_t *dev, const mad_dev_receive_t *r)
+static inline bool receive_quick(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t from, uint64_t tag, uint64_t ignore,
+                                 struct iovec piece, void *context, uint64_t flags)
 {
-    matcher_t *m = &dev->matchers[r->space];
+    matcher_t *m = &dev->matchers[space];
     op_t *op = dev->free_ops;
-    if (!(r->n == 1 && !r->multi && op && !m->first && !dev->n_lost && !dev->watch))
-        return false;
-    if (!dev_match_is_hot(m, r->from, r->tag, r->ignore))
+    if (!(op && !m->first && !dev->n_lost && !dev->watch && dev_match_is_hot(m, from, tag, ignore)))
         return false;
     dev->free_ops = op->next;
-    dev_op_clear(op);
-    op->space = r->space;
-    op->peer = r->from;
-    op->tag = r->tag;
-    op->ignore = r->ignore;
+    op->quick = true;
+    op->space = space;
+    op->peer = from;
+    op->tag = tag;
+    op->ignore = ignore;
     op->n = 1;
-    op->pieces[0] = r->pieces[0];
-    op->room = r->pieces[0].iov_len;
-    op->done.context = r->context;
-    op->done.flags = r->flags;
+    op->pieces[0] = piece;
+    op->room = piece.iov_len;
+    op->context = context;
+    op->flags = flags;
     dev_match_post_to(dev, m, m->hot, op);
+    if (dev_shown_waits(dev))
+        dev_shown_take(dev, false);
     return true;
 }
 
@@ -120,10 +125,45 @@ mad_status_t mad_dev_receive(mad_dev_t *dev, const mad_dev_receive_t *r)
 {
     mad_status_t status = MAD_OK;
     dev_lock(dev);
-    if (!MAD_DEV_LIKELY(receive_quick(dev, r)))
+    if (r->n != 1 || r->multi ||
+        !receive_quick(dev, r->space, r->from, r->tag, r->ignore, r->pieces[0], r->context, r->flags))
         status = receive_good(r) ? receive_other(dev, r) : MAD_ERR_INVAL;
     dev_unlock(dev);
     return status;
+}
+
+static __attribute__((noinline)) mad_status_t receive_one_other(mad_dev_t *dev, mad_peer_t from, uint64_t tag,
+                                                                uint64_t ignore, struct iovec piece, void *context)
+{
+    mad_dev_receive_t r = {.from = from, .tag = tag, .ignore = ignore, .pieces = &piece, .n = 1, .context = context};
+    return mad_dev_receive(dev, &r);
+}
+
+mad_status_t mad_dev_receive_one(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece,
+                                 void *context)
+{
+    if (MAD_DEV_LIKELY(!dev->threaded && receive_quick(dev, MAD_DEV_TAGGED, from, tag, ignore, piece, context, 0)))
+        return MAD_OK;
+    return receive_one_other(dev, from, tag, ignore, piece, context);
+}
+
+mad_status_t mad_dev_receive_now(mad_dev_t *dev, const mad_dev_receive_t *r, mad_dev_got_t *got)
+{
+    matcher_t *m = &dev->matchers[r->space];
+    mad_dev_message_t *u;
+    if (dev->threaded || dev->is_stuck)
+        return MAD_ERR_AGAIN;
+    u = dev_match_receive(m, r->from, r->tag, r->ignore);
+    if (u)
+        return dev_message_fetch(dev, u, r, got) ? MAD_OK : MAD_ERR_AGAIN;
+    if (m->posted || dev->n_lost)
+        return MAD_ERR_AGAIN;
+    if (!dev_shown_waits(dev) && !dev_shown_poll(dev))
+        return MAD_ERR_AGAIN;
+    if (!dev_arrival_fetch(dev, &dev->shown[dev->next_shown], r, got))
+        return MAD_ERR_AGAIN;
+    dev->next_shown++;
+    return MAD_OK;
 }
 
 /* ---- Probes ------------------------------------------------------------------------------------------------------ */
@@ -160,6 +200,8 @@ mad_status_t mad_dev_probe(mad_dev_t *dev, const mad_dev_receive_t *r, mad_dev_p
     mad_dev_message_t *u;
     mad_status_t status = MAD_OK;
     dev_lock(dev);
+    if (dev_shown_waits(dev))
+        dev_shown_take(dev, true);
     u = dev_match_receive(m, r->from, r->tag, r->ignore);
     if (u) {
         *found = (mad_dev_done_t){.context = r->context,
@@ -217,6 +259,7 @@ mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *r,
 /* End a receive that is no longer posted; a multi-receive ends with the last of its parts. */
 static void receive_withdrawn(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
+    dev_op_settle(op);
     op->closed = true;
     if (op->parts == 0)
         receive_fail(dev, op, status);

@@ -88,7 +88,9 @@ static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
         op->room = r->access == MAD_DEV_WRITE ? 0 : dev_pieces_length(pieces, op->n);
         op->awaits = r->access == MAD_DEV_WRITE ? 2 : 1;
         dev_peer_watch(dev, r->to);
-        op->done = (mad_dev_done_t){.context = r->context, .flags = r->flags, .sent = true, .released = true};
+        op->context = r->context;
+        op->flags = r->flags;
+        op->done = (mad_dev_done_t){.sent = true, .released = true};
     }
     dev_unlock(dev);
     return op;
@@ -146,7 +148,7 @@ static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *
  * reported. */
 static void request_left(mad_dev_t *dev, item_t *item)
 {
-    op_t *carrier = (op_t *)item, *op = dev_number_find(dev, carrier->order);
+    op_t *carrier = dev_item_op(item), *op = dev_number_find(dev, carrier->order);
     mad_peer_t to = carrier->peer;
     mad_status_t status = item->status;
     dev_op_free(dev, carrier);

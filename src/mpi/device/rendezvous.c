@@ -83,7 +83,7 @@ static void head_left(mad_dev_t *dev, op_t *op, mad_status_t status)
 
 static void head_done(mad_dev_t *dev, item_t *item)
 {
-    head_left(dev, (op_t *)item, item->status);
+    head_left(dev, dev_item_op(item), item->status);
 }
 
 mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t len)

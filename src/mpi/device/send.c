@@ -81,7 +81,7 @@ void dev_send_advance(mad_dev_t *dev, op_t *op, mad_status_t status)
 
 void dev_send_left(mad_dev_t *dev, item_t *item)
 {
-    op_t *op = (op_t *)item;
+    op_t *op = dev_item_op(item);
     mad_peer_t to = op->peer;
     dev_send_advance(dev, op, item->status);
     dev_peer_suspect(dev, to, item->status);
@@ -181,7 +181,9 @@ op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool a
         op->silent = s->no_completion;
         op->asks = op->heading = asks;
         op->awaits = s->matched && !asks ? 2 : 1;
-        op->done = (mad_dev_done_t){.context = s->context, .flags = s->flags, .sent = true, .released = true};
+        op->context = s->context;
+        op->flags = s->flags;
+        op->done = (mad_dev_done_t){.sent = true, .released = true};
         if ((asks || s->matched) && !dev_number_assign(dev, op))
             *status = MAD_ERR_NOMEM;
         else if (asks || s->matched)
@@ -245,7 +247,7 @@ bool dev_peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer)
 
 static void greeting_left(mad_dev_t *dev, item_t *item)
 {
-    op_t *op = (op_t *)item;
+    op_t *op = dev_item_op(item);
     mad_status_t status = item->status;
     mad_peer_t to = op->peer;
     dev->greeted[to] = status ? UNKNOWN : THERE;

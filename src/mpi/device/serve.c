@@ -111,7 +111,7 @@ static op_t *op_of_request(mad_dev_t *dev, const remote_request_t *r, size_t roo
 
 static void write_done(mad_dev_t *dev, item_t *item)
 {
-    op_t *op = (op_t *)item;
+    op_t *op = dev_item_op(item);
     mad_peer_t source = op->peer;
     mad_status_t status = item->status;
     bool good = !status && !op->closed;
@@ -158,7 +158,7 @@ static void write_in(mad_dev_t *dev, remote_request_t *r, madi_foreign_t bytes, 
 
 static void read_out(mad_dev_t *dev, item_t *item)
 {
-    op_t *op = (op_t *)item;
+    op_t *op = dev_item_op(item);
     mad_peer_t to = op->peer;
     mad_status_t status = item->status;
     targets_release(dev, op->copy, op->n, MAD_DEV_READ, 0, !status);
@@ -203,7 +203,7 @@ static void read_short_in(mad_dev_t *dev, const remote_request_t *r)
 
 void dev_remote_forget(mad_dev_t *dev, item_t *item)
 {
-    op_t *op = (op_t *)item;
+    op_t *op = dev_item_op(item);
     if (item->look == write_done)
         targets_release(dev, op->copy, op->n, MAD_DEV_WRITE, 0, false);
     else if (item->look == read_out)

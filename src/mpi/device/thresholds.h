@@ -22,6 +22,7 @@
 
 /* Memory that a sender may make a receiver keep.  "How does the layer match, complete and limit?" */
 #define MAD_DEV_HEAD 896                        /* bytes: most memory of a message's head that no receive has met */
+#define MAD_DEV_INSIDE 32                       /* bytes: longest payload that such a head holds itself */
 #define MAD_DEV_HEAD_COST 384                   /* bytes that a head counts for, beside its payload, in windows */
 #define MAD_DEV_WINDOW ((size_t)1 << 20)        /* bytes that each sender may send before it is asked for */
 #define MAD_DEV_WINDOWS ((size_t)32 << 20)      /* bytes by which the windows of all senders may grow together */
