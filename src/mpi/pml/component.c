@@ -73,11 +73,11 @@ int mad_pml_error(mad_status_t status)
 
 /* ---- Start and end --------------------------------------------------------------------------------------------- */
 
-static mad_status_t pml_device_open(bool threaded)
+static mad_status_t pml_device_open(void)
 {
     const mad_ompi_exchange_t exchange = {"madeleine.pml.key", "pml mad", ompi_pml_base_framework.framework_output};
     mad_dev_options_t options = {.channel = "openmpi-pml",
-                                 .threaded = threaded,
+                                 .threaded = mad_pml->threaded,
                                  .notify = mad_pml_notify,
                                  .notify_received = mad_pml_notify_received};
     mad_mpi_key_t key;
@@ -94,9 +94,11 @@ static mad_status_t pml_device_open(bool threaded)
 
 static int pml_requests_init(void)
 {
+    /* An odd number of cache lines, so that the requests of a window lie in different sets of the cache. */
+    size_t line = (size_t)opal_cache_line_size, lines = ((sizeof(mad_pml_request_t) + line - 1) / line) | 1;
     OBJ_CONSTRUCT(&mad_pml->requests, opal_free_list_t);
-    return opal_free_list_init(&mad_pml->requests, sizeof(mad_pml_request_t), opal_cache_line_size,
-                               OBJ_CLASS(mad_pml_request_t), 0, 0, 64, -1, 64, NULL, 0, NULL, NULL, NULL);
+    return opal_free_list_init(&mad_pml->requests, lines * line, line, OBJ_CLASS(mad_pml_request_t), 0, 0, 64, -1, 64, NULL,
+                               0, NULL, NULL, NULL);
 }
 
 /* True if the user has named this component.  A session is not opened for programs that would use another layer. */
@@ -124,7 +126,8 @@ static mca_pml_base_module_t *pml_component_init(int *priority, bool progress_th
     (void)progress_threads;
     if (!pml_is_selected())
         return NULL;
-    status = pml_device_open(mpi_threads || opal_using_threads());
+    mad_pml->threaded = mpi_threads || opal_using_threads();
+    status = pml_device_open();
     if (status) {
         opal_output(0, "pml mad: no session: %s", mad_status_text(status));
         return NULL;

@@ -14,31 +14,29 @@ static inline int pattern_set(mad_dev_receive_t *r, int from, int tag, ompi_comm
     return from == MPI_ANY_SOURCE || OPAL_LIKELY(r->from >= 0) ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
 
-static inline int data_set(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type, mad_dev_receive_t *receive)
+/* Set the request's piece. */
+static inline int data_set(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type)
 {
-    int rc = OMPI_SUCCESS;
-    if (mad_pml_is_plain(type, count))
-        r->data.piece = mad_pml_piece(buf, count, type);
-    else
-        rc = mad_pml_data_room(&r->data, buf, count, type);
-    receive->pieces = &r->data.piece;
-    receive->n = 1;
-    receive->context = r;
-    return rc;
+    if (!mad_pml_is_plain(type, count))
+        return mad_pml_data_room(&r->data, buf, count, type);
+    r->data.piece = mad_pml_piece(buf, count, type);
+    return OMPI_SUCCESS;
 }
 
 /* The common part of all receives, inlined. */
 static inline int receive_begin(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type, int from, int tag,
                                 ompi_communicator_t *comm)
 {
-    mad_dev_receive_t receive = {.multi = 0};
+    bool any = tag == MPI_ANY_TAG;
+    mad_peer_t peer = from == MPI_ANY_SOURCE ? MAD_ANY_SOURCE : mad_pml_peer(comm, from);
     mad_status_t status;
-    int rc = pattern_set(&receive, from, tag, comm);
-    if (OPAL_LIKELY(rc == OMPI_SUCCESS))
-        rc = data_set(r, buf, count, type, &receive);
+    int rc;
+    if (OPAL_UNLIKELY(peer < 0 && from != MPI_ANY_SOURCE))
+        return OMPI_ERR_UNREACH;
+    rc = data_set(r, buf, count, type);
     if (OPAL_UNLIKELY(rc != OMPI_SUCCESS))
         return rc;
-    status = mad_dev_receive(mad_pml->dev, &receive);
+    status = mad_dev_receive_one(mad_pml->dev, peer, mad_pml_tag(comm, any ? 0 : tag), any ? TAG_BITS : 0, r->data.piece, r);
     return OPAL_LIKELY(!status) ? OMPI_SUCCESS : mad_pml_error(status);
 }
 
@@ -49,7 +47,10 @@ int mad_pml_pattern(mad_dev_receive_t *r, int from, int tag, ompi_communicator_t
 
 int mad_pml_receive_into(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type, mad_dev_receive_t *receive)
 {
-    return data_set(r, buf, count, type, receive);
+    receive->pieces = &r->data.piece;
+    receive->n = 1;
+    receive->context = r;
+    return data_set(r, buf, count, type);
 }
 
 int mad_pml_receive_begin(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type)
@@ -97,8 +98,31 @@ int mad_pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int from, int 
     return rc;
 }
 
-int mad_pml_recv(void *buf, size_t count, ompi_datatype_t *type, int from, int tag, ompi_communicator_t *comm,
-                 ompi_status_public_t *status)
+/* Try to receive without a request; true if received. */
+static inline bool message_received(void *buf, size_t count, ompi_datatype_t *type, int from, int tag,
+                                    ompi_communicator_t *comm, ompi_status_public_t *status)
+{
+    struct iovec piece;
+    mad_dev_receive_t receive = {.pieces = &piece, .n = 1};
+    mad_dev_got_t got;
+    if (atomic_load_explicit(&mad_pml->ended, memory_order_relaxed) || !mad_pml_is_plain(type, count) ||
+        pattern_set(&receive, from, tag, comm) != OMPI_SUCCESS)
+        return false;
+    piece = mad_pml_piece(buf, count, type);
+    if (mad_dev_receive_now(mad_pml->dev, &receive, &got) != MAD_OK)
+        return false;
+    mad_pml_count(&mad_pml->received, got.len);
+    if (status != MPI_STATUS_IGNORE) {
+        status->MPI_SOURCE = from != MPI_ANY_SOURCE ? from : mad_pml_rank(comm, got.source, got.data);
+        status->MPI_TAG = (int)(uint32_t)got.tag;
+        status->_cancelled = 0;
+        status->_ucount = got.len;
+    }
+    return true;
+}
+
+static __attribute__((noinline)) int receive_and_wait(void *buf, size_t count, ompi_datatype_t *type, int from, int tag,
+                                                      ompi_communicator_t *comm, ompi_status_public_t *status)
 {
     mad_pml_request_t *r = mad_pml_request_new(MAD_PML_RECEIVE, comm, from, tag);
     int rc;
@@ -109,4 +133,12 @@ int mad_pml_recv(void *buf, size_t count, ompi_datatype_t *type, int from, int t
         return mad_pml_receive_end(r, status);
     mad_pml_request_release(r);
     return rc;
+}
+
+int mad_pml_recv(void *buf, size_t count, ompi_datatype_t *type, int from, int tag, ompi_communicator_t *comm,
+                 ompi_status_public_t *status)
+{
+    if (OPAL_LIKELY(message_received(buf, count, type, from, tag, comm, status)))
+        return OMPI_SUCCESS;
+    return receive_and_wait(buf, count, type, from, tag, comm, status);
 }
