@@ -21,7 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MANY 16 /* the most messages that one call opens */
+#define MANY 16          /* the most messages that one call opens */
+#define POLLED_OTHERS 16 /* packets that a round handles at most once a round has brought others than the one waited for */
 
 /* Take the next message of a channel, whose connections take turns.  NULL if none. */
 static madi_rx_msg_t *channel_take(mad_channel_t *channel)
@@ -50,6 +51,7 @@ typedef struct opening {
     mad_peer_t source;
     madi_conn_t *conn;
     madi_rx_msg_t *msg;
+    bool others; /* a round has brought packets, and not this message */
     mad_status_t status;
 } opening_t;
 
@@ -210,11 +212,12 @@ static inline bool open_after_poll(opening_t *o, madi_adapter_t *hit)
     if (open_locked(o))
         return true;
     if (hit)
-        madi_progress_after(session, hit->driver->poll(hit, 1));
+        madi_progress_after(session, hit->driver->poll(hit, o->others ? POLLED_OTHERS : 1));
     else
         madi_progress_locked(session);
     if (open_locked(o))
         return true;
+    o->others = true;
     if (hit)
         madi_poll_missed(session, hit);
     return false;
