@@ -136,9 +136,25 @@ void madi_tx_unlock(madi_tx_t *tx)
         madi_unlock(&tx->conn->gate->tx_lock);
 }
 
+/* Make a piece of the tail of a plain message, which then goes the general way. */
+static MADI_COLD mad_status_t tail_settle(madi_tx_t *tx)
+{
+    madi_piece_t *piece;
+    tx->base.plain = MADI_PLAIN_NONE;
+    tx->stage_len -= MADI_WIRE_DESC_SIZE;
+    piece = madi_tx_close_run(tx) ? NULL : piece_new(tx);
+    if (!piece)
+        return MAD_ERR_NOMEM;
+    memcpy(&piece->desc, tx->small + tx->stage_len, MADI_WIRE_DESC_SIZE);
+    piece->base = tx->tail.iov_base;
+    return MAD_OK;
+}
+
 mad_status_t madi_tx_close_run(madi_tx_t *tx)
 {
     madi_piece_t *piece;
+    if (tx->base.plain == MADI_PLAIN_TAILED)
+        return tail_settle(tx);
     tx->base.plain = MADI_PLAIN_NONE;
     if (tx->run_start == tx->stage_len)
         return MAD_OK;
@@ -177,6 +193,10 @@ static mad_status_t block_begin(madi_tx_t *tx, bool legal, mad_send_mode_t smode
     if (!legal || (unsigned)smode > 2 || (unsigned)rmode > 1) {
         madi_message_fail(&tx->base, MAD_ERR_INVAL);
         return MAD_ERR_INVAL;
+    }
+    if (tx->base.plain == MADI_PLAIN_TAILED && tail_settle(tx)) {
+        madi_message_fail(&tx->base, MAD_ERR_NOMEM);
+        return MAD_ERR_NOMEM;
     }
     return MAD_OK;
 }
@@ -295,7 +315,8 @@ static inline __attribute__((always_inline)) bool pack_plain(madi_tx_t *tx, cons
     uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
     unsigned char *at = tx->small + tx->stage_len;
 
-    if (MADI_UNLIKELY(!tx->base.plain || len > max || tx->stage_len + len + MADI_WIRE_DESC_SIZE > MADI_STAGE || !buf ||
+    if (MADI_UNLIKELY(tx->base.plain != MADI_PLAIN_STAGED || len > max ||
+                      tx->stage_len + len + MADI_WIRE_DESC_SIZE > MADI_STAGE || !buf ||
                       !modes_are_usual(send_mode, receive_mode)))
         return false;
     memcpy(at, &desc, MADI_WIRE_DESC_SIZE);
@@ -304,13 +325,29 @@ static inline __attribute__((always_inline)) bool pack_plain(madi_tx_t *tx, cons
     return true;
 }
 
-/* Pack a block that is not small.  Blocks of medium length are copied too, while the message is plain. */
+/* Refer to a block behind the others of a plain message; false: it is not one to be referred to. */
+static inline bool pack_tail(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t send_mode,
+                             mad_receive_mode_t receive_mode)
+{
+    uint64_t desc = madi_wire_desc(len, MADI_WIRE_INLINE, receive_mode, send_mode);
+    if (tx->base.plain != MADI_PLAIN_STAGED || len < MADI_TAIL_MIN || len > MADI_TAIL_MAX || !buf ||
+        send_mode != MAD_SEND_CHEAPER || (unsigned)receive_mode > 1 || tx->stage_len + MADI_WIRE_DESC_SIZE > MADI_STAGE)
+        return false;
+    memcpy(tx->small + tx->stage_len, &desc, MADI_WIRE_DESC_SIZE);
+    tx->stage_len += MADI_WIRE_DESC_SIZE;
+    tx->tail = (struct iovec){(void *)(uintptr_t)buf, len};
+    tx->base.plain = MADI_PLAIN_TAILED;
+    return true;
+}
+
+/* Pack a block that is not small.  While the message is plain, blocks of medium length are copied, or referred to. */
 static __attribute__((noinline)) mad_status_t pack_other(madi_tx_t *tx, const void *buf, size_t len,
                                                          mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {
     if (!tx->base.session)
         return MAD_ERR_NOMEM;
-    if (pack_plain(tx, buf, len, MADI_COPY_SHORT, send_mode, receive_mode))
+    if (pack_tail(tx, buf, len, send_mode, receive_mode) ||
+        pack_plain(tx, buf, len, MADI_COPY_SHORT, send_mode, receive_mode))
         return MAD_OK;
     return madi_tx_add(tx, buf, len, send_mode, receive_mode);
 }

@@ -110,18 +110,24 @@ static __attribute__((noinline)) bool send_long(madi_conn_t *conn, madi_tx_t *tx
     return conn->link->driver->send(conn->link, &vec, 1, tx->stage_len, NULL) == MADI_SENT;
 }
 
+/* Write the header of a plain message.  Under tx_lock. */
+static inline void head_fill(const madi_conn_t *conn, madi_tx_t *tx, size_t total, uint64_t cost)
+{
+    uint64_t head[2] = {conn->whole | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32,
+                        (uint32_t)conn->tx_seq | cost << 32};
+    __builtin_memcpy(tx->small, head, sizeof head); /* not checked: base/base.h, madi_copy */
+}
+
 /* Send a plain message at once, if no message is queued before it and there is enough credit.  Under tx_lock. */
 static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
 {
     size_t total = tx->stage_len;
     uint64_t cost = madi_wire_cost(total);
-    uint64_t head[2] = {conn->whole | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32,
-                        (uint32_t)conn->tx_seq | cost << 32};
     bool sent;
 
     if (MADI_UNLIKELY(cost > conn->quick))
         return false;
-    __builtin_memcpy(tx->small, head, sizeof head); /* not checked: base/base.h, madi_copy */
+    head_fill(conn, tx, total, cost);
     conn->quick -= cost;
     conn->tx_seq++;
     sent = MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, tx->small, total) : send_long(conn, tx);
@@ -309,9 +315,50 @@ static inline __attribute__((always_inline)) bool end_plain(madi_tx_t *tx)
     return sent;
 }
 
+/* True if the packet with the tail needs no choice: shorter than all that is announced, continued, or longer than packets. */
+static inline bool tail_fits(const madi_tx_t *tx, const madi_caps_t *caps)
+{
+    size_t len = tx->tail.iov_len;
+    return len < caps->rdv_min && (!caps->direct_min || len < caps->direct_min) &&
+           (!caps->answer_min || len < caps->answer_min) && !madi_cont_applies(caps, len) &&
+           tx->stage_len + len <= caps->packet_max;
+}
+
+/* Like end_plain, of a message with a tail. */
+static __attribute__((noinline)) bool end_tailed(madi_tx_t *tx)
+{
+    madi_conn_t *conn = tx->conn;
+    struct iovec vec[2] = {{tx->small, tx->stage_len}, tx->tail};
+    size_t total = tx->stage_len + tx->tail.iov_len;
+    uint64_t cost = madi_wire_cost(total);
+    bool sent = false;
+    madi_lock(&conn->gate->tx_lock);
+    if (MADI_LIKELY(cost <= conn->quick) && tail_fits(tx, &conn->link->adapter->caps)) {
+        head_fill(conn, tx, total, cost);
+        sent = conn->link->driver->send(conn->link, vec, 2, total, NULL) == MADI_SENT;
+    }
+    if (MADI_LIKELY(sent)) {
+        conn->quick -= cost;
+        conn->tx_seq++;
+        tx->stage_len = sizeof(madi_wire_hdr_t);
+        tx->base.plain = MADI_PLAIN_STAGED;
+        packing_release(conn);
+    }
+    madi_unlock(&conn->gate->tx_lock);
+    return sent;
+}
+
+/* End a message in one of the short ways.  False: nothing has happened. */
+static inline bool end_short(mad_message_t *message)
+{
+    if (MADI_LIKELY(message->plain == MADI_PLAIN_STAGED))
+        return end_plain((madi_tx_t *)message);
+    return message->plain == MADI_PLAIN_TAILED && end_tailed((madi_tx_t *)message);
+}
+
 mad_status_t mad_end_packing(mad_message_t *message)
 {
-    if (MADI_LIKELY(message->plain) && MADI_LIKELY(end_plain((madi_tx_t *)message)))
+    if (MADI_LIKELY(end_short(message)))
         return MAD_OK;
     return end_slow((madi_tx_t *)message);
 }
@@ -378,8 +425,7 @@ mad_status_t mad_end_packing_request(mad_message_t *message, mad_request_t **req
 {
     mad_session_t *session = message->session; /* read first: a sent message's structure may be packed anew by another
                                                 * thread */
-    if (MADI_LIKELY(message->plain) && madi_request_may_be_instant(session) &&
-        MADI_LIKELY(end_plain((madi_tx_t *)message))) {
+    if (MADI_LIKELY(message->plain) && madi_request_may_be_instant(session) && MADI_LIKELY(end_short(message))) {
         *request = madi_request_instant(session);
         return MAD_OK;
     }

@@ -12,8 +12,10 @@ enum madi_message_kind { MADI_MESSAGE_TX = 1, MADI_MESSAGE_RX = 2 };
 
 /* Whether the short paths may be used for a message. */
 typedef enum madi_plain {
-    MADI_PLAIN_NONE = 0,   /* no */
-    MADI_PLAIN_STAGED = 1, /* sending: all blocks are in `small`, and nothing has left */
+    MADI_PLAIN_NONE = 0, /* no */
+    /* Sending: nothing has left, and all blocks are in `small` ... */
+    MADI_PLAIN_STAGED = 1,
+    MADI_PLAIN_TAILED = 2, /* ... but for the bytes of the last one, which are in the program's memory: tail */
     /* Receiving: all of the message is in the current packet, which is ... */
     MADI_PLAIN_PACKET = 1, /* an allocation, or lent, with more to be cleared */
     MADI_PLAIN_INLINE = 2, /* in the message's structure */

@@ -36,6 +36,7 @@ struct madi_tx {
     madi_tx_t *next; /* in conn->queue */
     mad_request_t *request;
     madi_waitable_t *wait; /* of the thread that ends it */
+    struct iovec tail;     /* MADI_PLAIN_TAILED: the last block's bytes; its descriptor is the end of `small` */
     unsigned char *stage;  /* starts as small; header space first */
     uint32_t stage_len, stage_cap, run_start;
     madi_piece_t *pieces; /* NULL while the whole message is one run */

@@ -38,6 +38,8 @@
 #define MADI_COPY_SHORT \
     2048 /* bytes: likewise, while the whole message is in the stage buffer; longer ones would be
                                 * copied as fast from their places.  "How are bytes copied?" */
+#define MADI_TAIL_MIN 512   /* bytes: shortest last block of a plain message that is referred to, not copied */
+#define MADI_TAIL_MAX 65536 /* bytes: longest one.  Above all lengths from which blocks are announced: a bound */
 #define MADI_PLAIN_MAX \
     65536              /* bytes: longest block that is copied out of a plain message without a lock.  Above all
                                 * packet_max: a bound; not recorded */
