@@ -12,13 +12,11 @@
 #include "core/object/gate.h"
 #include "core/object/rx.h"
 #include "core/recv/posted.h"
-#include "core/recv/rdv_recv.h"
 #include "core/recv/receive.h"
 #include "core/security/secret.h"
 #include "core/send/policy.h"
 #include "core/send/send.h"
 #include "core/wire/address.h"
-#include "core/wire/handle.h"
 #include "core/wire/wire.h"
 
 #include <stdlib.h>
@@ -43,8 +41,8 @@ static void message_offer(madi_rx_msg_t *m)
         madi_posted_start(posted, m);
     } else if (MADI_UNLIKELY(conn->channel->handler != NULL)) {
         m->next = NULL;
-        *session->handled_tail = m;
-        session->handled_tail = &m->next;
+        *session->for_handlers_tail = m;
+        session->for_handlers_tail = &m->next;
         atomic_store_explicit(&session->has_calls, 1, memory_order_relaxed);
     } else {
         madi_rx_make_ready(m);
@@ -118,8 +116,8 @@ static madi_place_t next_packet_begin(madi_conn_t *conn, const madi_wire_hdr_t *
         protocol_error(conn->gate->link, "a packet that does not go on with its block");
         return MADI_PLACE_DROP;
     }
-    m->put_off = rx->defer && hdr->flags & MADI_WIRE_CONT && !m->put_off;
-    if (m->put_off)
+    m->postponed = rx->defer && hdr->flags & MADI_WIRE_CONT && !m->postponed;
+    if (m->postponed)
         return MADI_PLACE_LATER;
     packet = malloc(sizeof *packet + hdr->length);
     if (!packet)
@@ -179,8 +177,8 @@ static madi_place_t message_begin(madi_link_t *link, const madi_wire_hdr_t *hdr,
     else if (place == MADI_PLACE_KEEP)
         first_packet_done(link, rx->cookie);
     else if (place != MADI_PLACE_LATER) {
-        link->gate->half = rx->cookie;
-        link->gate->half_first = hdr->flags & MADI_WIRE_FIRST;
+        link->gate->partial_rx = rx->cookie;
+        link->gate->partial_rx_is_message = hdr->flags & MADI_WIRE_FIRST;
     }
     return place;
 }
@@ -189,30 +187,10 @@ static madi_place_t message_begin(madi_link_t *link, const madi_wire_hdr_t *hdr,
 
 static madi_place_t data_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
-    madi_rdv_recv_t *r = madi_handle_get(link->gate->session->receives, hdr->aux);
-    uint64_t offset = hdr->seq | (uint64_t)hdr->channel << 32;
-
-    if (!r || r->gate != link->gate || offset < r->received || (offset > r->received && !r->shared) || offset > r->end ||
-        hdr->length > r->end - offset) {
-        protocol_error(link, "data for a block that was not granted");
-        return MADI_PLACE_DROP;
-    }
-    rx->base = (r->bounce ? (unsigned char *)r->bounce : (unsigned char *)r->pieces[0].iov_base) + offset;
-    rx->cookie = r;
-    if (offset > r->received)
-        madi_rdv_written(r, offset);
-    r->piece_began = madi_trace_now();
-    return MADI_PLACE_COPY;
-}
-
-static void data_done(madi_rdv_recv_t *r, uint32_t len)
-{
-    if (MADI_UNLIKELY(madi_tracing) && r->gate->link)
-        madi_trace_link(MADI_TRACE_PIECE_IN, r->piece_began, r->gate->link, r->handle, len);
-    r->received += len;
-    r->gate->taken_bytes += len;
-    r->msg->conn->block_bytes_in += len;
-    madi_rdv_recv_check(r);
+    if (madi_rdv_begin(link->gate, hdr, rx))
+        return MADI_PLACE_COPY;
+    protocol_error(link, "data for a block that was not granted");
+    return MADI_PLACE_DROP;
 }
 
 /* ---- Control -------------------------------------------------------------------------------------------------- */
@@ -270,7 +248,7 @@ static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, con
     }
     conn->remote = hdr->channel;
     conn->remote_known = true;
-    conn->seen = channel->is_open;
+    conn->opened_since_announce = channel->is_open;
     madi_conn_rx_quick(conn);
     gate->by_remote[hdr->channel] = conn;
 }
@@ -280,7 +258,7 @@ static void credit_arrived(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const 
     madi_conn_t *conn;
     madi_lock(&gate->tx_lock);
     conn = madi_conn_by_number(gate, hdr->channel);
-    if (!conn || conn->handed) {
+    if (!conn || conn->close_sent) {
         madi_unlock(&gate->tx_lock);
         return;
     }
@@ -317,7 +295,7 @@ static void mismatch_arrived(madi_gate_t *gate, const madi_wire_hdr_t *hdr, cons
 
 static void bye_arrived(madi_link_t *link)
 {
-    link->gate->bye = true;
+    link->gate->bye_received = true;
     if (link->driver->live.acknowledge)
         link->driver->live.acknowledge(link);
 }
@@ -409,7 +387,7 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
         protocol_error(link, "a control packet that is too long");
         return MADI_PLACE_DROP;
     }
-    rx->base = link->gate->rx_ctrl; /* a buffer of this gate: the rest may arrive later, after packets of other links */
+    rx->base = link->gate->partial_ctrl; /* a buffer of this gate: the rest may arrive later, after packets of other links */
     return MADI_PLACE_COPY;
 }
 
@@ -418,7 +396,7 @@ void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
     if (MADI_UNLIKELY(link->outer != NULL))
         link->outer->driver->upcalls->rx_done(link, hdr, rx);
     else if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG)) {
-        link->gate->half = NULL;
+        link->gate->partial_rx = NULL;
         if (MADI_LIKELY(hdr->flags & MADI_WIRE_FIRST))
             first_packet_done(link, rx->cookie);
         else if (!rx->cookie)
@@ -426,7 +404,7 @@ void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
         else
             next_packet_done((madi_conn_t *)(uintptr_t)rx->more, rx->cookie);
     } else if (hdr->type == MADI_WIRE_DATA) {
-        data_done(rx->cookie, hdr->length);
+        madi_rdv_arrived(rx->cookie, hdr->length);
     } else if (hdr->type == MADI_WIRE_FORWARD && link->gate->session->forward) {
         link->gate->session->forward->rx_done(link, hdr, rx);
     } else {

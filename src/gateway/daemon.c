@@ -114,7 +114,7 @@ mad_status_t gw_learn_named(mad_session_t *s)
 static void peers_mark_known(mad_session_t *s)
 {
     if (s->forward)
-        gw_of_session(s)->n_known = (uint32_t)s->next_peer;
+        gw_of_session(s)->n_known = (uint32_t)madi_peers_end(s);
 }
 
 mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **session)
@@ -131,8 +131,8 @@ mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **
     if (status)
         return status;
     madi_lock(&(*session)->lock);
-    (*session)->told_rank = -1; /* gateways have no rank number */
-    (*session)->told_size = 0;
+    (*session)->launcher_rank = -1; /* gateways have no rank number */
+    (*session)->launcher_size = 0;
     madi_unlock(&(*session)->lock);
     return status;
 }
@@ -226,7 +226,7 @@ int madi_gateway_announce(mad_session_t *s)
     int called = 0;
     madi_lock(&s->lock);
     peers_mark_known(s);
-    for (uint32_t p = 0; p < (uint32_t)s->next_peer; p++) {
+    for (uint32_t p = 0; p < (uint32_t)madi_peers_end(s); p++) {
         const unsigned char *address = madi_peer_address(s, (mad_peer_t)p);
         madi_gate_t *gate;
         if (!address || !memcmp(madi_address_uid(address), s->uid, sizeof s->uid) ||
@@ -236,7 +236,7 @@ int madi_gateway_announce(mad_session_t *s)
         madi_hello_no_deadline(gate);
         called++;
     }
-    others = s->next_peer;
+    others = madi_peers_end(s);
     madi_unlock(&s->lock);
     if (!called && others > 0)
         madi_log(MADI_LOG_WARN, "virtual",
@@ -285,7 +285,7 @@ static bool daemon_abandoned(const serving_t *serving)
         if (up && !daemon)
             return false; /* usually the first one */
         there |= up;
-        gone[daemon] |= state == MADI_GATE_DOWN && (!daemon || g->adapter);
+        gone[daemon] |= state == MADI_GATE_DOWN && (!daemon || madi_gate_adapter(g));
     }
     return gone[0] || (gone[1] && !there);
 }

@@ -230,7 +230,7 @@ int gw_paths_check(gw_t *gw);                      /* Check all endpoints that h
 static inline const unsigned char *gw_end_address(const gw_end_t *end) /* Address of the other endpoint; NULL if not
                                                                         * known yet. */
 {
-    return end->link ? end->gw->base.session->peers[end->link->gate->peer].address : NULL;
+    return end->link ? madi_peer_address(end->gw->base.session, end->link->gate->peer) : NULL;
 }
 /* Create a side for a path over hop: opened by the other endpoint under this label, or by this one (NULL) under a new
  * label.  NULL if out of memory, or if the hop is down. */

@@ -51,7 +51,7 @@ void gw_gossip_gate_up(madi_gate_t *gate)
     bool late = (uint32_t)gate->peer >= gw->n_known && gate_forwards(gw, gate);
     if (gate->forward)
         ((gw_hop_t *)gate->forward)->network = gw_network(gate);
-    if (!gate_understands(gw, gate) || (!late && (uint32_t)s->next_peer <= gw->n_known))
+    if (!gate_understands(gw, gate) || (!late && (uint32_t)madi_peers_end(s) <= gw->n_known))
         return;
     for (madi_gate_t *other = s->gates; other; other = other->next) {
         if (other == gate || !gate_understands(gw, other) || !gate_forwards(gw, other))

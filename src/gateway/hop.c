@@ -30,7 +30,7 @@ gw_hop_t *gw_hop_get(gw_t *gw, madi_gate_t *gate)
     flags = gw_flags_of(gw, madi_peer_address(gw->base.session, gate->peer));
     hop->forwards = flags & GW_FORWARDS;
     hop->answers = flags & GW_ANSWERS;
-    hop->network = gate->adapter ? gw_network(gate) : NULL;
+    hop->network = madi_gate_adapter(gate) ? gw_network(gate) : NULL;
     hop->next = gw->hops;
     gw->hops = hop;
     madi_lock(&gate->tx_lock);
@@ -303,7 +303,7 @@ void gw_hop_pump(gw_hop_t *hop)
     gw_frag_t *done = NULL, *frag;
     gw_end_t *end;
     bool full = false;
-    if (atomic_load_explicit(&hop->gate->state, memory_order_relaxed) != MADI_GATE_UP || hop->gate->ctrl)
+    if (atomic_load_explicit(&hop->gate->state, memory_order_relaxed) != MADI_GATE_UP || madi_ctrl_waits(hop->gate))
         return;
     while (hop->active && !full)
         full = !first_frag_pump(hop, &done);
@@ -337,7 +337,7 @@ madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag)
     uint32_t cost = frag->cost;
     frag->side = side;
     side->in_flight++;
-    if (!side->queue && !hop->active && !hop->gate->ctrl && gw_side_may_send(side, &frag->hdr, frag->cost))
+    if (!side->queue && !hop->active && !madi_ctrl_waits(hop->gate) && gw_side_may_send(side, &frag->hdr, frag->cost))
         sent = frag_send(hop, frag);
     if (sent != MADI_AGAIN)
         gw_side_sent(side, &hdr, cost);

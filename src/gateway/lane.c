@@ -84,7 +84,7 @@ bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter
 
 const char *gw_network(const madi_gate_t *gate)
 {
-    const madi_adapter_t *adapter = gate->adapter;
+    const madi_adapter_t *adapter = madi_gate_adapter(gate);
     gw_t *gw = gw_of_session(adapter->session);
     return madi_map_network(gw->map, adapter->driver->name, adapter->name, adapter->network,
                             gw_host_of_peer(gw, gate->peer));

@@ -88,7 +88,7 @@ static mad_status_t places_update(gw_t *gw)
     mad_status_t status = madi_peer_add(s, s->address, s->address_len, &me); /* from here on the ranks are among the peers */
     if (!status && !gw->places && !(gw->places = calloc((size_t)madi_map_hosts(gw->map), sizeof *gw->places)))
         status = MAD_ERR_NOMEM;
-    for (; !status && gw->n_placed < (uint32_t)s->next_peer; gw->n_placed += !status) {
+    for (; !status && gw->n_placed < (uint32_t)madi_peers_end(s); gw->n_placed += !status) {
         mad_peer_t p = (mad_peer_t)gw->n_placed;
         unsigned flags = 0;
         int host;
@@ -148,7 +148,7 @@ mad_status_t gw_started(mad_session_t *s)
     madi_lock(&s->lock);
     if (!status && s->boot && (gw->forwards || s->size <= AT_ONCE))
         status = places_update(gw);
-    gw->n_known = (uint32_t)s->next_peer;
+    gw->n_known = (uint32_t)madi_peers_end(s);
     madi_unlock(&s->lock);
     return status;
 }
@@ -182,8 +182,8 @@ static bool peer_dial_again(gw_t *gw, int lane, mad_peer_t *peer)
     mad_session_t *s = gw->base.session;
     const madi_gate_t *gate = gate_of(gw, lane, *peer);
     mad_peer_t again;
-    if (!gate || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_DOWN || gate->bye ||
-        madi_now() - gate->deadline < AGAIN || madi_peer_renumber(s, *peer, gate->lane, true, &again))
+    if (!gate || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_DOWN || gate->bye_received ||
+        madi_now() - madi_gate_deadline(gate) < AGAIN || madi_peer_renumber(s, *peer, gate->lane, true, &again))
         return false;
     *peer = again;
     return true;

@@ -86,7 +86,8 @@ void gw_path_lost(gw_side_t *side, enum madi_close_what what, mad_status_t statu
         gw_end_finish(end);
         return;
     }
-    if (end->link && end->link->gate->bye) { /* the peer has ended: there is nothing to receive, and nobody to send to */
+    if (end->link &&
+        end->link->gate->bye_received) { /* the peer has ended: there is nothing to receive, and nobody to send to */
         gw_path_change(end, NULL, true, "the peer has ended");
         gw_end_closed(end, status, text);
         return;
@@ -202,7 +203,7 @@ static int64_t resume_deadline(const gw_end_t *end)
     int64_t deadline = end->lost + madi_knob_int(MADI_KNOB_FORWARD_DEADLINE), handshake;
     if (end->started)
         return deadline;
-    handshake = end->link ? end->link->gate->deadline - PAUSE : INT64_MAX;
+    handshake = end->link ? madi_gate_deadline(end->link->gate) - PAUSE : INT64_MAX;
     return handshake < deadline ? handshake : deadline;
 }
 

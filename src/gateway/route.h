@@ -33,7 +33,7 @@ void gw_place_forget(mad_session_t *session, mad_peer_t peer); /* Contract as in
  * out. */
 static inline bool gw_nobody_there(const madi_gate_t *gate)
 {
-    return !gate->adapter && !gate->apart;
+    return !madi_gate_adapter(gate) && !madi_gate_no_answer(gate);
 }
 int gw_host_of_peer(gw_t *gw, mad_peer_t peer);
 unsigned gw_flags_of(gw_t *gw, const unsigned char *address); /* GW_FORWARDS, GW_ANSWERS, GW_DAEMON */

@@ -214,7 +214,7 @@ bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t 
     on.flags = outgoing_flags(out, hdr);
     madi_lock(&hop->gate->tx_lock);
     link = hop->gate->link;
-    if (!out->queue && !hop->active && !hop->gate->ctrl && gw_side_may_send(out, hdr, cost) &&
+    if (!out->queue && !hop->active && !madi_ctrl_waits(hop->gate) && gw_side_may_send(out, hdr, cost) &&
         atomic_load_explicit(&hop->gate->state, memory_order_relaxed) == MADI_GATE_UP &&
         sizeof on + hdr->length <= link->adapter->caps.packet_max)
         sent = link->driver->send(link, vec, 2, sizeof on + hdr->length, NULL) == MADI_SENT;

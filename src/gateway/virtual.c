@@ -454,7 +454,7 @@ static madi_sent_t virtual_send_packet(gw_end_t *end, const struct iovec *vec, i
         gw_alive_watch(end->gw);
         return MADI_AGAIN;
     }
-    if (side->queue || hop->active || hop->gate->ctrl)
+    if (side->queue || hop->active || madi_ctrl_waits(hop->gate))
         return virtual_refuse(end);
     if (sizeof(madi_wire_hdr_t) + head.hdr.length > hop->gate->link->adapter->caps.packet_max)
         return send_held(end, vec, n, total, NULL);

@@ -64,7 +64,7 @@ below='core/(driver|forward|link/(ledger|trace)|send/(policy|share))\.h'
 only "core: tables" "base/.*|core/send/policy\.h" src/core/link/ledger.h src/core/link/trace.h src/core/send/policy.h src/core/send/share.h
 only "core: driver.h, forward.h" "$below|core/wire/wire\.h|$outside" src/core/driver.h src/core/forward.h
 lower=object
-only "core: forget.c" "$below|core/(object|security|wire|link|conn|connect)/.*|core/inspect/query\.h|$outside" src/core/connect/forget.c
+only "core: forget.c" "$below|core/(object|security|wire|link|conn|send|recv|connect)/.*|core/inspect/query\.h|$outside" src/core/connect/forget.c
 for d in object security wire link conn 'send recv' connect dispatch.c progress api inspect session; do
     for folder in $d; do
         allowed="$below|core/($lower|$folder)/.*|$outside"

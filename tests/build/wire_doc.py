@@ -20,7 +20,7 @@ class Code:
 
     def __init__(self):
         self.text = "\n".join(read("src/core/" + n) for n in (
-            "wire/wire.h", "connect/hello.h", "security/proof.h", "security/secret.h", "security/secret.c", "wire/address.c"))
+            "wire/wire.h", "connect/hello_inside.h", "security/proof.h", "security/secret.h", "security/secret.c", "wire/address.c"))
         self.shm = read("src/drivers/shm/shm.h")
         self.gateway = read("src/gateway/state.h")
         self.text = re.sub(r"/\*.*?\*/", "", self.text, flags=re.S)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Assertions of the fuzzers about the ledger (core/link/ledger.h), after each step. */
+#include "core/link/link_gate.h"
 #include "world.h"
 
 static const struct {
@@ -21,7 +22,7 @@ void world_bounds_lower(void)
 static int64_t least_waiting(const madi_conn_t *conn)
 {
     int64_t n = 0;
-    for (const madi_rx_msg_t *m = conn->unopened && !conn->seen ? conn->ready : NULL; m; m = m->next)
+    for (const madi_rx_msg_t *m = conn->unopened && !conn->opened_since_announce ? conn->ready : NULL; m; m = m->next)
         n += (int64_t)sizeof *m;
     return n;
 }
@@ -31,12 +32,13 @@ static void gate_count(madi_gate_t *gate, int64_t n[MADI_CHARGES])
 {
     bool past = atomic_load(&gate->ledger.past);
     madi_lock(&gate->tx_lock);
-    for (const madi_ctrl_t *c = gate->ctrl; c; c = c->next)
+    for (const madi_ctrl_t *c = gate->out->ctrl; c; c = c->next)
         n[c->hdr.type == MADI_WIRE_FORWARD ? MADI_CHARGE_ANSWERS : MADI_CHARGE_CTRL] +=
             (int64_t)(sizeof *c + 16 + c->hdr.length);
     madi_unlock(&gate->tx_lock);
     for (const madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate) {
-        FUZZ_CHECK(past || !conn->remote_known || conn->unopened_counted || conn->channel->is_open || conn->seen);
+        FUZZ_CHECK(past || !conn->remote_known || conn->unopened_counted || conn->channel->is_open ||
+                   conn->opened_since_announce);
         FUZZ_CHECK(past || conn->unopened_bytes >= least_waiting(conn));
         n[MADI_CHARGE_CHANNELS] += conn->unopened_counted;
         n[MADI_CHARGE_WAITING] += conn->unopened_bytes;
@@ -60,7 +62,7 @@ void world_bounds_check(world_t *w)
     }
     for (int i = 0; i < MADI_CHARGES; i++) {
         int64_t held = atomic_load(&s->ledger.held[i]),
-                exempt = i == MADI_CHARGE_PEERS ? 0 : madi_bounds[i].peer / 16 * (int64_t)s->n_peers;
+                exempt = i == MADI_CHARGE_PEERS ? 0 : madi_bounds[i].peer / 16 * (int64_t)madi_peers_known(s);
         FUZZ_CHECK(held >= sum[i] && held <= madi_bounds[i].sum + exempt);
         FUZZ_CHECK(i == MADI_CHARGE_PEERS || held == sum[i]); /* a process stays known when its gate is forgotten */
     }

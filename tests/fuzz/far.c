@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A virtual link to a process that only the world's peer reaches. */
+#include "core/connect/connect_gate.h"
 #include "gateway/gateway.h"
 #include "world.h"
 
@@ -42,9 +43,9 @@ madi_gate_t *world_far_open(world_t *w, bool active, bool encrypts)
     end->link = link;
     ((gw_link_t *)link)->end = end;
     gate->link = link;
-    gate->deadline = INT64_MAX;
-    gate->search = calloc(1, sizeof *gate->search);
-    gate->search->none_left = true; /* there is no other way */
+    gate->connect->deadline = INT64_MAX;
+    gate->connect->search = calloc(1, sizeof *gate->connect->search);
+    gate->connect->search->none_left = true; /* there is no other way */
     atomic_store(&gate->state, MADI_GATE_CONNECTING);
     if (gw_path_open(end, gw_hop_get(gw, w->gate), address))
         gw_end_start(end, link, fd);

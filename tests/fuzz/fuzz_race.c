@@ -50,7 +50,7 @@ static void addresses_check(const race_t *r)
 {
     const mad_session_t *s = r->w.session;
     size_t len;
-    for (mad_peer_t p = 0; p < s->next_peer; p++)
+    for (mad_peer_t p = 0; p < madi_peers_end(s); p++)
         if (madi_peer_at((mad_session_t *)s, p) && madi_peer_address(s, p))
             FUZZ_CHECK(madi_address_check(madi_peer_address(s, p), MADI_ADDRESS_MAX, &len) == MAD_OK);
 }

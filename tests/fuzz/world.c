@@ -2,6 +2,7 @@
 #include "world.h"
 
 #include "base/log.h"
+#include "core/connect/connect_gate.h"
 #include "drivers/shm/shm.h"
 #include "drivers/tcp/tcp.h"
 
@@ -289,9 +290,9 @@ int world_link(world_t *w, bool active)
         w->link = w->gate->link;
     } else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0) {
         atomic_store(&w->gate->state, MADI_GATE_CONNECTING);
-        w->gate->deadline = INT64_MAX;
-        w->gate->search = calloc(1, sizeof *w->gate->search);
-        w->gate->search->none_left = true; /* there is no other way */
+        w->gate->connect->deadline = INT64_MAX;
+        w->gate->connect->search = calloc(1, sizeof *w->gate->connect->search);
+        w->gate->connect->search->none_left = true; /* there is no other way */
         w->fd = pair[0];
         w->gate->link = w->link = madi_link_new(a, w->gate);
         if (a->driver->start(w->link, pair[1], active, reason) != MAD_OK)

@@ -257,7 +257,7 @@ START_TEST(thread_does_not_sleep_between_strides)
     }
     before = state_now().sleeps - before;
     for (const madi_gate_t *g = s.session->gates; g; g = g->next)
-        read_by_strides += g->pulled_bytes;
+        read_by_strides += madi_recv_counts(g)->pulled_bytes;
     side_close(&s);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);

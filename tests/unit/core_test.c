@@ -4,7 +4,9 @@
 #include "unit.h"
 
 #include "base/clock.h"
+#include "core/connect/connect_gate.h"
 #include "core/core.h"
+#include "core/send/rdv_send.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,14 +197,15 @@ START_TEST(standstill_does_not_count_for_deadlines)
 {
     const int64_t second = INT64_C(1000000000);
     mad_session_t *s;
-    madi_gate_t gate = {.state = MADI_GATE_CONNECTING}, *others;
+    struct madi_connect_gate connect = {0};
+    madi_gate_t gate = {.state = MADI_GATE_CONNECTING, .connect = &connect}, *others;
     int64_t now, until;
     setenv("MAD_DRIVERS", "self", 1);
     ck_assert_int_eq(mad_init(NULL, NULL, &s), MAD_OK);
     madi_lock(&s->lock);
     now = madi_now();
     gate.session = s;
-    gate.deadline = now + 10 * second;
+    connect.deadline = now + 10 * second;
     gate.next = others = s->gates;
     s->gates = &gate;
     madi_hello_expire(s, now);
@@ -210,11 +213,11 @@ START_TEST(standstill_does_not_count_for_deadlines)
     now += 60 * second;
     madi_hello_expire(s, now);
     ck_assert_int_eq(atomic_load(&gate.state), MADI_GATE_CONNECTING);
-    ck_assert_int_gt(gate.deadline, now + 9 * second);
-    until = gate.deadline;
+    ck_assert_int_gt(connect.deadline, now + 9 * second);
+    until = connect.deadline;
     for (; now < until - second; now += second / 4)
         madi_hello_expire(s, now);
-    ck_assert_int_eq(gate.deadline, until);
+    ck_assert_int_eq(connect.deadline, until);
     s->gates = others;
     madi_unlock(&s->lock);
     mad_exit(s);
@@ -233,11 +236,11 @@ START_TEST(connection_that_never_comes_is_tried_again)
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_IDLE);
     madi_hello_no_deadline(gate);
     atomic_store(&gate->state, MADI_GATE_CONNECTING); /* the state after losing the tie */
-    gate->call_at = madi_now() + 1000000000;
+    gate->connect->redial_at = madi_now() + 1000000000;
     madi_hello_expire(s, madi_now());
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
-    ck_assert(madi_hello_deadline(s) <= gate->call_at);
-    gate->call_at = madi_now() - 1;
+    ck_assert(madi_hello_deadline(s) <= gate->connect->redial_at);
+    gate->connect->redial_at = madi_now() - 1;
     madi_hello_expire(s, madi_now());
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_UP);
     madi_unlock(&s->lock);
@@ -265,7 +268,7 @@ START_TEST(connection_is_tried_again_while_computing)
     ck_assert_int_eq(madi_peer_gate(s, 0, 0, &gate), MAD_OK);
     madi_hello_no_deadline(gate);
     atomic_store(&gate->state, MADI_GATE_CONNECTING);
-    gate->call_at = madi_now() + 50000000;
+    gate->connect->redial_at = madi_now() + 50000000;
     ck_assert_int_eq(madi_watch_add_rare(s, &knock, EPOLLIN), MAD_OK);
     madi_unlock(&s->lock);
     ck_assert_int_eq(eventfd_write(knock.fd, 1), 0); /* stands for the peer's message that its own call wins */

@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/connect/connect_gate.h"
+#include "core/connect/connect_session.h"
 #include "core/core.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,11 +158,11 @@ START_TEST(search_tries_100_silent_paths_soon)
     begin(100, NULL);
     for (int i = 0; i < 8; i++) {
         ck_assert_int_eq(n_started, at[i]);
-        gate->search->next_at = now; /* the next delay is over */
+        gate->connect->search->next_at = now; /* the next delay is over */
         ck_assert_int_le(madi_hello_deadline(s), now);
         madi_hello_expire(s, now);
     }
-    ck_assert_int_eq(gate->n_attempts, 100);
+    ck_assert_int_eq(gate->connect->n_attempts, 100);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
     challenge(99);
     ck_assert_int_eq(heard(99), PROOF);
@@ -169,7 +171,7 @@ START_TEST(search_tries_100_silent_paths_soon)
         ck_assert(kind == HELLO || kind == -1);
         ck_assert_int_eq(kind == HELLO ? heard(i) : kind, -1); /* closed, and no proof was sent */
     }
-    ck_assert_int_eq(gate->n_attempts, 1);
+    ck_assert_int_eq(gate->connect->n_attempts, 1);
     ck_assert_ptr_eq(gate->link->adapter, &made[99]);
     end();
 }
@@ -189,15 +191,15 @@ START_TEST(search_starts_the_next_path_at_once)
     progress();
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING); /* the peer may have been busy, or has ended: one
                                                                         * more attempt */
-    ck_assert_int_gt(gate->call_at, 0);
+    ck_assert_int_gt(gate->connect->redial_at, 0);
     refuses = 72;
-    madi_hello_expire(s, gate->call_at);
+    madi_hello_expire(s, gate->connect->redial_at);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_DOWN);
     ck_assert_int_eq(gate->status, MAD_ERR_PEER);
     ck_assert_ptr_nonnull(strstr(gate_why(), "fake w0, w1, w2 and 67 more rejected: refused"));
     ck_assert_ptr_nonnull(strstr(gate_why(), "fake w70"));
     ck_assert_ptr_null(strstr(gate_why(), " is used"));
-    ck_assert_ptr_null(gate->search);
+    ck_assert_ptr_null(gate->connect->search);
     end();
 }
 END_TEST
@@ -207,7 +209,7 @@ START_TEST(search_waits_for_a_better_path)
 {
     static const int rank[] = {10, 50};
     begin(2, rank);
-    gate->search->next_at = now;
+    gate->connect->search->next_at = now;
     madi_hello_expire(s, now);
     challenge(1);
     ck_assert_int_eq(heard(1), 0);
@@ -222,7 +224,7 @@ START_TEST(search_takes_a_path_when_the_better_is_silent)
 {
     static const int rank[] = {10, 50};
     begin(2, rank);
-    gate->search->next_at = now;
+    gate->connect->search->next_at = now;
     madi_hello_expire(s, now);
     challenge(1);
     ck_assert_int_eq(heard(1), 0);
@@ -238,7 +240,7 @@ START_TEST(search_takes_a_path_when_the_better_fails)
 {
     static const int rank[] = {10, 50};
     begin(2, rank);
-    gate->search->next_at = now;
+    gate->connect->search->next_at = now;
     madi_hello_expire(s, now);
     challenge(1);
     ck_assert_int_eq(heard(1), 0);
@@ -253,7 +255,7 @@ END_TEST
 START_TEST(search_takes_the_first_of_equal_paths)
 {
     begin(2, NULL);
-    gate->search->next_at = now;
+    gate->connect->search->next_at = now;
     madi_hello_expire(s, now);
     challenge(1);
     ck_assert_int_eq(heard(1), PROOF);
@@ -265,7 +267,7 @@ END_TEST
 START_TEST(search_resumes_when_the_chosen_path_fails)
 {
     begin(2, NULL);
-    gate->search->next_at = now;
+    gate->connect->search->next_at = now;
     madi_hello_expire(s, now);
     challenge(1);
     ck_assert_int_eq(heard(1), PROOF);
@@ -286,7 +288,7 @@ START_TEST(search_ends_on_another_key)
 {
     uint32_t stranger = MAD_ERR_PEER, key = MAD_ERR_AUTH;
     begin(3, NULL);
-    gate->search->next_at = now;
+    gate->connect->search->next_at = now;
     madi_hello_expire(s, now);
     progress();
     ck_assert_int_eq(n_started, 2);
@@ -298,8 +300,8 @@ START_TEST(search_ends_on_another_key)
     say(2, REFUSE, &stranger, sizeof stranger);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_DOWN);
     ck_assert_int_eq(gate->status, MAD_ERR_AUTH);
-    ck_assert_int_eq(gate->n_attempts, 0);
-    ck_assert_int_eq(s->n_attempts, 0);
+    ck_assert_int_eq(gate->connect->n_attempts, 0);
+    ck_assert_int_eq(s->connect->n_attempts, 0);
     end();
 }
 END_TEST
@@ -314,8 +316,8 @@ START_TEST(search_limits_silent_closes)
         progress();
         if (atomic_load(&gate->state) == MADI_GATE_DOWN)
             break;
-        ck_assert_int_gt(gate->call_at, 0);
-        madi_hello_expire(s, gate->call_at);
+        ck_assert_int_gt(gate->connect->redial_at, 0);
+        madi_hello_expire(s, gate->connect->redial_at);
     }
     ck_assert_int_eq(searches, 9);
     ck_assert_int_eq(gate->status, MAD_ERR_PEER);

@@ -43,7 +43,14 @@ bool madi_call_run(mad_session_t *session, void (*fn)(void *arg, mad_status_t st
 static inline bool madi_calls_wait(const mad_session_t *session)
 {
     return atomic_load_explicit(&session->has_calls, memory_order_acquire) && /* pairs with the adding thread's store */
-           !atomic_load_explicit(&session->calling, memory_order_relaxed);
+           !atomic_load_explicit(&session->api.runs_calls, memory_order_relaxed);
+}
+
+/* True if a call may return an instant request.  While callbacks run, further ones are queued by their request's structure:
+ * so callbacks do not nest, and a lack of memory is reported before anything is sent. */
+static inline bool madi_request_may_be_instant(const mad_session_t *session)
+{
+    return MADI_LIKELY(!atomic_load_explicit(&((mad_session_t *)session)->api.runs_calls, memory_order_relaxed));
 }
 
 #endif

@@ -19,7 +19,7 @@ static mad_status_t borrow_set(const void *at, uint64_t there, const void **base
 /* Borrow the block that is being received into memory of the library (madi_early_start).  Under session->lock. */
 static mad_status_t borrow_early(madi_rx_msg_t *m, const void **base, size_t *len)
 {
-    if (!madi_done(&m->early->here))
+    if (!madi_done(&m->early->arrived))
         return MAD_ERR_AGAIN;
     m->early->borrowed = true;
     return borrow_set(m->early->data, MADI_WIRE_DESC_LEN(m->early->desc), base, len);

@@ -25,7 +25,7 @@ static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
 /* Return the last message in the queue for handlers; if the queue is empty, m, which was just taken from it. */
 static const madi_rx_msg_t *handled_last(const mad_session_t *session, const madi_rx_msg_t *m)
 {
-    return session->handled ? MADI_CONTAINER(session->handled_tail, madi_rx_msg_t, next) : m;
+    return session->for_handlers ? MADI_CONTAINER(session->for_handlers_tail, madi_rx_msg_t, next) : m;
 }
 
 void madi_calls_run(mad_session_t *session)
@@ -33,15 +33,15 @@ void madi_calls_run(mad_session_t *session)
     const madi_rx_msg_t *last = NULL;
     /* One thread at a time runs calls, so that messages are handled in their order, and no call runs inside another. */
     if (MADI_LIKELY(!atomic_load_explicit(&session->has_calls, memory_order_acquire)) ||
-        atomic_exchange_explicit(&session->calling, 1, memory_order_acq_rel)) /* pairs with madi_call_run */
+        atomic_exchange_explicit(&session->api.runs_calls, 1, memory_order_acq_rel)) /* pairs with madi_call_run */
         return;
     for (;;) {
         mad_request_t *r;
         madi_rx_msg_t *m;
         madi_lock(&session->lock);
-        m = session->handled;
-        if (m && !(session->handled = m->next))
-            session->handled_tail = &session->handled;
+        m = session->for_handlers;
+        if (m && !(session->for_handlers = m->next))
+            session->for_handlers_tail = &session->for_handlers;
         madi_lock(&session->work_lock);
         r = session->callbacks;
         if (r && r->status && m) { /* after a failure, maybe the loss of a peer: messages from before it are handled first */
@@ -53,7 +53,7 @@ void madi_calls_run(mad_session_t *session)
             session->callbacks_tail = &session->callbacks;
         if (!r && !m) { /* under the locks: a thread that adds a call later sees that no thread runs calls */
             atomic_store_explicit(&session->has_calls, 0, memory_order_relaxed);
-            atomic_store_explicit(&session->calling, 0, memory_order_release);
+            atomic_store_explicit(&session->api.runs_calls, 0, memory_order_release);
         }
         madi_unlock(&session->work_lock);
         madi_unlock(&session->lock);
@@ -73,12 +73,12 @@ void madi_calls_run(mad_session_t *session)
 bool madi_call_run(mad_session_t *session, void (*fn)(void *arg, mad_status_t status), void *arg)
 {
     madi_calls_run(session);
-    if (atomic_exchange_explicit(&session->calling, 1, memory_order_acquire))
+    if (atomic_exchange_explicit(&session->api.runs_calls, 1, memory_order_acquire))
         return false;
     fn(arg, MAD_OK);
     /* A thread that added a call meanwhile saw that this thread was calling, and left the call to it.  The exchanges of
      * both  threads pair, so the added call is visible here. */
-    atomic_exchange_explicit(&session->calling, 0, memory_order_acq_rel);
+    atomic_exchange_explicit(&session->api.runs_calls, 0, memory_order_acq_rel);
     madi_calls_run(session);
     return true;
 }

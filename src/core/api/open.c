@@ -130,7 +130,7 @@ static MADI_COLD void credit_send_and_look_around(mad_session_t *session, madi_c
     madi_credit_send(conn);
     madi_look_around(session);
     if (atomic_load_explicit(&session->has_calls, memory_order_relaxed)) {
-        session->hot = &madi_no_adapter; /* the next opening takes the slow path, which runs the calls */
+        session->last_hit = &madi_no_adapter; /* the next opening takes the slow path, which runs the calls */
         madi_session_wake(session);      /* or the leader runs the calls, if no message is opened for long */
     }
 }
@@ -168,7 +168,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_message(mad_ses
         return take_dispatch(link, m);
     }
     memcpy(&head, &m->hdr, sizeof head);
-    if (MADI_UNLIKELY(head != conn->rx_head))
+    if (MADI_UNLIKELY(head != conn->fast_hdr))
         return take_dispatch(link, m);
     if (MADI_UNLIKELY(madi_foreign_is_set(m->first.loan))) {
         take_loan(m, conn, link);
@@ -177,8 +177,8 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_message(mad_ses
         m->base.plain = MADI_PLAIN_INLINE;
     }
     conn->rx_messages++;
-    conn->rx_left -= m->hdr.aux;
-    if (MADI_UNLIKELY(conn->rx_left < 0))
+    conn->rx_until_limit -= m->hdr.aux;
+    if (MADI_UNLIKELY(conn->rx_until_limit < 0))
         credit_send_and_look_around(session, conn);
     return m;
 }
@@ -189,7 +189,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_chann
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m;
     madi_lock(&session->lock);
-    m = take_message(session, channel, source, session->hot); /* once in a few hundred messages this sends credits and
+    m = take_message(session, channel, source, session->last_hit); /* once in a few hundred messages this sends credits and
                                                                * polls everything */
     madi_unlock(&session->lock);
     return m;
@@ -232,7 +232,7 @@ static inline bool open_round(opening_t *o, madi_adapter_t *hit, bool takes)
     madi_lock(&session->lock);
     if (MADI_LIKELY(takes && hit && hit->driver->fast.take)) {
         o->msg = take_message(session, o->channel, o->conn, hit);
-        session->hot = hit;
+        session->last_hit = hit;
     }
     found = o->msg || open_after_poll(o, hit);
     madi_unlock(&session->lock);
@@ -398,13 +398,13 @@ static inline int take_short_messages(mad_channel_t *channel, madi_adapter_t *hi
 
     if (atomic_load_explicit(&channel->n_ready, memory_order_relaxed))
         return 0;
-    session->hot = hit;
+    session->last_hit = hit;
     end = a + hit->driver->fast.take_short(hit, a->inside, sizeof *a, max, &link);
     if (end == a)
         return 0;
     conn = madi_conn_by_remote(link->gate, (uint16_t)(a->inside[0] >> 16));
     if (MADI_LIKELY(conn && conn->channel == channel)) {
-        head = conn->rx_head;
+        head = conn->fast_hdr;
         peer = conn->gate->peer;
     }
     for (; a < end; a++) {
@@ -418,11 +418,11 @@ static inline int take_short_messages(mad_channel_t *channel, madi_adapter_t *hi
     }
     if (MADI_LIKELY(a > arrivals)) {
         conn->rx_messages += (uint64_t)(a - arrivals);
-        conn->rx_left -= cost;
+        conn->rx_until_limit -= cost;
     }
     if (MADI_UNLIKELY(a < end)) /* maybe CLOSE, after which the connection's credits begin anew */
         arrivals_dispatch(link, a, end);
-    if (MADI_UNLIKELY(a > arrivals && conn->rx_left < 0))
+    if (MADI_UNLIKELY(a > arrivals && conn->rx_until_limit < 0))
         credit_send_and_look_around(session, conn);
     return (int)(a - arrivals);
 }
@@ -434,8 +434,8 @@ static int take_whole_messages(mad_channel_t *channel, madi_adapter_t *hit, mad_
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m, *first = NULL;
     int n = 0;
-    session->hot = hit;
-    while (n < max && session->hot == hit) {
+    session->last_hit = hit;
+    while (n < max && session->last_hit == hit) {
         if (MADI_UNLIKELY(atomic_load_explicit(&session->rx_ring->used, memory_order_acquire))) /* pairs with madi_rx_free */
             rx_ring_advance(session);
         if (!(m = take_message(session, channel, NULL, hit)))
@@ -486,7 +486,7 @@ static __attribute__((noinline)) int channel_poll_hit(mad_channel_t *channel, ma
 int mad_channel_poll(mad_channel_t *channel, mad_arrival_t *arrivals, int max)
 {
     madi_adapter_t *hit;
-    madi_share_poll(&channel->session->habit);
+    madi_share_poll(&channel->session->api.habit);
     marceli_progress_poll();
     return MADI_UNLIKELY(open_may_succeed(channel, &hit)) ? channel_poll_hit(channel, arrivals, max, hit) : 0;
 }

@@ -228,7 +228,7 @@ static mad_status_t add_segments(madi_tx_t *tx, const struct iovec *segs, int n,
         piece->later = smode == MAD_SEND_LATER;
         piece->segs = keep ? own : NULL;
         piece->n_segs = keep ? n : 0;
-        piece->base = piece->own = keep ? NULL : own;
+        piece->base = piece->copy = keep ? NULL : own;
     }
     madi_tx_unlock(tx);
     if (!piece)
@@ -251,7 +251,7 @@ static mad_status_t add_block(madi_tx_t *tx, const void *buf, uint64_t desc, mad
     if (piece) {
         piece->desc = desc;
         piece->base = own ? own : buf;
-        piece->own = own;
+        piece->copy = own;
         piece->later = smode == MAD_SEND_LATER;
     }
     madi_tx_unlock(tx);
@@ -267,11 +267,11 @@ mad_status_t madi_tx_settle(madi_tx_t *tx)
         size_t len = MADI_WIRE_DESC_LEN(piece->desc);
         if (!piece->segs || piece->handle || is_worth_gathering(piece->n_segs, len))
             continue;
-        piece->own = malloc(len);
-        if (!piece->own)
+        piece->copy = malloc(len);
+        if (!piece->copy)
             return MAD_ERR_NOMEM;
-        madi_copy_pieces(piece->own, piece->segs, piece->n_segs);
-        piece->base = piece->own;
+        madi_copy_pieces(piece->copy, piece->segs, piece->n_segs);
+        piece->base = piece->copy;
         free(piece->segs);
         piece->segs = NULL;
     }

@@ -17,7 +17,6 @@
 #include "core/send/policy.h"
 #include "core/send/send.h"
 #include "core/send/share.h"
-#include "core/wire/handle.h"
 #include "core/wire/wire.h"
 
 #include <stdlib.h>
@@ -99,7 +98,7 @@ mad_status_t mad_message_flush(mad_message_t *message)
 static MADI_COLD bool send_undo(madi_conn_t *conn, uint64_t cost)
 {
     conn->tx_seq--;
-    conn->quick += cost;
+    conn->fast_credits += cost;
     return false;
 }
 
@@ -113,7 +112,7 @@ static __attribute__((noinline)) bool send_long(madi_conn_t *conn, madi_tx_t *tx
 /* Write the header of a plain message.  Under tx_lock. */
 static inline void head_fill(const madi_conn_t *conn, madi_tx_t *tx, size_t total, uint64_t cost)
 {
-    uint64_t head[2] = {conn->whole | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32,
+    uint64_t head[2] = {conn->hdr_template | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32,
                         (uint32_t)conn->tx_seq | cost << 32};
     __builtin_memcpy(tx->small, head, sizeof head); /* not checked: base/base.h, madi_copy */
 }
@@ -125,10 +124,10 @@ static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
     uint64_t cost = madi_wire_cost(total);
     bool sent;
 
-    if (MADI_UNLIKELY(cost > conn->quick))
+    if (MADI_UNLIKELY(cost > conn->fast_credits))
         return false;
     head_fill(conn, tx, total, cost);
-    conn->quick -= cost;
+    conn->fast_credits -= cost;
     conn->tx_seq++;
     sent = MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, tx->small, total) : send_long(conn, tx);
     return MADI_LIKELY(sent) || send_undo(conn, madi_wire_cost(tx->stage_len));
@@ -187,7 +186,7 @@ static bool tx_is_fetchable(const madi_tx_t *tx)
     const madi_gate_t *gate = conn->gate;
     int n = 0;
     if (atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) != MADI_GATE_UP || !gate->link->direct ||
-        conn->queue || !madi_handles_none(gate->sends))
+        conn->queue || !madi_rdv_none(gate))
         return false;
     for (uint32_t i = 0; i < tx->n_pieces; i++) {
         const madi_piece_t *piece = &tx->pieces[i];
@@ -204,9 +203,10 @@ static bool tx_is_fetchable(const madi_tx_t *tx)
 static void tx_decide_fetch(madi_tx_t *tx)
 {
     bool alone = tx->request && tx_is_fetchable(tx);
-    tx->polled = alone && !marceli_progress_is_required() && madi_share_begun(&tx->base.session->habit, madi_now());
-    tx->by_peer = alone && !tx->polled;
-    if (tx->by_peer)
+    tx->sender_polls =
+        alone && !marceli_progress_is_required() && madi_share_begun(&tx->base.session->api.habit, madi_now());
+    tx->may_be_read = alone && !tx->sender_polls;
+    if (tx->may_be_read)
         madi_request_by_peer(tx->request);
 }
 
@@ -283,7 +283,7 @@ static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
         return packing_end_failed(tx);
     madi_lock(&conn->gate->tx_lock);
     if (!tx->queued && (madi_tx_send_begun(tx) || madi_tx_send_whole(tx))) {
-        if (!tx->cont_busy) {
+        if (!madi_cont_is_busy(tx)) {
             madi_tx_reset_pieces(tx);
             packing_release(conn);
             madi_unlock(&conn->gate->tx_lock);
@@ -333,12 +333,12 @@ static __attribute__((noinline)) bool end_tailed(madi_tx_t *tx)
     uint64_t cost = madi_wire_cost(total);
     bool sent = false;
     madi_lock(&conn->gate->tx_lock);
-    if (MADI_LIKELY(cost <= conn->quick) && tail_fits(tx, &conn->link->adapter->caps)) {
+    if (MADI_LIKELY(cost <= conn->fast_credits) && tail_fits(tx, &conn->link->adapter->caps)) {
         head_fill(conn, tx, total, cost);
         sent = conn->link->driver->send(conn->link, vec, 2, total, NULL) == MADI_SENT;
     }
     if (MADI_LIKELY(sent)) {
-        conn->quick -= cost;
+        conn->fast_credits -= cost;
         conn->tx_seq++;
         tx->stage_len = sizeof(madi_wire_hdr_t);
         tx->base.plain = MADI_PLAIN_STAGED;

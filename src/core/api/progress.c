@@ -14,7 +14,7 @@
 int mad_progress(mad_session_t *session)
 {
     int n = 0;
-    madi_share_poll(&session->habit);
+    madi_share_poll(&session->api.habit);
     marceli_progress_poll();
     if (madi_trylock(&session->lock)) {
         n = madi_progress_locked(session);

@@ -54,13 +54,14 @@ static bool send_vec(madi_link_t *link, head_t *head, const struct iovec *pieces
 /* True if a message of this cost (credit bytes) may leave at once.  Under tx_lock. */
 static inline bool path_is_free(madi_conn_t *conn, uint64_t cost)
 {
-    return MADI_LIKELY(cost <= conn->quick) && !atomic_load_explicit(&conn->packing, memory_order_relaxed);
+    return MADI_LIKELY(cost <= conn->fast_credits) && !atomic_load_explicit(&conn->packing, memory_order_relaxed);
 }
 
 /* Under tx_lock. */
 static inline void head_fill(const madi_conn_t *conn, head_t *head, size_t total, uint64_t cost)
 {
-    uint64_t words[2] = {conn->whole | (uint64_t)(total - sizeof head->hdr) << 32, (uint32_t)conn->tx_seq | cost << 32};
+    uint64_t words[2] = {conn->hdr_template | (uint64_t)(total - sizeof head->hdr) << 32,
+                         (uint32_t)conn->tx_seq | cost << 32};
     memcpy(&head->hdr, words, sizeof words);
 }
 
@@ -69,7 +70,7 @@ static inline mad_status_t account_sent(madi_conn_t *conn, uint64_t cost, bool s
 {
     if (MADI_UNLIKELY(!sent))
         return MAD_ERR_AGAIN;
-    conn->quick -= cost;
+    conn->fast_credits -= cost;
     conn->tx_seq++;
     return MAD_OK;
 }

@@ -77,7 +77,7 @@ static mad_status_t begun_complete(madi_rx_msg_t *m, bool may_wait)
 static bool early_done(void *arg)
 {
     madi_rx_msg_t *m = arg;
-    return madi_done(&m->early->here) || madi_message_status(&m->base);
+    return madi_done(&m->early->arrived) || madi_message_status(&m->base);
 }
 
 static mad_status_t early_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t expected, bool may_wait)

@@ -52,7 +52,7 @@ static __attribute__((noinline)) mad_status_t end_other(madi_rx_msg_t *m)
         return end_loan(m);
     if (!m->base.session || !m->conn)
         return unpacking_end_broken(&m->base);
-    if (m->live || madi_rx_left(m) || !m->cur_last || m->blocks || m->early || status ||
+    if (m->is_unfinished || madi_rx_left(m) || !m->cur_last || m->blocks || m->early || status ||
         atomic_load_explicit(&m->rdv_pending, memory_order_acquire)) {
         if (madi_cont_of(m))
             madi_cont_poll(m);
@@ -113,7 +113,7 @@ void mad_message_drop(mad_message_t *message)
     }
     /* A message that is not plain may have more blocks than have arrived. */
     if (m->conn && (!message->plain || madi_rx_left(m))) {
-        m->consumed = true;
+        m->may_leave_rest = true;
         message->plain = MADI_PLAIN_NONE;
     }
     if (mad_end_unpacking_request(message, &request) == MAD_OK)

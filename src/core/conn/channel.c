@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Channels by name, and their connections. */
+#include "base/knob.h"
 #include "core/conn/channel.h"
 #include "core/conn/conn.h"
+#include "core/conn/conn_session.h"
 #include "core/driver.h"
 #include "core/object/channel.h"
 #include "core/object/session.h"
@@ -70,11 +72,11 @@ static _Atomic(madi_conn_t *) *place_for(mad_channel_t *c, mad_peer_t peer)
 
 static mad_channel_t *channel_new(mad_session_t *s)
 {
-    mad_channel_t *c = s->n_retired > RESTING ? s->retired : NULL;
+    mad_channel_t *c = s->conn->n_retired > RESTING ? s->conn->retired : NULL;
     madi_conn_array_t *conns = NULL;
     if (c) {
-        s->n_retired--;
-        s->retired = c->next;
+        s->conn->n_retired--;
+        s->conn->retired = c->next;
         conns = atomic_load_explicit(&c->conns, memory_order_relaxed); /* no thread uses it */
     } else if (posix_memalign((void **)&c, MADI_LINE, sizeof *c)) {
         return NULL;
@@ -131,11 +133,11 @@ madi_conn_t *madi_conn_make(mad_channel_t *channel, madi_gate_t *gate)
 
 void madi_channel_release_check(mad_channel_t *c)
 {
-    if (c->dying || c->is_open)
+    if (c->awaits_release || c->is_open)
         return;
-    c->dying = true;
-    c->next_dying = c->session->dying;
-    c->session->dying = c;
+    c->awaits_release = true;
+    c->next_awaiting = c->session->awaiting_release;
+    c->session->awaiting_release = c;
 }
 
 static void channel_list_free(mad_channel_t *c)
@@ -150,9 +152,45 @@ static void channel_list_free(mad_channel_t *c)
     }
 }
 
-void madi_channels_free(mad_session_t *s)
+void madi_channel_rest(mad_channel_t *c)
 {
+    struct madi_conn_session *part = c->session->conn;
+    for (mad_channel_t **p = &c->session->channels; *p; p = &(*p)->next)
+        if (*p == c) {
+            *p = c->next;
+            break;
+        }
+    c->next = NULL;
+    *(part->retired ? part->retired_tail : &part->retired) = c;
+    part->retired_tail = &c->next;
+    part->n_retired++;
+}
+
+/* ---- Part of a session ---------------------------------------------------------------------------------------- */
+
+struct madi_conn_session *madi_conn_session_new(void)
+{
+    return calloc(1, sizeof(struct madi_conn_session));
+}
+
+void madi_conn_session_start(mad_session_t *s)
+{
+    s->conn->check_modes = madi_knob_int(MADI_KNOB_CHECK_SEND_MODE);
+    s->conn->credit_budget = madi_knob_int(MADI_KNOB_CREDIT_BUDGET);
+}
+
+int64_t madi_credit_budget(const mad_session_t *s)
+{
+    return s->conn->credit_budget;
+}
+
+void madi_conn_session_free(mad_session_t *s)
+{
+    if (!s->conn)
+        return;
     channel_list_free(s->channels);
-    channel_list_free(s->retired);
-    s->channels = s->retired = NULL;
+    channel_list_free(s->conn->retired);
+    free(s->conn);
+    s->channels = NULL;
+    s->conn = NULL;
 }

@@ -13,7 +13,14 @@ mad_channel_t *madi_channel_find(mad_session_t *session, const char *name); /* m
 const mad_channel_t *madi_channel_at(const mad_session_t *session, uint32_t n);
 /* Handle that a peer no longer uses the channel: release it if possible.  Under session->lock. */
 void madi_channel_release_check(mad_channel_t *channel);
-void madi_channels_free(mad_session_t *session);
+/* Take a channel out of its session, and keep it for reuse.  Precondition: nothing refers to it.  Under session->lock. */
+void madi_channel_rest(mad_channel_t *channel);
+
+/* This folder's part of a session (session->conn). */
+struct madi_conn_session *madi_conn_session_new(void);    /* NULL: no memory */
+void madi_conn_session_start(mad_session_t *session);     /* when the knobs are loaded */
+void madi_conn_session_free(mad_session_t *session);      /* frees all channels; fine without a part */
+int64_t madi_credit_budget(const mad_session_t *session); /* bytes that may still be given to connections; session->lock */
 
 static inline madi_conn_t *madi_conn_peek(mad_channel_t *channel, mad_peer_t peer)
 {

@@ -13,6 +13,8 @@
  * messages are searched instead. */
 #include "base/knob.h"
 #include "core/conn/conn.h"
+#include "core/conn/conn_gate.h"
+#include "core/conn/conn_session.h"
 #include "core/conn/credit.h"
 #include "core/conn/tx_pool.h"
 #include "core/driver.h"
@@ -31,16 +33,16 @@
 
 static mad_status_t numbers_grow(madi_gate_t *gate)
 {
-    uint32_t n = gate->n_numbers ? gate->n_numbers * 2 : NUMBERS_FIRST;
+    uint32_t n = gate->numbers->n ? gate->numbers->n * 2 : NUMBERS_FIRST;
     madi_conn_t **p;
     if (n > NUMBERS_MAX)
         n = NUMBERS_MAX;
-    p = realloc(gate->by_number, n * sizeof *p);
+    p = realloc(gate->numbers->by_number, n * sizeof *p);
     if (!p)
         return MAD_ERR_NOMEM;
-    memset(p + gate->n_numbers, 0, (n - gate->n_numbers) * sizeof *p);
-    gate->by_number = p;
-    gate->n_numbers = n;
+    memset(p + gate->numbers->n, 0, (n - gate->numbers->n) * sizeof *p);
+    gate->numbers->by_number = p;
+    gate->numbers->n = n;
     return MAD_OK;
 }
 
@@ -49,31 +51,31 @@ static mad_status_t numbers_grow(madi_gate_t *gate)
 static mad_status_t number_take(madi_conn_t *conn)
 {
     madi_gate_t *gate = conn->gate;
-    if (gate->used_numbers == NUMBERS_MAX ||
-        (gate->used_numbers >= gate->n_numbers / 2 && gate->n_numbers < NUMBERS_MAX && numbers_grow(gate)))
+    if (gate->numbers->n_used == NUMBERS_MAX ||
+        (gate->numbers->n_used >= gate->numbers->n / 2 && gate->numbers->n < NUMBERS_MAX && numbers_grow(gate)))
         return MAD_ERR_NOMEM;
-    while (gate->by_number[gate->next_number % gate->n_numbers])
-        gate->next_number++;
-    conn->number = (uint16_t)(gate->next_number++ % gate->n_numbers);
-    gate->by_number[conn->number] = conn;
-    gate->used_numbers++;
+    while (gate->numbers->by_number[gate->numbers->next % gate->numbers->n])
+        gate->numbers->next++;
+    conn->number = (uint16_t)(gate->numbers->next++ % gate->numbers->n);
+    gate->numbers->by_number[conn->number] = conn;
+    gate->numbers->n_used++;
     return MAD_OK;
 }
 
 madi_conn_t *madi_conn_by_number(madi_gate_t *gate, uint16_t number)
 {
-    return number < gate->n_numbers ? gate->by_number[number] : NULL;
+    return number < gate->numbers->n ? gate->numbers->by_number[number] : NULL;
 }
 
 /* ---- Made ----------------------------------------------------------------------------------------------------- */
 
 madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate)
 {
-    madi_conn_t *conn = gate->retired;
+    madi_conn_t *conn = gate->numbers->retired;
     madi_tx_t *spare = conn ? conn->spare : NULL;
     bool taken;
     if (conn)
-        gate->retired = conn->next_of_gate;
+        gate->numbers->retired = conn->next_of_gate;
     else if (posix_memalign((void **)&conn, MADI_LINE, sizeof *conn))
         return NULL;
     memset(conn, 0, sizeof *conn);
@@ -86,15 +88,15 @@ madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate)
     conn->ready_tail = &conn->ready;
     conn->posted_tail = &conn->posted;
     conn->closing = conn->unopened = !channel->is_open;
-    conn->flags = channel->session->check_modes ? MADI_WIRE_MODES : 0;
+    conn->flags = channel->session->conn->check_modes ? MADI_WIRE_MODES : 0;
     madi_credit_begin_rx(conn);
     madi_credit_begin_tx(conn);
     madi_lock(&gate->tx_lock);
     taken = number_take(conn) == MAD_OK;
-    conn->whole =
+    conn->hdr_template =
         MADI_WIRE_MSG | (uint64_t)(MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) << 8 | (uint64_t)conn->number << 16;
-    conn->next_of_gate = taken ? gate->conns : gate->retired;
-    *(taken ? &gate->conns : &gate->retired) = conn;
+    conn->next_of_gate = taken ? gate->conns : gate->numbers->retired;
+    *(taken ? &gate->conns : &gate->numbers->retired) = conn;
     madi_unlock(&gate->tx_lock);
     return taken ? conn : NULL;
 }
@@ -106,15 +108,23 @@ static void conn_free(madi_conn_t *conn)
     free(conn);
 }
 
-void madi_conns_free(madi_gate_t *gate)
+void madi_conn_rest(madi_conn_t *conn)
 {
-    for (int i = 0; i < 2; i++)
-        for (madi_conn_t **list = i ? &gate->retired : &gate->conns, *conn; (conn = *list);) {
-            *list = conn->next_of_gate;
-            conn_free(conn);
+    madi_gate_t *gate = conn->gate;
+    for (madi_conn_t **p = &gate->conns; *p; p = &(*p)->next_of_gate)
+        if (*p == conn) {
+            *p = conn->next_of_gate;
+            break;
         }
-    free(gate->by_number);
+    madi_conn_traffic(conn, &gate->numbers->retired_traffic);
+    madi_unopened_end(conn);
+    gate->numbers->by_number[conn->number] = NULL;
+    gate->numbers->n_used--;
+    conn->next_of_gate = gate->numbers->retired;
+    gate->numbers->retired = conn;
 }
+
+/* ---- Traffic -------------------------------------------------------------------------------------------------- */
 
 void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum)
 {
@@ -122,4 +132,43 @@ void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum)
     sum->bytes_out += conn->tx_cost_before + madi_credit_used(conn);
     sum->messages_in += conn->rx_messages;
     sum->bytes_in += conn->rx_cost_before + madi_credit_consumed(conn) + conn->rx_held;
+}
+
+madi_traffic_t madi_conns_traffic(const madi_gate_t *gate)
+{
+    madi_traffic_t sum = gate->numbers->retired_traffic;
+    for (const madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
+        madi_conn_traffic(conn, &sum);
+    return sum;
+}
+
+/* ---- Part of a gate ------------------------------------------------------------------------------------------- */
+
+struct madi_conn_gate *madi_conn_gate_new(void)
+{
+    return calloc(1, sizeof(struct madi_conn_gate));
+}
+
+void madi_conn_gate_reset(madi_gate_t *gate)
+{
+    struct madi_conn_gate *part = gate->numbers;
+    *part = (struct madi_conn_gate){.by_number = part->by_number, .n = part->n, .retired = part->retired};
+}
+
+static void conns_free(madi_conn_t *list)
+{
+    for (madi_conn_t *next; list; list = next) {
+        next = list->next_of_gate;
+        conn_free(list);
+    }
+}
+
+void madi_conn_gate_free(madi_gate_t *gate)
+{
+    if (!gate->numbers)
+        return;
+    conns_free(gate->conns);
+    conns_free(gate->numbers->retired);
+    free(gate->numbers->by_number);
+    free(gate->numbers);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Credits: what a sender may have under way on a connection, and how the receiver returns it. */
 #include "base/knob.h"
+#include "core/conn/conn_gate.h"
+#include "core/conn/conn_session.h"
 #include "core/conn/credit.h"
 #include "core/link/link.h"
 #include "core/send/policy.h"
@@ -12,17 +14,17 @@ void madi_credit_send(madi_conn_t *conn)
     madi_wire_credit_t credit;
     mad_session_t *session = conn->gate->session;
     int64_t more = (int64_t)conn->rx_window;
-    if (session->tell == conn)
-        session->tell = NULL;
-    if (more > session->credit_budget)
-        more = session->credit_budget;
+    if (session->credit_due == conn)
+        session->credit_due = NULL;
+    if (more > session->conn->credit_budget)
+        more = session->conn->credit_budget;
     if (conn->rx_window < MADI_CREDIT_WINDOW_MAX && more > 0) { /* the receiver keeps pace: let more be under way */
         conn->rx_window += (uint64_t)more;
-        session->credit_budget -= more;
+        session->conn->credit_budget -= more;
     }
     credit.limit = conn->rx_limit = madi_credit_consumed(conn) + conn->rx_window;
-    conn->rx_tell = conn->rx_limit - conn->rx_window / 2;
-    conn->rx_left = (int64_t)(conn->rx_window / 2);
+    conn->rx_limit_due = conn->rx_limit - conn->rx_window / 2;
+    conn->rx_until_limit = (int64_t)(conn->rx_window / 2);
     madi_gate_ctrl(conn->gate, &hdr, &credit);
 }
 
@@ -31,22 +33,22 @@ void madi_credit_send(madi_conn_t *conn)
 void madi_credit_return_later(madi_conn_t *conn, uint32_t cost)
 {
     mad_session_t *session = conn->gate->session;
-    conn->rx_left -= cost;
-    if (conn->rx_left >= 0)
+    conn->rx_until_limit -= cost;
+    if (conn->rx_until_limit >= 0)
         return;
-    if (session->tell && session->tell != conn)
-        madi_credit_send(session->tell);
-    session->tell = conn;
-    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX || conn->rx_left < -(int64_t)(conn->rx_window / 4))
+    if (session->credit_due && session->credit_due != conn)
+        madi_credit_send(session->credit_due);
+    session->credit_due = conn;
+    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX || conn->rx_until_limit < -(int64_t)(conn->rx_window / 4))
         madi_credit_send(conn);
 }
 
 /* Return the connection's credit beyond its floor to the session. */
 void madi_credit_forget(madi_conn_t *conn)
 {
-    if (conn->gate->session->tell == conn)
-        conn->gate->session->tell = NULL;
-    conn->gate->session->credit_budget += (int64_t)(conn->rx_window - conn->rx_floor);
+    if (conn->gate->session->credit_due == conn)
+        conn->gate->session->credit_due = NULL;
+    conn->gate->session->conn->credit_budget += (int64_t)(conn->rx_window - conn->rx_floor);
     conn->rx_window = conn->rx_floor;
 }
 
@@ -55,14 +57,24 @@ void madi_credit_begin_rx(madi_conn_t *conn)
     int64_t floor = madi_knob_int(MADI_KNOB_CREDIT_FLOOR);
     conn->rx_cost_before += madi_credit_consumed(conn);
     conn->rx_limit = conn->rx_window = conn->rx_floor = (uint64_t)floor;
-    conn->rx_tell = (uint64_t)floor / 2;
-    conn->rx_left = floor / 2;
+    conn->rx_limit_due = (uint64_t)floor / 2;
+    conn->rx_until_limit = floor / 2;
 }
 
 void madi_credit_begin_tx(madi_conn_t *conn)
 {
     int64_t floor = madi_knob_int(MADI_KNOB_CREDIT_FLOOR);
     conn->tx_cost_before += madi_credit_used(conn);
-    conn->quick = 0;
-    conn->credit_limit = conn->credit_left = conn->gate->peer_floor ? conn->gate->peer_floor : (uint64_t)floor;
+    conn->fast_credits = 0;
+    conn->credit_limit = conn->credit_left =
+        conn->gate->numbers->peer_floor ? conn->gate->numbers->peer_floor : (uint64_t)floor;
+}
+
+void madi_credit_floor(madi_gate_t *gate, uint64_t floor)
+{
+    gate->numbers->peer_floor = floor;
+    madi_lock(&gate->tx_lock);
+    for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate) /* made before it was known; nothing was sent yet */
+        c->credit_limit = c->credit_left = floor;
+    madi_unlock(&gate->tx_lock);
 }

@@ -8,28 +8,30 @@
 void madi_credit_send(madi_conn_t *conn); /* send the credit limit to the sender */
 static inline uint64_t madi_credit_consumed(const madi_conn_t *conn)
 {
-    return conn->rx_tell - (uint64_t)conn->rx_left;
+    return conn->rx_limit_due - (uint64_t)conn->rx_until_limit;
 }
 static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
 {
-    conn->rx_left -= cost;
-    if (MADI_UNLIKELY(conn->rx_left < 0))
+    conn->rx_until_limit -= cost;
+    if (MADI_UNLIKELY(conn->rx_until_limit < 0))
         madi_credit_send(conn);
 }
 void madi_credit_return_later(madi_conn_t *conn, uint32_t cost); /* like madi_credit_return, sent when progress is idle */
 void madi_credit_forget(madi_conn_t *conn);
 void madi_credit_begin_rx(madi_conn_t *conn); /* begin the receiving side anew, with the floor as its window */
-void madi_credit_begin_tx(madi_conn_t *conn); /* likewise for the sending side */
+void madi_credit_begin_tx(madi_conn_t *conn); /* like madi_credit_begin_rx, but of the sending side */
+/* Record the credit bytes that the peer gives each connection; before anything is sent. */
+void madi_credit_floor(madi_gate_t *gate, uint64_t floor);
 
 /* For the sending side; under gate->tx_lock. */
 static inline void madi_conn_slow(madi_conn_t *conn) /* disable the short path of sending */
 {
-    conn->credit_left += conn->quick;
-    conn->quick = 0;
+    conn->credit_left += conn->fast_credits;
+    conn->fast_credits = 0;
 }
 static inline uint64_t madi_credit_used(const madi_conn_t *conn)
 {
-    return conn->credit_limit - conn->credit_left - conn->quick;
+    return conn->credit_limit - conn->credit_left - conn->fast_credits;
 }
 
 #endif

@@ -42,32 +42,12 @@ void madi_rx_clear(madi_rx_msg_t *m)
     m->blocks_tail = &m->blocks;
 }
 
-/* Free all message structures at the end of the session.  Lent bodies have gone with their links. */
-void madi_rx_ring_free(mad_session_t *session)
-{
-    madi_rx_msg_t *m = session->rx_ring, *next;
-    if (!m)
-        return;
-    do {
-        next = m->ring;
-        for (madi_rx_packet_t *p; (p = m->head); free(p))
-            m->head = p->next;
-        if (m->current && !m->current->inside)
-            free(m->current);
-        for (madi_rx_block_t *b; (b = m->blocks); free(b))
-            m->blocks = b->next;
-        free(m->early);
-        free(m);
-        m = next;
-    } while (m != session->rx_ring);
-}
-
 /* Discard a body whose link broke while it was arriving: no list holds it yet. */
 void madi_rx_abandon(madi_gate_t *gate)
 {
-    void *half = gate->half;
-    gate->half = NULL;
-    if (half && gate->half_first) {
+    void *half = gate->partial_rx;
+    gate->partial_rx = NULL;
+    if (half && gate->partial_rx_is_message) {
         madi_rx_msg_t *m = half;
         free(m->current);
         madi_rx_clear(m);

@@ -26,7 +26,6 @@ static inline void madi_rx_free(madi_rx_msg_t *m)
     atomic_store_explicit(&m->used, 0, memory_order_release); /* pairs with madi_rx_new */
 }
 
-void madi_rx_ring_free(mad_session_t *session);
 void madi_rx_abandon(madi_gate_t *gate); /* discard the packet of which only a part has arrived, if any */
 void madi_rx_packet_free(madi_rx_packet_t *packet);
 void madi_packet_return(madi_rx_packet_t *packet); /* return its loan to the driver */

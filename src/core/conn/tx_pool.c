@@ -24,7 +24,7 @@ madi_tx_t *madi_tx_new(mad_session_t *session, madi_conn_t *conn)
 static void free_pieces(madi_tx_t *tx)
 {
     for (uint32_t i = 0; i < tx->n_pieces; i++) {
-        free(tx->pieces[i].own);
+        free(tx->pieces[i].copy);
         free(tx->pieces[i].segs);
     }
     if (tx->stage != tx->small)

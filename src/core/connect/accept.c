@@ -10,8 +10,12 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/random.h"
+#include "core/conn/credit.h"
+#include "core/connect/connect_gate.h"
+#include "core/connect/connect_session.h"
 #include "core/connect/gate.h"
 #include "core/connect/hello.h"
+#include "core/connect/hello_inside.h"
 #include "core/connect/peer.h"
 #include "core/connect/search.h"
 #include "core/connect/stopped.h"
@@ -85,10 +89,10 @@ void madi_accept_refused(madi_hello_t *h, mad_status_t status, const char *text)
     bool strange = status == MAD_ERR_AUTH || status == MAD_ERR_VERSION || status == MAD_ERR_PROTOCOL ||
                    status == MAD_ERR_CONFIG ||
                    status == MAD_ERR_TIMEOUT; /* of two peers that connect to each other at once, one gives up its attempt */
-    bool told = !strange || (s->refused_told >> status & 1);
+    bool told = !strange || (s->connect->refused_logged >> status & 1);
     char from[96];
     source_text(h->watch.fd, from, sizeof from);
-    s->refused_told |= strange ? UINT32_C(1) << status : 0;
+    s->connect->refused_logged |= strange ? UINT32_C(1) << status : 0;
     madi_log(told ? MADI_LOG_DEBUG : MADI_LOG_WARN, h->adapter->driver->name,
              "refused a caller from %s on %s: %s; this session goes on%s", from, h->adapter->name, text,
              told ? "" : " (said once of each kind; MAD_LOG=debug shows all)");
@@ -98,10 +102,10 @@ bool madi_hello_evict(mad_session_t *s)
 {
     uint16_t count[SOURCES] = {0}, most = 0;
     madi_hello_t *oldest = NULL;
-    for (madi_hello_t *h = s->hellos; h; h = h->next)
+    for (madi_hello_t *h = s->connect->hellos; h; h = h->next)
         if (!h->active && ++count[source_bucket(h->source)] > most)
             most = count[source_bucket(h->source)];
-    for (madi_hello_t *h = s->hellos; h; h = h->next) /* the newest is first */
+    for (madi_hello_t *h = s->connect->hellos; h; h = h->next) /* the newest is first */
         if (!h->active && count[source_bucket(h->source)] == most)
             oldest = h;
     if (oldest)
@@ -113,12 +117,12 @@ bool madi_hello_evict(mad_session_t *s)
 void madi_hello_accept(madi_adapter_t *adapter, int fd)
 {
     mad_session_t *s = adapter->session;
-    madi_hello_t *h = s->n_accepted < ACCEPTED_MAX || madi_hello_evict(s) ? madi_hello_new(s, adapter, fd) : NULL;
+    madi_hello_t *h = s->connect->n_accepted < ACCEPTED_MAX || madi_hello_evict(s) ? madi_hello_new(s, adapter, fd) : NULL;
     if (!h) {
         madi_fd_close(fd);
         return;
     }
-    s->n_accepted++;
+    s->connect->n_accepted++;
     h->source = source_number(fd);
     h->expect = MADI_HELLO_HELLO;
     if (madi_watch_add_rare(s, &h->watch, EPOLLIN) != MAD_OK)
@@ -178,7 +182,7 @@ static bool is_superseded(mad_session_t *s, madi_gate_t *gate)
         return true;
     if (state == MADI_GATE_IDLE)
         return false;
-    if (gate->hello)
+    if (gate->connect->hello)
         return memcmp(s->uid, madi_address_uid(madi_peer_address(s, gate->peer)), MADI_UID_LEN) < 0;
     return gate->link != NULL; /* a link that both sides have agreed on */
 }
@@ -191,9 +195,9 @@ static void peer_accept(madi_hello_t *h, madi_gate_t *gate)
     int fd;
 
     atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
-    gate->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+    gate->connect->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
     gate->link = link = madi_link_new(h->adapter, gate);
-    gate->process = madi_process_near(h->watch.fd);
+    gate->connect->process = madi_process_near(h->watch.fd);
     fd = madi_hello_release(h);
     madi_hello_abort_all(gate); /* this process's own attempts end */
     if (old)
@@ -279,6 +283,6 @@ void madi_accept_proof(madi_hello_t *h)
         madi_fd_close(madi_hello_release(h));
         return;
     }
-    madi_gate_floor(gate, proof.floor);
+    madi_credit_floor(gate, proof.floor);
     peer_accept(h, gate);
 }

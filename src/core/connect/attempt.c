@@ -4,8 +4,12 @@
 #include "base/knob.h"
 #include "base/own.h"
 #include "base/random.h"
+#include "core/conn/credit.h"
+#include "core/connect/connect_gate.h"
+#include "core/connect/connect_session.h"
 #include "core/connect/gate.h"
 #include "core/connect/hello.h"
+#include "core/connect/hello_inside.h"
 #include "core/connect/peer.h"
 #include "core/connect/search.h"
 #include "core/connect/stopped.h"
@@ -28,7 +32,7 @@
 /* Return the attempt that makes this link; NULL if none. */
 static madi_hello_t *attempt_of(const madi_link_t *link)
 {
-    madi_hello_t *h = link->gate->session->hellos;
+    madi_hello_t *h = link->gate->session->connect->hellos;
     while (h && h->link != link)
         h = h->next;
     return h;
@@ -50,7 +54,7 @@ void madi_hello_unsure(madi_link_t *link)
 
 bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter)
 {
-    const madi_hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
+    const madi_hello_t *h = gate->connect->n_attempts ? gate->session->connect->hellos : NULL;
     while (h && (h->gate != gate || h->adapter != adapter))
         h = h->next;
     return h != NULL;
@@ -60,17 +64,17 @@ bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter)
  * tried again. */
 static void attempts_abort(madi_gate_t *gate, const madi_hello_t *taken)
 {
-    madi_hello_t *h = gate->n_attempts ? gate->session->hellos : NULL;
+    madi_hello_t *h = gate->connect->n_attempts ? gate->session->connect->hellos : NULL;
     while (h)
         if (h->gate == gate && h != taken) {
             madi_search_untry(gate, h->way);
             madi_hello_abort(h);
-            h = gate->session->hellos; /* the driver may have ended other attempts */
+            h = gate->session->connect->hellos; /* the driver may have ended other attempts */
         } else {
             h = h->next;
         }
-    if (gate->search)
-        gate->search->next_at = 0;
+    if (gate->connect->search)
+        gate->connect->search->next_at = 0;
 }
 
 void madi_hello_abort_all(madi_gate_t *gate)
@@ -88,7 +92,7 @@ static void attempt_drop(madi_hello_t *h)
 
 void madi_attempt_again(madi_gate_t *gate)
 {
-    gate->call_at = 0;
+    gate->connect->redial_at = 0;
     madi_gate_connect_again(gate);
 }
 
@@ -96,7 +100,7 @@ void madi_attempt_cut(madi_hello_t *h, const char *text)
 {
     madi_gate_t *gate = h->gate;
     if (!h->unsure) {
-        gate->cut = true;
+        gate->connect->cut_off = true;
         madi_hello_fail(h, MAD_ERR_PEER, text);
         return;
     }
@@ -108,8 +112,8 @@ void madi_attempt_cut(madi_hello_t *h, const char *text)
 
 void madi_hello_no_deadline(madi_gate_t *gate)
 {
-    gate->deadline = INT64_MAX;
-    for (madi_hello_t *h = gate->n_attempts ? gate->session->hellos : NULL; h; h = h->next)
+    gate->connect->deadline = INT64_MAX;
+    for (madi_hello_t *h = gate->connect->n_attempts ? gate->session->connect->hellos : NULL; h; h = h->next)
         if (h->gate == gate)
             h->deadline = INT64_MAX;
 }
@@ -117,7 +121,7 @@ void madi_hello_no_deadline(madi_gate_t *gate)
 /* Return an attempt's deadline: the gate's, or half of the time if paths are left that cannot be tried in parallel. */
 static int64_t attempt_deadline(const madi_gate_t *gate, bool alone)
 {
-    int64_t deadline = gate->deadline;
+    int64_t deadline = gate->connect->deadline;
     if (deadline < INT64_MAX && madi_search_waits(gate, alone))
         deadline -= (deadline - madi_now()) / 2;
     return deadline;
@@ -135,8 +139,8 @@ mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, in
     h->gate = gate;
     h->link = link;
     h->way = way;
-    gate->n_attempts++;
-    gate->session->n_attempts++;
+    gate->connect->n_attempts++;
+    gate->session->connect->n_attempts++;
     h->deadline = attempt_deadline(gate, false);
     h->expect = MADI_HELLO_CHALLENGE;
     if (madi_watch_add_rare(gate->session, &h->watch, EPOLLOUT) == MAD_OK)
@@ -167,7 +171,7 @@ void madi_attempt_connected(madi_hello_t *h)
     if (!connect_succeeded(h))
         return;
     h->connected = true;
-    h->gate->process = madi_process_near(h->watch.fd);
+    h->gate->connect->process = madi_process_near(h->watch.fd);
     madi_watch_change(h->session, &h->watch, EPOLLIN);
     if (h->adapter->security == MADI_SECURITY_SEAL)
         madi_hello_seal_begin(h); /* TLS first: HELLO follows when TLS is ready */
@@ -197,7 +201,7 @@ static void attempt_take(madi_hello_t *h)
     unsigned char *proof = malloc(sizeof head + s->address_len);
     bool sent;
     h->gate->link = h->link;
-    h->gate->hello = h;
+    h->gate->connect->hello = h;
     attempts_abort(h->gate, h);
     h->deadline = attempt_deadline(h->gate, true);
     h->expect = MADI_HELLO_VERDICT;
@@ -216,15 +220,16 @@ static void attempt_take(madi_hello_t *h)
 void madi_hello_decide(madi_gate_t *gate, int64_t now)
 {
     madi_hello_t *best = NULL;
-    if (gate->link || !gate->n_attempts)
+    if (gate->link || !gate->connect->n_attempts)
         return;
-    for (madi_hello_t *h = gate->session->hellos; h; h = h->next)
+    for (madi_hello_t *h = gate->session->connect->hellos; h; h = h->next)
         if (h->gate == gate && h->challenged && (!best || h->way < best->way))
             best = h;
     if (!best)
         return;
-    for (madi_hello_t *h = gate->n_attempts > 1 && now < best->hold ? gate->session->hellos : NULL; h; h = h->next)
-        if (h->gate == gate && madi_search_path_better(gate->search, h->way, best->way))
+    for (madi_hello_t *h = gate->connect->n_attempts > 1 && now < best->hold ? gate->session->connect->hellos : NULL; h;
+         h = h->next)
+        if (h->gate == gate && madi_search_path_better(gate->connect->search, h->way, best->way))
             return;
     attempt_take(best);
 }
@@ -279,7 +284,7 @@ void madi_attempt_verdict(madi_hello_t *h)
     }
     memcpy(&verdict, h->body + MADI_PROOF_LEN, sizeof verdict);
     if (verdict.status == MAD_ERR_BUSY) { /* the peer's own attempt counts, and is under way */
-        h->gate->call_at = madi_deadline(CALL_AGAIN);
+        h->gate->connect->redial_at = madi_deadline(CALL_AGAIN);
         attempt_drop(h);
         return;
     }
@@ -287,7 +292,7 @@ void madi_attempt_verdict(madi_hello_t *h)
         madi_hello_fail(h, verdict.status ? MAD_ERR_PROTOCOL : MAD_ERR_NOMEM, "the peer's verdict is none that there is");
         return;
     }
-    madi_gate_floor(h->gate, verdict.floor);
+    madi_credit_floor(h->gate, verdict.floor);
     madi_peer_proved(h->session, h->gate->peer, !h->session->forward || !h->session->forward->carried(link->adapter));
     fd = madi_hello_release(h);
     madi_hello_seal_give(h, link);

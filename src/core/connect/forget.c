@@ -7,6 +7,8 @@
  * reused for other peers, but only after a while (RESTING in peer.c), since threads may still be leaving them. */
 #include "base/clock.h"
 #include "base/knob.h"
+#include "core/connect/connect_gate.h"
+#include "core/connect/connect_session.h"
 #include "core/connect/gate.h"
 #include "core/connect/paths.h"
 #include "core/connect/peer.h"
@@ -17,9 +19,10 @@
 #include "core/link/notify.h"
 #include "core/link/usable.h"
 #include "core/object/gate.h"
+#include "core/recv/receive.h"
 #include "core/security/secret.h"
+#include "core/send/send.h"
 #include "core/wire/address.h"
-#include "core/wire/handle.h"
 #include "core/wire/wire.h"
 
 #include <stdlib.h>
@@ -37,10 +40,10 @@ static bool gate_is_referred(madi_gate_t *gate)
         if (l->gate == gate)
             return true;
     madi_lock(&gate->tx_lock);
-    sends = gate->ctrl || gate->granted || !madi_handles_none(gate->sends);
+    sends = madi_ctrl_waits(gate) || !madi_rdv_none(gate);
     madi_unlock(&gate->tx_lock);
-    return sends || gate->link || gate->hello || gate->incoming || gate->pulls || gate->half || gate->sharers ||
-           atomic_load_explicit(&gate->work, memory_order_acquire) || (gate->forward && !gate->session->forward->idle(gate));
+    return sends || gate->link || gate->connect->hello || !madi_rdv_recv_none(gate) || gate->partial_rx ||
+           gate->connect->sharers || madi_gate_has_work(gate) || (gate->forward && !gate->session->forward->idle(gate));
 }
 
 static void gate_retire(madi_gate_t *gate)
@@ -58,15 +61,10 @@ static void gate_retire(madi_gate_t *gate)
     madi_charge_orphan(gate, MADI_CHARGE_PEERS, gate->ledger.held[MADI_CHARGE_PEERS]); /* the addresses that it has
                                                                                         * announced stay known */
     free(gate->by_remote);
-    free(gate->share);
     gate->by_remote = NULL;
-    gate->share = NULL;
     gate->n_remote = 0;
-    gate->peer = -1;
-    gate->next = NULL;
-    *(s->gone ? s->gone_tail : &s->gone) = gate;
-    s->gone_tail = &gate->next;
-    s->n_gone++;
+    madi_recv_gate_shrink(gate);
+    madi_gate_rest(gate);
 }
 
 /* Return the peer's gate on that lane; NULL if none, or if the gate belongs to another number too. */
@@ -101,7 +99,7 @@ static bool peer_release(mad_session_t *s, madi_peer_t *p)
         if (gate && gate->peer == p->number)
             gate_retire(gate);
         else if (gate)
-            gate->sharers--;
+            gate->connect->sharers--;
     }
     if (p->serves)
         s->forward->forget(s, p->number);
@@ -141,11 +139,13 @@ static bool peer_stays(const mad_session_t *s, const madi_peer_t *p, int served)
     return p->kept || p->number < s->size || (peer_serves(p) && !(peer_is_claimed_server(p) && served > SERVED_MOST));
 }
 
-void madi_peers_forget_lost(mad_session_t *s)
+void madi_peers_forget_lost(mad_session_t *s, int64_t now)
 {
-    int64_t now = madi_now();
-    int served = s->forward ? claimed_servers_lost(s) : 0;
+    int served;
     bool later = false;
+    if (MADI_LIKELY(!s->connect->forget_at || now < s->connect->forget_at))
+        return;
+    served = s->forward ? claimed_servers_lost(s) : 0;
     madi_links_reap(s);
     for (madi_gate_t *gate = s->gates, *next; gate; gate = next) {
         madi_peer_t *p = madi_peer_at(s, gate->peer);
@@ -155,12 +155,12 @@ void madi_peers_forget_lost(mad_session_t *s)
         if (gate_state(gate) != MADI_GATE_DOWN || !p || peer_stays(s, p, served))
             continue;
         served -= peer_is_claimed_server(p);
-        if (now - gate->deadline < MADI_FORGET_NS || !peer_release(s, p))
+        if (now - gate->connect->deadline < MADI_FORGET_NS || !peer_release(s, p))
             later = true;
         else if (next && next->peer < 0)
             next = s->gates; /* next was a gate of this peer on another lane */
     }
-    s->forget_at = later ? now + MADI_FORGET_NS : 0;
+    s->connect->forget_at = later ? now + MADI_FORGET_NS : 0;
 }
 
 /* ---- By the program ------------------------------------------------------------------------------------------------ */
@@ -177,7 +177,7 @@ static bool peer_in_use(mad_session_t *s, const madi_peer_t *p)
         madi_gate_t *gate = peer_own_gate(s, p, lane);
         if (!gate)
             continue;
-        if (gate->incoming || gate->sharers || (gate->forward && !s->forward->idle(gate)))
+        if (!madi_rdv_recv_none(gate) || gate->connect->sharers || (gate->forward && !s->forward->idle(gate)))
             return true;
         for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
             if (madi_conn_in_use(conn))
@@ -196,8 +196,9 @@ static bool peer_has_drained(void *arg)
     p = madi_peer_at(s, l->peer);
     for (int lane = 0; p && lane < madi_lanes(s) && all; lane++) {
         madi_gate_t *gate = peer_own_gate(s, p, lane);
-        if (gate && gate_state(gate) == MADI_GATE_UP && !gate->bye)
-            all = !gate->ctrl && (!gate->link->driver->live.drained || gate->link->driver->live.drained(gate->link));
+        if (gate && gate_state(gate) == MADI_GATE_UP && !gate->bye_received)
+            all = !madi_ctrl_waits(gate) &&
+                  (!gate->link->driver->live.drained || gate->link->driver->live.drained(gate->link));
     }
     madi_unlock(&s->lock);
     return all;
@@ -220,20 +221,20 @@ static void peer_leave(mad_session_t *s, madi_peer_t *p)
         madi_gate_t *gate = peer_own_gate(s, p, lane);
         if (!gate)
             continue;
-        gate->quiet = true;
+        gate->connect->quiet = true;
         madi_gate_down(gate, MAD_ERR_CLOSED, "the program forgets it");
     }
     madi_links_reap(s);
     p->kept = false;
-    if (!peer_release(s, p) && !s->forget_at)
-        s->forget_at = madi_deadline(MADI_FORGET_NS);
+    if (!peer_release(s, p) && !s->connect->forget_at)
+        s->connect->forget_at = madi_deadline(MADI_FORGET_NS);
 }
 
 static mad_status_t peer_may_forget(mad_session_t *s, mad_peer_t peer, madi_peer_t **p)
 {
     *p = madi_peer_at(s, peer);
     if (!*p)
-        return peer >= 0 && peer < s->next_peer ? MAD_ERR_PEER : MAD_ERR_INVAL;
+        return peer >= 0 && peer < s->connect->next_peer ? MAD_ERR_PEER : MAD_ERR_INVAL;
     if (peer < s->size)
         return MAD_ERR_INVAL;
     return (*p)->serves || peer_in_use(s, *p) ? MAD_ERR_BUSY : MAD_OK;

@@ -6,6 +6,8 @@
 #include "core/conn/channel.h"
 #include "core/conn/conn.h"
 #include "core/conn/rx_pool.h"
+#include "core/connect/connect_gate.h"
+#include "core/connect/connect_session.h"
 #include "core/connect/gate.h"
 #include "core/connect/hello.h"
 #include "core/connect/paths.h"
@@ -20,9 +22,7 @@
 #include "core/object/gate.h"
 #include "core/recv/receive.h"
 #include "core/security/seal.h"
-#include "core/send/rdv_send.h"
 #include "core/send/send.h"
-#include "core/wire/handle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ void madi_link_up(madi_link_t *link)
     }
     atomic_store_explicit(&link->state, MADI_LINK_UP, memory_order_relaxed);
     gate->link = link;
-    gate->adapter = link->adapter;
+    gate->connect->adapter = link->adapter;
     madi_gate_why(gate, why);
     madi_log(MADI_LOG_INFO, link->driver->name, "peer %d: %s", gate->peer, why);
     madi_lock(&gate->tx_lock);
@@ -87,8 +87,8 @@ madi_adapter_t madi_no_adapter = {.driver = &no_driver};
 void madi_link_bury(madi_link_t *link)
 {
     mad_session_t *s = link->gate->session;
-    if (s->hot == link->adapter)
-        s->hot = &madi_no_adapter;
+    if (s->last_hit == link->adapter)
+        s->last_hit = &madi_no_adapter;
     atomic_store_explicit(&link->state, MADI_LINK_DOWN, memory_order_relaxed);
     if (link->driver->link_close)
         link->driver->link_close(link);
@@ -103,9 +103,11 @@ static void gate_report_down(madi_gate_t *gate, mad_status_t status, const char 
 {
     mad_session_t *s = gate->session;
     const char *on = gate->lane ? " on " : "", *name = gate->lane ? s->forward->lane_name(s, gate->lane) : "";
-    bool quiet = gate->quiet || gate->bye || atomic_load_explicit(&s->closing, memory_order_relaxed);
-    madi_log_level_t level = gate->quiet ? MADI_LOG_INFO : gate->status == MAD_ERR_PEER ? MADI_LOG_WARN : MADI_LOG_ERROR;
-    if ((!quiet || gate->quiet) && madi_ledger_line(s, level))
+    bool quiet = gate->connect->quiet || gate->bye_received || atomic_load_explicit(&s->closing, memory_order_relaxed);
+    madi_log_level_t level = gate->connect->quiet           ? MADI_LOG_INFO
+                             : gate->status == MAD_ERR_PEER ? MADI_LOG_WARN
+                                                            : MADI_LOG_ERROR;
+    if ((!quiet || gate->connect->quiet) && madi_ledger_line(s, level))
         madi_log(level, "core", "peer %d%s%s: %s: %s", gate->peer, on, name, mad_status_text(status), text);
     if (!quiet && !madi_lane_carries(s, gate->lane)) /* no message of this process is lost with such a link */
         madi_event(s, gate->status, gate->peer, "peer %d%s%s: %s: %.180s", gate->peer, on, name, mad_status_text(status),
@@ -121,10 +123,10 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     char why[MADI_WHY_MAX];
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         return;
-    gate->status = gate->bye && status != MAD_ERR_CLOSED ? MAD_ERR_PEER : status; /* CLOSED: this process has ended the
+    gate->status = gate->bye_received && status != MAD_ERR_CLOSED ? MAD_ERR_PEER : status; /* CLOSED: this process has ended the
                                                                                    * gate */
-    gate->deadline = madi_now();
-    gate->process = 0;
+    gate->connect->deadline = madi_now();
+    gate->connect->process = 0;
     if (!text)
         madi_gate_why(gate, why);
     else if (gate->link)
@@ -151,15 +153,15 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     if (gate->link && atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN)
         madi_link_bury(gate->link);
     gate_report_down(gate, status, text);
-    if (!s->forget_at)
-        s->forget_at = madi_deadline(MADI_FORGET_NS);
+    if (!s->connect->forget_at)
+        s->connect->forget_at = madi_deadline(MADI_FORGET_NS);
     madi_watchers_wake(s);
 }
 
 void madi_gate_time_out(madi_gate_t *gate)
 {
     madi_peer_path_time_out(gate);
-    gate->apart = true;
+    gate->connect->no_answer = true;
     madi_gate_down(gate, MAD_ERR_PEER, NULL);
 }
 
@@ -192,7 +194,7 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
  * ever. */
 static void forward_pump(madi_gate_t *gate, bool first)
 {
-    if (gate->forward && gate->forward_first == first)
+    if (gate->forward && gate->connect->forward_first == first)
         gate->session->forward->pump(gate);
 }
 
@@ -200,8 +202,7 @@ static void forward_pump(madi_gate_t *gate, bool first)
  * these. */
 void madi_gate_pump(madi_gate_t *gate)
 {
-    madi_conn_t *conn, *next;
-    bool again = false;
+    bool again;
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
         return;
     if (!madi_ctrl_pump(gate)) {
@@ -209,56 +210,13 @@ void madi_gate_pump(madi_gate_t *gate)
         return;
     }
     forward_pump(gate, true);
-    if (!madi_rdv_pump(gate) && gate->granted && !gate->granted->busy)
-        again = true;
-    conn = gate->pending;
-    gate->pending = NULL;
-    gate->pending_last = NULL;
-    for (; conn; conn = next) {
-        next = conn->next_pending;
-        conn->in_pending = false;
-        if (!madi_conn_pump(conn) && madi_conn_wants_link(conn)) {
-            madi_conn_kick(conn);
-            again = false; /* madi_conn_kick has called madi_gate_work */
-        }
-    }
+    again = !madi_rdv_pump(gate) && madi_rdv_goes_on(gate);
+    if (madi_pending_pump(gate))
+        again = false; /* that has called madi_gate_work */
     forward_pump(gate, false);
-    gate->forward_first = !gate->forward_first;
+    gate->connect->forward_first = !gate->connect->forward_first;
     if (again)
         madi_gate_work(gate);
-}
-
-void madi_gate_floor(madi_gate_t *gate, uint64_t floor)
-{
-    gate->peer_floor = floor;
-    madi_lock(&gate->tx_lock);
-    for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate) /* connections that were made before the floor was known:
-                                                                * nothing was sent on them yet */
-        c->credit_limit = c->credit_left = floor;
-    madi_unlock(&gate->tx_lock);
-}
-
-void madi_gate_free(madi_gate_t *gate)
-{
-    if (gate->link) {
-        if (atomic_load_explicit(&gate->link->state, memory_order_relaxed) != MADI_LINK_DOWN &&
-            gate->link->driver->link_close)
-            gate->link->driver->link_close(gate->link);
-        madi_rx_abandon(gate);
-        gate->link->driver->link_fini(gate->link);
-        madi_seal_free(gate->link->seal);
-        free(gate->link);
-    }
-    madi_ctrl_forget(gate);
-    if (gate->forward)
-        gate->session->forward->free(gate);
-    madi_search_free(gate);
-    madi_peer_paths_free(gate);
-    madi_conns_free(gate);
-    free(gate->by_remote);
-    madi_handles_free(gate->sends);
-    free(gate->share);
-    free(gate);
 }
 
 madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status)

@@ -3,6 +3,7 @@
  * record path by path. */
 #include "base/knob.h"
 #include "base/log.h"
+#include "core/connect/connect_gate.h"
 #include "core/connect/paths.h"
 #include "core/connect/peer.h"
 #include "core/connect/text.h"
@@ -43,7 +44,7 @@ const char *madi_peer_path_name(enum madi_peer_path way)
 
 const struct madi_failure *madi_peer_path_failure(const madi_gate_t *gate, const madi_adapter_t *a)
 {
-    const struct madi_failure *f = gate ? gate->failures : NULL;
+    const struct madi_failure *f = gate ? gate->connect->failures : NULL;
     while (f && f->adapter != a)
         f = f->next;
     return f;
@@ -54,7 +55,7 @@ const struct madi_failure *madi_peer_path_failure(const madi_gate_t *gate, const
 static const struct madi_failure *failure_next(const madi_gate_t *gate, const struct madi_failure *before)
 {
     const struct madi_failure *next = NULL;
-    for (const struct madi_failure *f = gate->failures; f != before; f = f->next)
+    for (const struct madi_failure *f = gate->connect->failures; f != before; f = f->next)
         if (!f->was_used)
             next = f;
     return next;
@@ -133,13 +134,13 @@ void madi_peer_path_time_out(madi_gate_t *gate)
     if (gate->link)
         madi_peer_path_failed(gate, gate->link->adapter, text);
     else
-        gate->late = true;
+        gate->connect->timed_out = true;
 }
 
 /* Describe the outcome: a link that is in use, a link that was lost, or no link in time. */
 static void write_outcome(madi_text_t *t, const madi_gate_t *gate)
 {
-    const struct madi_failure *f = gate->failures;
+    const struct madi_failure *f = gate->connect->failures;
     bool down = atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_DOWN;
     char late[LATE_MAX];
     while (f && !f->was_used)
@@ -153,7 +154,7 @@ static void write_outcome(madi_text_t *t, const madi_gate_t *gate)
         write_separator(t);
         madi_text_add(t, "%s on %s (%s) is %s", a->driver->name, a->name, a->network,
                       madi_peer_path_name(MADI_PEER_PATH_USED));
-    } else if (gate->late) {
+    } else if (gate->connect->timed_out) {
         time_out_text(late);
         write_separator(t);
         madi_text_add(t, "%s", late);

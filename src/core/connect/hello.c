@@ -2,7 +2,10 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/own.h"
+#include "core/connect/connect_gate.h"
+#include "core/connect/connect_session.h"
 #include "core/connect/hello.h"
+#include "core/connect/hello_inside.h"
 #include "core/driver.h"
 #include "core/object/gate.h"
 #include "core/object/session.h"
@@ -35,28 +38,28 @@ madi_hello_t *madi_hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd)
     h->transcript.driver = adapter->driver->name;
     h->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
     h->began = madi_now();
-    if (!s->hellos_looked)
-        s->hellos_looked = h->began;
-    h->next = s->hellos;
-    s->hellos = h;
+    if (!s->connect->hellos_looked)
+        s->connect->hellos_looked = h->began;
+    h->next = s->connect->hellos;
+    s->connect->hellos = h;
     return h;
 }
 
 static void hello_unlink(madi_hello_t *h)
 {
-    for (madi_hello_t **p = &h->session->hellos; *p; p = &(*p)->next)
+    for (madi_hello_t **p = &h->session->connect->hellos; *p; p = &(*p)->next)
         if (*p == h) {
             *p = h->next;
-            h->session->n_accepted -= !h->active;
-            h->session->n_attempts -= h->active;
+            h->session->connect->n_accepted -= !h->active;
+            h->session->connect->n_attempts -= h->active;
             if (h->active)
-                h->gate->n_attempts--;
+                h->gate->connect->n_attempts--;
             break;
         }
-    if (h->gate && h->gate->hello == h)
-        h->gate->hello = NULL;
-    h->next = h->session->dead_hellos; /* a list of events may still refer to its watch */
-    h->session->dead_hellos = h;
+    if (h->gate && h->gate->connect->hello == h)
+        h->gate->connect->hello = NULL;
+    h->next = h->session->connect->dead_hellos; /* a list of events may still refer to its watch */
+    h->session->connect->dead_hellos = h;
 }
 
 int madi_hello_release(madi_hello_t *h)
@@ -76,10 +79,16 @@ void madi_hello_abort(madi_hello_t *h)
         madi_link_down(link, MAD_ERR_CANCELLED, "replaced");
 }
 
+void madi_hellos_abort(mad_session_t *s)
+{
+    while (s->connect->hellos)
+        madi_hello_abort(s->connect->hellos);
+}
+
 void madi_hellos_reap(mad_session_t *s)
 {
-    for (madi_hello_t *h; (h = s->dead_hellos); free(h)) {
-        s->dead_hellos = h->next;
+    for (madi_hello_t *h; (h = s->connect->dead_hellos); free(h)) {
+        s->connect->dead_hellos = h->next;
         free(h->body);
         free(h->text);
         madi_seal_free(h->seal);

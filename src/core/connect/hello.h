@@ -22,73 +22,17 @@
 #define MADI_HELLO_H
 
 #include "core/object/types.h"
-#include "core/security/proof.h"
-#include "core/security/seal.h"
-#include "core/wire/address.h"
 
-#define MADI_HELLO_BODY_MAX 8704 /* bytes of a frame's body */
-static_assert(MADI_HELLO_BODY_MAX >= MADI_ADDRESS_MAX + 256, "a proof holds an address");
-
-typedef enum madi_hello_kind {
-    MADI_HELLO_NONE = 0, /* no frame is expected */
-    MADI_HELLO_HELLO = 1,
-    MADI_HELLO_CHALLENGE = 2,
-    MADI_HELLO_PROOF = 3,
-    MADI_HELLO_VERDICT = 4,
-    MADI_HELLO_REFUSE = 5
-} madi_hello_kind_t; /* values travel */
-
-/* Body of PROOF behind its proof; the address follows. */
-typedef struct madi_hello_proof {
-    uint64_t floor;
-    uint32_t lane, pad;
-} madi_hello_proof_t;
-static_assert(sizeof(madi_hello_proof_t) == 16, "handshake proof");
-
-/* Body of VERDICT behind its proof. */
-typedef struct madi_hello_verdict {
-    uint32_t status, pad;
-    uint64_t floor;
-} madi_hello_verdict_t;
-static_assert(sizeof(madi_hello_verdict_t) == 16, "handshake verdict");
-
-typedef struct madi_hello {
-    madi_watch_t watch;
-    mad_session_t *session;
-    madi_adapter_t *adapter;
-    madi_gate_t *gate; /* active: of the peer; passive: NULL */
-    madi_link_t *link; /* active */
-    int way;           /* active: of the gate's search */
-    bool active, connected;
-    bool challenged;          /* active: CHALLENGE has arrived, so the attempt can be chosen */
-    int64_t hold;             /* challenged: time (ns) until which it waits for a better path */
-    bool unsure;              /* an end without a verdict is no refusal: the peer's answer may be lost */
-    madi_hello_kind_t expect; /* the kind of the next frame */
-    int64_t deadline;
-    int64_t began;
-    bool looked_behind; /* the process at the other end was looked for */
-    pid_t process;      /* the process at the other end, if it is on this host; or 0 */
-    uint64_t source;    /* passive: the source of the connection (accept.c) */
-    madi_transcript_t transcript;
-    madi_frame_t head;   /* header of the frame that is arriving */
-    unsigned char *body; /* its body, once the header is complete */
-    size_t n_in;         /* bytes of both that have arrived */
-    madi_seal_t *seal;   /* state of a sealed network, from the first byte on; NULL: not yet, or not sealed */
-    bool sealed;         /* TLS is ready to carry frames */
-    unsigned char *text; /* the last record, decrypted; text[text_at..text_n) is not read yet */
-    size_t text_at, text_n;
-    struct madi_hello *next;
-} madi_hello_t;
-
-/* ---- For other files of the folder, and progress ---- */
+struct madi_hello;
 
 /* Begin the handshake on a path of the gate's search; takes fd.  On an error (errno) the link stays with the calling
  * function. */
 mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, int way);
 void madi_hello_accept(madi_adapter_t *adapter, int fd);
 void madi_hello_abort(struct madi_hello *hello);
-void madi_hello_abort_all(madi_gate_t *gate); /* end all attempts of this process */
-/* Choose the best attempt that has received the peer's challenge, unless a better attempt may still receive it. */
+void madi_hello_abort_all(madi_gate_t *gate);   /* end all attempts of this process */
+void madi_hellos_abort(mad_session_t *session); /* end all handshakes of the session */
+/* Choose one of this process's attempts that have received the peer's challenge, unless a better one may still do so. */
 void madi_hello_decide(madi_gate_t *gate, int64_t now);
 bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter);     /* true if an attempt uses this adapter */
 void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text); /* end the link's attempt, if any */
@@ -96,60 +40,11 @@ void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text
 void madi_hello_no_deadline(madi_gate_t *gate);
 /* Mark the link's attempt, if any: should it end without a verdict, the peer did not refuse, and a new attempt begins. */
 void madi_hello_unsure(madi_link_t *link);
-bool madi_hello_evict(mad_session_t *session); /* end one incoming connection's handshake (accept.c); false if none */
+bool madi_hello_evict(mad_session_t *session); /* end the handshake of an incoming connection (accept.c); false if none */
 void madi_hellos_reap(mad_session_t *session);
 /* End the attempts whose deadline has passed.  Time during which this process or its machine stood still does not count.
  * To be called again at madi_hello_deadline at the latest; INT64_MAX: nothing has a deadline. */
 void madi_hello_expire(mad_session_t *session, int64_t now);
 int64_t madi_hello_deadline(const mad_session_t *session);
-
-/* ---- hello.c ---- */
-
-/* Make a handshake that takes fd on success.  NULL without memory. */
-madi_hello_t *madi_hello_new(mad_session_t *session, madi_adapter_t *adapter, int fd);
-void madi_hello_ready(madi_watch_t *watch, uint32_t events);
-/* End the handshake, and return its descriptor, which the calling function owns then. */
-int madi_hello_release(madi_hello_t *hello);
-/* End a handshake that has failed: an attempt ends with this status, an incoming connection with a line in the log. */
-void madi_hello_fail(madi_hello_t *hello, mad_status_t status, const char *text);
-/* Like madi_hello_fail, but send the status to the other side first (REFUSE). */
-void madi_hello_refuse(madi_hello_t *hello, mad_status_t status, const char *text);
-bool madi_hello_send(madi_hello_t *hello, madi_hello_kind_t kind, const void *body, size_t len);
-/* Send a frame with this side's proof before the body. */
-bool madi_hello_send_signed(madi_hello_t *hello, madi_hello_kind_t kind, const void *body, size_t len);
-/* True if the frame in hello->head and hello->body begins with a valid proof of the other side. */
-bool madi_hello_check_signed(madi_hello_t *hello);
-madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* as the peer claims; its proof is by the key of this role */
-/* Derive the link's secret (link->secret).  Precondition: both proofs are made.  False without memory. */
-bool madi_hello_secret(const madi_hello_t *hello, madi_link_t *link);
-/* Make the text of an error: the peer's network has another security than ours. */
-void madi_hello_security_text(const madi_hello_t *hello, unsigned security, char *text, size_t len);
-
-/* Handle a result n of recv that is 0 or negative: no bytes now, the end, or an error. */
-void madi_hello_read_failed(madi_hello_t *hello, ssize_t n);
-
-/* hello_seal.c */
-/* Begin TLS (active).  False: the handshake was ended. */
-bool madi_hello_seal_begin(madi_hello_t *hello);
-/* Continue TLS with bytes that have arrived.  False: not complete yet, or the handshake was ended. */
-bool madi_hello_seal_go(madi_hello_t *hello);
-bool madi_hello_seal_write(madi_hello_t *hello, const struct iovec *vec, int n, size_t len); /* all, or false */
-ssize_t madi_hello_seal_read(madi_hello_t *hello, void *to, size_t len); /* like recv; EPROTO: see madi_seal_why */
-bool madi_hello_seal_more(const madi_hello_t *hello); /* true if received bytes are unread: no event reports them */
-void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* pass the seal, if any, to the link, which owns it */
-
-/* accept.c */
-void madi_accept_hello(madi_hello_t *hello);
-void madi_accept_proof(madi_hello_t *hello);
-void madi_accept_refused(madi_hello_t *hello, mad_status_t status, const char *text); /* the log's line */
-
-/* attempt.c */
-void madi_attempt_connected(madi_hello_t *hello);
-void madi_attempt_greet(madi_hello_t *hello); /* send HELLO */
-void madi_attempt_challenge(madi_hello_t *hello);
-void madi_attempt_verdict(madi_hello_t *hello);
-void madi_attempt_refused(madi_hello_t *hello);
-void madi_attempt_cut(madi_hello_t *hello, const char *text); /* the socket ended without an answer */
-void madi_attempt_again(madi_gate_t *gate);                   /* connect once more, same deadline */
 
 #endif

@@ -2,8 +2,11 @@
 /* Deadlines of handshakes, and of gates that are being connected. */
 #include "base/clock.h"
 #include "base/knob.h"
+#include "core/connect/connect_gate.h"
+#include "core/connect/connect_session.h"
 #include "core/connect/gate.h"
 #include "core/connect/hello.h"
+#include "core/connect/hello_inside.h"
 #include "core/connect/search.h"
 #include "core/connect/stopped.h"
 #include "core/object/gate.h"
@@ -21,15 +24,15 @@ static int64_t gate_due(const madi_gate_t *g)
 {
     if (g->link)
         return INT64_MAX;
-    if (g->call_at)
-        return g->call_at;
-    return g->search && g->search->next_at ? g->search->next_at : INT64_MAX;
+    if (g->connect->redial_at)
+        return g->connect->redial_at;
+    return g->connect->search && g->connect->search->next_at ? g->connect->search->next_at : INT64_MAX;
 }
 
 /* Return when an attempt is to be checked: at its deadline, or when it was held back long enough for a better one. */
 static int64_t hello_due(const madi_hello_t *h)
 {
-    return h->challenged && h->gate->hello != h && h->hold < h->deadline ? h->hold : h->deadline;
+    return h->challenged && h->gate->connect->hello != h && h->hold < h->deadline ? h->hold : h->deadline;
 }
 
 /* Return when the next check is due: at most one STEP after the last check, so that a time in which this process stood
@@ -37,26 +40,27 @@ static int64_t hello_due(const madi_hello_t *h)
 int64_t madi_hello_deadline(const mad_session_t *s)
 {
     int64_t first = INT64_MAX;
-    for (const madi_hello_t *h = s->hellos; h; h = h->next)
+    for (const madi_hello_t *h = s->connect->hellos; h; h = h->next)
         if (hello_due(h) < first)
             first = hello_due(h);
     for (const madi_gate_t *g = s->gates; g; g = g->next)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING) {
-            first = g->deadline < first ? g->deadline : first;
+            first = g->connect->deadline < first ? g->connect->deadline : first;
             first = gate_due(g) < first ? gate_due(g) : first;
         }
-    return first < INT64_MAX && s->hellos_looked + STEP < first ? s->hellos_looked + STEP : first;
+    return first < INT64_MAX && s->connect->hellos_looked + STEP < first ? s->connect->hellos_looked + STEP : first;
 }
 
 /* Extend all deadlines by ns nanoseconds, during which this process or its machine stood still.  Peers were not silent in
  * that time, but their bytes are not read yet. */
 static void deadlines_extend(mad_session_t *s, int64_t ns)
 {
-    for (madi_hello_t *h = s->hellos; h; h = h->next)
+    for (madi_hello_t *h = s->connect->hellos; h; h = h->next)
         h->deadline += h->deadline < INT64_MAX ? ns : 0;
     for (madi_gate_t *g = s->gates; g; g = g->next)
-        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING && g->deadline < INT64_MAX)
-            g->deadline += ns;
+        if (atomic_load_explicit(&g->state, memory_order_relaxed) == MADI_GATE_CONNECTING &&
+            g->connect->deadline < INT64_MAX)
+            g->connect->deadline += ns;
 }
 
 /* Postpone the deadline of a handshake if the process at the other end is stopped. */
@@ -68,15 +72,15 @@ static void stopped_check(madi_hello_t *h)
         h->process = madi_process_behind(h->watch.fd);
     h->looked_behind = true;
     if (h->gate)
-        h->gate->process = h->process;
+        h->gate->connect->process = h->process;
     madi_stopped_postpone(h->process, h->gate, &h->deadline);
 }
 
 /* Check handshakes that have lasted for a while, so that a stopped peer is logged before the deadline. */
 static void stopped_check_all(mad_session_t *s, int64_t now)
 {
-    s->stopped_looked = now;
-    for (madi_hello_t *h = s->hellos; h; h = h->next)
+    s->connect->stopped_looked = now;
+    for (madi_hello_t *h = s->connect->hellos; h; h = h->next)
         if (now - h->began >= STOPPED_AFTER)
             stopped_check(h);
 }
@@ -91,16 +95,16 @@ static bool hello_is_expired(madi_hello_t *h, int64_t now)
 
 static bool gate_is_expired(madi_gate_t *g, int64_t now)
 {
-    if (now >= g->deadline && g->process)
-        madi_stopped_postpone(g->process, g, &g->deadline);
-    return now >= g->deadline;
+    if (now >= g->connect->deadline && g->connect->process)
+        madi_stopped_postpone(g->connect->process, g, &g->connect->deadline);
+    return now >= g->connect->deadline;
 }
 
 static void hello_time_out(madi_hello_t *h)
 {
     char text[96];
     snprintf(text, sizeof text, "the handshake was not over within %sMAD_CONNECT_TIMEOUT (%lld ms)",
-             h->active && h->deadline < h->gate->deadline ? "its part of " : "",
+             h->active && h->deadline < h->gate->connect->deadline ? "its part of " : "",
              (long long)(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT) / 1000000));
     madi_hello_fail(h, MAD_ERR_TIMEOUT, text);
 }
@@ -109,7 +113,7 @@ static void gate_check(madi_gate_t *g, int64_t now)
 {
     if (gate_is_expired(g, now))
         madi_gate_time_out(g);
-    else if (gate_due(g) <= now && g->call_at)
+    else if (gate_due(g) <= now && g->connect->redial_at)
         madi_attempt_again(g);
     else if (gate_due(g) <= now)
         madi_search_wave(g);
@@ -120,19 +124,19 @@ static void gate_check(madi_gate_t *g, int64_t now)
 void madi_hello_expire(mad_session_t *s, int64_t now)
 {
     madi_hello_t *h;
-    int64_t late = s->hellos_looked ? now - s->hellos_looked - STEP : 0;
+    int64_t late = s->connect->hellos_looked ? now - s->connect->hellos_looked - STEP : 0;
     bool any = false;
     if (late > STEP)
         deadlines_extend(s, late);
-    if (s->hellos_looked && now - s->stopped_looked >= STEP)
+    if (s->connect->hellos_looked && now - s->connect->stopped_looked >= STEP)
         stopped_check_all(s, now);
-    h = s->hellos;
+    h = s->connect->hellos;
     while (h) {
         madi_hello_t *next = h->next;
         any |= hello_due(h) < INT64_MAX;
         if (hello_is_expired(h, now)) {
             hello_time_out(h);
-            next = s->hellos; /* its failure may have begun other attempts */
+            next = s->connect->hellos; /* its failure may have begun other attempts */
         }
         h = next;
     }
@@ -140,8 +144,8 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
         if (atomic_load_explicit(&g->state, memory_order_relaxed) != MADI_GATE_CONNECTING)
             continue;
         gate_check(g, now);
-        any |= g->deadline < INT64_MAX || gate_due(g) < INT64_MAX || g->n_attempts;
+        any |= g->connect->deadline < INT64_MAX || gate_due(g) < INT64_MAX || g->connect->n_attempts;
     }
-    s->hellos_looked = any ? now : 0;
+    s->connect->hellos_looked = any ? now : 0;
     madi_hellos_reap(s);
 }

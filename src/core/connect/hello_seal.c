@@ -7,6 +7,7 @@
  * The first byte that arrives shows whether the other side seals: a TLS record begins with 0x16, a frame with 'M'.  If
  * only one side seals, the passive side sends REFUSE in the clear, and both log the remedy. */
 #include "core/connect/hello.h"
+#include "core/connect/hello_inside.h"
 #include "core/driver.h"
 #include "core/object/session.h"
 #include "core/security/seal.h"

@@ -4,6 +4,7 @@
  * All explanations are made on request, from one record: the gate's failures (each with its adapter and reason), its link,
  * and its state.  madi_peer_path_explain explains one adapter's path, for mad_peer_explain and mad_info.  madi_gate_why
  * (gate_why.c) explains the gate as a whole, in one line, for log texts and events. */
+#include "core/connect/connect_gate.h"
 #include "core/connect/hello.h"
 #include "core/connect/paths.h"
 #include "core/connect/peer.h"
@@ -36,9 +37,10 @@ enum madi_peer_path madi_peer_path_explain(mad_session_t *s, mad_peer_t peer, in
         return f->was_used ? MADI_PEER_PATH_LOST : MADI_PEER_PATH_REJECTED;
     }
     if (state == MADI_GATE_CONNECTING && (used == a || madi_hello_tries(gate, a))) {
-        char stopped = gate->process ? madi_process_stopped(gate->process) : 0;
+        char stopped = gate->connect->process ? madi_process_stopped(gate->connect->process) : 0;
         if (stopped)
-            snprintf(reason, MADI_REASON_MAX, "process %d is stopped (state %c), and is waited for", gate->process, stopped);
+            snprintf(reason, MADI_REASON_MAX, "process %d is stopped (state %c), and is waited for", gate->connect->process,
+                     stopped);
         return MADI_PEER_PATH_TRIED;
     }
     if (!madi_peer_path_find(s, madi_peer_address(s, peer), lane, a, &e, reason))
@@ -106,7 +108,7 @@ mad_status_t mad_peer_explain(mad_session_t *s, mad_peer_t peer, char *buf, size
 /* Return the adapter that carries the messages to a peer, or did so last; NULL if none. */
 static const madi_adapter_t *adapter_in_use(const madi_gate_t *gate)
 {
-    const struct madi_failure *f = gate->failures;
+    const struct madi_failure *f = gate->connect->failures;
     if (gate->link && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
         return gate->link->adapter;
     while (f && !f->was_used)

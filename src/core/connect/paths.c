@@ -2,6 +2,7 @@
 /* Paths to a peer: the adapters of this process that reach it, and which path is best. */
 #include "base/knob.h"
 #include "base/log.h"
+#include "core/connect/connect_gate.h"
 #include "core/connect/paths.h"
 #include "core/driver.h"
 #include "core/object/gate.h"
@@ -91,16 +92,16 @@ void madi_peer_path_failed(madi_gate_t *gate, const madi_adapter_t *a, const cha
     struct madi_failure *f = malloc(sizeof *f + len + 1);
     if (!f)
         return;
-    f->next = gate->failures;
+    f->next = gate->connect->failures;
     f->adapter = a;
     f->was_used = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP;
     memcpy(f->reason, reason, len);
     f->reason[len] = 0;
-    gate->failures = f;
+    gate->connect->failures = f;
 }
 
 void madi_peer_paths_free(madi_gate_t *gate)
 {
-    for (struct madi_failure *f; (f = gate->failures); free(f))
-        gate->failures = f->next;
+    for (struct madi_failure *f; (f = gate->connect->failures); free(f))
+        gate->connect->failures = f->next;
 }

@@ -27,14 +27,6 @@ void madi_peer_path_time_out(madi_gate_t *gate);
 void madi_gate_why(const madi_gate_t *gate, char why[MADI_WHY_MAX]);
 void madi_peer_paths_free(madi_gate_t *gate);
 
-/* A path that failed.  gate->failures lists these, the latest first. */
-struct madi_failure {
-    struct madi_failure *next; /* the failure before */
-    const madi_adapter_t *adapter;
-    bool was_used; /* packets had flowed */
-    char reason[];
-};
-
 /* Return the last failure of an adapter's paths; NULL if none.  gate: may be NULL. */
 const struct madi_failure *madi_peer_path_failure(const madi_gate_t *gate, const madi_adapter_t *adapter);
 

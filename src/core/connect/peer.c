@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of peers: their addresses, and the gates of those with which communication has begun. */
 #include "base/log.h"
+#include "core/connect/connect_gate.h"
+#include "core/connect/connect_session.h"
+#include "core/connect/gate.h"
 #include "core/connect/peer.h"
 #include "core/driver.h"
 #include "core/link/ledger.h"
@@ -8,7 +11,6 @@
 #include "core/object/gate.h"
 #include "core/wire/address.h"
 #include "core/wire/exchange.h"
-#include "core/wire/handle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,12 +29,12 @@ static uint32_t uid_hash(const unsigned char *uid)
  * enough that a quarter of the table is free, however many numbers were given. */
 static madi_peer_t *place_of(const mad_session_t *s, mad_peer_t peer)
 {
-    return &s->peers[(uint32_t)peer & (s->cap_peers - 1)];
+    return &s->connect->peers[(uint32_t)peer & (s->connect->cap_peers - 1)];
 }
 
 madi_peer_t *madi_peer_at(const mad_session_t *s, mad_peer_t peer)
 {
-    madi_peer_t *p = s->cap_peers && peer >= 0 ? place_of(s, peer) : NULL;
+    madi_peer_t *p = s->connect->cap_peers && peer >= 0 ? place_of(s, peer) : NULL;
     return p && p->number == peer ? p : NULL;
 }
 
@@ -44,14 +46,14 @@ const unsigned char *madi_peer_address(const mad_session_t *s, mad_peer_t peer)
 
 static mad_status_t table_grow(mad_session_t *s, uint32_t cap)
 {
-    madi_peer_t *old = s->peers, *p = malloc(cap * sizeof *p);
-    uint32_t was = s->cap_peers;
+    madi_peer_t *old = s->connect->peers, *p = malloc(cap * sizeof *p);
+    uint32_t was = s->connect->cap_peers;
     if (!p)
         return MAD_ERR_NOMEM;
     for (uint32_t i = 0; i < cap; i++)
         p[i] = (madi_peer_t){.number = -1};
-    s->peers = p;
-    s->cap_peers = cap;
+    s->connect->peers = p;
+    s->connect->cap_peers = cap;
     for (uint32_t i = 0; i < was; i++)
         if (old[i].number >= 0)
             *place_of(s, old[i].number) = old[i];
@@ -61,11 +63,11 @@ static mad_status_t table_grow(mad_session_t *s, uint32_t cap)
 
 static mad_status_t table_reserve(mad_session_t *s)
 {
-    uint32_t cap = s->cap_peers ? s->cap_peers : 16,
-             least = (s->n_peers > (uint32_t)s->size ? s->n_peers : (uint32_t)s->size) + 1;
+    uint32_t cap = s->connect->cap_peers ? s->connect->cap_peers : 16,
+             least = (s->connect->n_peers > (uint32_t)s->size ? s->connect->n_peers : (uint32_t)s->size) + 1;
     while (cap / 4 * 3 < least)
         cap *= 2;
-    return cap == s->cap_peers ? MAD_OK : table_grow(s, cap);
+    return cap == s->connect->cap_peers ? MAD_OK : table_grow(s, cap);
 }
 
 /* Make a peer without an address, with a number of its own; NULL: no memory, or no number is left. */
@@ -73,13 +75,13 @@ static madi_peer_t *peer_new(mad_session_t *s)
 {
     if (table_reserve(s))
         return NULL;
-    while (s->next_peer < INT32_MAX && place_of(s, s->next_peer)->number >= 0)
-        s->next_peer++;
-    if (s->next_peer == INT32_MAX)
+    while (s->connect->next_peer < INT32_MAX && place_of(s, s->connect->next_peer)->number >= 0)
+        s->connect->next_peer++;
+    if (s->connect->next_peer == INT32_MAX)
         return NULL;
-    *place_of(s, s->next_peer) = (madi_peer_t){.number = s->next_peer};
-    s->n_peers++;
-    return place_of(s, s->next_peer++);
+    *place_of(s, s->connect->next_peer) = (madi_peer_t){.number = s->connect->next_peer};
+    s->connect->n_peers++;
+    return place_of(s, s->connect->next_peer++);
 }
 
 /* The gate of the peer that has announced this one; stored behind this peer's address. */
@@ -123,36 +125,37 @@ static void peer_free(mad_session_t *s, madi_peer_t *p)
     free(p->address);
     free(p->lanes);
     *p = (madi_peer_t){.number = -1};
-    s->n_peers--;
+    s->connect->n_peers--;
 }
 
 /* ---- The index by identity ------------------------------------------------------------------------------------------- */
 
 static uint32_t peer_hash(const mad_session_t *s, mad_peer_t peer)
 {
-    return uid_hash(madi_address_uid(madi_peer_address(s, peer))) & (s->cap_index - 1);
+    return uid_hash(madi_address_uid(madi_peer_address(s, peer))) & (s->connect->cap_index - 1);
 }
 
 static void index_put(mad_session_t *s, mad_peer_t peer)
 {
     uint32_t i = peer_hash(s, peer);
-    while (s->peer_index[i])
-        i = (i + 1) & (s->cap_index - 1);
-    s->peer_index[i] = (uint32_t)peer + 1;
-    s->n_index++;
+    while (s->connect->peer_index[i])
+        i = (i + 1) & (s->connect->cap_index - 1);
+    s->connect->peer_index[i] = (uint32_t)peer + 1;
+    s->connect->n_index++;
 }
 
 static mad_status_t index_grow(mad_session_t *s)
 {
-    uint32_t cap = s->cap_index ? s->cap_index * 2 : 64, was = s->cap_index, *old = s->peer_index, *p;
-    if ((s->n_index + 1) * 4 < s->cap_index * 3)
+    uint32_t cap = s->connect->cap_index ? s->connect->cap_index * 2 : 64, was = s->connect->cap_index,
+             *old = s->connect->peer_index, *p;
+    if ((s->connect->n_index + 1) * 4 < s->connect->cap_index * 3)
         return MAD_OK;
     p = calloc(cap, sizeof *p);
     if (!p)
         return MAD_ERR_NOMEM;
-    s->peer_index = p;
-    s->cap_index = cap;
-    s->n_index = 0;
+    s->connect->peer_index = p;
+    s->connect->cap_index = cap;
+    s->connect->n_index = 0;
     for (uint32_t i = 0; i < was; i++)
         if (old[i])
             index_put(s, (mad_peer_t)old[i] - 1);
@@ -163,33 +166,34 @@ static mad_status_t index_grow(mad_session_t *s)
 /* Return a peer's position in the index; cap_index: none, since another number has its identity. */
 static uint32_t index_at(const mad_session_t *s, mad_peer_t peer)
 {
-    for (uint32_t i = peer_hash(s, peer); s->peer_index[i]; i = (i + 1) & (s->cap_index - 1))
-        if (s->peer_index[i] == (uint32_t)peer + 1)
+    for (uint32_t i = peer_hash(s, peer); s->connect->peer_index[i]; i = (i + 1) & (s->connect->cap_index - 1))
+        if (s->connect->peer_index[i] == (uint32_t)peer + 1)
             return i;
-    return s->cap_index;
+    return s->connect->cap_index;
 }
 
 /* Remove a peer from the index.  Entries behind it that a search would no longer find across the gap move up. */
 static void index_del(mad_session_t *s, mad_peer_t peer)
 {
-    uint32_t gap = index_at(s, peer), mask = s->cap_index - 1;
-    if (gap == s->cap_index)
+    uint32_t gap = index_at(s, peer), mask = s->connect->cap_index - 1;
+    if (gap == s->connect->cap_index)
         return;
-    for (uint32_t i = (gap + 1) & mask; s->peer_index[i]; i = (i + 1) & mask)
-        if (((i - peer_hash(s, (mad_peer_t)s->peer_index[i] - 1)) & mask) >= ((i - gap) & mask)) {
-            s->peer_index[gap] = s->peer_index[i];
+    for (uint32_t i = (gap + 1) & mask; s->connect->peer_index[i]; i = (i + 1) & mask)
+        if (((i - peer_hash(s, (mad_peer_t)s->connect->peer_index[i] - 1)) & mask) >= ((i - gap) & mask)) {
+            s->connect->peer_index[gap] = s->connect->peer_index[i];
             gap = i;
         }
-    s->peer_index[gap] = 0;
-    s->n_index--;
+    s->connect->peer_index[gap] = 0;
+    s->connect->n_index--;
 }
 
 static mad_peer_t index_find(mad_session_t *s, const unsigned char *uid)
 {
-    if (!s->cap_index)
+    if (!s->connect->cap_index)
         return -1;
-    for (uint32_t i = uid_hash(uid) & (s->cap_index - 1); s->peer_index[i]; i = (i + 1) & (s->cap_index - 1)) {
-        mad_peer_t peer = (mad_peer_t)s->peer_index[i] - 1;
+    for (uint32_t i = uid_hash(uid) & (s->connect->cap_index - 1); s->connect->peer_index[i];
+         i = (i + 1) & (s->connect->cap_index - 1)) {
+        mad_peer_t peer = (mad_peer_t)s->connect->peer_index[i] - 1;
         if (!memcmp(madi_address_uid(madi_peer_address(s, peer)), uid, 16))
             return peer;
     }
@@ -215,7 +219,7 @@ static mad_status_t peer_set_address(mad_session_t *s, madi_peer_t *p, const uns
 static mad_status_t ranks_add(mad_session_t *s)
 {
     madi_peer_t *own;
-    while (s->next_peer < s->size)
+    while (s->connect->next_peer < s->size)
         if (!peer_new(s))
             return MAD_ERR_NOMEM;
     own = madi_peer_at(s, s->rank);
@@ -359,7 +363,7 @@ static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to
         if (!(at = gate_at(s, to, lane)))
             return MAD_ERR_NOMEM;
         *at = gate;
-        gate->sharers++;
+        gate->connect->sharers++;
     }
     return MAD_OK;
 }
@@ -397,13 +401,13 @@ mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, boo
     to->address = copy;
     to->kept = from->kept;
     to->claimed = from->claimed;
-    s->peer_index[index_at(s, lost)] = (uint32_t)to->number + 1;
+    s->connect->peer_index[index_at(s, lost)] = (uint32_t)to->number + 1;
     *peer = to->number;
     status = gates_share(s, lost, *peer);
     if (!status)
         status = madi_peer_gate(s, *peer, lane, &gate);
     if (!status)
-        gate->quiet = quiet;
+        gate->connect->quiet = quiet;
     return status;
 }
 
@@ -440,7 +444,8 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
 {
     int rank[MADI_BOOT_AHEAD], n = 0;
     mad_status_t status;
-    for (mad_peer_t p = peer; p < s->size && n <= s->fetched && n < (s->boot->ops->ahead ? MADI_BOOT_AHEAD : 1); p++)
+    for (mad_peer_t p = peer; p < s->size && n <= s->connect->fetched && n < (s->boot->ops->ahead ? MADI_BOOT_AHEAD : 1);
+         p++)
         if (!madi_peer_address(s, p))
             rank[n++] = p;
     if (n > 1)
@@ -448,55 +453,14 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
     status = peer_fetch_one(s, peer);
     for (int i = 1; i < n && !status && peer_fetch_one(s, rank[i]) == MAD_OK; i++)
         ;
-    s->fetched += n;
+    s->connect->fetched += n;
     return status;
-}
-
-/* Number of released gates that are not reused yet, since threads may still be leaving them. */
-#define RESTING 64
-
-/* Return a released gate for reuse, with the memory for its connections and handles; NULL if none may be reused yet. */
-static madi_gate_t *gate_reuse(mad_session_t *s)
-{
-    madi_gate_t *g = s->n_gone > RESTING ? s->gone : NULL, blank = {.peer = -1};
-    if (!g)
-        return NULL;
-    s->gone = g->next;
-    s->n_gone--;
-    blank.sends = g->sends;
-    blank.by_number = g->by_number;
-    blank.n_numbers = g->n_numbers;
-    blank.retired = g->retired;
-    memcpy((void *)g, &blank, sizeof blank);
-    return g;
-}
-
-static madi_gate_t *gate_new(mad_session_t *s, mad_peer_t peer, int lane)
-{
-    madi_gate_t *g = gate_reuse(s);
-    if (!g) {
-        g = calloc(1, sizeof *g);
-        if (g)
-            g->sends = madi_handles_new();
-        if (!g || !g->sends) {
-            free(g);
-            return NULL;
-        }
-    }
-    g->session = s;
-    g->peer = peer;
-    g->lane = lane;
-    g->ctrl_tail = &g->ctrl;
-    g->granted_tail = &g->granted;
-    g->next = s->gates;
-    s->gates = g;
-    return g;
 }
 
 /* Return the status for a number without a peer: it was released (MAD_ERR_PEER), or never given (MAD_ERR_INVAL). */
 static mad_status_t unknown_peer_status(const mad_session_t *s, mad_peer_t peer)
 {
-    return peer >= 0 && peer < s->next_peer ? MAD_ERR_PEER : MAD_ERR_INVAL;
+    return peer >= 0 && peer < s->connect->next_peer ? MAD_ERR_PEER : MAD_ERR_INVAL;
 }
 
 mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, int lane, madi_gate_t **out)
@@ -513,7 +477,7 @@ mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, int lane, madi_ga
         lane = 0; /* this process itself: no network is needed */
     at = gate_at(s, peer, lane);
     if (at && !*at)
-        *at = gate_new(s, peer, lane);
+        *at = madi_gate_new(s, peer, lane);
     if (!at || !*at)
         return MAD_ERR_NOMEM;
     *out = *at;

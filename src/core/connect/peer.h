@@ -19,6 +19,14 @@ struct madi_peer {
                              * that peer's gate (peer.c) */
 };
 
+/* connect_session.c: this folder's part of a session (session->connect) */
+struct madi_connect_session *madi_connect_session_new(void); /* NULL: no memory */
+void madi_connect_session_lose(mad_session_t *session);      /* in the child of a fork: forget gates and handshakes */
+void madi_connect_session_free(mad_session_t *session);      /* frees peers and gates; fine without a part */
+uint32_t madi_peers_known(const mad_session_t *session);     /* number of peers */
+mad_peer_t madi_peers_end(const mad_session_t *session);     /* the lowest number that was never used */
+
+/* peer.c */
 madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer); /* NULL: none; valid until a peer is added */
 const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* NULL: no peer, or not known yet */
 void madi_peer_drop(mad_session_t *session, madi_peer_t *peer);                        /* a peer without a gate */

@@ -42,7 +42,7 @@ static bool ring_holds(const madi_gate_t *gate, const madi_conn_t *conn)
 
 static bool conn_has_pending_rx(const madi_conn_t *conn)
 {
-    return conn->ready || conn->arriving || conn->live || conn->posted || conn->rx_held || conn->openers.first;
+    return conn->ready || conn->arriving || conn->unfinished || conn->posted || conn->rx_held || conn->openers.first;
 }
 
 static bool conn_receives(const madi_conn_t *conn)
@@ -61,22 +61,6 @@ static void ready_remove(madi_conn_t *conn)
     channel->ready_tail = &channel->ready;
     while (*channel->ready_tail)
         channel->ready_tail = &(*channel->ready_tail)->next_ready;
-}
-
-static void gate_remove_conn(madi_conn_t *conn)
-{
-    madi_gate_t *gate = conn->gate;
-    for (madi_conn_t **p = &gate->conns; *p; p = &(*p)->next_of_gate)
-        if (*p == conn) {
-            *p = conn->next_of_gate;
-            break;
-        }
-    madi_conn_traffic(conn, &gate->before);
-    madi_unopened_end(conn);
-    gate->by_number[conn->number] = NULL;
-    gate->used_numbers--;
-    conn->next_of_gate = gate->retired;
-    gate->retired = conn;
 }
 
 bool madi_conns_in_use(madi_gate_t *gate)
@@ -104,19 +88,19 @@ static bool conn_retire(madi_conn_t *conn, bool unused)
 {
     madi_gate_t *gate = conn->gate;
     bool down = atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN, over;
-    if (down && conn->seen)
+    if (down && conn->opened_since_announce)
         madi_conn_drop(conn);
     madi_conn_hand_back(conn);
     madi_lock(&gate->tx_lock);
     madi_conn_close(conn);
-    over = (down || (!conn->announced && !conn->handed && !conn->remote_known)) && !conn_sends(conn) &&
+    over = (down || (!conn->announced && !conn->close_sent && !conn->remote_known)) && !conn_sends(conn) &&
            (unused ? !conn_has_pending_rx(conn) : !conn_receives(conn));
     if (over) {
         if (conn->remote_known && !conn->remote_closing)
             gate->by_remote[conn->remote] = NULL;
         if (conn->in_ready)
             ready_remove(conn);
-        gate_remove_conn(conn);
+        madi_conn_rest(conn);
     }
     madi_unlock(&gate->tx_lock);
     return over;
@@ -130,20 +114,6 @@ bool madi_conn_retire(madi_conn_t *conn)
 bool madi_conn_retire_unused(madi_conn_t *conn)
 {
     return conn_retire(conn, true);
-}
-
-static void channel_retire(mad_channel_t *c)
-{
-    mad_session_t *s = c->session;
-    for (mad_channel_t **p = &s->channels; *p; p = &(*p)->next)
-        if (*p == c) {
-            *p = c->next;
-            break;
-        }
-    c->next = NULL;
-    *(s->retired ? s->retired_tail : &s->retired) = c;
-    s->retired_tail = &c->next;
-    s->n_retired++;
 }
 
 static void place_clear(mad_channel_t *c, const madi_conn_t *conn)
@@ -185,17 +155,17 @@ static void conns_retire(mad_channel_t *c)
 
 void madi_channels_sweep(mad_session_t *s)
 {
-    for (mad_channel_t **p = &s->dying, *c; (c = *p);) {
+    for (mad_channel_t **p = &s->awaiting_release, *c; (c = *p);) {
         if (!c->is_open)
             conns_retire(c);
-        if (!c->is_open && (c->all || c->openers.first || c->leaving)) {
-            p = &c->next_dying;
+        if (!c->is_open && (c->all || c->openers.first || c->close_waits)) {
+            p = &c->next_awaiting;
             continue;
         }
-        *p = c->next_dying;
-        c->dying = false;
+        *p = c->next_awaiting;
+        c->awaits_release = false;
         if (!c->is_open)
-            channel_retire(c);
+            madi_channel_rest(c);
     }
 }
 

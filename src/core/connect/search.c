@@ -14,8 +14,11 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "core/connect/connect_gate.h"
+#include "core/connect/connect_session.h"
 #include "core/connect/gate.h"
 #include "core/connect/hello.h"
+#include "core/connect/hello_inside.h"
 #include "core/connect/paths.h"
 #include "core/connect/peer.h"
 #include "core/connect/search.h"
@@ -96,8 +99,8 @@ static search_t *search_new(madi_gate_t *gate)
 
 void madi_search_free(madi_gate_t *gate)
 {
-    free(gate->search);
-    gate->search = NULL;
+    free(gate->connect->search);
+    gate->connect->search = NULL;
 }
 
 static bool path_is_carried(const madi_gate_t *gate, const madi_search_path_t *way)
@@ -109,13 +112,13 @@ static bool path_is_carried(const madi_gate_t *gate, const madi_search_path_t *w
  * tried now. */
 static int path_choose(const madi_gate_t *gate, bool *left)
 {
-    const search_t *search = gate->search;
-    bool full = gate->n_attempts && gate->session->n_attempts >= ATTEMPTS_MAX;
+    const search_t *search = gate->connect->search;
+    bool full = gate->connect->n_attempts && gate->session->connect->n_attempts >= ATTEMPTS_MAX;
     *left = false;
     for (int i = 0; search && i < search->n; i++) {
         if (search->way[i].tried)
             continue;
-        if (!full && !(gate->n_attempts && path_is_carried(gate, &search->way[i])))
+        if (!full && !(gate->connect->n_attempts && path_is_carried(gate, &search->way[i])))
             return i;
         *left = true;
     }
@@ -130,8 +133,8 @@ bool madi_search_waits(const madi_gate_t *gate, bool alone)
 
 void madi_search_untry(madi_gate_t *gate, int way)
 {
-    if (gate->search)
-        gate->search->way[way].tried = false;
+    if (gate->connect->search)
+        gate->connect->search->way[way].tried = false;
 }
 
 /* ---- Trying --------------------------------------------------------------------------------------------------- */
@@ -154,7 +157,7 @@ madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
 static mad_status_t path_connect(madi_gate_t *gate, int i, madi_link_t *link, char *reason)
 {
     madi_address_entry_t e;
-    size_t at = gate->search->way[i].entry;
+    size_t at = gate->connect->search->way[i].entry;
     int fd = -1;
     mad_status_t status;
     madi_address_next(madi_peer_address(gate->session, gate->peer), &at, &e);
@@ -176,11 +179,11 @@ static mad_status_t path_connect(madi_gate_t *gate, int i, madi_link_t *link, ch
 /* Try one path.  MAD_ERR_AGAIN: there is no memory or descriptor for it while other attempts run. */
 static mad_status_t path_try(madi_gate_t *gate, int i)
 {
-    madi_adapter_t *a = gate->search->way[i].adapter;
+    madi_adapter_t *a = gate->connect->search->way[i].adapter;
     char reason[MADI_REASON_MAX] = "";
     madi_link_t *link = madi_link_new(a, gate);
     mad_status_t status;
-    gate->search->way[i].tried = true;
+    gate->connect->search->way[i].tried = true;
     status = link ? path_connect(gate, i, link, reason) : MAD_ERR_NOMEM;
     if (status == MAD_OK)
         return MAD_OK;
@@ -188,12 +191,12 @@ static mad_status_t path_try(madi_gate_t *gate, int i)
         link->driver->link_fini(link);
         free(link);
     }
-    if (status == MAD_ERR_NOMEM && gate->n_attempts) {
-        gate->search->way[i].tried = false;
+    if (status == MAD_ERR_NOMEM && gate->connect->n_attempts) {
+        gate->connect->search->way[i].tried = false;
         return MAD_ERR_AGAIN;
     }
-    gate->apart |= status == MAD_ERR_SYSTEM;
-    gate->lacking |= status == MAD_ERR_NOMEM;
+    gate->connect->no_answer |= status == MAD_ERR_SYSTEM;
+    gate->connect->no_resources |= status == MAD_ERR_NOMEM;
     path_reject(gate, a, reason[0] ? reason : mad_status_text(status));
     return status;
 }
@@ -207,24 +210,27 @@ static bool is_searching(const madi_gate_t *gate)
  * connections.  If it has ended, the next attempt finds no listener.  False: the search is not repeated. */
 static bool search_again(madi_gate_t *gate)
 {
-    int64_t at = madi_deadline(CUT_AGAIN << gate->n_cuts);
-    if (!gate->cut || gate->n_cuts == CUTS_MAX || at >= gate->deadline)
+    int64_t at = madi_deadline(CUT_AGAIN << gate->connect->n_cuts);
+    if (!gate->connect->cut_off || gate->connect->n_cuts == CUTS_MAX || at >= gate->connect->deadline)
         return false;
-    gate->cut = false;
-    gate->n_cuts++;
-    gate->call_at = at;
+    gate->connect->cut_off = false;
+    gate->connect->n_cuts++;
+    gate->connect->redial_at = at;
     marceli_accept_entry_call_at(&gate->session->accept_entry, at);
     return true;
 }
 
 static mad_status_t search_status(const madi_gate_t *gate, bool any)
 {
-    return gate->lacking ? MAD_ERR_NOMEM : gate->refusal ? gate->refusal : any ? MAD_ERR_PEER : MAD_ERR_UNREACHABLE;
+    return gate->connect->no_resources ? MAD_ERR_NOMEM
+           : gate->connect->refusal    ? gate->connect->refusal
+           : any                       ? MAD_ERR_PEER
+                                       : MAD_ERR_UNREACHABLE;
 }
 
 static void search_failed(madi_gate_t *gate)
 {
-    bool any = !gate->search || gate->search->n || gate->search->none_left;
+    bool any = !gate->connect->search || gate->connect->search->n || gate->connect->search->none_left;
     if (!search_again(gate))
         madi_gate_down(gate, search_status(gate, any), NULL);
 }
@@ -235,42 +241,42 @@ static void search_more(madi_gate_t *gate, int n)
     mad_status_t status = MAD_OK;
     bool left = false;
     int i;
-    bool late = gate->deadline <= madi_now();
+    bool late = gate->connect->deadline <= madi_now();
     while (n > 0 && !late && status != MAD_ERR_AGAIN && is_searching(gate) && (i = path_choose(gate, &left)) >= 0) {
         status = path_try(gate, i);
         n -= status == MAD_OK;
     }
     if (!is_searching(gate))
         return;
-    if (!gate->n_attempts && late && madi_search_waits(gate, true))
+    if (!gate->connect->n_attempts && late && madi_search_waits(gate, true))
         madi_gate_time_out(gate);
-    else if (!gate->n_attempts)
+    else if (!gate->connect->n_attempts)
         search_failed(gate);
-    if (!gate->n_attempts)
+    if (!gate->connect->n_attempts)
         return;
-    gate->search->next_at = 0;
+    gate->connect->search->next_at = 0;
     if (!madi_search_waits(gate, true))
         return;
-    gate->search->next_at = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_DELAY));
-    marceli_accept_entry_call_at(&gate->session->accept_entry, gate->search->next_at); /* also while the program computes */
+    gate->connect->search->next_at = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_DELAY));
+    marceli_accept_entry_call_at(&gate->session->accept_entry, gate->connect->search->next_at); /* also while the program computes */
 }
 
 void madi_search_wave(madi_gate_t *gate)
 {
-    int n = gate->search->wave;
-    gate->search->wave = n < ATTEMPTS_MAX ? 2 * n : n;
+    int n = gate->connect->search->wave;
+    gate->connect->search->wave = n < ATTEMPTS_MAX ? 2 * n : n;
     search_more(gate, n);
 }
 
 void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text)
 {
     if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) /* reported by this path, unauthenticated */
-        gate->refusal = status;
-    gate->apart |= status == MAD_ERR_SYSTEM || status == MAD_ERR_TIMEOUT;
+        gate->connect->refusal = status;
+    gate->connect->no_answer |= status == MAD_ERR_SYSTEM || status == MAD_ERR_TIMEOUT;
     path_reject(gate, link->adapter, text);
     madi_link_bury(link);
     gate->link = NULL;
-    if (!gate->search && !(gate->search = search_new(gate))) { /* the peer's own attempt has failed */
+    if (!gate->connect->search && !(gate->connect->search = search_new(gate))) { /* the peer's own attempt has failed */
         madi_gate_down(gate, MAD_ERR_NOMEM, "no memory to look for a way");
         return;
     }
@@ -282,12 +288,12 @@ void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t statu
 static void search_begin(madi_gate_t *gate)
 {
     madi_search_free(gate);
-    gate->search = search_new(gate);
-    if (!gate->search) {
+    gate->connect->search = search_new(gate);
+    if (!gate->connect->search) {
         madi_gate_down(gate, MAD_ERR_NOMEM, "no memory to look for a way");
         return;
     }
-    gate->search->wave = 1;
+    gate->connect->search->wave = 1;
     search_more(gate, 1);
 }
 
@@ -296,10 +302,10 @@ void madi_gate_connect(madi_gate_t *gate)
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_IDLE)
         return;
     atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
-    gate->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
-    gate->refusal = MAD_OK;
-    gate->cut = false;
-    gate->n_cuts = 0;
+    gate->connect->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
+    gate->connect->refusal = MAD_OK;
+    gate->connect->cut_off = false;
+    gate->connect->n_cuts = 0;
     search_begin(gate);
 }
 

@@ -3,23 +3,9 @@
 #ifndef MADI_SEARCH_H
 #define MADI_SEARCH_H
 
-#include "core/connect/paths.h"
+#include "core/object/gate.h"
 
-typedef struct madi_search_path {
-    madi_adapter_t *adapter;
-    size_t entry; /* offset of the entry in the peer's address */
-    unsigned char class[MADI_PEER_PATH_CLASS];
-    int nth, index; /* nth: number of the path among its adapter's paths; index: number of the adapter */
-    bool tried;     /* an attempt is running, or has failed */
-} madi_search_path_t;
-
-struct madi_search {
-    int64_t next_at; /* time at which the next wave starts (ns); 0: only after a path fails */
-    int wave;        /* number of paths in a wave */
-    int n;           /* number of all paths */
-    bool none_left;  /* for tests: there were paths, and none is left */
-    madi_search_path_t way[];
-};
+struct madi_search;
 
 void madi_gate_connect(madi_gate_t *gate);       /* start the search for a path, unless one runs */
 void madi_gate_connect_again(madi_gate_t *gate); /* restart the search, with the same deadline; precondition: no attempt

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
+#include "core/connect/connect_gate.h"
 #include "core/connect/stopped.h"
 #include "core/object/gate.h"
 
@@ -135,11 +136,11 @@ void madi_stopped_postpone(pid_t process, madi_gate_t *gate, int64_t *deadline)
     *deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
     if (!gate)
         return;
-    gate->deadline = *deadline;
-    if (!gate->stop_told)
+    gate->connect->deadline = *deadline;
+    if (!gate->connect->stop_logged)
         madi_log(MADI_LOG_WARN, "core",
                  "peer %d does not answer: process %d of this host is stopped (state %c), by %s; it is "
                  "waited for until it goes on (logged once)",
                  gate->peer, (int)process, state, state == 't' ? "a debugger" : "a signal");
-    gate->stop_told = true;
+    gate->connect->stop_logged = true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Explanations of paths, put together from parts. */
+/* Explanations of paths, put together from parts.  Private to src/core/connect. */
 #ifndef MADI_CONNECT_TEXT_H
 #define MADI_CONNECT_TEXT_H
 

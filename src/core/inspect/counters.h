@@ -39,7 +39,7 @@
     C(group, block_bytes_sent, COUNTER, "bytes", NULL, "core/send/rdv_send.c: granted_bytes", \
       "Bytes of these, which are counted in bytes_sent, too.") \
     C(group, blocks_received, COUNTER, "blocks", in, "core/recv/rdv_recv.c: taken_blocks", "Long blocks received.") \
-    C(group, block_bytes_received, COUNTER, "bytes", NULL, "core/dispatch.c: taken_bytes", \
+    C(group, block_bytes_received, COUNTER, "bytes", NULL, "core/recv/rdv_recv.c: taken_bytes", \
       "Bytes of these, which are counted in bytes_received, too.") \
     C(group, times_full, COUNTER, "times", "full", "core/send/queue.c: refused", \
       "How often the network took no packet at once.")

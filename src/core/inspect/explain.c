@@ -14,7 +14,9 @@
 #include "core/object/rx.h"
 #include "core/object/session.h"
 #include "core/object/tx.h"
+#include "core/recv/receive.h"
 #include "core/security/protection.h"
+#include "core/send/send.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +25,8 @@
 
 static void write_settings(madi_json_t *j, const mad_session_t *s)
 {
-    madi_json_int(j, "credit_budget", s->credit_budget);
-    madi_json_int(j, "peers_known", s->n_peers);
+    madi_json_int(j, "credit_budget", madi_credit_budget(s));
+    madi_json_int(j, "peers_known", madi_peers_known(s));
     madi_json_begin(j, "ledger", '{');
     madi_ledger_write_sum(s, j);
     madi_json_end(j, '}');
@@ -125,7 +127,7 @@ static const char *state_name(const madi_gate_t *gate)
                                         [MADI_GATE_UP] = "connected",
                                         [MADI_GATE_DOWN] = "lost"};
     int state = gate ? atomic_load_explicit(&gate->state, memory_order_relaxed) : MADI_GATE_IDLE;
-    return state == MADI_GATE_DOWN && gate->bye ? "has ended" : names[state];
+    return state == MADI_GATE_DOWN && gate->bye_received ? "has ended" : names[state];
 }
 
 static void write_peer_paths(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int lane)
@@ -165,7 +167,7 @@ static void write_connection(madi_json_t *j, const madi_conn_t *c)
     madi_json_int(j, "messages_sent", (int64_t)c->tx_seq);
     madi_json_int(j, "messages_queued", tx_list_length(c->queue) + tx_list_length(c->deferred));
     madi_json_int(j, "unasked_bytes_sent", (int64_t)madi_credit_used(c));
-    madi_json_int(j, "credit", (int64_t)(c->credit_left + c->quick));
+    madi_json_int(j, "credit", (int64_t)(c->credit_left + c->fast_credits));
     madi_json_bool(j, "waits_for_credit", c->queue && c->starved);
     madi_json_int(j, "unasked_bytes_received", (int64_t)madi_credit_consumed(c));
     madi_json_int(j, "messages_waiting", waiting);
@@ -175,16 +177,18 @@ static void write_connection(madi_json_t *j, const madi_conn_t *c)
 
 static void write_traffic(madi_json_t *j, madi_gate_t *gate)
 {
+    const madi_send_counts_t *sent = madi_send_counts(gate);
+    const madi_recv_counts_t *received = madi_recv_counts(gate);
     madi_lock(&gate->tx_lock);
-    madi_json_int(j, "packets_refused", (int64_t)gate->refused);
-    madi_json_int(j, "granted_blocks_sent", (int64_t)gate->granted_blocks);
-    madi_json_int(j, "granted_bytes_sent", (int64_t)gate->granted_bytes);
-    madi_json_int(j, "written_blocks", (int64_t)gate->put_blocks);
-    madi_json_int(j, "written_bytes", (int64_t)gate->put_bytes);
-    madi_json_int(j, "read_blocks", (int64_t)gate->pulled_blocks);
-    madi_json_int(j, "read_bytes", (int64_t)gate->pulled_bytes);
-    madi_json_int(j, "shared_blocks_sent", (int64_t)gate->shared_out);
-    madi_json_int(j, "shared_blocks_received", (int64_t)gate->shared_in);
+    madi_json_int(j, "packets_refused", (int64_t)sent->refused);
+    madi_json_int(j, "granted_blocks_sent", (int64_t)sent->granted_blocks);
+    madi_json_int(j, "granted_bytes_sent", (int64_t)sent->granted_bytes);
+    madi_json_int(j, "written_blocks", (int64_t)sent->put_blocks);
+    madi_json_int(j, "written_bytes", (int64_t)sent->put_bytes);
+    madi_json_int(j, "read_blocks", (int64_t)received->pulled_blocks);
+    madi_json_int(j, "read_bytes", (int64_t)received->pulled_bytes);
+    madi_json_int(j, "shared_blocks_sent", (int64_t)sent->shared_blocks);
+    madi_json_int(j, "shared_blocks_received", (int64_t)received->shared_blocks);
     madi_json_begin(j, "ledger", '{');
     madi_ledger_write(gate, j);
     madi_json_end(j, '}');

@@ -20,10 +20,10 @@ void madi_process_write(madi_json_t *j, const mad_session_t *s)
     madi_json_text(j, "version", PACKAGE_VERSION);
     madi_json_int(j, "pid", getpid());
     madi_json_text(j, "session", session); /* as at the end of its socket's name */
-    if (s->boot || s->told_rank >= 0)
-        madi_json_int(j, "rank", s->boot ? s->rank : s->told_rank);
-    if (s->boot || s->told_size)
-        madi_json_int(j, "size", s->boot ? s->size : s->told_size);
+    if (s->boot || s->launcher_rank >= 0)
+        madi_json_int(j, "rank", s->boot ? s->rank : s->launcher_rank);
+    if (s->boot || s->launcher_size)
+        madi_json_int(j, "size", s->boot ? s->size : s->launcher_size);
     madi_json_text(j, "launcher", s->boot ? s->boot->launcher : "none");
     madi_host_name(host, sizeof host);
     madi_json_text(j, "host", host);

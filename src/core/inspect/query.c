@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/unix.h"
+#include "core/connect/peer.h"
 #include "core/driver.h"
 #include "core/inspect/query.h"
 
@@ -62,7 +63,7 @@ static const struct {
 /* Return how many peers have a number; all ranks have one, even before communication with them begins. */
 static int peers_known(const mad_session_t *s)
 {
-    return s->next_peer > s->size ? s->next_peer : s->size;
+    return madi_peers_end(s) > s->size ? madi_peers_end(s) : s->size;
 }
 
 static bool question_refuse(madi_answer_t *a)

@@ -11,11 +11,14 @@
 #include "base/clock.h"
 #include "core/conn/channel.h"
 #include "core/conn/conn.h"
+#include "core/connect/gate.h"
 #include "core/connect/peer.h"
 #include "core/inspect/query.h"
 #include "core/object/conn.h"
 #include "core/object/gate.h"
 #include "core/object/tx.h"
+#include "core/recv/receive.h"
+#include "core/send/send.h"
 #include "core/wire/address.h"
 
 #include <assert.h>
@@ -73,7 +76,7 @@ static row_t *row_find(rows_t *rows, const madi_driver_t *driver, const madi_ada
 static const char *gate_class(const mad_session_t *s, const madi_gate_t *gate)
 {
     static const char self[] = "self", job[] = "job", other[] = "other";
-    if (gate->adapter->caps.self)
+    if (madi_gate_adapter(gate)->caps.self)
         return self;
     return madi_address_rank(madi_peer_address(s, gate->peer), s->job) >= 0 ? job : other;
 }
@@ -95,13 +98,14 @@ static void row_moved_add(row_t *row, const madi_traffic_t *t)
 /* Add the counts of long blocks, whose bytes are counted as bytes too. */
 static void row_blocks_add(row_t *row, const madi_gate_t *gate)
 {
-    int64_t sent = (int64_t)(gate->granted_bytes + gate->put_bytes + gate->fetched_bytes);
-    int64_t received = (int64_t)(gate->taken_bytes + gate->placed_bytes + gate->pulled_bytes);
-    row->count[MADI_COUNT_TRAFFIC_blocks_sent] = (int64_t)(gate->granted_blocks + gate->put_blocks + gate->fetched_blocks);
+    const madi_send_counts_t *out = madi_send_counts(gate);
+    const madi_recv_counts_t *in = madi_recv_counts(gate);
+    int64_t sent = (int64_t)(out->granted_bytes + out->put_bytes + out->fetched_bytes);
+    int64_t received = (int64_t)(in->taken_bytes + in->placed_bytes + in->pulled_bytes);
+    row->count[MADI_COUNT_TRAFFIC_blocks_sent] = (int64_t)(out->granted_blocks + out->put_blocks + out->fetched_blocks);
     row->count[MADI_COUNT_TRAFFIC_block_bytes_sent] = sent;
     row->count[MADI_COUNT_TRAFFIC_bytes_sent] += sent;
-    row->count[MADI_COUNT_TRAFFIC_blocks_received] =
-        (int64_t)(gate->taken_blocks + gate->placed_blocks + gate->pulled_blocks);
+    row->count[MADI_COUNT_TRAFFIC_blocks_received] = (int64_t)(in->taken_blocks + in->placed_blocks + in->pulled_blocks);
     row->count[MADI_COUNT_TRAFFIC_block_bytes_received] = received;
     row->count[MADI_COUNT_TRAFFIC_bytes_received] += received;
 }
@@ -116,15 +120,13 @@ static row_t gate_row(madi_gate_t *gate)
     row_t row = {.count[MADI_COUNT_TRAFFIC_peers] = gate_up_count(gate)};
     madi_traffic_t moved;
     madi_lock(&gate->tx_lock);
-    moved = gate->before;
-    for (const madi_conn_t *c = gate->conns; c; c = c->next_of_gate) {
-        madi_conn_traffic(c, &moved);
+    moved = madi_conns_traffic(gate);
+    for (const madi_conn_t *c = gate->conns; c; c = c->next_of_gate)
         for (const madi_tx_t *tx = c->queue; tx; tx = tx->next)
             row.count[MADI_COUNT_TRAFFIC_messages_queued]++;
-    }
     row_moved_add(&row, &moved);
     row_blocks_add(&row, gate);
-    row.count[MADI_COUNT_TRAFFIC_times_full] = (int64_t)gate->refused;
+    row.count[MADI_COUNT_TRAFFIC_times_full] = (int64_t)madi_send_counts(gate)->refused;
     madi_unlock(&gate->tx_lock);
     return row;
 }
@@ -139,9 +141,9 @@ static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate, row
     row_moved_add(&row_ends, &ends);
     row_moved_add(&row_passing, &passing);
     if (ends.messages_out || ends.messages_in)
-        row_add(row_find(&stats->classes, gate->adapter->driver, NULL, streams), &row_ends);
+        row_add(row_find(&stats->classes, madi_gate_adapter(gate)->driver, NULL, streams), &row_ends);
     if (passing.messages_out || passing.messages_in)
-        row_add(row_find(&stats->classes, gate->adapter->driver, NULL, forwarded), &row_passing);
+        row_add(row_find(&stats->classes, madi_gate_adapter(gate)->driver, NULL, forwarded), &row_passing);
     if (network) {
         row_moved_add(network, &ends);
         row_moved_add(network, &passing);
@@ -151,7 +153,7 @@ static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate, row
 /* Return the row of the gate's network; NULL: its packets go over other adapters (virtual), or over none. */
 static row_t *network_row(stats_t *stats, mad_session_t *s, const madi_gate_t *gate)
 {
-    const madi_adapter_t *adapter = gate->adapter;
+    const madi_adapter_t *adapter = madi_gate_adapter(gate);
     const char *name = s->forward ? s->forward->network(gate) : NULL;
     if (adapter->caps.self || (s->forward && s->forward->carried(adapter)))
         return NULL;
@@ -161,11 +163,11 @@ static row_t *network_row(stats_t *stats, mad_session_t *s, const madi_gate_t *g
 static void gate_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate)
 {
     row_t row, *network;
-    if (!gate->adapter)
+    if (!madi_gate_adapter(gate))
         return;
     row = gate_row(gate);
     network = network_row(stats, s, gate);
-    row_add(row_find(&stats->classes, gate->adapter->driver, NULL, gate_class(s, gate)), &row);
+    row_add(row_find(&stats->classes, madi_gate_adapter(gate)->driver, NULL, gate_class(s, gate)), &row);
     if (network)
         row_add(network, &row);
     if (gate->forward)

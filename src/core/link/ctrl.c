@@ -3,6 +3,7 @@
 #include "core/driver.h"
 #include "core/link/ledger.h"
 #include "core/link/link.h"
+#include "core/link/link_gate.h"
 #include "core/object/gate.h"
 #include "core/wire/wire.h"
 
@@ -41,25 +42,30 @@ static void ctrl_uncharge(madi_gate_t *gate, const madi_ctrl_t *c)
 
 void madi_ctrl_forget(madi_gate_t *gate)
 {
-    for (madi_ctrl_t *c; (c = gate->ctrl); free(c)) {
-        gate->ctrl = c->next;
+    for (madi_ctrl_t *c; (c = gate->out->ctrl); free(c)) {
+        gate->out->ctrl = c->next;
         ctrl_uncharge(gate, c);
         ctrl_hold(-1);
     }
-    gate->ctrl_tail = &gate->ctrl;
+    gate->out->ctrl_tail = &gate->out->ctrl;
+}
+
+bool madi_ctrl_waits(const madi_gate_t *gate)
+{
+    return gate->out->ctrl != NULL;
 }
 
 bool madi_ctrl_pump(madi_gate_t *gate)
 {
     madi_ctrl_t *c;
-    while ((c = gate->ctrl)) {
+    while ((c = gate->out->ctrl)) {
         struct iovec vec[2] = {{&c->hdr, sizeof c->hdr}, {c->body, c->hdr.length}};
         if (gate->link->driver->send(gate->link, vec, c->hdr.length ? 2 : 1, sizeof c->hdr + c->hdr.length, NULL) !=
             MADI_SENT)
             return false;
-        gate->ctrl = c->next;
-        if (!gate->ctrl)
-            gate->ctrl_tail = &gate->ctrl;
+        gate->out->ctrl = c->next;
+        if (!gate->out->ctrl)
+            gate->out->ctrl_tail = &gate->out->ctrl;
         ctrl_uncharge(gate, c);
         free(c);
         ctrl_hold(-1);
@@ -84,8 +90,8 @@ static mad_status_t ctrl_queue(madi_gate_t *gate, const madi_wire_hdr_t *hdr, co
     c->hdr = *hdr;
     if (hdr->length)
         memcpy(c->body, body, hdr->length);
-    *gate->ctrl_tail = c;
-    gate->ctrl_tail = &c->next;
+    *gate->out->ctrl_tail = c;
+    gate->out->ctrl_tail = &c->next;
     ctrl_hold(1);
     madi_gate_work(gate);
     return MAD_OK;
@@ -98,8 +104,8 @@ mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr
 
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP) {
         status = MAD_ERR_PEER;
-    } else if (gate->ctrl || gate->link->driver->send(gate->link, vec, hdr->length ? 2 : 1, sizeof *hdr + hdr->length,
-                                                      NULL) != MADI_SENT) {
+    } else if (gate->out->ctrl || gate->link->driver->send(gate->link, vec, hdr->length ? 2 : 1, sizeof *hdr + hdr->length,
+                                                           NULL) != MADI_SENT) {
         status = ctrl_queue(gate, hdr, body);
     }
     return status;
@@ -112,4 +118,26 @@ mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const
     status = madi_gate_ctrl_locked(gate, hdr, body);
     madi_unlock(&gate->tx_lock);
     return status;
+}
+
+/* ---- Part of a gate ------------------------------------------------------------------------------------------- */
+
+struct madi_link_gate *madi_link_gate_new(void)
+{
+    struct madi_link_gate *part = calloc(1, sizeof *part);
+    if (part)
+        part->ctrl_tail = &part->ctrl;
+    return part;
+}
+
+void madi_link_gate_reset(madi_gate_t *gate)
+{
+    *gate->out = (struct madi_link_gate){.ctrl_tail = &gate->out->ctrl};
+}
+
+void madi_link_gate_free(madi_gate_t *gate)
+{
+    if (gate->out)
+        madi_ctrl_forget(gate);
+    free(gate->out);
 }

@@ -5,6 +5,12 @@
 
 #include "core/object/session.h"
 
+/* This folder's part of a session (session->link). */
+void madi_link_session_init(mad_session_t *session);
+mad_status_t madi_link_session_start(mad_session_t *session); /* once all adapters are found: makes room for them */
+void madi_link_session_lose(mad_session_t *session);          /* in the child of a fork: nothing is polled or waited for */
+void madi_link_session_fini(mad_session_t *session);
+
 void madi_adapter_polled(madi_adapter_t *adapter);                            /* add an adapter to those that are polled */
 void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter); /* its pure_poll was wrong: poll others
                                                                                * first */
@@ -12,12 +18,12 @@ void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter); /*
 /* Return an adapter whose pure_poll is true, NULL if none; no lock. */
 static inline madi_adapter_t *madi_poll_hit(mad_session_t *session)
 {
-    int n = atomic_load_explicit(&session->n_polled, memory_order_acquire); /* pairs with madi_adapter_polled */
-    int at = atomic_load_explicit(&session->poll_first, memory_order_relaxed);
+    int n = atomic_load_explicit(&session->link.n_polled, memory_order_acquire); /* pairs with madi_adapter_polled */
+    int at = atomic_load_explicit(&session->link.poll_first, memory_order_relaxed);
     for (int i = 0; i < n; i++, at++) {
         at = at < n ? at : 0;
-        if (session->polled[at]->driver->wait.pure_poll(session->polled[at]))
-            return session->polled[at];
+        if (session->link.polled[at]->driver->wait.pure_poll(session->link.polled[at]))
+            return session->link.polled[at];
     }
     return NULL;
 }

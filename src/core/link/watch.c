@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Poll set of a session: watched descriptors, and adapters that have had a link. */
 #include "core/driver.h"
+#include "core/link/event.h"
 #include "core/link/polled.h"
 
+#include <stdlib.h>
 #include <sys/epoll.h>
 
 static int set_of(const mad_session_t *session, const madi_watch_t *watch)
@@ -16,7 +18,7 @@ static mad_status_t watch_add(mad_session_t *session, madi_watch_t *watch, uint3
     watch->rare = rare;
     if (epoll_ctl(set_of(session, watch), EPOLL_CTL_ADD, watch->fd, &e))
         return MAD_ERR_SYSTEM;
-    session->carriers += watch->carries;
+    session->link.carriers += watch->carries;
     return MAD_OK;
 }
 
@@ -39,34 +41,62 @@ void madi_watch_change(mad_session_t *session, madi_watch_t *watch, uint32_t eve
 void madi_watch_del(mad_session_t *session, madi_watch_t *watch)
 {
     epoll_ctl(set_of(session, watch), EPOLL_CTL_DEL, watch->fd, NULL);
-    session->carriers -= watch->carries;
+    session->link.carriers -= watch->carries;
 }
 
 /* Add an adapter to those that are polled.  The array has room for all adapters; readers hold no lock. */
 void madi_adapter_polled(madi_adapter_t *adapter)
 {
     mad_session_t *session = adapter->session;
-    int n = atomic_load_explicit(&session->n_polled, memory_order_relaxed);
+    int n = atomic_load_explicit(&session->link.n_polled, memory_order_relaxed);
     if (!adapter->driver->wait.pure_poll)
         return;
     for (int i = 0; i < n; i++)
-        if (session->polled[i] == adapter)
+        if (session->link.polled[i] == adapter)
             return;
-    session->polled[n] = adapter;
-    atomic_store_explicit(&session->n_polled, n + 1, memory_order_release); /* pairs with madi_poll_hit */
+    session->link.polled[n] = adapter;
+    atomic_store_explicit(&session->link.n_polled, n + 1, memory_order_release); /* pairs with madi_poll_hit */
 }
 
 /* Have the adapters behind this one polled first from now on: pure_poll of this one was wrong.  If it guesses, since only
  * a system call could tell, the others would never be polled. */
 void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter)
 {
-    int n = atomic_load_explicit(&session->n_polled, memory_order_relaxed);
+    int n = atomic_load_explicit(&session->link.n_polled, memory_order_relaxed);
     for (int i = 0; i < n; i++)
-        if (session->polled[i] == adapter)
-            atomic_store_explicit(&session->poll_first, i + 1, memory_order_relaxed);
+        if (session->link.polled[i] == adapter)
+            atomic_store_explicit(&session->link.poll_first, i + 1, memory_order_relaxed);
 }
 
 int madi_watched_carriers(const mad_session_t *session)
 {
-    return session->carriers;
+    return session->link.carriers;
+}
+
+/* ---- Part of a session ---------------------------------------------------------------------------------------- */
+
+void madi_link_session_init(mad_session_t *session)
+{
+    session->link.events_tail = &session->link.events;
+}
+
+mad_status_t madi_link_session_start(mad_session_t *session)
+{
+    session->link.polled = calloc((size_t)session->n_adapters + 1, sizeof *session->link.polled);
+    return session->link.polled ? MAD_OK : MAD_ERR_NOMEM;
+}
+
+void madi_link_session_lose(mad_session_t *session)
+{
+    atomic_store_explicit(&session->link.n_polled, 0, memory_order_relaxed);
+    session->link.work = NULL;
+    session->link.watchers = (marceli_waiters_t){0};
+    atomic_store_explicit(&session->link.n_watchers, 0, memory_order_relaxed);
+    atomic_store_explicit(&session->link.wait_lock.held, 0, memory_order_relaxed);
+}
+
+void madi_link_session_fini(mad_session_t *session)
+{
+    madi_events_free(session);
+    free(session->link.polled);
 }

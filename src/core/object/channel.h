@@ -17,22 +17,23 @@ typedef struct madi_conn_array {
     _Atomic(madi_conn_t *) at[];
 } madi_conn_array_t;
 
+/* Under session->lock, unless a field says otherwise.  NULL: none. */
 struct mad_channel {
     mad_session_t *session;
-    _Atomic(madi_conn_array_t *) conns;
-    _Atomic(uint32_t) n_ready; /* number of messages that can be opened; without the lock a hint */
-    _Atomic(int) closed;
-    int lane;                         /* forward.h */
-    bool is_open;                     /* false: only announced by peers, or closed */
-    bool dying;                       /* in session->dying */
-    bool leaving;                     /* mad_channel_close waits for messages in flight */
-    madi_conn_t *ready, **ready_tail; /* connections with messages, round robin */
-    marceli_waiters_t openers;        /* threads that wait for a message of any peer */
-    mad_handler_t handler;
+    _Atomic(madi_conn_array_t *) conns; /* connections by peer; written under session->lock, read without */
+    _Atomic(uint32_t) n_ready;          /* number of messages that can be opened; without the lock a hint */
+    _Atomic(int) closed;                /* not 0: calls fail; written under session->lock, read without */
+    int lane;                           /* forward.h */
+    bool is_open;                       /* false: only announced by peers, or closed */
+    bool awaits_release;                /* in session->awaiting_release */
+    bool close_waits;                   /* mad_channel_close waits for messages in flight */
+    madi_conn_t *ready, **ready_tail;   /* connections with messages, round robin */
+    marceli_waiters_t openers;          /* threads that wait for a message of any peer */
+    mad_handler_t handler;              /* of the program, for each message */
     void *handler_arg;
-    madi_conn_t *all;
-    mad_channel_t *next;
-    mad_channel_t *next_dying;
+    madi_conn_t *all;             /* all connections */
+    mad_channel_t *next;          /* in session->channels */
+    mad_channel_t *next_awaiting; /* in session->awaiting_release */
     char name[MAD_CHANNEL_NAME_MAX];
 };
 

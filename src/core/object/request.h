@@ -17,19 +17,19 @@ enum { MADI_COUNTED = 1, MADI_COUNTED_LATER, MADI_COUNTED_NOT };
 struct mad_request {
     _Atomic(uintptr_t) state; /* MADI_REQUEST_*, or the waiter that waits for it */
     _Atomic(int) let_go;      /* set by the completing thread when it no longer uses the request, after it woke the waiter */
-    mad_status_t status;
+    mad_status_t status;      /* valid once state is MADI_REQUEST_DONE */
     mad_session_t *session;
     void (*callback)(void *arg, mad_status_t status);
     void *arg;
     mad_request_t *next; /* in the session's list of callbacks to run */
     int counted;         /* MADI_COUNTED*, or 0; constant once its owner has the request */
     bool counted_called; /* counted once more, for its callback; the owner's until state is MADI_REQUEST_CALLBACK */
-    bool pooled;         /* a posted receive of session->posted_ring */
+    bool pooled;         /* a posted receive of the pool (recv/posted_pool.c) */
     _Atomic(bool) used;  /* if pooled: cleared by the owner when it gives the request back, without a lock */
-    /* The message that completes it; both NULL once done.  Under session->lock. */
-    madi_tx_t *tx;
-    madi_rx_msg_t *rx;
-    struct madi_posted *posted;
+    /* The operation that completes the request: at most one of these is not NULL, and valid while it is pending.  Under session->lock. */
+    madi_tx_t *tx;              /* a message to be sent */
+    madi_rx_msg_t *rx;          /* a message that is being received */
+    struct madi_posted *posted; /* a receive that waits for its message */
 };
 
 /* An instant request: its operation completed with MAD_OK within the call that returns it.  It has no structure, but is the

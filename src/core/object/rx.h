@@ -13,28 +13,18 @@ typedef struct madi_rx_packet {
     struct madi_rx_packet *next;
     madi_foreign_t data; /* its body: in this allocation, or a loan */
     uint32_t len, cost;  /* bytes of the body; credit bytes */
-    bool last;
-    bool cont;   /* continues the block of the packet before */
-    bool inside; /* part of its message, not an allocation of its own */
-    madi_foreign_t loan;
-    madi_link_t *link;
+    bool last;           /* the message's last */
+    bool cont;           /* continues the block of the packet before */
+    bool inside;         /* part of its message, not an allocation of its own */
+    madi_foreign_t loan; /* not set: data is not lent */
+    madi_link_t *link;   /* of the loan */
 } madi_rx_packet_t;
-
-/* A block that was unpacked CHEAPER before it arrived, or is in flight by rendezvous. */
-typedef struct madi_rx_block {
-    struct madi_rx_block *next;
-    struct iovec *pieces; /* behind this structure */
-    int n;
-    uint64_t desc; /* of the block that the receiver expects */
-    uint32_t index;
-    bool waiting; /* in the message's list of blocks that have not arrived */
-} madi_rx_block_t;
 
 /* A block that mad_unpack_try or mad_unpack_borrow needs, and that is received into memory of the library. */
 typedef struct madi_rx_early {
-    uint64_t desc;        /* of the block that the sender packed */
-    madi_waitable_t here; /* completes when all of it has arrived */
-    bool borrowed;        /* the program has its address (mad_unpack_borrow) */
+    uint64_t desc;           /* of the block that the sender packed */
+    madi_waitable_t arrived; /* completes when all of it has arrived */
+    bool borrowed;           /* the program has its address (mad_unpack_borrow) */
     _Alignas(16) unsigned char data[];
 } madi_rx_early_t;
 
@@ -43,9 +33,9 @@ typedef struct madi_rx_early {
 /* A message that is being received.  Its places, with the lock or thread that protects it there:
  *
  *   conn->arriving   incomplete: further packets are added, under session->lock; at the same time in one of the following
- *   conn->ready      not opened; or in session->handled (for a handler).  Messages in these lists hold credit (cost)
+ *   conn->ready      not opened; or in session->for_handlers.  Messages in these lists hold credit (cost)
  *   the program      opened: while it is plain the program's thread alone reads it, without a lock.  Otherwise under
- *                    session->lock, since packets and rendezvous blocks still arrive; in conn->live if incomplete
+ *                    session->lock, since packets and rendezvous blocks still arrive; in conn->unfinished if incomplete
  *   in no list       ended with a request: progress completes it when the missing part arrives (madi_rx_finish)
  *
  * The thread that ends the message gives its structure back for reuse (madi_rx_free).  Structures in session->rx_ring are
@@ -63,30 +53,33 @@ struct madi_rx_msg {
         };
         uint64_t state; /* all of these, in this order from the lowest byte */
     };
-    bool live;     /* in conn->live */
-    bool lost;     /* the rest of it will not arrive */
-    bool consumed; /* a handler may leave its remaining blocks unread: that is no mismatch */
-    bool placed;   /* the sender has written the first block to the offered destination */
-    uint32_t cost; /* credit bytes held until it is opened */
+    bool is_unfinished;  /* in conn->unfinished */
+    bool lost;           /* the rest of it will not arrive */
+    bool may_leave_rest; /* a handler may leave its remaining blocks unread: that is no mismatch */
+    uint32_t cost;       /* credit bytes held until it is opened */
     madi_conn_t *conn;
     madi_rx_packet_t *current;      /* owns cur..end; NULL: that is in data below */
     madi_rx_packet_t first;         /* the first packet, if its body is lent */
     uint64_t begun;                 /* MADI_PLAIN_BEGUN: link->begun at the loan; cur..end is the part written so far */
     madi_rx_packet_t *head, **tail; /* further packets */
-    madi_rx_block_t *blocks, **blocks_tail; /* destinations that wait for their blocks */
-    _Atomic(uint32_t) rdv_pending;
-    uint64_t rdv_bytes;                   /* bytes of all blocks that were granted; under session->lock */
-    madi_rx_early_t *early;               /* the next block, if it is being received into the library's memory; or NULL */
-    uint64_t cont_left;                   /* bytes that the next packets bring of the continued block before the cursor */
-    _Atomic(struct madi_rdv_recv *) cont; /* their destination; NULL: discard them.  Changed under session->lock */
-    bool put_off;                         /* MADI_PLACE_LATER was answered once for such a packet */
-    mad_request_t *request;
+    struct madi_rx_block *blocks, **blocks_tail; /* destinations that wait for their blocks (recv/rx_block.h) */
+    _Atomic(uint32_t) rdv_pending;               /* number of rendezvous and continued blocks that are being received */
+    uint64_t rdv_bytes;                          /* bytes of all blocks that were granted; under session->lock */
+    madi_rx_early_t *early;   /* the next block, if it is being received into the library's memory; or NULL */
+    bool postponed;           /* MADI_PLACE_LATER was returned once for the next packet of a continued block */
+    mad_request_t *request;   /* completed with the message, once it has ended; NULL: none */
     int64_t began;            /* ns, while tracing: when its first packet arrived */
     marceli_waiter_t *waiter; /* the thread that waits for more of it; under session->lock */
     madi_rx_msg_t *next;      /* in conn->ready */
-    madi_rx_msg_t *ring;      /* the next in the session's ring */
-    _Atomic(uint8_t) used;    /* cleared by the thread that ends the message, without a lock */
-    madi_rx_msg_t *next_live;
+    /* recv: under session->lock. */
+    struct madi_recv_rx {
+        bool placed;        /* the sender has written the first block to the offered destination */
+        uint64_t cont_left; /* bytes that the next packets bring of the continued block before the cursor */
+        _Atomic(struct madi_rdv_recv *) cont; /* their destination; NULL: discard them */
+        madi_rx_msg_t *next_unfinished;       /* in conn->unfinished */
+    } receiving;
+    madi_rx_msg_t *ring;                /* the next in the session's ring */
+    _Atomic(uint8_t) used;              /* cleared by the thread that ends the message, without a lock */
     _Alignas(16) madi_wire_hdr_t hdr;   /* of the first packet */
     unsigned char data[MADI_RX_INLINE]; /* its body, directly behind hdr */
 };

@@ -12,13 +12,13 @@
 typedef struct madi_piece {
     const void *base;   /* block: its address; NULL: in segments */
     struct iovec *segs; /* block in several segments: allocated; else NULL */
-    int n_segs;
-    bool run;      /* a run: off and len are a range of the stage buffer */
-    bool later;    /* block: sent with its value at mad_end_packing */
-    uint64_t desc; /* block: its descriptor */
-    uint32_t off, len;
-    void *own;       /* block: a copy, to be freed with the message; NULL: none */
-    uint32_t handle; /* rendezvous block: its handle, else 0 */
+    int n_segs;         /* number of segments */
+    bool run;           /* a run: off and len are a range of the stage buffer */
+    bool later;         /* block: sent with its value at mad_end_packing */
+    uint64_t desc;      /* block: its descriptor */
+    uint32_t off, len;  /* run: bytes */
+    void *copy;         /* block: a copy, to be freed with the message; NULL: none */
+    uint32_t handle;    /* rendezvous block: its handle, else 0 */
 } madi_piece_t;
 
 /* A message that is being sent.  Its places, with the lock or thread that protects it there:
@@ -33,28 +33,42 @@ typedef struct madi_piece {
 struct madi_tx {
     mad_message_t base;
     madi_conn_t *conn;
-    madi_tx_t *next; /* in conn->queue */
-    mad_request_t *request;
-    madi_waitable_t *wait; /* of the thread that ends it */
+    madi_tx_t *next;        /* in conn->queue or conn->deferred */
+    mad_request_t *request; /* completed with the message; NULL: the thread that ends it waits */
+    madi_waitable_t *wait;  /* of the thread that ends it; NULL: none waits */
+    /* Of the packer; after a flush under tx_lock. */
     struct iovec tail;     /* MADI_PLAIN_TAILED: the last block's bytes; its descriptor is the end of `small` */
-    unsigned char *stage;  /* starts as small; header space first */
-    uint32_t stage_len, stage_cap, run_start;
+    unsigned char *stage; /* the stage buffer: small, or allocated; header space first */
+    uint32_t stage_len;   /* bytes in stage, header space included */
+    uint32_t stage_cap;   /* size of stage in bytes */
+    uint32_t run_start;   /* offset in stage of the blocks that are in no piece yet */
     madi_piece_t *pieces; /* NULL while the whole message is one run */
-    uint32_t n_pieces, cap_pieces, next_piece;
-    uint32_t seq;
-    uint32_t rdv_pending; /* rendezvous blocks not finished */
-    uint32_t n_held;      /* those of rdv_pending that wait for the end of the message */
-    uint64_t cont_left;   /* bytes of piece next_piece that remain, while it is continued in further packets; else 0 */
-    bool cont_busy;       /* the driver holds a packet of the continued block: cont_op and cont_hdr */
-    madi_op_t cont_op;
-    madi_wire_hdr_t cont_hdr;
-    int64_t began;        /* ns, while tracing: when it was queued */
-    uint64_t put_at, put; /* address of the first block at the receiver, if offered (else 0); bytes written there */
-    bool put_tried;       /* the offer was looked for */
-    bool by_peer;         /* the peer may read its long block from this process's memory */
-    bool polled;          /* the sender polls for its completion, and can move a part of the long block */
-    bool started, ended, queued, all_sent;
+    uint32_t n_pieces;    /* number of pieces */
+    uint32_t cap_pieces;  /* entries that are allocated */
+    /* Under tx_lock. */
+    uint32_t next_piece; /* the first piece that was not sent */
+    uint32_t seq;        /* the message's number in its connection */
+    uint32_t
+        rdv_pending;   /* number of rendezvous blocks that are not finished, and one if the driver holds a continued one */
+    int64_t began;     /* ns, while tracing: when it was queued */
+    bool may_be_read;  /* the peer may read its long block from this process's memory */
+    bool sender_polls; /* the sender polls for its completion, and can move a part of the long block */
+    bool started;      /* its first packet was sent */
+    bool ended;        /* the program has ended it */
+    bool queued;       /* in conn->queue or conn->deferred */
+    bool all_sent;     /* all of its packets were sent; announced blocks may be under way */
     bool flushed; /* set by the packer: progress may be sending it, so pieces and stage are changed under tx_lock only */
+    /* send: blocks that leave by other ways than in the message's packets; under tx_lock. */
+    struct madi_send_tx {
+        uint32_t n_held;    /* those of rdv_pending that wait for the end of the message */
+        uint64_t cont_left; /* bytes of piece next_piece that remain, while it is continued in further packets; else 0 */
+        bool cont_busy;     /* the driver holds a packet of the continued block: cont_op and cont_hdr */
+        madi_op_t cont_op;
+        madi_wire_hdr_t cont_hdr;
+        bool put_tried;     /* the receiver's offer for the first block was looked for */
+        uint64_t put_at;    /* address of the first block at the receiver; 0 if it was not offered */
+        uint64_t put_bytes; /* bytes written there */
+    } sending;
     _Alignas(16) unsigned char small[MADI_STAGE];
 };
 

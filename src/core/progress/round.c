@@ -5,6 +5,7 @@
 #include "core/connect/gate.h"
 #include "core/connect/hello.h"
 #include "core/driver.h"
+#include "core/link/link.h"
 #include "core/link/notify.h"
 #include "core/link/polled.h"
 #include "core/progress/progress.h"
@@ -48,17 +49,11 @@ static int pump_gates(mad_session_t *session)
     int n = 0;
     if (MADI_LIKELY(!atomic_load_explicit(&session->has_work, memory_order_relaxed)))
         return 0;
-    madi_lock(&session->work_lock);
-    list = session->work;
-    session->work = NULL;
-    atomic_store_explicit(&session->has_work, 0, memory_order_relaxed);
-    atomic_store_explicit(&session->strides_left, 0, memory_order_relaxed);
-    madi_unlock(&session->work_lock);
+    list = madi_work_take(session);
     if (MADI_UNLIKELY(atomic_load_explicit(&session->ledger.over, memory_order_relaxed)))
         madi_ledger_enforce_all(session);
     for (; list; list = next) {
-        next = list->next_work;
-        atomic_store_explicit(&list->work, 0, memory_order_release); /* after next was read; pairs with madi_gate_work */
+        next = madi_work_next(list);
         madi_lock(&list->tx_lock);
         madi_gate_pump(list);
         madi_unlock(&list->tx_lock);
@@ -91,8 +86,7 @@ int madi_look_around(mad_session_t *session)
     n += madi_poll_descriptors(session);
     madi_hello_expire(session, session->looked);
     madi_channels_sweep(session);
-    if (MADI_UNLIKELY(session->forget_at && session->looked >= session->forget_at))
-        madi_peers_forget_lost(session);
+    madi_peers_forget_lost(session, session->looked);
     return n;
 }
 
@@ -100,8 +94,8 @@ int madi_progress_after(mad_session_t *session, int n)
 {
     if (MADI_UNLIKELY(--session->ticks < 0))
         n += madi_look_around(session);
-    if (MADI_UNLIKELY(!n && session->tell != NULL))
-        madi_credit_send(session->tell);
+    if (MADI_UNLIKELY(!n && session->credit_due != NULL))
+        madi_credit_send(session->credit_due);
     n += pump_gates(session);
     if (MADI_UNLIKELY(session->dead_links != NULL))
         madi_links_reap(session);

@@ -8,6 +8,7 @@
 #include "core/object/message.h"
 #include "core/object/rx.h"
 #include "core/recv/receive.h"
+#include "core/recv/recv_gate.h"
 #include "core/wire/wire.h"
 
 #include <stdio.h>
@@ -81,7 +82,7 @@ bool madi_block_next(madi_rx_msg_t *m)
 {
     while (!madi_rx_left(m) && !m->cur_last && m->head) {
         madi_packet_next(m);
-        if (MADI_UNLIKELY(m->current->cont || m->cont_left))
+        if (MADI_UNLIKELY(m->current->cont || m->receiving.cont_left))
             madi_cont_skip(m, m->current->cont);
     }
     return madi_rx_left(m) > 0;
@@ -104,7 +105,7 @@ mad_status_t madi_block_look(madi_rx_msg_t *m, madi_sent_block_t *b)
     b->placed = kind == MADI_WIRE_PLACED;
     b->continued = false;
     if (b->placed) {
-        if (!m->placed || m->index)
+        if (!m->receiving.placed || m->index)
             goto garbage;
         b->inside = 0;
     }
@@ -139,8 +140,8 @@ garbage:
 
 static void count_placed(madi_conn_t *conn, uint64_t len)
 {
-    conn->gate->placed_blocks++;
-    conn->gate->placed_bytes += len;
+    conn->gate->recv->count.placed_blocks++;
+    conn->gate->recv->count.placed_bytes += len;
     conn->block_bytes_in += len;
 }
 

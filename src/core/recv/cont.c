@@ -22,11 +22,11 @@ static bool cont_take(madi_rx_msg_t *m, bool cont)
 {
     uint64_t n = madi_rx_left(m);
     m->cur = m->end;
-    if (cont && cont_fits(m->cont_left, n, m->cur_last)) {
-        m->cont_left -= n;
+    if (cont && cont_fits(m->receiving.cont_left, n, m->cur_last)) {
+        m->receiving.cont_left -= n;
         return true;
     }
-    m->cont_left = 0;
+    m->receiving.cont_left = 0;
     madi_message_fail(&m->base, MAD_ERR_PROTOCOL);
     return false;
 }
@@ -47,7 +47,7 @@ void madi_cont_skip(madi_rx_msg_t *m, bool cont)
 
 void madi_cont_drop(madi_rx_msg_t *m, const madi_sent_block_t *block)
 {
-    m->cont_left = MADI_WIRE_DESC_LEN(block->desc) - block->inside;
+    m->receiving.cont_left = MADI_WIRE_DESC_LEN(block->desc) - block->inside;
 }
 
 mad_status_t madi_cont_start(madi_rx_msg_t *m, const struct iovec *pieces, int n, const madi_sent_block_t *block,
@@ -56,7 +56,7 @@ mad_status_t madi_cont_start(madi_rx_msg_t *m, const struct iovec *pieces, int n
     uint64_t len = MADI_WIRE_DESC_LEN(block->desc), here = block->inside;
     madi_rdv_recv_t *r;
     madi_cont_drop(m, block);
-    while (m->cont_left && m->head) {
+    while (m->receiving.cont_left && m->head) {
         madi_foreign_t data;
         uint64_t part;
         if (!cont_next(m, &data, &part))
@@ -64,12 +64,12 @@ mad_status_t madi_cont_start(madi_rx_msg_t *m, const struct iovec *pieces, int n
         madi_spread(pieces, n, data, here, part);
         here += part;
     }
-    if (!m->cont_left)
+    if (!m->receiving.cont_left)
         return MAD_OK;
     if (m->lost)
         return MAD_ERR_PEER;
     r = madi_rdv_recv_new(m, pieces, n, len, here, wait, false);
-    atomic_store_explicit(&m->cont, r, memory_order_relaxed);
+    atomic_store_explicit(&m->receiving.cont, r, memory_order_relaxed);
     return r ? MAD_OK : MAD_ERR_NOMEM;
 }
 
@@ -85,7 +85,7 @@ static void cont_end(madi_rx_msg_t *m)
 void madi_cont_feed(madi_rx_msg_t *m)
 {
     madi_rdv_recv_t *r = madi_cont_of(m);
-    while (m->cont_left && m->head) {
+    while (m->receiving.cont_left && m->head) {
         madi_foreign_t data;
         uint64_t part;
         if (!cont_next(m, &data, &part)) {
@@ -95,14 +95,14 @@ void madi_cont_feed(madi_rx_msg_t *m)
         madi_foreign_copy_any(madi_rdv_place(r) + r->received, data, part);
         r->received += part;
     }
-    if (!m->cont_left)
+    if (!m->receiving.cont_left)
         cont_end(m);
 }
 
 bool madi_cont_begin(madi_rx_msg_t *m, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     const madi_rdv_recv_t *r = madi_cont_of(m);
-    if (!(hdr->flags & MADI_WIRE_CONT) || !cont_fits(m->cont_left, hdr->length, hdr->flags & MADI_WIRE_LAST))
+    if (!(hdr->flags & MADI_WIRE_CONT) || !cont_fits(m->receiving.cont_left, hdr->length, hdr->flags & MADI_WIRE_LAST))
         return false;
     rx->base = madi_rdv_place(r) + r->received;
     rx->cookie = NULL;
@@ -113,7 +113,7 @@ void madi_cont_done(madi_rx_msg_t *m, const madi_wire_hdr_t *hdr)
 {
     madi_conn_t *conn = m->conn;
     madi_cont_of(m)->received += hdr->length;
-    m->cont_left -= hdr->length;
+    m->receiving.cont_left -= hdr->length;
     madi_credit_return_later(conn, hdr->aux);
     if (hdr->flags & MADI_WIRE_LAST) {
         m->cur_last = true;
@@ -122,6 +122,6 @@ void madi_cont_done(madi_rx_msg_t *m, const madi_wire_hdr_t *hdr)
         madi_conn_rx_quick(conn);
     }
     madi_conn_hand_back(conn);
-    if (!m->cont_left)
+    if (!m->receiving.cont_left)
         cont_end(m);
 }

@@ -4,6 +4,7 @@
 #include "core/object/message.h"
 #include "core/object/rx.h"
 #include "core/recv/receive.h"
+#include "core/recv/rx_block.h"
 #include "core/wire/wire.h"
 
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 #include "core/object/rx.h"
 #include "core/recv/posted.h"
 #include "core/recv/receive.h"
+#include "core/recv/rx_block.h"
 #include "core/wire/wire.h"
 
 #include <stdlib.h>
@@ -18,16 +19,16 @@
 static void blocks_drain(madi_rx_msg_t *m)
 {
     while (madi_block_next(m))
-        madi_block_drop(m, !madi_message_status(&m->base) && !m->consumed);
+        madi_block_drop(m, !madi_message_status(&m->base) && !m->may_leave_rest);
 }
 
 void madi_rx_live_remove(madi_rx_msg_t *m)
 {
-    if (!m->live)
+    if (!m->is_unfinished)
         return;
-    for (madi_rx_msg_t **p = &m->conn->live; *p; p = &(*p)->next_live)
+    for (madi_rx_msg_t **p = &m->conn->unfinished; *p; p = &(*p)->receiving.next_unfinished)
         if (*p == m) {
-            *p = m->next_live;
+            *p = m->receiving.next_unfinished;
             return;
         }
 }
@@ -54,8 +55,8 @@ bool madi_rx_settle(madi_rx_msg_t *m)
     if (madi_message_status(&m->base))
         for (madi_rx_block_t *b; (b = m->blocks); free(b))
             m->blocks = b->next;
-    if (m->early && madi_done(&m->early->here)) { /* the block has arrived, and was not unpacked */
-        if (!m->consumed && !m->early->borrowed)
+    if (m->early && madi_done(&m->early->arrived)) { /* the block has arrived, and was not unpacked */
+        if (!m->may_leave_rest && !m->early->borrowed)
             madi_block_mismatch(m, m->early->desc, MADI_WIRE_DESC_NONE);
         madi_early_drop(m);
     }
@@ -81,7 +82,7 @@ void madi_rx_finish(madi_rx_msg_t *m)
 void madi_rx_drop(madi_rx_msg_t *m)
 {
     m->base.plain = MADI_PLAIN_NONE;
-    m->consumed = true;
+    m->may_leave_rest = true;
     madi_rx_settle(m);
     madi_rx_live_remove(m);
     madi_rx_release(m);
@@ -97,8 +98,8 @@ void madi_rx_fail(madi_conn_t *conn, mad_status_t status)
     }
     conn->arriving = NULL;
     madi_credit_forget(conn);
-    for (m = conn->live; m; m = next) {
-        next = m->next_live;
+    for (m = conn->unfinished; m; m = next) {
+        next = m->receiving.next_unfinished;
         if (!m->complete) {
             m->lost = true;
             madi_message_fail(&m->base, status);

@@ -15,7 +15,7 @@
 /* Unpack an opened message into a posted receive.  Under session->lock. */
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
 {
-    m->placed = !madi_posted_withdraw(posted);
+    m->receiving.placed = !madi_posted_withdraw(posted);
     for (int i = 0; i < posted->n; i++) {
         const mad_block_t *b = &posted->blocks[i];
         struct iovec piece = {b->base, b->len};

@@ -13,7 +13,7 @@ struct madi_posted {
     madi_conn_t *conn;
     int offer;                /* the driver's number of the offer to the sender; -1: none */
     bool claimed;             /* the sender has claimed the offer: it writes the block, or has written it */
-    struct madi_posted *ring; /* if pooled: the next in session->posted_ring */
+    struct madi_posted *ring; /* if pooled: the next in the ring of pooled receives */
     int n;
     mad_block_t blocks[];
 };
@@ -25,7 +25,8 @@ struct madi_posted {
 /* Make a posted receive of the program's blocks, not in its connection's list yet.  NULL: no memory.  Under
  * session->lock. */
 madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int n, bool async);
-void madi_posted_ring_free(mad_session_t *session); /* free the pool at the end of the session */
+
+void madi_posted_ring_free(mad_session_t *session); /* at the end of the session */
 
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
 void madi_posted_next(madi_conn_t *conn); /* remove the first posted receive, which has its message; advertise the next

@@ -11,9 +11,9 @@
  * structure that was used longest ago is mostly free.  NULL: it is in use, and the pool is full.  Under session->lock. */
 static madi_posted_t *posted_pooled(mad_session_t *session)
 {
-    madi_posted_t *last = session->posted_ring, *p = last ? last->ring : NULL;
+    madi_posted_t *last = session->recv.posted_ring, *p = last ? last->ring : NULL;
     if (!p || atomic_load_explicit(&p->request.used, memory_order_acquire)) { /* pairs with madi_request_free */
-        if (session->n_posted_ring == MADI_POSTED_POOLED)
+        if (session->recv.n_posted_ring == MADI_POSTED_POOLED)
             return NULL;
         p = malloc(sizeof *p + MADI_POSTED_BLOCKS * sizeof p->blocks[0]);
         if (!p)
@@ -21,23 +21,23 @@ static madi_posted_t *posted_pooled(mad_session_t *session)
         p->ring = last ? last->ring : p;
         if (last)
             last->ring = p;
-        session->n_posted_ring++;
+        session->recv.n_posted_ring++;
     }
-    session->posted_ring = p;
+    session->recv.posted_ring = p;
     return p;
 }
 
 void madi_posted_ring_free(mad_session_t *session)
 {
-    madi_posted_t *p = session->posted_ring, *next;
-    for (; session->n_posted_ring; session->n_posted_ring--, p = next) {
+    madi_posted_t *p = session->recv.posted_ring, *next;
+    for (; session->recv.n_posted_ring; session->recv.n_posted_ring--, p = next) {
         next = p->ring;
         if (atomic_load_explicit(&p->request.used, memory_order_acquire))
             p->request.pooled = false; /* its owner frees it */
         else
             free(p);
     }
-    session->posted_ring = NULL;
+    session->recv.posted_ring = NULL;
 }
 
 madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int n, bool async)

@@ -9,6 +9,7 @@
 #include "core/object/rx.h"
 #include "core/recv/rdv_recv.h"
 #include "core/recv/receive.h"
+#include "core/recv/recv_gate.h"
 #include "core/send/policy.h"
 #include "core/send/share.h"
 #include "core/wire/handle.h"
@@ -29,11 +30,11 @@ void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, 
 static void pull_end(madi_rdv_recv_t *r)
 {
     madi_gate_t *gate = r->gate;
-    for (madi_rdv_recv_t **p = &gate->pulls; *p; p = &(*p)->next_pull)
+    for (madi_rdv_recv_t **p = &gate->recv->pulls; *p; p = &(*p)->next_pull)
         if (*p == r) {
             *p = r->next_pull;
-            if (gate->pulls_tail == &r->next_pull)
-                gate->pulls_tail = p;
+            if (gate->recv->pulls_tail == &r->next_pull)
+                gate->recv->pulls_tail = p;
             break;
         }
     r->at = 0;
@@ -51,7 +52,7 @@ static void pull_refused(madi_rdv_recv_t *r)
 static void pull_done(madi_rdv_recv_t *r)
 {
     pull_end(r);
-    r->gate->pulled_bytes += r->len - r->end;
+    r->gate->recv->count.pulled_bytes += r->len - r->end;
     r->msg->conn->block_bytes_in += r->len - r->end;
     madi_rdv_send_grant(r->gate, r->sender, 0, r->len, true);
     madi_rdv_recv_check(r);
@@ -75,10 +76,10 @@ static void pull_stride(madi_rdv_recv_t *r)
 
 int madi_rdv_pull(madi_gate_t *gate)
 {
-    if (!gate->pulls || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
+    if (!gate->recv->pulls || atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
         return 0;
-    pull_stride(gate->pulls);
-    if (gate->pulls)
+    pull_stride(gate->recv->pulls);
+    if (gate->recv->pulls)
         madi_gate_go_on(gate);
     return 1;
 }
@@ -86,13 +87,13 @@ int madi_rdv_pull(madi_gate_t *gate)
 static void pull_start(madi_rdv_recv_t *r, uint64_t at)
 {
     madi_gate_t *gate = r->gate;
-    if (!gate->pulls)
-        gate->pulls_tail = &gate->pulls;
+    if (!gate->recv->pulls)
+        gate->recv->pulls_tail = &gate->recv->pulls;
     r->at = at;
     r->read = r->end;
     r->next_pull = NULL;
-    *gate->pulls_tail = r;
-    gate->pulls_tail = &r->next_pull;
+    *gate->recv->pulls_tail = r;
+    gate->recv->pulls_tail = &r->next_pull;
 }
 
 /* ---- Shared --------------------------------------------------------------------------------------------------- */
@@ -101,11 +102,11 @@ static void pull_start(madi_rdv_recv_t *r, uint64_t at)
 static bool block_may_share(madi_rdv_recv_t *r)
 {
     madi_gate_t *gate = r->gate;
-    if (!gate->share)
-        gate->share = calloc(1, sizeof *gate->share);
-    if (!gate->share)
+    if (!gate->recv->share)
+        gate->recv->share = calloc(1, sizeof *gate->recv->share);
+    if (!gate->recv->share)
         return false;
-    r->shared = madi_share_next(gate->share, r->len, &r->timed);
+    r->shared = madi_share_next(gate->recv->share, r->len, &r->timed);
     if (r->timed)
         r->granted = madi_now();
     return r->shared;
@@ -116,11 +117,11 @@ static bool block_may_share(madi_rdv_recv_t *r)
 static void pull_at_once(madi_rdv_recv_t *r, uint64_t at)
 {
     madi_gate_t *gate = r->gate;
-    bool first = !gate->pulls;
+    bool first = !gate->recv->pulls;
     pull_start(r, at);
     if (first)
         pull_stride(r);
-    if (gate->pulls)
+    if (gate->recv->pulls)
         madi_gate_go_on(gate);
 }
 
@@ -139,9 +140,35 @@ static void block_share(madi_rdv_recv_t *r, uint64_t at)
 
 void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end)
 {
-    r->gate->placed_bytes += end - r->received;
+    r->gate->recv->count.placed_bytes += end - r->received;
     r->msg->conn->block_bytes_in += end - r->received;
     r->received = end;
+}
+
+bool madi_rdv_begin(madi_gate_t *gate, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
+{
+    madi_rdv_recv_t *r = madi_handle_get(gate->session->recv.blocks, hdr->aux);
+    uint64_t offset = hdr->seq | (uint64_t)hdr->channel << 32;
+
+    if (!r || r->gate != gate || offset < r->received || (offset > r->received && !r->shared) || offset > r->end ||
+        hdr->length > r->end - offset)
+        return false;
+    rx->base = madi_rdv_place(r) + offset;
+    rx->cookie = r;
+    if (offset > r->received)
+        madi_rdv_written(r, offset);
+    r->piece_began = madi_trace_now();
+    return true;
+}
+
+void madi_rdv_arrived(madi_rdv_recv_t *r, uint32_t len)
+{
+    if (MADI_UNLIKELY(madi_tracing) && r->gate->link)
+        madi_trace_link(MADI_TRACE_PIECE_IN, r->piece_began, r->gate->link, r->handle, len);
+    r->received += len;
+    r->gate->recv->count.taken_bytes += len;
+    r->msg->conn->block_bytes_in += len;
+    madi_rdv_recv_check(r);
 }
 
 /* ---- Granted -------------------------------------------------------------------------------------------------- */
@@ -155,7 +182,7 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
     if (r->at)
         pull_end(r);
     if (madi_cont_of(m) == r)
-        atomic_store_explicit(&m->cont, NULL, memory_order_relaxed);
+        atomic_store_explicit(&m->receiving.cont, NULL, memory_order_relaxed);
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_BLOCK_IN, r->began, m->conn, r->handle, r->len);
     if (r->bounce)
@@ -168,8 +195,8 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
     if (r->prev)
         r->prev->next = r->next;
     else
-        r->gate->incoming = r->next;
-    madi_handle_del(r->gate->session->receives, r->handle);
+        r->gate->recv->incoming = r->next;
+    madi_handle_del(r->gate->session->recv.blocks, r->handle);
     free(r);
     atomic_fetch_sub_explicit(&m->rdv_pending, 1, memory_order_release); /* pairs with end_test */
     if (ended)
@@ -181,10 +208,10 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
 static void block_count(const madi_rdv_recv_t *r)
 {
     madi_gate_t *gate = r->gate;
-    *(r->end == r->eager ? &gate->pulled_blocks : &gate->taken_blocks) += 1;
-    gate->shared_in += r->shared;
+    *(r->end == r->eager ? &gate->recv->count.pulled_blocks : &gate->recv->count.taken_blocks) += 1;
+    gate->recv->count.shared_blocks += r->shared;
     if (r->timed)
-        madi_share_record(gate->share, r->len, r->shared, madi_now() - r->granted);
+        madi_share_record(gate->recv->share, r->len, r->shared, madi_now() - r->granted);
 }
 
 void madi_rdv_recv_check(madi_rdv_recv_t *r)
@@ -233,7 +260,7 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
         return NULL;
     if (n > 1 && !(r->bounce = malloc(len)))
         goto fail;
-    if (granted && !(r->handle = madi_handle_add(gate->session->receives, r)))
+    if (granted && !(r->handle = madi_handle_add(gate->session->recv.blocks, r)))
         goto fail;
     r->msg = m;
     r->gate = gate;
@@ -245,10 +272,10 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
         atomic_store_explicit(&wait->done, 0, memory_order_relaxed);
     r->n = n;
     memcpy(r->pieces, pieces, (size_t)n * sizeof *pieces);
-    r->next = gate->incoming;
+    r->next = gate->recv->incoming;
     if (r->next)
         r->next->prev = r;
-    gate->incoming = r;
+    gate->recv->incoming = r;
     if (m->base.plain) /* left alone when progress grants a later block: the message's owner may be reading it */
         m->base.plain = MADI_PLAIN_NONE;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
@@ -292,7 +319,7 @@ mad_status_t madi_rdv_grant(madi_rx_msg_t *m, const struct iovec *pieces, int n,
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status)
 {
     madi_rdv_recv_t *r;
-    while ((r = gate->incoming)) {
+    while ((r = gate->recv->incoming)) {
         madi_message_fail(&r->msg->base, status);
         r->eager = r->len; /* nothing is to be spread */
         madi_rdv_recv_done(r);
@@ -317,16 +344,16 @@ mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
     }
     early->desc = b->desc;
     early->borrowed = false;
-    atomic_init(&early->here.done, 1);
+    atomic_init(&early->arrived.done, 1);
     piece = (struct iovec){early->data, len};
     madi_foreign_copy(early->data, b->data, b->inside);
     m->base.plain = MADI_PLAIN_NONE;
     m->early = early;
-    status =
-        b->continued ? madi_cont_start(m, &piece, 1, b, &early->here) : madi_rdv_grant(m, &piece, 1, len, b, &early->here);
+    status = b->continued ? madi_cont_start(m, &piece, 1, b, &early->arrived)
+                          : madi_rdv_grant(m, &piece, 1, len, b, &early->arrived);
     if (status)
         madi_message_fail(&m->base, status);
-    return status || madi_done(&early->here) ? status : MAD_ERR_AGAIN;
+    return status || madi_done(&early->arrived) ? status : MAD_ERR_AGAIN;
 }
 
 void madi_early_drop(madi_rx_msg_t *m)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rendezvous or continued block that is being received. */
+/* A rendezvous or continued block that is being received.  Private to src/core/recv. */
 #ifndef MADI_RDV_RECV_H
 #define MADI_RDV_RECV_H
 
@@ -18,12 +18,12 @@ struct madi_rdv_recv {
     uint32_t handle;
     void *bounce;                      /* scattered destination: filled whole, then spread */
     madi_waitable_t *wait;             /* or NULL */
-    struct madi_rdv_recv *next, *prev; /* in gate->incoming */
+    struct madi_rdv_recv *next, *prev; /* in the gate's list of blocks */
     uint64_t at;                /* the block's address in the sender's memory, if this side reads it there; 0: the sender
                                  * sends it */
     uint32_t sender;            /* the sender's handle */
     int64_t began, piece_began; /* ns, while tracing */
-    struct madi_rdv_recv *next_pull; /* in gate->pulls */
+    struct madi_rdv_recv *next_pull; /* in the gate's list of blocks that are read */
     int n;
     struct iovec pieces[];
 };

@@ -17,7 +17,7 @@ void madi_conn_rx_quick(madi_conn_t *conn)
                  !conn->channel->handler && !madi_tracing;
     uint32_t flags = MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags;
     conn->rx_link = conn->gate->link;
-    conn->rx_head = quick ? MADI_WIRE_MSG | flags << 8 | (uint32_t)conn->remote << 16 : 0;
+    conn->fast_hdr = quick ? MADI_WIRE_MSG | flags << 8 | (uint32_t)conn->remote << 16 : 0;
     if (conn->posted)
         madi_posted_offer(conn);
 }
@@ -29,7 +29,7 @@ void madi_rx_make_ready(madi_rx_msg_t *m)
     m->next = NULL;
     *conn->ready_tail = m;
     conn->ready_tail = &m->next;
-    conn->rx_head = 0;
+    conn->fast_hdr = 0;
     if (!conn->in_ready) {
         conn->in_ready = true;
         conn->next_ready = NULL;
@@ -49,9 +49,9 @@ void madi_rx_open(madi_rx_msg_t *m)
     madi_credit_return(m->conn, m->cost);
     m->cost = 0;
     if (MADI_UNLIKELY(!m->complete)) {
-        m->live = true;
-        m->next_live = m->conn->live;
-        m->conn->live = m;
+        m->is_unfinished = true;
+        m->receiving.next_unfinished = m->conn->unfinished;
+        m->conn->unfinished = m;
     }
 }
 
@@ -87,13 +87,13 @@ void madi_conn_hand_back(madi_conn_t *conn)
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CLOSED, .channel = conn->remote};
     if (!conn->remote_closing)
         return;
-    if (conn->seen && !conn->channel->is_open && conn->ready)
+    if (conn->opened_since_announce && !conn->channel->is_open && conn->ready)
         madi_conn_drop(conn); /* madi_conn_drop calls this function again after the last message */
     if (!conn->remote_closing || conn->rx_held || madi_gate_ctrl(conn->gate, &hdr, NULL) == MAD_ERR_NOMEM)
         return;
     madi_credit_forget(conn);
     madi_credit_begin_rx(conn);
-    conn->remote_known = conn->remote_closing = conn->seen = false;
+    conn->remote_known = conn->remote_closing = conn->opened_since_announce = false;
 }
 
 bool madi_number_closed(madi_gate_t *gate, uint16_t number)

@@ -33,6 +33,26 @@ static inline bool madi_borrow_plain(madi_rx_msg_t *m, const void **base, size_t
     return true;
 }
 
+/* Counters of blocks that came from one peer. */
+typedef struct madi_recv_counts {
+    uint64_t pulled_blocks, pulled_bytes; /* read from the peer's memory */
+    uint64_t taken_blocks, taken_bytes;   /* received after a grant */
+    uint64_t placed_blocks, placed_bytes; /* written into this process's memory by the peer */
+    uint64_t shared_blocks;               /* shared blocks among the pulled and the taken ones */
+} madi_recv_counts_t;
+
+/* recv_gate.c: this folder's part of a gate (gate->recv); under session->lock */
+struct madi_recv_gate *madi_recv_gate_new(void); /* NULL: no memory */
+void madi_recv_gate_reset(madi_gate_t *gate);    /* for another peer.  Precondition: madi_rdv_recv_none */
+void madi_recv_gate_shrink(madi_gate_t *gate);   /* free what was learned of the peer */
+void madi_recv_gate_free(madi_gate_t *gate);     /* fine without a part */
+const madi_recv_counts_t *madi_recv_counts(const madi_gate_t *gate);
+bool madi_rdv_recv_none(const madi_gate_t *gate); /* true if no rendezvous block is being received */
+
+/* recv_session.c: this folder's part of a session (session->recv) */
+mad_status_t madi_recv_session_init(mad_session_t *session);
+void madi_recv_session_fini(mad_session_t *session); /* fine if init failed, or did not run */
+
 /* begun.c; only by the thread that owns the message */
 void madi_begun_look(madi_rx_msg_t *msg); /* move the message's end behind the bytes that have arrived; all of them:
                                            * MADI_PLAIN_LENT */
@@ -49,7 +69,7 @@ static inline void madi_openers_wake(madi_conn_t *conn) /* wake one thread that 
         marceli_waiters_wake_one(&conn->channel->openers);
 }
 void madi_rx_make_ready(madi_rx_msg_t *msg);
-void madi_conn_rx_quick(madi_conn_t *conn);  /* recompute rx_head after a change of the connection */
+void madi_conn_rx_quick(madi_conn_t *conn);  /* recompute fast_hdr after a change of the connection */
 void madi_conn_hand_back(madi_conn_t *conn); /* return the peer's number of the channel, if the peer waits for it and no
                                               * message is held */
 /* Handle CLOSE: the peer sends nothing more under its number.  False: protocol error. */
@@ -94,7 +114,7 @@ void madi_spread(const struct iovec *pieces, int n, madi_foreign_t src, uint64_t
 /* cont.c; under session->lock */
 static inline madi_rdv_recv_t *madi_cont_of(madi_rx_msg_t *msg) /* any lock, or none */
 {
-    return atomic_load_explicit(&msg->cont, memory_order_relaxed);
+    return atomic_load_explicit(&msg->receiving.cont, memory_order_relaxed);
 }
 /* Direct the rest of a continued block, behind the bytes that are here, into the pieces.  wait: as for madi_rdv_grant. */
 mad_status_t madi_cont_start(madi_rx_msg_t *msg, const struct iovec *pieces, int n, const madi_sent_block_t *block,
@@ -120,6 +140,9 @@ int madi_rdv_pull(madi_gate_t *gate);         /* read the next stride from the s
                                                * read */
 void madi_rdv_recv_done(madi_rdv_recv_t *r);  /* complete the block: spread its bytes over the pieces, and count it */
 void madi_rdv_recv_check(madi_rdv_recv_t *r); /* like madi_rdv_recv_done, but only if the whole block has arrived */
+/* Name the place of a packet of a granted block, as in madi_rx_begin; rx->cookie is the block.  False: protocol error. */
+bool madi_rdv_begin(madi_gate_t *gate, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
+void madi_rdv_arrived(madi_rdv_recv_t *r, uint32_t len); /* record that its next len bytes have arrived in a packet */
 void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* record that the sender has written all bytes before end */
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 /* Begin to receive the rest of the announced or continued block at the cursor into memory of the library. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Definitions shared by seal.c and seal_record.c; other files use seal.h. */
+/* Definitions shared by seal.c and seal_record.c; other files use seal.h.  Private to src/core/security. */
 #ifndef MADI_SEAL_INSIDE_H
 #define MADI_SEAL_INSIDE_H
 

@@ -19,7 +19,7 @@ void madi_conn_close(madi_conn_t *conn)
         madi_gate_ctrl_locked(conn->gate, &hdr, NULL) != MAD_OK)
         return;
     conn->announced = false;
-    conn->handed = true;
+    conn->close_sent = true;
     madi_conn_slow(conn);
 }
 
@@ -29,9 +29,9 @@ bool madi_number_free(madi_gate_t *gate, uint16_t number)
     bool was_handed;
     madi_lock(&gate->tx_lock);
     conn = madi_conn_by_number(gate, number);
-    was_handed = conn && conn->handed;
+    was_handed = conn && conn->close_sent;
     if (was_handed) {
-        conn->handed = false;
+        conn->close_sent = false;
         madi_credit_begin_tx(conn);
         if (conn->queue) /* the channel was opened anew */
             madi_conn_kick(conn);

@@ -14,6 +14,7 @@
 #include "core/object/message.h"
 #include "core/object/tx.h"
 #include "core/send/send.h"
+#include "core/send/send_gate.h"
 #include "core/wire/wire.h"
 
 #include <stdlib.h>
@@ -22,11 +23,11 @@
 /* Complete a packet that the driver had taken. */
 static void cont_op_done(madi_op_t *op, mad_status_t status)
 {
-    madi_tx_t *tx = MADI_CONTAINER(op, madi_tx_t, cont_op);
+    madi_tx_t *tx = MADI_CONTAINER(op, madi_tx_t, sending.cont_op);
     madi_gate_t *gate = tx->conn->gate;
 
     madi_lock(&gate->tx_lock);
-    tx->cont_busy = false;
+    tx->sending.cont_busy = false;
     tx->rdv_pending--;
     if (status)
         madi_message_fail(&tx->base, status);
@@ -35,37 +36,42 @@ static void cont_op_done(madi_op_t *op, mad_status_t status)
     madi_unlock(&gate->tx_lock);
 }
 
+bool madi_cont_is_busy(const madi_tx_t *tx)
+{
+    return tx->sending.cont_busy;
+}
+
 bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead)
 {
     madi_conn_t *conn = tx->conn;
     madi_link_t *link = conn->gate->link;
     const madi_piece_t *piece = &tx->pieces[tx->next_piece];
-    size_t left = (size_t)tx->cont_left, len = MADI_WIRE_DESC_LEN(piece->desc);
+    size_t left = (size_t)tx->sending.cont_left, len = MADI_WIRE_DESC_LEN(piece->desc);
     bool last = tx->ended && tx->next_piece + 1 == tx->n_pieces;
     madi_sent_t sent;
 
-    if (tx->cont_busy)
+    if (tx->sending.cont_busy)
         return false;
-    tx->cont_hdr = (madi_wire_hdr_t){.type = MADI_WIRE_MSG,
-                                     .flags = (uint8_t)(MADI_WIRE_CONT | (last ? MADI_WIRE_LAST : 0) | conn->flags),
-                                     .channel = conn->number,
-                                     .length = (uint32_t)left,
-                                     .seq = tx->seq,
-                                     .aux = (uint32_t)madi_cont_cost(left)};
-    vec[n] = (struct iovec){&tx->cont_hdr, sizeof tx->cont_hdr};
+    tx->sending.cont_hdr = (madi_wire_hdr_t){.type = MADI_WIRE_MSG,
+                                             .flags = (uint8_t)(MADI_WIRE_CONT | (last ? MADI_WIRE_LAST : 0) | conn->flags),
+                                             .channel = conn->number,
+                                             .length = (uint32_t)left,
+                                             .seq = tx->seq,
+                                             .aux = (uint32_t)madi_cont_cost(left)};
+    vec[n] = (struct iovec){&tx->sending.cont_hdr, sizeof tx->sending.cont_hdr};
     vec[n + 1] = (struct iovec){(unsigned char *)(uintptr_t)piece->base + len - left, left};
-    tx->cont_op = (madi_op_t){.done = cont_op_done, .last = last, .of = len, .ahead = ahead};
-    sent = link->driver->send(link, vec, n + 2, ahead + sizeof tx->cont_hdr + left, &tx->cont_op);
+    tx->sending.cont_op = (madi_op_t){.done = cont_op_done, .last = last, .of = len, .ahead = ahead};
+    sent = link->driver->send(link, vec, n + 2, ahead + sizeof tx->sending.cont_hdr + left, &tx->sending.cont_op);
     if (sent == MADI_AGAIN) {
-        conn->gate->refused++;
+        conn->gate->send->count.refused++;
         return false;
     }
     if (sent == MADI_TAKEN) {
-        tx->cont_busy = true;
+        tx->sending.cont_busy = true;
         tx->rdv_pending++;
     }
-    *(conn->quick ? &conn->quick : &conn->credit_left) -= tx->cont_hdr.aux;
-    tx->cont_left = 0;
+    *(conn->fast_credits ? &conn->fast_credits : &conn->credit_left) -= tx->sending.cont_hdr.aux;
+    tx->sending.cont_left = 0;
     tx->next_piece++;
     tx->all_sent = last;
     return true;

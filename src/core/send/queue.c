@@ -15,6 +15,7 @@
 #include "core/send/policy.h"
 #include "core/send/rdv_send.h"
 #include "core/send/send.h"
+#include "core/send/send_gate.h"
 #include "core/wire/handle.h"
 #include "core/wire/wire.h"
 
@@ -60,9 +61,9 @@ static mad_status_t channel_announce(madi_conn_t *conn)
     const char *name = conn->channel->name;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CHANNEL, .channel = conn->number, .length = (uint32_t)strlen(name) + 1};
     struct iovec vec[2] = {{&hdr, sizeof hdr}, {(void *)name, hdr.length}};
-    conn->starved = conn->handed; /* the channel was opened again, and the peer still holds messages from before it was
+    conn->starved = conn->close_sent; /* the channel was opened again, and the peer still holds messages from before it was
                                    * closed */
-    if (conn->gate->ctrl || conn->handed)
+    if (madi_ctrl_waits(conn->gate) || conn->close_sent)
         return MAD_ERR_AGAIN;
     if (conn->gate->link->driver->send(conn->gate->link, vec, 2, sizeof hdr + hdr.length, NULL) != MADI_SENT)
         return MAD_ERR_AGAIN;
@@ -151,7 +152,7 @@ static bool packet_add_inline(packet_t *p, const madi_piece_t *piece)
  * announcements need.  A receiver may take no block, and so return no credit, before it has seen the blocks behind. */
 static size_t packet_eager(const packet_t *p, const madi_conn_t *conn, size_t most)
 {
-    uint64_t credit = conn->quick + conn->credit_left, used = madi_wire_cost(p->total + MADI_WIRE_RDV_AT_SIZE);
+    uint64_t credit = conn->fast_credits + conn->credit_left, used = madi_wire_cost(p->total + MADI_WIRE_RDV_AT_SIZE);
     size_t room = p->room - MADI_WIRE_RDV_AT_SIZE < most ? p->room - MADI_WIRE_RDV_AT_SIZE : most;
     uint64_t left = credit > used + MADI_EAGER_LEFT ? (credit - used - MADI_EAGER_LEFT) & ~(uint64_t)(MADI_LINE - 1) : 0;
     return room < left ? room : left;
@@ -163,9 +164,9 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
 {
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
-    bool waits = (tx->wait || tx->polled) && tx->conn->gate->link->direct; /* each of the two sides may move a part of the
+    bool waits = (tx->wait || tx->sender_polls) && tx->conn->gate->link->direct; /* each of the two sides may move a part of the
                                                                             * block */
-    bool direct = (tx->by_peer || waits) && at && !held;                   /* the waiting receiver may read the block */
+    bool direct = (tx->may_be_read || waits) && at && !held;                   /* the waiting receiver may read the block */
     madi_wire_rdv_t rdv = {0, 0};
     if (!packet_fits(p, 2, MADI_WIRE_RDV_AT_SIZE, 0))
         return false;
@@ -201,7 +202,7 @@ static size_t eager_max(const madi_tx_t *tx, const madi_caps_t *caps, size_t len
 static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, const madi_piece_t *piece, size_t len)
 {
     madi_link_t *link = conn->gate->link;
-    uint64_t credit = (conn->quick + conn->credit_left) & ~(uint64_t)(MADI_LINE - 1), most;
+    uint64_t credit = (conn->fast_credits + conn->credit_left) & ~(uint64_t)(MADI_LINE - 1), most;
     if (!link->driver->fast.packet_room || p->total + MADI_WIRE_DESC_SIZE + len > credit)
         return false;
     most = link->driver->fast.packet_room(link, p->total + MADI_WIRE_DESC_SIZE + len);
@@ -221,7 +222,7 @@ static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_
     const madi_conn_t *conn = tx->conn;
     size_t before = p->total + MADI_WIRE_DESC_SIZE, n = before < MADI_BEGUN_MAX ? MADI_BEGUN_MAX - before : 0;
     if (!piece->base || !packet_fits(p, 2, MADI_WIRE_DESC_SIZE, n) ||
-        madi_wire_cost(before + n) + madi_cont_cost(len - n) + MADI_EAGER_LEFT > conn->quick + conn->credit_left)
+        madi_wire_cost(before + n) + madi_cont_cost(len - n) + MADI_EAGER_LEFT > conn->fast_credits + conn->credit_left)
         return false;
     packet_copy(p, &piece->desc, MADI_WIRE_DESC_SIZE);
     if (n)
@@ -265,7 +266,7 @@ static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, co
         return packet_add_inline(p, piece);
     if (!whole && madi_tx_put(tx, piece)) {
         uint64_t desc = piece->desc | (uint64_t)MADI_WIRE_PLACED << 48;
-        if (tx->put < len || !packet_fits(p, 1, MADI_WIRE_DESC_SIZE, 0))
+        if (tx->sending.put_bytes < len || !packet_fits(p, 1, MADI_WIRE_DESC_SIZE, 0))
             return false;
         packet_copy(p, &desc, MADI_WIRE_DESC_SIZE);
         return true;
@@ -310,14 +311,14 @@ static bool packet_send_begun(packet_t *p, madi_tx_t *tx)
 {
     uint32_t at = tx->next_piece;
     tx->next_piece = p->next;
-    tx->cont_left = p->cont_left;
+    tx->sending.cont_left = p->cont_left;
     if (madi_cont_send(tx, p->vec, p->n, p->total)) {
-        *(tx->conn->quick ? &tx->conn->quick : &tx->conn->credit_left) -= packet_hdr(p)->aux;
+        *(tx->conn->fast_credits ? &tx->conn->fast_credits : &tx->conn->credit_left) -= packet_hdr(p)->aux;
         tx->started = true;
         return true;
     }
     tx->next_piece = at;
-    tx->cont_left = 0;
+    tx->sending.cont_left = 0;
     return false;
 }
 
@@ -325,10 +326,10 @@ static bool packet_send(packet_t *p, madi_conn_t *conn)
 {
     madi_link_t *link = conn->gate->link;
     if (link->driver->send(link, p->vec, p->n, p->total, NULL) != MADI_SENT) {
-        conn->gate->refused++;
+        conn->gate->send->count.refused++;
         return false;
     }
-    *(conn->quick ? &conn->quick : &conn->credit_left) -= packet_hdr(p)->aux;
+    *(conn->fast_credits ? &conn->fast_credits : &conn->credit_left) -= packet_hdr(p)->aux;
     return true;
 }
 
@@ -337,12 +338,12 @@ bool madi_tx_send_whole(madi_tx_t *tx)
     madi_conn_t *conn = tx->conn;
     packet_t p;
 
-    if (!conn->quick)
+    if (!conn->fast_credits)
         return false;
     tx->ended = true;
     tx->seq = (uint32_t)conn->tx_seq;
     packet_build(&p, tx, &conn->gate->link->adapter->caps, true);
-    if (p.next != tx->n_pieces || packet_hdr(&p)->aux > conn->quick || !packet_send(&p, conn))
+    if (p.next != tx->n_pieces || packet_hdr(&p)->aux > conn->fast_credits || !packet_send(&p, conn))
         return false;
     conn->tx_seq++;
     return true;
@@ -354,7 +355,7 @@ bool madi_tx_send_begun(madi_tx_t *tx)
     const madi_caps_t *caps;
     packet_t p;
 
-    if (!conn->quick || !tx->n_pieces || !(caps = &conn->link->adapter->caps)->ahead ||
+    if (!conn->fast_credits || !tx->n_pieces || !(caps = &conn->link->adapter->caps)->ahead ||
         !madi_cont_applies(caps, MADI_WIRE_DESC_LEN(tx->pieces[tx->n_pieces - 1].desc)))
         return false;
     tx->ended = true;
@@ -374,14 +375,14 @@ static mad_status_t tx_pump(madi_tx_t *tx)
 
     while (!tx->all_sent) {
         bool last;
-        if (tx->cont_left) {
+        if (tx->sending.cont_left) {
             if (!madi_cont_send(tx, p.vec, 0, 0))
                 return MAD_ERR_AGAIN;
             continue;
         }
         packet_build(&p, tx, &conn->gate->link->adapter->caps, false);
         last = packet_hdr(&p)->flags & MADI_WIRE_LAST;
-        if (p.next == tx->next_piece && !last && tx->put_at)
+        if (p.next == tx->next_piece && !last && tx->sending.put_at)
             conn->starved = false;
         if (p.next == tx->next_piece && !last && !p.cont_left)
             return tx->ended ? MAD_ERR_AGAIN : MAD_OK; /* no memory to announce a block; or LATER holds it back */
@@ -393,11 +394,11 @@ static mad_status_t tx_pump(madi_tx_t *tx)
         }
         if (conn->starved || !packet_send(&p, conn))
             return MAD_ERR_AGAIN;
-        if (p.announced && tx->wait && !conn->gate->shares)
+        if (p.announced && tx->wait && !conn->gate->send->shares)
             madi_rdv_prepare(conn->gate, p.announced);
         tx->started = true;
         tx->next_piece = p.next;
-        tx->cont_left = p.cont_left;
+        tx->sending.cont_left = p.cont_left;
         tx->all_sent = last;
     }
     return MAD_OK;
@@ -417,7 +418,7 @@ void madi_conn_quick(madi_conn_t *conn)
     madi_conn_slow(conn);
     if (!open || !conn->announced || conn->queue || conn->closing || madi_tracing)
         return;
-    conn->quick = conn->credit_left;
+    conn->fast_credits = conn->credit_left;
     conn->credit_left = 0;
     conn->link = conn->gate->link;
     conn->send_short = conn->link->driver->fast.send_short ? conn->link->driver->fast.send_short : send_short_by_send;
@@ -459,12 +460,29 @@ void madi_conn_kick(madi_conn_t *conn)
         return;
     conn->in_pending = true;
     conn->next_pending = NULL;
-    if (gate->pending_last)
-        gate->pending_last->next_pending = conn;
+    if (gate->send->pending_last)
+        gate->send->pending_last->next_pending = conn;
     else
-        gate->pending = conn;
-    gate->pending_last = conn;
+        gate->send->pending = conn;
+    gate->send->pending_last = conn;
     madi_gate_work(gate);
+}
+
+bool madi_pending_pump(madi_gate_t *gate)
+{
+    madi_conn_t *conn = gate->send->pending, *next;
+    bool again = false;
+    gate->send->pending = NULL;
+    gate->send->pending_last = NULL;
+    for (; conn; conn = next) {
+        next = conn->next_pending;
+        conn->in_pending = false;
+        if (!madi_conn_pump(conn) && madi_conn_wants_link(conn)) {
+            madi_conn_kick(conn);
+            again = true;
+        }
+    }
+    return again;
 }
 
 void madi_conn_fail(madi_conn_t *conn, mad_status_t status)
@@ -510,7 +528,7 @@ void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm)
         if (tx->seq == mm->seq && tx->started)
             f.tx = tx;
     if (!f.tx)
-        madi_handles_each(conn->gate->sends, tx_match_seq, &f);
+        madi_handles_each(conn->gate->send->blocks, tx_match_seq, &f);
     if (f.tx) {
         madi_message_fail(&f.tx->base, MAD_ERR_MISMATCH);
         return;

@@ -11,6 +11,7 @@
 #include "core/send/policy.h"
 #include "core/send/rdv_send.h"
 #include "core/send/send.h"
+#include "core/send/send_gate.h"
 #include "core/wire/handle.h"
 #include "core/wire/wire.h"
 
@@ -22,12 +23,12 @@
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable)
 {
     madi_gate_t *gate = tx->conn->gate;
-    madi_rdv_send_t *r = piece->handle ? madi_handle_get(gate->sends, piece->handle) : NULL;
+    madi_rdv_send_t *r = piece->handle ? madi_handle_get(gate->send->blocks, piece->handle) : NULL;
     if (!r) {
         r = calloc(1, sizeof *r);
         if (!r)
             return 0;
-        r->handle = madi_handle_add(gate->sends, r);
+        r->handle = madi_handle_add(gate->send->blocks, r);
         if (!r->handle) {
             free(r);
             return 0;
@@ -44,7 +45,7 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
         r->began = madi_trace_now();
         if (MADI_UNLIKELY(madi_tracing))
             madi_trace_conn(MADI_TRACE_REQUEST, 0, tx->conn, r->handle, r->len);
-        tx->n_held += held;
+        tx->sending.n_held += held;
     }
     r->sent = eager;
     r->readable = readable;
@@ -61,31 +62,32 @@ static void offer_claim(madi_tx_t *tx, const madi_piece_t *piece)
     madi_link_t *link = conn->gate->link;
     madi_offer_t offer = {
         .position = madi_credit_used(conn), .len = MADI_WIRE_DESC_LEN(piece->desc), .channel = conn->number};
-    tx->put_tried = true;
+    tx->sending.put_tried = true;
     if (link->direct && tx->wait && !tx->started && piece == tx->pieces && piece->base && !piece->handle &&
         link->driver->direct.claim(link, &offer))
-        tx->put_at = offer.at;
+        tx->sending.put_at = offer.at;
 }
 
 bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
 {
     madi_gate_t *gate = tx->conn->gate;
-    uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), n = len - tx->put;
-    if (!tx->put_tried)
+    uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), n = len - tx->sending.put_bytes;
+    if (!tx->sending.put_tried)
         offer_claim(tx, piece);
-    if (!tx->put_at || piece != tx->pieces)
+    if (!tx->sending.put_at || piece != tx->pieces)
         return false;
     if (!n)
         return true;
     if (n > MADI_STRIDE)
         n = MADI_STRIDE;
-    if (!gate->link->driver->direct.put(gate->link, tx->put_at + tx->put, (const unsigned char *)piece->base + tx->put, n)) {
-        tx->put_at = 0; /* the block is then sent like others, if the peer is still there */
+    if (!gate->link->driver->direct.put(gate->link, tx->sending.put_at + tx->sending.put_bytes,
+                                        (const unsigned char *)piece->base + tx->sending.put_bytes, n)) {
+        tx->sending.put_at = 0; /* the block is then sent like others, if the peer is still there */
         return false;
     }
-    tx->put += n;
-    gate->put_blocks += tx->put == len;
-    gate->put_bytes += n;
+    tx->sending.put_bytes += n;
+    gate->send->count.put_blocks += tx->sending.put_bytes == len;
+    gate->send->count.put_bytes += n;
     tx->conn->block_bytes_out += n;
     return true;
 }
@@ -103,7 +105,7 @@ static bool share_put_stride(madi_gate_t *gate, madi_rdv_send_t *r)
         return true;
     }
     r->sent += n;
-    gate->put_bytes += n;
+    gate->send->count.put_bytes += n;
     r->tx->conn->block_bytes_out += n;
     if (r->end - r->sent == PUT_REST)
         return true;
@@ -117,7 +119,7 @@ static bool share_put_stride(madi_gate_t *gate, madi_rdv_send_t *r)
 static void prepared_clear(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     r->prepared = NULL;
-    gate->prepared = false;
+    gate->send->prepared = false;
 }
 
 static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
@@ -128,8 +130,8 @@ static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
             gate->link->driver->fast.forget(gate->link, r->prepared);
         prepared_clear(gate, r);
     }
-    madi_handle_del(gate->sends, r->handle);
-    gate->granted_blocks += r->granted;
+    madi_handle_del(gate->send->blocks, r->handle);
+    gate->send->count.granted_blocks += r->granted;
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_BLOCK_OUT, r->began, tx->conn, r->handle, r->len);
     free(r);
@@ -191,14 +193,14 @@ static size_t next_size(const madi_link_t *link, const madi_rdv_send_t *r)
 void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle)
 {
     madi_link_t *link = gate->link;
-    madi_rdv_send_t *r = madi_handle_get(gate->sends, handle);
+    madi_rdv_send_t *r = madi_handle_get(gate->send->blocks, handle);
     size_t len;
-    if (gate->prepared || !link->driver->fast.prepare || !r->base || r->sent == r->len)
+    if (gate->send->prepared || !link->driver->fast.prepare || !r->base || r->sent == r->len)
         return;
     len = next_size(link, r);
     r->prepared_len = len < MADI_PREPARED_MAX ? len : MADI_PREPARED_MAX;
     r->prepared = link->driver->fast.prepare(link, r->base + r->sent, r->prepared_len);
-    gate->prepared = r->prepared != NULL;
+    gate->send->prepared = r->prepared != NULL;
 }
 
 /* Collect up to max bytes that are to be sent next.  Return their number; *n: the number of entries of vec. */
@@ -268,7 +270,7 @@ static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
         if (sent == MADI_AGAIN)
             return false;
         r->sent += n;
-        gate->granted_bytes += n;
+        gate->send->count.granted_bytes += n;
         r->tx->conn->block_bytes_out += n;
         if (sent == MADI_TAKEN && many)
             continue;
@@ -282,30 +284,35 @@ static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
 
 bool madi_rdv_pump(madi_gate_t *gate)
 {
-    while (gate->granted) {
-        madi_rdv_send_t *r = gate->granted;
+    while (gate->send->granted) {
+        madi_rdv_send_t *r = gate->send->granted;
         if ((r->busy && !gate->link->adapter->caps.many) || !rdv_send(gate, r))
             return false;
-        gate->granted = r->next;
-        if (!gate->granted)
-            gate->granted_tail = &gate->granted;
+        gate->send->granted = r->next;
+        if (!gate->send->granted)
+            gate->send->granted_tail = &gate->send->granted;
         if (!r->busy && rdv_is_complete(r))
             rdv_finish(gate, r);
     }
     return true;
 }
 
+bool madi_rdv_goes_on(const madi_gate_t *gate)
+{
+    return gate->send->granted && !gate->send->granted->busy;
+}
+
 static void rdv_queue(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     r->next = NULL;
-    *gate->granted_tail = r;
-    gate->granted_tail = &r->next;
+    *gate->send->granted_tail = r;
+    gate->send->granted_tail = &r->next;
 }
 
 static void count_fetched(madi_gate_t *gate, const madi_rdv_send_t *r)
 {
-    gate->fetched_blocks++;
-    gate->fetched_bytes += r->len - r->sent;
+    gate->send->count.fetched_blocks++;
+    gate->send->count.fetched_bytes += r->len - r->sent;
     r->tx->conn->block_bytes_out += r->len - r->sent;
 }
 
@@ -324,7 +331,7 @@ static void rest_granted(madi_gate_t *gate, madi_rdv_send_t *r, const madi_wire_
         return;
     }
     r->fetched = true;
-    gate->fetched_bytes += r->len - r->end;
+    gate->send->count.fetched_bytes += r->len - r->end;
     r->tx->conn->block_bytes_out += r->len - r->end;
     if (!r->busy && rdv_is_complete(r))
         rdv_finish(gate, r);
@@ -332,7 +339,7 @@ static void rest_granted(madi_gate_t *gate, madi_rdv_send_t *r, const madi_wire_
 
 void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share)
 {
-    madi_rdv_send_t *r = madi_handle_get(gate->sends, share->sender);
+    madi_rdv_send_t *r = madi_handle_get(gate->send->blocks, share->sender);
     if (!r || r->granted)
         return;
     if (share->len != r->len || share->end <= r->sent || share->end >= r->len || !r->base || r->held) {
@@ -346,8 +353,8 @@ void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share)
         gate->link->driver->fast.forget(gate->link, r->prepared);
         prepared_clear(gate, r);
     }
-    gate->shares = true;
-    gate->shared_out++;
+    gate->send->shares = true;
+    gate->send->count.shared_blocks++;
     r->granted = r->shared = true;
     r->receiver = share->receiver;
     r->end = share->end;
@@ -358,7 +365,7 @@ void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share)
 
 void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
 {
-    madi_rdv_send_t *r = madi_handle_get(gate->sends, grant->sender);
+    madi_rdv_send_t *r = madi_handle_get(gate->send->blocks, grant->sender);
     if (r && r->shared) {
         rest_granted(gate, r, grant);
         return;
@@ -374,13 +381,13 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
     }
     if (grant->drop || r->sent == r->len) {
         if (grant->drop && r->readable && r->sent < r->len && grant->len == r->len) {
-            gate->shares = true; /* not prepared in vain again */
+            gate->send->shares = true; /* not prepared in vain again */
             count_fetched(gate, r);
         }
         rdv_finish(gate, r);
         return;
     }
-    gate->shares = false;
+    gate->send->shares = false;
     r->granted = true;
     r->receiver = grant->receiver;
     r->op.done = rdv_piece_done;
@@ -392,18 +399,18 @@ void madi_tx_release_held(madi_tx_t *tx)
 {
     madi_gate_t *gate = tx->conn->gate;
     bool any = false;
-    for (uint32_t i = 0; tx->n_held && i < tx->n_pieces; i++) {
-        madi_rdv_send_t *r = tx->pieces[i].handle ? madi_handle_get(gate->sends, tx->pieces[i].handle) : NULL;
+    for (uint32_t i = 0; tx->sending.n_held && i < tx->n_pieces; i++) {
+        madi_rdv_send_t *r = tx->pieces[i].handle ? madi_handle_get(gate->send->blocks, tx->pieces[i].handle) : NULL;
         if (!r || !r->held)
             continue;
         r->held = false;
-        tx->n_held--;
+        tx->sending.n_held--;
         if (r->granted) {
             rdv_queue(gate, r);
             any = true;
         }
     }
-    tx->n_held = 0;
+    tx->sending.n_held = 0;
     if (any)
         madi_gate_work(gate);
 }
@@ -420,7 +427,7 @@ static void rdv_fail(void *object, void *arg)
 
 void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status)
 {
-    gate->granted = NULL;
-    gate->granted_tail = &gate->granted;
-    madi_handles_each(gate->sends, rdv_fail, &status);
+    gate->send->granted = NULL;
+    gate->send->granted_tail = &gate->send->granted;
+    madi_handles_each(gate->send->blocks, rdv_fail, &status);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rendezvous block that is being sent. */
+/* A rendezvous block that is being sent.  Private to src/core/send. */
 #ifndef MADI_RDV_SEND_H
 #define MADI_RDV_SEND_H
 
@@ -18,7 +18,7 @@ struct madi_rdv_send {
     bool readable;   /* its address was announced */
     bool shared;
     bool fetched;   /* shared: the receiver has read the bytes behind end */
-    void *prepared; /* the next piece, copied in advance into the driver's memory; then gate->prepared.  NULL: none */
+    void *prepared; /* the next piece, copied in advance into the driver's memory; then gate->send->prepared.  NULL: none */
     size_t prepared_len;
     uint32_t receiver;
     uint32_t handle;
@@ -27,7 +27,7 @@ struct madi_rdv_send {
     bool held;                  /* LATER, and the message has not ended: not to be sent yet */
     int64_t began, piece_began; /* ns, while tracing */
     madi_wire_hdr_t hdr;
-    struct madi_rdv_send *next; /* in gate->granted */
+    struct madi_rdv_send *next; /* in the gate's list of granted blocks */
 };
 
 #endif

@@ -11,17 +11,37 @@
 #include "core/object/tx.h"
 #include "core/wire/wire.h"
 
+/* Counters of what was sent to one peer. */
+typedef struct madi_send_counts {
+    uint64_t refused;                       /* packets that the driver did not take at once */
+    uint64_t granted_blocks, granted_bytes; /* sent after a grant */
+    uint64_t shared_blocks;                 /* shared blocks among the granted ones */
+    uint64_t put_blocks, put_bytes;         /* written into the receiver's memory */
+    uint64_t fetched_blocks, fetched_bytes; /* read by the receiver */
+} madi_send_counts_t;
+
+/* send_gate.c: this folder's part of a gate (gate->send); under gate->tx_lock */
+struct madi_send_gate *madi_send_gate_new(void); /* NULL: no memory */
+void madi_send_gate_reset(madi_gate_t *gate);    /* for another peer.  Precondition: no block is announced */
+void madi_send_gate_free(madi_gate_t *gate);     /* fine without a part */
+const madi_send_counts_t *madi_send_counts(const madi_gate_t *gate);
+bool madi_rdv_none(const madi_gate_t *gate);   /* true if no block is announced and not complete */
+bool madi_rdv_queued(const madi_gate_t *gate); /* true if granted blocks are to be sent */
+/* In the child of a fork: empty the lists, and call lose for the message of each announced block. */
+void madi_send_gate_lose(madi_gate_t *gate, void (*lose)(madi_tx_t *tx));
+
 /* queue.c; under gate->tx_lock */
 bool madi_tx_send_whole(madi_tx_t *tx); /* send an ended message in one packet, now; false: nothing was done */
 /* Send, now, an ended message whose last block is continued in a packet of its own.  False: nothing was sent, but a block
- * may have been announced.  The message is incomplete while tx->cont_busy. */
+ * may have been announced.  The message is incomplete while madi_cont_is_busy. */
 bool madi_tx_send_begun(madi_tx_t *tx);
 void madi_tx_check_complete(madi_tx_t *tx);
-void madi_conn_quick(madi_conn_t *conn); /* enable the short path of sending (conn->quick) if nothing prevents it */
+void madi_conn_quick(madi_conn_t *conn); /* enable the short path of sending (conn->fast_credits) if nothing prevents it */
 bool madi_conn_pump(madi_conn_t *conn);  /* send from the connection's queue; true: nothing is left to send */
 void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
 bool madi_conn_wants_link(const madi_conn_t *conn); /* true if the connection waits for the link, not for credits */
 void madi_conn_kick(madi_conn_t *conn);             /* put the connection into the gate's list of pending connections */
+bool madi_pending_pump(madi_gate_t *gate);          /* send from the queues of that list; true: one was put into it again */
 void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm);
 
 /* cont.c; under gate->tx_lock */
@@ -36,6 +56,7 @@ static inline uint64_t madi_cont_cost(uint64_t left)
 {
     return madi_wire_cost(sizeof(madi_wire_hdr_t) + left);
 }
+bool madi_cont_is_busy(const madi_tx_t *tx); /* true if the driver holds a packet of its continued block */
 /* Send the rest of the continued block, and in the same call a packet of ahead bytes (0: none) before it.  That packet is
  * in the n entries of vec, which has room for two more.  False: the link is full. */
 bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead);
@@ -44,14 +65,15 @@ bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead);
 /* Give a block a handle, maybe a new one; 0: no memory.  eager: bytes sent ahead of the grant; held: the block may be sent
  * only after its message has ended. */
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable);
-/* Write a stride of the block to the place that the receiver has offered (tx->put); false if there is no offer. */
+/* Write a stride of the block to the place that the receiver has offered (tx->sending.put_at); false if there is no offer. */
 bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece);
 void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle); /* after the announcement: prepare the first piece, if possible */
 void madi_tx_release_held(madi_tx_t *tx);                  /* the message has ended: release its held blocks */
 void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);
 void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share);
 void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);
-bool madi_rdv_pump(madi_gate_t *gate);
+bool madi_rdv_pump(madi_gate_t *gate);          /* send granted blocks; false: some are left */
+bool madi_rdv_goes_on(const madi_gate_t *gate); /* true if the driver holds nothing of the first granted block */
 
 /* close.c; under session->lock, or gate->tx_lock */
 void madi_conn_close(madi_conn_t *conn); /* send CLOSE if nothing is left to send; under gate->tx_lock only */

@@ -27,7 +27,7 @@ static void channel_begin(mad_channel_t *c)
     c->is_open = true;
     atomic_store_explicit(&c->closed, 0, memory_order_relaxed);
     for (madi_conn_t *conn = c->all; conn; conn = conn->next_of_channel) {
-        conn->seen = conn->remote_known;
+        conn->opened_since_announce = conn->remote_known;
         conn->unopened = false;
         madi_unopened_end(conn);
         madi_lock(&conn->gate->tx_lock);
@@ -50,7 +50,7 @@ mad_status_t mad_channel_open(mad_session_t *s, const char *name, mad_channel_t 
     c = madi_channel_find(s, name);
     if (!c) {
         status = MAD_ERR_NOMEM;
-    } else if (c->is_open || c->leaving) {
+    } else if (c->is_open || c->close_waits) {
         status = MAD_ERR_BUSY;
     } else {
         channel_begin(c);
@@ -69,7 +69,7 @@ static bool is_queued(const madi_conn_t *conn)
 /* True if announced blocks wait for a grant.  A peer that has sent BYE grants none. */
 static bool is_announced(const madi_conn_t *conn)
 {
-    return conn->n_blocks && !conn->gate->bye;
+    return conn->n_blocks && !conn->gate->bye_received;
 }
 
 static bool no_conn_is(mad_channel_t *c, bool (*is)(const madi_conn_t *conn))
@@ -110,7 +110,7 @@ static void number_close(madi_conn_t *conn)
 static void channel_leave(mad_channel_t *c)
 {
     c->is_open = false;
-    c->leaving = true;
+    c->close_waits = true;
     marceli_progress_count_serving(-(c->handler != NULL));
     c->handler = NULL;
     atomic_store_explicit(&c->closed, 1, memory_order_relaxed);
@@ -153,7 +153,7 @@ void mad_channel_close(mad_channel_t *c)
                  "not open them (MAD_EXIT_TIMEOUT)",
                  c->name);
     madi_lock(&s->lock);
-    c->leaving = false;
+    c->close_waits = false;
     madi_channel_release_check(c);
     madi_channels_sweep(s);
     madi_unlock(&s->lock);
@@ -176,8 +176,8 @@ mad_status_t mad_channel_handler_set(mad_channel_t *c, mad_handler_t handler, vo
     for (madi_conn_t *conn = c->all; conn && handler; conn = conn->next_of_channel) {
         if (!conn->ready)
             continue;
-        *s->handled_tail = conn->ready; /* messages that came before */
-        s->handled_tail = conn->ready_tail;
+        *s->for_handlers_tail = conn->ready; /* messages that came before */
+        s->for_handlers_tail = conn->ready_tail;
         conn->ready = NULL;
         conn->ready_tail = &conn->ready;
         atomic_store_explicit(&s->has_calls, 1, memory_order_relaxed);

@@ -11,15 +11,17 @@
 #include "base/log.h"
 #include "core/conn/channel.h"
 #include "core/connect/gate.h"
+#include "core/connect/peer.h"
+#include "core/link/polled.h"
 #include "core/link/trace.h"
 #include "core/object/channel.h"
 #include "core/object/gate.h"
 #include "core/object/message.h"
 #include "core/object/rx.h"
 #include "core/object/tx.h"
-#include "core/send/rdv_send.h"
+#include "core/send/send.h"
 #include "core/session/session.h"
-#include "core/wire/handle.h"
+#include "core/session/session_own.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -39,13 +41,7 @@ static void tx_lose(madi_tx_t *tx)
     tx->rdv_pending = 0;
 }
 
-static void send_lose(void *object, void *arg)
-{
-    (void)arg;
-    tx_lose(((madi_rdv_send_t *)object)->tx);
-}
-
-/* Make a connection unusable.  The threads that pack or wait do not exist in the child. */
+/* Threads that pack or wait are not here. */
 static void conn_lose(madi_conn_t *conn)
 {
     for (madi_tx_t *tx = conn->queue; tx; tx = tx->next)
@@ -55,8 +51,8 @@ static void conn_lose(madi_conn_t *conn)
     conn->queue = conn->deferred = NULL;
     conn->queue_tail = &conn->queue;
     conn->deferred_tail = &conn->deferred;
-    conn->quick = conn->credit_left = 0;
-    conn->rx_head = 0;
+    conn->fast_credits = conn->credit_left = 0;
+    conn->fast_hdr = 0;
     conn->ready = NULL;
     conn->packers = conn->openers = (marceli_waiters_t){0};
     atomic_store_explicit(&conn->waiting, 0, memory_order_relaxed);
@@ -68,9 +64,7 @@ static void gate_lose(madi_gate_t *gate)
     gate->status = MAD_ERR_FORKED;
     atomic_store_explicit(&gate->state, MADI_GATE_DOWN, memory_order_relaxed);
     gate->link = NULL;
-    gate->pending = NULL;
-    gate->granted = NULL;
-    madi_handles_each(gate->sends, send_lose, NULL);
+    madi_send_gate_lose(gate, tx_lose);
     for (madi_conn_t *conn = gate->conns; conn; conn = conn->next_of_gate)
         conn_lose(conn);
 }
@@ -100,32 +94,27 @@ static void session_lose(mad_session_t *s)
 {
     s->forked = true;
     s->n_adapters = 0;
-    atomic_store_explicit(&s->n_polled, 0, memory_order_relaxed);
-    s->hot = &madi_no_adapter;
-    s->epfd = s->rare_epfd = s->spare_fd = -1;
-    s->work = NULL;
+    s->last_hit = &madi_no_adapter;
+    s->epfd = s->rare_epfd = s->own->spare_fd = -1;
     s->dead_links = NULL;
-    s->hellos = NULL;
-    s->watchers = (marceli_waiters_t){0};
-    atomic_store_explicit(&s->n_watchers, 0, memory_order_relaxed);
     atomic_store_explicit(&s->has_work, 0, memory_order_relaxed);
     atomic_store_explicit(&s->has_calls, 0, memory_order_relaxed);
     for (mad_channel_t *c = s->channels; c; c = c->next)
         channel_lose(c);
     for (madi_gate_t *g = s->gates; g; g = g->next)
         gate_lose(g);
-    s->gates = NULL;
+    madi_link_session_lose(s);
+    madi_connect_session_lose(s);
     for (madi_rx_msg_t *m = s->rx_ring; m; m = m->ring != s->rx_ring ? m->ring : NULL)
         if (atomic_load_explicit(&m->used, memory_order_relaxed))
             message_lose(m);
     atomic_store_explicit(&s->work_lock.held, 0, memory_order_relaxed);
-    atomic_store_explicit(&s->wait_lock.held, 0, memory_order_relaxed);
     atomic_store_explicit(&s->lock.held, 0, memory_order_relaxed);
 }
 
 static void fork_in_child(void)
 {
-    for (mad_session_t *s = all; s; s = s->next)
+    for (mad_session_t *s = all; s; s = s->own->next)
         session_lose(s);
     all = NULL;
     pthread_mutex_init(&lock, NULL);
@@ -138,11 +127,11 @@ static void fork_in_child(void)
 static void fork_prepare(void)
 {
     pthread_mutex_lock(&lock);
-    for (mad_session_t *s = all; s; s = s->next) {
-        s->held_by_fork = false;
-        for (int i = 0; i < TRIES && !s->held_by_fork; i++) {
-            s->held_by_fork = madi_trylock(&s->lock);
-            if (!s->held_by_fork)
+    for (mad_session_t *s = all; s; s = s->own->next) {
+        s->own->held_by_fork = false;
+        for (int i = 0; i < TRIES && !s->own->held_by_fork; i++) {
+            s->own->held_by_fork = madi_trylock(&s->lock);
+            if (!s->own->held_by_fork)
                 sched_yield();
         }
     }
@@ -150,8 +139,8 @@ static void fork_prepare(void)
 
 static void fork_in_parent(void)
 {
-    for (mad_session_t *s = all; s; s = s->next)
-        if (s->held_by_fork)
+    for (mad_session_t *s = all; s; s = s->own->next)
+        if (s->own->held_by_fork)
             madi_unlock(&s->lock);
     pthread_mutex_unlock(&lock);
 }
@@ -166,7 +155,7 @@ void madi_fork_watch(mad_session_t *s)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, forks_watch);
     pthread_mutex_lock(&lock);
-    s->next = all;
+    s->own->next = all;
     all = s;
     pthread_mutex_unlock(&lock);
 }
@@ -174,9 +163,9 @@ void madi_fork_watch(mad_session_t *s)
 void madi_fork_forget(mad_session_t *s)
 {
     pthread_mutex_lock(&lock);
-    for (mad_session_t **p = &all; *p; p = &(*p)->next)
+    for (mad_session_t **p = &all; *p; p = &(*p)->own->next)
         if (*p == s) {
-            *p = s->next;
+            *p = s->own->next;
             break;
         }
     pthread_mutex_unlock(&lock);

@@ -4,20 +4,24 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/random.h"
+#include "core/conn/channel.h"
 #include "core/conn/rx_pool.h"
 #include "core/connect/gate.h"
 #include "core/connect/hello.h"
+#include "core/connect/peer.h"
 #include "core/driver.h"
 #include "core/inspect/query.h"
+#include "core/link/polled.h"
 #include "core/link/trace.h"
 #include "core/link/usable.h"
 #include "core/object/session.h"
+#include "core/recv/receive.h"
 #include "core/security/protection.h"
 #include "core/security/secret.h"
 #include "core/session/session.h"
+#include "core/session/session_own.h"
 #include "core/wire/address.h"
 #include "core/wire/exchange.h"
-#include "core/wire/handle.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -88,30 +92,28 @@ static void driver_names_check(const char *knob, const char *list)
 static bool accept_make_room(mad_session_t *s, madi_listener_t *l)
 {
     int fd;
-    if (!(s->refused_told & 1))
+    if (!s->own->full_logged)
         madi_log(MADI_LOG_WARN, l->adapter->driver->name, "callers on %s are turned away: %s%s (said once)",
                  l->adapter->name, strerror(errno), madi_remedy(errno));
-    s->refused_told |= 1;
+    s->own->full_logged = true;
     if (madi_hello_evict(s))
         return true;
-    madi_fd_close(s->spare_fd);
+    madi_fd_close(s->own->spare_fd);
     fd = madi_fd_own(accept4(l->watch.fd, NULL, NULL, SOCK_CLOEXEC));
     if (fd >= 0)
         madi_fd_close(fd);
-    s->spare_fd = madi_fd_own(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    s->own->spare_fd = madi_fd_own(open("/dev/null", O_RDONLY | O_CLOEXEC));
     return fd >= 0;
 }
-
-#define REFUSED_PLACE (UINT32_C(1) << 31) /* bit of refused_told that is no status */
 
 static bool source_is_admitted(madi_adapter_t *a, int fd)
 {
     mad_session_t *s = a->session;
     char reason[MADI_REASON_MAX] = "";
-    bool told = s->refused_told & REFUSED_PLACE;
+    bool told = s->own->refusal_logged;
     if (!a->driver->reach.admits || a->driver->reach.admits(a, fd, reason))
         return true;
-    s->refused_told |= REFUSED_PLACE;
+    s->own->refusal_logged = true;
     madi_log(told ? MADI_LOG_DEBUG : MADI_LOG_WARN, a->driver->name, "refused a caller on %s: %s%s", a->name, reason,
              told ? "" : " (said once; MAD_LOG=debug shows all)");
     return false;
@@ -203,8 +205,7 @@ static mad_status_t adapters_open(mad_session_t *s)
 {
     skip_log_t out = {0};
     int kept = 0;
-    s->polled = calloc((size_t)s->n_adapters + 1, sizeof *s->polled);
-    if (!s->polled)
+    if (madi_link_session_start(s))
         return MAD_ERR_NOMEM;
     for (int i = 0; i < s->n_adapters; i++) {
         madi_adapter_t *a = s->adapters[i];
@@ -221,11 +222,11 @@ static mad_status_t adapters_open(mad_session_t *s)
     s->n_adapters = kept;
     kept = adapters_secure(s, &out);
     skip_log_flush(&out);
-    s->listeners = calloc((size_t)kept + 1, sizeof *s->listeners);
-    if (!s->listeners)
+    s->own->listeners = calloc((size_t)kept + 1, sizeof *s->own->listeners);
+    if (!s->own->listeners)
         return MAD_ERR_NOMEM;
     for (int i = 0; i < kept; i++) {
-        madi_listener_t *l = &s->listeners[i];
+        madi_listener_t *l = &s->own->listeners[i];
         l->adapter = s->adapters[i];
         l->watch = (madi_watch_t){.fd = l->adapter->listen_fd, .ready = listener_ready};
         if (l->watch.fd >= 0 && madi_watch_add_rare(s, &l->watch, EPOLLIN) != MAD_OK)
@@ -256,6 +257,13 @@ static bool random_bytes(void *bytes, size_t len)
 
 /* ---- Start ---------------------------------------------------------------------------------------------------- */
 
+static void session_parts_free(mad_session_t *s)
+{
+    madi_connect_session_free(s);
+    madi_conn_session_free(s);
+    free(s->own);
+}
+
 static mad_status_t session_new(mad_session_t **session)
 {
     mad_session_t *s = NULL;
@@ -265,15 +273,22 @@ static mad_status_t session_new(mad_session_t **session)
     if (posix_memalign((void **)&s, MADI_LINE, sizeof *s))
         return MAD_ERR_NOMEM;
     memset(s, 0, sizeof *s);
+    s->conn = madi_conn_session_new();
+    s->connect = madi_connect_session_new();
+    s->own = calloc(1, sizeof *s->own);
+    if (!s->conn || !s->connect || !s->own) {
+        session_parts_free(s);
+        free(s);
+        return MAD_ERR_NOMEM;
+    }
+    madi_link_session_init(s);
     s->size = 1;
     s->processes = 1;
-    s->hot = &madi_no_adapter;
+    s->last_hit = &madi_no_adapter;
     s->epfd = s->rare_epfd = -1;
-    s->spare_fd = madi_fd_own(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    s->own->spare_fd = madi_fd_own(open("/dev/null", O_RDONLY | O_CLOEXEC));
     s->callbacks_tail = &s->callbacks;
-    s->handled_tail = &s->handled;
-    s->events_tail = &s->events;
-    s->gone_tail = &s->gone;
+    s->for_handlers_tail = &s->for_handlers;
     madi_fork_watch(s);
     *session = s;
     return MAD_OK;
@@ -283,10 +298,8 @@ static mad_status_t session_start(mad_session_t *s)
 {
     mad_status_t status;
     madi_trace_start(s);
-    s->check_modes = madi_knob_int(MADI_KNOB_CHECK_SEND_MODE);
-    s->credit_budget = madi_knob_int(MADI_KNOB_CREDIT_BUDGET);
-    s->receives = madi_handles_new();
-    if (!s->receives)
+    madi_conn_session_start(s);
+    if (madi_recv_session_init(s))
         return MAD_ERR_NOMEM;
     if (!random_bytes(s->uid, sizeof s->uid))
         return MAD_ERR_SYSTEM;
@@ -301,7 +314,7 @@ static mad_status_t session_start(mad_session_t *s)
     if (!status)
         status = madi_wait_start(s);
     if (!status)
-        s->ask = madi_query_open(s);
+        s->own->ask = madi_query_open(s);
     return status;
 }
 
@@ -436,7 +449,7 @@ mad_status_t madi_session_open(madi_role_t role, const void *key, size_t key_len
     status = madi_knobs_load();
     if (!status)
         status = secrets_take(s, role, key, key_len);
-    s->told_rank = madi_boot_told(&s->told_size);
+    s->launcher_rank = madi_boot_told(&s->launcher_size);
     if (!status)
         status = session_start(s);
     return session_begin(s, status, session);

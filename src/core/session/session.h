@@ -6,11 +6,6 @@
 #include "core/object/session.h"
 #include "core/security/secret.h"
 
-typedef struct madi_listener {
-    madi_watch_t watch;
-    madi_adapter_t *adapter;
-} madi_listener_t;
-
 /* session.c */
 /* Like mad_open, but for a process of this role, with a key as in secret.h. */
 mad_status_t madi_session_open(madi_role_t role, const void *key, size_t key_len, mad_session_t **session);

@@ -6,7 +6,6 @@
 #include "base/own.h"
 #include "core/api/api.h"
 #include "core/conn/channel.h"
-#include "core/conn/rx_pool.h"
 #include "core/connect/gate.h"
 #include "core/connect/hello.h"
 #include "core/connect/peer.h"
@@ -15,15 +14,17 @@
 #include "core/link/event.h"
 #include "core/link/link.h"
 #include "core/link/notify.h"
+#include "core/link/polled.h"
 #include "core/link/trace.h"
 #include "core/link/usable.h"
 #include "core/object/gate.h"
 #include "core/object/session.h"
-#include "core/recv/posted.h"
+#include "core/recv/receive.h"
 #include "core/security/seal.h"
 #include "core/security/secret.h"
+#include "core/send/send.h"
 #include "core/session/session.h"
-#include "core/wire/handle.h"
+#include "core/session/session_own.h"
 #include "core/wire/wire.h"
 
 #include <stdlib.h>
@@ -40,7 +41,7 @@ static bool all_sent(void *arg)
         for (madi_conn_t *c = g->conns; c; c = c->next_of_gate)
             if (c->queue || c->deferred)
                 all = false;
-        if (g->ctrl || g->granted || (!g->bye && !madi_handles_none(g->sends)))
+        if (madi_ctrl_waits(g) || madi_rdv_queued(g) || (!g->bye_received && !madi_rdv_none(g)))
             all = false; /* announced blocks count, except those to a peer that has sent BYE, which grants none */
         madi_unlock(&g->tx_lock);
     }
@@ -72,7 +73,7 @@ static bool gates_drained(void *arg)
     bool all = all_sent(s);
     madi_lock(&s->lock);
     for (madi_gate_t *g = s->gates; g && all; g = g->next)
-        if (gate_selected(p, g) && !g->bye && !gate_drained(g))
+        if (gate_selected(p, g) && !g->bye_received && !gate_drained(g))
             all = false;
     madi_unlock(&s->lock);
     return all;
@@ -121,7 +122,7 @@ static bool shutdown_own_first(mad_session_t *s, int64_t deadline)
     madi_lock(&s->lock);
     for (madi_gate_t *g = s->gates; g; g = g->next)
         if (gate_selected(&own, g)) {
-            g->quiet = true;
+            madi_gate_set_quiet(g);
             madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");
         }
     madi_unlock(&s->lock);
@@ -151,8 +152,7 @@ static void session_shutdown(mad_session_t *s)
 
 static void peers_free(mad_session_t *s)
 {
-    while (s->hellos)
-        madi_hello_abort(s->hellos);
+    madi_hellos_abort(s);
     for (int over = 0; over < 2; over++) /* second pass: gates that carry others' streams, so their CLOSE can leave */
         for (madi_gate_t *g = s->gates; g; g = g->next)
             if ((g->forward != NULL) == over)
@@ -160,36 +160,20 @@ static void peers_free(mad_session_t *s)
     madi_calls_run(s);
     madi_links_reap(s);
     madi_hellos_reap(s);
-    madi_channels_free(s);
-    for (madi_gate_t *g; (g = s->gates);) {
-        s->gates = g->next;
-        madi_gate_free(g);
-    }
-    for (madi_gate_t *g; (g = s->gone);) {
-        s->gone = g->next;
-        madi_gate_free(g);
-    }
-    for (uint32_t i = 0; i < s->cap_peers; i++) {
-        free(s->peers[i].address);
-        free(s->peers[i].lanes);
-    }
+    madi_conn_session_free(s);
+    madi_connect_session_free(s);
     madi_stats_free(s);
-    free(s->peers);
-    free(s->peer_index);
 }
 
 static void memory_free(mad_session_t *s)
 {
-    madi_rx_ring_free(s);
-    madi_posted_ring_free(s);
-    for (madi_event_node_t *e; (e = s->events); free(e))
-        s->events = e->next;
+    madi_recv_session_fini(s);
+    madi_link_session_fini(s);
     for (madi_left_out_t *l; (l = s->left_out); free(l))
         s->left_out = l->next;
-    madi_handles_free(s->receives);
     free(s->address);
-    free(s->listeners);
-    free(s->polled);
+    free(s->own->listeners);
+    free(s->own);
     free(s->adapters);
 }
 
@@ -213,13 +197,13 @@ void mad_exit(mad_session_t *s)
     madi_wait_stop(s);
     madi_trace_write();
     madi_lock(&s->lock);
-    madi_query_close(s->ask);
-    s->ask = NULL;
+    madi_query_close(s->own->ask);
+    s->own->ask = NULL;
     madi_unlock(&s->lock);
     peers_free(s);
     for (int i = 0; i < s->n_adapters; i++) {
-        if (s->listeners && s->listeners[i].watch.fd >= 0)
-            madi_watch_del(s, &s->listeners[i].watch);
+        if (s->own->listeners && s->own->listeners[i].watch.fd >= 0)
+            madi_watch_del(s, &s->own->listeners[i].watch);
         if (s->adapters[i]->opened) {
             s->adapters[i]->driver->close(s->adapters[i]);
             s->adapters[i]->driver->fini(s->adapters[i]);
@@ -227,8 +211,8 @@ void mad_exit(mad_session_t *s)
         free(s->adapters[i]);
     }
     madi_wait_fini(s);
-    if (s->spare_fd >= 0)
-        madi_fd_close(s->spare_fd);
+    if (s->own->spare_fd >= 0)
+        madi_fd_close(s->own->spare_fd);
     if (s->boot)
         madi_boot_leave(s->boot);
     memory_free(s);

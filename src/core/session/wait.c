@@ -9,6 +9,7 @@
 #include "core/driver.h"
 #include "core/progress/progress.h"
 #include "core/session/session.h"
+#include "core/session/session_own.h"
 #include "engine/wait_policy.h"
 
 #include <errno.h>
@@ -25,11 +26,11 @@ static int session_poll(void *arg, bool deep)
     if (!madi_trylock(&session->lock)) /* the thread that holds it does the work */
         return 0;
     n = madi_progress_locked(session);
-    if (deep && (!n || session->slept)) { /* else the same event would end the next sleep too, in vain */
+    if (deep && (!n || session->own->slept)) { /* else the same event would end the next sleep too, in vain */
         n += madi_poll_descriptors(session);
         madi_hello_expire(session, madi_now());
     }
-    session->slept = false;
+    session->own->slept = false;
     madi_unlock(&session->lock);
     return n;
 }
@@ -65,7 +66,7 @@ static void session_disarm(void *arg)
 {
     mad_session_t *session = arg;
     madi_lock(&session->lock);
-    session->slept = true;
+    session->own->slept = true;
     for (int i = 0; i < session->n_adapters; i++) {
         madi_adapter_t *a = session->adapters[i];
         if (a->driver->wait.disarm)
@@ -127,7 +128,7 @@ static void processes_set(mad_session_t *session, int processes)
 {
     session->processes = processes;
     session->spins = marceli_spins(processes);
-    marceli_category_processes(session->category, processes);
+    marceli_category_processes(session->own->category, processes);
 }
 
 void madi_wait_job(mad_session_t *session, const madi_boot_t *boot)
@@ -153,8 +154,8 @@ mad_status_t madi_wait_start(mad_session_t *session)
                             .has_calls = session_has_calls,
                             .run_calls = session_run_calls,
                             .processes = session->processes};
-    session->category = marceli_category_add(&c);
-    return session->category ? MAD_OK : MAD_ERR_SYSTEM;
+    session->own->category = marceli_category_add(&c);
+    return session->own->category ? MAD_OK : MAD_ERR_SYSTEM;
 }
 
 void madi_wait_accept(mad_session_t *session)
@@ -172,9 +173,9 @@ void madi_wait_accept(mad_session_t *session)
 void madi_wait_stop(mad_session_t *session)
 {
     marceli_accept_entry_close(&session->accept_entry);
-    if (session->category)
-        marceli_category_del(session->category);
-    session->category = 0;
+    if (session->own->category)
+        marceli_category_del(session->own->category);
+    session->own->category = 0;
 }
 
 void madi_wait_fini(mad_session_t *session)

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The part of a session that belongs to this folder.  Private to src/core/connect: the functions of peer.h, gate.h and
+ * hello.h are for others. */
+#ifndef MADI_CONNECT_SESSION_H
+#define MADI_CONNECT_SESSION_H
+
+#include "core/connect/peer.h"
+
+struct madi_hello;
+
+/* Peers, released gates, and handshakes of a session.  Under session->lock.  Times are in ns. */
+struct madi_connect_session {
+    /* peer.c */
+    madi_peer_t *peers;   /* indexed by the low bits of their numbers */
+    uint32_t n_peers;     /* peers that are known */
+    uint32_t cap_peers;   /* entries of peers, a power of two; 0 before the first peer */
+    mad_peer_t next_peer; /* the lowest number that was never used */
+    int fetched;          /* number of addresses that were fetched from the launcher */
+    uint32_t *peer_index; /* hash table by identity, open addressing: peer + 1; 0 if free */
+    uint32_t cap_index;   /* entries of peer_index */
+    uint32_t n_index;     /* those in use */
+    /* forget.c, gate_life.c */
+    int64_t forget_at;                    /* when to look for lost peers that can be released; 0 if there are none */
+    madi_gate_t *resting, **resting_tail; /* released gates for reuse, the oldest first */
+    uint32_t n_resting;
+    /* hello.c, hello_due.c, accept.c, search.c */
+    struct madi_hello *hellos;      /* handshakes that run, the newest first */
+    struct madi_hello *dead_hellos; /* handshakes that have ended, to be freed outside of callbacks */
+    int n_accepted;                 /* handshakes of incoming connections */
+    int n_attempts;                 /* handshakes that this process has begun */
+    uint32_t refused_logged;        /* bits: statuses of refused incoming connections that were logged already */
+    int64_t hellos_looked;          /* the last check of handshakes' deadlines; 0 if there were none */
+    int64_t stopped_looked;         /* the last check whether peers that do not answer are stopped */
+};
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The part of a gate that belongs to this folder.  Private to src/core/send: the functions of send.h are for others. */
+#ifndef MADI_SEND_GATE_H
+#define MADI_SEND_GATE_H
+
+#include "core/send/send.h"
+
+/* Packets and blocks that are to be sent to one peer.  Under gate->tx_lock.  NULL in a list: empty. */
+struct madi_send_gate {
+    madi_conn_t *pending, *pending_last;      /* connections with packets to send */
+    madi_rdv_send_t *granted, **granted_tail; /* granted blocks to be sent */
+    struct madi_handles *blocks;              /* madi_rdv_send by handle: all blocks that are announced, and not complete */
+    bool prepared;                            /* one of these has a prepared piece in the driver's memory */
+    bool shares;                              /* the peer has shared the last block that it could share */
+    madi_send_counts_t count;
+};
+
+#endif

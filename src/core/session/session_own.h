@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The part of a session that belongs to this folder.  Private to src/core/session. */
+#ifndef MADI_SESSION_OWN_H
+#define MADI_SESSION_OWN_H
+
+#include "core/object/session.h"
+
+typedef struct madi_listener {
+    madi_watch_t watch;
+    madi_adapter_t *adapter;
+} madi_listener_t;
+
+/* Listening sockets, and how the session's threads wait and end.  Under session->lock, unless a field says otherwise. */
+struct madi_session_own {
+    madi_listener_t *listeners; /* one per adapter */
+    int spare_fd;               /* reserve: closed to refuse an incoming connection when no descriptor is left; -1 if none */
+    bool full_logged;           /* the log has reported that no descriptor was left for an incoming connection */
+    bool refusal_logged;        /* the log has reported an incoming connection that a driver did not admit */
+    bool slept;                 /* a leader has slept on epfd, whose events are not handled yet */
+    int category;               /* the session's category at the polling server; 0 if none; constant after the start */
+    struct madi_query *ask;       /* answers to mad_info; NULL if it cannot query this process */
+    mad_session_t *next;        /* in fork.c's list of sessions; under the lock of that list */
+    bool held_by_fork;          /* fork holds session->lock; under the lock of that list */
+};
+
+#endif
