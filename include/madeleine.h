@@ -63,15 +63,15 @@ typedef enum mad_receive_mode {
 
 /* ---- Version and options -------------------------------------------------------------------------------------- */
 
-/* Store the version of the library that the program runs with, where the pointers are not NULL.  MAD_VERSION_MAJOR, _MINOR
- * and _PATCH are that of the headers which it was compiled with.  Any thread; never waits. */
+/* Store the version of the library that the program runs with, where the pointers are not NULL.  MAD_VERSION_MAJOR,
+ * _MINOR and _PATCH are those of the headers with which the program was compiled.  Any thread; never waits. */
 void mad_version(int *major, int *minor, int *patch);
 
 /* Set a knob (madeleine-knobs(7)) for the sessions that this process starts later, without a change of its environment.
- * name: that of the variable, "MAD_PREFER"; value: as it would be written there, copied; NULL: the default again.  A
- * variable that the user has set wins over the program.  Any thread.
- * Errors: MAD_ERR_INVAL (no knob of that name) and MAD_ERR_CONFIG (the value), both logged; MAD_ERR_BUSY (the knob is in
- * use: a session has started in this process or, for a knob of libmarcel, its threads have); MAD_ERR_NOMEM. */
+ * name: the name of the variable, for instance "MAD_PREFER".  value: the value as in the variable, which is copied; NULL
+ * restores the default.  A variable that the user has set takes precedence.  Any thread.  Errors: MAD_ERR_INVAL (no knob
+ * of that name) and MAD_ERR_CONFIG (the value), both logged; MAD_ERR_BUSY (the knob is in use: a session has started in
+ * this process or, for a knob of libmarcel, its threads have); MAD_ERR_NOMEM. */
 mad_status_t mad_option_set(const char *name, const char *value);
 
 /* ---- Sessions ------------------------------------------------------------------------------------------------- */
@@ -89,9 +89,9 @@ mad_status_t mad_option_set(const char *name, const char *value);
 mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session);
 
 /* Start a session without a launcher; peers are added by address with mad_peer_add. key: the secret shared by all
- * sessions that may talk to each other, key_len bytes (16 to 64); it is copied.  Ownership and errors as for mad_init,
- * except that MAD_ERR_BOOT does not occur and MAD_ERR_INVAL means a key of wrong length, or one whose bytes are all
- * equal. */
+ * sessions that may communicate with each other, key_len bytes (16 to 64); it is copied.  Ownership and errors as for
+ * mad_init, except that MAD_ERR_BOOT does not occur and MAD_ERR_INVAL means a key of wrong length, or one whose bytes
+ * are all equal. */
 mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session);
 
 /* End a session: deliver what was sent, including by pending requests (within the knob MAD_EXIT_TIMEOUT), close
@@ -376,7 +376,7 @@ mad_status_t mad_event_next(mad_session_t *session, mad_event_t *event);
 }
 #endif
 
-/* Programs written for 0.1 find their names: some have changed, others stand in <madeleine/runtime.h>. */
+/* Names for programs written for 0.1.  Some names have changed, others are now in <madeleine/runtime.h>. */
 #ifndef MAD_NO_OLD_NAMES
 #include <madeleine/names_0_1.h>
 #endif

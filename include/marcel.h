@@ -51,9 +51,10 @@ int marcel_init(void);
 int marcel_fini(void);
 
 /* Set a knob (marcel(7)) before it is first used, without a change of the environment: MAD_WORKERS, MAD_STACK_SIZE and
- * their like.  name: that of the variable; value: as it would be written there, copied; NULL: the default again.  A variable
- * that the user has set wins over the program.  Knobs of libmadeleine are accepted, and have no effect here: mad_option_set
- * sets both.  Errors: EINVAL (no knob of that name, or the value; logged), EBUSY (the knob is in use), ENOMEM. */
+ * others.  name: the name of the variable.  value: the value as in the variable, which is copied; NULL restores the
+ * default.  A variable that the user has set takes precedence.  Knobs of libmadeleine are accepted, and have no effect
+ * here: mad_option_set sets those of both libraries.  Errors: EINVAL (no knob of that name, or the value; logged), EBUSY
+ * (the knob is in use), ENOMEM. */
 int marcel_option_set(const char *name, const char *value);
 
 /* Store the version of the library that the program runs with, where the pointers are not NULL. */
@@ -136,7 +137,7 @@ int marcel_timedjoin(marcel_t thread, void **result, const struct timespec *unti
 int marcel_clockjoin(marcel_t thread, void **result, int clock, const struct timespec *until);
 int marcel_tryjoin(marcel_t thread, void **result);
 
-/* Detach a thread: nobody will join it.  Errors: EINVAL (already detached), ESRCH as above. */
+/* Detach a thread: no thread will join it.  Errors: EINVAL (already detached), ESRCH as above. */
 int marcel_detach(marcel_t thread);
 
 /* End the calling thread.  Its stack is unwound as by pthread_exit: cleanup handlers (below), C++ destructors and C
@@ -321,7 +322,7 @@ int marcel_mutex_destroy(marcel_mutex_t *mutex);
 /* Lock the mutex; wait while another thread holds it.  May switch.  Errors: EDEADLK (errorcheck: the caller holds the
  * mutex), EAGAIN (recursive: locked too many times). */
 int marcel_mutex_lock(marcel_mutex_t *mutex);
-/* Never waits.  Errors: EBUSY (another thread holds the mutex); EAGAIN as above. */
+/* Like marcel_mutex_lock, but never waits.  Errors: EBUSY (another thread holds the mutex); EAGAIN as above. */
 int marcel_mutex_trylock(marcel_mutex_t *mutex);
 /* Like marcel_mutex_lock, with a deadline. */
 int marcel_mutex_timedlock(marcel_mutex_t *mutex, const struct timespec *until);
@@ -392,7 +393,7 @@ int marcel_sem_init(marcel_sem_t *sem, int shared, unsigned value);
 int marcel_sem_destroy(marcel_sem_t *sem);
 /* Wait until the value is above 0, and take 1 from it.  May switch. */
 int marcel_sem_wait(marcel_sem_t *sem);
-/* Never waits.  Errors: EAGAIN (the value is 0). */
+/* Like marcel_sem_wait, but never waits.  Errors: EAGAIN (the value is 0). */
 int marcel_sem_trywait(marcel_sem_t *sem);
 /* Like marcel_sem_wait, with a deadline. */
 int marcel_sem_timedwait(marcel_sem_t *sem, const struct timespec *until);
@@ -421,10 +422,10 @@ int marcel_rwlock_destroy(marcel_rwlock_t *rwlock);
  * EDEADLK (the caller holds it for writing). */
 int marcel_rwlock_rdlock(marcel_rwlock_t *rwlock);
 int marcel_rwlock_wrlock(marcel_rwlock_t *rwlock);
-/* Never waits.  Errors: EBUSY (rdlock or wrlock would wait). */
+/* Like the two calls above, but never wait.  Errors: EBUSY (the call would have to wait). */
 int marcel_rwlock_tryrdlock(marcel_rwlock_t *rwlock);
 int marcel_rwlock_trywrlock(marcel_rwlock_t *rwlock);
-/* Like rdlock and wrlock, with a deadline. */
+/* Like marcel_rwlock_rdlock and marcel_rwlock_wrlock, with a deadline. */
 int marcel_rwlock_timedrdlock(marcel_rwlock_t *rwlock, const struct timespec *until);
 int marcel_rwlock_clockrdlock(marcel_rwlock_t *rwlock, int clock, const struct timespec *until);
 int marcel_rwlock_timedwrlock(marcel_rwlock_t *rwlock, const struct timespec *until);
@@ -466,13 +467,13 @@ typedef struct marcel_completion {
 int marcel_completion_init(marcel_completion_t *completion);
 /* Errors: EBUSY (a thread waits). */
 int marcel_completion_destroy(marcel_completion_t *completion);
-/* Complete it: all present and future waits return. */
+/* Complete *completion: all present and future waits return. */
 int marcel_completion_complete(marcel_completion_t *completion);
 /* Make it incomplete again. */
 int marcel_completion_reset(marcel_completion_t *completion);
-/* Wait until it is complete.  May switch. */
+/* Wait until *completion is complete.  May switch. */
 int marcel_completion_wait(marcel_completion_t *completion);
-/* Never waits.  Errors: EAGAIN (not complete). */
+/* Like marcel_completion_wait, but never waits.  Errors: EAGAIN (not complete). */
 int marcel_completion_trywait(marcel_completion_t *completion);
 /* Like marcel_completion_wait, with a deadline. */
 int marcel_completion_timedwait(marcel_completion_t *completion, const struct timespec *until);
@@ -535,7 +536,7 @@ int marcel_blocking_end(void);
 
 /* ---- Names of 0.1 --------------------------------------------------------------------------------------------- */
 
-/* Each call does what the call of its new name does, named beside it. */
+/* Names of 0.1.  Each call does the same as the call with its new name, which is given beside it. */
 #ifndef MAD_NO_OLD_NAMES
 int marcel_workers(void);                                                        /* marcel_worker_count */
 int marcel_worker(void);                                                         /* marcel_worker_index */

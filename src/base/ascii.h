@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Text for machines, independent of the program's locale.  A locale may write numbers with a comma (LC_NUMERIC), and
- * may have other letters and other pairs of cases (LC_CTYPE: in Turkish, I and i are not a pair). <ctype.h>,
- * strcasecmp, and printf and strtod of real numbers are for people's text.  The library uses none of them
- * (tests/system/locale_test.sh), and the programs of this tree never call setlocale. */
+/* Text for machines, independent of the program's locale.  A locale may write numbers with a comma (LC_NUMERIC),
+ * and may have other letters and other pairs of cases (LC_CTYPE: in Turkish, I and i are not a pair).  So
+ * <ctype.h>, strcasecmp, and printf and strtod of real numbers are for text that people read.  The library uses
+ * none of these (tests/system/locale_test.sh), and the programs of this tree never call setlocale. */
 #ifndef MADI_ASCII_H
 #define MADI_ASCII_H
 
@@ -39,8 +39,8 @@ static inline bool madi_same_word(const char *a, const char *b)
     return madi_to_upper(*a) == madi_to_upper(*b);
 }
 
-/* Write a finite number as printf's %.6g does in the C locale, and return its length.  Anything that the locale puts
- * between digits becomes a point. */
+/* Write a finite number as printf's %.6g does in the C locale, and return its length.  Any separator that the
+ * locale puts between digits becomes a point. */
 static inline size_t madi_real_text(double value, char text[32])
 {
     char *to = text;

@@ -13,7 +13,8 @@
 
 #define MADI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define MADI_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define MADI_COLD __attribute__((noinline))        /* keep this out of a short path, which then needs no stack frame */
+/* keeps a rare path out of line, so that the short path needs no stack frame */
+#define MADI_COLD __attribute__((noinline))
 #define MADI_ONE_REGISTER(p) __asm__("" : "+r"(p)) /* compute p once, and address its parts from one register */
 #define MADI_LINE 64                               /* bytes per cache line */
 #define MADI_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
@@ -90,7 +91,7 @@ typedef struct madi_lock {
 
 void madi_lock_slow(madi_lock_t *lock);
 
-/* The pause after the n-th look, from 0, of a thread that waits for another one to leave a short section. */
+/* Pause after check number n, counted from 0, of a thread that waits for another one to leave a short section. */
 void madi_pause(unsigned n);
 
 static inline bool madi_trylock(madi_lock_t *lock)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/base.h"
 
-/* Copies more than 64 bytes by a plain loop through vector registers.  If the lines come from another core's cache this
- * beats the C library, which switches to string instructions above some length. */
+/* Copy more than 64 bytes by a plain loop through vector registers.  If the lines come from another core's cache,
+ * this loop is faster than the C library, which uses string instructions above some length. */
 void madi_copy_long(void *to, const void *from, size_t n)
 {
     char *d = (char *)to;
@@ -12,9 +12,10 @@ void madi_copy_long(void *to, const void *from, size_t n)
     memcpy(d - (s - last), last, 64);
 }
 
-/* True if the destination lies 1 to 31 bytes behind the source, modulo the page size.  The string instruction by which
- * the C library copies long blocks then takes 20 to 30 times as long (Zen 4; it seems to wait for its own recent
- * stores).  A page-aligned buffer, filled from behind a header of 16 bytes, is such a case. */
+/* True if the destination lies 1 to 31 bytes behind the source, modulo the page size.  The string instruction by
+ * which the C library copies long blocks then takes 20 to 30 times as long (Zen 4; it seems to wait for its own
+ * recent stores).  This happens, for instance, if a page-aligned buffer is filled with data that follow a header of
+ * 16 bytes. */
 static bool collides(const void *to, const void *from)
 {
     return (((uintptr_t)to - (uintptr_t)from) & 4095) - 1 < 31;

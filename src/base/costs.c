@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file of a host's costs.  It is a hint: one that is missing, strange or another user's is as good as none. */
+/* The file of a host's costs.  It is only a hint: a file that is missing, invalid or not trusted is ignored. */
 #include "base/costs.h"
 #include "base/env.h"
 #include "base/host.h"
@@ -16,7 +16,7 @@
 #define COPY_PS_MAX 100000 /* 10 MB/s */
 #define NS_MAX 10000000
 
-/* "model name" of the first processor; where /proc has none, the machine's type. */
+/* Write the "model name" of the first processor or, if /proc has none, the machine's type. */
 static void processor_name(char *name, size_t len, const char *machine)
 {
     char line[256];

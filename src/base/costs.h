@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Costs of moving bytes on this host: measured by mad_info, kept in a file of the user's cache folder, read by every session.
- * The file's name has the identity of processor and kernel, so hosts that share a home directory have one each. */
+/* Costs of moving bytes on this host: measured by mad_info, kept in a file in the user's cache folder, and read by every
+ * session.  The file's name identifies the processor and the kernel, so hosts that share a home directory have separate
+ * files. */
 #ifndef MADI_COSTS_H
 #define MADI_COSTS_H
 
@@ -8,27 +9,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Costs of a link of this host; core/send/policy.h derives limits from them. */
+/* Costs of a link within this host; core/send/policy.h derives limits from them. */
 typedef struct madi_costs {
-    uint32_t copy_ps;   /* picoseconds a byte: one copy between buffers that lie in a cache */
+    uint32_t copy_ps;   /* picoseconds per byte of one copy between buffers that are in a cache */
     uint32_t turn_ns;   /* a short packet, one way */
-    uint32_t direct_ns; /* one read of the peer's memory, however short; 0: cannot be done */
+    uint32_t direct_ns; /* ns of one short read of the peer's memory; 0 if impossible */
     uint32_t direct_ps; /* and each byte of it */
-    uint32_t both_ps;   /* each byte of a block of which each side moves a half directly; 0: cannot be done */
-    uint32_t pipe_ps;   /* each byte of a block that one side copies into shared memory while the other copies it out */
+    uint32_t both_ps;   /* picoseconds per byte of a block if each side moves one half directly; 0 if impossible */
+    /* picoseconds per byte of a block that one side copies into shared memory while the other copies it out */
+    uint32_t pipe_ps;
 } madi_costs_t;
 
 #define MADI_COSTS_PATH_MAX 512
 #define MADI_COSTS_TEXT_MAX 512
 
-/* The file's path; given: the value of MAD_COSTS, NULL or empty if it has none.  False: no folder is known, its name is too long,
- * or given is "none". */
+/* Write the file's path.  given: value of MAD_COSTS; NULL or empty if it has none.  False if no folder is known, if the
+ * name is too long, or if given is "none". */
 bool madi_costs_path(const char *given, char path[MADI_COSTS_PATH_MAX]);
 /* Its whole text. */
 void madi_costs_text(const madi_costs_t *costs, char text[MADI_COSTS_TEXT_MAX]);
-/* Read such a text.  False, and costs as it was: it is not one, of another host, or its figures are out of bounds. */
+/* Parse the text of such a file.  False, with *costs unchanged, if the text is invalid or of another host, or if a value
+ * is out of bounds. */
 bool madi_costs_parse(const char *text, madi_costs_t *costs);
-/* Read the file, if it is this user's or root's and nobody else can have written it.  False: costs as it was. */
+/* Read the file, if it belongs to this user or root and no other user can have written it.  False: *costs is unchanged. */
 bool madi_costs_load(const char *given, madi_costs_t *costs);
 
 #endif

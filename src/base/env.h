@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The environment, as far as a library may trust it.  A program that has privileges which its caller lacks (setuid,
- * setgid, file capabilities) must not be steered by that caller: it sees no variable, so the defaults apply.  The
- * libraries call madi_env, never getenv (tests/system/environment_test.sh). */
+/* The environment variables that a library may trust.  A program that has privileges which its caller lacks
+ * (setuid, setgid, file capabilities) must not be steered by that caller: it sees no variable, so the defaults
+ * apply.  The libraries call madi_env, never getenv (tests/system/environment_test.sh). */
 #ifndef MADI_ENV_H
 #define MADI_ENV_H
 

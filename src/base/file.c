@@ -9,7 +9,7 @@
 
 /* ---- Output files ----------------------------------------------------------------------------------------------- */
 
-/* Create a new file.  An unfinished file that this user left there is removed first; nothing else is. */
+/* Create a new file.  An unfinished file that this user left under that name is removed first; no other file is removed. */
 static int unfinished_create(const char *next, mode_t mode)
 {
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, fd = open(next, flags, mode);
@@ -103,7 +103,7 @@ bool madi_output_close(madi_output_t *o, bool good, char *why, size_t len)
 
 /* ---- Secrets ---------------------------------------------------------------------------------------------------- */
 
-/* False, with the reason in why, if others than this user and root own the file or have access to it. */
+/* False if users other than this one and root own the file or have access to it; why gives the reason. */
 static bool is_private(const struct stat *st, char *why, size_t len)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)

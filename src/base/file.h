@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Output files that are never written through a link, never left half written, and never written into another user's
- * file; and secret files, which are only read if nobody else could have read or written them. */
+/* Output files, which are never written through a link, never left half written, and never written into another
+ * user's file.  Secret files, which are only read if no other user could have read or written them. */
 #ifndef MADI_FILE_H
 #define MADI_FILE_H
 
@@ -15,12 +15,12 @@ typedef struct madi_output {
     char path[PATH_MAX], next[PATH_MAX]; /* temporary name until the file is complete; "" for a device or a pipe */
 } madi_output_t;
 
-/* Begin to write the file path: a new file with this mode, less the umask.  With devices, an existing device or pipe is
- * legal too, also behind a link (for a path that a person has given, as /dev/stdout).  False if that is impossible, or
- * if a link or another object lies there; why gives the reason and a remedy. */
+/* Begin to write the file path: a new file with this mode, less the umask.  devices: an existing device or pipe is
+ * legal too, also behind a link (for a path that a user has given, such as /dev/stdout).  False if that is impossible,
+ * or if a link or another object lies there; why gives the reason and a remedy. */
 bool madi_output_open(madi_output_t *output, const char *path, mode_t mode, bool devices, char *why, size_t len);
-/* Finish: path is then the complete file or, if good is false or an error occurs, what it was before.  If good was
- * true, why gives the error. */
+/* Finish the file.  path is then the complete file or, if good is false or an error occurs, unchanged.  Return false on
+ * an error; if good was true, why describes it. */
 bool madi_output_close(madi_output_t *output, bool good, char *why, size_t len);
 
 /* True if path can hold a secret: nothing lies there, or a file of this user to which nobody else has access.  False:

@@ -107,8 +107,8 @@ static inline bool madi_foreign_equals8(madi_foreign_t from, uint64_t number)
     return equal;
 }
 
-/* Return the raw pointer, for a caller that does not read there but hands it on: to the program, to a driver that sends
- * it, or back to the lender. tests/build/foreign_test.sh lists each use. */
+/* Return the raw pointer, for a caller that does not read there but passes it on: to the program, to a driver that sends
+ * the data, or back to the lender.  tests/build/foreign_test.sh lists each use. */
 static inline void *madi_foreign_pass_on(madi_foreign_t f)
 {
     return (void *)(uintptr_t)f.hidden;

@@ -7,11 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Initialise to zeros. text has no final zero; the caller consumes len bytes by setting len to 0. */
+/* JSON under construction; initialise it to zeros.  text has no final zero.  The caller consumes len bytes by setting len
+ * to 0. */
 typedef struct madi_json {
     char *text;
     size_t len, cap;
-    bool comma;  /* the next value needs a comma before it */
+    bool comma;  /* true if the next value needs a comma before it */
     bool failed; /* out of memory: text is incomplete */
 } madi_json_t;
 

@@ -23,55 +23,61 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_LOG] = {"MAD_LOG", MADI_KNOB_TEXT, "warning", "what is logged: error, warning, info, debug", 0, 0},
     [MADI_KNOB_DRIVERS] = {"MAD_DRIVERS", MADI_KNOB_TEXT, "",
                            "drivers to open, comma-separated; empty: all but fault, pipes, and skeleton", 0, 0},
-    [MADI_KNOB_PREFER] = {"MAD_PREFER", MADI_KNOB_TEXT, "", "the driver to use for a peer where it can be used", 0, 0},
+    [MADI_KNOB_PREFER] = {"MAD_PREFER", MADI_KNOB_TEXT, "", "the driver to use for every peer that it can reach", 0, 0},
     [MADI_KNOB_CONNECT_TIMEOUT] = {"MAD_CONNECT_TIMEOUT", MADI_KNOB_MS, "10000",
                                    "milliseconds within which a connection must be made", 1, INT64_C(1) << 40},
     [MADI_KNOB_CONNECT_DELAY] = {"MAD_CONNECT_DELAY", MADI_KNOB_MS, "50",
-                                 "milliseconds without an answer after which another way to a peer is tried as well", 1,
+                                 "milliseconds without an answer after which another path to a peer is tried in parallel", 1,
                                  INT64_C(1) << 40},
     [MADI_KNOB_EXIT_TIMEOUT] = {"MAD_EXIT_TIMEOUT", MADI_KNOB_MS, "5000",
-                                "milliseconds that the end of a session or channel waits for what is under way", 0,
+                                "milliseconds that the end of a session or channel waits for messages in flight", 0,
                                 INT64_C(1) << 40},
     [MADI_KNOB_PEER_TIMEOUT] = {"MAD_PEER_TIMEOUT", MADI_KNOB_MS, "60000",
                                 "milliseconds without a sign of life after which a peer on the network is dead", 1000,
                                 INT64_C(1) << 40},
     [MADI_KNOB_CREDIT_FLOOR] = {"MAD_CREDIT_FLOOR", MADI_KNOB_BYTES, "64K",
-                                "unasked bytes that each active connection of a channel may send", 64 * KB, GB},
-    [MADI_KNOB_CREDIT_BUDGET] = {"MAD_CREDIT_BUDGET", MADI_KNOB_BYTES, "64M",
-                                 "unasked bytes of the whole process beyond the floors", 0, INT64_C(1) << 40},
+                                "bytes that each active connection of a channel may always send without a grant", 64 * KB,
+                                GB},
+    [MADI_KNOB_CREDIT_BUDGET] =
+        {"MAD_CREDIT_BUDGET", MADI_KNOB_BYTES, "64M",
+         "bytes that all connections of the process together may send without a grant, beyond the floors", 0,
+         INT64_C(1) << 40},
     [MADI_KNOB_CHECK_SEND_MODE] = {"MAD_CHECK_SEND_MODE", MADI_KNOB_BOOL, "no",
                                    "blocks carry the send mode too, and the receiver checks it (debugging)", 0, 1},
     [MADI_KNOB_SPIN] = {"MAD_SPIN", MADI_KNOB_INT, "-1",
                         "microseconds that a wait spins before it sleeps; -1: by the state of the host", -1, 1000000},
     [MADI_KNOB_PROGRESS_THREAD] = {"MAD_PROGRESS_THREAD", MADI_KNOB_BOOL, "yes",
-                                   "a thread that sleeps lets requests and handlers go on while the program computes", 0, 1},
+                                   "a thread of the library makes progress with requests and handlers while the program "
+                                   "computes, and otherwise sleeps",
+                                   0, 1},
     [MADI_KNOB_WORKERS] = {"MAD_WORKERS", MADI_KNOB_INT, "0",
                            "kernel threads that run user-level threads; 0: one for each core that the process may use", 0,
                            1024},
     [MADI_KNOB_WORKERS_BIND] =
         {"MAD_WORKERS_BIND", MADI_KNOB_INT, "-1",
-         "1: bind each worker to its core; 0: do not; -1: if the process may use a part of the host only", -1, 1},
-    [MADI_KNOB_MONITOR] = {"MAD_MONITOR", MADI_KNOB_MS, "10",
-                           "milliseconds between looks for workers that a thread holds up in a system call; 0: none", 0,
-                           100000},
+         "1: bind each worker to its core; 0: do not bind; -1: bind if the process may use only a part of the host", -1, 1},
+    [MADI_KNOB_MONITOR] =
+        {"MAD_MONITOR", MADI_KNOB_MS, "10",
+         "milliseconds between checks for workers that are blocked by a thread in a system call; 0: no checks", 0, 100000},
     [MADI_KNOB_STACK_SIZE] = {"MAD_STACK_SIZE", MADI_KNOB_BYTES, "64K",
                               "slot of a user-level thread: stack, guard and control block, rounded up to a power of two",
                               16 * KB, GB},
     [MADI_KNOB_STACK_GUARDS] = {"MAD_STACK_GUARDS", MADI_KNOB_INT, "-1",
-                                "guard pages of stacks where each costs the kernel mappings (before Linux 6.13); -1: by "
-                                "vm.max_map_count",
+                                "maximum number of guard pages of stacks if each costs the kernel mappings (before Linux "
+                                "6.13); -1: from vm.max_map_count",
                                 -1, 1000000000},
     [MADI_KNOB_SHM_DIR] = {"MAD_SHM_DIR", MADI_KNOB_TEXT, "",
                            "directory of the sockets over which shared memory is passed; empty: a private one in /tmp", 0,
                            0},
     [MADI_KNOB_SHM_DIRECT] = {"MAD_SHM_DIRECT", MADI_KNOB_BOOL, "yes",
-                              "long blocks go from memory to memory, those of requests by the process that waits for them, "
-                              "others by both where that is quicker; where the kernel lets it",
+                              "long blocks are copied directly from memory to memory if the kernel permits it: blocks of "
+                              "requests by the process that waits for them, others by both processes if that is faster",
                               0, 1},
-    [MADI_KNOB_SHM_READ_MIN] = {"MAD_SHM_READ_MIN", MADI_KNOB_BYTES, "0",
-                                "length from which on a block whose sender waits goes from memory to memory, where messages "
-                                "and answers take turns; 0: by the costs of this host, where they are not known 12K",
-                                0, GB},
+    [MADI_KNOB_SHM_READ_MIN] =
+        {"MAD_SHM_READ_MIN", MADI_KNOB_BYTES, "0",
+         "length from which on a block whose sender waits is copied directly from memory to memory, if messages and answers "
+         "alternate; 0: from the costs of this host, or 12K if these are unknown",
+         0, GB},
     [MADI_KNOB_COSTS] =
         {"MAD_COSTS", MADI_KNOB_TEXT, "",
          "file with the costs of moving bytes on this host, which madrun and mad_info measure; empty: one in the "
@@ -82,81 +88,83 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_TCP_PORTS] = {"MAD_TCP_PORTS", MADI_KNOB_TEXT, "", "ports to listen on, LOW-HIGH; empty: any", 0, 0},
     [MADI_KNOB_TCP_NETWORK] = {"MAD_TCP_NETWORK", MADI_KNOB_TEXT, "",
                                "network names, INTERFACE=NAME comma-separated; empty: by subnet", 0, 0},
-    [MADI_KNOB_TCP_ALLOW] =
-        {"MAD_TCP_ALLOW", MADI_KNOB_TEXT, "",
-         "addresses that may be called and may call, NETWORK[:PORTS] comma-separated, as 10.1.0.0/16:4000-4999; "
-         "subnets: those of the interfaces; empty: any",
-         0, 0},
-    [MADI_KNOB_TCP_SECURITY] =
-        {"MAD_TCP_SECURITY", MADI_KNOB_TEXT, "",
-         "none, auth, or seal for connections over all interfaces, or INTERFACE=WORD comma-separated; "
-         "empty: by the topology file, else auth",
-         0, 0},
+    [MADI_KNOB_TCP_ALLOW] = {"MAD_TCP_ALLOW", MADI_KNOB_TEXT, "",
+                             "addresses to which connections may be made and from which they are accepted, NETWORK[:PORTS] "
+                             "comma-separated, as 10.1.0.0/16:4000-4999; subnets: those of the interfaces; empty: any",
+                             0, 0},
+    [MADI_KNOB_TCP_SECURITY] = {"MAD_TCP_SECURITY", MADI_KNOB_TEXT, "",
+                                "none, auth, or seal for connections over all interfaces, or INTERFACE=WORD "
+                                "comma-separated; empty: from the topology file, or auth without one",
+                                0, 0},
     [MADI_KNOB_SEAL_CIPHER] = {"MAD_SEAL_CIPHER", MADI_KNOB_TEXT, "TLS_AES_128_GCM_SHA256",
                                "cipher of sealed connections, the same in all processes: TLS_AES_128_GCM_SHA256, "
                                "TLS_AES_256_GCM_SHA384, or TLS_CHACHA20_POLY1305_SHA256",
                                0, 0},
     [MADI_KNOB_SEAL_CERTIFICATE] = {"MAD_SEAL_CERTIFICATE", MADI_KNOB_TEXT, "",
-                                    "file (PEM) of the certificate, and those that it needs, that this end of sealed "
-                                    "connections shows; empty: the job's key is shown",
+                                    "file (PEM) of the certificate, and of its chain, that this end of sealed connections "
+                                    "presents; empty: the job's key is used instead",
                                     0, 0},
     [MADI_KNOB_SEAL_PRIVATE_KEY] = {"MAD_SEAL_PRIVATE_KEY", MADI_KNOB_TEXT, "",
                                     "file (PEM) of the private key of MAD_SEAL_CERTIFICATE", 0, 0},
     [MADI_KNOB_SEAL_AUTHORITY] = {"MAD_SEAL_AUTHORITY", MADI_KNOB_TEXT, "",
-                                  "file (PEM) of the authorities whose certificates the other end may show", 0, 0},
-    [MADI_KNOB_SEAL_KERNEL] =
-        {"MAD_SEAL_KERNEL", MADI_KNOB_BOOL, "yes",
-         "the kernel makes the records that sealed connections send, where it can (kernel TLS, Linux 6.14)", 0, 1},
+                                  "file (PEM) of the authorities whose certificates the other end may present", 0, 0},
+    [MADI_KNOB_SEAL_KERNEL] = {"MAD_SEAL_KERNEL", MADI_KNOB_BOOL, "yes",
+                               "the kernel encrypts what sealed connections send, if it can (kernel TLS, Linux 6.14)", 0, 1},
     [MADI_KNOB_TOPOLOGY] = {"MAD_TOPOLOGY", MADI_KNOB_TEXT, "",
-                            "topology file (or hex: and its text in digits): peers on other networks are reached through "
-                            "gateways; empty: none are",
+                            "topology file (or hex: and its text in hexadecimal digits), by which peers on other networks "
+                            "are reached through gateways; empty: no gateways",
                             0, 0},
     [MADI_KNOB_GATEWAYS] = {"MAD_GATEWAYS", MADI_KNOB_TEXT, "",
-                            "addresses of gateways that no peer tells of, in hexadecimal digits, separated by commas (set "
-                            "by madrun --around); empty: none",
+                            "addresses of gateways that no peer announces, in hexadecimal digits, comma-separated (set by "
+                            "madrun --around); empty: none",
                             0, 0},
-    [MADI_KNOB_HOST] = {"MAD_HOST", MADI_KNOB_TEXT, "", "what the topology file calls this host; empty: the host's name", 0,
-                        0},
+    [MADI_KNOB_HOST] = {"MAD_HOST", MADI_KNOB_TEXT, "",
+                        "the name of this host in the topology file; empty: the host's own name", 0, 0},
     [MADI_KNOB_VIRTUAL_CHANNEL] = {"MAD_VIRTUAL_CHANNEL", MADI_KNOB_TEXT, "",
-                                   "the virtual channel of the topology file by whose ways through gateways go the channels "
-                                   "that the file does not name; empty: the first",
+                                   "the virtual channel of the topology file whose paths through gateways are used by "
+                                   "channels that the file does not name; empty: the first one",
                                    0, 0},
     [MADI_KNOB_FORWARD_BUDGET] = {"MAD_FORWARD_BUDGET", MADI_KNOB_BYTES, "128M",
-                                  "memory for what passes through this process as a gateway", 1 * MB, INT64_C(1) << 40},
+                                  "memory for data that pass through this process as a gateway", 1 * MB, INT64_C(1) << 40},
     [MADI_KNOB_FORWARD_FRAGMENT] = {"MAD_FORWARD_FRAGMENT", MADI_KNOB_BYTES, "0",
                                     "length of the fragments that this process sends through gateways (for measuring); 0: "
-                                    "what the topology file's networks are best used with",
+                                    "the best length for the networks of the topology file",
                                     0, 256 << 10},
-    [MADI_KNOB_FORWARD_LINGER] = {"MAD_FORWARD_LINGER", MADI_KNOB_MS, "3600000",
-                                  "milliseconds that the end of a session waits for messages of others that pass through", 0,
-                                  INT64_C(1) << 40},
-    [MADI_KNOB_FORWARD_WINDOW] = {"MAD_FORWARD_WINDOW", MADI_KNOB_BYTES, "2M",
-                                  "bytes that may be under way to a peer behind gateways, kept until it has them", 256 * KB,
-                                  INT64_C(1) << 32},
+    [MADI_KNOB_FORWARD_LINGER] =
+        {"MAD_FORWARD_LINGER", MADI_KNOB_MS, "3600000",
+         "milliseconds that the end of a session waits for messages of other processes that pass through this one", 0,
+         INT64_C(1) << 40},
+    [MADI_KNOB_FORWARD_WINDOW] =
+        {"MAD_FORWARD_WINDOW", MADI_KNOB_BYTES, "2M",
+         "bytes that may be in flight to a peer behind gateways, and are kept until the peer has received them", 256 * KB,
+         INT64_C(1) << 32},
     [MADI_KNOB_FORWARD_DETECT] =
         {"MAD_FORWARD_DETECT", MADI_KNOB_MS, "5000",
-         "milliseconds without an answer after which a gateway is dead for its neighbours (the default is "
-         "longer where more than 16 processes share a core); 0: only when its connection ends",
+         "milliseconds without an answer after which adjacent processes consider a gateway dead (the default is longer if "
+         "more than 16 processes share a core); 0: only when its connection ends",
          0, INT64_C(1) << 40},
     [MADI_KNOB_FORWARD_DEADLINE] = {"MAD_FORWARD_DEADLINE", MADI_KNOB_MS, "10000",
-                                    "milliseconds that a peer behind gateways may be without a way before it is lost", 0,
+                                    "milliseconds that a peer behind gateways may be without a path before it is lost", 0,
                                     INT64_C(1) << 40},
     [MADI_KNOB_TRACE] = {"MAD_TRACE", MADI_KNOB_TEXT, "",
-                         "keep a timeline, and write it to files that begin so: PREFIX.HOST.PID.json; empty: none", 0, 0},
+                         "keep a timeline, and write it to files whose names begin with this prefix: PREFIX.HOST.PID.json; "
+                         "empty: no timeline",
+                         0, 0},
     [MADI_KNOB_TRACE_EVENTS] = {"MAD_TRACE_EVENTS", MADI_KNOB_INT, "65536",
-                                "events of the timeline that are kept, the last ones (72 bytes each)", 64, 1 << 20},
+                                "number of events of the timeline that are kept, the most recent ones (72 bytes each)", 64,
+                                1 << 20},
     [MADI_KNOB_FAULT] = {"MAD_FAULT", MADI_KNOB_TEXT, "self,shm,tcp",
                          "drivers that the driver fault wraps and disturbs, comma-separated (testing)", 0, 0},
     [MADI_KNOB_FAULT_SEED] = {"MAD_FAULT_SEED", MADI_KNOB_INT, "0",
-                              "what the driver fault does is decided by this number; 0: a random one, which is logged", 0,
-                              INT64_MAX},
+                              "number that determines the decisions of the driver fault; 0: a random one, which is logged",
+                              0, INT64_MAX},
     [MADI_KNOB_FAULT_DELAY] = {"MAD_FAULT_DELAY", MADI_KNOB_INT, "20",
                                "fault: percent of packets, completions, polls, and links that are delayed", 0, 100},
     [MADI_KNOB_FAULT_DELAY_US] = {"MAD_FAULT_DELAY_US", MADI_KNOB_INT, "200", "fault: microseconds of the longest delay", 0,
                                   10000000},
     [MADI_KNOB_FAULT_AGAIN] = {"MAD_FAULT_AGAIN", MADI_KNOB_INT, "20", "fault: percent of sends that are refused", 0, 95},
     [MADI_KNOB_FAULT_ARM] = {"MAD_FAULT_ARM", MADI_KNOB_INT, "30",
-                             "fault: percent of attempts to sleep that find work which is not there", 0, 95},
+                             "fault: percent of attempts to sleep that report work although there is none", 0, 95},
     [MADI_KNOB_FAULT_SHORT] = {"MAD_FAULT_SHORT", MADI_KNOB_BOOL, "yes", "fault: packets and pieces of blocks are short", 0,
                                1},
     [MADI_KNOB_FAULT_LOAN] = {"MAD_FAULT_LOAN", MADI_KNOB_TEXT, "some",
@@ -164,7 +172,7 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {
     [MADI_KNOB_FAULT_CUT] = {"MAD_FAULT_CUT", MADI_KNOB_INT, "0",
                              "fault: number of packets after which a link is cut; 0: never", 0, INT64_C(1) << 40},
     [MADI_KNOB_FAULT_CUT_ONE_IN] = {"MAD_FAULT_CUT_ONE_IN", MADI_KNOB_INT, "0",
-                                    "fault: a link is cut at one packet in N, by chance; 0: never", 0, INT64_C(1) << 40},
+                                    "fault: a link is cut at random, at one packet in N; 0: never", 0, INT64_C(1) << 40},
 };
 
 /* Variables that belong to the launcher or to tools, and are not knobs. */
@@ -179,7 +187,7 @@ static struct {
     bool set;
 } values[MADI_KNOB_COUNT];
 
-/* Values that the program has set.  `loaded`: other threads may read the text, so it stays. */
+/* Values that the program has set.  `loaded`: other threads may read the text, so it must not be freed. */
 static struct {
     char *text; /* NULL: nothing */
     bool loaded;
@@ -221,7 +229,7 @@ static bool parse_bool(const char *text, int64_t *out)
     return false;
 }
 
-/* The value in its base unit; 0 for a text. */
+/* Parse a value into its base unit; *v is 0 for a text. */
 static mad_status_t knob_parse(const madi_knob_t *knob, const char *text, int64_t *v)
 {
     char want[96];
@@ -253,8 +261,8 @@ static mad_status_t load_one(madi_knob_id_t id)
     if (status)
         return status;
     options[id].loaded = true;
-    if (values[id].text == text && values[id].number == v) /* for a later session nothing may be written: other
-                                                            * threads may be reading */
+    /* a later session must write nothing, because other threads may be reading */
+    if (values[id].text == text && values[id].number == v)
         return MAD_OK;
     values[id].text = text;
     values[id].number = v;
@@ -262,7 +270,7 @@ static mad_status_t load_one(madi_knob_id_t id)
     return MAD_OK;
 }
 
-/* The knob of that name, or the one with the nearest name. */
+/* Return the knob with that name, or the one with the nearest name. */
 static madi_knob_id_t knob_find(const char *name, size_t len, bool *found)
 {
     int best = INT_MAX, nearest = 0;

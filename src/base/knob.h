@@ -83,9 +83,9 @@ typedef struct madi_knob {
 
 extern const madi_knob_t madi_knobs[MADI_KNOB_COUNT];
 
-/* Set a knob for later loads, as if its default were `value`; NULL: the default again.  A variable of the environment wins.
- * The value is copied.  Errors: MAD_ERR_INVAL (no knob of that name) and MAD_ERR_CONFIG (bad value), both logged;
- * MAD_ERR_BUSY (the knob has been loaded), MAD_ERR_NOMEM. */
+/* Set a knob for later loads, as if its default were `value`; NULL: the default again.  An environment variable takes
+ * precedence.  The value is copied.  Errors: MAD_ERR_INVAL (no knob of that name) and MAD_ERR_CONFIG (bad value), both
+ * logged; MAD_ERR_BUSY (the knob has been loaded), MAD_ERR_NOMEM. */
 mad_status_t madi_knob_set(const char *name, const char *value);
 /* Load all knobs when a session starts.  An invalid value is MAD_ERR_CONFIG; an unknown MAD_* variable is a warning with
  * the nearest known name.  Both are logged. */

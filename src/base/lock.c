@@ -4,14 +4,14 @@
 #include <sched.h>
 #include <time.h>
 
-/* The lock, or section, is held for so long that its holder waits for the core. */
+/* Sleep, because the lock or section is held so long that its holder probably waits for a core. */
 static void nap(unsigned n)
 {
     struct timespec time = {0, 1000L << (n < 10 ? n : 10)};
     nanosleep(&time, NULL);
 }
 
-/* Spin for about one or two cache-line transfers, then yield, then sleep in growing steps: a holder that was preempted
+/* Spin for about one or two cache-line transfers, then yield, then sleep in growing steps, so that a preempted holder
  * (more threads than cores) gets its core back. */
 void madi_pause(unsigned n)
 {

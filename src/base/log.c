@@ -46,8 +46,8 @@ static size_t character(const unsigned char *text, size_t len, uint32_t *code)
     return *code < least[n] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : n;
 }
 
-/* True if a terminal displays it without side effects: no control character, and none that changes lines or the text
- * direction. */
+/* True if a terminal displays the character without side effects: it is no control character, and changes neither lines
+ * nor the text direction. */
 static bool is_shown(uint32_t code)
 {
     return code >= ' ' && (code < 0x7f || code >= 0xa0) && code != 0x200e && code != 0x200f &&
@@ -102,7 +102,8 @@ void madi_log(madi_log_level_t level, const char *part, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     n = strlen(line);
-    n += madi_escape(line + n, sizeof line - n - 1, text, strlen(text)); /* many contain names and texts of peers */
+    /* escaped, because many lines contain names and texts of peers */
+    n += madi_escape(line + n, sizeof line - n - 1, text, strlen(text));
     line[n++] = '\n';
     if (write(STDERR_FILENO, line, n) < 0) /* a single write, so that lines of several processes do not mix */
         return;

@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #define BITS 64
-#define WORDS (1 << 14) /* descriptors from 1,048,576 on, above a kernel's default limit, are not owned */
+/* words of the bit set; descriptors from 1,048,576 on, above a kernel's default limit, are not owned */
+#define WORDS (1 << 14)
 
 static _Atomic(uint64_t) owned[WORDS];
 static atomic_int n_words; /* number of words ever used */
@@ -54,7 +55,7 @@ int madi_fd_own(int fd)
 
 int madi_fd_close(int fd)
 {
-    if (fd >= 0 && fd / BITS < WORDS) /* before its number can belong to another descriptor */
+    if (fd >= 0 && fd / BITS < WORDS) /* cleared before the number can belong to another descriptor */
         atomic_fetch_and_explicit(&owned[fd / BITS], ~(UINT64_C(1) << fd % BITS), memory_order_relaxed);
     return close(fd);
 }
@@ -67,7 +68,7 @@ void madi_shared_own(madi_shared_t *shared, void *base, size_t len)
     shared->len = len;
     madi_lock(&lock);
     shared->next = atomic_load_explicit(&all_shared, memory_order_relaxed);
-    atomic_store_explicit(&all_shared, shared, memory_order_release); /* filled in before a child may find it */
+    atomic_store_explicit(&all_shared, shared, memory_order_release); /* complete before a child may find it */
     madi_unlock(&lock);
 }
 

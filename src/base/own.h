@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Objects that a child of fork must not keep from its parent: descriptors, since a connection ends only when the last
- * copy of its socket is closed, and memory shared with peers.
+/* Objects that a child of fork must not inherit: descriptors, since a connection ends only when the last copy of its
+ * socket is closed, and memory shared with peers.
  *
  * Every descriptor of a session, an adapter or a link is owned from its creation.  In the child of a fork all owned
  * descriptors are closed, and shared memory is replaced by private zeros, before fork returns there. fork waits for

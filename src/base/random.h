@@ -12,8 +12,8 @@
 #include <sys/random.h>
 #include <sys/types.h>
 
-/* Fill len bytes; waits only while the kernel's generator is not ready yet (early at boot).  Any lock.  False, with errno: the
- * kernel gives none, for instance because a filter forbids getrandom. */
+/* Fill len bytes.  Waits only if the kernel's generator is not ready yet (early at boot).  Any lock may be held.  False,
+ * with errno, if the kernel refuses, for instance because a filter forbids getrandom. */
 static inline bool madi_random(void *bytes, size_t len)
 {
     size_t done = 0;

@@ -21,7 +21,7 @@ void madi_unix_dir_default(char *dir, size_t len)
     snprintf(dir, len, "/tmp/madeleine-%u", (unsigned)geteuid());
 }
 
-/* True if the open directory is not private to this user; fault describes the problem. */
+/* Return true if the open directory is not private to this user; fault describes the problem. */
 static bool dir_fault(int fd, const struct stat *st, char *fault, size_t len)
 {
     struct stat above;
@@ -39,11 +39,11 @@ static bool dir_fault(int fd, const struct stat *st, char *fault, size_t len)
     return true;
 }
 
-/* Open the directory first, so that the checks apply to what was opened. -1: see errno. */
+/* Open the directory, so that later checks apply to what was opened.  -1: see errno. */
 static int dir_open(const char *dir, bool made)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && made && errno == EACCES && !chmod(dir, 0700)) /* the umask removed the owner's rights */
+    if (fd < 0 && made && errno == EACCES && !chmod(dir, 0700)) /* the umask has removed the owner's rights */
         fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd;
 }
@@ -90,8 +90,8 @@ static int socket_fail(int fd)
     return -1;
 }
 
-/* Between bind and listen a socket looks as if its owner were gone, and a sweep would remove it.  Hence the temporary
- * name. */
+/* Between bind and listen a socket looks as if its owner had ended, and a sweep would remove it.  So it has a temporary
+ * name until it listens. */
 int madi_unix_listen(const char *path, int backlog)
 {
     char early[MADI_UNIX_PATH_MAX];
@@ -102,7 +102,7 @@ int madi_unix_listen(const char *path, int backlog)
         return -1;
     }
     fd = unix_socket(early, &sa);
-    /* Private to its owner from the first moment; set twice because a umask may remove rights. */
+    /* Private to its owner from the beginning; set again after bind, because the umask may remove rights. */
     if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&sa, sizeof sa))
         return socket_fail(fd);
     if (chmod(early, 0600) || listen(fd, backlog) || rename(early, path)) {
@@ -122,7 +122,7 @@ int madi_unix_connect(const char *path)
     return fd;
 }
 
-/* Write the final name of a socket.  False if the socket may be about to get that name. */
+/* Write the final name of a socket.  False if the socket may still be about to get that name. */
 static bool settled(const char *path, const char *name, char *final, size_t len)
 {
     struct stat st;

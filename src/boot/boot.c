@@ -31,8 +31,8 @@ static const struct {
     {"PMI-1", "PMI_FD", pmi1_join},
 };
 
-/* Variables that indicate one process of many, with a remedy if no launcher that set them can be reached.  Without this
- * check each of the many would silently be rank 0 of its own session of one. */
+/* Variables that show that this process is one of many, with a remedy if no launcher that set them can be reached.
+ * Without this check each of these processes would silently become rank 0 of its own session of one. */
 static const struct {
     const char *variable, *remedy;
 } steps[] = {
@@ -41,8 +41,8 @@ static const struct {
     {"SLURM_NTASKS", "use srun --mpi=pmix, or start with madrun or mpiexec in the allocation"},
 };
 
-/* Refuse to run alone if a launcher's variable is ignored because of privileges: this process would silently be rank 0
- * of its own session of one. */
+/* Refuse to run alone if a launcher's variable is ignored because of privileges.  Otherwise this process would silently
+ * become rank 0 of its own session of one. */
 static mad_status_t check_hidden(void)
 {
     for (size_t i = 0; i < MADI_COUNT(launchers); i++)
@@ -100,8 +100,8 @@ int madi_boot_told(int *size)
     return -1;
 }
 
-/* Joined launcher; NULL if none.  A launcher has only one rank in this process, and a second session would mix its
- * messages with those of the first. */
+/* The launcher that was joined; NULL if none.  A launcher has only one rank in this process, and a second
+ * session would mix its messages with those of the first. */
 static madi_boot_t *_Atomic joined;
 
 mad_status_t madi_boot_join(madi_boot_t **boot)

@@ -24,8 +24,8 @@ typedef struct madi_boot_ops {
     mad_status_t (*put)(madi_boot_t *boot, const char *key, const char *value);
     mad_status_t (*get)(madi_boot_t *boot, int rank, const char *key, char *value, size_t len);
     mad_status_t (*fence)(madi_boot_t *boot);
-    /* Prefetch: the next n (at most MADI_BOOT_AHEAD) calls of get will be for this key, of these ranks, in this order.
-     * NULL if the launcher can only be queried one by one. */
+    /* Prefetch values: the next n (at most MADI_BOOT_AHEAD) calls of get will be for this key, of these ranks, in this
+     * order.  NULL if the launcher answers only one query at a time. */
     void (*ahead)(madi_boot_t *boot, const char *key, const int *ranks, int n);
     /* Report a normal end to the launcher, and free boot.  Called by madi_boot_leave. */
     void (*fini)(madi_boot_t *boot);
@@ -35,18 +35,19 @@ struct madi_boot {
     const madi_boot_ops_t *ops;
     const char *launcher; /* name for people; "none" */
     int rank, size;
-    int gateways; /* number of processes of the job that only forward; numbers size .. size + gateways - 1, both in the
-                   * `rank` of such a process and for get.  They take part in the first fence only. */
-    int local;    /* processes of the job on this host, including this one; 0: unknown */
-    int sharers;  /* those of them that share this one's processors; 0: unknown, or not before the first fence */
-    char job[64]; /* name of the job, equal in all ranks */
+    /* number of processes of the job that only forward; they have the numbers size .. size + gateways
+                   * - 1, both in their own `rank` and for get.  They take part in the first fence only. */
+    int gateways;
+    int local;             /* processes of the job on this host, including this one; 0: unknown */
+    int sharers;           /* processes of these that share this one's processors; 0 if unknown, or before the first fence */
+    char job[64];          /* name of the job, equal in all ranks */
     unsigned char key[32]; /* the job's secret, if the launcher passes one privately ... */
-    size_t key_len;        /* ... else 0: the session agrees on one by put and get */
+    size_t key_len;        /* ... otherwise 0: the session agrees on a key by put and get */
 };
 
-/* Find the launcher and join it; without a launcher, make a session of one.  MAD_ERR_BOOT, logged: the launcher does
- * not answer; or this would be a session of one in a step of many (SLURM_NTASKS > 1); or this process has already
- * joined a launcher and not left it (concurrent calls are not detected). */
+/* Find the launcher and join it; without a launcher, make a session of one.  MAD_ERR_BOOT, logged: the launcher
+ * does not answer; or the process is one of many in a job step, and would have a session of one (SLURM_NTASKS >
+ * 1); or this process has already joined a launcher and not left it (concurrent calls are not detected). */
 mad_status_t madi_boot_join(madi_boot_t **boot);
 /* Leave the launcher, and free boot. */
 void madi_boot_leave(madi_boot_t *boot);
@@ -54,11 +55,11 @@ void madi_boot_leave(madi_boot_t *boot);
 /* Erase the key from boot after the session has taken it; key_len stays. */
 void madi_boot_key_wipe(madi_boot_t *boot);
 
-/* Return the rank that a launcher's environment variables give this process, -1 if none, and set *size to the number of
- * ranks, 0 if unknown.  For sessions that a program of another launcher, for instance mpirun, opens by itself. */
+/* Return the rank that a launcher's environment variables give this process, -1 if none.  *size: the number of ranks, 0
+ * if unknown.  For sessions that a program opens by itself under another launcher, for instance mpirun. */
 int madi_boot_told(int *size);
 
-/* Return the number in an environment variable; otherwise if it holds none. */
+/* Return the number in an environment variable; `otherwise` if the variable holds none. */
 long madi_boot_number(const char *variable, long otherwise);
 
 /* Back ends.  MAD_ERR_AGAIN if this launcher is not present. */

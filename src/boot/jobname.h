@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of jobs.  A launcher's name may be longer than ours can be, and two jobs' names may differ at either end only. */
+/* Names of jobs.  A launcher's name may be longer than the library's limit, and the names of two jobs may differ only at
+ * the beginning or only at the end. */
 #ifndef MADI_BOOT_JOBNAME_H
 #define MADI_BOOT_JOBNAME_H
 
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Copy name into job; a name that is too long becomes a hash of the whole (FNV-1a, 64 bits) followed by its end. */
+/* Copy name into job.  A name that is too long becomes a hash of the whole name (FNV-1a, 64 bits) followed by its end. */
 static inline void madi_boot_job_name(char *job, size_t len, const char *name)
 {
     uint64_t hash = 14695981039346656037u;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The PMI-1 wire protocol, spoken directly: lines of "name=value" words on a socket inherited from the launcher, one
- * answer per request.  Our launcher, hydra (MPICH) and others speak it.
+/* The PMI-1 wire protocol, used without a library: lines of "name=value" words on a socket inherited from the
+ * launcher, one answer per request.  Our launcher, hydra (MPICH) and others use it.
  *
  * The launcher's store is one flat space of keys with short values.  So the value V that rank R puts under K is stored
  * in pieces: K.R.0 = "<length of V>:<beginning of V>", K.R.1 = <next piece>, ... Bytes that a launcher may interpret
@@ -45,7 +45,7 @@
 typedef struct pmi1 {
     madi_boot_t boot;          /* must be first: the two types are cast into each other */
     pthread_mutex_t lock;      /* protects everything else; held for a request and its answer */
-    int bell;                  /* eventfd: another thread has read something for the thread in the fence */
+    int bell;                  /* eventfd, set when another thread may have read data for the thread in the fence */
     bool fences;               /* a fence is pending: its end has not been read yet */
     int ahead;                 /* number of requests sent by pmi1_ahead whose answers have not been read */
     size_t key_max, value_max; /* the launcher's limits, including the final zero */
@@ -64,7 +64,7 @@ static bool answer_is(const pmi1_t *pmi, const char *command)
 
 static void bell_ring(const pmi1_t *pmi)
 {
-    (void)!eventfd_write(pmi->bell, 1); /* if it is full it is signalled already */
+    (void)!eventfd_write(pmi->bell, 1); /* if the eventfd is full, it is already signalled */
 }
 
 static void read_sharers(pmi1_t *pmi)
@@ -74,7 +74,7 @@ static void read_sharers(pmi1_t *pmi)
         pmi->boot.sharers = (int)n;
 }
 
-/* Read an answer, which must be this command.  The end of a fence may arrive first. */
+/* Read an answer, which must have this command.  The end of a fence may arrive before it. */
 static mad_status_t read_answer(pmi1_t *pmi, const char *answer)
 {
     mad_status_t status = madi_pmi1_read(&pmi->line);
@@ -127,7 +127,7 @@ __attribute__((format(printf, 3, 4))) static mad_status_t pmi1_request(pmi1_t *p
     status = forget_ahead(pmi);
     if (status == MAD_OK)
         status = madi_pmi1_send(&pmi->line, pmi->out, (size_t)n);
-    explicit_bzero(pmi->out, (size_t)n); /* the job's key may pass here */
+    explicit_bzero(pmi->out, (size_t)n); /* the line may have contained the job's key */
     return status == MAD_OK ? read_answer(pmi, answer) : status;
 }
 
@@ -144,7 +144,7 @@ static bool char_passes(char c)
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c && strchr("-_.,:/+@", c));
 }
 
-/* Append as much of value to text as fits into room bytes, encoded; return the number of bytes of value taken. */
+/* Append as much of value to text as fits into room bytes, encoded.  Return the number of bytes of value that were used. */
 static size_t value_encode(const char *value, char *text, size_t room)
 {
     size_t taken = 0;
@@ -196,7 +196,7 @@ static size_t piece_room(const pmi1_t *pmi, const char *name)
     return pmi->value_max - 1 < pmi->line_max - around ? pmi->value_max - 1 : pmi->line_max - around;
 }
 
-/* Store the beginning of *value as this piece, and advance *value behind it. */
+/* Store the beginning of *value as this piece, and advance *value past it. */
 static mad_status_t put_piece(pmi1_t *pmi, const char *key, unsigned piece, const char *prefix, const char **value)
 {
     char name[128], text[MADI_BOOT_VALUE_MAX];
@@ -232,8 +232,8 @@ static mad_status_t pmi1_put_value(pmi1_t *pmi, const char *key, const char *val
     return status;
 }
 
-/* Release the lock.  Signal the thread in the fence if data for it may have been read already, since the socket will
- * not become readable for them. */
+/* Release the lock.  Signal the thread in the fence if data for it may already have been read, since the socket does not
+ * become readable again for these data. */
 static void pmi1_unlock(pmi1_t *pmi)
 {
     if (pmi->fences && (pmi->line.in_len || pmi->line.gone))
@@ -355,7 +355,7 @@ static void pmi1_ahead(madi_boot_t *boot, const char *key, const int *ranks, int
     pmi1_unlock(pmi);
 }
 
-/* True if data or a signal of the bell have come; waits for them, or only checks. */
+/* True if data have come, or if the bell was signalled.  waits: wait for that; otherwise only check. */
 static bool pmi1_readable(const pmi1_t *pmi, bool waits)
 {
     struct pollfd p[2] = {{.fd = pmi->line.fd, .events = POLLIN}, {.fd = pmi->bell, .events = POLLIN}};
@@ -411,7 +411,7 @@ static void pmi1_fini(madi_boot_t *boot)
     pmi1_t *pmi = (pmi1_t *)boot;
     if (!pmi->line.gone)
         (void)pmi1_request(pmi, "finalize_ack",
-                           "cmd=finalize\n"); /* a failure is logged; no caller is left to return it to */
+                           "cmd=finalize\n"); /* a failure is logged; there is no caller to return it to */
     madi_fd_close(pmi->line.fd);
     madi_fd_close(pmi->bell);
     pthread_mutex_destroy(&pmi->lock);
@@ -443,7 +443,7 @@ static mad_status_t read_key(pmi1_t *pmi)
     return MAD_ERR_BOOT;
 }
 
-/* Parse the answer to init: rank and size, the job and its key, as far as this launcher includes them. */
+/* Parse the answer to init: rank and size, and the job and its key if this launcher includes them. */
 static mad_status_t read_init(pmi1_t *pmi)
 {
     long rank = madi_pmi1_number(&pmi->line, "mad_rank", madi_boot_number("PMI_RANK", madi_boot_number("PMI_ID", -1)));
@@ -452,7 +452,7 @@ static mad_status_t read_init(pmi1_t *pmi)
     mad_status_t status;
     if (madi_pmi1_number(&pmi->line, "rc", 0) != 0) {
         madi_log(MADI_LOG_ERROR, "boot",
-                 "the launcher refuses this process (%.80s): see what it said, and start the job again", pmi->line.text);
+                 "the launcher refuses this process (%.80s): read its output, and start the job again", pmi->line.text);
         return MAD_ERR_BOOT;
     }
     status = read_key(pmi);
@@ -465,7 +465,8 @@ static mad_status_t read_init(pmi1_t *pmi)
         return status;
     if (rank < 0 || size < 1 || size > INT_MAX || gateways < 0 || gateways > INT_MAX - size || rank >= size + gateways) {
         madi_log(MADI_LOG_ERROR, "boot",
-                 "the launcher does not say which rank this is (PMI_RANK=%ld, PMI_SIZE=%ld): start with madrun or mpiexec",
+                 "the launcher does not report the rank of this process (PMI_RANK=%ld, PMI_SIZE=%ld): start with madrun or "
+                 "mpiexec",
                  rank, size);
         return MAD_ERR_BOOT;
     }
@@ -561,7 +562,7 @@ mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
         return status;
     }
     explicit_bzero(pmi->line.in, sizeof(pmi->line.in));
-    fcntl(madi_fd_own(pmi->line.fd), F_SETFD, FD_CLOEXEC); /* children of this process are not ranks */
+    fcntl(madi_fd_own(pmi->line.fd), F_SETFD, FD_CLOEXEC); /* child processes of this process are not ranks */
     *boot = &pmi->boot;
     return MAD_OK;
 }

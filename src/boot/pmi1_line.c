@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Wait for events, also if the launcher made the descriptor non-blocking.  Sets errno to ETIMEDOUT at the deadline. */
+/* Wait for events, even if the launcher made the descriptor non-blocking.  After the deadline errno is ETIMEDOUT. */
 static int fd_wait(const madi_pmi1_line_t *line, short events)
 {
     struct pollfd p = {.fd = line->fd, .events = events};
@@ -35,9 +35,9 @@ static mad_status_t launcher_gone(madi_pmi1_line_t *line, const char *why)
     line->gone = true;
     if (errno == ETIMEDOUT)
         madi_log(MADI_LOG_ERROR, "boot",
-                 "the launcher does not answer within MAD_CONNECT_TIMEOUT: see whether it still runs");
+                 "the launcher does not answer within MAD_CONNECT_TIMEOUT: check whether it still runs");
     else
-        madi_log(MADI_LOG_ERROR, "boot", "the launcher is gone (%s): see what it said, and start the job again", why);
+        madi_log(MADI_LOG_ERROR, "boot", "the launcher is gone (%s): read its output, and start the job again", why);
     return MAD_ERR_BOOT;
 }
 

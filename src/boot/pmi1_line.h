@@ -13,7 +13,7 @@
 typedef struct madi_pmi1_line {
     int fd;
     bool gone;                     /* the launcher does not answer any more; already logged */
-    int64_t deadline;              /* monotonic time in ns for sending, and for the pending answer; INT64_MAX: none */
+    int64_t deadline;              /* ns (monotonic clock), for sending and for the pending answer; INT64_MAX if none */
     char text[MADI_PMI1_LINE_MAX]; /* the last answer */
     size_t in_len;
     char in[MADI_PMI1_LINE_MAX]; /* bytes read beyond it */
@@ -22,8 +22,8 @@ typedef struct madi_pmi1_line {
 /* Set the deadline for an answer that the launcher can give by itself: MAD_CONNECT_TIMEOUT from now. */
 void madi_pmi1_deadline_set(madi_pmi1_line_t *line);
 
-/* Send len bytes; or read one line into `text`, without its newline.  Both wait until the deadline.  MAD_ERR_BOOT,
- * logged, with `gone` set: the launcher is gone, does not answer, or does not speak PMI-1. */
+/* Send len bytes, or read one line into `text`, without its newline.  Both calls wait until the deadline.  MAD_ERR_BOOT,
+ * logged, with `gone` set: the launcher is gone, does not answer, or does not use PMI-1. */
 mad_status_t madi_pmi1_send(madi_pmi1_line_t *line, const char *data, size_t len);
 mad_status_t madi_pmi1_read(madi_pmi1_line_t *line);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* PMIx, as Open MPI's mpirun, prte and srun speak it.  Its library is loaded at run time, so one build works on hosts
- * with and without it; of its header only what needs no linking is used. */
+/* PMIx, as used by Open MPI's mpirun, prte and srun.  The PMIx library is loaded at run time, so one build works on
+ * hosts with and without it.  Of its header only declarations that need no linking are used. */
 #include "boot/boot.h"
 
 #ifdef HAVE_PMIX
@@ -88,7 +88,7 @@ static mad_status_t pmix_put(madi_boot_t *boot, const char *key, const char *val
     if (!pv.data.string)
         return MAD_ERR_NOMEM;
     status = lib.put(PMIX_GLOBAL, key, &pv);
-    explicit_bzero(pv.data.string, strlen(pv.data.string)); /* it may be the job's key */
+    explicit_bzero(pv.data.string, strlen(pv.data.string)); /* the value may be the job's key */
     free(pv.data.string);
     return status == PMIX_SUCCESS ? MAD_OK : pmix_failed("PMIx_Put", status);
 }

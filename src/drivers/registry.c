@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The drivers built in: the one place that names them. */
+/* The list of built-in drivers: the only place that names them. */
 #include "core/driver.h"
 
 extern const madi_driver_t madi_driver_self, madi_driver_shm, madi_driver_tcp, madi_driver_skeleton, madi_driver_pipes,

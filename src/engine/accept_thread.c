@@ -16,8 +16,8 @@
 
 #define STACK (256 * 1024)
 
-static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER; /* opening and closing; taken before `turn` */
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;     /* the list of entries, and calls of serve */
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER; /* protects opening and closing; taken before `turn` */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;     /* protects the list of entries; held during calls of serve */
 static marceli_accept_entry_t *entries;
 static int epfd, wake_fd; /* while the thread runs */
 static _Atomic(bool) stopping;
@@ -84,8 +84,8 @@ static void *accept_thread_main(void *arg)
         if (stopping)
             return arg;
         switch (entries_serve(&again)) {
-        case NONE_PENDING: nap = MADI_NAP_MIN_MS; break; /* a thread inside the library was first */
-        case SERVED: nap = 0; break; /* no thread is inside the library, and more connections will come */
+        case NONE_PENDING: nap = MADI_NAP_MIN_MS; break; /* a thread inside the library has already accepted it */
+        case SERVED: nap = 0; break;                     /* no thread is inside the library; expect more connections soon */
         case NOT_SERVED: nap = !nap ? MADI_NAP_MIN_MS : nap < MADI_NAP_MAX_MS ? 2 * nap : MADI_NAP_MAX_MS; break;
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The polling server: its categories, one look at all of them, and the leader's sleep. */
+/* The polling server: its categories, one poll of all of them, and the leader's sleep. */
 #include "engine/engine.h"
 #include "base/clock.h"
 #include "base/knob.h"
@@ -25,8 +25,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define EVENTS 8 /* fetched at once; which category has one does not matter, since all are polled */
-#define BELL 1   /* epoll data of wake_fd: what was rung for is found by a look without a system call */
+#define EVENTS 8 /* events fetched per call; all categories are polled, whichever has an event */
+#define BELL 1   /* epoll data of wake_fd: a ring only says that a poll without system calls will find something */
 
 madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns = -1};
 _Atomic(int) marceli_leader_sleeps;
@@ -48,7 +48,8 @@ void marceli_barrier(void)
 void marceli_barrier_light(void)
 {
     if (MADI_LIKELY(madi_server.asymmetric))
-        atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
+        /* for the compiler only: the sleeper's membarrier acts as the fence of both sides */
+        atomic_signal_fence(memory_order_seq_cst);
     else
         atomic_thread_fence(memory_order_seq_cst);
 }
@@ -59,8 +60,8 @@ const _Atomic(int) *marceli_leader_sleeps_flag(void)
     return madi_server.asymmetric ? &marceli_leader_sleeps : &always;
 }
 
-/* 1 if the bell was rung since the last sleep began: once is enough.  marceli_leader_sleeps stays set after the wake-up
- * until the leader runs again, which takes long if others have the processors. */
+/* 1 if the bell was rung since the last sleep began, so that it is rung once per sleep.  marceli_leader_sleeps stays set
+ * after the wake-up until the leader runs again, which takes long while other threads have the processors. */
 static _Atomic(int) rung;
 
 void marceli_leader_wake(void)
@@ -71,11 +72,12 @@ void marceli_leader_wake(void)
     sleeps = atomic_load_explicit(&marceli_leader_sleeps, memory_order_relaxed);
     if (!sleeps || (sleeps == MADI_SLEEPS_THREAD && madi_is_progress_thread))
         return;
-    if (atomic_exchange_explicit(&rung, 1, memory_order_seq_cst)) /* before the leader's 0, after which it looks */
+    /* ordered before the leader's reset of `rung`, after which the leader polls */
+    if (atomic_exchange_explicit(&rung, 1, memory_order_seq_cst))
         return;
     atomic_fetch_add_explicit(&madi_server.wakes, 1, memory_order_relaxed);
     if (write(madi_server.wake_fd, &one, sizeof one) < 0)
-        return; /* full: it is readable all the same */
+        return; /* the counter is full: wake_fd is readable anyway */
 }
 
 /* ---- Start ---------------------------------------------------------------------------------------------------- */
@@ -104,8 +106,8 @@ int madi_server_probe(void)
     return found ? 0 : -1;
 }
 
-/* In the child of a fork no thread waits, there is no category, and the descriptors are closed.  The owners of categories
- * add new ones.  The choice of the program (marceli_progress_allow) stays. */
+/* Reset in the child of a fork: no thread waits, no category exists, and the descriptors are closed.  The owners of
+ * categories add new ones.  The program's choice (marceli_progress_allow) stays. */
 static void server_forked(void)
 {
     for (int i = 0; i < MADI_CATEGORIES; i++)
@@ -133,10 +135,10 @@ static void server_forks_watch(void)
     pthread_atfork(NULL, NULL, server_forked);
 }
 
-/* The descriptors stay to the end of the process: a thread that wakes the leader takes no lock. */
+/* Open the descriptors.  They stay open until the process ends, because a thread that wakes the leader takes no lock. */
 static int server_start(void)
 {
-    /* By edges: each ring is an event, and the eventfd is never read. */
+    /* Edge-triggered: each ring is an event, and the eventfd is never read. */
     struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u64 = BELL};
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int epfd;
@@ -182,8 +184,8 @@ static bool source_is_free(madi_source_t *source)
     return !source->live && !atomic_load_explicit(&source->users, memory_order_acquire);
 }
 
-/* True if a category may have operations that go on while no thread waits: categories with calls do.  Under start_lock,
- * where `live` changes. */
+/* True if a category may have operations that need progress while no thread waits, that is, a category with has_calls.
+ * Under start_lock, which protects `live`. */
 static bool any_source_has_calls(void)
 {
     bool any = false;
@@ -228,7 +230,7 @@ int marceli_category_add(const marceli_category_t *category)
     }
     pthread_mutex_unlock(&start_lock);
     if (found)
-        marceli_leader_wake(); /* the new category is not armed in a sleep that has begun */
+        marceli_leader_wake(); /* a sleep that has already begun does not watch the new category */
     return found;
 }
 
@@ -256,8 +258,9 @@ void marceli_category_del(int category)
     madi_unlock(&source->turn);
     server_count_processes();
     pthread_mutex_unlock(&start_lock);
-    while (atomic_load_explicit(&source->users, memory_order_acquire)) /* its calls are being run, maybe by a thread that */
-        marcel_yield();                                                /* waits for this worker */
+    /* a thread may still run the category's calls, perhaps one that waits for this worker */
+    while (atomic_load_explicit(&source->users, memory_order_acquire))
+        marcel_yield();
     pthread_mutex_lock(&start_lock);
     if (!any_source_has_calls())
         madi_progress_thread_stop();
@@ -271,7 +274,7 @@ static bool source_wants_calls(const madi_source_t *source)
     return source->c.has_calls && source->c.has_calls(source->c.arg);
 }
 
-/* Return the number of events.  The caller has the source's turn. */
+/* Poll one source; return the number of events.  The caller holds the source's turn. */
 static int source_poll(madi_source_t *source, bool deep)
 {
     int n;
@@ -357,7 +360,7 @@ void madi_sleep_ends(int64_t began)
 
 /* ---- The leader's sleep --------------------------------------------------------------------------------------- */
 
-/* Arm everything; false: there is something to do already. */
+/* Arm all categories; return false if one already has an event or calls. */
 static bool sources_arm(int64_t *deadline)
 {
     bool quiet = true;
@@ -390,15 +393,15 @@ static void sources_disarm(bool deep)
     }
 }
 
-/* Sleep until an event, or the deadline.  Return false if there was only a ring of the bell.  The caller polls all
- * categories in either case. */
+/* Sleep until an event, or the deadline.  Return false if only the bell was rung.  The caller polls all categories in
+ * either case. */
 static bool epoll_until(int64_t deadline)
 {
     struct epoll_event events[EVENTS];
     int64_t now = madi_now(), left = deadline == INT64_MAX || deadline < now ? 0 : deadline - now;
     struct timespec t = {left / 1000000000, left % 1000000000};
     int n = epoll_pwait2(madi_server.epfd, events, EVENTS, deadline == INT64_MAX ? NULL : &t, NULL);
-    if (n < 0 && errno != EINTR) /* an older kernel, or a sandbox that does not know it */
+    if (n < 0 && errno != EINTR) /* an older kernel, or a sandbox, does not know epoll_pwait2 */
         n = epoll_wait(madi_server.epfd, events, EVENTS,
                        deadline == INT64_MAX         ? -1
                        : left / 1000000 >= INT32_MAX ? INT32_MAX

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that sleep while another one leads: their lists, the choice of the next leader, the deputy. */
+/* Threads that sleep while another thread leads: their lists, the choice of the next leader, the deputy. */
 #include "engine/follower.h"
 #include "base/clock.h"
 #include "engine/park.h"
@@ -16,7 +16,7 @@ static void waiter_enlist(marceli_waiter_t **list, _Atomic(int) *n, marceli_wait
         w->next_follower->at_follower = &w->next_follower;
     w->at_follower = list;
     *list = w;
-    atomic_fetch_add_explicit(n, 1, memory_order_seq_cst); /* before it looks for the leader */
+    atomic_fetch_add_explicit(n, 1, memory_order_seq_cst); /* counted before the caller checks whether a thread leads */
     madi_unlock(&madi_server.lock);
 }
 
@@ -48,7 +48,7 @@ static void waiter_wake_first(marceli_waiter_t **list, _Atomic(int) *n, bool (*m
     w = *list;
     if (w && may_lead()) {
         waiter_delist(n, w);
-        marceli_waiter_wake(w); /* which exists: its thread takes the lock before it leaves */
+        marceli_waiter_wake(w); /* w still exists: its thread takes the lock before it leaves */
     }
     madi_unlock(&madi_server.lock);
 }
@@ -97,8 +97,8 @@ void madi_deputy_resign(madi_waiting_t *w)
     w->deputy = false;
 }
 
-/* Called when the deputy wakes: if no thread has led since it slept, it leads.  If that happens often, an idle worker is
- * woken at once for a while. */
+/* Called when the deputy wakes: it leads if no thread has led since it fell asleep.  If that happens often, idle workers
+ * are woken immediately for a while. */
 static void deputy_check(madi_waiting_t *w)
 {
     static _Atomic(int) returns;
@@ -116,12 +116,12 @@ static void deputy_check(madi_waiting_t *w)
     atomic_store_explicit(&returns, n, memory_order_relaxed);
 }
 
-/* True if the thread is to sleep as the deputy: no thread leads though threads wait, or others have led and left since its
- * last look. */
+/* True if the thread is to sleep as the deputy: no thread leads though threads wait, or other threads have led and left
+ * since its last check. */
 static bool deputy_is_needed(madi_waiting_t *w)
 {
     bool others_came = w->deputy && leader_terms_count() != w->terms;
-    madi_deputy_resign(w); /* before it looks for a leader: a leader that leaves looks for a deputy afterwards */
+    madi_deputy_resign(w); /* before the check for a leader: a leader that leaves checks for a deputy afterwards */
     return w->defers && (madi_other_may_lead() || others_came) && madi_deputy_become(w);
 }
 
@@ -134,7 +134,7 @@ bool madi_may_follow(const madi_waiting_t *w)
     return madi_waits_itself(w) ? !madi_follower_may_lead() : !madi_other_may_lead();
 }
 
-/* Sleep until an event or a wake-up; as the deputy, for as long as other threads lead now and then. */
+/* Sleep until an event or a wake-up.  As the deputy, sleep again as long as other threads lead now and then. */
 static void worker_follow(madi_waiting_t *w)
 {
     int64_t now, until;
@@ -144,7 +144,8 @@ static void worker_follow(madi_waiting_t *w)
             until = now + MADI_DEPUTY_NS;
         if (w->test(w->arg) || !madi_may_follow(w))
             return;
-        madi_progress_leave(false); /* asleep it does not lead; madi_leader_wanted wakes it if user-level threads wait */
+        /* while asleep it does not lead; madi_leader_wanted wakes it if user-level threads wait */
+        madi_progress_leave(false);
         madi_park(w->waiter, until);
         madi_progress_enter();
         w->defers = true;
@@ -160,7 +161,7 @@ void madi_follow(madi_waiting_t *w)
     _Atomic(int) *n = w->worker ? &madi_server.n_idle : &madi_server.n_followers;
     if (w->worker)
         madi_worker_sleeps(w->worker, true);
-    waiter_enlist(list, n, w->waiter); /* a leader that leaves from here on finds it */
+    waiter_enlist(list, n, w->waiter); /* a leader that leaves after this finds the waiter */
     if (!w->worker) {
         if (madi_may_follow(w))
             madi_park(w->waiter, w->deadline);

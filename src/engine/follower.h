@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waits that sleep while another thread leads, and how a sleeping thread comes to lead.  For leader.c and follower.c. */
+/* Waits that sleep while another thread leads, and how a sleeping thread becomes the leader.  For leader.c and
+ * follower.c. */
 #ifndef MADI_FOLLOWER_H
 #define MADI_FOLLOWER_H
 
 #include "engine/leader.h"
 
-/* State of one wait, on the stack of the waiting thread, which alone uses it. */
+/* State of one wait.  It lies on the stack of the waiting thread; no other thread uses it. */
 typedef struct madi_waiting {
     marceli_waiter_t *waiter;
     bool (*test)(void *arg);
@@ -13,15 +14,15 @@ typedef struct madi_waiting {
     int64_t deadline, spin_ns, yield_ns; /* ns; the deadline is madi_now's */
     madi_worker_t *worker; /* the idle worker that waits on its own stack; NULL if another kernel thread waits */
     bool leads;
-    bool for_others; /* no thread of this worker waits: it leads for those of other workers */
-    bool runs;       /* the progress thread: running the program's calls is its purpose */
+    bool for_others; /* none of this worker's threads waits: it leads for threads of other workers */
+    bool runs;       /* this is the progress thread, which exists to run the program's calls */
     bool claims;     /* counted in madi_server.claimants */
-    bool defers;     /* leads only if no thread has done so for a while */
+    bool defers;     /* this thread leads only if no other thread has led for a while */
     bool deputy;
-    uint64_t terms; /* madi_server.terms when it became the deputy */
+    uint64_t terms; /* value of madi_server.terms when this thread became the deputy */
 } madi_waiting_t;
 
-/* True if a thread waits here that a leader elsewhere would have to wake. */
+/* True if the wait is for a thread of this kernel thread, which a leader elsewhere would have to wake. */
 static inline bool madi_waits_itself(const madi_waiting_t *w)
 {
     return !w->worker || w->worker->waiting;
@@ -32,7 +33,7 @@ static inline int madi_server_processes(void)
     return atomic_load_explicit(&madi_server.processes, memory_order_relaxed);
 }
 
-/* False before the first category: there is nothing to poll, and no epoll set. */
+/* True if categories may exist.  Before the first one there is nothing to poll, and no epoll set. */
 static inline bool madi_server_is_open(void)
 {
     return atomic_load_explicit(&madi_server.epfd, memory_order_acquire) >= 0; /* pairs with server_start */
@@ -43,15 +44,15 @@ static inline int madi_led_by(void)
     return atomic_load_explicit(&madi_server.leader, memory_order_seq_cst);
 }
 
-/* True if no thread leads, or if the leader makes room for a thread that waits itself. */
+/* True if no thread leads, or if the leader gives way to a thread that waits itself. */
 static inline bool madi_follower_may_lead(void)
 {
     int leader = madi_led_by();
     return leader == MADI_LED_BY_NOBODY || leader == MADI_LED_BY_OTHER;
 }
 
-/* True if a worker of which no thread waits should lead.  False while a thread claims the lead: that thread will lead, or
- * call madi_leader_wanted. */
+/* True if a worker none of whose threads waits should lead.  False while a thread claims the lead: that thread will lead,
+ * or call madi_leader_wanted. */
 static inline bool madi_other_may_lead(void)
 {
     return atomic_load_explicit(&madi_server.blocked, memory_order_seq_cst) && madi_led_by() == MADI_LED_BY_NOBODY &&
@@ -60,17 +61,19 @@ static inline bool madi_other_may_lead(void)
 
 #pragma GCC visibility push(hidden)
 
-/* If nobody leads, wake one sleeping thread to lead: one that waits itself, which no other thread serves; else an idle
- * worker, if user-level threads of others wait. */
+/* If no thread leads, wake one sleeping thread to lead: first one that waits itself, since no other thread serves it;
+ * otherwise an idle worker, if user-level threads of other workers wait. */
 void madi_leader_wanted(void);
-/* True if the last leader is likely to come back, so that no other thread is woken yet.  So it is on oversubscribed cores,
- * where a wake-up costs as much as a message; unless the leader did not come back lately. */
+/* True if the last leader is likely to wait again soon, so that no other thread is woken yet.  This is so on
+ * oversubscribed cores, where a wake-up costs as much as a message, unless leaders recently failed to return. */
 bool madi_leader_may_return(void);
-/* True if the thread may sleep: another thread leads, or none has to. */
+/* True if the thread may sleep: another thread leads, or no thread has to lead. */
 bool madi_may_follow(const madi_waiting_t *w);
-/* Sleep behind a leader until woken, to lead or for its own event, or until the deadline.  The thread claims nothing. */
+/* Sleep behind a leader until woken (to lead, or for the waiter's own event), or until the deadline.  The thread has no
+ * claim to the lead. */
 void madi_follow(madi_waiting_t *w);
-/* Become the deputy; false if another thread is.  Resign: no effect if it is not the deputy. */
+/* Become the deputy; return false if another thread is the deputy.  madi_deputy_resign has no effect if the thread is not
+ * the deputy. */
 bool madi_deputy_become(madi_waiting_t *w);
 void madi_deputy_resign(madi_waiting_t *w);
 

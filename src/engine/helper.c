@@ -5,7 +5,7 @@
 #include <signal.h>
 
 #define STACK_MIN ((size_t)256 * 1024)
-#define UNIT ((size_t)64 * 1024) /* a multiple of the page on every machine */
+#define UNIT ((size_t)64 * 1024) /* bytes; a multiple of the page size on every machine */
 
 static int tls_add(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -17,7 +17,7 @@ static int tls_add(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* Thread-local variables of the program and its libraries lie on the stack of each thread, too. */
+/* Minimum stack size.  The thread-local variables of the program and its libraries also lie on each thread's stack. */
 static size_t helper_stack_min(void)
 {
     size_t tls = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The course of a wait: which thread leads, how long it spins and yields, when it sleeps.  follower.c has the sleep behind
- * a leader. */
+/* The course of a wait: which thread leads, how long it spins and yields, when it sleeps.  follower.c has the sleep
+ * behind a leader. */
 #include "base/clock.h"
 #include "engine/follower.h"
 #include "engine/park.h"
@@ -70,7 +70,7 @@ static void lead_or_claim(madi_waiting_t *w)
         lead_claim_drop(w);
 }
 
-/* True if a leader for others is not needed any more, or another thread claims the lead. */
+/* True if this thread leads for other workers and is no longer needed, or if another thread claims the lead. */
 static bool leader_is_replaceable(const madi_waiting_t *w)
 {
     return w->for_others && (atomic_load_explicit(&madi_server.claimants, memory_order_seq_cst) ||
@@ -82,14 +82,14 @@ static void lead_resign(madi_waiting_t *w)
     if (w->leads)
         madi_lead_drop();
     else
-        madi_leader_wanted(); /* this thread may have been woken to lead */
+        madi_leader_wanted(); /* this thread may have been woken to lead, so it passes the lead on */
     w->leads = false;
 }
 
-/* Drop all roles of a wait that is over. */
+/* Give up all roles of a wait that has ended. */
 static void wait_finish(madi_waiting_t *w)
 {
-    lead_claim_drop(w); /* this and the next one before the look whether a thread must lead */
+    lead_claim_drop(w); /* this call and the next one come before the check whether another thread must lead */
     madi_deputy_resign(w);
     lead_resign(w);
 }
@@ -107,7 +107,7 @@ void marceli_yield_to_others(void)
         madi_yield(self->worker);
 }
 
-/* Run calls found on a worker's own stack, where handlers cannot block, in a user-level thread of their own. */
+/* Run calls in a user-level thread of their own.  They were found on a worker's own stack, where handlers cannot block. */
 static void *calls_main(void *arg)
 {
     madi_source_t *source = arg;
@@ -121,19 +121,19 @@ static void calls_run_on_new_thread(madi_source_t *source)
     marcel_attr_t attr;
     marcel_t thread;
     if (atomic_exchange_explicit(&source->apart, true, memory_order_seq_cst)) {
-        madi_server_calls_release(source); /* the thread that was made before will see these calls, too */
+        madi_server_calls_release(source); /* the thread created earlier will also see these calls */
         return;
     }
     marcel_attr_init(&attr);
     marcel_attr_setdetachstate(&attr, MARCEL_CREATE_DETACHED);
     if (marcel_create(&thread, &attr, calls_main, source))
-        calls_main(source); /* no memory for a thread: run them here, as far as they do not block */
+        calls_main(source); /* no memory for a thread: run the calls here, as far as they do not block */
     marcel_attr_destroy(&attr);
 }
 
-/* Run calls on a thread of the program.  They may take long: another thread leads meanwhile, and events wake another
- * waiter of theirs.  If an event has woken this thread already, it returns to its caller, and the next leader or the
- * progress thread runs the calls. */
+/* Run calls on a thread of the program.  Calls may take long: meanwhile another thread leads, and an event for this
+ * waiter's list wakes another waiter of that list.  If an event has already woken this thread, it returns to its caller,
+ * and the next leader or the progress thread runs the calls. */
 static void calls_run_here(madi_waiting_t *w, madi_source_t *source)
 {
     marceli_waiter_occupied(w->waiter);
@@ -156,8 +156,8 @@ static void wait_run_calls(madi_waiting_t *w, madi_source_t *source)
         calls_run_here(w, source);
 }
 
-/* Let a leading worker defer after it has found an event for another kernel thread.  That thread will wait again, and is to
- * lead then, so that the next event wakes one thread and not two. */
+/* Make a leading worker defer after it has found an event for another kernel thread.  That thread will wait again, and
+ * should then lead, so that the next event wakes one thread instead of two. */
 static void leader_defer(madi_waiting_t *w)
 {
     if (MADI_LIKELY(!madi_woke_other) || !w->worker || !w->leads || !madi_leader_may_return())
@@ -167,7 +167,7 @@ static void leader_defer(madi_waiting_t *w)
     lead_resign(w);
 }
 
-/* Poll once; in every DEEP_EVERY-th spin also where that costs a system call.  True if there was an event. */
+/* Poll once; in every MADI_DEEP_EVERY-th spin also where a poll costs a system call.  True if there was an event. */
 static bool wait_poll(madi_waiting_t *w, uint32_t spins)
 {
     madi_source_t *calls;
@@ -179,12 +179,13 @@ static bool wait_poll(madi_waiting_t *w, uint32_t spins)
     return n > 0;
 }
 
-/* Others use the core of a worker that spins: what it waits for does not come sooner for that, as the other side shares its
- * core too, and both will be without one when they have something to do.  All threads of a worker wait in one kernel thread,
- * which would wait_spin where as many plain ones, not having a core each, sleep.  Until when it does not: */
+/* ns: until then the waits of this kernel thread do not spin, because another thread has used its core while a worker
+ * spun. Spinning gains nothing there: the awaited thread probably shares its core too, and both lose time when they have
+ * work.  (All threads of a worker wait in one kernel thread.  It would spin where the same number of plain threads,
+ * without a core each, would sleep.) */
 static _Thread_local int64_t spins_not_until;
 
-/* Yield and poll as long as yielding is cheap.  False if it is time to sleep. */
+/* Yield and poll as long as yielding is cheap.  Return false if it is time to sleep. */
 static bool wait_yield(madi_waiting_t *w)
 {
     static _Thread_local int64_t banned_until;
@@ -203,10 +204,10 @@ static bool wait_yield(madi_waiting_t *w)
     return after >= w->deadline;
 }
 
-/* Yield between the spins of a plain pthread.  *spun_from: ns since when it has not yielded; 0 if unknown.
+/* Yield between the spins of a plain pthread.  *spun_from: time of its last yield in ns; 0 if unknown.
  *
  * The progress thread of a peer may have been woken on this processor, and the kernel lets a spinning thread run on for
- * milliseconds.  A spin may take as long as a big message does; a peer that takes longer computes. */
+ * milliseconds.  A spin may last as long as the transfer of a big message; a peer that takes longer is computing. */
 static void spin_yield(const madi_waiting_t *w, int64_t *spun_from, int64_t now)
 {
     static _Thread_local int64_t banned_until;
@@ -224,7 +225,7 @@ static MADI_COLD bool spin_was_cut(int64_t before, int64_t now)
 {
     static _Thread_local long seen;
     struct rusage usage;
-    /* Without an involuntary switch the poll itself took that long, or the hypervisor took the processor. */
+    /* Without an involuntary context switch, the poll itself took that long, or the hypervisor took the processor. */
     if (getrusage(RUSAGE_THREAD, &usage) || usage.ru_nivcsw == seen)
         return false;
     seen = usage.ru_nivcsw;
@@ -242,7 +243,8 @@ static bool wait_spin(madi_waiting_t *w)
         bool polls = w->leads || !marceli_is_led();
         if (w->test(w->arg))
             return true;
-        madi_polls_are_dear = false; /* an event found in memory says nothing about the next polls */
+        /* reset, because an event found in memory says nothing about the cost of the next polls */
+        madi_polls_are_dear = false;
         if (polls && wait_poll(w, spins))
             begun = 0;
         if (ult && madi_has_others(ult->worker))
@@ -290,7 +292,7 @@ static void leader_sleep(madi_waiting_t *w, bool said)
     wait_run_calls(w, madi_server_calls());
 }
 
-/* Wait on a kernel thread: lead, or sleep behind a leader. */
+/* Wait on a kernel thread: either lead, or sleep behind a leader. */
 static void wait_on_kernel_thread(madi_waiting_t *w)
 {
     lead_or_claim(w);
@@ -325,7 +327,8 @@ void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg)
     if (!w.leads)
         return;
     w.yield_ns = yields ? madi_yield_ns(0) : 0;
-    /* As long as there is something to do it does not sleep; nor after calls that it has run, for which it dropped the lead. */
+    /* The thread does not sleep as long as there is something to do, nor after it has run calls, for which it dropped the
+     * lead. */
     if (!(w.yield_ns ? wait_yield(&w) : wait_poll(&w, 1)) && w.leads)
         leader_sleep(&w, said);
     if (w.leads)
@@ -336,9 +339,10 @@ void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg)
 static void wait_park(madi_waiting_t *w)
 {
     madi_worker_t *worker = w->waiter->ult->worker;
-    bool stays = !w->waiter->ult->moves;                                      /* else the thread may go on elsewhere */
+    /* false if the thread may continue on another worker */
+    bool stays = !w->waiter->ult->moves;
     atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst); /* madi_park counts it out */
-    if (madi_has_others(worker)) /* threads that become ready later pass the scheduler, which does this itself */
+    if (madi_has_others(worker)) /* for threads that become ready later, the scheduler does this itself */
         madi_leader_wanted_elsewhere(worker);
     madi_clock_looks_begin(worker);
     if (stays)
@@ -348,14 +352,14 @@ static void wait_park(madi_waiting_t *w)
         worker->waiting--;
 }
 
-/* True if other threads of the worker will be back in the library soon, whichever thread leaves it now. */
+/* True if other threads of the worker are likely to call the library soon.  done: the calling thread's wait has ended. */
 static bool worker_others_return(madi_worker_t *worker, bool done)
 {
     return (!done || madi_has_others(worker) || worker->waiting) && madi_leader_may_return();
 }
 
-/* Wait in a user-level thread.  As long as no other thread needs the worker it spins and polls.  Then it leaves the worker
- * to its scheduler, which does so for all threads.  It does not spin itself if the spin time is 0. */
+/* Wait in a user-level thread.  Spin and poll as long as no other thread needs the worker.  Then leave the worker to its
+ * scheduler, which polls for all its threads.  Do not spin if the spin time is 0. */
 static void wait_switching(madi_waiting_t *w)
 {
     bool done;
@@ -397,10 +401,11 @@ void madi_worker_idle_wait(madi_worker_t *worker, bool (*test)(void *arg), void 
     madi_waiting_t w = {.waiter = &worker->waiter, .test = test, .arg = arg, .deadline = deadline, .worker = worker};
     wait_begin(&w);
     wait_on_kernel_thread(&w);
-    madi_progress_leave(worker->waiting > 1 && madi_leader_may_return()); /* `waiting` still counts the woken thread */
+    /* `waiting` still counts the thread that was woken */
+    madi_progress_leave(worker->waiting > 1 && madi_leader_may_return());
 }
 
-/* Polls that find nothing become rarer and rarer. */
+/* Polls that find nothing become less and less frequent. */
 void madi_server_tick(madi_worker_t *worker, int64_t now)
 {
     madi_source_t *calls;

@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress thread: operations go on while the application computes.
+/* The progress thread: makes progress while the application computes.
  *
- * The thread exists from the first operation on that needs it (a request of several packets, a handler).  It sleeps on a
+ * The thread is created by the first operation that needs it (a request of several packets, a handler).  It sleeps on a
  * futex while nothing is pending, or while a thread of the application waits in the library and so makes progress itself.
- * Else it sleeps in epoll, as the leader, with everything armed.  A program that only waits never pays for it.
+ * Otherwise it sleeps in epoll, as the leader, with all categories armed.  A program that only waits never pays for the
+ * thread.
  *
  * Why no wake-up is lost.  A thread that makes an operation pending counts it, then looks whether the progress thread
  * leads.  The progress thread announces that it leads, then looks at the count, and again after it has stopped.  All of
- * that is sequentially consistent.  Callbacks that are due are seen in the same way, since the last operation may be done
- * and its callback not.
+ * these accesses are sequentially consistent.  Callbacks that are due are announced and checked in the same way, since an
+ * operation may be complete while its callback still has to run.
  *
  * Operations that another process usually finishes are counted separately (`later`).  Waking the thread for them would
- * take longer than they take, and the core from a thread that works.  While there are any, and a while after, the thread
- * looks by the clock.  If some are left, and none was begun or finished since the last look, it is needed after all.
+ * take longer than the operations themselves, and would take the core from a thread that works.  While any exist, and for
+ * a while afterwards, the thread checks periodically.  If some are left, and none was begun or finished since the last
+ * check, the thread is needed after all.
  *
- * User-level threads come and go.  Where one that leaves an operation pending has others on its worker, that worker will
- * usually be back soon.  So on oversubscribed cores the thread is not woken as long as it looks by the clock.  It does so
- * while there is such coming and going, and leads when there was none between two looks.  To be woken for each message,
- * and to make room again, took longer than the message.
+ * User-level threads enter and leave the library often.  If a thread leaves an operation pending, and its worker has
+ * other threads, one of them usually calls the library soon.  So on oversubscribed cores the progress thread is not woken
+ * as long as it checks periodically.  It checks while user-level threads call the library, and leads if none did so
+ * between two checks.  Waking it for each message would take longer than the message.
  *
- * A program that polls (mad_progress), as MPI libraries do, is not inside, but comes back at once.  That cannot be known,
- * but is assumed if it was so the last time.  Then the thread is not woken for what the program leaves, as long as the
- * thread looks by the clock.  The first poll makes the thread step back, since peers ring for a leader that sleeps.  Eight
- * ranks that exchanged 64 KiB took ten times as long as without the thread.
+ * A program that polls (mad_progress), as MPI libraries do, is not inside the library between two polls, but polls again
+ * at once.  This is assumed if the program did so the last time.  The thread is then not woken for operations that the
+ * program leaves pending, as long as the thread checks periodically.  The first poll of the program makes the thread give
+ * up the lead, since peers ring the bell for a leader that sleeps.
  *
- * While the thread only serves others (handlers, forwarding), an event is usually followed by more.  Then it yields for a
- * while before it sleeps again.  For requests it does not yield: the program computes, and the other processor may run
- * the peer that sends what the requests wait for.
+ * While the thread only serves other processes (handlers, forwarding), an event is usually followed by more.  The thread
+ * then yields for a while before it sleeps again.  With pending requests it does not yield: the program computes, and the
+ * peer that sends what the requests wait for may need the other processor.
  *
  * A leader's barrier (madi_leader_sleep) interrupts the threads that compute.  It takes 10 to 20 us on a virtual machine,
- * as does each interrupt from one processor to another.  So the thread that wakes the progress thread announces in its
- * place that it may sleep, and executes the barrier while the progress thread does not run yet.  The announcement holds as
- * long as the progress thread is needed. */
+ * as does each interrupt from one processor to another.  So the thread that wakes the progress thread announces the
+ * coming sleep on its behalf, and executes the barrier before the progress thread runs.  The announcement holds as long
+ * as the progress thread is needed. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -53,31 +55,32 @@ _Atomic(int64_t) marceli_progress_left_at;
 static struct progress {
     pthread_t thread;
     marceli_waiter_t waiter;
-    _Atomic(int) pending; /* operations that need progress from elsewhere ... */
-    _Atomic(int) serves;  /* ... and the number of these that never end, as they serve other processes */
+    _Atomic(int) pending; /* operations that need progress while no thread waits */
+    _Atomic(int) serves;  /* those of `pending` that never end, because they serve other processes */
     _Atomic(int) leading;
     _Atomic(int) exists, stop;
-    _Atomic(int) allowed;   /* by the program: 1 yes, -1 no; 0: the knob decides */
-    _Atomic(int) calls;     /* 1 if calls may be due: some were added since the last look, or were still due then */
+    _Atomic(int) allowed;   /* the program's choice: 1 yes, -1 no; 0: the knob decides */
+    _Atomic(int) calls;     /* 1 if calls may be due: some were added since the last check, or were still due then */
     _Atomic(int) later;     /* operations that another process finishes */
-    atomic_uint moved;      /* number of those that were begun or finished */
-    _Atomic(int) overdue;   /* 1 if none was begun or finished between two looks */
-    _Atomic(int) ticking;   /* 1 if the thread looks by the clock */
-    _Atomic(int) polls;     /* 1 if the program polls for what it leaves */
-    _Atomic(int) polled;    /* 1 if it polled while the thread led */
+    atomic_uint moved;      /* number of beginnings and ends of the operations counted in `later` */
+    _Atomic(int) overdue;   /* 1 if no such operation began or ended between two checks */
+    _Atomic(int) ticking;   /* 1 if the thread checks periodically */
+    _Atomic(int) polls;     /* 1 if the program polls for the operations that it leaves pending */
+    _Atomic(int) polled;    /* 1 if the program polled while the thread led */
     _Atomic(int) away;      /* polls in a row until the program no longer counts as one that sleeps outside the library */
     atomic_uint go;         /* futex; changes when the thread may be needed */
-    _Atomic(int) tid;       /* of the kernel; 0: the thread does not run yet */
-    _Atomic(int) avoids;    /* processor that the thread must not use, + 1; 0: none */
+    _Atomic(int) tid;       /* kernel thread number; 0 if the thread does not run yet */
+    _Atomic(int) avoids;    /* the processor that the thread must not use, plus 1; 0 if none */
     _Atomic(int) announced; /* enum announced */
-    _Atomic(int) warned;    /* 1 after the warning that the thread cannot be made; that is tried again and again */
+    _Atomic(int) warned;    /* 1 after the warning that the thread cannot be created; creating it is tried again each time */
 } progress;
-static bool alive; /* owned by the thread: user-level threads have come and gone since its last look */
+static bool alive; /* user-level threads have entered and left since the last check; owned by the progress thread */
 
 /* ---- The announcement of its sleep -------------------------------------------------------------------------------- */
 
-/* A waking thread changes NOT_ANNOUNCED to ANNOUNCING to ANNOUNCED; the progress thread changes that to IN_USE, and to
- * NOT_ANNOUNCED when it is not needed any more.  In between it sleeps without a barrier of its own, any number of times. */
+/* A waking thread changes NOT_ANNOUNCED to ANNOUNCING and then to ANNOUNCED.  The progress thread changes ANNOUNCED to
+ * IN_USE, and to NOT_ANNOUNCED when it is no longer needed.  Until then it sleeps, any number of times, without a barrier
+ * of its own. */
 enum announced { NOT_ANNOUNCED, ANNOUNCING, ANNOUNCED, IN_USE };
 
 static void sleep_announce(void)
@@ -106,13 +109,13 @@ static void sleep_retract(void)
 
 /* ---- The thread ------------------------------------------------------------------------------------------------------- */
 
-/* True if calls wait to be run.  Each look takes locks, so they are looked at only when there may be some. */
+/* True if calls wait to be run.  The check takes locks, so it is made only when there may be some. */
 static bool calls_wait(void)
 {
     madi_source_t *source;
     if (!atomic_load(&progress.calls))
         return false;
-    atomic_store(&progress.calls, 0); /* before the look: a thread that adds calls after it sets this again */
+    atomic_store(&progress.calls, 0); /* before the check: a thread that adds calls after the check sets this again */
     source = madi_server_calls();
     if (!source)
         return false;
@@ -140,7 +143,7 @@ static bool thread_yields(void)
     return madi_thread_yields(serves, atomic_load(&progress.pending));
 }
 
-/* Sleep while nothing needs the thread: until a wake-up, or until the next look by the clock. */
+/* Sleep while nothing needs the thread: until a wake-up, or until the next periodic check. */
 static void thread_sleep(unsigned seen)
 {
     static int looks_left;
@@ -152,9 +155,10 @@ static void thread_sleep(unsigned seen)
     looks_left = atomic_load(&progress.later) || now != moved ? MADI_TICKS : looks_left - 1;
     moved = now;
     atomic_store(&progress.ticking, looks_left > 0);
-    if (looks_left <= 0 && !atomic_load(&progress.later)) { /* a thread that begins one looks at ticking afterwards ... */
+    /* a thread that begins an operation reads `ticking` afterwards */
+    if (looks_left <= 0 && !atomic_load(&progress.later)) {
         looks_left = 0;
-        /* ... as does a thread that has left one since, without a kick */
+        /* and so does a thread that has since left one pending without a kick */
         if (!thread_is_needed() && !atomic_load(&progress.polled))
             madi_futex_wait(&progress.go, seen, MADI_NEVER);
         return;
@@ -179,7 +183,7 @@ static void *progress_thread_main(void *arg)
         alive = alive && seen == before; /* else it was woken */
         if (atomic_exchange(&progress.polled, 0))
             alive = true;
-        if (atomic_load(&progress.stop)) /* after the read of go, which changes after stop */
+        if (atomic_load(&progress.stop)) /* after the read of `go`, which changes after `stop` */
             break;
         if (!thread_is_needed()) {
             sleep_retract();
@@ -189,18 +193,21 @@ static void *progress_thread_main(void *arg)
         atomic_store(&progress.leading, 1);
         madi_count(&madi_server.thread_terms);
         if (!atomic_load(&marceli_progress_left_at))
-            atomic_store(&marceli_progress_left_at, madi_now()); /* a program that polls has to do so */
+            /* not 0, so that a program that polls calls marceli_progress_polled */
+            atomic_store(&marceli_progress_left_at, madi_now());
         madi_progress_thread_lead(&progress.waiter, thread_not_needed, thread_yields(),
                                   sleep_is_announced()); /* unless another one still leads */
-        atomic_store(&progress.leading, 0);              /* before any sleep on go: as long as it is 1 nobody calls */
+        /* before any sleep on `go`: no thread wakes it while `leading` is 1 */
+        atomic_store(&progress.leading, 0);
     }
     sleep_retract();
     return arg;
 }
 
-/* Choose the processors of the thread: all that the process had at the start, even if the calling thread has bound itself
- * since.  The processor of the calling thread, which is about to compute, is left out.  The kernel would wake the thread
- * there when all others are in use, even if only by a peer that waits for it.  Return that processor + 1; 0 if none. */
+/* Choose the processors of the thread: all that the process had at its start, even if the calling thread has bound itself
+ * since.  The processor of the calling thread, which is about to compute, is left out.  Otherwise the kernel would wake
+ * the progress thread there when all others are in use, even if only by a peer that waits for it.  Return that processor
+ * plus 1; 0 if none is left out. */
 static int thread_processors(cpu_set_t *set)
 {
     int cpu = sched_getcpu();
@@ -211,7 +218,7 @@ static int thread_processors(cpu_set_t *set)
     return cpu + 1;
 }
 
-/* Leave out the processor of the calling thread, if that has moved.  If the kernel refuses, the thread stays there. */
+/* Leave out the calling thread's processor instead, if the caller has moved.  If the kernel refuses, nothing changes. */
 static void thread_change_processor(void)
 {
     cpu_set_t set;
@@ -244,7 +251,7 @@ static bool thread_start(void)
     if (CPU_COUNT(&set))
         pthread_attr_setaffinity_np(&attr, sizeof set, &set);
     error = madi_helper_make(&progress.thread, &attr, "mad-progress", progress_thread_main, NULL);
-    if (error && CPU_COUNT(&set)) { /* these are not available: the thread gets the processors of its creator */
+    if (error && CPU_COUNT(&set)) { /* these processors are not available: the thread gets those of its creator */
         atomic_store(&progress.avoids, 0);
         error = madi_helper_make(&progress.thread, NULL, "mad-progress", progress_thread_main, NULL);
     }
@@ -258,7 +265,7 @@ static bool thread_start(void)
     return false;
 }
 
-/* Wake the thread, and make it if need be.  leads: it will lead, as far as is known here. */
+/* Wake the progress thread, and create it if necessary.  leads: it is expected to lead. */
 static void thread_request(bool leads)
 {
     if (!marceli_progress_is_allowed() || !thread_start())
@@ -305,7 +312,7 @@ void marceli_progress_count_later(int n)
 void marceli_progress_note_move(void)
 {
     unsigned moved = atomic_load_explicit(&progress.moved, memory_order_relaxed);
-    /* Two threads may count as one: a lost increment does no harm. */
+    /* Two threads may write the same value: a lost increment does no harm. */
     atomic_store_explicit(&progress.moved, moved + 1, memory_order_relaxed);
 }
 
@@ -317,14 +324,15 @@ void marceli_progress_kick_later(void)
 
 void marceli_progress_has_calls(void)
 {
-    /* A fence as well: either the thread sees these calls, or this one sees that a thread leads or is inside. */
+    /* Acts as a fence too: either the progress thread sees these calls, or the caller sees that a thread leads or is
+     * inside. */
     atomic_store(&progress.calls, 1);
     if (atomic_load(&progress.exists) && !atomic_load(&progress.leading) && !atomic_load(&madi_server.inside) &&
         !(atomic_load(&progress.polls) && atomic_load(&progress.ticking)))
         thread_request(false);
 }
 
-/* True if the thread will look by its clock soon; it then goes on doing so. */
+/* True if the thread will check periodically soon.  Makes it continue its checks. */
 static bool thread_polls_soon(void)
 {
     marceli_progress_note_move();
@@ -339,7 +347,7 @@ static void thread_kick(bool returns)
         thread_request(true);
 }
 
-/* True if the caller's worker has other threads, one of which is likely to be back soon. */
+/* True if the caller's worker has other threads, one of which is likely to call the library soon. */
 static bool worker_returns_soon(void)
 {
     madi_ult_t *self = madi_ult_self();
@@ -361,7 +369,7 @@ void marceli_progress_kick_left(void)
 void marceli_progress_hand_over(void)
 {
     atomic_store(&progress.away, MADI_POLLS_BACK);
-    atomic_store(&progress.polled, 0); /* the last poll was no sign of others to come */
+    atomic_store(&progress.polled, 0); /* the last poll does not mean that the program will poll again */
     thread_kick(false);
 }
 
@@ -370,9 +378,9 @@ void marceli_progress_polled(void)
     int64_t left;
     bool all;
     if (atomic_load(&progress.away) > 0 && atomic_fetch_sub(&progress.away, 1) > 1)
-        return; /* the program looks once more, and sleeps again */
+        return; /* the program polls once more before it sleeps again */
     left = atomic_exchange(&marceli_progress_left_at, 0);
-    /* Else the program polls one of several sources, or relies on the thread. */
+    /* Otherwise the program polls one of several sources, or relies on the progress thread. */
     all = atomic_load_explicit(&madi_server.n_sources, memory_order_relaxed) == 1 && !marceli_progress_is_required();
     if (!left)
         return;
@@ -397,7 +405,7 @@ int madi_progress_enter(void)
 void madi_progress_leave(bool returns)
 {
     atomic_fetch_sub(&madi_server.inside, 1);
-    /* The progress thread makes room, and would lead again before the next thread waits. */
+    /* The progress thread has given up the lead, and would take it again before the next thread waits. */
     if (returns && atomic_load(&progress.leading))
         atomic_store(&progress.polled, 1);
     thread_kick(returns);

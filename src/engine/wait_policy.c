@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decisions about waits that depend on the server: number of cores, waiting threads, MAD_SPIN. */
+/* Wait decisions that depend on the server's state: number of cores, waiting threads, MAD_SPIN. */
 #include "engine/wait_policy.h"
 #include "engine/leader.h"
 
@@ -7,7 +7,8 @@
 
 bool madi_oversubscribed(int processes, int waiting)
 {
-    int cores = processes > 1 ? madi_server.host_cores : madi_server.cores; /* bound by the launcher: each to its own */
+    /* the launcher may bind each process to cores of its own */
+    int cores = processes > 1 ? madi_server.host_cores : madi_server.cores;
     return (int64_t)processes * waiting > cores;
 }
 
@@ -27,7 +28,8 @@ bool marceli_oversubscribed(int processes)
     return madi_oversubscribed(processes, 1);
 }
 
-/* Longer than twice the wake latency when every thread that waits has a core; else no more than the first looks, 1 us. */
+/* Return the spin time: MAD_SPIN if set; else longer than twice the wake-up latency if every waiting thread has a
+ * core; else 0, so that only the first polls spin (1 us). */
 int64_t madi_spin_ns(int processes, int waiting)
 {
     if (madi_server.spin_ns >= 0)

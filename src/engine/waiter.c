@@ -12,7 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define AWAKE_ENOUGH 1000 /* awake waiters of one list that are passed over for an event; they will look soon anyway */
+/* waiters of one list that are skipped because they are awake; they will check for the event soon anyway */
+#define AWAKE_ENOUGH 1000
 
 _Thread_local bool madi_woke_other;
 
@@ -30,15 +31,15 @@ static bool waiter_fall_asleep(marceli_waiter_t *w)
                                                    memory_order_relaxed);
 }
 
-/* Wake a user-level thread, and count it out of `blocked`: no thread has to poll for it any more.  Called by the thread that
- * has changed the waiter's word from ASLEEP. */
+/* Wake a user-level thread, and count it out of `blocked`: no thread has to poll for it any more.  Called by the thread
+ * that has changed the waiter's word from ASLEEP. */
 static void ult_count_out_and_wake(madi_ult_t *ult)
 {
     atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
     madi_ult_wake(ult);
 }
 
-/* Post-switch function, on the next stack: from now on the thread can be woken. */
+/* Post-switch function, which runs on the stack of the next thread: from now on the thread can be woken. */
 static void ult_asleep(void *arg)
 {
     marceli_waiter_t *w = arg;
@@ -83,7 +84,7 @@ static void waiter_wake_futex(marceli_waiter_t *w)
 
 void marceli_waiter_wake(marceli_waiter_t *w)
 {
-    madi_ult_t *ult = w->ult; /* read now: a woken waiter may find its event, and be gone */
+    madi_ult_t *ult = w->ult; /* read before the wake-up: a woken thread may find its event and free the waiter */
     switch (atomic_exchange_explicit(&w->word, MARCELI_WOKEN, memory_order_seq_cst)) {
     case MARCELI_ASLEEP:
         madi_woke_other |= !ult || ult->worker != madi_worker_self();
@@ -125,7 +126,8 @@ bool marceli_waiters_wake_one(marceli_waiters_t *list)
     marceli_waiter_t *w = list->first;
     int awake = 0;
     if (w)
-        atomic_thread_fence(memory_order_seq_cst); /* a thread that was woken before looks after its word says RUNNING */
+        /* a thread that was woken before checks for events after it sets its word to RUNNING */
+        atomic_thread_fence(memory_order_seq_cst);
     for (; w && marceli_waiter_is_woken(w); w = w->next)
         if (++awake == AWAKE_ENOUGH)
             return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Liveness of the gateways on a path.  A connection that ends is noticed at once.  A hung process or a pulled cable
- * gives no event, so an endpoint that waits for something probes.
+/* Liveness of the gateways on a path.  The end of a connection is noticed immediately.  A hung process or a pulled
+ * cable causes no event, so an endpoint that waits for something probes its path.
  *
  * A timer runs fast while something is pending, and slowly while there are only endpoints.  An endpoint that waits, and
  * saw nothing new between two checks, requests an acknowledgement from the other endpoint and a sign of life from its
@@ -8,7 +8,7 @@
  * is a sign of life.  Without one for MAD_FORWARD_DETECT, the connection to it is ended, as if it had died.
  *
  * The other *endpoint* owes no sign of life: it may be computing.  But its host acknowledges what the network delivers,
- * and the last gateway checks that where the driver can tell. doc/gateways.md adds up the resulting times. */
+ * and the last gateway checks this if the driver can report it.  doc/gateways.md adds up the resulting times. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
 #include "base/knob.h"
@@ -19,12 +19,12 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define LOOKS 8                 /* checks per detection time; two pass before an endpoint probes */
+#define LOOKS 8                 /* checks per detection time; an endpoint probes after two checks without news */
 #define CROWD 16                /* processes per core above which the default detection time grows */
-#define LEAST INT64_C(5000000)  /* ns: least time between checks; probes closer together than that belong to one check */
+#define LEAST INT64_C(5000000)  /* ns: shortest time between checks; probes closer together belong to one check */
 #define QUICK INT64_C(50000000) /* ns: longest time between checks while a stream has no path */
 #define NEVER INT64_MAX
-#define IDLE_ASKS 32 /* idle streams probed at a time, in turn */
+#define IDLE_ASKS 32 /* number of idle streams that are probed at a time, in turn */
 
 /* Detection time in ns; 0: no probing.  The default grows with oversubscription, because a live process is then silent
  * for longer; a configured time is used as it is. */
@@ -63,7 +63,8 @@ void gw_alive_set(gw_t *gw)
 {
     if (atomic_exchange(&gw->ticks, 1))
         return;
-    marceli_progress_count_later(1); /* also while the program computes; otherwise no other thread is woken */
+    /* makes the progress thread check while the program computes; otherwise no thread is woken for it */
+    marceli_progress_count_later(1);
     marceli_progress_kick_later();
     probe_timer_set(gw, probe_period(gw));
 }
@@ -106,9 +107,9 @@ void gw_hop_ping(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, con
         gw_side_probe(gw_transit_other(side));
 }
 
-/* ---- Checks: each returns the time of the next one -------------------------------------------------------------- */
+/* ---- Checks: each returns the time of its next run --------------------------------------------------------------- */
 
-/* True if the next hop does not accept what the endpoint has to send, or gives no credit for it. */
+/* True if the next hop does not accept the endpoint's fragments, or gives no credit for them. */
 static bool end_is_blocked(gw_end_t *end)
 {
     madi_gate_t *gate;
@@ -126,7 +127,7 @@ static bool end_is_blocked(gw_end_t *end)
 
 static int64_t end_check(gw_end_t *end, int64_t now)
 {
-    /* News by this path proves its gateways alive just as acknowledgements do. */
+    /* Fragments received on this path prove its gateways alive just as acknowledgements do. */
     uint32_t news = atomic_load_explicit(&end->window.ack, memory_order_relaxed) + end->rx_seq;
     bool still = end->seen == news, unacked, moves;
     end->seen = news;
@@ -151,8 +152,8 @@ static int64_t end_check(gw_end_t *end, int64_t now)
     return now + probe_period(end->gw);
 }
 
-/* True if the host does not acknowledge what the network delivers, although the process owes no answer.  Data sent just
- * before one check are acknowledged by the next. */
+/* True if the host does not acknowledge what the network delivers; its process owes no answer.  A later check finds the
+ * acknowledgement of data that was sent just before this one. */
 static bool host_is_silent(gw_hop_t *hop, int64_t now)
 {
     madi_link_t *link = hop->gate->link;
@@ -164,7 +165,7 @@ static bool host_is_silent(gw_hop_t *hop, int64_t now)
     return false;
 }
 
-/* True if the network makes progress: on a slow one the probe queues behind earlier data, and so does the answer. */
+/* True if the network makes progress.  On a slow network the probe and its answer queue behind earlier data. */
 static bool network_makes_progress(const gw_hop_t *hop)
 {
     madi_link_t *link = hop->gate->link;
@@ -178,9 +179,9 @@ static int64_t hop_check(gw_hop_t *hop, int64_t now)
     char text[GW_TEXT];
     if (!hop->asked || hop->down || !hop->gate->link || (!hop->answers && !host_is_silent(hop, now)))
         return NEVER;
-    if (now - hop->asked < limit) /* within a period, since a running timer is not set again by a send */
+    if (now - hop->asked < limit) /* check again within a period, since a send does not restart a running timer */
         return hop->asked + limit < now + probe_period(hop->gw) ? hop->asked + limit : now + probe_period(hop->gw);
-    if (hop->answers && network_makes_progress(hop)) /* the probe may not have reached it yet */
+    if (hop->answers && network_makes_progress(hop)) /* the probe may not have reached the gateway yet */
         return now + probe_period(hop->gw);
     hop->gw->dead_gateways += hop->forwards;
     snprintf(text, sizeof text, "%s gives no sign of life for %lld ms (MAD_FORWARD_DETECT)",
@@ -199,9 +200,9 @@ static int64_t probe_all(gw_t *gw, int64_t now)
     return next;
 }
 
-/* Probe the paths of idle streams now and then.  An endpoint that only waits to receive has nothing pending, and would
- * not notice a hung gateway, or that the other endpoint gave the stream up.  Called only in the library: a computing
- * program waits for nothing. */
+/* Probe the paths of idle streams now and then.  An endpoint that only waits to receive has nothing pending, and
+ * would not notice a hung gateway, or that the other endpoint gave the stream up.  Called only while the program is
+ * in the library: a computing program waits for nothing. */
 static void probe_idle_ends(gw_t *gw)
 {
     uint32_t n = 0, at = 0;
@@ -213,8 +214,8 @@ static void probe_idle_ends(gw_t *gw)
     gw->idle_turn += IDLE_ASKS;
 }
 
-/* This process, or its whole host, did not run for a while, so the timer is overdue.  Messages may wait unread: silence
- * during that time is not counted. */
+/* Do not count silence from a time in which this process, or its whole host, did not run: the timer is overdue, and
+ * messages may wait unread. */
 void gw_alive_postpone(gw_t *gw, int64_t now)
 {
     int64_t ns = now - atomic_load_explicit(&gw->due, memory_order_relaxed);
@@ -247,9 +248,10 @@ static void probe_tick(madi_watch_t *watch, uint32_t events)
     next = probe_all(gw, now);
     if (next == NEVER) {
         if (gw->ends)
-            probe_timer_set(gw, gw_step_limit(gw)); /* first, because another thread may set it for sooner */
+            /* before the store below, because another thread may then set an earlier time */
+            probe_timer_set(gw, gw_step_limit(gw));
         atomic_store(&gw->ticks, 0);
-        next = probe_all(gw, madi_now()); /* a thread that sent something before this saw the timer running */
+        next = probe_all(gw, madi_now()); /* a thread that sent something before the store found the timer running */
         if (next == NEVER || atomic_exchange(&gw->ticks, 1)) {
             marceli_progress_count_later(-1);
             return;

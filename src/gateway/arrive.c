@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Incoming fragments of one gate: to be passed on, packets for this process, and control fragments about streams. */
+/* Incoming fragments of one gate: fragments to be passed on, packets for this process, and control fragments about
+ * streams. */
 #include "gateway/gateway.h"
 #include "base/log.h"
 
-#define FEW 256 /* bytes: longest control fragment handled on the stack; only addresses and the handshake are longer */
+/* bytes: longest control fragment handled on the stack; only those with addresses or handshake bytes are longer */
+#define FEW 256
 
 #include <stdio.h>
 
@@ -16,14 +18,14 @@ static void malformed_reject(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     char text[GW_TEXT];
     snprintf(text, sizeof text,
-             "a fragment of kind %u and %u bytes: there is no such kind, or it is not as long (\"Fragments\" "
-             "in doc/wire.md)",
+             "a fragment of kind %u with %u bytes: the kind does not exist, or the length is invalid (\"Fragments\" in "
+             "doc/wire.md)",
              hdr->flags & MADI_FORWARD_KIND, hdr->length);
     fragment_reject(hop, text);
 }
 
-/* The other endpoint has closed.  An earlier word of its handshake, for instance that its own connection attempt
- * counts, may have been lost with the path that the stream had then. */
+/* Handle the end of the stream at the other endpoint.  Earlier bytes of its handshake may have been lost with a former
+ * path, for instance that its own connection attempt counts. */
 static void end_peer_closed(gw_end_t *end, mad_status_t status, const char *text)
 {
     if (end->active && !end->started && end->turn && end->link)
@@ -31,7 +33,8 @@ static void end_peer_closed(gw_end_t *end, mad_status_t status, const char *text
     gw_end_closed(end, status, text);
 }
 
-/* Gateways cannot end an encrypted stream: without the other endpoint's proof, only this path is over. */
+/* Handle CLOSE of a whole stream.  A gateway cannot end an encrypted stream: without the other endpoint's proof, only
+ * this path is over. */
 static void link_close_arrived(gw_side_t *side, const madi_wire_close_t *c, const char *text)
 {
     char why[GW_TEXT + 1];
@@ -60,7 +63,7 @@ static void close_arrived(gw_side_t *side, madi_wire_close_t *c, const char *tex
         link_close_arrived(side, c, text);
 }
 
-/* The gateway beyond this hop, or one behind it, asks that streams move elsewhere. */
+/* Handle MOVE: the gateway beyond this hop, or a later one, requests that streams take other paths. */
 static void move_arrived(gw_side_t *side, uint16_t passed)
 {
     if (!passed)
@@ -76,7 +79,7 @@ static bool kind_opens(unsigned kind)
     return kind == MADI_FORWARD_OPEN || kind == MADI_FORWARD_TRY;
 }
 
-/* Handle a control fragment, which lies completely in memory of this process. */
+/* Handle a control fragment, which lies completely in private memory. */
 static void control_handle(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, const unsigned char *body)
 {
     unsigned kind = hdr->flags & MADI_FORWARD_KIND;
@@ -95,7 +98,7 @@ static void control_handle(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     } else if (kind == MADI_FORWARD_KNOW) {
         gw_gossip_arrived(hop, rest, len);
     } else if (!side) {
-        return; /* closed here; CLOSE is on its way */
+        return; /* the stream was closed here, and its CLOSE is on the way */
     } else if (kind == MADI_FORWARD_CREDIT && len == sizeof credit) {
         memcpy(&credit, rest, sizeof credit);
         gw_credit_arrived(side, credit.limit);
@@ -114,7 +117,7 @@ static void control_handle(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     }
 }
 
-/* Handle a control fragment that lies in memory which the peer may change: copy it before reading it. */
+/* Handle a control fragment in memory which the peer may change: copy the fragment before reading it. */
 static madi_place_t control_copy_and_handle(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     unsigned char few[FEW];
@@ -153,7 +156,7 @@ static madi_place_t fragment_keep_whole(gw_hop_t *hop, gw_side_t *side, const ma
     return MADI_PLACE_COPY;
 }
 
-/* Receive a fragment that is to be passed on: into our memory, or as a loan. */
+/* Receive a fragment that has to be passed on, into memory of this process or as a loan. */
 static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_frag_t *frag;
@@ -182,7 +185,7 @@ static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wir
         gw_transit_fragment(side, frag);
         return MADI_PLACE_KEEP;
     }
-    if (rx->here == hdr->length) { /* in the driver's memory: one copy */
+    if (rx->here == hdr->length) { /* the fragment is complete in the driver's memory, so one copy suffices */
         madi_foreign_copy(frag->body, rx->head, hdr->length);
         hop->gw->copies++;
         gw_transit_fragment(side, frag);
@@ -218,7 +221,7 @@ static madi_place_t fragment_begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, ma
     return fragment_keep_whole(hop, side, hdr, rx);
 }
 
-/* Trace an arrival; end 0 means now.  A fragment that lay complete in the driver's memory arrived at once. */
+/* Trace an arrival; end 0 means now.  A fragment that lay complete in the driver's memory arrived instantly. */
 static MADI_COLD void arrived_trace(gw_hop_t *hop, const madi_wire_hdr_t *hdr, int64_t end)
 {
     const gw_side_t *side = gw_side_find(hop, hdr);

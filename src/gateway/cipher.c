@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keys of a stream's endpoints: the contracts are in cipher.h. */
+/* Keys of a stream's endpoints.  The contracts are in cipher.h. */
 #include "gateway/cipher.h"
 
 #include "core/security/aead.h"
@@ -15,7 +15,7 @@
 typedef struct keys {
     unsigned char seal[KEY], prove[KEY];
     madi_aead_t *aead; /* NULL until a fragment is sealed or opened */
-    bool keyed;        /* aead has the key of this turn and generation: */
+    bool keyed;        /* true if aead has the key of the following turn and generation */
     uint32_t turn;
     uint64_t generation;
     uint64_t number; /* greatest number used */
@@ -25,7 +25,7 @@ struct gw_cipher {
     keys_t keys[2]; /* by gw_direction */
     unsigned generation_bits;
     bool active;
-    EVP_PKEY *pair; /* key pair of the exchange until its end; else NULL */
+    EVP_PKEY *pair; /* key pair of the key exchange; NULL before and after it */
     unsigned char offered[GW_PUBLIC];
 };
 
@@ -124,7 +124,7 @@ uint64_t gw_cipher_number(const gw_cipher_t *c, enum gw_direction direction, uin
     return near + (uint64_t)(int64_t)(int32_t)(seq - (uint32_t)near);
 }
 
-/* Set the AEAD's key for a turn and generation, unless it has that key already. */
+/* Set the AEAD's key for a turn and generation, unless it is already set. */
 static bool key_take(keys_t *keys, bool seals, uint32_t turn, uint64_t generation)
 {
     unsigned char info[12], key[KEY];

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUTES 256 /* rows; all further routes share one more */
+#define ROUTES 256 /* rows; all further routes are counted in one common row */
 
 gw_route_t *gw_route_open(gw_t *gw, int lane, int from, int via, int to, bool passes)
 {
@@ -60,7 +60,8 @@ static void count_add(gw_count_t *sum, const gw_count_t *count)
     sum->bytes += count->bytes;
 }
 
-/* there: the side towards the destination; back: the other side.  For a stream that ends here both are the same. */
+/* Add the counters of a stream's sides.  there: the side towards the destination; back: the other side.  For a stream
+ * that ends here both are the same side. */
 static void sides_add(gw_route_t *r, const gw_side_t *there, const gw_side_t *back)
 {
     count_add(&r->there, &there->out);
@@ -88,7 +89,7 @@ static void host_text(const gw_t *gw, int host, char *buf, size_t len)
     snprintf(buf + at, len - at, "%s%s", at ? " " : "", madi_map_name(gw->map, host));
 }
 
-/* The next process is known; from there on the route is the map's. */
+/* Write the route: hosts up to the next process, which is known, and from there on the best path of the map. */
 void gw_route_text(const madi_link_t *link, char *buf, size_t len)
 {
     enum { MOST = 32 };

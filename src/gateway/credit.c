@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flow control on one hop: the sender on a hop may have as many bytes of a stream's fragments pending here as it has
- * credit for.  The sum of all credits bounds the memory of this process.  Endpoints consume everything at once, so they
- * grant unlimited credit. */
+/* Flow control on one hop: on each hop, a sender may have no more bytes of a stream pending here than it has credit
+ * for.  The sum of all credits bounds the memory of this process.  Endpoints consume everything at once, so they grant
+ * unlimited credit. */
 #include "gateway/gateway.h"
 
-/* bytes: each window holds one fragment of the greatest length by the topology file, and some short ones.  Windows grow
- * only out of what exceeds half of the budget, which leaves room for more streams. */
+/* bytes: each window has room for one fragment of the maximum length by the topology file, and for some short ones.
+ * Windows grow only from what exceeds half of the budget, so that there is room for more streams. */
 #define SHORT 8192
-/* bytes for fragments without credit, besides OPEN: CLOSE and MOVE of each gateway and endpoint on the path, once each. */
+/* bytes for fragments that need no credit, besides OPEN: one CLOSE and one MOVE from each gateway and endpoint on the
+ * path */
 #define FREE 1536
 
-/* Other memory that peers cause comes out of the budget too: answers that they do not read, and addresses learned from
- * them. */
+/* Reserve parts of the budget for other memory that peers cause: answers that they do not read, and addresses learned
+ * from them. */
 void gw_budget_shares(gw_t *gw)
 {
     madi_ledger_sum_t *sum = &gw->base.session->ledger;
@@ -26,8 +27,8 @@ static uint64_t fragment_longest(const gw_t *gw)
     return gw_cost(gw->fragment + MADI_FORWARD_HEAD);
 }
 
-/* Credit returned before CREDIT is sent: half of the window, or less if a long fragment would otherwise wait for unsent
- * credit. */
+/* Amount of returned credit at which CREDIT is sent: half of the window, or less if a long fragment would otherwise wait
+ * for unsent credit. */
 static uint64_t credit_due(const gw_side_t *side)
 {
     uint64_t half = side->rx_window / 2, spare = side->rx_window - fragment_longest(side->transit->gw);
@@ -75,7 +76,7 @@ void gw_credit_back(gw_side_t *side, uint32_t cost)
     side->next_credit = NULL;
     if (!gw->credit_list)
         gw->credit_tail = &gw->credit_list;
-    *gw->credit_tail = side; /* in turn: under a bandwidth limit not all are served at once */
+    *gw->credit_tail = side; /* served in turn, because a bandwidth limit may delay some */
     gw->credit_tail = &side->next_credit;
     atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
 }

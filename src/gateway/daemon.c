@@ -40,7 +40,7 @@ size_t gw_mark_put(unsigned char *bytes, size_t room)
 gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len)
 {
     gw_mark_t mark = {0};
-    const unsigned char *at = len > 1 ? memchr(bytes + 1, 0, len - 1) : NULL; /* the first byte is flags, not text */
+    const unsigned char *at = len > 1 ? memchr(bytes + 1, 0, len - 1) : NULL; /* the first byte holds flags, not text */
     if (!at || (size_t)(bytes + len - at) != MARK)
         return mark;
     memcpy(&mark.number, at + 1, sizeof mark.number);
@@ -59,8 +59,8 @@ static void daemon_mark_set(int number)
 /* ---- Joining
  * ---------------------------------------------------------------------------------------------------------- */
 
-/* Fetch the address that process `number` of the job has published, and add it as a peer.  Under the session's lock, or
- * before any other thread has the session. */
+/* Fetch the address that process `number` of the job has published, and add it as a peer.  Under the session's lock,
+ * or before another thread uses the session. */
 static mad_status_t process_learn(mad_session_t *s, madi_boot_t *boot, int number)
 {
     unsigned char bytes[MADI_ADDRESS_MAX];
@@ -110,7 +110,7 @@ mad_status_t gw_learn_named(mad_session_t *s)
     return status;
 }
 
-/* Record that all other processes know the current peers too.  There may be no virtual adapter. */
+/* Record that all other processes also know the current peers.  There may be no virtual adapter. */
 static void peers_mark_known(mad_session_t *s)
 {
     if (s->forward)
@@ -239,9 +239,10 @@ int madi_gateway_announce(mad_session_t *s)
     others = madi_peers_end(s);
     madi_unlock(&s->lock);
     if (!called && others > 0)
-        madi_log(MADI_LOG_WARN, "virtual",
-                 "none of the %d processes that are known is called: no network leads to them%s%.80s; see mad_info explain",
-                 (int)others, *allow ? ", or they are not on the list of MAD_TCP_ALLOW: " : "", allow);
+        madi_log(
+            MADI_LOG_WARN, "virtual",
+            "no connection is made to any of the %d known processes: no network leads to them%s%.80s; see mad_info explain",
+            (int)others, *allow ? ", or they are not on the list of MAD_TCP_ALLOW: " : "", allow);
     return called;
 }
 
@@ -255,12 +256,12 @@ void madi_gateway_drain(mad_session_t *s)
 typedef struct serving {
     madi_watch_t watch;
     mad_session_t *session;
-    int signals; /* number received; under the session's lock */
+    int signals; /* number of signals received; under the session's lock */
     bool until_abandoned;
 } serving_t;
 
-/* A SIGHUP asks to end as the first signal does, and counts only once: a launcher sends it at the end of the job, perhaps to a
- * gateway that drains already. */
+/* Count the received signals.  A SIGHUP counts only as the first one: a launcher sends it at the end of the job, perhaps
+ * to a gateway that already drains. */
 static void signal_ready(madi_watch_t *watch, uint32_t events)
 {
     serving_t *serving = MADI_CONTAINER(watch, serving_t, watch);
@@ -271,9 +272,9 @@ static void signal_ready(madi_watch_t *watch, uint32_t events)
     madi_watchers_wake(serving->session);
 }
 
-/* True if all processes that were connected are gone.  Daemons do not count, since two would keep each other alive,
- * unless there were only daemons.  A daemon that never connected (a stale line in the job's file) does not count at
- * all.  Under the session's lock. */
+/* True if all processes that were connected are gone.  Daemons count only if there were only daemons, since two daemons
+ * would keep each other alive.  A daemon that never connected (a stale line in the job file) does not count at all.
+ * Under the session's lock. */
 static bool daemon_abandoned(const serving_t *serving)
 {
     mad_session_t *s = serving->session;
@@ -300,8 +301,8 @@ static bool daemon_may_end(void *arg)
     return end;
 }
 
-/* Count connected processes by their gates on lane 0, which madi_gateway_announce uses; other lanes have other gates.
- * *calls: some are still connecting. */
+/* Count connected processes by their gates on lane 0, which madi_gateway_announce uses; other lanes have other
+ * gates.  *calls: true if some are still connecting. */
 static int processes_connected(mad_session_t *s, bool *calls)
 {
     int n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Outgoing connections ("dials") on behalf of peers.  An OPEN names the destination process and its address.  A gateway
- * that does not know that process has no other source, and the sender of the OPEN may have invented the address.  For
- * an address that only peers have named (madi_peer_t.claimed) these rules hold:
+ * that does not know that process has no other source of the address, which the sender of the OPEN may have invented.
+ * For an address that only peers have named (madi_peer_t.claimed) these rules hold:
  *
  *   - it must be on a network of the topology file that both hosts share, and in the subnet of the adapter that would dial;
  *   - few dials are pending at a time, for one peer and in total (MADI_CHARGE_DIALS);
@@ -17,14 +17,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define AFTER INT64_C(500000000) /* ns: by then every attempt without an answer has ended */
+#define AFTER INT64_C(500000000) /* ns: by then every unanswered attempt has ended */
 
 struct gw_dial {
     gw_dial_t *next;
-    gw_hop_t *hop; /* hop of the peer that asked; NULL: it is gone, and only the sum is charged */
+    gw_hop_t *hop; /* hop of the peer that caused the dial; NULL if the peer is gone, and only the total is charged */
     uint32_t label;
-    bool answers;          /* a refusal is due; before that the stream has not failed yet, or is over */
-    bool direct;           /* the destination itself was dialled, not a gateway */
+    bool answers;          /* true if the opener is to be refused; false while the stream has not failed, or if it is over */
+    bool direct;           /* true if the destination itself was dialled, and not a gateway */
     gw_transit_t *transit; /* NULL: the stream is over */
     int64_t at;            /* ns: time of its end */
 };
@@ -71,19 +71,17 @@ bool gw_dial_address_allowed(gw_hop_t *from, const unsigned char *address)
         return true;
     if (!from->named_far && madi_ledger_line(gw->base.session, MADI_LOG_WARN)) {
         int host = gw_host_of(gw, address, NULL);
-        madi_log(
-            MADI_LOG_WARN, "virtual",
-            "peer %d names an address for a process of host %s that is on no network which this gateway shares with that "
-            "host: it is not called (said once of each peer; name the job's processes to the gateway: a launcher, "
-            "mad_peer_add)",
-            from->gate->peer, host < 0 ? "?" : madi_map_name(gw->map, host));
+        madi_log(MADI_LOG_WARN, "virtual",
+                 "peer %d names an address for a process of host %s that is on no network which this gateway shares with "
+                 "that host: this gateway does not connect to it (logged once per peer; make the job's processes known to "
+                 "the gateway, by a launcher or mad_peer_add)",
+                 from->gate->peer, host < 0 ? "?" : madi_map_name(gw->map, host));
     }
     from->named_far = true;
     return false;
 }
 
-/* ---- How many dials may be pending
- * -------------------------------------------------------------------------------------- */
+/* ---- Number of pending dials ---------------------------------------------------------------------------------------- */
 
 static int64_t dials_under_way(const _Atomic(int64_t) *held)
 {

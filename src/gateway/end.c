@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Endpoints of streams.  The core's handshake works on a stream socket: each endpoint gives it one end of a socket
- * pair, and carries the bytes written there to the other endpoint.  So the two endpoints prove the job's key to each
- * other through all gateways.  When the handshake is over at both (READY), packets flow.  HELLO, READY and PACKET are
- * numbered, and kept until they are acknowledged. */
+/* Endpoints of streams.  The core's handshake needs a stream socket: each endpoint gives the core one end of a socket
+ * pair, and carries the bytes that the core writes there to the other endpoint.  So the two endpoints prove the job's
+ * key to each other through all gateways.  When both endpoints have finished the handshake (READY), packets flow.
+ * HELLO, READY and PACKET are numbered, and kept until they are acknowledged. */
 #include "gateway/gateway.h"
 #include "base/knob.h"
 #include "base/own.h"
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define AT_ONCE 4096 /* bytes of the handshake in one fragment */
+#define AT_ONCE 4096 /* maximum bytes of the handshake in one fragment */
 
 /* ---- Creation and end ------------------------------------------------------------------------------------------- */
 
@@ -26,7 +26,7 @@ static void end_unwatch(gw_end_t *end)
     end->watch.fd = -1;
 }
 
-/* Send a numbered fragment.  Before the link is up, when no other thread sends. */
+/* Send a numbered fragment.  Called before the link is up, when no other thread sends. */
 static void end_send_control(gw_end_t *end, unsigned kind, const void *bytes, size_t len)
 {
     struct iovec vec = {(void *)bytes, len};
@@ -34,17 +34,17 @@ static void end_send_control(gw_end_t *end, unsigned kind, const void *bytes, si
     gw_frag_t *frag = gw_window_room(end, len, true) ? gw_frag_new(end->gw, body) : NULL;
     bool may = end->side && !end->resuming;
     if (!frag)
-        return; /* the other endpoint learns of it by the handshake's deadline, or by the loss of this process */
+        return; /* the other endpoint notices by the handshake's deadline, or by the end of this process */
     gw_end_head(end, frag, kind, end->window.next, len, false);
     may = may && gw_protect(end, frag, &vec, len ? 1 : 0, len);
     gw_window_keep(end, kind, &vec, len ? 1 : 0, len);
     if (may)
         gw_side_put(end->side, frag);
     else
-        gw_frag_free(end->gw, frag); /* it is sent once there is a path */
+        gw_frag_free(end->gw, frag); /* the window sends the fragment once there is a path */
 }
 
-/* Carry what the core's handshake has written; true if the core's end of the pair is still open. */
+/* Carry the bytes that the core's handshake has written.  Return true if the core's end of the socket pair is still open. */
 static bool handshake_carry(gw_end_t *end)
 {
     char bytes[AT_ONCE];
@@ -113,7 +113,7 @@ void gw_end_leave_refused(gw_end_t *end)
     madi_unlock(&gate->tx_lock);
 }
 
-/* Have the endpoint freed if both sides have closed, or the path is gone. */
+/* Free the endpoint later, if both endpoints have closed or the path is gone. */
 void gw_end_finish(gw_end_t *end)
 {
     if (!end->closed || !end->gone || end->dead)
@@ -122,7 +122,7 @@ void gw_end_finish(gw_end_t *end)
     gw_later(end->gw);
 }
 
-/* True if nothing waits to leave on this side, and no driver reads what has left. */
+/* True if no fragment waits on this side, and no driver still reads one that was sent. */
 static bool side_is_quiet(const gw_side_t *side)
 {
     bool waits = side->queue && side->hop && !side->hop->down;
@@ -176,7 +176,7 @@ void gw_end_close(gw_end_t *end, mad_status_t status, const char *text)
     bool closed = end->closed;
     end->closed = true;
     gw_end_uncharge(end);
-    gw_migrate_forget(end, MADI_CLOSE_LINK, text); /* the other endpoint may have taken it already */
+    gw_migrate_forget(end, MADI_CLOSE_LINK, text); /* the other endpoint may already use the standby path */
     gw_window_drop(end, MAD_ERR_PEER);
     if (end->link)
         ((gw_link_t *)end->link)->end = NULL;
@@ -202,9 +202,9 @@ void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text)
     end->gone = true;
     if (link && end->started)
         madi_link_down(link, status, text);
-    else if (link && !end->rx_seq) /* the core's handshake closes the link */
+    else if (link && !end->rx_seq) /* the bytes of the handshake did not arrive, so the core is given the reason */
         madi_hello_give_up(link, status, text);
-    /* Otherwise the bytes of the handshake contain the reason; the core reads them before the end of its socket. */
+    /* Otherwise the bytes of the handshake contain the reason, which the core reads before the end of its socket. */
     gw_end_close(end, MAD_ERR_PEER, "");
     gw_end_finish(end);
 }
@@ -253,7 +253,7 @@ static void end_accept(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wir
     side->tx_limit = open->limit;
     gw_credit_unlimited(side);
     if (open->turn)
-        gw_end_ack(end, false); /* an earlier OPEN did not get through, and the opener waits */
+        gw_end_ack(end, false); /* an earlier OPEN did not arrive, and the opener waits for an answer */
     madi_hello_accept(&hop->gw->base, fd);
 }
 
@@ -299,7 +299,7 @@ void gw_end_ack_by(gw_end_t *end, gw_side_t *side, bool ask)
     uint32_t len = (uint32_t)(sizeof forward + gw_protected_len(end, MADI_FORWARD_ACK, 0));
     gw_frag_t *frag;
     if (!side || !side->hop || side->hop->down || gw_side_crowded(side) || !(frag = gw_frag_new(end->gw, len)))
-        return; /* an acknowledgement will be requested again */
+        return; /* the other endpoint will request an acknowledgement again */
     frag->hdr.flags = (uint8_t)(MADI_FORWARD_ACK | (side->opener ? MADI_FORWARD_OPENER : 0));
     frag->hdr.aux = side->label;
     memcpy(frag->body, &forward, sizeof forward);
@@ -340,10 +340,10 @@ void gw_end_acked(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
         gw_end_ack(end, false);
 }
 
-/* True if this fragment is the next one.  It counts as received once it is complete. */
+/* True if this fragment is the next in order.  It counts as received once it is complete. */
 static bool fragment_is_next(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward)
 {
-    if (end->resuming) /* fragments of the new path come after the other endpoint's answer */
+    if (end->resuming) /* fragments on the new path follow the other endpoint's answer */
         return false;
     if (!end_acked(end, forward->ack))
         return false;
@@ -360,15 +360,16 @@ static void end_try_up(gw_end_t *end)
         madi_link_up(end->link);
 }
 
-/* The other endpoint has the keys too.  READY may arrive before the handshake is over here, and is kept until then.  At
- * most one is kept, because nothing else is sent before this endpoint's READY. */
+/* Handle READY: the other endpoint has the keys too.  READY may arrive before this endpoint's handshake is over, and is
+ * kept until then.  At most one is kept, because the other endpoint sends nothing else before it has this endpoint's
+ * READY. */
 static void ready_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
     gw_end_t *end = side->end;
     madi_wire_forward_t forward;
     memcpy(&forward, body, sizeof forward);
     if (end->resuming || end->ready || (int32_t)(hdr->seq - end->rx_seq) < 0)
-        return; /* a duplicate, or it will be sent again */
+        return; /* a duplicate, or a fragment that will be sent again */
     if (!end->started && hdr->length == sizeof end->early->body &&
         (end->early || (end->early = malloc(sizeof *end->early)))) {
         end->early->hdr = *hdr;
@@ -377,7 +378,7 @@ static void ready_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, const voi
         return;
     }
     if (!end->started || hdr->seq != end->rx_seq || !gw_ready_proved(side, hdr, body)) {
-        gw_forged(side, "the end of the handshake is not the peer's");
+        gw_forged(side, "the end of the handshake does not come from the peer");
         return;
     }
     gw_window_settle(end, forward.ack);
@@ -394,9 +395,9 @@ static void handshake_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, const
     madi_wire_forward_t forward;
     size_t len = hdr->length - sizeof forward;
     memcpy(&forward, body, sizeof forward);
-    if (end->encrypts) { /* the handshake is over here; an unproved fragment proves nothing */
+    if (end->encrypts) { /* this endpoint has keys, so a fragment without a proof is worthless */
         if (!end->resuming && (int32_t)(hdr->seq - end->rx_seq) >= 0)
-            gw_forged(side, "a piece of a handshake comes when it is over");
+            gw_forged(side, "a part of the handshake arrived after its end");
         return;
     }
     if (!fragment_is_next(end, hdr, &forward))
@@ -467,9 +468,10 @@ void gw_end_half_received(gw_end_t *end)
     gw_end_received(end, end->partial_asks);
 }
 
-/* True if a body may be lent on from this carrier.  Lent bodies go back to the link that they came over, and only one
- * link may have loans at a time.  While there are loans, threads that return them read link->carrier without a lock; so
- * it must not be written then, not even with the same value. */
+/* True if a body from this carrier (the link that delivered it) may be lent to the core.  Lent bodies go back to
+ * the link that they came over, and only one link may have loans at a time.  While there are loans, threads that
+ * return them read link->carrier without a lock; so link->carrier must not be written then, not even with the same
+ * value. */
 static bool end_may_lend(gw_link_t *link, madi_link_t *carrier)
 {
     if (link->carrier == carrier)
@@ -501,8 +503,8 @@ static madi_place_t end_lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr
     return MADI_PLACE_DROP;
 }
 
-/* Receive a packet to its destination, which is known already or is determined now; the driver writes the part that is
- * not here yet. */
+/* Receive a packet to its destination, which is already known or is determined now.  The driver writes the part that has
+ * not arrived yet. */
 static madi_place_t end_receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *inner, madi_rx_t *rx, bool all,
                                 bool asks)
 {
@@ -524,7 +526,7 @@ static madi_place_t end_receive(gw_hop_t *hop, gw_side_t *side, const madi_wire_
     }
     hop->in = GW_IN_END;
     hop->in_side = side;
-    gw_alive_watch(end->gw); /* nothing else may write to that place until it is known whether the rest arrives */
+    gw_alive_watch(end->gw); /* no other packet may use that destination until it is known whether the rest arrives */
     rx->base = end->partial_rx.base;
     rx->skip = MADI_FORWARD_HEAD;
     return MADI_PLACE_COPY;
@@ -537,7 +539,7 @@ bool gw_end_holds(const gw_end_t *end, const madi_wire_hdr_t *inner, size_t leng
            (!end->partial || !memcmp(inner, &end->partial_hdr, sizeof *inner));
 }
 
-/* True if the fragment holds a packet that may arrive now; its header goes to inner. */
+/* True if the fragment contains a packet that is valid now.  The packet's header is stored in *inner. */
 static bool fragment_holds_packet(const gw_end_t *end, const madi_wire_hdr_t *hdr, madi_foreign_t head,
                                   madi_wire_hdr_t *inner)
 {

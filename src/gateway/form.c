@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Valid lengths of fragments by kind, and which kinds cost credit.  Kinds without a cost concern the stream itself:
- * they are short, and few can be queued at a time (doc/gateways.md). */
+/* Valid lengths of fragments by kind, and which kinds cost credit.  Kinds that cost no credit are control
+ * fragments about the stream: they are short, and few can be queued at a time (doc/gateways.md). */
 #include "gateway/gateway.h"
 
 #define HEAD sizeof(madi_wire_forward_t)
-#define GREETING 8192 /* longest piece of a handshake, in bytes */
+#define GREETING 8192 /* bytes: longest part of a handshake in one fragment */
 #define SLACK 64      /* bytes that an endpoint may add to a packet */
 
 typedef struct form {

@@ -24,8 +24,8 @@
  *   rate.c      bandwidth limit                                     dial.c     connections made on behalf of peers
  *   label.c     streams by their labels on a hop                    form.c     lengths of fragments
  *
- * Headers: state.h has the session's forwarding state and all limits; hop.h fragments and sides; end.h endpoints;
- * route.h the next process; this one streams that pass through.  It includes the others.
+ * Headers: state.h has the session's forwarding state and all limits; hop.h fragments and sides; end.h endpoints; route.h
+ * the next process; this header streams that pass through.  It includes the other ones.
  *
  * Locks: session->lock protects everything except outgoing state of a hop (its sides' queues, tx_*), which the tx_lock
  * of the hop's gate protects.  The send of a virtual link takes that lock after the tx_lock of the virtual link's own
@@ -45,9 +45,9 @@ struct gw_transit {
     gw_t *gw;
     gw_transit_t *next;
     gw_side_t side[2];
-    gw_route_t *route; /* NULL if the stream was never opened towards the destination */
-    gw_dial_t *dial;   /* side[1] waits for this dial, whose outcome is not reported; else NULL */
-    bool moved[2];     /* MOVE has come from the endpoint beyond side[i], and was passed on */
+    gw_route_t *route; /* NULL if the stream was not opened towards the destination */
+    gw_dial_t *dial;   /* the dial that side[1] waits for, whose outcome must not be reported; NULL if none */
+    bool moved[2];     /* the endpoint beyond side[i] was already sent MOVE */
     bool direct;       /* the process beyond side[1] is the destination */
     bool closed[2];    /* closed by the endpoint beyond side[i]; its fragments may still be queued on the other side */
 };
@@ -55,15 +55,16 @@ struct gw_transit {
 /* transit.c */
 void gw_open_arrived(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned char *body);
 void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag);
-bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t body); /* Send without queueing; false
-                                                                                        * if not sent. */
-void gw_transit_lost(gw_side_t *side, const char *text);                               /* The hop of this side is down. */
+/* Send a fragment without queueing it; false if it was not sent. */
+bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t body);
+/* Handle the loss of this side's hop. */
+void gw_transit_lost(gw_side_t *side, const char *text);
 void gw_transit_fail(gw_transit_t *t, mad_status_t status, const char *text);
 void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what what, mad_status_t status, const char *text);
-/* The endpoint beyond this side is gone. */
+/* Handle CLOSE from the endpoint beyond this side. */
 void gw_transit_closed(gw_side_t *from, const madi_wire_close_t *c, const char *text);
 int gw_transits_reap(gw_t *gw, bool all);
-/* True for the first MOVE from this side only: one is enough for the endpoint. */
+/* Return true for the first MOVE from this side only, since the endpoint needs just one. */
 static inline bool gw_transit_moves(gw_side_t *side)
 {
     bool *moved = &side->transit->moved[side == &side->transit->side[1]], was = *moved;
@@ -76,18 +77,21 @@ static inline gw_side_t *gw_transit_other(gw_side_t *side)
 }
 
 /* dial.c; under the session's lock */
-/* True if an address that only peers have named may be dialled.  False is logged, once for each peer that names one. */
+/* True if an address that only peers have named may be dialled.  False is logged, once per peer that names one. */
 bool gw_dial_address_allowed(gw_hop_t *from, const unsigned char *address);
-/* True if this gate may be dialled on behalf of gw->asker.  False: too many dials are pending for it; reason says so. */
+/* True if this gate may be dialled on behalf of gw->asker.  False: too many dials are pending on its behalf; reason says
+ * so. */
 bool gw_dial_allowed(gw_t *gw, const madi_gate_t *gate, char *reason);
-/* Record a pending dial for the peer that opened a stream under this label.  NULL if out of memory, or too many. */
+/* Record a pending dial for the peer that opened a stream under this label.  NULL if out of memory, or if there are too
+ * many. */
 gw_dial_t *gw_dial_new(gw_hop_t *hop, uint32_t label, bool direct);
-void gw_dial_follow(gw_dial_t *dial, gw_transit_t *transit); /* The stream waits for this dial. */
+void gw_dial_follow(gw_dial_t *dial, gw_transit_t *transit); /* Make the stream wait for this dial. */
 void gw_dial_leave(gw_transit_t *transit);                   /* The stream is over. */
-void gw_dial_failed(gw_dial_t *dial); /* Have the opener refused, but only after the same delay as for any failed dial. */
+void gw_dial_failed(gw_dial_t *dial); /* Refuse the opener after the delay that every failed dial has. */
 void gw_dials_up(const madi_gate_t *gate);
 void gw_dials_hop_down(gw_hop_t *hop);
-int64_t gw_dials_check(gw_t *gw, int64_t now); /* Return when to check again, ns; INT64_MAX if no dial is pending. */
+/* Return the time of the next check in ns; INT64_MAX if no dial is pending. */
+int64_t gw_dials_check(gw_t *gw, int64_t now);
 void gw_dials_free(gw_t *gw);
 
 /* report.c */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Gateways that join later.  Processes that start together know each other from the launcher, or from a file.  A
- * gateway that is started by hand, or again, connects to those that it knows; gateways then learn of each other from
- * common neighbours.  A process to which a late gateway connects sends that gateway's address to its other gateways,
- * and sends it the addresses of gateways that joined late before.
+ * gateway that is started by hand, or again, connects to the gateways that it knows; gateways then learn of each
+ * other from common neighbours.  A process to which a late gateway connects sends that gateway's address to its
+ * other gateways.  It sends the late gateway the addresses of gateways that joined late before.
  *
- * A process only advertises gateways that it is itself connected to, and nobody relays what was advertised.  So a
- * gateway that has left is no longer advertised, and a large job is not flooded.  That suffices: a gateway on a path
- * needs to know the next one only if both are on one network, and then their common neighbours are too. */
+ * A process only advertises gateways that it is itself connected to, and no process relays advertised addresses.  So
+ * a gateway that has left is no longer advertised, and a large job is not flooded.  This is sufficient: a gateway on
+ * a path needs to know the next one only if both are on one network, and then they have common neighbours on that
+ * network. */
 #include "gateway/gateway.h"
 #include "base/log.h"
 
-/* True if the peer of this gate understands KNOW. */
+/* True if the peer of this gate understands KNOW fragments. */
 static bool gate_understands(gw_t *gw, const madi_gate_t *gate)
 {
     int state = atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed);
@@ -23,8 +24,8 @@ static bool gate_forwards(gw_t *gw, const madi_gate_t *gate)
     return gw_flags_of(gw, madi_peer_address(gw->base.session, gate->peer)) & GW_FORWARDS;
 }
 
-/* True if too much is unread at this gateway to send it another address: a gateway that reconnects again and again
- * could otherwise get it disconnected. */
+/* True if this gateway has too many unread fragments to be sent another address.  Otherwise a gateway that reconnects
+ * repeatedly could get it disconnected. */
 static bool gate_is_behind(const madi_gate_t *gate)
 {
     return atomic_load_explicit((_Atomic(int64_t) *)&gate->ledger.held[MADI_CHARGE_ANSWERS], memory_order_relaxed) >
@@ -71,7 +72,7 @@ void gw_gossip_arrived(gw_hop_t *hop, const unsigned char *address, size_t max)
         madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, "a malformed address of a gateway");
         return;
     }
-    /* Only processes that forward take KNOW, and only about other forwarding processes on a network with them. */
+    /* Only forwarding processes accept KNOW, and only about other forwarding processes with which they share a network. */
     if (!hop->gw->forwards || !(gw_flags_of(hop->gw, address) & GW_FORWARDS) ||
         madi_peer_find(hop->gw->base.session, address) >= 0 || !gw_dial_address_allowed(hop, address))
         return;

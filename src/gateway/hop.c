@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A gate that carries fragments: the streams on it, and outgoing fragments, queued by stream and sent in turn.
- * Incoming fragments are in arrive.c. */
+/* A gate that carries fragments: the streams on it, and outgoing fragments, which are queued by stream and sent
+ * in turn.  Incoming fragments are in arrive.c. */
 #include "gateway/gateway.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define POOL 64 /* most free fragments of full size that are kept */
+#define POOL 64 /* maximum number of free fragments of full size that are kept */
 
 static gw_hop_t *hop_of(const madi_gate_t *gate)
 {
@@ -106,7 +106,8 @@ void gw_side_close(gw_side_t *side)
 
 /* ---- Fragments -------------------------------------------------------------------------------------------------- */
 
-/* Memory of long fragments is pooled.  Shorter ones are not: a pooled buffer is larger than what they are charged for. */
+/* Create a fragment.  Memory of long fragments is pooled.  Shorter ones are not pooled, because a pooled buffer is larger
+ * than the amount that is charged for them. */
 gw_frag_t *gw_frag_new(gw_t *gw, uint32_t len)
 {
     size_t room = gw->fragment + MADI_FORWARD_HEAD;
@@ -152,7 +153,7 @@ void gw_frag_free(gw_t *gw, gw_frag_t *frag)
     gw->n_pool++;
 }
 
-/* Account for a fragment that has left, or never will.  Under the session's lock. */
+/* Account for a fragment that has left, or that never will.  Under the session's lock. */
 static void frag_release(gw_frag_t *frag)
 {
     gw_side_t *side = frag->side;
@@ -177,7 +178,7 @@ static void user_frag_release(gw_frag_t *frag)
     gw_held_left(held);
 }
 
-/* Completion of a fragment: the driver is done with it, or it was removed from a queue.  Under the session's lock, no
+/* Complete a fragment: the driver no longer needs it, or it was removed from a queue.  Under the session's lock, no
  * tx_lock. */
 void gw_frag_done(madi_op_t *op, mad_status_t status)
 {
@@ -191,7 +192,7 @@ void gw_frag_done(madi_op_t *op, mad_status_t status)
         atomic_fetch_sub_explicit(&hop->in_flight, 1, memory_order_relaxed);
     if (hop)
         madi_gate_work(hop->gate);
-    (void)status; /* if the hop failed, gw_path_lost handles that */
+    (void)status; /* gw_path_lost handles the failure of a hop */
     if (frag->held)
         user_frag_release(frag);
     else
@@ -234,7 +235,8 @@ void gw_side_enqueue(gw_side_t *side, gw_frag_t *frag)
     gw_side_activate(side);
 }
 
-/* Trace a fragment that was given to the driver, which may have freed it, unless it was sent. */
+/* Trace a fragment that was given to the driver.  The driver may have freed the fragment already, so its values are
+ * passed. */
 static MADI_COLD void frag_trace(const gw_side_t *side, uint32_t length, int64_t queued_at, int64_t began, madi_sent_t sent)
 {
     if (sent == MADI_AGAIN)
@@ -254,7 +256,7 @@ static madi_sent_t frag_send(gw_hop_t *hop, gw_frag_t *frag)
     size_t total = sizeof frag->hdr + frag->hdr.length;
     madi_sent_t sent;
     frag->began = began;
-    frag->taken = true; /* before another thread may complete it */
+    frag->taken = true; /* set before another thread may complete it */
     atomic_fetch_add_explicit(&hop->in_flight, 1, memory_order_relaxed);
     sent = link->driver->send(link, frag->more ? frag->more : frag->vec, frag->n, total, &frag->op);
     if (sent != MADI_TAKEN) {
@@ -266,7 +268,8 @@ static madi_sent_t frag_send(gw_hop_t *hop, gw_frag_t *frag)
     return sent;
 }
 
-/* Send the first fragment of the first active side; false if the link is full.  A sent fragment goes on the list *done. */
+/* Send the first fragment of the first active side; false if the link is full.  A sent fragment is added to the list
+ * *done. */
 static bool first_frag_pump(gw_hop_t *hop, gw_frag_t **done)
 {
     gw_side_t *side = hop->active;
@@ -333,7 +336,7 @@ madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag)
 {
     gw_hop_t *hop = side->hop;
     madi_sent_t sent = MADI_AGAIN;
-    madi_wire_hdr_t hdr = frag->hdr; /* a copy, since frag may be freed */
+    madi_wire_hdr_t hdr = frag->hdr; /* copied, because frag may be freed below */
     uint32_t cost = frag->cost;
     frag->side = side;
     side->in_flight++;
@@ -356,7 +359,8 @@ static void hop_pump(madi_gate_t *gate)
     gw_hop_pump(hop_of(gate));
 }
 
-#define CROWDED 256 /* fragments: a peer that requests acknowledgements but does not read gets no further ones */
+/* fragments: limit of the queue beyond which a peer that requests acknowledgements without reading gets no more */
+#define CROWDED 256
 
 bool gw_side_crowded(gw_side_t *side)
 {
@@ -385,7 +389,7 @@ void gw_side_send_control(gw_side_t *side, unsigned kind, uint16_t channel, cons
     gw_frag_t *frag = gw_frag_new(gw, (uint32_t)(sizeof(madi_wire_forward_t) + len + more_len));
     unsigned char *at;
     if (!frag)
-        return; /* the other processes learn of it by deadlines, or by the loss of this process */
+        return; /* the other processes notice by deadlines, or by the end of this process */
     memset(frag->body, 0, sizeof(madi_wire_forward_t));
     at = frag->body + sizeof(madi_wire_forward_t);
     if (len)
@@ -413,7 +417,7 @@ void gw_side_send_close(gw_side_t *side, enum madi_close_what what, mad_status_t
 
 /* ---- The end of a hop ------------------------------------------------------------------------------------------- */
 
-/* Release charges to the peer of this hop that outlive it. */
+/* Release charges to the peer of this hop that would outlive the hop. */
 static void uncharge_all(gw_hop_t *hop)
 {
     gw_dials_hop_down(hop);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The streams of a hop, by label.  Labels only ascend, and a peer may skip some; so a hash table holds them, whose size
- * follows the number of open streams.  The hash has a secret key, lest a peer choose labels that all collide. */
+/* The streams of a hop, by label.  Labels only ascend, and a peer may skip some.  So the streams are in a hash table,
+ * whose size follows the number of open streams.  The hash has a secret key, so that a peer cannot choose labels that all
+ * collide. */
 #include "gateway/gateway.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
 
 #define FIRST 8      /* slots of a new table; always a power of two */
-#define SKIPPED 4096 /* most labels that may be skipped: streams given up before they were opened */
+#define SKIPPED 4096 /* maximum number of labels that may be skipped, for streams given up before they were opened */
 
 static uint32_t label_place(const gw_hop_t *hop, int mine, uint32_t label)
 {

@@ -3,9 +3,9 @@
  * All links of one stream are on the same lane, or on the lane that carries its streams.  So the link over which a
  * stream is opened tells a gateway which networks to use next; fragments need not carry the lane.
  *
- * With n lanes in the file, lane n + i carries the streams of lane i between two ranks.  A rank that gives no sign of
- * life while streams wait is soon given up as a gateway; direct messages to it wait, as for every other rank.  A daemon
- * carries nothing but streams and needs no second lane. */
+ * With n lanes in the file, lane n + i carries the streams of lane i between two ranks.  So a rank that gives no sign
+ * of life while streams wait can soon be given up as a gateway.  Direct messages to it wait, as for every other rank.
+ * A daemon carries only streams and needs no second lane. */
 #include "gateway/gateway.h"
 
 #include <limits.h>
@@ -46,11 +46,11 @@ int gw_lane_to(gw_t *gw, int lane, const unsigned char *address)
     unsigned flags = 0;
     int host = gw_host_of(gw, address, &flags);
     bool rank = !gw_is_daemon() && !(flags & GW_DAEMON);
-    return rank && host != gw->host ? lane + madi_map_lanes(gw->map) : lane; /* within one host no process is
-                                                                              * unreachable alone */
+    /* within one host, no process becomes unreachable by itself */
+    return rank && host != gw->host ? lane + madi_map_lanes(gw->map) : lane;
 }
 
-/* The name of the virtual adapter's network contains the topology file's hash. */
+/* True if the peer uses the same topology file, whose hash is in the name of the virtual adapter's network. */
 bool gw_agrees(mad_session_t *session, const unsigned char *address)
 {
     return gw_host_of(gw_of_session(session), address, NULL) >= 0;
@@ -73,7 +73,7 @@ bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter
     if (adapter->driver == &madi_driver_virtual && lane == own)
         return gw_reachable(gw_of_session(session), lane, bytes, len, reason);
     if (adapter->driver == &madi_driver_virtual) {
-        snprintf(reason, MADI_REASON_MAX, "streams do not go over streams");
+        snprintf(reason, MADI_REASON_MAX, "a stream cannot be carried by another stream");
         return false;
     }
     if (own &&

@@ -18,8 +18,8 @@
 
 struct madi_map {
     madi_topo_t *topo;
-    madi_routes_t **routes; /* from this host, by virtual channel; NULL before the first use */
-    char **interface;       /* of this host on each of its networks; NULL: not given */
+    madi_routes_t **routes; /* routes from this host, by virtual channel; NULL before the first use */
+    char **interface;       /* this host's interface on each of its networks; NULL if not given */
     int virtual;            /* virtual channel of lane 0 */
     int self;
     uint64_t hash;
@@ -92,7 +92,7 @@ static bool virtual_find(madi_map_t *m, char *reason)
     return true;
 }
 
-/* Return the interface with this address, which may have a prefix length behind it; NULL if none. */
+/* Return the interface with this address, which may be followed by a prefix length; NULL if none. */
 static const char *interface_with(const struct ifaddrs *all, const char *address)
 {
     unsigned char wanted[16];
@@ -195,14 +195,14 @@ bool madi_map_forwards(const madi_map_t *m)
 
 /* ---- Paths ------------------------------------------------------------------------------------------------------ */
 
-/* Return the virtual channel of a lane; -1 for a lane with a single network and no gateways. */
+/* Return the virtual channel of a lane; -1 if the lane has a single network and no gateways. */
 static int virtual_of(const madi_map_t *m, int lane)
 {
     return !lane ? m->virtual : lane <= m->topo->virtuals ? lane - 1 : -1;
 }
 
-/* Among the possible next hosts of the best routes, return one that choice->better accepts: the one at index
- * choice->number, modulo their number. -1 if none. */
+/* Return one of the possible next hosts of the best routes that choice->better accepts: the one at index choice->number
+ * modulo the number of these hosts.  -1 if none. */
 static int next_host_choose(const madi_route_t *route, int count, const madi_map_choice_t *choice)
 {
     uint64_t n = 0, wanted = UINT64_MAX;

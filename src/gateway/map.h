@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hosts, and the gateway hosts through which they are reached: the topology file's content that virtual links need. */
+/* Hosts, and the gateways through which they are reached: the part of the topology file that virtual links need. */
 #ifndef MADI_MAP_H
 #define MADI_MAP_H
 
@@ -13,19 +13,20 @@ typedef struct madi_map madi_map_t;
 madi_map_t *madi_map_open(const char *file, char *reason);
 void madi_map_close(madi_map_t *map); /* NULL is legal */
 
-/* Lanes (core/forward.h).  Lane 0 uses the paths of one virtual channel (MAD_VIRTUAL_CHANNEL, or the first one).  Each
- * virtual channel and each channel of the file has a further lane, from 1 on.  A program's channel of that name, also
- * with a slash and more behind it, uses that lane. */
+/* Lanes (core/forward.h).  Lane 0 uses the paths of one virtual channel (MAD_VIRTUAL_CHANNEL, or the first one).
+ * Each virtual channel and each channel of the file has a further lane, from 1 on.  A program's channel uses that
+ * lane if it has that name, or that name followed by a slash and further text. */
 int madi_map_lanes(const madi_map_t *map);                       /* including lane 0 */
 int madi_map_lane(const madi_map_t *map, const char *channel);   /* 0 if the file does not name the channel */
 const char *madi_map_lane_name(const madi_map_t *map, int lane); /* "" for 0 */
-/* True if the file has traffic through gateways on this lane, or on any lane, encrypted end to end. */
+/* True if the file requires end-to-end encryption of traffic through gateways on this lane; or, for the second function,
+ * on any lane. */
 bool madi_map_encrypts(const madi_map_t *map, int lane);
 bool madi_map_encrypts_any(const madi_map_t *map);
-/* Return the index, among the networks of the lane (not 0), of the one that an adapter is on; also 0 if no network of
- * the file has this driver. -1 if it is on none; reason (may be NULL) says so.  An adapter is on the network of the
- * file that has the same name as its own network.  It is also on the network whose interface on this host, given by
- * name or address, is the adapter's name (up to a slash).  If neither holds, it is on each network of its driver for
+/* Return the index of an adapter's network among the networks of the lane (not lane 0); also 0 if no network of the
+ * file has this driver. -1 if it is on none; reason (may be NULL) says so.  An adapter is on the network of the file
+ * that has the same name as its own network.  It is also on the network whose interface on this host, given by name
+ * or address, is the adapter's name (up to a slash).  If neither holds, it is on each network of its driver for
  * which no interface is given. */
 int madi_map_network_index(const madi_map_t *map, int lane, const char *driver, const char *adapter, const char *network,
                            char *reason);
@@ -36,7 +37,8 @@ int madi_map_security(const madi_map_t *map, const char *driver, const char *ada
  * common network, or more than one. */
 const char *madi_map_network(const madi_map_t *map, const char *driver, const char *adapter, const char *network, int host);
 
-/* Number of hosts; hosts are numbered from 0. madi_map_host: number of a host by name, -1 if not in the file. */
+/* Number of hosts; hosts are numbered from 0.  madi_map_host: number of the host with this name; -1 if it is not in the
+ * file. */
 int madi_map_hosts(const madi_map_t *map);
 int madi_map_host(const madi_map_t *map, const char *name);
 const char *madi_map_name(const madi_map_t *map, int host);
@@ -46,7 +48,7 @@ bool madi_map_forwards(const madi_map_t *map);
 /* Selects one of several paths. */
 typedef struct madi_map_choice {
     uint64_t number;                     /* index among the best paths, modulo their number */
-    bool (*better)(void *arg, int host); /* if not NULL, prefer paths whose next host satisfies it */
+    bool (*better)(void *arg, int host); /* if not NULL, prefer paths whose next host it accepts */
     void *arg;
     const int *without; /* n hosts that no path may use, as if they were down */
     int n;
@@ -60,8 +62,8 @@ int madi_map_next(const madi_map_t *map, int lane, int to, const madi_map_choice
 int madi_map_path(const madi_map_t *map, int lane, int from, int to, int *hosts, int max);
 /* True if the drivers of all networks are in this list (names, ended by NULL). */
 bool madi_map_drivers_among(const madi_map_t *map, const char *const *drivers);
-/* Return the bytes that the slowest network transfers in us microseconds, in whole pages.  Only networks with a
- * declared bandwidth count. */
+/* Return the number of bytes that the slowest network transfers in `us` microseconds, in whole pages.  Only networks with
+ * a declared bandwidth count. */
 size_t madi_map_bytes_in(const madi_map_t *map, int us);
 /* Return a hash that is equal for all processes that read the same file and use the same virtual channel on lane 0. */
 uint64_t madi_map_hash(const madi_map_t *map);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A standby path beside the current path of a stream: one that the other endpoint has opened, or one that is tried
- * because a gateway is about to leave (doc/gateways.md has the algorithm).
+/* A standby path of a stream, in addition to its current path.  Either the other endpoint has opened it, or this
+ * endpoint tries it because a gateway is about to leave (doc/gateways.md has the algorithm).
  *
- * A gateway that leaves carries its streams as long as they stay, and another gateway may be about to leave too and
- * refuse them.  So the current path is only left once both endpoints are on another one.  TRY opens the standby path,
- * and the other endpoint answers with ACK.  The opener then leaves the old path and says so with ACK on the new one.
- * The other endpoint follows, and both resume as after a failed path. */
+ * A gateway that is about to leave carries its streams as long as they stay.  Another gateway may be about to leave
+ * too, and refuse them.  So an endpoint leaves the current path only when both endpoints are on another one.  TRY
+ * opens the standby path, and the other endpoint answers with ACK.  The opener then leaves the old path and reports
+ * this with ACK on the new one.  The other endpoint follows, and both resume as after a failed path. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
 
@@ -17,7 +17,7 @@ void gw_migrate_forget(gw_end_t *end, enum madi_close_what what, const char *tex
     end->standby = NULL;
     end->standby_take = false;
     gw_path_retire(end, side, what, text);
-    side->route = NULL; /* the endpoint's route does not count it */
+    side->route = NULL; /* the standby path is not counted in the endpoint's route */
 }
 
 /* ---- Switching to the standby path ------------------------------------------------------------------------------ */
@@ -28,7 +28,7 @@ void gw_migrate_take(gw_end_t *end)
     end->standby = NULL;
     end->standby_take = false;
     end->turn = end->standby_turn;
-    gw_path_change(end, side, true, "another way is taken");
+    gw_path_change(end, side, true, "another path is taken");
     gw_end_ack(end, false);
     if (!side->opener) {
         gw_path_resume(end, end->standby_ack);
@@ -41,7 +41,7 @@ void gw_migrate_take(gw_end_t *end)
     gw_alive_soon(end->gw);
 }
 
-/* True if a packet is arriving on the current path, whose destination the driver holds. */
+/* True if a packet whose destination the driver holds is arriving on the current path. */
 static bool packet_is_arriving(const gw_end_t *end)
 {
     const gw_hop_t *hop = end->side ? end->side->hop : NULL;
@@ -58,7 +58,7 @@ static void standby_take_when_possible(gw_end_t *end)
     gw_side_probe(end->side);
 }
 
-/* ---- Standby paths of the other endpoint ------------------------------------------------------------------------ */
+/* ---- Standby paths that the other endpoint has opened ------------------------------------------------------------ */
 
 static bool standby_begin_by_peer(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open)
 {
@@ -88,7 +88,7 @@ void gw_migrate_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_w
         gw_end_ack_by(end, end->standby, false);
 }
 
-/* The standby path may be taken: the other endpoint is on it, or has left the old path. */
+/* Change to the standby path: the other endpoint is on it, or has left the old path. */
 void gw_migrate_acked(gw_end_t *end, uint32_t ack)
 {
     if (end->standby_take)
@@ -112,7 +112,7 @@ static void migrate_try_next(gw_end_t *end)
     gw_hop_t *hop;
     if (!address || gw_next_gate(gw, end->link->gate->lane, address, &end->avoid, &gate, NULL, reason) != MAD_OK ||
         !(hop = gw_hop_get(gw, gate)) || !(end->standby = gw_path_begin(end, hop, NULL))) {
-        end->avoid.n = 0; /* keep the current path as long as it works */
+        end->avoid.n = 0; /* try all peers again later, and keep the current path as long as it works */
         return;
     }
     end->standby_turn = gw_path_turn(end);
@@ -120,8 +120,8 @@ static void migrate_try_next(gw_end_t *end)
     gw_path_send_open(end, end->standby, MADI_FORWARD_TRY, end->standby_turn, address);
 }
 
-/* True if this endpoint has to find another path, and is still on the one to be left.  An endpoint whose process is
- * ending stays. */
+/* True if this endpoint still has to leave its path for another one.  An endpoint whose process is about to end stays on
+ * its path. */
 static bool migrate_wanted(const gw_end_t *end)
 {
     return end->active && end->started && !end->closed && !end->lost && !end->resuming && end->side && end->side->moves &&
@@ -145,10 +145,10 @@ void gw_migrate_requested(gw_side_t *side)
         return;
     side->moves = true;
     if (side == end->standby && side->opener)
-        gw_migrate_failed(end, "a gateway on this way is about to leave");
+        gw_migrate_failed(end, "a gateway on this path is about to leave");
     else if (migrate_wanted(end) && !end->standby)
         migrate_try_next(end);
-    gw_alive_watch(end->gw); /* a new gateway may take the stream later */
+    gw_alive_watch(end->gw); /* check again, because a new gateway may accept the stream later */
 }
 
 bool gw_migrate_check(gw_end_t *end, int64_t now)
@@ -176,6 +176,6 @@ void gw_drain(gw_t *gw)
             if (!t->closed[i] && t->side[i].hop && !t->side[i].hop->down)
                 gw_side_send_control(&t->side[i], MADI_FORWARD_MOVE, 0, NULL, 0, NULL, 0);
     for (gw_end_t *end = gw->ends; end; end = end->next)
-        if (end->standby && end->standby->opener) /* the endpoint keeps its current path */
+        if (end->standby && end->standby->opener) /* keep the current path, and only forget the standby path */
             gw_migrate_forget(end, MADI_CLOSE_WAY, "this end is about to leave");
 }

@@ -6,19 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HOSTS_MOST 16            /* most hosts excluded from a path */
-#define AGAIN INT64_C(200000000) /* ns before a lost process is dialled again */
+#define HOSTS_MOST 16            /* maximum number of hosts excluded from a path */
+#define AGAIN INT64_C(200000000) /* ns until a lost process may be dialled again */
 
-/* A forwarding process of the program; listed by host. */
+/* A process that forwards; listed by host. */
 typedef struct process {
     mad_peer_t peer;
-    bool daemon; /* a process that only forwards; preferred, since ranks compute */
+    bool daemon; /* true if the process only forwards; preferred, since ranks also compute */
 } process_t;
 
 struct gw_place {
     process_t *process;
     uint32_t n, cap;
-    uint32_t turn; /* rotates over the processes, so that they share the load */
+    uint32_t turn; /* rotates over the processes of the host, which so share the load */
 };
 
 static bool virtual_entry_find(gw_t *gw, const unsigned char *address, madi_address_entry_t *e)
@@ -64,7 +64,7 @@ static mad_status_t next_place_add(gw_t *gw, int host, mad_peer_t peer, bool dae
         before = peer_mark(gw, at->process[i].peer);
         if (!before.since || before.number != mark.number)
             continue;
-        if (before.since <= mark.since) /* equal: the peer was lost, and has a new number */
+        if (before.since <= mark.since) /* equal if the peer was lost, and has come back with a new number */
             at->process[i].peer = peer;
         return MAD_OK;
     }
@@ -80,12 +80,12 @@ static mad_status_t next_place_add(gw_t *gw, int host, mad_peer_t peer, bool dae
     return MAD_OK;
 }
 
-/* Add the peers that are new since the last call to their hosts' lists.  Under the session's lock. */
+/* Add the peers that are new since the last call to the lists of their hosts.  Under the session's lock. */
 static mad_status_t places_update(gw_t *gw)
 {
     mad_session_t *s = gw->base.session;
     mad_peer_t me;
-    mad_status_t status = madi_peer_add(s, s->address, s->address_len, &me); /* from here on the ranks are among the peers */
+    mad_status_t status = madi_peer_add(s, s->address, s->address_len, &me); /* from here on all ranks are peers too */
     if (!status && !gw->places && !(gw->places = calloc((size_t)madi_map_hosts(gw->map), sizeof *gw->places)))
         status = MAD_ERR_NOMEM;
     for (; !status && gw->n_placed < (uint32_t)madi_peers_end(s); gw->n_placed += !status) {
@@ -105,7 +105,7 @@ static mad_status_t places_update(gw_t *gw)
     return status;
 }
 
-/* A peer has connected: if it forwards, streams may use it from now on. */
+/* Handle a connected peer: if it forwards, streams may use it from now on. */
 void gw_place_connected(gw_t *gw, mad_peer_t peer)
 {
     madi_peer_t *p = madi_peer_at(gw->base.session, peer);
@@ -135,9 +135,10 @@ void gw_places_free(gw_t *gw)
     gw->places = NULL;
 }
 
-/* Look up the processes on other gateways at the start.  A gateway must know those on the next gateways when others ask
- * it to forward.  Other processes need them for their first virtual link; in jobs of up to AT_ONCE ranks they fetch all
- * addresses now, because later all would wait for each other and for the launcher. */
+/* Look up the processes on other gateway hosts at the start.  A gateway must know the processes on the next
+ * gateway hosts before other processes use it.  Other processes need these for their first virtual link.  In jobs
+ * of up to AT_ONCE ranks they fetch all addresses now, because later they would all wait for each other and for
+ * the launcher. */
 #define AT_ONCE 2000
 mad_status_t gw_started(mad_session_t *s)
 {
@@ -161,14 +162,14 @@ static bool peer_avoided(const gw_avoid_t *avoid, mad_peer_t peer)
     return false;
 }
 
-/* Return the gate by which streams of this lane continue to the peer; NULL if there is none. */
+/* Return the gate by which streams of this lane reach the peer; NULL if there is none. */
 static madi_gate_t *gate_of(gw_t *gw, int lane, mad_peer_t peer)
 {
     mad_session_t *s = gw->base.session;
     return madi_peer_gate_find(s, peer, gw_lane_to(gw, lane, madi_peer_address(s, peer)));
 }
 
-/* True if the connection to the peer is lost, or the peer asks that streams go elsewhere. */
+/* True if the connection to the peer is lost, or if the peer has requested that streams take other paths. */
 static bool next_hop_lost(gw_t *gw, int lane, mad_peer_t peer)
 {
     madi_gate_t *gate = gate_of(gw, lane, peer);
@@ -176,7 +177,7 @@ static bool next_hop_lost(gw_t *gw, int lane, mad_peer_t peer)
     return (gate && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) || (hop && hop->moves);
 }
 
-/* True if a lost peer may be dialled again; *peer is then its new number. */
+/* True if a lost peer may be dialled again, now under its new number *peer. */
 static bool peer_dial_again(gw_t *gw, int lane, mad_peer_t *peer)
 {
     mad_session_t *s = gw->base.session;
@@ -189,7 +190,7 @@ static bool peer_dial_again(gw_t *gw, int lane, mad_peer_t *peer)
     return true;
 }
 
-/* The argument of the search: the lane, and the hosts to avoid. */
+/* Argument of the search: the lane, and the hosts to avoid. */
 typedef struct wish {
     gw_t *gw;
     int lane;
@@ -208,8 +209,8 @@ static bool host_has_daemon(void *arg, int host)
     return false;
 }
 
-/* Choose a live process on the host, daemons first, in turn if there are several.  If none is known to be alive, a lost
- * one may be dialled again.  MAD_ERR_PEER: none at the moment. */
+/* Choose a live process on the host: daemons first, and in turn if there are several.  If none is known to be alive, a
+ * lost one may be dialled again.  MAD_ERR_PEER: there is none at the moment. */
 static mad_status_t process_choose(gw_t *gw, int lane, int host, const gw_avoid_t *avoid, mad_peer_t *peer, char *reason)
 {
     gw_place_t *at = &gw->places[host];
@@ -241,7 +242,8 @@ bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address)
     return false;
 }
 
-/* Return a number that rotates over equal paths, one step per connection; each process starts at a different one. */
+/* Return a number that selects one of several equal paths.  It advances by one per connection, and starts differently in
+ * each process. */
 static uint64_t path_turn(gw_t *gw)
 {
     uint32_t first;
@@ -249,7 +251,7 @@ static uint64_t path_turn(gw_t *gw)
     return (uint64_t)first + gw->turn++;
 }
 
-/* Get the gate to a peer, if fragments can travel over it. */
+/* Return the gate to a peer, if fragments can travel over it. */
 static mad_status_t next_gate_open(gw_t *gw, int lane, mad_peer_t peer, madi_gate_t **out, char *reason)
 {
     madi_gate_t *gate;
@@ -263,7 +265,7 @@ static mad_status_t next_gate_open(gw_t *gw, int lane, mad_peer_t peer, madi_gat
     madi_gate_connect(gate);
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
         madi_gate_why(gate, why);
-        snprintf(reason, MADI_REASON_MAX, "the next process on the way is lost: %.150s", why);
+        snprintf(reason, MADI_REASON_MAX, "the next process on the path is lost: %.150s", why);
         return MAD_ERR_PEER;
     }
     if (gate->link && gate->link->driver == &madi_driver_virtual) {
@@ -274,7 +276,7 @@ static mad_status_t next_gate_open(gw_t *gw, int lane, mad_peer_t peer, madi_gat
     return MAD_OK;
 }
 
-/* Add a peer for an unknown process that the asking hop names. */
+/* Add a peer for an unknown process whose address came from the hop gw->asker. */
 static mad_status_t destination_new(gw_t *gw, const unsigned char *address, mad_peer_t *peer, char *reason)
 {
     mad_status_t status = MAD_ERR_UNREACHABLE;
@@ -340,7 +342,7 @@ mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, cons
         if (!status && (status = next_gate_open(gw, lane, peer, gate, why)) == MAD_OK)
             return MAD_OK;
         if (!choice.n && !all.n)
-            snprintf(reason, MADI_REASON_MAX, "%s", why); /* the reason of the best path */
+            snprintf(reason, MADI_REASON_MAX, "%s", why); /* the reason why the best path was not possible */
         if ((status != MAD_ERR_UNREACHABLE && status != MAD_ERR_PEER) || host < 0)
             return choice.n || all.n ? none : status;
         none = status == MAD_ERR_PEER ? status : none;

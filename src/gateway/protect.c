@@ -2,9 +2,9 @@
 /* Proofs and sealing of what an endpoint sends (cipher.h; verify.c is the receiver).
  *
  * Every virtual link has keys that only its two endpoints know, from their handshake.  READY, and the OPEN or TRY that
- * resumes a stream, carry a proof; so only its endpoints can resume a stream.  Where the topology file says encrypt =
- * "end-to-end", packets are sealed, and ACK and CLOSE are proved too.  A gateway can then drop fragments, and nothing
- * else. */
+ * resumes a stream, carry a proof; so only its endpoints can resume a stream.  If the topology file has encrypt =
+ * "end-to-end", packets are sealed, and ACK and CLOSE are proved too.  A gateway can then drop fragments, but neither
+ * read nor change them. */
 #include "gateway/gateway.h"
 #include "gateway/protect.h"
 
@@ -76,7 +76,7 @@ void gw_protect_open(const gw_end_t *end, unsigned kind, madi_wire_open_t *open)
 {
     gw_statement_t said = gw_statement_open(kind, open);
     if (end->cipher && !gw_cipher_prove(end->cipher, &said, GW_STATEMENT, open->proof))
-        memset(open->proof, 0, sizeof open->proof); /* it will be refused, and tried again */
+        memset(open->proof, 0, sizeof open->proof); /* the other endpoint refuses it, and it is tried again */
 }
 
 void gw_protect_close(const gw_side_t *side, madi_wire_close_t *c, const char *text)
@@ -111,7 +111,7 @@ gw_covered_t gw_covered(const madi_wire_hdr_t *hdr, const madi_wire_forward_t *f
         .kind = hdr->flags & MADI_FORWARD_KIND, .length = hdr->length, .ack = forward->ack, .ask = forward->ask};
 }
 
-/* Seal header and body separately; both tags go before the body. */
+/* Seal header and body separately.  Both tags precede the body. */
 static bool seal_parts(gw_end_t *end, gw_nonce_t *nonce, const gw_covered_t *covered, const struct iovec *vec, int n,
                        unsigned char *out)
 {

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-/* Bytes that a proof covers.  Members that a kind of fragment does not have are 0. */
+/* The bytes that a proof covers.  Fields that a kind of fragment does not have are 0. */
 typedef struct gw_statement {
     uint32_t kind, turn;
     uint64_t stream;
@@ -20,13 +20,13 @@ typedef struct gw_statement {
 #define GW_STATEMENT offsetof(gw_statement_t, text)
 static_assert(GW_STATEMENT == 32, "said has no holes");
 
-/* Additional bytes under the tag of a packet: the fields of its fragment that gateways pass on unchanged. */
+/* Additional data of a sealed packet: the fields of its fragment that gateways pass on unchanged. */
 typedef struct gw_covered {
     uint32_t kind, length, ack, ask;
 } gw_covered_t;
 static_assert(sizeof(gw_covered_t) == GW_COVERED, "covered has no holes");
 
-/* Fill said for a CLOSE, and return its length. */
+/* Fill *said for a CLOSE, and return the length of the statement. */
 size_t gw_statement_close(gw_statement_t *said, const gw_side_t *side, const madi_wire_close_t *c, const char *text);
 gw_statement_t gw_statement_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr,
                                     const void *body); /* for READY and ACK */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A bandwidth limit for all traffic that a gateway passes on, applied to the credit that it grants.  CREDIT is sent to
- * neighbours only while a token bucket is not empty, for one stream after another.  So what waits for the limit waits
- * at the sources and not here, and sockets always drain. */
+/* A bandwidth limit for all traffic that a gateway passes on, applied to the credit that it grants.  CREDIT is sent
+ * to neighbours only while a token bucket is not empty, for one stream after another.  So data that exceed the limit
+ * wait at their sources and not here, and sockets always drain. */
 #include "base/clock.h"
 #include "base/own.h"
 #include "gateway/daemon.h"
@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #define SECOND INT64_C(1000000000)
-#define DEPTH_NS (SECOND / 10) /* the bucket holds what passes in this time, in which a busy host may not run us, */
-#define DEPTH_LEAST (1 << 20)  /* but at least this many bytes */
+/* the bucket holds what passes in this time, during which a busy host may not run this process, ... */
+#define DEPTH_NS (SECOND / 10)
+#define DEPTH_LEAST (1 << 20) /* ... but at least this many bytes */
 #define LATER_LEAST (SECOND / 5000)
 
 static int64_t bucket_depth(uint64_t limit)
@@ -22,22 +23,23 @@ static int64_t bucket_depth(uint64_t limit)
     return depth > DEPTH_LEAST ? depth : DEPTH_LEAST;
 }
 
-/* Add the bytes accrued since the last call. */
+/* Add the bytes that have accrued since the last call. */
 static void bucket_fill(gw_t *gw, uint64_t limit)
 {
     int64_t now = madi_now(), depth = bucket_depth(limit);
     double came = (double)(now - gw->rate_at) * (double)limit / SECOND;
     if (came < 1)
-        return; /* fractions of a byte count later */
+        return; /* the fraction of a byte is counted later */
     gw->rate_at = now;
     gw->rate_left = came < (double)(depth - gw->rate_left) ? gw->rate_left + (int64_t)came : depth;
 }
 
-/* Set the timer to when the bucket is no longer empty. */
+/* Set the timer to the time at which the bucket is no longer empty. */
 static void rate_timer_set(gw_t *gw, uint64_t limit)
 {
     double ns = (double)(1 - gw->rate_left) * SECOND / (double)limit;
-    int64_t later = ns > (double)SECOND ? SECOND : (int64_t)ns; /* by then the limit may have changed */
+    /* check again after at most a second, because the limit may change */
+    int64_t later = ns > (double)SECOND ? SECOND : (int64_t)ns;
     struct itimerspec when = {{0, 0}, {0, 0}};
     if (later < LATER_LEAST)
         later = LATER_LEAST;
@@ -82,7 +84,7 @@ static void rate_timer_ready(madi_watch_t *watch, uint32_t events)
     if (read(watch->fd, &n, sizeof n) == (ssize_t)sizeof n)
         gw_credit_send_due(gw);
     if (gw->closing)
-        gw_later(gw); /* streams that were waiting only for this */
+        gw_later(gw); /* wake streams that were waiting only for the limit */
 }
 
 void gw_rate_close(gw_t *gw)

@@ -11,7 +11,7 @@ typedef struct known {
     int host, up, leaving, lost;
 } known_t;
 
-/* Report the gateways that this process has been connected to, by host. */
+/* Write the gateways to which this process has been connected, by host. */
 static void write_gateways(madi_json_t *j, gw_t *gw)
 {
     known_t *known;
@@ -55,7 +55,7 @@ void gw_report(struct mad_session *session, madi_json_t *j)
     uint64_t unacked = 0;
     for (const gw_end_t *end = gw->ends; end; end = end->next) {
         ends += !end->closed;
-        unacked += end->window.bytes; /* as of the last update; a report for people needs no lock */
+        unacked += end->window.bytes; /* value of the last update: a report for people needs no lock */
     }
     madi_json_text(j, "host", madi_map_name(gw->map, gw->host));
     madi_json_bool(j, "forwards", gw->forwards);

@@ -3,12 +3,13 @@
  * received exactly once).
  *
  * An endpoint that has lost its path opens another one.  OPEN carries the stream's number, a turn greater than that of
- * the last path, and the number of fragments received.  The other endpoint leaves its old path, if it has not lost that
- * too, and answers with ACK; then both send again what the other has not received.  Usually the opener of the stream
- * does this, and the other endpoint only if it saw nothing for a while.  If both do, the greater turn wins.
+ * the last path, and the number of fragments received.  The other endpoint leaves its old path, if it still has one,
+ * and answers with ACK.  Then each endpoint sends again what the other one has not received.  Usually the opener of the
+ * stream opens the new path; the other endpoint does so only if nothing arrives for a while.  If both do, the greater
+ * turn wins.
  *
- * A new stream does the same before its endpoints know each other.  But it tries further paths only if a gateway has
- * died, since that gateway may come back; any other reason is reported at once. */
+ * A new stream does the same before its endpoints know each other.  But it tries further paths only after the death of
+ * a gateway, which may come back; any other failure is reported immediately. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
 #include "base/knob.h"
@@ -17,12 +18,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PAUSE INT64_C(100000000) /* ns: pause after all paths were tried */
+#define PAUSE INT64_C(100000000) /* ns: pause after all paths were tried in vain */
 
 /* ---- Leaving a path --------------------------------------------------------------------------------------------- */
 
-/* Replace the current path.  Nothing is sent on the old one any more, and on the new one only when both endpoints use
- * it. */
+/* Replace the current path.  Nothing more is sent on the old path.  On the new path nothing is sent until both endpoints
+ * use it. */
 static gw_side_t *side_replace(gw_end_t *end, gw_side_t *new, bool resuming)
 {
     gw_side_t *old = end->side;
@@ -34,7 +35,7 @@ static gw_side_t *side_replace(gw_end_t *end, gw_side_t *new, bool resuming)
     return old;
 }
 
-/* Retire a path: discard what is queued there, and ignore what is still in flight.  The side is freed when it is quiet. */
+/* Retire a path: discard its queue, and ignore fragments that are still in flight.  The side is freed when it is quiet. */
 void gw_path_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, const char *text)
 {
     if (!side)
@@ -47,7 +48,7 @@ void gw_path_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, c
         gw_side_drop(side);
         gw_side_send_close(side, what, MAD_ERR_PEER, text);
         if (atomic_load_explicit(&side->in_flight, memory_order_relaxed))
-            gw_side_probe(side); /* a driver may still read the program's memory */
+            gw_side_probe(side); /* probe the path, because a driver may still read the program's memory */
     } else {
         gw_side_close(side);
     }
@@ -86,8 +87,7 @@ void gw_path_lost(gw_side_t *side, enum madi_close_what what, mad_status_t statu
         gw_end_finish(end);
         return;
     }
-    if (end->link &&
-        end->link->gate->bye_received) { /* the peer has ended: there is nothing to receive, and nobody to send to */
+    if (end->link && end->link->gate->bye_received) { /* the peer has ended, so no other path would help */
         gw_path_change(end, NULL, true, "the peer has ended");
         gw_end_closed(end, status, text);
         return;
@@ -107,14 +107,14 @@ void gw_path_lost(gw_side_t *side, enum madi_close_what what, mad_status_t statu
         end->try_at = now;
     }
     end->status = status;
-    gw_path_change(end, NULL, true, "this end takes another way");
+    gw_path_change(end, NULL, true, "this end takes another path");
     if (end->standby_take) {
         gw_migrate_take(end);
         return;
     }
-    if (end->standby && end->standby->opener) /* its state is unknown; a standby path of the other endpoint waits for that
-                                             * one's ACK */
-        gw_migrate_forget(end, MADI_CLOSE_WAY, "this end takes another way");
+    /* its state is unknown; a standby path that the other endpoint opened still waits for its ACK */
+    if (end->standby && end->standby->opener)
+        gw_migrate_forget(end, MADI_CLOSE_WAY, "this end takes another path");
     gw_alive_soon(gw);
 }
 
@@ -175,7 +175,7 @@ bool gw_path_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
         resume_number(end);
     else
         end->turn = gw_path_turn(end);
-    gw_path_change(end, side, !first, "this end takes another way");
+    gw_path_change(end, side, !first, "this end takes another path");
     end->try_at = madi_now() + gw_step_limit(end->gw);
     gw_path_send_open(end, side, MADI_FORWARD_OPEN, end->turn, address);
     return true;
@@ -196,8 +196,8 @@ static void end_give_up(gw_end_t *end, bool late, const char *why)
     gw_end_closed(end, end->started ? MAD_ERR_PEER : end->status, end->started || late ? text : why);
 }
 
-/* Return the time until which a path is sought, ns.  For a new stream it ends a little before its handshake's deadline,
- * so that the reason is reported. */
+/* Return the time (ns) until which a path is sought.  For a new stream it is a little before the handshake's deadline, so
+ * that the reason is reported. */
 static int64_t resume_deadline(const gw_end_t *end)
 {
     int64_t deadline = end->lost + madi_knob_int(MADI_KNOB_FORWARD_DEADLINE), handshake;
@@ -207,8 +207,8 @@ static int64_t resume_deadline(const gw_end_t *end)
     return handshake < deadline ? handshake : deadline;
 }
 
-/* All paths were tried.  After the first round the path that failed is tried again: its gateway may itself have found
- * another. */
+/* Handle the failure of all paths.  After the first round the path that failed is tried again, because its gateway may
+ * itself have found another path. */
 static void path_round_end(gw_end_t *end, int64_t now, const char *reason)
 {
     const char *why = end->why[0] ? end->why : reason;
@@ -230,13 +230,13 @@ static void resume_try_next(gw_end_t *end, int64_t now)
     gw_hop_t *hop;
     mad_status_t status;
     if (!address) {
-        end->try_at = now + PAUSE; /* the other endpoint opens a path, or the handshake times out */
+        end->try_at = now + PAUSE; /* until the other endpoint opens a path, or the handshake times out */
         return;
     }
-    end->avoid.lost = !end->turns; /* in the first round only live processes, wherever they are */
+    end->avoid.lost = !end->turns; /* in the first round only live processes are used, on any host */
     status = gw_next_gate(gw, end->link->gate->lane, address, &end->avoid, &gate, NULL, reason);
     if (status) {
-        /* No gateway was found that could even report that the peer is gone. */
+        /* No gateway was found that could report the loss of the peer. */
         end->hope |= !end->avoid.n && (end->started || status == MAD_ERR_PEER);
         path_round_end(end, now, reason);
         return;
@@ -293,7 +293,7 @@ void gw_path_resume(gw_end_t *end, uint32_t ack)
     if (gw_window_ack_arrived(end, ack))
         n = gw_window_resend(end);
     if (n < 0) {
-        gw_end_closed(end, MAD_ERR_PEER, "the ends disagree about what was received, or there is no memory");
+        gw_end_closed(end, MAD_ERR_PEER, "the ends disagree about the received fragments, or memory is lacking");
         return;
     }
     atomic_fetch_add_explicit(&gw->resends, (uint64_t)n, memory_order_relaxed);
@@ -302,7 +302,7 @@ void gw_path_resume(gw_end_t *end, uint32_t ack)
         gw_end_route(end);
     gw->rerouted++;
     if (end->lost)
-        madi_log(MADI_LOG_INFO, "virtual", "another way after %lld ms; %d fragments were sent again",
+        madi_log(MADI_LOG_INFO, "virtual", "another path was found after %lld ms; %d fragments were sent again",
                  (long long)((madi_now() - end->lost) / 1000000), n);
     end->lost = 0;
     end->avoid.n = 0;

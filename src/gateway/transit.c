@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams that pass through: opened towards the next process on the path, their fragments passed on unchanged. */
+/* Streams that pass through this process: they are opened towards the next process on the path, and their fragments are
+ * passed on unchanged. */
 #include "gateway/gateway.h"
 #include "base/log.h"
 
@@ -54,18 +55,17 @@ static gw_transit_t *transit_new(gw_t *gw, size_t address_len)
     return t;
 }
 
-/* Return the number of gateways that may follow this one.  A peer that asks for more than a path can have would let
- * gateways pass its stream around for that long. */
+/* Return the number of gateways that may follow this one.  It is limited, because a peer that asks for more could make
+ * gateways pass its stream around for long. */
 static uint16_t gateways_allowed(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     if (hdr->channel <= GW_HOPS)
         return (uint16_t)(hdr->channel - 1);
     if (!hop->over_logged)
-        madi_log(
-            MADI_LOG_WARN, "virtual",
-            "peer %d opens a stream on which %u gateways may follow: %d follow at most (said once of each peer; an error of "
-            "the peer's, or an attack)",
-            hop->gate->peer, (unsigned)hdr->channel, GW_HOPS);
+        madi_log(MADI_LOG_WARN, "virtual",
+                 "peer %d opens a stream on which %u gateways may follow: %d follow at most (logged once per peer; the peer "
+                 "has an error, or attacks)",
+                 hop->gate->peer, (unsigned)hdr->channel, GW_HOPS);
     hop->over_logged = true;
     return GW_HOPS - 1;
 }
@@ -75,7 +75,7 @@ static mad_status_t next_gate_choose(gw_hop_t *hop, const madi_wire_hdr_t *hdr, 
                                      const unsigned char *address, madi_gate_t **gate, bool *direct, char *reason)
 {
     gw_t *gw = hop->gw;
-    gw_avoid_t lost = {.lost = open->turn > 0}; /* a stream that has lost its path needs another one at once */
+    gw_avoid_t lost = {.lost = open->turn > 0}; /* a stream that has lost its path needs another one immediately */
     mad_status_t status;
     if (!gw->forwards || gw->draining || !hdr->channel) {
         snprintf(reason, MADI_REASON_MAX, "%s",
@@ -86,8 +86,8 @@ static mad_status_t next_gate_choose(gw_hop_t *hop, const madi_wire_hdr_t *hdr, 
     }
     gw->asker = hop;
     gw->asker_claims = false;
-    /* If the only other path leads back, lost processes are dialled again.  Otherwise two gateways that have each lost
-     * the next one would pass streams to each other, and never find out that it is back. */
+    /* If the only other path leads back, lost processes are dialled again.  Otherwise two gateways that have both lost
+     * the next one would pass streams to each other, and never find out that it has come back. */
     status = lost.lost ? gw_next_gate(gw, hop->gate->lane, address, &lost, gate, direct, reason) : MAD_ERR_UNREACHABLE;
     if (status || *gate == hop->gate) {
         reason[0] = 0;
@@ -97,7 +97,7 @@ static mad_status_t next_gate_choose(gw_hop_t *hop, const madi_wire_hdr_t *hdr, 
     return status;
 }
 
-/* Refuse a stream that cannot continue. t: as far as it was opened; or NULL. */
+/* Refuse a stream that cannot continue.  t: the stream as far as it was opened; NULL if it was not. */
 static void stream_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, gw_transit_t *t, mad_status_t status, bool gone,
                           const char *reason)
 {
@@ -141,9 +141,8 @@ static void open_forward(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_w
     }
     next = gw_hop_get(gw, gate);
     if (!next || next == hop || !gw_side_open(&t->side[0], hop, &hdr->aux) || !gw_side_open(&t->side[1], next, NULL)) {
-        stream_refuse(hop, hdr, t,
-                      next == hop ? MAD_ERR_PEER /* others, which would be nearer, are lost */ : MAD_ERR_UNREACHABLE, false,
-                      next == hop ? "the way leads back" : mad_status_text(MAD_OK));
+        stream_refuse(hop, hdr, t, next == hop ? MAD_ERR_PEER /* the nearer processes are lost */ : MAD_ERR_UNREACHABLE,
+                      false, next == hop ? "the path leads back" : mad_status_text(MAD_OK));
         return;
     }
     if (dial && atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
@@ -159,7 +158,7 @@ static void open_forward(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_w
                          len);
 }
 
-/* True if the peer may open one more stream here. */
+/* True if the peer may open one more stream through this process. */
 static bool peer_may_open(gw_hop_t *hop)
 {
     bool may = madi_charge(hop->gate, MADI_CHARGE_STREAMS, 1);
@@ -177,7 +176,7 @@ void gw_open_arrived(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const unsigned c
     madi_wire_open_t open;
     if (hdr->length <= before || madi_address_check(address, hdr->length - before, &len) || len != hdr->length - before ||
         !gw_label_new(hop, hdr)) {
-        madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, "a stream that nobody can open");
+        madi_link_down(hop->gate->link, MAD_ERR_PROTOCOL, "a malformed OPEN of a stream");
         return;
     }
     memcpy(&open, body + sizeof(madi_wire_forward_t), sizeof open);
@@ -284,7 +283,7 @@ void gw_transit_closed(gw_side_t *from, const madi_wire_close_t *c, const char *
     transit_closed(from->transit, from == &from->transit->side[1], c, text);
 }
 
-/* End a stream whose dial has failed.  Its opener is refused later (gw_dial_failed), and sees nothing until then. */
+/* End a stream whose dial has failed, without a report.  Its opener is refused later (gw_dial_failed). */
 static void transit_silence(gw_transit_t *t)
 {
     gw_dial_t *dial = t->dial;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Verification of what an endpoint receives: proofs of the other endpoint, and packets that it has sealed (protect.c).
  *
- * A fragment that fails here was changed, forged, left out or repeated by a gateway.  Then its path has failed, as if
- * that gateway had died: missing fragments arrive again by another path, and nothing wrong was delivered.  After
- * several failures the stream ends. */
+ * A fragment that is not valid here was changed, forged, reordered or repeated by a gateway.  Its path is then
+ * treated as if that gateway had died: missing fragments arrive again by another path, and nothing wrong is
+ * delivered.  After several such failures the stream ends. */
 #include "gateway/gateway.h"
 #include "base/log.h"
 #include "gateway/protect.h"
 
 #include <stdio.h>
 
-#define FORGED_MOST 4  /* most paths given up in a row because of forged fragments */
-#define FORGIVEN 65536 /* good fragments after which earlier forgeries no longer count */
+#define FORGED_MOST 4  /* maximum number of paths given up in a row because of forged fragments */
+#define FORGIVEN 65536 /* number of valid fragments after which earlier forgeries no longer count */
 
 static const char *gateway_name(const gw_side_t *side)
 {
@@ -29,24 +29,24 @@ void gw_forged(gw_side_t *side, const char *text)
     if (end->rx_seq - end->forged_at > FORGIVEN)
         end->forged = 0;
     end->forged_at = end->rx_seq;
-    snprintf(why, sizeof why, "the gateway %.50s, or one behind it, is not honest: %.60s", gateway_name(side), text);
+    snprintf(why, sizeof why, "the gateway %.50s, or one behind it, manipulates data: %.60s", gateway_name(side), text);
     madi_log(end->forged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
-             "%s (fragment %u); nothing of it is delivered, and another way is taken; take that gateway out of the topology "
-             "file%s",
-             why, end->rx_seq, end->forged ? "" : " (said once of each stream)");
+             "%s (fragment %u); it is not delivered, and the stream takes another path; remove that gateway from the "
+             "topology file%s",
+             why, end->rx_seq, end->forged ? "" : " (logged once per stream)");
     if (++end->forged < FORGED_MOST)
         gw_path_lost(side, MADI_CLOSE_WAY, MAD_ERR_PEER, why);
     else
         gw_end_closed(end, MAD_ERR_PROTOCOL, why);
 }
 
-/* Report a repeated fragment.  It has no other effect. */
+/* Log a repeated fragment, which has no other effect. */
 static void repeat_log(gw_side_t *side)
 {
     gw_end_t *end = side->end;
     madi_log(end->repeated_logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
              "the gateway %s, or one behind it, has sent a fragment of this stream again: it is dropped%s",
-             gateway_name(side), end->repeated_logged ? "" : " (said once of each stream)");
+             gateway_name(side), end->repeated_logged ? "" : " (logged once per stream)");
     end->repeated_logged = true;
 }
 
@@ -55,13 +55,13 @@ static void repeat_log(gw_side_t *side)
 bool gw_open_proved(gw_end_t *end, unsigned kind, const madi_wire_open_t *open)
 {
     gw_statement_t said = gw_statement_open(kind, open);
-    /* An endpoint without keys cannot prove anything, but gets no packets either. */
+    /* An endpoint without keys cannot prove anything, but it gets no packets either. */
     if (!end->cipher || gw_cipher_proved(end->cipher, &said, GW_STATEMENT, open->proof) || !end->ready)
         return true;
     madi_log(end->unproved_logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
-             "a process that knows the number of a stream, but not the secret of its ends, asked to resume it: refused, "
-             "the stream goes on as it is%s",
-             end->unproved_logged ? "" : " (said once of each stream)");
+             "a process that knows the number of a stream, but not the secret of its ends, requested to resume it: refused, "
+             "and the stream continues unchanged%s",
+             end->unproved_logged ? "" : " (logged once per stream)");
     end->unproved_logged = true;
     return false;
 }
@@ -87,12 +87,12 @@ bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body
     uint32_t before = side->acks_in;
     if (!end->encrypts)
         return true;
-    if (!end->ready) { /* the other endpoint may have no keys yet; READY repeats its state */
+    if (!end->ready) { /* the other endpoint may have no keys yet; its READY will repeat this acknowledgement */
         side->acks_in = hdr->seq;
         return true;
     }
     if (hdr->length != sizeof(madi_wire_forward_t) + MADI_WIRE_PROOF || !forward_proved(side, hdr, body)) {
-        gw_forged(side, "an acknowledgement is not the peer's");
+        gw_forged(side, "an acknowledgement does not come from the peer");
         return false;
     }
     if (hdr->seq <= before) {
@@ -119,8 +119,8 @@ bool gw_close_proved(const gw_side_t *side, const madi_wire_close_t *c, const ch
 
 /* ---- Packets ---------------------------------------------------------------------------------------------------- */
 
-/* Limits of fragment lengths: packets sealed as a whole are at most WHOLE_MOST, those with a separate header at least
- * PARTS_LEAST. */
+/* Limits of fragment lengths: a packet sealed as a whole has at most WHOLE_MOST bytes, one with a separately sealed
+ * header at least PARTS_LEAST. */
 #define WHOLE_LEAST (MADI_FORWARD_HEAD + GW_TAG)
 #define WHOLE_MOST (WHOLE_LEAST + MADI_SEALED_WHOLE)
 #define PARTS_LEAST (MADI_SEALED_HEAD + MADI_SEALED_WHOLE + 1)
@@ -147,7 +147,7 @@ static gw_nonce_t nonce_of(const gw_end_t *end, enum gw_part part)
         .turn = end->side->turn, .part = part, .number = gw_cipher_number(end->cipher, GW_THEIRS, end->rx_seq)};
 }
 
-/* Check a packet whose header is authentic, and which is the next in order; false if it is invalid. */
+/* Check a packet whose header is authentic and whose number is the next; false if the packet is invalid. */
 static bool packet_accept(gw_side_t *side, const madi_wire_forward_t *forward, const madi_wire_hdr_t *inner, size_t length)
 {
     gw_end_t *end = side->end;
@@ -161,7 +161,7 @@ static bool packet_accept(gw_side_t *side, const madi_wire_forward_t *forward, c
     return false;
 }
 
-/* Receive a packet that was sealed as a whole: open it in private memory. */
+/* Receive a packet that was sealed as a whole; it is decrypted in private memory. */
 static void whole_packet_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign_t head)
 {
     gw_end_t *end = side->end;
@@ -204,11 +204,13 @@ bool gw_sealed_done(gw_side_t *side)
     gw_nonce_t nonce = nonce_of(end, GW_PART_BODY);
     if (gw_cipher_open(end->cipher, &nonce, NULL, end->partial_rx.base, end->partial_hdr.length, end->partial_tag))
         return true;
-    gw_forged(side, "the body of a fragment was changed"); /* its destination is filled again, or nothing is delivered */
+    /* so the destination is filled again by another path, or the packet is never delivered */
+    gw_forged(side, "the body of a fragment was changed");
     return false;
 }
 
-/* Receive a long packet: its header determines the destination of the body, which is opened there once complete. */
+/* Receive a long packet.  Its header determines the destination of the body, which is decrypted there once it is
+ * complete. */
 static madi_place_t parts_packet_arrived(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_end_t *end = side->end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The driver `virtual`: links through gateways, for peers with which this host has no network in common. */
+/* The driver `virtual`: links through gateways, for peers on other networks than this host. */
 #include "gateway/gateway.h"
 #include "base/knob.h"
 #include "base/own.h"
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define RANK 200          /* after all other drivers */
-#define FORCED_LEAST 4096 /* bytes: least forced length of a fragment */
+#define FORCED_LEAST 4096 /* bytes: shortest fragment length that can be forced */
 
 /* ---- The adapter ------------------------------------------------------------------------------------------------ */
 
@@ -22,11 +22,11 @@ static mad_status_t virtual_probe(const madi_driver_t *driver, struct mad_sessio
     return madi_adapter_found(session, driver, "topology") ? MAD_OK : MAD_ERR_NOMEM;
 }
 
-/* Set the capabilities to what this process's other adapters, which are already open, allow. */
+/* Set the capabilities to what this process's other adapters allow, which are already open. */
 static void set_caps(gw_t *gw, size_t forced)
 {
     mad_session_t *s = gw->base.session;
-    static const char *const long_chunks[] = {"tcp", NULL}; /* drivers that other processes on the path may have too */
+    static const char *const long_chunks[] = {"tcp", NULL}; /* drivers that other processes on the path may use too */
     size_t packet = GW_FRAGMENT_LEAST - 64, chunk = madi_map_bytes_in(gw->map, GW_FRAGMENT_US);
     if (chunk < packet || !madi_map_drivers_among(gw->map, long_chunks))
         chunk = packet;
@@ -46,7 +46,7 @@ static void set_caps(gw_t *gw, size_t forced)
         if (a->caps.chunk_max - GW_HEAD < chunk)
             chunk = a->caps.chunk_max - GW_HEAD;
     }
-    if (madi_map_encrypts_any(gw->map)) { /* tags must not make fragments longer */
+    if (madi_map_encrypts_any(gw->map)) { /* reduced, because tags must not make fragments longer */
         packet = (packet - GW_SEALS) & ~(size_t)63;
         chunk = (chunk - GW_SEALS) & ~(size_t)63;
     }
@@ -71,7 +71,7 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
         return MAD_ERR_CONFIG;
     gw->host = madi_map_self(gw->map);
     gw->forwards = madi_map_forwards(gw->map);
-    /* A forced length is part of the name, because a process with windows for shorter fragments could never take a
+    /* A forced length is part of the name, because a process whose windows fit shorter fragments could never receive a
      * longer one. */
     snprintf(adapter->network, sizeof adapter->network, "topology@%016llx/%zu", (unsigned long long)madi_map_hash(gw->map),
              forced);
@@ -100,7 +100,7 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
     adapter->session->forward = &gw->forward;
     marceli_progress_count_serving(gw->forwards);
     gw->counted = gw->forwards;
-    madi_adapter_polled(adapter); /* it has work even without links */
+    madi_adapter_polled(adapter); /* polled even without links, because forwarding needs it */
     return MAD_OK;
 }
 
@@ -141,7 +141,7 @@ int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, unsigned *fla
     return madi_map_host(gw->map, name);
 }
 
-/* ---- Work left over while a lock was held ----------------------------------------------------------------------- */
+/* ---- Work that had to wait for a lock --------------------------------------------------------------------------- */
 
 int gw_settle(gw_t *gw)
 {
@@ -279,7 +279,7 @@ static void virtual_slot_put(madi_link_t *link, madi_foreign_t loan)
     atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_release); /* pairs with madi_links_reap */
 }
 
-/* True if everything is acknowledged, and no control fragment about the stream waits to be given to its carrying gate. */
+/* True if everything is acknowledged, and no control fragment about the stream still waits for its gate. */
 static bool virtual_drained(madi_link_t *link)
 {
     gw_end_t *end = ((gw_link_t *)link)->end;
@@ -311,7 +311,7 @@ gw_frag_t *gw_held_frag(gw_held_t *held)
 {
     size_t before = sizeof(madi_wire_forward_t);
     size_t payload = gw_protected_len(held->end, MADI_FORWARD_PACKET, held_len(held));
-    bool sealed = held->end->encrypts; /* sealed data are sent from a private buffer */
+    bool sealed = held->end->encrypts; /* sealed packets are sent from a private buffer */
     gw_frag_t *frag = malloc(sizeof *frag + before + (sealed ? payload : (size_t)(held->n + 1) * sizeof *held->vec));
     if (!frag)
         return NULL;
@@ -341,8 +341,8 @@ bool gw_held_fill(gw_held_t *held, gw_frag_t *frag)
     return false;
 }
 
-/* Record a packet until it is acknowledged.  A piece of a granted block stays in the program's memory (op is set); any
- * other packet is copied, since no operation keeps its memory valid. */
+/* Record a packet until it is acknowledged.  A piece of a granted block stays in the program's memory (op is set).
+ * Any other packet is copied, since without an operation its memory does not stay valid. */
 static gw_held_t *held_new(gw_end_t *end, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     gw_held_t *held = malloc(sizeof *held + (size_t)n * sizeof *vec + (op ? 0 : total));
@@ -362,7 +362,7 @@ static gw_held_t *held_new(gw_end_t *end, const struct iovec *vec, int n, size_t
     return held;
 }
 
-/* Send a packet that is kept as a gw_held_t, or queue it. */
+/* Send or queue a packet that is kept as a gw_held_t. */
 static madi_sent_t send_held(gw_end_t *end, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     gw_held_t *held = gw_window_room(end, total, false) ? held_new(end, vec, n, total, op) : NULL;
@@ -382,7 +382,7 @@ static madi_sent_t send_held(gw_end_t *end, const struct iovec *vec, int n, size
     atomic_fetch_add(&end->n_held, 1);
     gw_window_hold(end, held, total);
     if (gw_side_send_user(end->side, frag) == MADI_SENT) {
-        held->out--; /* safe: acknowledgements are processed under the tx_lock held here */
+        held->out--; /* safe here: acknowledgements are processed under the same tx_lock */
         free(frag);
     }
     return op ? MADI_TAKEN : MADI_SENT;
@@ -400,13 +400,13 @@ static madi_sent_t virtual_refuse(gw_end_t *end)
     return MADI_AGAIN;
 }
 
-/* Headers of a fragment, before those of the packet. */
+/* Headers of a fragment, which precede the packet's own header. */
 typedef struct virtual_head {
     madi_wire_hdr_t hdr;
     madi_wire_forward_t forward;
 } virtual_head_t;
 
-/* Send a packet (vec[1] and the rest) with its head in vec[0]. */
+/* Send a packet (vec[1] and further) with its fragment's head in vec[0]. */
 static bool virtual_send_now(madi_link_t *link, const struct iovec *vec, int n, size_t total)
 {
     unsigned char small[MADI_PACKET_SHORT];
@@ -419,8 +419,8 @@ static bool virtual_send_now(madi_link_t *link, const struct iovec *vec, int n, 
     return link->driver->send(link, &(struct iovec){small, total}, 1, total, NULL) == MADI_SENT;
 }
 
-/* Like virtual_send_now, but sealed into one piece.  If the link does not take it, nobody has seen it, so its nonce may be used
- * again. */
+/* Like virtual_send_now, but sealed into one piece.  If the link refuses the packet, no other process has seen it, so its
+ * nonce may be used again. */
 static bool send_sealed(gw_end_t *end, const virtual_head_t *head, const struct iovec *vec, int n, size_t total)
 {
     unsigned char small[sizeof *head + MADI_SEALED_WHOLE + GW_SEALS], *packet = small;
@@ -491,9 +491,9 @@ static madi_sent_t virtual_send(madi_link_t *link, const struct iovec *vec, int 
     return sent;
 }
 
-/* Longest packet that may go without a grant.  A grant costs two passes through all gateways, so a block goes without
- * while nothing long is pending for that peer.  Otherwise it waits for a grant, so that a peer with many blocks does
- * not delay those with few. */
+/* Longest packet that may go without a grant.  A grant costs two more passes through all gateways, so a block is
+ * sent without one while nothing long is pending for that peer.  Otherwise it waits for a grant, so that a peer with
+ * many blocks does not delay peers with few. */
 static size_t virtual_packet_room(madi_link_t *link, size_t want)
 {
     const madi_caps_t *caps = &link->adapter->caps;
@@ -505,7 +505,7 @@ static size_t virtual_packet_room(madi_link_t *link, size_t want)
 const madi_driver_t madi_driver_virtual = {
     .abi = MADI_DRIVER_ABI,
     .name = "virtual",
-    .apart = "the topology files of both must be the same, and MAD_FORWARD_FRAGMENT",
+    .apart = "both hosts need the same topology file and the same MAD_FORWARD_FRAGMENT",
     .adapter_size = sizeof(gw_t),
     .link_size = sizeof(gw_link_t),
     .probe = virtual_probe,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Send window of an endpoint: the fragments that the other endpoint has not acknowledged, in the order of their
- * numbers, to be sent again if the path fails.  Packets are copied into a ring of bytes; long ones are copied into
- * separate memory and sent from there.  Pieces of granted blocks stay in the program's memory, which the program gets
- * back once they are acknowledged and no driver reads them any more.
+ * numbers, to be sent again if the path fails.  Short packets are copied into a ring of bytes; long ones are copied
+ * into separate memory and sent from there.  Pieces of granted blocks stay in the program's memory.  The program gets
+ * that memory back when the pieces are acknowledged and no driver reads them any more.
  *
  * The ring consists of records without gaps; a record of size 0 means that the next one is at the beginning of the
  * ring.  The ring grows up to what MAD_FORWARD_WINDOW allows, and is freed when it was empty for a while. */
@@ -12,8 +12,9 @@
 #include <stdlib.h>
 
 #define LEAST ((size_t)4096)
-#define CALM 4096 /* bytes of grants, credits and short messages, some of which are always pending */
-#define ASKS 4    /* acknowledgements requested per window */
+/* bytes: a window with less holds only grants, credits and short messages, some of which are always pending */
+#define CALM 4096
+#define ASKS 4 /* acknowledgements requested per window */
 
 typedef struct kept {
     uint32_t size; /* bytes of the record; 0: continue at the beginning of the ring */
@@ -33,7 +34,7 @@ static kept_t *record_at(const gw_window_t *w, uint64_t position)
     return (kept_t *)(void *)(w->ring + (position & (w->cap - 1)));
 }
 
-/* Return the position of the next record, skipping one that only leads to the beginning. */
+/* Return the position of the next record, skipping a record that only points to the beginning of the ring. */
 static uint64_t record_position(const gw_window_t *w, uint64_t position)
 {
     if (position != w->tail && !record_at(w, position)->size)
@@ -41,7 +42,7 @@ static uint64_t record_position(const gw_window_t *w, uint64_t position)
     return position;
 }
 
-/* Return where a record of this size would begin: at the tail, or at the beginning of the ring. */
+/* Return the position at which a record of this size would begin: the tail, or the beginning of the ring. */
 static uint64_t record_begin(const gw_window_t *w, uint32_t size)
 {
     uint64_t left = w->cap - (w->tail & (w->cap - 1));
@@ -53,8 +54,8 @@ static bool record_fits(const gw_window_t *w, uint32_t size)
     return w->cap && record_begin(w, size) + size - w->head <= w->cap;
 }
 
-/* Enlarge the ring.  Acknowledgements may arrive meanwhile, so of the window only the ring and its positions are
- * written. */
+/* Enlarge the ring.  Acknowledgements may arrive meanwhile, so only the ring and its positions are written, and no other
+ * field of the window. */
 static bool ring_grow(gw_window_t *w, uint32_t size)
 {
     uint64_t cap = w->cap ? w->cap * 2 : LEAST, tail = 0;
@@ -101,8 +102,8 @@ static void record_drop_first(gw_window_t *w, const kept_t *k)
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* Drop acknowledged copies from the front of the ring.  Entries that refer to the program's memory are dropped
- * elsewhere, where operations may be completed. */
+/* Drop acknowledged copies from the front of the ring.  Entries that refer to the program's memory are dropped in
+ * held_finish, where operations may be completed. */
 static void copies_drop(gw_window_t *w)
 {
     uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);
@@ -117,7 +118,7 @@ bool gw_window_room(gw_end_t *end, size_t len, bool copy)
     uint32_t size = record_size(copy ? len : 0);
     copies_drop(w);
     if (w->bytes + len > limit && w->head != w->tail) {
-        atomic_store(&w->full, 1); /* before the check: an acknowledgement arrives earlier, or finds this set */
+        atomic_store(&w->full, 1); /* before the check: an acknowledgement either arrives before it, or finds this set */
         copies_drop(w);
         if (w->bytes + len > limit)
             return false;
@@ -157,7 +158,8 @@ void gw_window_hold(gw_end_t *end, gw_held_t *held, size_t len)
 
 /* ---- Acknowledgements ------------------------------------------------------------------------------------------- */
 
-/* Return memory to the program once the other endpoint has it, or never will, and no driver reads it here. */
+/* Return memory to the program when no driver reads it here any more, and the other endpoint has received it or never
+ * will. */
 static void held_finish(gw_held_t *held)
 {
     madi_op_t *user = held->user;
@@ -186,7 +188,7 @@ static void held_end(gw_held_t *held, mad_status_t status)
     held_finish(held);
 }
 
-/* Remove acknowledged fragments, and return those that refer to the program's memory as a list. */
+/* Remove acknowledged fragments.  Return a list of those that refer to the program's memory. */
 static gw_held_t *held_take(gw_window_t *w)
 {
     uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);
@@ -214,8 +216,7 @@ bool gw_window_ack_arrived(gw_end_t *end, uint32_t ack)
         return true;
     if ((int32_t)(ack - before) < 0)
         return false;
-    atomic_store(&w->ack, ack); /* before full and held are checked; a sender sets those before the fragments that they
-                                 * stand for leave */
+    atomic_store(&w->ack, ack); /* before full and held are checked; a sender sets those before it sends the fragments */
     if (!atomic_load(&w->full) && !atomic_load(&w->held))
         return true;
     gw_end_lock(end);
@@ -279,10 +280,10 @@ int gw_window_resend(gw_end_t *end)
         if (!frag)
             return -1;
         gw_end_head(end, frag, k->kind, seq++, k->len,
-                    record_position(w, p + k->size) == w->tail); /* for the last one, since the
-                                                                                          * program may wait for it */
+                    /* request an acknowledgement of the last one, since the program may wait for it */
+                    record_position(w, p + k->size) == w->tail);
         if (k->held ? !gw_held_fill(k->held, frag) : !gw_protect(end, frag, &vec, k->len ? 1 : 0, k->len))
-            return -1; /* the stream is given up, with everything in the window */
+            return -1; /* the caller then gives up the stream, with everything in its window */
         gw_side_put(end->side, frag);
     }
     return n;
@@ -313,7 +314,8 @@ bool gw_window_drains(gw_end_t *end)
     gw_end_lock(end);
     copies_drop(w);
     empty = w->head == w->tail;
-    asks = !empty && !end->resuming && end->drain_asked != w->next; /* fragments sent again request it themselves */
+    /* fragments sent again already request an acknowledgement */
+    asks = !empty && !end->resuming && end->drain_asked != w->next;
     if (asks)
         end->drain_asked = w->next;
     gw_end_unlock(end);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Attributes, and the names of threads. */
+/* Thread attributes, and the names of threads. */
 #include "marcel/guard.h"
 #include "marcel/marcel.h"
 #include "marcel/traits.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Barriers: a queue of those that have arrived.
+/* Barriers: a queue of the threads that have arrived.
  *
- * `value` is at least how many wait; those whose deadline passes leave without a word.  So a thread that seems to be
- * the last counts the queue.  One whose deadline has passed, but that is still in the queue then, has arrived in time. */
+ * `value` is an upper bound of the number of waiting threads, since a thread whose deadline passes does not decrease
+ * it.  So a thread that seems to be the last counts the queue.  A thread that is still in the queue then has arrived in
+ * time, even if its deadline has passed. */
 #include "marcel/sched.h"
 #include "marcel/sleep.h"
 
@@ -10,7 +11,7 @@
 #include <marcel.h>
 
 typedef struct madi_barrier {
-    madi_waitq_t queue; /* noted: it has passed, and only has to go */
+    madi_waitq_t queue; /* noted: the barrier has let it pass, and it only has to leave */
     unsigned count;
 } madi_barrier_t;
 
@@ -35,7 +36,7 @@ int marcel_barrier_destroy(marcel_barrier_t *barrier)
     return madi_waitq_close(&barrier_of(barrier)->queue);
 }
 
-/* How many of the queue wait; pass: from now on they do not. */
+/* Count the waiting threads of the queue.  pass: let them pass, so that they no longer count as waiting. */
 static unsigned barrier_count_arrived(madi_waitq_t *queue, bool pass)
 {
     madi_party_t *party = queue->first;
@@ -62,7 +63,7 @@ static int barrier_wait_until(void *barrier, void *none, int64_t deadline)
     if (b->queue.value + 1 >= b->count) {
         barrier_count_arrived(&b->queue, true);
         b->queue.value = 0;
-        madi_wake_all(&b->queue); /* and the lock is free: from now on it may be gone */
+        madi_wake_all(&b->queue); /* also releases the lock; from now on the barrier may be destroyed */
         return MARCEL_BARRIER_SERIAL_THREAD;
     }
     b->queue.value++;

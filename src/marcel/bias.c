@@ -16,7 +16,8 @@ static void section_wait_end(madi_worker_t *worker, madi_waitq_t *queue)
         madi_pause(n);
 }
 
-/* Take a bias away.  The word was `bias`, and is LOCKED.  A worker of an earlier start of the library is in no section. */
+/* Take a bias away.  The lock word was `bias` and is now LOCKED.  If the worker belongs to an earlier start of the
+ * library, it is in no section, and nothing is left to do. */
 static void bias_take_away(madi_waitq_t *queue, uint32_t bias)
 {
     int index = (int)(bias / 2) - 1;

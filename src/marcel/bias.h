@@ -14,12 +14,13 @@
  *   ... leave: holds = NULL (release)          it has the lock               (acquire)
  *
  * Either the worker sees LOCKED, or the other thread sees `holds` after its barrier.  Without membarrier no queue is
- * biased.  The threads of one worker never meet in the section: they switch only with its exit as post-switch function
- * (sched.h).  Nested sections do not exist: only semaphores are biased, and none is used under the lock of another.
+ * biased.  Two threads of one worker are never in the section together: a thread that switches inside it has the exit
+ * from the section as its post-switch function (sched.h).  Sections are never nested: only semaphores are biased, and
+ * none is used under the lock of another.
  *
- * Waiters of a biased queue are threads of its worker: the bias is given while the queue is empty, and every other thread
- * takes it away first.  So in the child of a fork no thread waits in a queue whose section a lost worker was in
- * (madi_bias_forked). */
+ * All waiters of a biased queue are threads of its worker: a queue becomes biased only while it is empty, and every other
+ * thread first takes the bias away.  So in the child of a fork, a queue whose section was occupied by a worker of the
+ * parent has no surviving waiters (madi_bias_forked). */
 #ifndef MADI_BIAS_H
 #define MADI_BIAS_H
 
@@ -29,19 +30,21 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Value of a lock word that is biased to this worker; MADI_BIAS_NONE, which no word has, if the host has no membarrier. */
+/* Value of a lock word that is biased to this worker; MADI_BIAS_NONE if the host has no membarrier, a value that no lock
+ * word has. */
 uint32_t madi_bias_of(int index);
 
-/* Wait until the worker has left the section that it is in, if any.  The caller has executed a barrier of all threads. */
+/* Wait until the worker has left the section that it is in, if any.  The caller has already executed a barrier of all
+ * threads. */
 void madi_bias_pass(madi_worker_t *worker);
 
-/* In the child of a fork: end the sections of all workers but the survivor, and repair what these left half done.
- * survivor: the worker whose kernel thread made the fork; NULL if none. */
+/* Repair biased queues in the child of a fork: end the sections of all workers but the survivor, and repair the queues
+ * that they left half changed.  survivor: the worker whose kernel thread forked; NULL if none. */
 void madi_bias_forked(madi_worker_t *survivor);
 
 #pragma GCC visibility pop
 
-/* Enter the section of a queue that is biased to the caller's worker.  False if it is not. */
+/* Enter the section of a queue that is biased to the caller's worker.  Return false if the queue is not. */
 static inline bool madi_bias_enter(madi_worker_t *worker, madi_waitq_t *queue)
 {
     atomic_store_explicit(&worker->holds, queue, memory_order_relaxed);
@@ -57,8 +60,8 @@ static inline void madi_bias_leave(madi_worker_t *worker)
     atomic_store_explicit(&worker->holds, NULL, memory_order_release); /* pairs with the acquire in bias.c */
 }
 
-/* Like madi_waitq_take, in the section.  The clock ends waits on this worker only, and a canceller first sets BUSY and waits
- * until this section is over (madi_bias_pass): so a plain store decides how the wait ends. */
+/* Like madi_waitq_take, but inside the section.  There a plain store decides how the wait ends: only this worker ends
+ * waits by the clock, and a canceller first sets BUSY and waits until this section is over (madi_bias_pass). */
 static inline madi_party_t *madi_bias_take(madi_waitq_t *queue)
 {
     madi_party_t *party = queue->first;
@@ -73,7 +76,7 @@ static inline madi_party_t *madi_bias_take(madi_waitq_t *queue)
     return party;
 }
 
-/* Leave a queue that the caller, a user-level thread, has entered in either way. */
+/* Leave a queue that the caller, a user-level thread, has entered by its bias or by its lock. */
 static inline void madi_waitq_leave(madi_worker_t *worker, madi_waitq_t *queue)
 {
     if (atomic_load_explicit(&worker->holds, memory_order_relaxed))

@@ -9,12 +9,13 @@
 #include <marcel.h>
 #include <sched.h>
 
-/* One canceller at a time; plain pthreads end under it. */
+/* Serializes cancellers.  A plain pthread that ends takes it too. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Waits in the polling server ------------------------------------------------------------------------------ */
 
-/* Under the lock the waiter exists.  A canceller has written PENDING before, so a waiter that begins later sees it. */
+/* Publish the waiter: it exists whenever a canceller finds it under the lock.  A canceller has set PENDING before, so a
+ * waiter that begins later sees that bit. */
 void madi_interrupt_begin(madi_party_t *self, struct marceli_waiter *w)
 {
     madi_lock(&self->interrupt_lock);
@@ -43,10 +44,11 @@ static madi_party_t *thread_party(struct marcel_thread *thread)
     madi_ult_t *ult = atomic_load_explicit(&thread->ult, memory_order_acquire);
     if (ult)
         return &ult->party;
-    return thread->run ? NULL : thread->value; /* the record of a plain pthread (plain_thread.c) runs nothing */
+    return thread->run ? NULL : thread->value; /* a record without a function belongs to a plain pthread (plain_thread.c) */
 }
 
-/* True if the party has announced a join, but is not in `joiner` yet.  It looks at the word, or will be there soon. */
+/* True if the party has announced a join, but is not yet in `joiner`.  The party will check for a cancel, or will be
+ * there soon. */
 static bool party_begins_to_join(madi_party_t *party)
 {
     unsigned wait = atomic_load_explicit(&party->wait, memory_order_acquire);
@@ -55,7 +57,8 @@ static bool party_begins_to_join(madi_party_t *party)
            (wait == MADI_WAIT_JOINS_OPEN && atomic_load_explicit(&joins->joiner, memory_order_relaxed) == MADI_JOINER_NONE);
 }
 
-/* End the wait of a party as cancelled.  False if it does not wait.  BUSY keeps its control block in existence. */
+/* End the wait of a party as cancelled.  Return false if the party does not wait.  The bit BUSY keeps its control block
+ * from being freed. */
 static bool party_end_wait(madi_party_t *party)
 {
     if (!party->plain)
@@ -63,7 +66,7 @@ static bool party_end_wait(madi_party_t *party)
     while (!madi_claim(party, MADI_WAIT_CANCELLED)) {
         if (!party_begins_to_join(party))
             return false;
-        sched_yield(); /* not a thread of this worker, which would be in `joiner` by now */
+        sched_yield(); /* the party is no thread of this worker, since it would be in `joiner` by now */
     }
     return true;
 }
@@ -77,7 +80,7 @@ int marcel_cancel(marcel_t thread)
     }
     if (madi_gone(thread))
         return ESRCH;
-    (void)madi_server_probe(); /* a wrong knob: no barrier of all then, and waiters have fences */
+    (void)madi_server_probe(); /* if a knob is wrong, there is no barrier of all threads, and waiters execute fences */
     pthread_mutex_lock(&lock);
     atomic_fetch_or_explicit(&thread->cancel, MADI_CANCEL_PENDING | MADI_CANCEL_BUSY, memory_order_seq_cst);
     marceli_barrier();
@@ -86,7 +89,7 @@ int marcel_cancel(marcel_t thread)
         party_interrupt(party);
     if (party && !party_end_wait(party))
         party = NULL;
-    /* release: pairs with madi_cancel_settle.  The party stays all the same: it waits for us. */
+    /* release: pairs with madi_cancel_settle.  The party does not go away, because it waits for madi_wake below. */
     atomic_fetch_and_explicit(&thread->cancel, ~(unsigned)MADI_CANCEL_BUSY, memory_order_release);
     pthread_mutex_unlock(&lock);
     if (party)
@@ -108,7 +111,7 @@ void madi_cancel_settle(struct marcel_thread *thread)
 {
     while (atomic_load_explicit(&thread->cancel, memory_order_acquire) & MADI_CANCEL_BUSY) {
         marcel_yield();
-        sched_yield(); /* the canceller may be another kernel thread */
+        sched_yield(); /* the canceller may run on another kernel thread */
     }
 }
 

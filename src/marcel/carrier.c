@@ -23,16 +23,17 @@ static struct carriers {
     madi_lock_t lock;
     madi_carrier_t *spares, *all;
     unsigned n;      /* number of carriers made */
-    sigset_t before; /* signal mask of the thread that started the workers */
+    sigset_t before; /* signal mask of the thread that started the workers, before the start */
 } carriers;
 _Atomic(int) madi_n_detached_in_syscall;
 
-/* A plain thread-local variable: code that reads it does not switch in between (worker.h). */
+/* A plain thread-local variable: no code switches between taking its address and reading it (worker.h). */
 static __thread madi_carrier_t *mine;
 
 /* ---- Life ------------------------------------------------------------------------------------------------------- */
 
-/* Block all signals but those that an instruction causes, and the monitor's: they go to the program's own threads. */
+/* Block all signals except those that an instruction causes, and the monitor's, so that signals go to the program's own
+ * threads. */
 static void signals_block(void)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
@@ -48,8 +49,9 @@ static void signals_block(void)
 
 static bool left_behind; /* by a fork */
 
-/* In the child of a fork.  If a user-level thread made it, the child has its kernel thread, and gets the signal mask of the
- * program back: a program that it executes would inherit the mask.  Else the child has no carrier. */
+/* Reset in the child of a fork.  If a user-level thread forked, its kernel thread exists in the child and gets the
+ * program's signal mask back, because a program that the child executes would inherit the mask.  Otherwise the child has
+ * no carrier. */
 static void carriers_forked(void)
 {
     madi_bias_forked(madi_worker_self());
@@ -120,7 +122,7 @@ static void *carrier_main(void *arg)
     if (madi_guard_thread_start(&carrier->signal_stack))
         madi_log(MADI_LOG_WARN, "marcel", "no memory for a signal stack: overflows of stacks are not reported");
     context_adopt(&carrier->base);
-    /* acquire: pairs with the release in offer */
+    /* acquire: pairs with the release in worker_offer */
     while ((offer = atomic_exchange_explicit(&carrier->offer, 0, memory_order_acquire)) != MADI_CARRIER_STOP) {
         if (offer)
             worker_carry(carrier, carrier->offered);
@@ -131,8 +133,8 @@ static void *carrier_main(void *arg)
     return NULL;
 }
 
-/* Make a kernel thread, for the worker `first` or as a spare one (NULL).  Return NULL if there is no memory, or if there
- * are too many (*rc). */
+/* Create a kernel thread for the worker `first`, or a spare one if `first` is NULL.  On failure return NULL, and set *rc
+ * (no memory, or too many threads). */
 static madi_carrier_t *carrier_make(madi_worker_t *first, int *rc)
 {
     madi_carrier_t *carrier = aligned_alloc(_Alignof(madi_carrier_t), sizeof *carrier);
@@ -196,7 +198,7 @@ void madi_carriers_stop(void)
 {
     for (madi_carrier_t *carrier = carriers.all; carrier; carrier = carrier->all) {
         unsigned none = 0;
-        /* A carrier that has not begun takes its worker first. */
+        /* A carrier that has not started yet takes its worker first. */
         while (!atomic_compare_exchange_weak_explicit(&carrier->offer, &none, MADI_CARRIER_STOP, memory_order_release,
                                                       memory_order_relaxed)) {
             none = 0;
@@ -215,7 +217,7 @@ void madi_carriers_stop(void)
 
 /* ---- Blocking calls --------------------------------------------------------------------------------------------- */
 
-/* Set the successor, to which the worker can be offered.  Return 0 or an error number. */
+/* Find a successor to which the worker can be offered.  Return 0 or an error number. */
 static int successor_find(madi_carrier_t *carrier)
 {
     int rc = 0;
@@ -230,7 +232,7 @@ static void worker_offer(madi_carrier_t *carrier, madi_worker_t *worker)
 {
     carrier->depth = 1;
     carrier->blocked = worker->current;
-    madi_worker_mine = NULL; /* the thread counts as a plain pthread until it comes back */
+    madi_worker_mine = NULL; /* the thread counts as a plain pthread until it returns to its worker */
     atomic_store_explicit(&carrier->carries, NULL, memory_order_release);
     /* release: pairs with carrier_main */
     carrier->successor->offered = worker;
@@ -242,10 +244,10 @@ int marcel_blocking_begin(void)
 {
     madi_carrier_t *carrier;
     madi_worker_t *worker;
-    madi_ult_self(); /* a thread that is detached in a system call comes back first */
+    madi_ult_self(); /* a thread that is detached in a system call first returns to its worker */
     carrier = mine;
     worker = madi_worker_self();
-    if (!carrier || (carrier->blocked && ++carrier->depth)) /* a plain pthread; a nested call */
+    if (!carrier || (carrier->blocked && ++carrier->depth)) /* a plain pthread, or a nested call */
         return 0;
     if (successor_find(carrier))
         return EAGAIN;
@@ -258,7 +260,8 @@ static void thread_return_post(void *arg)
     madi_ready(arg);
 }
 
-/* Send the thread back to its worker, which another kernel thread carries.  This one becomes a spare one. */
+/* Send the thread back to its worker, which another kernel thread now carries.  The calling kernel thread becomes a spare
+ * one. */
 static MADI_COLD void thread_return(madi_carrier_t *carrier, madi_ult_t *self)
 {
     carrier->successor = NULL;
@@ -286,7 +289,7 @@ int marcel_blocking_end(void)
     self = carrier->blocked;
     carrier->blocked = NULL;
     offer = carrier->number;
-    /* relaxed: no other kernel thread had the worker */
+    /* relaxed: no other kernel thread has carried the worker meanwhile */
     if (atomic_compare_exchange_strong_explicit(&carrier->successor->offer, &offer, 0, memory_order_relaxed,
                                                 memory_order_relaxed))
         worker_take_back(carrier, self->worker);

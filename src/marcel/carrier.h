@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Carriers: the kernel threads that run workers, and those in reserve.
+/* Carriers: the kernel threads that run workers, and the spare ones in reserve.
  *
- * A thread that declares a blocking call keeps the kernel thread on which it is.  It hands the worker, with all its
- * queues, to a spare one, which the kernel runs on the same core as soon as the first one blocks.  Afterwards the thread
- * takes the worker back if the spare one has not come to it.  Else it goes to the worker's inbox like a woken thread, and
- * its kernel thread is a spare one from then on.  So one kernel thread at a time carries a worker, and there are as many
- * kernel threads as workers and simultaneous blocking calls.
+ * A thread that declares a blocking call keeps the kernel thread on which it runs.  It hands the worker, with all its
+ * queues, to a spare carrier, which the kernel runs on the same core as soon as the first kernel thread blocks.  After
+ * the call, the thread takes the worker back if the spare carrier has not taken it yet.  Otherwise the thread goes to the
+ * worker's inbox like a woken thread, and its kernel thread becomes a spare carrier.  So one kernel thread at a time
+ * carries a worker, and the number of kernel threads is that of the workers plus that of simultaneous blocking calls.
  *
- * The hand-over is one word of the spare carrier, `offer`, with the number of the kernel thread that offers.  The thread
- * that changes it to 0 has the worker.  The worker's number would not do: while the first call goes on, another kernel
- * thread may offer the same worker to the same spare one.  All that the worker alone touches is passed on by that word.
+ * The hand-over uses one word of the spare carrier, `offer`, with the number of the kernel thread that offers its worker.
+ * The thread that changes the word to 0 has the worker.  The worker's number would not be enough: while the first call
+ * lasts, another kernel thread may offer the same worker to the same spare carrier.  The accesses to `offer` also order
+ * all data that only the worker touches.
  *
- * A call that was not declared is handed over by the monitor (monitor.h) in the same way. */
+ * For a blocking call that was not declared, the monitor (monitor.h) hands the worker over in the same way. */
 #ifndef MADI_CARRIER_H
 #define MADI_CARRIER_H
 
@@ -20,7 +21,7 @@
 
 #include <pthread.h>
 
-/* Values that a worker's scheduler changes at each switch. */
+/* Counters of a worker's scheduler that change at each switch. */
 typedef struct madi_beat {
     const madi_ult_t *current;
     uint64_t periods;
@@ -30,50 +31,54 @@ typedef struct madi_beat {
 enum madi_retake { MADI_RETAKE_NONE, MADI_RETAKE_ASKED, MADI_RETAKE_NOW };
 
 typedef struct madi_carrier {
-    madi_worker_t orphan_worker;    /* of a thread that comes back from a call and has no worker; only `post` is used */
-    madi_ult_t base;                /* the scheduler's context on this kernel thread's own stack */
-    madi_ult_t *blocked;            /* the thread that keeps this kernel thread for a blocking call; NULL if none */
-    unsigned depth;                 /* of nested blocking calls */
-    bool detached_in_syscall;       /* in an undeclared call: the thread comes back when it next needs its worker */
-    struct madi_carrier *successor; /* to which the worker was offered last; not in the list of spares; NULL if none */
-    struct madi_carrier *spare;     /* the next in the list of spares */
-    struct madi_carrier *all;       /* the next in the list of all */
+    madi_worker_t orphan_worker; /* used by a thread that returns from a call and has no worker; only `post` is used */
+    madi_ult_t base;             /* the scheduler's context on this kernel thread's own stack */
+    madi_ult_t *blocked;         /* the thread that occupies this kernel thread during a blocking call; NULL if none */
+    unsigned depth;              /* of nested blocking calls */
+    bool detached_in_syscall;    /* in an undeclared call: the thread returns to its worker when it next needs one */
+    /* carrier to which the worker was offered last; not in the list of spares; NULL if none */
+    struct madi_carrier *successor;
+    struct madi_carrier *spare; /* the next in the list of spares */
+    struct madi_carrier *all;   /* the next in the list of all */
     pthread_t kernel_thread;
-    int place;                        /* the worker to whose place this kernel thread is bound; -1 if none */
-    unsigned number;                  /* of this kernel thread */
-    madi_worker_t *offered;           /* the worker; written by the kernel thread that offers */
-    _Atomic(madi_worker_t *) carries; /* read by the monitor; NULL: it is spare, or its thread is in a declared call */
+    int place;              /* number of the worker to whose place this kernel thread is bound; -1 if none */
+    unsigned number;        /* of this kernel thread */
+    madi_worker_t *offered; /* the worker on offer; written by the kernel thread that offers it */
+    /* the worker that it runs; read by the monitor; NULL if it is spare, or its thread is in a declared call */
+    _Atomic(madi_worker_t *) carries;
     int tid;
     void *signal_stack;
     /* Owned by the monitor, except while `retake` is not NONE. */
     madi_call_t stuck_in, last;
     madi_beat_t beat;
     int n_same;
-    struct madi_carrier *spare_prealloc;       /* the next successor, since a signal handler cannot make one */
+    /* the next successor, created in advance, since a signal handler cannot create one */
+    struct madi_carrier *spare_prealloc;
     atomic_uint retake;                        /* enum madi_retake */
-    _Alignas(2 * MADI_LINE) atomic_uint offer; /* a futex: 0, a kernel thread's number, or a value below */
+    _Alignas(2 * MADI_LINE) atomic_uint offer; /* futex: 0, the number of a kernel thread, or one of the values below */
 } madi_carrier_t;
 
-#define MADI_CARRIER_STOP (~0u)  /* the kernel thread is to end */
-#define MADI_CARRIER_FIRST (~1u) /* its first worker, which no other carried before */
+#define MADI_CARRIER_STOP (~0u)  /* value of `offer`: the kernel thread must end */
+#define MADI_CARRIER_FIRST (~1u) /* value of `offer`: its first worker, which no other carrier ran before */
 
 #pragma GCC visibility push(hidden)
 
-/* Make a kernel thread for this worker.  Return 0 or an error number. */
+/* Create a kernel thread that carries this worker.  Return 0 or an error number. */
 int madi_carrier_start(madi_worker_t *worker);
-/* For the monitor: the list of all carriers, linked by `all`; a spare carrier, made if need be, or NULL. */
+/* For the monitor.  Return the list of all carriers, linked by `all`; return a spare carrier, created if necessary, or
+ * NULL. */
 madi_carrier_t *madi_carriers_all(void);
 madi_carrier_t *madi_carrier_spare(void);
-/* Carrier of the calling kernel thread; NULL if it is none. */
+/* Carrier of the calling kernel thread; NULL if that is no carrier. */
 madi_carrier_t *madi_carrier_self(void);
-/* In a signal handler that interrupted a system call of the carrier's thread: offer the worker to carrier->spare_prealloc.
- * False if there is no worker, or if it runs no thread. */
+/* Offer the worker to carrier->spare_prealloc.  Called in a signal handler that interrupted a system call of the
+ * carrier's thread.  Return false if there is no worker, or if the worker runs no thread. */
 bool madi_carrier_detach_in_syscall(madi_carrier_t *carrier);
 
 /* True in the child of a fork by a plain pthread: the carriers run in the parent only. */
 bool madi_carriers_left_behind(void);
 
-/* Wait for the end of all kernel threads.  All workers have been closed before. */
+/* Wait until all kernel threads have ended.  All workers must have been closed before. */
 void madi_carriers_stop(void);
 
 #pragma GCC visibility pop

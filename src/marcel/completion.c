@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completions: a queue whose value says whether it has happened.  Every look takes the lock, so that a thread that has
- * seen it happen may free the completion at once: the thread that completed it has left the lock then. */
+/* Completions: a queue whose value says whether the completion is complete.  Every check takes the lock.  So a thread
+ * that has found it complete may free it immediately: the completing thread no longer holds the lock. */
 #include "marcel/cancel.h"
 #include "marcel/sched.h"
 #include "marcel/sleep.h"

@@ -22,8 +22,8 @@ static void record_init(struct marcel_thread *thread, void *(*run)(void *), void
     atomic_store_explicit(&thread->cancel, 0, memory_order_relaxed);
 }
 
-/* Create a thread with attributes, or from a plain pthread.  here: the caller's worker; NULL for a plain pthread.  *out is
- * written before the thread is handed over, since it may run at once. */
+/* Create a thread with attributes, or from a plain pthread.  here: the caller's worker; NULL for a plain pthread.  *out
+ * is written before the thread is handed over, since the thread may run immediately. */
 static MADI_COLD int create_with(marcel_t *out, const marcel_attr_t *attr, void *(*run)(void *), void *arg,
                                  madi_worker_t *here)
 {
@@ -87,7 +87,7 @@ int marcel_create(marcel_t *out, const marcel_attr_t *attr, void *(*run)(void *)
 
 /* ---- Join ----------------------------------------------------------------------------------------------------- */
 
-/* Run the taken seed at once, and return when it has ended.  False if there is no slot for it. */
+/* Run the taken seed in place, and return when it has ended.  Return false if there is no slot for the seed. */
 static inline bool join_in_place(madi_worker_t *worker, struct marcel_thread *thread)
 {
     madi_ult_t *self = worker->current, *ult;
@@ -117,7 +117,7 @@ static MADI_COLD int join_plain(struct marcel_thread *thread)
     return rc;
 }
 
-/* Let other threads run first, once in a period. */
+/* Let other threads run first; done once in a period. */
 static MADI_COLD void join_yield(madi_worker_t *worker)
 {
     worker->tick = 1;
@@ -134,7 +134,7 @@ static int thread_join(madi_worker_t *worker, madi_party_t *self, struct marcel_
     if (MADI_UNLIKELY(--worker->tick == 0))
         join_yield(worker);
     worker = madi_worker_self();
-    if (MADI_LIKELY(join_in_place(worker, thread))) /* `wait` is PLAIN if it stayed in place */
+    if (MADI_LIKELY(join_in_place(worker, thread))) /* `wait` is PLAIN if the seed ended without blocking */
         return MADI_LIKELY(atomic_load_explicit(&self->wait, memory_order_relaxed) == MADI_WAIT_PLAIN) ? 0
                                                                                                        : madi_wait_end(self);
     madi_send(worker, thread);

@@ -10,23 +10,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Weak: found in a program that is linked with a run time.  A program that contains one exports it for this reference. */
+/* Weak: non-NULL in a program that is linked with a C++ run time.  A program that contains a run time exports the
+ * function because of this reference. */
 extern madi_cxx_state_t *__cxa_get_globals(void) __attribute__((weak));
 
 typedef madi_cxx_state_t *(*globals_t)(void);
 
-static globals_t run_times[MADI_CXX_MAX]; /* set once, before madi_cxx_found counts it */
+static globals_t run_times[MADI_CXX_MAX]; /* entries are written once, before madi_cxx_found counts them */
 _Atomic(int) madi_cxx_found;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add one; no call of the dynamic linker under it */
+/* held while a run time is added; no call of the dynamic linker under it */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const madi_cxx_state_t none, several = {.uncaught = 1};
 
 /* ---- Which are loaded ------------------------------------------------------------------------------------------- */
 
 typedef struct loaded {
-    unsigned long long adds; /* objects loaded in the life of the process */
+    unsigned long long adds; /* number of objects loaded since the process started */
     int n;
-    char *path[MADI_CXX_MAX]; /* of run times, or what was taken for one */
+    char *path[MADI_CXX_MAX]; /* paths of run times, or of libraries mistaken for one */
 } loaded_t;
 
 static _Atomic(unsigned long long) looked_at; /* `adds` of the last look */
@@ -51,7 +53,7 @@ static int run_time_library_note(struct dl_phdr_info *info, size_t size, void *a
     return 0;
 }
 
-/* Add a run time unless it is known.  Two libraries that share one return the same state for the caller. */
+/* Add a run time unless it is known.  Two libraries that share a run time return the same state for the calling thread. */
 static void run_time_add(globals_t get)
 {
     int n, same = 0;
@@ -73,7 +75,7 @@ static MADI_COLD void run_times_find(void)
     if (__cxa_get_globals)
         run_time_add(__cxa_get_globals);
     for (int i = 0; i < loaded.n; i++) {
-        /* Keep it loaded for good: workers keep addresses of its variables. */
+        /* Keep the library loaded for ever, because workers keep addresses of its variables. */
         void *library = dlopen(loaded.path[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
         globals_t get = library ? (globals_t)(uintptr_t)dlsym(library, "__cxa_get_globals") : NULL;
         if (get)
@@ -120,7 +122,7 @@ void madi_cxx_switch(madi_cxx_t *cxx, madi_ult_t *from, madi_ult_t *to)
 {
     bool kept = to->flags & MADI_ULT_THROWS;
     if (kept)
-        madi_cxx_update(cxx); /* it may come from a worker that knows more run times */
+        madi_cxx_update(cxx); /* the thread may come from a worker that knows more run times */
     from->flags &= ~(uint32_t)MADI_ULT_THROWS;
     for (int i = 0; i < cxx->n; i++) {
         madi_cxx_state_t *state = cxx->state[i];

@@ -40,7 +40,8 @@ void madi_deque_fini(madi_deque_t *deque)
     atomic_store_explicit(&deque->hints, NULL, memory_order_relaxed);
 }
 
-/* Drop stale entries; return the number left.  Thieves may meanwhile miss an entry or see it twice: entries are hints. */
+/* Drop stale entries; return the number left.  Thieves may meanwhile miss an entry or see it twice, which is harmless
+ * because entries are hints. */
 static size_t hints_compact(madi_hints_t *hints, size_t end)
 {
     size_t kept = 0;
@@ -75,7 +76,7 @@ static struct marcel_thread *deque_scan(madi_deque_t *deque, size_t from, size_t
     size_t end = atomic_load_explicit(&deque->end, memory_order_acquire);
     madi_hints_t *hints = atomic_load_explicit(&deque->hints, memory_order_acquire);
     if (end > hints->room)
-        end = hints->room; /* the array is older than the end */
+        end = hints->room; /* the array was read before it was replaced by a larger one */
     for (*next = from; *next < end; (*next)++) {
         struct marcel_thread *thread = atomic_load_explicit(&hints->hint[*next], memory_order_relaxed);
         if (thread && madi_seed_take(thread)) {
@@ -86,7 +87,7 @@ static struct marcel_thread *deque_scan(madi_deque_t *deque, size_t from, size_t
     return NULL;
 }
 
-/* Move `first` on, unless the owner has put it back meanwhile. */
+/* Advance `first`, unless the owner has reset it meanwhile. */
 static void deque_move_first(madi_deque_t *deque, size_t from, size_t to)
 {
     if (to != from)

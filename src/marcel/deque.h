@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The seeds of one worker: the last in is the first that the owner takes out, thieves take the oldest.
+/* The seeds of one worker: the owner takes the youngest seed, thieves take the oldest.
  *
  * The entries are hints.  A seed belongs to the thread that changes its state from SEED to TAKEN, by compare-and-swap,
- * wherever its entry is; marcel_join takes seeds out of the middle that way.  An entry whose seed is taken is stale,
- * and is dropped when somebody comes across it.  A stale entry may point to a record that has become another seed
- * since: then it is a hint of that one, no less true.  So the owner pays one atomic read-modify-write for a seed, the
- * claim, and thieves write nothing that it depends on: they never move its end.
+ * wherever its entry is; marcel_join takes seeds out of the middle in this way.  An entry whose seed is taken is
+ * stale; the next thread that finds a stale entry drops it.  The record of a stale entry may have become another seed:
+ * then the entry is a valid hint of that seed.  So the owner needs one atomic read-modify-write per seed, the claim.
+ * Thieves never move `end`, on which the owner depends.
  *
- * Owner: the calling worker.  Thief: any worker (several at a time).  `first` is where thieves begin to look, and may
- * be behind what is true; a thief that finds nothing from there looks at everything. */
+ * Owner: the calling worker.  Thief: any worker (several at a time).  `first` is where thieves begin to search, and
+ * may point too far; a thief that finds nothing from there searches all entries. */
 #ifndef MADI_DEQUE_H
 #define MADI_DEQUE_H
 
@@ -16,13 +16,13 @@
 
 typedef struct madi_hints {
     size_t room;
-    struct madi_hints *before; /* the smaller one that it replaced: a thief may be reading it */
+    struct madi_hints *before; /* the smaller array that this one replaced, which a thief may still be reading */
     _Atomic(struct marcel_thread *) hint[];
 } madi_hints_t;
 
 typedef struct madi_deque {
     _Atomic(madi_hints_t *) hints;
-    _Atomic(size_t) end; /* one behind the last entry; written by the owner */
+    _Atomic(size_t) end; /* index after the last entry; written by the owner */
     _Atomic(size_t) first;
 } madi_deque_t;
 
@@ -34,8 +34,8 @@ void madi_deque_fini(madi_deque_t *deque);
 /* Make room by dropping stale entries or by growing.  Return 0 or ENOMEM. */
 int madi_deque_grow(madi_deque_t *deque);
 
-/* Take the oldest seed; NULL if none.  Any worker may call, the owner too.  likely: begin at `first`, and
- * so maybe miss one. */
+/* Take the oldest seed; return NULL if none.  Any worker may call, the owner too.  The variant `likely` searches from
+ * `first` only, and so may miss a seed. */
 struct marcel_thread *madi_deque_steal(madi_deque_t *deque);
 struct marcel_thread *madi_deque_steal_likely(madi_deque_t *deque);
 
@@ -44,7 +44,7 @@ struct marcel_thread *madi_deque_steal_likely(madi_deque_t *deque);
 static inline bool madi_seed_take(struct marcel_thread *thread)
 {
     unsigned seed = MADI_SEED;
-    /* acquire: pairs with the release in madi_deque_push; what the creator wrote is there */
+    /* acquire: pairs with the release in madi_deque_push, so that the creator's writes are visible */
     return atomic_load_explicit(&thread->state, memory_order_relaxed) == MADI_SEED &&
            atomic_compare_exchange_strong_explicit(&thread->state, &seed, MADI_TAKEN, memory_order_acquire,
                                                    memory_order_relaxed);
@@ -57,7 +57,7 @@ static inline int madi_deque_room(madi_deque_t *deque)
     return MADI_LIKELY(atomic_load_explicit(&deque->end, memory_order_relaxed) < hints->room) ? 0 : madi_deque_grow(deque);
 }
 
-/* Owner: push a seed, whose record is complete but for its state.  Return 0 or ENOMEM. */
+/* Owner: push a seed, whose record is complete except for its state.  Return 0 or ENOMEM. */
 static inline int madi_deque_push(madi_deque_t *deque, struct marcel_thread *thread)
 {
     size_t end;
@@ -89,7 +89,7 @@ static inline struct marcel_thread *madi_deque_pop(madi_deque_t *deque)
     return NULL;
 }
 
-/* Owner: drop the entry of a seed that was taken by its name, if it is the youngest. */
+/* Owner: drop the entry of a seed that marcel_join took, if it is the youngest. */
 static inline void madi_deque_forget(madi_deque_t *deque, const struct marcel_thread *thread)
 {
     size_t end = atomic_load_explicit(&deque->end, memory_order_relaxed);

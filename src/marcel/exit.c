@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* End of a thread before its function returns: marcel_exit, which cancellation calls as well.
  *
- * The stack of a user-level thread is unwound as pthread_exit unwinds that of a pthread: _Unwind_ForcedUnwind leaves frame
- * by frame, and runs in each what its function left for this case: destructors of C++, cleanup attributes of C.  Before
- * each frame it calls frame_next, which runs the handlers that deeper frames have pushed.  At the last one the thread goes
- * on at the top of its empty stack (madi_ult_end_anew): an exception thrown from there on, by a destructor of
- * thread-specific data, finds no handler of a function that is over.  A plain pthread runs its handlers, and leaves the rest
- * to pthread_exit. */
+ * The stack of a user-level thread is unwound as pthread_exit unwinds that of a pthread: _Unwind_ForcedUnwind leaves
+ * frame by frame, and runs each function's cleanup: C++ destructors, C cleanup attributes.  Before each frame it calls
+ * frame_leave, which runs the handlers that deeper frames have pushed.  At the last frame the thread continues at the top
+ * of its empty stack (madi_ult_end_anew).  An exception that a destructor of thread-specific data throws there finds no
+ * handler of a function that has ended.  A plain pthread runs its handlers, and leaves the rest to pthread_exit. */
 #include "base/log.h"
 #include "marcel/cancel.h"
 #include "marcel/first_thread.h"
@@ -36,7 +35,7 @@ void marcel_cleanup_end(marcel_cleanup_t *cleanup, int execute)
         cleanup->marcel_run(cleanup->marcel_arg);
 }
 
-/* Run the handlers that were pushed below this address of the stack, by functions that are left. */
+/* Run the handlers that were pushed below this stack address, by functions that have been left. */
 static void handlers_run(madi_party_t *self, uintptr_t frame)
 {
     for (marcel_cleanup_t *cleanup; (cleanup = self->cleanup) && (uintptr_t)cleanup->marcel_frame < frame;) {
@@ -61,7 +60,7 @@ static void no_table_warn(const void *code)
              code, info.dli_fname);
 }
 
-/* Called by the unwinder before it leaves the frame of `context`; the frames below have been left. */
+/* Called by the unwinder before it leaves the frame of `context`.  The deeper frames have been left. */
 static _Unwind_Reason_Code frame_leave(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
                                        struct _Unwind_Exception *exit, struct _Unwind_Context *context, void *ult)
 {
@@ -77,7 +76,7 @@ static _Unwind_Reason_Code frame_leave(int version, _Unwind_Action actions, _Unw
     madi_ult_end_anew(self);
 }
 
-/* Called by the run time of C++ at the end of a catch (...) that did not rethrow. */
+/* Called by the C++ run time at the end of a catch (...) that did not rethrow. */
 static void exception_not_rethrown(_Unwind_Reason_Code code, struct _Unwind_Exception *exit)
 {
     (void)code, (void)exit;
@@ -100,7 +99,7 @@ void marcel_exit(void *result)
 {
     madi_party_t *party = madi_party_self();
     madi_ult_t *self = madi_ult_self();
-    if (party) /* from now on points of cancellation have no effect */
+    if (party) /* from now on cancellation points have no effect */
         atomic_fetch_or_explicit(&party->thread->cancel, MADI_CANCEL_ENDS, memory_order_relaxed);
     if (self) {
         party->thread->value = result;

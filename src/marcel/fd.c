@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Read, write, receive, send; fd_call.h says how a call waits.
  *
- * Attempts without blocking: preadv2 and pwritev2 take RWF_NOWAIT for pipes and sockets (from Linux 6.5 on), sockets take
- * MSG_DONTWAIT; what takes neither is polled first, and then called. */
+ * Attempts without blocking: preadv2 and pwritev2 take RWF_NOWAIT for pipes and sockets (from Linux 6.5 on), and sockets
+ * take MSG_DONTWAIT.  A descriptor that supports neither is polled before the plain call. */
 #include "marcel/fd_call.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ static inline ssize_t result_or_errno(ssize_t n)
     return n < 0 ? -errno : n;
 }
 
-/* ---- Plain calls, and those that do not block -------------------------------------------------------------------- */
+/* ---- Plain calls, and calls that do not block -------------------------------------------------------------------- */
 
 static struct msghdr call_message(const madi_fd_call_t *call)
 {
@@ -89,9 +89,9 @@ static APART ssize_t write_plain(madi_fd_call_t *call)
     return result_or_errno(write(call->fd, call->blocks->iov_base, call->blocks->iov_len));
 }
 
-/* ---- Attempts where nothing can be asked not to block ------------------------------------------------------------ */
+/* ---- Attempts on descriptors without a non-blocking call --------------------------------------------------------- */
 
-/* A terminal whose reads end by a count of bytes or by time (VMIN, VTIME), which no poll announces. */
+/* True for a terminal whose reads end by a count of bytes or by time (VMIN, VTIME), which poll does not report. */
 static bool terminal_reads_by_count(int fd)
 {
     struct termios t;
@@ -115,7 +115,7 @@ static MADI_COLD ssize_t read_other_kind(madi_fd_call_t *call, int kind)
     return madi_fd_polled(call);
 }
 
-/* A pipe that can be written to has room for PIPE_BUF at least: what is not longer goes whole. */
+/* Write to a pipe that poll reports as writable: it has room for at least PIPE_BUF bytes, so a shorter write is complete. */
 static ssize_t pipe_write_polled(madi_fd_call_t *call)
 {
     madi_fd_call_t part = *call;
@@ -132,8 +132,8 @@ static ssize_t pipe_write_polled(madi_fd_call_t *call)
     return madi_fd_polled(&part);
 }
 
-/* An eventfd that can be written to has room for 1; of other counts, and of terminals, a poll does not tell whether they
- * fit. */
+/* True if the write adds 1 to an eventfd, for which a writable eventfd has room.  For other counts, and for terminals,
+ * poll does not report whether they fit. */
 static bool write_adds_one(const madi_fd_call_t *call, int kind)
 {
     return kind == MADI_FD_ANONYMOUS && call->count == 1 && call->blocks->iov_len == sizeof(uint64_t) &&
@@ -170,7 +170,8 @@ static ssize_t readv_attempt(madi_fd_call_t *call)
 {
     int kind = madi_fd_kind_of(call->fd);
     ssize_t n;
-    if (MADI_UNLIKELY(kind <= MADI_FD_LOWAT)) /* the kernel's mark counts what is there, not what was taken before */
+    /* SO_RCVLOWAT counts the bytes in the queue, not the bytes that this call has already taken */
+    if (MADI_UNLIKELY(kind <= MADI_FD_LOWAT))
         return attempt_by_kind(kind);
     n = readv_nowait(call);
     return MADI_LIKELY(n != -EOPNOTSUPP) ? n : read_other_kind(call, kind);
@@ -193,7 +194,7 @@ static ssize_t recv_attempt(madi_fd_call_t *call)
     return recv_dontwait(call);
 }
 
-/* Write the rest, if the other end lives: an error stays for the next call, and raises no SIGPIPE. */
+/* Write the rest, if the other end still exists: an error is left for the next call, and raises no SIGPIPE. */
 static ssize_t send_rest(madi_fd_call_t *call)
 {
     int ready = madi_fd_poll_now(call->fd, POLLOUT);
@@ -202,8 +203,8 @@ static ssize_t send_rest(madi_fd_call_t *call)
     return send_with_flags(call, call->flags | MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Read the rest that MSG_WAITALL wants: nothing behind passed descriptors and before the urgent mark, and not the error
- * that internet sockets keep for the next call. */
+/* Read the rest that MSG_WAITALL requests.  Read nothing after passed descriptors or at the urgent mark, and leave the
+ * pending error of an internet socket for the next call. */
 static ssize_t recv_rest(madi_fd_call_t *call)
 {
     int at_mark = 0, bytes = 0, ready;
@@ -218,7 +219,7 @@ static ssize_t recv_rest(madi_fd_call_t *call)
 
 /* ---- Streams: until all is done ----------------------------------------------------------------------------------- */
 
-/* The call moved its first n bytes: go on with the others, until all are done, the end, or an error. */
+/* Continue a call that has moved its first n bytes, until all bytes are moved, the stream ends, or an error occurs. */
 static MADI_COLD ssize_t call_move_rest(madi_fd_call_t *call, ssize_t n)
 {
     const struct iovec *block = call->blocks;
@@ -249,13 +250,13 @@ static bool socket_is_stream(int fd)
     return madi_fd_option(fd, SO_TYPE, 0) == SOCK_STREAM;
 }
 
-/* n bytes were written, of more: a blocking write goes on if it is to a stream. */
+/* Continue a write after its first n bytes: a blocking write to a stream must write the rest. */
 static MADI_COLD ssize_t write_rest(madi_fd_call_t *call, ssize_t n)
 {
     int kind = (int)madi_fd_kind_get(call->fd);
     bool socket = kind <= MADI_FD_SOCKET && socket_is_stream(call->fd);
     if (!madi_ult_self() || (kind != MADI_FD_PIPE && !socket) || madi_fd_may_wait(call))
-        return n; /* it was the plain call, or all that goes now */
+        return n; /* it was the plain call, or as much as can be written now */
     if (socket)
         call->attempt = send_rest;
     return call_move_rest(call, n);
@@ -274,7 +275,7 @@ static ssize_t write_until_done(madi_fd_call_t *call)
     return madi_fd_ended(n);
 }
 
-/* n bytes came of more that MSG_WAITALL wants. */
+/* Continue a receive after its first n bytes, if MSG_WAITALL requests more. */
 static MADI_COLD ssize_t recv_until_done(madi_fd_call_t *call, ssize_t n)
 {
     if (!madi_ult_self() || madi_fd_kind_get(call->fd) == MADI_FD_LOWAT || !socket_is_stream(call->fd) ||
@@ -296,14 +297,14 @@ ssize_t marcel_readv(int fd, const struct iovec *blocks, int count)
     return madi_fd_ended(madi_fd_run(&call));
 }
 
-/* Sizes for which read and write differ from readv and writev of one block: 0, and what is longer than a result can say. */
+/* Sizes for which read and write differ from readv and writev of one block: 0, and sizes that do not fit into the result. */
 #define IS_ODD(size) MADI_UNLIKELY((size)-1 >= SSIZE_MAX)
 
 static ssize_t read_odd_attempt(madi_fd_call_t *call)
 {
     int kind = madi_fd_kind_of(call->fd), bytes;
     if (kind == MADI_FD_ANONYMOUS && !call->blocks->iov_len && !ioctl(call->fd, FIONREAD, &bytes))
-        return read_other_kind(call, kind); /* inotify waits for what it then cannot read */
+        return read_other_kind(call, kind); /* inotify first waits for an event, and then reports that it does not fit */
     return kind < 0 ? kind : MADI_FD_BLOCKS;
 }
 
@@ -329,7 +330,7 @@ ssize_t marcel_writev(int fd, const struct iovec *blocks, int count)
     return write_until_done(&call);
 }
 
-/* A socket sends a datagram without bytes, and may wait for that. */
+/* A socket sends an empty datagram for such a write, and may have to wait. */
 static ssize_t write_odd_attempt(madi_fd_call_t *call)
 {
     int kind = madi_fd_kind_of(call->fd);

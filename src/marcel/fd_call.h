@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A call on a descriptor that leaves the worker to others while it waits.
+/* A call on a descriptor that leaves the worker to other threads while it waits.
  *
- *     attempt   Made without blocking, and without touching the descriptor's flags, which others see.
+ *     attempt   Made without blocking, and without changing the descriptor's flags, which are shared.
  *     wait      Made in the descriptor's list (fd_watch.h) when the attempt would block; then the attempt again.
  *     aside     The plain call, in a kernel thread of its own (marcel_blocking_begin).  For the few whose end no event
  *               announces: there neither an attempt nor a wait can do what the plain call does.
  *
- * A call on a stream that moved a part goes on where a blocking call would (fd.c).
+ * A call on a stream that has moved a part of its bytes continues if a blocking call would (fd.c).
  *
- * errno is read in functions that do not switch and are not put in line: compilers keep its address (worker.h). */
+ * Only functions that do not switch and are not inlined read errno, because compilers keep its address (worker.h). */
 #ifndef MADI_FD_CALL_H
 #define MADI_FD_CALL_H
 
@@ -24,9 +24,9 @@
 
 #define APART __attribute__((noinline))
 
-/* Results of an attempt beside those of the plain call.  -EAGAIN: the call would block. */
-#define MADI_FD_BLOCKS (-ENOSYS)         /* the plain call is the only one: a file */
-#define MADI_FD_ASIDE (-ENOTRECOVERABLE) /* the plain call, in a kernel thread of its own */
+/* Results of an attempt in addition to those of the plain call.  -EAGAIN: the call would block. */
+#define MADI_FD_BLOCKS (-ENOSYS)         /* only the plain call exists, as for a file */
+#define MADI_FD_ASIDE (-ENOTRECOVERABLE) /* make the plain call in a kernel thread of its own */
 
 typedef struct madi_fd_call madi_fd_call_t;
 typedef ssize_t madi_fd_attempt_t(madi_fd_call_t *call);
@@ -35,54 +35,57 @@ struct madi_fd_call {
     madi_fd_attempt_t *attempt;
     madi_fd_attempt_t *plain; /* the blocking call */
     int fd, flags;            /* flags: MSG_... */
-    uint32_t events;          /* POLLIN or POLLOUT: what to wait for */
+    uint32_t events;          /* POLLIN or POLLOUT: the events to wait for */
     int count;                /* of blocks */
     union {
-        struct iovec *out_of; /* never written by those that write */
+        struct iovec *out_of; /* the same blocks for reading calls; writing calls never write to them */
         const struct iovec *blocks;
     };
     struct sockaddr *address;
     socklen_t *address_size;
-    int64_t deadline; /* of all waits of the call, madi_now's ns; 0: not looked up yet (SO_RCVTIMEO, SO_SNDTIMEO) */
-    int seen;         /* MSG_... that came with what was received */
+    int64_t deadline; /* ns (madi_now): deadline of all waits of the call; 0: not looked up yet (SO_RCVTIMEO, SO_SNDTIMEO) */
+    int seen;         /* MSG_... flags of the received message */
 };
 
 #pragma GCC visibility push(hidden)
 
-/* Go on after an attempt that returned n, by a wait or by the plain call.  Return the result of the call. */
+/* Continue after an attempt that returned n: wait, or make the plain call.  Return the result of the call. */
 ssize_t madi_fd_run_slow(madi_fd_call_t *call, ssize_t n);
 
-/* The plain call in a kernel thread of its own, the worker's threads going on meanwhile. */
+/* Make the plain call in a kernel thread of its own, while the worker's other threads run. */
 ssize_t madi_fd_aside(madi_fd_call_t *call);
 
-/* Attempt of calls that have no non-blocking form: poll the descriptor, then make the plain call; one thread at a time. */
+/* Attempt of calls that have no non-blocking form: poll the descriptor, then make the plain call.  One thread at a time
+ * does this on a descriptor. */
 ssize_t madi_fd_polled(madi_fd_call_t *call);
 
-/* True if an eventfd, a timerfd or the like fails at once, ready or not: it moves 8 bytes, and the call has fewer. */
+/* True if a call on an eventfd, a timerfd or a similar descriptor fails at once, because it has fewer than the 8 bytes
+ * that these move. */
 bool madi_fd_refuses_short(const madi_fd_call_t *call);
 
-/* Return 0 if a call that would block may wait, -EAGAIN if not, -EBADF if the descriptor is not open for that. */
+/* Return 0 if a call that would block may wait, -EAGAIN if not, -EBADF if the descriptor is not open in that direction. */
 int madi_fd_may_wait(const madi_fd_call_t *call);
 
-/* Query the kernel for the kind of an open descriptor.  Return it, or a negative error number. */
+/* Query the kernel for the kind of an open descriptor.  Return the kind, or a negative error number. */
 int madi_fd_kind_find(int fd);
 
-/* Flags of the open file (O_...), or a negative error number. */
+/* Return the flags of the open file (O_...), or a negative error number. */
 int madi_fd_flags(int fd);
 
 /* Return those of the events that are pending now, 0 if none, or -EBADF. */
 int madi_fd_poll_now(int fd, uint32_t events);
 
-/* Value of an option of level SOL_SOCKET; `otherwise` if the descriptor is no socket or does not have the option. */
+/* Return the value of an option of level SOL_SOCKET; `otherwise` if the descriptor is no socket or lacks the option. */
 int madi_fd_option(int fd, int name, int otherwise);
 
-/* Deadline (madi_now's ns) of a wait that begins now, by SO_RCVTIMEO or SO_SNDTIMEO; MADI_NEVER if there is none. */
+/* Return the deadline (madi_now's ns) of a wait that begins now, from SO_RCVTIMEO or SO_SNDTIMEO; MADI_NEVER if none is
+ * set. */
 int64_t madi_fd_deadline(int fd, int name);
 
-/* End a call: other threads get their turn as often as if each call were a switch. */
+/* End a call.  Counts as a switch, so that other threads get their turn. */
 static inline void madi_fd_passed(void)
 {
-    madi_worker_t *worker = madi_ult_self()->worker; /* comes back to it if the monitor took it */
+    madi_worker_t *worker = madi_ult_self()->worker; /* the thread returns to its worker if the monitor took that away */
     madi_fd_watch_hint();
     if (MADI_UNLIKELY(--worker->tick == 0)) {
         worker->tick = 1;
@@ -90,7 +93,7 @@ static inline void madi_fd_passed(void)
     }
 }
 
-/* Act as a point of cancellation.  Every call is one where it begins and, on a user-level thread, while it waits. */
+/* Act as a cancellation point.  Every call is one where it begins and, on a user-level thread, while it waits. */
 static inline void madi_fd_point(void)
 {
     madi_party_t *self = madi_party_self();

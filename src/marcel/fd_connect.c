@@ -20,7 +20,7 @@ static APART int poll_plain(int fd, uint32_t events, int64_t deadline)
     return n < 0 ? -errno : !n ? -ETIMEDOUT : p.revents & POLLNVAL ? -EBADF : p.revents;
 }
 
-/* Poll a descriptor that the kernel's epoll refuses: a file, of which no event was asked for that it always has. */
+/* Poll a descriptor that epoll refuses: a file, polled for events other than those that a file always reports. */
 static MADI_COLD int poll_outside_worker(int fd, uint32_t events, int64_t deadline)
 {
     int entered = marcel_blocking_begin(), n = poll_plain(fd, events, deadline);
@@ -90,7 +90,8 @@ int marcel_accept(int fd, struct sockaddr *address, socklen_t *size)
     madi_fd_point();
     n = madi_fd_ended(madi_fd_run(&call));
     if (n >= 0)
-        madi_fd_kind_set((int)n, MADI_FD_UNKNOWN); /* the number's last bearer may have been closed by close(2) */
+        /* the descriptor that had this number before may have been closed by close(2) */
+        madi_fd_kind_set((int)n, MADI_FD_UNKNOWN);
     return (int)n;
 }
 
@@ -99,7 +100,7 @@ static APART int connect_plain(int fd, const struct sockaddr *address, socklen_t
     return connect(fd, address, size) ? -errno : 0;
 }
 
-/* There is no flag for a call that begins to connect: the descriptor has O_NONBLOCK meanwhile. */
+/* Begin to connect.  No flag makes connect non-blocking, so the descriptor has O_NONBLOCK during the call. */
 static APART int connect_begin(int fd, int flags, const struct sockaddr *address, socklen_t size)
 {
     int rc;
@@ -110,15 +111,15 @@ static APART int connect_begin(int fd, int flags, const struct sockaddr *address
     return rc;
 }
 
-/* The connection was begun by this call or by one before it, and something has happened.  A second connect takes the result
- * of internet sockets, which without it would take the program's next one for that. */
+/* Get the result of a connection that this call or an earlier one began.  For internet sockets a second connect consumes
+ * the result; otherwise the program's next connect would get it. */
 static int connect_end(int fd, int domain, int flags, const struct sockaddr *address, socklen_t size)
 {
     int rc;
     if (domain != AF_INET && domain != AF_INET6)
         return -madi_fd_option(fd, SO_ERROR, 0);
     rc = connect_begin(fd, flags, address, size);
-    return rc == -EISCONN ? 0 : rc; /* another thread's call has taken it */
+    return rc == -EISCONN ? 0 : rc; /* another thread's call has consumed the result */
 }
 
 static int connect_wait(int fd, int flags, const struct sockaddr *address, socklen_t size)
@@ -129,7 +130,8 @@ static int connect_wait(int fd, int flags, const struct sockaddr *address, sockl
         return rc;
     domain = madi_fd_option(fd, SO_DOMAIN, AF_UNSPEC);
     deadline = madi_fd_deadline(fd, SO_SNDTIMEO);
-    while (rc == -EAGAIN && domain == AF_UNIX && madi_now() < deadline) { /* the queue is full, and no event tells of room */
+    /* the queue is full, and no event announces room */
+    while (rc == -EAGAIN && domain == AF_UNIX && madi_now() < deadline) {
         marcel_usleep(CONNECT_AGAIN);
         rc = connect_begin(fd, flags, address, size);
     }

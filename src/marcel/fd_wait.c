@@ -49,7 +49,7 @@ static bool fd_is_terminal(int fd)
     return !tcgetattr(fd, &t);
 }
 
-/* A file's kind is not remembered: a pipe may have its number next, if it is closed by close(2). */
+/* The kind of a file is not stored: if close(2) closes the file, a pipe may get its number. */
 APART int madi_fd_kind_find(int fd)
 {
     struct stat st;
@@ -70,16 +70,16 @@ APART int madi_fd_kind_find(int fd)
     return (int)kind;
 }
 
-/* ---- Calls that cannot be asked not to block --------------------------------------------------------------------- */
+/* ---- Calls without a non-blocking form --------------------------------------------------------------------------- */
 
-/* Those that count their bytes for FIONREAD, as inotify, wait before they find fault with the size. */
+/* Descriptors that answer FIONREAD, like inotify, wait before they reject a short size. */
 bool madi_fd_refuses_short(const madi_fd_call_t *call)
 {
     size_t size = 0;
     int bytes;
     if (madi_fd_kind_get(call->fd) != MADI_FD_ANONYMOUS)
         return false;
-    for (int i = 0; i < (call->events & POLLOUT ? 1 : call->count); i++) /* each block is written by itself */
+    for (int i = 0; i < (call->events & POLLOUT ? 1 : call->count); i++) /* each block is written separately */
         size += call->blocks[i].iov_len;
     return size < 8 && (call->events & POLLOUT || ioctl(call->fd, FIONREAD, &bytes));
 }
@@ -100,7 +100,7 @@ ssize_t madi_fd_polled(madi_fd_call_t *call)
 ssize_t madi_fd_aside(madi_fd_call_t *call)
 {
     int entered = marcel_blocking_begin();
-    ssize_t n = call->plain(call); /* also if there is no kernel thread for it: then it blocks the worker */
+    ssize_t n = call->plain(call); /* if no kernel thread is available, the call blocks the worker */
     if (!entered)
         marcel_blocking_end();
     return n;
@@ -114,7 +114,7 @@ static bool socket_is_internet(int fd)
     return domain == AF_INET || domain == AF_INET6;
 }
 
-/* Flags whose calls return -EAGAIN and never wait, whatever the mode of the descriptor. */
+/* True if flags make the call return -EAGAIN instead of waiting, whatever the mode of the descriptor. */
 static bool call_never_waits(const madi_fd_call_t *call)
 {
     if (call->flags & MSG_DONTWAIT)
@@ -139,7 +139,7 @@ int madi_fd_may_wait(const madi_fd_call_t *call)
     return flags & O_NONBLOCK ? -EAGAIN : 0;
 }
 
-/* True if an internet socket has no port though it needs one: there was none left. */
+/* True if an internet socket that needs a port has none, because no port was free. */
 static bool socket_has_no_port(int fd)
 {
     struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
@@ -151,8 +151,8 @@ static bool socket_has_no_port(int fd)
     return own.ss_family == AF_INET6 && !((struct sockaddr_in6 *)&own)->sin6_port;
 }
 
-/* True if the plain call cannot block, though the attempt after an event would.  There are two such states: a datagram
- * socket that was shut down for reading, and one that finds no port to send from. */
+/* True if the plain call cannot block, though the attempt after an event would.  There are two cases: a datagram socket
+ * that was shut down for reading, and a socket that finds no port to send from. */
 static bool call_is_stuck(const madi_fd_call_t *call)
 {
     if (madi_fd_kind_get(call->fd) >= MADI_FD_PIPE)

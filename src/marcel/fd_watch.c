@@ -19,21 +19,21 @@ _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &
                    POLLERR == EPOLLERR && POLLHUP == EPOLLHUP,
                "one set of names for events");
 
-#define TROUBLE (uint32_t)(POLLERR | POLLHUP) /* events of which all are notified */
+#define TROUBLE (uint32_t)(POLLERR | POLLHUP) /* events that are always reported, to every waiter */
 #define CLOSED (UINT32_C(1) << 31)            /* in `came`: by marcel_close */
 #define EVENTS 64                             /* taken by one look */
 
 /* ---- The table ------------------------------------------------------------------------------------------------ */
 
 #define CHUNK 1024
-#define CHUNKS 4096 /* descriptors above are not watched: they block */
+#define CHUNKS 4096 /* chunks; descriptors above their range are not watched: calls on them block */
 
 typedef struct watched {
     marceli_waiters_t list;
     madi_lock_t lock;
-    uint32_t armed; /* events for which it is registered; 0 after an event, or if it never was */
-    uint32_t asked; /* events that the waiters want, or more: some waiters may have left */
-    bool known;     /* the descriptor was registered and, as far as is known, still is in the set */
+    uint32_t armed; /* events for which the descriptor is registered; 0 after an event, or if it was never registered */
+    uint32_t asked; /* events that the waiters want; may contain more, since some waiters may have left */
+    bool known;     /* the descriptor was registered and is probably still in the epoll set */
     atomic_uchar kind;
     atomic_bool turn;
 } watched_t;
@@ -47,7 +47,7 @@ static struct watch_set {
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Record of a descriptor; NULL if it has none. */
+/* Return the record of a descriptor; NULL if it has none. */
 static watched_t *watched_find(int fd)
 {
     watched_t *chunk;
@@ -89,8 +89,8 @@ static void watch_notify(madi_fd_watch_t *watch, uint32_t what)
     marceli_waiter_wake(&watch->waiter);
 }
 
-/* Return the events that waiters want and were not notified of, without those of which a waiter before them was notified.
- * Of a hundred thousand waiters that all want to read only the first is looked at. */
+/* Return the events that some waiter wants and has not been notified of, except those that an earlier, notified waiter
+ * wants too.  If a hundred thousand waiters all want to read, only the first is examined. */
 static uint32_t watched_events(watched_t *watched)
 {
     uint32_t all = 0, taken = 0, asked = 0;
@@ -101,15 +101,15 @@ static uint32_t watched_events(watched_t *watched)
             taken |= watch->wanted;
         else
             all |= watch->wanted & ~taken;
-        if (!(watched->asked & ~(all | taken))) /* the waiters behind this one change nothing */
+        if (!(watched->asked & ~(all | taken))) /* the waiters after this one change nothing */
             return all;
     }
     watched->asked = asked;
     return all;
 }
 
-/* Register the descriptor for the events that waiters want; under its lock.  again: also if it is registered, since the
- * number may be that of another descriptor by now.  Return 0 or a negative error number. */
+/* Register the descriptor for the events that waiters want.  Called under its lock.  again: register it even if it is
+ * registered, since another descriptor may have its number by now.  Return 0 or a negative error number. */
 static int watched_arm(watched_t *watched, int fd, bool again)
 {
     uint32_t events = watched_events(watched);
@@ -121,7 +121,8 @@ static int watched_arm(watched_t *watched, int fd, bool again)
     if (epoll_ctl(epfd, op, fd, &e)) {
         if (errno != (watched->known ? ENOENT : EEXIST))
             return -errno;
-        if (epoll_ctl(epfd, watched->known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &e)) /* closed or copied by other calls */
+        /* the descriptor was closed or duplicated by other calls */
+        if (epoll_ctl(epfd, watched->known ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &e))
             return -errno;
     }
     watched->known = true;
@@ -129,7 +130,7 @@ static int watched_arm(watched_t *watched, int fd, bool again)
     return 0;
 }
 
-/* Register the descriptor for the waiters that are left; on failure they are woken, and find out why. */
+/* Register the descriptor for the remaining waiters.  If that fails, wake them, so that they find the error. */
 static void watched_arm_rest(watched_t *watched, int fd)
 {
     if (!watched->list.first || !watched_arm(watched, fd, false))
@@ -183,7 +184,7 @@ static int set_poll(void *arg, bool deep)
     return n > 0 ? n : 0;
 }
 
-/* No work: the set itself becomes readable. */
+/* Nothing to do: the epoll set itself becomes readable. */
 static bool set_enter_blocking(void *arg, int64_t *deadline)
 {
     (void)arg;
@@ -292,10 +293,10 @@ void madi_fd_watch_end(madi_fd_watch_t *watch)
     atomic_fetch_sub_explicit(&set.n, 1, memory_order_relaxed);
 }
 
-/* The child's set is made when it is needed, and no descriptor is registered there. */
+/* Reset in the child of a fork: its epoll set is created when it is needed, and no descriptor is registered in it. */
 void madi_fd_watch_forked(void)
 {
-    bool worker = madi_carrier_self() != NULL; /* threads of this worker exist in the child, too */
+    bool worker = madi_carrier_self() != NULL; /* the other threads of this worker exist in the child, too */
     for (int i = 0; i < CHUNKS; i++) {
         watched_t *chunk = atomic_load_explicit(&set.chunks[i], memory_order_relaxed);
         for (int k = 0; chunk && k < CHUNK; k++) {
@@ -325,7 +326,7 @@ int madi_fd_watch_close(int fd)
         madi_lock(&watched->lock);
         for (marceli_waiter_t *w = watched->list.first; w; w = w->next)
             watch_notify(watch_of(w), CLOSED);
-        if (watched->known) /* else a copy of the descriptor would go on to report events under this number */
+        if (watched->known) /* otherwise a duplicate of the descriptor would go on to report events under this number */
             epoll_ctl(atomic_load_explicit(&set.epfd, memory_order_relaxed), EPOLL_CTL_DEL, fd, NULL);
         watched->known = false;
         watched->armed = 0;

@@ -42,15 +42,15 @@ static int kernel_threads_own(void)
     return n;
 }
 
-/* True if the caller is the last thread of the program.  Only such threads make new ones, so this stays true. */
+/* True if the caller is the last thread of the program.  Only threads of the program create others, so this stays true. */
 static bool first_thread_is_last(void)
 {
     int own = kernel_threads_own(), n = kernel_threads();
     return madi_marcel_all_ended() && n > 0 && n <= own + 1;
 }
 
-/* Destructor of the first thread.  It asks for a second round, so that those of the program, whose order POSIX leaves open,
- * come first. */
+/* Destructor of the first thread.  It requests a second round, so that the program's destructors come first, whose order
+ * POSIX leaves open. */
 static void first_thread_end(void *rounds)
 {
     struct timespec nap = {.tv_nsec = NAP_MIN};

@@ -15,13 +15,13 @@
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
 #endif
 
-#define CANARY 64           /* bytes at the low end of a stack that nobody gets to write */
-#define OTHER_MAPPINGS 5530 /* of those that the kernel allows, left to the program and its libraries */
+#define CANARY 64           /* bytes at the low end of a stack that must never be written */
+#define OTHER_MAPPINGS 5530 /* mappings, of those that the kernel allows, left to the program and its libraries */
 
 static struct {
     size_t page;
     bool install; /* the kernel has MADV_GUARD_INSTALL */
-    int64_t left; /* guards by mprotect that may still be set; under the lock of slot.c */
+    int64_t left; /* number of guards that may still be made by mprotect; under the lock of slot.c */
     struct sigaction before[2];
     bool watching;
 } guard;
@@ -70,7 +70,7 @@ bool madi_guard_set(void *low)
 
 /* ---- Reports -------------------------------------------------------------------------------------------------- */
 
-/* In a signal handler, on any stack: no allocation, no lock, one write. */
+/* Report the overflow.  Called in a signal handler, on any stack: no allocation, no lock, one write. */
 static void overflow_report(const madi_ult_t *ult)
 {
     char line[256], name[MADI_NAME_SPACE];
@@ -98,7 +98,7 @@ static void fault_forward(int signo, siginfo_t *info, void *context)
     if (before->sa_flags & SA_SIGINFO) {
         before->sa_sigaction(signo, info, context);
     } else if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN) {
-        /* The instruction faults again, and the system does what it would have done without this handler. */
+        /* Restore the earlier handler: the instruction faults again, and the system acts as without ours. */
         sigaction(signo, before, NULL);
     } else {
         before->sa_handler(signo);
@@ -109,7 +109,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 {
     uintptr_t at = (uintptr_t)info->si_addr;
     madi_ult_t *ult = info->si_code > 0 ? madi_slot_of(at) : NULL;
-    /* In the guard of the slot; other slots have guards of their own. */
+    /* True for an address in the guard of the thread's slot.  Other slots have guards of their own. */
     if (ult && madi_region.shift[(at - madi_region.base) >> MADI_SLAB_SHIFT] && ult->shift &&
         at < (uintptr_t)madi_slot_low(ult)) {
         overflow_report(ult);
@@ -132,7 +132,7 @@ void madi_guard_unwatch(void)
 {
     for (int i = 0; guard.watching && i < 2; i++) {
         struct sigaction now;
-        /* A handler that was installed after ours may pass faults on to ours: then ours stays. */
+        /* A handler that was installed after ours may pass faults on to ours.  In that case ours stays. */
         if (!sigaction(signals[i], NULL, &now) && now.sa_sigaction == on_fault)
             sigaction(signals[i], &guard.before[i], NULL);
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inbox of a worker: threads that others made ready, and seeds.  Any thread puts in, the worker takes all out.
+/* Inbox of a worker: threads that other threads made ready, and seeds.  Any thread puts items in; the worker
+ * takes all items out.
  *
- * A stack of links; the lowest bit of a link says what holds it: 0 a control block (its `inbox`), 1 a record (its
- * `link`), both aligned. */
+ * A stack of links.  The lowest bit of a link is 0 if the next link lies in a control block (field `inbox`), and
+ * 1 if it lies in a record (field `link`); both are aligned. */
 #ifndef MADI_INBOX_H
 #define MADI_INBOX_H
 
@@ -20,7 +21,7 @@ static inline uintptr_t *madi_inbox_link(uintptr_t item)
 static inline void madi_inbox_put(madi_inbox_t *inbox, uintptr_t item)
 {
     uintptr_t last = atomic_load_explicit(&inbox->last, memory_order_relaxed);
-    /* seq_cst: before the look at whether the worker sleeps (worker.c), and releases the item */
+    /* seq_cst: before the check whether the worker sleeps (worker.c); also releases the item */
     do
         *madi_inbox_link(item) = last;
     while (!atomic_compare_exchange_weak_explicit(&inbox->last, &last, item, memory_order_seq_cst, memory_order_relaxed));
@@ -31,7 +32,7 @@ static inline bool madi_inbox_empty(const madi_inbox_t *inbox)
     return !atomic_load_explicit(&inbox->last, memory_order_relaxed);
 }
 
-/* All, the oldest first, linked; 0: none. */
+/* Take all items, linked, the oldest first; return 0 if none. */
 static inline uintptr_t madi_inbox_take(madi_inbox_t *inbox)
 {
     uintptr_t item = atomic_exchange_explicit(&inbox->last, 0, memory_order_acquire), all = 0;

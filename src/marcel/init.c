@@ -44,8 +44,8 @@ static int knobs_read(int *n)
     return 0;
 }
 
-/* Return memory for n workers, which is kept to the end of the process.  A plain pthread that has made a thread ready looks
- * at the worker once more, when the thread and the library may have ended. */
+/* Allocate memory for n workers, which is kept until the process ends.  A plain pthread that has made a thread ready
+ * accesses the worker once more, at a time when the thread and the library may have ended. */
 static madi_worker_t *workers_alloc(int n)
 {
     static struct room {
@@ -125,7 +125,7 @@ int marcel_init(void)
     return rc;
 }
 
-/* Ends are summed before beginnings: if the sums are equal, no thread existed at the moment in between. */
+/* Counts ends before beginnings: if the sums are equal, no thread existed at the moment between the two counts. */
 bool madi_marcel_all_ended(void)
 {
     uint64_t created, ended = 0;

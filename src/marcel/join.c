@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Joins that wait.  A joiner puts its party where the other thread's end looks for it (`joiner`).  That word decides
- * what makes the joiner ready: the end, the clock, or a cancel (madi_claim). */
+/* Joins that wait.  A joiner stores its party in the field `joiner` of the other thread, which reads it at its
+ * end.  The change of that word decides what makes the joiner ready: the end, the clock, or a cancel (madi_claim). */
 #include "marcel/join.h"
 #include "marcel/cancel.h"
 #include "marcel/marcel.h"
@@ -16,23 +16,24 @@ typedef struct joining {
     madi_party_t *self;
 } joining_t;
 
-/* Make the party the joiner of the thread; false if the thread has ended, is detached, or has a joiner. */
+/* Make the party the joiner of the thread; return false if the thread has ended, is detached, or has a joiner. */
 static bool joiner_set(struct marcel_thread *thread, madi_party_t *self, uintptr_t *found)
 {
     *found = MADI_JOINER_NONE;
-    /* release: the joiner's context is saved; acquire: the result is there */
+    /* release: the joiner's context is saved; acquire: the result is visible */
     return atomic_compare_exchange_strong_explicit(&thread->joiner, found, (uintptr_t)self, memory_order_acq_rel,
                                                    memory_order_acquire);
 }
 
-/* Post-switch function.  Once the party is the joiner, it may run elsewhere, or have ended. */
+/* Post-switch function.  Once the party is the joiner, it may already run elsewhere, or have ended. */
 static void join_post(void *arg)
 {
     joining_t *joining = arg;
     madi_party_t *self = joining->self;
     uintptr_t found;
     if (!joiner_set(joining->thread, self, &found)) {
-        atomic_store_explicit(&self->wait, MADI_WAIT_PLAIN, memory_order_relaxed); /* a canceller does not wait for it */
+        /* a canceller no longer waits for this party */
+        atomic_store_explicit(&self->wait, MADI_WAIT_PLAIN, memory_order_relaxed);
         madi_ready(MADI_PARTY_ULT(self));
     }
 }
@@ -48,7 +49,7 @@ static int join_wait_plain(madi_party_t *self, struct marcel_thread *thread, int
     return madi_plain_thread_sleep_until(self, deadline);
 }
 
-/* True if the thread waits for the caller. */
+/* True if the thread waits, in a join, for the caller. */
 static bool thread_joins_self(const madi_party_t *self, struct marcel_thread *thread)
 {
     madi_ult_t *other = atomic_load_explicit(&thread->ult, memory_order_acquire);
@@ -71,7 +72,7 @@ int madi_join_wait(madi_party_t *self, struct marcel_thread *thread, int64_t dea
     atomic_store_explicit(&self->joins, thread, memory_order_relaxed);
     atomic_store_explicit(&self->wait, madi_cancel_off(self->thread) ? MADI_WAIT_JOINS_TIMED : MADI_WAIT_JOINS_OPEN,
                           memory_order_release); /* pairs with madi_claim */
-    if (madi_cancel_pending_now(self->thread)) { /* one that comes later waits until it stands */
+    if (madi_cancel_pending_now(self->thread)) { /* a cancel that comes later waits until the join is set up */
         atomic_store_explicit(&self->wait, MADI_WAIT_PLAIN, memory_order_relaxed);
         return ECANCELED;
     }

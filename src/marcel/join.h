@@ -7,7 +7,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Wait until the thread has ended; a point of cancellation.  Afterwards only the caller, self, may name the thread.  Return
+/* Wait until the thread has ended; a cancellation point.  Afterwards only the caller, self, may use the handle.  Return
  * 0, EINVAL (detached, or joined by another), ETIMEDOUT, or ECANCELED; on an error nothing has changed. */
 int madi_join_wait(madi_party_t *self, struct marcel_thread *thread, int64_t deadline);
 

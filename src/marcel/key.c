@@ -12,7 +12,7 @@
 #define BLOCKS (MARCEL_KEYS_MAX / PER_BLOCK)
 
 typedef struct value {
-    unsigned long use; /* of the key for which it was set */
+    unsigned long use; /* use number of the key when the value was set */
     void *value;
 } value_t;
 
@@ -20,7 +20,7 @@ struct madi_keys {
     value_t *block[BLOCKS];
 };
 
-/* A key is in use while the number of its uses is odd: values of an earlier use are not those of the next. */
+/* A key is in use while its number of uses is odd.  So a value of an earlier use is not taken for one of the current use. */
 static struct {
     atomic_ulong use;
     void (*_Atomic destructor)(void *);
@@ -100,7 +100,7 @@ void *marcel_getspecific(marcel_key_t key)
     return at && at->use == use ? at->value : NULL;
 }
 
-/* One round: true if a destructor was called, which may have set values again. */
+/* Run one round of destructors.  Return true if one was called, which may have set values again. */
 static bool keys_destroy_round(madi_party_t *party)
 {
     bool called = false;

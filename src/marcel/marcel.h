@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* State of the library as a whole, found out at its start. */
+/* State of the library as a whole, determined at its start. */
 #ifndef MADI_MARCEL_H
 #define MADI_MARCEL_H
 
@@ -8,12 +8,13 @@
 typedef struct madi_marcel {
     _Atomic(int) n_workers; /* 0: not started */
     madi_worker_t *workers;
-    bool fences;                               /* no membarrier: each put into a shared list pays a fence (share.h) */
-    bool binds;                                /* each worker is bound to its place */
-    _Alignas(MADI_LINE) _Atomic(int) n_asleep; /* workers whose `idle` is set */
+    /* true without membarrier: each entry into a shared list then needs a fence (share.h) */
+    bool fences;
+    bool binds;                                                  /* true if each worker is bound to its place */
+    _Alignas(MADI_LINE) _Atomic(int) n_asleep;                   /* workers whose `idle` is set */
     _Alignas(MADI_LINE) _Atomic(struct marcel_thread *) outside; /* share.h */
-    _Alignas(MADI_LINE) unsigned slot_shift; /* of slots of the default size; changes only while there are no workers */
-    madi_fp_t fp;                            /* control words with which threads begin */
+    _Alignas(MADI_LINE) unsigned slot_shift; /* log2 of the default slot size; changes only while there are no workers */
+    madi_fp_t fp;                            /* floating-point control words with which threads begin */
     _Atomic(uint64_t) from_outside;          /* threads that plain pthreads created */
 } madi_marcel_t;
 
@@ -24,7 +25,7 @@ extern madi_marcel_t madi_marcel;
 /* True if all user-level threads have ended. */
 bool madi_marcel_all_ended(void);
 
-/* Get and give back a record of a thread (thread.h).  worker: its own list is refilled or shortened; NULL: only the common
+/* Get and return records of threads (thread.h).  worker: its own list is refilled or shortened; NULL: only the common
  * pool is used.  Return NULL if there is no memory. */
 struct marcel_thread *madi_record_more(madi_worker_t *worker);
 void madi_record_less(madi_worker_t *worker, struct marcel_thread *thread);
@@ -41,7 +42,7 @@ static inline struct marcel_thread *madi_record_get(madi_worker_t *worker)
     return thread;
 }
 
-/* Give a record back.  No thread may name it any more. */
+/* Return a record to the pool.  No thread may use its handle any more. */
 static inline void madi_record_put(madi_worker_t *worker, struct marcel_thread *thread)
 {
     atomic_store_explicit(&thread->state, MADI_GONE, memory_order_relaxed);

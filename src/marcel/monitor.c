@@ -21,8 +21,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define QUIET 100                    /* looks at workers that run nothing, before the monitor sleeps */
-#define FALLBACK INT64_C(1000000000) /* ns of that sleep where there is no barrier to see which workers run */
+#define QUIET 100                    /* rounds in which no worker runs a thread, before the monitor sleeps */
+#define FALLBACK INT64_C(1000000000) /* ns of that sleep if there is no barrier by which to see which workers run */
 
 _Atomic(uint64_t) madi_monitor_retaken;
 _Atomic(int) madi_monitor_asleep;
@@ -31,14 +31,14 @@ static struct monitor {
     pthread_t thread;
     bool started;
     _Atomic(int) stop;
-    _Atomic(int) signal; /* a spare kernel thread may still begin when all ends */
+    _Atomic(int) signal; /* signal number; a spare kernel thread may still read it during the shutdown */
     int64_t period;
     struct sigaction before;
 } monitor;
 
 /* ---- Which calls ---------------------------------------------------------------------------------------------- */
 
-/* Calls that wait for their first byte or event, and begin anew after a signal (signal(7)). */
+/* System calls that wait for their first byte or event, and are restarted after a signal (signal(7)). */
 static const long restartable[] = {SYS_read,    SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_accept,
                                    SYS_accept4, SYS_wait4, SYS_waitid,   SYS_flock,   SYS_openat};
 
@@ -57,7 +57,7 @@ static bool call_may_interrupt(const madi_call_t *call)
     if ((call->number == SYS_recvfrom && call->args[3] & MSG_WAITALL) ||
         (call->number == SYS_recvmsg && call->args[2] & MSG_WAITALL))
         return false;
-    return known && !has_timeout((int)call->args[0]); /* false if it is no socket */
+    return known && !has_timeout((int)call->args[0]); /* false too if the descriptor is no socket */
 }
 
 /* ---- On the stuck kernel thread ------------------------------------------------------------------------------- */
@@ -94,9 +94,9 @@ __attribute__((no_sanitize("thread"))) static bool context_is_in(const ucontext_
 }
 #endif
 
-/* True if the signal interrupted the call of carrier->stuck_in.  A tool (valgrind, a sanitizer) may run the handler later,
- * and then not on the stack for signals: that is too late.  Outside of the call nothing is done, not even what a tool would
- * see, since the tool itself may have been interrupted. */
+/* True if the signal interrupted the call of carrier->stuck_in.  A tool (valgrind, a sanitizer) may run the handler
+ * later, and not on the signal stack, which is too late.  Outside the call the handler does nothing, not even what a tool
+ * would see, since the tool itself may have been interrupted. */
 __attribute__((no_sanitize("thread"))) static bool carrier_is_stuck(const madi_carrier_t *carrier, const void *context)
 {
     return carrier && (uintptr_t)__builtin_frame_address(0) - (uintptr_t)carrier->signal_stack < MADI_SIGNAL_STACK &&
@@ -123,7 +123,7 @@ static void monitor_on_signal(int signo, siginfo_t *info, void *context)
 
 /* ---- Looking -------------------------------------------------------------------------------------------------- */
 
-/* Read the system call of a kernel thread.  False if it runs, or cannot be read. */
+/* Read the system call of a kernel thread from /proc.  Return false if the thread runs, or if the file cannot be read. */
 static bool thread_call(int tid, madi_call_t *call)
 {
     char path[64], text[256];
@@ -143,7 +143,7 @@ static bool thread_call(int tid, madi_call_t *call)
                   &call->args[3], &call->args[4], &call->args[5], &call->sp, &call->pc) == 9;
 }
 
-/* Read from outside the values that change at each switch.  They are the worker's alone: the result need not be true. */
+/* Read from outside the values that change at each switch.  Only the worker owns them, so the result may be outdated. */
 __attribute__((no_sanitize("thread"), noinline)) static madi_beat_t worker_beat(const madi_worker_t *worker)
 {
     return (madi_beat_t){*(madi_ult_t *const volatile *)&worker->current,
@@ -162,7 +162,7 @@ static void retake_request(madi_carrier_t *carrier, const madi_call_t *call)
     pthread_kill(carrier->kernel_thread, monitor.signal);
 }
 
-/* Withdraw a request whose signal came when the thread was elsewhere, or has not come yet: it has no effect any more. */
+/* Withdraw a request whose signal found the thread elsewhere, or has not come yet.  The signal then has no effect. */
 static void retake_withdraw(madi_carrier_t *carrier)
 {
     unsigned asked = MADI_RETAKE_ASKED;
@@ -170,7 +170,7 @@ static void retake_withdraw(madi_carrier_t *carrier)
                                             memory_order_relaxed);
 }
 
-/* Look at one carrier.  True if its worker runs a thread. */
+/* Check one carrier.  Return true if its worker runs a thread. */
 static bool carrier_look(madi_carrier_t *carrier)
 {
     madi_worker_t *worker = atomic_load_explicit(&carrier->carries, memory_order_acquire);
@@ -207,8 +207,8 @@ static bool carriers_look(void)
     return runs;
 }
 
-/* Sleep until a worker runs a thread.  A worker that begins to run one sets `current`, then looks whether the monitor
- * sleeps.  The monitor announces its sleep, then looks at the workers, with a barrier of all threads in between. */
+/* Sleep until a worker runs a thread.  A worker that begins to run a thread sets `current`, then checks whether the
+ * monitor sleeps.  The monitor announces its sleep, executes a barrier of all threads, then checks the workers. */
 static void monitor_sleep(void)
 {
     bool barrier = madi_server.asymmetric;
@@ -227,12 +227,12 @@ void madi_monitor_wake(void)
 
 static void *monitor_main(void *arg)
 {
-    static atomic_uint never; /* never woken: the end waits for the next look */
+    static atomic_uint never; /* a futex that is never woken: marcel_fini waits for the next round */
     int quiet = 0;
     (void)arg;
     while (!atomic_load_explicit(&monitor.stop, memory_order_seq_cst)) {
         madi_futex_wait(&never, 0, madi_deadline(monitor.period));
-        madi_cxx_look(); /* beside marcel_init the only place that looks */
+        madi_cxx_look(); /* the only other place that looks for C++ run times, besides marcel_init */
         quiet = carriers_look() ? 0 : quiet + 1;
         if (quiet >= QUIET)
             monitor_sleep();
@@ -259,7 +259,7 @@ static int signal_free(void)
 }
 
 #ifdef MADI_SANITIZER_TSAN
-/* TSan runs handlers late, when the call has returned: this one is run by the kernel. */
+/* TSan runs handlers late, after the call has returned.  So the kernel is made to run this handler directly. */
 static void handler_set_at_once(void)
 {
     struct {
@@ -284,8 +284,7 @@ void madi_monitor_prepare(void)
     monitor.signal = HERE && monitor.period ? signal_free() : 0;
     if (monitor.signal && access("/proc/self/syscall", R_OK)) {
         madi_log(MADI_LOG_INFO, "marcel",
-                 "threads that block without marcel_blocking_begin are not found: "
-                 "/proc/self/syscall: %s",
+                 "threads that block without marcel_blocking_begin are not detected: /proc/self/syscall cannot be read: %s",
                  strerror(errno));
         monitor.signal = 0;
     }

@@ -54,11 +54,11 @@ int marcel_mutex_destroy(marcel_mutex_t *mutex)
 
 static bool mutex_word_change(madi_mutex_t *m, unsigned from, unsigned to)
 {
-    /* acquire: pairs with the release of the last holder; release: of this one */
+    /* acquire: pairs with the release of the last holder; release: pairs with the next holder */
     return atomic_compare_exchange_strong_explicit(&m->word, &from, to, memory_order_acq_rel, memory_order_relaxed);
 }
 
-/* Under the queue's lock: take it if it is free, else say that somebody waits.  True: taken. */
+/* Take the mutex if it is free, otherwise set WAITERS.  Called under the queue's lock.  Return true if taken. */
 static bool mutex_take_or_announce(madi_mutex_t *m, bool again)
 {
     for (;;) {
@@ -100,7 +100,7 @@ static MADI_COLD int mutex_lock_wait(madi_mutex_t *m, madi_party_t *self, int64_
     return 0;
 }
 
-/* The caller has a typed one already. */
+/* Lock a typed mutex that the caller already holds. */
 static int mutex_lock_again(madi_mutex_t *m, int otherwise)
 {
     if (m->type == MARCEL_MUTEX_ERRORCHECK)
@@ -134,7 +134,8 @@ static int mutex_lock_slow(madi_mutex_t *m, bool wait, int64_t deadline)
     return 0;
 }
 
-/* The caller, an errorcheck mutex; one that was just handed over has been taken by then. */
+/* True for an errorcheck mutex that the caller holds.  A caller that was just given the mutex by HANDOFF has taken it by
+ * now. */
 static bool mutex_is_mine(madi_mutex_t *m)
 {
     return m->type == MARCEL_MUTEX_ERRORCHECK && atomic_load_explicit(&m->owner, memory_order_relaxed) == madi_party_self();
@@ -189,9 +190,9 @@ static MADI_COLD void mutex_unlock_wake(madi_mutex_t *m, unsigned typed)
         word = atomic_load_explicit(&m->word, memory_order_relaxed);
         party = madi_waitq_take(&m->queue);
         if (!party) {
-            /* No waiter: those that came have left late.  The bits go under the lock, so that a waiter that comes from
-             * now on sets them again, and we look again.  The word is touched last: the thread that locks it next may
-             * destroy it. */
+            /* No waiter: those that set WAITERS have left after a time-out.  The bits are cleared under the lock, so a
+             * waiter that comes now sets them again, and the loop finds it.  The word is changed last, because the thread
+             * that locks the mutex next may destroy it. */
             word = typed | MADI_MUTEX_LOCKED;
             atomic_store_explicit(&m->word, word, memory_order_relaxed);
             madi_unlock(&m->queue.lock);
@@ -202,12 +203,13 @@ static MADI_COLD void mutex_unlock_wake(madi_mutex_t *m, unsigned typed)
         if (word & MADI_MUTEX_HANDOFF) {
             atomic_store_explicit(&m->owner, party, memory_order_relaxed);
             atomic_store_explicit(&m->word, typed | MADI_MUTEX_LOCKED | (m->queue.first ? MADI_MUTEX_WAITERS : 0),
-                                  memory_order_relaxed); /* with the queue's lock, all others look only */
+                                  /* relaxed: other threads change the word only under the queue's lock */
+                                  memory_order_relaxed);
             madi_unlock(&m->queue.lock);
         } else {
-            /* The woken one sets WAITERS again if there are more. */
+            /* The woken thread sets WAITERS again if there are more waiters. */
             atomic_store_explicit(&m->word, typed, memory_order_release);
-            madi_unlock(&m->queue.lock); /* it cannot be destroyed: the one we wake still wants it */
+            madi_unlock(&m->queue.lock); /* the mutex cannot be destroyed yet, because the woken thread still wants it */
         }
         madi_wake(party);
         return;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The mutex inside: a word that is 0 or 1 most of the time, and a queue.
+/* The structure of a mutex: a word that is 0 or 1 most of the time, and a queue.
  *
- * The word: LOCKED; WAITERS: somebody is in the queue, or was a moment ago; HANDOFF: the first in the queue was woken
- * once and found the mutex taken again, so the next unlock gives it the mutex; TYPED: recursive or errorcheck.  WAITERS
- * and HANDOFF are set under the lock of the queue, and cleared by the thread that unlocks.  A woken waiter competes
- * again (a running thread may take the mutex meanwhile without a switch), and if it loses, it waits first in the queue,
- * and sets HANDOFF.
+ * Bits of the word: LOCKED; WAITERS: a thread is in the queue, or was until recently; HANDOFF: the first thread in the
+ * queue was woken once and found the mutex taken again, so the next unlock gives the mutex to it; TYPED: recursive or
+ * errorcheck.  WAITERS and HANDOFF are set under the lock of the queue, and cleared by the thread that unlocks.  A
+ * woken waiter competes again, because a running thread may take the mutex meanwhile without a switch.  A waiter that
+ * loses goes to the front of the queue, and sets HANDOFF.
  *
- * Every waiter that tries again either takes the mutex or sets WAITERS, under the queue's lock; so the holder wakes the
- * next, and no waiter is forgotten. */
+ * Every waiter that tries again either takes the mutex or sets WAITERS, under the queue's lock.  So the holder wakes
+ * the next waiter, and none is forgotten. */
 #ifndef MADI_MUTEX_H
 #define MADI_MUTEX_H
 
@@ -22,8 +22,10 @@ typedef struct madi_mutex {
     atomic_uint word;
     unsigned type;
     madi_waitq_t queue;
-    _Atomic(madi_party_t *) owner; /* of a typed one; else only the waiter that was given it by HANDOFF, until it knows */
-    unsigned long depth;           /* recursive: how often the owner has it beyond the first */
+    /* holder of a typed mutex; in a normal one, only the waiter that was given it by HANDOFF, until that waiter has
+     * noticed */
+    _Atomic(madi_party_t *) owner;
+    unsigned long depth; /* recursive: number of locks by the owner beyond the first */
 } madi_mutex_t;
 
 _Static_assert(sizeof(madi_mutex_t) <= sizeof(marcel_mutex_t), "a public mutex holds one");

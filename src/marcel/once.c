@@ -6,7 +6,7 @@
 
 enum { NOT_YET, RUNNING, DONE };
 
-/* Waiters for any once: few at a time; each looks again when one is done. */
+/* Waiters for any once object.  There are few at a time; each checks again when a once is done. */
 static madi_waitq_t waiting;
 
 static atomic_uint *once_state(marcel_once_t *once)
@@ -31,12 +31,12 @@ static int once_wait(atomic_uint *state)
 
 static void once_end(atomic_uint *state, unsigned how)
 {
-    madi_lock(&waiting.lock); /* so that nobody is between its look and its wait */
+    madi_lock(&waiting.lock); /* so that no thread is between its check and its wait */
     atomic_store_explicit(state, how, memory_order_release);
     madi_wake_all(&waiting);
 }
 
-/* The thread that ran it was cancelled, or left by marcel_exit: the once is as if it had not been run. */
+/* Handle the end of a thread inside `run`, by a cancel or by marcel_exit: the once counts as not run. */
 static void once_abandoned(void *state)
 {
     once_end(state, NOT_YET);

@@ -12,6 +12,6 @@ int marcel_option_set(const char *name, const char *value)
     case MAD_OK: return 0;
     case MAD_ERR_BUSY: return EBUSY;
     case MAD_ERR_NOMEM: return ENOMEM;
-    default: return EINVAL; /* the name or the value, logged */
+    default: return EINVAL; /* a bad name or value, which has been logged */
     }
 }

@@ -29,9 +29,9 @@ bool madi_placement_exclusive(void)
 /* ---- The tree ------------------------------------------------------------------------------------------------- */
 
 #ifdef HAVE_HWLOC
-static hwloc_topology_t tree; /* of the cpuset; NULL: not loaded */
+static hwloc_topology_t tree; /* hardware tree of the cpuset; NULL if not loaded */
 
-/* Load the tree; false if hwloc cannot. */
+/* Load the tree; return false if hwloc cannot. */
 static bool tree_load(const cpu_set_t *allowed)
 {
     hwloc_bitmap_t set;
@@ -66,7 +66,7 @@ static int tree_cores(void)
     return hwloc_get_nbobjs_by_type(tree, HWLOC_OBJ_CORE);
 }
 
-/* The cpuset, cut into n parts along the tree. */
+/* Divide the cpuset into n parts along the tree. */
 static bool tree_spread(int n, cpu_set_t *out)
 {
     hwloc_bitmap_t *parts = calloc((size_t)n, sizeof(hwloc_bitmap_t));
@@ -90,7 +90,7 @@ static hwloc_obj_t tree_place(int index)
     return object;
 }
 
-/* Depth in the tree of the smallest object that two places share; -1 if not known. */
+/* Depth in the tree of the smallest object that two places have in common; -1 if unknown. */
 static int tree_shared(int a, int b)
 {
     hwloc_obj_t first = tree ? tree_place(a) : NULL, second = tree ? tree_place(b) : NULL;
@@ -147,7 +147,7 @@ int madi_placement_find(int n)
     places = NULL;
     n_places = 0;
     if (n < 2 || allowed_get(&allowed) < n)
-        return 0; /* more than there are processors: the kernel shares them out */
+        return 0; /* more workers than processors: the kernel schedules them */
     places = malloc((size_t)n * sizeof *places);
     if (!places)
         return ENOMEM;
@@ -176,7 +176,7 @@ bool madi_placement_get(int index, cpu_set_t *set)
 void madi_placement_near(int index, int n, int *others)
 {
     int found = 0, *shared = n_places ? malloc((size_t)n * sizeof *shared) : NULL;
-    for (int i = 1; i < n; i++) { /* by insertion: from those behind it on, the nearer before the farther */
+    for (int i = 1; i < n; i++) { /* insertion sort of the entries after the rotation, the nearer workers first */
         int other = (index + i) % n, at = found++, depth = shared ? tree_shared(index, other) : -1;
         for (; shared && at > 0 && shared[at - 1] < depth; at--) {
             shared[at] = shared[at - 1];

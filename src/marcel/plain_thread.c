@@ -36,7 +36,7 @@ static void plain_key_make(void)
     key_error = pthread_key_create(&key, plain_end);
 }
 
-/* Fill each field by itself: a stale hint (deque.h) may still lead a worker here, which looks at the state. */
+/* Set each field separately: a stale hint (deque.h) may still lead a worker to this record, whose state it reads. */
 static void plain_record_init(struct marcel_thread *thread, madi_party_t *party)
 {
     thread->run = NULL;
@@ -96,7 +96,7 @@ void madi_futex_wake(atomic_uint *word)
 
 static void sleep_until_woken(madi_party_t *party)
 {
-    while (!atomic_load_explicit(&party->woken, memory_order_acquire)) /* pairs with the release of the waker */
+    while (!atomic_load_explicit(&party->woken, memory_order_acquire)) /* pairs with the release of the waking thread */
         madi_futex_wait(&party->woken, 0, MADI_NEVER);
 }
 
@@ -122,7 +122,7 @@ int madi_plain_thread_sleep_until(madi_party_t *party, int64_t deadline)
         if (madi_futex_wait(&party->woken, 0, deadline) != ETIMEDOUT)
             continue;
         if (!madi_claim(party, MADI_WAIT_EXPIRED))
-            sleep_until_woken(party); /* another thread was first, and is about to wake it */
+            sleep_until_woken(party); /* another thread was faster, and is about to wake the party */
         break;
     }
     return madi_wait_end(party);
@@ -130,7 +130,7 @@ int madi_plain_thread_sleep_until(madi_party_t *party, int64_t deadline)
 
 void madi_plain_thread_wake(madi_party_t *party)
 {
-    /* The party may be gone as soon as it sees this: the futex call then wakes no thread. */
+    /* The party may be freed as soon as it sees this value; the futex call then wakes no thread. */
     atomic_store_explicit(&party->woken, 1, memory_order_release);
     madi_futex_wake(&party->woken);
 }

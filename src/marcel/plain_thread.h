@@ -7,16 +7,18 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Like madi_block and madi_wake (sched.h), but for a party that is a plain pthread.  kind: MADI_WAIT_TIMED; MADI_WAIT_OPEN
- * if it is a point of cancellation, as in madi_block_point.  queue: NULL if only the clock or a cancel ends the wait. */
+/* Like madi_block and madi_wake (sched.h), but for a party that is a plain pthread.  kind: MADI_WAIT_TIMED;
+ * MADI_WAIT_OPEN for a cancellation point, as in madi_block_point.  queue: NULL if only the clock or a cancel ends the
+ * wait. */
 int madi_plain_thread_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline, unsigned kind);
 void madi_plain_thread_wake(madi_party_t *party);
 
-/* Sleep of a party that is in no queue.  `woken` is 0 and `wait` is set before another thread can know of the party.  Return
- * as madi_wait_end (sched.h) does. */
+/* Sleep as a party that is in no queue.  Before another thread can find the party, the caller has cleared `woken` and set
+ * `wait`.  Return as madi_wait_end (sched.h) does. */
 int madi_plain_thread_sleep_until(madi_party_t *party, int64_t deadline);
 
-/* Wait while *word is value.  Return ETIMEDOUT after the deadline (MADI_NEVER if none), else 0, also without a reason. */
+/* Wait while *word equals value.  Return ETIMEDOUT after the deadline (MADI_NEVER if none), else 0.  May return 0 without
+ * a reason. */
 int madi_futex_wait(atomic_uint *word, unsigned value, int64_t deadline);
 void madi_futex_wake(atomic_uint *word);
 

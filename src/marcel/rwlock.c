@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Locks for many readers or one writer.  All under the lock of one queue, in the order of arrival: a reader does not
- * pass a writer that waits, so no thread starves; readers that follow each other go in together.  A thread that leaves
- * gives the lock to the next, so it is never free while a thread waits.
+/* Locks for many readers or one writer.  All state is under the lock of one queue.  The rwlock is given in the order
+ * of arrival: a reader does not overtake a waiting writer, so no thread starves; consecutive readers get it together.
+ * A thread that unlocks gives the rwlock to the next thread, so it is never free while a thread waits.
  *
- * A reader that has this or another lock for reading already passes the writers: it may be this one, for which such a
- * writer waits. */
+ * A reader that already holds any rwlock for reading overtakes waiting writers, because these may be waiting for that
+ * reader to unlock. */
 #include "marcel/sched.h"
 #include "marcel/sleep.h"
 
@@ -14,7 +14,7 @@
 #define WRITER UINT_MAX
 
 typedef struct madi_rwlock {
-    madi_waitq_t queue;   /* value: how many read, or WRITER; noted: it wants to read */
+    madi_waitq_t queue;   /* value: number of readers, or WRITER; noted: the waiting party wants to read */
     madi_party_t *writer; /* under the queue's lock */
 } madi_rwlock_t;
 
@@ -59,7 +59,7 @@ static bool rwlock_try_give(madi_rwlock_t *l, madi_party_t *party)
     return true;
 }
 
-/* With the lock held, which is released: give it to those whose turn it is. */
+/* Give the rwlock to the waiting threads whose turn it is.  Called with the queue's lock held, which is released. */
 static void rwlock_give(madi_rwlock_t *l)
 {
     madi_party_t *party = l->queue.first, *last = party ? party->prev : NULL, *all = NULL, **end = &all, *next;
@@ -126,7 +126,7 @@ static int rwlock_lock(marcel_rwlock_t *rwlock, bool reads, int64_t deadline)
         self->noted = reads;
         madi_waitq_add(&l->queue, self);
         rc = madi_block(self, &l->queue, deadline);
-        if (rc) { /* those behind it may have waited for nothing else */
+        if (rc) { /* the threads queued behind this one may have waited only for it */
             madi_lock(&l->queue.lock);
             rwlock_give(l);
         }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Announces switches to sanitizers.  Empty in other builds.
  *
- * TSan keeps a stack of calls for each fiber: the code that leaves one and arrives in another must be one function
- * (always_inline), else the entry is noted in one and the end in the other.
+ * TSan keeps a call stack for each user-level thread.  The code that leaves one thread and arrives in another must
+ * be inlined (always_inline).  Otherwise TSan would record the function's entry in one thread and its return in
+ * the other.
  *
  * madi_sanitizer_t is part of every context: user-level threads and the schedulers' own stacks. */
 #ifndef MADI_SANITIZER_H
@@ -36,18 +37,18 @@
 #include <sanitizer/common_interface_defs.h>
 
 typedef struct madi_sanitizer {
-    void *fake;      /* its fake stack while it is switched out */
+    void *fake;      /* fake stack of the context while it is switched out */
     const void *low; /* the stack */
     size_t size;
 } madi_sanitizer_t;
 
-/* A context on a stack of ours (low, size) begins its life. */
+/* Begin a context on a stack of the library (low, size). */
 static inline void madi_sanitizer_begin(madi_sanitizer_t *sanitizer, void *low, size_t size)
 {
     __asan_unpoison_memory_region(low, size);
     *sanitizer = (madi_sanitizer_t){.low = low, .size = size};
 }
-/* The context of the calling kernel thread, on its own stack. */
+/* Begin the context of the calling kernel thread, on that thread's own stack. */
 static inline void madi_sanitizer_adopt(madi_sanitizer_t *sanitizer, void *low, size_t size)
 {
     *sanitizer = (madi_sanitizer_t){.low = low, .size = size};
@@ -56,7 +57,8 @@ static inline void madi_sanitizer_end(madi_sanitizer_t *sanitizer)
 {
     (void)sanitizer;
 }
-/* Just before a switch from `from` (never to come back: ended) to `to`; and the first thing after it, in `to`. */
+/* Bracket a switch: leave is called just before the switch from `from` to `to` (ended: `from` never runs again), and
+ * arrive is the first call after it, in `to`. */
 static inline __attribute__((always_inline)) void madi_sanitizer_leave(madi_sanitizer_t *from, const madi_sanitizer_t *to,
                                                                        int ended)
 {
@@ -85,7 +87,7 @@ static inline void madi_sanitizer_adopt(madi_sanitizer_t *sanitizer, void *low, 
     (void)low, (void)size;
     sanitizer->fiber = __tsan_get_current_fiber();
 }
-/* After it has been left for ever. */
+/* End a context that has been left for ever. */
 static inline void madi_sanitizer_end(madi_sanitizer_t *sanitizer)
 {
     __tsan_destroy_fiber(sanitizer->fiber);

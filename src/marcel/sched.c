@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Choice of the next thread: queues, seeds, the looks now and then, yield. */
+/* The choice of the next thread: queues, seeds, periodic checks, yield. */
 #include "marcel/sched.h"
 #include "base/clock.h"
 #include "engine/leader.h"
@@ -13,7 +13,8 @@
 #include <marcel.h>
 #include <sched.h>
 
-#define PERIOD_NS INT64_C(100000) /* most ns of a period while a thread waits for the clock or the polling server */
+/* ns: maximum length of a period while a thread waits for the clock or the polling server */
+#define PERIOD_NS INT64_C(100000)
 
 _Static_assert(MADI_USUAL == MARCEL_PRIORITY_MAX - MARCEL_PRIORITY_DEFAULT && MADI_LEVELS == MARCEL_PRIORITY_MAX + 1,
                "levels are priorities counted from the highest");
@@ -22,7 +23,7 @@ _Static_assert(MADI_USUAL == MARCEL_PRIORITY_MAX - MARCEL_PRIORITY_DEFAULT && MA
 
 static MADI_COLD void seed_put_back(madi_worker_t *worker, struct marcel_thread *thread)
 {
-    worker->starved = true; /* tried again and again: a thread may end and free a slot */
+    worker->starved = true; /* try again repeatedly, since a thread may end and free a slot */
     madi_inbox_put(&worker->inbox, (uintptr_t)thread | 1);
 }
 
@@ -52,7 +53,7 @@ MADI_COLD madi_ult_t *madi_pick_by_priority(madi_worker_t *worker)
     return ult;
 }
 
-/* Accept a seed that came by the inbox.  With a place or a priority it is started, else any worker may take it. */
+/* Accept a seed from the inbox.  A seed with a placement or a priority is started; any worker may take other seeds. */
 static void seed_receive(madi_worker_t *worker, struct marcel_thread *thread)
 {
     const madi_traits_t *traits = thread->traits;
@@ -87,7 +88,7 @@ static void timers_run(madi_worker_t *worker)
     madi_timer_t *timer;
     while ((timer = madi_timer_due(&worker->timers, now))) {
         madi_ult_t *ult = MADI_CONTAINER(timer, madi_ult_t, timer);
-        if (madi_claim(&ult->party, MADI_WAIT_EXPIRED)) /* else it comes by the inbox */
+        if (madi_claim(&ult->party, MADI_WAIT_EXPIRED)) /* otherwise the thread arrives through the inbox */
             madi_ready_here(worker, ult);
     }
     madi_timer_shared_run(worker, now);
@@ -127,7 +128,7 @@ static madi_ult_t *oldest_seed_take(madi_worker_t *worker)
     return thread ? seed_start_or_put_back(worker, thread) : NULL;
 }
 
-/* Take the oldest thread that moves, and the oldest seed, by turns. */
+/* Take the oldest migratable thread and the oldest seed alternately. */
 static MADI_COLD madi_ult_t *oldest_take_by_turns(madi_worker_t *worker)
 {
     madi_ult_t *ult = NULL;
@@ -138,12 +139,13 @@ static MADI_COLD madi_ult_t *oldest_take_by_turns(madi_worker_t *worker)
     return ult;
 }
 
-/* Take the oldest of what is else passed over, once in a period.  It runs at once: in a queue of this worker no other worker
- * would find it.  Where each switch is a period, every second switch does so, and the others run the queue. */
+/* Take, once in a period, the oldest of the threads and seeds that are otherwise passed over.  It runs immediately,
+ * because in a queue of this worker no other worker could take it.  If each switch is a period, only every second switch
+ * does this, and the others run the queue. */
 static madi_ult_t *oldest_pick(madi_worker_t *worker)
 {
     madi_ult_t *first = madi_queue_first(worker), *ult;
-    if (first && first->priority < MADI_USUAL) /* the first one comes before all that are passed over */
+    if (first && first->priority < MADI_USUAL) /* a thread of higher priority comes before all of these */
         return NULL;
     ult = madi_movable_empty(worker) ? oldest_seed_take(worker) : oldest_take_by_turns(worker);
     if (ult && worker->tick == 1)
@@ -151,14 +153,15 @@ static madi_ult_t *oldest_pick(madi_worker_t *worker)
     return ult;
 }
 
-/* Shorten the period where threads compute for long between two switches, to look at the clock and at events more often. */
+/* Shorten the period if threads compute for long between two switches, so that the clock and events are checked more
+ * often. */
 static MADI_COLD void period_adapt(madi_worker_t *worker)
 {
     int64_t now = madi_now(), took = worker->ticked ? now - worker->ticked : 0, period = MADI_PERIOD;
     worker->ticked = now;
     if (took > PERIOD_NS / MADI_PERIOD)
         period = worker->period * PERIOD_NS / took;
-    if (period > 2 * (int64_t)worker->period) /* one short switch among long ones proves nothing */
+    if (period > 2 * (int64_t)worker->period) /* one short switch among long ones is no evidence */
         period = 2 * (int64_t)worker->period;
     worker->period = period < 1 ? 1 : period < MADI_PERIOD ? (uint32_t)period : MADI_PERIOD;
     if (madi_server_has_waiters())
@@ -195,7 +198,7 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
         worker->stolen = NULL;
         if (!madi_queue_first(worker))
             return ult;
-        madi_movable_put(worker, ult); /* something else came meanwhile: another worker may have this one */
+        madi_movable_put(worker, ult); /* another thread has become ready meanwhile: let another worker take this one */
     }
     if (period && !thread && (ult = oldest_pick(worker)))
         return ult;
@@ -217,8 +220,8 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
     return madi_queue_take(worker);
 }
 
-/* End a join in place: the thread blocks or yields, so its joiner does not go on right after its end.  From now on the
- * joiner waits like others, and a cancel can end its wait. */
+/* Turn a join in place into a usual join, because the joined thread blocks or yields.  Its joiner then does not run right
+ * after its end, but waits like others, and a cancel can end that wait. */
 static void join_in_place_end(madi_ult_t *ult)
 {
     struct marcel_thread *thread = ult->party.thread;
@@ -227,12 +230,12 @@ static void join_in_place_end(madi_ult_t *ult)
     if (madi_cancel_off(joiner->thread))
         return;
     atomic_store_explicit(&joiner->joins, thread, memory_order_relaxed);
-    /* Before it is OPEN no other thread touches the joiner.  Then a canceller may make it ready on another worker. */
+    /* Until this store no other thread touches the joiner.  Afterwards a canceller may make it ready on another worker. */
     atomic_store_explicit(&joiner->wait, MADI_WAIT_JOINS_SOON, memory_order_release); /* pairs with marcel_cancel */
     if (madi_cancel_pending_now(joiner->thread)) {
         atomic_store_explicit(&thread->joiner, MADI_JOINER_NONE, memory_order_relaxed);
         atomic_store_explicit(&joiner->wait, MADI_WAIT_CANCELLED, memory_order_relaxed);
-        madi_ready(MADI_PARTY_ULT(joiner)); /* the caller may have no worker (carrier.c) */
+        madi_ready(MADI_PARTY_ULT(joiner)); /* the calling thread may have no worker (carrier.c) */
     } else {
         atomic_store_explicit(&joiner->wait, MADI_WAIT_JOINS_OPEN, memory_order_release); /* pairs with madi_claim */
     }
@@ -264,7 +267,7 @@ static void movable_post(void *arg)
     madi_movable_put(ult->worker, ult);
 }
 
-/* Yield a thread that other workers may take, which they must not before it is off its stack. */
+/* Yield a migratable thread: other workers must not take it before it has left its stack. */
 static MADI_COLD void worker_yield_movable(madi_worker_t *worker)
 {
     if (!madi_has_others(worker) && worker->tick > 1) {
@@ -295,12 +298,12 @@ static inline __attribute__((always_inline)) void worker_yield(madi_worker_t *wo
         return;
     }
     if (MADI_LIKELY(madi_queue_first(worker)) || MADI_UNLIKELY(self->priority < MADI_USUAL)) {
-        madi_queue_put(worker, self); /* it may be the first again */
+        madi_queue_put(worker, self); /* the thread itself may be the first of the queue again */
         to = madi_pick(worker);
     } else {
         if (madi_deque_empty(&worker->deque) && madi_inbox_empty(&worker->inbox) && worker->tick > 1 &&
             madi_movable_empty(worker)) {
-            worker->tick--; /* no other thread is ready, as far as can be seen */
+            worker->tick--; /* no other thread seems to be ready */
             return;
         }
         to = madi_pick(worker);
@@ -317,13 +320,13 @@ void madi_yield(madi_worker_t *worker)
     worker_yield(worker);
 }
 
-/* In this file to have worker_yield in line: one more call would be a tenth of the cost. */
+/* In this file so that worker_yield is inlined: another call would add a tenth of the cost. */
 int marcel_yield(void)
 {
     madi_worker_t *worker = madi_worker_self();
     if (MADI_LIKELY(worker))
         worker_yield(worker);
-    else if (!madi_ult_self()) /* else it has come back to its worker */
+    else if (!madi_ult_self()) /* else the thread has returned to its worker */
         sched_yield();
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Semaphores: a queue whose value is the count.  One atomic read-modify-write for each call, that of the lock; none for
- * that while one worker has it to itself (bias.h). */
+/* Semaphores: a queue whose value is the count.  Each call costs one atomic read-modify-write, that of the lock, or none
+ * while only one worker uses the semaphore (bias.h). */
 #include "marcel/bias.h"
 #include "marcel/cancel.h"
 #include "marcel/sched.h"
@@ -9,15 +9,16 @@
 #include <errno.h>
 #include <marcel.h>
 
-/* Uses of a semaphore by one worker, one after the other, before it is biased to it; each time 32 times as many, so that
- * what it costs to take a bias away (a membarrier: microseconds) is spread over them. */
+/* Number of consecutive uses of a semaphore by one worker before it is biased to that worker.  Each time the number grows
+ * by a factor of 32, so that the cost of taking a bias away (a membarrier: microseconds) is spread over many uses. */
 #define BIAS_AFTER 1024u
 #define BIAS_SLOWER 32u
 
 typedef struct semaphore {
     madi_waitq_t queue;
-    uint32_t last;  /* user: the `bias` of its worker, 0 for a plain pthread.  This and the next two: under the lock */
-    uint32_t left;  /* uses by that worker before it gets the bias */
+    /* last user: the `bias` of its worker, 0 for a plain pthread.  This and the next two fields are under the lock */
+    uint32_t last;
+    uint32_t left;  /* number of further uses by that worker before it gets the bias */
     uint32_t after; /* what `left` begins with */
 } semaphore_t;
 
@@ -45,7 +46,7 @@ int marcel_sem_destroy(marcel_sem_t *sem)
 
 /* ---- The lock ------------------------------------------------------------------------------------------------- */
 
-/* worker: the caller's; NULL: a plain pthread.  True if biased. */
+/* Enter the section or take the lock.  worker: the caller's; NULL for a plain pthread.  Return true if biased. */
 static inline bool sem_enter(semaphore_t *s, madi_worker_t *worker)
 {
     uint32_t user = 0;
@@ -72,7 +73,7 @@ static inline void sem_leave(semaphore_t *s, madi_worker_t *worker, bool biased)
         madi_unlock(&s->queue.lock);
 }
 
-/* Like sem_leave, after a post: if only the caller's worker has used it for long, it is biased from now on. */
+/* Like sem_leave, but after a post: bias the semaphore if only the caller's worker has used it for long. */
 static MADI_COLD void sem_leave_biased(semaphore_t *s, madi_worker_t *worker)
 {
     uint32_t word = worker && !s->queue.first && worker->bias != MADI_BIAS_NONE ? worker->bias : 0;
@@ -83,13 +84,14 @@ static MADI_COLD void sem_leave_biased(semaphore_t *s, madi_worker_t *worker)
 
 /* ---- Wait and post -------------------------------------------------------------------------------------------- */
 
-/* Read without the lock by sem_spin. */
+/* Set the value atomically, because sem_spin reads it without the lock. */
 static inline void sem_value_set(madi_waitq_t *queue, uint32_t value)
 {
     __atomic_store_n(&queue->value, value, __ATOMIC_RELAXED);
 }
 
-/* No other thread is ready on this worker: look at the value without the lock, so that a poster has the lock to itself. */
+/* Spin on the value without the lock, which is left to a posting thread.  Only if no other thread is ready on this
+ * worker. */
 static MADI_COLD void sem_spin(madi_worker_t *worker, const madi_waitq_t *queue)
 {
     if (!madi_may_spin(worker))
@@ -100,7 +102,7 @@ static MADI_COLD void sem_spin(madi_worker_t *worker, const madi_waitq_t *queue)
         madi_relax();
 }
 
-/* Take one, or leave the lock to the caller.  True: taken, unlocked. */
+/* Take one, or keep the lock for the caller.  Return true if one was taken; the lock is then released. */
 static inline bool sem_take(semaphore_t *s, madi_worker_t *worker)
 {
     bool biased = sem_enter(s, worker);
@@ -111,7 +113,7 @@ static inline bool sem_take(semaphore_t *s, madi_worker_t *worker)
     return true;
 }
 
-/* After a take that left it. */
+/* Leave the semaphore after a sem_take that did not release it. */
 static inline void sem_leave_untaken(semaphore_t *s, madi_worker_t *worker)
 {
     sem_leave(s, worker, worker && atomic_load_explicit(&worker->holds, memory_order_relaxed));
@@ -184,7 +186,7 @@ int marcel_sem_post(marcel_sem_t *sem)
     madi_party_t *party;
     bool biased;
     int rc = 0;
-    madi_fetch_to_write(s); /* from another core it comes once, not to be read and then to be written */
+    madi_fetch_to_write(s); /* fetch the line for writing in one step, because another core may have it */
     biased = sem_enter(s, worker);
     party = biased ? madi_bias_take(&s->queue) : madi_waitq_take(&s->queue);
     if (!party) {

@@ -29,7 +29,8 @@ void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult)
 void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult)
 {
     movable_add(worker, ult);
-    atomic_thread_fence(memory_order_seq_cst); /* as in madi_shared, and for a single worker, which makes no barrier */
+    /* as in madi_shared; also needed for a single worker, which executes no barrier */
+    atomic_thread_fence(memory_order_seq_cst);
     if (!madi_worker_wake(worker) && atomic_load_explicit(&madi_marcel.n_asleep, memory_order_relaxed))
         madi_share_wake(worker);
 }
@@ -54,7 +55,7 @@ madi_ult_t *madi_movable_take(madi_worker_t *worker)
 
 /* ---- Seeds from outside --------------------------------------------------------------------------------------- */
 
-/* A list with its last, under the lock; madi_marcel.outside is its first. */
+/* Lock of the list of seeds from outside: its first element is madi_marcel.outside, its last one outside_last. */
 static madi_lock_t outside_lock;
 static struct marcel_thread *outside_last;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sleep, and deadlines as POSIX writes them. */
+/* Sleep, and the conversion of POSIX deadlines. */
 #include "marcel/sleep.h"
 #include "base/clock.h"
 #include "marcel/cancel.h"

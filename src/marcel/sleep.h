@@ -9,8 +9,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The time `until` of that clock, which is CLOCK_MONOTONIC or CLOCK_REALTIME, in madi_now's nanoseconds (a step of the
- * real-time clock during the wait is not seen).  0 or EINVAL. */
+/* Convert the time `until` of a clock, CLOCK_MONOTONIC or CLOCK_REALTIME, to madi_now's nanoseconds.  A later step of the
+ * real-time clock has no effect.  Return 0 or EINVAL. */
 int madi_deadline_of(clockid_t clock, const struct timespec *until, int64_t *deadline);
 
 /* True if deadlines may be times of that clock. */
@@ -19,7 +19,7 @@ static inline bool madi_clock_known(clockid_t clock)
     return clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME;
 }
 
-/* The inside of every timed call: wait(what, with, the deadline), or EINVAL. */
+/* Common part of all timed calls: return wait(what, with, the deadline), or EINVAL. */
 int madi_timed(int (*wait)(void *what, void *with, int64_t deadline), void *what, void *with, clockid_t clock,
                const struct timespec *until);
 

@@ -13,7 +13,7 @@
 
 madi_region_t madi_region;
 
-/* Free slots by size, and the slab from which new ones of a size are cut. */
+/* Free slots by size, and for each size the slab from which new slots are cut. */
 static struct {
     madi_ult_t *free;
     uintptr_t cut, end;
@@ -25,7 +25,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int region_reserve(void)
 {
-    /* Address space may be limited: half as much will do. */
+    /* Address space may be limited: if it is, try half the size. */
     for (unsigned shift = MADI_REGION_SHIFT; shift >= MADI_SLAB_SHIFT + 4; shift--) {
         uintptr_t align = (uintptr_t)1 << (shift < MADI_SLOT_SHIFT_MAX ? shift : MADI_SLOT_SHIFT_MAX);
         uintptr_t size = (uintptr_t)1 << shift;
@@ -34,7 +34,7 @@ static int region_reserve(void)
             continue;
         madi_region.base = ((uintptr_t)at + align - 1) & ~(align - 1);
         madi_region.size = size;
-        madvise(at, size + align, MADV_DONTDUMP); /* a core file written by reading would hold all of it */
+        madvise(at, size + align, MADV_DONTDUMP); /* so that a core file does not read and store all of it */
         next_slab = madi_region.base;
         return 0;
     }
@@ -70,7 +70,7 @@ size_t madi_slot_room(const madi_ult_t *ult)
     return (size_t)((const char *)ult - (const char *)madi_slot_low(ult));
 }
 
-/* A slab, or as many as a slot needs, for slots of this size. */
+/* Open a slab, or as many as one slot needs, for slots of this size. */
 static bool slab_open(unsigned shift)
 {
     uintptr_t size = shift > MADI_SLAB_SHIFT ? (uintptr_t)1 << shift : SLAB;
@@ -80,7 +80,7 @@ static bool slab_open(unsigned shift)
     if (mprotect((void *)at, size, PROT_READ | PROT_WRITE))
         return false;
     madvise((void *)at, size, MADV_DODUMP);
-    madvise((void *)at, size, MADV_NOHUGEPAGE); /* of most stacks one page is touched */
+    madvise((void *)at, size, MADV_NOHUGEPAGE); /* most stacks use only one page */
     for (uintptr_t i = 0; i < size >> MADI_SLAB_SHIFT; i++)
         madi_region.shift[((at - madi_region.base) >> MADI_SLAB_SHIFT) + i] = (uint8_t)shift;
     next_slab = at + size;

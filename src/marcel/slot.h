@@ -4,13 +4,13 @@
  *   low                                                                  high
  *   | guard (a page) | stack, growing down <-                 | madi_ult_t |
  *
- * All slots lie in one region of addresses, reserved at the start and made usable in slabs of 16 MiB; a table says, by
- * slab, how big its slots are.  So the address of anything on a stack leads to the control block: that is how a fault
- * handler, or a debugger that has a stack pointer, finds the thread.  (The scheduler itself asks its worker, which is
- * quicker: see doc/threads.md.)
+ * All slots lie in one region of addresses, reserved at the start and made usable in slabs of 16 MiB.  A table has the
+ * size of the slots of each slab.  So the control block can be found from any address on a stack.  A fault handler, or a
+ * debugger that has a stack pointer, finds the thread in this way.  (The scheduler itself reads its worker, which is
+ * faster: see doc/threads.md.)
  *
- * Guards: see guard.h.  A slot is never given back to the system; each worker keeps the last ones it used (worker.h), and
- * what is more than that goes to a list of all. */
+ * Guards: see guard.h.  A slot is never returned to the system.  Each worker keeps the slots that it used last
+ * (worker.h); further slots go to a common list. */
 #ifndef MADI_SLOT_H
 #define MADI_SLOT_H
 
@@ -35,12 +35,13 @@
 
 typedef struct madi_region {
     uintptr_t base;
-    uintptr_t size;                                            /* 0 before the first use: nothing is in it */
-    uint8_t shift[1 << (MADI_REGION_SHIFT - MADI_SLAB_SHIFT)]; /* by slab: 1 << shift bytes a slot; 0: not in use */
+    uintptr_t size; /* bytes; 0 before the first use, when the region is empty */
+    /* indexed by slab: its slots have 1 << shift bytes; 0 if not in use */
+    uint8_t shift[1 << (MADI_REGION_SHIFT - MADI_SLAB_SHIFT)];
 } madi_region_t;
 extern madi_region_t madi_region;
 
-/* The control block whose slot holds this address; NULL: none. */
+/* Return the control block whose slot contains this address; NULL if none. */
 static inline madi_ult_t *madi_slot_of(uintptr_t address)
 {
     uintptr_t offset = address - madi_region.base;
@@ -50,21 +51,21 @@ static inline madi_ult_t *madi_slot_of(uintptr_t address)
     return (madi_ult_t *)((address & ~(size - 1)) + size - MADI_SLOT_TOP);
 }
 
-/* Begin of the stack (above the guard), and its length in bytes. */
+/* Start of the stack (above the guard), and its length in bytes. */
 void *madi_slot_low(const madi_ult_t *ult);
 size_t madi_slot_room(const madi_ult_t *ult);
 
 /* Reserve the region.  0 or ENOMEM. */
 int madi_slot_init(void);
 
-/* A slot of at least that many bytes in all; NULL: no memory, or above MADI_SLOT_SHIFT_MAX.  Of the control block only
- * shift and the flag MADI_ULT_CANARY are set.  Any thread. */
+/* Get a slot of at least 1 << shift bytes; NULL if there is no memory, or if shift is above MADI_SLOT_SHIFT_MAX.  In the
+ * control block only shift and the flag MADI_ULT_CANARY are set.  Any thread. */
 madi_ult_t *madi_slot_get(unsigned shift);
 void madi_slot_put(madi_ult_t *ult);
 
-/* The shift for a stack of the length in bytes that the program asks for. */
+/* Return the shift for a usable stack of this many bytes. */
 unsigned madi_slot_shift(size_t stack);
-/* The shift by the knob (init.c). */
+/* Return the shift of the default size, from the knob (init.c). */
 unsigned madi_slot_shift_usual(void);
 
 #pragma GCC visibility pop

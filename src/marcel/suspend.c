@@ -29,10 +29,10 @@ void madi_suspend(madi_worker_t *worker, madi_post_t post, void *arg)
     ult_suspend(worker, madi_pick(worker), post, arg);
 }
 
-/* Spin for a while before the thread leaves its stack, since no other thread is ready here; true if a thread elsewhere has
- * woken it.  Wakers find it in the queue.  As long as `woken` is SPINS, a waker that takes it out writes WOKEN there, and
- * does nothing else.  A later waker puts it into the inbox, which is read only when it has left its stack.  Releases the
- * lock. */
+/* Spin for a while before the thread leaves its stack, since no other thread is ready here.  Return true if another
+ * thread has woken it.  Wakers find the thread in the queue.  As long as `woken` is SPINS, a waker that takes the thread
+ * out of the queue only writes WOKEN there.  A later waker puts the thread into the inbox, which is read only after the
+ * thread has left its stack.  Releases the queue's lock. */
 static MADI_COLD bool spin_woken(madi_worker_t *worker, madi_ult_t *self, madi_waitq_t *queue)
 {
     atomic_uint *woken = &self->party.woken;
@@ -41,7 +41,7 @@ static MADI_COLD bool spin_woken(madi_worker_t *worker, madi_ult_t *self, madi_w
     madi_waitq_leave(worker, queue);
     for (int i = 0; i < MADI_SPINS && madi_inbox_empty(&worker->inbox); i++) {
         if (atomic_load_explicit(woken, memory_order_acquire) == MADI_PARTY_WOKEN) { /* pairs with wake_spinning */
-            __builtin_prefetch(woken, 1); /* back from the waker's core, before it is written in the next wait */
+            __builtin_prefetch(woken, 1); /* fetch the line back from the waker's core, before the next wait writes it */
             return true;
         }
         madi_relax();
@@ -49,8 +49,8 @@ static MADI_COLD bool spin_woken(madi_worker_t *worker, madi_ult_t *self, madi_w
     return !atomic_compare_exchange_strong_explicit(woken, &spins, 0, memory_order_acquire, memory_order_acquire);
 }
 
-/* No spin while other threads of this worker wait for the polling server.  Nor for a thread that moves: it must be off its
- * stack to be woken, since it is not put into the inbox. */
+/* Do not spin while other threads of this worker wait for the polling server.  A migratable thread does not spin either:
+ * it must have left its stack to be woken, since it is not put into the inbox. */
 bool madi_may_spin(madi_worker_t *worker)
 {
     if (!worker->n_near || worker->pending || worker->current->moves ||
@@ -59,7 +59,7 @@ bool madi_may_spin(madi_worker_t *worker)
     if (worker->tick > 1)
         return true;
     if (worker->timers.first || !madi_outside_empty())
-        return false; /* the scheduler, on base, looks at these */
+        return false; /* the scheduler checks these on its own stack, base */
     worker->tick = MADI_PERIOD;
     madi_count(&worker->periods);
     return true;
@@ -75,7 +75,7 @@ static void bias_post(void *worker)
     madi_bias_leave(worker);
 }
 
-/* Suspend the current thread, which holds the queue's lock.  The lock is released on the next stack. */
+/* Suspend the current thread, which holds the queue's lock.  The next thread releases the lock after the switch. */
 static inline __attribute__((always_inline)) void suspend_in(madi_worker_t *worker, madi_waitq_t *queue)
 {
     madi_ult_t *to = madi_pick(worker);
@@ -134,7 +134,7 @@ static MADI_COLD int suspend_timed(madi_ult_t *self, madi_waitq_t *queue, int64_
     return madi_clock_end(self);
 }
 
-/* Post-switch function of a thread that moves: off its stack, a cancel can find it. */
+/* Post-switch function of a migratable thread: after it has left its stack, a cancel can find it. */
 static void sleep_post(void *arg)
 {
     madi_ult_t *ult = arg;
@@ -194,7 +194,7 @@ void madi_ult_wake(madi_ult_t *ult)
         atomic_compare_exchange_strong_explicit(&ult->party.wait, &timed, MADI_WAIT_WOKEN, memory_order_relaxed,
                                                 memory_order_relaxed))
         madi_ready(ult);
-    else /* the clock has made it ready; it waits for this in madi_suspend_end */
+    else /* the clock has made the thread ready; in madi_suspend_end it waits for this store */
         atomic_store_explicit(&ult->party.wait, MADI_WAIT_WOKEN, memory_order_release);
 }
 
@@ -239,7 +239,7 @@ static bool claim_join(madi_party_t *party, unsigned wait, unsigned how)
     uintptr_t joiner = (uintptr_t)party;
     if (wait == MADI_WAIT_JOINS_TIMED && how == MADI_WAIT_CANCELLED)
         return false;
-    /* The join may be over: `joins` still points to a record, whose `joiner` is then not this party. */
+    /* The join may be over: then `joins` still points to a record, whose `joiner` is not this party. */
     if (!atomic_compare_exchange_strong_explicit(&joins->joiner, &joiner, MADI_JOINER_NONE, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return false;
@@ -255,10 +255,10 @@ bool madi_claim_begin(madi_party_t *party, unsigned how, madi_waitq_t **queue)
         return claim_join(party, wait, how);
     if ((wait != MADI_WAIT_TIMED || how == MADI_WAIT_CANCELLED) && wait != MADI_WAIT_OPEN)
         return false;
-    /* acquire: pairs with the release of the waiter, for its queue */
+    /* acquire: pairs with the release by the waiter, which makes party->queue visible */
     if (!atomic_compare_exchange_strong_explicit(&party->wait, &wait, how, memory_order_acquire, memory_order_relaxed))
         return false;
-    *queue = party->queue; /* does not change: no other thread can wake the party now */
+    *queue = party->queue; /* stays unchanged, since no other thread can wake the party now */
     return true;
 }
 
@@ -299,14 +299,14 @@ void madi_ready(madi_ult_t *ult)
         return;
     }
     if (MADI_UNLIKELY(ult->moves)) {
-        madi_movable_send(worker, ult); /* its worker may be busy for long */
+        madi_movable_send(worker, ult); /* the thread's worker may be busy for long */
         return;
     }
     madi_inbox_put(&worker->inbox, (uintptr_t)ult);
     madi_worker_wake(worker);
 }
 
-/* Wake the thread if it is in spin_woken; false if not.  release: pairs with the acquire there. */
+/* Wake the thread if it is in spin_woken; return false if not.  release: pairs with the acquire there. */
 static inline bool wake_spinning(madi_party_t *party)
 {
     unsigned spins = MADI_PARTY_SPINS;
@@ -327,7 +327,7 @@ void madi_wake_all(madi_waitq_t *queue)
 {
     madi_party_t *all = NULL, **end = &all, *party;
     while ((party = madi_waitq_take(queue))) {
-        *end = party; /* its links are free: it is in no queue until it is woken */
+        *end = party; /* the party's links are free, because it is in no queue until it is woken */
         end = &party->next;
     }
     *end = NULL;
@@ -342,7 +342,7 @@ int madi_waitq_close(madi_waitq_t *queue)
 {
     bool left = false, waits = false;
     while (!left && !waits) {
-        madi_waitq_lock(queue); /* the last waker has left it */
+        madi_waitq_lock(queue); /* under the lock, so that the last waker has left the queue */
         madi_party_t *party = queue->first;
         left = !party;
         while (party && !(waits = madi_waitq_waits(party)) && party->next != queue->first)

@@ -2,10 +2,10 @@
 /* The switch from one stack to another, per machine: switch_x86_64.S, switch_aarch64.S, else switch_ucontext.c (all
  * three are compiled; each is empty where another serves).
  *
- * A switched-out context is its stack pointer.  Only what a call must keep is saved, on the stack itself, and the switch
- * leaves by an indirect jump: a return to another stack is never foreseen by the processor.  Floating-point control
- * words are not switched here (madi_fp_*).  The frame is, from the saved pointer upwards:
- *   x86-64   where it goes on, rbp; the compiler saves the rest as far as the function around needs it
+ * A switched-out context is its stack pointer.  Only the registers that a call must preserve are saved, on the stack
+ * itself.  The switch ends with an indirect jump, because the processor never predicts a return to another stack.
+ * Floating-point control words are not switched here (madi_fp_*).  The frame is, from the saved pointer upwards:
+ *   x86-64   address to continue at, rbp; the compiler saves what else the surrounding function needs
  *   aarch64  d8-d15, x19-x28, x29 (frame pointer), x30 (where it goes on): 160 bytes
  * Unwinding ends at madi_switch_entry, the outermost frame of every user-level thread. */
 #ifndef MADI_SWITCH_H
@@ -19,28 +19,28 @@
 
 #pragma GCC visibility push(hidden)
 
-/* A context whose first entry is entry() on the empty stack that ends at top (aligned to 64).  entry never returns. */
+/* Return a context whose first switch enters entry() on the empty stack that ends at top (aligned to 64).  entry never
+ * returns. */
 void *madi_switch_frame(void *top, void (*entry)(void));
 
-/* Code of the next two functions on machines where it is not in line. */
+/* Code of the next two functions on machines where it is not inlined. */
 void madi_switch_code(void **save, void *to);
 _Noreturn void madi_switch_leave_code(void *to);
 
 #pragma GCC visibility pop
 
-/* madi_switch: save the caller's context, its stack pointer in *save, and go on in the context `to`.  Returns when
- * somebody switches to what is in *save, maybe on another kernel thread.  A context is entered once for each time it was
- * saved.
- * madi_switch_leave: go on in `to`, and never come back; the caller's stack may be used for something else from then on.
+/* madi_switch: save the caller's context, with its stack pointer in *save, and continue in the context `to`.  Returns
+ * when a thread switches to *save, perhaps on another kernel thread.  A context is entered once for each time that it was
+ * saved.  madi_switch_leave: continue in `to`, and never return; the caller's stack may be reused from then on.
  *
- * A call that no return answers puts out of step what the processor foresees of all the returns that follow (measured here:
- * 26 ns a yield instead of 13).  So there is no call.  The function around must not be a leaf for the compiler (it
- * might keep something below the stack pointer): madi_switch_to is not, since it calls madi_switch_extra. */
+ * A call without a matching return makes the processor mispredict all following returns, which doubles the cost of a
+ * yield.  So the switch contains no call.  The surrounding function must not be a leaf for the compiler, which might
+ * otherwise keep data below the stack pointer.  madi_switch_to is no leaf, since it calls madi_switch_extra. */
 #if defined(MADI_SWITCH_UCONTEXT)
 #define madi_switch madi_switch_code
 #define madi_switch_leave madi_switch_leave_code
 #elif defined(__x86_64__)
-/* Where an indirect jump may land, for processors that check it. */
+/* Marks a place where an indirect jump may land, for processors that check it. */
 #if defined(__CET__) && (__CET__ & 1)
 #define MADI_LANDING "endbr64\n\t"
 #else
@@ -94,7 +94,7 @@ static inline __attribute__((always_inline, noreturn)) void madi_switch_leave(vo
 }
 #endif
 
-/* The control words of floating point (rounding, exceptions), for threads that asked to keep their own. */
+/* Floating-point control words (rounding, exceptions), for threads that keep their own. */
 typedef struct madi_fp {
     uint64_t words;
 } madi_fp_t;

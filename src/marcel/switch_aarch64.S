@@ -70,7 +70,7 @@ madi_switch_leave_code:
     .cfi_endproc
     .size madi_switch_leave_code, . - madi_switch_leave_code
 
-/* The first thing of a thread, and its outermost frame, where unwinding ends.  entry() is in x19. */
+/* The outermost frame of a thread, where unwinding ends.  entry() is in x19. */
     .p2align 5
     .globl madi_switch_entry
     .hidden madi_switch_entry
@@ -84,7 +84,7 @@ madi_switch_entry:
     .cfi_endproc
     .size madi_switch_entry, . - madi_switch_entry
 
-/* Of the frame only what is looked at is written: where it goes on, no frame pointer, and x19. */
+/* Write only the fields of the frame that are read: the address to continue at, no frame pointer, and x19. */
     .p2align 5
     .globl madi_switch_frame
     .hidden madi_switch_frame
@@ -100,6 +100,6 @@ madi_switch_frame:
     .cfi_endproc
     .size madi_switch_frame, . - madi_switch_frame
 #elif defined(__CET__)
-#include <cet.h> /* empty here, but the linker asks each object for its promise */
+#include <cet.h> /* no BTI code here, but the linker requires this mark in each object */
 #endif
     .section .note.GNU-stack, "", %progbits

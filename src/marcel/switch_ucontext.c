@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where there is no switch of our own: a context is a ucontext_t, kept on the stack that it describes. */
+/* The switch on machines without one in assembler: a context is a ucontext_t, kept on the stack that it describes. */
 #include "marcel/switch.h"
 
 #ifdef MADI_SWITCH_UCONTEXT
@@ -24,7 +24,7 @@ void madi_switch_leave_code(void *to)
 void *madi_switch_frame(void *top, void (*entry)(void))
 {
     ucontext_t *first = (ucontext_t *)(void *)(((uintptr_t)top - sizeof(ucontext_t)) & ~(uintptr_t)63);
-    /* The stack of the new context is what lies below; its true start does not matter to makecontext. */
+    /* The stack of the new context lies below; makecontext does not depend on its true start. */
     if (getcontext(first))
         abort();
     first->uc_link = NULL;

@@ -3,7 +3,7 @@
 #if defined(__x86_64__) && defined(__LP64__) && !defined(MARCEL_UCONTEXT)
     .text
 
-/* Where entry() would return to: the outermost frame of every thread, where unwinding ends. */
+/* Return address of entry(): the outermost frame of every thread, where unwinding ends. */
     .p2align 5
     .globl madi_switch_entry
     .hidden madi_switch_entry
@@ -16,7 +16,7 @@ madi_switch_entry:
     .cfi_endproc
     .size madi_switch_entry, . - madi_switch_entry
 
-/* The frame: where it goes on, and where that would return to (8 below a multiple of 16, as after a call). */
+/* The frame: the address to continue at, and its return address (8 below a multiple of 16, as after a call). */
     .p2align 5
     .globl madi_switch_frame
     .hidden madi_switch_frame
@@ -31,10 +31,11 @@ madi_switch_frame:
     .cfi_endproc
     .size madi_switch_frame, . - madi_switch_frame
 #ifdef __CET__
-/* Where a switch goes on there is an endbr64 (switch.h).  It does not exchange shadow stacks, so only that is promised. */
+/* Each address that a switch jumps to has an endbr64 (switch.h).  A switch does not exchange shadow stacks, so the note
+ * promises only the former. */
     .section .note.gnu.property, "a", @note
     .p2align 3
-    .long 4, 16, 5 /* lengths of name and content, NT_GNU_PROPERTY_TYPE_0 */
+    .long 4, 16, 5 /* lengths of name and content; note type NT_GNU_PROPERTY_TYPE_0 */
     .asciz "GNU"
     .long 0xc0000002, 4, __CET__ & 1, 0 /* GNU_PROPERTY_X86_FEATURE_1_AND: indirect branch tracking */
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The objects: what a marcel_t points to, what waits, and a thread's control block.
+/* The objects of threads: the record that a marcel_t points to, the party that waits, and the control block.
  *
  *   struct marcel_thread   64 bytes from a pool.  marcel_create makes it (a seed: function and argument), marcel_join
  *                          takes the result from it.  It lives as long as a thread may name this one.
@@ -8,8 +8,8 @@
  *   madi_party_t           any thread that can wait: the first part of a control block, or the record of a plain pthread
  *                          (plain_thread.c).
  *
- * Pools and slots are never given back while the library is in use: a pointer to one of these always points to one of
- * them, alive or not.  Stale hints (deque.h) rely on it. */
+ * Memory of pools and slots is never freed while the library is in use.  So a pointer to one of these objects always
+ * points to an object of the same type, in use or not.  Stale hints (deque.h) rely on this. */
 #ifndef MADI_THREAD_H
 #define MADI_THREAD_H
 
@@ -28,28 +28,28 @@ struct marcel_cleanup;
 /* ---- The record ----------------------------------------------------------------------------------------------- */
 
 enum madi_thread_state {
-    MADI_SEED = 1, /* no worker has taken it; a compare-and-swap changes it to TAKEN only: the winner starts it */
-    MADI_TAKEN,    /* starts, runs, or has ended: see `joiner` */
+    MADI_SEED = 1, /* no worker has taken it; a compare-and-swap changes it to TAKEN, and the winner starts the thread */
+    MADI_TAKEN,    /* the thread starts, runs, or has ended: see `joiner` */
     MADI_GONE      /* in a pool */
 };
 
-/* Values of `joiner` that are no party. */
+/* Values of `joiner` that are not a party. */
 #define MADI_JOINER_NONE ((uintptr_t)0)
-#define MADI_JOINER_ENDED ((uintptr_t)1)    /* the thread has ended, and was not joined yet */
-#define MADI_JOINER_DETACHED ((uintptr_t)2) /* the thread cannot be joined: its record goes back to a pool at its end */
+#define MADI_JOINER_ENDED ((uintptr_t)1)    /* the thread has ended, and has not been joined yet */
+#define MADI_JOINER_DETACHED ((uintptr_t)2) /* the thread cannot be joined: its record returns to a pool at its end */
 
 struct marcel_thread {
     void *(*run)(void *);
-    void *value;                    /* the argument; once it has ended, the result */
-    _Atomic(uintptr_t) joiner;      /* a party that waits in marcel_join, or a value above */
+    void *value;                    /* the argument; after the end of the thread, its result */
+    _Atomic(uintptr_t) joiner;      /* a party that waits in marcel_join, or one of the values above */
     _Atomic(struct madi_ult *) ult; /* while it runs */
-    uintptr_t link;                 /* in a pool, or in an inbox (inbox.h) */
-    struct madi_traits *traits;     /* from attributes and marcel_setname; NULL if none */
+    uintptr_t link;                 /* used in a pool, or in an inbox (inbox.h) */
+    struct madi_traits *traits;     /* set by attributes and marcel_setname; NULL if none */
     atomic_uint state;
     atomic_uint cancel; /* cancel.h */
 };
 
-/* True if the thread was joined, or has ended detached, and its record is not that of another thread yet. */
+/* True if the thread was joined, or has ended detached, and its record has not been reused yet. */
 static inline bool madi_gone(const struct marcel_thread *thread)
 {
     return atomic_load_explicit(&((struct marcel_thread *)thread)->state, memory_order_relaxed) == MADI_GONE;
@@ -57,13 +57,14 @@ static inline bool madi_gone(const struct marcel_thread *thread)
 
 /* ---- Threads that can wait ------------------------------------------------------------------------------------ */
 
-/* State of a wait.  A wait that only a wake can end stays PLAIN.  One that the clock may end begins as TIMED; one that a
- * cancel may end as well begins as OPEN.  The thread that changes that by compare-and-swap decides how the wait ends: a
- * waker to WOKEN, the clock to EXPIRED, a cancel to CANCELLED.  (In a biased queue the waker stores WOKEN: bias.h.)
+/* State of a wait.  A wait that only a wake can end stays PLAIN.  A wait that the clock may end begins as TIMED; one that
+ * a cancel may also end begins as OPEN.  The thread that changes TIMED or OPEN by compare-and-swap decides how the wait
+ * ends: a waker writes WOKEN, the clock EXPIRED, a canceller CANCELLED.  (In a biased queue the waker stores WOKEN:
+ * bias.h.)
  *
- * In a join the `joiner` of the other thread decides: the thread that changes it from the party to another value ends the
- * wait.  A join is PLAIN, JOINS_TIMED, or JOINS_OPEN, and stays so when it is woken.  JOINS_SOON becomes one of them soon:
- * a canceller waits for that. */
+ * In a join, the field `joiner` of the other thread decides: the thread that changes it from the party to another value
+ * ends the wait.  A join is PLAIN, JOINS_TIMED, or JOINS_OPEN, and keeps that state when it is woken.  JOINS_SOON soon
+ * becomes JOINS_OPEN or CANCELLED; a canceller waits for that. */
 enum madi_wait {
     MADI_WAIT_PLAIN,
     MADI_WAIT_TIMED,
@@ -76,67 +77,68 @@ enum madi_wait {
     MADI_WAIT_CANCELLED
 };
 
-/* Values of `woken`.  A plain pthread sleeps while it is 0.  A user-level thread that spins in its wait sets SPINS. */
+/* Values of `woken`.  A plain pthread sleeps while it is 0.  A user-level thread that spins during its wait sets SPINS. */
 enum madi_party_woken { MADI_PARTY_WOKEN = 1, MADI_PARTY_SPINS = 2 };
 
 typedef struct madi_party {
-    struct madi_party *next, *prev;        /* in a wait queue, under the queue's lock */
-    struct madi_waitq *queue;              /* the one of a TIMED or OPEN wait; NULL: it is in none */
+    struct madi_party *next, *prev;        /* neighbours in a wait queue, under the queue's lock */
+    struct madi_waitq *queue;              /* the queue of a TIMED or OPEN wait; NULL if it is in none */
     struct marcel_thread *thread;          /* its record */
     atomic_uint wait;                      /* enum madi_wait */
-    bool plain;                            /* a plain pthread: `woken` is its futex */
-    bool noted;                            /* in a queue: a mark for the object that has the queue, under its lock */
+    bool plain;                            /* true for a plain pthread, whose futex is `woken` */
+    bool noted;                            /* a mark for the object that has the queue, under the queue's lock */
     atomic_uint woken;                     /* enum madi_party_woken */
     unsigned n_read;                       /* number of rwlocks that it holds for reading */
-    _Atomic(struct marcel_thread *) joins; /* the thread that it joins, JOINS_* */
+    _Atomic(struct marcel_thread *) joins; /* the thread that it joins, while `wait` is JOINS_* */
     struct madi_keys *keys;                /* its thread-specific data; NULL: none */
-    struct marcel_cleanup *cleanup;        /* the handler pushed last; NULL: none */
+    struct marcel_cleanup *cleanup;        /* the cleanup handler pushed last; NULL if none */
     madi_lock_t interrupt_lock;
-    struct marceli_waiter *interrupted; /* under that lock: a waiter that a cancel wakes (cancel.h) */
+    struct marceli_waiter *interrupted; /* a waiter that a cancel wakes (cancel.h); under interrupt_lock */
 } madi_party_t;
 
 /* ---- The control block ---------------------------------------------------------------------------------------- */
 
-/* Written by the thread's worker alone; other threads may read it, and see a recent value. */
+/* Written only by the thread's worker.  Other threads may read it, and see a recent value. */
 enum madi_ult_state { MADI_ULT_NONE, MADI_ULT_READY, MADI_ULT_RUNNING, MADI_ULT_BLOCKED };
 
-/* The run queues are rings with a head: no branch to put in or take out. */
+/* Link of a run queue, which is a ring with a head, so that adding and removing need no branch. */
 typedef struct madi_ring_link {
     struct madi_ring_link *next, *prev;
 } madi_ring_link_t;
 
 enum {
-    /* Extra work of a switch from or to the thread. */
+    /* Flags for extra work at a switch from or to the thread. */
     MADI_ULT_KEEPS_FP = 1,
     MADI_ULT_CANARY = 2,
-    MADI_ULT_THROWS = 4, /* it was switched out in the middle of an exception, which is in `cxx` */
+    MADI_ULT_THROWS = 4, /* it was switched out while handling an exception, whose state is in `cxx` */
     MADI_ULT_BOTH = 0xff,
-    /* Extra work of the next switch from the thread to another. */
-    MADI_ULT_IN_PLACE = 0x100,    /* its joiner, of the same worker, goes on as soon as it ends */
+    /* Flags for extra work at the next switch from the thread to another. */
+    MADI_ULT_IN_PLACE = 0x100,    /* its joiner, of the same worker, runs as soon as it ends */
     MADI_ULT_TIMER_SHARED = 0x200 /* timer_shared.h */
 };
 
 typedef struct madi_ult {
-    void *sp;                   /* its context while it is switched out (switch.h) */
-    madi_ring_link_t link;      /* in a run queue of its worker */
-    struct madi_worker *worker; /* where it runs; changes only while it is in no queue */
+    void *sp;                   /* stack pointer of its context while it is switched out (switch.h) */
+    madi_ring_link_t link;      /* link in a run queue of its worker */
+    struct madi_worker *worker; /* the worker that runs it; changes only while it is in no queue */
     uint8_t state;              /* enum madi_ult_state */
-    uint8_t priority;           /* the run queue it goes to, 0 before all */
+    uint8_t priority;           /* number of its run queue; 0 runs first */
     uint8_t shift;              /* its slot has 1 << shift bytes */
-    bool moves;                 /* when it is ready it is in a list that other workers see (share.h) */
+    bool moves;                 /* true if it may move: when ready, it is in a list that other workers see (share.h) */
     uint32_t flags;             /* MADI_ULT, of its worker alone */
-    atomic_bool clocks;         /* the thread moves, and is about to wait with a deadline (timer_shared.h) */
+    atomic_bool clocks;         /* true while a migratable thread is about to wait with a deadline (timer_shared.h) */
     madi_sanitizer_t sanitizer;
     uintptr_t inbox;                        /* link in an inbox (inbox.h) */
-    struct madi_ult *pooled;                /* the next of a list of free slots */
-    _Alignas(MADI_LINE) madi_party_t party; /* its first line goes to the waker and back */
+    struct madi_ult *pooled;                /* the next in a list of free slots */
+    _Alignas(MADI_LINE) madi_party_t party; /* its first cache line travels to the waker and back */
     madi_timer_t timer;                     /* armed while it waits with a deadline */
-    madi_fp_t fp;                           /* of a thread that keeps its own */
-    madi_cxx_state_t cxx[MADI_CXX_MAX];     /* by run time, of one that throws while it is switched out */
-    struct _Unwind_Exception exit;          /* the exception that unwinds its stack (unwind.h) */
+    madi_fp_t fp;                           /* floating-point control words of a thread that keeps its own */
+    /* indexed by run time: C++ state of a thread that handles an exception while it is switched out */
+    madi_cxx_state_t cxx[MADI_CXX_MAX];
+    struct _Unwind_Exception exit; /* the exception that unwinds its stack (unwind.h) */
 } madi_ult_t;
 
-/* Set the worker atomically: marcel_yield_to reads control blocks that may be those of other threads by now. */
+/* Set the worker atomically: marcel_yield_to reads control blocks that may belong to other threads by now. */
 static inline void madi_ult_worker_set(madi_ult_t *ult, struct madi_worker *worker)
 {
     __atomic_store_n(&ult->worker, worker, __ATOMIC_RELAXED);

@@ -52,7 +52,8 @@ madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread)
         start_with_traits(ult, thread->traits);
     madi_sanitizer_begin(&ult->sanitizer, madi_slot_low(ult), madi_slot_room(ult));
     ult->sp = madi_switch_frame(ult, madi_ult_main);
-    atomic_store_explicit(&thread->ult, ult, memory_order_release); /* a thread that finds it finds a control block */
+    /* the control block is complete before another thread can find it */
+    atomic_store_explicit(&thread->ult, ult, memory_order_release);
     return ult;
 }
 
@@ -69,7 +70,7 @@ static void thread_ended_post(void *arg)
 /* End a thread whose joiner does not wait in place; return the next thread. */
 static madi_ult_t *end_alone(madi_worker_t *worker, struct marcel_thread *thread)
 {
-    /* release: the result is there; acquire: what a joiner wrote */
+    /* release: the result is visible to the joiner; acquire: what the joiner wrote is visible here */
     uintptr_t joiner = atomic_exchange_explicit(&thread->joiner, MADI_JOINER_ENDED, memory_order_acq_rel);
     if (joiner == MADI_JOINER_DETACHED)
         madi_record_put(worker, thread);
@@ -78,7 +79,8 @@ static madi_ult_t *end_alone(madi_worker_t *worker, struct marcel_thread *thread
     return madi_pick(worker);
 }
 
-/* End a thread whose joiner waits in place; return the joiner, or another thread if this one has moved away from it. */
+/* End a thread whose joiner waits in place.  Return the joiner, or another thread if this one has moved to another
+ * worker. */
 static inline __attribute__((always_inline)) madi_ult_t *end_in_place(madi_worker_t *worker, struct marcel_thread *thread)
 {
     madi_ult_t *to = MADI_PARTY_ULT((madi_party_t *)atomic_load_explicit(&thread->joiner, memory_order_relaxed));
@@ -88,7 +90,8 @@ static inline __attribute__((always_inline)) madi_ult_t *end_in_place(madi_worke
     return madi_pick(worker);
 }
 
-/* End the thread.  In line: a call that never returns makes the processor mispredict returns of marcel_join (switch.h). */
+/* End the thread.  Inlined, because a call that never returns makes the processor mispredict the returns of marcel_join
+ * (switch.h). */
 static inline __attribute__((always_inline, noreturn)) void ult_finish(madi_ult_t *self, void *value)
 {
     struct marcel_thread *thread = self->party.thread;
@@ -98,7 +101,7 @@ static inline __attribute__((always_inline, noreturn)) void ult_finish(madi_ult_
         madi_keys_end(&self->party);
     worker = madi_worker_self();
     if (MADI_UNLIKELY(!worker))
-        worker = madi_ult_self()->worker; /* the thread has come back to its worker */
+        worker = madi_ult_self()->worker; /* the thread has returned to its worker */
     thread->value = value;
     atomic_store_explicit(&thread->ult, NULL, memory_order_relaxed);
     if (MADI_UNLIKELY(madi_cancel_busy(thread))) {
@@ -115,7 +118,7 @@ static inline __attribute__((always_inline, noreturn)) void ult_finish(madi_ult_
     worker->current = to;
     if (MADI_UNLIKELY(((self->flags | to->flags) & MADI_ULT_BOTH) | madi_cxx_held(&worker->cxx)))
         madi_switch_extra(worker, self, to);
-    /* Only now: else the next thread could have been started on this slot. */
+    /* Free the slot only now.  If it were free earlier, `to` could have been started on it. */
     bool usual = self->shift == madi_marcel.slot_shift;
     if (MADI_LIKELY(usual))
         madi_worker_slot_put(worker, self);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pool of records: each worker keeps some, the rest is here. */
+/* The pool of records: each worker keeps some records; all others are here. */
 #include "marcel/marcel.h"
 #include "marcel/traits.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/timer.h"
 
-/* Join two heaps, neither NULL, neither with brothers: the one that is due first takes the other as a child. */
+/* Join two heaps, neither of which is NULL or has siblings: the one that is due first gets the other as a child. */
 static madi_timer_t *heap_meld(madi_timer_t *a, madi_timer_t *b)
 {
     if (b->deadline < a->deadline) {
@@ -17,7 +17,7 @@ static madi_timer_t *heap_meld(madi_timer_t *a, madi_timer_t *b)
     return a;
 }
 
-/* Make one heap of a list of brothers: meld pairs from the left, then all from the right. */
+/* Make one heap of a list of siblings: meld pairs from the left, then all results from the right. */
 static madi_timer_t *heap_meld_list(madi_timer_t *list)
 {
     madi_timer_t *pairs = NULL, *all = NULL;

@@ -35,7 +35,7 @@ void madi_timer_shared_leave(madi_ult_t *self)
     madi_unlock(&lock);
 }
 
-/* The thread has left its stack, and wakers can find it. */
+/* Post-switch function: the thread has left its stack, and wakers can find it. */
 static void timer_shared_arm_post(void *arg)
 {
     madi_ult_t *ult = arg;
@@ -45,7 +45,7 @@ static void timer_shared_arm_post(void *arg)
     madi_lock(&lock);
     madi_timer_arm(&timers, &ult->timer, ult->timer.deadline);
     shared_first_set();
-    atomic_store_explicit(&ult->clocks, false, memory_order_release); /* from here on it may end */
+    atomic_store_explicit(&ult->clocks, false, memory_order_release); /* the thread may end after this store */
     madi_unlock(&lock);
     if (worker->current != worker->base)
         madi_timer_shared_elsewhere(worker);
@@ -70,7 +70,7 @@ static madi_ult_t *timer_shared_expire(int64_t now, madi_waitq_t **queue)
     while (!ult && (timer = madi_timer_due(&timers, now))) {
         ult = MADI_CONTAINER(timer, madi_ult_t, timer);
         if (!madi_claim_begin(&ult->party, MADI_WAIT_EXPIRED, queue))
-            ult = NULL; /* the thread was woken before, and leaves by itself */
+            ult = NULL; /* the thread was woken before it expired, and leaves by itself */
     }
     shared_first_set();
     madi_unlock(&lock);

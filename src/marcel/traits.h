@@ -19,10 +19,11 @@ typedef struct madi_traits {
 
 #pragma GCC visibility push(hidden)
 
-/* The traits an attribute object stands for; NULL gives the defaults. */
+/* Fill in the traits from an attribute object; NULL gives the defaults. */
 void madi_traits_of(madi_traits_t *traits, const marcel_attr_t *attr);
 
-/* A name for people: its own, or one made of its address.  Any context, signal handlers too; NULL is a thread. */
+/* Write a name for people: the thread's own name, or one made of its address.  Callable anywhere, also in signal
+ * handlers; a NULL thread is allowed. */
 void madi_name_of(const struct marcel_thread *thread, char name[MADI_NAME_SPACE]);
 
 #pragma GCC visibility pop

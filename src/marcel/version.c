@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Version of the library that runs. */
+/* Version of the library with which the program runs. */
 #include <marcel.h>
 #include <stddef.h>
 

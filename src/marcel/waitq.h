@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queues of threads that wait for one object, first come first served.  Every lock, condition and semaphore has one.
  *
- * The queue's own lock is held for a few dozen instructions.  Under it only the lock of another queue may be taken, in the
- * order of doc/threads.md (condition before mutex).  A thread that blocks keeps the lock until it is off its stack
- * (madi_block). */
+ * The queue's own lock is held for a few dozen instructions.  A thread that holds it may take only the lock of another
+ * queue, in the order of doc/threads.md (condition before mutex).  A thread that blocks keeps the lock until it has left
+ * its stack (madi_block). */
 #ifndef MADI_WAITQ_H
 #define MADI_WAITQ_H
 
@@ -11,17 +11,17 @@
 
 typedef struct madi_waitq {
     madi_lock_t lock;
-    uint32_t value;      /* state of the lock, condition or semaphore, under the queue's lock */
-    madi_party_t *first; /* of a ring; NULL if no thread waits */
+    uint32_t value;      /* state of the lock, condition or semaphore; under the queue's lock */
+    madi_party_t *first; /* the first of a ring; NULL if no thread waits */
 } madi_waitq_t;
 
 /* ---- The lock ------------------------------------------------------------------------------------------------- */
 
-/* Words of the lock of a queue that may be biased (bias.h). */
+/* Lock words of a queue that may be biased (bias.h). */
 #define MADI_BIAS_LOCKED 1
 #define MADI_BIAS_NONE 3u
 
-/* Slow path of madi_waitq_lock.  word: the value that was there instead of 0. */
+/* Slow path of madi_waitq_lock.  word: the value found there instead of 0. */
 __attribute__((visibility("hidden"))) void madi_waitq_lock_slow(madi_waitq_t *queue, int word);
 
 /* Lock a queue that may be biased, and end its bias.  Unlock it by madi_unlock. */
@@ -48,7 +48,7 @@ static inline void madi_waitq_add(madi_waitq_t *queue, madi_party_t *party)
     }
 }
 
-/* Put a party that was passed over before all others. */
+/* Put a party that was passed over at the front of the queue. */
 static inline void madi_waitq_add_first(madi_waitq_t *queue, madi_party_t *party)
 {
     madi_waitq_add(queue, party);
@@ -73,8 +73,8 @@ static inline bool madi_waitq_waits(const madi_party_t *party)
     return atomic_load_explicit(&((madi_party_t *)party)->wait, memory_order_relaxed) <= MADI_WAIT_OPEN;
 }
 
-/* Decide that the caller ends the wait of this party in the queue.  If true it must take it out and wake it
- * (madi_wake); else the clock or a cancel was first, and it goes as soon as the lock is free. */
+/* Decide that the caller ends the wait of this party in the queue.  If true, the caller must take the party out and wake
+ * it (madi_wake).  If false, the clock or a cancel was faster, and the party leaves as soon as the lock is free. */
 static inline bool madi_waitq_win(madi_party_t *party)
 {
     unsigned wait = atomic_load_explicit(&party->wait, memory_order_relaxed);
@@ -83,13 +83,13 @@ static inline bool madi_waitq_win(madi_party_t *party)
                                                                               memory_order_relaxed, memory_order_relaxed));
 }
 
-/* Take out the first whose wait has not ended yet; NULL if none.  The caller that takes it out must wake it. */
+/* Take out the first party whose wait has not ended yet; NULL if none.  The caller must wake that party. */
 static inline madi_party_t *madi_waitq_take(madi_waitq_t *queue)
 {
     madi_party_t *party = queue->first;
     if (!party)
         return NULL;
-    __builtin_prefetch(&party->wait, 1); /* for writing: the party is woken next */
+    __builtin_prefetch(&party->wait, 1); /* prefetch for writing, since the party is woken next */
     while (MADI_UNLIKELY(!madi_waitq_win(party))) {
         party = party->next;
         if (party == queue->first)

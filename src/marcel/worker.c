@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_EVERY 64      /* spins between looks at what other workers have: each takes a line away from them */
-#define STARVED_NS 1000000 /* how often a seed is tried again for which there was no memory */
+/* spins between two checks of other workers' lists; each check takes a cache line away from them */
+#define LOOK_EVERY 64
+#define STARVED_NS 1000000 /* ns between two attempts to start a seed for which there was no memory */
 
 __thread madi_worker_t *madi_worker_mine;
 
@@ -51,8 +52,9 @@ void madi_worker_slot_less(madi_worker_t *worker)
 
 /* ---- Sleep ---------------------------------------------------------------------------------------------------- */
 
-/* A thread puts something into the inbox before it looks at idle; the worker sets idle before it looks at the inbox;
- * all sequentially consistent: one of the two sees the other.  For what others have: share.h. */
+/* Announce the sleep.  A thread puts its item into the inbox before it reads `idle`; the worker sets `idle` before it
+ * reads the inbox.  All these accesses are sequentially consistent, so one of the two sees the other.  For other workers'
+ * lists see share.h. */
 void madi_worker_sleeps(madi_worker_t *worker, bool barrier)
 {
     atomic_exchange_explicit(&worker->idle, 1, memory_order_seq_cst);
@@ -61,7 +63,7 @@ void madi_worker_sleeps(madi_worker_t *worker, bool barrier)
         marceli_barrier();
 }
 
-/* The thread that changes idle to 0 counts. */
+/* End the sleep.  Return true for the thread that changes idle to 0, which alone counts. */
 static bool worker_idle_end(madi_worker_t *worker)
 {
     int idle = 1;
@@ -108,7 +110,7 @@ static bool worker_has_work(void *arg)
     return madi_share_find(worker, last_look);
 }
 
-/* The inbox holds what could not be started: it is no reason to wake up. */
+/* True if work came that is not in the inbox, which holds only what could not be started. */
 static bool worker_starved_has_work(void *arg)
 {
     return worker_has_own_work(arg);

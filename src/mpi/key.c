@@ -101,7 +101,7 @@ static bool key_of_open_mpi(mad_mpi_key_t *key)
     key->len = strnlen(text, sizeof key->bytes);
     memcpy(key->bytes, text, key->len);
     key->source = "Open MPI's launcher";
-    return mad_mpi_key_fit(key, OPEN_MPI, "it is not taken for a key");
+    return mad_mpi_key_fit(key, OPEN_MPI, "it is not used as a key");
 }
 
 int mad_mpi_key_environment(mad_mpi_key_t *key)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much entropy a key can have, from the key alone: the smaller of two bounds, after the collision estimate and the longest
- * repeated substring estimate of NIST SP 800-90B (6.3.2, 6.3.6), for samples as short as a key.
+/* An upper bound of a key's entropy, estimated from the key alone: the smaller of two bounds.  They are modelled on the
+ * collision estimate and the longest repeated substring estimate of NIST SP 800-90B (6.3.2, 6.3.6), for samples as short
+ * as a key.
  *
  * 1  Collisions: with c(s) the times that a symbol s occurs among n, n(n-1) / sum of c(s)(c(s)-1) is how many symbols there seem
  *    to be.  The job's number as Open MPI writes it, 0000jjjj0000001a-000000010000001a for instance, is two thirds zeros:
@@ -13,8 +14,8 @@
 
 #include <openssl/crypto.h>
 
-#define PART_MIN 3 /* symbols of a part that is counted as one */
-#define PART 8     /* bits: where the part occurred, and how long it is */
+#define PART_MIN 3 /* minimum number of symbols of a part that is counted as a unit */
+#define PART 8     /* bits that describe where the part occurred and how long it is */
 
 /* Return the bits per symbol of the smallest alphabet that has all symbols. */
 static int symbol_bits(const unsigned char *key, size_t len)
@@ -64,7 +65,7 @@ static int collision_bits(const unsigned char *key, size_t len, int per_symbol)
     return (int)len * eighths / 8;
 }
 
-/* Return the number of symbols from key[at] on that occurred before, perhaps overlapping themselves. */
+/* Return the number of symbols from key[at] on that have occurred before; the two occurrences may overlap. */
 static size_t repeated_len(const unsigned char *key, size_t len, size_t at)
 {
     size_t longest = 0;
@@ -77,7 +78,7 @@ static size_t repeated_len(const unsigned char *key, size_t len, size_t at)
     return longest;
 }
 
-/* Return the number of symbols from key[at] on that follow each other in steps equal to the first one. */
+/* Return the number of symbols from key[at] on that differ by the same step as the first two. */
 static size_t even_len(const unsigned char *key, size_t len, size_t at)
 {
     size_t n = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists to which any thread pushes at the front, and which one thread takes as a whole. */
+/* Lists to which any thread adds at the front, and which one thread takes as a whole. */
 #ifndef MAD_MPI_OLDEST_FIRST_H
 #define MAD_MPI_OLDEST_FIRST_H
 
 #include <stddef.h>
 
-/* Reverse a list that is linked by `next`, and set oldest to its last entry; NULL if it is empty. */
+/* Reverse a list that is linked by `next`, and set oldest to the former last entry; NULL if the list is empty. */
 #define MAD_OLDEST_FIRST(list, oldest) \
     do { \
         __typeof__(list) left_ = (list), next_; \

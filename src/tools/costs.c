@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #define LEN 65536       /* bytes of a long block */
-#define COPIED 16384    /* bytes of one that is copied as a whole */
-#define PIECE 8192      /* bytes copied at a time where both sides copy */
-#define SLOTS 4         /* places in the memory between, used in turn */
+#define COPIED 16384    /* bytes of a block that is copied as a whole */
+#define PIECE 8192      /* bytes copied at a time if both sides copy */
+#define SLOTS 4         /* places in the memory between the two sides, used in turn */
 #define BUDGET 10000000 /* ns of each measurement */
 #define ROUNDS 4000
 #define STOP UINT32_MAX
@@ -27,7 +27,7 @@
 #define PS_MIN 5        /* a byte: 200 GB/s */
 #define PS_MAX 10000
 
-/* The receiver asks, the sender answers; both do their parts of a round. */
+/* The two sides of a measurement.  The receiver asks, the sender answers, and each does its part of a round. */
 typedef struct sides {
     _Alignas(MADI_LINE) _Atomic(uint32_t) asked;
     _Alignas(MADI_LINE) _Atomic(uint32_t) answered;
@@ -47,7 +47,7 @@ static void bind_to(int cpu)
     sched_setaffinity(0, sizeof set, &set);
 }
 
-/* Wait until the word has another value than old; return that. */
+/* Wait until the word differs from old; return its new value. */
 static uint32_t word_wait(_Atomic(uint32_t) *word, uint32_t old)
 {
     uint32_t now;
@@ -123,7 +123,7 @@ static bool receive_in_pieces(sides_t *s, uint32_t round, size_t len)
     return true;
 }
 
-/* The sender has used the block, so that it lies in its cache. */
+/* Act as a sender that has used the block, so that it lies in the sender's cache. */
 static void send_used(sides_t *s, uint32_t round)
 {
     volatile unsigned char sum = 0;
@@ -148,7 +148,7 @@ static void send_half(sides_t *s, uint32_t round)
 {
     struct iovec here = {s->from + LEN / 2, LEN / 2}, there = {s->to + LEN / 2, LEN / 2};
     if (process_vm_writev(getpid(), &here, 1, &there, 1, 0) != LEN / 2)
-        s->from[0] = 0; /* the other half is refused, too, and the receiver notices */
+        s->from[0] = 0; /* the other half is refused too, which the receiver notices */
     round_answer(s, round);
 }
 
@@ -167,8 +167,8 @@ static int by_time(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* Time of a round in ns, which a quarter of them do not exceed; after_answer: only of the receiver's part behind the answer.
- * 0: it cannot be done. */
+/* Return the time of a round in ns that a quarter of the rounds do not exceed.  after_answer: only the receiver's part
+ * after the answer.  0 if the operation is impossible. */
 static int64_t round_time(sides_t *s, size_t len, bool after_answer)
 {
     int64_t end = madi_now() + BUDGET;
@@ -209,7 +209,7 @@ static bool is_rate(int64_t ps)
     return ps >= PS_MIN && ps <= PS_MAX;
 }
 
-/* The costs; false: others used the cores meanwhile, and the figures contradict each other. */
+/* Measure the costs.  False: other processes used the cores meanwhile, and the figures contradict each other. */
 static bool sides_measure(sides_t *s, madi_costs_t *c)
 {
     int64_t turns = measure(s, round_answer, receive_nothing, 0), copies = measure(s, send_copy, receive_copy, COPIED);
@@ -234,7 +234,7 @@ static bool times_agree(uint32_t a, uint32_t b)
     return a <= b + b / 2 && b <= a + a / 2;
 }
 
-/* Measure twice: a disturbance that fills a whole measurement does not come again. */
+/* Measure twice: a disturbance that lasts for a whole measurement is unlikely to come again. */
 static bool sides_measure_twice(sides_t *s, madi_costs_t *c)
 {
     madi_costs_t again;
@@ -267,7 +267,7 @@ bool madi_costs_measure(int first, int last, madi_costs_t *costs)
 
 /* ---- The file ------------------------------------------------------------------------------------------------- */
 
-/* Make the file's folder and its parent, which may be missing.  False: the file cannot be written there. */
+/* Create the file's folder and its parent if they are missing.  False: the file cannot be written there. */
 static bool folder_make(const char *path)
 {
     char dir[MADI_COSTS_PATH_MAX];

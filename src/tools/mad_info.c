@@ -29,22 +29,21 @@ static const struct {
     int args_min, args_max;
     int (*run)(const madi_info_options_t *options);
 } commands[] = {
-    {"host", "", "version, adapters, networks, calibration, knobs (what is done without a command)", "jt", 0, 0,
-     madi_info_host},
-    {"knobs", "", "the MAD_* variables: values, where they come from, what they are for", "jt", 0, 0, madi_info_knobs},
-    {"explain", "PID [PEER]", "ask a live process which ways to its peers it uses and rejected, and why", "jt", 1, 2,
+    {"host", "", "version, adapters, networks, calibration, knobs (the default command)", "jt", 0, 0, madi_info_host},
+    {"knobs", "", "the MAD_* variables: values, origins, purposes", "jt", 0, 0, madi_info_knobs},
+    {"explain", "PID [PEER]", "which paths to its peers a live process uses and has rejected, and why", "jt", 1, 2,
      madi_info_explain},
-    {"stats", "PID|all", "what live processes have moved: by driver, channel and route; --watch, --json, --prometheus",
-     "jtwp", 1, 1, madi_info_stats},
+    {"stats", "PID|all", "traffic of live processes: by driver, channel and route; --watch, --json, --prometheus", "jtwp", 1,
+     1, madi_info_stats},
     {"trace", "PID | merge FILE...",
-     "the timeline (MAD_TRACE) of a live process, to a file; several files made one: --output FILE; drawn: --svg PICTURE",
-     "jtosn", 1, 100000, madi_info_trace},
-    {"doctor", "", "look for what is wrong with this host; exit code 1 when something is bad", "jt", 0, 0, madi_info_doctor},
+     "save the timeline (MAD_TRACE) of a live process; merge several files: --output FILE; draw it: --svg PICTURE", "jtosn",
+     1, 100000, madi_info_trace},
+    {"doctor", "", "find problems of this host; exit code 1 if one is bad", "jt", 0, 0, madi_info_doctor},
     {"topology", "[FILE]",
-     "check a topology file and print it, or draw it: --dot, --svg PICTURE; with what moves there: --live SECONDS", "jtlds",
-     0, 1, madi_info_topology},
-    {"route", "[FILE] A B", "which ways messages go from host A to host B, and why: --channel NAME, --size BYTES", "jtcb", 2,
-     3, madi_info_route},
+     "check a topology file and print it, or draw it: --dot, --svg PICTURE; with live traffic: --live SECONDS", "jtlds", 0,
+     1, madi_info_topology},
+    {"route", "[FILE] A B", "which routes messages take from host A to host B, and why: --channel NAME, --size BYTES",
+     "jtcb", 2, 3, madi_info_route},
 };
 #define GIVEN_MAX 128 /* getopt values of options are below this */
 #define N_COMMANDS (int)(sizeof commands / sizeof *commands)
@@ -57,20 +56,16 @@ static void info_help(void)
         snprintf(form, sizeof form, "%s %s", commands[i].name, commands[i].arguments);
         printf("  %-20s %s\n", form, commands[i].help);
     }
-    puts("\nOptions:\n"
-         "  --json               one JSON object instead of text\n"
-         "  --timeout SECONDS    how long a process may take to answer; default: 3\n"
-         "  --watch SECONDS      stats: again and again; from the second round on numbers are by second\n"
-         "  --prometheus         stats: for Prometheus\n"
-         "  --output FILE        trace: where to; default: as the process will call it, and for merge standard output\n"
-         "  --live SECONDS       topology: with what the processes on this machine move by second, measured so long\n"
-         "  --dot                the topology in Graphviz's language\n"
-         "  --svg PICTURE        the topology, or the timeline, as a picture, written to this file\n"
-         "  --span FROM-TO       trace --svg: this part only, in microseconds from its first event on\n"
-         "  --channel NAME       the virtual channel; default: the first of the file\n"
-         "  --size BYTES         costs are for transfers of this length, for instance 8 or 1MiB; default: 64KiB\n"
-         "  --help, --version\n\n"
-         "FILE: a topology file, mad_topology(5); default: that of MAD_TOPOLOGY");
+    puts("\nOptions:\n  --json               one JSON object instead of text\n  --timeout SECONDS    time in which a "
+         "process has to answer; default: 3\n  --watch SECONDS      stats: repeat; from the second round on, numbers are "
+         "per second\n  --prometheus         stats: for Prometheus\n  --output FILE        trace: file to write; default: "
+         "the name that the process would use; for merge: standard output\n  --live SECONDS       topology: with the "
+         "traffic of this machine's processes, measured for this time\n  --dot                the topology in Graphviz's "
+         "language\n  --svg PICTURE        the topology, or the timeline, as a picture, written to this file\n  --span "
+         "FROM-TO       trace --svg: only this part, in microseconds from the first event\n  --channel NAME       the "
+         "virtual channel; default: the first of the file\n  --size BYTES         costs are for transfers of this length, "
+         "for instance 8 or 1MiB; default: 64KiB\n  --help, --version\n\nFILE: a topology file, mad_topology(5); default: "
+         "that of MAD_TOPOLOGY");
 }
 
 static bool seconds(const char *option, double *value)
@@ -136,8 +131,8 @@ static bool options_fit(int command, const char *given)
 {
     for (int i = 0; table[i].name; i++)
         if (given[table[i].val] && !strchr(commands[command].options, table[i].val)) {
-            fprintf(stderr, "mad_info: --%s is not an option of %s: 'mad_info --help' says what it belongs to\n",
-                    table[i].name, commands[command].name);
+            fprintf(stderr, "mad_info: --%s is not an option of %s: 'mad_info --help' lists its commands\n", table[i].name,
+                    commands[command].name);
             return false;
         }
     return true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parsing of a session's answer.  As root, the session may be another user's: nothing in its answer is trusted. */
+/* Parsing of a session's answer.  For root the session may belong to another user, so nothing in its answer is trusted. */
 #include "tools/mad_info_query.h"
 
-/* True if the text has only bytes that a session writes itself, so that it cannot manipulate a terminal. */
+/* True if the text has only bytes that a session writes by itself, so that it cannot manipulate a terminal. */
 static bool is_plain(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {

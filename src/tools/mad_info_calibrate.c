@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calibration of this host: cache lines between cores, copies, wake-ups, system calls.  Each measurement has a time
- * budget, so a busy host gives worse figures, not a longer wait. */
+/* Calibration of this host: cache lines between cores, copies, wake-ups, system calls.  Each measurement has a
+ * time budget, so a busy host makes the figures worse but does not prolong the measurement. */
 #include "tools/mad_info.h"
 
 #include "base/base.h"
@@ -46,7 +46,7 @@ static void thread_pin(int cpu)
     sched_setaffinity(0, sizeof set, &set);
 }
 
-/* ---- Two threads that answer each other ------------------------------------------------------------------------- */
+/* ---- Messages between two threads -------------------------------------------------------------------------------- */
 
 /* Each thread counts its messages on its own cache line.  Thread 0 sends, thread 1 answers until it receives STOP. */
 #define STOP UINT32_MAX
@@ -68,7 +68,7 @@ static uint32_t note_await(core_pair_t *p, int me)
     return atomic_load_explicit(&p->said[!me].count, memory_order_acquire); /* pairs with the release in note_send */
 }
 
-/* Wait until the other thread's count differs from old, and return it. */
+/* Wait until the other thread's count differs from `old`, and return it. */
 static uint32_t note_wait_changed(core_pair_t *p, int me, uint32_t old)
 {
     while (note_await(p, me) == old)
@@ -87,7 +87,7 @@ static void note_send(core_pair_t *p, int me, uint32_t count)
 static void wait_futex(core_pair_t *p, int me)
 {
     uint32_t mine = atomic_load_explicit(&p->said[me].count, memory_order_relaxed);
-    uint32_t old = me ? mine : mine - 1; /* the other thread's count before it goes on */
+    uint32_t old = me ? mine : mine - 1; /* count of the other thread before it continues */
     syscall(SYS_futex, &p->said[!me].count, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
 }
 
@@ -196,7 +196,7 @@ static json_t *wakes_measure(int from, int to)
         bell.bells[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         bell.epolls[i] = epoll_create1(EPOLL_CLOEXEC);
         if (epoll_ctl(bell.epolls[i], EPOLL_CTL_ADD, bell.bells[i], &e))
-            return list; /* out of descriptors: the process ends soon */
+            return list; /* out of descriptors; not closed, because the process ends soon */
     }
     s = pair_exchange(&bell, from, to, 1);
     json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "by", "eventfd in epoll", "best_us", s.best / 1000, "median_us",
@@ -250,7 +250,7 @@ static void call_clock(void)
     madi_now();
 }
 
-/* Return the ns per call of the best of many batches. */
+/* Return the ns per call in the best of many batches. */
 static double call_cost(void (*call)(void))
 {
     double best = 1e30;

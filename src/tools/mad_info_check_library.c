@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of the library: its messages while a session is opened with the current knobs, and leftovers of other
+/* Checks of the library: messages that it logs while a session is opened with the current knobs, and leftovers of other
  * processes. */
 #include "tools/mad_info.h"
 
@@ -15,7 +15,8 @@
 
 /* ---- The session ------------------------------------------------------------------------------------------------ */
 
-/* Turn a line of the log, "mad: tcp: warning: TEXT", into a finding.  All are bad: a setting has no effect. */
+/* Make a finding from a line of the log, "mad: tcp: warning: TEXT".  Every line counts as bad, because a setting has no
+ * effect. */
 static void found_line(json_t *findings, char *line)
 {
     char *part = strstr(line, "mad: "), *level, *text;
@@ -122,6 +123,6 @@ static void check_stale(json_t *findings)
 
 void madi_info_check_library(json_t *findings)
 {
-    check_stale(findings); /* first, since opening a session cleans up */
+    check_stale(findings); /* before a session is opened, which cleans up */
     check_session(findings);
 }

@@ -13,7 +13,7 @@
 
 #define NONE (-1) /* no limit */
 
-/* Values below bad are bad; those below low are a warning. */
+/* Limits for a value: below `bad` it is bad, below `low` it is a warning. */
 typedef struct limit {
     const char *check;
     int resource;
@@ -53,7 +53,7 @@ static void check_limit(json_t *findings, const limit_t *l)
 
 /* ---- Control groups --------------------------------------------------------------------------------------------- */
 
-/* Write the group's directory, of version 2 (controller NULL) or of a version 1 controller. */
+/* Write the control group's directory: that of version 2 (controller NULL), or that of a version 1 controller. */
 static bool group_dir(const char *controller, char *dir, size_t len)
 {
     char line[512], *path, *list;
@@ -116,7 +116,7 @@ static void check_group(json_t *findings)
                         "raise pids.max of the container or job", "at most %lld processes and threads", pids);
     if (quota > 0)
         madi_info_found(findings, "cgroup cpu", MADI_WARNING,
-                        "a process that spins uses its share up and is then stopped for a while: give whole cores "
+                        "a process that spins uses up its share, and is then stopped for a while: assign whole cores "
                         "(cpuset) instead, or set MAD_SPIN=0",
                         "processor time is limited (cpu.max)");
     else

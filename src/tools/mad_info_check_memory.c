@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of what shared memory and single copies need. */
+/* Checks of the requirements of shared memory and of single copies. */
 #include "tools/mad_info.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAIR (8 << 20) /* bytes: about what two processes share */
+#define PAIR (8 << 20) /* bytes that two processes share, approximately */
 
 static void check_memfd(json_t *findings)
 {
@@ -90,8 +90,8 @@ static void check_membarrier(json_t *findings)
     long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
     if (commands < 0 || !(commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED))
         madi_info_found(findings, "membarrier", MADI_WARNING,
-                        "each send pays for a fence: allow the call (seccomp), or use Linux 4.16 or newer",
-                        "not to be had: %s", commands < 0 ? strerror(errno) : "too old a kernel");
+                        "each send needs a fence: allow the call (seccomp), or use Linux 4.16 or newer", "not available: %s",
+                        commands < 0 ? strerror(errno) : "too old a kernel");
     else
         madi_info_found(findings, "membarrier", MADI_OK, NULL, "works");
 }
@@ -119,7 +119,7 @@ static void check_clock(json_t *findings)
     char source[64];
     first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source);
     madi_info_found(findings, "clock", strcmp(source, "hpet") && strcmp(source, "acpi_pm") ? MADI_OK : MADI_WARNING,
-                    "each look at the clock is a slow system call: boot with clocksource=tsc where that is stable",
+                    "each read of the clock is a slow system call: boot with clocksource=tsc if the TSC is stable",
                     "source: %s", source);
 }
 

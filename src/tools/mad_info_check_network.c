@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of host names and ports.  Interfaces and ports named in knobs are tried by the library itself
+/* Checks of host names and ports.  The library itself tries interfaces and ports that knobs name
  * (mad_info_check_library.c). */
 #include "tools/mad_info.h"
 
@@ -16,7 +16,7 @@
 
 #define NAME_SECONDS 5
 
-/* Resolve a name in a child process, because a silent name server blocks for a long time. */
+/* Resolve a name in a child process, because a name server that does not answer blocks for a long time. */
 static int resolve(const char *name)
 {
     int status = 0;
@@ -53,7 +53,7 @@ static void check_ports(json_t *findings)
     madi_info_found(findings, "ports", high - low < 1024 ? MADI_WARNING : MADI_OK,
                     "each process listens on one, each connection takes one: sysctl net.ipv4.ip_local_port_range='32768 "
                     "60999'",
-                    "%d to %d may be given to processes that name none", low, high);
+                    "%d to %d are assigned to processes that name no port", low, high);
 }
 
 void madi_info_check_network(json_t *findings)

@@ -85,7 +85,7 @@ static void print_session(const json_t *s, const char *program)
         explain_print_traffic(v);
     }
     if (!json_array_size(json_object_get(s, "peers")))
-        puts("no peer was spoken to yet");
+        puts("no connection to a peer was begun yet");
     putchar('\n');
     json_array_foreach(json_object_get(s, "channels"), i, v)
         printf("channel %s: %s%s, %.0f messages wait\n", madi_info_text(v, "channel"),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finding the sockets of processes.
  *
- * A process in a container may have another /tmp (reached through /proc/PID/root).  It may have another process number;
- * its own one, which names the socket, is the last of NSpid.  It may have another user number, so every madeleine-*
- * directory is searched.  The process number that the kernel reports for the listener proves that a socket belongs to
- * the process. */
+ * A process in a container may have another /tmp, which is reached through /proc/PID/root.  It may have another process
+ * number; the number that it sees itself, which is part of the socket's name, is the last one of NSpid.  It may have
+ * another user number, so every madeleine-* directory is searched.  The process number that the kernel reports for the
+ * listener proves that a socket belongs to the process. */
 #include "tools/mad_info_query.h"
 
 #include "base/unix.h"
@@ -75,7 +75,7 @@ static void each_directory(const char *root, void (*fn)(void *arg, const char *d
         closedir(d);
 }
 
-/* Read the first line of a file of /proc/PID that contains text, at its beginning if begins is set. */
+/* Read the first line of a file of /proc/PID that contains `text` or, if begins is set, that begins with it. */
 static bool line_find(int pid, const char *file, const char *text, bool begins, char *line, int len)
 {
     char path[48];
@@ -160,7 +160,7 @@ bool madi_target_find(madi_target_t *t, char *why)
 
 /* ---- All processes ---------------------------------------------------------------------------------------------- */
 
-/* Process numbers, as the processes see themselves, of the sockets in this host's /tmp. */
+/* The process numbers, as seen by the processes themselves, of the sockets in this host's /tmp. */
 typedef struct owners {
     int *pids, n;
 } owners_t;

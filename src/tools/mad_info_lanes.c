@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Conversion of trace events to lanes.  The events are not trusted more than any other file. */
+/* Conversion of trace events to lanes.  The events are trusted as little as any other file. */
 #include "tools/mad_info_lanes.h"
 
 #include <math.h>
@@ -104,7 +104,7 @@ static bool bar_add(maker_t *m, const json_t *event, double end)
     return true;
 }
 
-/* Add all events.  An end event directly follows its begin event: processes write them that way. */
+/* Add all events.  An end event directly follows its begin event, because processes write them in this order. */
 static bool events_add(maker_t *m, const json_t *events)
 {
     for (size_t i = 0; i < json_array_size(events); i++) {
@@ -178,7 +178,7 @@ static void range_find(madi_lanes_t *l)
 {
     l->first = INFINITY;
     l->last = -INFINITY;
-    for (int round = 0; round < 2 && isinf(l->first); round++) /* waits count only if there is nothing else */
+    for (int round = 0; round < 2 && isinf(l->first); round++) /* waits count only if there are no other events */
         for (int i = 0; i < l->bars; i++) {
             if (!round && l->lane[l->bar[i].lane].kind == MADI_LANE_WAITS)
                 continue;
@@ -207,7 +207,7 @@ static bool span_take(madi_lanes_t *l, const char *span, char *why)
     return false;
 }
 
-/* Assign each bar the first free row; bars outside the visible part are dropped. */
+/* Assign each bar to the first free row.  Bars outside the visible part are dropped. */
 static void rows_find(madi_lanes_t *l)
 {
     double end[MADI_LANE_ROWS];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A timeline as lanes: events of one name in one process, drawn one after another or, if they overlap, in several rows. */
+/* A timeline as lanes.  A lane has the events of one name in one process, drawn one after another or, if they overlap, in
+ * several rows. */
 #ifndef MAD_INFO_LANES_H
 #define MAD_INFO_LANES_H
 
 #include "tools/mad_info_trace.h"
 
-#define MADI_LANE_ROWS 4 /* most rows of a lane, for events that overlap */
+#define MADI_LANE_ROWS 4 /* maximum number of rows of a lane, for overlapping events */
 
-/* In the order in which a process's lanes are drawn. */
+/* Kinds of lanes, in the order in which a process's lanes are drawn. */
 typedef enum madi_lane_kind {
     MADI_LANE_MESSAGES,
     MADI_LANE_BLOCKS,
@@ -31,7 +32,7 @@ typedef struct madi_lane {
     int process; /* index */
     madi_lane_kind_t kind;
     char name[80], network[32];
-    int rows, bars, crowded; /* crowded: bars for which no row was free */
+    int rows, bars, crowded; /* crowded: number of bars for which no row was free */
 } madi_lane_t;
 
 typedef struct madi_lanes {
@@ -42,13 +43,13 @@ typedef struct madi_lanes {
     madi_bar_t *bar; /* by lane and beginning */
     int bars;
     int outside;        /* bars outside the span */
-    double lost;        /* events that the processes no longer had */
-    double from, to;    /* visible part, us of the timeline */
+    double lost;        /* number of events that the processes had already overwritten */
+    double from, to;    /* visible part of the timeline in us */
     double first, last; /* extent of all events except waits */
 } madi_lanes_t;
 
-/* Make the lanes of a process's document, or of a merged one. span: "FROM-TO" in microseconds from the first event;
- * NULL: everything.  False on failure; why gives the reason. */
+/* Make the lanes of a process's document, or of a merged one. span: "FROM-TO" in microseconds from the first
+ * event; NULL for everything.  False on failure; why gives the reason. */
 bool madi_lanes_make(const json_t *document, const char *span, madi_lanes_t *lanes, char *why);
 void madi_lanes_fini(madi_lanes_t *lanes);
 

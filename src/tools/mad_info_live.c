@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Live traffic of this machine's processes over the networks of a topology file.  Processes are queried twice, and
- * counters become rates. */
+/* Live traffic of this machine's processes over the networks of a topology file.  Processes are queried twice,
+ * and rates are computed from the counters. */
 #include "tools/mad_info_stats.h"
 #include "tools/mad_info_topology.h"
 
@@ -15,7 +15,7 @@
 typedef struct look {
     const madi_topo_t *topo;
     madi_live_t *live;
-    int answered, strange, silent, ended; /* processes; strange: on hosts that the file does not name */
+    int answered, strange, silent, ended; /* numbers of processes; strange: on hosts that the file does not name */
 } look_t;
 
 static madi_live_t *live_new(const madi_topo_t *topo)
@@ -64,8 +64,8 @@ static bool variable_of(int pid, const char *name, char *value, size_t max)
     return found;
 }
 
-/* Return the host of a process that does not answer; -1 if the file does not name it, so that it belongs to another
- * job. */
+/* Return the host of a process that does not answer; -1 if the file does not name that host, so that the process belongs
+ * to another job. */
 static int host_of_silent(const look_t *look, const json_t *first, int pid)
 {
     char name[256];
@@ -133,7 +133,7 @@ static void add_forwarding(const look_t *look, madi_live_host_t *host, const jso
     }
 }
 
-/* Add a session.  Sessions that began meanwhile have no rates, since there is nothing to compare with. */
+/* Add a session.  A session that began between the two queries has no rates, since there are no earlier counters. */
 static void add_session(look_t *look, const json_t *session, bool is_rate)
 {
     int host = madi_topo_host_find(look->topo, madi_info_text(session, "host"));

@@ -2,7 +2,8 @@
 /* Merging the timelines of several processes.
  *
  * Processes on one host (with the same boot id) share a clock.  Clocks of other hosts are aligned with that of the
- * first file: by the hosts' real time and, where messages went both ways, so that none arrives before it was sent. */
+ * first file: by the hosts' real time or, where messages went in both directions, so that no message arrives before
+ * it was sent. */
 #include "tools/mad_info_trace.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PID_FREE 10000000 /* first process number given to processes whose own is taken */
+#define PID_FREE 10000000 /* first process number given to processes whose own number is already in use */
 
 typedef struct merge_part {
     const char *file;
@@ -59,7 +60,7 @@ static bool same_job(const merge_part_t *a, const merge_part_t *b)
 
 /* ---- Clocks ----------------------------------------------------------------------------------------------------- */
 
-/* Write a key that is equal for the send and the receive event of a message; false if the event is not a message
+/* Write a key that is equal for the send event and the receive event of a message.  False if the event is not a message
  * between ranks. */
 static bool message_key(const merge_part_t *p, const json_t *event, bool sent, char *key, size_t len)
 {
@@ -73,7 +74,7 @@ static bool message_key(const merge_part_t *p, const json_t *event, bool sent, c
     return true;
 }
 
-/* Return the send times of messages by key; null for keys that are not unique. */
+/* Return the send times of messages by key; the time is null for keys that are not unique. */
 static json_t *sends_of(const merge_part_t *p)
 {
     json_t *sends = json_object(), *event;
@@ -84,7 +85,7 @@ static json_t *sends_of(const merge_part_t *p)
     return sends;
 }
 
-/* Return the least time from a send (of these) to its receive, by the clocks as they are. */
+/* Return the shortest time from one of these sends to its receive, by the unaligned clocks. */
 static double least_way(const json_t *sends, const merge_part_t *to)
 {
     double least = INFINITY;
@@ -101,8 +102,8 @@ static double least_way(const json_t *sends, const merge_part_t *to)
     return least;
 }
 
-/* Determine what to add to the times of p to convert them to the clock of the first file.  Each message that p receives
- * gives a lower bound, each one that it sends an upper bound. */
+/* Determine what to add to the times of p to convert them to the clock of the first file.  Each message that p
+ * receives gives a lower bound; each message that p sends gives an upper bound. */
 static void find_shift(merge_part_t *p, const merge_part_t *parts, int n)
 {
     const merge_part_t *first = &parts[0];
@@ -180,7 +181,7 @@ static void merge_part_add(json_t *all, json_t *list, const merge_part_t *p)
                                           madi_info_number(p->other, "events_lost")));
 }
 
-/* Draw a file that is already merged, as it is. -1 if it is not merged. */
+/* Draw a file that is already merged, unchanged.  Return -1 if it is not merged. */
 static int draw_merged(const madi_info_options_t *options, const char *file)
 {
     bool saved;

@@ -118,7 +118,7 @@ static void put_sample(const json_t *process, const json_t *session, size_t numb
         printf("} %" JSON_INTEGER_FORMAT "\n", json_integer_value(json_object_get(object, m->key)));
 }
 
-/* Print all samples of a metric together, as the format requires. */
+/* Print all samples of a metric together, as Prometheus's format requires. */
 static void put_metric(const json_t *processes, const madi_counter_group_t *g, const madi_counter_row_t *m)
 {
     size_t i, k, n;

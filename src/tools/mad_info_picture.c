@@ -10,7 +10,7 @@
  *                       +--------+--------+--------+---
  *                       0      500     1000     1500 us
  *
- * Bars within one pixel become one mark, so the size of the picture is bounded for any timeline. */
+ * Bars within one pixel become one mark, so the size of the picture is bounded, however long the timeline is. */
 #include "base/file.h"
 #include "tools/mad_info_lanes.h"
 
@@ -32,13 +32,14 @@
 typedef struct drawing {
     const madi_lanes_t *l;
     FILE *out;
-    int y, lanes;                /* so far */
-    long marks, joined, crowded; /* marks drawn; bars that share a mark; bars left out because no row was free */
+    int y, lanes; /* so far */
+    /* number of marks drawn; of bars that share a mark; of bars left out because no row was free */
+    long marks, joined, crowded;
     char network[16][32];
     int networks;
 } drawing_t;
 
-/* Write text with escapes: names come from files. */
+/* Write text with escapes, because names come from files. */
 static void text_put(FILE *out, const char *text)
 {
     for (; *text; text++)
@@ -56,7 +57,7 @@ static double x_of(const madi_lanes_t *l, double us)
 
 /* ---- Colours ---------------------------------------------------------------------------------------------------- */
 
-/* Colours: each network has its own; what is not a fragment is coloured by kind. */
+/* Colours: each network has its own colour; all other lanes are coloured by kind. */
 static const char *const of_kinds[MADI_LANE_KINDS] = {
     [MADI_LANE_MESSAGES] = "#34495e", [MADI_LANE_BLOCKS] = "#7f8c8d", [MADI_LANE_PIECES] = "#a6acaf",
     [MADI_LANE_HELD] = "#d4ac0d",     [MADI_LANE_STALLS] = "#ff0000", [MADI_LANE_WAITS] = "#e5e8e8"};
@@ -82,7 +83,7 @@ static const char *colour_of(drawing_t *d, const madi_lane_t *lane)
 /* One or more bars drawn as one mark. */
 typedef struct mark {
     double left, right;
-    double begin, end, bytes; /* begin of the first, end of the last, sum of all */
+    double begin, end, bytes; /* begin of the first bar, end of the last one, sum of all bytes */
     int count, number;
 } mark_t;
 
@@ -103,7 +104,7 @@ static void mark_draw(drawing_t *d, const mark_t *m, int row, const char *colour
     d->marks++;
 }
 
-/* True if a bar continues the previous mark: there is no gap, and either one is shorter than a pixel. */
+/* True if a bar continues the previous mark: there is no gap, and the mark or the bar is shorter than a pixel. */
 static bool mark_joins(const mark_t *m, double left, double right)
 {
     return m->count && left - m->right < 0.5 && (right - left < 1 || m->right - m->left < 1 || m->count > 1);
@@ -139,7 +140,7 @@ static void bars_draw(drawing_t *d, int first, int last, const char *colour)
         mark_draw(d, &mark[row], row, colour);
 }
 
-/* Name a lane "red: fragments from 0" if its network is known, in place of the driver in the event's name. */
+/* Name a lane "red: fragments from 0", with the network in place of the driver if the network is known. */
 static void lane_name(const madi_lane_t *lane, char *name, size_t len)
 {
     const char *behind = strchr(lane->name, ':');
@@ -205,7 +206,7 @@ static void picture_note(drawing_t *d, const char *colour, const char *text)
     fputs("</text>\n", d->out);
 }
 
-/* Write notes on everything that the picture shows differently from the timeline. */
+/* Write a note about each difference between the picture and the timeline. */
 static void notes_draw(drawing_t *d, int left_out)
 {
     const madi_lanes_t *l = d->l;
@@ -237,7 +238,7 @@ static void notes_draw(drawing_t *d, int left_out)
     }
 }
 
-/* Draw the lanes, and return the position where they end. */
+/* Draw the lanes, and return the vertical position where they end. */
 static int lanes_draw(drawing_t *d)
 {
     const madi_lanes_t *l = d->l;

@@ -56,8 +56,8 @@ static void answer_take(answer_t *a)
     }
 }
 
-/* Read all answers concurrently: a silent process does not delay the answers of others. session: this process's own
- * session, which answers when it makes progress; or NULL. */
+/* Read all answers concurrently: a silent process does not delay the answers of others. session: this process's
+ * own session, which needs progress to answer; or NULL. */
 static void answers_read(answer_t *answers, int n, int64_t deadline, mad_session_t *session)
 {
     struct pollfd *p = calloc((size_t)n + 1, sizeof *p);
@@ -88,15 +88,15 @@ static void answers_read(answer_t *answers, int n, int64_t deadline, mad_session
 static void why_silent(int pid, double timeout, char *why)
 {
     char state[64] = "";
-    const char *text = "it computes and does not call the library; ask again later";
+    const char *text = "it computes and does not call the library; try again later";
     madi_status_line(pid, "State:", state, sizeof state);
     switch (state[0]) {
     case 0: text = "it has ended meanwhile"; break;
-    case 'T': text = "it is stopped: let it go on with 'kill -CONT'"; break;
-    case 't': text = "a debugger holds it: let it go on there"; break;
+    case 'T': text = "it is stopped: continue it with 'kill -CONT'"; break;
+    case 't': text = "a debugger has stopped it: continue it there"; break;
     case 'Z': text = "it has ended, and its parent has not collected it"; break;
-    case 'D': text = "it waits for a device or a file system; ask again later"; break;
-    case 'S': text = "it waits in a call of its own, outside of the library; ask again later"; break;
+    case 'D': text = "it waits for a device or a file system; try again later"; break;
+    case 'S': text = "it waits in a system call outside the library; try again later"; break;
     default: break;
     }
     snprintf(why, MADI_INFO_WHY_MAX, "process %d did not answer within %g s: %s", pid, timeout, text);
@@ -107,7 +107,7 @@ static void question_put(const madi_target_t *t, const char *question)
     char line[64];
     int n = snprintf(line, sizeof line, "madeleine 1 %s\n", question);
     for (int i = 0; i < t->count; i++)
-        send(t->fds[i], line, (size_t)n, MSG_NOSIGNAL); /* a failure shows when the answer is read */
+        send(t->fds[i], line, (size_t)n, MSG_NOSIGNAL); /* a failure becomes visible when the answer is read */
 }
 
 /* Parse an answer, and free its text.  NULL on failure; why gives the reason. */
@@ -122,7 +122,8 @@ static json_t *answer_parse(answer_t *a, int pid, double timeout, char *why)
     if (!a->whole)
         return NULL;
     if (!answer) {
-        snprintf(why, MADI_INFO_WHY_MAX, "process %d gave no proper answer: is it of another version, or at its end?", pid);
+        snprintf(why, MADI_INFO_WHY_MAX,
+                 "process %d has sent an invalid answer: it may have another version, or be about to end", pid);
         return NULL;
     }
     if (json_object_get(answer, "error")) {
@@ -133,8 +134,8 @@ static json_t *answer_parse(answer_t *a, int pid, double timeout, char *why)
     return answer;
 }
 
-/* Read the answers of the targets' sessions into all[], one array for each target; NULL for a target without an answer,
- * whose reason goes to its part of why.  Closes the connections. */
+/* Read the answers of the targets' sessions into all[], one array for each target.  A target without an answer gets NULL,
+ * and the reason in its part of why.  Closes the connections. */
 static void targets_read(madi_target_t *targets, int n, json_t **all, double timeout, mad_session_t *session, char *why)
 {
     answer_t *list;
@@ -176,7 +177,8 @@ json_t *madi_info_query(int pid, const char *question, double timeout, char *why
     do {
         t = (madi_target_t){.pid = pid};
         found = madi_target_find(&t, why);
-    } while (found && !t.count && madi_now() < deadline && !usleep(10000)); /* other queries are before this one */
+        /* queries of other processes may be ahead of this one */
+    } while (found && !t.count && madi_now() < deadline && !usleep(10000));
     if (!found)
         return NULL;
     question_put(&t, question);

@@ -21,7 +21,7 @@ typedef struct route_question {
     int64_t bytes;
 } route_question_t;
 
-/* True, and reported, if the name without a domain matches several hosts. */
+/* True if the name without a domain matches several hosts; this is reported. */
 static bool name_ambiguous(const route_question_t *q, const char *name)
 {
     char list[300] = "", why[700];
@@ -52,7 +52,7 @@ static int name_unknown(const route_question_t *q, madi_topo_what_t what, const 
     return madi_info_failed(q->options, why);
 }
 
-/* Parse the arguments. 0, or the exit code. */
+/* Parse the arguments.  Return 0, or the exit code. */
 static int question_make(route_question_t *q, const char *from, const char *to)
 {
     const char *channel = q->options->channel ? q->options->channel : getenv("MAD_VIRTUAL_CHANNEL");

@@ -10,7 +10,7 @@
 
 /* ---- Text ------------------------------------------------------------------------------------------------------- */
 
-/* Add the cells of a group's counters that have columns: of an object, or (NULL) the heads. */
+/* Add the table cells for a group's counters: their values in `object`, or the column heads if that is NULL. */
 static void table_counts(madi_table_t *t, madi_counter_group_id_t group, const json_t *object)
 {
     for (const madi_counter_row_t *c = madi_counters; c < madi_counters + MADI_COUNTS; c++) {
@@ -25,7 +25,7 @@ static void table_counts(madi_table_t *t, madi_counter_group_id_t group, const j
     }
 }
 
-/* Begin a table of a group's objects; second: head of the second column, or NULL. */
+/* Begin a table of a group's objects.  second: head of the second column, or NULL. */
 static void table_heads(madi_table_t *t, madi_counter_group_id_t group, const char *first, const char *second)
 {
     madi_table_text(t, first);
@@ -100,16 +100,16 @@ static void print_routes(const json_t *forwarding)
     madi_table_print(&t, "  ");
 }
 
-/* Print exceptional states: draining, reroutes, lost gateways. */
+/* Print exceptional states: draining, streams on other paths, lost gateways. */
 static void stats_print_paths(const json_t *f)
 {
     static const char *const states[] = {"lost", "leaving"};
     size_t i;
     json_t *g;
     if (madi_info_true(f, "draining"))
-        puts("  draining: takes no new streams, and asks those that pass to take other ways");
+        puts("  draining: accepts no new streams, and requests that passing streams take other paths");
     if (madi_info_number(f, "rerouted") || madi_info_number(f, "links_given_up") || madi_info_number(f, "gateways_silent"))
-        printf("  other ways taken %.0f times; %.0f links given up; %.0f gateways gave no sign of life\n",
+        printf("  other paths taken %.0f times; %.0f links given up; %.0f gateways gave no sign of life\n",
                madi_info_number(f, "rerouted"), madi_info_number(f, "links_given_up"),
                madi_info_number(f, "gateways_silent"));
     json_array_foreach(json_object_get(f, "gateways"), i, g) for (int k = 0; k < 2; k++) if (madi_info_number(g, states[k]))
@@ -283,7 +283,8 @@ static int stats_watch(const madi_info_options_t *o, int pid, json_t *processes)
     int64_t next = madi_now(), step = (int64_t)(o->watch * 1e9);
     while (processes && json_array_size(processes)) {
         json_t *now;
-        next = next + step < madi_now() ? madi_now() + step : next + step; /* no catching up after a delay */
+        /* skip rounds that were missed because of a delay */
+        next = next + step < madi_now() ? madi_now() + step : next + step;
         madi_info_sleep_until(next);
         now = madi_stats_gather(o, pid, why);
         if (now && json_array_size(now)) {

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Query a process, or all (pid -1).  Return [{pid program sessions[]}], with {pid program error} for a process that
- * does not answer.  NULL if pid does not answer; why gives the reason. */
+/* Query a process, or all processes (pid -1).  Return [{pid program sessions[]}], with {pid program error} for a process
+ * that does not answer.  NULL if process pid does not answer; why gives the reason. */
 json_t *madi_stats_gather(const madi_info_options_t *options, int pid, char *why);
 /* Return the process with that number among those that have answered; NULL if none. */
 const json_t *madi_stats_process(const json_t *processes, double pid);
@@ -19,7 +19,7 @@ void madi_info_sleep_until(int64_t when); /* ns of the monotonic clock */
 /* mad_info_metrics.c */
 /* Return the sessions with counters as rates per second since `before` (NULL: as totals); gauges are unchanged. */
 json_t *madi_stats_rates(const json_t *sessions, const json_t *before);
-/* Print for Prometheus: processes as above, including those with an error. */
+/* Print the processes for Prometheus, including those with an error. */
 void madi_stats_prometheus(const json_t *processes);
 
 /* mad_info_table.c: a table; cells are copied, the first row is the head, numbers are right-aligned. */
@@ -30,6 +30,7 @@ typedef struct madi_table {
 void madi_table_text(madi_table_t *table, const char *text);
 void madi_table_number(madi_table_t *table, double n);
 void madi_table_bytes(madi_table_t *table, double n);
-void madi_table_print(madi_table_t *table, const char *indent); /* print unless there is only a head; empties the table */
+/* print the table unless it has only a head; then empty it */
+void madi_table_print(madi_table_t *table, const char *indent);
 
 #endif

@@ -36,7 +36,7 @@ static int width(const madi_table_t *t, int column)
     return (int)most;
 }
 
-/* True if the first cell below the head is a number. */
+/* True if the first cell of the column, below the head, is a number. */
 static bool is_of_numbers(const madi_table_t *t, int column)
 {
     int at = column + t->columns;

@@ -26,7 +26,7 @@ madi_topo_t *madi_info_topology_load(const madi_info_options_t *options, const c
     status = madi_topo_load(path, &topo, &errors);
     if (status == MAD_OK)
         return topo;
-    fputs(errors ? errors : mad_status_text(status), stderr); /* file and line first, as editors expect */
+    fputs(errors ? errors : mad_status_text(status), stderr); /* file and line come first, as editors expect */
     if (options->json) {
         json_t *object = json_pack("{s:s}", "error", errors ? errors : mad_status_text(status));
         madi_info_print_json(object);

@@ -6,9 +6,9 @@
 #include "tools/mad_info.h"
 #include "topology/draw.h"
 
-/* Load the file at path, or (NULL) that of MAD_TOPOLOGY.  NULL on failure, which was reported. */
+/* Load the file at path or, if that is NULL, the file that MAD_TOPOLOGY names.  NULL on failure, which was reported. */
 madi_topo_t *madi_info_topology_load(const madi_info_options_t *options, const char *path);
-/* Return names of hosts: folded into text; or as an array. */
+/* Return the names of hosts, folded into text, or as an array. */
 char *madi_info_hosts(const madi_topo_t *topo, const int *host, int hosts, char *text, size_t len);
 json_t *madi_info_hosts_json(const madi_topo_t *topo, const int *host, int hosts);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Write a document to a file, which appears only when it is complete. name NULL: standard output. */
+/* Write a document to a file, which appears only when it is complete.  name: NULL for standard output. */
 bool madi_trace_save(const json_t *document, const char *name)
 {
     char why[PATH_MAX + 100];
@@ -31,7 +31,7 @@ bool madi_trace_save(const json_t *document, const char *name)
     return false;
 }
 
-/* Build the default name, as the process itself would: relative to the current directory if its prefix is relative. */
+/* Build the default name as the process itself would: relative to its current directory if its prefix is relative. */
 static void name_make(const json_t *document, char *name, size_t len)
 {
     const json_t *other = json_object_get(document, "otherData");

@@ -29,15 +29,14 @@
 /* ---- Joining ---------------------------------------------------------------------------------------------------- */
 
 typedef struct madgw_entry {
-    int fd;       /* of the job file; -1: the launcher's job */
-    bool adds;    /* lines can be appended to the file */
-    int topology; /* the topology's text, kept open; -1: none */
+    int fd;       /* descriptor of the job file; -1 for the launcher's job */
+    bool adds;    /* true if lines can be appended to the file */
+    int topology; /* descriptor of the topology's text, kept open; -1 if none */
     uid_t uid;    /* user that root becomes */
     gid_t gid;
 } madgw_entry_t;
 
-/* Make MAD_TOPOLOGY name a copy in memory, since the file may be readable by root only. 0, or -1 with the reason in
- * why. */
+/* Make MAD_TOPOLOGY name a copy in memory, since the file may be readable only by root.  0, or -1 with the reason in why. */
 static int topology_copy(madgw_entry_t *in, char *why, size_t len)
 {
     const char *path = getenv("MAD_TOPOLOGY");
@@ -60,13 +59,13 @@ static int topology_copy(madgw_entry_t *in, char *why, size_t len)
         snprintf(why, len, "no memory for the topology: %s", strerror(errno));
         return -1;
     }
-    (void)!fchown(in->topology, in->uid, in->gid); /* fails if there is no other user to change to: then this process
-                                                    * stays the owner */
+    /* fails if there is no other user to change to; this process then stays the owner */
+    (void)!fchown(in->topology, in->uid, in->gid);
     setenv("MAD_TOPOLOGY", at, 1);
     return 0;
 }
 
-/* Determine the user that root becomes: the given one, else the owner of the job file, else nobody. */
+/* Determine the user that root changes to: the given one, else the owner of the job file, else nobody. */
 static int user_find(madgw_entry_t *in, const madi_gw_options_t *o, char *why, size_t len)
 {
     struct stat st;
@@ -78,7 +77,7 @@ static int user_find(madgw_entry_t *in, const madi_gw_options_t *o, char *why, s
     return madi_confine_find(o->user ? o->user : MADI_CONFINE_NOBODY, &in->uid, &in->gid, why, len);
 }
 
-/* Open what only root may open, then give up all privileges.  Nothing that others have written is read before that. */
+/* Open what only root may open, then give up all privileges.  Nothing that other users have written is read before that. */
 static int entry_open(madgw_entry_t *in, const madi_gw_options_t *o)
 {
     char why[300] = "";
@@ -144,7 +143,7 @@ static mad_status_t file_join(const madgw_entry_t *in, const madi_gw_options_t *
         mad_peer_t peer;
         status = mad_peer_add(*session, job.address[i].bytes, job.address[i].len, &peer);
         if (status)
-            fprintf(stderr, "madgw: --join %s: address %zu is not one: %s\n", o->join, i + 1, mad_status_text(status));
+            fprintf(stderr, "madgw: --join %s: address %zu is invalid: %s\n", o->join, i + 1, mad_status_text(status));
     }
     madi_job_file_free(&job);
     return status;
@@ -152,27 +151,27 @@ static mad_status_t file_join(const madgw_entry_t *in, const madi_gw_options_t *
 
 /* ---- Serving ---------------------------------------------------------------------------------------------------- */
 
-/* Set knobs for a process that only forwards.  Its memory limit is a share of the host's memory, which leaves room for
- * a window for each of many streams; it only uses what it currently holds. */
+/* Set knobs for a process that only forwards.  Its memory limit is a share of the host's memory, large enough for the
+ * windows of many streams.  Only memory for fragments that it currently holds is used. */
 static void knobs_set(const madi_gw_options_t *o)
 {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)o->serve.budget);
     setenv("MAD_FORWARD_BUDGET", text, 0);
-    setenv("MAD_SHM_DIRECT", "no", 0); /* a gateway has no memory that peers should access */
+    setenv("MAD_SHM_DIRECT", "no", 0); /* a gateway has no memory that peers should access directly */
 }
 
 static int signals_open(bool launched)
 {
     sigset_t set;
     if (launched)
-        signal(SIGHUP, SIG_DFL); /* its launcher may run under nohup, and ends it by this signal */
+        signal(SIGHUP, SIG_DFL); /* the launcher may run under nohup, and ends gateways by this signal */
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGCHLD, SIG_IGN); /* for the first process of a container: the kernel collects orphans */
+    signal(SIGCHLD, SIG_IGN); /* for the first process of a container: the kernel then reaps orphans */
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return -1;
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -186,13 +185,13 @@ static void reached_report(const char *host, int processes)
 static int gateway_serve(const madi_gw_options_t *o, mad_session_t *session, int signals, const char *host)
 {
     static const char *const why[] = {[MADI_GATEWAY_DRAINED] = "drained, ends",
-                                      [MADI_GATEWAY_STOPPED] = "told twice to end, ends at once",
+                                      [MADI_GATEWAY_STOPPED] = "received a second signal to end, ends at once",
                                       [MADI_GATEWAY_ABANDONED] = "all processes of the job have gone, ends"};
     madi_gateway_end_t end;
     bool calls = o->join || o->announce;
     int called = calls ? madi_gateway_announce(session) : 0;
     if (o->verbose && calls)
-        fprintf(stderr, "madgw: host %s: ready, calls %d processes\n", host, called);
+        fprintf(stderr, "madgw: host %s: ready, connects to %d processes\n", host, called);
     else if (o->verbose)
         fprintf(stderr, "madgw: host %s: ready\n", host);
     end = madi_gateway_serve(session, signals, o->join, o->verbose && calls ? reached_report : NULL);
@@ -205,7 +204,7 @@ static int gateway_serve(const madi_gw_options_t *o, mad_session_t *session, int
     return end == MADI_GATEWAY_STOPPED ? 128 + SIGTERM : 0;
 }
 
-/* From here on this process can only do what a gateway does. */
+/* Restrict this process to what a gateway does. */
 static void gateway_confine(const madi_gw_options_t *o)
 {
     const char *traces = getenv("MAD_TRACE");
@@ -213,7 +212,7 @@ static void gateway_confine(const madi_gw_options_t *o)
     madi_confine_end(!o->no_filter, traces && *traces);
 }
 
-/* Apply the bandwidth limit, from a page that another process writes. */
+/* Apply the bandwidth limit in a page that another process writes. */
 static mad_status_t limit_use(const madi_gw_options_t *o, mad_session_t *session)
 {
     void *page;
@@ -264,7 +263,8 @@ int main(int argc, char **argv)
         madi_serve_show(&o.serve);
         return 0;
     }
-    signals = signals_open(!o.join && !o.serve.dir); /* before the session, so that its threads block the signals too */
+    /* before the session is opened, so that its threads block the signals too */
+    signals = signals_open(!o.join && !o.serve.dir);
     if (signals < 0) {
         perror("madgw: signals");
         return 1;

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #define MIB ((int64_t)1 << 20)
-/* Limits for the program itself: code, stacks, rings of shared memory, buffers of connections.  More addresses than
- * memory are allowed, because malloc reserves 64 MiB for each thread's arena. */
+/* Limits for the program itself: code, stacks, rings of shared memory, buffers of connections.  The address space may
+ * exceed the memory, because malloc reserves 64 MiB for each thread's arena. */
 #define OWN_DATA (512 * MIB)
 #define OWN_ADDRESSES (8192 * MIB)
 #define DESCRIPTORS_MAX 65536
@@ -57,8 +57,8 @@ int madi_confine_find(const char *name, uid_t *uid, gid_t *gid, char *why, size_
     return 0;
 }
 
-/* True if the user namespace has a single user, its root.  Then no other user is available; outside, that root is an
- * ordinary user who made the namespace, or at least is not known to be root. */
+/* True if the user namespace has only one user, its root.  Then there is no other user to change to.  Outside the
+ * namespace this root is an ordinary user that made the namespace, or at least is not known to be root. */
 static bool root_is_alone(void)
 {
     unsigned long inside, outside, count;
@@ -75,7 +75,7 @@ int madi_confine_user(uid_t uid, gid_t gid, char *why, size_t len)
     if (geteuid() != 0 && getuid() != 0)
         return 0;
     if (root_is_alone())
-        return 0; /* madi_confine_begin has removed what made it root */
+        return 0; /* madi_confine_begin has already removed root's privileges */
     if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0) {
         snprintf(why, len, "root cannot become user %u, group %u: %s; start it as an ordinary user", (unsigned)uid,
                  (unsigned)gid, strerror(errno));
@@ -85,7 +85,7 @@ int madi_confine_user(uid_t uid, gid_t gid, char *why, size_t len)
         snprintf(why, len, "root's rights could be regained after they were dropped");
         return -1;
     }
-    /* The environment of the former user root is useless: its directories are readable by root only. */
+    /* The environment of the former user root is useless: only root can read its directories. */
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("HOME");
     prctl(PR_SET_DUMPABLE, 1); /* until the session is open, so that this user owns /proc/self again */
@@ -94,7 +94,7 @@ int madi_confine_user(uid_t uid, gid_t gid, char *why, size_t len)
 
 /* ---- Privileges ------------------------------------------------------------------------------------------------- */
 
-/* Drop all capabilities except keep, and also these unless this process is the real root. */
+/* Drop all capabilities except `keep`; drop these too unless this process is the real root. */
 static void capabilities_drop(uint32_t keep)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -103,7 +103,7 @@ static void capabilities_drop(uint32_t keep)
         keep = 0;
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     for (int i = 0; prctl(PR_CAPBSET_READ, i) >= 0; i++)
-        prctl(PR_CAPBSET_DROP, i); /* fails without the right to drop; then there is nothing to drop */
+        prctl(PR_CAPBSET_DROP, i); /* fails without the right to drop capabilities; then there are none to drop */
     if (syscall(SYS_capget, &head, data) != 0)
         return;
     for (int i = 0; i < 2; i++) {
@@ -112,10 +112,10 @@ static void capabilities_drop(uint32_t keep)
         data[i].inheritable = 0;
     }
     if (syscall(SYS_capset, &head, data) != 0)
-        fprintf(stderr, "madgw: capabilities cannot be given away: %s; going on with them\n", strerror(errno));
+        fprintf(stderr, "madgw: capabilities cannot be dropped: %s; continuing with them\n", strerror(errno));
 }
 
-/* Lower both limits to most, unless they are lower already. */
+/* Lower the soft and the hard limit to `most`, unless they are already lower. */
 static void limit_set(int which, const char *name, rlim_t most)
 {
     struct rlimit limit;
@@ -125,7 +125,7 @@ static void limit_set(int which, const char *name, rlim_t most)
         limit.rlim_max = most;
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(which, &limit) != 0)
-        fprintf(stderr, "madgw: the limit of %s cannot be set to %llu: %s; going on without\n", name,
+        fprintf(stderr, "madgw: the limit of %s cannot be set to %llu: %s; continuing without it\n", name,
                 (unsigned long long)limit.rlim_max, strerror(errno));
 }
 
@@ -135,12 +135,13 @@ static void all_drop(uint32_t keep)
     limit_set(RLIMIT_CORE, "core files", 0);
     limit_set(RLIMIT_NOFILE, "descriptors", DESCRIPTORS_MAX);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        fprintf(stderr, "madgw: this kernel cannot bar new privileges: %s; going on without\n", strerror(errno));
+        fprintf(stderr, "madgw: this kernel cannot bar new privileges: %s; continuing without it\n", strerror(errno));
 }
 
 void madi_confine_begin(void)
 {
-    all_drop(1u << CAP_SETUID | 1u << CAP_SETGID); /* needed by root to become another user, which removes these too */
+    /* kept because root needs them to change to another user, which removes them too */
+    all_drop(1u << CAP_SETUID | 1u << CAP_SETGID);
 }
 
 void madi_confine_serve(void)
@@ -151,7 +152,7 @@ void madi_confine_serve(void)
 
 void madi_confine_memory(int64_t budget)
 {
-#ifndef MADI_SANITIZED /* a sanitizer's shadow takes the whole address space */
+#ifndef MADI_SANITIZED /* not with a sanitizer, whose shadow memory takes the whole address space */
     int64_t data = budget + budget / 4 + OWN_DATA;
     limit_set(RLIMIT_DATA, "memory", (rlim_t)data);
     limit_set(RLIMIT_AS, "addresses", (rlim_t)(data + OWN_ADDRESSES));

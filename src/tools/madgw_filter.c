@@ -28,7 +28,7 @@
 
 /* ---- A refused call --------------------------------------------------------------------------------------------- */
 
-/* Calls that no bug of the gateway itself can explain. */
+/* System calls that no bug of the gateway itself can explain. */
 static const struct {
     int number;
     const char *name;
@@ -82,7 +82,7 @@ static void call_report(int number, const char *name)
     if (name) {
         n = text_add(text, n, " (");
         n = text_add(text, n, name);
-        n = text_add(text, n, ") is one that no gateway makes: somebody may have taken the process over; it ends now\n");
+        n = text_add(text, n, ") is one that no gateway makes: an attacker may control the process; it ends now\n");
     } else {
         n = text_add(text, n,
                      " is not on the list of those that a gateway makes, and fails; 'madgw --no-filter' runs without "
@@ -128,7 +128,7 @@ static const int plain[] = {
     SCMP_SYS(dup), SCMP_SYS(fstat), SCMP_SYS(newfstatat), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(statx), SCMP_SYS(access),
     SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getdents64),
     SCMP_SYS(pread64), SCMP_SYS(pipe2), SCMP_SYS(eventfd2),
-    /* removal of its own sockets from the file system */
+    /* to remove its own sockets from the file system */
     SCMP_SYS(unlink), SCMP_SYS(unlinkat),
     /* waiting */
     SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(epoll_pwait2),
@@ -147,7 +147,7 @@ static const int plain[] = {
     SCMP_SYS(sched_setaffinity), SCMP_SYS(getcpu), SCMP_SYS(gettid), SCMP_SYS(exit), SCMP_SYS(exit_group),
     SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack), SCMP_SYS(restart_syscall),
     SCMP_SYS(set_tid_address),
-    /* information about itself and the host */
+    /* to get information about itself and the host */
     SCMP_SYS(getpid), SCMP_SYS(getppid), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
     SCMP_SYS(getrandom), SCMP_SYS(getrusage), SCMP_SYS(getrlimit), SCMP_SYS(uname), SCMP_SYS(sysinfo), SCMP_SYS(times),
     SCMP_SYS(pidfd_open),
@@ -172,7 +172,8 @@ static void allow(scmp_filter_ctx ctx, int call, unsigned n, const struct scmp_a
 
 static void sockets_allow(scmp_filter_ctx ctx)
 {
-    static const unsigned long asks[] = {FIONREAD, SIOCOUTQ, SIOCATMARK, TCGETS}; /* none of these writes to a terminal */
+    /* requests that do not write to a terminal */
+    static const unsigned long asks[] = {FIONREAD, SIOCOUTQ, SIOCATMARK, TCGETS};
     for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++)
         ALLOW(ctx, ioctl, ARG(1, EQ, asks[i], 0));
     ALLOW(ctx, socket, ARG(0, EQ, AF_UNIX, 0));
@@ -198,7 +199,7 @@ static void files_allow(scmp_filter_ctx ctx, bool traces)
     ALLOW(ctx, open, ARG(1, MASKED_EQ, writes, O_RDONLY));
 }
 
-/* Allow threads but no processes, no executable memory, and signals and limits only for this process. */
+/* Allow threads but no processes, no executable memory, and signals and limits only for this process itself. */
 static void process_allow(scmp_filter_ctx ctx)
 {
     const scmp_datum_t thread = CLONE_VM | CLONE_THREAD;
@@ -226,7 +227,7 @@ static int filter_load(bool traces)
     sockets_allow(ctx);
     files_allow(ctx, traces);
     process_allow(ctx);
-    /* The C library falls back to clone, whose flags the filter can check; shm works without process_vm_readv
+    /* The C library then uses clone, whose flags the filter can check; shm works without process_vm_readv
      * (MAD_SHM_DIRECT). */
     seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(process_vm_readv), 0);
@@ -243,12 +244,12 @@ void madi_filter_install(bool traces)
     int result = sigaction(SIGSYS, &action, NULL) == 0 ? filter_load(traces) : -errno;
     if (result < 0)
         fprintf(stderr,
-                "madgw: the filter of system calls cannot be installed: %s; going on without: the host's kernel, or "
-                "the container that this is, does not permit it\n",
+                "madgw: the filter of system calls cannot be installed: %s; continuing without it: the host's kernel or the "
+                "container does not permit it\n",
                 strerror(-result));
 }
 
-/* Print one more word of a list, in lines of about 120 columns; *at is the column. */
+/* Print the next word of a list, in lines of about 120 columns.  *at: the current column. */
 static void word_show(const char *word, size_t *at)
 {
     if (*at > 100) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The filter of system calls: only calls that a gateway with an open session still makes are allowed. */
+/* The filter of system calls: it allows only calls that a gateway with an open session still makes. */
 #ifndef MADI_MADGW_FILTER_H
 #define MADI_MADGW_FILTER_H
 
@@ -7,9 +7,9 @@
 
 /* Install the filter for all threads of this process, permanently.  If that is impossible, one line reports it.
  *
- * A refused call is reported in one line on standard error, each kind once.  Some calls end the process with code 128 +
- * SIGSYS, because only injected code makes them: to execute a program, change the user, or write another process's
- * memory.  All others fail with ENOSYS, openat with EPERM.
+ * The first refused call of each kind is reported in one line on standard error.  Some calls end the process with code
+ * 128 + SIGSYS, because only injected code makes them: execution of a program, change of the user, writing another
+ * process's memory.  All other refused calls fail with ENOSYS, openat with EPERM.
  *
  * traces: allow opening files for writing. */
 void madi_filter_install(bool traces);

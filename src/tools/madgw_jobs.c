@@ -21,10 +21,10 @@
 #define SECOND INT64_C(1000000000)
 #define PAUSE_LEAST (SECOND / 10)
 #define PAUSE_MOST (30 * SECOND)
-#define LIVED (10 * SECOND) /* a gateway that lived this long has not failed at its start */
-#define TRIES_KILLED 5      /* restarts in a row for gateways ended by a signal */
-#define TRIES_FAILED 1      /* and for those that could not join */
-#define LINES_MAX 120       /* lines that a job may write per minute */
+#define LIVED (10 * SECOND) /* ns: a gateway that has lived this long did not fail at its start */
+#define TRIES_KILLED 5      /* restarts in a row of a gateway that a signal has ended */
+#define TRIES_FAILED 1      /* restarts in a row of a gateway that could not join */
+#define LINES_MAX 120       /* number of lines that a job's gateway may write per minute */
 #define SAID_MAX 300        /* lines about jobs per minute */
 #define FILES_MAX 1024      /* files that are considered */
 
@@ -85,8 +85,8 @@ int madi_jobs_open(const madi_serve_options_t *asked, char *why, size_t len)
     return 0;
 }
 
-/* True for names of jobs that can be printed unchanged.  Files being written have other endings (madrun's have six more
- * letters). */
+/* True for names of jobs that can be printed unchanged.  Files that are still being written have other endings (those of
+ * madrun have six more letters). */
 static bool is_job_name(const char *name)
 {
     size_t len = strlen(name), end = sizeof MADI_JOB_SUFFIX - 1;
@@ -98,17 +98,17 @@ static bool is_job_name(const char *name)
     return true;
 }
 
-/* Return why a file is no valid job; NULL if it is one. */
+/* Return the reason why a file is no valid job; NULL if it is valid. */
 static const char *file_refused(const struct stat *st)
 {
     if (!S_ISREG(st->st_mode))
         return "it is not a plain file";
     if (geteuid() != 0 && st->st_uid != geteuid())
-        return "it belongs to somebody else, whose rights this process cannot have: have root start madgw --serve";
+        return "it belongs to another user, whose rights this process cannot have: start madgw --serve as root";
     if (st->st_mode & 077)
         return "it has a key, and others than its owner can read or write it: chmod 600";
     if (st->st_nlink != 1)
-        return "it has another name elsewhere, so its owner may not have put it here";
+        return "it has another name (hard link), so its owner may not have put it here";
     return NULL;
 }
 
@@ -154,7 +154,7 @@ static void job_add(const char *name, const struct stat *st)
 {
     madi_job_t *job = n_jobs < FILES_MAX ? calloc(1, sizeof *job) : NULL;
     if (!job)
-        return; /* the next scan finds it again */
+        return; /* the next scan will find the job again */
     snprintf(job->name, sizeof job->name, "%s", name);
     job->log = job->rate_fd = -1;
     job->seen = true;
@@ -168,11 +168,11 @@ static void job_add(const char *name, const struct stat *st)
     file_judge(job, st);
 }
 
-/* The file is gone, so drain its gateway. */
+/* Drain the gateway of a job whose file is gone. */
 static void job_leave(madi_job_t *job)
 {
     if (job->state == MADI_JOB_RUNS && options->verbose)
-        job_log(job, "its file has gone: drains");
+        job_log(job, "its file was removed: drains");
     if (job->pid)
         kill(job->pid, SIGTERM);
     job->state = MADI_JOB_LEAVES;
@@ -239,7 +239,7 @@ void madi_jobs_scan(void)
 
 /* ---- Processes -------------------------------------------------------------------------------------------------- */
 
-/* Count the processes of all jobs, and those of this job's user. */
+/* Count the places in use by all jobs, and those in use by this job's user. */
 static void count_places(const madi_job_t *like, int *all, int *own)
 {
     *all = *own = 0;
@@ -278,7 +278,7 @@ int madi_jobs_start_due(void)
     return first == INT64_MAX ? -1 : (int)((first - now) / 1000000 + 1);
 }
 
-/* Handle a gateway that ended on its own. */
+/* Handle a gateway that ended by itself. */
 static void job_failed(madi_job_t *job, const char *how, int tries)
 {
     int64_t now = madi_now();
@@ -313,13 +313,13 @@ static void job_ended(madi_job_t *job, int status)
     if (job->state != MADI_JOB_RUNS)
         return;
     if (fstatat(dir_fd, job->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && same_file(&job->file, &st))
-        job->file = st; /* the gateway has added its line */
+        job->file = st; /* the gateway has added its line to the file */
     if (WIFSIGNALED(status))
         snprintf(how, sizeof how, "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else
         snprintf(how, sizeof how, "ended with exit code %d", code);
     if (code == 0 || code == 128 + SIGTERM) {
-        job->state = MADI_JOB_OVER; /* the job has ended, or somebody has ended its gateway on purpose */
+        job->state = MADI_JOB_OVER; /* the job has ended, or its gateway was ended on purpose */
         if (options->verbose)
             job_log(job, "its gateway has ended");
     } else {
@@ -393,7 +393,7 @@ void madi_job_log(madi_job_t *job)
             if (bytes[k] == '\n' || job->line_len == sizeof job->line - 1)
                 line_end(job);
         }
-    if (n == 0) { /* the gateway has closed it, or ended */
+    if (n == 0) { /* the gateway has closed its standard error, or has ended */
         close(job->log);
         job->log = -1;
     }

@@ -23,10 +23,10 @@
 
 typedef struct madi_serve_options {
     const char *dir;
-    uid_t uid; /* whose rights the gateways of root's files get */
+    uid_t uid; /* the user whose rights the gateways of root's files get */
     gid_t gid;
-    int64_t budget, rate; /* bytes; bytes per second, 0: unlimited; for all jobs together */
-    int jobs, user_jobs;  /* most jobs at once; most of one user */
+    int64_t budget, rate; /* limits for all jobs together: bytes; bytes per second, 0 for unlimited */
+    int jobs, user_jobs;  /* maximum number of jobs at a time; maximum for one user */
     bool verbose, no_filter;
 } madi_serve_options_t;
 
@@ -40,28 +40,28 @@ typedef enum madi_job_state {
 
 typedef struct madi_job {
     struct madi_job *next;
-    char name[256]; /* of the file in the directory */
+    char name[256]; /* name of the file in the directory */
     struct stat file;
     madi_job_state_t state;
-    const char *why; /* REFUSED: the reported reason; else NULL */
+    const char *why; /* if REFUSED: the reason that was reported; else NULL */
     bool seen;       /* by the current scan */
     uid_t uid;       /* whose rights its process has */
     gid_t gid;
     pid_t pid;      /* 0 if none */
     int log;        /* pipe from its process's standard error; -1 if none */
-    char line[400]; /* output so far without the end of its line */
+    char line[400]; /* output since the last newline */
     size_t line_len;
-    int64_t log_since; /* ns; start of the minute in which lines are counted */
+    int64_t log_since; /* ns: start of the minute in which lines are counted */
     int log_lines;
-    int64_t started, again, pause; /* ns; again: earliest next start, 0: at once */
+    int64_t started, again, pause; /* ns: time of the start; earliest next start, 0 for immediately; last pause */
     int fails;                     /* consecutive failures */
-    int rate_fd;                   /* memory of the page shared with this process */
+    int rate_fd;                   /* memory of the page that is shared with the gateway's process */
     madi_gateway_rate_t *rate;
     uint64_t passed; /* bytes at the last look */
-    double need;     /* estimated need at the last look, bytes per second */
+    double need;     /* need estimated by the last check, in bytes per second */
 } madi_job_t;
 
-/* All functions: only in the serving process, which has a single thread. */
+/* All functions are called only by the serving process, which has a single thread. */
 /* Open and check the directory. 0, or -1 with the reason in why. */
 int madi_jobs_open(const madi_serve_options_t *options, char *why, size_t len);
 madi_job_t *madi_jobs_first(void);
@@ -69,11 +69,11 @@ madi_job_t *madi_jobs_first(void);
 void madi_jobs_scan(void);
 /* Collect processes that have ended. */
 void madi_jobs_collect(void);
-/* Start waiting jobs that are due.  Return the milliseconds until the next one is due; -1 if none waits for a time. */
+/* Start waiting jobs that are due.  Return the milliseconds until the next one is due; -1 if no job waits for a time. */
 int madi_jobs_start_due(void);
 /* Copy the output of a gateway to standard error, each line with the job's name. */
 void madi_job_log(madi_job_t *job);
-/* Send a signal to all gateways, and start none from now on.  Return the number of gateways. */
+/* Send a signal to all gateways, and start no further ones.  Return the number of gateways. */
 int madi_jobs_signal(int number);
 /* Free all jobs, after their processes have ended. */
 void madi_jobs_close(void);

@@ -67,8 +67,8 @@ static int address_add(madi_job_file_t *job, const char *line, size_t len)
     return job->address[job->addresses++].len && good ? 0 : -1;
 }
 
-/* Parse one line, followed by `left` more bytes.  Return the number of these that belong to the line; -1 if it is
- * invalid. */
+/* Parse one line, followed by `left` more bytes.  Return the number of these bytes that belong to the line; -1 if the
+ * line is invalid. */
 static ssize_t line_take(madi_job_file_t *job, const char *line, size_t n, size_t left)
 {
     const size_t head = sizeof KEY - 1;
@@ -110,7 +110,7 @@ int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len,
         snprintf(why, len, "line %d is not understood: give the file that madrun --job-file of this release has written",
                  number);
     else
-        snprintf(why, len, "it is not whole: give the file that madrun --job-file has written");
+        snprintf(why, len, "it is incomplete: give the file that madrun --job-file has written");
     madi_job_file_free(job);
     return -1;
 }
@@ -131,8 +131,8 @@ int madi_job_file_open(const char *path, bool *adds, char *why, size_t len)
     return fd;
 }
 
-/* Move the text into twice the memory, and wipe the old copy, which has the key.  NULL if out of memory; the text is
- * freed then too. */
+/* Move the text into memory of twice the size, and wipe the old copy, which contains the key.  NULL if out of memory; the
+ * text is then freed too. */
 static char *text_grow(char *text, size_t *room)
 {
     char *more = malloc(2 * *room);
@@ -153,7 +153,7 @@ static ssize_t read_next(int fd, char *to, size_t n)
     return got;
 }
 
-/* Reads without a stream, whose buffer would keep a copy of the key. */
+/* Read without a stream, whose buffer would keep a copy of the key. */
 int madi_job_file_read(madi_job_file_t *job, int fd, char *why, size_t len)
 {
     size_t used = 0, room = 65536;
@@ -208,7 +208,7 @@ int madi_job_file_add(madi_job_file_t *job, int fd, const void *address, size_t 
     int result = -1;
     if (text)
         fclose(text);
-    flock(fd, LOCK_EX); /* without locks a line this short is still appended as a whole, except on NFS */
+    flock(fd, LOCK_EX); /* if locking fails, a line this short is still appended as a whole, except on NFS */
     good = good && write(fd, line, line_len) == (ssize_t)line_len;
     free(line);
     if (!good) {

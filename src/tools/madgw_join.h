@@ -32,15 +32,15 @@ typedef struct madi_job_file {
     size_t topology_len;
 } madi_job_file_t;
 
-/* Open the file at path ("-": standard input). *adds: lines can be appended.  Return a descriptor, or -1 with the
- * reason in why. */
+/* Open the file at path ("-": standard input).  *adds: true if lines can be appended.  Return a descriptor, or -1 with
+ * the reason in why. */
 int madi_job_file_open(const char *path, bool *adds, char *why, size_t len);
 /* Read the open file from its beginning, or standard input. 0, or -1 with the reason in why. */
 int madi_job_file_read(madi_job_file_t *job, int fd, char *why, size_t len);
 /* Like madi_job_file_read, but from a text. */
 int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len, char *why, size_t len);
-/* Append this process's line to the open file, then read the file again: of two processes that join at once, at least
- * one finds the other.  Replaces *job.  On failure returns -1, with the reason in why, and *job is unchanged. */
+/* Append this process's line to the open file, then read the file again, so that of two processes that join at the same
+ * time at least one finds the other.  Replaces *job.  On failure return -1, with the reason in why; *job is unchanged. */
 int madi_job_file_add(madi_job_file_t *job, int fd, const void *address, size_t address_len, char *why, size_t len);
 /* Return the number of processes in the file that share this one's processors. */
 size_t madi_job_file_beside(const madi_job_file_t *job);

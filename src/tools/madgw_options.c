@@ -70,7 +70,7 @@ static int cores_take(const char *list)
     return -1;
 }
 
-/* Parse bytes such as "100", "64K", "2.5G". -1 if invalid, which was reported. */
+/* Parse a number of bytes such as "100", "64K", "2.5G".  -1 if invalid, which was reported. */
 static int64_t bytes_take(const char *option, const char *text)
 {
     static const char units[] = "KMGT";
@@ -107,7 +107,7 @@ static bool options_valid(const madi_gw_options_t *o)
     return true;
 }
 
-/* Check the options together, and fill in defaults. */
+/* Check the combination of options, and fill in defaults. */
 static int options_finish(madi_gw_options_t *o)
 {
     char why[200];
@@ -121,7 +121,7 @@ static int options_finish(madi_gw_options_t *o)
     if (!s->user_jobs)
         s->user_jobs = (s->jobs + 1) / 2;
     if (s->dir)
-        setenv("MAD_TCP_ALLOW", "subnets", 0); /* a job file must not make us connect to arbitrary addresses */
+        setenv("MAD_TCP_ALLOW", "subnets", 0); /* a job file must not make this process connect to arbitrary addresses */
     if (madi_confine_find(o->user ? o->user : MADI_CONFINE_NOBODY, &s->uid, &s->gid, why, sizeof why) != 0) {
         fprintf(stderr, "madgw: --user: %s\n", why);
         return 2;

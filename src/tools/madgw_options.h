@@ -9,13 +9,13 @@
 
 typedef struct madi_gw_options {
     const char *join; /* NULL: the launcher's job */
-    const char *user; /* user that root becomes; NULL: the job's owner */
+    const char *user; /* user that root changes to; NULL for the job's owner */
     bool announce, tell, verbose, no_filter, show;
     int rate_page;              /* descriptor of a madi_gateway_rate_t; -1: none */
     madi_serve_options_t serve; /* dir is NULL for a single job */
 } madi_gw_options_t;
 
-/* Parse the command line into *options. -1: continue; else the exit code, everything having been reported. */
+/* Parse the command line into *options.  Return -1 to continue, otherwise the exit code; everything was then reported. */
 int madi_gw_options(madi_gw_options_t *options, int argc, char **argv);
 
 #endif

@@ -16,7 +16,7 @@
 
 #define RATE_FD 3
 #define WORDS 16
-#define CANNOT 126 /* exit code if the child could not be set up; a line reports why */
+#define CANNOT 126 /* exit code of a child that could not be set up; the child reports why */
 
 typedef struct child {
     const madi_job_t *job;
@@ -34,8 +34,8 @@ static void child_failed(const char *what)
     _exit(CANNOT);
 }
 
-/* True for environment variables that a job's process inherits: knobs, except those given by the job file or by this
- * process. */
+/* True for environment variables that a job's process inherits: knobs, except those that the job file or this process
+ * sets. */
 static bool is_passed(const char *pair)
 {
     static const char *const names[] = {"PATH=", "LD_LIBRARY_PATH=", "LANG=", "LC_ALL=", "TZ="};
@@ -84,7 +84,7 @@ static void words_make(child_t *child, bool by_descriptor)
     child->words[n] = NULL;
 }
 
-/* Open a file of root's, which the user of the process cannot open. */
+/* Open a file that belongs to root and that the user of the process cannot open. */
 static int file_open(const child_t *child)
 {
     struct stat st;
@@ -121,7 +121,7 @@ static void gw_child_run(child_t *child)
     }
     if (chdir("/") != 0)
         child_failed("/");
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* after the change of user, which resets it */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* after the change of user, which resets this setting */
     if (getppid() != child->parent)
         _exit(CANNOT);
     execve("/proc/self/exe", (char *const *)(uintptr_t)child->words, child->env);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The gateway process of a job of madgw --serve: this program again, with --join, and with the rights of the job's
- * user. */
+/* The gateway process of a job of madgw --serve: the same program with --join, and with the rights of the job's user. */
 #ifndef MADI_MADGW_PROCESS_H
 #define MADI_MADGW_PROCESS_H
 

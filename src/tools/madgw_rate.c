@@ -4,16 +4,15 @@
 #include "tools/madgw_jobs.h"
 
 #define JOBS_MAX 256 /* largest --jobs */
-#define KEEPS \
-    0.7 /* fraction of the previous need that is kept, so that a pause of some ms does not cost a job its
-                      * share */
+/* fraction of the previous need that is kept, so that a pause of some milliseconds does not cost a job its share */
+#define KEEPS 0.7
 
 void madi_rate_divide(uint64_t total, uint64_t *need, size_t n)
 {
     uint64_t rest = total;
     size_t open = n; /* those without a share yet */
     bool done[JOBS_MAX] = {false};
-    while (open) { /* those that need no more than an equal part get it; the rest is left for the others */
+    while (open) { /* jobs that need at most an equal share get what they need; the rest is divided among the others */
         uint64_t part = rest / open;
         size_t before = open;
         for (size_t i = 0; i < n; i++)
@@ -31,7 +30,7 @@ void madi_rate_divide(uint64_t total, uint64_t *need, size_t n)
     }
 }
 
-/* Estimate a job's need.  The page is written by its process, and not trusted. */
+/* Estimate a job's need.  The page is not trusted, because the job's process writes it. */
 static uint64_t need_of(madi_job_t *job, uint64_t total, uint64_t least, int64_t ns)
 {
     uint64_t passed = atomic_load_explicit(&job->rate->passed, memory_order_relaxed);

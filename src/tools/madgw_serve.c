@@ -15,13 +15,13 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define LOOK_MS 2000 /* ms: interval of scans where the kernel reports no changes, as those of other hosts on NFS */
+#define LOOK_MS 2000 /* ms between scans if the kernel reports no changes, for instance those that other hosts make on NFS */
 #define FDS (2 + MADI_SERVE_JOBS_MAX)
 
 typedef struct serve {
     const madi_serve_options_t *options;
     int signals, notes; /* notes: inotify's descriptor, -1: none */
-    int told;           /* number of signals that ask for the end */
+    int told;           /* number of received signals that request the end */
     bool scan;          /* something in the directory has changed */
     int64_t scanned, rated;
     struct pollfd fds[FDS];
@@ -41,7 +41,7 @@ static void signals_read(serve_t *s)
         madi_jobs_signal(s->told > 1 ? SIGKILL : SIGTERM);
     }
     madi_jobs_collect();
-    s->scan = true; /* a place is free, or a job has left */
+    s->scan = true; /* scan again, because a place is free or a job has left */
 }
 
 static void notes_read(serve_t *s)
@@ -110,7 +110,7 @@ static void serve_loop(serve_t *s)
     }
 }
 
-/* Also receive SIGCHLD, which a process that serves one job ignores. */
+/* Also receive SIGCHLD, which a process that serves only one job ignores. */
 static int signals_add(int signals)
 {
     sigset_t set;
@@ -133,8 +133,8 @@ int madi_serve(const madi_serve_options_t *options, int signals)
     }
     s.notes = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (s.notes < 0 || inotify_add_watch(s.notes, options->dir, IN_CLOSE_WRITE | IN_MOVE | IN_DELETE | IN_ATTRIB) < 0)
-        fprintf(stderr, "madgw: --serve %s: the kernel does not tell of changes there: %s; looked at every %d s\n",
-                options->dir, strerror(errno), LOOK_MS / 1000);
+        fprintf(stderr, "madgw: --serve %s: the kernel reports no changes there: %s; scanned every %d s\n", options->dir,
+                strerror(errno), LOOK_MS / 1000);
     madi_confine_serve();
     if (options->verbose)
         fprintf(stderr, "madgw: serves the jobs of %s\n", options->dir);
@@ -156,7 +156,7 @@ void madi_serve_show(const madi_serve_options_t *o)
         printf("bandwidth          %lld bytes/s of all, divided evenly among those that need it\n", (long long)o->rate);
     else
         printf("bandwidth          not limited (--rate)\n");
-    printf("calls, is called   %s (--allow)\n", allow && *allow ? allow : "any address");
+    printf("connections        to and from %s (--allow)\n", allow && *allow ? allow : "any address");
     if (o->no_filter)
         printf("system calls       any (--no-filter)\n");
     else

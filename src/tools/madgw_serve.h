@@ -8,8 +8,8 @@
 
 #define MADI_SERVE_JOBS_MAX 256
 
-/* Serve until a signal arrives on the signalfd: then the gateways drain; a second signal ends them at once.  Return the
- * exit code. */
+/* Serve until a signal arrives on the signalfd: then the gateways drain, and a second signal ends them immediately.
+ * Return the exit code. */
 int madi_serve(const madi_serve_options_t *options, int signals);
 /* Print the limits that apply to each job. */
 void madi_serve_show(const madi_serve_options_t *options);

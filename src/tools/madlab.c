@@ -121,7 +121,7 @@ static int options_parse(options_t *options, int argc, char **argv)
     return -1;
 }
 
-/* Parse the --at options after all others, because the topology file may stand before or between them. */
+/* Parse the --at options after all others, because the topology file may come before or between them. */
 static int events_parse(madi_lab_run_t *run, const options_t *options)
 {
     run->event = madi_lab_alloc((size_t)options->ats, sizeof(*run->event));
@@ -133,7 +133,7 @@ static int events_parse(madi_lab_run_t *run, const options_t *options)
     return -1;
 }
 
-/* Share the directory of the tools and, if it is the bin of an installation, all of the installation with its
+/* Share the directory of the tools or, if it is the bin directory of an installation, the whole installation with its
  * libraries. */
 static void tools_share(madi_lab_shares_t *shares, const char *self)
 {
@@ -223,7 +223,7 @@ static int lab_command(int argc, char **argv, bool shell)
         argc--;
         argv++;
     }
-    optind = 1; /* the arguments between the file and the command */
+    optind = 1; /* continue with the arguments between the file and the command */
     if ((code = options_parse(&options, argc, argv)) >= 0)
         return code;
     run.argv = argv + optind;
@@ -266,7 +266,7 @@ int main(int argc, char **argv)
     static options_t options;
     const char *command;
     int fd;
-    do /* occupy 0 to 2, lest our own descriptors get these numbers */
+    do /* occupy descriptors 0 to 2, so that later ones do not get these numbers */
         fd = open("/dev/null", O_RDWR);
     while (fd >= 0 && fd < 3);
     close(fd);

@@ -21,7 +21,7 @@
 #define GRACE_MS 5000
 #define REQUEST_MAX (8u << 20) /* more than execve accepts */
 
-/* Followed by texts, each ended by a zero: the directory, and the words of the command. */
+/* A request.  It is followed by texts, each ended by a zero: the directory, and the words of the command. */
 typedef struct exec_request {
     uint32_t len; /* bytes of the texts */
     uint32_t foreground;
@@ -82,7 +82,7 @@ static bool descriptors_send(int fd, const exec_request_t *request)
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
     int fds[3];
     memset(&control, 0, sizeof(control));
-    for (int i = 0; i < 3; i++) { /* a closed one becomes /dev/null there */
+    for (int i = 0; i < 3; i++) { /* a closed descriptor becomes /dev/null on the host */
         fds[i] = fcntl(i, F_DUPFD_CLOEXEC, 3);
         if (fds[i] < 0)
             fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -180,7 +180,7 @@ int madi_lab_exec_listen(const char *host)
     struct sockaddr_un where = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(where.sun_path, sizeof(where.sun_path), "%s/%s", MADI_LAB_SOCKETS, host);
-    unlink(where.sun_path); /* left from before a restart of the host */
+    unlink(where.sun_path); /* the socket may remain from before a restart of the host */
     if (fd >= 0 && bind(fd, (struct sockaddr *)&where, sizeof(where)) == 0 && listen(fd, 1024) == 0)
         return fd;
     return -1;
@@ -219,7 +219,7 @@ static _Noreturn void command_run(const char *host, const exec_request_t *reques
         dup2(fds[i], i);
     close_range(3, ~0u, 0);
     if (chdir(texts) != 0) {
-        madi_lab_say("host '%s' has no directory '%s' (%s): / is taken", host, texts, strerror(errno));
+        madi_lab_say("host '%s' has no directory '%s' (%s): / is used instead", host, texts, strerror(errno));
         if (chdir("/") != 0)
             _exit(126);
     }

@@ -21,16 +21,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GRACE_S 5.0 /* s: from the request to end until the command is killed */
+#define GRACE_S 5.0 /* s: time from the request to end until the command is killed */
 
 typedef struct lab {
     const madi_lab_run_t *run;
     const sigset_t *mask;
     madi_lab_links_t links;
-    pid_t *pid; /* of each host; 0: the host is down */
+    pid_t *pid; /* process number of each host's first process; 0 if the host is down */
     int keeper, command, children;
-    double begin; /* start of the command; seconds, monotonic */
-    double end;   /* when it is killed; 0: no end requested */
+    double begin; /* s (monotonic clock): start of the command */
+    double end;   /* s: time at which the command is killed; 0 if no end was requested */
     int code;     /* exit code then */
 } lab_t;
 
@@ -89,7 +89,7 @@ static bool script_write(const char *path, const char *text)
 }
 
 /* Write the launch agents: one that takes words, and one that takes arguments like ssh (options without values, then a
- * line for a shell). */
+ * command line for a shell). */
 static bool agents_write(const char *self)
 {
     if (!*self || symlink(self, MADI_LAB_DIR "/madlab") != 0) {
@@ -262,7 +262,7 @@ static void event_do(lab_t *lab, const madi_lab_event_t *event)
 
 /* --- while the command runs --- */
 
-/* Ask the command to end.  On a second request, or after the grace time, kill it. */
+/* Request the end of the command.  Kill it on a second request, or after the grace time. */
 static void end_begin(lab_t *lab, unsigned char number, int code)
 {
     if (lab->end > 0)
@@ -278,7 +278,7 @@ static void signal_take(lab_t *lab, unsigned char byte)
     const unsigned char number = byte & ~MADI_LAB_TERMINAL;
     if (lab->begin == 0)
         exit(128 + number);
-    if (byte & MADI_LAB_TERMINAL) /* the command has received it already, and may handle it */
+    if (byte & MADI_LAB_TERMINAL) /* the terminal has already sent the signal to the command, which may handle it */
         return;
     if (number == SIGUSR1 || number == SIGUSR2) {
         if (write(lab->command, &number, 1) != 1)
@@ -312,7 +312,7 @@ static void children_look(lab_t *lab)
     }
 }
 
-/* The end of the command is ours too. */
+/* Handle the end of the command, which is also the end of the lab. */
 static void command_look(lab_t *lab, int events_left)
 {
     int code;
@@ -331,7 +331,7 @@ static void lab_command_start(lab_t *lab, double begin)
     const madi_lab_plan_t *plan = &lab->run->plan;
     struct pollfd keeper = {.fd = lab->keeper, .events = POLLIN};
     int null;
-    while (poll(&keeper, 1, 0) > 0) /* a signal that asks us to end */
+    while (poll(&keeper, 1, 0) > 0) /* forward a signal that requests the end */
         keeper_look(lab);
     if (!lab->run->quiet)
         madi_lab_say("%d host%s, %d network%s made in %.2f s; '%s' runs on host '%s'", plan->hosts,
@@ -342,7 +342,7 @@ static void lab_command_start(lab_t *lab, double begin)
         exit(MADI_LAB_FAILED);
     lab->begin = seconds_now();
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    dup2(null, 0); /* the command has its own copies */
+    dup2(null, 0); /* the command has its own copies of the descriptors */
     dup2(null, 1);
     close(null);
 }
@@ -388,7 +388,8 @@ void madi_lab_first(const madi_lab_run_t *run, int keeper, const sigset_t *mask)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     madi_lab_title("madlab-first", run->plan.path);
-    if (read(keeper, &go, 1) != 1 || go != '+') /* the keeper was alive after prctl, and has written our user map */
+    /* the keeper was still alive after prctl, and has written this process's user map */
+    if (read(keeper, &go, 1) != 1 || go != '+')
         exit(1);
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);

@@ -33,7 +33,8 @@ static void forwarding_stop(void)
 {
     write_line("/proc/sys/net/ipv4/ip_forward", "0");
     write_line("/proc/sys/net/ipv6/conf/all/forwarding", "0");
-    write_line("/proc/sys/net/ipv4/conf/all/arp_ignore", "1"); /* no interface answers for the address of another */
+    /* an interface must not answer for the address of another one */
+    write_line("/proc/sys/net/ipv4/conf/all/arp_ignore", "1");
     write_line("/proc/sys/net/ipv4/conf/all/arp_announce", "2");
 }
 
@@ -96,7 +97,7 @@ static _Noreturn void host_run(const madi_lab_host_setup_t *setup, int ready)
         if (listener >= 0) {
             for (int i = 0; i < 3; i++)
                 dup2(null, i);
-            listener = fcntl(listener, F_DUPFD, 10); /* out of the way of 3 and 4 */
+            listener = fcntl(listener, F_DUPFD, 10); /* to a number above 3 and 4, which are needed */
             ready = fcntl(ready, F_DUPFD, 10);
             dup2(listener, 3);
             dup2(ready, 4);

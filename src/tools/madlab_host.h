@@ -13,11 +13,11 @@ typedef struct madi_lab_host_setup {
     const char *name;
     int space; /* descriptor of its network namespace */
     const madi_lab_shares_t *shares;
-    const sigset_t *mask; /* for the processes that it starts */
+    const sigset_t *mask; /* signal mask of the processes that it starts */
 } madi_lab_host_setup_t;
 
-/* Start a host.  Return the pid of its first process, and in *ready a descriptor for madi_lab_host_wait; -1 on failure,
- * which was reported. */
+/* Start a host.  Return the process number of its first process, and in *ready a descriptor for madi_lab_host_wait; -1 on
+ * failure, which was reported. */
 pid_t madi_lab_host_start(const madi_lab_host_setup_t *setup, int *ready);
 /* Wait until the host accepts requests, and close ready. -1 on failure, which was reported. */
 int madi_lab_host_wait(const madi_lab_host_setup_t *setup, int ready);

@@ -17,7 +17,7 @@
 static const char *const own[] = {"/tmp", "/dev/shm"};
 
 #define OWN (sizeof(own) / sizeof(own[0]))
-#define STAGE "/mnt" /* hidden for a moment, in this namespace only */
+#define STAGE "/mnt" /* directory that is hidden for a moment, in this namespace only */
 #define BUILD STAGE "/new"
 
 static bool below(const char *path, const char *dir)
@@ -26,7 +26,7 @@ static bool below(const char *path, const char *dir)
     return strncmp(path, dir, len) == 0 && (path[len] == '/' || path[len] == 0);
 }
 
-/* Return the index of our own directory that contains path; -1 if none does. */
+/* Return the index of the lab's own directory that contains path; -1 if none does. */
 static int own_find(const char *path)
 {
     for (size_t i = 0; i < OWN; i++)
@@ -86,7 +86,7 @@ static bool mount_failed(char *why, size_t len, const char *format, ...)
     return false;
 }
 
-/* Create path, a directory or a file to bind on, with its parent directories. */
+/* Create path, a directory or a file as a mount point, with its parent directories. */
 static bool place_make(const char *path, bool directory)
 {
     char dir[PATH_MAX];
@@ -115,8 +115,8 @@ static bool bind_at(const char *from, const char *to, char *why, size_t len)
     return true;
 }
 
-/* Make our own /tmp and /dev/shm.  Each is built completely before it hides the machine's, which contains what is
- * shared. */
+/* Make the lab's own /tmp and /dev/shm.  Each is built completely before it hides the machine's directory, which contains
+ * the shared files. */
 static bool own_make(const madi_lab_shares_t *shares, bool first, char *why, size_t len)
 {
     char at[PATH_MAX + 64];
@@ -148,8 +148,8 @@ static bool own_make(const madi_lab_shares_t *shares, bool first, char *why, siz
     return umount2(STAGE, MNT_DETACH) == 0 || mount_failed(why, len, STAGE " cannot be unmounted");
 }
 
-/* Mount /sys, whose /sys/class/net shows the interfaces of the network namespace.  If that fails, programs see the
- * machine's, which is harmless. */
+/* Mount /sys, so that /sys/class/net shows the interfaces of the network namespace.  If that fails, programs see the
+ * machine's interfaces, which is harmless. */
 static void sys_make(void)
 {
     if (mount("madlab", STAGE, "tmpfs", 0, "mode=0755") != 0)
@@ -161,7 +161,7 @@ static void sys_make(void)
     umount2(STAGE, MNT_DETACH);
 }
 
-/* Go from the directory `jail`, our current root, to the real root of this namespace. */
+/* Go from the directory `jail`, the current root, to the real root of this namespace. */
 static bool root_leave(int jail)
 {
     struct stat at, above;
@@ -174,9 +174,9 @@ static bool root_leave(int jail)
     return chroot(".") == 0;
 }
 
-/* Make all mounts of this namespace private when our root, after a chroot, is no mount point and cannot be made private
- * itself.  Otherwise mounts below it would appear outside the lab.  The namespace's real root is made private, and our
- * root becomes a mount point. */
+/* Make all mounts of this namespace private if the current root, after a chroot, is no mount point and cannot be made
+ * private itself.  Otherwise mounts below it would appear outside the lab.  The namespace's real root is made private,
+ * and the current root becomes a mount point. */
 static bool root_make(void)
 {
     int jail = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The files that a host sees: the machine's, but with its own /proc, /sys, /tmp and /dev/shm. /tmp contains the lab's
- * directory.  Shared directories and files in /tmp and /dev/shm are visible to all of the lab as they are on the
- * machine. */
+/* The files that a host sees: those of the machine, but with /proc, /sys, /tmp and /dev/shm of its own.  /tmp
+ * contains the lab's directory.  Shared directories and files in /tmp and /dev/shm are visible to all of the lab as
+ * they are on the machine. */
 #ifndef MADI_MADLAB_MOUNTS_H
 #define MADI_MADLAB_MOUNTS_H
 
@@ -16,14 +16,14 @@ typedef struct madi_lab_shares {
     int count;
 } madi_lab_shares_t;
 
-/* Add a directory or file.  Only those in /tmp and /dev/shm are kept; others are visible anyway.  False if it does not
- * exist, or is /tmp or /dev/shm itself; why gives the reason. */
+/* Add a directory or file.  Only those in /tmp and /dev/shm are kept; others are visible anyway.  False if the path does
+ * not exist, or is /tmp or /dev/shm itself; why gives the reason. */
 bool madi_lab_shares_add(madi_lab_shares_t *shares, const char *path, char *why, size_t len);
 /* True if no host will see path: it is in /tmp or /dev/shm, and not shared. */
 bool madi_lab_shares_hide(const madi_lab_shares_t *shares, const char *path);
 
-/* Make the mounts, in our own mount namespace. first: this is the lab's first process, and makes the lab's directory;
- * otherwise it is a host.  False on failure; why gives the reason. */
+/* Make the mounts, in the calling process's own mount namespace.  first: this is the lab's first process, which makes the
+ * lab's directory; otherwise it is a host's.  False on failure; why gives the reason. */
 bool madi_lab_mounts_make(const madi_lab_shares_t *shares, bool first, char *why, size_t len);
 /* Replace a file of the machine, if it exists, by one of the lab's directory. */
 void madi_lab_mounts_replace(const char *file, const char *with);

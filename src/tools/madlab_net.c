@@ -53,7 +53,7 @@ static _Noreturn void batch_run(const char *program, int space, int in, bool qui
     _exit(127);
 }
 
-/* Run a batch of commands with program (ip or tc), in the network namespace space (-1: the current one).  Frees the
+/* Run a batch of commands with `program` (ip or tc), in the network namespace `space` (-1: the current one).  Frees the
  * text. */
 static int commands_run(const char *program, int space, char *text, bool quiet)
 {
@@ -108,8 +108,8 @@ static int script_run(script_t *script, const char *program, int space)
     return 0;
 }
 
-/* Return the burst size in bytes: smaller than a message, but enough for a 64 KiB segment that the kernel splits late,
- * where the rate permits, and at high rates for the lateness of a timer. */
+/* Return the burst size in bytes: smaller than a message, but large enough for a late timer at high rates.  If the
+ * rate allows it, it is also large enough for a 64 KiB segment that the kernel splits late. */
 static long long burst_of(int64_t rate)
 {
     long long burst = rate / 1700 > 80000 ? 80000 : rate / 1700;
@@ -118,7 +118,7 @@ static long long burst_of(int64_t rate)
     return burst < 10000 ? 10000 : burst;
 }
 
-/* Shape to rate; up to 50 ms of data may queue. */
+/* Write the command that limits an interface to `rate`; up to 50 ms of data may queue. */
 static void shape_write(FILE *out, const char *interface, int64_t rate)
 {
     long long burst = burst_of(rate);
@@ -211,7 +211,7 @@ static int bridges_make(const madi_lab_links_t *links)
     const madi_lab_plan_t *plan = links->plan;
     script_t script;
     FILE *out = script_begin(&script);
-    for (int i = 0; i < plan->nets; i++) /* a bridge has no address: frames for unknown destinations end there */
+    for (int i = 0; i < plan->nets; i++) /* a bridge has no address, so frames for unknown destinations end there */
         fprintf(out,
                 "link add name b%d type bridge forward_delay 0 mcast_snooping 0\n"
                 "link set dev b%d addrgenmode none up\n",
@@ -276,7 +276,7 @@ static int net_command(char *text)
     return commands_run(ip_path, -1, text, false);
 }
 
-/* Connect or cut a port.  A cut is silent: neither side sees its interface go down. */
+/* Connect or cut a port.  A cut is silent: neither side's interface goes down. */
 static int port_join(madi_lab_links_t *links, int p, bool cut)
 {
     const madi_lab_port_t *port = &links->plan->port[p];
@@ -300,7 +300,7 @@ int madi_lab_links_cut(madi_lab_links_t *links, int net, int port)
     return port >= 0 ? port_join(links, port, true) : net_join(links, net, true);
 }
 
-/* Set a port's qdiscs to its current rate.  Without a rate, a qdisc is removed, or replaced by one with only a delay. */
+/* Set a port's qdiscs to its current rate.  Without a rate the qdisc is removed, or replaced by one with only a delay. */
 static int port_shape(const madi_lab_links_t *links, int p)
 {
     const madi_lab_port_t *port = &links->plan->port[p];

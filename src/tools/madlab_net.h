@@ -4,8 +4,8 @@
  *
  *   host: eth0 --tbf-->  <--tbf or netem-- p0 :bridge
  *
- * Both directions of a pair are shaped, so that neither one host, nor many hosts sending to one, exceed a network's
- * rate. */
+ * Both directions of a pair are shaped, so that neither a single sending host, nor many hosts that send to one,
+ * exceed the network's rate. */
 #ifndef MADI_MADLAB_NET_H
 #define MADI_MADLAB_NET_H
 
@@ -20,15 +20,15 @@ typedef struct madi_lab_links {
     bool tbf, netem; /* qdiscs that the kernel has */
 } madi_lab_links_t;
 
-/* True if the programs exist; otherwise reports which one is missing. */
+/* True if the programs exist; otherwise report which one is missing. */
 bool madi_lab_links_tools(void);
-/* Determine what the kernel supports; needs our own network namespace.  False if something essential is missing, which
+/* Determine what the kernel supports, in a network namespace of its own.  False if something essential is missing, which
  * was reported. */
 bool madi_lab_links_probe(madi_lab_links_t *links);
-/* Make everything. -1 on failure, which was reported. */
+/* Create all namespaces, bridges and interfaces.  -1 on failure, which was reported. */
 int madi_lab_links_make(madi_lab_links_t *links, const madi_lab_plan_t *plan);
 
-/* Scheduled actions: for one port, or for all of the network if port is -1. */
+/* Perform a scheduled action on one port, or on the whole network if port is -1. */
 int madi_lab_links_cut(madi_lab_links_t *links, int net, int port);
 int madi_lab_links_restore(madi_lab_links_t *links, int net, int port); /* also restores the declared rate */
 int madi_lab_links_throttle(madi_lab_links_t *links, int net, int port, int64_t rate);

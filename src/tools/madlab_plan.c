@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BRIDGE_MAX 1000 /* most interfaces on a bridge; the kernel's limit is 1,024 */
+#define BRIDGE_MAX 1000 /* maximum number of interfaces on a bridge; the kernel's limit is 1,024 */
 
 /* --- addresses --- */
 
@@ -41,7 +41,7 @@ static bool address_parse(const char *text, address_t *address)
            address->prefix <= (address->family == AF_INET ? 32 : 128);
 }
 
-/* Return the number of leading bits that two addresses share. */
+/* Return the number of leading bits that two addresses have in common. */
 static int address_common(const address_t *a, const address_t *b)
 {
     int bits = 0;
@@ -50,7 +50,7 @@ static int address_common(const address_t *a, const address_t *b)
     return bits;
 }
 
-/* Assign the addresses of the ports of a network: declared ones, and the next free ones for the others.  If none is
+/* Assign addresses to the ports of a network: the declared ones, and the next free ones to other ports.  If none is
  * declared, network number N uses 10.N+1.0.0/16. */
 static bool addresses_make(madi_lab_plan_t *plan, int net, const address_t *declared)
 {
@@ -115,7 +115,7 @@ static bool name_fits(const char *name, size_t max)
            name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] == 0;
 }
 
-/* True for a driver that uses one host's memory, and no network between hosts. */
+/* True for a driver that uses the memory of one host, and no network between hosts. */
 static bool in_memory(const char *driver)
 {
     return strcmp(driver, "shm") == 0 || strcmp(driver, "self") == 0;

@@ -13,7 +13,7 @@
 typedef struct madi_lab_net {
     char *name, *driver;
     int64_t rate;     /* bytes per second; 0: not declared */
-    int64_t delay_ps; /* one way, in picoseconds; 0: not declared */
+    int64_t delay_ps; /* delay in one direction, in picoseconds; 0 if not declared */
 } madi_lab_net_t;
 
 typedef struct madi_lab_host {
@@ -38,7 +38,7 @@ typedef struct madi_lab_plan {
     int nets, hosts, ports, clusters;
 } madi_lab_plan_t;
 
-/* Read a topology file. 0; -1 if the file is invalid, which was reported. */
+/* Read a topology file.  Return 0, or -1 if the file is invalid, which was reported. */
 int madi_lab_plan_read(madi_lab_plan_t *plan, const char *path);
 void madi_lab_plan_print(const madi_lab_plan_t *plan, FILE *out);
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 10000 /* ms: time for a first process to end by itself */
+#define PATIENCE_MS 10000 /* ms: time that the first process gets to end by itself */
 
 static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
@@ -56,7 +56,7 @@ static bool write_text(const char *path, const char *text)
     return done;
 }
 
-/* Map our user to root in the namespace. */
+/* Map the calling user to root in the namespace. */
 static bool map_users(pid_t pid)
 {
     char path[64], map[64];
@@ -117,12 +117,12 @@ static int wait_end(pid_t pid, int pipe, int signals)
             continue;
         if (info.ssi_signo != SIGCHLD) {
             unsigned char byte = (unsigned char)(info.ssi_signo | (info.ssi_code == SI_KERNEL ? MADI_LAB_TERMINAL : 0));
-            if (write(pipe, &byte, 1) != 1) /* full: the process does not read it */
+            if (write(pipe, &byte, 1) != 1) /* the pipe is full, because the process does not read it */
                 kill(pid, SIGKILL);
             ending = ending || (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2 && info.ssi_code != SI_KERNEL);
             continue;
         }
-        do /* in the first process of a container, orphans must be reaped too */
+        do /* if this is the first process of a container, it must also reap orphans */
             ended = waitpid(-1, &status, WNOHANG);
         while (ended > 0 && ended != pid);
         if (ended != pid)

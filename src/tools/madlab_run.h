@@ -7,9 +7,9 @@
  *      |  '- madlab-exec              supervises what was started there
  *      |     '- COMMAND
  *
- * If the keeper ends, even by kill -9, the kernel kills the lab's first process.  With it go all processes of its PID
- * namespace and of those inside, and with the last of them the interfaces and mounts.  Nothing of a lab has a name
- * outside it. */
+ * If the keeper ends, even by kill -9, the kernel kills the lab's first process, and with it all processes of its PID
+ * namespace and of the namespaces inside.  When the last of them has ended, the interfaces and mounts disappear.
+ * Nothing of a lab has a name outside it. */
 #ifndef MADI_MADLAB_RUN_H
 #define MADI_MADLAB_RUN_H
 
@@ -30,14 +30,15 @@ typedef struct madi_lab_run {
     char *const *argv;
     double timeout; /* seconds; 0: none */
     bool quiet;
-    const char *self; /* path of this program from our root; it could not be found from inside the lab */
+    const char *self; /* path of this program from the current root; it cannot be found from inside the lab */
 } madi_lab_run_t;
 
 /* Make the lab, run the command in it, and end everything.  Return the exit code. */
 int madi_lab_run(const madi_lab_run_t *run);
 
-/* Run the lab's first process. keeper: a pipe that delivers "+" when it may begin, then numbers of signals.
- * MADI_LAB_TERMINAL is added to those that the terminal sent to all processes.  The end of the pipe ends the lab. */
+/* Run the lab's first process. keeper: a pipe that delivers "+" when the process may begin, then numbers of
+ * signals.  MADI_LAB_TERMINAL is added to the number of a signal that the terminal has sent to all processes.  The
+ * end of the pipe ends the lab. */
 #define MADI_LAB_TERMINAL 0x80
 _Noreturn void madi_lab_first(const madi_lab_run_t *run, int keeper, const sigset_t *mask);
 

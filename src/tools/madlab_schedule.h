@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Actions on a lab while its command runs: SECONDS:ACTION:TARGET. */
+/* Actions on a lab while its command runs, in the form SECONDS:ACTION:TARGET. */
 #ifndef MADI_MADLAB_SCHEDULE_H
 #define MADI_MADLAB_SCHEDULE_H
 

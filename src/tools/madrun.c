@@ -26,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Occupy descriptors 0 to 2, lest our own pipes get these numbers. */
+/* Occupy descriptors 0 to 2, so that madrun's pipes do not get these numbers. */
 static void descriptors_prepare(void)
 {
     int fd;
@@ -37,7 +37,7 @@ static void descriptors_prepare(void)
         close(fd);
 }
 
-/* Make --wdir an absolute path, which is the same on all hosts. */
+/* Make --wdir an absolute path, which is used on all hosts. */
 static int wdir_prepare(madi_run_options_t *options)
 {
     static char path[2 * PATH_MAX];
@@ -81,7 +81,7 @@ static int hosts_prepare(const madi_run_options_t *options, madi_run_hosts_t *ho
     return 0;
 }
 
-/* Check that hosts resolve, before anything is started. */
+/* Check that the hosts' names can be resolved, before anything is started. */
 static int hosts_check(const madi_run_options_t *options, const madi_run_hosts_t *hosts)
 {
     for (int i = 0; i < hosts->count && !options->agent; i++) {

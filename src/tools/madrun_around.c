@@ -37,14 +37,14 @@ static void read_job(madi_run_buffer_t *gateways)
             around_add(gateways, ",", strchr(madi_run_buffer_at(gateways), '=')[1] ? 1 : 0);
             around_add(gateways, value, strcspn(value, " ")); /* without the place */
             around_add(gateways, "", 1);
-            gateways->len--; /* keeps it a string for the next iteration */
+            gateways->len--; /* removes the final zero, so that the next iteration appends */
         }
     }
     explicit_bzero(text, len);
     free(text);
 }
 
-/* Add the names of variables set here and on the command line, once each; the three of this job come last. */
+/* Add the names of variables set here and on the command line, once each.  The three variables of this job come last. */
 static void list_names(madi_run_buffer_t *list, char **pairs, int n)
 {
     static const char *const own[] = {"MAD_TOPOLOGY=", "MAD_GATEWAYS=", "MAD_HOST=", "MAD_BOOT_FD=", LIST};

@@ -29,7 +29,7 @@ static hwloc_obj_type_t type_of(madi_run_bind_t bind)
                                         : HWLOC_OBJ_CORE;
 }
 
-/* Set cpus to what this process may use, except the reserved node.  NULL, or an error text. */
+/* Set cpus to the processors that this process may use, without the reserved node.  Return NULL, or an error text. */
 static const char *usable(hwloc_topology_t topology, int reserve, hwloc_bitmap_t cpus)
 {
     hwloc_obj_t node = NULL;
@@ -66,7 +66,7 @@ static int places(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_
     return found;
 }
 
-/* Let each process run anywhere on the usable cores. */
+/* Let each process run on any of the usable cores. */
 static void everywhere(hwloc_topology_t topology, hwloc_const_bitmap_t cpus, int count, cpu_set_t *sets)
 {
     for (int i = 0; i < count; i++)
@@ -82,7 +82,8 @@ const char *madi_run_bind_places(madi_run_bind_t bind, int reserve, int count, c
 
     *sets = NULL;
     if (bind == MADI_RUN_BIND_AUTO && getenv("MADLAB_HOST"))
-        bind = MADI_RUN_BIND_NONE; /* the hosts of a lab share cores: the first process of each would get the same core */
+        /* do not bind: the hosts of a lab share cores, and the first process of each would get the same core */
+        bind = MADI_RUN_BIND_NONE;
     if (bind == MADI_RUN_BIND_NONE && reserve < 0)
         return NULL;
     if (hwloc_topology_init(&topology) != 0)

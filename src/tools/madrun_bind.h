@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 typedef enum madi_run_bind {
-    MADI_RUN_BIND_AUTO, /* core if there is one for each process, else none */
+    MADI_RUN_BIND_AUTO, /* bind to cores if there is one for each process; otherwise do not bind */
     MADI_RUN_BIND_NONE,
     MADI_RUN_BIND_CORE,
     MADI_RUN_BIND_SOCKET,

@@ -18,9 +18,9 @@ enum {
     /* to the proxy */
     MADI_RUN_START = 1,  /* data: see madrun_spec.c */
     MADI_RUN_REPLY = 2,  /* rank, data: for PMI */
-    MADI_RUN_STDIN = 3,  /* rank, data; no data: end of input */
+    MADI_RUN_STDIN = 3,  /* rank, data; frame without data: end of input */
     MADI_RUN_SIGNAL = 4, /* value: number of the signal */
-    MADI_RUN_HOLD = 5,   /* rank, value: stop reading this stream ... */
+    MADI_RUN_HOLD = 5,   /* rank; value: the stream to stop reading ... */
     MADI_RUN_READ = 6,   /* ... and resume */
     /* from the proxy, see madi_run_events_t */
     MADI_RUN_LINE = 16,
@@ -33,12 +33,12 @@ enum {
 
 typedef struct madi_run_frame {
     int type, rank, value;
-    char *data; /* in the pipe's buffer, until the frame is dropped */
+    char *data; /* in the pipe's buffer; valid until the frame is dropped */
     size_t len;
 } madi_run_frame_t;
 
 void madi_run_frame_send(madi_run_pipe_t *pipe, int type, int rank, int value, const void *data, size_t len);
-/* Return the first frame that was received: 1 and *frame; 0 if it is incomplete; -1 if the bytes are no frame. */
+/* Find the first frame that was received.  Return 1 and set *frame; 0 if it is incomplete; -1 if the bytes are no frame. */
 int madi_run_frame_next(const madi_run_pipe_t *pipe, madi_run_frame_t *frame);
 void madi_run_frame_drop(madi_run_pipe_t *pipe, const madi_run_frame_t *frame);
 

@@ -15,29 +15,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GRACE_NS 2000000000LL /* from SIGTERM to SIGKILL, and to the end of agents that do not answer */
-#define SOON_NS 100000000LL   /* first pause before a gateway is restarted */
-#define LATE_NS 30000000000LL /* longest pause; the pause doubles if the gateway failed again soon, */
-#define LIVED 10              /* that is within this many times the last pause after it had joined */
-#define AGAIN_NS 1000000000LL /* first pause for one that did not join the job; doubles each time */
+#define GRACE_NS 2000000000LL /* ns from SIGTERM to SIGKILL, and until agents that do not answer are ended */
+#define SOON_NS 100000000LL   /* ns: first pause before a gateway is restarted */
+#define LATE_NS 30000000000LL /* ns: longest pause; the pause doubles if the gateway soon failed again, ... */
+#define LIVED 10              /* ... that is, within this many times the last pause after it had joined */
+#define AGAIN_NS 1000000000LL /* ns: first pause for a gateway that did not join the job; doubles each time */
 #define TRIES_MAX 5
 
 typedef struct gateway {
     const madi_run_gateway_t *what;
     madi_run_remote_t *remote;
     bool joined;   /* since its last start */
-    bool announce; /* the ranks do not know its address */
-    bool spoken;   /* the reason of its failure was reported */
+    bool announce; /* true if the ranks do not know its address */
+    bool spoken;   /* true if the reason of its failure was reported */
     int64_t since; /* when it joined */
-    int64_t pause; /* last pause after it had joined; 0: none yet */
+    int64_t pause; /* ns: last pause after it had joined; 0 if there was none */
     int tries;     /* consecutive starts without joining */
-    int64_t again; /* when to start it again; 0: not planned */
+    int64_t again; /* ns: time of its next start; 0 if none is planned */
     char host[300], **env;
     char *argv[8];
 } gateway_t;
 
 static const madi_run_options_t *options;
-static madi_run_spec_t ranks; /* as for the ranks; wdir is our copy */
+static madi_run_spec_t ranks; /* spec of the ranks, on which those of the gateways are based; wdir is a copy of our own */
 static sigset_t mask;
 static gateway_t *gateways;
 static int count, left;
@@ -96,8 +96,8 @@ static void start_due(void)
         madi_run_timer_set(&restart, first - now, start_due);
 }
 
-/* Determine the pause before the next start, so that a gateway that fails again and again is not restarted too fast.
- * Return an explanation; NULL if there is nothing to explain. */
+/* Determine the pause before the next start, so that a gateway that fails repeatedly is not restarted too fast.  Return
+ * an explanation; NULL if there is nothing to explain. */
 static const char *pause_of(gateway_t *g)
 {
     static char text[120];
@@ -109,12 +109,12 @@ static const char *pause_of(gateway_t *g)
         return NULL;
     }
     g->pause = 2 * g->pause < LATE_NS ? 2 * g->pause : LATE_NS;
-    snprintf(text, sizeof(text), " in %.1f s, for it had joined only %.1f s before; the pauses grow up to %.0f s",
+    snprintf(text, sizeof(text), " in %.1f s, because it had joined only %.1f s before; the pauses grow up to %.0f s",
              (double)g->pause / 1e9, (double)lived / 1e9, (double)LATE_NS / 1e9);
     return text;
 }
 
-/* Handle the end of a gateway, or a failed start, and report text. meant: it was ended on purpose. */
+/* Handle the end of a gateway, or a failed start, and report `text`.  meant: the gateway was ended on purpose. */
 static void gateway_failed(gateway_t *g, const char *text, bool meant)
 {
     const char *late = NULL;
@@ -185,7 +185,7 @@ static const madi_run_events_t events = {gateway_on_line,  madi_run_output,   ga
 
 /* ---- Interface for the job -------------------------------------------------------------------------------------- */
 
-/* Find madgw, which is in madrun's directory, here and on other hosts. */
+/* Find madgw, which is in madrun's directory, on this host and on others. */
 static void find_program(void)
 {
     ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
@@ -258,7 +258,7 @@ void madi_run_gateways_end(void)
     if (ending || !left)
         return;
     ending = true;
-    gateways_signal(SIGHUP); /* one that drains already goes on draining: a second SIGTERM would end it at once */
+    gateways_signal(SIGHUP); /* SIGHUP, because a second SIGTERM would end a gateway that already drains immediately */
     madi_run_timer_set(&grace, GRACE_NS, gateways_kill);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gateways: processes (madgw) of the job that only forward.  Each has its own proxy, also on this host, and a number
- * after the ranks'.  Gateways are started before the ranks, restarted if they fail, and ended when no rank is left. */
+/* Gateways: processes (madgw) of the job that only forward.  Each has a proxy of its own, even on this host, and a
+ * number that follows those of the ranks.  Gateways are started before the ranks, restarted if they fail, and ended
+ * when no rank is left. */
 #ifndef MADI_MADRUN_GATEWAYS_H
 #define MADI_MADRUN_GATEWAYS_H
 
@@ -12,9 +13,9 @@
 void madi_run_gateways_start(const madi_run_options_t *options, const madi_run_gateway_t *gateways, int count,
                              const madi_run_spec_t *spec, const sigset_t *mask);
 void madi_run_gateways_reply(int number, const char *text, size_t len); /* reply to a PMI request */
-/* The ranks are being ended: do not restart gateways that fail. */
+/* Note that the ranks are being ended, so that gateways that fail are not restarted. */
 void madi_run_gateways_release(void);
-/* No rank is left: ask the gateways to end, and kill them after some time. */
+/* Note that no rank is left: request the end of the gateways, and kill them after some time. */
 void madi_run_gateways_end(void);
 int madi_run_gateways_left(void); /* number of agents and proxies that have not ended */
 void madi_run_gateways_fini(void);

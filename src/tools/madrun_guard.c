@@ -34,9 +34,9 @@ static _Noreturn void guard_run(int fd)
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    setsid(); /* signals to madrun's group must not reach us */
+    setsid(); /* signals to madrun's process group must not reach the guard */
     prctl(PR_SET_NAME, "madrun-guard");
-    dup2(fd, 0); /* hold nothing else open: another process may wait for its end */
+    dup2(fd, 0); /* keep no other descriptor open, since another process may wait for its end */
     close_range(1, ~0u, 0);
     while (read_group(0, &group) == (ssize_t)sizeof(group)) {
         if (group == 0)

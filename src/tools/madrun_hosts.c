@@ -39,8 +39,8 @@ int madi_run_hosts_put(madi_run_hosts_t *hosts, const char *name, int slots, cha
         snprintf(why, len, "'%s' is no name of a host: give names as in 'a,b:4,node[1-8]'", name);
         return -1;
     }
-    if (last && strcmp(last->name, name) == 0) { /* files with one line per process; for other duplicates see
-                                                  * madrun_same.h */
+    /* for files with one line per process; for other duplicates see madrun_same.h */
+    if (last && strcmp(last->name, name) == 0) {
         madi_run_hosts_join(last, &one);
         return 0;
     }
@@ -87,7 +87,7 @@ static int hosts_entry_add(madi_run_hosts_t *hosts, char *entry, char *why, size
 {
     char *close = strchr(entry, ']'), *colon = strchr(close ? close : entry, ':');
     int slots = 0;
-    if (colon && !strchr(colon + 1, ':')) { /* two colons: a numeric IPv6 address */
+    if (colon && !strchr(colon + 1, ':')) { /* two or more colons: a numeric IPv6 address */
         if (slots_parse(colon + 1, &slots) != 0) {
             snprintf(why, len, "'%.80s': give how many processes after the colon, from 1 to %d", entry, SLOTS_MAX);
             return -1;

@@ -22,18 +22,18 @@
 #include <unistd.h>
 
 #define GRACE_NS 2000000000LL         /* from SIGTERM to SIGKILL */
-#define TWICE_NS 1000000000LL         /* a second interrupt within this time ends the job */
-#define STDIN_BYTES ((size_t)1 << 18) /* most bytes of standard input on their way to the rank */
+#define TWICE_NS 1000000000LL         /* ns: a second interrupt within this time ends the job */
+#define STDIN_BYTES ((size_t)1 << 18) /* maximum number of bytes of standard input on the way to the rank */
 
 static const madi_run_options_t *options;
 static madi_run_remote_t **home; /* proxy of each rank; NULL: this host */
 static int hosts_left, exit_code;
-static bool stopping, *spoken; /* by rank: the reason of its failure was reported */
+static bool stopping, *spoken; /* spoken[rank]: the reason of its failure was reported */
 static madi_run_timer_t grace, limit;
 static madi_run_pipe_t input;
 static size_t input_under_way;
-static madi_run_spec_t *command; /* another launcher, to be started when the gateways are up; NULL if none, or already
-                                  * started */
+/* another launcher, to be started when the gateways are ready; NULL if there is none, or if it was started */
+static madi_run_spec_t *command;
 static const sigset_t *command_mask;
 
 /* --- ending --- */
@@ -47,7 +47,7 @@ static void job_signal(int number)
 static void job_kill(void)
 {
     job_signal(SIGKILL);
-    madi_run_timer_set(&grace, GRACE_NS, madi_run_remote_kill); /* for hosts that do not react even to SIGKILL */
+    madi_run_timer_set(&grace, GRACE_NS, madi_run_remote_kill); /* for hosts that do not even react to SIGKILL */
 }
 
 static void job_on_done(void);
@@ -59,10 +59,10 @@ static void job_stop(void)
     stopping = true;
     madi_run_gateways_release();
     if (command)
-        job_on_done(); /* the process will not be started any more */
+        job_on_done(); /* the process will never be started */
     command = NULL;
     job_signal(SIGTERM);
-    job_signal(SIGCONT); /* a stopped process does not handle SIGTERM */
+    job_signal(SIGCONT); /* continue stopped processes, so that they handle SIGTERM */
     madi_run_timer_set(&grace, GRACE_NS, job_kill);
 }
 
@@ -150,7 +150,7 @@ static void job_on_failed(int rank, int code, const char *text)
     if (exit_code == 0)
         exit_code = code;
     if (!stopping && !said)
-        madi_run_say("%s", text); /* the reason is the same for all ranks */
+        madi_run_say("%s", text); /* printed once, because the reason is the same for all ranks */
     said = true;
     spoken[rank] = true;
     job_stop();
@@ -186,7 +186,7 @@ static void job_command_start(void)
     input_open();
 }
 
-/* A barrier is over: all addresses are known, or those of one more program that the ranks have started. */
+/* Handle the end of a barrier: all addresses are known, or those of one more program that the ranks have started. */
 static void pmi_passed(void)
 {
     char why[200];
@@ -196,7 +196,7 @@ static void pmi_passed(void)
         job_command_start();
 }
 
-/* End the job if a launcher waits for gateways, and none is left. */
+/* End the job if another launcher still waits for gateways, and no gateway is left. */
 static void check_command(void)
 {
     if (!command || madi_run_gateways_left())
@@ -241,7 +241,8 @@ static void got_input(madi_run_pipe_t *pipe)
 
 static void input_open(void)
 {
-    bool background = isatty(0) && tcgetpgrp(0) != getpgrp(); /* the terminal's input belongs to another process group */
+    /* in the background: the terminal's input belongs to another process group */
+    bool background = isatty(0) && tcgetpgrp(0) != getpgrp();
     input = (madi_run_pipe_t){.got = got_input, .read = !background, .shared = true};
     if (options->stdin_rank >= 0)
         madi_run_pipe_open(&input, 0);
@@ -271,7 +272,7 @@ static void job_on_signal(int number)
         return;
     case SIGTSTP:
         job_signal(SIGTSTP);
-        kill(getpid(), SIGSTOP); /* SIGCONT is handled here when we continue */
+        kill(getpid(), SIGSTOP); /* the loop handles SIGCONT when this process continues */
         return;
     case SIGINT: job_interrupted(); break;
     }
@@ -280,8 +281,8 @@ static void job_on_signal(int number)
 
 /* --- starting --- */
 
-/* Return the variables that ranks on other hosts get in addition to their host's environment: our knobs, then those of
- * --env. */
+/* Return the variables that ranks on other hosts get in addition to their host's environment: the knobs set here,
+ * then the variables of --env. */
 static char **remote_env(void)
 {
     size_t count = 0;
@@ -298,11 +299,11 @@ static char **remote_env(void)
 
 bool madi_run_job_here(const madi_run_options_t *asked, const char *host)
 {
-    return !asked->agent && madi_run_same_here(host, true); /* an agent may reach another environment on this host */
+    return !asked->agent && madi_run_same_here(host, true); /* an agent may lead to another environment on this host */
 }
 
-/* Return env with MAD_HOST added, the topology file's name of this host, stored in *text.  To be freed, unless it is
- * env itself. */
+/* Return env with MAD_HOST added, which is this host's name in the topology file, stored in *text.  The caller frees the
+ * result, unless it is env itself. */
 static char **host_env(char **env, const char *host, char (*text)[300])
 {
     size_t n = 0;

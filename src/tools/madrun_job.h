@@ -8,7 +8,7 @@
 
 /* Run the job to its end; ranks are already placed on hosts.  Return madrun's exit code. */
 int madi_run_job(const madi_run_options_t *options, const madi_run_hosts_t *hosts);
-/* True if this host is the one we run on. */
+/* True if this host is the one on which madrun runs. */
 bool madi_run_job_here(const madi_run_options_t *options, const char *host);
 
 #endif

@@ -19,7 +19,7 @@ static char written[PATH_MAX]; /* "" if none */
 static int fill(FILE *file)
 {
     const char *topology = madi_run_topology_text();
-    char buffer[BUFSIZ]; /* the stream's buffer, wiped afterwards because it contains the key */
+    char buffer[BUFSIZ]; /* the stream's buffer, which is wiped afterwards because it contains the key */
     bool good;
     int result;
     setvbuf(file, buffer, _IOFBF, sizeof(buffer));
@@ -31,7 +31,7 @@ static int fill(FILE *file)
     return result;
 }
 
-/* Create a temporary file beside path, with its name in next, private to its owner whatever the umask. -1 with the
+/* Create a temporary file beside path, private to its owner whatever the umask, and store its name in next.  -1 with the
  * reason in why. */
 static int jobfile_create_next(const char *path, char *next, size_t next_len, char *why, size_t len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each rank leads its own process group.  A rank that has ended stays a zombie until the last one has ended.  Its
- * number, which is also the group's, can thus not be reused meanwhile.  So signals to the group reach only the
- * processes that the rank left behind. */
+/* Each rank leads its own process group.  A rank that has ended stays a zombie until the last one has ended.
+ * So its number, which is also that of the group, cannot be reused meanwhile, and signals to the group reach
+ * only processes that the rank has left behind. */
 #include "tools/madrun_local.h"
 
 #include "tools/madrun_guard.h"
@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #define LINE_BYTES 16384      /* longest PMI request */
-#define LINGER_NS 500000000LL /* ns: for children of ended ranks that hold their output open */
-#define KILLED_NS 10000000LL  /* ns: interval of checks whether all killed processes have ended ... */
+#define LINGER_NS 500000000LL /* ns: time for children of ended ranks that keep the ranks' output open */
+#define KILLED_NS 10000000LL  /* ns between two checks whether all killed processes have ended ... */
 #define KILLED_MAX 200        /* ... and their number */
 
 typedef struct rank {
@@ -31,7 +31,7 @@ typedef struct rank {
     madi_run_pipe_t pmi, in, stream[2];
 } rank_t;
 
-/* Message that a child which could not execute the program writes to the pipe `trouble`. */
+/* Message on the pipe `trouble` from a child that could not execute the program. */
 typedef struct trouble {
     int rank, error;
     enum { TROUBLE_WDIR, TROUBLE_EXEC } stage;
@@ -44,7 +44,7 @@ static int left;       /* ranks that are running */
 static bool collected; /* the ranks have been reaped: their numbers may be reused */
 static bool told_done;
 static int trouble_fd = -1;
-static char topology[40]; /* a path; "" if there is no topology */
+static char topology[40]; /* path of the topology file; "" if there is none */
 static madi_run_pipe_t trouble;
 static madi_run_timer_t linger;
 
@@ -79,17 +79,17 @@ static void got_request(madi_run_pipe_t *pipe)
         if (strlen(line) == len - 1)
             events->line(rank_of(pipe), line);
         if (pipe->fd < 0)
-            return; /* the answer could not be written, so the pipe was closed inside */
+            return; /* the answer could not be written, and the pipe was closed during the call */
         madi_run_buffer_drop(&pipe->in, len);
     }
     if (pipe->eof || pipe->broken || pipe->in.len > LINE_BYTES)
-        madi_run_pipe_close(pipe); /* the client is gone, or does not speak the protocol */
+        madi_run_pipe_close(pipe); /* the client is gone, or does not follow the protocol */
 }
 
 static void got_stdin(madi_run_pipe_t *pipe)
 {
     if (pipe->broken)
-        madi_run_pipe_close(pipe); /* the rank does not read its input any more */
+        madi_run_pipe_close(pipe); /* the rank no longer reads its input */
 }
 
 static void sent_stdin(madi_run_pipe_t *pipe, size_t len)
@@ -130,7 +130,7 @@ static _Noreturn void child_fail(int rank, int stage)
 static void child_env(int rank, int boot_fd)
 {
     char text[16];
-    /* Variables of a launcher around us, for which this rank is no separate process. */
+    /* Variables of a surrounding launcher, for which this rank is no separate process. */
     unsetenv("PMI_FD");
     unsetenv("PMI_PORT");
     unsetenv("PMIX_NAMESPACE");
@@ -153,7 +153,7 @@ static void child_env(int rank, int boot_fd)
 
 static _Noreturn void rank_run(int rank, pid_t parent, const int fds[4], const cpu_set_t *place, const sigset_t *mask)
 {
-    /* A shell lets background jobs ignore interrupts; ours are forwarded on purpose. */
+    /* A shell lets background jobs ignore interrupts; ranks must not, because madrun forwards interrupts on purpose. */
     static const int defaults[] = {SIGPIPE, SIGTTIN, SIGTTOU, SIGINT, SIGQUIT};
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -180,7 +180,7 @@ static _Noreturn void rank_run(int rank, pid_t parent, const int fds[4], const c
 
 #define SPARE_DESCRIPTORS 64
 
-/* Raise the limit of descriptors if needed; a rank takes four here.  Ranks inherit the limit. */
+/* Raise the limit of descriptors if necessary; each rank needs four in this process.  Ranks inherit the limit. */
 static void descriptors_raise(int count)
 {
     rlim_t need = 4 * (rlim_t)count + SPARE_DESCRIPTORS;
@@ -191,7 +191,7 @@ static void descriptors_raise(int count)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* True if even the descriptors that stay open while the ranks run exceed the limit; then nothing is started. */
+/* True if even the descriptors that stay open while the ranks run exceed the limit.  Then no rank is started. */
 static bool descriptors_lack(int count, char *text, size_t len)
 {
     struct rlimit limit;
@@ -202,7 +202,7 @@ static bool descriptors_lack(int count, char *text, size_t len)
     return true;
 }
 
-/* Open the four channels of a rank as pairs of (ours, its): PMI, standard input, output, error. */
+/* Open the four channels of a rank as pairs of (this process's end, the rank's end): PMI, standard input, output, error. */
 static int channels_open(int pairs[4][2], bool input)
 {
     int fds[2];
@@ -256,7 +256,7 @@ static int rank_start(rank_t *rank, const cpu_set_t *place, const sigset_t *mask
         const int fds[4] = {pairs[0][1], pairs[1][1], pairs[2][1], pairs[3][1]};
         rank_run(number, parent, fds, place, mask);
     }
-    setpgid(rank->pid, rank->pid); /* both parent and child do this, because either may run first */
+    setpgid(rank->pid, rank->pid); /* both parent and child call this, because either may run first */
     madi_run_guard_add(rank->pid);
     channels_close(pairs, 1);
     rank_listen(rank, pairs);
@@ -369,13 +369,13 @@ void madi_run_local_signal(int number)
 
 /* --- ending --- */
 
-/* All ranks have ended: kill the rest of their process groups, and reap them. */
+/* Kill what is left of the ranks' process groups, after all ranks have ended, and reap the ranks. */
 static void ranks_collect(void)
 {
     if (collected)
         return;
     madi_run_local_signal(SIGKILL);
-    madi_run_guard_end(); /* before their numbers can be reused */
+    madi_run_guard_end(); /* before the process numbers can be reused */
     for (int i = 0; i < spec->count; i++)
         while (ranks[i].pid && waitpid(ranks[i].pid, NULL, 0) < 0 && errno == EINTR)
             ;
@@ -401,7 +401,7 @@ static void local_finish(void)
         for (int s = 0; s < 2; s++) {
             madi_run_pipe_t *pipe = &rank->stream[s];
             madi_run_pipe_drain(pipe);
-            if (pipe->fd >= 0) { /* held open by a process that left the process group */
+            if (pipe->fd >= 0) { /* kept open by a process that has left the process group */
                 pipe->eof = true;
                 got_output(pipe);
             }
@@ -413,7 +413,7 @@ static void local_finish(void)
     events->done();
 }
 
-/* Give children a moment for their last output, then kill them, which closes the outputs. */
+/* Give child processes a moment for their last output, then kill them, which closes the outputs. */
 static void linger_over(void)
 {
     madi_run_local_signal(SIGKILL);
@@ -429,7 +429,7 @@ static void check_done(void)
     for (int i = 0; i < spec->count; i++)
         open = open || (ranks[i].pid && (ranks[i].stream[0].fd >= 0 || ranks[i].stream[1].fd >= 0));
     if (!open)
-        madi_run_timer_set(&linger, 0, local_finish); /* from the loop, not from deep inside a callback */
+        madi_run_timer_set(&linger, 0, local_finish); /* called from the loop, not from deep inside a callback */
     else if (linger.at == 0)
         madi_run_timer_set(&linger, LINGER_NS, linger_over);
 }
@@ -439,7 +439,7 @@ static void rank_ended(rank_t *rank, const siginfo_t *info)
     int status = info->si_code == CLD_EXITED ? (info->si_status & 0xff) << 8 : info->si_status & 0x7f;
     rank->exited = true;
     left--;
-    madi_run_pipe_drain(&rank->pmi); /* "finalize" may be its last request */
+    madi_run_pipe_drain(&rank->pmi); /* the rank's last request may be "finalize" */
     madi_run_pipe_close(&rank->pmi);
     for (int s = 0; s < 2; s++)
         madi_run_pipe_drain(&rank->stream[s]);
@@ -459,7 +459,7 @@ void madi_run_local_reap(void)
 {
     if (!ranks || collected)
         return;
-    madi_run_pipe_drain(&trouble); /* the reason of a failed start must be handled before its end */
+    madi_run_pipe_drain(&trouble); /* the reason of a failed start must be handled before the end of that rank */
     for (int i = 0; i < spec->count; i++) {
         siginfo_t info = {.si_pid = 0};
         if (!ranks[i].exited && waitid(P_PID, (id_t)ranks[i].pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&

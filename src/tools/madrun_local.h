@@ -16,7 +16,7 @@ typedef struct madi_run_spec {
     madi_run_bind_t bind;
     int reserve, stdin_rank; /* -1: none */
     bool verbose;
-    bool beside;          /* a gateway, not a rank; not sent to proxies */
+    bool beside;          /* for a gateway, not a rank; not sent to proxies */
     bool foreign;         /* another launcher, which gets no rank's environment; not sent to proxies */
     const char *wdir;     /* NULL: unchanged */
     const char *topology; /* text of the topology file; "" if none */
@@ -28,19 +28,21 @@ typedef struct madi_run_spec {
 typedef struct madi_run_events {
     void (*line)(int rank, const char *line);                           /* a PMI request, without its newline */
     void (*output)(int rank, int stream, const char *data, size_t len); /* stream 1 or 2; len 0: its end */
-    void (*taken)(int rank, size_t len);                  /* this many bytes of its standard input were consumed */
-    void (*ended)(int rank, int status);                  /* status as from wait; all its output was delivered before */
-    void (*failed)(int rank, int code, const char *text); /* it could not be started: exit code and reason */
-    void (*done)(void);                                   /* all have ended, and nothing of them is left */
+    void (*taken)(int rank, size_t len); /* this many bytes of the rank's standard input were consumed */
+    /* the rank has ended, with a status as from wait; all its output was delivered before */
+    void (*ended)(int rank, int status);
+    void (*failed)(int rank, int code, const char *text); /* the rank could not be started: exit code and reason */
+    void (*done)(void);                                   /* all ranks have ended, and no process of them is left */
 } madi_run_events_t;
 
-/* Start the ranks. mask: the signal mask that they get.  Failures are reported as events. */
+/* Start the ranks.  mask: signal mask that they get.  Failures are reported as events. */
 void madi_run_local_start(const madi_run_spec_t *spec, const madi_run_events_t *events, const sigset_t *mask);
 void madi_run_local_reply(int rank, const char *text, size_t len); /* reply to a PMI request */
 void madi_run_local_stdin(int rank, const char *data, size_t len); /* len 0: its end */
 void madi_run_local_hold(int rank, int stream, bool on);           /* stop reading the rank's stream, or resume */
-void madi_run_local_signal(int number);                            /* to the process groups of all ranks started here */
-void madi_run_local_reap(void);                                    /* after SIGCHLD */
-bool madi_run_local_has(pid_t pid);                                /* true if pid is a rank */
+/* send a signal to the process groups of all ranks started here */
+void madi_run_local_signal(int number);
+void madi_run_local_reap(void);     /* after SIGCHLD */
+bool madi_run_local_has(pid_t pid); /* true if pid is a rank */
 
 #endif

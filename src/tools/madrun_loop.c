@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handles one event per wait, so that a handler may close any pipe without leaving a stale event behind. */
+/* Handles one event per wait, so that a handler may close any pipe and leave no outdated event behind. */
 #include "tools/madrun_loop.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@
 
 #define READ_BYTES 65536
 #define SHARED_BYTES 4096    /* bytes that a writable pipe accepts without blocking */
-#define FULL_BYTES (1 << 20) /* a choking pipe is full with this much queued ... */
+#define FULL_BYTES (1 << 20) /* bytes queued at which a choking pipe counts as full ... */
 #define LOW_BYTES (1 << 18)  /* ... until it drains to this */
 
 static int epoll_fd = -1;
@@ -92,13 +92,13 @@ void madi_run_buffer_drop(madi_run_buffer_t *buffer, size_t len)
 void madi_run_buffer_free(madi_run_buffer_t *buffer)
 {
     if (buffer->data)
-        explicit_bzero(buffer->data, buffer->cap); /* some of them held the job's key */
+        explicit_bzero(buffer->data, buffer->cap); /* some buffers have contained the job's key */
     free(buffer->data);
     *buffer = (madi_run_buffer_t){.wipes = buffer->wipes};
 }
 
 /* Update what epoll watches for this pipe.  A pipe that waits for nothing is removed, because a hang-up would otherwise
- * be reported forever. */
+ * be reported for ever. */
 static void pipe_rearm(madi_run_pipe_t *pipe)
 {
     struct epoll_event event = {.data.ptr = pipe};
@@ -117,7 +117,7 @@ static void pipe_rearm(madi_run_pipe_t *pipe)
     else if (errno == EPERM)
         pipe->plain = true; /* a regular file: always ready */
     else
-        loop_no_memory(); /* the only way that epoll_ctl can fail here */
+        loop_no_memory(); /* the only reason for which epoll_ctl can fail here */
 }
 
 static void hold_changed(void)
@@ -181,7 +181,7 @@ static void pipe_break(madi_run_pipe_t *pipe)
         pipe->got(pipe);
 }
 
-/* Write what is possible. once: the descriptor is writable, and only one small write is known not to block. */
+/* Write as much as possible.  once: the descriptor is writable, but only one small write is known not to block. */
 static void pipe_write(madi_run_pipe_t *pipe, bool once)
 {
     while (pipe->fd >= 0 && pipe->out.len > 0) {
@@ -249,7 +249,7 @@ static bool pipe_read(madi_run_pipe_t *pipe)
     if (n > 0)
         pipe->in.len += (size_t)n;
     else
-        pipe->eof = true; /* an error too: of a terminal that hung up, of a socket that was reset */
+        pipe->eof = true; /* an error also counts as the end: a terminal that hung up, a socket that was reset */
     pipe_rearm(pipe);
     pipe->got(pipe);
     return pipe->fd >= 0 && !pipe->eof;

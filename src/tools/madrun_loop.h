@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* madrun's event loop: one thread, buffered pipes, timers.
  *
- * A pipe is a descriptor (pipe, socket, terminal, file) with what was read from it and what is still to be written.
- * Nothing blocks here, except writing to a regular file.  If memory runs out the tool exits, and the ranks end with it. */
+ * A pipe is a descriptor (pipe, socket, terminal, file) with the bytes that were read from it and those still to be
+ * written.  Nothing blocks here, except writing to a regular file.  If memory runs out, the tool exits, and the ranks
+ * end too. */
 #ifndef MADI_MADRUN_LOOP_H
 #define MADI_MADRUN_LOOP_H
 
@@ -13,7 +14,7 @@
 typedef struct madi_run_buffer {
     char *data; /* the bytes are data[from .. from + len) */
     size_t from, len, cap;
-    bool wipes; /* the job's key passes through: erase what has been consumed */
+    bool wipes; /* the job's key passes through this pipe: erase bytes that have been consumed */
 } madi_run_buffer_t;
 
 void madi_run_buffer_add(madi_run_buffer_t *buffer, const void *data, size_t len);
@@ -33,9 +34,9 @@ struct madi_run_pipe {
     void *owner;
     int tag;
     bool read;   /* read from it */
-    bool bulk;   /* not read while any choking pipe is full */
-    bool choke;  /* if much is queued here, bulk pipes are not read */
-    bool shared; /* the descriptor is shared with other processes: do not make it non-blocking */
+    bool bulk;   /* true if the pipe must not be read while a choking pipe is full */
+    bool choke;  /* true for a choking pipe: while much is queued here, bulk pipes are not read */
+    bool shared; /* other processes use the descriptor too: do not make it non-blocking */
     /* For the owner to read. */
     int fd; /* -1: closed */
     bool eof, broken;
@@ -51,7 +52,7 @@ struct madi_run_pipe {
 void madi_run_pipe_open(madi_run_pipe_t *pipe, int fd);
 /* Queue bytes, and write what can be written now.  No effect on a closed or broken pipe. */
 void madi_run_pipe_send(madi_run_pipe_t *pipe, const void *data, size_t len);
-/* Close at once, or after everything queued was written.  Legal for a closed pipe. */
+/* Close immediately, or after everything queued was written.  Legal for a closed pipe. */
 void madi_run_pipe_close(madi_run_pipe_t *pipe);
 void madi_run_pipe_close_when_sent(madi_run_pipe_t *pipe);
 /* Start or stop reading. */

@@ -117,7 +117,7 @@ static int parse_timeout(madi_run_options_t *options, const char *text)
     return -1;
 }
 
-/* An empty command would start the processes here, under the names of other hosts. */
+/* An empty command would start the processes on this host, under the names of other hosts. */
 static int parse_agent(madi_run_options_t *options, char *text)
 {
     options->agent = text;
@@ -180,8 +180,8 @@ static int parse_one(madi_run_options_t *options, int option)
     }
 }
 
-/* Check the options with --around.  Gateways are not restarted there, because nobody would inform the other launcher's
- * processes. */
+/* Check the options with --around.  Gateways are not restarted in this mode, because the other launcher's processes would
+ * not be informed. */
 static int check_around(madi_run_options_t *options)
 {
     const char *excluded = options->count      ? "-n"
@@ -212,9 +212,9 @@ int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv)
     options->label = true;
     options->bind = MADI_RUN_BIND_AUTO;
     options->env = madi_run_alloc((size_t)argc + 1, sizeof(char *));
-    argv[0] = (char *)"madrun";                                             /* prefix of getopt's messages */
-    while ((option = getopt_long(argc, argv, "+n:v", table, NULL)) != -1) { /* +: stop at the program, whose options are
-                                                                             * its own */
+    argv[0] = (char *)"madrun"; /* prefix of getopt's messages */
+    /* +: stop at the program, because the options after it belong to the program */
+    while ((option = getopt_long(argc, argv, "+n:v", table, NULL)) != -1) {
         code = parse_one(options, option);
         if (code >= 0)
             return code;

@@ -12,7 +12,7 @@ typedef struct madi_run_options {
     char *hosts, *hostfile; /* at most one of them is set */
     char *agent;            /* NULL: ssh */
     char *topology;         /* NULL: none */
-    bool around;            /* the program is another launcher: it runs here, amid the gateways */
+    bool around;            /* the program is another launcher, which runs on this host and uses the gateways */
     const char *gateways;   /* "restart", "once" or "none" */
     char *job_file;         /* NULL: none */
     madi_run_bind_t bind;
@@ -27,8 +27,8 @@ typedef struct madi_run_options {
     int argc;
 } madi_run_options_t;
 
-/* Parse the command line. -1: continue; else the exit code: 0 after --help or --version, 2 for an invalid option, which
- * was reported.  Strings point into argv. */
+/* Parse the command line.  Return -1 to continue, otherwise the exit code: 0 after --help or --version, 2 for an invalid
+ * option, which was reported.  Strings point into argv. */
 int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv);
 
 #endif

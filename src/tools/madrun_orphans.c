@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds children in /proc; those that madrun has not started itself are orphans. (Waiting for any child would reap
- * ranks, which stay zombies until the last one has ended; see madrun_local.c.) */
+/* Finds children in /proc; a child that madrun has not started itself is an orphan.  (Waiting for any child
+ * would also reap ranks, which must stay zombies until the last one has ended; see madrun_local.c.) */
 #include "tools/madrun_orphans.h"
 
 #include "base/clock.h"
@@ -21,13 +21,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define REAP_NS 100000000LL /* ns: least interval of scans of /proc ... */
-#define REAP_PART 20        /* ... and this many times the duration of a scan */
-#define ROUNDS_MAX 1000     /* for marked processes that keep starting others */
+#define REAP_NS 100000000LL /* ns: shortest interval between scans of /proc ... */
+#define REAP_PART 20        /* ... and at least this many times the duration of a scan */
+#define ROUNDS_MAX 1000     /* scans: limit for marked processes that keep starting others */
 
-/* A process as /proc shows it. */
+/* A process as described in /proc. */
 typedef struct orphan_entry {
-    const char *name; /* its directory in /proc; a number of another namespace if /proc belongs to that */
+    const char *name; /* name of its directory in /proc: a number of another PID namespace if /proc belongs to that one */
     pid_t pid;        /* its number in our namespace */
     bool zombie;
 } orphan_entry_t;
@@ -57,15 +57,15 @@ static bool orphan_file_read(const char *name, const char *file, madi_run_buffer
     return to->len > 1;
 }
 
-/* Return what follows "\nFIELD:\t" in the text of a status file; "" if it is missing. */
+/* Return the text that follows "\nFIELD:\t" in a status file; "" if the field is missing. */
 static const char *field(const char *status, const char *name)
 {
     const char *at = strstr(status, name);
     return at ? at + strlen(name) : "";
 }
 
-/* Return a process's number in our namespace.  Its numbers are listed from the outermost namespace inwards, and depth
- * is our own level. */
+/* Return a process's number in this process's PID namespace.  A process's numbers are listed from the outermost namespace
+ * inwards, and depth is this process's level. */
 static pid_t number_here(const char *numbers, int depth)
 {
     char *end = NULL;
@@ -78,7 +78,7 @@ static pid_t number_here(const char *numbers, int depth)
     return (pid_t)pid;
 }
 
-/* Return our level of nested PID namespaces, as /proc shows it. */
+/* Return this process's level of nested PID namespaces, as seen in /proc. */
 static int depth_here(void)
 {
     madi_run_buffer_t status = {0};
@@ -93,7 +93,7 @@ static int depth_here(void)
     return depth ? depth : 1;
 }
 
-/* Call act for each process, or for each of our children.  Return the number of processes counted. */
+/* Call act for each process, or only for each child of this process.  Return the number of processes counted. */
 static int processes_each(bool children, act_t *act, void *arg)
 {
     char self[32] = "";

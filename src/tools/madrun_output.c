@@ -11,30 +11,29 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAUSE_NS 100000000LL /* ns: an unfinished line is shown if it has not grown for this long ... */
+#define PAUSE_NS 100000000LL /* ns: an unfinished line that has not grown for this long is shown ... */
 #define AGE_NS 1000000000LL  /* ... or is this old */
-#define TURN_NS 1000000000LL /* ns: while others wait, a shown line has this long to end ... */
-#define TURN_BYTES 65536     /* ... and again if it has grown by this many bytes */
-#define WAITING_BYTES \
-    ((size_t)1 << 26)                /* most bytes queued in total; beyond that, unfinished lines are shown, or ranks
-                                         * wait */
-#define KEPT_BYTES ((size_t)1 << 18) /* a larger buffer is freed when it is empty */
+#define TURN_NS 1000000000LL /* ns: while other ranks wait, the line that is shown must end within this time ... */
+#define TURN_BYTES 65536     /* ... unless it grows by this many bytes */
+/* maximum number of bytes queued in total; beyond that, unfinished lines are shown, or ranks wait */
+#define WAITING_BYTES ((size_t)1 << 26)
+#define KEPT_BYTES ((size_t)1 << 18) /* bytes: a larger buffer is freed when it becomes empty */
 
 /* Bytes that a rank has written to one stream, and that are not in `out` yet. */
 typedef struct output_text {
     madi_run_buffer_t bytes;
     size_t searched;     /* leading bytes without a newline */
-    int64_t first, last; /* arrival of the oldest and newest byte; monotonic, ns */
-    bool held;           /* the rank's descriptor is not read */
+    int64_t first, last; /* ns (monotonic clock): arrival of the oldest and of the newest byte */
+    bool held;           /* true if the rank's descriptor is not read for now */
     bool ended;          /* end of the stream */
 } output_text_t;
 
 /* Standard output or standard error. */
 typedef struct stream {
     madi_run_pipe_t out;
-    bool open;         /* the last bytes written do not end a line */
-    int owner;         /* rank of the open line, which alone may write; -1: none */
-    int64_t turn;      /* end of the owner's turn; monotonic, ns; 0: nobody waits */
+    bool open;         /* true if the last bytes written do not end a line */
+    int owner;         /* rank of the open line, which alone may write; -1 if there is none */
+    int64_t turn;      /* ns (monotonic clock): end of the owner's turn; 0 if no other rank waits */
     size_t turn_bytes; /* bytes written by the owner in this turn */
 } stream_t;
 
@@ -90,7 +89,7 @@ static bool is_object(const char *data, size_t len)
     return len > 2 && object_begins(data, len) && data[len - 1] == '}';
 }
 
-/* Begin a line of rank (-1: madrun's own), or continue its open line. */
+/* Begin a line of rank (-1: madrun's own), or continue the rank's open line. */
 static void line_begin(stream_t *s, int rank, bool label)
 {
     char number[24];
@@ -156,7 +155,8 @@ static void text_hold(int rank, int stream, bool on)
     text->held = on;
 }
 
-/* Return when an unfinished line is to be shown.  A JSON object is no prompt, and only its end decides on its label. */
+/* Return the time at which an unfinished line has to be shown.  A JSON object is no prompt, and only its end decides
+ * whether it gets a label. */
 static int64_t text_due(const output_text_t *text, int stream)
 {
     int64_t pause = text->last + PAUSE_NS, age = text->first + AGE_NS;
@@ -167,7 +167,7 @@ static int64_t text_due(const output_text_t *text, int stream)
     return pause < age ? pause : age;
 }
 
-/* Write what is due of a rank's text. */
+/* Write the part of a rank's text that is due. */
 static void text_look(int rank, int stream, int64_t now)
 {
     output_text_t *text = &texts[rank][stream - 1];
@@ -179,13 +179,14 @@ static void text_look(int rank, int stream, int64_t now)
     }
     if (text->ended && s->owner == rank) {
         s->owner = -1;
-        if (labelled) /* a label must begin a line */
+        if (labelled) /* a label must be at the beginning of a line */
             madi_run_pipe_send(&s->out, "\n", 1);
         s->open = !labelled;
     }
 }
 
-/* End the owner's turn, unless its line grows fast, or could not be written because the reader of our output does not read. */
+/* End the owner's turn, unless its line grows fast, or could not be written because the reader of madrun's output does
+ * not read. */
 static void turn_look(stream_t *s, int64_t now)
 {
     if (!s->turn || (s->turn > now && s->owner >= 0))
@@ -196,7 +197,7 @@ static void turn_look(stream_t *s, int64_t now)
     s->turn_bytes = 0;
 }
 
-/* Return the end of the owner's turn, which starts when another rank waits. */
+/* Return the end of the owner's turn, which begins when another rank waits. */
 static int64_t turn_end(stream_t *s, int64_t now)
 {
     if (!s->turn) {
@@ -206,7 +207,8 @@ static int64_t turn_end(stream_t *s, int64_t now)
     return s->turn;
 }
 
-/* Write everything that is due to a stream.  Return when more may be due; INT64_MAX: not without new input. */
+/* Write everything that is due to a stream.  Return the time at which more may be due; INT64_MAX if never without new
+ * input. */
 static int64_t stream_look(int stream, int64_t now)
 {
     stream_t *s = &streams[stream - 1];
@@ -306,7 +308,7 @@ void madi_run_say(const char *format, ...)
     va_end(args);
     len = strlen(text);
     text[len++] = '\n';
-    if (texts) { /* in order with the ranks' output */
+    if (texts) { /* keep the order with the ranks' output */
         line_begin(&streams[1], -1, false);
         madi_run_pipe_send(&streams[1].out, text, len);
     } else {

@@ -3,8 +3,8 @@
  *
  * Lines are passed on as a whole, whatever their length.  An unfinished line (a prompt, a progress bar) is shown after
  * a pause of 0.1 s, or when it is 1 s old, and continued as it grows.  From then on it is open: lines of other ranks
- * wait for its end.  They wait for 1 s, and again for as long as the open line grows by 64 KiB each time.  Then a
- * newline ends the open line, and what follows of it begins a new line.
+ * wait for its end.  They wait for 1 s, and for a further second each time that the open line has grown by 64 KiB.
+ * Then a newline ends the open line, and its continuation begins a new line.
  *
  * Text that begins like a JSON object is shown only when the object is complete.  At most 64 MiB are queued: beyond
  * that, an unfinished line is opened, or ranks that wait for another rank's line are not read.
@@ -16,12 +16,12 @@
 #include <stddef.h>
 
 typedef struct madi_run_output_hooks {
-    void (*lost)(void);                          /* standard output or standard error cannot be written any more */
+    void (*lost)(void);                          /* standard output or standard error can no longer be written */
     void (*hold)(int rank, int stream, bool on); /* stop reading the rank's stream, or resume */
 } madi_run_output_hooks_t;
 
-/* Initialise.  The output of a single rank is passed on as it comes, without labels. beside: number of processes after
- * the ranks. */
+/* Initialise.  The output of a single rank is passed on unchanged, without labels.  beside: number of processes after the
+ * ranks. */
 void madi_run_output_init(int ranks, int beside, bool label, const madi_run_output_hooks_t *hooks);
 void madi_run_output_label(int number, const char *label);                /* in place of "[number] " */
 void madi_run_output(int rank, int stream, const char *data, size_t len); /* len 0: its end */

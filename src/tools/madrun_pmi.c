@@ -18,7 +18,8 @@
 #define KEY_MAX 256    /* bytes of a key, including the final zero */
 #define VALUE_MAX 8192 /* bytes of a value */
 #define BUCKETS_MIN 256
-#define ADDRESS_KEY "mad-addr.%d.0" /* boot/pmi1.c's name of "mad-addr"; values are long enough for a single piece */
+/* the name that boot/pmi1.c gives to "mad-addr"; values are short enough for a single piece */
+#define ADDRESS_KEY "mad-addr.%d.0"
 
 typedef struct pmi_pair {
     struct pmi_pair *next;
@@ -28,10 +29,10 @@ typedef struct pmi_pair {
 } pmi_pair_t;
 
 typedef struct pmi_client {
-    char place[17]; /* hash of its processors: equal for processes that share them; empty: unknown */
+    char place[17]; /* hash of its processors, equal for processes that share them; empty if unknown */
     int sharers;    /* number of processes with that place; 0: unknown */
     bool joined, left, waiting, ended;
-    bool passed; /* a gateway that has passed the first barrier; it takes no part in others */
+    bool passed; /* a gateway that has passed the first barrier, and takes no part in later ones */
 } pmi_client_t;
 
 static madi_run_pmi_hooks_t to;
@@ -151,7 +152,7 @@ static void do_init(int rank, const char *line)
         clients[rank].place[0] = 0;
     places_changed = true;
     key_text(rank < count ? secret : gateway_secret, hex);
-    clients[rank].joined = true; /* perhaps again: a script may start several programs in turn */
+    clients[rank].joined = true; /* joins perhaps again, because a script may start several programs in turn */
     clients[rank].left = false;
     reply(rank,
           "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 mad_job=%s mad_rank=%d mad_size=%d mad_gateways=%d "
@@ -210,7 +211,7 @@ static int compare_places(const void *a, const void *b)
     return strcmp((*(pmi_client_t *const *)a)->place, (*(pmi_client_t *const *)b)->place);
 }
 
-/* Count the processes at each place, if places have changed since. */
+/* Count the processes at each place, if places have changed since the last count. */
 static void count_sharers(void)
 {
     int all = count + gateways, end;
@@ -231,7 +232,7 @@ static void count_sharers(void)
     free(sorted);
 }
 
-/* Complete the barrier if everyone that still can has arrived.  Gateways take part in the first barrier only. */
+/* Complete the barrier if all processes have arrived that still can.  Gateways take part in the first barrier only. */
 static void barrier_check(void)
 {
     bool any = waiting > 0;
@@ -307,7 +308,7 @@ void madi_run_pmi_line(int rank, const char *line)
     reply(rank, "cmd=%s_result rc=-1 msg=unknown_command\n", command);
 }
 
-/* Store an empty address for a process that will publish none, so that queries get an answer. */
+/* Store an empty address for a process that will publish none, so that queries for it get an answer. */
 static void no_address(int number)
 {
     char key[40];

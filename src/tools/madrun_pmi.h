@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Server of the PMI-1 wire protocol for all ranks of the job; boot/pmi1.c is the client.  Gateways have the numbers
- * after the ranks'; boot/boot.h describes their part. */
+/* Server of the PMI-1 wire protocol for all ranks of the job; boot/pmi1.c is the client.  Gateways have the
+ * numbers that follow those of the ranks; boot/boot.h describes their part. */
 #ifndef MADI_MADRUN_PMI_H
 #define MADI_MADRUN_PMI_H
 
@@ -19,12 +19,12 @@ typedef struct madi_run_pmi_hooks {
 /* Create the job's name and key. 0, or -1 with errno. */
 int madi_run_pmi_init(int ranks, int gateways, const madi_run_pmi_hooks_t *hooks);
 void madi_run_pmi_line(int rank, const char *line);
-/* A process has ended: the others do not wait for it any more.  True if it had joined the job, and has not left it
- * properly. */
+/* Note that a process has ended: the others do not wait for it any more.  Return true if it had joined the job, and has
+ * not left it properly. */
 bool madi_run_pmi_ended(int rank);
-/* A process will never exist: nobody waits for it. */
+/* Note that a process will never exist, so that no other process waits for it. */
 void madi_run_pmi_absent(int rank);
-/* A gateway that had ended is started again. */
+/* Note that a gateway which had ended is started again. */
 void madi_run_pmi_again(int gateway);
 /* Write the gateways' key, and all addresses published, as lines of a job file (tools/madgw_join.h).  False on a write
  * error. */

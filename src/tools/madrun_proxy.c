@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* madrun on another host: starts the ranks there, and forwards everything in both directions.  When its standard input
- * ends, madrun is gone, and the ranks are ended too. */
+/* madrun on another host: starts the ranks there, and forwards everything in both directions.  The end of its
+ * standard input means that madrun is gone; the ranks are then ended too. */
 #include "tools/madrun_remote.h"
 
 #include "tools/costs.h"
@@ -61,7 +61,7 @@ static void kill_ranks(void)
     madi_run_local_signal(SIGKILL);
 }
 
-/* madrun is gone, or a signal asks us to end. */
+/* End the ranks, because madrun is gone or a signal requests the end. */
 static void end_ranks(void)
 {
     if (ending)

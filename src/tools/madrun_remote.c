@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHATTER_MAX (1 << 20) /* most bytes before the greeting: output of the host's start-up files */
+#define CHATTER_MAX (1 << 20) /* maximum number of bytes before the greeting: output of the host's start-up files */
 
 struct madi_run_remote {
     madi_run_remote_t *next;
@@ -41,14 +41,15 @@ static const char *agent_of(const madi_run_remote_t *remote)
     return !remote->agent ? "ssh" : *remote->agent ? remote->agent : "madrun";
 }
 
-/* Signal the agent and what it has started; until its setsid it is not yet a group leader. */
+/* Send a signal to the agent and to the processes that it has started.  Until its setsid the agent is not yet a group
+ * leader. */
 static void agent_kill(const madi_run_remote_t *remote, int number)
 {
     if (remote->pid && kill(-remote->pid, number) != 0)
         kill(remote->pid, number);
 }
 
-/* Give a host up, because it cannot be reached any more. */
+/* Give a host up, because it can no longer be reached. */
 static void remote_lose(madi_run_remote_t *remote, const char *why)
 {
     char text[768];
@@ -157,9 +158,9 @@ static void remote_got_frames(madi_run_pipe_t *pipe)
         madi_run_frame_drop(pipe, &frame);
     }
     if (found < 0)
-        remote_lose(remote, "what it says is garbled");
+        remote_lose(remote, "its output is garbled");
     if ((found < 0 || pipe->eof) && !remote->done)
-        agent_kill(remote, SIGTERM); /* useless without its output; reap reports its end */
+        agent_kill(remote, SIGTERM); /* an agent without output is useless; its end is reported when it is reaped */
 }
 
 /* --- starting --- */
@@ -173,7 +174,7 @@ static _Noreturn void agent_run(const madi_run_remote_t *remote, const int in[2]
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
     int count = 0;
     path[n > 0 ? n : 0] = 0;
-    setsid(); /* no terminal: signals come from us only, and the agent cannot ask for a password */
+    setsid(); /* no terminal, so that only madrun sends signals, and the agent cannot ask for a password */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     putenv(of_agent);
     dup2(in[0], 0);
@@ -266,7 +267,7 @@ void madi_run_remote_signal_one(madi_run_remote_t *remote, int number)
 {
     if (!remote->events || remote->done || remote->lost)
         return;
-    if (!remote->greeted && signal_ends(number)) /* nothing runs there yet, and perhaps nobody reads */
+    if (!remote->greeted && signal_ends(number)) /* no rank runs there yet, and perhaps no proxy reads */
         agent_kill(remote, SIGTERM);
     else
         madi_run_frame_send(&remote->to, MADI_RUN_SIGNAL, 0, number, NULL, 0);
@@ -314,7 +315,7 @@ void madi_run_remote_fini(void)
     }
 }
 
-/* Resolve a host by the user's ssh_config, which may define other names; false if it has no such entry. */
+/* Resolve a host by the user's ssh_config, which may define other names.  False if it has no entry for the host. */
 static bool ssh_alias(const char *host, char *name, size_t len)
 {
     char command[512], line[512];
@@ -322,13 +323,14 @@ static bool ssh_alias(const char *host, char *name, size_t len)
     FILE *ssh;
     if ((size_t)snprintf(command, sizeof(command), "ssh -G %s 2>/dev/null", host) >= sizeof(command))
         return false;
-    ssh = popen(command, "re"); /* host was checked: it has no character that is special for a shell */
+    ssh = popen(command, "re"); /* host was checked: it contains no character that is special for a shell */
     while (ssh && fgets(line, sizeof(line), ssh)) {
         line[strcspn(line, "\n")] = 0;
         if (strncmp(line, "hostname ", 9) == 0)
             found = (size_t)snprintf(name, len, "%s", line + 9) < len;
         else if ((strncmp(line, "proxyjump ", 10) == 0 || strncmp(line, "proxycommand ", 13) == 0) && !strstr(line, " none"))
-            found = (size_t)snprintf(name, len, "localhost") < len; /* resolved elsewhere: cannot be checked here */
+            /* the name is resolved elsewhere, so it cannot be checked here */
+            found = (size_t)snprintf(name, len, "localhost") < len;
     }
     if (ssh)
         pclose(ssh);

@@ -8,10 +8,10 @@
 
 typedef struct madi_run_remote madi_run_remote_t;
 
-#define MADI_RUN_HERE "" /* as agent: a proxy on this host */
+#define MADI_RUN_HERE "" /* as an agent's name: a proxy on this host */
 
 /* Start spec's ranks on host through agent, a command of words separated by blanks (NULL: ssh).  If the host cannot be
- * reached, or is lost, events follow: failed once, ended for each rank, done. */
+ * reached, or is lost, events follow: `failed` once, `ended` for each rank, `done`. */
 madi_run_remote_t *madi_run_remote_start(const char *host, const char *agent, const madi_run_spec_t *spec,
                                          const madi_run_events_t *events, const sigset_t *mask);
 void madi_run_remote_reply(madi_run_remote_t *remote, int rank, const char *text, size_t len);
@@ -25,12 +25,12 @@ bool madi_run_remote_has(pid_t pid); /* true if pid is one of their launch agent
 void madi_run_remote_kill(void);     /* the launch agents themselves */
 void madi_run_remote_fini(void);
 
-/* NULL if ssh can resolve host, else the reason (a constant). */
+/* Return NULL if ssh can resolve host, else the reason (a constant). */
 const char *madi_run_remote_resolve(const char *host);
 /* Run the proxy.  Return the exit code. */
 int madi_run_proxy(void);
 
-/* Data of START: the numbers of a spec, and its texts, each ended by a zero. */
+/* Data of a START frame: the numbers of a spec, and its texts, each ended by a zero. */
 void madi_run_spec_pack(const madi_run_spec_t *spec, madi_run_buffer_t *buffer);
 int madi_run_spec_unpack(madi_run_spec_t *spec, const char *data, size_t len); /* -1: garbled.  Copies the texts. */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each name gets keys: its plain spelling, the set of its addresses, and each address.  Hosts with a common key are the
- * same.  But an address only joins hosts if it was itself given as a name.  Two hosts may have a common address that
- * identifies neither, such as a container bridge's. */
+/* Each name gets keys: its plain spelling, the set of its addresses, and each single address.  Hosts with a common
+ * key are the same.  But a single address only joins hosts if it was itself given as a name.  Two hosts may have a
+ * common address that identifies neither, such as a container bridge's. */
 #include "tools/madrun_same.h"
 
 #include "tools/madrun_loop.h"
@@ -49,7 +49,7 @@ static void plain_name(const char *name, char plain[static NAME_MAX_BYTES])
     plain[len] = 0;
 }
 
-/* Write an address as text; an IPv4 address mapped into IPv6 as IPv4. */
+/* Write an address as text; an IPv4 address that is mapped into IPv6 is written as IPv4. */
 static bool same_address_text(const struct sockaddr *address, char *text, size_t len)
 {
     const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
@@ -66,7 +66,7 @@ static int texts_compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Determine the addresses of a name, sorted and unique; none if it has none, or must not be resolved. */
+/* Determine the addresses of a name, sorted and unique.  There are none if the name has none, or must not be resolved. */
 static void addresses_of(const char *plain, bool resolve, addresses_t *to)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST}, *found = NULL;
@@ -165,7 +165,7 @@ static void keys_add(int host, const char *name, bool resolve)
     madi_run_buffer_free(&set);
 }
 
-/* Order by text, keys that join first, then by host. */
+/* Order keys by text, then those that join first, then by host. */
 static int keys_compare(const void *a, const void *b)
 {
     const name_key_t *one = a, *two = b;

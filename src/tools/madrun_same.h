@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names of the same host.
  *
- * Case, and a dot at the end, make no difference. "localhost", this host's own name and every address of this host are
+ * Case, and a final dot, make no difference.  "localhost", this host's own name and every address of this host mean
  * this host.  With `resolve`, two names are the same host if they resolve to the same set of addresses, and an address
- * is the host of every name that resolves to it.  Without `resolve` nothing is looked up, since the launch agent may
- * have its own names (of containers, for instance).  Users ("user@host") must be equal. */
+ * means every host whose name resolves to it.  Without `resolve` no name is looked up, since the launch agent may use
+ * names of its own (of containers, for instance).  Users ("user@host") must be equal. */
 #ifndef MADI_MADRUN_SAME_H
 #define MADI_MADRUN_SAME_H
 
@@ -14,7 +14,7 @@
 
 /* True if name is this host; with `resolve`, also if all addresses of name are this host's. */
 bool madi_run_same_here(const char *name, bool resolve);
-/* True if both are the same host, with `resolve`. */
+/* True if both are the same host; with `resolve`, also by their addresses. */
 bool madi_run_same_two(const char *one, const char *two);
 /* Merge equal hosts into the first of them; their slots are added.  If number is not NULL, hosts with equal numbers are
  * the same instead. */

@@ -31,7 +31,8 @@ int madi_run_signals_init(const int *numbers, size_t count, void (*act)(int numb
         sigdelset(&set, SIGHUP); /* under nohup */
     on_signal = act;
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGTTIN, SIG_IGN); /* in the background, reading from the terminal ends our input, but must not stop the job */
+    /* in the background, a read from the terminal should end the input, but must not stop the job */
+    signal(SIGTTIN, SIG_IGN);
     signal(SIGTTOU, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     if (sigprocmask(SIG_BLOCK, &set, before) != 0)

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <stddef.h>
 
-/* Have the loop call `act` for each of these signals. before: the previous mask, for the ranks. 0 or -1. */
+/* Make the loop call `act` for each of these signals.  before: the previous mask, for the ranks.  Return 0 or -1. */
 int madi_run_signals_init(const int *numbers, size_t count, void (*act)(int number), sigset_t *before);
 const char *madi_run_signal_name(int number); /* "Terminated" */
 

@@ -74,8 +74,8 @@ const char *madi_run_topology_text(void)
 
 /* ---- Hosts ------------------------------------------------------------------------------------------------------ */
 
-/* Return the file's host for a name. "user@name" reaches it as that user.  Any name of this host, or of another host,
- * is mapped to the name in the file. */
+/* Return the file's host for a name.  "user@name" means the same host, reached as that user.  Any name of this host, or
+ * of another host, is mapped to its name in the file. */
 static int host_of(const char *reached)
 {
     const char *at = strrchr(reached, '@'), *name = at ? at + 1 : reached;
@@ -144,7 +144,7 @@ static int hosts_chosen(madi_run_hosts_t *hosts, char *why, size_t len)
     return result;
 }
 
-/* Keep as many hosts as there are ranks, evenly over the list, so that each cluster gets its share. */
+/* Keep as many hosts as there are ranks, chosen evenly from the list, so that each cluster gets its share. */
 static void hosts_spread(madi_run_hosts_t *hosts, int ranks)
 {
     int count = hosts->count;
@@ -187,7 +187,7 @@ static bool kinds_meet(int a, int b)
     return false;
 }
 
-/* True if two of these kinds share no network. */
+/* True if two of these kinds of hosts share no network. */
 static bool kinds_apart(const bool *kinds)
 {
     for (int a = 0; a < topo->kinds; a++)

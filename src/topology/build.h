@@ -21,12 +21,12 @@ char *madi_topo_copy(madi_topo_arena_t *arena, const char *text); /* NULL likewi
 void *madi_topo_grow(madi_topo_arena_t *arena, void *array, int count, size_t size);
 void madi_topo_arena_fini(madi_topo_arena_t *arena);
 
-/* The structure that users see, with the table that finds hosts by name.  topo must be first, since a pointer to it is
- * cast to the whole. */
+/* The structure that users see, with the table that finds hosts by name.  topo must be first, because a pointer to it is
+ * cast to a pointer to the whole. */
 typedef struct madi_topo_whole {
     madi_topo_t topo;
     madi_topo_arena_t arena;
-    int *slot; /* hash table of hosts by name: index + 1, or 0; its size, slots, is a power of two */
+    int *slot; /* hash table of hosts by name: index + 1, or 0 if empty; its size, `slots`, is a power of two */
     unsigned slots;
 } madi_topo_whole_t;
 
@@ -41,7 +41,7 @@ typedef struct madi_topo_build {
     madi_topo_whole_t *whole;
     madi_topo_t *topo;         /* points into whole */
     madi_topo_arena_t scratch; /* freed when reading ends */
-    const char **text;         /* start of each line of the file, and as last entry the end of the text */
+    const char **text;         /* start of each line of the file; the last entry is the end of the text */
     int lines;
     madi_topo_pair_t *pair; /* in the order of networks */
     int pairs;
@@ -52,15 +52,15 @@ typedef struct madi_topo_build {
     int wrong; /* number of errors */
 } madi_topo_build_t;
 
-/* errors.c: add an error for a line: what is wrong, and what would be right. */
+/* errors.c: add an error for a line; its text says what is wrong and what would be right. */
 void madi_topo_wrong(madi_topo_build_t *build, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* topology.c: return the host of this name, creating it if needed; -1 if out of memory, or if there are too many, which
  * adds an error. */
 int madi_topo_host_make(madi_topo_build_t *build, const char *name, int line);
 
-/* read.c: convert libconfig's tree into the structure. complete.c: order it, and fill in defaults. check.c: check the
- * whole.  Each adds errors; the next step is called only if there are none. */
+/* read.c: convert libconfig's tree into the structure. complete.c: order it, and fill in defaults. check.c: check
+ * the whole.  Each step may add errors; the next one is called only if there are none. */
 void madi_topo_read(madi_topo_build_t *build, const char *text, size_t len);
 void madi_topo_complete(madi_topo_build_t *build);
 void madi_topo_check(madi_topo_build_t *build);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Write the names of those networks of a host that are marked: "red, blue". */
+/* Write the names of the marked networks of a host: "red, blue". */
 static void marked_networks_text(const madi_topo_t *topo, const madi_topo_host_t *host, const int *marked, char *text,
                                  size_t len)
 {
@@ -49,8 +49,8 @@ static int part_root(int *part, int n)
     return n;
 }
 
-/* Set part[network] to a common value for networks that gateways connect; -1 for networks that the channel does not
- * use. */
+/* Number the parts of a channel: set part[network] to a common value for networks that gateways connect, and to -1 for
+ * networks that the channel does not use. */
 static void parts_join(const madi_topo_t *topo, const madi_topo_virtual_t *v, int *part)
 {
     for (int n = 0; n < topo->networks; n++)
@@ -107,7 +107,7 @@ static void virtual_wrong(madi_topo_build_t *b, const madi_topo_virtual_t *v, co
                     on_x, y->name, on_y, b->topo->gateways && b->topo->gateway[0].given ? " and name it in gateways" : "");
 }
 
-/* True if all networks of the channel are in one part, or one part has all hosts; pairs of hosts then need no check. */
+/* True if all networks of the channel are in one part, or if one part has all hosts.  Pairs of hosts then need no check. */
 static bool in_one_part(const madi_topo_t *topo, const madi_topo_virtual_t *v, const int *part)
 {
     for (int p = 0; p < topo->networks; p++) {

@@ -8,7 +8,8 @@
 
 /* ---- Hosts and networks ----------------------------------------------------------------------------------------- */
 
-/* Distribute the pairs.  They are ordered by network, so each host gets its networks in order too. */
+/* Distribute the host-network pairs to the hosts.  The pairs are ordered by network, so each host gets its networks in
+ * order too. */
 static bool pairs_deal(madi_topo_build_t *b)
 {
     madi_topo_t *topo = b->topo;
@@ -35,7 +36,7 @@ static bool pairs_deal(madi_topo_build_t *b)
     return true;
 }
 
-/* Group hosts by class (-1: none) into slices of one array. */
+/* Group hosts by class into slices of one array; hosts of class -1 are left out. */
 static bool hosts_deal(madi_topo_build_t *b, int (*class_of)(const madi_topo_host_t *), int classes,
                        void (*slice)(madi_topo_t *, int class, int *host, int n))
 {

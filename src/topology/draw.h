@@ -6,7 +6,7 @@
 #include "topology/topology.h"
 #include <stdio.h>
 
-/* Traffic per second of a host's processes over one of its networks (index as in madi_topo_host_t's on[]).
+/* Traffic per second of a host's processes over one of its networks, whose index is that in madi_topo_host_t's on[].
  * Fragments count as messages. */
 typedef struct madi_live_on {
     double messages_out, bytes_out, messages_in, bytes_in;
@@ -18,10 +18,11 @@ typedef struct madi_live_host {
     double passed, passed_bytes, stalls, resends; /* per second */
     double held, held_bytes, budget;              /* fragments held now, their memory, and its limit */
     int processes;                                /* processes that have answered */
-    int gateways;                                 /* those of them that streams pass, or have passed */
-    int silent, ended;                            /* processes that do not answer; those that ended during the measurement */
-    int draining;                                 /* processes that ask streams to take other paths */
-    int lost_to; /* number of processes anywhere that have lost the connection to this host's gateways */
+    int gateways;                                 /* number of these processes through which streams pass, or have passed */
+    /* number of processes that do not answer; number of those that ended during the measurement */
+    int silent, ended;
+    int draining; /* number of processes that request that streams take other paths */
+    int lost_to;  /* number of processes anywhere that have lost the connection to this host's gateways */
 } madi_live_host_t;
 
 typedef struct madi_live {
@@ -30,9 +31,10 @@ typedef struct madi_live {
     bool none;              /* no measurement was possible */
 } madi_live_t;
 
-/* Draw as DOT for Graphviz, or as SVG with a layout of its own: clusters side by side, networks as lines below. live
- * NULL: the topology alone.  Otherwise gateways get separate boxes, lines are the wider the more they carry, and
- * colours show the share of the declared bandwidth.  MAD_ERR_NOMEM; the caller checks the stream for write errors. */
+/* Draw as DOT for Graphviz, or as SVG with a layout of its own: clusters side by side, networks as lines below.
+ * live NULL: the topology alone.  Otherwise gateways get separate boxes, the width of a line shows its traffic, and
+ * its colour shows the share of the declared bandwidth.  MAD_ERR_NOMEM; the caller checks the stream for write
+ * errors. */
 mad_status_t madi_topo_dot(const madi_topo_t *topo, const madi_live_t *live, FILE *out);
 mad_status_t madi_topo_svg(const madi_topo_t *topo, const madi_live_t *live, FILE *out);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Drawing in Graphviz's language.  Names need no escapes: they cannot contain a character with a meaning there. */
+/* Drawing in Graphviz's language.  Names need no escapes, because they cannot contain characters that have a meaning
+ * there. */
 #include "topology/draw.h"
 
 /* Write the live text of a box and its style. */

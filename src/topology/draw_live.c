@@ -7,7 +7,8 @@
 
 /* ---- Lines ------------------------------------------------------------------------------------------------------ */
 
-/* Load class: share of the declared bandwidth that the busier direction takes; UNKNOWN if no bandwidth is declared. */
+/* Load class, by the share of the declared bandwidth that the busier direction takes; UNKNOWN if no bandwidth is
+ * declared. */
 enum { IDLE, LOW, MIDDLE, HIGH, UNKNOWN };
 static const struct {
     const char *colour, *meaning;
@@ -35,7 +36,7 @@ static int load_of(const madi_topo_network_t *n, const madi_live_on_t *on)
     return most < 0.4 * (double)n->bandwidth ? LOW : most < 0.8 * (double)n->bandwidth ? MIDDLE : HIGH;
 }
 
-/* Width of a line: one step per power of ten, from 10 kB/s up. */
+/* Width of a line: one step per power of ten, starting at 10 kB/s. */
 double madi_live_width(const madi_live_on_t *on)
 {
     double most = on->bytes_out > on->bytes_in ? on->bytes_out : on->bytes_in, width = 1;

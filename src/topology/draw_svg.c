@@ -14,11 +14,11 @@
 #include <string.h>
 
 #define MARGIN 10
-#define STEP 24 /* between the frames of nested clusters */
+#define STEP 24 /* pixels between the frames of nested clusters */
 #define CELL_HEIGHT 40
 #define LINE 40  /* between networks */
 #define LETTER 8 /* width */
-/* For live data: smaller letters, their line height, and room beside a line. */
+/* For live data: size of the smaller letters, their line height, and room beside a line. */
 #define SMALL 7
 #define SMALL_LINE 14
 #define BESIDE 26 /* letters */
@@ -89,7 +89,7 @@ static int cell_width(const picture_t *p, const madi_cell_t *cell)
     return width > least ? width : least;
 }
 
-/* Draw the live text of a cell.  The last line, a problem, has a dark shade of the box's colour. */
+/* Draw the live text of a cell.  A last line that reports a problem has a dark shade of the box's colour. */
 static void live_draw(const picture_t *p, const madi_cell_t *cell)
 {
     char line[MADI_LIVE_LINES][MADI_LIVE_LINE], style[100];
@@ -181,7 +181,7 @@ static void network_draw(picture_t *p, int n)
         p->right = p->x + 2 * MARGIN + letters * LETTER;
 }
 
-/* Draw the k-th line of a box. */
+/* Draw the k-th network line of a box. */
 static void on_draw(picture_t *p, const madi_cell_t *cell, int k)
 {
     const madi_topo_host_t *host = &p->topo->host[cell->host[0]];
@@ -215,7 +215,8 @@ static int legend_draw(picture_t *p, int y)
     static const char *const words[] = {
         "out, in: what processes of the box send to, and have from, the network, in bytes and messages (fragments count) by "
         "second;",
-        "of several hosts together, the colour is that of the busiest; other ways: shared memory, networks not in the file.",
+        "of several hosts together, the colour is that of the busiest; other paths: shared memory, networks not in the "
+        "file.",
         "passes, holds: fragments of others, by second, now, and of how much memory; stalls: waits for credit; resends: "
         "after a loss.",
         "red box: a process there does not answer, or is lost to others; orange box: it drains; dotted box: no process was "

@@ -6,7 +6,7 @@
 #include "topology/build.h"
 #include "topology/route.h"
 
-/* Order of routes: by cost, then hops, then hops off the preferred network (later). */
+/* Order of routes: first by cost, then by number of hops, then by number of hops off the preferred network (later). */
 typedef struct madi_route_key {
     int64_t cost;
     int hops, later;

@@ -127,7 +127,9 @@ static void take_cluster(madi_topo_names_t *names, const char *name)
     for (int host = 0; host < topo->hosts; host++)
         if (topo->host[host].cluster >= 0 && cluster_inside(topo, topo->host[host].cluster, cluster))
             names->hosts->take(names->hosts, host,
-                               -names->line); /* named by its cluster: naming the host itself takes precedence */
+                               /* negative for a host that is named through its cluster; naming the host itself takes
+                                * precedence */
+                               -names->line);
 }
 
 void madi_topo_each_cluster(madi_topo_list_t *list, const config_setting_t *clusters)

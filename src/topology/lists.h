@@ -10,16 +10,17 @@
 /* A visit to a list of hosts. */
 typedef struct madi_topo_list {
     madi_topo_build_t *build;
-    /* line is negative for a host that is named by its cluster; it may have been named by itself before. */
+    /* Take one host of the list.  line is negative for a host that is named through its cluster; the file may also have
+     * named it directly. */
     void (*take)(struct madi_topo_list *list, int host, int line);
     int line;  /* of the text being parsed */
-    int index; /* of the network, cluster or gateway */
+    int index; /* index of the network, cluster or gateway */
     const char *interface;
     char **address;
     int addresses, taken;
 } madi_topo_list_t;
 
-/* Visit a text, or a list of texts and, if group is not NULL, of groups. */
+/* Visit the hosts of a text or of a list of texts; if group is not NULL, the list may contain groups too. */
 void madi_topo_each_host(madi_topo_list_t *list, const config_setting_t *hosts,
                          void (*group)(madi_topo_list_t *list, const config_setting_t *setting));
 /* Visit the hosts of the named clusters. */
@@ -40,7 +41,7 @@ void madi_topo_each_name(madi_topo_names_t *names, const config_setting_t *setti
 /* Append an index to the list; a duplicate is an error. */
 void madi_topo_name_add(madi_topo_names_t *names, int index, const char *name);
 void madi_topo_take_network(madi_topo_names_t *names, const char *name);
-/* Report an unknown name; kind is the word for such an object. */
+/* Report an unknown name.  kind: the word for this kind of object. */
 void madi_topo_name_wrong(madi_topo_names_t *names, madi_topo_what_t what, const char *kind, const char *name);
 
 /* read_network.c: read one network. */

@@ -71,7 +71,7 @@ static int item_expand(range_expansion_t *x, size_t used, const char *item, cons
     return result;
 }
 
-/* Expand the text from rest to end; name already holds the part before it. */
+/* Expand the text from rest to end; name already contains the part before rest. */
 static int range_expand(range_expansion_t *x, size_t used, const char *rest, const char *end, int brackets)
 {
     const char *open = memchr(rest, '[', (size_t)(end - rest)), *head = open ? open : end, *close, *item;
@@ -160,7 +160,7 @@ static bool parts_alike(const parts_t *a, const parts_t *b)
            !strcmp(a->name + a->head + a->width, b->name + b->head + b->width);
 }
 
-/* True if b follows a in a range that began with first. */
+/* True if b continues, after a, a range that began with first. */
 static bool parts_follow(const parts_t *first, const parts_t *a, const parts_t *b)
 {
     return b->number == a->number + 1 && (parts_padded(first) ? b->width == first->width : !parts_padded(b));
@@ -206,7 +206,7 @@ static void put_numbers(fold_t *f, int from, int to)
 void madi_range_fold(const char *(*name)(const void *arg, int i), const void *arg, int n, char *text, size_t len)
 {
     fold_t f = {name, arg, text, len, 0};
-    size_t whole = 0; /* length up to which entries and ", ..." fit */
+    size_t whole = 0; /* length of the text up to which ", ..." still fits */
     text[0] = 0;
     for (int i = 0; i < n;) {
         parts_t first = name_split(name(arg, i));

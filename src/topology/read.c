@@ -126,7 +126,7 @@ static void into_gateway(madi_topo_list_t *list, int host, int line)
     }
 }
 
-/* Take one core; ranges have expanded "0,2-3" between brackets. */
+/* Take one core; "0,2-3" was expanded as if between brackets. */
 static int take_core(void *arg, const char *core)
 {
     madi_topo_names_t *names = arg;
@@ -192,7 +192,7 @@ static const madi_tree_entry_t channel_table[CHANNEL_COUNT] = {
     [CHANNEL_NETWORK] = {"network", MADI_TREE_TEXT, "the name of a network, such as \"red\"", true},
 };
 
-/* True if there are several names where one is allowed. */
+/* True if the setting has several names where one is allowed. */
 static bool is_list(const config_setting_t *s)
 {
     const char *text = config_setting_get_string(s);
@@ -231,7 +231,7 @@ static const madi_tree_entry_t virtual_table[VIRTUAL_COUNT] = {
     [VIRTUAL_ENCRYPT] = {"encrypt", MADI_TREE_TEXT, "\"end-to-end\" or \"none\"", false},
 };
 
-/* State of a visit to the names in `over`. names.hosts is unused. */
+/* State of a visit to the names in the setting `over`.  names.hosts is unused. */
 typedef struct over {
     madi_topo_names_t names; /* must be first */
     int *channel, channels;
@@ -244,7 +244,7 @@ static void take_over(madi_topo_names_t *names, const char *name)
     int channel = madi_topo_channel_find(topo, name), before = names->count;
     int network = channel >= 0 ? topo->channel[channel].network : madi_topo_network_find(topo, name);
     if (network < 0) {
-        if (channel < 0) /* else the channel is wrong, which was reported */
+        if (channel < 0) /* otherwise the channel is wrong, which has been reported */
             madi_topo_name_wrong(names, MADI_TOPO_NETWORK, "network or channel", name);
         return;
     }

@@ -56,7 +56,7 @@ static void onto_network(madi_topo_list_t *list, int host, int line)
     madi_topo_build_t *b = list->build;
     const char *address = list->address && list->taken < list->addresses ? list->address[list->taken] : NULL;
     list->taken++;
-    if (b->topo->host[host].kind == list->index) { /* named by itself and by its cluster: the first counts */
+    if (b->topo->host[host].kind == list->index) { /* named directly and through its cluster: the first naming counts */
         if (line > 0)
             madi_topo_wrong(b, line, "host '%s' is named twice: name it once", b->topo->host[host].name);
         return;
@@ -69,7 +69,8 @@ static void onto_network(madi_topo_list_t *list, int host, int line)
     b->pair = madi_topo_grow(&b->scratch, b->pair, b->pairs, sizeof *b->pair);
     if (!b->pair)
         return;
-    b->topo->host[host].kind = list->index; /* until kinds are assigned: the last network that the host was put on */
+    /* until kinds are assigned, `kind` is the last network that the host was put on */
+    b->topo->host[host].kind = list->index;
     b->pair[b->pairs++] = (madi_topo_pair_t){host, {list->index, list->interface, address}};
 }
 
@@ -83,7 +84,7 @@ static const char *read_interface(madi_topo_build_t *b, const config_setting_t *
     return madi_topo_copy(&b->whole->arena, text);
 }
 
-/* True if the text is a valid IPv4 address, or does not look like one. */
+/* True if the text is a valid IPv4 address, or if it does not look like one. */
 static bool is_ipv4(const char *text)
 {
     struct in_addr address;
@@ -181,7 +182,7 @@ static void read_costs(madi_topo_build_t *b, const config_setting_t *latency, co
     }
 }
 
-/* Check the security of a network that is one host's memory, which nobody else can read. */
+/* Check the security of a network that is the memory of one host, which no other host can read. */
 static void security_of_memory(madi_topo_build_t *b, const config_setting_t *s, const config_setting_t *leaves,
                                const madi_topo_network_t *network)
 {
@@ -216,7 +217,7 @@ static void read_security(madi_topo_build_t *b, const config_setting_t *s, const
     if (text && network->leaves_site && network->security == MADI_TOPO_NONE)
         madi_topo_wrong(b, madi_tree_line(b, s),
                         "a network that leaves the site cannot have security \"none\": give \"seal\", or \"auth\" if others "
-                        "may read what goes over it");
+                        "may read its traffic");
     if (network->driver && strcmp(network->driver, "tcp") != 0)
         security_of_memory(b, s, leaves, network);
 }
@@ -263,7 +264,7 @@ void madi_topo_network_read(madi_topo_build_t *b, const config_setting_t *s)
     if (!grown)
         return;
     topo->network = grown;
-    grown[topo->networks++] = network; /* known by its name, even if the rest is wrong */
+    grown[topo->networks++] = network; /* counted, so that its name is known even if the rest is wrong */
     if (!madi_tree_group(b, s, network_table, NETWORK_COUNT, found))
         return;
     read_driver(b, found[NETWORK_DRIVER], &network);

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOP_COST_MAX \
-    INT64_C(10000000000000000) /* ps: largest cost of one hop, so that the sum of a route's hops does
-                                                 * not overflow */
+/* ps: largest cost of one hop, so that the sum of a route's hops does not overflow */
+#define HOP_COST_MAX INT64_C(10000000000000000)
 
 int madi_route_compare(madi_route_key_t a, madi_route_key_t b)
 {
@@ -124,7 +123,7 @@ static bool relay_add(madi_routes_t *r, const int *host, int hosts)
     return true;
 }
 
-/* Add the gateways of a kind; each one that is partly down becomes a relay of its own. */
+/* Add the gateways of a kind.  Each gateway that is partly down becomes a relay of its own. */
 static bool kind_add(madi_routes_t *r, const madi_topo_kind_t *kind)
 {
     int *kept, n = 0, special = 0;
@@ -157,7 +156,8 @@ static bool relays_make(madi_routes_t *r)
         for (int i = 0; i < r->relay[y].on.nets; i++)
             r->first[r->relay[y].on.net[i]]++;
     for (int n = 0; n <= topo->networks; n++)
-        r->first[n] = sum += n < topo->networks ? r->first[n] : 0; /* end of the slice: slices are filled backwards */
+        /* end of the slice of network n, because slices are filled backwards */
+        r->first[n] = sum += n < topo->networks ? r->first[n] : 0;
     r->at = madi_topo_alloc(&r->arena, (size_t)sum + 1, sizeof *r->at);
     for (int y = r->relays - 1; r->at && y >= 0; y--)
         for (int i = 0; i < r->relay[y].on.nets; i++)
@@ -172,7 +172,7 @@ static madi_route_key_t route_key_sum(madi_route_key_t a, madi_route_key_t b)
     return (madi_route_key_t){a.cost + b.cost, a.hops + b.hops, a.later + b.later};
 }
 
-/* Heap entry.  A relay that was reached on a shorter path later has several; the first one popped counts. */
+/* Heap entry.  A relay that was later reached on a shorter path has several entries; only the first one popped counts. */
 typedef struct route_entry {
     madi_route_key_t key;
     int relay;
@@ -220,7 +220,7 @@ static void reach_from(route_search_t *s, madi_route_nets_t nets, madi_route_key
             search_reach(s, r->at[j], route_key_sum(far, madi_route_edge(r, nets, r->relay[r->at[j]].on, nets.net[i])));
 }
 
-/* Return the number of best routes that reach hosts on these networks at distance far. */
+/* Return the number of best routes that reach hosts on these networks at the distance `far`. */
 static double ways_to(const madi_routes_t *r, madi_route_nets_t nets, madi_route_key_t far)
 {
     double ways = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Routes over a virtual channel: from one host to any other, through gateways.
  *
- * The cost of a hop is latency + bytes / bandwidth of its network, the time that each fragment of that size takes.  The
- * cost of a route is the sum over its hops. (A long message is in all networks at once and runs at the pace of the
- * slowest, which is reported too.) The best routes have the least cost and, among those, the fewest hops.  All of them
- * are kept, so that connections can be spread over them.
+ * The cost of a hop is latency + bytes / bandwidth of its network: the time that each fragment of that size takes.  The
+ * cost of a route is the sum over its hops.  (A long message uses all networks at the same time, at the speed of the
+ * slowest one, which is reported too.) The best routes have the least cost and, among those, the fewest hops.  All of
+ * them are kept, so that connections can be spread over them.
  *
  * If the file gives the networks of a virtual channel an order of preference, and two hosts share several of them, the
- * first in that order carries the hop; but the route is chosen as if the hop had the cost of the cheapest.
+ * hop uses the first of them; but routes are compared as if the hop had the cost of the cheapest one.
  *
  * Equivalent hosts (madi_topo_kind_t) count as one. madi_routes_new needs memory for each kind of gateways and each
  * network, not for each host, and time for each pair of kinds of gateways that share a network.  Components that are
@@ -45,7 +45,7 @@ typedef struct madi_route {
     int hops;
     int later;   /* hops that are not over the preferred network */
     bool best;   /* no other route is better */
-    double ways; /* number of routes by hosts that this one stands for: one choice of host per hop */
+    double ways; /* number of host-by-host routes that this route stands for, one per choice of a host for each hop */
     madi_route_hop_t hop[MADI_ROUTE_HOPS_MAX];
 } madi_route_t;
 
@@ -56,12 +56,13 @@ mad_status_t madi_routes_to(const madi_routes_t *routes, int to, madi_route_t *r
 /* Return the number of best routes, counted by hosts; 0 if none. */
 double madi_routes_ways(const madi_routes_t *routes, int to);
 
-/* Choose among the routes by hosts that the first of `count` routes, and the best ones after it, stand for: the one at
- * index number, modulo their number.  Write the end and the network of each hop, and return the number of hops. */
+/* Choose one host-by-host route among those that the first of `count` routes, and the best ones after it, stand for: the
+ * one at index `number` modulo their number.  Write the end and the network of each hop, and return the number of hops. */
 int madi_route_pick(const madi_route_t *route, int count, uint64_t number, int host[MADI_ROUTE_HOPS_MAX],
                     int network[MADI_ROUTE_HOPS_MAX]);
 
-/* Explain why there is no route, why a route is the best one, or why it is not (best: the first of the list). */
+/* Explain why there is no route, why a route is the best one, or why it is not the best.  best: the first route of the
+ * list. */
 void madi_routes_unreachable(const madi_routes_t *routes, int to, char *why, size_t len);
 void madi_route_reason(const madi_routes_t *routes, const madi_route_t *best, const madi_route_t *route, char *why,
                        size_t len);

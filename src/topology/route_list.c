@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Routes in order, by a best-first search backwards from the destination.  The distance of every gateway from the
- * source is known, so the search expands nothing twice before the best route is complete. */
+/* Routes in order, by a best-first search backwards from the destination.  The distance of every gateway from
+ * the source is known, so the search expands no gateway twice before the best route is complete. */
 #include "topology/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTS_MAX 200000 /* most partial routes kept; beyond that the list ends early */
+#define PARTS_MAX 200000 /* maximum number of partial routes kept; beyond that the list ends early */
 #define DESTINATION (-1)
 #define SOURCE (-2)
 
 /* A partial route: from node to the destination. */
 typedef struct route_part {
-    madi_route_key_t behind; /* key from node to the destination */
-    madi_route_key_t whole;  /* lower bound of the whole route, with the best path from the source to node */
-    int node;                /* a relay */
-    int next;                /* the part that follows, reached over network; -1 at the destination */
+    madi_route_key_t behind; /* key of the part from node to the destination */
+    /* lower bound of the key of the whole route, which assumes the best path from the source to node */
+    madi_route_key_t whole;
+    int node; /* a relay */
+    int next; /* index of the part that follows, reached over `network`; -1 at the destination */
     int network;
 } route_part_t;
 
@@ -34,7 +35,7 @@ static madi_route_key_t part_key_sum(madi_route_key_t a, madi_route_key_t b)
     return (madi_route_key_t){a.cost + b.cost, a.hops + b.hops, a.later + b.later};
 }
 
-/* Among equal parts the longest comes first, so that routes are completed one by one. */
+/* Order of parts.  Among equal ones the longest comes first, so that routes are completed one by one. */
 static bool part_before(const void *arg, int a, int b)
 {
     const listing_t *l = arg;
@@ -69,8 +70,8 @@ static bool crossed(const listing_t *l, int at, int network)
     return false;
 }
 
-/* True if a route may pass this relay.  Hosts equivalent to either end, or to a host already passed, are useless,
- * unless some of them are partly down. */
+/* True if a route may pass this relay.  Hosts equivalent to either end, or to a host already passed, are
+ * useless, unless some of these hosts are partly down. */
 static bool listing_passes(const listing_t *l, int at, int y)
 {
     const madi_routes_t *r = l->r;

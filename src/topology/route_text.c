@@ -80,7 +80,7 @@ void madi_routes_unreachable(const madi_routes_t *r, int to, char *why, size_t l
         else if (!at)
             text_add_nothing(&t, r, to);
         else {
-            route_text_add(&t, "from host '%s' one gets to the networks ", topo->host[r->source].name);
+            route_text_add(&t, "host '%s' reaches the networks ", topo->host[r->source].name);
             text_add_networks(&t, topo, got);
             route_text_add(&t, ", host '%s' is on ", topo->host[to].name);
             text_add_networks(&t, topo, has);

@@ -15,7 +15,7 @@
 
 /* ---- Hosts by name ---------------------------------------------------------------------------------------------- */
 
-/* Length of a name without dots at its end. */
+/* Return the length of a name without trailing dots. */
 static size_t name_length(const char *name)
 {
     size_t n = strlen(name);

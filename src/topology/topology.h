@@ -53,25 +53,26 @@ typedef struct madi_topo_on {
 typedef struct madi_topo_host {
     const char *name;
     int cluster; /* the innermost one */
-    int gateway; /* entry of gateway[] by which it forwards; -1: it does not forward */
+    int gateway; /* index in gateway[] of the entry by which it forwards; -1 if it does not forward */
     int kind;
     madi_topo_on_t *on; /* its networks, at least one, in the order of the file */
     int ons;
     int line; /* of the first mention */
 } madi_topo_host_t;
 
-/* A cluster.  Hosts that the file puts into no cluster get one made for them, shared by all hosts on the same networks. */
+/* A cluster.  Hosts that the file puts into no cluster get a cluster made for them, shared by all hosts on the same
+ * networks. */
 typedef struct madi_topo_cluster {
     const char *name;
     int parent; /* -1 if none */
     bool given; /* false: made by the parser */
-    int *host;  /* those in no cluster inside this one */
+    int *host;  /* hosts that are in no cluster inside this one */
     int hosts;
     int line;
 } madi_topo_cluster_t;
 
-/* Hosts that forward with the same settings.  A file that names none has one entry, with all hosts on two networks or
- * more. */
+/* Hosts that forward with the same settings.  If the file names no gateways, one entry has all hosts that are on two or
+ * more networks. */
 typedef struct madi_topo_gateway {
     int *host;
     int hosts;
@@ -90,13 +91,13 @@ typedef struct madi_topo_channel {
     int line;
 } madi_topo_channel_t;
 
-/* A virtual channel.  A file that names none has one, "default", over all networks. */
+/* A virtual channel.  If the file names none, there is one, "default", over all networks. */
 typedef struct madi_topo_virtual {
     const char *name;
     int *network; /* in order of preference if given is true */
-    int *channel; /* for each network: the channel by which it was named; -1: named directly */
+    int *channel; /* for each network: the channel through which it was named; -1 if it was named directly */
     int networks;
-    bool given;    /* false: made by the parser; its networks have no order of preference */
+    bool given;    /* false if the parser made it; its networks then have no order of preference */
     bool encrypts; /* traffic through gateways is encrypted end to end */
     int line;
 } madi_topo_virtual_t;
@@ -127,7 +128,7 @@ typedef struct madi_topo {
 mad_status_t madi_topo_load(const char *path, madi_topo_t **topo, char **errors);
 /* Like madi_topo_load, but for a text; file is its name in errors. */
 mad_status_t madi_topo_parse(const char *file, const char *text, size_t len, madi_topo_t **topo, char **errors);
-/* Return all bytes of a file, freed by the caller; NULL on failure, see errno. */
+/* Return all bytes of a file, to be freed by the caller; NULL on failure, see errno. */
 char *madi_topo_slurp(const char *path, size_t *len);
 void madi_topo_free(madi_topo_t *topo); /* NULL is legal */
 
@@ -151,8 +152,8 @@ const char *madi_topo_security_name(madi_topo_security_t security); /* "none", "
 /* True if host forwards to and from network. */
 bool madi_topo_forwards(const madi_topo_t *topo, int host, int network);
 
-/* Write a hint to follow a message such as "there is no ... 'rde'": "; did you mean 'red'?" or, if no name is near, ";
- * there are: red, blue". */
+/* Write a hint for a message such as "there is no ... 'rde'": "; did you mean 'red'?" or, if no name is near, "; there
+ * are: red, blue". */
 typedef enum madi_topo_what {
     MADI_TOPO_NETWORK,
     MADI_TOPO_HOST,

@@ -13,7 +13,7 @@ struct madi_tree {
     config_t config;
 };
 
-/* Return a line without leading blanks and its end. */
+/* Return a line without leading blanks and without its newline. */
 static const char *line_at(const madi_topo_build_t *build, int line, int *len)
 {
     const char *text, *end;
@@ -55,7 +55,7 @@ static bool odd_quotes(const char *text, int len)
     return quotes % 2;
 }
 
-/* Return a hint at a frequent mistake, judged by the line. */
+/* Return a hint about a frequent mistake, judged by the line. */
 static const char *syntax_hint(const char *text, int len)
 {
     bool plain = true, odd = odd_quotes(text, len);
@@ -68,8 +68,8 @@ static const char *syntax_hint(const char *text, int len)
                  "'-' and '_'";
 }
 
-/* Return the line to blame for an error at the end of the file.  An unclosed string extends to the end of the file, so
- * take the first line with an odd number of quotation marks; else the given line. */
+/* Return the line to report for an error at the end of the file.  An unclosed string extends to the end of the file, so
+ * this is the first line with an odd number of quotation marks; if there is none, the given line. */
 static int line_meant(const madi_topo_build_t *build, int line)
 {
     for (int i = 1; i <= build->lines; i++) {
@@ -94,10 +94,10 @@ static void syntax_wrong(madi_topo_build_t *build, const madi_tree_t *tree)
     if (what && !strcmp(what, "duplicate setting name"))
         madi_topo_wrong(build, line, "a setting is there twice: leave one: '%.*s'", len, text);
     else if (what && !strcmp(what, "mismatched element type in array"))
-        madi_topo_wrong(build, line,
-                        "what stands between [ and ] must be of one type; lists of different things stand between "
-                        "( and ): '%.*s'",
-                        len, text);
+        madi_topo_wrong(
+            build, line,
+            "values between [ and ] must have one type; lists of different types are written between ( and ): '%.*s'", len,
+            text);
     else if (what && !strcmp(what, "memory exhausted"))
         madi_topo_wrong(build, line, "groups and lists are too deep inside each other");
     else if (!len)
@@ -109,8 +109,8 @@ static void syntax_wrong(madi_topo_build_t *build, const madi_tree_t *tree)
                         len, text, hint);
 }
 
-/* True if the text has an @include, which is an error. libconfig exits the process when it is to include a directory,
- * and hangs on some files. */
+/* True if the text has an @include, which is an error.  libconfig exits the process if it has to include a directory, and
+ * hangs on some files. */
 static bool includes(madi_topo_build_t *build)
 {
     for (int line = 1; line <= build->lines; line++) {
@@ -158,7 +158,7 @@ void madi_tree_free(madi_tree_t *tree)
         config_destroy(&tree->config);
 }
 
-/* Return the line of a setting. libconfig gives a string in an array or a list the line of what follows it, so the
+/* Return the line of a setting.  For a string in an array or a list, libconfig reports the line of the next token, so the
  * string is searched. */
 int madi_tree_line(const madi_topo_build_t *build, const config_setting_t *setting)
 {

@@ -22,14 +22,14 @@ enum {
 typedef struct madi_tree_entry {
     const char *name;
     int types;
-    const char *form; /* what to give, for messages: "a text such as ..." */
+    const char *form; /* form of a valid value, for messages: "a text such as ..." */
     bool needed;
 } madi_tree_entry_t;
 
 typedef struct madi_tree madi_tree_t;
 
-/* Parse a text.  NULL if it is not in libconfig's syntax, which adds an error, or if memory is lacking.  Texts that
- * make libconfig exit the process (including a directory) are refused before. */
+/* Parse a text.  Return NULL if memory is lacking, or if the text is not in libconfig's syntax, which adds an error.
+ * Texts that would make libconfig exit the process (such as those that include a directory) are refused first. */
 madi_tree_t *madi_tree_make(madi_topo_build_t *build, const char *text, size_t len);
 const config_setting_t *madi_tree_root(const madi_tree_t *tree);
 void madi_tree_free(madi_tree_t *tree); /* NULL is legal */

@@ -23,7 +23,7 @@ static const unit_t prefixes[] = {{"Ki", 1024.},
                                   {"", 1},
                                   {NULL, 0}};
 
-/* Parse digits with an optional point; *rest is what follows, without leading blanks. */
+/* Parse digits with an optional decimal point.  *rest: the text that follows, without leading blanks. */
 static bool value_number(const char *text, double *n, const char **rest)
 {
     double scale = 1;
@@ -92,7 +92,7 @@ bool madi_value_bytes(const char *text, int64_t *bytes)
     return scaled(text, prefixes, ends, factors, 0, 1099511627776., bytes);
 }
 
-/* Write a number without printf's %f, whose comma depends on the locale: the digits come from integers. */
+/* Write a number without printf's %f, whose decimal point depends on the locale: the digits come from integers. */
 static const char *decimal(double n, const char *unit, char text[MADI_VALUE_MAX])
 {
     int decimals = n < 10 ? 3 : n < 100 ? 2 : n < 1000 ? 1 : 0;

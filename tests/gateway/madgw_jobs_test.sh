@@ -62,7 +62,7 @@ files() {
     ln -s "$dir/out" jobs/link.job
     seen "files: a link" "job link.job .*: refused: it is not a plain file"
     (umask 077 && echo text >one && ln one jobs/twice.job)
-    seen "files: one with two names" "job twice.job .*: refused: it has another name elsewhere"
+    seen "files: one with two names" "job twice.job .*: refused: it has another name (hard link)"
     (umask 077 && echo text >jobs/.garbage && mv jobs/.garbage jobs/garbage.job)
     seen "files: garbage" "job garbage.job .*: madgw: --join .*: line 1 is not understood"
     seen "files: garbage is not tried for ever" "job garbage.job .*: its gateway ended with exit code 1; not started again"
@@ -97,7 +97,7 @@ users() {
     begin_as
     seen "users: it serves" "serves the jobs of"
     (umask 077 && echo text >jobs/.root && mv jobs/.root jobs/root.job)
-    seen "users: a job of somebody else" "job root.job (user 0): refused: it belongs to somebody else"
+    seen "users: a job of somebody else" "job root.job (user 0): refused: it belongs to another user"
     rm -f jobs/*.job
     end "users"
 }
@@ -231,7 +231,7 @@ END
     check "and is used" 2 "$(grep -c answered one.out)"
     check_lines "the other's was never ended" 0 'job two.job .*was ended' served
     rm -f jobs/one.job
-    seen "a file that goes" "job one.job .*: its file has gone: drains"
+    seen "a file that goes" "job one.job .*: its file was removed: drains"
     seen "its gateway drains" "job one.job .*: madgw: host gate: drained, ends"
     cancel
     stop apart
@@ -289,7 +289,7 @@ test_allow() {
     wait_for test -s one.job
     (umask 077 && cp one.job jobs/.one)
     mv jobs/.one jobs/one.job
-    seen "allow: it calls nobody" "job one.job .*: madgw: host gate: ready, calls"
+    seen "allow: it calls nobody" "job one.job .*: madgw: host gate: ready, connects to"
     seen "allow: why" "or they are not on the list of MAD_TCP_ALLOW: 192.0.2.0/24"
     check "allow: nobody is reached" "" "$(grep 'reached [1-9]' served)"
     cancel

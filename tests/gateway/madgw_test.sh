@@ -207,7 +207,7 @@ test_dies() {
         has "$1"
     }
     for pause in 0.2 0.4; do
-        again="ended by signal 9 \(Killed\); starting it again in $pause s, for it had joined only .* up to 30 s"
+        again="ended by signal 9 \(Killed\); starting it again in $pause s, because it had joined only .* up to 30 s"
         if wait_for paused "$again"; then ok "dies: pause of $pause s"; else not_ok "dies: pause of $pause s" "$(tail -n 20 err)"; fi
     done
     echo one >&8
@@ -282,7 +282,7 @@ test_drain() {
     seen "end at once: before" 'answered: one'
     told_again() { # two signals before it looks are one
         tell_gateway TERM
-        has 'told twice to end'
+        has 'received a second signal to end'
     }
     tell_gateway TERM
     if wait_for told_again; then ok "end at once: is said"; else not_ok "end at once: is said" "$(tail -n 20 out err)"; fi
@@ -361,7 +361,7 @@ test_reached() {
     tell CONT across blue1
     ready() { grep -qs ': reached' gateway; }
     if wait_for ready; then ok "reached: is said"; else not_ok "reached: is said" "$(cat gateway err)"; fi
-    check_has "reached: processes" "calls 3 processes" gateway
+    check_has "reached: processes" "connects to 3 processes" gateway
     check_has "reached: and they are counted once" "reached 3 processes" gateway
     echo two >&8
     finish "reached: job" 0

@@ -23,7 +23,7 @@ test_ways() {
     check "ways: exit code" 0 $code
     check_lines "ways: tcp between hosts" 8 '^\[[0-3]\] ([01] on one to [23]|[23] on two to [01]): tcp on eth0 \(10.77.1.0/24\) used' out
     check_lines "ways: shm within each" 4 '^\[[0-3]\] (0 on one to 1|1 on one to 0|2 on two to 3|3 on two to 2): shm on memory \([0-9a-f]+\) used' out
-    check_lines "ways: why not shm between hosts" 8 ': tcp on eth0 .* used;.* shm on memory \([0-9a-f]+\) rejected: no network in common: .* one MAD_SHM_DIR' out
+    check_lines "ways: why not shm between hosts" 8 ': tcp on eth0 .* used;.* shm on memory \([0-9a-f]+\) rejected: no network in common: .* the same MAD_SHM_DIR' out
     check "ways: nothing is complained of" 0 "$(wc -l <err)"
     on one,two,three,four -n 8 "$world" talk
     check "ways: four hosts" 0 $code
@@ -33,7 +33,7 @@ test_ways() {
     check_lines "ways: preferring shm does not make one" 2 ': tcp on eth0 .* used' out
     on one,two -n 2 --env MAD_DRIVERS=self,shm timeout 20 "$world" watch busy
     check_has "ways: none left: explained" "no network in common with this peer: " err
-    check_has "ways: none left: remedy" "memory is shared where both see one MAD_SHM_DIR" err
+    check_has "ways: none left: remedy" "both processes must see the same MAD_SHM_DIR to share memory" err
 }
 
 test_conformance() {
@@ -171,7 +171,7 @@ test_containers() {
     check_lines "containers: a shared volume: shm, without any network" 2 ': shm on memory \([0-9a-f]+\) used' out
     on c1,c3 -n 2 "$world" talk
     check "containers: one network: exit code" 0 $code
-    check_lines "containers: nothing but a network: tcp, and why" 2 ': tcp on lo \(lo@[0-9a-f]+\) used;.* shm on memory .* rejected: no network in common: .* memory is shared where both see one MAD_SHM_DIR' out
+    check_lines "containers: nothing but a network: tcp, and why" 2 ': tcp on lo \(lo@[0-9a-f]+\) used;.* shm on memory .* rejected: no network in common: .* both processes must see the same MAD_SHM_DIR to share memory' out
     on c1,two -n 2 "$world" talk
     check_lines "containers: with another host" 2 ': tcp on eth0 \(10.77.1.0/24\) used' out
     on c1,c2 -n 2 timeout 20 "$world" watch busy

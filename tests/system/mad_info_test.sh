@@ -465,7 +465,7 @@ except ConnectionError:
 test_end() {
     job_start
     run explain "$one" --timeout 0.2 # outside of the library: an answer or a clear text
-    if [ $code = 0 ] || grep -q "did not answer within 0.2 s: it waits in a call of its own" err; then
+    if [ $code = 0 ] || grep -q "did not answer within 0.2 s: it waits in a system call outside the library" err; then
         ok "outside of the library"
     else
         not_ok "outside of the library" "$(cat err)"

@@ -267,7 +267,7 @@ test_hosts() {
     rm ready
     run -n 2 --hosts a,b --launch-agent 'cat /dev/urandom --' true
     check "hosts: the agent never stops talking" 1 $code
-    check_has "hosts: the agent never stops talking: message" "cannot be used: what it says is garbled" err
+    check_has "hosts: the agent never stops talking: message" "cannot be used: its output is garbled" err
     printf '#!/bin/sh\necho x >&2\nexec sleep 20\n' >agent
     : >err
     "$madrun" -n 2 --hosts a,b --launch-agent ./agent true 2>err </dev/null &

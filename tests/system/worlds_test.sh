@@ -236,7 +236,7 @@ test_launchers() {
     run $liar missing "$world" talk
     row "does every rank call mad_init?" err
     run $liar rank "$world" talk
-    row "the launcher does not say which rank this is" err
+    row "the launcher does not report the rank of this process" err
     run $liar refuse "$world" talk
     row "the launcher refuses this process" err
     run $liar noise "$world" talk
@@ -279,7 +279,7 @@ test_pmix() {
 test_networks() {
     run "$madrun" --keep-going -n 2 sh -c 'MAD_SHM_DIR=$PWD/shm$PMI_RANK MAD_DRIVERS=self,shm exec timeout 10 "$0" watch busy' "$world"
     row "no network in common with this peer" err 2
-    check_has "nothing in common: remedy" "memory is shared where both see one MAD_SHM_DIR" err
+    check_has "nothing in common: remedy" "both processes must see the same MAD_SHM_DIR to share memory" err
     [ -n "$LAB_INSIDE" ] || return 0
     mount -t tmpfs -o size=64k tiny /dev/shm
     run "$madrun" -n 2 "$world" talk

@@ -379,7 +379,7 @@ def replay():
     b.drain()
     check("replay: the stream has moved to the other gateway", second.passed > 0 and second_opens, a.lines, b.lines)
     check("replay: nothing is delivered twice", len(b.holding(SECRET)) == 2 and not wrong(b), b.lines)
-    check("replay: the cause is reported", b.holding("is not honest") or b.holding("sent a fragment of this stream again"), b.lines)
+    check("replay: the cause is reported", b.holding("manipulates data") or b.holding("sent a fragment of this stream again"), b.lines)
     check("replay: all comes", good, again_said, a.lines, b.lines)
     b.lines.clear()
     intruder = dial(b.address, make_address(os.urandom(16), [SELF]))
@@ -412,7 +412,7 @@ def unproved_ready():
         for t in (a, b):
             t.drain()
         check("%s: without the proof of the ends nothing is delivered" % encrypt, not b.holding("got from"), said, b.lines)
-        lines = [line for line in b.lines if "the end of the handshake is not the peer's" in line and "event" not in line]
+        lines = [line for line in b.lines if "the end of the handshake does not come from the peer" in line and "event" not in line]
         check("%s: the cause is reported" % encrypt, 1 <= len(lines) <= 3, a.lines, b.lines)
         check("%s: both go on" % encrypt, a.answers() and b.answers())
         gateway.end()
@@ -438,16 +438,16 @@ def speaks():
 
 CASES = {
     "honest": honest,
-    "change": lambda: (attack("a byte of the head", change(4), "is not honest"),
-                       attack("a byte of the packet", change(30), "is not honest"),
-                       attack("a byte of a long packet", change_long, "is not honest")),
+    "change": lambda: (attack("a byte of the head", change(4), "manipulates data"),
+                       attack("a byte of the packet", change(30), "manipulates data"),
+                       attack("a byte of a long packet", change_long, "manipulates data")),
     "number": lambda: attack("the number", change_number, "again", alone=False),
     "drop": lambda: attack("dropped", drop, "missing or out of order"),
     "repeat": lambda: attack("repeated", repeat, "again"),
     "reorder": lambda: attack("in another order", reorder, "missing or out of order"),
-    "ack": lambda: (attack("an acknowledgement", forge_ack, "an acknowledgement is not the peer's"),
-                    attack("what a head acknowledges", forge_head_ack, "is not honest")),
-    "ready": lambda: attack("a handshake that goes on", forge_ready, "a piece of a handshake comes"),
+    "ack": lambda: (attack("an acknowledgement", forge_ack, "an acknowledgement does not come from the peer"),
+                    attack("what a head acknowledges", forge_head_ack, "manipulates data")),
+    "ready": lambda: attack("a handshake that goes on", forge_ready, "a part of the handshake arrived after its end"),
     "proof": unproved_ready,
     "close": lambda: attack("an end", forge_close, "without the peer's proof"),
     "take_over": take_over,

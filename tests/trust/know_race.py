@@ -100,7 +100,7 @@ if attacker:
 check("the target lives after %d fragments that change while it reads them" % tries, target.alive(), target.process.poll(),
       target.lines[-5:])
 check("it says why a link ended", not refused or target.holding("malformed address") or
-      target.holding("a stream that nobody can open"), refused, target.lines[-5:])
+      target.holding("a malformed OPEN of a stream"), refused, target.lines[-5:])
 member = Target("member", {"MAD_DRIVERS": "tcp,self"})
 said = member.send(target, "x")
 check("a member is served", said and "success" in said, said)

@@ -127,7 +127,7 @@ HARM = [
     ("forges a record", at(6, lambda r: b"\x17\x03\x03" + struct.pack(">H", 60) + os.urandom(60)), CAUSE),
     ("forges an alert", at(6, lambda r: b"\x15\x03\x03\x00\x02\x01\x00"), NO_RECORD),
     ("forges a frame in the clear", at(6, lambda r: frame(HELLO, bytes(52))), NO_RECORD),
-    ("cuts the connection", lambda n, r: r if n < 6 else None, "without the end that TLS wants"),
+    ("cuts the connection", lambda n, r: r if n < 6 else None, "without TLS's close_notify"),
     ("changes HELLO", at(2, flip(20)), CAUSE),
     ("repeats HELLO", at(2, lambda r: r + r), CAUSE),
     ("drops PROOF", at(3, lambda r: b""), None),

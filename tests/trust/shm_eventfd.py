@@ -127,8 +127,8 @@ def counts_wrong():
     refused("4 descriptors", "4 descriptors came", passed=lambda fds: fds + fds[:1])
     for n in (5, 200, 253):
         refused("%d descriptors" % n, "%d descriptors came" % n, passed=lambda fds, n=n: (fds * 100)[:n])
-    refused("half an offer", "is not one", offer=lambda b: b[:11])
-    refused("another magic", "is not one", offer=lambda b: b"\0" + b[1:])
+    refused("half an offer", "is malformed", offer=lambda b: b[:11])
+    refused("another magic", "is malformed", offer=lambda b: b"\0" + b[1:])
     refused("another layout", "use the same release", offer=lambda b: b[:4] + b"\x05" + b[5:])
     refused("another nonce", "is not what the peer offered", offer=lambda b: b[:8] + bytes(16))
 
@@ -261,7 +261,7 @@ def bytes_stray():
         except PermissionError:  # where the kernel can refuse descriptors
             check(name + ": the kernel refuses it", True)
             link.socket.send(b"x")
-        line = target.wait("bytes came by the socket", 5)
+        line = target.wait("sent bytes over the socket", 5)
         check(name + " on the socket ends the link, with a line", line, target.lines[-5:])
         time.sleep(0.5)
         check(name + " on the socket does not keep the target awake", target.processor() - used < 0.3,
@@ -286,7 +286,7 @@ def flag_stalls():
         check("a flag in memory holds the target for %.2f s" % took, good and took < STALL, target.lines[-5:])
         if not again:
             target.drain(0.2)
-            check("one line tells of it", len(target.holding("not waited for any longer")) == 1, target.lines)
+            check("one line tells of it", len(target.holding("the wait ends")) == 1, target.lines)
         link.close()
 
 

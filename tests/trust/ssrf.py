@@ -104,7 +104,7 @@ for name, to in (("another subnet", address(b"b", 7000, "10.99.0.1")), ("a privi
                  ("a host that is not in the file", address(b"z", 7000))):
     said = Member().refusal(to, 3)
     check(name + " is refused at once", said and said[0] < 0.5 and not said[3].count("refused"), said)
-check("a line says so", gateway.wait("which this gateway shares with that host: it is not called", 5), gateway.lines[-5:])
+check("a line says so", gateway.wait("which this gateway shares with that host: this gateway does not connect to it", 5), gateway.lines[-5:])
 
 # A process that nobody has told the gateway of is reached; its handshake comes back.
 time.sleep(TIMEOUT / 1000 + 1)

@@ -360,9 +360,8 @@ START_TEST(chain_without_its_gateway_has_no_route)
     ck_assert_int_eq(ask(t, "a", "b", down, 0, why, sizeof why), MAD_OK);
     ck_assert_int_eq(route[0].hops, 3);
     ck_assert_int_eq(ask(t, "a", "b", down, 1, why, sizeof why), MAD_ERR_UNREACHABLE);
-    ck_assert_str_eq(
-        why, "from host 'a' one gets to the networks red, green, host 'b' is on blue, and no gateway that is up joins "
-             "them within 32 hops; down: h on green");
+    ck_assert_str_eq(why, "host 'a' reaches the networks red, green, host 'b' is on blue, and no gateway that is up joins "
+                          "them within 32 hops; down: h on green");
     madi_topo_free(t);
 }
 END_TEST

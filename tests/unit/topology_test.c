@@ -51,8 +51,8 @@ START_TEST(syntax_error_names_its_line)
         "F:4: a setting is there twice: leave one: 'driver = \"shm\"; } }'\n");
     bad(RED "red = { driver = \"tcp\"; hosts = \"a\"; } }",
         "F:2: a setting is there twice: leave one: 'red = { driver = \"tcp\"; hosts = \"a\"; } }'\n");
-    bad("networks = {\nred = { hosts = [\"a\", 3]; } }", "F:2: what stands between [ and ] must be of one type; lists "
-                                                         "of different things stand between ( and ): 'red = { hosts = "
+    bad("networks = {\nred = { hosts = [\"a\", 3]; } }", "F:2: values between [ and ] must have one type; lists "
+                                                         "of different types are written between ( and ): 'red = { hosts = "
                                                          "[\"a\", 3]; } }'\n");
     bad("# all\n@include \"/etc\"\n", "F:2: @include is not understood: write the whole topology into one file\n");
     bad("", "F: networks is missing: give a group such as { red = { driver = \"tcp\"; hosts = \"node[0-31]\"; }; }\n");
@@ -122,7 +122,7 @@ START_TEST(network_value_wrong_is_refused)
     bad("networks = { red = { driver = \"tcp\"; hosts = \"a\"; leaves_site = true;\nsecurity = \"none\"; }; };",
         "F:2: network 'red': a network that leaves the site cannot have security \"none\": give \"seal\", or \"auth\" if "
         "others "
-        "may read what goes over it\n");
+        "may read its traffic\n");
     bad("networks = { red = { driver = \"shm\"; hosts = \"a\";\nsecurity = \"seal\"; }; };",
         "F:2: network 'red': driver shm needs no seal, and has none: its data stays in the memory of one host\n");
     bad("networks = { red = { driver = \"shm\"; hosts = \"a\";\nleaves_site = true; }; };",

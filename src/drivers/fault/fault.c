@@ -70,7 +70,7 @@ void fault_count(fault_link_t *l, fault_dice_t *dice)
 
 /* ---- Which drivers are wrapped -------------------------------------------------------------------------------- */
 
-/* One table for each wrapped driver, so that the adapters of its probe are attributed to it. */
+/* One table for each wrapped driver, so that each adapter is attributed to the driver whose probe found it. */
 typedef struct wrapper {
     madi_driver_t table; /* must be first */
     const madi_driver_t *inner;
@@ -225,7 +225,7 @@ static mad_status_t fault_open(madi_adapter_t *adapter, char *reason)
         snprintf(reason, MADI_REASON_MAX, "no timer: %s", strerror(errno));
         return MAD_ERR_SYSTEM;
     }
-    madi_log(MADI_LOG_WARN, "fault", "%s %s is disturbed; MAD_FAULT_SEED=%llu does it again", a->inner->driver->name,
+    madi_log(MADI_LOG_WARN, "fault", "%s %s is disturbed; MAD_FAULT_SEED=%llu repeats the decisions", a->inner->driver->name,
              adapter->name, (unsigned long long)a->plan.seed);
     return MAD_OK;
 }
@@ -279,7 +279,7 @@ static int fault_poll(madi_adapter_t *adapter, int budget)
     fault_adapter_t *a = (fault_adapter_t *)adapter;
     int64_t now = madi_now();
     int n = 0;
-    /* Work that is not done now sets its due time again. */
+    /* Work that stays undone sets a new due time. */
     atomic_store_explicit(&a->due, INT64_MAX, memory_order_seq_cst);
     if (adapter_hidden(a, now))
         fault_due(a, a->hidden_until);
@@ -338,13 +338,13 @@ static bool fault_admits(madi_adapter_t *adapter, int fd, char *reason)
     return !inner->driver->reach.admits || inner->driver->reach.admits(inner, fd, reason);
 }
 
-/* Make the inner link.  Active sides use other dice than passive ones. */
+/* Make the inner link.  Its random numbers depend on whether this is the active side. */
 static mad_status_t link_make(fault_link_t *l, bool active)
 {
     fault_adapter_t *a = fault_of(l);
     if (l->inner)
         return MAD_OK;
-    a->inner->attentive = a->base.attentive; /* the core sets it after open */
+    a->inner->attentive = a->base.attentive; /* the core sets this pointer after this driver's open, so copy it now */
     if (posix_memalign((void **)&l->inner, MADI_LINE, a->inner->driver->link_size)) {
         l->inner = NULL;
         return MAD_ERR_NOMEM;
@@ -396,7 +396,7 @@ static void fault_link_close(madi_link_t *link)
         }
     atomic_store_explicit(&l->inner->state, MADI_LINK_DOWN, memory_order_relaxed);
     l->inner->driver->link_close(l->inner);
-    fault_tx_end(l); /* not only in fini, which waits for loans */
+    fault_tx_end(l); /* here too, because link_fini waits until loans are returned */
 }
 
 static void fault_link_fini(madi_link_t *link)
@@ -406,9 +406,9 @@ static void fault_link_fini(madi_link_t *link)
         return;
     if (!l->closed) /* connect failed */
         fault_link_close(link);
-    fault_rx_free(l); /* returns loans, so it comes first */
+    fault_rx_free(l); /* first, because it returns loans to the inner driver */
     l->inner->driver->link_fini(l->inner);
-    fault_tx_end(l); /* complete the ops that the inner driver has just ended */
+    fault_tx_end(l); /* complete the ops that the inner driver's link_fini has ended */
     free(l->inner);
     l->inner = NULL;
 }

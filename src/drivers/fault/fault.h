@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault: wraps another driver and does to the core everything that driver.h allows a driver to do, at random.
+/* fault: wraps another driver, and does at random everything that driver.h allows a driver to do.
  *
  *   core -> fault -> inner driver     send is refused, taken and sent later, completed late; packets and chunks are short;
  *                                     polls find nothing; arm reports work that is not there; links come up late
@@ -17,7 +17,7 @@
 
 #include "core/driver.h"
 
-/* A pseudo-random sequence, determined by its seed.  Each is used under one lock. */
+/* A pseudo-random sequence, determined by its seed.  Each sequence is used under one lock. */
 typedef struct fault_dice {
     uint64_t state;
 } fault_dice_t;
@@ -31,7 +31,7 @@ typedef struct fault_plan {
     int delay, again, arm; /* percent */
     int64_t delay_ns;      /* at most */
     bool shorten;
-    int lend; /* percent of the bodies that this driver lends; -1: none are lent, those of the inner driver neither */
+    int lend; /* percent of the bodies that this driver lends; -1: no body is lent, not even by the inner driver */
     int64_t cut_after, cut_one_in; /* packets; 0: never */
 } fault_plan_t;
 
@@ -45,7 +45,7 @@ typedef struct fault_adapter {
     fault_link_t *links;  /* open links */
     uint64_t n_links;     /* number of links made so far */
     int64_t hidden_until; /* ns: time before which the inner driver is not polled */
-    _Atomic(int64_t) due; /* ns: the next time at which something is due here */
+    _Atomic(int64_t) due; /* ns: next time at which this adapter has something to do */
     int timer_fd;         /* wakes a sleeping thread then */
     madi_watch_t timer;
     bool inner_open, inner_closed;
@@ -56,19 +56,20 @@ typedef struct fault_in {
     struct fault_in *next;
     madi_wire_hdr_t hdr;
     int64_t due;
-    madi_foreign_t loan; /* the inner driver's, or not set */
-    unsigned char *body; /* without a loan: its body, behind this; MADI_SHORT_MAX bytes at least */
+    madi_foreign_t loan; /* loan of the inner driver, if set */
+    /* if there is no loan: the body, stored after this structure; has room for at least MADI_SHORT_MAX bytes */
+    unsigned char *body;
 } fault_in_t;
 
-/* A packet to send that was taken, or must appear so. */
+/* A packet to send that was accepted, or that must seem to be accepted. */
 typedef struct fault_out {
     madi_op_t op; /* for the inner driver; must be first */
     struct fault_out *next;
     fault_link_t *link;
-    madi_op_t *user; /* the core's; NULL: a copied packet */
+    madi_op_t *user; /* the core's operation; NULL for a copied packet */
     mad_status_t status;
     int64_t due;
-    uint64_t sum; /* of an op's bytes when it was taken */
+    uint64_t sum; /* checksum of an operation's bytes when it was accepted */
     size_t total;
     int n;
     struct iovec vec[];
@@ -93,12 +94,12 @@ struct fault_link {
     fault_in_t *in, **in_tail;
     madi_lock_t lent_lock;
     fault_in_t *lent;
-    /* sending, under the link's tx lock */
+    /* Fields for sending, under the link's tx lock. */
     fault_dice_t tx_dice;
     fault_out_t *out, **out_tail;
     int n_out;
     bool refused;
-    _Atomic(int) pending; /* number of packets and ops for which drained waits */
+    _Atomic(int) pending; /* number of packets and operations that must end before the link counts as drained */
     madi_lock_t late_lock;
     fault_out_t *late; /* ops to be completed */
 };
@@ -106,8 +107,8 @@ struct fault_link {
 /* fault.c */
 /* Return a random time, now or later. */
 int64_t fault_delay(fault_adapter_t *a, fault_dice_t *dice, int64_t now);
-void fault_due(fault_adapter_t *a, int64_t when);      /* request a poll at that time or earlier; any lock */
-void fault_count(fault_link_t *l, fault_dice_t *dice); /* count a packet, and cut the link if that is due */
+void fault_due(fault_adapter_t *a, int64_t when);      /* request a poll at that time or earlier; any lock may be held */
+void fault_count(fault_link_t *l, fault_dice_t *dice); /* count a packet, and cut the link if the cut is due */
 
 /* fault_rx.c; under the session's lock */
 extern const madi_upcalls_t fault_upcalls;
@@ -121,9 +122,9 @@ madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t
 bool fault_send_short(madi_link_t *link, const void *packet, size_t total);
 bool fault_drained(madi_link_t *link);
 void fault_acknowledge(madi_link_t *link);
-int fault_flush(fault_link_t *l, int64_t now); /* send and complete what is due; return its number; under the session's
-                                                * lock */
-void fault_tx_end(fault_link_t *l);            /* at close: discard packets, complete ops */
+/* send and complete what is due; return the number of events; under the session's lock */
+int fault_flush(fault_link_t *l, int64_t now);
+void fault_tx_end(fault_link_t *l); /* at close: discard packets, complete ops */
 
 static inline fault_adapter_t *fault_of(fault_link_t *l)
 {

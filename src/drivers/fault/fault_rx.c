@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault: upcalls of the inner driver, passed on at once or later. */
+/* fault: upcalls of the inner driver, passed on to the core immediately or later. */
 #include "drivers/fault/fault.h"
 #include "base/clock.h"
 
@@ -14,7 +14,7 @@ static fault_link_t *outer_of(madi_link_t *inner)
     return (fault_link_t *)inner->outer;
 }
 
-/* True if the core gets no upcalls any more. */
+/* True if the core must get no further upcalls for this link. */
 static bool link_deaf(fault_link_t *l)
 {
     return l->closed || l->is_down || atomic_load_explicit(&l->cut, memory_order_relaxed);
@@ -86,7 +86,8 @@ static madi_place_t up_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr, 
     if (fault_of(l)->plan.lend < 0)
         rx->loan = (madi_foreign_t){0};
     if (packet_passes(l)) {
-        atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed); /* before the loan may be returned */
+        /* counted first, because the core may return the loan during the call */
+        atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed);
         place = madi_rx_begin(&l->base, hdr, rx);
         if (place != MADI_PLACE_KEEP)
             atomic_fetch_sub_explicit(&inner->loans, 1, memory_order_relaxed);
@@ -169,7 +170,7 @@ static void fault_report_down(fault_link_t *l)
     madi_link_down(&l->base, l->down_status, text);
 }
 
-/* Packets that arrived before the end are delivered before it is reported. */
+/* Report the end only after the packets that arrived before it were delivered. */
 static void up_link_down(madi_link_t *inner, mad_status_t status, const char *text)
 {
     fault_link_t *l = outer_of(inner);
@@ -258,7 +259,7 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *l
     madi_wire_hdr_t hdr;
     madi_link_t *inner;
     fault_link_t *l;
-    bool any = false; /* link that is up at the inner driver */
+    bool any = false; /* true if a link of the inner driver is up */
     if (fault_chance(&a->dice, a->plan.again) || now < a->hidden_until)
         return NULL;
     for (l = a->links; l; l = l->next) {
@@ -267,12 +268,12 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *l
         any |= l->is_up && !l->is_down;
     }
     inner = any && a->inner->driver->fast.take ? a->inner->driver->fast.take(a->inner, packet, &lent) : NULL;
-    (void)loan; /* only short ones are taken from here */
+    (void)loan; /* this driver hands over only short packets here, without a loan */
     if (!inner)
         return NULL;
     if (madi_foreign_is_set(lent)) {
         memcpy(&hdr, packet, sizeof hdr);
-        madi_rx_whole(inner, &hdr, lent, true); /* as if the inner driver's poll had called */
+        madi_rx_whole(inner, &hdr, lent, true); /* deliver it as if the inner driver's poll had found it */
         return NULL;
     }
     l = outer_of(inner);
@@ -335,7 +336,7 @@ void fault_rx_free(fault_link_t *l)
         l->in = p->next;
         in_free(l, p);
     }
-    while ((p = l->lent)) { /* the session has ended, and its loans with it */
+    while ((p = l->lent)) { /* the session has ended, and with it all loans */
         l->lent = p->next;
         in_free(l, p);
     }

@@ -48,7 +48,7 @@ static void inner_done(madi_op_t *op, mad_status_t status)
     finish_later(p, status, l->closed ? 0 : fault_delay(fault_of(l), &l->dice, madi_now()));
 }
 
-/* Call done for the ops that are due; without the lock, since done may send. */
+/* Call done for the operations that are due.  Without the lock, since done may send. */
 static int finish_due(fault_link_t *l, int64_t now)
 {
     fault_out_t *list, *p;
@@ -84,7 +84,7 @@ static fault_out_t *out_new(fault_link_t *l, const struct iovec *vec, int n, siz
                        .user = op,
                        .total = total,
                        .n = op ? n : 1};
-    if (op) { /* the bytes stay where they are until done is called, the array does not */
+    if (op) { /* the bytes stay valid until done is called; the array does not */
         memcpy(p->vec, vec, (size_t)n * sizeof *vec);
         p->sum = vec_checksum(vec, n);
         return p;
@@ -127,7 +127,7 @@ static madi_sent_t fault_refuse(fault_link_t *l)
     return MADI_AGAIN;
 }
 
-/* Pass an op to the inner driver at once; even if that has sent it, this may return TAKEN. */
+/* Pass an operation to the inner driver immediately.  May return TAKEN even if the inner driver has already sent it. */
 static madi_sent_t send_op(fault_link_t *l, fault_out_t *p, int64_t now)
 {
     madi_sent_t sent = inner_send(l, p);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pipes: an example of a driver for a network whose links are not sockets.  Read core/driver.h and drivers/skeleton first.
  *
- * A link is a pair of pipes between two processes of one host.  The core's handshake needs a stream socket, so a link begins
- * with one.  Then each side makes the pipe that it reads, and passes the write end over the socket, which ends then:
+ * A link is a pair of pipes between two processes of one host.  The core's handshake needs a stream socket, so a link
+ * begins with one.  Then each side makes the pipe that it reads, and passes the write end over the socket, which is then
+ * closed:
  *
  *      one side                                            the other side
  *      start: makes pipe A, passes its write end           start: makes pipe B, passes its write end
@@ -10,9 +11,9 @@
  *      in   <----------------------------- pipe A -------- out
  *      out  ------------------------------ pipe B -------> in
  *
- * A pipe takes up to PIPE_BUF bytes whole or not at all, so it holds whole packets only: neither side has to keep a part of
- * one.  A pipe is opened for reading too where it is written, since a write without a reader raises SIGPIPE.  The death of
- * the peer is seen at the other pipe, which then ends. */
+ * A pipe accepts up to PIPE_BUF bytes completely or not at all.  So it holds whole packets only, and neither side has to
+ * keep a part of one.  The writing side opens its pipe for reading too, since a write without a reader raises SIGPIPE.
+ * When the peer dies, the other pipe ends. */
 #include "base/host.h"
 #include "base/own.h"
 #include "core/driver.h"
@@ -34,7 +35,7 @@ static_assert(PACKET_MAX >= MADI_PACKET_MIN, "a packet of every driver has that 
 
 typedef struct pipes_link {
     madi_link_t base;
-    madi_watch_t watch; /* of the socket; of in, once the link is up */
+    madi_watch_t watch; /* watches the socket, or `in` once the link is up */
     int sock, in, out;  /* -1 unless open, from start on */
     bool started, closed;
 } pipes_link_t;
@@ -86,7 +87,7 @@ static mad_status_t pipes_open(madi_adapter_t *a, char *reason)
 
 static void pipes_close(madi_adapter_t *a)
 {
-    fd_end(&a->listen_fd); /* also as fini, of an adapter that open left half made */
+    fd_end(&a->listen_fd); /* also called as fini, for an adapter whose open failed halfway */
 }
 
 static mad_status_t pipes_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
@@ -107,7 +108,8 @@ static mad_status_t pipes_connect(madi_link_t *link, const void *addr, size_t le
     return MAD_OK;
 }
 
-/* Pass *fd over a UNIX socket, with one byte, or receive it if it is -1.  False: errno; EAGAIN if nothing has come yet. */
+/* Pass *fd over a UNIX socket, with one byte; if *fd is -1, receive a descriptor.  False: errno has the reason; EAGAIN if
+ * nothing has arrived yet. */
 static bool fd_pass(int sock, int *fd)
 {
     union {
@@ -117,7 +119,7 @@ static bool fd_pass(int sock, int *fd)
     struct iovec iov = {(char[1]){0}, 1};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     memcpy(CMSG_DATA(&control.head), fd, sizeof *fd);
-    errno = 0; /* the message may be the end of the socket, or lack the descriptor */
+    errno = 0; /* for a message that lacks the descriptor, or is the end of the socket */
     if (*fd >= 0)
         return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
     if (recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) == 1 && msg.msg_controllen >= CMSG_LEN(sizeof *fd))
@@ -125,8 +127,9 @@ static bool fd_pass(int sock, int *fd)
     return *fd >= 0;
 }
 
-/* Open the pipe of a peer's descriptor anew, since the peer can change the flag O_NONBLOCK of the one that came.  Returns -1
- * if it is no pipe (F_GETPIPE_SZ asks no file system, so it does not block), or if that fails. */
+/* Open the pipe of a peer's descriptor again, since the peer can change the flag O_NONBLOCK of the descriptor that it
+ * passed.  Return -1 if the descriptor is no pipe, or if the open fails.  F_GETPIPE_SZ calls no file system, so it does
+ * not block. */
 static int pipe_open(int fd)
 {
     char path[32];
@@ -134,14 +137,15 @@ static int pipe_open(int fd)
     return fcntl(fd, F_GETPIPE_SZ) > 0 ? madi_fd_own(open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)) : -1;
 }
 
-/* Under the tx lock, by any thread.  AGAIN: the pipe is full.  The core tries again by itself, within a millisecond. */
+/* Called under the tx lock, by any thread.  AGAIN: the pipe is full.  The core tries again by itself, within a
+ * millisecond. */
 static madi_sent_t pipes_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
-    (void)op; /* the packet is complete at once */
+    (void)op; /* the packet is complete when this returns */
     return writev(((pipes_link_t *)link)->out, vec, n) == (ssize_t)total ? MADI_SENT : MADI_AGAIN;
 }
 
-/* Receive one packet, of which the pipe has all or nothing.  False: there is none, or the link is broken. */
+/* Receive one packet, which the pipe holds completely or not at all.  False: there is none, or the link is broken. */
 static bool packet_receive(pipes_link_t *l)
 {
     static _Thread_local unsigned char sink[PACKET_MAX];
@@ -155,10 +159,10 @@ static bool packet_receive(pipes_link_t *l)
         return false;
     }
     madi_place_t place = madi_rx_begin(&l->base, &hdr, &rx);
-    if (l->closed) /* by the core, as after any upcall */
+    if (l->closed) /* closed by the core, which may happen in any upcall */
         return false;
     if (hdr.length && read(l->in, place == MADI_PLACE_COPY ? rx.base : sink, hdr.length) != (ssize_t)hdr.length)
-        madi_link_down(&l->base, MAD_ERR_PROTOCOL, "a part of a packet came");
+        madi_link_down(&l->base, MAD_ERR_PROTOCOL, "only a part of a packet arrived");
     else if (place == MADI_PLACE_COPY)
         madi_rx_done(&l->base, &hdr, &rx);
     return !l->closed;
@@ -174,22 +178,22 @@ static void in_ready(madi_watch_t *watch, uint32_t events)
 
 static int pipes_poll(madi_adapter_t *a, int budget)
 {
-    (void)budget; /* all that comes is seen by watches */
+    (void)budget; /* watches report everything that arrives */
     return madi_poll_descriptors(a->session);
 }
 
-/* Watch another descriptor, or none (-1), instead of the one before.  The socket is served at any time. */
+/* Watch another descriptor instead of the previous one, or none (-1). */
 static bool watch_move(pipes_link_t *l, int fd, void (*ready)(madi_watch_t *watch, uint32_t events))
 {
     if (l->watch.fd >= 0)
         madi_watch_del(l->base.adapter->session, &l->watch);
     l->watch = (madi_watch_t){.fd = fd, .ready = ready, .carries = ready == in_ready};
     if (fd >= 0 && (fd == l->sock ? madi_watch_add_rare : madi_watch_add)(l->base.adapter->session, &l->watch, EPOLLIN))
-        l->watch.fd = -1; /* only what was added is deleted */
+        l->watch.fd = -1; /* delete only a descriptor that was added */
     return l->watch.fd >= 0;
 }
 
-/* The peer's descriptor has come, or never will. */
+/* Handle the arrival of the peer's descriptor, or the end of the socket. */
 static void sock_ready(madi_watch_t *watch, uint32_t events)
 {
     pipes_link_t *l = MADI_CONTAINER(watch, pipes_link_t, watch);
@@ -220,7 +224,7 @@ static mad_status_t pipes_start(madi_link_t *link, int fd, bool active, char *re
     ok = ok && fd_pass(fd, &end[1]) && watch_move(l, fd, sock_ready);
     if (!ok)
         snprintf(reason, MADI_REASON_MAX, "no pipe: %s", strerror(errno)); /* link_close ends the rest */
-    fd_end(&end[1]); /* the peer has the only one, so that in ends with the peer */
+    fd_end(&end[1]); /* the peer has the only write end, so `in` ends when the peer ends */
     return ok ? MAD_OK : MAD_ERR_SYSTEM;
 }
 
@@ -230,16 +234,16 @@ static void pipes_link_close(madi_link_t *link)
     if (!l->started || l->closed)
         return;
     l->closed = true;
-    watch_move(l, -1, in_ready); /* the watch may still be called, and does nothing */
+    watch_move(l, -1, in_ready); /* the watch may be called once more, and then does nothing */
     fd_end(&l->sock);
     fd_end(&l->in);
-    fd_end(&l->out); /* the peer reads what is in the pipe, and then its end */
+    fd_end(&l->out); /* the peer first reads what is left in the pipe, and then sees its end */
 }
 
 const madi_driver_t madi_driver_pipes = {
     .abi = MADI_DRIVER_ABI,
     .name = "pipes",
-    .adapter_size = sizeof(madi_adapter_t), /* the driver needs nothing of its own */
+    .adapter_size = sizeof(madi_adapter_t), /* the driver needs no state of its own */
     .link_size = sizeof(pipes_link_t),
     .on_request = true,
     .probe = pipes_probe,

@@ -8,7 +8,8 @@
 
 #define RING (256 * 1024) /* bytes, a power of two */
 
-/* A packet in the ring: its length, then header and body, rounded up to a line; length GO_ON: at the start. */
+/* A packet in the ring: its length, then header and body, rounded up to a cache line.  Length GO_ON: continue at the
+ * start of the ring. */
 #define GO_ON UINT64_MAX
 
 typedef struct self_link {
@@ -18,7 +19,7 @@ typedef struct self_link {
 
 typedef struct self_adapter {
     madi_adapter_t base;
-    _Atomic(self_link_t *) link; /* the only one; NULL if none */
+    _Atomic(self_link_t *) link; /* the only link; NULL if none */
     /* State of the ring, kept here because pure_poll may run in parallel with link_fini. */
     _Atomic(uint64_t) head; /* bytes read so far; written by poll */
     _Atomic(uint64_t) tail; /* bytes written so far; written by send */
@@ -60,7 +61,8 @@ static void self_receive_packet(self_link_t *l, const unsigned char *p, uint64_t
     madi_wire_hdr_t hdr;
     madi_rx_t rx = {0};
     memcpy(&hdr, p, sizeof hdr);
-    if (MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) { /* the ring is longer than a packet by a short one */
+    /* safe to read: the ring has spare room for a short packet behind its end */
+    if (MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) {
         madi_rx_short(&l->base, &hdr, madi_foreign_of(p + sizeof hdr));
         return;
     }
@@ -124,7 +126,7 @@ static bool self_pure_poll(madi_adapter_t *adapter)
 
 static bool self_arm(madi_adapter_t *a)
 {
-    return !self_pure_poll(a); /* a sender in this process wakes the session */
+    return !self_pure_poll(a); /* a sender in this process wakes the session by itself */
 }
 
 static mad_status_t self_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shm driver: its adapter is the host's memory, found through a UNIX socket in a directory.  Two processes can
- * share memory if they see the same directory: that, not a host's name, is the network's name. */
+/* The shm driver: its adapter is the host's memory, found through a UNIX socket in a directory.  Two processes
+ * can share memory if they see the same directory.  So the directory, not the host, gives the network its name. */
 #include "drivers/shm/shm.h"
 #include "base/host.h"
 #include "base/knob.h"
@@ -25,7 +25,7 @@ static mad_status_t shm_probe(const madi_driver_t *driver, struct mad_session *s
     return madi_adapter_found(session, driver, "memory") ? MAD_OK : MAD_ERR_NOMEM;
 }
 
-/* Find or make the directory, private to the user. */
+/* Find or create the directory, which must be private to the user. */
 static bool directory_find(char *dir, size_t len, struct stat *st, char *reason)
 {
     const char *knob = madi_knob_text(MADI_KNOB_SHM_DIR);
@@ -41,7 +41,7 @@ static bool directory_find(char *dir, size_t len, struct stat *st, char *reason)
     return false;
 }
 
-/* Name the network: equal names if and only if it is one directory of one running kernel. */
+/* Name the network: names are equal if and only if both processes see one directory of one running kernel. */
 static void shm_name_network(madi_adapter_t *a, const struct stat *st)
 {
     char kernel[MADI_BOOT_ID_MAX];
@@ -58,14 +58,14 @@ static bool shm_file_is_ours(const char *name)
     return strlen(name) == 16;
 }
 
-/* Wake up for an edge, which needs no reading. */
+/* Handle a wake-up.  An edge-triggered event needs no reading. */
 static void event_ready(madi_watch_t *watch, uint32_t events)
 {
     (void)watch;
     (void)events;
 }
 
-/* Listen on a socket named after the first bytes of the session's identity, so names of processes need not repeat them. */
+/* Listen on a socket named after the first bytes of the session's identity, so that addresses need not contain its name. */
 static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
 {
     const unsigned char *id = a->base.identity;
@@ -92,7 +92,7 @@ static size_t direct_min(const madi_costs_t *costs)
     return min < ANSWER_MAX ? min : ANSWER_MAX;
 }
 
-/* Bytes of the longest packet in cells. */
+/* Bytes of the longest packet that is sent in cells. */
 static size_t cells_max(const madi_costs_t *costs)
 {
     size_t min = madi_path_run_min(costs), most = (size_t)SHM_CELLS_MAX * SHM_CELL_DATA;
@@ -191,7 +191,7 @@ static mad_status_t shm_connect(madi_link_t *link, const void *addr, size_t len,
 const madi_driver_t madi_driver_shm = {
     .abi = MADI_DRIVER_ABI,
     .name = "shm",
-    .apart = "memory is shared where both see one MAD_SHM_DIR",
+    .apart = "both processes must see the same MAD_SHM_DIR to share memory",
     .adapter_size = sizeof(shm_adapter_t),
     .link_size = sizeof(shm_link_t),
     .probe = shm_probe,

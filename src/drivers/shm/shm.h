@@ -51,61 +51,64 @@
 #define SHM_MAGIC 0x6d6873u
 #define SHM_LAYOUT 9
 
-#define SHM_CELLS 128 /* a power of two: two windows of 64 short messages, as benchmarks and programs send them */
+#define SHM_CELLS 128 /* a power of two; room for two windows of 64 short messages */
 #define SHM_CELL_DATA 56
-#define SHM_CELLS_MAX 11 /* of one packet: 616 bytes.  How many are used depends on the host */
+#define SHM_CELLS_MAX 11 /* cells of one packet, which hold 616 bytes; the number in use depends on the host */
 #define SHM_UNIT 2048
 #define SHM_UNITS 1536              /* 3 MiB */
-#define SHM_WINDOW_MIN 128          /* units in use at first: 256 KiB */
+#define SHM_WINDOW_MIN 128          /* units in use initially: 256 KiB */
 #define SHM_WINDOW_SHARE (8 * 1536) /* units of all links of a process together, beyond which each link gets fewer */
 #define SHM_LONG (2 << 20)          /* bytes: pieces of blocks from this length on use the first SHM_LONG_UNITS units only */
-#define SHM_LONG_UNITS 768          /* long blocks need the caches, so the ring has to be small (doc/rationale.md) */
-#define SHM_WINDOW_CROWD 1536       /* SHM_WINDOW_SHARE with more peers than cores: a cache then serves several rings */
-#define SHM_WINDOW_SMALL 512        /* bytes: bodies up to this length do not enlarge the window */
-#define SHM_CHUNK (32 * 1024)       /* bytes of the longest body that always fits */
-#define SHM_BODY_MAX (260 * 1024)   /* bytes of the longest body, sent where messages and answers alternate */
-#define SHM_BODY_SHARE 3            /* and at most a third of the units in use */
+/* units; the part of the ring that long blocks use has to be small, because they need the caches (doc/rationale.md) */
+#define SHM_LONG_UNITS 768
+#define SHM_WINDOW_CROWD 1536     /* SHM_WINDOW_SHARE with more peers than cores, since several rings then share a cache */
+#define SHM_WINDOW_SMALL 512      /* bytes: bodies up to this length do not enlarge the window */
+#define SHM_CHUNK (32 * 1024)     /* bytes of the longest body that always fits */
+#define SHM_BODY_MAX (260 * 1024) /* bytes of the longest body, sent where messages and answers alternate */
+#define SHM_BODY_SHARE 3          /* a body takes at most a third of the units in use */
 
 typedef struct shm_cell {
-    /* bits 0-31: number + 1; 32-47: the body's first unit + 1, or 0 when it is in cells; 48: the body is incomplete, and the
-     * 8 bytes behind the header are 1 + the count (half->filled) at which it begins */
+    /* bits 0-31: number + 1; 32-47: the body's first unit + 1, or 0 if the body is in cells; 48: the body is incomplete,
+     * and the 8 bytes after the header are 1 + the count (half->filled) at which the body begins */
     _Atomic(uint64_t) head;
     volatile madi_foreign_byte_t data[SHM_CELL_DATA];
 } shm_cell_t;
 static_assert(sizeof(shm_cell_t) == MADI_LINE, "a cell is a cache line");
 
-/* Proof of a process's identity: random bytes, and their address in its own memory (shm_reach.c); address 0: no proof. */
+/* Proof of a process's identity: random bytes, and their address in the process's memory (shm_reach.c).  Address 0: no
+ * proof. */
 typedef struct shm_reach {
     uint64_t at;
     unsigned char proof[16];
 } shm_reach_t;
 
-/* The offer of a posted receive.  The receiver makes and withdraws it; the sender claims it. */
+/* States of the offer of a posted receive.  The receiver makes and withdraws it; the sender claims it. */
 enum { SHM_OFFER_FREE, SHM_OFFER_OPEN, SHM_OFFER_TAKEN };
 typedef struct shm_offer {
-    _Alignas(MADI_LINE) _Atomic(uint32_t) word; /* state, and number of times that the place was used */
+    _Alignas(MADI_LINE) _Atomic(uint32_t) word; /* state, and number of times that this place was used */
     madi_offer_t offer;
 } shm_offer_t;
 #define SHM_OFFERS 16
 
 typedef struct shm_half {
     /* written by the receiver */
-    _Alignas(MADI_LINE) _Atomic(uint32_t) consumed;        /* number of cells read; stored in steps */
+    _Alignas(MADI_LINE) _Atomic(uint32_t) consumed;        /* number of cells read; updated once per quarter of the ring */
     _Alignas(MADI_LINE) _Atomic(uint8_t) freed[SHM_UNITS]; /* number of times that a run that began here was returned,
                                                              * modulo 256 */
     _Alignas(MADI_LINE) shm_reach_t reach;
-    _Atomic(uint32_t) severed;      /* not 0: the sender must not read or write the receiver's memory any more */
-    shm_offer_t offers[SHM_OFFERS]; /* the sender writes their words too */
+    _Atomic(uint32_t) severed;      /* not 0: the sender must stop reading and writing the receiver's memory */
+    shm_offer_t offers[SHM_OFFERS]; /* places for offers; the sender writes their words too */
     /* written by the sender */
-    _Alignas(MADI_LINE) _Atomic(uint64_t) filled;  /* bytes written of all bodies that were published incomplete */
-    _Alignas(MADI_LINE) _Atomic(uint32_t) putting; /* not 0: the sender writes the receiver's memory */
+    /* total bytes written of the bodies whose cell was published before they were complete */
+    _Alignas(MADI_LINE) _Atomic(uint64_t) filled;
+    _Alignas(MADI_LINE) _Atomic(uint32_t) putting; /* not 0: the sender is writing the receiver's memory */
     _Alignas(MADI_LINE) _Atomic(uint32_t) wanted;  /* not 0: the sender may sleep, and needs space */
     _Atomic(uint32_t) window;                      /* units in use */
     _Alignas(4096) shm_cell_t cells[SHM_CELLS];
     _Alignas(4096) volatile madi_foreign_byte_t units[SHM_UNITS][SHM_UNIT];
 } shm_half_t;
 
-/* Return a pointer to write bytes of cells and units.  Never read through it: the peer can change them. */
+/* Return a pointer for writing bytes of cells and units.  Never read through it, because the peer can change them. */
 static inline unsigned char *shm_out(volatile madi_foreign_byte_t *bytes)
 {
     return (unsigned char *)(uintptr_t)bytes;
@@ -114,19 +117,19 @@ static inline unsigned char *shm_out(volatile madi_foreign_byte_t *bytes)
 /* The memory that a pair shares. */
 typedef struct shm_region {
     uint32_t magic, layout;
-    unsigned char nonce[16]; /* proves that both have mapped this memory */
+    unsigned char nonce[16]; /* random bytes that prove that both processes have mapped this memory */
     shm_half_t half[2];      /* [0]: sent by the active side, [1]: by the passive side */
 } shm_region_t;
 
-/* State that a process shows all its peers. */
+/* State that a process shows to all its peers. */
 typedef struct shm_bell {
-    _Atomic(uint32_t) asleep; /* not 0: it may sleep; wake it through its event (shm_bell.c) */
-    _Atomic(uint32_t) fence;  /* not 0: it does not use membarrier, so its peers have to fence */
+    _Atomic(uint32_t) asleep; /* not 0: it may be asleep; wake it through its event (shm_bell.c) */
+    _Atomic(uint32_t) fence;  /* not 0: it does not use membarrier, so its peers have to execute fences */
 } shm_bell_t;
 #define SHM_BELL_SIZE 4096
 
-/* The message over the socket, one in each direction.  The active side passes its event, its bell and the memory; the
- * passive side its event and its bell, with the nonce that it has read in the memory. */
+/* The message over the socket, one in each direction.  The active side passes its event, its bell and the memory.  The
+ * passive side passes its event and its bell, with the nonce that it has read from the memory. */
 typedef struct shm_pass {
     uint32_t magic, layout;
     unsigned char nonce[16];
@@ -137,9 +140,9 @@ enum { SHM_FD_EVENT, SHM_FD_BELL, SHM_FD_MEMORY, SHM_FDS };
  * close it refers to a cell that never arrives. */
 typedef struct shm_inbox {
     _Atomic(shm_cell_t *) next;
-    _Atomic(uint32_t) number; /* expected low half of its head */
-    _Atomic(uint32_t) more;   /* number of cells of the last packet after its first one */
-    struct shm_link *link;    /* under the session's lock; NULL: free */
+    _Atomic(uint32_t) number; /* expected low half of that cell's head */
+    _Atomic(uint32_t) more;   /* number of cells of the last packet, without the first one */
+    struct shm_link *link;    /* under the session's lock; NULL if the inbox is free */
 } shm_inbox_t;
 
 typedef struct shm_link {
@@ -148,41 +151,41 @@ typedef struct shm_link {
     shm_half_t *out;
     shm_cell_t *cells; /* of it */
     shm_bell_t *peer_bell;
-    const _Atomic(uint32_t) *attentive; /* not 0: the peer may sleep, or requires a fence */
-    uint32_t sent, sent_limit;          /* cells sent; their number at which the ring is full */
-    uint32_t next, known, window;       /* units: the next to try, the first not known to be free, the number in use */
+    const _Atomic(uint32_t) *attentive; /* not 0: the peer may be asleep, or requires a fence */
+    uint32_t sent, sent_limit;          /* number of cells sent, and the number at which the ring is full */
+    uint32_t next, known, window;       /* units: the next to try, the first one not known to be free, the number in use */
     uint64_t filled;                    /* this side's copy of out->filled */
     uint32_t reach;                     /* number of leading units that the current packet may use */
-    bool stuck;                         /* a packet found no space; under the tx lock */
-    bool fence;                         /* membarrier does not suffice between these two processes: fence explicitly */
-    uint8_t used[SHM_UNITS];            /* number of times that a run that begins here was filled, modulo 256 */
-    uint8_t length[SHM_UNITS];          /* units of the run that begins here */
-    uint8_t back[SHM_UNITS];            /* 1 + the distance in units to the beginning of its run; 0: free */
+    bool stuck;                         /* a packet found no space; protected by the tx lock */
+    bool fence;                         /* membarrier does not suffice between these two processes: execute fences */
+    uint8_t used[SHM_UNITS];            /* number of times that a run starting here was filled, modulo 256 */
+    uint8_t length[SHM_UNITS];          /* number of units of the run that starts here */
+    uint8_t back[SHM_UNITS];            /* 1 + the distance in units to the start of its run; 0 if free */
     int peer_fd;                        /* the peer's event */
     /* receiving */
     _Alignas(MADI_LINE) shm_half_t *in;
     shm_inbox_t *inbox;
     uint32_t received;
-    _Atomic(uint32_t)
-        long_loan; /* 1 + the first unit of a lent body longer than SHM_CHUNK, which is the only loan; 0: none */
-    /* Distance in bytes, from the next cell, of the line that the sending thread prefetches; 0 after a take.  A hint */
+    _Atomic(uint32_t) long_loan; /* 1 + first unit of a lent body longer than SHM_CHUNK, then the only loan; 0 if none */
+    /* Distance in bytes from the next cell to the line that the sending thread prefetches; 0 after a message was taken.
+     * A hint */
     _Alignas(MADI_LINE) _Atomic(uint32_t) ahead;
     /* life */
     shm_region_t *region;
     madi_shared_t region_shared, bell_shared;
-    int fd; /* the socket of the handshake: its end reveals the peer's end */
+    int fd; /* the socket of the handshake, whose end shows that the peer has ended */
     int memfd;
     bool active;
     bool severed; /* shm_sever was called */
     unsigned char nonce[16];
     madi_watch_t watch;
-    madi_watch_t process; /* a pidfd of the peer, since the socket may stay open in other processes; fd 0 if none */
+    madi_watch_t process; /* a pidfd of the peer, since other processes may keep the socket open; fd 0 if none */
     /* direct access to the peer's memory */
     pid_t pid;               /* valid if base.direct */
-    _Atomic(int64_t) proved; /* ns: when pid was last proved to be the peer's */
+    _Atomic(int64_t) proved; /* ns: last time when pid was proved to be the peer's */
     shm_reach_t peer;
     unsigned char proof[16]; /* this side's proof */
-    uint64_t mark;           /* follows the proof: the peer writes here to test whether it can */
+    uint64_t mark;           /* lies after the proof; the peer writes here to test whether it can */
 } shm_link_t;
 static_assert(offsetof(shm_link_t, mark) == offsetof(shm_link_t, proof) + 16, "the mark is behind the proof");
 
@@ -190,15 +193,15 @@ typedef struct shm_adapter {
     madi_adapter_t base;
     char path[108];
     int event_fd, bell_fd;
-    int bell_seals;   /* seals of its bell; those of each peer's must be equal, since the kernel is the same */
-    int64_t sever_ns; /* longest wait of the next sever for a peer that claims to write; 0: SHM_SEVER_NS */
+    int bell_seals;   /* seals of this process's bell; a peer's bell must have the same ones, since both run on one kernel */
+    int64_t sever_ns; /* ns: maximum wait of the next shm_sever for a peer that claims to write; 0: SHM_SEVER_NS */
     int cores;        /* of this host */
     size_t cells_max; /* bytes of the longest packet in cells */
     madi_watch_t event_watch;
     shm_bell_t *bell;
     madi_shared_t bell_shared;
     _Atomic(int) n_stuck; /* links whose packets found no space */
-    /* pure_poll reads these without a lock: inboxes are never freed, the array only grows and old ones are kept */
+    /* read by pure_poll without a lock: inboxes are never freed; the array only grows, and old arrays are kept */
     _Atomic(shm_inbox_t **) inboxes;
     _Atomic(int) n_inboxes;
     _Atomic(int) turn;          /* index of the inbox that is polled next */
@@ -206,7 +209,7 @@ typedef struct shm_adapter {
     int cap_inboxes;
     void **old_arrays;
     int n_old;
-    void **ranges; /* address ranges of closed links: reserved, since pure_poll may still read there */
+    void **ranges; /* address ranges of closed links, kept reserved because pure_poll may still read there */
     int n_ranges, cap_ranges;
 } shm_adapter_t;
 
@@ -220,19 +223,20 @@ void shm_links_fini(shm_adapter_t *adapter);
 /* Make a memfd of size bytes, of which the first `some` bytes are allocated.  Return a descriptor, or -1 with the
  * reason. */
 int shm_memory_make(size_t size, size_t some, char *reason);
-#define SHM_SEALS 7 /* neither its length nor its seals can be changed */
-/* Seal memory with SHM_SEALS, before others get it; own: also so that it cannot be mapped for writing any more.  Return
- * its seals; 0 with errno on failure. */
+#define SHM_SEALS 7 /* seals that fix the length of the memory and the seals themselves */
+/* Seal memory with SHM_SEALS, before other processes get it.  own: also forbid further mappings for writing.  Return its
+ * seals; 0 with errno on failure. */
 int shm_memory_seal(int fd, bool own);
-bool shm_sealed(int fd, size_t size, int seals); /* true if it is such memory, of that length, with those seals */
+/* true if it is memory from memfd_create with this length and these seals */
+bool shm_sealed(int fd, size_t size, int seals);
 
 /* shm_pass.c */
 bool shm_pass_send(int sock, const shm_pass_t *pass, const int *fds, int n); /* false with errno */
-/* Receive what the peer has passed, with n descriptors of the right kinds, which the caller owns then.  MAD_ERR_AGAIN:
- * it has not arrived; other errors set reason, which was empty. */
+/* Receive what the peer has passed, with n descriptors of the right kinds, which the caller then owns.  MAD_ERR_AGAIN: it
+ * has not arrived yet; other errors set reason, which must be empty before. */
 mad_status_t shm_pass_receive(const shm_adapter_t *a, int sock, shm_pass_t *pass, int *fds, int n, char *reason);
 void shm_pass_close(const int *fds, int n);
-void shm_pass_end(int sock); /* from now on this socket carries no descriptors */
+void shm_pass_end(int sock); /* discard all descriptors that arrive on this socket from now on */
 
 /* shm_ring.c */
 void shm_slot_put(madi_link_t *link, madi_foreign_t loan);
@@ -243,7 +247,7 @@ madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
 int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
 bool shm_pure_poll(madi_adapter_t *adapter);
 bool shm_any(shm_adapter_t *adapter); /* true if a packet has arrived on any link */
-void shm_drain(shm_link_t *link);     /* deliver the packets that have arrived, one ring of cells at most */
+void shm_drain(shm_link_t *link);     /* deliver the packets that have arrived, at most one full ring of cells */
 
 /* shm_send.c */
 madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
@@ -253,14 +257,14 @@ bool shm_send_prepared(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prep
 void shm_forget(madi_link_t *link, void *prepared);
 bool shm_answers(madi_link_t *link);
 size_t shm_packet_room(madi_link_t *link, size_t want);
-bool shm_space(shm_link_t *link); /* true if a packet of any length would fit.  Under the tx lock */
+bool shm_space(shm_link_t *link); /* true if a packet of any length would fit; under the tx lock */
 
 /* shm_run.c */
-bool shm_window_open(shm_link_t *link); /* the first window; false with errno */
+bool shm_window_open(shm_link_t *link); /* allocate the first window; false with errno */
 #define SHM_RUN_NONE UINT32_MAX
 uint32_t shm_run_take(shm_link_t *link, size_t len); /* allocate a run; returns its first unit, or SHM_RUN_NONE */
 bool shm_run_fits(shm_link_t *link, size_t len);
-size_t shm_run_max(shm_link_t *link, size_t want);  /* bytes of the longest run; need not be found out beyond `want` */
+size_t shm_run_max(shm_link_t *link, size_t want);  /* bytes of the longest free run; the search may stop at `want` */
 void shm_run_drop(shm_link_t *link, uint32_t unit); /* free a run that was not sent */
 void shm_run_free(shm_link_t *link, uint32_t unit); /* return a received run to the sender; any thread */
 
@@ -272,37 +276,39 @@ void shm_inboxes_free(shm_adapter_t *adapter);
 /* shm_bell.c */
 bool shm_bell_make(shm_adapter_t *adapter, char *reason);
 shm_bell_t *shm_bell_map(int fd); /* map a peer's bell for reading; NULL with errno */
-/* Make the event by which peers wake this process; to be watched for SHM_EVENT_EDGES.  Return a descriptor, or -1 with
+/* Make the event by which peers wake this process, to be watched with SHM_EVENT_EDGES.  Return a descriptor, or -1 with
  * the reason. */
 int shm_event_make(char *reason);
 #define SHM_EVENT_EDGES (EPOLLIN | EPOLLOUT | EPOLLET)
 bool shm_event_valid(int fd);               /* true if fd is an event of this kind; rings it */
 void shm_bell_ring(const shm_link_t *link); /* never waits */
-void shm_bell_stuck(shm_link_t *link);      /* record that a packet found no space, so that shm_arm requests it */
+/* note that a packet found no space, so that shm_arm requests space from the peer */
+void shm_bell_stuck(shm_link_t *link);
 bool shm_arm(madi_adapter_t *adapter);
 void shm_disarm(madi_adapter_t *adapter);
 
 /* shm_reach.c */
-void shm_reach_show(shm_link_t *link); /* publish the proof; before the memory is passed to the peer */
+void shm_reach_show(shm_link_t *link); /* publish the proof; call it before the memory is passed to the peer */
 void shm_reach_try(shm_link_t *link);  /* sets base.direct */
 bool shm_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
 bool shm_put(madi_link_t *link, uint64_t to, const void *from, size_t len);
 #define SHM_SEVER_NS INT64_C(100000000)
-void shm_sever(madi_link_t *link); /* once per link; waits at most SHM_SEVER_NS */
+void shm_sever(madi_link_t *link); /* called once per link; waits at most SHM_SEVER_NS */
 int shm_offer(madi_link_t *link, const madi_offer_t *offer);
 bool shm_withdraw(madi_link_t *link, int number);
 bool shm_claim(madi_link_t *link, madi_offer_t *wanted);
 
-/* To be called between a store that a sleeping peer may wait for, and the load of its flag. */
+/* Order a store that a sleeping peer may wait for before the load of that peer's flag. */
 static inline void shm_bell_order(const shm_link_t *link)
 {
     if (MADI_UNLIKELY(link->fence))
         atomic_thread_fence(memory_order_seq_cst);
     else
-        atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
+        /* for the compiler only: the sleeper's membarrier acts as the fence of both sides */
+        atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Wake the peer if it waits for space, some of which was just returned. */
+/* Wake the peer if it waits for space; called after space was returned. */
 static inline void shm_bell_space(shm_link_t *link)
 {
     shm_bell_order(link);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sleeping and waking: the state that each process shows its peers, and how they ring.
+/* Sleeping and waking: the state that each process shows to its peers, and how peers wake it.
  *
- * The event that a process passes to its peers is an eventfd in semaphore mode whose count is at its maximum.  A peer rings
- * by reading it.  Every read takes 1 from the count, and wakes a thread that watches the descriptor for edges.  All
- * processes that have the descriptor share its flags and its count.  Reading, rather than writing, makes it harmless:
+ * The event that a process passes to its peers is an eventfd in semaphore mode whose count is at its maximum.  A peer
+ * rings by reading it.  Every read takes 1 from the count, and wakes a thread that watches the descriptor for edges.  All
+ * processes that have the descriptor share its flags and its count.  Because peers ring by reading, and not by writing,
+ * they can do no harm:
  *
  *   to the ringer     a read blocks only at count 0, and not even then with RWF_NOWAIT, a flag of the call.  (O_NONBLOCK
  *                     belongs to the shared description: the peer could clear it, and a write then blocks at the maximum.)
@@ -59,7 +60,7 @@ shm_bell_t *shm_bell_map(int fd)
 /* ---- The event ------------------------------------------------------------------------------------------------ */
 
 #define EVENT_FULL (UINT64_MAX - 1)     /* the greatest possible count */
-#define EVENT_LEAST (UINT64_C(1) << 63) /* a count that all rings of a link's life cannot use up */
+#define EVENT_LEAST (UINT64_C(1) << 63) /* least count, which all rings during a link's life cannot exhaust */
 
 /* Ring.  Return the number that was read: 1, or 0 on failure. */
 static uint64_t event_ring(int fd)
@@ -67,7 +68,8 @@ static uint64_t event_ring(int fd)
     uint64_t got = 0;
     struct iovec part = {&got, sizeof got};
     ssize_t n = preadv2(fd, &part, 1, -1, RWF_NOWAIT);
-    if (MADI_UNLIKELY(n < 0 && errno == EOPNOTSUPP)) /* Linux before 5.8; the count that was found suffices */
+    /* Linux before 5.8: a plain read, which cannot block since the count is far above 0 */
+    if (MADI_UNLIKELY(n < 0 && errno == EOPNOTSUPP))
         n = read(fd, &got, sizeof got);
     return n == (ssize_t)sizeof got ? got : 0;
 }
@@ -104,15 +106,16 @@ static bool proc_read(const char *folder, int fd, char *text, size_t len)
     return n > 0;
 }
 
-/* True if fd is an event.  No system call returns the kind of a descriptor; /proc has its name, which begins with '/'
- * for files. */
+/* True if fd is an event.  No system call returns the kind of a descriptor, so its name in /proc is compared; names of
+ * files begin with '/'. */
 bool shm_event_valid(int fd)
 {
     char text[512], *count;
     return proc_read("fd", fd, text, sizeof text) && !strcmp(text, "anon_inode:[eventfd]") &&
            proc_read("fdinfo", fd, text, sizeof text) && (count = strstr(text, "eventfd-count:")) != NULL &&
            strtoull(count + strlen("eventfd-count:"), NULL, 16) >= EVENT_LEAST &&
-           event_ring(fd) == 1; /* if it is no semaphore, the whole count was read */
+           /* another result means an eventfd without semaphore mode, of which the whole count was read */
+           event_ring(fd) == 1;
 }
 
 void shm_bell_ring(const shm_link_t *l)
@@ -130,7 +133,8 @@ void shm_bell_stuck(shm_link_t *l)
     atomic_fetch_add_explicit(&((shm_adapter_t *)l->base.adapter)->n_stuck, 1, memory_order_relaxed);
 }
 
-/* For all stuck links: notify the peer to report space (told false), or return true if one has space now (told true). */
+/* Handle all links that wait for space.  told false: make the peer report when space is free.  told true: return true if
+ * one of them has space now. */
 static bool stuck_each(shm_adapter_t *a, bool told)
 {
     shm_inbox_t **inboxes = atomic_load_explicit(&a->inboxes, memory_order_relaxed);

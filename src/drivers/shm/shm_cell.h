@@ -8,11 +8,11 @@
 #define SHM_HEAD(number, unit) ((uint64_t)(uint32_t)((number) + 1) | (uint64_t)(unit) << 32)
 static_assert(SHM_CELL_DATA == MADI_PACKET_SHORT, "a short packet fills one cell");
 #define SHM_MASK (SHM_CELLS - 1)
-#define SHM_BEGUN (UINT32_C(1) << 16) /* bit of a head's upper half: the body is incomplete */
+#define SHM_BEGUN (UINT32_C(1) << 16) /* bit in the upper half of a cell's head: the body is incomplete */
 /* Distance in cells at which a stream of short messages prefetches: ahead of the cell that is read (SHM_AHEAD) or
  * written (SHM_AHEAD_OUT).  Lines to be written are prefetched because the next locked instruction would wait for them.
  * Where messages and answers alternate, prefetches delay the lines that are needed.  So after an arrival the sender
- * prefetches the present line only, and the receiver prefetches only when asked for several packets. */
+ * prefetches only the current line, and the receiver prefetches only when it polls for several packets. */
 #define SHM_AHEAD 3
 #define SHM_AHEAD_OUT 2
 
@@ -21,7 +21,7 @@ static inline uint32_t shm_cells_of(size_t total)
     return (uint32_t)((total + SHM_CELL_DATA - 1) / SHM_CELL_DATA);
 }
 
-/* Count a message that has left, or (came) has arrived.  Control packets do not count. */
+/* Note whether the last message has arrived here (came) or was sent.  Control packets do not count. */
 static inline void shm_note_turn(shm_link_t *l, unsigned type, bool came)
 {
     if (type == MADI_WIRE_MSG)

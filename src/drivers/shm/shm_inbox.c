@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inboxes, which polling reads.  Changed under the session's lock, while other threads read them without it. */
+/* Inboxes, which are read by polling.  They change under the session's lock, while other threads read them without it. */
 #include "drivers/shm/shm.h"
 
 #include <stdlib.h>
 
-static shm_cell_t never; /* its head is 0, which is never the number of the cell that a poll expects here */
+static shm_cell_t never; /* cell whose head is 0, a value that a poll never expects */
 
 static void inbox_set(shm_inbox_t *inbox, shm_cell_t *next, shm_link_t *link)
 {
     atomic_store_explicit(&inbox->number, 1, memory_order_relaxed);
-    atomic_store_explicit(&inbox->next, next, memory_order_release); /* pairs with shm_pure_poll, which may then read
-                                                                      * the mapping */
+    /* pairs with shm_pure_poll, which may read the mapping from now on */
+    atomic_store_explicit(&inbox->next, next, memory_order_release);
     inbox->link = link;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making a link: memory, bells and events are passed over the socket of the handshake (shm_pass.c). */
+/* Creation of a link: memory, bells and events are passed over the socket of the handshake (shm_pass.c). */
 #include "base/own.h"
 #include "drivers/shm/shm.h"
 
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Map the pair's memory, in a range of a closed link if there is one. */
+/* Map the pair's memory, into the address range of a closed link if there is one. */
 static bool pair_map(shm_link_t *l)
 {
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
@@ -34,7 +34,7 @@ static bool pair_map(shm_link_t *l)
     return shm_window_open(l);
 }
 
-/* Give the memory back, but not the range, because a thread in pure_poll may still look there. */
+/* Unmap the memory but keep the address range reserved, because a thread in pure_poll may still read there. */
 static void pair_unmap(shm_link_t *l)
 {
     shm_adapter_t *a = (shm_adapter_t *)l->base.adapter;
@@ -43,7 +43,7 @@ static void pair_unmap(shm_link_t *l)
         int cap = a->cap_ranges ? a->cap_ranges * 2 : 8;
         void **p = realloc(a->ranges, (size_t)cap * sizeof *p);
         if (!p)
-            return; /* if out of memory, the range stays reserved */
+            return; /* without memory for the record, the range just stays reserved */
         a->ranges = p;
         a->cap_ranges = cap;
     }
@@ -122,7 +122,7 @@ static void offer_came(shm_link_t *l)
     shm_link_up(l, fds[SHM_FD_EVENT], fds[SHM_FD_BELL]);
 }
 
-/* True if the peer sent something where nothing follows; the link is down then.  Left unread, it would keep the socket
+/* True if the peer sent bytes where none are expected; the link is then down.  Unread bytes would keep the socket
  * readable, and this process awake. */
 static bool stray_bytes(shm_link_t *l)
 {
@@ -130,7 +130,8 @@ static bool stray_bytes(shm_link_t *l)
     if (recv(l->fd, &byte, sizeof byte, MSG_DONTWAIT) <= 0)
         return false;
     madi_link_down(&l->base, MAD_ERR_PROTOCOL,
-                   "bytes came by the socket of a link of shared memory, which carries none; see what that process is");
+                   "the peer sent bytes over the socket of a shared-memory link, which carries none; check which program "
+                   "the peer runs");
     return true;
 }
 
@@ -149,12 +150,12 @@ static void shm_socket_ready(madi_watch_t *watch, uint32_t events)
     }
     if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) {
         if (is_up)
-            shm_drain(l); /* packets that the peer sent before its end */
+            shm_drain(l); /* deliver packets that the peer sent before it ended */
         madi_link_down(&l->base, MAD_ERR_PEER, "the process is gone");
     }
 }
 
-/* The peer has died.  A copy of its socket may live on, in a child made by clone(2) without the library's knowledge. */
+/* Handle the death of the peer.  Its socket may stay open in a child that clone(2) made without the library's knowledge. */
 static void process_ready(madi_watch_t *watch, uint32_t events)
 {
     shm_link_t *l = MADI_CONTAINER(watch, shm_link_t, process);
@@ -164,7 +165,8 @@ static void process_ready(madi_watch_t *watch, uint32_t events)
     madi_link_down(&l->base, MAD_ERR_PEER, "the process is gone");
 }
 
-/* Watch a pidfd of the peer.  If the kernel or the process number permits none, only the socket reveals the peer's end. */
+/* Watch a pidfd of the peer.  If the kernel or the process number does not allow one, only the socket shows that the peer
+ * has ended. */
 static void process_watch(shm_link_t *l)
 {
     struct ucred who;
@@ -251,7 +253,7 @@ void shm_link_close(madi_link_t *link)
     l->stuck = false;
 }
 
-/* Free the link.  Loans may outlive it: the core returns them before it frees the session, and the memory goes last. */
+/* Free the link.  Loans may outlive it: the core returns them before it frees the session, and the memory is freed last. */
 void shm_link_fini(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared memory.  It is sealed, because a peer that shortened it would kill this process by SIGBUS. */
+/* Shared memory.  It is sealed, because a peer that truncated it would kill this process by SIGBUS. */
 #include "base/own.h"
 #include "drivers/shm/shm.h"
 
@@ -16,14 +16,15 @@
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
-#define SEALS_ASKED (SHM_SEALS | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE) /* the kernel may add others of its own */
+/* the seals that are compared; the kernel may add others */
+#define SEALS_ASKED (SHM_SEALS | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
 static_assert(SHM_SEALS == (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), "as shm.h has them");
 
 int shm_memory_make(size_t size, size_t some, char *reason)
 {
     struct rlimit limit;
     int fd;
-    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < size) { /* exceeding the limit raises a signal */
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < size) { /* memory beyond this limit would raise a signal */
         snprintf(reason, MADI_REASON_MAX, "no shared memory: the limit of file sizes is %llu bytes; raise it (ulimit -f)",
                  (unsigned long long)limit.rlim_cur);
         return -1;
@@ -45,8 +46,8 @@ int shm_memory_seal(int fd, bool own)
     return fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) ? 0 : fcntl(fd, F_GET_SEALS) & SEALS_ASKED;
 }
 
-/* Only memory of memfd_create has seals, so the first call identifies it.  Memory of huge pages is refused (TMPFS_MAGIC):
- * it has seals too, but an access raises a signal when no huge page is left. */
+/* Check memory from a peer.  Only memory of memfd_create has seals, so the first call identifies it.  Memory of huge
+ * pages is refused (TMPFS_MAGIC): it has seals too, but an access raises a signal if no huge page is left. */
 bool shm_sealed(int fd, size_t size, int seals)
 {
     struct stat st;

@@ -2,11 +2,12 @@
 /* Passing descriptors over the socket, and checking those that a peer has passed.
  *
  * A peer can pass any descriptor.  Each is checked before it is used: first its kind, by system calls that no file system
- * serves (a FUSE mount is served by a program, which may never answer); then seals and length.  A wrong descriptor is
+ * serves, because the program behind a FUSE mount may never answer; then its seals and length.  A wrong descriptor is
  * closed, and the link refused.
  *
- * Closing can block, too: the last copy of a TCP socket with SO_LINGER, until its data is sent.  The kernel closes
- * descriptors for which the receive call has no room.  So all are received, and lingering is switched off for each. */
+ * Closing can block, too: closing the last copy of a TCP socket with SO_LINGER waits until its data is sent.  The kernel
+ * closes descriptors for which the receive call has no room.  So all descriptors are received, and lingering is switched
+ * off for each before it is closed. */
 #include "base/own.h"
 #include "drivers/shm/shm.h"
 
@@ -19,8 +20,8 @@
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
 #endif
 
-#define REMEDY "; use one release in both, or see what that process is"
-#define FDS_MAX 253 /* of one message: the kernel's SCM_MAX_FD */
+#define REMEDY "; use the same release in both processes, or check which program the peer runs"
+#define FDS_MAX 253 /* descriptors of one message: the kernel's SCM_MAX_FD */
 
 typedef union control {
     char buf[CMSG_SPACE(FDS_MAX * sizeof(int))];
@@ -46,7 +47,8 @@ bool shm_pass_send(int sock, const shm_pass_t *pass, const int *fds, int n)
 void shm_pass_end(int sock)
 {
     int none = 0;
-    setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof none); /* older kernels: descriptors are closed on arrival */
+    /* on older kernels this fails, and descriptors are closed when they arrive */
+    setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof none);
 }
 
 void shm_pass_close(const int *fds, int n)
@@ -55,7 +57,7 @@ void shm_pass_close(const int *fds, int n)
         madi_fd_close(fds[i]);
 }
 
-/* Close a descriptor that may be anything. */
+/* Close a descriptor of unknown kind. */
 static void fd_refuse(int fd)
 {
     struct linger none = {0};
@@ -103,7 +105,7 @@ static bool pass_valid(const shm_pass_t *pass, ssize_t got, char *reason)
     if (got == (ssize_t)sizeof *pass && pass->magic == SHM_MAGIC && pass->layout == SHM_LAYOUT)
         return true;
     if (got != (ssize_t)sizeof *pass || pass->magic != SHM_MAGIC)
-        snprintf(reason, MADI_REASON_MAX, "the peer's offer of shared memory is not one (%zd bytes)" REMEDY, got);
+        snprintf(reason, MADI_REASON_MAX, "the peer's offer of shared memory is malformed (%zd bytes)" REMEDY, got);
     else
         snprintf(reason, MADI_REASON_MAX, "the peer shares memory of layout %u, this process of %d: use the same release",
                  pass->layout, SHM_LAYOUT);
@@ -120,7 +122,7 @@ mad_status_t shm_pass_receive(const shm_adapter_t *a, int sock, shm_pass_t *pass
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return MAD_ERR_AGAIN;
     if (got <= 0) {
-        snprintf(reason, MADI_REASON_MAX, "the peer went before it shared memory%s%s", got ? ": " : "",
+        snprintf(reason, MADI_REASON_MAX, "the peer ended before it shared memory%s%s", got ? ": " : "",
                  got ? strerror(errno) : "");
         return MAD_ERR_PEER;
     }

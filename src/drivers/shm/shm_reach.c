@@ -3,16 +3,17 @@
  *
  * Each side verifies that the peer's process number still names the peer.  It keeps random bytes in its own memory, and
  * shows them and their address in the shared memory.  A long read also reads these bytes, in the same call.  A short read
- * and a write require that they were read at most PROVED_NS ago.  So a process that got the number later, or another
- * program executed by the peer, is detected.
+ * and a write require that they were read at most PROVED_NS ago.  So a later process with the same number is detected,
+ * and so is another program that the peer executes.
  *
- * When a request fails while the peer lives, its memory returns to the program.  Its owner first sets `severed`.  A reader
- * checks that after its read, and discards the bytes if it is set.  A writer sets `putting`, then checks `severed`; the
- * owner waits until `putting` is 0, for one stride at most.  Both are store, fence, load.
+ * When a request fails while the peer lives, its memory returns to the program.  Its owner first sets `severed`.  A
+ * reader checks that after its read, and discards the bytes if it is set.  A writer sets `putting`, then checks
+ * `severed`; the owner waits until `putting` is 0, for one stride at most.  Each side stores its own word, executes a
+ * fence, and then loads the other's word.
  *
- * A faulty peer may leave `putting` set for ever.  A stride takes 0.1 ms, or as long as the peer's thread is preempted; the
- * owner limits its wait to SHM_SEVER_NS.  After a wait that reached the limit the next limit is half of it: peers that
- * reconnect again and again cost at most twice SHM_SEVER_NS in all. */
+ * A faulty peer may leave `putting` set for ever.  A stride takes 0.1 ms, or as long as the peer's thread is preempted;
+ * the owner limits its wait to SHM_SEVER_NS.  Each wait that reaches the limit halves the next limit, so peers that
+ * reconnect repeatedly cost at most twice SHM_SEVER_NS in total. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -26,7 +27,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PROVED_NS 100000 /* validity of a proof, for short reads and for writes */
+#define PROVED_NS 100000 /* ns: validity of a proof, for short reads and for writes */
 #define SHORT_READ 65536 /* bytes */
 #define SEVER_LEAST_NS (SHM_SEVER_NS / 128)
 
@@ -41,7 +42,7 @@ void shm_reach_show(shm_link_t *l)
     mine->at = (uintptr_t)l->proof;
 }
 
-/* Read n pieces and the peer's proof in one call; `to` has room for one more piece. */
+/* Read n pieces and the peer's proof in one call; `to` has room for one further piece. */
 static bool read_proved(shm_link_t *l, struct iovec *to, int n, uint64_t from, size_t len)
 {
     unsigned char proof[sizeof l->proof];
@@ -56,7 +57,8 @@ static bool read_proved(shm_link_t *l, struct iovec *to, int n, uint64_t from, s
     return true;
 }
 
-/* True if the proof is valid, or was read again just now.  For writes, which cannot read it in the same call. */
+/* True if the proof is still valid, or was read again successfully.  For writes, which cannot read the proof in the same
+ * call. */
 static bool proved(shm_link_t *l)
 {
     struct iovec vec[1];
@@ -81,7 +83,7 @@ void shm_reach_try(shm_link_t *l)
 
 /* ---- Reading and writing -------------------------------------------------------------------------------------- */
 
-/* Read without the proof, which would take a quarter of a short read's time. */
+/* Read without the proof, which would lengthen a short read by a quarter. */
 static bool read_short(shm_link_t *l, const struct iovec *to, int n, uint64_t from, size_t len)
 {
     struct iovec remote = {(void *)(uintptr_t)from, len};
@@ -116,7 +118,8 @@ static bool peer_gone(const shm_link_t *l)
     return l->fd < 0 || poll(&p, 1, 0) != 0;
 }
 
-/* A stopped peer does not delay this: it stops outside of the system call that writes. */
+/* Make the peer stop using this process's memory.  A stopped peer does not delay this, because it stops outside the
+ * system call that writes. */
 void shm_sever(madi_link_t *link)
 {
     shm_link_t *l = (shm_link_t *)link;
@@ -133,10 +136,10 @@ void shm_sever(madi_link_t *link)
             sched_yield();
             continue;
         }
-        if (patience > SEVER_LEAST_NS) /* so that the line is logged only a few times */
+        if (patience > SEVER_LEAST_NS) /* limits the number of log lines */
             madi_log(MADI_LOG_WARN, "shm",
-                     "a peer whose link ends says for %lld us that it writes this process's memory: "
-                     "not waited for any longer; memory of receives that failed may still change",
+                     "a peer whose link ends has claimed for %lld us that it writes this process's memory: the wait ends, "
+                     "and memory of failed receives may still change",
                      (long long)patience / 1000);
         a->sever_ns = patience > SEVER_LEAST_NS ? patience / 2 : patience;
         return;
@@ -146,7 +149,7 @@ void shm_sever(madi_link_t *link)
 /* ---- Posted receives ------------------------------------------------------------------------------------------ */
 
 #define STATE(word) ((word)&3)
-#define NEXT(word, state) (((word) | 3) + 1 + (state)) /* word for the next use of the place */
+#define NEXT(word, state) (((word) | 3) + 1 + (state)) /* word for the next use of this place */
 
 int shm_offer(madi_link_t *link, const madi_offer_t *offer)
 {
@@ -167,7 +170,7 @@ bool shm_withdraw(madi_link_t *link, int number)
 {
     shm_offer_t *o = &((shm_link_t *)link)->in->offers[number];
     uint32_t word = atomic_load_explicit(&o->word, memory_order_relaxed);
-    /* A sender that has claimed the offer does not touch it any more. */
+    /* A sender that has claimed the offer no longer touches this word. */
     return STATE(atomic_exchange_explicit(&o->word, NEXT(word, SHM_OFFER_FREE), memory_order_acq_rel)) == SHM_OFFER_OPEN;
 }
 
@@ -180,7 +183,8 @@ bool shm_claim(madi_link_t *link, madi_offer_t *wanted)
         madi_offer_t found;
         if (STATE(word) != SHM_OFFER_OPEN)
             continue;
-        madi_foreign_copy(&found, madi_foreign_of(&o->offer), sizeof found); /* valid if the word has not changed below */
+        /* the copy is valid if the word is unchanged below */
+        madi_foreign_copy(&found, madi_foreign_of(&o->offer), sizeof found);
         if (found.channel == wanted->channel && found.position == wanted->position && found.len == wanted->len &&
             atomic_compare_exchange_strong_explicit(&o->word, &word, word - SHM_OFFER_OPEN + SHM_OFFER_TAKEN,
                                                     memory_order_acq_rel, memory_order_relaxed)) {

@@ -7,11 +7,11 @@ static_assert(SHM_CELLS_MAX * SHM_CELL_DATA <= sizeof(madi_wire_hdr_t) + MADI_TA
 #define TELL (SHM_CELLS / 4)               /* step, in cells, by which `consumed` is stored */
 #define FETCH (20 * MADI_LINE)             /* bytes of a body that are prefetched as soon as its address is known */
 #define LONGEST (SHM_CHUNK / SHM_UNIT + 1) /* units of a run */
-#define LEND (2 * LONGEST)                 /* units: at most half of those in use are lent */
+#define LEND (2 * LONGEST)                 /* units per loan: at most half of the units in use are lent */
 #define LEND_MAX 21                        /* loans */
 static_assert(SHM_LONG_UNITS - (LEND_MAX + 1) * LONGEST > (LEND_MAX + 2) * (LONGEST - 1),
               "wherever all loans and a prepared body lie among them, a piece of a long block has a place");
-#define LOOK 8 /* inboxes that one pure_poll or poll looks at */
+#define LOOK 8 /* inboxes that one call of pure_poll or poll checks */
 
 void shm_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
@@ -31,7 +31,7 @@ static __attribute__((noinline)) void consumed_publish(shm_link_t *l, shm_inbox_
     shm_bell_space(l);
 }
 
-/* Count a cell that was read; number: low half of its head.  True if consumed_publish is due. */
+/* Count a cell that was read.  number: low half of its head.  True if consumed_publish has to follow. */
 static inline bool cell_count(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
 {
     l->received = number;
@@ -107,7 +107,7 @@ uint64_t shm_here(madi_link_t *link, uint64_t begun)
     return atomic_load_explicit(&l->in->filled, memory_order_acquire) - (begun - 1); /* pairs with send_pieces */
 }
 
-/* Until it is returned.  Under the session's lock. */
+/* Note a loan until it is returned.  Under the session's lock. */
 static inline void note_loan(shm_link_t *l, uint32_t unit, uint32_t length)
 {
     if (MADI_UNLIKELY(length > SHM_CHUNK))
@@ -133,7 +133,7 @@ static bool run_whole(shm_link_t *l, const shm_cell_t *cell, uint32_t run, uint3
     return !(run & SHM_BEGUN) || shm_here(&l->base, cell_begun(cell)) >= length;
 }
 
-/* A long body is lent if nothing else is, and then is the only loan. */
+/* True if this body may be lent.  A long body is lent only if no other body is lent, and is then the only loan. */
 static inline bool shm_may_lend(shm_link_t *l, uint32_t length)
 {
     uint32_t most = atomic_load_explicit(&l->in->window, memory_order_relaxed) / LEND;
@@ -183,7 +183,7 @@ static bool shm_receive_packet(shm_link_t *l)
         return false;
     run &= SHM_BEGUN - 1;
     if (MADI_UNLIKELY(!run || !run_valid(&hdr, run - 1))) {
-        madi_link_down(&l->base, MAD_ERR_PROTOCOL, "the shared ring holds what no sender writes");
+        madi_link_down(&l->base, MAD_ERR_PROTOCOL, "the shared ring contains a packet that no sender writes");
         return false;
     }
     for (uint32_t i = 0; i < hdr.length && i < FETCH; i += MADI_LINE)
@@ -199,8 +199,8 @@ static inline bool inbox_ready(shm_inbox_t *inbox)
            atomic_load_explicit(&inbox->number, memory_order_relaxed);
 }
 
-/* Prefetch the cells after the first one while that is awaited, in case the next packet is like the last one.  At the
- * ring's end this fetches useless lines. */
+/* Prefetch the further cells of the awaited packet, assuming that it is as long as the last one.  At the ring's end this
+ * fetches useless lines. */
 static inline void fetch_more(shm_inbox_t *inbox)
 {
     const shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
@@ -219,14 +219,14 @@ static inline int poll_link(shm_link_t *l, int budget)
     return n;
 }
 
-/* Deliver what is in the ring.  A peer that is gone sends no more than that; one that only claims so is not served
- * forever. */
+/* Deliver what is in the ring.  A peer that is gone has sent no more than that.  One that only claims to be gone must not
+ * be served for ever. */
 void shm_drain(shm_link_t *l)
 {
     poll_link(l, SHM_CELLS);
 }
 
-/* Poll the link that was active last, and a few others in turn: with many peers a call must not poll all. */
+/* Poll the link that was active last, and a few other links in turn: with many peers, one call must not poll all links. */
 static int poll_some(shm_adapter_t *a, shm_inbox_t **inboxes, int all, int budget)
 {
     shm_inbox_t *hot = atomic_load_explicit(&a->hot, memory_order_relaxed);
@@ -252,7 +252,7 @@ int shm_poll(madi_adapter_t *adapter, int budget)
     return n;
 }
 
-/* Take a packet whose last block is still being written.  It stays until the core has kept it. */
+/* Take a packet whose last block is still being written.  The packet stays in the ring until the core has kept it. */
 static madi_link_t *take_begun(shm_link_t *l, const shm_cell_t *cell, uint32_t unit, madi_foreign_t *loan)
 {
     l->base.begun = l->base.outer ? 0 : cell_begun(cell);
@@ -262,7 +262,7 @@ static madi_link_t *take_begun(shm_link_t *l, const shm_cell_t *cell, uint32_t u
     return &l->base;
 }
 
-/* Slow path of shm_take: the next cell has not arrived, or its body is in a run.  Nothing is saved across the call. */
+/* Slow path of shm_take: the next cell has not arrived, or its body is in a run.  No registers are saved across the call. */
 static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void *packet, madi_foreign_t *loan)
 {
     shm_cell_t *cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
@@ -275,7 +275,7 @@ static __attribute__((noinline)) madi_link_t *take_run(shm_inbox_t *inbox, void 
         return NULL;
     copy_header(packet, cell);
     if (MADI_UNLIKELY(!run_valid(hdr, unit) || !shm_may_lend(l, hdr->length)))
-        return NULL; /* poll says what is wrong, or copies */
+        return NULL; /* poll reports the error, or copies the body */
     if (!run_whole(l, cell, run, hdr->length))
         return take_begun(l, cell, unit, loan);
     *loan = madi_foreign_of(l->in->units[unit]);
@@ -303,7 +303,7 @@ static __attribute__((noinline)) madi_link_t *take_and_tell(shm_link_t *l)
     return &l->base;
 }
 
-/* Take from the inbox that was active last.  Rare cases are calls at the end, for which no registers are saved. */
+/* Take a packet from the inbox that was active last.  Rare cases are tail calls, for which no registers are saved. */
 madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
@@ -334,7 +334,7 @@ int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int ma
 
     for (; number != first + (uint32_t)max; number++, packet += stride) {
         uint64_t head = atomic_load_explicit(&cell->head, memory_order_acquire); /* pairs with cells_publish */
-        if (head != number) /* the packet has not arrived, or its body is in a run */
+        if (head != number) /* the packet has not arrived, or its body lies in a run of units */
             break;
         if (max > 1)
             __builtin_prefetch(cell + SHM_AHEAD);
@@ -358,8 +358,8 @@ int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int ma
     return (int)(number - first);
 }
 
-/* True if a packet may have arrived.  The cost is independent of the number of peers: it looks at the one that was
- * active last, and a few others in turn. */
+/* True if a packet may have arrived.  The cost is independent of the number of peers: only the inbox that was
+ * active last is checked, and a few others in turn. */
 bool shm_pure_poll(madi_adapter_t *adapter)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of units: which ones are free, and how many units are used at all.  All functions but the last are the sender's. */
+/* Runs of units: which ones are free, and how many units are in use.  All functions but the last belong to the sender. */
 #include "drivers/shm/shm.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static uint32_t units_of(size_t len)
     return (uint32_t)((len + SHM_UNIT - 1) / SHM_UNIT) + 1;
 }
 
-/* True if the run that begins at this unit was returned: its units are free then. */
+/* True if the run that begins at this unit was returned.  Its units are then free. */
 static bool run_reclaim(shm_link_t *l, uint32_t start)
 {
     if (atomic_load_explicit(&l->out->freed[start], memory_order_acquire) != l->used[start]) /* pairs with shm_run_free */
@@ -27,7 +27,7 @@ static bool run_reclaim(shm_link_t *l, uint32_t start)
     return true;
 }
 
-/* Advance `known` to next + n at least; false if the run at `known` is in use. */
+/* Advance `known` to at least next + n; false if the run at `known` is in use. */
 static bool look_ahead(shm_link_t *l, uint32_t n)
 {
     uint32_t end = l->next + n, start;
@@ -54,7 +54,8 @@ static uint32_t window_max(const shm_link_t *l)
     return share > SHM_UNITS ? SHM_UNITS : share < SHM_WINDOW_MIN ? SHM_WINDOW_MIN : share & ~1u; /* whole pages */
 }
 
-/* Extend the window to this unit.  Its memory is allocated first: a lack of memory is an error here, not a signal later. */
+/* Extend the window to this unit.  Its memory is allocated now, so that a lack of memory is an error here and not a
+ * signal later. */
 static bool window_set(shm_link_t *l, uint32_t to)
 {
     void *from = l->window ? shm_out(l->out->units[l->window]) : (void *)l->out;
@@ -78,13 +79,13 @@ static bool window_grow(shm_link_t *l)
     return to > l->window && window_set(l, to);
 }
 
-/* Return the number of leading units that the current packet may use: allocation wraps there. */
+/* Return the number of leading units that the current packet may use; allocation wraps around at that unit. */
 static inline uint32_t end_of(const shm_link_t *l)
 {
     return l->reach < l->window ? l->reach : l->window;
 }
 
-/* Find the next n free units, round robin; runs that the receiver's program keeps lent for long are skipped. */
+/* Find the next n free units, round robin.  Runs that the receiver's program keeps lent for long are skipped. */
 static bool run_find(shm_link_t *l, uint32_t n, size_t len)
 {
     uint32_t passed = 0, start, next = l->next, known = l->known;
@@ -139,7 +140,8 @@ void shm_run_drop(shm_link_t *l, uint32_t unit)
 
 void shm_run_free(shm_link_t *l, uint32_t unit)
 {
-    uint8_t times = atomic_load_explicit(&l->in->freed[unit], memory_order_relaxed); /* no other thread has this run */
+    /* relaxed: no other thread returns this run */
+    uint8_t times = atomic_load_explicit(&l->in->freed[unit], memory_order_relaxed);
     atomic_store_explicit(&l->in->freed[unit], (uint8_t)(times + 1), memory_order_release); /* pairs with run_reclaim */
     shm_bell_space(l);
 }

@@ -31,7 +31,7 @@ static madi_sent_t stuck(shm_link_t *l)
     return MADI_AGAIN;
 }
 
-/* Copy into shared memory. madi_copy_bulk is faster for long copies into distant lines. */
+/* Copy into shared memory.  madi_copy_bulk is faster for long copies into lines that another core holds. */
 static void shm_copy(void *to, const void *from, size_t len)
 {
     if (len > MADI_SHM_PUT_LONG)
@@ -40,9 +40,9 @@ static void shm_copy(void *to, const void *from, size_t len)
         madi_copy(to, from, len);
 }
 
-/* Write the body's last block in pieces, so that the receiver copies one out while the next is copied in.  The cell and the
- * bytes before the block are published already.  Used where messages and answers alternate.  In a stream it would delay both
- * sides, since the receiver is busy with the message before, or waits. */
+/* Write the body's last block in pieces, so that the receiver copies one out while the next is copied in.  The cell and
+ * the bytes before the block are already published.  Used if messages and answers alternate.  In a stream of messages it
+ * would delay both sides, since the receiver is still busy with the previous message, or waits for the sender. */
 static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *block)
 {
     const char *from = block->iov_base;
@@ -59,7 +59,7 @@ static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *bl
         shm_bell_ring(l);
 }
 
-/* Publish a cell before the last block of its body is written; before: bytes of the body in front of that block. */
+/* Publish a cell before the last block of its body is written.  before: bytes of the body that precede that block. */
 static void publish_begun(shm_link_t *l, shm_cell_t *cell, uint32_t at, size_t before)
 {
     uint64_t begun = l->filled + 1;
@@ -94,7 +94,7 @@ static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_
     return MADI_SENT;
 }
 
-/* Send a packet in cells.  The first cell is written last: a waiting receiver looks at that one. */
+/* Send a packet in cells.  The first cell is written last, because a waiting receiver checks that one. */
 static madi_sent_t send_cells(shm_link_t *l, const unsigned char *packet, size_t total)
 {
     uint32_t cells = shm_cells_of(total);
@@ -154,7 +154,7 @@ static __attribute__((noinline)) bool short_stuck(shm_link_t *l)
     return false;
 }
 
-/* Ring if the peer may sleep, and sleeps. */
+/* Wake the peer if its flag says that it sleeps.  Called if the peer may sleep. */
 static __attribute__((noinline)) bool short_ring(shm_link_t *l)
 {
     shm_bell_order(l);
@@ -178,7 +178,8 @@ bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
     atomic_store_explicit(&cell->head, SHM_HEAD(sent, 0),
                           memory_order_release); /* pairs with shm_take, shm_receive_packet */
     l->sent = sent + 1;
-    atomic_signal_fence(memory_order_seq_cst); /* the sleeper's membarrier is the fence of both sides */
+    /* for the compiler only: the sleeper's membarrier acts as the fence of both sides */
+    atomic_signal_fence(memory_order_seq_cst);
     return MADI_LIKELY(!atomic_load_explicit(l->attentive, memory_order_relaxed)) || short_ring(l);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* skeleton: the smallest complete driver, to be copied for a driver of a new network.  Read core/driver.h first, and
- * doc/new-driver.md along with this.
+ * doc/new-driver.md along with this file.
  *
  * Its network is the host: a link is a UNIX stream socket, on which packets follow each other (header, body, header,
- * ...).  It has what every driver needs and nothing else: it copies, knows no loans, takes no ops, polls every link.
- * It is compiled always, so that it cannot rot, and used only when MAD_DRIVERS names it.
+ * ...).  It has what every driver needs and nothing else: it copies, lends nothing, takes no operations, and polls
+ * every link.  It is always compiled, so that it stays correct, but it is used only if MAD_DRIVERS names it.
  *
- * Where the comments say "yours", another network does something else. */
+ * "Yours" in a comment says what a driver for another network does there. */
 #include "base/host.h"
 #include "base/own.h"
 #include "core/driver.h"
@@ -41,7 +41,7 @@ struct skeleton_link {
     size_t got;
     madi_rx_t rx;
     madi_place_t place;
-    /* Sending, under the link's tx lock: the rest of a packet that the socket did not take. */
+    /* Sending, under the link's tx lock: the part of a packet that the socket did not accept. */
     unsigned char rest[PACKET_MAX];
     size_t rest_at, rest_len;
     bool refused; /* a send was answered AGAIN */
@@ -54,15 +54,15 @@ static skeleton_adapter_t *adapter_of(skeleton_link_t *l)
 
 /* ---- Adapters ------------------------------------------------------------------------------------------------- */
 
-/* Yours: one for each card that the vendor's library lists.  None is no error. */
+/* Yours: one adapter for each card that the vendor's library lists.  Finding none is no error. */
 static mad_status_t skeleton_probe(const madi_driver_t *driver, struct mad_session *session)
 {
     return madi_adapter_found(session, driver, "host") ? MAD_OK : MAD_ERR_NOMEM;
 }
 
-/* Two adapters talk if and only if their networks have the same name, so the name must differ wherever they could not.
- * Abstract UNIX sockets are reached from the same network namespace of the same running kernel.  Yours: the subnet, the
- * fabric's identity. */
+/* Two adapters communicate if and only if their networks have the same name, so adapters that cannot reach each other
+ * need different names.  Abstract UNIX sockets are reached from the same network namespace of the same running kernel.
+ * Yours: the subnet, the fabric's identity. */
 static bool skeleton_name_network(madi_adapter_t *a, char *reason)
 {
     char kernel[MADI_BOOT_ID_MAX];
@@ -113,7 +113,7 @@ static void skeleton_close(madi_adapter_t *a)
     (void)a; /* yours: make the network accept nothing any more */
 }
 
-/* Also of an adapter that open left half made. */
+/* Also called for an adapter whose open failed halfway. */
 static void skeleton_fini(madi_adapter_t *a)
 {
     if (a->listen_fd >= 0)
@@ -122,8 +122,8 @@ static void skeleton_fini(madi_adapter_t *a)
 
 /* ---- Links ---------------------------------------------------------------------------------------------------- */
 
-/* Active side only.  The socket goes to the core, which runs the handshake on it and gives it to start.  Yours, when it
- * has no sockets: *fd = -1, begin to connect, and call madi_link_up or madi_link_down from poll. */
+/* Called on the active side only.  The core gets the socket, runs the handshake on it, and passes it to start.  Yours,
+ * without sockets: set *fd = -1, begin to connect, and call madi_link_up or madi_link_down from poll. */
 static mad_status_t skeleton_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -153,7 +153,7 @@ static void skeleton_socket_ready(madi_watch_t *watch, uint32_t events)
     skeleton_progress(MADI_CONTAINER(watch, skeleton_link_t, watch), 64);
 }
 
-/* Both sides, after the handshake.  From madi_link_up on, other threads may already send. */
+/* Called on both sides, after the handshake.  From madi_link_up on, other threads may already send. */
 static mad_status_t skeleton_start(madi_link_t *link, int fd, bool active, char *reason)
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
@@ -171,8 +171,8 @@ static mad_status_t skeleton_start(madi_link_t *link, int fd, bool active, char 
     return MAD_OK;
 }
 
-/* Make no more upcalls and touch no memory of the core's; it may come from inside our own madi_link_down.  Called also
- * when connect was, but never start. */
+/* Make no more upcalls, and touch no memory of the core.  May be called from inside our own madi_link_down, and also
+ * after connect without start. */
 static void skeleton_link_close(madi_link_t *link)
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
@@ -182,11 +182,11 @@ static void skeleton_link_close(madi_link_t *link)
     if (l->rest_len)
         madi_link_holds(link, -1);
     madi_watch_del(link->adapter->session, &l->watch);
-    shutdown(l->watch.fd, SHUT_RDWR); /* the peer sees the end, after all bytes sent before */
+    shutdown(l->watch.fd, SHUT_RDWR); /* the peer first receives all bytes sent before, then sees the end */
     for (skeleton_link_t **p = &adapter_of(l)->links; *p; p = &(*p)->next)
         if (*p == l) {
             *p = l->next;
-            break; /* l->next stays: poll may be standing here */
+            break; /* l->next stays valid, because poll may be at this link */
         }
 }
 
@@ -201,7 +201,7 @@ static void skeleton_link_fini(madi_link_t *link)
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
 
-/* Keep a copy of the bytes that the socket did not take; there is room for a whole packet. */
+/* Keep a copy of the bytes that the socket did not accept; there is room for a whole packet. */
 static void skeleton_keep(skeleton_link_t *l, const struct iovec *vec, int n, size_t done)
 {
     l->rest_at = l->rest_len = 0;
@@ -213,9 +213,10 @@ static void skeleton_keep(skeleton_link_t *l, const struct iovec *vec, int n, si
     }
 }
 
-/* Under the tx lock, by any thread, without the session's lock.  The receiving side reports a failure, since it sees the end
- * of the connection under the right lock.  The packet is complete when its memory is no longer needed, which is at once, so
- * op is not used.  Yours, if it sends directly from the program's memory, returns TAKEN and calls op->done from poll. */
+/* Called under the tx lock, by any thread, without the session's lock.  The receiving side reports a failure, since it
+ * sees the end of the connection under the right lock.  A packet is complete when its memory is no longer needed, here on
+ * return, so op is not used.  Yours, if it sends directly from the program's memory: return TAKEN, and call op->done from
+ * poll. */
 static madi_sent_t skeleton_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     skeleton_link_t *l = (skeleton_link_t *)link;
@@ -233,7 +234,7 @@ static madi_sent_t skeleton_send(madi_link_t *link, const struct iovec *vec, int
     }
     if ((size_t)done < total) {
         skeleton_keep(l, vec, n, (size_t)done);
-        madi_link_holds(link, 1); /* the program may compute from now on: the progress thread polls */
+        madi_link_holds(link, 1); /* the program may compute from now on, so the progress thread has to poll */
         madi_watch_change(link->adapter->session, &l->watch, EPOLLIN | EPOLLOUT);
     }
     return MADI_SENT;
@@ -261,7 +262,7 @@ static int skeleton_flush(skeleton_link_t *l)
         writable = true;
     }
     madi_link_unlock_tx(&l->base);
-    if (writable) /* without the tx lock, like every upcall */
+    if (writable) /* called without the tx lock, like every upcall */
         madi_link_writable(&l->base);
     return done > 0;
 }
@@ -295,11 +296,12 @@ static void *skeleton_wanted(skeleton_link_t *l, size_t *len)
     return sink;
 }
 
-/* Handle a complete header: check the peer's values before their use, then ask the core where the body goes. */
+/* Handle a complete header: check the peer's values before they are used, then ask the core for the destination of the
+ * body. */
 static void skeleton_begin(skeleton_link_t *l)
 {
     if (l->hdr.length > PACKET_MAX - sizeof l->hdr) {
-        madi_link_down(&l->base, MAD_ERR_PROTOCOL, "a packet came that is longer than any peer sends");
+        madi_link_down(&l->base, MAD_ERR_PROTOCOL, "a received packet is longer than any peer sends");
         return;
     }
     l->rx = (madi_rx_t){0};
@@ -342,8 +344,8 @@ static int skeleton_progress(skeleton_link_t *l, int budget)
     return n;
 }
 
-/* Yours: poll the completion queue.  pure_poll and arm are missing here: no test costs less than a receive call, and the
- * watched socket wakes a sleeping thread. */
+/* Yours: poll the completion queue.  This driver has no pure_poll and no arm: no test costs less than a receive call, and
+ * the watched socket wakes a sleeping thread. */
 static int skeleton_poll(madi_adapter_t *a, int budget)
 {
     int n = 0;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SEALED_MBS 3000 /* MB/s that a core encrypts besides its copies */
+#define SEALED_MBS 3000 /* MB/s at which a core encrypts in addition to its copies */
 
 static void tcp_caps(madi_caps_t *caps, bool loopback, bool v6)
 {
@@ -20,7 +20,7 @@ static void tcp_caps(madi_caps_t *caps, bool loopback, bool v6)
     caps->gather_max = MADI_TCP_GATHER;
     caps->latency_us = loopback ? 4 : 15;
     caps->bandwidth_MBs = loopback ? 8000 : 1100;
-    /* Among paths that are equal otherwise: loopback before a real interface, IPv4 (shorter headers) before IPv6. */
+    /* Among otherwise equal paths, prefer loopback to a real interface, and IPv4 (shorter headers) to IPv6. */
     caps->rank = (loopback ? 45 : 50) + (v6 ? 1 : 0);
 }
 
@@ -72,7 +72,8 @@ static bool tcp_reachable(madi_adapter_t *adapter, const void *addr, size_t len,
 
 /* ---- Polling ---------------------------------------------------------------------------------------------------- */
 
-/* The functions that differ between plain and sealed links.  The polls below are compiled for each, with direct calls. */
+/* The functions that differ between plain and sealed links.  The polls below are compiled once for each kind, with direct
+ * calls. */
 typedef struct tcp_io {
     int (*receive)(madi_tcp_link_t *link, int budget);
     int (*take)(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan);
@@ -81,8 +82,8 @@ typedef struct tcp_io {
 static const tcp_io_t tcp_plain = {madi_tcp_receive, madi_tcp_take, madi_tcp_flush};
 static const tcp_io_t tcp_sealed = {madi_tcp_seal_receive, madi_tcp_seal_take, madi_tcp_seal_flush};
 
-/* Poll links that were not read to the end last time: no further edge reports them.  *emptied: one that is read to the end
- * now. */
+/* Poll links that still have unread bytes from the last time, for which no further edge is reported.  *emptied: a link
+ * that is now read to the end. */
 static inline __attribute__((always_inline)) int tcp_poll_unread(madi_tcp_adapter_t *tcp, int budget, const tcp_io_t *io,
                                                                  madi_tcp_link_t **emptied)
 {
@@ -100,13 +101,13 @@ static madi_tcp_link_t *tcp_hot(madi_tcp_adapter_t *tcp)
 {
     madi_tcp_link_t *sent = atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed);
     madi_tcp_link_t *got = tcp->parked ? tcp->parked : tcp->hot_got;
-    tcp->turn = !tcp->turn; /* one system call a poll, in turn when they differ (a ring) */
+    tcp->turn = !tcp->turn; /* one system call per poll; if the two links differ (as in a ring), they alternate */
     if (!sent || (got && tcp->turn))
         return got;
     return sent;
 }
 
-/* Decide, after a try of a hot link, whether to watch it. */
+/* Decide, after polling a hot link, whether to park it or watch it again. */
 static void tcp_tried(madi_tcp_adapter_t *tcp, madi_tcp_link_t *link, int events)
 {
     if (link == tcp->parked) {
@@ -119,8 +120,9 @@ static void tcp_tried(madi_tcp_adapter_t *tcp, madi_tcp_link_t *link, int events
     }
 }
 
-/* Account for a try that found nothing: try less and less often, so that a process that spins for another network soon pays
- * almost nothing.  If messages arrive by other links too, after every few tries the next poll polls all of them. */
+/* Account for a try that found nothing: make tries less and less frequent, so that they soon cost a process that spins
+ * for another network almost nothing.  If other links are watched too, every MADI_TCP_OTHERS-th empty try makes the next
+ * poll poll all of them. */
 static void tcp_cool(madi_tcp_adapter_t *tcp, const madi_tcp_link_t *link, int left)
 {
     int tries = MADI_TCP_HOT - left;
@@ -132,7 +134,8 @@ static void tcp_cool(madi_tcp_adapter_t *tcp, const madi_tcp_link_t *link, int l
         madi_tcp_unpark(tcp);
 }
 
-/* True if this poll is to be skipped; counts it.  heat sets the count to 0, so links with unread bytes are not affected. */
+/* True if this poll has to be skipped, which is counted.  madi_tcp_heat clears the count, so links with unread bytes are
+ * not affected. */
 static bool tcp_skips(madi_tcp_adapter_t *tcp)
 {
     int skip = atomic_load_explicit(&tcp->skip, memory_order_relaxed);
@@ -149,7 +152,7 @@ static inline __attribute__((always_inline)) bool tcp_can_take(const madi_tcp_li
            link->head == link->tail && !link->ending;
 }
 
-/* Take one short packet that is alone in the socket: the usual case of a spinning thread. */
+/* Take one short packet that is the only content of the socket: the usual case of a spinning thread. */
 static inline __attribute__((always_inline)) madi_link_t *tcp_take_by(madi_adapter_t *adapter, void *packet,
                                                                       madi_foreign_t *loan, const tcp_io_t *io)
 {
@@ -171,7 +174,7 @@ static inline __attribute__((always_inline)) madi_link_t *tcp_take_by(madi_adapt
         return NULL;
     }
     tcp->leave_out = n > 0 ? n : -n;
-    if (!atomic_load_explicit(&link->closed, memory_order_relaxed)) { /* else it may go before the next look */
+    if (!atomic_load_explicit(&link->closed, memory_order_relaxed)) { /* a closed link may be freed before the next poll */
         tcp->hot_got = link;
         madi_tcp_heat(tcp);
     }
@@ -196,7 +199,7 @@ static int tcp_poll_others(madi_tcp_adapter_t *tcp)
     return madi_poll_descriptors(tcp->pub.session);
 }
 
-/* Poll for a spinning thread: a receive call on the right socket is faster than a call of epoll before it. */
+/* Poll for a spinning thread.  A receive call on the right socket is faster than a call of epoll followed by one. */
 static inline __attribute__((always_inline)) int tcp_poll_by(madi_adapter_t *adapter, int budget, const tcp_io_t *io)
 {
     madi_tcp_adapter_t *tcp = (madi_tcp_adapter_t *)adapter;
@@ -286,7 +289,7 @@ static const madi_driver_t tcp_driver_sealed = {TCP_COMMON,
                                                 .link_close = madi_tcp_seal_link_close,
                                                 .fast.take = tcp_take_sealed};
 
-/* Set the adapter's security; for SEAL give it the table of sealed links. */
+/* Set the adapter's security.  For SEAL, give the adapter the table of sealed links. */
 static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason)
 {
     mad_status_t status = madi_tcp_security((madi_tcp_adapter_t *)adapter, given, reason);

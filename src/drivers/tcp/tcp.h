@@ -23,49 +23,53 @@
 #include <sys/socket.h>
 
 #define MADI_TCP_GATHER 32
-#define MADI_TCP_RX_SIZE ((size_t)64 << 10) /* the receive buffer: many small packets for one system call */
-#define MADI_TCP_RX_LOW ((size_t)4 << 10)   /* bytes read into the buffer behind a big body: each is copied twice */
-#define MADI_TCP_BIG ((size_t)256 << 10)    /* bytes: shortest big body, and ... */
-#define MADI_TCP_PLACED ((size_t)16 << 10)  /* ... the shortest one that is read directly to its destination */
+#define MADI_TCP_RX_SIZE ((size_t)64 << 10) /* size of the receive buffer: many small packets fit into one system call */
+/* maximum bytes read into the buffer after a big body, since each is copied twice */
+#define MADI_TCP_RX_LOW ((size_t)4 << 10)
+#define MADI_TCP_BIG ((size_t)256 << 10) /* bytes: shortest body that counts as big */
+/* bytes: like MADI_TCP_BIG, for a body that may be read directly to its destination */
+#define MADI_TCP_PLACED ((size_t)16 << 10)
 
 typedef struct madi_tcp_link madi_tcp_link_t;
 
-/* Zeroed before use, and compared as memory. */
+/* Zeroed before use, because subnets are compared by memcmp. */
 typedef struct madi_tcp_subnet {
-    unsigned char ip_len, prefix; /* bytes, 0: none (loopback, or a name set by a knob); bits */
-    bool has_peer;                /* the address is one end of a point-to-point pair */
-    unsigned char peer[16];       /* its other end */
-    unsigned char ip[16];         /* its first bits; the rest is 0 */
+    /* ip_len in bytes, 0 if there is none (loopback, or a name set by a knob); prefix in bits */
+    unsigned char ip_len, prefix;
+    bool has_peer;          /* the address is one end of a point-to-point pair */
+    unsigned char peer[16]; /* its other end */
+    unsigned char ip[16];   /* the subnet's leading bits; the rest is 0 */
 } madi_tcp_subnet_t;
 
 typedef struct madi_tcp_adapter {
     madi_adapter_t pub;
-    struct sockaddr_storage self; /* the interface's address, port 0: where connections come from */
-    madi_tcp_subnet_t subnet;     /* of the network's name; ip_len 0: it has another one */
+    struct sockaddr_storage self; /* the interface's address, with port 0: source address of connections */
+    madi_tcp_subnet_t subnet;     /* subnet after which the network is named; ip_len 0 if it has another name */
     madi_tcp_subnet_t own_subnet; /* of the interface */
     bool loopback;
     bool listening; /* pub.listen_fd is ours */
 
-    /* Which links are worth a receive call without asking epoll: the one last sent on and the one last received from.
-     * hot_left: empty tries until polling stops; skip: polls to leave out before the next try.  Written without a
-     * lock by senders too; any mixture of old and new values only costs or saves a try. */
-    _Atomic(madi_tcp_link_t *) hot_sent; /* a sender only ever writes its own link; close and fini of it clear this */
+    /* The links that are worth a receive call without calling epoll: the link last sent on and the one last received
+     * from. hot_left: empty tries until polling stops.  skip: polls to skip before the next try.  Senders write these
+     * without a lock; any mixture of old and new values only costs or saves a try. */
+    _Atomic(madi_tcp_link_t *) hot_sent; /* a sender writes only its own link here; close and fini of that link clear it */
     madi_tcp_link_t *hot_got;
     atomic_int hot_left, skip;
     bool turn;
-    int tried;     /* not 0: take has just made the system call for the next poll too; 1 + the packets that were parsed */
-    int leave_out; /* number of takes to skip: the last read had that many packets, or emptied the socket */
+    /* 1 + the number of packets parsed, if take has just made the system call of the next poll too; otherwise 0 */
+    int tried;
+    int leave_out; /* number of takes to skip, because the last read found that many packets or emptied the socket */
     unsigned vain; /* number of tries of a hot link that found nothing */
-    bool ask;      /* the next poll polls the other links, too */
+    bool ask;      /* true if the next poll has to poll the other links, too */
 
-    /* Being watched costs a packet that arrives 0.2 us inside the kernel, even when nobody asks epoll.  So a link that
-     * polls find busy is parked: not watched, but tried by every other poll at least, until the process is about to
-     * sleep (arm) or tries come back empty.  At most one; none while armed. */
+    /* A packet on a watched socket costs 0.2 us more in the kernel, even if no thread calls epoll.  So a link that polls
+     * find busy is parked: it is not watched, but tried by at least every other poll, until the process is about to sleep
+     * (arm) or tries find nothing.  At most one link is parked, and none while armed. */
     madi_tcp_link_t *parked;
-    int streak, empty; /* hot receives since a link was last taken back; the parked link's empty tries */
+    int streak, empty; /* hot receives since a parked link was last watched again; empty tries of the parked link */
     bool armed;
 
-    madi_tcp_link_t *unread, *unread_last; /* links that were left with bytes in their sockets */
+    madi_tcp_link_t *unread, *unread_last; /* links whose sockets still have unread bytes */
     int unread_count;
 
     madi_tcp_link_t *started; /* all links between start and close, under the session's lock */
@@ -75,50 +79,50 @@ typedef struct madi_tcp_adapter {
 
 #define MADI_TCP_BUFFERS 3
 typedef struct madi_tcp_buffer {
-    _Atomic(char *) data; /* MADI_TCP_RX_SIZE bytes and a few; NULL: not needed yet */
+    _Atomic(char *) data; /* MADI_TCP_RX_SIZE bytes and a few more; NULL until it is needed */
     atomic_uint loans;
 } madi_tcp_buffer_t;
 
 struct madi_tcp_link {
     madi_link_t pub;
-    madi_watch_t watch; /* watch.fd: the socket, from start to fini */
+    madi_watch_t watch; /* watch.fd is the socket, from start to fini */
     bool started;
     bool watched, shut;
     madi_tcp_link_t *started_next, **started_at;
     int64_t silent_since; /* tcp_alive.c */
     bool ending;          /* the watch reported the connection's end: read until recv returns it */
-    atomic_bool closed;   /* no upcalls any more: the link is down, or link_close was called */
+    atomic_bool closed;   /* make no upcalls any more: the link is down, or link_close was called */
 
-    /* Receiving, under the session's lock.  rx_buf[head..tail) is not parsed yet; within a body, left bytes are
-     * missing, and those of them that are not in rx_buf go to body. */
+    /* Receiving, under the session's lock.  rx_buf[head..tail) is not parsed yet.  Within a body, `left` bytes are
+     * missing; those that are not in rx_buf are read to `body`. */
     char *rx_buf; /* the data of current */
     madi_tcp_buffer_t *current, buffer[MADI_TCP_BUFFERS];
-    size_t head, tail, room; /* room: most bytes of one read into rx_buf */
+    size_t head, tail, room; /* room: maximum bytes of one read into rx_buf */
     madi_wire_hdr_t hdr;
     madi_rx_t rx;
     madi_place_t place;
     bool in_body, is_unread;
-    bool lent;     /* something of rx_buf was lent, and may be still */
-    bool deferred; /* the packet whose header is at head was left to the next poll */
+    bool lent;     /* a part of rx_buf was lent, and may still be */
+    bool deferred; /* the packet whose header is at `head` waits for the next poll */
     char *body;
     size_t left;
     madi_tcp_link_t *unread_next;
 
-    /* Sending, under the link's tx lock.  What the socket did not take yet lies in vec[vec_at..vec_n): tx_buf for
-     * packets (copied), the sender's memory for op. */
-    atomic_bool tx_blocked; /* set before the socket is tried, so that an edge seen meanwhile finds it set */
-    bool tx_holds;          /* a rest in tx_buf, counted by madi_link_holds */
-    bool tx_refused;        /* a send was answered AGAIN: madi_link_writable is due */
-    atomic_int tx_errno;    /* the error that ended sending; 0: none */
+    /* Sending, under the link's tx lock.  Bytes that the socket has not accepted yet are in vec[vec_at..vec_n): in tx_buf
+     * for packets (copied), in the sender's memory for op. */
+    atomic_bool tx_blocked; /* set before the socket is tried, so that an edge reported meanwhile finds it set */
+    bool tx_holds;          /* tx_buf has unsent bytes, counted by madi_link_holds */
+    bool tx_refused;        /* a send returned AGAIN, so madi_link_writable has to follow */
+    atomic_int tx_errno;    /* errno of the error that ended sending; 0 if none */
     char *tx_buf;
     madi_op_t *op;
     int vec_at, vec_n;
     struct iovec vec[MADI_TCP_GATHER + 1];
-    bool said_end; /* sealed: close_notify has arrived: nothing follows */
-    bool kernel;   /* sealed: the kernel makes the records to be sent (kernel TLS) */
+    bool said_end; /* sealed: close_notify has arrived, and nothing follows */
+    bool kernel;   /* sealed: the kernel encrypts what is sent (kernel TLS) */
 };
 
-#define MADI_TCP_HOT 4000   /* empty tries until a link is no longer hot: about a millisecond of system calls */
+#define MADI_TCP_HOT 4000   /* empty tries until a link is no longer hot: about one millisecond of system calls */
 #define MADI_TCP_PARK 64    /* hot receives until a link is parked */
 #define MADI_TCP_UNPARK 256 /* empty tries until a parked link is watched again */
 #define MADI_TCP_OTHERS 4   /* empty tries until all other links are polled */
@@ -140,32 +144,34 @@ mad_status_t madi_tcp_listen(madi_tcp_adapter_t *tcp, char *reason);
 mad_status_t madi_tcp_security(madi_tcp_adapter_t *tcp, int given, char *reason);
 
 /* tcp_addr.c */
-/* Write an adapter's address bytes, with the subnet's prefix if the network has its name; returns their number. */
+/* Write an adapter's address bytes, with the subnet's prefix if the network is named after the subnet; return their
+ * number. */
 size_t madi_tcp_addr_put(const struct sockaddr_storage *addr, const madi_tcp_subnet_t *subnet, unsigned char *to);
 /* Parse a peer's address bytes; false if they are malformed. */
 bool madi_tcp_addr_get(const void *addr, size_t len, struct sockaddr_storage *to, socklen_t *to_len);
 void madi_tcp_addr_text(const struct sockaddr_storage *addr, char *text, size_t size);
 socklen_t madi_tcp_addr_len(const struct sockaddr_storage *addr);
-/* Return the subnet of an interface's address; mask and peer as from getifaddrs, or NULL. */
+/* Return the subnet of an interface's address.  mask and peer: as from getifaddrs, or NULL. */
 madi_tcp_subnet_t madi_tcp_subnet(const struct sockaddr *addr, const struct sockaddr *mask, const struct sockaddr *peer);
 void madi_tcp_subnet_name(const madi_tcp_subnet_t *subnet, char *name); /* MADI_NAME_MAX bytes */
 bool madi_tcp_network(const void *addr, size_t len, char *name);        /* as driver.h says */
 bool madi_tcp_within(madi_adapter_t *adapter, const void *addr, size_t len);
 bool madi_tcp_common(madi_adapter_t *adapter, const char *network, const void *addr, size_t len);
 
-/* True if that address (len bytes) has these first bits. */
+/* True if the address ip (len bytes) begins with the first `prefix` bits of net. */
 bool madi_tcp_holds(const unsigned char *net, int prefix, const unsigned char *ip, size_t len);
 
 /* tcp_allow.c; any lock */
-bool madi_tcp_allow_check(char *reason); /* false: MAD_TCP_ALLOW is not valid; reason has MADI_REASON_MAX bytes */
-/* True if this process may connect to that address, or (calls) accept connections from it. */
+bool madi_tcp_allow_check(char *reason); /* false: MAD_TCP_ALLOW is invalid; reason has MADI_REASON_MAX bytes */
+/* True if this process may connect to that address or, if `calls`, accept connections from it. */
 bool madi_tcp_allows(const madi_tcp_adapter_t *tcp, const struct sockaddr_storage *peer, bool calls);
 bool madi_tcp_admits(madi_adapter_t *adapter, int fd, char *reason); /* as driver.h says */
 
-/* tcp_alive.c; all but set under the session's lock */
-mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason); /* at the first link: most adapters have none */
-void madi_tcp_alive_close(madi_tcp_adapter_t *tcp);                      /* fine on a half-made adapter */
-/* Start the timer if needed: bytes are under way. */
+/* tcp_alive.c; all but madi_tcp_alive_set under the session's lock */
+/* called for the first link, since most adapters have none */
+mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason);
+void madi_tcp_alive_close(madi_tcp_adapter_t *tcp); /* fine on a half-made adapter */
+/* Start the timer if necessary, because bytes are in flight. */
 void madi_tcp_alive_set(madi_tcp_adapter_t *tcp);
 void madi_tcp_keepalive(int fd);
 bool madi_tcp_unheard(madi_link_t *link, int64_t ns);
@@ -176,11 +182,11 @@ void madi_tcp_started_remove(madi_tcp_link_t *link); /* no effect if it was remo
 /* tcp_buffer.c; under the session's lock */
 bool madi_tcp_buffers_open(madi_tcp_link_t *link); /* false: no memory */
 void madi_tcp_buffers_free(madi_tcp_link_t *link);
-bool madi_tcp_lend(madi_tcp_link_t *link); /* true if bytes of rx_buf may be lent: slot_put follows, whoever calls it */
+bool madi_tcp_lend(madi_tcp_link_t *link); /* true if bytes of rx_buf may be lent; each loan ends with slot_put */
 void madi_tcp_slot_put(madi_link_t *link, madi_foreign_t loan); /* any lock, or none */
 void madi_tcp_compact(madi_tcp_link_t *link); /* move the unparsed bytes to offset 0 of a buffer without loans */
 
-/* tcp_seal.c; the comments are those of driver.h and of the plain ones below */
+/* tcp_seal.c; contracts as in driver.h, and as for the functions of plain links below */
 int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget);
 int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan);
 int madi_tcp_seal_flush(madi_tcp_link_t *link);
@@ -198,33 +204,35 @@ static inline bool madi_tcp_closed(madi_tcp_link_t *link)
 }
 
 /* tcp_link.c */
-/* For tcp_seal.c.  Process n bytes that lie where a read would have put them: in the body that is being received, or behind
- * rx_buf's tail.  Returns the number of events. */
+/* For tcp_seal.c.  Process n bytes that lie where a read would have put them: in the body that is being received, or
+ * after rx_buf's tail.  Return the number of events. */
 int madi_tcp_consume(madi_tcp_link_t *link, size_t n);
-/* Like madi_tcp_consume, but all n bytes are behind rx_buf's tail. */
+/* Like madi_tcp_consume, but all n bytes lie after rx_buf's tail. */
 int madi_tcp_parse(madi_tcp_link_t *link, size_t n);
 bool madi_tcp_is_one(const madi_tcp_link_t *link,
-                     size_t n); /* true if rx_buf's first n bytes are one packet that take may copy */
-bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n); /* copy it; false if no peer sends such a packet */
-void madi_tcp_unread_add(madi_tcp_link_t *link);                        /* have the next poll read it */
-void madi_tcp_ended(madi_tcp_link_t *link, int error);                  /* error: errno of recv, 0 for an orderly end */
+                     size_t n); /* true if the first n bytes of rx_buf are one packet that take may copy */
+/* copy that packet; false if its header is invalid */
+bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n);
+void madi_tcp_unread_add(madi_tcp_link_t *link);       /* make the next poll read the link */
+void madi_tcp_ended(madi_tcp_link_t *link, int error); /* error: errno of recv, 0 for an orderly end */
 /* tcp_send.c */
-void madi_tcp_keep_no_more(madi_tcp_link_t *link);              /* record that tx_buf is empty */
-ssize_t madi_tcp_write(int fd, const struct iovec *vec, int n); /* number of bytes that the socket took; -1: errno */
-void madi_tcp_broken(madi_tcp_link_t *link);                    /* end the link after an error of sending (errno) */
-void madi_tcp_advance(madi_tcp_link_t *link, size_t done);      /* drop the first done bytes of vec[vec_at..vec_n) */
+void madi_tcp_keep_no_more(madi_tcp_link_t *link); /* record that tx_buf is empty */
+/* return the number of bytes that the socket accepted; -1 with errno */
+ssize_t madi_tcp_write(int fd, const struct iovec *vec, int n);
+void madi_tcp_broken(madi_tcp_link_t *link);               /* shut the socket down after an error of sending (errno) */
+void madi_tcp_advance(madi_tcp_link_t *link, size_t done); /* drop the first done bytes of vec[vec_at..vec_n) */
 
-/* The operation and the senders that wait until all that send has taken has left. */
+/* Actions that wait until everything has left that send accepted: for the operation, and for refused senders. */
 typedef struct madi_tcp_left {
     madi_op_t *op; /* NULL if none */
-    bool refused;  /* a send found the link full meanwhile */
+    bool refused;  /* a send was refused meanwhile because the link was full */
 } madi_tcp_left_t;
-/* Let sending go on, since all that send has taken has left.  Under the tx lock. */
+/* Allow sending again, after everything has left that send accepted.  Under the tx lock. */
 madi_tcp_left_t madi_tcp_left_take(madi_tcp_link_t *link);
-/* Complete the operation, and report that the link takes packets again.  Without the tx lock. */
+/* Complete the operation, and report that the link accepts packets again.  Without the tx lock. */
 void madi_tcp_left_report(madi_tcp_link_t *link, const madi_tcp_left_t *left);
 madi_sent_t madi_tcp_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
-/* Send bytes that the socket did not take before; returns the number of events.  Takes the tx lock. */
+/* Send bytes that the socket did not accept before; return the number of events.  Takes the tx lock. */
 int madi_tcp_flush(madi_tcp_link_t *link);
 
 /* tcp_link.c */
@@ -238,11 +246,11 @@ void madi_tcp_link_close(madi_link_t *link);
 void madi_tcp_link_fini(madi_link_t *link);
 /* Read and parse about budget packets; returns the number of events. */
 int madi_tcp_receive(madi_tcp_link_t *link, int budget);
-/* Read once from a link without unparsed bytes.  1: exactly one packet arrived; it is at packet, or its header is there and
- * its body at loan.  Else the negative number of packets that were read and parsed. */
+/* Read once from a link without unparsed bytes.  Return 1 if exactly one packet arrived: it is at `packet`, or only its
+ * header is there and its body is at *loan.  Otherwise return the negated number of packets that were parsed. */
 int madi_tcp_take(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan);
 void madi_tcp_unread_remove(madi_tcp_link_t *link);
-/* Stop watching the link; watch it again, which reports bytes that arrived meanwhile. */
+/* Stop watching the link (park); watch it again (unpark), which reports bytes that arrived meanwhile. */
 void madi_tcp_park(madi_tcp_link_t *link);
 void madi_tcp_unpark(madi_tcp_adapter_t *tcp);
 

@@ -67,7 +67,7 @@ bool madi_tcp_addr_get(const void *addr, size_t len, struct sockaddr_storage *to
     return true;
 }
 
-/* 10.1.0.3:7000 or [fd00::2]:7000; without the port when it is 0. */
+/* Write 10.1.0.3:7000 or [fd00::2]:7000, without the port if it is 0. */
 void madi_tcp_addr_text(const struct sockaddr_storage *addr, char *text, size_t size)
 {
     char host[INET6_ADDRSTRLEN] = "?";
@@ -116,7 +116,7 @@ madi_tcp_subnet_t madi_tcp_subnet(const struct sockaddr *addr, const struct sock
     return s;
 }
 
-/* Make the network's name from the two addresses, equal at both ends. */
+/* Make the network's name from the two addresses, so that it is equal at both ends. */
 static void tcp_pair_name(const madi_tcp_subnet_t *s, char *name)
 {
     bool swap = memcmp(s->ip, s->peer, s->ip_len) > 0;
@@ -176,7 +176,7 @@ bool madi_tcp_within(madi_adapter_t *adapter, const void *addr, size_t len)
     return madi_tcp_holds(own->ip, own->prefix, a + 3, ip_len) || (own->has_peer && !memcmp(own->peer, a + 3, ip_len));
 }
 
-/* True if this host's routes use this address as the source towards the peer's: for networks without a known subnet. */
+/* True if this host's routes use this address as the source towards the peer.  For networks whose subnet is unknown. */
 static bool tcp_is_routed(const struct sockaddr_storage *self, const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage from;
@@ -202,7 +202,7 @@ bool madi_tcp_common(madi_adapter_t *adapter, const char *network, const void *a
     unsigned char net[16];
     int bits = (int)(8 * ip_len), prefix;
     if (!ip_len || ip_len != tcp->subnet.ip_len || tcp->subnet.has_peer || !madi_tcp_network(addr, len, name) ||
-        strcmp(name, network) != 0) /* a name set by a knob */
+        strcmp(name, network) != 0) /* the name was set by a knob */
         return false;
     prefix = a[len - 1];
     memcpy(net, a + 3, ip_len);

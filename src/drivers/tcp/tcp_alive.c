@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp: a peer that acknowledges nothing is dead after MAD_PEER_TIMEOUT.
  *
- * On an idle link the kernel's keepalive asks.  While bytes are under way it does not, and retransmits for a quarter of
- * an hour; TCP_USER_TIMEOUT would end that, but would also cut a peer that lives and does not read.  So the first send
- * sets a timer of the adapter, and when it ends every link with bytes under way must have heard something since the
- * last time.  The timer is set again only while there are such links: an idle process is never woken.
+ * On an idle link the kernel's keepalive probes the peer.  While bytes are in flight it does not; instead the kernel
+ * retransmits for a quarter of an hour.  TCP_USER_TIMEOUT would end that, but would also cut a live peer that does not
+ * read.  So the first send starts a timer of the adapter.  When the timer expires, every link with bytes in flight must
+ * have received something since the last time.  The timer is started again only while bytes are in flight, so an idle
+ * process is never woken.
  */
 #include "base/clock.h"
 #include "base/knob.h"
@@ -47,8 +48,8 @@ void madi_tcp_alive_set(madi_tcp_adapter_t *tcp)
         timerfd_settime(tcp->alive.fd, 0, &when, NULL);
 }
 
-/* True if bytes are under way and nothing was acknowledged for ns nanoseconds.  Bytes for which the peer has no room are not
- * under way, but the kernel's window probe is. */
+/* True if bytes are in flight and nothing was acknowledged for ns nanoseconds.  Bytes that do not fit into the peer's
+ * window are not in flight, but the kernel's window probe is. */
 static bool tcp_unheard(const struct tcp_info *info, int64_t ns)
 {
     return (info->tcpi_unacked || info->tcpi_probes) && (int64_t)info->tcpi_last_ack_recv * 1000000 >= ns;
@@ -61,7 +62,7 @@ bool madi_tcp_unheard(madi_link_t *pub, int64_t ns)
     return getsockopt(((madi_tcp_link_t *)pub)->watch.fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && tcp_unheard(&info, ns);
 }
 
-/* Segments are in flight only as long as the other host has room for them: a window of zero does not count. */
+/* Segments are in flight only while the other host has room for them, so a window of zero does not count as movement. */
 bool madi_tcp_moves(madi_link_t *pub, int64_t ns)
 {
     struct tcp_info info = {0};
@@ -89,7 +90,8 @@ static bool tcp_look(madi_tcp_link_t *link, int64_t now)
         link->silent_since = 0;
     } else if (!link->silent_since) {
         link->silent_since = now;
-    } else if (now - link->silent_since >= limit - limit / LOOKS * 2) { /* one was lost before the first check */
+        /* less two intervals, because the silence began before the first check */
+    } else if (now - link->silent_since >= limit - limit / LOOKS * 2) {
         snprintf(text, sizeof(text), "no acknowledgement for %lld ms (MAD_PEER_TIMEOUT): the host or the network is gone",
                  (long long)(limit / 1000000));
         madi_tcp_down(link, MAD_ERR_PEER, text);
@@ -108,7 +110,7 @@ static void tcp_alive_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     if (read(watch->fd, &n, sizeof(n)) < 0)
         return;
-    /* Before the checks: a send that still found it set has its bytes in the socket by now. */
+    /* Cleared before the checks: a send that still found it set has already put its bytes into the socket. */
     atomic_store_explicit(&tcp->alive_set, false, memory_order_seq_cst);
     for (madi_tcp_link_t *link = tcp->started; link; link = next) {
         next = link->started_next;

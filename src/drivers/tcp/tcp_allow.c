@@ -5,8 +5,9 @@
  *     item     = network [":" PORT ["-" PORT]]
  *     network  = IPV4 ["/" BITS] | "[" IPV6 ["/" BITS] "]" | IPV6 "/" BITS | "subnets" | "any"
  *
- * "subnets": all addresses of the adapter's own subnet.  PORT restricts the destination of outgoing connections; the source
- * port of an incoming one means nothing.  The list is parsed for each address: there are few, and no memory is kept. */
+ * "subnets": all addresses of the adapter's own subnet.  PORT restricts the destination of outgoing connections; the
+ * source port of an incoming one means nothing.  The list is parsed anew for each address, since there are few, so no
+ * memory is kept. */
 #include "base/knob.h"
 #include "drivers/tcp/tcp.h"
 
@@ -108,7 +109,7 @@ static bool item_holds(const tcp_item_t *item, const madi_tcp_adapter_t *tcp, co
     }
 }
 
-/* Return the next item, and advance list behind it.  NULL: none. */
+/* Return the next item, and advance *list past it.  NULL if none. */
 static const char *list_next(const char **list, const char **end)
 {
     const char *at = *list + strspn(*list, ", ");

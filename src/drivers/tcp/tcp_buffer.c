@@ -4,12 +4,12 @@
  *            0        head          tail            room
  *   rx_buf   | lent   | not parsed  | free          |        one of buffer[]
  *
- * A message that lies whole in rx_buf is lent to the core, and read from there straight into the program's memory.  Before the
- * next read, if some of it is still lent, another buffer takes its place.  There is always one to do so: the last one that
- * nobody has is not lent of.  So a link has MADI_TCP_BUFFERS buffers at most, however many messages wait to be opened; when all
- * are lent the core copies.
+ * A message that lies completely in rx_buf is lent to the core, and copied from there directly into the program's memory.
+ * If a part of rx_buf is still lent at the next read, another buffer replaces it.  One is always available, because the
+ * last buffer without loans is never lent.  So a link has at most MADI_TCP_BUFFERS buffers, however many messages wait to
+ * be opened; if all others are lent, the core copies.
  *
- * All under the session's lock, but for madi_tcp_slot_put. */
+ * All functions but madi_tcp_slot_put are called under the session's lock. */
 #include "drivers/tcp/tcp.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -25,14 +25,14 @@ static bool buffer_is_free(madi_tcp_buffer_t *buffer)
     return !atomic_load_explicit(&buffer->loans, memory_order_acquire); /* pairs with madi_tcp_slot_put */
 }
 
-/* Return a buffer that can take rx_buf's place; NULL if none, or no memory. */
+/* Return a buffer that can replace rx_buf; NULL if there is none, or no memory. */
 static madi_tcp_buffer_t *buffer_spare(madi_tcp_link_t *link)
 {
     for (int i = 0; i < MADI_TCP_BUFFERS; i++) {
         madi_tcp_buffer_t *buffer = &link->buffer[i];
         if (buffer == link->current || !buffer_is_free(buffer))
             continue;
-        if (!buffer_data(buffer)) /* a short body may be read beyond its end */
+        if (!buffer_data(buffer)) /* a few bytes more, since a short body may be read beyond its end */
             atomic_store_explicit(&buffer->data, malloc(MADI_TCP_RX_SIZE + MADI_SHORT_MAX), memory_order_relaxed);
         return buffer_data(buffer) ? buffer : NULL;
     }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp: interfaces of the host, network names, ports.
  *
- * Each subnet in which an interface has an address gives an adapter, with the first of its addresses there.  The first adapter
- * of IPv4 is called as the interface (eth0), that of IPv6 eth0/6, the others eth0/4.2, eth0/4.3, ..., eth0/6.2, ...  Adapters
- * can talk when their networks have the same name: the subnet ("10.1.0.0/24"), the two ends of a point-to-point address
- * ("10.9.0.1-10.9.0.2"), or what a knob says; and when the subnet of one holds the other's address (tcp_addr.c).
+ * Each subnet in which an interface has addresses gives one adapter, with the first of these addresses.  The first
+ * adapter of IPv4 has the interface's name (eth0), the first one of IPv6 is eth0/6, and further ones are eth0/4.2,
+ * eth0/4.3, ..., eth0/6.2, ...  Adapters can communicate if their networks have the same name: the subnet
+ * ("10.1.0.0/24"), the two ends of a point-to-point address ("10.9.0.1-10.9.0.2"), or the value of a knob; and also
+ * if the subnet of one contains the other's address (tcp_addr.c).
  */
 #include "base/host.h"
 #include "base/knob.h"
@@ -21,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A word of a comma list, without spaces around it. */
+/* One word of a comma-separated list, without surrounding spaces. */
 typedef struct tcp_word {
     const char *at;
     size_t len;
@@ -52,7 +53,8 @@ static bool tcp_is_v6(const struct ifaddrs *i)
     return i->ifa_addr->sa_family == AF_INET6;
 }
 
-/* Up, and with an address that others can use as it stands (link-local ones need an interface number). */
+/* True if the interface is up, and has an address that other hosts can use without an interface number (not a link-local
+ * one). */
 static bool tcp_usable(const struct ifaddrs *i)
 {
     if (!i->ifa_addr || (i->ifa_flags & (IFF_UP | IFF_RUNNING)) != (IFF_UP | IFF_RUNNING))
@@ -63,7 +65,8 @@ static bool tcp_usable(const struct ifaddrs *i)
            !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr);
 }
 
-/* Of the host itself only: other addresses that are set on the loopback interface are those of a service or router. */
+/* True for a loopback address of the host itself.  Other addresses on the loopback interface belong to a service or
+ * router. */
 static bool tcp_is_loopback(const struct ifaddrs *i)
 {
     if (!(i->ifa_flags & IFF_LOOPBACK))
@@ -83,7 +86,7 @@ static bool tcp_same_if(const struct ifaddrs *i, const struct ifaddrs *j)
     return i->ifa_addr->sa_family == j->ifa_addr->sa_family && !strcmp(i->ifa_name, j->ifa_name);
 }
 
-/* True if it is the interface's first usable address in its subnet. */
+/* True if this is the interface's first usable address in its subnet. */
 static bool tcp_is_first(const struct ifaddrs *all, const struct ifaddrs *i)
 {
     madi_tcp_subnet_t subnet = tcp_subnet_of(i), other;
@@ -96,7 +99,7 @@ static bool tcp_is_first(const struct ifaddrs *all, const struct ifaddrs *i)
     return true;
 }
 
-/* The name of the adapter that an interface's first address in a subnet gives. */
+/* Write the name of the adapter to which an interface's first address in a subnet belongs. */
 static void tcp_adapter_name(const struct ifaddrs *all, const struct ifaddrs *i, char *name, size_t size)
 {
     int number = 1;
@@ -108,7 +111,7 @@ static void tcp_adapter_name(const struct ifaddrs *all, const struct ifaddrs *i,
         snprintf(name, size, "%s%s", i->ifa_name, tcp_is_v6(i) ? "/6" : "");
 }
 
-/* The address of the adapter called name; NULL: there is none. */
+/* Return the address of the adapter with this name; NULL if there is none. */
 static const struct ifaddrs *tcp_if_named(const struct ifaddrs *all, const char *name)
 {
     size_t len = strcspn(name, "/");
@@ -122,8 +125,8 @@ static const struct ifaddrs *tcp_if_named(const struct ifaddrs *all, const char 
     return NULL;
 }
 
-/* How exactly a word of a knob names an adapter: 3 by its own name, 2 all of one version of IP (eth0/4, eth0/6), 1 all of the
- * interface (eth0, which names its labels eth0:1 too); 0 not at all. */
+/* Return how exactly a word of a knob names an adapter: 3 its own name; 2 all adapters of one IP version (eth0/4,
+ * eth0/6); 1 all adapters of the interface (eth0, which includes its labels eth0:1); 0 not at all. */
 static int tcp_word_names(tcp_word_t word, const char *ifname, const char *name, bool v6)
 {
     size_t len = strlen(ifname), stem = strcspn(ifname, ":");
@@ -134,7 +137,7 @@ static int tcp_word_names(tcp_word_t word, const char *ifname, const char *name,
     return tcp_word_is(word, ifname) || (word.len == stem && !memcmp(word.at, ifname, stem));
 }
 
-/* Loopback has one adapter unless its second one is asked for by name: both lead to the same place. */
+/* Loopback has one adapter, unless a knob names its second one, since both reach the same processes. */
 static bool tcp_is_chosen(const struct ifaddrs *all, const struct ifaddrs *i, const char *name)
 {
     const char *list = madi_knob_text(MADI_KNOB_TCP_INTERFACES);
@@ -148,7 +151,7 @@ static bool tcp_is_chosen(const struct ifaddrs *all, const struct ifaddrs *i, co
     return !any && !spare;
 }
 
-/* Words of the knob that choose nothing become adapters too, so that open says what is wrong with them. */
+/* Make adapters also of words in the knob that name nothing, so that their open can report what is wrong. */
 static mad_status_t tcp_probe_missing(const madi_driver_t *driver, struct mad_session *session, const struct ifaddrs *all)
 {
     const char *list = madi_knob_text(MADI_KNOB_TCP_INTERFACES);
@@ -191,8 +194,8 @@ mad_status_t madi_tcp_probe(const madi_driver_t *driver, struct mad_session *ses
 
 /* ---- Network names ---------------------------------------------------------------------------------------------- */
 
-/* Loopback reaches whoever shares the network namespace, whatever the host name says: name it after the kernel's boot
- * and the namespace's inode. */
+/* Name the loopback network after the kernel's boot and the network namespace's inode: loopback reaches all processes of
+ * that namespace, whatever the host's name. */
 static void tcp_loopback_network(char *network, bool v6)
 {
     char kernel[MADI_BOOT_ID_MAX];
@@ -207,8 +210,8 @@ static void tcp_loopback_network(char *network, bool v6)
     snprintf(network, MADI_NAME_MAX, "lo%s@%016llx", v6 ? "6" : "", (unsigned long long)hash);
 }
 
-/* From the knob 'eth0=NAME,eth0/6=NAME2', of which the word that names the adapter most exactly counts.  Sets network to ""
- * when none does. */
+/* Read the name from the knob 'eth0=NAME,eth0/6=NAME2'; the word that names the adapter most exactly counts.  Set network
+ * to "" if no word names it. */
 static mad_status_t tcp_network_knob(const char *adapter, const struct ifaddrs *i, char *network, char *reason)
 {
     const char *list = madi_knob_text(MADI_KNOB_TCP_NETWORK);
@@ -280,7 +283,7 @@ mad_status_t madi_tcp_security(madi_tcp_adapter_t *tcp, int given, char *reason)
     return MAD_OK;
 }
 
-/* Why there is no such adapter, and which there are. */
+/* Describe which adapters exist, for a name that no adapter has. */
 static mad_status_t tcp_no_such(const struct ifaddrs *all, const char *name, char *reason)
 {
     const char *what = "which this host does not have";
@@ -357,7 +360,7 @@ static mad_status_t tcp_ports(int *low, int *high, char *reason)
     return MAD_ERR_CONFIG;
 }
 
-/* A listening socket on this port (0: any), or -1 and errno. */
+/* Return a listening socket on this port (0: any), or -1 with errno. */
 static int tcp_listen_on(const struct sockaddr_storage *self, int port)
 {
     struct sockaddr_storage at = *self;
@@ -370,8 +373,8 @@ static int tcp_listen_on(const struct sockaddr_storage *self, int port)
     } else {
         ((struct sockaddr_in *)&at)->sin_port = htons((uint16_t)port);
     }
-    /* Connections of an earlier job that linger must not use the range up.  Two listeners still exclude each other, if
-     * not in bind then in listen. */
+    /* Lingering connections of an earlier job must not exhaust the range of ports.  Two listeners still exclude each
+     * other, in listen if not in bind. */
     if (port)
         setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (!bind(s, (struct sockaddr *)&at, madi_tcp_addr_len(&at)) && !listen(s, SOMAXCONN))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tcp: links.  A link is one socket; packets follow each other on it without anything between them. */
+/* tcp: links.  A link is one socket, on which packets follow each other without separators. */
 #include "base/log.h"
 #include "base/own.h"
 #include "drivers/tcp/tcp.h"
@@ -18,8 +18,8 @@
 
 #define TCP_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
-/* Report that the link is down.  The core may close it inside madi_link_down or later; the driver does not use it from here
- * on. */
+/* Report that the link is down.  The core may close the link inside madi_link_down or later; after this call the driver
+ * no longer uses it. */
 void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text)
 {
     atomic_store_explicit(&link->closed, true, memory_order_relaxed);
@@ -42,7 +42,7 @@ mad_status_t madi_tcp_connect(madi_link_t *pub, const void *addr, size_t len, in
         return MAD_ERR_PROTOCOL;
     }
     madi_tcp_addr_text(&peer, text, sizeof(text));
-    if (!madi_tcp_allows(tcp, &peer, false)) { /* also for peers that the program has added */
+    if (!madi_tcp_allows(tcp, &peer, false)) { /* checked here too, because the program may have added the peer */
         snprintf(reason, MADI_REASON_MAX, "%s is not on the list of MAD_TCP_ALLOW", text);
         return MAD_ERR_CONFIG;
     }
@@ -50,7 +50,7 @@ mad_status_t madi_tcp_connect(madi_link_t *pub, const void *addr, size_t len, in
     if (s < 0)
         goto fail;
     setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    /* The port is chosen when the destination is known: one local port serves many destinations. */
+    /* Choose the port only when the destination is known: one local port can then serve many destinations. */
     setsockopt(s, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
     what = "bind";
     if (bind(s, (struct sockaddr *)&tcp->self, madi_tcp_addr_len(&tcp->self)) < 0)
@@ -69,8 +69,8 @@ fail:
     return madi_own_lack(error) ? MAD_ERR_NOMEM : MAD_ERR_SYSTEM;
 }
 
-/* Between two processes of one host no congestion control can help, and some hinder: bbr as the system's default took a
- * third of the bandwidth (doc/rationale.md).  Reno is in every kernel.  Elsewhere the system's choice stands. */
+/* Use Reno between two processes of one host, where congestion control cannot help: bbr as the system's default costs
+ * a third of the bandwidth (doc/rationale.md).  Every kernel has Reno.  Between hosts the system's choice is kept. */
 static void tcp_no_congestion(int fd)
 {
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
@@ -100,7 +100,7 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
         link->watch.ready = tcp_ready;
     link->started = true;
     link->room = MADI_TCP_RX_SIZE;
-    /* Buffers are only address space until they are used. */
+    /* Unused buffers cost only address space. */
     link->tx_buf = malloc(MADI_TCP_PACKET_MAX);
     if (!madi_tcp_buffers_open(link) || !link->tx_buf) {
         snprintf(reason, MADI_REASON_MAX, "no memory for the buffers of a tcp link");
@@ -113,7 +113,7 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
     status = madi_tcp_alive_open(tcp, reason);
     if (status)
         return status;
-    /* Fails on other stream sockets (tests); without them a link is slow, not wrong. */
+    /* Fails on other stream sockets (tests).  Without these options a link is slow but correct. */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     madi_tcp_keepalive(fd);
     if (tcp->loopback)
@@ -155,7 +155,7 @@ void madi_tcp_unpark(madi_tcp_adapter_t *tcp)
     link->watched = true;
 }
 
-/* Closing a socket with unread bytes resets the connection, and a reset discards bytes that this kernel still has to send.
+/* Closing a socket with unread bytes resets the connection, and a reset discards bytes that this kernel has not sent yet.
  * Only bytes that the peer's kernel has acknowledged are safe. */
 bool madi_tcp_drained(madi_link_t *pub)
 {
@@ -166,14 +166,14 @@ bool madi_tcp_drained(madi_link_t *pub)
     return ioctl(link->watch.fd, SIOCOUTQ, &unacknowledged) < 0 || !unacknowledged;
 }
 
-/* Have the kernel send a delayed acknowledgement, which it may hold back for up to 40 ms. */
+/* Make the kernel send a delayed acknowledgement now; it may delay one for up to 40 ms. */
 void madi_tcp_acknowledge(madi_link_t *pub)
 {
     int one = 1;
     setsockopt(((madi_tcp_link_t *)pub)->watch.fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof(one));
 }
 
-/* The descriptor stays open until fini, since a sender may be using it; shutting it down makes its send fail. */
+/* The descriptor stays open until fini, since a sender may be using it; shutting the socket down makes its send fail. */
 void madi_tcp_link_close(madi_link_t *pub)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;
@@ -207,7 +207,7 @@ void madi_tcp_link_fini(madi_link_t *pub)
     if (!link->started)
         return;
     madi_tcp_link_close(pub);
-    /* A send that ran in parallel with close may have put it back. */
+    /* A send that ran in parallel with close may have stored the link again. */
     if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) == link)
         atomic_store_explicit(&tcp->hot_sent, NULL, memory_order_relaxed);
     link->started = false;
@@ -233,7 +233,7 @@ static void tcp_unread_add(madi_tcp_link_t *link)
         tcp->unread = link;
     tcp->unread_last = link;
     tcp->unread_count++;
-    madi_tcp_heat(tcp); /* else no poll would try it */
+    madi_tcp_heat(tcp); /* otherwise no poll would try the link */
 }
 
 void madi_tcp_unread_remove(madi_tcp_link_t *link)
@@ -270,7 +270,7 @@ static void tcp_ended(madi_tcp_link_t *link, int error)
     }
 }
 
-/* True if the body of that packet may have a destination in the program's memory. */
+/* True if the body of this packet may have a destination in the program's memory. */
 static bool tcp_placed(const madi_wire_hdr_t *hdr)
 {
     return hdr->type == MADI_WIRE_DATA || (hdr->type == MADI_WIRE_MSG && hdr->flags & MADI_WIRE_CONT);
@@ -284,13 +284,15 @@ static bool tcp_check(madi_tcp_link_t *link, const madi_wire_hdr_t *hdr)
     char text[MADI_REASON_MAX];
     if (MADI_LIKELY(hdr->type >= MADI_WIRE_MSG && hdr->type < MADI_WIRE_TYPES && hdr->length <= max))
         return true;
-    snprintf(text, sizeof(text), "a packet of type %u with %u bytes came, which no peer sends; is it a Madeleine?",
-             hdr->type, (unsigned)hdr->length);
+    snprintf(text, sizeof(text),
+             "received a packet of type %u with %u bytes, which no peer sends: check which program the peer runs", hdr->type,
+             (unsigned)hdr->length);
     madi_tcp_down(link, MAD_ERR_PROTOCOL, text);
     return false;
 }
 
-/* Ask the core where the body of the packet goes whose header was taken from rx_buf.  False: ask again in the next poll. */
+/* Ask the core for the destination of a packet's body; the header was already taken from rx_buf.  Return false if the
+ * core has to be asked again in the next poll. */
 static bool tcp_begin(madi_tcp_link_t *link)
 {
     bool whole = link->tail - link->head >= link->hdr.length;
@@ -300,7 +302,7 @@ static bool tcp_begin(madi_tcp_link_t *link)
     link->rx.head = madi_foreign_of(link->rx_buf + link->head);
     link->rx.here = (uint32_t)(link->tail - link->head < link->hdr.length ? link->tail - link->head : link->hdr.length);
     link->rx.skip = 0;
-    link->rx.defer = !link->pub.seal; /* on a sealed link another record may be processed before it */
+    link->rx.defer = !link->pub.seal; /* not on a sealed link, where another record may be processed first */
     link->place = madi_rx_begin(&link->pub, &link->hdr, &link->rx);
     if (lent && link->place != MADI_PLACE_KEEP)
         madi_tcp_slot_put(&link->pub, loan);
@@ -311,7 +313,7 @@ static bool tcp_begin(madi_tcp_link_t *link)
     link->head += link->rx.skip;
     link->in_body = true;
     if (link->left >= (tcp_placed(&link->hdr) ? MADI_TCP_PLACED : MADI_TCP_BIG))
-        link->room = MADI_TCP_RX_LOW; /* the next packet probably is big, too */
+        link->room = MADI_TCP_RX_LOW; /* the next packet is probably big, too */
     return true;
 }
 
@@ -322,7 +324,7 @@ static void tcp_finish(madi_tcp_link_t *link)
         madi_rx_done(&link->pub, &link->hdr, &link->rx);
 }
 
-/* Move bytes of the body from rx_buf to it.  True: it is complete. */
+/* Move bytes of the body from rx_buf to the destination.  Return true if the body is complete. */
 static bool tcp_body(madi_tcp_link_t *link)
 {
     size_t part = link->tail - link->head < link->left ? link->tail - link->head : link->left;
@@ -338,13 +340,13 @@ static bool tcp_body(madi_tcp_link_t *link)
     return true;
 }
 
-/* Number of bytes of a fragment's body that must be here before it is reported to the core. */
+/* Number of bytes of a fragment's body that must have arrived before the fragment is reported to the core. */
 static size_t tcp_forward_head(const madi_tcp_link_t *link)
 {
     return link->hdr.length < MADI_FORWARD_HEAD ? link->hdr.length : MADI_FORWARD_HEAD;
 }
 
-/* Parse the packets in rx_buf, until less than a packet's header is left.  Returns the number of completed packets. */
+/* Parse the packets in rx_buf, until less than a header is left.  Return the number of completed packets. */
 static int tcp_parse(madi_tcp_link_t *link)
 {
     int packets = 0;
@@ -384,13 +386,13 @@ static int tcp_parse(madi_tcp_link_t *link)
     return packets;
 }
 
-/* Read by one system call.  Returns its result; *want: number of bytes requested. */
+/* Read by one system call and return its result.  *want: number of bytes requested. */
 static ssize_t tcp_read(madi_tcp_link_t *link, size_t *want)
 {
     ssize_t n;
     if (MADI_UNLIKELY(link->lent || link->head))
         madi_tcp_compact(link);
-    if (link->in_body && link->body) { /* rx_buf is empty: the body had the first claim on it */
+    if (link->in_body && link->body) { /* rx_buf is empty here, because its bytes went to the body first */
         struct iovec vec[2] = {{link->body, link->left}, {link->rx_buf, link->room}};
         struct msghdr msg = {.msg_iov = vec, .msg_iovlen = 2};
         *want = link->left + link->room;
@@ -406,7 +408,7 @@ static ssize_t tcp_read(madi_tcp_link_t *link, size_t *want)
     return n;
 }
 
-/* Process n bytes that were read: the body's part is in place already, the rest is to be parsed. */
+/* Process n bytes that were read.  Those of the body are already in place; the others have to be parsed. */
 static int tcp_consume(madi_tcp_link_t *link, size_t n)
 {
     if (link->in_body && link->body) {
@@ -436,7 +438,8 @@ static bool tcp_is_one(const madi_tcp_link_t *link, size_t n)
            n == sizeof(madi_wire_hdr_t) + length;
 }
 
-/* Lend the body if the n bytes that were read are one packet; false if they are not, or it cannot be lent. */
+/* Lend the body if the n bytes that were read are one packet.  Return false if they are not, or if the body cannot be
+ * lent. */
 static bool tcp_take_lent(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan, size_t n)
 {
     madi_wire_hdr_t hdr;
@@ -490,7 +493,7 @@ int madi_tcp_receive(madi_tcp_link_t *link, int budget)
             return events + (n == 0);
         }
         events += tcp_consume(link, (size_t)n);
-        if ((size_t)n < want && !link->ending) /* the socket is empty: another call would only confirm that */
+        if ((size_t)n < want && !link->ending) /* the socket is empty, which another call would only confirm */
             break;
         if (events >= budget && !madi_tcp_closed(link)) {
             tcp_unread_add(link);
@@ -504,7 +507,7 @@ int madi_tcp_receive(madi_tcp_link_t *link, int budget)
     return events;
 }
 
-/* For sealed links.  These wrap the static functions, so that those of plain links are still inlined. */
+/* For sealed links.  These functions wrap the static ones, so that those are still inlined for plain links. */
 void madi_tcp_unread_add(madi_tcp_link_t *link)
 {
     tcp_unread_add(link);
@@ -515,7 +518,7 @@ void madi_tcp_ended(madi_tcp_link_t *link, int error)
     if (!error && link->pub.seal && !link->said_end && link->head == link->tail && !link->in_body)
         madi_tcp_down(
             link, MAD_ERR_PEER,
-            "connection closed without the end that TLS wants: the peer was killed, or somebody in between cut it");
+            "connection closed without TLS's close_notify: the peer was killed, or the connection was cut on the way");
     else
         tcp_ended(link, error);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tcp: sealed links, and how an adapter comes to have them.
  *
- * A sealed adapter has another table of the driver, so what is not sealed runs the same instructions as ever.  Sending is
- * under the tx lock, with the sending half of link->pub.seal; receiving under the session's lock, with the other half.
+ * A sealed adapter has a driver table of its own, so plain links pay nothing for sealing.  Sending uses the sending half
+ * of link->pub.seal under the tx lock; receiving uses the other half under the session's lock.
  *
- * What a sender gave lies in vec[vec_at..vec_n) until it is encrypted, and behind madi_seal_out until the socket takes it.
- * Records are opened into the body that is being received where they fit into what it lacks, else into rx_buf. */
+ * The bytes of a sender are in vec[vec_at..vec_n) until they are encrypted, and behind madi_seal_out until the socket
+ * accepts them.  A record is decrypted directly into the body that is being received if it fits into the missing part,
+ * otherwise into rx_buf. */
 #include "base/knob.h"
 #include "base/log.h"
 #include "core/security/seal.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define SEAL_BATCH_MIN ((size_t)2 * MADI_SEAL_TEXT) /* bytes; no packet without an op is longer */
+#define SEAL_BATCH_MIN ((size_t)2 * MADI_SEAL_TEXT) /* bytes; only packets with an operation are longer */
 static_assert(SEAL_BATCH_MIN >= MADI_TCP_PACKET_MAX, "a packet without an op is encrypted at once");
 
 static madi_tcp_adapter_t *seal_adapter(madi_tcp_link_t *link)
@@ -31,7 +32,7 @@ static bool seal_closed(madi_tcp_link_t *link)
 
 /* ---- Receiving -------------------------------------------------------------------------------------------------- */
 
-/* Open the next record, and parse what it holds.  Returns events. */
+/* Decrypt the next record, and parse its content.  Return the number of events. */
 static int seal_open_one(madi_tcp_link_t *link, size_t len)
 {
     bool direct = link->in_body && link->body && len <= link->left;
@@ -48,7 +49,7 @@ static int seal_open_one(madi_tcp_link_t *link, size_t len)
     }
 }
 
-/* Open all whole records that were received. */
+/* Decrypt all records that have arrived completely. */
 static int seal_open_all(madi_tcp_link_t *link)
 {
     int events = 0;
@@ -64,7 +65,7 @@ static int seal_open_all(madi_tcp_link_t *link)
     return events;
 }
 
-/* Read by one system call.  Returns its result; *want: number of bytes requested. */
+/* Read by one system call and return its result.  *want: number of bytes requested. */
 static ssize_t seal_read(madi_tcp_link_t *link, size_t *want)
 {
     void *to = madi_seal_room(link->pub.seal, want);
@@ -89,7 +90,7 @@ int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget)
             return events + (n == 0);
         }
         events += seal_open_all(link);
-        if ((size_t)n < want && !link->ending) /* the socket is empty: another call would only confirm that */
+        if ((size_t)n < want && !link->ending) /* the socket is empty, which another call would only confirm */
             break;
         if (events >= budget && !seal_closed(link)) {
             madi_tcp_unread_add(link);
@@ -103,8 +104,8 @@ int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget)
     return events;
 }
 
-/* Return 1 if exactly one record has arrived, and it holds exactly one packet that take may copy; the packet is copied to
- * packet.  Else 0, and *others is the number of packets that were parsed. */
+/* Return 1 if exactly one record has arrived, and it contains exactly one packet that take may copy; that packet is
+ * copied to `packet`.  Otherwise return 0, and set *others to the number of packets that were parsed. */
 static int seal_take_one(madi_tcp_link_t *link, void *packet, int *others)
 {
     bool broken;
@@ -148,7 +149,7 @@ int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* Number of bytes to encrypt before the next system call.  The last batch is cut in halves, so that the peer's decryption
+/* Number of bytes to encrypt before the next system call.  The last batch is halved, so that the peer's decryption
  * overlaps this process's encryption. */
 static size_t seal_batch(size_t left)
 {
@@ -158,7 +159,8 @@ static size_t seal_batch(size_t left)
     return half > SEAL_BATCH_MIN ? half : SEAL_BATCH_MIN;
 }
 
-/* Encrypt and send the waiting bytes.  1: all have left; 0: the socket is full; -1: the connection is broken. */
+/* Encrypt and send the waiting bytes.  Return 1 if all have left, 0 if the socket is full, -1 if the connection is
+ * broken. */
 static int seal_pump(madi_tcp_link_t *link)
 {
     size_t left = 0;
@@ -185,7 +187,7 @@ static int seal_pump(madi_tcp_link_t *link)
     }
 }
 
-/* Send on a link whose records the kernel makes: payload, as on a plain link. */
+/* Send the plain bytes on a link whose records the kernel makes. */
 static madi_sent_t seal_send_kernel(madi_tcp_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     if (!atomic_load_explicit(&link->tx_blocked, memory_order_relaxed) &&
@@ -212,7 +214,7 @@ madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n,
         link->tx_refused = true;
         return MADI_AGAIN;
     }
-    /* Before the socket is tried, as in madi_tcp_send. */
+    /* Set before the socket is tried, for the reason given in madi_tcp_send. */
     atomic_store_explicit(&link->tx_blocked, true, memory_order_release);
     memcpy(link->vec, vec, (size_t)n * sizeof *vec);
     link->vec_at = 0;
@@ -228,7 +230,7 @@ madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n,
         return MADI_SENT;
     }
     if (done < 0) {
-        link->vec_at = link->vec_n = 0; /* blocked for ever; the end is seen by receive */
+        link->vec_at = link->vec_n = 0; /* stays blocked for ever; receive sees the end of the connection */
         madi_tcp_broken(link);
         return MADI_AGAIN;
     }
@@ -236,12 +238,12 @@ madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n,
         link->op = op;
         return MADI_TAKEN;
     }
-    link->tx_holds = true; /* all is encrypted, in memory of the link */
+    link->tx_holds = true; /* everything is encrypted, in memory of the link */
     madi_link_holds(&link->pub, 1);
     return MADI_SENT;
 }
 
-/* True if something is left to send.  Under the tx lock. */
+/* True if bytes still have to be sent.  Under the tx lock. */
 static bool seal_waits(const madi_tcp_link_t *link)
 {
     size_t len;
@@ -296,12 +298,13 @@ mad_status_t madi_tcp_seal_start(madi_link_t *pub, int fd, bool active, char *re
     link->watch.ready = seal_ready;
     link->kernel = madi_seal_kernel_begin(pub->seal, fd);
     status = madi_tcp_start(pub, fd, active, reason);
-    if (!status && !seal_closed(link) && !madi_seal_empty(pub->seal)) /* bytes that arrived directly behind the handshake */
+    /* bytes that arrived immediately after the handshake */
+    if (!status && !seal_closed(link) && !madi_seal_empty(pub->seal))
         madi_tcp_unread_add(link);
     return status;
 }
 
-/* Precondition: no send runs, and none will, so the sending half is at rest. */
+/* Precondition: no send runs or will run, so no other thread uses the sending half. */
 void madi_tcp_seal_link_close(madi_link_t *pub)
 {
     madi_tcp_link_t *link = (madi_tcp_link_t *)pub;

@@ -12,7 +12,7 @@ void madi_tcp_keep_no_more(madi_tcp_link_t *link)
     link->tx_holds = false;
 }
 
-/* Return the number of bytes that the socket took, 0 if it is full, -1 on an error. */
+/* Return the number of bytes that the socket accepted, 0 if it is full, -1 on an error. */
 static ssize_t tcp_write(int fd, const struct iovec *vec, int n)
 {
     struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)vec, .msg_iovlen = (size_t)n};
@@ -33,15 +33,15 @@ static ssize_t tcp_write_small(int fd, const struct iovec *vec, int n)
     char copy[MADI_TCP_SMALL];
     struct iovec one = {copy, 0};
     for (int i = 0; i < n; i++) {
-        if (vec[i].iov_len) /* else it may have no base */
+        if (vec[i].iov_len) /* an empty piece may have no address */
             memcpy(copy + one.iov_len, vec[i].iov_base, vec[i].iov_len);
         one.iov_len += vec[i].iov_len;
     }
     return tcp_write(fd, &one, 1);
 }
 
-/* Handle an error of sending.  Runs in any thread without the session's lock, so the receiving side has to report it: it
- * sees the end of the connection after this shutdown of the socket. */
+/* Handle an error of sending.  Runs in any thread without the session's lock, so the receiving side has to report the
+ * error: it sees the end of the connection after this shutdown of the socket. */
 static void tcp_broken(madi_tcp_link_t *link)
 {
     atomic_store_explicit(&link->tx_errno, errno, memory_order_relaxed);
@@ -60,7 +60,7 @@ static void tcp_advance(madi_tcp_link_t *link, size_t done)
     }
 }
 
-/* Keep a copy of the part of a packet that the socket did not take. */
+/* Keep a copy of the part of a packet that the socket did not accept. */
 static void tcp_keep_copy(madi_tcp_link_t *link, const struct iovec *vec, int n, size_t done)
 {
     struct iovec *to = link->vec;
@@ -76,7 +76,8 @@ static void tcp_keep_copy(madi_tcp_link_t *link, const struct iovec *vec, int n,
     }
 }
 
-/* Keep the addresses of the part of an op's packet that the socket did not take; copy the rest of the packet ahead of it. */
+/* Keep the addresses of the part of an operation's packet that the socket did not accept.  Copy the bytes of the packet
+ * that precede it. */
 static void tcp_keep_op(madi_tcp_link_t *link, const struct iovec *vec, int n, size_t done, madi_op_t *op)
 {
     size_t ahead = 0;
@@ -117,8 +118,8 @@ madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size
         link->tx_refused = true;
         return MADI_AGAIN;
     }
-    /* Before the socket is tried: an edge directly after it was full must find this set.  (The kernel's locks around the
-     * socket's queue of watchers order the two threads.) */
+    /* Set before the socket is tried: an edge that is reported directly after the socket was full must find this set.
+     * (The kernel's locks on the socket's wait queue order the two threads.) */
     atomic_store_explicit(&link->tx_blocked, true, memory_order_release);
     done = n > 1 && total <= MADI_TCP_SMALL ? tcp_write_small(link->watch.fd, vec, n) : tcp_write(link->watch.fd, vec, n);
     if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) != link)
@@ -157,7 +158,7 @@ madi_tcp_left_t madi_tcp_left_take(madi_tcp_link_t *link)
 
 void madi_tcp_left_report(madi_tcp_link_t *link, const madi_tcp_left_t *left)
 {
-    /* Both may send again on this link. */
+    /* Both calls may send on this link again. */
     if (left->op)
         left->op->done(left->op, MAD_OK);
     if (left->refused && !madi_tcp_closed(link))
@@ -173,7 +174,7 @@ int madi_tcp_flush(madi_tcp_link_t *link)
         done = tcp_write(link->watch.fd, link->vec + link->vec_at, link->vec_n - link->vec_at);
         if (done < 0) {
             tcp_broken(link);
-            link->vec_at = link->vec_n = 0; /* blocked for ever; the end is seen by receive */
+            link->vec_at = link->vec_n = 0; /* stays blocked for ever; receive sees the end of the connection */
         } else {
             tcp_advance(link, (size_t)done);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Incoming messages: the header is read where it lies, and matched; then the payload is placed or kept. */
+/* Incoming messages: the header is read in place and matched; then the payload is placed or kept. */
 #include "match.h"
 
 #include <madeleine/runtime.h>
@@ -24,7 +24,7 @@ void dev_op_complete(mad_dev_t *dev, op_t *op)
     dev_op_free(dev, op);
 }
 
-/* A part is an operation of its own, with the next len bytes of the multi-receive's buffer. */
+/* Make an operation for a part of a multi-receive: it gets the next len bytes of that receive's buffer. */
 op_t *dev_op_part(mad_dev_t *dev, op_t *op, size_t len)
 {
     op_t *part;
@@ -60,7 +60,7 @@ void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len)
 {
     size_t left = len < op->room ? len : op->room;
     op->done.len = left;
-    if (left == 8 && op->pieces[0].iov_len >= 8) { /* the common length, without a call */
+    if (left == 8 && op->pieces[0].iov_len >= 8) { /* the most common length, without a function call */
         madi_foreign_copy(op->pieces[0].iov_base, bytes, 8);
         return;
     }
@@ -72,7 +72,7 @@ void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len)
     }
 }
 
-/* Describe the message to the receive. */
+/* Describe the message in the receive's result. */
 static void done_describe(op_t *op, const dev_envelope_t *u)
 {
     mad_dev_done_t *done = &op->done;
@@ -95,7 +95,7 @@ void dev_op_received(mad_dev_t *dev, item_t *item)
     dev_peer_suspect(dev, source, item->status);
 }
 
-/* Make pieces for len bytes: those of the receive, then the sink as often as needed.  Return their number. */
+/* Make pieces for len bytes: first those of the receive, then the sink as often as necessary.  Return their number. */
 static int op_pieces_for(const mad_dev_t *dev, const op_t *op, size_t len, struct iovec *pieces, int max)
 {
     int n = 0;
@@ -113,7 +113,7 @@ static int op_pieces_for(const mad_dev_t *dev, const op_t *op, size_t len, struc
     return n;
 }
 
-/* Unpack len bytes in blocks of `block` bytes into the pieces.  Changes the array. */
+/* Unpack len bytes in blocks of `block` bytes into the pieces.  Modifies the array of pieces. */
 static mad_status_t unpack_blocks(mad_message_t *message, struct iovec *pieces, int n, size_t len, size_t block)
 {
     mad_status_t status = MAD_OK, all = MAD_OK;
@@ -125,7 +125,7 @@ static mad_status_t unpack_blocks(mad_message_t *message, struct iovec *pieces, 
         while (used < n && left >= pieces[used].iov_len)
             left -= pieces[used++].iov_len;
         last = &pieces[used];
-        if (left) { /* the piece continues in the next block */
+        if (left) { /* the rest of this piece takes the next block */
             struct iovec rest = {(unsigned char *)last->iov_base + left, last->iov_len - left};
             last->iov_len = left;
             status = mad_unpack_scatter(message, pieces, used + 1, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
@@ -176,7 +176,7 @@ void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_message_t *message, size_
     mad_status_t end = mad_end_unpacking_request(message, &request);
     op->done.len = len < op->room ? len : op->room;
     if (!end) {
-        if (status) /* the request's status may be another one: report the first cause */
+        if (status) /* the request may have another status: report the first cause */
             op->done.len = 0;
         dev_item_attach(dev, request, &op->item, look);
         return;
@@ -223,7 +223,7 @@ static void message_load(mad_dev_t *dev, mad_dev_message_t *u, mad_message_t *me
     dev_item_attach(dev, request, &u->item, message_loaded);
 }
 
-/* Keep a message that no receive has matched. bytes not set: the payload is the next block, or still at the sender.
+/* Keep a message that no receive has matched.  bytes not set: the payload is the next block, or is still at the sender.
  * False if out of memory. */
 static bool message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *message, madi_foreign_t bytes)
 {
@@ -245,7 +245,7 @@ static bool message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t 
     if (u->asks) {
         dev_message_end(message);
     } else if (here) {
-        if (MAD_DEV_LIKELY(u->len == 8)) /* the common length, without a call */
+        if (MAD_DEV_LIKELY(u->len == 8)) /* the most common length, without a function call */
             madi_foreign_copy(kept->bytes, bytes, 8);
         else
             madi_foreign_copy(kept->bytes, bytes, u->len);
@@ -291,7 +291,7 @@ bool dev_message_fetch(mad_dev_t *dev, mad_dev_message_t *u, const mad_dev_recei
                            .has_data = e->has_data,
                            .len = e->len,
                            .buffer = r->pieces[0].iov_base};
-    if (MAD_DEV_LIKELY(e->len == 8)) /* the common length, without a call */
+    if (MAD_DEV_LIKELY(e->len == 8)) /* the most common length, without a function call */
         memcpy(got->buffer, u->bytes, 8);
     else if (e->len)
         memcpy(got->buffer, u->bytes, e->len);
@@ -312,7 +312,7 @@ void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *u)
         u->dropped = true;
         return;
     }
-    if (u->message) { /* unpack the payload, and drop it */
+    if (u->message) { /* unpack the payload and discard it */
         op = dev_op_new(dev);
         if (!op)
             return; /* the message stays open until the session ends */
@@ -324,7 +324,7 @@ void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *u)
 
 /* ---- Headers ----------------------------------------------------------------------------------------------------- */
 
-/* False if out of memory; the message is then tried again. */
+/* Match a message or keep it.  False if out of memory; the message is then tried again. */
 static bool message_in(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *message, madi_foreign_t bytes)
 {
     op_t *op = dev_match_arrival(&dev->matchers[u->space], u->source, u->tag);
@@ -360,7 +360,7 @@ static void matched_in(mad_dev_t *dev, mad_peer_t source, uint64_t number)
     dev_send_advance(dev, op, MAD_OK);
 }
 
-/* Handle an answer or a payload: a block that is no message of its own. */
+/* Handle an answer or a payload, which are blocks that are not messages by themselves. */
 static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const dev_head_t *h, madi_foreign_t rest,
                       size_t len)
 {
@@ -400,7 +400,7 @@ static bool head_is_good(const dev_head_t *h)
     return h->kind >= HEAD_WHOLE && h->kind < HEAD_END && (h->kind != HEAD_LONG || !h->block || h->len <= MAD_DEV_LOAD_MAX);
 }
 
-/* Handle a first block without the short header of a whole message. h: the beginning of the block. */
+/* Handle a first block that does not begin with the short header of a complete message.  h: the beginning of the block. */
 static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const heads_t *h, madi_foreign_t block,
                     size_t len)
 {
@@ -418,7 +418,7 @@ static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, c
     return true;
 }
 
-/* Handle a first block that is here completely.  False if out of memory. */
+/* Handle a first block that has arrived completely.  False if out of memory. */
 static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, madi_foreign_t block, size_t len)
 {
     heads_t h = {0};
@@ -432,7 +432,7 @@ static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, m
 static MAD_DEV_RARE void arrival_copy(mad_arrival_t *to, const mad_arrival_t *a)
 {
     *to = *a;
-    if (!a->message) /* the block lies inside the arrival */
+    if (!a->message) /* the block is stored inside the arrival */
         to->base = (const char *)to->inside + ((const char *)a->base - (const char *)a->inside);
 }
 
@@ -459,7 +459,7 @@ static inline bool head_is_short(const mad_arrival_t *a, uint64_t *head, uint64_
                       offsetof(dev_head_t, tag) == 8,
                   "the two words of a short head");
     madi_foreign_t block = madi_foreign_of(a->base);
-    if (!a->base || a->len - HEAD_SHORT > MAD_DEV_LOAD_MAX) /* or it is shorter than a head */
+    if (!a->base || a->len - HEAD_SHORT > MAD_DEV_LOAD_MAX) /* len is also huge if the block is shorter than a header */
         return false;
     *head = madi_foreign_read8(block);
     *tag = madi_foreign_read8(madi_foreign_skip(block, 8));
@@ -476,7 +476,7 @@ static inline mad_dev_got_t short_receive(const mad_arrival_t *a, uint64_t head,
                          .has_data = head >> 8 & FLAG_DATA,
                          .len = a->len - HEAD_SHORT,
                          .buffer = to};
-    if (MAD_DEV_LIKELY(got.len == 8)) /* the common length, without a call */
+    if (MAD_DEV_LIKELY(got.len == 8)) /* the most common length, without a function call */
         madi_foreign_copy(to, bytes, 8);
     else if (got.len)
         madi_foreign_copy(to, bytes, got.len);
@@ -505,7 +505,7 @@ static inline arrived_t arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
     dev_match_unpost(m, op);
     got = short_receive(a, head, tag, op->pieces[0].iov_base);
     dev->notify_received(dev->arg, op->context, op->flags, &got);
-    op->next = dev->free_ops; /* no memory to free: op->copy is NULL */
+    op->next = dev->free_ops; /* nothing else to free, because op->copy is NULL */
     dev->free_ops = op;
     return ARRIVED_RECEIVED;
 }

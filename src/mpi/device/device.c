@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Start, end, progress, and peers that are lost. */
+/* Start, end, progress, and lost peers. */
 #include "engine/wait_policy.h"
 #include "match.h"
 #include "mpi/oldest_first.h"
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINGER_MS 5000 /* as MAD_EXIT_TIMEOUT is without a knob */
+#define LINGER_MS 5000 /* ms; equals the default of MAD_EXIT_TIMEOUT */
 
 /* A message that a handler has queued. */
 typedef struct arrival {
@@ -20,7 +20,7 @@ typedef struct arrival {
     mad_message_t *message;
 } arrival_t;
 
-/* ---- The lock, and the items queued meanwhile -------------------------------------------------------------------- */
+/* ---- The lock, and items queued while it is held ---------------------------------------------------------------- */
 
 static void arrival_queue(mad_dev_t *dev, item_t *item);
 static void watch_over(mad_dev_t *dev, item_t *item);
@@ -46,8 +46,8 @@ static bool items_wait(mad_dev_t *dev)
     return atomic_load_explicit(&dev->items, memory_order_relaxed) != NULL;
 }
 
-/* A thread that finds the lock held queues its item and leaves.  So the holder looks for items again after it has
- * unlocked. */
+/* Unlock.  A thread that finds the lock held queues its item and leaves, so the holder checks for items again after it
+ * has unlocked. */
 void dev_unlock_threaded(mad_dev_t *dev)
 {
     if (!dev->by_handler) {
@@ -152,8 +152,8 @@ static void look_for_losses(mad_dev_t *dev)
         dev_peer_suspect(dev, event.peer, event.status);
 }
 
-/* True if the kernel's coarse clock has advanced since the last call.  Ticks are some milliseconds long; reading that
- * clock costs next to nothing. */
+/* True if the kernel's coarse clock has advanced since the last call.  A tick takes some milliseconds; reading this clock
+ * costs almost nothing. */
 static bool dev_clock_ticked(mad_dev_t *dev)
 {
     struct timespec now;
@@ -164,9 +164,9 @@ static bool dev_clock_ticked(mad_dev_t *dev)
     return true;
 }
 
-/* Poll everything, every few calls without a message.  Polling everything takes as long as many calls that poll what is
- * likely, so a message that arrives meanwhile is late.  But where processes outnumber cores, calls are few, and a
- * connection in progress must not wait for many of them. */
+/* Poll everything, once in several calls without a message.  Polling everything takes as long as many calls that poll
+ * only likely sources, so a message that arrives meanwhile is delayed.  But if processes outnumber cores, calls are rare,
+ * and a connection in progress must not wait for many of them. */
 static MAD_DEV_RARE void dev_look_around(mad_dev_t *dev, unsigned turn)
 {
     if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || dev_clock_ticked(dev))
@@ -175,16 +175,15 @@ static MAD_DEV_RARE void dev_look_around(mad_dev_t *dev, unsigned turn)
         look_for_losses(dev);
 }
 
-/* vain: consecutive calls of this thread that found nothing, on any device.  It is per thread, because a thread that
- * polls several devices, some of them idle, is as busy as the busiest. vain_since: coarse time in ns of the first call
- * that yielded. */
+/* vain: consecutive calls of this thread that found nothing, on any device.  It is counted per thread, because a
+ * thread that polls several devices, some of them idle, is as busy as the busiest one. vain_since: coarse time in ns
+ * of the first call that yielded. */
 #define OF_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
 OF_THREAD unsigned vain;
 OF_THREAD int64_t vain_since;
 
-/* Yield or sleep, so that other processes get the processor.  Yielding alone does not suffice: on one kernel, a process
- * that yielded and one that slept 100 us at a time kept the processor from all others for as long as they waited
- * (doc/rationale.md). */
+/* Yield or sleep, so that other processes get the processor.  Yielding alone is not enough: on some kernels, a
+ * process that yields and one that sleeps briefly can keep the processor from all others (doc/rationale.md). */
 static MAD_DEV_RARE void give_way(bool first)
 {
     struct timespec now, nap = {0, MADI_DEVICE_NAP_NS};
@@ -199,7 +198,7 @@ static MAD_DEV_RARE void give_way(bool first)
         sched_yield();
 }
 
-/* Count a call that has found n; return n. */
+/* Count a call that has found n events, and return n. */
 static inline int count_vain(int n, unsigned weight)
 {
     unsigned before = vain, after = n ? 0 : before + weight;
@@ -218,7 +217,7 @@ static int progress_polled(mad_dev_t *dev)
     turn = dev->quiet;
     if (madi_poll_due(turn, MADI_POLL_CLOCK_EVERY))
         dev_look_around(dev, turn);
-    else if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* glances do not move long ones */
+    else if (atomic_load_explicit(&dev->under_way, memory_order_relaxed)) /* polling for messages does not move long ones */
         mad_progress(dev->session);
     n = take_messages(dev, turn ? 1 : MAD_DEV_SHOWN);
     if (items_wait(dev))
@@ -265,7 +264,7 @@ int mad_dev_progress(mad_dev_t *dev)
 
 /* ---- Lost peers -------------------------------------------------------------------------------------------------- */
 
-#define WATCHED 0x80 /* flag beside the status: a receive is posted that ends when the peer is lost */
+#define WATCHED 0x80 /* flag in addition to the status: there is a posted receive that ends if the peer is lost */
 
 mad_status_t dev_peer_status(const mad_dev_t *dev, mad_peer_t peer)
 {
@@ -289,7 +288,7 @@ static void peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
     dev_receives_fail(dev, peer, status);
     for (uint32_t i = 0; i < dev->n_numbered; i++) {
         op_t *op = dev->numbered[i];
-        if (!op || op->peer != peer || op->heading) /* a header that has not left yet fails by itself */
+        if (!op || op->peer != peer || op->heading) /* a send whose header has not left yet fails by itself */
             continue;
         dev_number_release(dev, op);
         if (op->done.sent) {
@@ -308,7 +307,7 @@ void dev_peer_suspect(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
         peer_lost(dev, peer, status);
 }
 
-/* Watch for the loss of a peer.  Events report it too, but only to a caller of mad_event_next. */
+/* Watch for the loss of a peer.  Events report it too, but only to a program that calls mad_event_next. */
 typedef struct watch {
     item_t item;
     mad_peer_t peer;
@@ -329,7 +328,7 @@ void dev_peer_watch(mad_dev_t *dev, mad_peer_t peer)
         return;
     w = calloc(1, sizeof *w);
     if (!w || !lost_note(dev, peer, WATCHED) || mad_message_receive(dev->watch, peer, NULL, 0, &request)) {
-        free(w); /* not needed: each call of the program looks for losses too */
+        free(w); /* not needed, because each call of the program checks for losses too */
         return;
     }
     w->peer = peer;
@@ -355,7 +354,7 @@ void mad_dev_peer_forget(mad_dev_t *dev, mad_peer_t peer)
 
 /* ---- Start and end ----------------------------------------------------------------------------------------------- */
 
-/* Longest payload sent with its header in one block: it fits one packet of every network. */
+/* Longest payload that is sent with its header in one block, which fits into one packet of every network. */
 static size_t whole_max(mad_session_t *session)
 {
     mad_adapter_info_t info;
@@ -443,7 +442,7 @@ int64_t mad_dev_clock(void)
     return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 }
 
-/* Wait for receivers to take injected messages: for the program these sends are over, but the payload may still be
+/* Wait for receivers to take injected messages: for the program these sends have ended, but their payload may still be
  * here. */
 static void dev_linger(mad_dev_t *dev)
 {
@@ -460,7 +459,7 @@ void mad_dev_close(mad_dev_t *dev)
     dev->notify_received = notify_received_nobody;
     dev_unlock(dev);
     dev_linger(dev);
-    mad_exit(dev->session); /* completes all operations: no callback comes afterwards */
+    mad_exit(dev->session); /* completes all operations, so that no callback comes afterwards */
     for (item_t *i = atomic_load(&dev->items), *next; i; i = next) {
         next = i->next;
         if (i->look == arrival_queue || i->look == watch_over)

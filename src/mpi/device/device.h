@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The matching device: what an MPI library needs of a network, over one session of Madeleine.
+/* The matching device: the operations that an MPI library needs from a network, over one session of Madeleine.
  *
  * Messages carry a tag, and optionally 64 bits of data.  A receive names a source (or any source), a tag, and the bits of
  * the tag that it ignores.  Messages of one sender are matched in the order in which they were sent, and a message matches
@@ -16,15 +16,16 @@
  *   serve.c       such accesses by peers to the memory of this process
  *   device.c      start, end, progress, lost peers
  *
- * Memory: of each unexpected message the device keeps the header, in at most MAD_DEV_HEAD bytes, and the payload.  A sender
- * may occupy MAD_DEV_WINDOW bytes here with both, and more if it needs more: MAD_DEV_WINDOWS for all senders together.
- * Payloads beyond that, and payloads of more than 64 KiB, stay with the sender, and the send is pending until a receive has
- * matched.  The header still comes, so no message is hidden from a receive.  A sender that waits for each of its sends
- * is thereby stopped; of one that does not wait, the device keeps one header for each pending send.
+ * Memory: the device keeps the header of each unexpected message, in at most MAD_DEV_HEAD bytes, and its payload.  One
+ * sender may occupy MAD_DEV_WINDOW bytes in this process with both, and more if it needs more, up to MAD_DEV_WINDOWS for
+ * all senders together.  Payloads beyond that, and payloads of more than 64 KiB, stay with the sender, and the send is
+ * pending until a receive has matched.  The header is still sent, so every message can be matched.  A sender that waits
+ * for each of its sends is stopped in this way; for a sender that does not wait, the device keeps one header per pending
+ * send.
  *
- * Threads: any if the device was opened `threaded`, else one at a time.  Only opening and closing wait.  `notify` is called
- * under the device's lock, by any of these calls or, with by_handler, by a thread of the library.  It must not call the
- * device. */
+ * Threads: any thread if the device was opened `threaded`, otherwise one at a time.  Only opening and closing wait.
+ * `notify` is called under the device's lock, by any of these calls or, with by_handler, by a thread of the library.
+ * `notify` must not call the device. */
 #ifndef MAD_DEVICE_H
 #define MAD_DEVICE_H
 
@@ -38,7 +39,7 @@ typedef struct mad_dev_message mad_dev_message_t; /* a claimed message */
 
 typedef enum mad_dev_space { MAD_DEV_TAGGED = 0, MAD_DEV_PLAIN = 1 } mad_dev_space_t;
 
-/* Accesses to memory of a peer; FETCH and COMPARE return what was there before. */
+/* Accesses to a peer's memory.  FETCH and COMPARE return the previous content. */
 typedef enum mad_dev_access {
     MAD_DEV_WRITE = 1,
     MAD_DEV_READ,
@@ -56,20 +57,20 @@ typedef struct mad_dev_target {
 typedef struct mad_dev_done {
     void *context;           /* of the operation */
     uint64_t flags;          /* of the operation, unchanged */
-    mad_dev_access_t served; /* not 0: a peer has accessed memory of this process; context, flags and tag have no meaning */
-    uint8_t op;              /* of the atomic access that was served */
-    bool sent;               /* a send or an access has ended: of what follows, only the status has a meaning */
-    bool released;           /* the receive's buffer is not written any more; false only with `multi` */
+    mad_dev_access_t served; /* not 0: a peer has accessed this process's memory; context, flags and tag are not valid */
+    uint8_t op;              /* operation of the atomic access that was served */
+    bool sent;               /* a send or an access has ended; of the following fields only the status is valid */
+    bool released;           /* the receive's buffer will not be written any more; false only with `multi` */
     mad_status_t status;
     mad_peer_t source;
     uint64_t tag, data;
     bool has_data;
     size_t len;   /* bytes written to the buffer */
-    size_t whole; /* bytes of the message; more than len if the buffer was too short */
+    size_t whole; /* bytes of the message; more than len if the receive's buffer was too short */
     void *buffer; /* address of the first byte */
 } mad_dev_done_t;
 
-/* A message that has arrived whole, when its receive was posted already. */
+/* A message that has arrived completely, and whose receive was already posted. */
 typedef struct mad_dev_got {
     uint64_t tag, data;
     mad_peer_t source;
@@ -83,10 +84,10 @@ typedef struct mad_dev_options {
     const void *key;     /* as for mad_open */
     size_t key_len;
     bool threaded;   /* several threads call at the same time */
-    bool by_handler; /* messages and operations progress without calls of the program; implies `threaded` */
+    bool by_handler; /* messages and operations make progress without calls by the program; implies `threaded` */
     void (*notify)(void *arg, const mad_dev_done_t *done);
-    /* Fast variant of `notify` for most receives: the message is whole, and nothing else comes into the buffer.  Called
-     * like `notify`, with the receive's context and flags. */
+    /* Fast variant of `notify` for most receives: the message is complete, and nothing more will be written to the
+     * buffer.  Called like `notify`, with the receive's context and flags. */
     void (*notify_received)(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
     void *arg;
     /* Memory that peers may access; NULL if none.  Called like `notify`. */
@@ -94,17 +95,18 @@ typedef struct mad_dev_options {
 } mad_dev_options_t;
 
 typedef struct mad_dev_memory {
-    /* Return the address of the target for this access, valid until `drop`; NULL to refuse. op: the atomic operation,
-     * else 0. */
+    /* Return the address of the target for this access, valid until `drop`; NULL to refuse.  op: the atomic operation, 0
+     * for other accesses. */
     void *(*hold)(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op);
-    /* Release the target; access and op are as for `hold`. good: the access was made, and this is the first of its
-     * targets with that key. */
+    /* Release the target; access and op are as for `hold`.  good: true if the access was made, and this is the first of
+     * its targets with that key. */
     void (*drop)(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op, bool good);
-    /* True if op is an atomic operation on elements of this type, and len bytes are a whole number of them.  Types and
-     * operations have meaning only here. operand: true if the peer sent an operand. */
+    /* True if op is an atomic operation on elements of this type, and len bytes are a whole number of them.  Only
+     * these functions know the meaning of types and operations.  operand: true if the peer sent an operand. */
     bool (*is_good)(mad_dev_access_t access, uint8_t type, uint8_t op, size_t len, bool operand);
-    /* Apply the operation to all elements in len bytes at the target. result receives the previous content; NULL if it
-     * is not wanted.  No pointer is aligned.  Called under a lock that makes it atomic for all devices of the process. */
+    /* Apply the operation to all elements in len bytes at the target. result receives the previous content, and is NULL
+     * if that is not wanted.  Pointers need not be aligned.  Called under a lock that makes it atomic for all devices
+     * of the process. */
     void (*operate)(uint8_t type, uint8_t op, void *target, size_t len, const void *operand, const void *compare,
                     void *result);
 } mad_dev_memory_t;
@@ -118,12 +120,12 @@ void mad_dev_close(mad_dev_t *dev);
 
 /* Return the device's session, for addresses and peers. */
 mad_session_t *mad_dev_session(mad_dev_t *dev);
-/* Declare a peer lost, with the cause: receives that name it fail, those already posted and all later ones. */
+/* Declare a peer lost, with the cause: all receives that name it fail, both posted and later ones. */
 void mad_dev_peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
-/* Free what is kept of a peer that the program will not name again, if it is lost. */
+/* Free the state of a lost peer that the program will not name again. */
 void mad_dev_peer_forget(mad_dev_t *dev, mad_peer_t peer);
 
-/* Make progress.  Return the number of messages taken and of operations completed. */
+/* Make progress.  Return the number of messages taken and operations completed. */
 int mad_dev_progress(mad_dev_t *dev);
 /* Return the clock of time-outs, in ms. */
 int64_t mad_dev_clock(void);
@@ -136,15 +138,15 @@ typedef struct mad_dev_send {
     uint64_t tag, data;
     bool has_data;
     bool buffered;        /* the memory may change after the call */
-    bool matched;         /* completes only when a receive has matched */
+    bool matched;         /* completes only when a receive has matched the message */
     bool no_completion;   /* notify only if the send fails */
-    bool no_error_report; /* nor if it fails; needs an established connection (mad_dev_send) */
+    bool no_error_report; /* do not notify even if it fails; needs an established connection (mad_dev_send) */
     void *context;
     uint64_t flags;
 } mad_dev_send_t;
 
 /* Send.  MAD_OK with *later false: the send is complete, without a notification.  With *later true, a notification
- * follows.  Errors: MAD_ERR_AGAIN (too much is buffered already: make progress), MAD_ERR_NOMEM, MAD_ERR_INVAL.  With
+ * follows.  Errors: MAD_ERR_AGAIN (too much is already buffered: make progress), MAD_ERR_NOMEM, MAD_ERR_INVAL.  With
  * no_error_report also MAD_ERR_AGAIN until the peer has been connected once, and MAD_ERR_PEER or another status if the
  * peer is lost. */
 mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *send, bool *later);
@@ -161,7 +163,7 @@ typedef struct mad_dev_receive {
     const struct iovec *pieces;
     int n;
     uint64_t tag, ignore; /* ignore: bits of the tag that need not match */
-    size_t multi;         /* not 0: one piece takes many messages, until fewer than this many bytes are free */
+    size_t multi;         /* not 0: one piece receives many messages, until fewer than this many bytes are free */
     void *context;
     uint64_t flags;
 } mad_dev_receive_t;
@@ -182,15 +184,15 @@ mad_status_t mad_dev_receive_now(mad_dev_t *dev, const mad_dev_receive_t *receiv
 
 typedef enum mad_dev_probe { MAD_DEV_PEEK, MAD_DEV_CLAIM, MAD_DEV_DISCARD } mad_dev_probe_t;
 
-/* Look for an unexpected message that the receive matches.  MAD_OK fills *found, with the receive's context and flags.
+/* Look for an unexpected message that the receive matches.  MAD_OK: *found is set, with the receive's context and flags.
  * MAD_DEV_CLAIM takes the message, under that context, for mad_dev_receive_claimed; MAD_DEV_DISCARD drops it.  Errors:
  * MAD_ERR_AGAIN (none at the moment); MAD_ERR_PEER and others if the named peer is lost. */
 mad_status_t mad_dev_probe(mad_dev_t *dev, const mad_dev_receive_t *receive, mad_dev_probe_t how, mad_dev_done_t *found);
-/* Receive the message that was claimed under the receive's context, or drop it (discard).  Errors: MAD_ERR_INVAL (none
- * was). */
+/* Receive the message that was claimed under the receive's context, or drop it (discard).  Errors: MAD_ERR_INVAL (no
+ * message was claimed). */
 mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *receive, bool discard);
 
-/* Cancel a posted receive of this context, the oldest if there are several; its notification has MAD_ERR_CANCELLED.
+/* Cancel a posted receive with this context, the oldest if there are several; it is notified with MAD_ERR_CANCELLED.
  * MAD_ERR_TOO_LATE: there is none, or a message has matched it.  Sends cannot be cancelled. */
 mad_status_t mad_dev_cancel(mad_dev_t *dev, void *context);
 
@@ -203,7 +205,7 @@ typedef struct mad_dev_remote {
     int n_targets;
     const struct iovec *pieces; /* data to write, or operands; FETCH: may be empty */
     int n;
-    const struct iovec *results; /* destination of what is read, or was there before */
+    const struct iovec *results; /* destination of the data that are read, or of the previous content */
     int n_results;
     const struct iovec *compares;
     int n_compares;

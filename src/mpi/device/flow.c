@@ -2,8 +2,8 @@
 /* Limit of what a peer may send without a grant; it bounds the memory for messages that no receive has matched.  Both
  * sides count the cost of messages: their length and HEAD_COST.  A sender starts with MAD_DEV_WINDOW.  As messages are
  * received, the receiver raises the limit, and lets the window of a sender that needs more grow out of
- * MAD_DEV_WINDOWS.  A sender beyond its limit sends headers only (rendezvous.c).  So each message is matched in its
- * order, and nothing waits for a window. */
+ * MAD_DEV_WINDOWS.  A sender beyond its limit sends only headers (rendezvous.c).  So each message is matched in order,
+ * and no message waits for a window. */
 #include "inside.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static MAD_DEV_RARE flow_t *flow_first(mad_dev_t *dev, mad_peer_t peer)
     return dev_flow_find(dev, peer);
 }
 
-/* Return the flow of a peer, made if needed; NULL if out of memory.  Under the lock. */
+/* Return the flow of a peer, created if necessary; NULL if out of memory.  Under the lock. */
 static inline flow_t *flow_make(mad_dev_t *dev, mad_peer_t peer)
 {
     flow_t *f = dev_flow_find(dev, peer);
@@ -34,11 +34,11 @@ MAD_DEV_RARE bool dev_flow_take_slow(mad_dev_t *dev, mad_peer_t to, uint64_t cos
         f = flow_make(dev, to);
         dev_unlock(dev);
         if (!f)
-            return true; /* count nothing: one sender's excess harms the receiver little */
+            return true; /* do not count the message: the excess of one sender does little harm to the receiver */
         if (dev_flow_take_from(dev, f, cost))
             return true;
     }
-    mad_dev_progress(dev); /* the receiver may have raised the limit, unread so far by a program that only sends */
+    mad_dev_progress(dev); /* the receiver may have raised the limit, which a program that only sends has not read yet */
     return dev_flow_take_from(dev, f, cost);
 }
 

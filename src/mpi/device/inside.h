@@ -18,12 +18,12 @@
 enum {
     HEAD_WHOLE = 1, /* the payload follows in the same block */
     HEAD_LONG,      /* the payload follows in one or several further blocks */
-    HEAD_MATCHED,   /* answer: the message with this number has matched a receive */
+    HEAD_MATCHED,   /* answer: message `number` has matched a receive */
     HEAD_ANNOUNCE,  /* the payload stays with the sender until HEAD_GRANT */
-    HEAD_GRANT,     /* answer: send the payload of message `number` to receive `len`; len 0: drop it */
-    HEAD_BODY,      /* payload for the receive with this number, in the same block */
-    HEAD_BODY_LONG, /* payload for the receive with this number, in a second block */
-    HEAD_MORE,      /* answer: number is the new limit of unasked payload beyond MAD_DEV_WINDOW, in bytes */
+    HEAD_GRANT,     /* answer: send the payload of message `number` to receive `len`; len 0: drop the message */
+    HEAD_BODY,      /* payload for receive `number`, in the same block */
+    HEAD_BODY_LONG, /* payload for receive `number`, in a second block */
+    HEAD_MORE,      /* answer: `number` is the new limit, beyond MAD_DEV_WINDOW, of payload bytes sent without a grant */
     HEAD_END
 };
 enum { FLAG_PLAIN = 1, FLAG_DATA = 2, FLAG_ACK = 4 /* send HEAD_MATCHED */, FLAG_WIDE = 8 };
@@ -43,8 +43,9 @@ typedef struct dev_head {
 #define HEAD_SHORT offsetof(dev_head_t, data_high)
 static_assert(HEAD_SHORT == 16 && sizeof(dev_head_t) == 40, "what travels has no holes");
 
-/* Accesses to memory.  A request is the head, then its targets, then the payload: data, operands, operands to compare with;
- * of HEAD_WRITE_LONG the payload is a second block.  An answer is the head, then what was read. */
+/* Accesses to memory.  A request consists of the header, its targets, and the payload: data, operands, operands to
+ * compare with.  For HEAD_WRITE_LONG the payload is a second block.  An answer consists of the header and the data that
+ * were read. */
 enum { HEAD_WRITE = 16, HEAD_WRITE_LONG, HEAD_READ, HEAD_ATOMIC, HEAD_FETCH, HEAD_COMPARE, HEAD_ANSWER, HEAD_ANSWER_LONG };
 typedef struct remote_head {
     uint8_t kind, flags; /* FLAG_DATA */
@@ -56,7 +57,8 @@ typedef struct remote_head {
     uint64_t len; /* length of the payload */
 } remote_head_t;
 static_assert(sizeof(remote_head_t) == 32 && sizeof(mad_dev_target_t) == 24, "what travels has no holes");
-/* The beginning of a message's first block: copied once before it is checked, because the peer may still write to it. */
+/* The beginning of a message's first block.  It is copied once before it is checked, because the peer can still change
+ * it. */
 typedef union heads {
     dev_head_t message;
     remote_head_t access;
@@ -69,11 +71,12 @@ static_assert(offsetof(dev_head_t, kind) == offsetof(remote_head_t, kind), "the 
 
 /* ---- Objects --------------------------------------------------------------------------------------------------- */
 
-#define MAX_INDEXES 6 /* pairs of (bits ignored, with or without source) that are hashed; more are searched one by one */
+#define MAX_INDEXES \
+    6 /* maximum number of hashed pairs (bits ignored, with or without source); further pairs are searched linearly */
 
 typedef struct match_group match_group_t;
 
-/* Work that a completion in any thread has queued, to be done under the device's lock. */
+/* Work queued by a completion in any thread, to be done under the device's lock. */
 typedef struct item {
     struct item *next;
     void (*look)(mad_dev_t *dev, struct item *item);
@@ -81,37 +84,37 @@ typedef struct item {
     mad_status_t status;
 } item_t;
 
-/* An operation: a posted receive, or one whose message is arriving; a send or an access that is under way. */
+/* An operation: a receive that is posted or whose message is arriving, or a send or an access in flight. */
 typedef struct op {
     /* Two cache lines, all that most receives use.  Set when posted. */
-    struct op *next; /* in its group, or in the list of receives that are not hashed */
+    struct op *next; /* next in its group, or in the list of receives that are not hashed */
     match_group_t *group;
     uint64_t order;
     uint64_t tag, ignore;
     size_t room; /* bytes of all pieces */
     void *context;
     uint64_t flags;
-    mad_peer_t peer; /* source of a receive; destination of a send */
+    mad_peer_t peer; /* source of a receive, or destination of a send */
     int n;           /* number of pieces */
     mad_dev_space_t space;
     bool quick; /* a receive of one message into one piece.  What follows the pieces is not set: dev_op_settle */
     struct iovec pieces[MAD_DEV_PIECES];
     item_t item;
     struct {                /* zero at first, like `done` */
-        size_t multi;       /* the receive is closed when fewer bytes are left; 0: one message only */
-        struct op *parent;  /* multi-receive that this operation is a part of */
-        int parts;          /* of a multi-receive: parts under way */
-        int awaits;         /* of a send: number of outstanding events, of: left, matched */
-        uint64_t number;    /* of a send that expects an answer, or of a receive that has sent a grant */
-        uint64_t wanted_by; /* of a send: number of the receive that has granted it; 0: the message was dropped */
+        size_t multi;       /* the receive is closed when fewer bytes than this are free; 0: one message only */
+        struct op *parent;  /* the multi-receive of which this operation is a part */
+        int parts;          /* multi-receive: number of parts that are still arriving */
+        int awaits;         /* send: number of outstanding events; the events are: it has left, it has matched */
+        uint64_t number;    /* send: its number, if it expects an answer; receive: its number, if it has sent a grant */
+        uint64_t wanted_by; /* send: number of the receive that has granted it; 0 if the message was dropped */
         void *copy;         /* memory of a buffered send */
         size_t copy_len;
-        bool closed;  /* of a multi-receive: takes no further message */
+        bool closed;  /* multi-receive: takes no further message */
         bool silent;  /* no notification */
-        bool asks;    /* of a send: the payload waits for a grant */
-        bool heading; /* of a send: its header has not left yet */
-        bool wanted;  /* of a send: the grant has arrived */
-        bool remote;  /* an access to memory, not a send */
+        bool asks;    /* send: the payload waits for a grant */
+        bool heading; /* send: its header has not left yet */
+        bool wanted;  /* send: the grant has arrived */
+        bool remote;  /* true for an access to memory */
     };
     mad_dev_done_t done; /* context and flags are set when it is notified */
 } op_t;
@@ -134,7 +137,7 @@ typedef struct dev_envelope {
     bool asks; /* the payload is still at the sender */
 } dev_envelope_t;
 
-/* A message's place in a group. */
+/* The place of a message in a group. */
 typedef struct match_place {
     struct match_place *next, *prev;
     match_group_t *group;
@@ -144,12 +147,12 @@ typedef struct match_place {
 /* A message that no receive has matched yet, or that has matched but not arrived completely. */
 struct mad_dev_message {
     item_t item;
-    mad_dev_message_t *next, *prev; /* in order of arrival; or in the list of claimed messages */
+    mad_dev_message_t *next, *prev; /* neighbours in order of arrival, or in the list of claimed messages */
     dev_envelope_t envelope;
     unsigned char *bytes;   /* copy of the payload, in memory of its own or in `inside`; NULL if there is none */
-    mad_message_t *message; /* the message, if it is parked: the payload is still inside */
-    bool loading;           /* the copy is not complete yet */
-    op_t *op;               /* receive that has matched meanwhile; NULL if none */
+    mad_message_t *message; /* the message, if it is parked, which still contains the payload */
+    bool loading;           /* true while the copy is not complete */
+    op_t *op;               /* the receive that has matched it meanwhile; NULL if none */
     bool dropped;           /* discarded meanwhile */
     void *context;          /* context of the claim */
     match_place_t places[MAX_INDEXES];
@@ -160,10 +163,11 @@ static_assert(sizeof(struct mad_dev_message) <= MAD_DEV_HEAD_COST, "what a head 
 
 /* Flow control with one peer, in both directions. */
 typedef struct flow {
-    _Atomic uint64_t sent, more; /* sent: cost of all that was sent without a grant; more: limit beyond MAD_DEV_WINDOW,
-                                  * set by the peer */
-    /* Bytes by which the limit of the peer has been raised: told, of which it knows, and due, which it must still be
-     * sent.  They are the cost of all messages that arrived and are no longer kept, plus the growth of its window. */
+    _Atomic uint64_t sent,
+        more; /* sent: cost of everything sent without a grant; more: limit beyond MAD_DEV_WINDOW, set by the peer */
+    /* Bytes by which the peer's limit has been raised: told, which the peer knows of, and due, which must still be sent
+     * to it.  They are the cost of all messages that have arrived and are no longer kept, plus the growth of the peer's
+     * window. */
     uint64_t told, due;
     uint64_t grown;
     uint64_t kept;
@@ -171,12 +175,12 @@ typedef struct flow {
 #define FLOWS 64 /* number in the first chunk; each further chunk has twice as many */
 #define FLOW_CHUNKS 26
 
-/* Receives and messages of one tag and one source. */
+/* The receives and the messages with one tag and one source. */
 struct match_group {
-    struct match_group *next; /* in the same slot of the table */
+    struct match_group *next; /* the next in the same slot of the table */
     uint64_t tag;
     mad_peer_t peer;
-    op_t *posted, *posted_last; /* oldest first; posted_last has a meaning only if posted is not NULL */
+    op_t *posted, *posted_last; /* oldest first; posted_last is valid only if posted is not NULL */
     struct match_index *index;
     match_place_t *kept, *kept_last;
 };
@@ -185,7 +189,7 @@ typedef struct match_index {
     uint64_t ignore;
     bool sourced;
     match_group_t **table;
-    uint32_t size, n; /* slots, a power of two; groups */
+    uint32_t size, n; /* number of slots, a power of two; number of groups */
     uint32_t posted;
 } match_index_t;
 
@@ -193,7 +197,7 @@ typedef struct matcher {
     match_index_t indexes[MAX_INDEXES];
     int n;
     uint32_t posted;                 /* number of receives, in all indexes and in the list below */
-    match_group_t *hot;              /* group of the last receive posted or matched; NULL if none */
+    match_group_t *hot;              /* group of the receive that was posted or matched last; NULL if none */
     mad_dev_message_t *first, *last; /* unexpected, oldest first */
     op_t *loose_first, *loose_last;  /* posted, and not hashed */
 } matcher_t;
@@ -211,27 +215,28 @@ struct mad_dev {
     int cores;        /* number of processors of this host */
     atomic_int known; /* number of peers of the session, counted up to cores + 1 (send.c) */
     _Atomic(item_t *) items;
-    atomic_int under_way; /* requests that will queue an item when they complete */
+    atomic_int under_way; /* number of requests that will queue an item when they complete */
     matcher_t matchers[2];
     uint64_t orders;
     mad_dev_message_t *claimed;
-    struct arrival *arrived, *arrived_last; /* with by_handler: messages that have arrived, in order */
-    /* A message whose first block has not arrived completely.  Later messages wait, because order must be kept. */
-    mad_arrival_t stuck; /* base not NULL: the block is here, but memory was lacking */
+    struct arrival *arrived, *arrived_last; /* with by_handler: list of messages that have arrived, in order */
+    /* A message whose first block has not arrived completely.  Later messages wait for it, because the order must be
+     * kept. */
+    mad_arrival_t stuck; /* if base is not NULL, the block has arrived, but memory was lacking */
     bool is_stuck;
     mad_arrival_t shown[MAD_DEV_SHOWN]; /* polled: messages that were opened together ... */
     int n_shown, next_shown;            /* ... their number, and the first that is not matched yet; it may be n_shown */
-    mad_channel_t *watch; /* with by_handler: a channel on which nothing is sent, so a receive posted there ends when
-                           * its peer is lost */
-    unsigned char *lost;  /* by peer, n_lost entries: its status, and WATCHED */
+    mad_channel_t *
+        watch; /* with by_handler: a channel on which nothing is sent, so that a receive posted there ends when its peer is lost */
+    unsigned char *lost; /* indexed by peer, n_lost entries: its status, and the flag WATCHED */
     int n_lost;
-    unsigned char *greeted; /* by peer, n_greeted entries (send.c) */
+    unsigned char *greeted; /* indexed by peer, n_greeted entries: state of the connection (send.c) */
     int n_greeted;
     unsigned quiet;         /* number of consecutive calls without an event */
-    long tick;              /* coarse clock at the last check, ns */
+    long tick;              /* ns: coarse clock at the last check */
     atomic_size_t buffered; /* bytes copied for buffered sends that are pending */
     flow_t *_Atomic flows[FLOW_CHUNKS];
-    uint64_t windows; /* bytes by which all peers' windows may still grow */
+    uint64_t windows; /* bytes by which the windows of all peers together may still grow */
     /* pool.c */
     op_t *free_ops;
     mad_dev_message_t *free_messages;
@@ -239,11 +244,11 @@ struct mad_dev {
     op_t **numbered;
     uint32_t n_numbered, used_numbers;
     uint64_t last_number;
-    unsigned char *sink; /* memory for payloads that are dropped */
+    unsigned char *sink; /* memory that receives discarded payloads */
 };
 
-/* End a message, which may be NULL: it had ended when it was opened.  Does not wait for payload that the sender holds
- * back. */
+/* End a message; message may be NULL, if it had already ended when it was opened.  Does not wait for payload that the
+ * sender still holds. */
 static inline void dev_message_end(mad_message_t *message)
 {
     if (message)
@@ -270,7 +275,7 @@ static inline bool dev_trylock(mad_dev_t *dev)
     return !dev->threaded || pthread_mutex_trylock(&dev->lock) == 0;
 }
 void dev_unlock_threaded(mad_dev_t *dev);
-/* Unlock.  With by_handler, first handle what has come while the lock was held. */
+/* Unlock.  With by_handler, first handle what has arrived while the lock was held. */
 static inline void dev_unlock(mad_dev_t *dev)
 {
     if (dev->threaded)
@@ -280,8 +285,8 @@ static inline void dev_unlock(mad_dev_t *dev)
 /* ---- pool.c: under the lock ------------------------------------------------------------------------------------- */
 
 bool dev_ops_more(mad_dev_t *dev); /* false: no memory */
-/* Reset the fields that neither receives nor sends set.  In three steps, since for a single one compilers choose an
- * instruction that is slow to start. */
+/* Reset the fields that neither receives nor sends set.  In three steps, because compilers use an instruction that is
+ * slow to start for a single one. */
 static inline void dev_op_clear(op_t *op)
 {
     op->quick = false;
@@ -295,7 +300,7 @@ static inline void dev_op_settle(op_t *op)
     if (op->quick)
         dev_op_clear(op);
 }
-/* Return an operation; NULL if out of memory.  All fields are zero, except pieces. */
+/* Return an operation; NULL if out of memory.  All fields are zero, except `pieces`. */
 static inline op_t *dev_op_new(mad_dev_t *dev)
 {
     op_t *op = dev->free_ops;
@@ -322,21 +327,22 @@ static inline void dev_op_free(mad_dev_t *dev, op_t *op)
     op->next = dev->free_ops;
     dev->free_ops = op;
 }
-mad_dev_message_t *dev_message_new(mad_dev_t *dev);                /* the envelope and the places are not set */
+mad_dev_message_t *dev_message_new(mad_dev_t *dev); /* Return a message whose envelope and places are not set. */
 void dev_message_free(mad_dev_t *dev, mad_dev_message_t *message); /* and its bytes */
 void dev_pool_fini(mad_dev_t *dev);
-/* Numbers by which peers name operations.  A number is never used again. */
+/* Numbers by which peers name operations.  No number is ever used again. */
 bool dev_number_assign(mad_dev_t *dev, op_t *op);
 op_t *dev_number_find(mad_dev_t *dev, uint64_t number);
 void dev_number_release(mad_dev_t *dev, op_t *op);
 
-/* ---- flow.c: under the lock, but for what senders take --------------------------------------------------------------- */
+/* ---- flow.c: under the lock, except the functions for senders ------------------------------------------------------- */
 
 static inline uint64_t dev_flow_cost(size_t len)
 {
     return len <= MAD_DEV_LOAD_MAX ? len + MAD_DEV_HEAD_COST : 0;
 }
-/* Return the flow of a peer; NULL if there is none yet.  Any thread: chunks are added, and never moved or freed. */
+/* Return the flow of a peer; NULL if there is none yet.  Any thread may call, because chunks are only added, and never
+ * moved or freed. */
 static inline flow_t *dev_flow_find(mad_dev_t *dev, mad_peer_t peer)
 {
     uint32_t at = (uint32_t)peer + FLOWS, k = MAD_DEV_LIKELY(at < 2 * FLOWS) ? 0 : 25 - (uint32_t)__builtin_clz(at);
@@ -354,7 +360,8 @@ static inline uint64_t dev_flow_count(const mad_dev_t *dev, flow_t *f, uint64_t 
     atomic_store_explicit(&f->sent, sent, memory_order_relaxed);
     return sent;
 }
-/* Take cost from the peer's window.  If two threads try at the same time, both may fail although one would have fitted. */
+/* Take `cost` from the peer's window.  If two threads try at the same time, both may fail although one of them would have
+ * fitted. */
 static inline bool dev_flow_take_from(const mad_dev_t *dev, flow_t *f, uint64_t cost)
 {
     uint64_t most = MAD_DEV_WINDOW + atomic_load_explicit(&f->more, memory_order_relaxed);
@@ -374,7 +381,7 @@ static inline bool dev_flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
 void dev_flow_refund(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
 void dev_flow_hold(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
 void dev_flow_refund_pending(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
-/* Count an arrived message that has matched at once, and is not kept. */
+/* Count an arrived message that was matched immediately, and is not kept. */
 static inline void dev_flow_consume(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
 {
     flow_t *f = dev_flow_find(dev, from);
@@ -391,10 +398,10 @@ void dev_flow_fini(mad_dev_t *dev);
 
 /* Send the header only; the payload follows after a grant. */
 mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t len);
-/* Grant, or drop, a message whose payload is still at the sender. */
+/* Grant or drop a message whose payload is still at the sender. */
 void dev_announced_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t number, size_t len);
 void dev_announced_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number);
-/* Handle a HEAD_GRANT; a HEAD_BODY or HEAD_BODY_LONG. */
+/* Handle a HEAD_GRANT; handle a HEAD_BODY or a HEAD_BODY_LONG. */
 void dev_grant_arrive(mad_dev_t *dev, mad_peer_t source, const dev_head_t *h);
 void dev_body_arrive(mad_dev_t *dev, mad_message_t *message, const dev_head_t *h, madi_foreign_t bytes, size_t len);
 
@@ -402,7 +409,7 @@ void dev_body_arrive(mad_dev_t *dev, mad_message_t *message, const dev_head_t *h
 
 /* Send a header without a payload. */
 void dev_answer_send(mad_dev_t *dev, mad_peer_t to, const dev_head_t *h);
-/* Enlarge an array with one byte per peer so that it has a place for this peer.  False if out of memory. */
+/* Enlarge an array that has one byte per peer, so that it includes this peer.  False if out of memory. */
 bool dev_peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer);
 /* Notify the sender that its message has matched. */
 void dev_matched_send(mad_dev_t *dev, mad_peer_t to, uint64_t number);
@@ -411,25 +418,26 @@ op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool a
 /* Count bytes that are copied for a buffered send; false if the limit is reached.  Any thread. */
 bool dev_buffer_take(mad_dev_t *dev, size_t len);
 void dev_buffer_release(mad_dev_t *dev, size_t len);
-/* Allocate memory for the operation, with `before` bytes at its start for the caller, and copy len bytes of its pieces
- * behind them.  The copy is counted, and becomes the only piece; with len 0 the pieces stay.  MAD_ERR_AGAIN: too much
- * is buffered; MAD_ERR_NOMEM. */
+/* Allocate memory for the operation, with `before` bytes at its start for the caller, and copy len bytes of its
+ * pieces after them.  The copy is counted, and becomes the only piece; if len is 0 the pieces stay unchanged.
+ * MAD_ERR_AGAIN: too much is buffered; MAD_ERR_NOMEM. */
 mad_status_t dev_op_copy(mad_dev_t *dev, op_t *op, size_t before, size_t len);
-/* Record one of the events that a send waits for; complete it with the last one.  Under the lock. */
+/* Record one of the events that a send waits for.  The last event completes the send.  Under the lock. */
 void dev_send_advance(mad_dev_t *dev, op_t *op, mad_status_t status);
-/* Like dev_send_advance, but as the item of a request that has completed. */
+/* Like dev_send_advance, but called with the item of a request that has completed. */
 void dev_send_left(mad_dev_t *dev, item_t *item);
-/* Queue an item, to be handled soon under the lock.  Any thread, with or without the lock. */
+/* Queue an item, which is handled soon under the lock.  Any thread, with or without the lock. */
 void dev_item_push(void *item, mad_status_t status);
 /* Queue the item when the request completes; the request belongs to the library from now on. */
 void dev_item_attach(mad_dev_t *dev, mad_request_t *request, item_t *item, void (*look)(mad_dev_t *dev, item_t *item));
 
 /* ---- device.c: under the lock ------------------------------------------------------------------------------------ */
 
-/* Mark the peer lost if this status of an operation means so. */
+/* Mark the peer lost if this status of an operation shows that it is. */
 void dev_peer_suspect(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 mad_status_t dev_peer_status(const mad_dev_t *dev, mad_peer_t peer); /* MAD_OK unless lost */
-/* With by_handler: have the loss of this peer noticed without a call of the program.  Nothing to do for MAD_ANY_SOURCE. */
+/* Make the library notice the loss of this peer without a call of the program (with by_handler).  No effect for
+ * MAD_ANY_SOURCE. */
 void dev_peer_watch(mad_dev_t *dev, mad_peer_t peer);
 
 /* Match the messages in dev->shown, up to one that is stuck, or, unless `keeps`, up to one that no receive matches.
@@ -451,8 +459,8 @@ void dev_receives_fail(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 
 /* ---- arrive.c: under the lock ------------------------------------------------------------------------------------ */
 
-/* Match a message that was opened.  False if its header is not completely here, or if out of memory; it is then
- * dev->stuck. */
+/* Match a message that was opened.  False if its header has not arrived completely, or if out of memory; the message is
+ * then in dev->stuck. */
 bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *arrival);
 /* Match messages that were opened together, up to one that is stuck, or, unless `keeps`, up to one that no receive
  * matches.  Return their number, without that one. */
@@ -462,35 +470,34 @@ int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool
 bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *arrival, const mad_dev_receive_t *receive, mad_dev_got_t *got);
 bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message);
 bool dev_stuck_retry(mad_dev_t *dev); /* true if no message is stuck any more */
-/* Give a kept message to a receive.  Both are freed, now or when the payload has arrived. */
+/* Give a kept message to a receive.  Both are freed, either now or when the payload has arrived. */
 void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *message);
 /* Receive a kept message at once: into the receive's only piece, and free it.  False, and nothing is done, unless its payload
  * is here and fits. */
 bool dev_message_fetch(mad_dev_t *dev, mad_dev_message_t *message, const mad_dev_receive_t *receive, mad_dev_got_t *got);
 void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *message);
-/* Return the operation that takes the next len bytes: the receive itself, or a part of a multi-receive; NULL if out of
- * memory. */
+/* Return the operation for the next len bytes: the receive itself, or a part of a multi-receive; NULL if out of memory. */
 op_t *dev_op_part(mad_dev_t *dev, op_t *op, size_t len);
 void dev_op_complete(mad_dev_t *dev, op_t *op); /* notify, and free the operation */
 /* Copy bytes into the operation's pieces, as far as they have room. */
 void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len);
-/* Unpack the next len bytes, in blocks of `block` (0: in one), into the operation's pieces, and drop what does not
- * fit.  Then call `look`, with the status in the item. */
+/* Unpack the next len bytes, in blocks of `block` (0: in one), into the operation's pieces, and discard what
+ * does not fit.  Then call `look`, with the status in the item. */
 void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_message_t *message, size_t len, size_t block,
                          void (*look)(mad_dev_t *dev, item_t *item));
-void dev_op_received(mad_dev_t *dev, item_t *item); /* item of a receive whose payload has arrived */
+void dev_op_received(mad_dev_t *dev, item_t *item); /* handle the item of a receive whose payload has arrived */
 
 /* ---- remote.c, serve.c: under the lock --------------------------------------------------------------------------- */
 
-/* Copy the contents of all pieces to `to`; return the end. */
+/* Copy the contents of all pieces to `to`; return the end of the copy. */
 unsigned char *dev_pieces_gather(unsigned char *to, const struct iovec *pieces, int n);
 /* Handle the answer to an access, and end the message. */
 void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h,
                          madi_foreign_t bytes, size_t len);
-/* When the device closes: if the item belongs to an access by a peer, release its targets. */
+/* Release the targets of an item that belongs to an access by a peer.  Called when the device closes. */
 void dev_remote_forget(mad_dev_t *dev, item_t *item);
-/* Handle a request of a peer for memory, or an answer. h: the beginning of the block, padded with zeros.  False if out
- * of memory. */
+/* Handle a request of a peer for memory, or an answer. h: the beginning of the block, padded with zeros.  Return
+ * false if out of memory. */
 bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h,
                       madi_foreign_t block, size_t len);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Matching.  Receives with the same ignored bits, with or without a source, share an index: a hash table of groups by
  * (tag without those bits, source).  A posted receive is in one group of its index, an unexpected message in one group
- * of each index.  So a message searches each index once, a receive searches one, and both take the first entry of a
- * group. */
+ * of each index.  So a message searches each index once, and a receive searches only one; both take the first entry of
+ * a group. */
 #include "match.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void index_rehash(match_index_t *index, match_group_t **table, uint32_t s
     index->table = table;
 }
 
-/* Free empty groups.  They are kept for later messages of their tag and source until there are as many groups as slots. */
+/* Free empty groups.  They are kept for later messages with their tag and source until there are as many groups as slots. */
 static void index_sweep(match_index_t *index)
 {
     for (uint32_t i = 0; i < index->size; i++)
@@ -49,7 +49,7 @@ MAD_DEV_RARE match_group_t *dev_match_group_new(matcher_t *m, match_index_t *ind
         index_sweep(index);
         if (index->n >= index->size / 2) {
             match_group_t **table = calloc(index->size * 2, sizeof *table);
-            if (table) /* without the larger table, it only becomes slower */
+            if (table) /* without the larger table, searches only become slower */
                 index_rehash(index, table, index->size * 2);
         }
     }
@@ -101,7 +101,7 @@ static void index_fini(match_index_t *index)
     free(index->table);
 }
 
-/* Give all unexpected messages their places in the new index. */
+/* Add all unexpected messages to the new index. */
 static bool index_fill(matcher_t *m, int at)
 {
     for (mad_dev_message_t *u = m->first; u; u = u->next) {

@@ -7,18 +7,18 @@
 
 void dev_match_init(matcher_t *m);
 void dev_match_fini(matcher_t *m);
-/* Return the oldest unexpected message that a receive matches; NULL if none.  It stays unexpected. */
+/* Return the oldest unexpected message that the receive matches; NULL if none.  The message stays in the list. */
 mad_dev_message_t *dev_match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore);
-/* Return the oldest posted receive of this context; NULL if none.  It stays posted. */
+/* Return the oldest posted receive with this context; NULL if none.  The receive stays posted. */
 op_t *dev_match_find(mad_dev_t *dev, const void *context);
-/* Withdraw all posted receives that name this peer.  Return them as a list by their `next`. */
+/* Withdraw all posted receives that name this peer.  Return a list linked by `next`. */
 op_t *dev_match_withdraw(mad_dev_t *dev, mad_peer_t peer);
 bool dev_match_keep(matcher_t *m, mad_dev_message_t *message); /* false: no memory */
 void dev_match_take(matcher_t *m, mad_dev_message_t *message);
 
 /* ---- Groups and indexes ------------------------------------------------------------------------------------------ */
 
-/* Make a group, or an index; NULL if out of memory.  An index also if there are too many. */
+/* Make a group or an index; NULL if out of memory, or if there are too many indexes. */
 match_group_t *dev_match_group_new(matcher_t *m, match_index_t *index, uint64_t tag, mad_peer_t source);
 match_index_t *dev_match_index_new(matcher_t *m, uint64_t ignore, bool sourced);
 static inline uint32_t dev_match_slot(const match_index_t *index, uint64_t tag, mad_peer_t peer)
@@ -38,14 +38,14 @@ static inline match_group_t *dev_match_group_find(const match_index_t *index, ui
     return g;
 }
 
-/* Return the group of a tag and a source, made if needed; NULL if out of memory. */
+/* Return the group of a tag and a source, created if necessary; NULL if out of memory. */
 static inline match_group_t *dev_match_group(matcher_t *m, match_index_t *index, uint64_t tag, mad_peer_t source)
 {
     match_group_t *g = dev_match_group_find(index, tag, source);
     return MAD_DEV_LIKELY(g) ? g : dev_match_group_new(m, index, tag, source);
 }
 
-/* Return the index of these ignored bits, made if needed; NULL if out of memory, or if there are too many. */
+/* Return the index of these ignored bits, created if necessary; NULL if out of memory, or if there are too many. */
 static inline match_index_t *dev_match_index(matcher_t *m, uint64_t ignore, bool sourced)
 {
     for (int i = 0; i < m->n; i++)
@@ -58,7 +58,7 @@ static inline match_index_t *dev_match_index(matcher_t *m, uint64_t ignore, bool
 
 op_t *dev_match_arrival_slow(matcher_t *m, mad_peer_t source, uint64_t tag);
 
-/* Return the oldest posted receive that a message matches; NULL if none.  It stays posted. */
+/* Return the oldest posted receive that a message matches; NULL if none.  The receive stays posted. */
 static inline op_t *dev_match_arrival(matcher_t *m, mad_peer_t source, uint64_t tag)
 {
     match_group_t *g = m->hot;
@@ -66,7 +66,7 @@ static inline op_t *dev_match_arrival(matcher_t *m, mad_peer_t source, uint64_t 
         return NULL;
     if (MAD_DEV_LIKELY(g && g->index->posted == m->posted && g->tag == (tag & ~g->index->ignore) && g->posted) &&
         (g->peer == source || !g->index->sourced))
-        return g->posted; /* only receives of this index are posted */
+        return g->posted; /* no other index has posted receives */
     return dev_match_arrival_slow(m, source, tag);
 }
 

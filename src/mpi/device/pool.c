@@ -85,7 +85,7 @@ void dev_pool_fini(mad_dev_t *dev)
     free(dev->numbered);
 }
 
-/* ---- Numbers: index in the table is the number modulo its size --------------------------------------------------- */
+/* ---- Numbers: the index in the table is the number modulo the table's size ------------------------------------------- */
 
 static bool dev_numbers_grow(mad_dev_t *dev)
 {

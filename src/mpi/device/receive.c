@@ -33,7 +33,7 @@ static void receive_fail(mad_dev_t *dev, op_t *op, mad_status_t status)
     dev_op_complete(dev, op);
 }
 
-/* Give a posted multi-receive all unexpected messages that match it, until it is closed. */
+/* Give a posted multi-receive all unexpected messages that match, until the receive is closed. */
 static void multi_fill(mad_dev_t *dev, op_t *op)
 {
     matcher_t *m = &dev->matchers[op->space];
@@ -42,8 +42,7 @@ static void multi_fill(mad_dev_t *dev, op_t *op)
         bool last;
         op_t *part = dev_op_part(dev, op, u->envelope.len);
         if (!part)
-            return; /* later messages may overtake this one if memory becomes free: the sender's order is lost, nothing
-                     * else */
+            return; /* later messages may overtake this one when memory is free again: only the order is lost */
         last = op->closed;
         dev_match_take(m, u);
         dev_message_meet(dev, part, u);
@@ -95,8 +94,8 @@ static __attribute__((noinline)) mad_status_t receive_other(mad_dev_t *dev, cons
     return MAD_OK;
 }
 
-/* Fast path: one piece, one message, the group of the last receive, no unexpected message, no lost peer.  False, and
- * nothing is done, if any of these does not hold. */
+/* Fast path: one piece, one message, the group of the last receive, no unexpected message, no lost peer.  Return
+ * false, without an effect, if one of these conditions does not hold. */
 static inline bool receive_quick(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t from, uint64_t tag, uint64_t ignore,
                                  struct iovec piece, void *context, uint64_t flags)
 {
@@ -256,7 +255,7 @@ mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *r,
 
 /* ---- Cancellation ------------------------------------------------------------------------------------------------ */
 
-/* End a receive that is no longer posted; a multi-receive ends with the last of its parts. */
+/* End a receive that is no longer posted.  A multi-receive ends with the last of its parts. */
 static void receive_withdrawn(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     dev_op_settle(op);

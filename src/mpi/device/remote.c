@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of peers: the side that requests an access.  Each access has a number, and completes with its answer, when it
- * has been made at the peer.  A short one is one block, and made in order; a long payload is a block of its own, moved
- * directly from memory to memory. */
+/* Memory of peers: the side that requests an access.  Each access has a number, and completes when the answer arrives,
+ * after it has been made at the peer.  A short access is one block, and short accesses are made in order.  A long
+ * payload is a block of its own, moved directly from memory to memory. */
 #include "inside.h"
 
 #include <madeleine/runtime.h>
@@ -124,7 +124,7 @@ static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *
     size_t head_len = remote_head_fill(block, r, op->number, len);
     bool whole = len <= MAD_DEV_ORDERED || len + REMOTE_HEAD_MAX <= dev->whole_max;
     mad_status_t status = MAD_ERR_AGAIN;
-    if (whole) { /* if it is too long for this network, it is still sent as one block */
+    if (whole) { /* a request that is longer than this network's packets is still sent as one block */
         struct iovec pieces[MAD_DEV_PIECES + 1] = {{block, head_len}};
         memcpy(pieces + 1, op->pieces, (size_t)op->n * sizeof *pieces);
         status = mad_message_send_now(dev->channel, r->to, pieces, op->n + 1);
@@ -138,14 +138,13 @@ static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *
         if (!status)
             return MAD_OK;
     }
-    dev_lock(dev); /* report it like a later failure: one path for all failures */
+    dev_lock(dev); /* report the failure like a later one, so that all failures take one path */
     dev_send_advance(dev, op, status);
     dev_unlock(dev);
     return MAD_OK;
 }
 
-/* A request that could not leave at once, and has memory of its own, has left, or has failed.  Only a failure is
- * reported. */
+/* Handle the end of a request that was sent with an operation and memory of its own.  Only a failure is reported. */
 static void request_left(mad_dev_t *dev, item_t *item)
 {
     op_t *carrier = dev_item_op(item), *op = dev_number_find(dev, carrier->order);
@@ -222,7 +221,7 @@ void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_message_t *messa
         return;
     }
     dev_number_release(dev, op);
-    /* An operation without room is a write: its item may still be in use for the request. */
+    /* An operation without room is a write: its item may still be used by the request. */
     if (h->kind == HEAD_ANSWER_LONG && !h->refused && there == op->room && there) {
         dev_op_receive_from(dev, op, message, there, 0, dev_send_left);
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages whose payload stays with the sender until a receive has matched, because the receiver keeps enough of this
- * sender's payload already, or because the payload is long:
+/* Messages whose payload stays with the sender until a receive has matched: the receiver already keeps enough of
+ * this sender's payload, or the payload is long.
  *
  *   sender                                            receiver
  *   ANNOUNCE (number of the send, tag, length)   -->  matched, or kept: a header only
@@ -13,7 +13,7 @@
 
 /* ---- At the sender ----------------------------------------------------------------------------------------------- */
 
-/* Copy the payload into one block, if needed, for mad_message_send: that never waits, so a handler may call it. */
+/* Copy the payload into one block, if necessary, for mad_message_send.  That call never waits, so a handler may make it. */
 static bool pieces_join(op_t *op, size_t len)
 {
     if (op->n == 1)
@@ -51,7 +51,7 @@ static void body_send(mad_dev_t *dev, op_t *op)
         dev_send_advance(dev, op, MAD_OK);
         return;
     }
-    if (!pieces_join(op, h.len)) { /* a payload that is too short reports the failure to the receiver */
+    if (!pieces_join(op, h.len)) { /* the receiver sees the failure as a payload that is too short */
         dev_answer_send(dev, op->peer, &h);
         dev_send_advance(dev, op, MAD_ERR_NOMEM);
         return;
@@ -65,7 +65,8 @@ static void body_send(mad_dev_t *dev, op_t *op)
         dev_item_attach(dev, request, &op->item, dev_send_left);
 }
 
-/* The header has left, or will never leave.  Meanwhile the grant may have come, or the peer may be lost. */
+/* Continue after the header has left, or has failed to leave.  Meanwhile the grant may have come, or the peer may be
+ * lost. */
 static void head_left(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     mad_peer_t to = op->peer;
@@ -108,7 +109,7 @@ mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head
         }
     }
     dev_lock(dev);
-    head_left(dev, op, status); /* report it like a later failure: one path for all failures */
+    head_left(dev, op, status); /* report the failure like a later one, so that all failures take one path */
     dev_unlock(dev);
     return MAD_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Outgoing messages.  A short one is one block, header and payload, which is sent at once.  If it cannot be sent at
+/* Outgoing messages.  A short message is one block, header and payload, which is sent at once.  If it cannot be sent at
  * once, or is longer, the payload is a block of its own, moved directly from the program's memory to the receiver's. */
 #include "inside.h"
 
@@ -67,7 +67,7 @@ void dev_send_advance(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     if (status && !op->done.status)
         op->done.status = status;
-    if (status && op->number) { /* a message that has not left matches nothing */
+    if (status && op->number) { /* a message that has not left cannot be matched */
         dev_number_release(dev, op);
         op->awaits--;
     }
@@ -116,21 +116,22 @@ static void pack_blocks(mad_message_t *message, const unsigned char *bytes, size
     }
 }
 
-/* True if each process has a core of its own, as far as is known.  Peers, this process included, are numbered from 0. */
+/* True if, as far as this process knows, each process has a core of its own.  Peers, including this process, are numbered
+ * from 0. */
 static bool cores_suffice(mad_dev_t *dev)
 {
     int n = atomic_load_explicit(&dev->known, memory_order_relaxed), adapter;
     while (n <= dev->cores && mad_peer_adapter(dev->session, n, &adapter) != MAD_ERR_INVAL)
         n++;
-    atomic_store_explicit(&dev->known, n, memory_order_relaxed); /* of several threads the last one counts: peers are
-                                                                  * never removed */
+    /* several threads may store this; the last value is good, because peers are never removed */
+    atomic_store_explicit(&dev->known, n, memory_order_relaxed);
     return n <= dev->cores;
 }
 
-/* True if the payload goes in blocks that fit one packet each, and before a grant: if it is a few packets over a
- * network.  Through shared memory a grant costs next to nothing, and of one block both sides can move a part at the
- * same time.  Short payloads are the exception where processes take turns on cores, because a grant then waits for the
- * next turn. */
+/* True if the payload is sent without a grant, in blocks that fit into one packet each: if it needs only a few packets
+ * on a network.  Through shared memory a grant costs almost nothing, and both sides can move parts of one block at the
+ * same time.  On oversubscribed cores short payloads are sent without a grant there too, because a grant waits until
+ * its process runs. */
 static bool in_blocks(mad_dev_t *dev, const op_t *op, uint64_t len)
 {
     mad_adapter_info_t info;
@@ -199,7 +200,7 @@ op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool a
     return op;
 }
 
-/* Send with an operation, whose completion is notified. */
+/* Send with an operation, whose completion is reported by `notify`. */
 static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t len)
 {
     mad_status_t status;
@@ -214,7 +215,7 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, dev_head
         return MAD_OK;
     }
     status = send_in_blocks(dev, op, h);
-    if (status) { /* report it like a later failure: one path for all failures */
+    if (status) { /* report the failure like a later one, so that all failures take one path */
         dev_lock(dev);
         dev_send_advance(dev, op, status);
         dev_unlock(dev);
@@ -224,11 +225,11 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, dev_head
 
 /* ---- First contact ----------------------------------------------------------------------------------------------- */
 
-/* State of the connection to a peer.  A send without an error report would fail unnoticed if the peer cannot be reached
- * or has another key, and the peer might wait for it forever.  So the first such send waits until an empty message has
- * left, unless there is a connection already.  A peer that has sent a message is connected, and is answered at once:
- * Open MPI 4.1 answers from within its reading of the queue, and if it had to wait there, it would read from the queue
- * again, into the same memory. */
+/* State of the connection to a peer.  A send without an error report would fail unnoticed if the peer cannot be
+ * reached or has another key, and the peer might wait for it for ever.  So the first send without an error report
+ * waits until an empty message has left, unless a connection exists already.  A peer that has sent a message is
+ * connected, and answers to it are sent at once.  Open MPI 4.1 sends answers while it reads the queue; if it had to
+ * wait there, it would read the queue again, into the same memory. */
 enum { UNKNOWN = 0, GREETED, THERE };
 
 bool dev_peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer)
@@ -292,14 +293,15 @@ mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t 
                               uint32_t data, bool has_data)
 {
     static_assert(FLAG_PLAIN == (int)MAD_DEV_PLAIN && MAD_DEV_TAGGED == 0, "a space is a flag");
-    /* The header as one vector, stored as it will be read: two stores would make the reader wait for both. */
+    /* The header as one vector, stored in the size in which it will be read: a reader would have to wait for two smaller
+     * stores. */
     typedef uint64_t two_t __attribute__((vector_size(16)));
     uint64_t flags = space | (has_data ? FLAG_DATA : 0), cost = pieces[1].iov_len + MAD_DEV_HEAD_COST;
     two_t head = {HEAD_WHOLE | flags << 8 | (uint64_t)data << 32, tag};
     static_assert(sizeof head == HEAD_SHORT && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 &&
                       offsetof(dev_head_t, tag) == 8,
                   "the beginning of a head");
-    /* whole_max is less than LOAD_MAX, so this is the cost */
+    /* whole_max is less than MAD_DEV_LOAD_MAX, so `cost` is right */
     if (MAD_DEV_LIKELY(pieces[1].iov_len <= dev->whole_max && dev_flow_take(dev, to, cost))) {
         pieces[0] = (struct iovec){&head, sizeof head};
         if (MAD_DEV_LIKELY(mad_message_send_now(dev->channel, to, pieces, 2) == MAD_OK))

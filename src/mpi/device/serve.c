@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t atomics = PTHREAD_MUTEX_INITIALIZER; /* one for all devices, because two of them may have the
-                                                             * same memory */
+/* one lock for all devices, because two devices may share memory */
+static pthread_mutex_t atomics = PTHREAD_MUTEX_INITIALIZER;
 
 typedef struct remote_request {
     remote_head_t h;
@@ -21,7 +21,8 @@ typedef struct remote_request {
 
 /* ---- Targets ----------------------------------------------------------------------------------------------------- */
 
-/* Release all targets. good: the access was made; it is reported once for each key. op: the atomic operation, else 0. */
+/* Release all targets. good: the access was made; this is reported once for each key.  op: the atomic operation, 0 for
+ * other accesses. */
 static void targets_release(mad_dev_t *dev, const mad_dev_target_t *targets, int n, mad_dev_access_t access, uint8_t op,
                             bool good)
 {
@@ -33,7 +34,7 @@ static void targets_release(mad_dev_t *dev, const mad_dev_target_t *targets, int
     }
 }
 
-/* Hold all targets or none; with none the request is refused. */
+/* Hold all targets, or none if one is refused; the request is then refused. */
 static void targets_hold(mad_dev_t *dev, remote_request_t *r)
 {
     int i;
@@ -62,7 +63,7 @@ static void written_notify(mad_dev_t *dev, mad_peer_t source, size_t len, bool h
 
 /* ---- Answers ----------------------------------------------------------------------------------------------------- */
 
-/* Send an answer. bytes has room for a header before it; NULL if nothing was read. */
+/* Send an answer.  bytes: has room for a header before it; NULL if nothing was read. */
 static void remote_answer(mad_dev_t *dev, mad_peer_t to, uint64_t number, bool refused, unsigned char *bytes, size_t len)
 {
     remote_head_t h = {.kind = HEAD_ANSWER, .number = number, .refused = refused, .len = len}, alone;
@@ -82,7 +83,7 @@ static void remote_refuse(mad_dev_t *dev, const remote_request_t *r)
     remote_answer(dev, r->source, r->h.number, true, NULL, 0);
 }
 
-/* Make an operation that keeps the request until its payload has left or arrived, with `room` further bytes behind the
+/* Make an operation that keeps the request until its payload has left or arrived.  room: further bytes, after the
  * targets. */
 static op_t *op_of_request(mad_dev_t *dev, const remote_request_t *r, size_t room)
 {
@@ -168,7 +169,8 @@ static void read_out(mad_dev_t *dev, item_t *item)
     dev_peer_suspect(dev, to, status);
 }
 
-/* Answer a long read directly from memory if it has one target; later accesses may change that memory meanwhile. */
+/* Answer a long read directly from memory if it has only one target.  Later accesses may change that memory before it is
+ * sent. */
 static bool read_long_in(mad_dev_t *dev, const remote_request_t *r)
 {
     remote_head_t h = {.kind = HEAD_ANSWER_LONG, .number = r->h.number, .len = r->total};
@@ -212,7 +214,7 @@ void dev_remote_forget(mad_dev_t *dev, item_t *item)
 
 /* ---- Atomic operations ------------------------------------------------------------------------------------------- */
 
-/* True if there is an operand for every element, or (FETCH) none at all. */
+/* True if there is an operand for every element, or (FETCH only) none at all. */
 static bool atomic_good(const mad_dev_t *dev, const remote_request_t *r, size_t len)
 {
     bool operand = len != 0;
@@ -248,8 +250,8 @@ static void atomic_in(mad_dev_t *dev, const remote_request_t *r, madi_foreign_t 
 
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */
 
-/* Read the targets. *bytes: what follows them; *len: length of the block, then of that.  False if the request is
- * malformed. */
+/* Read the targets.  *bytes: the data after them; *len: length of the block before the call, of these data afterwards.
+ * Return false if the request is malformed. */
 static bool request_read(remote_request_t *r, madi_foreign_t block, madi_foreign_t *bytes, size_t *len)
 {
     static const mad_dev_access_t accesses[] = {MAD_DEV_WRITE,  MAD_DEV_WRITE, MAD_DEV_READ,
@@ -273,7 +275,7 @@ bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message,
     if (len >= sizeof r.h)
         r.h = *h;
     if (!message && (r.h.kind == HEAD_ANSWER_LONG || r.h.kind == HEAD_WRITE_LONG))
-        return true; /* malformed: there is no second block */
+        return true; /* the request is malformed: the second block is missing */
     if (r.h.kind == HEAD_ANSWER || r.h.kind == HEAD_ANSWER_LONG) {
         dev_remote_answered(dev, source, message, &r.h, madi_foreign_skip(block, sizeof r.h), len - sizeof r.h);
         return true;

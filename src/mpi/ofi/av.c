@@ -31,14 +31,14 @@ static bool av_grow(mad_ofi_av_t *av, size_t more)
     return true;
 }
 
-/* Return a free place: a removed one, the last removed first, or a new one, for which there is room already. ordered:
- * use only new places, because the caller counts them instead of reading the addresses. */
+/* Return a free place: the place removed last, or a new one, for which there is already room.  ordered: use only new
+ * places, because the caller counts them instead of reading the addresses. */
 static size_t place_take(mad_ofi_av_t *av, bool ordered)
 {
     return av->n_free && !ordered ? av->free[--av->n_free] : av->n++;
 }
 
-/* Free a place.  If it cannot be recorded, it is not used again. */
+/* Free a place.  If the free place cannot be recorded, it is not used again. */
 static void place_give(mad_ofi_av_t *av, size_t at)
 {
     if (av->n_free == av->cap_free) {
@@ -51,8 +51,8 @@ static void place_give(mad_ofi_av_t *av, size_t at)
     av->free[av->n_free++] = at;
 }
 
-/* Read the name of the endpoint that a source of fi_getinfo stands for: the only one of this address vector, if it is
- * enabled. */
+/* Write the name of the endpoint that a source address from fi_getinfo stands for: the only endpoint of this address
+ * vector, if it is enabled. */
 static bool own_name(const mad_ofi_av_t *av, const unsigned char *source, unsigned char name[MAD_OFI_NAME_MAX])
 {
     const mad_ofi_ep_t *ep = av->eps;
@@ -214,11 +214,12 @@ static struct fi_ops_av av_ops = {.size = sizeof(struct fi_ops_av),
 int mad_ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **out, void *context)
 {
     mad_ofi_av_t *av;
-    if (attr->name || attr->map_addr || attr->rx_ctx_bits) /* not supported: sharing between processes; several contexts */
+    /* not supported: sharing between processes, several receive contexts */
+    if (attr->name || attr->map_addr || attr->rx_ctx_bits)
         return -FI_ENOSYS;
     if ((unsigned)attr->type > FI_AV_TABLE)
         return -FI_EINVAL;
-    if (attr->flags & ~(uint64_t)FI_SYMMETRIC) /* FI_EVENT is not supported: insertion is over when the call returns */
+    if (attr->flags & ~(uint64_t)FI_SYMMETRIC) /* FI_EVENT is not supported: insertion is complete when the call returns */
         return -FI_ENOSYS;
     av = calloc(1, sizeof *av);
     if (!av)

@@ -8,14 +8,14 @@ void mad_ofi_cntr_count(mad_ofi_cntr_t *cntr, bool good)
     mad_ofi_wait_wake(&cntr->wait);
 }
 
-/* Return the endpoints that bring what the counter counts.  Those of a region come by any endpoint of the domain. */
+/* Return the endpoints whose progress changes the counter.  Accesses to a region arrive on any endpoint of the domain. */
 static mad_ofi_eps_t *endpoints_of(mad_ofi_cntr_t *c)
 {
     return c->of_region ? &c->domain->eps : &c->eps;
 }
 
 /* Read the value, or the number of errors.  For fi_trywait the program has then seen both, since it may never read the
- * other. */
+ * other one. */
 static uint64_t read_either(mad_ofi_cntr_t *c, bool good)
 {
     uint64_t errors = atomic_load(&c->errors), value = atomic_load(&c->value);
@@ -71,7 +71,7 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 
 typedef struct awaited {
     mad_ofi_cntr_t *c;
-    uint64_t threshold, errors; /* threshold of the value; errors at the start */
+    uint64_t threshold, errors; /* threshold of the value; number of errors when the wait began */
 } awaited_t;
 
 static int has_come(void *arg)
@@ -89,7 +89,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
     return read_either(c, true) >= threshold ? 0 : -FI_EAVAIL;
 }
 
-/* True if the counter has changed since the program read it.  The value that the program waits for is not known here. */
+/* True if the counter has changed since the program read it.  The value for which the program waits is not known here. */
 bool mad_ofi_cntr_is_unseen(mad_ofi_cntr_t *c)
 {
     return atomic_load(&c->value) + atomic_load(&c->errors) != atomic_load(&c->seen);

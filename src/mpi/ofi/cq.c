@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: rings that grow, so that nothing is lost.  Errors stand among the other entries, in order. */
+/* Completion queues: rings that grow, so that no entry is lost.  Errors are in order among the other entries. */
 #include "engine/wait_policy.h"
 #include "ofi.h"
 
@@ -70,7 +70,7 @@ void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e,
     struct fi_cq_err_entry *error = malloc(sizeof *error);
     mad_ofi_entry_t *entry = NULL;
     if (!cq->locked)
-        cq->into_end = cq->into; /* later entries must follow it in the ring */
+        cq->into_end = cq->into; /* later entries must follow it in the ring, not in the program's buffer */
     if (error) {
         *error = (struct fi_cq_err_entry){.op_context = e->op_context,
                                           .flags = e->flags,
@@ -106,7 +106,7 @@ static size_t entry_size(enum fi_cq_format format)
     }
 }
 
-/* Each format begins with the ones before it. */
+/* Each format begins with the fields of the shorter ones. */
 _Static_assert(offsetof(struct fi_cq_tagged_entry, len) == offsetof(struct fi_cq_msg_entry, len) &&
                    offsetof(struct fi_cq_tagged_entry, data) == offsetof(struct fi_cq_data_entry, data),
                "formats are prefixes");
@@ -128,8 +128,8 @@ static inline size_t take_tagged(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *bu
     return i;
 }
 
-/* Read up to n entries.  Return their number; -FI_EAVAIL if the first is an error, -FI_EAGAIN if there is none.  With n 0,
- * return 0 if there is any, an error or not. */
+/* Read up to n entries.  Return their number; -FI_EAVAIL if the first entry is an error, -FI_EAGAIN if there is none.
+ * If n is 0, return 0 if there is any entry, an error or not. */
 static ssize_t cq_take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources)
 {
     bool is_left;
@@ -150,14 +150,14 @@ static ssize_t cq_take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources
     cq->drained = (size_t)got < n && cq->head == cq->tail && !cq->locked;
     is_left = cq->head != cq->tail;
     if (!is_left)
-        cq->head = cq->tail = 0; /* reuse the first entries, which are in the cache */
+        cq->head = cq->tail = 0; /* reuse the first entries, because they are in the cache */
     cq_unlock(cq);
     if (got || (is_left && !n))
         return got;
     return is_left ? -FI_EAVAIL : -FI_EAGAIN;
 }
 
-/* True if the ring is empty.  May be called without the lock if only one thread uses the queue. */
+/* True if the ring is empty.  Without the lock only if a single thread uses the queue. */
 static inline bool is_empty(const mad_ofi_cq_t *cq)
 {
     return !cq->locked && cq->head == cq->tail;
@@ -172,9 +172,9 @@ static bool has_nothing(mad_ofi_cq_t *cq)
     return nothing;
 }
 
-/* Make progress until a completion has arrived, or nothing arrives.  An arriving message may complete nothing, because no receive is posted
- * yet, and further messages may follow it.  A program that reads nothing may yield its processor, so these are polled
- * too.  While nothing has completed, cq->into is `into`. */
+/* Make progress until a completion has arrived, or no message arrives.  A message may arrive without a completion,
+ * because no receive is posted yet, and further messages may follow it.  These are polled too, because a program that
+ * reads nothing may yield its processor.  cq->into equals `into` while nothing has completed. */
 static inline void cq_look(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *into)
 {
     int looks = 0;
@@ -193,9 +193,9 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *s
     return is_empty(cq) ? -FI_EAGAIN : cq_take(cq, buf, n, sources);
 }
 
-/* Read into the program's buffer, past the empty ring.  If the last read has emptied the queue, this one does not poll:
- * a program that reads until nothing is left, as Open MPI does, would be delayed by it in handling what it has just
- * read. */
+/* Read directly into the program's buffer, bypassing the empty ring.  If the last read has emptied the queue, this
+ * one does not poll: polling would delay a program that reads until nothing is left, as Open MPI does, and then
+ * handles what it has read. */
 static inline ssize_t read_at_once(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *buf, size_t n)
 {
     const struct fi_cq_tagged_entry *end;
@@ -259,7 +259,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *
     (void)cond; /* the condition is only a hint */
     if (cq->wait.fd < 0)
         return -FI_EINVAL;
-    do { /* another thread may take the entry that has woken this one */
+    do { /* repeat, because another thread may take the entry that has woken this one */
         got = cq_take(cq, buf, n, sources);
     } while (got == -FI_EAGAIN && !atomic_exchange(&cq->signalled, false) &&
              mad_ofi_wait_for(&cq->wait, &cq->eps, cq_has_news, cq, begin, timeout));

@@ -17,7 +17,7 @@ static int domain_close(struct fid *fid)
     return 0;
 }
 
-/* Bind an event queue, which stays empty: registrations and insertions are over when their calls return. */
+/* Bind an event queue, which stays empty because registrations and insertions are complete when their calls return. */
 static int domain_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
     (void)fid;

@@ -79,8 +79,9 @@ static bool peers_grow(mad_ofi_ep_t *ep, size_t n)
     return true;
 }
 
-/* Record the address of a peer.  The device's lock protects what callbacks read.  So this is only called under the
- * address vector's lock, and for a peer unknown to the device or with this address already. */
+/* Record the address of a peer.  The device's lock protects the data that callbacks read.  So this function is
+ * only called under the address vector's lock, and for a peer that the device does not know or that already has
+ * this address. */
 static bool address_note(mad_ofi_ep_t *ep, mad_peer_t peer, fi_addr_t address)
 {
     if ((size_t)peer >= ep->n_addresses) {
@@ -178,8 +179,8 @@ static int dev_open(mad_ofi_ep_t *ep)
     ep->by_handler = options.by_handler;
     if (len < 0)
         return len;
-    /* If a thread may sleep on this endpoint, other threads write to all its queues, including those that no thread
-     * waits for. */
+    /* If a thread may sleep on this endpoint, other threads write to all its queues, even to those that no thread waits
+     * for. */
     for (int i = 0; i < 2 && options.by_handler; i++)
         if (queues[i])
             queues[i]->locked = true;
@@ -290,7 +291,7 @@ static int bind_cntr(mad_ofi_ep_t *ep, struct fid *fid, uint64_t flags)
 static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
     mad_ofi_ep_t *ep = FROM_FID(mad_ofi_ep_t, fid);
-    /* fi_endpoint(3) requires that everything is bound before fi_enable; Sandia OpenSHMEM binds the counters of its
+    /* fi_endpoint(3) requires that everything is bound before fi_enable, but Sandia OpenSHMEM binds the counters of its
      * only endpoint afterwards. */
     if (ep->dev && other->fclass != FI_CLASS_CNTR)
         return -FI_EOPBADSTATE;
@@ -298,7 +299,7 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     case FI_CLASS_AV: return bind_av(ep, other);
     case FI_CLASS_CQ: return bind_cq(ep, other, flags);
     case FI_CLASS_CNTR: return bind_cntr(ep, other, flags);
-    case FI_CLASS_EQ: /* for events of connections, of which there are none */ return 0;
+    case FI_CLASS_EQ: /* an event queue is for connection events, which do not occur */ return 0;
     default: return -FI_EINVAL;
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Event queues.  This provider makes no events; a program can only read what it has written itself. */
+/* Event queues.  This provider creates no events, so a program can only read what it has written itself. */
 #include "ofi.h"
 
 typedef struct event {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fabrics: there is one, with all networks. */
+/* Fabrics.  There is only one, which contains all networks. */
 #include "ofi.h"
 
 #include <madeleine/runtime.h>
@@ -66,7 +66,8 @@ static int any_has_news(void *arg)
     return false;
 }
 
-/* If the last sleep on one of these objects was short, wait here for that time.  True if something is queued now. */
+/* If the last sleep on one of these objects was short, spin here for a short time.  Return true if something is queued
+ * now. */
 static bool moment_wait(set_t *set)
 {
     mad_ofi_wait_t *soon = NULL;

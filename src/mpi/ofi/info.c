@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fi_getinfo: what is offered, and whether it meets the hints.  Hints that cannot be met are refused here. */
+/* fi_getinfo: the offer, and whether it meets the hints.  Hints that cannot be met are refused here. */
 #include "ofi.h"
 
 #include <netdb.h>
@@ -13,18 +13,19 @@
 #define RECEIVING (FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | SERVING)
 #define REACH (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define CAPS (PRIMARY | SENDING | RECEIVING | REACH)
-/* Flags of operations that some programs give as capabilities of a domain or endpoint; always available. */
+/* Flags of operations that some programs request as capabilities of a domain or endpoint.  They are always available. */
 #define ALWAYS FI_REMOTE_CQ_DATA
 
 #define PROTOCOL (MAD_OFI_PROV_SPECIFIC | 0x6d6164)
 #define FORMAT (MAD_OFI_PROV_SPECIFIC | 0x6d6164)
 #define TAG_FORMAT UINT64_C(0xaaaaaaaaaaaaaaaa) /* all bits as one field */
-/* Short accesses are made in the order in which they arrive. */
+/* Ordering: short accesses are made in the order in which they arrive. */
 #define ORDER \
     (FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | \
      FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | \
      FI_ORDER_ATOMIC_WAW)
-#define COUNT 1024 /* of queues, counters and endpoints: unlimited, and more is offered if the hints ask for more */
+/* reported number of queues, counters and endpoints; there is no limit, and more is offered if the hints ask for more */
+#define COUNT 1024
 
 /* ---- Hints -------------------------------------------------------------------------------------------------------- */
 
@@ -130,21 +131,21 @@ static bool hints_fit(const struct fi_info *h)
 
 /* ---- Offers ------------------------------------------------------------------------------------------------------- */
 
-/* Return the requested capabilities, and those that cost nothing.  FI_SOURCE is added only if requested: it costs
+/* Return the requested capabilities, and those that cost nothing.  FI_SOURCE is added only if it is requested: it costs
  * nothing, but changes the meaning of calls. */
 static uint64_t caps_of(const struct fi_info *h)
 {
     uint64_t caps = h && h->caps ? h->caps & ~(uint64_t)ALWAYS : CAPS;
-    if (caps & (FI_MSG | FI_TAGGED) && !(caps & (FI_SEND | FI_RECV))) /* a program that only accesses memory binds no
-                                                                       * queue for them */
+    /* a program that only accesses memory binds no queue for messages */
+    if (caps & (FI_MSG | FI_TAGGED) && !(caps & (FI_SEND | FI_RECV)))
         caps |= FI_SEND | FI_RECV;
     if (caps & ACCESS && !(caps & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)))
         caps |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
     return caps | REACH;
 }
 
-/* Return the mode of registered memory.  Nothing is required; a program that knows only the two old modes gets the one
- * that it wants. */
+/* Return the mode of registered memory.  No mode is required; a program that knows only the two old modes gets the one
+ * that it requests. */
 static int memory_mode(int asked, uint32_t version)
 {
     if (asked & MAD_OFI_MR_SCALABLE)
@@ -193,8 +194,8 @@ static void info_offer(struct fi_info *i, const struct fi_info *h, uint32_t vers
     i->ep_attr->mem_tag_format = h && h->ep_attr && h->ep_attr->mem_tag_format ? h->ep_attr->mem_tag_format : TAG_FORMAT;
     i->ep_attr->max_order_raw_size = i->ep_attr->max_order_war_size = i->ep_attr->max_order_waw_size = MAD_DEV_ORDERED;
     i->ep_attr->tx_ctx_cnt = i->ep_attr->rx_ctx_cnt = 1;
-    i->tx_attr->caps = i->caps & (PRIMARY | SENDING); /* the reach is a property of the domain, not of an endpoint
-                                                       * (fi_domain(3)) */
+    /* reach is a property of the domain, not of an endpoint (fi_domain(3)) */
+    i->tx_attr->caps = i->caps & (PRIMARY | SENDING);
     i->tx_attr->op_flags = h && h->tx_attr ? h->tx_attr->op_flags & MAD_OFI_SEND_FLAGS : 0;
     i->tx_attr->msg_order = i->rx_attr->msg_order = ORDER;
     i->tx_attr->inject_size = MAD_OFI_INJECT;
@@ -226,7 +227,7 @@ static bool addresses_set(struct fi_info *i, const struct fi_info *h)
     return true;
 }
 
-/* True if node is a name or an address of this host: a socket can be bound to it. */
+/* True if node is a name or an address of this host, to which a socket can be bound. */
 static bool node_is_here(const char *node, uint64_t flags)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = flags & FI_NUMERICHOST ? AI_NUMERICHOST : 0}, *all, *one;
@@ -243,8 +244,9 @@ static bool node_is_here(const char *node, uint64_t flags)
     return here;
 }
 
-/* True if the node can be served.  A source node must be this host; endpoints use all its networks.  The service is
- * ignored, because names of endpoints have no ports.  A destination is named by its fi_getname, not by a node. */
+/* True if the node can be served.  A source node must be this host; endpoints use all its networks.  The service
+ * is ignored, because names of endpoints have no ports.  A destination is given by its name from fi_getname, not
+ * by a node. */
 static bool node_fits(const char *node, uint64_t flags)
 {
     if (!node)

@@ -11,17 +11,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Parameters of scrypt.  A user's text has less entropy than its length suggests, so each guess must cost 16 MiB and a
- * tenth of a second of a core.  They are among the minimum ones of OWASP's Password Storage Cheat Sheet.  The salt is
- * constant, because peers share nothing but the text. */
+/* Parameters of scrypt.  A user's text has less entropy than its length suggests, so each guess must cost 16 MiB and
+ * a tenth of a second of a core.  The values are among the minimum parameters of OWASP's Password Storage Cheat
+ * Sheet.  The salt is constant, because peers share only the text. */
 #define SCRYPT_SALT "madeleine FI_MAD_KEY 1"
 #define SCRYPT_N 16384
 #define SCRYPT_R 8
 #define SCRYPT_P 5
-#define SCRYPT_MEMORY ((uint64_t)64 << 20) /* limit of OpenSSL's memory in bytes; 16 MiB and some are needed */
+#define SCRYPT_MEMORY ((uint64_t)64 << 20) /* bytes: OpenSSL's limit of memory; slightly more than 16 MiB is needed */
 
 #define TEXT_MAX 1024 /* most characters of FI_MAD_KEY */
-#define ESTIMATED 256 /* characters at the beginning of which the entropy is estimated */
+#define ESTIMATED 256 /* number of leading characters from which the entropy is estimated */
 #define TEXT_REMEDY "take one from: openssl rand -base64 24"
 
 /* ---- Texts -------------------------------------------------------------------------------------------------------- */
@@ -59,7 +59,7 @@ static int key_derive(mad_mpi_key_t *key, const char *text, size_t len, const ch
     return 1;
 }
 
-/* Read FI_MAD_KEY.  Not by fi_param_get, because that logs values. */
+/* Read FI_MAD_KEY, but not with fi_param_get, because that logs values. */
 int mad_ofi_key_text(mad_mpi_key_t *key)
 {
     const char *text = secure_getenv("FI_MAD_KEY");
@@ -68,7 +68,7 @@ int mad_ofi_key_text(mad_mpi_key_t *key)
 
 /* ---- Files -------------------------------------------------------------------------------------------------------- */
 
-/* Make the file.  It appears with its content, or not at all; a process that finds one made meanwhile uses that one. */
+/* Create the file, which appears only with its content.  A process that finds a file made meanwhile uses that one. */
 static bool file_make(const char *path)
 {
     char other[4160];
@@ -89,12 +89,12 @@ static bool file_make(const char *path)
     return fd >= 0 && good;
 }
 
-/* Return why the file cannot hold a key, by ssh's rules for key files; NULL if it can. */
+/* Return the reason why the file cannot hold a key, by ssh's rules for key files; NULL if it can. */
 static const char *file_fault(int fd)
 {
     struct stat st;
     if (fstat(fd, &st))
-        return "cannot be looked at";
+        return "cannot be examined";
     if (!S_ISREG(st.st_mode))
         return "is no plain file; name one";
     if (st.st_uid != geteuid())
@@ -104,7 +104,7 @@ static const char *file_fault(int fd)
     return NULL;
 }
 
-/* Return the length of the text without its line end; 0 if the bytes are not text. */
+/* Return the length of the text without its newline; 0 if the bytes are not text. */
 static size_t text_len(const unsigned char *bytes, size_t len)
 {
     while (len && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r'))
@@ -176,7 +176,7 @@ static int file_of_user(mad_mpi_key_t *key)
     const char *home = secure_getenv("HOME");
     char path[4096];
     if (!home || !*home || strlen(home) > sizeof path - sizeof "/.madeleine-key") {
-        snprintf(key->why, sizeof key->why, "there is no key, and HOME says no place for one; set FI_MAD_KEY_FILE");
+        snprintf(key->why, sizeof key->why, "there is no key, and HOME names no place for one; set FI_MAD_KEY_FILE");
         return -1;
     }
     snprintf(path, sizeof path, "%s/.madeleine-key", home);
@@ -186,7 +186,7 @@ static int file_of_user(mad_mpi_key_t *key)
 /* ---- The key of the process --------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static mad_mpi_key_t known; /* under the lock; len is 0 until it is found */
+static mad_mpi_key_t known; /* protected by the lock; len is 0 until the key is found */
 
 static int key_find(mad_mpi_key_t *key)
 {
@@ -202,8 +202,8 @@ static int key_find(mad_mpi_key_t *key)
     if (found > 0)
         MAD_OFI_INFO(FABRIC, "the key is from: %s\n", key->source);
     else
-        fprintf(stderr, "mad: libfabric: error: no key: %s\n", key->why); /* also here, because libfabric's own log is
-                                                                           * off by default */
+        /* written here too, because libfabric's own log is off by default */
+        fprintf(stderr, "mad: libfabric: error: no key: %s\n", key->why);
     return found;
 }
 

@@ -7,13 +7,14 @@
  *   the job's first process         by PMIx, if the launcher provides it (key_pmix.c)
  *   $HOME/.madeleine-key            a file that is made with random bytes if it does not exist
  *
- * PMI-1 is left to the MPI library: its only socket is in use, and a value is visible only after a barrier of all processes. */
+ * PMI-1 is not used: the MPI library already uses its only socket, and a value is visible only after a barrier of all
+ * processes. */
 #ifndef MAD_OFI_KEY_H
 #define MAD_OFI_KEY_H
 
 #include "mpi/key.h"
 
-/* Each returns 1 with a key, 0 if its source does not exist, or -1 with why if the source is refused. */
+/* Each function returns 1 with a key, 0 if its source does not exist, or -1 with why if the source is refused. */
 int mad_ofi_key_text(mad_mpi_key_t *key); /* reads FI_MAD_KEY; takes a tenth of a second */
 int mad_ofi_key_file(mad_mpi_key_t *key, const char *path);
 int mad_ofi_key_pmix(mad_mpi_key_t *key);

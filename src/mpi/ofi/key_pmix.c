@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The key of the job by PMIx: made by the first process, put into the launcher's store, and read by the others, as in
- * the component for Open MPI (openmpi/key.c has the picture).  If the MPI library has loaded a PMIx library, that one
- * is used; the process is then a client already, and stays one. */
+/* The key of the job, exchanged by PMIx: the first process makes it and puts it into the launcher's store, and the
+ * others read it, as in the component for Open MPI (openmpi/key.c has the picture).  If the MPI library has loaded a
+ * PMIx library, that library is used; the process is then already a PMIx client, and stays one. */
 #include "key.h"
 #include "ofi.h"
 
@@ -16,7 +16,7 @@
 #define LIBRARY "libpmix.so.2"
 #define NAME "madeleine.fi.key"
 #define FIRST "the first process of the job"
-#define PARENT_WAIT 1            /* s; a running job has published its key long ago */
+#define PARENT_WAIT 1            /* seconds; short, because a running job has already published its key */
 #define RETRY (10 * 1000 * 1000) /* ns between two tries, if the first process has published other values before its key */
 
 typedef struct key_pmix {
@@ -63,7 +63,7 @@ static void pmix_key_put(key_pmix_t *pmix, const mad_mpi_key_t *key)
                      pmix->error_string(status));
 }
 
-/* Try once; wait for the process's first commit. */
+/* Try once to get the key of process `of`; wait for that process's first commit. */
 static pmix_status_t pmix_key_try(key_pmix_t *pmix, const pmix_proc_t *of, int seconds, const char *source,
                                   mad_mpi_key_t *key)
 {
@@ -113,8 +113,8 @@ static bool pmix_key_get(key_pmix_t *pmix, mad_mpi_key_t *key)
     return false;
 }
 
-/* Get the key of the job that started this one, if that job has a key of this kind.  PMIx names that job; Open MPI 4
- * names it at the beginning of a port. */
+/* Get the key of the job that started this one, if that job has a key of this kind.  PMIx names the parent job; Open MPI
+ * 4 names it at the beginning of a port. */
 static bool pmix_key_of_parent(key_pmix_t *pmix, mad_mpi_key_t *key)
 {
     const char *port = secure_getenv("OMPI_PARENT_PORT");
@@ -159,7 +159,7 @@ int mad_ofi_key_pmix(mad_mpi_key_t *key)
         return 0;
     }
     good = pmix_key_exchange(&pmix, key);
-    pmix.finalize(NULL, 0); /* only a count: the MPI library may have called PMIx_Init too */
+    pmix.finalize(NULL, 0); /* this only decrements a count, since the MPI library may have called PMIx_Init too */
     return good ? 1 : -1;
 }
 

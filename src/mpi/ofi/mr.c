@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of a domain that peers may access, looked up by key for each access.  Nothing is pinned, and programs need not
- * register the buffers of their messages. */
+/* Memory of a domain that peers may access, looked up by its key for each access.  No memory is pinned, and programs need
+ * not register the buffers of their messages. */
 #include "ofi.h"
 
 #include <sched.h>
 
-#define BUCKETS 64 /* initial number, a power of two */
+#define BUCKETS 64 /* initial number of buckets, a power of two */
 
 typedef struct mr {
     struct fid_mr fid;
@@ -104,7 +104,7 @@ static void mr_release(void *arg, const mad_dev_target_t *target, mad_dev_access
     mad_ofi_domain_t *d = ep->domain;
     mr_t *mr;
     pthread_mutex_lock(&d->mrs.lock);
-    mr = mr_find(&d->mrs, target->key); /* a busy region is not freed */
+    mr = mr_find(&d->mrs, target->key); /* a region that is in use is not freed */
     if (good && ep->caps & FI_RMA_EVENT)
         mad_ofi_cntr_add_served(mr->read, mr->written, mad_ofi_effect(access, op));
     mr->busy--;
@@ -127,7 +127,7 @@ static bool is_busy(mr_t *mr)
     return busy;
 }
 
-/* Close a region, after waiting for accesses under way, because the program may free the memory afterwards. */
+/* Close a region after waiting for accesses in progress, because the program may free the memory afterwards. */
 static int mr_close(struct fid *fid)
 {
     mr_t *mr = FROM_FID(mr_t, fid);
@@ -149,7 +149,7 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
     mr_t *mr = FROM_FID(mr_t, fid);
     mad_ofi_cntr_t *c = FROM_FID(mad_ofi_cntr_t, other);
     int rc = 0;
-    if (other->fclass == FI_CLASS_EP) /* no mode requires it, and it changes nothing */
+    if (other->fclass == FI_CLASS_EP) /* no mode requires this binding, and it has no effect */
         return flags ? -FI_EINVAL : 0;
     if (other->fclass != FI_CLASS_CNTR || !flags || flags & ~(uint64_t)(FI_REMOTE_READ | FI_REMOTE_WRITE))
         return -FI_EINVAL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of endpoints: shortened addresses of sessions.  Clients have room for 48 bytes, some for 64.  An address is more than
- * twice as long, but most of its bytes follow from the others.
+/* Names of endpoints: shortened addresses of sessions.  Clients have room for 48 bytes, some of them for 64.  An address
+ * is more than twice as long, but most of its bytes can be derived from the others.
  *
  *   byte 0    2: version of this layout
  *   1..16     identity
- *   then      for each adapter a code, and the bytes that do not follow from it; the rest is zero
+ *   then      for each adapter a code, and the bytes that it does not determine; the rest is zero
  *
  * The adapter `self` is left out.  Entries that do not fit are left out too, the least useful first.  An entry is shortened
  * only if it can be restored. */
@@ -15,17 +15,17 @@
 #define HEAD 32 /* header of an address (doc/wire.md), in bytes */
 #define IDENTITY 16
 #define LAYOUT 2
-#define TEXT 96 /* longest name of a network that is made here, in bytes */
+#define TEXT 96 /* bytes: longest network name that is made here */
 
 #define ENTRIES (1 + IDENTITY) /* offset of the first entry */
 
-/* Codes.  NEAR: shared memory whose socket is named after the identity.  The prefix of an IP network is part of its
- * code. */
+/* Codes of adapters.  NEAR: shared memory whose socket is named after the identity.  For an IP network the prefix is part
+ * of the code. */
 enum { SHM = 1, NEAR, LO4, LO6, VIRTUAL, AS_IS = 16 /* + the driver's number */, IP4 = 32 /* + prefix */, IP6 = 96 };
 static const char *const drivers[] = {"self", "shm", "tcp", "virtual", "fault"};
 #define N_DRIVERS 5
 
-/* One adapter of an address: three strings, each after a byte with its length. */
+/* One adapter of an address: three strings, each preceded by a byte with its length. */
 typedef struct name_entry {
     const unsigned char *at;
     size_t len;
@@ -80,7 +80,7 @@ static size_t ip_len_of(unsigned char code) /* 0: not an IP network */
     return code >= IP6 && code <= IP6 + 128 ? 16 : 0;
 }
 
-/* Restore the driver's bytes from code, port (2 bytes) and address; the network follows from them. */
+/* Restore the driver's bytes from code, port (2 bytes) and address; the network is derived from them. */
 static size_t put_ip(unsigned char *to, const unsigned char *from, size_t ip_len)
 {
     unsigned char bytes[20] = {ip_len == 4 ? 4 : 6};
@@ -101,9 +101,10 @@ static size_t put_lo(unsigned char *to, const unsigned char *from, size_t ip_len
 }
 
 #define TOPOLOGY "topology@"
-#define NO_LENGTH "/0" /* length of a fragment set by force */
+#define NO_LENGTH "/0" /* suffix of a network's name without a forced fragment length */
 
-/* Restore an entry of the virtual adapter: 8 bytes of the topology's hash, then the driver's bytes with their length. */
+/* Restore an entry of the virtual adapter: 8 bytes of the topology's hash, then the driver's bytes, preceded by their
+ * length. */
 static size_t put_virtual(unsigned char *to, const unsigned char *from)
 {
     char network[TEXT] = TOPOLOGY;
@@ -112,8 +113,8 @@ static size_t put_virtual(unsigned char *to, const unsigned char *from)
     return put_entry(to, "virtual", network, from + 9, from[8]);
 }
 
-/* Restore an entry, into room for three strings of 255 bytes; return its length. *used: bytes of the short form; 0 if
- * it is not valid. */
+/* Restore an entry into room for three strings of 255 bytes; return its length.  *used: bytes of the short form; 0 if
+ * that is not valid. */
 static size_t lengthen(unsigned char *to, const unsigned char *from, const unsigned char *end, const unsigned char *identity,
                        size_t *used)
 {
@@ -215,7 +216,7 @@ static size_t shorten_as_is(const name_entry_t *e, unsigned char *to)
     return e->len - *e->driver;
 }
 
-/* Write the short form, into room for 600 bytes; return its length, or 0 if there is none. */
+/* Write the short form into room for 600 bytes.  Return its length, or 0 if there is none. */
 static size_t shorten(const name_entry_t *e, const unsigned char *identity, unsigned char *to)
 {
     unsigned char again[3 * 256];
@@ -237,8 +238,8 @@ static size_t shorten(const name_entry_t *e, const unsigned char *identity, unsi
     return shorten_as_is(e, to);
 }
 
-/* Return the priority of an entry.  The virtual channel comes first, since without it other clusters cannot be
- * reached.  The loopback comes last, since it only serves hosts without another network. */
+/* Return the priority of an entry.  The virtual adapter comes first, since without it other clusters cannot be
+ * reached.  The loopback adapter comes last, since only hosts without another network need it. */
 static int rank(const name_entry_t *e)
 {
     if (is(e->driver, "virtual"))

@@ -13,8 +13,8 @@
  *   mr.c         memory that peers may access; operate.c  atomic operations on it
  *   refuse.c     functions that are not offered
  *
- * Lock order: an address vector's, a device's, then that of a domain's memory, of a queue or of a counter.  No thread waits
- * with one of them held. */
+ * Lock order: the lock of an address vector, that of a device, then that of a domain's memory, of a queue or of a
+ * counter.  No thread waits while it holds one of them. */
 #ifndef MAD_OFI_H
 #define MAD_OFI_H
 
@@ -37,19 +37,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of libfabric 1 that its programs still use.  Version 2 warns of the modes of memory, and lacks the last name. */
+/* Names of libfabric 1 that its programs still use.  Version 2 warns about the memory modes, and lacks the last name. */
 #define MAD_OFI_MR_BASIC (1 << 0)        /* FI_MR_BASIC */
 #define MAD_OFI_MR_SCALABLE (1 << 1)     /* FI_MR_SCALABLE */
 #define MAD_OFI_PROV_SPECIFIC (1U << 31) /* FI_PROV_SPECIFIC */
 
-/* Bounds of the provider; those of messages are the device's (mpi/device/thresholds.h). */
-#define MAD_OFI_NAME_MAX 255                  /* bytes of an endpoint's name */
-#define MAD_OFI_ADDRESS_MAX 8191              /* bytes of a process's address, as in core/core.h */
-#define MAD_OFI_INJECT ((size_t)16 << 10)     /* bytes that fi_inject copies: below all packets; not recorded */
-#define MAD_OFI_DEPTH 65536                   /* operations under way: there is no limit, but one has to be named */
-#define MAD_OFI_MESSAGE_MAX ((size_t)1 << 40) /* bytes of a message: there is no limit, but one has to be named */
+/* Limits of the provider; those of messages are the device's (mpi/device/thresholds.h). */
+#define MAD_OFI_NAME_MAX 255              /* bytes of an endpoint's name */
+#define MAD_OFI_ADDRESS_MAX 8191          /* maximum bytes of a process's address, as in core/core.h */
+#define MAD_OFI_INJECT ((size_t)16 << 10) /* bytes that fi_inject copies; below all packet sizes; not measured */
+/* reported number of operations in flight; there is no limit, but libfabric needs a number */
+#define MAD_OFI_DEPTH 65536
+/* reported bytes of a message; there is no limit, but libfabric needs a number */
+#define MAD_OFI_MESSAGE_MAX ((size_t)1 << 40)
 
-#define FROM_FID(type, pointer) ((type *)(pointer)) /* a fid is the first member of its object */
+#define FROM_FID(type, pointer) ((type *)(pointer)) /* valid because a fid is the first member of its object */
 
 extern struct fi_provider mad_ofi_provider;
 #define MAD_OFI_WARN(subsystem, ...) FI_WARN(&mad_ofi_provider, FI_LOG_##subsystem, __VA_ARGS__)
@@ -67,27 +69,27 @@ typedef struct mad_ofi_eps {
 /* ---- wait.c: sleep of a thread until something is queued ---------------------------------------------------------- */
 
 typedef struct mad_ofi_wait {
-    int fd;                    /* readable when something is queued; -1: no thread may sleep, and cond is NULL */
+    int fd;                    /* readable if something is queued; -1: no thread may sleep, and cond is NULL */
     atomic_bool armed;         /* a thread may be sleeping on fd */
     _Atomic(int64_t) armed_at; /* time of arming, ns */
-    atomic_bool soon;          /* the last sleep was short: better to wait here for that time */
-    mad_cond_t *cond;          /* for threads that wait in calls of this provider */
+    atomic_bool soon;          /* true if the last sleep was short, so that it is better to spin for that time */
+    mad_cond_t *cond;          /* condition for threads that wait in calls of this provider */
 } mad_ofi_wait_t;
 
 int mad_ofi_wait_open(mad_ofi_wait_t *wait, enum fi_wait_obj kind); /* -FI_ENOSYS: unsupported kind */
 void mad_ofi_wait_close(mad_ofi_wait_t *wait);
-/* Wake the sleepers.  To be called after something was queued. */
+/* Wake the sleeping threads.  Called after something was queued. */
 void mad_ofi_wait_wake(mad_ofi_wait_t *wait);
 /* Like mad_ofi_wait_for, but only for as long as the library's own waits spin. */
 bool mad_ofi_wait_moment(mad_ofi_wait_t *wait, int (*test)(void *arg), void *arg);
-/* Make fd readable when something is queued from now on.  Before the program sleeps on fd, the caller checks whether
- * something is queued already. */
+/* Make fd readable when something is queued from now on.  The caller checks, before the program sleeps on fd, whether
+ * something is already queued. */
 void mad_ofi_wait_arm(mad_ofi_wait_t *wait);
-/* Wait until test(arg) is not 0, while the endpoints (NULL if none) make progress; poll if threads may not sleep.
- * False after a time-out of ms (-1: none), which began at `begin` of mad_dev_clock. */
+/* Wait until test(arg) is not 0, while the endpoints (NULL if none) make progress; poll if threads may not sleep.  False
+ * after a time-out of ms (-1: none) that began at `begin` (mad_dev_clock). */
 bool mad_ofi_wait_for(mad_ofi_wait_t *wait, mad_ofi_eps_t *eps, int (*test)(void *arg), void *arg, int64_t begin, int ms);
 int mad_ofi_wait_control(mad_ofi_wait_t *wait, int command, void *arg); /* for FI_GETWAIT */
-/* Return what is left of a time-out of ms (-1: none), which began at `begin` of mad_dev_clock. */
+/* Return the remaining part of a time-out of ms (-1: none) that began at `begin` (mad_dev_clock). */
 int mad_ofi_left(int64_t begin, int ms);
 
 /* ---- Objects ------------------------------------------------------------------------------------------------------ */
@@ -101,29 +103,30 @@ typedef struct mad_ofi_fabric {
 typedef struct mad_ofi_mrs {
     pthread_mutex_t lock;
     struct mr **at;
-    size_t size, n; /* number of buckets, a power of two; of regions */
+    size_t size, n; /* number of buckets, a power of two; number of regions */
     uint64_t last_key;
 } mad_ofi_mrs_t;
 
 typedef struct mad_ofi_domain {
     struct fid_domain fid;
     mad_ofi_fabric_t *fabric;
-    bool threaded, automatic;         /* from the domain's info */
-    bool virtual_addresses, own_keys; /* of registered memory: false means offsets, and keys chosen by the program */
+    bool threaded, automatic; /* from the domain's info */
+    /* properties of registered memory; false: offsets instead of addresses, keys chosen by the program */
+    bool virtual_addresses, own_keys;
     mad_ofi_mrs_t mrs;
     mad_ofi_eps_t eps; /* enabled ones */
     atomic_int users;
 } mad_ofi_domain_t;
 
-/* An address vector of either type: addresses are places in a table.  A place that was removed is used again. */
+/* An address vector of either type.  Addresses are places in a table, and a removed place is used again. */
 typedef struct mad_ofi_av {
     struct fid_av fid;
     mad_ofi_domain_t *domain;
     pthread_mutex_t lock;
     enum fi_av_type type;
-    unsigned char *names; /* of mad_ofi_name_len bytes each; first byte 0: removed */
+    unsigned char *names; /* names of mad_ofi_name_len bytes each; if the first byte is 0, the name was removed */
     size_t n, room;
-    size_t *free, n_free, cap_free; /* removed places, to be used again */
+    size_t *free, n_free, cap_free; /* removed places that can be used again */
     mad_ofi_ep_t *eps;              /* endpoints bound to it */
     atomic_int users;
 } mad_ofi_av_t;
@@ -131,7 +134,7 @@ typedef struct mad_ofi_av {
 typedef struct mad_ofi_entry {
     struct fi_cq_tagged_entry e;
     fi_addr_t source;
-    struct fi_cq_err_entry *error; /* NULL unless it is an error */
+    struct fi_cq_err_entry *error; /* error entry; NULL if the entry is no error */
 } mad_ofi_entry_t;
 
 typedef struct mad_ofi_cq {
@@ -142,8 +145,8 @@ typedef struct mad_ofi_cq {
     pthread_mutex_t lock;
     mad_ofi_entry_t *ring;
     uint32_t size, head, tail; /* size is a power of two */
-    /* The buffer of a program that reads from an empty ring, as the only reader.  Entries are written there as long as
-     * there is room, and as long as no entry had to go to the ring. */
+    /* Buffer of a program that reads from an empty ring, as the only reader.  Entries are written there while there is
+     * room, and until an entry has to go to the ring. */
     struct fi_cq_tagged_entry *into, *into_end;
     bool drained; /* the last read has emptied the queue, and had room for more */
     mad_ofi_wait_t wait;
@@ -156,35 +159,35 @@ typedef struct mad_ofi_cntr {
     struct fid_cntr fid;
     mad_ofi_domain_t *domain;
     atomic_ullong value, errors;
-    atomic_ullong seen; /* value + errors when the program last read one of them */
+    atomic_ullong seen; /* value + errors at the time when the program last read one of them */
     bool of_region;     /* the counter counts, or has counted, accesses to registered memory */
     mad_ofi_wait_t wait;
     mad_ofi_eps_t eps;
     atomic_int users;
 } mad_ofi_cntr_t;
 
-/* Events counted at an endpoint, each by a counter of its own or by a shared one. */
+/* Events that are counted at an endpoint, each by a counter of its own or by a shared counter. */
 enum { CNTR_SEND, CNTR_RECEIVE, CNTR_READ, CNTR_WRITE, CNTR_REMOTE_READ, CNTR_REMOTE_WRITE, MAD_OFI_CNTRS };
 
 struct mad_ofi_ep {
     struct fid_ep fid;
     mad_ofi_domain_t *domain;
     mad_ofi_av_t *av;
-    mad_ofi_ep_t *next; /* in the list of the address vector */
+    mad_ofi_ep_t *next; /* next in the list of the address vector */
     mad_ofi_cq_t *send_cq, *receive_cq;
     bool send_selective, receive_selective;
-    mad_ofi_cq_t *got_cq, *sent_cq; /* set if entries need no source; from fi_enable on */
+    mad_ofi_cq_t *got_cq, *sent_cq; /* set, from fi_enable on, if entries need no source */
     mad_ofi_cntr_t *cntrs[MAD_OFI_CNTRS];
     uint64_t caps, send_flags, receive_flags;
     size_t multi_min;
     bool by_handler; /* as the device was opened */
     mad_dev_t *dev;  /* NULL until enabled */
-    /* Peers by address, and addresses by peer.  Arrays grow by replacement; old ones live as long as the endpoint. */
+    /* Peers by address, and addresses by peer.  Arrays grow by replacement; old arrays stay until the endpoint is freed. */
     _Atomic(mad_peer_t *) peers;
     atomic_size_t n_peers;
     fi_addr_t *addresses;
     size_t n_addresses;
-    bool repeated; /* some process has, or had, several addresses */
+    bool repeated; /* some process has, or has had, several addresses */
     struct mad_ofi_old {
         struct mad_ofi_old *next;
         void *memory;
@@ -200,11 +203,12 @@ int mad_ofi_key(unsigned char key[64]);
 void mad_ofi_key_forget(void); /* wipe the secret */
 /* Return the length of names in bytes, equal in all processes. */
 size_t mad_ofi_name_len(void);
-/* Write a name of name_len bytes.  False if the process could not be reached by it. */
+/* Write a name of name_len bytes.  False if the name would not suffice to reach the process. */
 bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *name, size_t name_len);
 /* Restore the address from a name; return its length, at most MAD_OFI_ADDRESS_MAX, or 0 if the name is not valid. */
 size_t mad_ofi_name_address(const unsigned char *name, size_t name_len, unsigned char *address);
-/* True if these mad_ofi_name_len bytes are the source of fi_getinfo, which stands for an endpoint that is not open yet. */
+/* True if these mad_ofi_name_len bytes are the source address from fi_getinfo, which stands for an endpoint that is not
+ * open yet. */
 bool mad_ofi_name_is_any(const unsigned char *name);
 int mad_ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
                     struct fi_info **info);
@@ -226,7 +230,7 @@ int mad_ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, stru
 bool mad_ofi_cntr_is_unseen(mad_ofi_cntr_t *cntr);
 int mad_ofi_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 
-/* For operation tables: functions that are not offered. */
+/* For operation tables: functions that the provider does not offer. */
 int mad_ofi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
 int mad_ofi_no_control(struct fid *fid, int command, void *arg);
 int mad_ofi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
@@ -237,10 +241,10 @@ extern struct fi_ops_collective mad_ofi_no_collective;
 
 /* ---- Between objects ---------------------------------------------------------------------------------------------- */
 
-/* Have the endpoint look up the addresses from <= place < to.  Under the address vector's lock. */
+/* Make the endpoint look up the addresses from <= place < to.  Under the address vector's lock. */
 int mad_ofi_ep_learn(mad_ofi_ep_t *ep, size_t from, size_t to); /* 0 or a negative error */
 void mad_ofi_ep_forget(mad_ofi_ep_t *ep, size_t at);
-/* Write the name of an enabled endpoint. -FI_EADDRNOTAVAIL: no network of it fits a name. */
+/* Write the name of an enabled endpoint.  -FI_EADDRNOTAVAIL: none of its networks fits into a name. */
 int mad_ofi_ep_name(const mad_ofi_ep_t *ep, unsigned char name[MAD_OFI_NAME_MAX]);
 bool mad_ofi_eps_add(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
 void mad_ofi_eps_del(mad_ofi_eps_t *eps, mad_ofi_ep_t *ep);
@@ -254,7 +258,7 @@ static inline int mad_ofi_eps_progress(mad_ofi_eps_t *eps) /* return the number 
     return mad_ofi_eps_progress_all(eps, n);
 }
 
-/* Return a place for an entry without a source; NULL if it must be pushed. */
+/* Return a place for an entry without a source; NULL if the entry must be pushed. */
 static inline struct fi_cq_tagged_entry *mad_ofi_cq_place(mad_ofi_cq_t *cq)
 {
     mad_ofi_entry_t *entry;
@@ -285,7 +289,7 @@ static inline void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good) /* NULL: no
     if (cntr)
         mad_ofi_cntr_count(cntr, good);
 }
-/* Count an access of a peer by its effect.  A counter bound for both reads and writes counts it once. */
+/* Count an access by a peer, by its effect.  A counter bound for both reads and writes counts the access once. */
 static inline void mad_ofi_cntr_add_served(mad_ofi_cntr_t *reads, mad_ofi_cntr_t *writes, uint64_t effect)
 {
     if (effect & FI_REMOTE_READ)
@@ -297,9 +301,11 @@ static inline void mad_ofi_cntr_add_served(mad_ofi_cntr_t *reads, mad_ofi_cntr_t
 /* ---- mr.c, operate.c, atomic.c -------------------------------------------------------------------------------------- */
 
 extern struct fi_ops_mr mad_ofi_mr;
-extern const mad_dev_memory_t mad_ofi_memory; /* memory of the domain of an endpoint, which is the device's argument */
-/* Return what an access does to its target: FI_REMOTE_READ if it returns what was there, FI_REMOTE_WRITE if it may change it.
- * A fetching atomic operation does both, except FI_ATOMIC_READ.  The region must permit the effect, and counters count it. */
+/* the memory of an endpoint's domain; that endpoint is the device's argument */
+extern const mad_dev_memory_t mad_ofi_memory;
+/* Return the effect of an access on its target: FI_REMOTE_READ if it returns the content, FI_REMOTE_WRITE if it may
+ * change the content.  A fetching atomic operation does both, except FI_ATOMIC_READ.  The region must permit the effect,
+ * and counters count it. */
 static inline uint64_t mad_ofi_effect(mad_dev_access_t access, uint8_t op)
 {
     if (access == MAD_DEV_READ || (access == MAD_DEV_FETCH && op == FI_ATOMIC_READ))
@@ -316,9 +322,9 @@ int mad_ofi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum 
 
 /* ---- transfer.c ---------------------------------------------------------------------------------------------------- */
 
-/* Flags stored in the device's flags of an operation, beside its kind and FI_MULTI_RECV. */
-#define MAD_OFI_QUIET (UINT64_C(1) << 63)  /* no entry in the queue unless it fails */
-#define MAD_OFI_NOBODY (UINT64_C(1) << 62) /* not even if it fails: there is no context */
+/* Flags stored in the device's flags of an operation, in addition to its kind and FI_MULTI_RECV. */
+#define MAD_OFI_QUIET (UINT64_C(1) << 63)  /* no entry in the queue, unless the operation fails */
+#define MAD_OFI_NOBODY (UINT64_C(1) << 62) /* no entry in the queue even if it fails, because there is no context */
 #define MAD_OFI_NO_REPORT (MAD_OFI_QUIET | MAD_OFI_NOBODY)
 
 int mad_ofi_error(mad_status_t status); /* libfabric's error number, positive */
@@ -334,7 +340,7 @@ static inline mad_peer_t mad_ofi_peer(const mad_ofi_ep_t *ep, fi_addr_t address)
     return atomic_load_explicit(&ep->peers, memory_order_acquire)[address];
 }
 
-/* Send. flags: of the call, including op_flags. */
+/* Send a message.  flags: those of the call, including op_flags. */
 ssize_t mad_ofi_send(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct iovec *pieces, size_t n, fi_addr_t to,
                      uint64_t tag, uint64_t data, uint64_t flags, void *context);
 ssize_t mad_ofi_inject(mad_ofi_ep_t *ep, mad_dev_space_t space, const void *buf, size_t len, fi_addr_t to, uint64_t tag,
@@ -344,12 +350,13 @@ ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct io
 /* Receive or probe with FI_PEEK or FI_CLAIM. */
 ssize_t mad_ofi_search(mad_ofi_ep_t *ep, const struct iovec *pieces, size_t n, fi_addr_t from, uint64_t tag, uint64_t ignore,
                        uint64_t flags, void *context);
-/* Request an access; fill in the peer and how completion is reported. flags: of the call, including op_flags;
+/* Request an access.  Fills in the peer and how completion is reported.  flags: those of the call, including op_flags;
  * MAD_OFI_NO_REPORT: only counted, like fi_inject_write. */
 ssize_t mad_ofi_remote(mad_ofi_ep_t *ep, mad_dev_remote_t *remote, fi_addr_t to, uint64_t flags);
 void mad_ofi_notify(void *ep, const mad_dev_done_t *done);
 void mad_ofi_notify_received(void *ep, void *context, uint64_t flags, const mad_dev_got_t *got);
-void mad_ofi_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context); /* completed at once; flags as stored in the device */
+/* report a send that completed at once; flags as stored in the device */
+void mad_ofi_sent(mad_ofi_ep_t *ep, uint64_t flags, void *context);
 extern struct fi_ops_rma mad_ofi_rma;
 extern struct fi_ops_atomic mad_ofi_atomic;
 extern struct fi_ops_msg mad_ofi_msg;

@@ -6,8 +6,8 @@
 
 /* ---- One type ----------------------------------------------------------------------------------------------------- */
 
-/* Replace an element if it still has the old value; false if not.  An aligned element of a word's size is replaced in
- * one step, so the program may use its own atomic instructions on it at the same time. */
+/* Replace an element if it still has the old value; otherwise return false.  An aligned element of a word's size is
+ * replaced in one step, so the program may use its own atomic instructions on it at the same time. */
 static bool replace(unsigned char *target, const void *was, const void *now, size_t size)
 {
     uint64_t was8, now8;
@@ -26,7 +26,7 @@ static bool replace(unsigned char *target, const void *was, const void *now, siz
     return true;
 }
 
-/* The operations of all types; a type's own ones are in the arguments. */
+/* The operations that all types have; the arguments add those of one type. */
 #define DEFINE(name, T, ...) \
     static void name(uint8_t op, unsigned char *target, size_t n, const unsigned char *operand, \
                      const unsigned char *compare, unsigned char *result) \

@@ -3,8 +3,8 @@
 #include "ofi.h"
 
 /* Return the length of names.  Some clients have room for 48 bytes, and abort if a name is longer.  In a job with a
- * topology file, which all its processes have, a name also holds its place there; it is then as long as Open MPI has
- * room for. */
+ * topology file, which all its processes read, a name also contains the process's place in that file; its length is
+ * then the room that Open MPI has. */
 size_t mad_ofi_name_len(void)
 {
     static atomic_size_t known;
@@ -39,12 +39,11 @@ struct fi_provider *fi_prov_ini(void);
 FI_EXT_INI
 {
     fi_param_define(&mad_ofi_provider, "key", FI_PARAM_STRING,
-                    "Secret text of at least 16 characters that all processes share which may talk to each other, not to be "
-                    "guessed (openssl rand -base64 24); a file is more private (default: the launcher's key)");
-    fi_param_define(
-        &mad_ofi_provider, "key_file", FI_PARAM_STRING,
-        "File with that secret, or with 16 to 64 random bytes; no link, and only its owner can read it; made if it "
-        "is not there (default: $HOME/.madeleine-key, where no launcher passes a key)");
+                    "Secret text of at least 16 characters, shared by all processes that may communicate, and hard to guess "
+                    "(openssl rand -base64 24); a file is more private (default: the launcher's key)");
+    fi_param_define(&mad_ofi_provider, "key_file", FI_PARAM_STRING,
+                    "File with that secret, or with 16 to 64 random bytes; no link, and only its owner can read it; created "
+                    "if it does not exist (default: $HOME/.madeleine-key, if no launcher passes a key)");
     fi_param_define(
         &mad_ofi_provider, "name_len", FI_PARAM_SIZE_T,
         "Bytes of an endpoint's name, 40 to 255, the same for all processes; more for hosts of many networks, but "

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Functions that are not offered.  They exist because libfabric calls the slots of its tables unchecked. */
+/* Functions that the provider does not offer.  They exist because libfabric calls the entries of its tables without a
+ * check. */
 #include "ofi.h"
 
-/* All functions here ignore their arguments. */
+/* All functions in this file ignore their arguments. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define NO(type, name, ...) \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The interface of remote memory access. fi_*msg calls use the flags of the call, the others those of the endpoint. */
+/* The interface of remote memory access.  fi_*msg calls use the flags of the call; the other calls use those of the
+ * endpoint. */
 #include "ofi.h"
 
 #define EP(fid) FROM_FID(mad_ofi_ep_t, fid)

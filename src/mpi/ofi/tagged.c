@@ -4,7 +4,7 @@
 
 #define EP(fid) FROM_FID(mad_ofi_ep_t, fid)
 
-/* Receive without the options that few calls need: several pieces, flags of the call. */
+/* Receive without the options that few calls need: several pieces, and flags of the call. */
 static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t tag,
                            uint64_t ignore, void *context)
 {
@@ -43,7 +43,7 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, 
     return mad_ofi_receive(EP(ep), MAD_DEV_TAGGED, m->msg_iov, m->iov_count, m->addr, m->tag, m->ignore, flags, m->context);
 }
 
-/* Send at once; false if that is not possible, and mad_ofi_send must be used. */
+/* Send at once.  False if that is impossible; mad_ofi_send must then be used. */
 static inline bool sent_now(const mad_ofi_ep_t *ep, struct iovec pieces[2], uint64_t data, bool has_data, fi_addr_t to,
                             uint64_t tag)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends, receives and accesses: libfabric's flags and addresses in the device's terms, and completions in libfabric's. */
+/* Sends, receives and accesses: translation of libfabric's flags and addresses to the device, and of completions back. */
 #include "ofi.h"
 
 #define KINDS (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE)
@@ -145,7 +145,8 @@ static inline ssize_t send_it(mad_ofi_ep_t *ep, mad_dev_send_t *s, fi_addr_t to)
         return -FI_EINVAL;
     s->no_error_report = s->flags & MAD_OFI_NOBODY;
     status = mad_dev_send(ep->dev, s, &later);
-    if (status == MAD_ERR_AGAIN) /* make progress, because the program may only retry, and the other end may be its own */
+    /* make progress, because the program may only retry, and the peer may be an endpoint of its own */
+    if (status == MAD_ERR_AGAIN)
         mad_ofi_eps_progress(&ep->domain->eps);
     if (status)
         return -mad_ofi_error(status);
@@ -268,7 +269,7 @@ ssize_t mad_ofi_receive(mad_ofi_ep_t *ep, mad_dev_space_t space, const struct io
     return rc ? rc : -mad_ofi_error(mad_dev_receive(ep->dev, &r));
 }
 
-/* Report by the queue that a message was found, or that there is none. */
+/* Report through the queue that a message was found, or that there is none. */
 static ssize_t found_notify(mad_ofi_ep_t *ep, mad_dev_done_t *found, mad_status_t status)
 {
     struct fi_cq_tagged_entry e = {.op_context = found->context, .flags = FI_RECV | FI_TAGGED, .tag = found->tag};

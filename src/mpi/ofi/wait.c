@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a thread sleeps until something is queued: in a call of this provider as in a receive of the library's own, which makes
- * progress; or outside, on a descriptor that is written to only if somebody may be sleeping there, while the library's progress
- * thread makes it. */
+/* How a thread sleeps until something is queued.  It sleeps either in a call of this provider, like a receive of the
+ * library, which makes progress.  Or it sleeps outside, on a descriptor, while the library's progress thread makes
+ * progress.  The descriptor is written to only if a thread may be sleeping on it. */
 #include "engine/wait_policy.h"
 #include "ofi.h"
 
@@ -50,10 +50,11 @@ void mad_ofi_wait_wake(mad_ofi_wait_t *wait)
     uint64_t one = 1;
     if (wait->fd < 0)
         return;
-    mad_cond_wake(wait->cond); /* its fence pairs with that of arm: the sleeper sees the entry, or is seen */
+    /* its fence pairs with that of mad_ofi_wait_arm: the sleeper sees the entry, or this thread sees `armed` */
+    mad_cond_wake(wait->cond);
     if (atomic_load_explicit(&wait->armed, memory_order_relaxed) && atomic_exchange(&wait->armed, false)) {
         ssize_t n = write(wait->fd, &one, sizeof one);
-        (void)n; /* it is readable, whatever is in it */
+        (void)n; /* the descriptor is readable in any case */
         atomic_store(&wait->soon, now_ns() - atomic_load(&wait->armed_at) < MADI_OFI_MOMENT_NS);
     }
 }

@@ -16,10 +16,10 @@
  * (mad_channel_poll, mad_unpack_borrow).  Open MPI orders and matches by numbers in its own headers, so several threads may handle
  * fragments at the same time.
  *
- * Open MPI has one set of length limits per module, so there are two modules: one for peers reached through shared memory,
- * one for peers reached over networks.  Over networks a fragment may be longer than a packet, because each further round
- * trip costs more than a copy.  It is then a message of several blocks, one packet each, which the receiver puts together.
- * It begins with the mark, which also says how many bytes follow. */
+ * Open MPI has one set of length limits per module, so there are two modules: one for peers reached through shared
+ * memory, one for peers reached over networks.  Over networks a fragment may be longer than a packet, because each
+ * further round trip costs more than a copy.  It is then a message of several blocks, one packet each, which the receiver
+ * reassembles.  It begins with the mark, which also has the number of bytes that follow. */
 #ifndef MAD_BTL_H
 #define MAD_BTL_H
 
@@ -38,12 +38,12 @@
 #include <stdatomic.h>
 
 #define MAD_BTL_TAG_GET (MCA_BTL_TAG_BTL + 8) /* requests of get.c */
-#define MAD_BTL_MARK 8 /* bytes of a mark: 0, the tag, 0, 0, then the number of bytes that follow, or 0 */
+#define MAD_BTL_MARK 8 /* bytes of a mark: 0, the tag, 0, 0, then the number of bytes that follow (0 if there are none) */
 
-/* Describes registered memory; Open MPI sends it to the peer, for btl_get. */
+/* Description of registered memory, which Open MPI sends to the peer for btl_get. */
 struct mca_btl_base_registration_handle_t {
     uint64_t number;
-    uint64_t offered; /* 1: a message with all of it is offered */
+    uint64_t offered; /* 1 if a message with all of this memory is offered */
 };
 
 typedef struct mca_btl_base_endpoint_t {
@@ -51,12 +51,12 @@ typedef struct mca_btl_base_endpoint_t {
     mad_peer_t peer;
     opal_proc_t *proc;
     atomic_bool dead;  /* the loss was reported to Open MPI */
-    atomic_int queued; /* number of fragments waiting to leave */
-    atomic_bool flows; /* one of them has left since a thread last waited for room in vain */
+    atomic_int queued; /* number of fragments that wait to leave */
+    atomic_bool flows; /* a queued fragment has left since a thread last waited for room in vain */
     struct mca_btl_base_endpoint_t *next;
 } mad_btl_endpoint_t;
 
-/* A completion of any thread; Open MPI's progress function reports it. */
+/* A completion in any thread, which Open MPI's progress function reports. */
 typedef struct mad_btl_done {
     struct mad_btl_done *next;
     void (*complete)(struct mad_btl_done *done);
@@ -73,12 +73,13 @@ typedef struct mad_btl_fragment {
 } mad_btl_fragment_t;
 OBJ_CLASS_DECLARATION(mad_btl_fragment_t);
 
-/* Number of messages and bytes; counted only if a report is wanted. */
+/* Number of messages and bytes; counted only if a report is requested. */
 typedef struct mad_btl_count {
     atomic_ullong n, bytes;
 } mad_btl_count_t;
 
-/* Module of each peer, fixed once known.  The array grows by replacement; old ones are not freed. */
+/* Modules by peer; an entry does not change once it is known.  The array grows by replacement, and old arrays are not
+ * freed. */
 typedef struct mad_btl_served {
     struct mad_btl_served *before;
     mad_peer_t n;
@@ -88,11 +89,11 @@ typedef struct mad_btl_served {
 typedef struct mad_btl_component {
     mca_btl_base_component_3_0_0_t super;
     mad_session_t *session;
-    mad_channel_t *channel, *bulk; /* for fragments; for the bodies of get.c */
+    mad_channel_t *channel, *bulk; /* channel for fragments; channel for the bodies of get.c */
     atomic_int gets;               /* number of gets under way */
-    opal_free_list_t eager, full;  /* fragments with room for an eager message, or for the longest one */
+    opal_free_list_t eager, full;  /* free fragments, with room for an eager message or for the longest one */
     size_t room;                   /* bytes of the longest fragment */
-    size_t block;                  /* bytes of each of its blocks, which fit one packet of every network */
+    size_t block;                  /* bytes of each block of a long fragment, which fit into one packet of every network */
     _Atomic(mad_btl_served_t *) served;
     atomic_int near; /* number of peers reached through shared memory */
     int cores;       /* number of processors of this host */
@@ -125,7 +126,7 @@ static inline bool mad_btl_begins(const void *begin, mca_btl_base_tag_t tag)
 }
 
 /* peers.c */
-mca_btl_base_module_t *mad_btl_decide(mad_peer_t peer, bool is_near); /* is_near: expected before it is connected */
+mca_btl_base_module_t *mad_btl_decide(mad_peer_t peer, bool is_near); /* is_near: expectation before the peer is connected */
 static inline mca_btl_base_module_t *mad_btl_module_of(mad_peer_t peer)
 {
     mad_btl_served_t *served = atomic_load_explicit(&mad_btl->served, memory_order_acquire); /* pairs with mad_btl_decide */
@@ -147,7 +148,7 @@ int mad_btl_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
 int mad_btl_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs, mad_btl_endpoint_t **endpoints);
 void mad_btl_look_for_deaths(void);
 void mad_btl_dead(mad_btl_endpoint_t *endpoint, const char *text);
-void mad_btl_lost(mad_peer_t peer, const char *text); /* like mad_btl_dead, by peer: data of it will never come */
+void mad_btl_lost(mad_peer_t peer, const char *text); /* like mad_btl_dead, but by peer: data from it will never come */
 
 /* fragment.c */
 int mad_btl_fragments_init(void);
@@ -164,7 +165,7 @@ int mad_btl_send(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, mca_b
 int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal_convertor_t *convertor, void *header,
                   size_t header_size, size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                   mca_btl_base_descriptor_t **descriptor);
-/* Have Open MPI's progress report the completion of a request, which belongs to the library from now on. */
+/* Report the completion of a request by Open MPI's progress.  The request belongs to the library from now on. */
 void mad_btl_when_done(mad_request_t *request, mad_btl_done_t *done);
 
 /* get.c */
@@ -178,7 +179,8 @@ int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
                 mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
                 int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data);
 void mad_btl_answer(mad_peer_t peer, madi_foreign_t bytes, size_t len);
-/* Read the channel for bulk, on all networks or only on those that are cheap to check.  Return the number of messages. */
+/* Read the channel for bulk data, on all networks or only on those that are cheap to check.  Return the number of
+ * messages. */
 int mad_btl_take_bulk(bool all);
 void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint);
 

@@ -18,7 +18,7 @@ static size_t network_eager_limit = MAD_BTL_NETWORK_EAGER;
 /* Set the limits that hold until the session is open. */
 static void module_defaults(mca_btl_base_module_t *btl)
 {
-    btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1; /* before all but self, where it is not left out */
+    btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1; /* preferred to all others except `self`, unless that is left out */
     btl->btl_eager_limit = MAD_BTL_PACKET_MAX - MAD_BTL_HEADERS;
     btl->btl_rndv_eager_limit = MAD_BTL_PACKET_MAX - MAD_BTL_HEADERS;
     btl->btl_max_send_size = MAD_BTL_PACKET_MAX - MAD_BTL_HEADERS;
@@ -37,18 +37,17 @@ static int component_register(void)
 {
     module_defaults(&mad_btl_memory);
     mca_base_component_var_register(&mad_btl->super.btl_version, "report",
-                                    "Say at the end how many bytes went through Madeleine (to the standard error output)",
+                                    "Print at the end how many bytes went through Madeleine (to the standard error output)",
                                     MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
                                     &mad_btl->report);
-    mca_base_component_var_register(&mad_btl->super.btl_version, "async",
-                                    "1: long messages that are sent go on while the program computes, by a thread of the "
-                                    "library, and in shared memory the receiver reads them from the sender's memory; "
-                                    "2: and long ones that are received, by a thread that calls Open MPI",
-                                    MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
-                                    &mad_btl->async);
+    mca_base_component_var_register(
+        &mad_btl->super.btl_version, "async",
+        "1: long messages are sent while the program computes, by a thread of the library, and in shared memory the "
+        "receiver reads them from the sender's memory; 2: they are also received then, by a thread that calls Open MPI",
+        MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY, &mad_btl->async);
     mca_base_component_var_register(&mad_btl->super.btl_version, "network_eager_limit",
-                                    "Bytes of a message, with its header, that goes over a network before it is asked for "
-                                    "(btl_mad_eager_limit is that in shared memory)",
+                                    "Maximum bytes of a message, with its header, that is sent over a network without a "
+                                    "grant (btl_mad_eager_limit: in shared memory)",
                                     MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
                                     &network_eager_limit);
     return mca_btl_base_param_register(&mad_btl->super.btl_version, &mad_btl_memory);
@@ -73,14 +72,14 @@ static mad_status_t session_open(void)
     mad_status_t status;
     if (!mad_ompi_key(&exchange, &key))
         return MAD_ERR_BOOT;
-    /* The progress thread calls nothing of Open MPI: completions are put into a list. */
+    /* The progress thread calls no function of Open MPI: completions are put into a list. */
     mad_progress_thread_set(mad_btl->async != 0);
     status = mad_open(key.bytes, key.len, &mad_btl->session);
     mad_mpi_key_wipe(&key);
     return status;
 }
 
-/* Return what fits one packet of every adapter, or (of_networks) of every network. */
+/* Return the number of bytes that fit into one packet of every adapter, or (of_networks) of every network. */
 static size_t packet_room(bool of_networks)
 {
     mad_adapter_info_t info;
@@ -98,8 +97,8 @@ static void size_limit(size_t *value, size_t most)
         *value = most;
 }
 
-/* Set the limits from the adapters.  In shared memory a fragment fits one packet; over networks eager ones may be
- * longer. */
+/* Set the limits from the adapters.  In shared memory a fragment fits into one packet; over networks eager fragments may
+ * be longer. */
 static void limit_by_adapters(void)
 {
     mca_btl_base_module_t *memory = &mad_btl_memory, *network = &mad_btl_network;
@@ -140,7 +139,7 @@ static mca_btl_base_module_t **component_init(int *n, bool progress_threads, boo
         return NULL;
     }
     if (mad_btl->async > 1)
-        opal_set_using_threads(true); /* from here on Open MPI's locks work; must precede the thread */
+        opal_set_using_threads(true); /* makes Open MPI's locks effective; must come before the thread starts */
     modules[0] = &mad_btl_memory;
     modules[1] = &mad_btl_network;
     *n = 2;
@@ -178,7 +177,7 @@ static int module_register_error(mca_btl_base_module_t *btl, mca_btl_base_module
 
 /* ---- Tables ---------------------------------------------------------------------------------------------------- */
 
-mca_btl_base_module_t mad_btl_network; /* like the other module, but with limits of its own */
+mca_btl_base_module_t mad_btl_network; /* like the other module, but with its own limits */
 mca_btl_base_module_t mad_btl_memory = {
     .btl_component = &mca_btl_mad_component.super,
     .btl_add_procs = mad_btl_add_procs,

@@ -66,7 +66,7 @@ mca_btl_base_descriptor_t *mad_btl_alloc(mca_btl_base_module_t *btl, mad_btl_end
     return &f->base;
 }
 
-/* Make a descriptor.  The data are packed behind the reserved bytes, or sent in place if they are contiguous. */
+/* Make a descriptor.  The data are packed after the reserved bytes, or sent in place if they are contiguous. */
 mca_btl_base_descriptor_t *mad_btl_prepare_src(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint,
                                                opal_convertor_t *convertor, uint8_t order, size_t reserve, size_t *size,
                                                uint32_t flags)

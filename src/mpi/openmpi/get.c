@@ -8,17 +8,18 @@
  *   withdraws an offer that was not taken       -->  the offer is forgotten
  *
  * After the offer the sender has nothing more to do: a thread of the library, or the receiver, moves the bytes while the
- * sender computes.  A part of a registration, and a registration that every peer may read, is requested:
+ * sender computes.  If the receiver wants a part of a registration, or a registration that every peer may read, it
+ * requests the memory:
  *
  *   looks up the registration                   <--  btl_get: a range of that registration
  *   a message on the channel for bulk: number   -->  unpacked in place
  *   of the get, the bytes
  *
- * In shared memory, fragments are faster for blocks below SHARED_MIN if the processes do not compute meanwhile: both copy at
- * the same time, through memory that stays in their caches.  If the host is oversubscribed, that holds up to
- * OVERSUBSCRIBED_MIN, because one process copies while it waits for the turn of the other.  So there no memory is
- * registered, and Open MPI sends fragments, unless btl_mad_async is set.  Of longer blocks both processes move a part, if the
- * sender polls (core/send/share.h). */
+ * In shared memory, fragments are faster for blocks below MAD_BTL_SHARED_MIN if the processes do not compute meanwhile:
+ * both copy at the same time, through memory that stays in their caches.  If the host is oversubscribed, fragments are
+ * faster up to MAD_BTL_CROWDED_MIN, because one process copies while it waits for the other to run.  So shorter blocks
+ * are not registered, and Open MPI sends fragments, unless btl_mad_async is set.  Of longer blocks both processes move a
+ * part, if the sender polls (core/send/share.h). */
 #include "btl_mad.h"
 
 #include <madeleine/runtime.h>
@@ -28,13 +29,13 @@
 
 #define BUCKETS 256
 
-/* Kinds of messages; the header stands before the bytes. */
+/* Kinds of messages; the header precedes the bytes. */
 enum { ANSWER, OFFER, WITHDRAWN };
 typedef struct get_head {
     uint64_t kind;
-    uint64_t number;  /* number of the get (ANSWER), else of the registration */
-    uint64_t address; /* of an offer: address at the sender */
-    uint64_t size;    /* number of bytes; 0 if there is no such registration */
+    uint64_t number;  /* number of the get (ANSWER), otherwise of the registration */
+    uint64_t address; /* offer: address at the sender */
+    uint64_t size;    /* number of bytes; 0 if the registration does not exist */
 } get_head_t;
 
 typedef struct get_question {
@@ -47,7 +48,7 @@ typedef struct get_question {
 
 typedef struct named {
     uint64_t number;
-    mad_btl_endpoint_t *endpoint; /* the peer that may name it; NULL: every peer */
+    mad_btl_endpoint_t *endpoint; /* the peer that may use the number; NULL for every peer */
     bool is_get;                  /* false: a registration */
 } named_t;
 
@@ -55,12 +56,12 @@ typedef struct registration {
     named_t named;
     mca_btl_base_registration_handle_t handle;
     uint64_t address, size;
-    mad_request_t *offer; /* NULL if it is not offered */
+    mad_request_t *offer; /* request of the offer; NULL if it is not offered */
 } registration_t;
 
 typedef struct get {
     named_t named;
-    struct get *next; /* in the list of gets that wait for an offer */
+    struct get *next; /* next in the list of gets that wait for an offer */
     uint64_t offer, address;
     mad_btl_done_t done;
     void *local;
@@ -70,7 +71,7 @@ typedef struct get {
     void *context, *data;
 } get_t;
 
-/* Objects by number, modulo the size of the table.  A number is never used again. */
+/* Objects by number modulo the size of the table.  No number is ever used again. */
 static named_t **places;
 static uint32_t n_places, used;
 static uint64_t last;
@@ -110,7 +111,7 @@ static bool named_add(named_t *object, mad_btl_endpoint_t *endpoint)
     return good;
 }
 
-/* Return the object with this number, if the peer may name it; NULL if none. take: remove it from the table. */
+/* Return the object with this number, if the peer may use it; NULL if there is none.  take: remove it from the table. */
 static named_t *named_find(uint64_t number, mad_peer_t peer, bool is_get, bool take)
 {
     named_t *object;
@@ -129,7 +130,7 @@ static named_t *named_find(uint64_t number, mad_peer_t peer, bool is_get, bool t
 
 /* ---- Memory that peers may request ----------------------------------------------------------------------------- */
 
-/* Handle of memory that only this process writes to, which needs no registration. */
+/* Handle of memory that needs no registration, because only this process writes to it. */
 static mca_btl_base_registration_handle_t local_handle;
 
 static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
@@ -141,7 +142,7 @@ static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
            (mad_btl->async || size >= shared_min || strcmp(info.driver, "shm") != 0);
 }
 
-/* Offer a registration.  If that fails, the peer will request the memory. */
+/* Offer a registration.  If the offer fails, the peer will request the memory. */
 static void registration_offer(registration_t *r)
 {
     get_head_t head = {OFFER, r->named.number, r->address, r->size};
@@ -152,14 +153,14 @@ static void registration_offer(registration_t *r)
     r->handle.offered = r->offer != NULL;
 }
 
-/* Withdraw an offer: Open MPI has sent the data by other means, or does not know yet whether the get has ended.  In the
- * latter case the withdrawal comes too late, and has no effect. */
+/* Withdraw an offer because Open MPI has sent the data by other means, or does not know yet whether the get has ended.
+ * In the latter case the withdrawal comes too late, and has no effect. */
 static void registration_withdraw(registration_t *r)
 {
     get_head_t head = {.kind = WITHDRAWN, .number = r->named.number};
     mad_block_t block = {&head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
-    bool all_here = mad_request_cancel(r->offer) == MAD_OK; /* no byte of it has left */
+    bool all_here = mad_request_cancel(r->offer) == MAD_OK; /* true if no byte of the message has left */
     if (!all_here && !mad_message_send(mad_btl->bulk, r->named.endpoint->peer, &block, 1, &request))
         mad_request_detach(request, NULL, NULL);
     mad_request_detach(r->offer, NULL, NULL); /* freed on completion */
@@ -240,13 +241,13 @@ typedef struct offered {
     mad_message_t *message;
 } offered_t;
 
-/* Offers and gets by number; whichever comes first waits here for the other.  Under the lock. */
+/* Offers and gets by number.  The one that comes first waits here for the other.  Under the lock. */
 static struct bucket {
     offered_t *offers;
     get_t *gets;
 } buckets[BUCKETS];
 
-/* Return the link to an offer; NULL if there is none.  Under the lock. */
+/* Return the address of the list's pointer to an offer; NULL if there is none.  Under the lock. */
 static offered_t **offer_find(mad_peer_t peer, uint64_t number)
 {
     offered_t **p = &buckets[number % BUCKETS].offers;
@@ -255,7 +256,8 @@ static offered_t **offer_find(mad_peer_t peer, uint64_t number)
     return *p ? p : NULL;
 }
 
-/* Return the link to the oldest get that waits for this offer; NULL if there is none.  Under the lock. */
+/* Return the address of the list's pointer to the oldest get that waits for this offer; NULL if there is none.  Under the
+ * lock. */
 static get_t **get_find(mad_peer_t peer, uint64_t number)
 {
     get_t **p = &buckets[number % BUCKETS].gets;
@@ -279,7 +281,7 @@ static bool is_all_of(const get_t *g, const offered_t *o)
     return g->address == o->address && g->size == o->size;
 }
 
-/* Let a get take its offer, or wait for it.  False if the get wants only a part of the registration. */
+/* Give a get its offer, or make it wait for the offer.  False if the get wants only a part of the registration. */
 static bool meet_offer(get_t *g)
 {
     mad_peer_t peer = g->named.endpoint->peer;
@@ -348,16 +350,16 @@ int mad_btl_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
     atomic_fetch_add(&mad_btl->gets, 1);
     if (!remote_handle->offered || !meet_offer(g))
         rc = get_request(g, remote_handle->number);
-    if (rc == OPAL_SUCCESS || !named_find(number, endpoint->peer, true, true)) /* the loss of the peer has failed this get
-                                                                                * already */
+    /* the loss of the peer has already failed this get */
+    if (rc == OPAL_SUCCESS || !named_find(number, endpoint->peer, true, true))
         return OPAL_SUCCESS;
     atomic_fetch_sub(&mad_btl->gets, 1);
     free(g);
     return rc;
 }
 
-/* Refuse to put.  Open MPI may call this if the receiver registered memory and the sender did not, because it was not
- * connected yet.  It then sends fragments. */
+/* Refuse to put.  Open MPI may call this if the receiver registered memory and the sender did not, because the
+ * sender was not connected yet.  Open MPI then sends fragments. */
 int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address, uint64_t remote_address,
                 mca_btl_base_registration_handle_t *handle, mca_btl_base_registration_handle_t *remote_handle, size_t size,
                 int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data)
@@ -367,8 +369,8 @@ int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
     return OPAL_ERR_NOT_AVAILABLE;
 }
 
-/* Give an offer to the get of all of it, or keep it.  Gets of parts are requested, and the offer is withdrawn in the
- * end. */
+/* Give an offer to a get of the whole registration, or keep it.  A get of a part requests the memory, and the offer is
+ * withdrawn in the end. */
 static void offer_read(mad_message_t *message, const get_head_t *head)
 {
     mad_peer_t peer = mad_message_peer(message);
@@ -406,8 +408,8 @@ static void offer_read(mad_message_t *message, const get_head_t *head)
     }
 }
 
-/* Forget an offer that was withdrawn.  The withdrawal follows the offer on the same channel; if the get has taken it,
- * there is nothing to forget. */
+/* Forget an offer that was withdrawn.  The withdrawal follows the offer on the same channel.  If a get has taken the
+ * offer, there is nothing to forget. */
 static void offer_forget(mad_message_t *message, uint64_t number)
 {
     offered_t **p, *o = NULL;
@@ -424,7 +426,7 @@ static void offer_forget(mad_message_t *message, uint64_t number)
     free(o);
 }
 
-/* Handle the bytes of a get that was requested. */
+/* Handle the bytes that a get has requested. */
 static void answer_read(mad_message_t *message, const get_head_t *head)
 {
     get_t *g = (get_t *)named_find(head->number, mad_message_peer(message), true, true);
@@ -440,7 +442,7 @@ static void answer_read(mad_message_t *message, const get_head_t *head)
 static void bulk_read(mad_message_t *message)
 {
     get_head_t head;
-    /* The header is in the first packet; a message whose header is only announced is malformed. */
+    /* The header is in the first packet, so a message whose header is only announced is malformed. */
     if (mad_unpack_try(message, &head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS))
         mad_message_drop(message);
     else if (head.kind == OFFER)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The key of a job of Open MPI, for each of its components that opens a session. */
+/* The key of an Open MPI job, for each of its components that opens a session. */
 #ifndef MAD_OMPI_JOB_KEY_H
 #define MAD_OMPI_JOB_KEY_H
 
@@ -7,7 +7,7 @@
 
 typedef struct mad_ompi_exchange {
     const char *name;  /* the key's name in Open MPI's exchange; static */
-    const char *label; /* begins each log line: "btl mad"; static */
+    const char *label; /* static; log lines begin with it, for instance "btl mad" */
     int output;        /* Open MPI's stream for log lines */
 } mad_ompi_exchange_t;
 

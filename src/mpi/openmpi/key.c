@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The key of the job: from the environment, or made by the job's first process and passed by Open MPI's own exchange.
- * That is PMIx or its substitute; only the processes of the job, their user and the launcher can read it.
+ * That exchange is PMIx or its substitute; only the processes of the job, their user and the launcher can read it.
  *
  *   first process                        the others                     a job that this job starts (MPI_Comm_spawn)
  *   make a random key
  *   put, commit  ------------------->    get: waits for the commit
  *                ------------------------------------------------->     first process: get; put, commit -->  the others: get
  *
- * Nothing of this is a barrier: a process without this component need not take part. */
+ * None of these steps is a barrier, so a process without this component need not take part. */
 #include "job_key.h"
 
 #include <openssl/crypto.h>
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PARENT_WAIT 1 /* s; a running job has published its key long ago */
+#define PARENT_WAIT 1 /* seconds; short, because a running job has already published its key */
 #define FIRST "the first process of the job"
 #define RETRY (10 * 1000 * 1000) /* ns between two tries, if the first process has published other values before its key */
 
@@ -48,7 +48,7 @@ static void ompi_key_put(const mad_ompi_exchange_t *exchange, const mad_mpi_key_
                             exchange->label, opal_strerror(rc));
 }
 
-/* Try once; wait for the process's first commit. */
+/* Try once to get the key of process `of`; wait for that process's first commit. */
 static int ompi_key_try(const mad_ompi_exchange_t *exchange, opal_process_name_t of, int seconds, const char *source,
                         mad_mpi_key_t *key)
 {
@@ -96,8 +96,8 @@ static bool ompi_key_get(const mad_ompi_exchange_t *exchange, opal_process_name_
     return false;
 }
 
-/* Get the key of the job that started this one, if that job has a key of this kind.  Its name, with which a port
- * begins, is also its name space in PMIx, which Open MPI does not know at this time. */
+/* Get the key of the job that started this one, if that job has a key of this kind.  The job's name, with which
+ * a port begins, is also its name space in PMIx, which Open MPI does not know at this time. */
 static bool ompi_key_of_parent(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
 {
     const char *port = secure_getenv("OMPI_PARENT_PORT");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The other processes of the job: addresses travel by Open MPI's own exchange, as opaque bytes. */
+/* The other processes of the job.  Their addresses are passed by Open MPI's own exchange, as opaque bytes. */
 #include "btl_mad.h"
 
 #include <opal/class/opal_bitmap.h>
@@ -48,8 +48,8 @@ static mad_btl_served_t *served_for(mad_peer_t peer)
     return more;
 }
 
-/* Return the module of a peer, and fix it.  A peer that connects before Open MPI has named it is already connected
- * here. */
+/* Return the module of a peer, and record it.  A peer that connects before Open MPI has named it is decided by its
+ * connection. */
 mca_btl_base_module_t *mad_btl_decide(mad_peer_t peer, bool is_near)
 {
     mca_btl_base_module_t *btl = NULL;
@@ -132,7 +132,7 @@ int mad_btl_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
 {
     (void)btl;
     (void)procs;
-    mad_btl_thread_stop(); /* Open MPI shuts down after this, and does not remove all peers */
+    mad_btl_thread_stop(); /* Open MPI shuts down after this call, and does not remove all peers */
     for (size_t i = 0; i < n; i++) {
         opal_mutex_lock(&lock);
         for (mad_btl_endpoint_t **p = &all; *p; p = &(*p)->next)
@@ -147,7 +147,7 @@ int mad_btl_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
     return OPAL_SUCCESS;
 }
 
-/* Report the loss of a peer.  Open MPI decides what to do; its default is to end the program. */
+/* Report the loss of a peer.  Open MPI decides how to react; its default is to end the program. */
 void mad_btl_dead(mad_btl_endpoint_t *endpoint, const char *text)
 {
     if (atomic_exchange(&endpoint->dead, true))
@@ -174,7 +174,7 @@ void mad_btl_lost(mad_peer_t peer, const char *text)
         mad_btl_dead(e, text);
 }
 
-/* Report all lost peers.  A peer that ends in order announces it, and is not lost. */
+/* Report all lost peers.  A peer that ends in order announces its end, and is not lost. */
 void mad_btl_look_for_deaths(void)
 {
     mad_event_t event;

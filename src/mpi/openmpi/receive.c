@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Progress: what Open MPI calls while it waits. */
+/* Progress: the functions that Open MPI calls while it waits. */
 #include "btl_mad.h"
 #include "engine/wait_policy.h"
 #include "mpi/oldest_first.h"
@@ -11,11 +11,13 @@
 #include <string.h>
 #include <time.h>
 
-/* A fragment that is not there whole: a long one, or where packets are shorter than announced, or cut (driver fault). */
+/* A fragment that has not arrived completely: a long one, or one whose packets are shorter than announced, or were split
+ * (driver fault). */
 typedef struct parked {
     struct parked *next;
     mad_arrival_t arrival;
-    unsigned char *bytes; /* a long fragment, of which `len` bytes of `total` are here; NULL: its first block is missing */
+    /* a long fragment, of which `len` of `total` bytes have arrived; NULL if its first block is missing */
+    unsigned char *bytes;
     size_t len, total;
     mca_btl_base_tag_t tag;
 } parked_t;
@@ -23,8 +25,8 @@ static parked_t *parked;
 static opal_mutex_t parked_lock = OPAL_MUTEX_STATIC_INIT;
 static atomic_int n_parked;
 
-/* Structures passed to Open MPI's callback.  Only fields that Open MPI reads are set, because clearing all takes longer
- * than the rest. */
+/* Structures passed to Open MPI's callback.  Only fields that Open MPI reads are set, because clearing all fields takes
+ * longer than the rest. */
 typedef struct shown {
     mca_btl_base_descriptor_t descriptor;
     mca_btl_base_segment_t segment;
@@ -74,15 +76,15 @@ static bool long_read(shown_t *shown, parked_t *p)
     if (p->len == p->total)
         fragment_deliver(shown, p->arrival.peer, p->tag, madi_foreign_of(p->bytes), p->total);
     else
-        mad_btl_lost(p->arrival.peer, "a fragment has not the length that it says");
+        mad_btl_lost(p->arrival.peer, "a fragment's length differs from its header");
     mad_message_drop(p->arrival.message); /* a damaged message may have further blocks */
     free(p->bytes);
     free(p);
     return true;
 }
 
-/* Begin a long fragment: its first block follows the mark.  False, and nothing is done, if the
- * lengths are invalid, or if out of memory. */
+/* Begin a long fragment: its first block follows the mark.  Return false, without an effect, if the lengths are
+ * invalid, or if out of memory. */
 static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_base_tag_t tag, madi_foreign_t data, size_t len,
                        size_t total)
 {
@@ -119,7 +121,7 @@ static __attribute__((noinline)) void marked_read(shown_t *shown, const mad_arri
         else if (long_begin(shown, arrival, mark[1], data, len, le32toh(follows)))
             return;
         else
-            mad_btl_lost(arrival->peer, "no memory for a fragment, or its length cannot be");
+            mad_btl_lost(arrival->peer, "no memory for a fragment, or its length is invalid");
     }
     if (arrival->message)
         mad_message_drop(arrival->message);
@@ -137,7 +139,7 @@ static inline void block_read(shown_t *shown, const mad_arrival_t *arrival, madi
         mad_message_drop(arrival->message);
 }
 
-/* Read a fragment in place.  False if it has not arrived yet. */
+/* Read a fragment in place.  Return false if it has not arrived yet. */
 static __attribute__((noinline)) bool fragment_borrow(shown_t *shown, const mad_arrival_t *arrival)
 {
     const void *data;
@@ -170,7 +172,7 @@ static __attribute__((noinline)) void fragment_park(const mad_arrival_t *arrival
     parked_push(p);
 }
 
-/* Continue a parked fragment.  True if it is complete, and freed. */
+/* Continue a parked fragment.  Return true if it is complete, and then freed. */
 static bool parked_read(shown_t *shown, parked_t *p)
 {
     if (p->bytes && long_read(shown, p))
@@ -235,9 +237,9 @@ static inline int take_fragments(int max)
     return n;
 }
 
-/* True if the kernel's coarse clock has advanced since the last call.  Ticks are some milliseconds; reading that clock
- * costs next to nothing.  If Open MPI yields between two calls, calls are few, and a connection in progress must not
- * wait for many. */
+/* True if the kernel's coarse clock has advanced since the last call.  A tick takes some milliseconds; reading this
+ * clock costs almost nothing.  If Open MPI yields between two calls, calls are rare, and a connection in progress
+ * must not wait for many of them. */
 static bool btl_clock_ticked(void)
 {
     static atomic_long last;
@@ -249,8 +251,8 @@ static bool btl_clock_ticked(void)
     return true;
 }
 
-/* Poll all networks, and the descriptors when the clock has advanced.  This takes as long as many calls that poll what
- * is likely, and a fragment that arrives meanwhile is late.  So it is not for short waits. */
+/* Poll all networks, and also the descriptors if the clock has advanced.  This takes as long as many calls that poll only
+ * likely sources, and a fragment that arrives meanwhile is delayed.  So short waits do not call it. */
 static __attribute__((noinline)) int btl_look_around(unsigned turn)
 {
     if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || btl_clock_ticked()) {
@@ -264,7 +266,7 @@ static __attribute__((noinline)) int btl_look_around(unsigned turn)
     return take_fragments(MAD_BTL_BUDGET);
 }
 
-/* Handle what the channel of fragments does not show.  Return the number of events. */
+/* Handle completions and parked fragments.  Return the number of events. */
 static inline int take_what_waits(void)
 {
     int n = 0;
@@ -292,7 +294,7 @@ void mad_btl_serve(int64_t timeout)
 /* Make progress.  After a quiet time only one fragment is taken, because the program probably waits for it. */
 int mad_btl_progress(void)
 {
-    static atomic_uint quiet; /* consecutive calls without a fragment; with several threads some may be missed */
+    static atomic_uint quiet; /* consecutive calls without a fragment; calls of several threads may be missed */
     unsigned turn = atomic_load_explicit(&quiet, memory_order_relaxed);
     unsigned calls = atomic_load_explicit(&mad_btl->calls, memory_order_relaxed);
     int n;

@@ -32,7 +32,7 @@ static int status_of(mad_status_t status)
     return status == MAD_OK ? OPAL_SUCCESS : status == MAD_ERR_NOMEM ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
 }
 
-/* Complete a fragment.  Open MPI may free it in the callback, so it is not read afterwards. */
+/* Complete a fragment.  Open MPI may free it in the callback, so it must not be read afterwards. */
 static void fragment_complete(mad_btl_fragment_t *f, int rc, bool report)
 {
     bool ours = f->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
@@ -64,10 +64,10 @@ static int64_t us_now(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* Wait briefly for room.  If a fragment is queued, a thread that sends waits in Open MPI until another thread reports
- * that it has left.  If threads outnumber cores, that thread then spins until the other one, whose core it took, runs
- * again: milliseconds per message.  So it waits here, unknown to Open MPI, as long as that helps.  Arrivals are
- * received meanwhile, because the peer may wait for room too; they are not reported yet. */
+/* Wait briefly for room.  If a fragment is queued, the sending thread waits in Open MPI until another thread reports
+ * that the fragment has left.  If threads outnumber cores, the sending thread spins on the core that the other thread
+ * needs, which costs milliseconds per message.  So the thread waits here, without Open MPI's knowledge, as long as
+ * that helps.  Messages are received meanwhile, because the peer may wait for room too; they are not reported yet. */
 static __attribute__((noinline)) bool leaves_soon(mad_btl_endpoint_t *endpoint, const struct iovec *pieces, int n)
 {
     int64_t until;
@@ -128,7 +128,7 @@ static mad_status_t fragment_queue(mad_btl_fragment_t *f, const struct iovec *pi
     return status;
 }
 
-/* Write a mark. follows: number of bytes that follow in a long fragment, else 0. */
+/* Write a mark.  follows: number of bytes that follow in a long fragment, else 0. */
 static inline struct iovec fragment_mark(unsigned char *to, mca_btl_base_tag_t tag, size_t follows)
 {
     uint32_t wire = htole32((uint32_t)follows);
@@ -189,8 +189,8 @@ static __attribute__((noinline)) bool sendi_other(mad_btl_endpoint_t *endpoint, 
     return fragment_leaves(endpoint, pieces, n);
 }
 
-/* Send without a descriptor.  The common case keeps few values across calls: saving them would cost as much as the
- * rest. */
+/* Send without a descriptor.  The common case keeps few values across calls, because saving them would cost as much as
+ * everything else. */
 int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal_convertor_t *convertor, void *header,
                   size_t header_size, size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                   mca_btl_base_descriptor_t **descriptor)
@@ -210,7 +210,7 @@ int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal
         mad_btl_count(&mad_btl->sent, pieces[0].iov_len + pieces[1].iov_len);
         return OPAL_SUCCESS;
     }
-    if (descriptor) /* Open MPI fills and sends it */
+    if (descriptor) /* Open MPI fills and sends the descriptor */
         *descriptor = mad_btl_alloc(btl, endpoint, order, pieces[0].iov_len + pieces[1].iov_len, flags);
     return OPAL_ERR_RESOURCE_BUSY;
 }

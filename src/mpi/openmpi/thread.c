@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that makes Open MPI's progress while the program makes none, so that long messages are matched and received
- * during computation.  By the clock it checks whether the program is in MPI: to run for each message would take the
- * core from the program.  When the program has been away between two checks, the thread sleeps in the library until a
- * fragment arrives. */
+/* A thread that makes Open MPI's progress while the program makes none, so that long messages are matched and
+ * received during computation.  The thread checks periodically whether the program is in MPI: if it ran for each
+ * message, it would take the core from the program.  If the program made no call between two checks, the thread
+ * sleeps in the library until a fragment arrives. */
 #include "btl_mad.h"
 #include "engine/wait_policy.h"
 
@@ -13,13 +13,13 @@
 
 static pthread_t thread;
 static atomic_bool stop;
-static _Thread_local bool is_it; /* true in that thread: Open MPI may add or remove peers from within it, while another
-                                  * thread waits for its end */
-static bool runs;                /* under the lock */
+/* true in the component's thread, from which Open MPI may add or remove peers while another thread waits for its end */
+static _Thread_local bool is_it;
+static bool runs; /* under the lock */
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 
-/* True if the program has made no progress since `seen`.  False before its first call, when Open MPI has not named the
- * receiver of fragments, which would be lost. */
+/* True if the program has made no progress since `seen`.  False before its first call: until then Open MPI has not set
+ * the receiver of fragments, which would be lost. */
 static bool away(unsigned seen)
 {
     return seen && atomic_load_explicit(&mad_btl->calls, memory_order_relaxed) == seen &&

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PRIORITY 100 /* above Open MPI's own, for it is selected by name only */
+#define PRIORITY 100 /* above the priority of Open MPI's own layers, because this one is selected only by name */
 
 /* ---- Parameters ------------------------------------------------------------------------------------------------ */
 
@@ -45,7 +45,7 @@ int mad_pml_progress(void)
     return n;
 }
 
-/* Where processes outnumber cores, Open MPI yields in its own progress. */
+/* Wait for a request.  If processes outnumber cores, Open MPI yields in its own progress function. */
 void mad_pml_wait(mad_pml_request_t *request)
 {
     unsigned every = opal_progress_yield_when_idle ? 1 : MADI_PML_OTHERS_EVERY;
@@ -101,7 +101,7 @@ static int pml_requests_init(void)
                                0, NULL, NULL, NULL);
 }
 
-/* True if the user has named this component.  A session is not opened for programs that would use another layer. */
+/* True if the user has named this component.  No session is opened for programs that use another layer. */
 static bool pml_is_selected(void)
 {
     const char *selection = ompi_pml_base_framework.framework_selection;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers of MPI datatypes.  Contiguous data are passed to the device in place; others go through a packed copy, which
- * Open MPI's convertor fills and unpacks. */
+/* Buffers of MPI datatypes.  Contiguous data are passed to the device in place.  Other data are packed into a copy by
+ * Open MPI's convertor, which also unpacks. */
 #include "pml_mad.h"
 
 #include <stdlib.h>
 
-/* Allocate a packed copy, whose bytes are not set. */
+/* Allocate a packed copy, without setting its bytes. */
 static int data_alloc(mad_pml_data_t *data, size_t len, ompi_datatype_t *type)
 {
     data->packed = malloc(len ? len : 1);

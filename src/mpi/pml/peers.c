@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The other processes of the job.  Addresses travel by Open MPI's own exchange, as opaque bytes; an address is looked up
- * when its process is first needed. */
+/* The other processes of the job.  Addresses are passed by Open MPI's own exchange, as opaque bytes.  An address is
+ * looked up when its process is first needed. */
 #include "pml_mad.h"
 
 #include <opal/mca/pmix/pmix.h>
@@ -19,7 +19,8 @@ int mad_pml_publish(void)
 
 /* ---- Processes ------------------------------------------------------------------------------------------------- */
 
-/* Return the peer of a process.  Open MPI's pointer holds its number plus one, so that NULL means "not known yet". */
+/* Return the peer of a process.  Open MPI's pointer contains the peer's number plus one, so that NULL means "not known
+ * yet". */
 static mad_peer_t proc_peer(const ompi_proc_t *proc)
 {
     return (mad_peer_t)(intptr_t)proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_PML] - 1;
@@ -70,7 +71,8 @@ int mad_pml_del_procs(struct ompi_proc_t **procs, size_t n)
 
 int mad_pml_add_comm(ompi_communicator_t *comm)
 {
-    int n = comm->c_remote_group->grp_proc_count; /* the communicator's own group unless it is an intercommunicator */
+    /* equals the communicator's own group, unless it is an intercommunicator */
+    int n = comm->c_remote_group->grp_proc_count;
     struct mca_pml_comm_t *peers = malloc(sizeof *peers + (size_t)n * sizeof *peers->by);
     if (!peers)
         return OMPI_ERR_OUT_OF_RESOURCE;
@@ -99,7 +101,7 @@ mad_peer_t mad_pml_find_peer(ompi_communicator_t *comm, int rank)
     return peer;
 }
 
-/* Return the rank of a peer.  A peer may claim any rank, so the claim is checked. */
+/* Return the rank of a peer.  The claimed rank is checked, because a peer may claim any rank. */
 int mad_pml_rank(ompi_communicator_t *comm, mad_peer_t peer, uint64_t claimed)
 {
     if (claimed < (uint64_t)comm->c_pml_comm->n && mad_pml_peer(comm, (int)claimed) == peer)

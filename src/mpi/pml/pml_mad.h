@@ -16,11 +16,11 @@
  *    | c_contextid      | MPI's tag, signed  |      | rank of sender   |
  *    +------------------+--------------------+      +------------------+
  *
- * MPI_ANY_TAG leaves out the bits of the tag but for the sign, since negative tags are Open MPI's own.
+ * MPI_ANY_TAG ignores the bits of the tag except the sign, since negative tags are reserved for Open MPI.
  *
- * The device reports what has completed under its lock.  There a request is marked complete, and nothing of Open MPI
- * is called that could come back: requests with a callback, and those that were freed before, wait in a list for the
- * next call of mad_pml_progress (request.c). */
+ * The device reports completions under its lock.  There a request is only marked complete, and no function of Open
+ * MPI is called that could call this component again.  So requests with a callback, and requests that were freed
+ * before, wait in a list for the next call of mad_pml_progress (request.c). */
 #ifndef MAD_PML_H
 #define MAD_PML_H
 
@@ -44,9 +44,10 @@
 #define MAD_PML_CONTEXT_MAX 0x00ffffff
 #define MAD_PML_NO_PEER (-1)
 
-/* Peers of a communicator, to which Open MPI keeps a pointer.  Entries are filled on first use, and never change then. */
+/* Peers of a communicator, to which Open MPI keeps a pointer.  An entry is filled on first use, and never changes
+ * afterwards. */
 struct mca_pml_comm_t {
-    int n;                   /* number of ranks, of the remote group if there is one */
+    int n;                   /* number of ranks; of the remote group if there is one */
     _Atomic mad_peer_t by[]; /* MAD_PML_NO_PEER: not known yet */
 };
 
@@ -62,11 +63,11 @@ typedef struct mad_pml_data {
 
 typedef struct mad_pml_request {
     ompi_request_t super;         /* must be first, because Open MPI has this pointer; req_mpi_object.comm is retained */
-    struct mad_pml_request *next; /* in the list of request.c */
+    struct mad_pml_request *next; /* next in the list of request.c */
     mad_pml_kind_t kind;
     mca_pml_base_send_mode_t mode;
-    int peer, tag; /* as the caller gave them: a rank or MPI_ANY_SOURCE; a tag or MPI_ANY_TAG */
-    void *buf;     /* of persistent requests only, like count and type */
+    int peer, tag; /* as passed by the caller: a rank or MPI_ANY_SOURCE; a tag or MPI_ANY_TAG */
+    void *buf;     /* set for persistent requests only, like count and type */
     size_t count;
     ompi_datatype_t *type; /* retained if the request is persistent; else NULL */
     void *attached;        /* part of the buffer of MPI_Buffer_attach; NULL if none */
@@ -74,7 +75,7 @@ typedef struct mad_pml_request {
 } mad_pml_request_t;
 OBJ_CLASS_DECLARATION(mad_pml_request_t);
 
-/* Number of messages and bytes; counted only if a report is wanted. */
+/* Number of messages and bytes; counted only if a report is requested. */
 typedef struct mad_pml_count {
     atomic_ullong n, bytes;
 } mad_pml_count_t;
@@ -111,7 +112,7 @@ static inline uint64_t mad_pml_tag(const ompi_communicator_t *comm, int tag)
 
 /* component.c */
 int mad_pml_progress(void);
-/* Wait until the request is complete.  It is not freed. */
+/* Wait until the request is complete.  The request is not freed. */
 void mad_pml_wait(mad_pml_request_t *request);
 /* Return Open MPI's error code for a status. */
 int mad_pml_error(mad_status_t status);
@@ -136,7 +137,7 @@ int mad_pml_del_comm(ompi_communicator_t *comm);
 /* request.c */
 /* Return a request for a message of this communicator, not started; NULL if out of memory. */
 mad_pml_request_t *mad_pml_request_new(mad_pml_kind_t kind, ompi_communicator_t *comm, int peer, int tag);
-void mad_pml_request_release(mad_pml_request_t *request); /* the request must not be under way */
+void mad_pml_request_release(mad_pml_request_t *request); /* free a request, which must not be in flight */
 int mad_pml_request_free(ompi_request_t **request);
 int mad_pml_request_start(size_t n, ompi_request_t **requests);
 /* Record the arguments of a persistent request. */
@@ -160,7 +161,7 @@ static inline struct iovec mad_pml_piece(const void *buf, size_t count, const om
 /* Pack data that are not contiguous, or make room for receiving them.  Errors: OMPI_ERR_OUT_OF_RESOURCE. */
 int mad_pml_data_pack(mad_pml_data_t *data, const void *buf, size_t count, ompi_datatype_t *type);
 int mad_pml_data_room(mad_pml_data_t *data, void *buf, size_t count, ompi_datatype_t *type);
-/* Unpack the len bytes received into the buffer of the receive. */
+/* Unpack the len received bytes into the buffer of the receive. */
 void mad_pml_data_unpack(mad_pml_data_t *data, size_t len);
 void mad_pml_data_release(mad_pml_data_t *data);
 /* Pack into memory that has room for all data. */
@@ -181,7 +182,7 @@ int mad_pml_receive_begin(mad_pml_request_t *request, void *buf, size_t count, o
 int mad_pml_pattern(mad_dev_receive_t *r, int from, int tag, ompi_communicator_t *comm);
 /* Wait for a receive, and free it. status may be MPI_STATUS_IGNORE. */
 int mad_pml_receive_end(mad_pml_request_t *request, ompi_status_public_t *status);
-/* Prepare the request's buffer. *piece is valid as long as the request. */
+/* Prepare the request's buffer.  *piece is valid as long as the request exists. */
 int mad_pml_receive_into(mad_pml_request_t *request, void *buf, size_t count, ompi_datatype_t *type, mad_dev_receive_t *r);
 int mad_pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int from, int tag, ompi_communicator_t *comm,
                        ompi_request_t **request);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Probes.  A matched probe takes the message from the device under a new request, which then receives it. */
+/* Probes.  A matched probe claims the message from the device under a new request, which then receives it. */
 #include "pml_mad.h"
 
 #include <opal/runtime/opal_progress.h>
 
-/* Look for a message.  MAD_ERR_AGAIN: none at the moment. */
+/* Look for a message.  MAD_ERR_AGAIN: there is none at the moment. */
 static mad_status_t probe_look(mad_dev_receive_t *r, mad_dev_probe_t how, ompi_communicator_t *comm, int from,
                                ompi_status_public_t *status)
 {
@@ -56,7 +56,7 @@ static void message_fill(ompi_message_t *message, mad_pml_request_t *r, ompi_com
     message->count = status->_ucount;
 }
 
-/* Take the message under the request, which is its context. */
+/* Claim the message under the request, which is its context. */
 static int probe_claim(int from, int tag, ompi_communicator_t *comm, mad_pml_request_t *r, ompi_status_public_t *status)
 {
     mad_dev_receive_t receive = {.context = r};
@@ -103,7 +103,7 @@ int mad_pml_mprobe(int from, int tag, ompi_communicator_t *comm, ompi_message_t 
     return rc;
 }
 
-/* Receive the message that was taken under this request. */
+/* Receive the message that was claimed under this request. */
 static int claimed_receive(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message,
                            mad_pml_request_t **request)
 {

@@ -14,7 +14,7 @@
 #include <opal/threads/wait_sync.h>
 #include <opal/util/output.h>
 
-#define REQUEST_FREED ((void *)2) /* MPI_Request_free was called before the end */
+#define REQUEST_FREED ((void *)2) /* MPI_Request_free was called before the request ended */
 #define FAILURES_LOGGED 8
 
 /* ---- The class ------------------------------------------------------------------------------------------------- */
@@ -162,8 +162,8 @@ static void ended_push(mad_pml_request_t *r)
         ;
 }
 
-/* Wake the thread that waits for a request. before: previous value of req_complete. error: the request's; the request
- * itself may be freed already. */
+/* Wake the thread that waits for a request.  before: the previous value of req_complete.  error: that of the request,
+ * which may already be freed. */
 static void waiter_wake(void *before, int error)
 {
     if (before != REQUEST_PENDING && before != REQUEST_COMPLETED)
@@ -181,7 +181,7 @@ static inline void *complete_set(mad_pml_request_t *r)
     return before;
 }
 
-/* Complete a request for Open MPI.  From then on another thread may free it. */
+/* Complete a request for Open MPI.  Afterwards another thread may free the request. */
 void mad_pml_request_complete(mad_pml_request_t *r)
 {
     int error = r->super.req_status.MPI_ERROR;
@@ -201,7 +201,8 @@ void mad_pml_request_complete(mad_pml_request_t *r)
     waiter_wake(before, error);
 }
 
-/* End a request outside the device's lock.  If its callback returns 1, it has started the request again, or freed it. */
+/* End a request outside the device's lock.  If its callback returns 1, the callback has started the request again, or
+ * freed it. */
 static void request_end(mad_pml_request_t *r)
 {
     ompi_request_complete_fn_t callback = r->super.req_complete_cb;

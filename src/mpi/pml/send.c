@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sends of all modes.  Most are complete before there is a request, because the device sends them at once. */
+/* Sends in all modes.  Most of them complete without a request, because the device sends them at once. */
 #include "pml_mad.h"
 
 #include <ompi/mca/pml/base/pml_base_bsend.h>
@@ -16,8 +16,8 @@ static inline bool message_leaves(ompi_communicator_t *comm, mad_peer_t to, int 
     return true;
 }
 
-/* The common part of all modes: try to send without a request; true if complete.  Not for synchronous sends, which end
- * with their receive. */
+/* Common part of all modes: try to send without a request; return true if the send is complete.  Not for synchronous
+ * sends, which end when a receive has matched. */
 static inline bool message_sent(const void *buf, size_t count, const ompi_datatype_t *type, mad_peer_t to, int tag,
                                 mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
@@ -52,7 +52,8 @@ static int pml_send_piece(mad_pml_request_t *r, mad_peer_t to, const struct iove
     return OMPI_SUCCESS;
 }
 
-/* Copy the message into the buffer of MPI_Buffer_attach, with a request of its own; the caller's request is complete. */
+/* Copy the message into the buffer of MPI_Buffer_attach, with a request of its own; the caller's request is then
+ * complete. */
 static int send_buffered(mad_pml_request_t *r, mad_peer_t to, const void *buf, size_t count, ompi_datatype_t *type)
 {
     ompi_communicator_t *comm = r->super.req_mpi_object.comm;
