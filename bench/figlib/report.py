@@ -118,29 +118,27 @@ For developers: every figure that the project promises, beside its target. Users
 
 How it is measured:
 
-- Ours is `madrun -n 2 --bind core mad_perf pingpong`, default configuration, all drivers open, thread-safe, progress as
-  a program gets it. Messages are one block, `CHEAPER`/`CHEAPER`. A latency is one way: half a round trip.
-- Peers run the same ping-pong (`bench/raw`), written as their manuals say, with the same buffers from malloc, the same
-  batches and the same statistics, bound to the same two processors. NetPIPE is its own program.
-- At least 60 batches of at least 500 round trips up to 4 KiB, 100 to 64 KiB, 20 to 1 MiB, 8 above. Best is the best
-  batch; payload is checked in an untimed pass.
+- Ours is `madrun -n 2 --bind core mad_perf pingpong` in the default configuration: all drivers open, thread-safe, with the
+  progress thread. Messages are one block, `CHEAPER`/`CHEAPER`. A latency is one way: half a round trip.
+- Peers run the same ping-pong (`bench/raw`), written as their manuals recommend, with the same buffers from malloc, the same
+  batches and the same statistics, bound to the same two processors. NetPIPE is a program of others.
+- A measurement has at least 60 batches. A batch has at least 500 round trips up to 4 KiB, 100 up to 64 KiB, 20 up to 1 MiB,
+  and 8 above. *Best* is the best batch. Payload is checked in an untimed pass.
 - A curve is the ping-pong of 48 sizes. At each size the peer that is hardest to beat counts, by the median of the rounds'
   ratios; the figure is the worst of all sizes. Rates are windows of 64 messages, in each form of sending and receiving.
 - A peer in a prefix (`--peer NAME=PREFIX`) is called `NAME@VERSION`; how each build was made is listed at the end.
-- Programs of MPI are `peer_mpi` (`bench/raw`) and `mpi_perf` (`bench/mpi`), the same ones over our channels and over the MPI
-  library's own: Open MPI with `btl mad,self` (names `mpi-`), with `mtl ofi` and our provider (`mpi-ofi-`), and with
-  `btl vader,self` or `tcp,self`. Of `overlap` the worst of send and receive, of computing for 1, 1.5 and 2 times the message,
-  counts. Where processes are more than cores the median of the batches counts, elsewhere the best.
-- Rounds: in each round everything that is compared runs one after another; the order turns. The verdict is by the median
-  of what each round says by itself, so a machine that changes its speed between rounds does not decide. Each peer is
-  judged over all rounds, and the one that is hardest to beat counts: of each round the quickest would be the one that was
-  lucky in it, and two peers are lucky more often than one. Counts take one round, as they say the same every time; so do
-  whole tests.
-- `cache line` is one way of a line between two cores. `copy` is the fastest way of copying between two processes that
-  `bench/raw/raw_copy.c` finds in that run. `raw-tcp` is two processes that spin on non-blocking sockets.
-- Instructions are counted by callgrind between begin and end of packing, and between begin and end of unpacking with the
-  message already there and untouched; locked instructions and system calls are those that were executed in between,
-  found in the disassembly.
+- The MPI programs are `peer_mpi` (`bench/raw`) and `mpi_perf` (`bench/mpi`). The same programs run over our plug-ins and over
+  the MPI library's own transports: Open MPI with `btl mad,self` (names `mpi-`), with `mtl ofi` and our provider (`mpi-ofi-`),
+  and with `btl vader,self` or `tcp,self`. For `overlap` the worst value counts: of send and receive, and of computing for 1,
+  1.5 and 2 times the message. With more processes than cores the median of the batches counts, elsewhere the best.
+- In each round all compared programs run one after another, in an order that changes with the round. The verdict is the
+  median of the rounds' own ratios, so a machine that changes its speed between rounds does not decide. Each peer is judged
+  over all rounds, and the peer that is hardest to beat counts. (The quickest peer of each round would be the one with luck
+  in that round.) Counts and whole tests take one round, since their result does not change.
+- `cache line` is the time in which a line passes from one core to another. `copy` is the fastest method of copying between
+  two processes that `bench/raw/raw_copy.c` finds in that run. `raw-tcp` is two processes that spin on non-blocking sockets.
+- Instructions are counted by callgrind between begin and end of packing, and between begin and end of unpacking of a message
+  that has arrived. Locked instructions and system calls are those that were executed in between, found in the disassembly.
 """
 
 

@@ -79,22 +79,22 @@ PROMISES = [
      "A connection: at most 400 us of processor more than one that is not sealed, both sides together.",
      ("seal",)),
     ("MPI",
-     "Open MPI's own programs, over our channels (by the component, by the point-to-point layer, and by the provider for "
-     "libfabric) and over its best transport: 8 B at most 1.0 x in shared memory and 0.95 x over TCP; 64 KiB, 1 MiB and 4 "
-     "MiB in shared memory at most 0.95 x; over TCP 64 KiB at most 1.0 x, 1 MiB and 4 MiB at least its bandwidth. Messages "
-     "of 8 B in windows of 64, in every form: at least the rate of its best path. A message of 1 MiB that is sent or "
-     "received while the process computes for 1 to 2 times its length: at least 95 % of the shorter one is hidden by the "
-     "longer (`btl_mad_async` 1, FI_PROGRESS_AUTO; each row notes sends and receives). With two cores a receive has none "
-     "left that is free: the computing process has one, and the sender waits on the other, where its copy is done as well; "
-     "over TCP `raw-overlap` is what a socket and a thread hide there. Beside 10,000 unexpected messages or posted receives"
-     " that do not match, 8 B take at most 2 x as long where we match, which is below the provider; above the component "
-     "Open MPI matches, so at most 1.1 x as long as over its own transport. Between hosts of a lab (madlab) that share no "
-     "network, through a gateway, 8 B take at most 5 % or 0.3 us longer than without MPI; a stream of 64 KiB has as much "
-     "bandwidth as without MPI, one of 1 MiB 0.9 x that of a relay of sockets, both less 5 %. Barrier, broadcast, sum and "
-     "all to all of two processes on each of two hosts of a lab, so through memory and over TCP, take at most 1.0 x. "
-     "Without targets: put, get and accumulate (one at a time, and in batches); barrier, broadcast, sum and all to all "
-     "of 2, 4 and 8 processes (which take turns where there are fewer cores). Ping-pongs by libfabric alone take at most "
-     "1.0 x what they take over its own providers.",
+     "Open MPI's own programs run over our plug-ins (component, point-to-point layer, libfabric provider) and over Open "
+     "MPI's best transport. Time, at most: 8 B 1.0 x in shared memory and 0.95 x over TCP; 64 KiB 0.95 x in shared memory"
+     " and 1.0 x over TCP; 1 MiB and 4 MiB 0.95 x in shared memory, and over TCP at least the same bandwidth. Rates of 8 "
+     "B in windows of 64: at least that of its best transport, in every form. Overlap: of a message of 1 MiB and a "
+     "computation of 1 to 2 times its length at least 95 % of the shorter one are hidden (`btl_mad_async` 1, "
+     "FI_PROGRESS_AUTO; each row notes sends and receives). With two cores there is no free core for a receive: one "
+     "computes, and the sender waits and copies on the other; `raw-overlap` is the result of a socket and a thread. "
+     "Matching: 8 B beside 10,000 unexpected messages or posted receives that do not match. Over the provider, where our "
+     "device matches, they take at most 2 x as long. Over the component, where Open MPI matches, they take at most 1.1 x "
+     "as long as over its own transport. Through a gateway between hosts of a lab (madlab) that share no network: 8 B "
+     "take at most 5 % or 0.3 us longer than without MPI; a stream of 64 KiB has the bandwidth of one without MPI, and a "
+     "stream of 1 MiB 0.9 x that of a relay of sockets, both less 5 %. Barrier, broadcast, sum and all to all of two "
+     "processes on each of two hosts of a lab, through memory and over TCP: at most 1.0 x. Ping-pongs by libfabric alone:"
+     " at most 1.0 x the time over its own providers. Without targets: put, get and accumulate (one at a time, and in "
+     "batches); barrier, broadcast, sum and all to all of 2, 4 and 8 processes, which take turns where there are fewer "
+     "cores.",
      ("mpi-sizes", "mpi-rate", "mpi-overlap", "mpi-matching", "mpi-collectives", "mpi-hosts", "mpi-rma",
       "mpi-gateway", "libfabric")),
     ("Waiting",
@@ -104,37 +104,37 @@ PROMISES = [
      "handler writes to, is woken by the progress thread: 8 B ahead of libfabric's sockets, 16 MiB 1.15 x.",
      ("blocking",)),
     ("Gateways",
-     "Between processes without a network in common, all three on this host: what the gateway adds to 8 B one way is at "
-     "most 1.3 x what a relay of sockets adds that does nothing else; a stream of messages of 1 MiB has at least 0.9 x the "
-     "relay's bandwidth, and more than through socat and zmq_proxy. Encrypted from end to end it has at least 0.85 x the "
-     "bandwidth that it has without, and 8 B take at most 1 / 0.85 as long. Between hosts of a lab (madlab) whose networks "
-     "are limited to 1 Gbit/s (tbf) it has at least 0.98 x the bandwidth of a socket over one of them; the kernel's own "
-     "forwarding between unlimited ones is shown beside, without a target. Nobody has to choose the length of fragments: "
-     "with the best one of 4 to 256 KiB a message of 1 MiB is at most 1.15 x as fast. Of a hundred streams at once the "
-     "slowest has at least 0.8 of its share. A gateway never holds more than its budget, and a program that computes on it "
-     "loses no more than the processor time that forwarding takes. When one of two gateways dies or hangs under load, "
-     "messages go on within twice the time of detection (MAD_FORWARD_DETECT, here 500 ms); none is lost, doubled or out"
-     " of order.",
+     "Three processes on this host, of which two have no network in common. The gateway adds to 8 B one way at most 1.3 x"
+     " the time that a plain relay of sockets adds. A stream of messages of 1 MiB has at least 0.9 x the relay's "
+     "bandwidth, and more than through socat and zmq_proxy. Encrypted from end to end a stream has at least 0.85 x the "
+     "plain bandwidth, and 8 B take at most 1 / 0.85 as long. Between hosts of a lab (madlab) with networks of 1 Gbit/s "
+     "(tbf) a stream has at least 0.98 x the bandwidth of a socket over one of them; the kernel's own forwarding between "
+     "unlimited networks is shown without a target. The automatic length of fragments is good: with the best length of 4 "
+     "to 256 KiB a message of 1 MiB is at most 1.15 x as fast. The slowest of a hundred streams has at least 0.8 of its "
+     "share. A gateway never holds more than its budget. A program that computes on a gateway loses no more than the "
+     "processor time of forwarding. When one of two gateways dies or hangs under load, messages go on within twice the "
+     "time of detection (MAD_FORWARD_DETECT, here 500 ms). None is lost, doubled or out of order.",
      ("gateway", "gateway-load", "gateway-lab", "failover")),
     ("Instructions",
-     "Of one message of 8 B, begin to end of packing and begin to end of unpacking with the message there: at most "
-     "250, no system call, at most two locked instructions a side. Sent by request, to the end of the request: at most 310.",
+     "One message of 8 B, from begin to end of packing, and from begin to end of unpacking with the message there: at "
+     "most 250 instructions, no system call, at most two locked instructions on each side. By request, to the end of the "
+     "request: at most 310.",
      ("counts",)),
     ("Oversubscription",
-     "Four processes on two processors pass a token through shared memory, median of 20 runs: at most 6 us a hop, and "
-     "at most 40 us beside two processes that compute.",
+     "Four processes on two processors pass a token through shared memory, median of 20 runs: at most 6 us for each hop, "
+     "and at most 40 us beside two computing processes.",
      ("ring", "ring-beside")),
     ("User-level threads",
-     "Yield at most 8 ns; create and join 25 ns; a lock that nobody else wants 1.1 x two atomic read-modify-writes, a "
-     "hand-over on one worker 20 ns (by a condition 35), between two workers 2.8 cache lines; a wake from the kernel's "
-     "sleep 2.8 us, a blocked thread 4.3 KiB, also one of a million. A message to a user-level thread that waits: at "
-     "most 60 ns above the plain thread that spins. Oversubscribed, the same as plain threads.",
+     "At most: a yield 8 ns; create and join 25 ns; an uncontended lock 1.1 x two atomic read-modify-writes; a hand-over "
+     "on one worker 20 ns (by a condition 35), between two workers 2.8 cache lines; a wake from a sleep in the kernel 2.8"
+     " us; memory of a blocked thread 4.3 KiB, also for a million of them. A message to a waiting user-level thread takes"
+     " at most 60 ns longer than to a spinning plain thread. On oversubscribed cores the limits of plain threads hold.",
      ("marcel", "million", "user-level")),
     ("Overlap",
-     "A message of 1 MiB that is sent or received while the process computes for 1 to 2 times its length, the helper on "
-     "a core of its own: at least 95 % of the shorter one is hidden by the longer. Where that core is also the peer's, "
-     "the kernel's work for both ends of a connection is done on it: `raw-overlap` is what plain sockets and a thread "
-     "hide there.",
+     "A message of 1 MiB is sent or received while the process computes for 1 to 2 times its length, with the progress "
+     "thread on a core of its own: at least 95 % of the shorter one are hidden. If that core is also the peer's, the "
+     "kernel's work for both ends of a connection is done there: `raw-overlap` is the result of plain sockets and a "
+     "thread.",
      ("overlap",)),
     ("Scale",
      "10,000 peers added by address and never spoken to: each adds at most 100 B and its compact address. Connecting ends "
@@ -142,12 +142,12 @@ PROMISES = [
      "launcher takes.",
      ("scale", "start")),
     ("Wrong worlds",
-     "What is wrong around a session is reported in one message with its cause and remedy; nothing hangs, nothing aborts, "
+     "A fault around a session is reported in one message with its cause and a remedy. No process hangs or aborts, and "
      "others go on. Each row of the table in [troubleshooting.md](troubleshooting.md) is a test.",
      ("worlds",)),
     ("Nothing lost",
-     "Messages of mixed sizes, modes, forms, channels and threads, checksummed, over each driver and through `fault`: "
-     "none lost, duplicated or out of order. Here the short form; ten million each are sent by `make soak`.",
+     "Messages of mixed sizes, modes, forms, channels and threads, with checksums, over each driver and through `fault`: "
+     "none is lost, duplicated or out of order. This is the short form; `make soak` sends ten million over each.",
      ("lost",)),
 ]
 

@@ -1,69 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Knobs: settings from MAD_* environment variables and from the program (madi_knob_set), all in one table (knob.c).  The
- * parser, mad_info and the manual page are generated from that table.  Each library that contains knob.c keeps its own
- * values. */
+/* Knobs: settings from MAD_* environment variables and from the program (madi_knob_set).  Each is a row of knobs.h.  Each
+ * library that contains knob.c keeps its own values. */
 #ifndef MADI_KNOB_H
 #define MADI_KNOB_H
+
+#include "base/knobs.h"
 
 #include <madeleine/status.h>
 #include <stdint.h>
 
-typedef enum madi_knob_id {
-    MADI_KNOB_LOG,
-    MADI_KNOB_DRIVERS,
-    MADI_KNOB_PREFER,
-    MADI_KNOB_CONNECT_TIMEOUT,
-    MADI_KNOB_CONNECT_DELAY,
-    MADI_KNOB_EXIT_TIMEOUT,
-    MADI_KNOB_PEER_TIMEOUT,
-    MADI_KNOB_CREDIT_FLOOR,
-    MADI_KNOB_CREDIT_BUDGET,
-    MADI_KNOB_CHECK_SEND_MODE,
-    MADI_KNOB_SPIN,
-    MADI_KNOB_PROGRESS_THREAD,
-    MADI_KNOB_WORKERS,
-    MADI_KNOB_WORKERS_BIND,
-    MADI_KNOB_MONITOR,
-    MADI_KNOB_STACK_SIZE,
-    MADI_KNOB_STACK_GUARDS,
-    MADI_KNOB_SHM_DIR,
-    MADI_KNOB_SHM_DIRECT,
-    MADI_KNOB_SHM_READ_MIN,
-    MADI_KNOB_COSTS,
-    MADI_KNOB_TCP_INTERFACES,
-    MADI_KNOB_TCP_PORTS,
-    MADI_KNOB_TCP_NETWORK,
-    MADI_KNOB_TCP_ALLOW,
-    MADI_KNOB_TCP_SECURITY,
-    MADI_KNOB_SEAL_CIPHER,
-    MADI_KNOB_SEAL_CERTIFICATE,
-    MADI_KNOB_SEAL_PRIVATE_KEY,
-    MADI_KNOB_SEAL_AUTHORITY,
-    MADI_KNOB_SEAL_KERNEL,
-    MADI_KNOB_TOPOLOGY,
-    MADI_KNOB_GATEWAYS,
-    MADI_KNOB_HOST,
-    MADI_KNOB_VIRTUAL_CHANNEL,
-    MADI_KNOB_FORWARD_BUDGET,
-    MADI_KNOB_FORWARD_FRAGMENT,
-    MADI_KNOB_FORWARD_LINGER,
-    MADI_KNOB_FORWARD_WINDOW,
-    MADI_KNOB_FORWARD_DETECT,
-    MADI_KNOB_FORWARD_DEADLINE,
-    MADI_KNOB_TRACE,
-    MADI_KNOB_TRACE_EVENTS,
-    MADI_KNOB_FAULT,
-    MADI_KNOB_FAULT_SEED,
-    MADI_KNOB_FAULT_DELAY,
-    MADI_KNOB_FAULT_DELAY_US,
-    MADI_KNOB_FAULT_AGAIN,
-    MADI_KNOB_FAULT_ARM,
-    MADI_KNOB_FAULT_SHORT,
-    MADI_KNOB_FAULT_LOAN,
-    MADI_KNOB_FAULT_CUT,
-    MADI_KNOB_FAULT_CUT_ONE_IN,
-    MADI_KNOB_COUNT
-} madi_knob_id_t;
+#define MADI_KNOB_ID(id, ...) MADI_KNOB_##id,
+typedef enum madi_knob_id { MADI_KNOBS(MADI_KNOB_ID) MADI_KNOB_COUNT } madi_knob_id_t;
+#undef MADI_KNOB_ID
 
 typedef enum madi_knob_type {
     MADI_KNOB_TEXT,

@@ -183,7 +183,7 @@ static int64_t hop_check(gw_hop_t *hop, int64_t now)
         return hop->asked + limit < now + probe_period(hop->gw) ? hop->asked + limit : now + probe_period(hop->gw);
     if (hop->answers && network_makes_progress(hop)) /* the probe may not have reached the gateway yet */
         return now + probe_period(hop->gw);
-    hop->gw->dead_gateways += hop->forwards;
+    GW_COUNT(hop->gw, gateways_silent, hop->forwards);
     snprintf(text, sizeof text, "%s gives no sign of life for %lld ms (MAD_FORWARD_DETECT)",
              hop->answers ? "the gateway" : "its host", (long long)(limit / 1000000));
     madi_link_down(hop->gate->link, MAD_ERR_PEER, text);

@@ -187,7 +187,7 @@ static madi_place_t transit_begin(gw_hop_t *hop, gw_side_t *side, const madi_wir
     }
     if (rx->here == hdr->length) { /* the fragment is complete in the driver's memory, so one copy suffices */
         madi_foreign_copy(frag->body, rx->head, hdr->length);
-        hop->gw->copies++;
+        GW_COUNT(hop->gw, copies, 1);
         gw_transit_fragment(side, frag);
         return MADI_PLACE_DROP;
     }

@@ -5,14 +5,15 @@
 #include "core/inspect/query.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Gateways on one host, by state. */
 typedef struct known {
     int host, up, leaving, lost;
 } known_t;
 
-/* Write the gateways to which this process has been connected, by host. */
-static void write_gateways(madi_json_t *j, gw_t *gw)
+/* Report the gateways that this process has been connected to, by host. */
+static void say_gateways(madi_json_t *j, gw_t *gw)
 {
     known_t *known;
     int n = 0, i;
@@ -39,13 +40,34 @@ static void write_gateways(madi_json_t *j, gw_t *gw)
     for (i = 0; i < n; i++) {
         madi_json_begin(j, NULL, '{');
         madi_json_text(j, "host", madi_map_name(gw->map, known[i].host));
-        madi_count_write(j, MADI_COUNT_GATEWAYS_up, known[i].up);
-        madi_count_write(j, MADI_COUNT_GATEWAYS_leaving, known[i].leaving);
-        madi_count_write(j, MADI_COUNT_GATEWAYS_lost, known[i].lost);
+        madi_count_say(j, MADI_COUNT_GATEWAYS_up, known[i].up);
+        madi_count_say(j, MADI_COUNT_GATEWAYS_leaving, known[i].leaving);
+        madi_count_say(j, MADI_COUNT_GATEWAYS_lost, known[i].lost);
         madi_json_end(j, '}');
     }
     madi_json_end(j, ']');
     free(known);
+}
+
+/* Report all rows FORWARDING: counters, and values of this moment.  ends: virtual links; unacked: bytes. */
+static void say_sums(madi_json_t *j, const gw_t *gw, int64_t ends, int64_t unacked)
+{
+    int64_t sums[GW_SUMS];
+    memcpy(sums, gw->sums, sizeof sums);
+    sums[GW_SUM(virtual_links)] = ends;
+    sums[GW_SUM(streams)] = gw->n_transits;
+    sums[GW_SUM(credit_stalls)] = (int64_t)atomic_load_explicit(&gw->stalls, memory_order_relaxed);
+    sums[GW_SUM(resends)] = (int64_t)atomic_load_explicit(&gw->resends, memory_order_relaxed);
+    sums[GW_SUM(draining)] = gw->draining;
+    sums[GW_SUM(bytes_unacknowledged)] = unacked;
+    sums[GW_SUM(fragments_held)] = gw->n_held;
+    sums[GW_SUM(fragments_held_most)] = gw->n_held_most;
+    sums[GW_SUM(bytes_held)] = gw->held;
+    sums[GW_SUM(bytes_held_most)] = gw->held_most;
+    sums[GW_SUM(budget)] = gw->budget_all;
+    sums[GW_SUM(budget_left)] = gw->budget;
+    for (int i = 0; i < GW_SUMS; i++)
+        madi_count_say(j, (madi_counter_id_t)(MADI_COUNT_FORWARDING_virtual_links + i), sums[i]);
 }
 
 void gw_report(struct mad_session *session, madi_json_t *j)
@@ -55,32 +77,12 @@ void gw_report(struct mad_session *session, madi_json_t *j)
     uint64_t unacked = 0;
     for (const gw_end_t *end = gw->ends; end; end = end->next) {
         ends += !end->closed;
-        unacked += end->window.bytes; /* value of the last update: a report for people needs no lock */
+        unacked += end->window.bytes; /* as of the last update; a report for people needs no lock */
     }
     madi_json_text(j, "host", madi_map_name(gw->map, gw->host));
     madi_json_bool(j, "forwards", gw->forwards);
     madi_json_int(j, "fragment_max", (int64_t)gw->base.caps.chunk_max);
-    madi_count_write(j, MADI_COUNT_FORWARDING_virtual_links, ends);
-    madi_count_write(j, MADI_COUNT_FORWARDING_streams, gw->n_transits);
-    madi_count_write(j, MADI_COUNT_FORWARDING_streams_opened, (int64_t)gw->opened);
-    madi_count_write(j, MADI_COUNT_FORWARDING_streams_refused, (int64_t)gw->refused);
-    madi_count_write(j, MADI_COUNT_FORWARDING_fragments, (int64_t)gw->fragments);
-    madi_count_write(j, MADI_COUNT_FORWARDING_bytes, (int64_t)gw->bytes);
-    madi_count_write(j, MADI_COUNT_FORWARDING_copies, (int64_t)gw->copies);
-    madi_count_write(j, MADI_COUNT_FORWARDING_credit_stalls,
-                     (int64_t)atomic_load_explicit(&gw->stalls, memory_order_relaxed));
-    madi_count_write(j, MADI_COUNT_FORWARDING_resends, (int64_t)atomic_load_explicit(&gw->resends, memory_order_relaxed));
-    madi_count_write(j, MADI_COUNT_FORWARDING_fragments_held, gw->n_held);
-    madi_count_write(j, MADI_COUNT_FORWARDING_fragments_held_most, gw->n_held_most);
-    madi_count_write(j, MADI_COUNT_FORWARDING_bytes_unacknowledged, (int64_t)unacked);
     madi_json_int(j, "window", madi_knob_int(MADI_KNOB_FORWARD_WINDOW));
-    madi_count_write(j, MADI_COUNT_FORWARDING_rerouted, (int64_t)gw->rerouted);
-    madi_count_write(j, MADI_COUNT_FORWARDING_links_given_up, (int64_t)gw->given_up);
-    madi_count_write(j, MADI_COUNT_FORWARDING_gateways_silent, (int64_t)gw->dead_gateways);
-    madi_count_write(j, MADI_COUNT_FORWARDING_draining, gw->draining);
-    madi_count_write(j, MADI_COUNT_FORWARDING_bytes_held, gw->held);
-    madi_count_write(j, MADI_COUNT_FORWARDING_bytes_held_most, gw->held_most);
-    madi_count_write(j, MADI_COUNT_FORWARDING_budget, gw->budget_all);
-    madi_count_write(j, MADI_COUNT_FORWARDING_budget_left, gw->budget);
-    write_gateways(j, gw);
+    say_sums(j, gw, ends, (int64_t)unacked);
+    say_gateways(j, gw);
 }

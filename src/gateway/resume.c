@@ -184,7 +184,7 @@ bool gw_path_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address)
 static void end_give_up(gw_end_t *end, bool late, const char *why)
 {
     char text[GW_TEXT + MADI_REASON_MAX];
-    end->gw->given_up++;
+    GW_COUNT(end->gw, links_given_up, 1);
     if (late && end->started)
         snprintf(text, sizeof text, "no path within MAD_FORWARD_DEADLINE (%lld ms): %.150s",
                  (long long)(madi_knob_int(MADI_KNOB_FORWARD_DEADLINE) / 1000000), why);
@@ -300,7 +300,7 @@ void gw_path_resume(gw_end_t *end, uint32_t ack)
     end->side->resends += (uint64_t)n;
     if (end->started)
         gw_end_route(end);
-    gw->rerouted++;
+    GW_COUNT(gw, rerouted, 1);
     if (end->lost)
         madi_log(MADI_LOG_INFO, "virtual", "another path was found after %lld ms; %d fragments were sent again",
                  (long long)((madi_now() - end->lost) / 1000000), n);

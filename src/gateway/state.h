@@ -5,6 +5,7 @@
 
 #include "core/core.h"
 #include "core/forward.h"
+#include "core/inspect/counters.h"
 #include "gateway/map.h"
 
 /* Longest payload of a fragment in bytes, including the inner header (doc/rationale.md has the measurements).
@@ -20,6 +21,12 @@
 #define GW_WINDOW_MAX ((uint64_t)2 << 20)
 #define GW_HOPS 16  /* most gateways on a path */
 #define GW_TEXT 160 /* bytes of the longest explanation that is sent */
+
+/* Places of the rows FORWARDING of counters.h, in their order, and the number of these rows: the next group is GATEWAYS. */
+#define GW_SUM(key) (MADI_COUNT_FORWARDING_##key - MADI_COUNT_FORWARDING_virtual_links)
+#define GW_SUMS (MADI_COUNT_GATEWAYS_up - MADI_COUNT_FORWARDING_virtual_links)
+/* Add n to the counter of a row.  A new counter needs its row and this. */
+#define GW_COUNT(gw, key, n) ((gw)->sums[GW_SUM(key)] += (n))
 
 typedef struct gw gw_t;
 typedef struct gw_hop gw_hop_t;
@@ -72,14 +79,13 @@ struct gw {
     int64_t n_held, n_held_most; /* number of these fragments; maximum so far */
     gw_route_t *routes;
     int n_routes;
-    uint64_t fragments, bytes, copies, opened, refused;
+    int64_t sums[GW_SUMS]; /* counters of the rows FORWARDING, by GW_COUNT; under session->lock */
     _Atomic(uint64_t) stalls, resends;
     /* Failover. */
     madi_watch_t timer;
     _Atomic(int) ticks; /* 1 if the timer is set for pending work; 0 if only for the next check of idle endpoints */
     uint32_t idle_turn;
     _Atomic(int64_t) due; /* ns: when the timer fires */
-    uint64_t rerouted, given_up, dead_gateways;
 };
 
 /* virtual.c */

@@ -20,7 +20,7 @@ void gw_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, enum madi_close_what w
     size_t len = strnlen(text, GW_TEXT);
     memcpy(body.text, text, len);
     out.length = (uint32_t)(offsetof(__typeof__(body), text) + len);
-    hop->gw->refused++;
+    GW_COUNT(hop->gw, streams_refused, 1);
     if (madi_ledger_line(hop->gw->base.session, MADI_LOG_INFO))
         madi_log(MADI_LOG_INFO, "virtual", "a stream is refused: %s", text);
     madi_gate_ctrl(hop->gate, &out, &body);
@@ -51,7 +51,7 @@ static gw_transit_t *transit_new(gw_t *gw, size_t address_len)
     t->next = gw->transits;
     gw->transits = t;
     gw->n_transits++;
-    gw->opened++;
+    GW_COUNT(gw, streams_opened, 1);
     return t;
 }
 
@@ -224,8 +224,8 @@ bool gw_transit_now(gw_side_t *from, const madi_wire_hdr_t *hdr, madi_foreign_t 
     madi_unlock(&hop->gate->tx_lock);
     if (!sent)
         return false;
-    gw->fragments++;
-    gw->bytes += hdr->length;
+    GW_COUNT(gw, fragments, 1);
+    GW_COUNT(gw, bytes, hdr->length);
     if (gw_costs(hdr)) {
         gw_credit_back(from, cost);
         gw_credit_send_due(gw);
@@ -255,8 +255,8 @@ void gw_transit_fragment(gw_side_t *from, gw_frag_t *frag)
     }
     frag->hdr.flags = outgoing_flags(out, &frag->hdr);
     frag->hdr.aux = out->label;
-    gw->fragments++;
-    gw->bytes += frag->hdr.length;
+    GW_COUNT(gw, fragments, 1);
+    GW_COUNT(gw, bytes, frag->hdr.length);
     gw_side_put(out, frag);
 }
 

@@ -5,6 +5,7 @@
 
 #include <getopt.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,77 +13,6 @@
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unreleased"
 #endif
-
-enum {
-    HOSTS = 256,
-    HOSTFILE,
-    AGENT,
-    TOPOLOGY,
-    AROUND,
-    GATEWAYS,
-    JOB_FILE,
-    BIND,
-    RESERVE,
-    ENV,
-    WDIR,
-    KEEP_GOING,
-    TIMEOUT,
-    LABEL,
-    NO_LABEL,
-    STDIN,
-    HELP,
-    OPTION_VERSION
-};
-
-static const struct option table[] = {
-    {"hosts", required_argument, NULL, HOSTS},
-    {"hostfile", required_argument, NULL, HOSTFILE},
-    {"launch-agent", required_argument, NULL, AGENT},
-    {"topology", required_argument, NULL, TOPOLOGY},
-    {"around", no_argument, NULL, AROUND},
-    {"gateways", required_argument, NULL, GATEWAYS},
-    {"job-file", required_argument, NULL, JOB_FILE},
-    {"bind", required_argument, NULL, BIND},
-    {"reserve-numa", required_argument, NULL, RESERVE},
-    {"env", required_argument, NULL, ENV},
-    {"wdir", required_argument, NULL, WDIR},
-    {"keep-going", no_argument, NULL, KEEP_GOING},
-    {"timeout", required_argument, NULL, TIMEOUT},
-    {"label", no_argument, NULL, LABEL},
-    {"no-label", no_argument, NULL, NO_LABEL},
-    {"stdin", required_argument, NULL, STDIN},
-    {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, OPTION_VERSION},
-    {NULL, 0, NULL, 0},
-};
-
-static const char help[] =
-    "usage: madrun -n N [OPTION]... PROGRAM [ARGUMENT]...\n"
-    "       madrun --topology FILE --around [OPTION]... LAUNCHER [ARGUMENT]...\n"
-    "Start N processes of PROGRAM, the ranks of one Madeleine session, and wait for them.\n"
-    "\n"
-    "  -n N                    how many processes\n"
-    "  --hosts LIST            where: a,b:4,node[1-8] (':4': at most four there); default: here\n"
-    "  --hostfile FILE         where: one host a line, 'name', 'name:4' or 'name slots=4'\n"
-    "  --launch-agent COMMAND  reaches other hosts as 'COMMAND HOST madrun --proxy'; default: ssh\n"
-    "  --topology FILE         start them in the clusters of this file, and gateways between these\n"
-    "  --around                start the gateways, and here another launcher, as mpirun, that starts the processes\n"
-    "  --gateways restart|once|none\n"
-    "                          start gateways, and again when they fail; default: restart\n"
-    "  --job-file FILE         write what madgw --join needs to know\n"
-    "  --bind core|socket|numa|none\n"
-    "                          bind each process; default: core when there are enough, else none\n"
-    "  --reserve-numa NODE     bind nothing to this NUMA node, it is kept for the system\n"
-    "  --env NAME=VALUE        set a variable in all processes; may be repeated\n"
-    "  --wdir DIRECTORY        start the processes there\n"
-    "  --keep-going            let the others go on when a process fails\n"
-    "  --timeout SECONDS       end everything, with exit code 124, after this time\n"
-    "  --label, --no-label     write '[rank] ' before each line of output; default: when N > 1\n"
-    "  --stdin RANK|none       rank that gets standard input; default: 0\n"
-    "  -v                      say what is started where\n"
-    "  --help, --version\n"
-    "\n"
-    "The exit code is that of the first process that failed (128 + signal when a signal ended it), else 0.\n";
 
 static int run_option_bad(const char *option, const char *value, const char *want)
 {
@@ -108,7 +38,7 @@ static int parse_env(madi_run_options_t *options, char *pair)
     return -1;
 }
 
-static int parse_timeout(madi_run_options_t *options, const char *text)
+static int parse_timeout(madi_run_options_t *options, char *text)
 {
     char *end;
     options->timeout = strtod(text, &end);
@@ -132,7 +62,7 @@ static int parse_wdir(madi_run_options_t *options, char *text)
     return *text ? -1 : run_option_bad("--wdir", text, "a directory");
 }
 
-static int parse_gateways(madi_run_options_t *options, const char *text)
+static int parse_gateways(madi_run_options_t *options, char *text)
 {
     options->gateways = text;
     if (strcmp(text, "restart") != 0 && strcmp(text, "once") != 0 && strcmp(text, "none") != 0)
@@ -140,43 +70,147 @@ static int parse_gateways(madi_run_options_t *options, const char *text)
     return -1;
 }
 
+static int parse_count(madi_run_options_t *options, char *text)
+{
+    return option_number(text, 1, 1000000, &options->count) ? -1 : run_option_bad("-n", text, "a number from 1 to 1000000");
+}
+
+static int parse_bind(madi_run_options_t *options, char *text)
+{
+    return madi_run_bind_parse(text, &options->bind) ? -1 : run_option_bad("--bind", text, "core, socket, numa or none");
+}
+
+static int parse_reserve(madi_run_options_t *options, char *text)
+{
+    return option_number(text, 0, INT_MAX, &options->reserve)
+               ? -1
+               : run_option_bad("--reserve-numa", text, "the number of a NUMA node");
+}
+
+static int parse_stdin(madi_run_options_t *options, char *text)
+{
+    if (strcmp(text, "none") == 0)
+        options->stdin_rank = -1;
+    else if (!option_number(text, 0, INT_MAX, &options->stdin_rank))
+        return run_option_bad("--stdin", text, "a rank or 'none'");
+    return -1;
+}
+
+static int print_help(madi_run_options_t *options, char *text);
+
+static int print_version(madi_run_options_t *options, char *text)
+{
+    (void)options, (void)text;
+    printf("madrun (Madeleine) %s\n", PACKAGE_VERSION);
+    return 0;
+}
+
+/* An option of the command line.  To add one: add a row, and its member of madi_run_options_t. */
+typedef struct option_row {
+    const char *name; /* of the long option; NULL: it has a letter only */
+    int letter;       /* 0: none; those that have one are in OPTION_LETTERS, too */
+    enum { OPTION_FLAG, OPTION_TEXT, OPTION_PARSED } kind;
+    size_t at;  /* FLAG, TEXT: offset of the member */
+    bool value; /* FLAG: the value of the member */
+    /* PARSED: text: of the argument, NULL if there is none; returns like madi_run_options_parse */
+    int (*parse)(madi_run_options_t *options, char *text);
+    bool has_argument; /* PARSED; a TEXT has one, and a FLAG none */
+    const char *help;  /* lines of --help; NULL: in the row before */
+} option_row_t;
+
+#define FLAG(member, to) OPTION_FLAG, offsetof(madi_run_options_t, member), to, NULL, false
+#define TEXT(member) OPTION_TEXT, offsetof(madi_run_options_t, member), false, NULL, true
+#define PARSED(function) OPTION_PARSED, 0, false, function, true
+#define DONE_BY(function) OPTION_PARSED, 0, false, function, false
+#define OPTION_LETTERS "+n:v" /* +: stop at the program, whose options are its own */
+
+/* clang-format off */
+static const option_row_t rows[] = {
+    {NULL, 'n', PARSED(parse_count),
+     "  -n N                    how many processes\n"},
+    {"hosts", 0, TEXT(hosts),
+     "  --hosts LIST            where: a,b:4,node[1-8] (':4': at most four there); default: here\n"},
+    {"hostfile", 0, TEXT(hostfile),
+     "  --hostfile FILE         where: one host a line, 'name', 'name:4' or 'name slots=4'\n"},
+    {"launch-agent", 0, PARSED(parse_agent),
+     "  --launch-agent COMMAND  reaches other hosts as 'COMMAND HOST madrun --proxy'; default: ssh\n"},
+    {"topology", 0, TEXT(topology),
+     "  --topology FILE         start them in the clusters of this file, and gateways between these\n"},
+    {"around", 0, FLAG(around, true),
+     "  --around                start the gateways, and here another launcher, as mpirun, that starts the processes\n"},
+    {"gateways", 0, PARSED(parse_gateways),
+     "  --gateways restart|once|none\n"
+     "                          start gateways, and again when they fail; default: restart\n"},
+    {"job-file", 0, TEXT(job_file),
+     "  --job-file FILE         write what madgw --join needs to know\n"},
+    {"bind", 0, PARSED(parse_bind),
+     "  --bind core|socket|numa|none\n"
+     "                          bind each process; default: core when there are enough, else none\n"},
+    {"reserve-numa", 0, PARSED(parse_reserve),
+     "  --reserve-numa NODE     bind nothing to this NUMA node, it is kept for the system\n"},
+    {"env", 0, PARSED(parse_env),
+     "  --env NAME=VALUE        set a variable in all processes; may be repeated\n"},
+    {"wdir", 0, PARSED(parse_wdir),
+     "  --wdir DIRECTORY        start the processes there\n"},
+    {"keep-going", 0, FLAG(keep_going, true),
+     "  --keep-going            let the others go on when a process fails\n"},
+    {"timeout", 0, PARSED(parse_timeout),
+     "  --timeout SECONDS       end everything, with exit code 124, after this time\n"},
+    {"label", 0, FLAG(label, true),
+     "  --label, --no-label     write '[rank] ' before each line of output; default: when N > 1\n"},
+    {"no-label", 0, FLAG(label, false), NULL},
+    {"stdin", 0, PARSED(parse_stdin),
+     "  --stdin RANK|none       rank that gets standard input; default: 0\n"},
+    {NULL, 'v', FLAG(verbose, true),
+     "  -v                      say what is started where\n"},
+    {"help", 0, DONE_BY(print_help),
+     "  --help, --version\n"},
+    {"version", 0, DONE_BY(print_version), NULL},
+};
+/* clang-format on */
+#define ROWS (sizeof rows / sizeof rows[0])
+#define ROW_FIRST 256 /* getopt's number of the first row; letters are below */
+
+static int print_help(madi_run_options_t *options, char *text)
+{
+    (void)options, (void)text;
+    fputs("usage: madrun -n N [OPTION]... PROGRAM [ARGUMENT]...\n"
+          "       madrun --topology FILE --around [OPTION]... LAUNCHER [ARGUMENT]...\n"
+          "Start N processes of PROGRAM, the ranks of one Madeleine session, and wait for them.\n"
+          "\n",
+          stdout);
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].help)
+            fputs(rows[i].help, stdout);
+    fputs("\n"
+          "The exit code is that of the first process that failed (128 + signal when a signal ended it), else 0.\n",
+          stdout);
+    return 0;
+}
+
+/* Return the row of a number that getopt_long has returned; NULL: an unknown option, which was reported. */
+static const option_row_t *row_find(int option)
+{
+    if (option >= ROW_FIRST)
+        return &rows[option - ROW_FIRST];
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].letter == option)
+            return &rows[i];
+    return NULL;
+}
+
 static int parse_one(madi_run_options_t *options, int option)
 {
-    switch (option) {
-    case 'n':
-        return option_number(optarg, 1, 1000000, &options->count)
-                   ? -1
-                   : run_option_bad("-n", optarg, "a number from 1 to 1000000");
-    case 'v': options->verbose = true; return -1;
-    case HOSTS: options->hosts = optarg; return -1;
-    case HOSTFILE: options->hostfile = optarg; return -1;
-    case AGENT: return parse_agent(options, optarg);
-    case TOPOLOGY: options->topology = optarg; return -1;
-    case AROUND: options->around = true; return -1;
-    case GATEWAYS: return parse_gateways(options, optarg);
-    case JOB_FILE: options->job_file = optarg; return -1;
-    case BIND:
-        return madi_run_bind_parse(optarg, &options->bind) ? -1
-                                                           : run_option_bad("--bind", optarg, "core, socket, numa or none");
-    case RESERVE:
-        return option_number(optarg, 0, INT_MAX, &options->reserve)
-                   ? -1
-                   : run_option_bad("--reserve-numa", optarg, "the number of a NUMA node");
-    case ENV: return parse_env(options, optarg);
-    case WDIR: return parse_wdir(options, optarg);
-    case KEEP_GOING: options->keep_going = true; return -1;
-    case TIMEOUT: return parse_timeout(options, optarg);
-    case LABEL: options->label = true; return -1;
-    case NO_LABEL: options->label = false; return -1;
-    case STDIN:
-        if (strcmp(optarg, "none") == 0)
-            options->stdin_rank = -1;
-        else if (!option_number(optarg, 0, INT_MAX, &options->stdin_rank))
-            return run_option_bad("--stdin", optarg, "a rank or 'none'");
-        return -1;
-    case HELP: fputs(help, stdout); return 0;
-    case OPTION_VERSION: printf("madrun (Madeleine) %s\n", PACKAGE_VERSION); return 0;
-    default: fprintf(stderr, "madrun: 'madrun --help' lists the options\n"); return 2;
+    const option_row_t *row = row_find(option);
+    void *member = (char *)options + (row ? row->at : 0);
+    if (!row) {
+        fprintf(stderr, "madrun: 'madrun --help' lists the options\n");
+        return 2;
+    }
+    switch (row->kind) {
+    case OPTION_FLAG: *(bool *)member = row->value; return -1;
+    case OPTION_TEXT: *(char **)member = optarg; return -1;
+    default: return row->parse(options, optarg);
     }
 }
 
@@ -206,15 +240,18 @@ static int check_around(madi_run_options_t *options)
 
 int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv)
 {
-    int option, code;
+    struct option table[ROWS + 1] = {{0}};
+    int option, code, named = 0;
     memset(options, 0, sizeof(*options));
     options->reserve = -1;
     options->label = true;
     options->bind = MADI_RUN_BIND_AUTO;
     options->env = madi_run_alloc((size_t)argc + 1, sizeof(char *));
     argv[0] = (char *)"madrun"; /* prefix of getopt's messages */
-    /* +: stop at the program, because the options after it belong to the program */
-    while ((option = getopt_long(argc, argv, "+n:v", table, NULL)) != -1) {
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].name)
+            table[named++] = (struct option){rows[i].name, rows[i].has_argument, NULL, ROW_FIRST + (int)i};
+    while ((option = getopt_long(argc, argv, OPTION_LETTERS, table, NULL)) != -1) {
         code = parse_one(options, option);
         if (code >= 0)
             return code;

@@ -44,10 +44,48 @@ done
 # ---- Files that documents name
 bad=
 for f in $(sed '/^```/,/^```/d' "$here"/*.md "$here"/doc/*.md |
-    grep -o '`\(src\|include\|tests\|examples\|bench\|man\|packaging\)/[A-Za-z0-9_./-]*`' | tr -d '`' | grep -v mynet | sort -u); do # mynet: what a reader may make
+    grep -o '`\(src\|include\|tests\|examples\|bench\|man\|packaging\|doc\)/[A-Za-z0-9_./-]*`' | tr -d '`' | grep -v mynet | sort -u); do # mynet: what a reader may make
     [ -e "$here/$f" ] || bad="$bad $f"
 done
 [ -z "$bad" ] && ok "files that documents name" || not_ok "files that documents name and that are not there:$bad"
+
+# ---- CONTRIBUTING: each change of its table names files to touch, and a test (that they exist is checked above)
+sed -n '/^## Where to change what/,/^## [^W]/p' "$here/CONTRIBUTING.md" | grep '^|' | sed 1,2d >"$work/changes"
+n=$(grep -c '^| [^|]*| [^|]*`[a-z]*/[^|]*| [^|]*| `tests/[^|]*|$' "$work/changes")
+[ "$n" -ge 12 ] && [ "$n" -eq "$(grep -c '' "$work/changes")" ] && ok "where to change what" ||
+    not_ok "where to change what: $n rows are complete, of" "$(cat "$work/changes")"
+
+# ---- The picture of layers shows every folder of the source
+sed -n '/^```$/,/^```$/p' "$here/doc/architecture.md" | sed '1d; /^```$/,$d' >"$work/layers"
+bad=
+for d in "$here"/src/*/ "$here"/src/core/*/ "$here"/src/mpi/*/ "$here"/src/drivers/*/; do
+    d=$(basename "$d")
+    grep -qw -e "$d" "$work/layers" || bad="$bad $d"
+done
+[ -s "$work/layers" ] && [ -z "$bad" ] && ok "the picture of layers" || not_ok "folders that the picture of layers leaves out:$bad"
+
+# ---- Each document says whom it is for; each entry of the rationale is a question, a conclusion in bold, and short
+bad=
+for f in "$here"/doc/*.md; do
+    sed -n '1,6p' "$f" | grep -q '^For ' || bad="$bad ${f#"$here"/}"
+done
+[ -z "$bad" ] && ok "documents say whom they are for" || not_ok "documents that do not say whom they are for:$bad"
+entries() {
+    awk 'function end() {
+             if (title == "") return
+             if (title !~ /\?$/) print title ": not a question"
+             if (bold !~ /^\*\*/) print title ": no conclusion in bold"
+             if (last > 25) print title ": " last " lines"
+         }
+         /^##* / { end(); title = /^### / ? substr($0, 5) : ""; n = last = 0; bold = "" }
+         { n++ }
+         /./ { last = n; if (bold == "" && n > 1) bold = $0 }
+         END { end() }' "$1"
+}
+bad=$(entries "$here/doc/rationale.md")
+[ -z "$bad" ] && ok "entries of the rationale" || not_ok "entries of the rationale:" "$bad"
+printf '### Why\n\nBecause.\n' >"$work/entry.md"
+check "a bad entry is found" "Why: not a question Why: no conclusion in bold " "$(entries "$work/entry.md" | tr '\n' ' ')"
 
 # ---- Functions, types, constants, knobs and files by their names
 bad=$(python3 "$here/tests/build/doc_names.py" "$here")

@@ -42,7 +42,7 @@ fi
 
 # Knobs: by the names and defaults in the table.
 lost=
-for knob in $(sed -n 's/.*{"\(MAD_[A-Z_0-9]*\)".*/\1/p' "$here/src/base/knob.c"); do
+for knob in $(sed -n 's/^    K([A-Z_0-9]*, "\(MAD_[A-Z_0-9]*\)".*/\1/p' "$here/src/base/knobs.h"); do
     grep -q "^\.B $knob$" "$pages/man7/madeleine-knobs.7" || lost="$lost $knob"
 done
 n=$(grep -c '^\.B MAD_' "$pages/man7/madeleine-knobs.7")

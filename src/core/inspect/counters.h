@@ -51,13 +51,13 @@
     C(CHANNELS, peers_out_of_credit, GAUGE, "peers", "out of credit", "core/send/queue.c: starved", \
       "Peers to whom messages wait until they have received.")
 
-/* Streams and fragments of a session. */
+/* Streams and fragments of a session.  A new counter is a row here, and a GW_COUNT (gateway/state.h). */
 #define MADI_COUNTERS_FORWARDING(C) \
     C(FORWARDING, virtual_links, GAUGE, "links", NULL, "gateway/report.c: ends", "Virtual links that end here.") \
     C(FORWARDING, streams, GAUGE, "streams", NULL, "gateway/transit.c: n_transits", "Streams of others that pass through.") \
-    C(FORWARDING, streams_opened, COUNTER, "streams", NULL, "gateway/transit.c: opened", \
+    C(FORWARDING, streams_opened, COUNTER, "streams", NULL, "gateway/transit.c: streams_opened", \
       "Streams that were opened through this process.") \
-    C(FORWARDING, streams_refused, COUNTER, "streams", NULL, "gateway/transit.c: refused", \
+    C(FORWARDING, streams_refused, COUNTER, "streams", NULL, "gateway/transit.c: streams_refused", \
       "Streams that were refused here.") \
     C(FORWARDING, fragments, COUNTER, "fragments", NULL, "gateway/transit.c: fragments", "Fragments that were passed on.") \
     C(FORWARDING, bytes, COUNTER, "bytes", NULL, "gateway/transit.c: bytes", "Bytes of fragments that were passed on.") \
@@ -68,9 +68,9 @@
       "Fragments that were sent again on another way.") \
     C(FORWARDING, rerouted, COUNTER, "times", NULL, "gateway/resume.c: rerouted", \
       "How often a stream that ends here has taken another way.") \
-    C(FORWARDING, links_given_up, COUNTER, "links", NULL, "gateway/resume.c: given_up", \
+    C(FORWARDING, links_given_up, COUNTER, "links", NULL, "gateway/resume.c: links_given_up", \
       "Virtual links that were given up.") \
-    C(FORWARDING, gateways_silent, COUNTER, "gateways", NULL, "gateway/alive.c: dead_gateways", \
+    C(FORWARDING, gateways_silent, COUNTER, "gateways", NULL, "gateway/alive.c: gateways_silent", \
       "Gateways that gave no sign of life.") \
     C(FORWARDING, draining, FLAG, "", NULL, "gateway/migrate.c: draining", \
       "Whether it asks streams to take other ways, and takes no new ones.") \
