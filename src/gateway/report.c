@@ -13,7 +13,7 @@ typedef struct known {
 } known_t;
 
 /* Report the gateways that this process has been connected to, by host. */
-static void say_gateways(madi_json_t *j, gw_t *gw)
+static void write_gateways(madi_json_t *j, gw_t *gw)
 {
     known_t *known;
     int n = 0, i;
@@ -40,9 +40,9 @@ static void say_gateways(madi_json_t *j, gw_t *gw)
     for (i = 0; i < n; i++) {
         madi_json_begin(j, NULL, '{');
         madi_json_text(j, "host", madi_map_name(gw->map, known[i].host));
-        madi_count_say(j, MADI_COUNT_GATEWAYS_up, known[i].up);
-        madi_count_say(j, MADI_COUNT_GATEWAYS_leaving, known[i].leaving);
-        madi_count_say(j, MADI_COUNT_GATEWAYS_lost, known[i].lost);
+        madi_count_write(j, MADI_COUNT_GATEWAYS_up, known[i].up);
+        madi_count_write(j, MADI_COUNT_GATEWAYS_leaving, known[i].leaving);
+        madi_count_write(j, MADI_COUNT_GATEWAYS_lost, known[i].lost);
         madi_json_end(j, '}');
     }
     madi_json_end(j, ']');
@@ -67,7 +67,7 @@ static void say_sums(madi_json_t *j, const gw_t *gw, int64_t ends, int64_t unack
     sums[GW_SUM(budget)] = gw->budget_all;
     sums[GW_SUM(budget_left)] = gw->budget;
     for (int i = 0; i < GW_SUMS; i++)
-        madi_count_say(j, (madi_counter_id_t)(MADI_COUNT_FORWARDING_virtual_links + i), sums[i]);
+        madi_count_write(j, (madi_counter_id_t)(MADI_COUNT_FORWARDING_virtual_links + i), sums[i]);
 }
 
 void gw_report(struct mad_session *session, madi_json_t *j)
@@ -84,5 +84,5 @@ void gw_report(struct mad_session *session, madi_json_t *j)
     madi_json_int(j, "fragment_max", (int64_t)gw->base.caps.chunk_max);
     madi_json_int(j, "window", madi_knob_int(MADI_KNOB_FORWARD_WINDOW));
     say_sums(j, gw, ends, (int64_t)unacked);
-    say_gateways(j, gw);
+    write_gateways(j, gw);
 }

@@ -189,7 +189,7 @@ static int print_help(madi_run_options_t *options, char *text)
 }
 
 /* Return the row of a number that getopt_long has returned; NULL: an unknown option, which was reported. */
-static const option_row_t *row_find(int option)
+static const option_row_t *option_row_find(int option)
 {
     if (option >= ROW_FIRST)
         return &rows[option - ROW_FIRST];
@@ -201,7 +201,7 @@ static const option_row_t *row_find(int option)
 
 static int parse_one(madi_run_options_t *options, int option)
 {
-    const option_row_t *row = row_find(option);
+    const option_row_t *row = option_row_find(option);
     void *member = (char *)options + (row ? row->at : 0);
     if (!row) {
         fprintf(stderr, "madrun: 'madrun --help' lists the options\n");

@@ -131,7 +131,7 @@ static MADI_COLD void credit_send_and_look_around(mad_session_t *session, madi_c
     madi_look_around(session);
     if (atomic_load_explicit(&session->has_calls, memory_order_relaxed)) {
         session->last_hit = &madi_no_adapter; /* the next opening takes the slow path, which runs the calls */
-        madi_session_wake(session);      /* or the leader runs the calls, if no message is opened for long */
+        madi_session_wake(session);           /* or the leader runs the calls, if no message is opened for long */
     }
 }
 

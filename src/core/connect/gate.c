@@ -123,7 +123,8 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     char why[MADI_WHY_MAX];
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         return;
-    gate->status = gate->bye_received && status != MAD_ERR_CLOSED ? MAD_ERR_PEER : status; /* CLOSED: this process has ended the
+    gate->status =
+        gate->bye_received && status != MAD_ERR_CLOSED ? MAD_ERR_PEER : status; /* CLOSED: this process has ended the
                                                                                    * gate */
     gate->connect->deadline = madi_now();
     gate->connect->process = 0;

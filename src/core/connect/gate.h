@@ -9,9 +9,9 @@
 /* Take a gate down: its messages fail, its link is closed, and the program gets an event.  text: the cause; NULL: what
  * madi_gate_why writes.  Under session->lock. */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text);
-void madi_link_bury(madi_link_t *link);     /* close a link, to be freed later; under session->lock */
-void madi_gate_time_out(madi_gate_t *gate);       /* fail a gate at its deadline; under session->lock */
-void madi_gate_pump(madi_gate_t *gate);     /* send what waits for the peer; under tx_lock */
+void madi_link_bury(madi_link_t *link);       /* close a link, to be freed later; under session->lock */
+void madi_gate_time_out(madi_gate_t *gate);   /* fail a gate at its deadline; under session->lock */
+void madi_gate_pump(madi_gate_t *gate);       /* send what waits for the peer; under tx_lock */
 extern madi_adapter_t madi_no_adapter;        /* a placeholder whose take finds nothing */
 void madi_links_reap(mad_session_t *session); /* free closed links; under session->lock, outside of drivers */
 madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status); /* takes session->lock */
@@ -29,14 +29,13 @@ void madi_gate_set_quiet(madi_gate_t *gate);         /* have its end reported to
 /* retire.c */
 bool madi_conns_retire_gate(madi_gate_t *gate);   /* retire all its connections; false: something refers to one.  Under
                                                    * session->lock */
-void madi_channels_sweep(
-    mad_session_t *session); /* retire closed channels to which nothing refers; under session->lock */
+void madi_channels_sweep(mad_session_t *session); /* retire closed channels to which nothing refers; under session->lock */
 bool madi_conns_in_use(madi_gate_t *gate);        /* true if any connection of the gate is in use; takes gate->tx_lock */
 bool madi_conn_retire_unused(madi_conn_t *conn);  /* like madi_conn_retire; precondition: no connection of its gate is in
                                                    * use */
 bool madi_conn_retire(madi_conn_t *conn);         /* retire it; false: not possible yet.  Precondition: channel not open,
                                                    * or gate down */
-bool madi_conn_in_use(madi_conn_t *conn);        /* true if a message of it is open, pending, or not received */
+bool madi_conn_in_use(madi_conn_t *conn);         /* true if a message of it is open, pending, or not received */
 void madi_unopened_sweep(madi_gate_t *gate);      /* release unopened channels that peers no longer use; before each
                                                    * announcement */
 

@@ -258,7 +258,8 @@ static void search_more(madi_gate_t *gate, int n)
     if (!madi_search_waits(gate, true))
         return;
     gate->connect->search->next_at = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_DELAY));
-    marceli_accept_entry_call_at(&gate->session->accept_entry, gate->connect->search->next_at); /* also while the program computes */
+    marceli_accept_entry_call_at(&gate->session->accept_entry,
+                                 gate->connect->search->next_at); /* also while the program computes */
 }
 
 void madi_search_wave(madi_gate_t *gate)

@@ -12,7 +12,7 @@ bool madi_ctrl_pump(madi_gate_t *gate);        /* send queued control packets; f
 bool madi_ctrl_waits(const madi_gate_t *gate); /* true if some are queued; under tx_lock */
 void madi_ctrl_forget(madi_gate_t *gate);      /* discard them; under tx_lock */
 
-void madi_gate_work(madi_gate_t *gate);  /* have the next progress pump the gate; any lock */
+void madi_gate_work(madi_gate_t *gate);              /* have the next progress pump the gate; any lock */
 void madi_gate_go_on(madi_gate_t *gate);             /* like madi_gate_work, but before any thread sleeps */
 bool madi_gate_has_work(const madi_gate_t *gate);    /* true if it is in the list of gates with work; any lock */
 madi_gate_t *madi_work_take(mad_session_t *session); /* empty the list, and return its first gate; NULL if none */

@@ -37,7 +37,7 @@ struct madi_tx {
     mad_request_t *request; /* completed with the message; NULL: the thread that ends it waits */
     madi_waitable_t *wait;  /* of the thread that ends it; NULL: none waits */
     /* Of the packer; after a flush under tx_lock. */
-    struct iovec tail;     /* MADI_PLAIN_TAILED: the last block's bytes; its descriptor is the end of `small` */
+    struct iovec tail;    /* MADI_PLAIN_TAILED: the last block's bytes; its descriptor is the end of `small` */
     unsigned char *stage; /* the stage buffer: small, or allocated; header space first */
     uint32_t stage_len;   /* bytes in stage, header space included */
     uint32_t stage_cap;   /* size of stage in bytes */

@@ -36,7 +36,7 @@
 #define MADI_COPY_INLINE 64 /* bytes: longest block on the shortest path, one cache line.  Not recorded */
 #define MADI_COPY_MAX 192   /* bytes: longest CHEAPER block that is copied: cheaper than a gather entry.  Not recorded */
 #define MADI_COPY_SHORT \
-    2048 /* bytes: likewise, while the whole message is in the stage buffer; longer ones would be
+    2048                    /* bytes: likewise, while the whole message is in the stage buffer; longer ones would be
                                 * copied as fast from their places.  "How are bytes copied?" */
 #define MADI_TAIL_MIN 512   /* bytes: shortest last block of a plain message that is referred to, not copied */
 #define MADI_TAIL_MAX 65536 /* bytes: longest one.  Above all lengths from which blocks are announced: a bound */

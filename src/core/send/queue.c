@@ -164,9 +164,10 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
 {
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
-    bool waits = (tx->wait || tx->sender_polls) && tx->conn->gate->link->direct; /* each of the two sides may move a part of the
+    bool waits =
+        (tx->wait || tx->sender_polls) && tx->conn->gate->link->direct; /* each of the two sides may move a part of the
                                                                             * block */
-    bool direct = (tx->may_be_read || waits) && at && !held;                   /* the waiting receiver may read the block */
+    bool direct = (tx->may_be_read || waits) && at && !held;            /* the waiting receiver may read the block */
     madi_wire_rdv_t rdv = {0, 0};
     if (!packet_fits(p, 2, MADI_WIRE_RDV_AT_SIZE, 0))
         return false;

@@ -41,22 +41,22 @@ static void request_destruct(mad_pml_request_t *r)
 
 OBJ_CLASS_INSTANCE(mad_pml_request_t, ompi_request_t, request_construct, request_destruct);
 
-static __attribute__((noinline)) mad_pml_request_t *request_alloc(void)
+static __attribute__((noinline)) mad_pml_request_t *spare_request_alloc(void)
 {
     return (mad_pml_request_t *)opal_free_list_get(&mad_pml->requests);
 }
 
 /* Without threads, requests for reuse are in a list that costs less than Open MPI's. */
-static inline mad_pml_request_t *request_take(void)
+static inline mad_pml_request_t *spare_request_take(void)
 {
     mad_pml_request_t *r = mad_pml->spare;
     if (OPAL_UNLIKELY(!r))
-        return request_alloc();
+        return spare_request_alloc();
     mad_pml->spare = r->next;
     return r;
 }
 
-static inline void request_give(mad_pml_request_t *r)
+static inline void spare_request_give(mad_pml_request_t *r)
 {
     if (OPAL_UNLIKELY(mad_pml->threaded)) {
         opal_free_list_return(&mad_pml->requests, &r->super.super);
@@ -68,7 +68,7 @@ static inline void request_give(mad_pml_request_t *r)
 
 mad_pml_request_t *mad_pml_request_new(mad_pml_kind_t kind, ompi_communicator_t *comm, int peer, int tag)
 {
-    mad_pml_request_t *r = request_take();
+    mad_pml_request_t *r = spare_request_take();
     if (OPAL_UNLIKELY(!r))
         return NULL;
     OBJ_RETAIN(comm);
@@ -91,7 +91,7 @@ void mad_pml_request_release(mad_pml_request_t *r)
     r->type = NULL;
     OMPI_REQUEST_FINI(&r->super);
     OBJ_RELEASE(r->super.req_mpi_object.comm);
-    request_give(r);
+    spare_request_give(r);
 }
 
 /* ---- Calls by Open MPI ----------------------------------------------------------------------------------------- */
