@@ -340,12 +340,26 @@ static inline bool pack_tail(madi_tx_t *tx, const void *buf, size_t len, mad_sen
     return true;
 }
 
+/* Copy the tail behind the other blocks, since it is not the last one; the message is then plain without a tail.  Nothing is
+ * done if the tail is too long for that. */
+static inline void tail_copy(madi_tx_t *tx)
+{
+    size_t len = tx->tail.iov_len;
+    if (len > MADI_COPY_SHORT || tx->stage_len + len > MADI_STAGE)
+        return;
+    madi_copy(tx->small + tx->stage_len, tx->tail.iov_base, len);
+    tx->stage_len += (uint32_t)len;
+    tx->base.plain = MADI_PLAIN_STAGED;
+}
+
 /* Pack a block that is not small.  While the message is plain, blocks of medium length are copied, or referred to. */
 static __attribute__((noinline)) mad_status_t pack_other(madi_tx_t *tx, const void *buf, size_t len,
                                                          mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {
     if (!tx->base.session)
         return MAD_ERR_NOMEM;
+    if (tx->base.plain == MADI_PLAIN_TAILED)
+        tail_copy(tx);
     if (pack_tail(tx, buf, len, send_mode, receive_mode) ||
         pack_plain(tx, buf, len, MADI_COPY_SHORT, send_mode, receive_mode))
         return MAD_OK;

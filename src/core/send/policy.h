@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+
 /* All thresholds of sending, and the path of a block: how its bytes get from the sender's memory into the receiver's.
  *
  *   copy     copied into the message's stage buffer: cheaper than a gather entry for a short block
@@ -22,68 +23,76 @@
 
 /* ---- Thresholds ------------------------------------------------------------------------------------------------
  *
- * All thresholds by which the library decides how bytes are sent.  Others include this header.  The last column names the
- * entry of doc/rationale.md with the measurement, or "not recorded".  Knobs (MAD_CREDIT_FLOOR, MAD_CREDIT_BUDGET,
+ * All thresholds by which the library decides how bytes are sent.  Others include this header.  In quotes: the entry of
+ * doc/rationale.md with the measurement; else "not recorded".  Knobs (MAD_CREDIT_FLOOR, MAD_CREDIT_BUDGET,
  * MAD_SHM_READ_MIN, MAD_FORWARD_FRAGMENT) are in base/knob.c.  Runtimes that use the public interface have their own tables:
  * mpi/device/thresholds.h, mpi/openmpi/thresholds.h, and mpi/ofi/ofi.h.
- *
- *      name                 value           unit: reason                                                     measured in */
+ */
 
 /* Packing: the bytes of a block are copied as it is packed, or stay where they are. */
-#define MADI_STAGE \
-    2560                    /* bytes of the stage buffer in a message: one block of MADI_COPY_SHORT and some short ones.
-                                * "How are bytes copied?" */
+
+/* bytes of the stage buffer in a message: one block of MADI_COPY_SHORT and some short ones.  "How are bytes copied?" */
+#define MADI_STAGE 2560
 #define MADI_COPY_INLINE 64 /* bytes: longest block on the shortest path, one cache line.  Not recorded */
 #define MADI_COPY_MAX 192   /* bytes: longest CHEAPER block that is copied: cheaper than a gather entry.  Not recorded */
-#define MADI_COPY_SHORT \
-    2048                    /* bytes: likewise, while the whole message is in the stage buffer; longer ones would be
-                                * copied as fast from their places.  "How are bytes copied?" */
-#define MADI_TAIL_MIN 512   /* bytes: shortest last block of a plain message that is referred to, not copied */
-#define MADI_TAIL_MAX 65536 /* bytes: longest one.  Above all lengths from which blocks are announced: a bound */
-#define MADI_PLAIN_MAX \
-    65536              /* bytes: longest block that is copied out of a plain message without a lock.  Above all
-                                * packet_max: a bound; not recorded */
+
+/* bytes: likewise, while the whole message is in the stage buffer, unless the block is its tail.  "How are bytes copied?" */
+#define MADI_COPY_SHORT 2048
+
+/* bytes: shortest last block of a plain message that stays where it is, as the tail.  "Which last block is not copied?" */
+#define MADI_TAIL_MIN 512
+#define MADI_TAIL_MAX 65536 /* bytes: longest tail.  Above all lengths from which blocks are announced: a bound */
+
+/* bytes: longest block that is copied out of a plain message without a lock.  Above all packet_max: a bound; not
+ * recorded */
+#define MADI_PLAIN_MAX 65536
 #define MADI_GATHER 16 /* pieces of a packet; each driver takes that number (caps.gather_max).  Not recorded */
-#define MADI_SEGMENTS_MAX \
-    8                         /* segments of a block that are gathered from their places; more are copied together.
-                                * "What do the rarer forms of a block cost?" */
+
+/* segments of a block that are gathered from their places; more are copied together.  "What do the rarer forms of a block
+ * cost?" */
+#define MADI_SEGMENTS_MAX 8
 #define MADI_SEGMENT_MIN 1024 /* bytes: segments of this average length and more are gathered.  Same entry */
 
 /* One packet. */
-#define MADI_PACKET_OWN \
-    4096 /* bytes of a packet that are gathered in the stack: header, descriptors, short blocks.  Bounds
-                                * the stack; not recorded */
-#define MADI_BEGUN_MAX \
-    512 /* bytes of a packet with the beginning of a continued block: cheap to copy, read at once.
-                                * "Must a block wait for a grant where there is credit?" */
-#define MADI_EAGER_LEFT \
-    16384 /* bytes of credit that only announcements use, enough for 128 of them.
-           * "What may use the last credit of a connection?" */
-#define MADI_EAGER_PART \
-    16 /* n: if rdv_eager is less than an n-th of a block, and the sender has a request, nothing goes ahead of the grant.
-        * "Can the wait for the grant be used?" */
-#define MADI_CREDIT_WINDOW_MAX \
-    1048576 /* bytes: longest credit window of a connection.
-                                * "Must a block wait for a grant where there is credit?" */
+
+/* bytes of a packet that are gathered in the stack: header, descriptors, short blocks.  Bounds the stack; not recorded */
+#define MADI_PACKET_OWN 4096
+
+/* bytes of a packet with the beginning of a continued block: cheap to copy, read at once.  "Must a block wait for a grant
+ * where there is credit?" */
+#define MADI_BEGUN_MAX 512
+
+/* bytes of credit that only announcements use, enough for 128 of them.  "What may use the last credit of a connection?" */
+#define MADI_EAGER_LEFT 16384
+
+/* n: if rdv_eager is less than an n-th of a block, and the sender has a request, nothing goes ahead of the grant.  "Can
+ * the wait for the grant be used?" */
+#define MADI_EAGER_PART 16
+
+/* bytes: longest credit window of a connection.  "Must a block wait for a grant where there is credit?" */
+#define MADI_CREDIT_WINDOW_MAX 1048576
 
 /* Long blocks. */
 #define MADI_PATH_LEAST ((size_t)4096)   /* bytes: least limit that is made of measured costs (madi_path_direct_min) */
 #define MADI_PATH_MOST ((size_t)1 << 20) /* bytes: greatest such limit.  Both bounds protect against wrong measurements */
-#define MADI_ANNOUNCE_NS \
-    200 /* ns of both sides' own work for an announced block.
-                                           * "What is known of the host's costs?" */
-#define MADI_STRIDE \
-    ((uint64_t)256 << 10) /* bytes that are written or read directly with a lock held: some 20 us.
-                                           * "How is the quicker way found?" */
-#define MADI_PREPARED_MAX \
-    16384 /* bytes: longest piece that is copied before its grant; longer ones are not ready
-                                           * when the grant arrives.  "Can the wait for the grant be used?" */
-#define MADI_OFFER_MIN \
-    1024 /* bytes of a posted receive that is ever advertised: no shorter block is worth a look at
-                                           * the other conditions.  Not recorded */
-#define MADI_POSTED_ASYNC_MIN \
-    8192                            /* bytes of a posted receive that needs the progress thread, since it may need a
-                                           * grant.  "What makes progress while the program computes?" */
+
+/* ns of both sides' own work for an announced block.  "What is known of the host's costs?" */
+#define MADI_ANNOUNCE_NS 200
+
+/* bytes that are written or read directly with a lock held: some 20 us.  "How is the quicker way found?" */
+#define MADI_STRIDE ((uint64_t)256 << 10)
+
+/* bytes: longest piece that is copied before its grant; longer ones are not ready when the grant arrives.  "Can the wait
+ * for the grant be used?" */
+#define MADI_PREPARED_MAX 16384
+
+/* bytes of a posted receive that is ever advertised: no shorter block is worth a look at the other conditions.  Not
+ * recorded */
+#define MADI_OFFER_MIN 1024
+
+/* bytes of a posted receive that needs the progress thread, since it may need a grant.  "What makes progress while the
+ * program computes?" */
+#define MADI_POSTED_ASYNC_MIN 8192
 #define MADI_BLOCK_PS 300           /* ps a byte: twice what a block takes on a slow host.  Not recorded */
 #define MADI_BLOCK_WAIT_MAX 4000000 /* ns: longest spinning for a block under way.  Not recorded */
 
@@ -98,9 +107,10 @@
 #define MADI_SHARE_PART_FIRST 2  /* n of 2^-n, the part of the time that trials of the slower method take, at first ... */
 #define MADI_SHARE_PART_LAST 6   /* ... and when the choice has proved reliable */
 #define MADI_SHARE_TIMED_EVERY 8 /* n: one block in n is timed, while no trial runs */
-#define MADI_SHARE_SLOWER_BITS \
-    4 /* log2 of a factor: the slower method is tried more rarely, but at most by this factor, since it
-       * may have seemed slower in few trials for other reasons */
+
+/* log2 of a factor: the slower method is tried more rarely, but at most by this factor, since it may have seemed slower
+ * in few trials for other reasons */
+#define MADI_SHARE_SLOWER_BITS 4
 #define MADI_SHARE_POLL_NS 5000 /* ns: a sender whose first call for progress comes later has computed meanwhile */
 
 /* Limits of the links of each network that the library has (caps in driver.h), in bytes. */
@@ -108,37 +118,38 @@
 #define MADI_SELF_CHUNK_MAX (64 * 1024)        /* a quarter of the ring.  Not recorded */
 #define MADI_SELF_GRANT_MIN (8 * 1024)         /* half a packet; longer blocks are copied once, not twice.  Not recorded */
 #define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* "From which length on is a block granted?" */
-#define MADI_SHM_DIRECT_MIN \
-    ((size_t)12 * 1024) /* where the costs of the host are not known.
-                         * "From which length on does the receiver read a block itself?" */
-#define MADI_SHM_RUN_MIN \
-    432                               /* shortest body outside of cells, where the costs are not known.
-                                                 * "Which packets lie in the cells themselves?" */
+
+/* where the costs of the host are not known.  "From which length on does the receiver read a block itself?" */
+#define MADI_SHM_DIRECT_MIN ((size_t)12 * 1024)
+
+/* shortest body outside of cells, where the costs are not known.  "Which packets lie in the cells themselves?" */
+#define MADI_SHM_RUN_MIN 432
 #define MADI_SHM_RUN_MIN_NEAR 320     /* likewise where a copy between two cores costs little.  Same entry */
 #define MADI_SHM_RUN_MIN_FAR 560      /* likewise where it costs MADI_FAR_COPY_PS a byte or more.  Same entry */
 #define MADI_FAR_COPY_PS 80           /* ps a byte of an expensive copy: Xeon 75 to 125, EPYC with a shared L3 45 */
 #define MADI_SHM_CHUNK_MIN (8 * 1024) /* shortest piece of a granted block.  "Where do 64 KiB go?" */
-#define MADI_SHM_BEGUN_MIN \
-    6144                                       /* shortest body that is written after its cell, in pieces.
-                                                 * "Can a body be copied in and out at the same time?" */
+
+/* shortest body that is written after its cell, in pieces.  "Can a body be copied in and out at the same time?" */
+#define MADI_SHM_BEGUN_MIN 6144
 #define MADI_SHM_PIECES 3                      /* number of the pieces of such a body.  Same entry */
 #define MADI_SHM_PIECE_MIN 3072                /* shortest piece.  Same entry */
 #define MADI_SHM_PIECE_MAX 8192                /* longest piece.  Same entry */
 #define MADI_SHM_PUT_LONG 4096                 /* longer copies are made by madi_copy_bulk.  "How are bytes copied?" */
 #define MADI_TCP_PACKET_MAX ((size_t)32 << 10) /* "How long are packets over TCP?" */
-#define MADI_TCP_CONT_MIN \
-    ((size_t)30 << 10) /* from here on a second read is quicker than a copy.
-                                                 * "Must a block wait for a grant where there is credit?" */
-#define MADI_TCP_GRANT_MIN \
-    ((size_t)768 << 10)                      /* from here on a round trip is quicker than what credit allows.  Same entry */
+
+/* from here on a second read is quicker than a copy.  "Must a block wait for a grant where there is credit?" */
+#define MADI_TCP_CONT_MIN ((size_t)30 << 10)
+
+/* from here on a round trip is quicker than what credit allows.  Same entry */
+#define MADI_TCP_GRANT_MIN ((size_t)768 << 10)
 #define MADI_TCP_EAGER ((size_t)16 << 10)    /* sent ahead of a block's grant.  "How long are packets over TCP?" */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* "Which buffers and calls?" */
-#define MADI_TCP_SMALL \
-    512 /* gathered packets up to this length are copied: cheaper than a gather list.
-                                                 * Not recorded */
-#define MADI_VIRTUAL_GRANT_MIN \
-    ((size_t)192 << 10)                       /* shorter blocks may travel with their message, without a grant.
-                                                    * "Which blocks go through gateways without a grant?" */
+
+/* gathered packets up to this length are copied: cheaper than a gather list. Not recorded */
+#define MADI_TCP_SMALL 512
+
+/* shorter blocks may travel with their message, without a grant.  "Which blocks go through gateways without a grant?" */
+#define MADI_VIRTUAL_GRANT_MIN ((size_t)192 << 10)
 #define MADI_VIRTUAL_EAGER ((size_t)16 << 10) /* sent ahead of a block's grant.  Same entry */
 
 /* ---- The choice -------------------------------------------------------------------------------------------------- */

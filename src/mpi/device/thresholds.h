@@ -14,9 +14,9 @@
 /* bytes: longest payload that is sent without a grant, over networks and on oversubscribed cores.  The receiver copies it
  * out of the network's memory even if no receive has matched it.  Longer payloads stay with the sender.  ("Is a payload up
  * to 64 KiB one block or several?") */
+/* bytes: longest payload of one block that is copied before a receive has matched: copying a longer one costs more than
+ * a grant. ("Where do messages of 32 to 64 KiB wait in shared memory?") */
 #define MAD_DEV_LOAD_MAX ((size_t)64 << 10)
-/* bytes: longest payload of one block that is copied before a receive has matched: copying a longer one costs more than a
- * grant. ("Where do messages of 32 to 64 KiB wait in shared memory?") */
 #define MAD_DEV_FETCH_MAX ((size_t)32 << 10)
 #define MAD_DEV_PIECES 8 /* maximum number of pieces of a buffer */
 
