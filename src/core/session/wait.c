@@ -165,8 +165,9 @@ void madi_wait_accept(mad_session_t *session)
         .fd = session->rare_epfd, .serve = session_serve_accept, .arg = session, .again = session->forward ? 0 : INT64_MAX};
     error = marceli_accept_entry_open(&session->accept_entry);
     if (error)
-        madi_log(MADI_LOG_WARN, "core", "who calls while the program computes waits until it calls the library: %s%s",
-                 strerror(error), madi_remedy(error));
+        madi_log(MADI_LOG_WARN, "core",
+                 "no accept thread: incoming connections wait until the program calls the library: %s%s", strerror(error),
+                 madi_remedy(error));
     marceli_progress_kick(); /* a gateway forwards while its program computes */
 }
 

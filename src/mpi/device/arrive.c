@@ -72,8 +72,7 @@ void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len)
     }
 }
 
-/* Describe the message in the receive's result. */
-static void done_describe(op_t *op, const dev_envelope_t *u)
+void dev_op_describe(op_t *op, const dev_envelope_t *u)
 {
     mad_dev_done_t *done = &op->done;
     done->source = u->source;
@@ -113,8 +112,7 @@ static int op_pieces_for(const mad_dev_t *dev, const op_t *op, size_t len, struc
     return n;
 }
 
-/* Unpack len bytes in blocks of `block` bytes into the pieces.  Modifies the array of pieces. */
-static mad_status_t unpack_blocks(mad_message_t *message, struct iovec *pieces, int n, size_t len, size_t block)
+mad_status_t dev_unpack_blocks(mad_message_t *message, struct iovec *pieces, int n, size_t len, size_t block)
 {
     mad_status_t status = MAD_OK, all = MAD_OK;
     do {
@@ -161,7 +159,7 @@ static mad_status_t unpack_into(mad_dev_t *dev, mad_message_t *message, const op
         return MAD_ERR_NOMEM;
     }
     n = op_pieces_for(dev, op, len, pieces, max);
-    status = unpack_blocks(message, pieces, n, len, block);
+    status = dev_unpack_blocks(message, pieces, n, len, block);
     if (pieces != few)
         free(pieces);
     return status;
@@ -185,143 +183,6 @@ void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_message_t *message, size_
     look(dev, &op->item);
 }
 
-/* ---- Unexpected messages ----------------------------------------------------------------------------------------- */
-
-/* Free a message, which then no longer counts against its sender's window. */
-static void message_gone(mad_dev_t *dev, mad_dev_message_t *u)
-{
-    if (u->envelope.cost)
-        dev_flow_release(dev, u->envelope.source, u->envelope.cost);
-    dev_message_free(dev, u);
-}
-
-static void message_loaded(mad_dev_t *dev, item_t *item)
-{
-    mad_dev_message_t *u = (mad_dev_message_t *)item;
-    op_t *op = u->op;
-    u->loading = false;
-    if (op) {
-        u->op = NULL;
-        dev_message_meet(dev, op, u);
-    } else if (u->dropped) {
-        message_gone(dev, u);
-    }
-}
-
-static void message_load(mad_dev_t *dev, mad_dev_message_t *u, mad_message_t *message)
-{
-    mad_request_t *request;
-    struct iovec piece = {u->bytes, u->envelope.len};
-    mad_status_t status;
-    unpack_blocks(message, &piece, 1, u->envelope.len, u->envelope.block);
-    status = mad_end_unpacking_request(message, &request);
-    if (status) {
-        u->item.status = status;
-        return;
-    }
-    u->loading = true;
-    dev_item_attach(dev, request, &u->item, message_loaded);
-}
-
-/* Keep a message that no receive has matched.  bytes not set: the payload is the next block, or is still at the sender.
- * False if out of memory. */
-static bool message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *message, madi_foreign_t bytes)
-{
-    mad_dev_message_t *kept = dev_message_new(dev);
-    matcher_t *m = &dev->matchers[u->space];
-    size_t copied_max = u->block ? MAD_DEV_LOAD_MAX : MAD_DEV_FETCH_MAX;
-    bool here = madi_foreign_is_set(bytes), copied = here || (!u->asks && u->len <= copied_max);
-    if (!kept)
-        return false;
-    kept->envelope = *u;
-    if (copied)
-        kept->bytes = MAD_DEV_LIKELY(u->len <= sizeof kept->inside) ? kept->inside : malloc(u->len);
-    if ((copied && !kept->bytes) || !dev_match_keep(m, kept)) {
-        dev_message_free(dev, kept);
-        return false;
-    }
-    if (u->cost)
-        dev_flow_hold(dev, u->source, u->cost);
-    if (u->asks) {
-        dev_message_end(message);
-    } else if (here) {
-        if (MAD_DEV_LIKELY(u->len == 8)) /* the most common length, without a function call */
-            madi_foreign_copy(kept->bytes, bytes, 8);
-        else
-            madi_foreign_copy(kept->bytes, bytes, u->len);
-        dev_message_end(message);
-    } else if (kept->bytes) {
-        message_load(dev, kept, message);
-    } else {
-        kept->message = message;
-    }
-    return true;
-}
-
-void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
-{
-    done_describe(op, &u->envelope);
-    if (u->loading) {
-        u->op = op;
-        return;
-    }
-    if (u->envelope.ack)
-        dev_matched_send(dev, u->envelope.source, u->envelope.number);
-    if (u->envelope.asks) {
-        dev_announced_receive(dev, op, u->envelope.source, u->envelope.number, u->envelope.len);
-    } else if (u->message) {
-        dev_op_receive_from(dev, op, u->message, u->envelope.len, u->envelope.block, dev_op_received);
-    } else {
-        op->done.status = u->item.status;
-        if (!u->item.status)
-            dev_op_fill(op, madi_foreign_of(u->bytes), u->envelope.len);
-        dev_op_complete(dev, op);
-    }
-    message_gone(dev, u);
-}
-
-bool dev_message_fetch(mad_dev_t *dev, mad_dev_message_t *u, const mad_dev_receive_t *r, mad_dev_got_t *got)
-{
-    const dev_envelope_t *e = &u->envelope;
-    if (!u->bytes || u->loading || u->item.status || e->ack || e->len > r->pieces[0].iov_len)
-        return false;
-    *got = (mad_dev_got_t){.tag = e->tag,
-                           .data = e->data,
-                           .source = e->source,
-                           .has_data = e->has_data,
-                           .len = e->len,
-                           .buffer = r->pieces[0].iov_base};
-    if (MAD_DEV_LIKELY(e->len == 8)) /* the most common length, without a function call */
-        memcpy(got->buffer, u->bytes, 8);
-    else if (e->len)
-        memcpy(got->buffer, u->bytes, e->len);
-    dev_match_take(&dev->matchers[e->space], u);
-    message_gone(dev, u);
-    return true;
-}
-
-void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *u)
-{
-    op_t *op;
-    if (u->envelope.ack)
-        dev_matched_send(dev, u->envelope.source, u->envelope.number);
-    u->envelope.ack = false;
-    if (u->envelope.asks)
-        dev_announced_drop(dev, u->envelope.source, u->envelope.number);
-    if (u->loading) {
-        u->dropped = true;
-        return;
-    }
-    if (u->message) { /* unpack the payload and discard it */
-        op = dev_op_new(dev);
-        if (!op)
-            return; /* the message stays open until the session ends */
-        op->silent = true;
-        dev_op_receive_from(dev, op, u->message, u->envelope.len, u->envelope.block, dev_op_received);
-    }
-    message_gone(dev, u);
-}
-
 /* ---- Headers ----------------------------------------------------------------------------------------------------- */
 
 /* Match a message or keep it.  False if out of memory; the message is then tried again. */
@@ -329,11 +190,11 @@ static bool message_in(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *m
 {
     op_t *op = dev_match_arrival(&dev->matchers[u->space], u->source, u->tag);
     if (!op)
-        return message_keep(dev, u, message, bytes);
+        return dev_message_keep(dev, u, message, bytes);
     op = dev_op_part(dev, op, u->len);
     if (!op)
         return false;
-    done_describe(op, u);
+    dev_op_describe(op, u);
     if (u->ack)
         dev_matched_send(dev, u->source, u->number);
     if (u->cost)
@@ -523,7 +384,7 @@ static bool short_keep(mad_dev_t *dev, const mad_arrival_t *a)
                         .len = len,
                         .cost = len + MAD_DEV_HEAD_COST,
                         .has_data = head >> 8 & FLAG_DATA};
-    return good && message_keep(dev, &u, a->message, madi_foreign_skip(madi_foreign_of(a->base), HEAD_SHORT));
+    return good && dev_message_keep(dev, &u, a->message, madi_foreign_skip(madi_foreign_of(a->base), HEAD_SHORT));
 }
 
 int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool keeps)

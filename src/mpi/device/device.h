@@ -8,7 +8,8 @@
  *   match.[ch]    matching: posted receives and unexpected messages, hashed
  *   pool.c        memory of operations and messages; numbers by which peers name operations
  *   send.c        outgoing messages: sent at once, or header and payload with a request
- *   arrive.c      incoming messages: read, matched, then placed or kept
+ *   arrive.c      incoming messages: read, and matched; the payload placed
+ *   unexpected.c  messages kept until a receive takes them
  *   flow.c        limit of what a peer may send without a grant
  *   rendezvous.c  messages whose payload stays with the sender until a receive has matched
  *   receive.c     receives, probes, claims, cancellation

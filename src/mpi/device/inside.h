@@ -457,6 +457,18 @@ bool dev_shown_poll(mad_dev_t *dev);
 /* Fail all receives that name this peer. */
 void dev_receives_fail(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 
+/* ---- unexpected.c: under the lock --------------------------------------------------------------------------------- */
+
+/* Keep a message that no receive has matched.  bytes not set: the payload is the next block, or is still at the sender.
+ * False if out of memory. */
+bool dev_message_keep(mad_dev_t *dev, const dev_envelope_t *envelope, mad_message_t *message, madi_foreign_t bytes);
+/* Give a kept message to a receive.  Both are freed, either now or when the payload has arrived. */
+void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *message);
+/* Receive a kept message at once: into the receive's only piece, and free it.  False, and nothing is done, unless its payload
+ * is here and fits. */
+bool dev_message_fetch(mad_dev_t *dev, mad_dev_message_t *message, const mad_dev_receive_t *receive, mad_dev_got_t *got);
+void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *message);
+
 /* ---- arrive.c: under the lock ------------------------------------------------------------------------------------ */
 
 /* Match a message that was opened.  False if its header has not arrived completely, or if out of memory; the message is
@@ -470,12 +482,6 @@ int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool
 bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *arrival, const mad_dev_receive_t *receive, mad_dev_got_t *got);
 bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message);
 bool dev_stuck_retry(mad_dev_t *dev); /* true if no message is stuck any more */
-/* Give a kept message to a receive.  Both are freed, either now or when the payload has arrived. */
-void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *message);
-/* Receive a kept message at once: into the receive's only piece, and free it.  False, and nothing is done, unless its payload
- * is here and fits. */
-bool dev_message_fetch(mad_dev_t *dev, mad_dev_message_t *message, const mad_dev_receive_t *receive, mad_dev_got_t *got);
-void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *message);
 /* Return the operation for the next len bytes: the receive itself, or a part of a multi-receive; NULL if out of memory. */
 op_t *dev_op_part(mad_dev_t *dev, op_t *op, size_t len);
 void dev_op_complete(mad_dev_t *dev, op_t *op); /* notify, and free the operation */
@@ -485,6 +491,10 @@ void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len);
  * does not fit.  Then call `look`, with the status in the item. */
 void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_message_t *message, size_t len, size_t block,
                          void (*look)(mad_dev_t *dev, item_t *item));
+/* Unpack len bytes, in blocks of `block` bytes (0: in one), into the pieces.  Changes the array. */
+mad_status_t dev_unpack_blocks(mad_message_t *message, struct iovec *pieces, int n, size_t len, size_t block);
+/* Describe the message to the receive. */
+void dev_op_describe(op_t *op, const dev_envelope_t *envelope);
 void dev_op_received(mad_dev_t *dev, item_t *item); /* handle the item of a receive whose payload has arrived */
 
 /* ---- remote.c, serve.c: under the lock --------------------------------------------------------------------------- */

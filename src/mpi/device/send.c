@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- What completes later ---------------------------------------------------------------------------------------- */
+/* ---- Later completions ------------------------------------------------------------------------------------------- */
 
 void dev_item_push(void *arg, mad_status_t status)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- What completes later -------------------------------------------------------------------------------------- */
+/* ---- Later completions ----------------------------------------------------------------------------------------- */
 
 static void push_done(void *arg, mad_status_t status)
 {
