@@ -62,9 +62,11 @@ address() {
         tests/channel_churn tests/no_memory tests/topology_memory tests/device tests/device_match $unit || return
     b=$BUILD/sanitize/address
     # Check's forks end without freeing what their parent holds: leaks there are looked for by the others.
-    for program in $unit; do
-        quiet "address: ${program##*/}" env ASAN_OPTIONS=detect_leaks=0 "$b/$program"
+    # A suite at a time: each case is a fork, which takes long with a sanitizer's mappings.
+    for suite in $([ ! "$unit" ] || "$b/tests/unit/unit" --list); do
+        quiet "address: unit, $suite" env ASAN_OPTIONS=detect_leaks=0 "$b/tests/unit/unit" "$suite"
     done
+    [ ! "$unit" ] || quiet "address: shm_ring" env ASAN_OPTIONS=detect_leaks=0 "$b/tests/unit/shm_ring"
     export BUILD="$b" ASAN_OPTIONS=detect_stack_use_after_return=1
     # shellcheck disable=SC2086
     quiet "address: user-level threads" "$b/tests/marcel/threads" $marcel_tests
@@ -167,7 +169,9 @@ memory() {
     quiet "valgrind: conformance over self by user-level threads" env CONFORM_DEADLINE=150 CONFORM_THREADS=marcel $memcheck \
         "$conform" modes_alone blocks_pieces posted_before
     # shellcheck disable=SC2086
-    quiet "valgrind: user-level threads" $memcheck "$threads" self join tree priority yield_to keys once mutex_types broadcast sem
+    quiet "valgrind: user-level threads" $memcheck "$threads" self_identifies_its_thread join_returns_the_result_once \
+        tree_of_threads_adds_up higher_priority_runs_first yield_to_runs_the_named_thread key_values_are_destroyed_at_the_end \
+        once_runs_once mutex_types_behave_as_named broadcast_wakes_all sem_counts_posts
     # shellcheck disable=SC2086
     for driver in shm tcp; do
         quiet "valgrind: a message over $driver" env MAD_PREFER=$driver "$BUILD/madrun" -n 2 $memcheck "$string"

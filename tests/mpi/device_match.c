@@ -81,7 +81,7 @@ static void a_receive(mad_dev_t *dev, const uint64_t *ignores, unsigned n_ignore
     op->tag = tag;
     op->ignore = ignore;
     op->done.flags = (uint64_t)id;
-    op->done.context = context_of(id);
+    op->context = context_of(id);
     CHECK(dev_match_post(dev, op));
     model_add(&receives, id, from, tag, ignore);
 }
