@@ -84,7 +84,8 @@ for cxx in $compilers; do
     fi
     # shellcheck disable=SC2086
     if built loaded.so -O2 -fPIC -shared $libs && gcc $warnings -o "$work/load" "$cases/load.c" $libs; then
-        for case in rethrow nested uncaught join_in_handler many cancel; do
+        for case in rethrow_finds_its_exception nested_exceptions_stay_apart uncaught_are_counted_by_thread \
+            handler_may_join many_threads_unwind_at_once cancel_unwinds_everywhere; do
             for how in main thread; do
                 right "$cxx: $case, loaded by a $how" env MAD_WORKERS=2 "$work/load" "$work/loaded.so" $case $how
             done
