@@ -48,7 +48,7 @@ def flood(name, body, count, text, kind=F_READY, limit=4):
     target.end()
 
 
-flood("long READY", bytes(8 * MIB - 64), 40 * MIB, "a fragment of kind 5 and")
+flood("long READY", bytes(8 * MIB - 64), 40 * MIB, "a fragment of kind 5 with")
 flood("READY", READY_BODY, 16 * MIB, "more fragments than credits")
 flood("MOVE", b"", 8 * MIB, None, kind=F_MOVE)
 finish()
