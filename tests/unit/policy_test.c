@@ -100,6 +100,31 @@ START_TEST(path_has_one_threshold)
 }
 END_TEST
 
+/* A block that is short enough for each limit is never announced, and one that is not, sometimes is. */
+START_TEST(packet_is_chosen_below_all_limits)
+{
+    static const madi_path_limits_t limits = {50000, 9000, 20000};
+    bool announced = false;
+    for (uint64_t len = 1; len < UINT64_C(1) << 17; len += len / 7 + 1)
+        for (unsigned is = 0; is < 32; is++)
+            for (int sender = MADI_SENDER_WAITS; sender <= MADI_SENDER_COMPUTES; sender++) {
+                madi_path_block_t b = {.len = len,
+                                       .room = UINT64_C(1) << 18,
+                                       .contiguous = is & 1,
+                                       .direct = is & 2,
+                                       .posted = is & 4,
+                                       .answers = is & 8,
+                                       .alone = is & 16,
+                                       .sender = (madi_path_sender_t)sender};
+                bool is_packet = madi_path_choose(&b, &limits) <= MADI_PATH_PACKET;
+                ck_assert(is_packet || !madi_path_is_packet(len, &limits));
+                announced = announced || !is_packet;
+            }
+    ck_assert(announced);
+    ck_assert(madi_path_is_packet(8999, &limits));
+}
+END_TEST
+
 /* Longer ones from the length on at which the cheaper bytes make up for the call. */
 START_TEST(direct_min_follows_costs)
 {
@@ -158,8 +183,8 @@ END_TEST
 Suite *policy_suite(void)
 {
     const TTest *tests[] = {
-        path_follows_the_table, path_has_one_threshold,   direct_min_follows_costs, run_min_follows_costs,
-        direct_min_is_bounded,  path_wait_follows_length, path_has_a_name,
+        path_follows_the_table, path_has_one_threshold, packet_is_chosen_below_all_limits, direct_min_follows_costs,
+        run_min_follows_costs,  direct_min_is_bounded,  path_wait_follows_length,          path_has_a_name,
     };
     return SUITE_OF("policy", tests);
 }

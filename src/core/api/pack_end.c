@@ -315,16 +315,15 @@ static inline __attribute__((always_inline)) bool end_plain(madi_tx_t *tx)
     return sent;
 }
 
-/* True if the packet with the tail needs no choice: shorter than all that is announced, continued, or longer than packets. */
+/* True if a message with a tail goes into one packet, whatever else is under way. */
 static inline bool tail_fits(const madi_tx_t *tx, const madi_caps_t *caps)
 {
+    madi_path_limits_t limits = {caps->rdv_min, caps->direct_min, caps->answer_min};
     size_t len = tx->tail.iov_len;
-    return len < caps->rdv_min && (!caps->direct_min || len < caps->direct_min) &&
-           (!caps->answer_min || len < caps->answer_min) && !madi_cont_applies(caps, len) &&
-           tx->stage_len + len <= caps->packet_max;
+    return madi_path_is_packet(len, &limits) && !madi_cont_applies(caps, len) && tx->stage_len + len <= caps->packet_max;
 }
 
-/* Like end_plain, of a message with a tail. */
+/* Like end_plain, but for a message with a tail. */
 static __attribute__((noinline)) bool end_tailed(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
@@ -348,7 +347,7 @@ static __attribute__((noinline)) bool end_tailed(madi_tx_t *tx)
     return sent;
 }
 
-/* End a message in one of the short ways.  False: nothing has happened. */
+/* Send a plain message at once, with or without a tail.  False: nothing was done. */
 static inline bool end_short(mad_message_t *message)
 {
     if (MADI_LIKELY(message->plain == MADI_PLAIN_STAGED))

@@ -194,6 +194,13 @@ typedef struct madi_path_limits {
 
 madi_path_t madi_path_choose(const madi_path_block_t *block, const madi_path_limits_t *limits);
 
+/* True if madi_path_choose puts each block of this length that fits into a packet, and is not held, into one. */
+static inline bool madi_path_is_packet(size_t len, const madi_path_limits_t *limits)
+{
+    return len < limits->grant_min && (!limits->direct_min || len < limits->direct_min) &&
+           (!limits->answer_min || len < limits->answer_min);
+}
+
 const char *madi_path_name(madi_path_t path);
 
 /* Return the limit direct_min for these costs, from MADI_PATH_LEAST to MADI_PATH_MOST: the length from which on a read or

@@ -27,16 +27,14 @@ static inline int data_set(mad_pml_request_t *r, void *buf, size_t count, ompi_d
 static inline int receive_begin(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type, int from, int tag,
                                 ompi_communicator_t *comm)
 {
-    bool any = tag == MPI_ANY_TAG;
-    mad_peer_t peer = from == MPI_ANY_SOURCE ? MAD_ANY_SOURCE : mad_pml_peer(comm, from);
+    mad_dev_receive_t pattern;
     mad_status_t status;
-    int rc;
-    if (OPAL_UNLIKELY(peer < 0 && from != MPI_ANY_SOURCE))
-        return OMPI_ERR_UNREACH;
-    rc = data_set(r, buf, count, type);
+    int rc = pattern_set(&pattern, from, tag, comm);
+    if (OPAL_LIKELY(rc == OMPI_SUCCESS))
+        rc = data_set(r, buf, count, type);
     if (OPAL_UNLIKELY(rc != OMPI_SUCCESS))
         return rc;
-    status = mad_dev_receive_one(mad_pml->dev, peer, mad_pml_tag(comm, any ? 0 : tag), any ? TAG_BITS : 0, r->data.piece, r);
+    status = mad_dev_receive_one(mad_pml->dev, pattern.from, pattern.tag, pattern.ignore, r->data.piece, r);
     return OPAL_LIKELY(!status) ? OMPI_SUCCESS : mad_pml_error(status);
 }
 
