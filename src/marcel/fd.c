@@ -256,7 +256,7 @@ static MADI_COLD ssize_t write_rest(madi_fd_call_t *call, ssize_t n)
     int kind = (int)madi_fd_kind_get(call->fd);
     bool socket = kind <= MADI_FD_SOCKET && socket_is_stream(call->fd);
     if (!madi_ult_self() || (kind != MADI_FD_PIPE && !socket) || madi_fd_may_wait(call))
-        return n; /* it was the plain call, or as much as can be written now */
+        return n; /* the call was made once, or no more can be written now */
     if (socket)
         call->attempt = send_rest;
     return call_move_rest(call, n);

@@ -38,7 +38,7 @@ struct madi_fd_call {
     uint32_t events;          /* POLLIN or POLLOUT: the events to wait for */
     int count;                /* of blocks */
     union {
-        struct iovec *out_of; /* the same blocks for reading calls; writing calls never write to them */
+        struct iovec *out_of; /* blocks of a reading call; a writing call only reads its blocks */
         const struct iovec *blocks;
     };
     struct sockaddr *address;

@@ -110,7 +110,7 @@ enum {
     /* Flags for extra work at a switch from or to the thread. */
     MADI_ULT_KEEPS_FP = 1,
     MADI_ULT_CANARY = 2,
-    MADI_ULT_THROWS = 4, /* it was switched out while handling an exception, whose state is in `cxx` */
+    MADI_ULT_THROWS = 4, /* switched out while handling an exception; the state of the exception is in `cxx` */
     MADI_ULT_BOTH = 0xff,
     /* Flags for extra work at the next switch from the thread to another. */
     MADI_ULT_IN_PLACE = 0x100,    /* its joiner, of the same worker, runs as soon as it ends */

@@ -168,7 +168,7 @@ inline open(me)
     }
 }
 
-/* fragment_is_next: a packet begins to come; what it acknowledges is seen by who sends, at any moment */
+/* fragment_is_next: a packet begins to arrive.  The sending thread may see at any moment what the packet acknowledges. */
 inline begins(me)
 {
     assert(number == rx[me]); /* what is sent again begins there, too */

@@ -115,7 +115,7 @@ static const struct {
     const char *category, *name; /* name: "%d" is the peer, "%s" the driver */
     char form;                   /* form of the event: i: an instant of a thread; x: a span of a thread; b: a span on a
                                   * line of its own */
-    const char *number;          /* what `number` means; NULL: nothing */
+    const char *number;          /* meaning of `number`; NULL if it has none */
 } kinds[MADI_TRACE_KINDS] = {
     [MADI_TRACE_SEND] = {"message", "send to %d", 'b', "message"},
     [MADI_TRACE_RECEIVE] = {"message", "receive from %d", 'b', "message"},

@@ -40,7 +40,7 @@ struct madi_gate {
     madi_conn_t **by_remote;    /* by the peer's channel numbers; NULL: not announced */
     uint32_t n_remote;          /* entries of by_remote */
     void *partial_rx;           /* the message or packet (madi_rx_packet) whose body is arriving; NULL: none */
-    bool partial_rx_is_message; /* it is a message, whose first packet is arriving */
+    bool partial_rx_is_message; /* true if partial_rx is a message whose first packet is arriving */
     bool bye_received;          /* BYE has arrived: the peer has shut down in order */
     _Alignas(16) unsigned char partial_ctrl[MADI_CTRL_MAX]; /* the body of the control packet that is arriving */
     madi_gate_t *next;                                      /* all gates of the session */

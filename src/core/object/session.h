@@ -96,7 +96,7 @@ struct mad_session {
     madi_rx_msg_t *for_handlers, **for_handlers_tail; /* messages for handlers, which run without a lock */
     _Atomic(int) has_calls;                           /* not 0: one of these two lists is not empty */
     madi_rx_msg_t *rx_ring;                           /* ring of all message structures, used and free */
-    madi_ledger_sum_t ledger;                         /* what all peers together cause; atomic */
+    madi_ledger_sum_t ledger;                         /* sums of all peers; atomic */
 };
 
 static_assert(_Alignof(mad_session_t) > 1, "an instant request is a session with its lowest bit set");
