@@ -12,7 +12,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define FIRST "madeleine costs 2"
+#define FIRST "madeleine costs 3"
 #define COPY_PS_MAX 100000 /* 10 MB/s */
 #define NS_MAX 10000000
 
@@ -62,13 +62,29 @@ bool madi_costs_path(const char *given, char path[MADI_COSTS_PATH_MAX])
     return n > 0 && n < MADI_COSTS_PATH_MAX;
 }
 
+static uint32_t least(uint32_t kept, uint32_t measured)
+{
+    return kept && kept < measured ? kept : measured;
+}
+
+madi_costs_t madi_costs_least(const madi_costs_t *kept, const madi_costs_t *measured)
+{
+    return (madi_costs_t){.copy_ps = least(kept->copy_ps, measured->copy_ps),
+                          .turn_ns = least(kept->turn_ns, measured->turn_ns),
+                          .direct_ns = least(kept->direct_ns, measured->direct_ns),
+                          .direct_ps = least(kept->direct_ps, measured->direct_ps),
+                          .both_ps = least(kept->both_ps, measured->both_ps),
+                          .pipe_ps = least(kept->pipe_ps, measured->pipe_ps),
+                          .runs = kept->runs + measured->runs};
+}
+
 void madi_costs_text(const madi_costs_t *c, char text[MADI_COSTS_TEXT_MAX])
 {
     char host[300];
     identity(host, sizeof host);
     snprintf(text, MADI_COSTS_TEXT_MAX,
-             FIRST "\n%s\ncopy_ps %u turn_ns %u direct_ns %u direct_ps %u both_ps %u pipe_ps %u\n", host, c->copy_ps,
-             c->turn_ns, c->direct_ns, c->direct_ps, c->both_ps, c->pipe_ps);
+             FIRST "\n%s\ncopy_ps %u turn_ns %u direct_ns %u direct_ps %u both_ps %u pipe_ps %u runs %u\n", host, c->copy_ps,
+             c->turn_ns, c->direct_ns, c->direct_ps, c->both_ps, c->pipe_ps, c->runs);
 }
 
 bool madi_costs_parse(const char *text, madi_costs_t *costs)
@@ -84,12 +100,12 @@ bool madi_costs_parse(const char *text, madi_costs_t *costs)
     text += len + host_len + 1;
     if (sscanf(text,
                "copy_ps %9" SCNu32 " turn_ns %9" SCNu32 " direct_ns %9" SCNu32 " direct_ps %9" SCNu32 " both_ps %9" SCNu32
-               " pipe_ps %9" SCNu32 "%n",
-               &c.copy_ps, &c.turn_ns, &c.direct_ns, &c.direct_ps, &c.both_ps, &c.pipe_ps, &end) != 6 ||
+               " pipe_ps %9" SCNu32 " runs %9" SCNu32 "%n",
+               &c.copy_ps, &c.turn_ns, &c.direct_ns, &c.direct_ps, &c.both_ps, &c.pipe_ps, &c.runs, &end) != 7 ||
         text[end] != '\n' || text[end + 1])
         return false;
     if (!c.copy_ps || c.copy_ps > COPY_PS_MAX || !c.turn_ns || c.turn_ns > NS_MAX || c.direct_ns > NS_MAX ||
-        c.direct_ps > COPY_PS_MAX || c.both_ps > COPY_PS_MAX || !c.pipe_ps || c.pipe_ps > COPY_PS_MAX)
+        c.direct_ps > COPY_PS_MAX || c.both_ps > COPY_PS_MAX || !c.pipe_ps || c.pipe_ps > COPY_PS_MAX || !c.runs)
         return false;
     *costs = c;
     return true;

@@ -18,11 +18,19 @@ typedef struct madi_costs {
     uint32_t both_ps;   /* picoseconds per byte of a block if each side moves one half directly; 0 if impossible */
     /* picoseconds per byte of a block that one side copies into shared memory while the other copies it out */
     uint32_t pipe_ps;
+    uint32_t runs; /* number of measurements of which each figure is the least */
 } madi_costs_t;
+
+/* Number of measurements after which the figures are kept.  A virtual machine moves its processors between near and far
+ * cores, so one measurement may show a phase of seconds. */
+#define MADI_COSTS_RUNS 4
 
 #define MADI_COSTS_PATH_MAX 512
 #define MADI_COSTS_TEXT_MAX 512
 
+/* Combine the figures kept so far with those of one more measurement: the least of each.  What is impossible (0) in the new
+ * one is impossible. */
+madi_costs_t madi_costs_least(const madi_costs_t *kept, const madi_costs_t *measured);
 /* Write the file's path.  given: value of MAD_COSTS; NULL or empty if it has none.  False if no folder is known, if the
  * name is too long, or if given is "none". */
 bool madi_costs_path(const char *given, char path[MADI_COSTS_PATH_MAX]);

@@ -220,7 +220,7 @@ static bool sides_measure(sides_t *s, madi_costs_t *c)
     int64_t both = (half - turns - little) * 1000 / LEN;
     if (turns < 2 || turns > TURNS_MAX || !is_rate(copy) || !is_rate(pipe))
         return false;
-    *c = (madi_costs_t){.copy_ps = (uint32_t)copy, .turn_ns = (uint32_t)(turns / 2), .pipe_ps = (uint32_t)pipe};
+    *c = (madi_costs_t){.copy_ps = (uint32_t)copy, .turn_ns = (uint32_t)(turns / 2), .pipe_ps = (uint32_t)pipe, .runs = 1};
     if (!little || !much || !half) /* not permitted */
         return true;
     c->direct_ns = (uint32_t)little;
@@ -305,11 +305,12 @@ bool madi_costs_store(const madi_costs_t *costs, char path[MADI_COSTS_PATH_MAX],
 void madi_costs_provide(void)
 {
     char path[MADI_COSTS_PATH_MAX], why[256];
-    madi_costs_t costs;
+    madi_costs_t kept = {0}, costs;
     cpu_set_t allowed;
     int first = CPU_SETSIZE, last = 0;
     CPU_ZERO(&allowed);
-    if (madi_costs_load(given(), &costs) || !madi_costs_path(given(), path) || !folder_make(path) ||
+    madi_costs_load(given(), &kept);
+    if (kept.runs >= MADI_COSTS_RUNS || !madi_costs_path(given(), path) || !folder_make(path) ||
         sched_getaffinity(0, sizeof allowed, &allowed))
         return;
     for (int i = 0; i < CPU_SETSIZE; i++) {
@@ -318,6 +319,8 @@ void madi_costs_provide(void)
         first = i < first ? i : first;
         last = i;
     }
-    if (first < last && madi_costs_measure(first, last, &costs))
-        madi_costs_store(&costs, path, why, sizeof why);
+    if (first >= last || !madi_costs_measure(first, last, &costs))
+        return;
+    costs = madi_costs_least(&kept, &costs);
+    madi_costs_store(&costs, path, why, sizeof why);
 }

@@ -10,7 +10,8 @@
 bool madi_costs_measure(int first, int last, madi_costs_t *costs);
 /* Write this host's file, and its path to `path`.  False: why gives the cause, a text. */
 bool madi_costs_store(const madi_costs_t *costs, char path[MADI_COSTS_PATH_MAX], char *why, size_t len);
-/* Measure and store the costs, unless the file exists or cannot be written.  Precondition: no other thread of the process
+/* Measure the costs, and store the least of all measurements; do nothing after MADI_COSTS_RUNS of them, or if the file cannot
+ * be written.  Precondition: no other thread of the process
  * changes the binding of the calling one. */
 void madi_costs_provide(void);
 

@@ -7,16 +7,15 @@
 json_t *madi_info_costs(int first, int last)
 {
     char path[MADI_COSTS_PATH_MAX], why[256];
-    madi_costs_t c, before;
+    madi_costs_t c, before = {0};
     json_t *out;
     bool good = madi_costs_measure(first, last, &c);
     if (first == last)
         return json_object();
-    /* A turn that takes longer than in the file shows that the host is busy. */
-    if (madi_costs_load(madi_env("MAD_COSTS"), &before) && (!good || c.turn_ns > before.turn_ns + before.turn_ns / 4))
-        c = before;
-    else if (!good)
+    madi_costs_load(madi_env("MAD_COSTS"), &before);
+    if (!good && !before.runs)
         return json_pack("{s:s}", "not_kept", "the host is busy: try again");
+    c = good ? madi_costs_least(&before, &c) : before;
     good = madi_costs_store(&c, path, why, sizeof why);
     out = good ? json_pack("{s:s}", "file", path) : json_pack("{s:s}", "not_kept", why);
     json_object_update_new(out, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "copy_ps", (json_int_t)c.copy_ps, "turn_ns",

@@ -154,7 +154,7 @@ START_TEST(direct_min_is_bounded)
 {
     static const uint32_t odd[] = {0, 1, 1000, UINT32_MAX};
     for (int i = 0; i < 4 * 4 * 4 * 4 * 4; i++) {
-        madi_costs_t c = {1, odd[i & 3], odd[i >> 2 & 3], odd[i >> 4 & 3], odd[i >> 6 & 3], odd[i >> 8 & 3]};
+        madi_costs_t c = {1, odd[i & 3], odd[i >> 2 & 3], odd[i >> 4 & 3], odd[i >> 6 & 3], odd[i >> 8 & 3], 1};
         size_t min = madi_path_direct_min(&c);
         ck_assert(min >= MADI_PATH_LEAST && min <= MADI_PATH_MOST);
     }
