@@ -56,7 +56,7 @@
       " that waits for them, others by both processes if that is faster") \
     K(SHM_READ_MIN, "MAD_SHM_READ_MIN", BYTES, "0", 0, GB, \
       "length from which on a block whose sender waits is copied directly from memory to memory, if messages and answers" \
-      " alternate; 0: from the costs of this host, or 12K if these are unknown") \
+      " alternate; 0: from the costs of this host, and from 32K on by what is faster") \
     K(COSTS, "MAD_COSTS", TEXT, "", 0, 0, \
       "file with the costs of moving bytes on this host, which madrun and mad_info measure; empty: one in the user's " \
       "cache folder; none: costs are neither read nor measured") \

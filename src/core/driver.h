@@ -129,6 +129,8 @@ typedef struct madi_caps {
     size_t direct_min; /* with the operation answers, where link->direct: blocks of a sender that answers and then waits
                         * are announced from this length on (as in policy.h).  0: from rdv_min on */
     size_t answer_min; /* likewise where not link->direct */
+    bool learned;      /* direct_min is an estimate: blocks from MADI_SHARE_MIN to answer_min take the way that has proved
+                        * faster */
     size_t rdv_eager;  /* bytes of a rendezvous block that may be sent ahead of the grant */
     int gather_max;    /* entries of vec that send takes: 16 or more, for the core sends up to 16 */
     double latency_us; /* of a short packet, one way */

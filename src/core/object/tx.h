@@ -9,12 +9,17 @@
 #include <sys/uio.h>
 
 /* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */
+/* Whether a long block goes into its message's packet, where experience decides. */
+typedef enum madi_way { MADI_WAY_OPEN, MADI_WAY_PACKET, MADI_WAY_ANNOUNCED } madi_way_t;
+
 typedef struct madi_piece {
     const void *base;   /* block: its address; NULL: in segments */
     struct iovec *segs; /* block in several segments: allocated; else NULL */
     int n_segs;         /* number of segments */
     bool run;           /* a run: off and len are a range of the stage buffer */
     bool later;         /* block: sent with its value at mad_end_packing */
+    uint8_t way;        /* block: madi_way_t */
+    bool timed;         /* block: the duration of that way is to be recorded */
     uint64_t desc;      /* block: its descriptor */
     uint32_t off, len;  /* run: bytes */
     void *copy;         /* block: a copy, to be freed with the message; NULL: none */

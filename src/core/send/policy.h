@@ -111,6 +111,9 @@
 /* log2 of a factor: the slower method is tried more rarely, but at most by this factor, since it may have seemed slower
  * in few trials for other reasons */
 #define MADI_SHARE_SLOWER_BITS 4
+#define MADI_WAY_PIECES \
+    8                           /* n: a packet that is written and read at the same time is read an n-th later.  "Is a
+                                 * block announced where messages alternate?" */
 #define MADI_SHARE_POLL_NS 5000 /* ns: a sender whose first call for progress comes later has computed meanwhile */
 
 /* Limits of the links of each network that the library has (caps in driver.h), in bytes. */
@@ -120,7 +123,7 @@
 #define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* "From which length on is a block granted?" */
 
 /* where the costs of the host are not known.  "From which length on does the receiver read a block itself?" */
-#define MADI_SHM_DIRECT_MIN ((size_t)12 * 1024)
+#define MADI_SHM_DIRECT_MIN ((size_t)32 * 1024)
 
 /* shortest body outside of cells, where the costs are not known.  "Which packets lie in the cells themselves?" */
 #define MADI_SHM_RUN_MIN 432

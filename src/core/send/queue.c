@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Making packets from messages: the queue of each connection, and its credits. */
+#include "base/clock.h"
 #include "core/conn/credit.h"
 #include "core/conn/request.h"
 #include "core/conn/tx_pool.h"
@@ -80,6 +81,7 @@ typedef struct packet {
     uint32_t next;      /* the piece after the packet's last */
     uint32_t announced; /* the handle of the first block that is announced; 0: none */
     uint64_t cont_left; /* bytes of piece `next` that are left, if its beginning is in the packet; else 0 */
+    uint64_t timed;     /* bytes of a block in it whose way is timed; 0: none */
     _Alignas(16) unsigned char own[MADI_PACKET_OWN];
 } packet_t;
 
@@ -232,9 +234,26 @@ static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_
     return true;
 }
 
+/* True if the choice between packet and announcement is learned from durations. */
+static bool way_is_learned(const madi_path_block_t *b, const madi_caps_t *caps)
+{
+    return caps->learned && b->direct && b->answers && b->contiguous && !b->held && b->sender == MADI_SENDER_WAITS &&
+           b->len >= MADI_SHARE_MIN && b->len < caps->answer_min;
+}
+
+/* Choose the way of a block once, by what has proved faster.  True: into a packet. */
+static MADI_COLD bool way_is_packet(struct madi_send_gate *send, madi_piece_t *piece, uint64_t len)
+{
+    if (!send->ways && !(send->ways = calloc(1, sizeof *send->ways)))
+        return true;
+    if (!piece->way)
+        piece->way = madi_share_next(send->ways, len, &piece->timed) ? MADI_WAY_ANNOUNCED : MADI_WAY_PACKET;
+    return piece->way == MADI_WAY_PACKET;
+}
+
 /* True if the block goes into its message's packet.  A thread that has ended the message without a request waits until
  * everything has left. */
-static bool block_goes_inside(packet_t *p, madi_tx_t *tx, const madi_piece_t *piece, const madi_caps_t *caps, bool held)
+static bool block_goes_inside(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, const madi_caps_t *caps, bool held)
 {
     size_t len = MADI_WIRE_DESC_LEN(piece->desc);
     madi_link_t *link = tx->conn->gate->link;
@@ -246,8 +265,13 @@ static bool block_goes_inside(packet_t *p, madi_tx_t *tx, const madi_piece_t *pi
                                .direct = link->direct,
                                .answers = link->driver->fast.answers && link->driver->fast.answers(link),
                                .sender = tx->ended && !tx->request ? MADI_SENDER_WAITS : MADI_SENDER_COMPUTES};
-    if (piece->handle || madi_path_choose(&block, &limits) > MADI_PATH_PACKET)
+    if (piece->handle)
         return false;
+    if (way_is_learned(&block, caps))
+        limits.direct_min = way_is_packet(tx->conn->gate->send, piece, len) ? caps->answer_min : MADI_SHARE_MIN;
+    if (madi_path_choose(&block, &limits) > MADI_PATH_PACKET)
+        return false;
+    p->timed = piece->timed ? len : p->timed;
     return len + MADI_WIRE_DESC_SIZE + sizeof(madi_wire_hdr_t) <= caps->packet_max ||
            packet_lengthen(p, tx->conn, piece, len);
 }
@@ -284,6 +308,7 @@ static void packet_build(packet_t *p, madi_tx_t *tx, const madi_caps_t *caps, bo
     p->n = 0;
     p->announced = 0;
     p->cont_left = 0;
+    p->timed = 0;
     p->total = 0;
     p->room = caps->packet_max;
     p->own_len = sizeof *hdr;
@@ -326,9 +351,14 @@ static bool packet_send_begun(packet_t *p, madi_tx_t *tx)
 static bool packet_send(packet_t *p, madi_conn_t *conn)
 {
     madi_link_t *link = conn->gate->link;
+    int64_t began = p->timed ? madi_now() : 0;
     if (link->driver->send(link, p->vec, p->n, p->total, NULL) != MADI_SENT) {
         conn->gate->send->count.refused++;
         return false;
+    }
+    if (MADI_UNLIKELY(began)) { /* the receiver ends a piece later */
+        int64_t took = madi_now() - began;
+        madi_share_record(conn->gate->send->ways, p->timed, false, took + took / MADI_WAY_PIECES);
     }
     *(conn->fast_credits ? &conn->fast_credits : &conn->credit_left) -= packet_hdr(p)->aux;
     return true;

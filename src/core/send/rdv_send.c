@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rendezvous blocks: announced, and sent after the receiver's grant.  They are long, or were LATER when the message was
  * flushed.  All under gate->tx_lock, except the functions that drivers call. */
+#include "base/clock.h"
 #include "core/conn/credit.h"
 #include "core/driver.h"
 #include "core/link/link.h"
@@ -42,6 +43,7 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
         piece->handle = r->handle;
         tx->rdv_pending++;
         tx->conn->n_blocks++;
+        r->asked = piece->timed ? madi_now() : 0;
         r->began = madi_trace_now();
         if (MADI_UNLIKELY(madi_tracing))
             madi_trace_conn(MADI_TRACE_REQUEST, 0, tx->conn, r->handle, r->len);
@@ -132,6 +134,8 @@ static void rdv_finish(madi_gate_t *gate, madi_rdv_send_t *r)
     }
     madi_handle_del(gate->send->blocks, r->handle);
     gate->send->count.granted_blocks += r->granted;
+    if (r->asked && gate->send->ways)
+        madi_share_record(gate->send->ways, r->len, true, madi_now() - r->asked);
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_BLOCK_OUT, r->began, tx->conn, r->handle, r->len);
     free(r);

@@ -25,6 +25,7 @@ struct madi_rdv_send {
     bool granted;
     int busy;                   /* number of pieces that the driver holds */
     bool held;                  /* LATER, and the message has not ended: not to be sent yet */
+    int64_t asked;              /* ns: when it was announced, if its duration is to be recorded; else 0 */
     int64_t began, piece_began; /* ns, while tracing */
     madi_wire_hdr_t hdr;
     struct madi_rdv_send *next; /* in the gate's list of granted blocks */

@@ -25,13 +25,16 @@ struct madi_send_gate *madi_send_gate_new(void)
 
 void madi_send_gate_reset(madi_gate_t *gate)
 {
+    free(gate->send->ways);
     *gate->send = (struct madi_send_gate){.granted_tail = &gate->send->granted, .blocks = gate->send->blocks};
 }
 
 void madi_send_gate_free(madi_gate_t *gate)
 {
-    if (gate->send)
+    if (gate->send) {
         madi_handles_free(gate->send->blocks);
+        free(gate->send->ways);
+    }
     free(gate->send);
 }
 

@@ -4,6 +4,7 @@
 #define MADI_SEND_GATE_H
 
 #include "core/send/send.h"
+#include "core/send/share.h"
 
 /* Packets and blocks that are to be sent to one peer.  Under gate->tx_lock.  NULL in a list: empty. */
 struct madi_send_gate {
@@ -12,6 +13,7 @@ struct madi_send_gate {
     struct madi_handles *blocks;              /* madi_rdv_send by handle: all blocks that are announced, and not complete */
     bool prepared;                            /* one of these has a prepared piece in the driver's memory */
     bool shares;                              /* the peer has shared the last block that it could share */
+    madi_share_t *ways;                       /* announced or not: what has proved faster.  NULL: nothing is known yet */
     madi_send_counts_t count;
 };
 

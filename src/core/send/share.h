@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The choice for a block whose two sides wait: shared (each side moves a part of it from memory to memory) or sent through
- * the link.  The faster method depends on where the two processes run, which changes.  So it is learned, per gate and class
- * of lengths, from the durations of granted blocks.  Under session->lock. */
+/* The choice between two methods for a block whose two sides wait.  The faster one depends on where the two processes run,
+ * which changes.  So it is learned, per gate and class of lengths, from the durations of blocks.  Two choices are made so:
+ *   the receiver's, under session->lock: a granted block is shared (each side moves a part of it from memory to memory), or
+ *       sent through the link
+ *   the sender's, under gate->tx_lock: where messages and answers alternate, a block is announced, or put into a packet.
+ * Below, "shared" stands for the first of the two methods. */
 #ifndef MADI_SHARE_H
 #define MADI_SHARE_H
 
@@ -33,7 +36,8 @@ typedef struct madi_share {
 /* True if the next block of that length is to be shared.  *timed: its duration is to be reported with madi_share_record.
  * Most are not timed, since reading the clock twice takes 2 % of the time of 64 KiB. */
 bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed);
-/* Report the duration of a block, from its grant to its end here. */
+/* Report the duration of a block: from its grant to its end (receiver), or from its announcement to its end, or the duration
+ * of sending the packet (sender). */
 void madi_share_record(madi_share_t *share, uint64_t len, bool shared, int64_t ns);
 
 /* A thread that sends a long block with a request either computes meanwhile, or polls for its end from the beginning, as an

@@ -133,6 +133,7 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
                                   .rdv_min = MADI_SHM_GRANT_MIN,
                                   .direct_min = direct_min(&costs),
                                   .answer_min = ANSWER_MAX,
+                                  .learned = !madi_knob_int(MADI_KNOB_SHM_READ_MIN),
                                   .rdv_eager = 0,
                                   .gather_max = 16,
                                   .latency_us = 0.1,
