@@ -144,7 +144,7 @@
 #define MADI_TCP_CONT_MIN ((size_t)30 << 10)
 
 /* from here on a round trip is quicker than what credit allows.  Same entry */
-#define MADI_TCP_GRANT_MIN ((size_t)768 << 10)
+#define MADI_TCP_GRANT_MIN ((size_t)104 << 10)
 #define MADI_TCP_EAGER ((size_t)16 << 10)    /* sent ahead of a block's grant.  "How long are packets over TCP?" */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* "Which buffers and calls?" */
 
