@@ -11,7 +11,7 @@
  *
  * Threads: any thread may make any call at any time, but only one thread at a time may use a message handle.  While the
  * program computes, the library's progress thread serves requests and handlers (knob MAD_PROGRESS_THREAD); it sleeps
- * until an event arrives.  Times are in nanoseconds, lengths in bytes. "May wait" means that the call may block the
+ * until an event arrives.  Times are in nanoseconds, lengths in bytes.  "May wait" means that the call may block the
  * calling thread, which makes progress meanwhile; every other call returns at once.  No call aborts the process: calls
  * that can fail return a status.
  */
@@ -227,7 +227,7 @@ mad_status_t mad_end_packing_request(mad_message_t *message, mad_request_t **req
 mad_message_t *mad_begin_unpacking(mad_channel_t *channel);
 mad_message_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source);
 
-/* Like mad_begin_unpacking_from, with a time-out in nanoseconds (MAD_FOREVER: no limit; 0: try, never wait). *message is set
+/* Like mad_begin_unpacking_from, with a time-out in nanoseconds (MAD_FOREVER: no limit; 0: try, never wait).  *message is set
  * only on success.  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN for a try), MAD_ERR_INVAL (no such peer), MAD_ERR_PEER,
  * MAD_ERR_CLOSED, and those of a connection that cannot be made. */
 mad_status_t mad_begin_unpacking_within(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
@@ -273,7 +273,7 @@ mad_status_t mad_message_status(const mad_message_t *message);
 
 /* A block of a message that is sent or received in one call. */
 typedef struct mad_block {
-    void *base; /* not written to when sending */
+    void *base; /* not written to when the message is sent */
     size_t len; /* bytes */
     mad_send_mode_t send_mode;
     mad_receive_mode_t receive_mode;
@@ -362,9 +362,9 @@ void mad_cond_wake(mad_cond_t *cond);
 /* ---- Events --------------------------------------------------------------------------------------------------- */
 
 typedef struct mad_event {
-    mad_status_t status; /* what happened */
+    mad_status_t status; /* the event's status, for instance MAD_ERR_PEER */
     mad_peer_t peer;
-    char text[232]; /* cause and values, one line */
+    char text[232]; /* one line: the cause, with its values */
 } mad_event_t;
 
 /* Return the oldest event that belongs to no pending call: for instance a peer's death, or a mismatch that a receiver

@@ -12,9 +12,9 @@
 /* Costs of a link within this host; core/send/policy.h derives limits from them. */
 typedef struct madi_costs {
     uint32_t copy_ps;   /* picoseconds per byte of one copy between buffers that are in a cache */
-    uint32_t turn_ns;   /* a short packet, one way */
-    uint32_t direct_ns; /* ns of one short read of the peer's memory; 0 if impossible */
-    uint32_t direct_ps; /* and each byte of it */
+    uint32_t turn_ns;   /* nanoseconds of a short packet, one way */
+    uint32_t direct_ns; /* nanoseconds of one short read of the peer's memory; 0 if such reads are impossible */
+    uint32_t direct_ps; /* picoseconds that each byte of such a read adds */
     uint32_t both_ps;   /* picoseconds per byte of a block if each side moves one half directly; 0 if impossible */
     /* picoseconds per byte of a block that one side copies into shared memory while the other copies it out */
     uint32_t pipe_ps;
@@ -34,7 +34,7 @@ madi_costs_t madi_costs_least(const madi_costs_t *kept, const madi_costs_t *meas
 /* Write the file's path.  given: value of MAD_COSTS; NULL or empty if it has none.  False if no folder is known, if the
  * name is too long, or if given is "none". */
 bool madi_costs_path(const char *given, char path[MADI_COSTS_PATH_MAX]);
-/* Its whole text. */
+/* Return the whole text of the file. */
 void madi_costs_text(const madi_costs_t *costs, char text[MADI_COSTS_TEXT_MAX]);
 /* Parse the text of such a file.  False, with *costs unchanged, if the text is invalid or of another host, or if a value
  * is out of bounds. */

@@ -35,7 +35,7 @@ static int device_open(const char *path)
     int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || (!fstat(fd, &now) && !S_ISREG(now.st_mode)))
         return fd;
-    close(fd); /* the link has changed since the check */
+    close(fd); /* the link has changed since the check: it names another file now */
     errno = ELOOP;
     return -1;
 }

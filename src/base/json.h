@@ -16,12 +16,12 @@ typedef struct madi_json {
     bool failed; /* out of memory: text is incomplete */
 } madi_json_t;
 
-/* key is NULL inside an array, and for the outermost value. */
+/* In these calls key is NULL inside an array, and for the outermost value. */
 void madi_json_begin(madi_json_t *json, const char *key, char bracket);     /* '{' or '[' */
 void madi_json_end(madi_json_t *json, char bracket);                        /* '}' or ']' */
 void madi_json_text(madi_json_t *json, const char *key, const char *value); /* any bytes: non-ASCII ones become '?' */
 void madi_json_int(madi_json_t *json, const char *key, int64_t value);
-void madi_json_thousandths(madi_json_t *json, const char *key, int64_t value); /* value / 1000, exactly */
+void madi_json_thousandths(madi_json_t *json, const char *key, int64_t value); /* writes value / 1000, exactly */
 void madi_json_real(madi_json_t *json, const char *key, double value);
 void madi_json_bool(madi_json_t *json, const char *key, bool value);
 void madi_json_fini(madi_json_t *json);

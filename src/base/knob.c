@@ -37,7 +37,7 @@ static struct {
 
 /* Values that the program has set.  `loaded`: other threads may read the text, so it must not be freed. */
 static struct {
-    char *text; /* NULL: nothing */
+    char *text; /* NULL if the program has set no value */
     bool loaded;
 } options[MADI_KNOB_COUNT];
 
@@ -94,7 +94,7 @@ static mad_status_t knob_parse(const madi_knob_t *knob, const char *text, int64_
     return MAD_OK;
 }
 
-/* With the lock. */
+/* Called with the lock held. */
 static mad_status_t load_one(madi_knob_id_t id)
 {
     const madi_knob_t *knob = &madi_knobs[id];
@@ -109,7 +109,7 @@ static mad_status_t load_one(madi_knob_id_t id)
     if (status)
         return status;
     options[id].loaded = true;
-    /* a later session must write nothing, because other threads may be reading */
+    /* a later session must not change the values, because other threads may be reading */
     if (values[id].text == text && values[id].number == v)
         return MAD_OK;
     values[id].text = text;
@@ -211,7 +211,7 @@ mad_status_t madi_knob_load(madi_knob_id_t id)
     return status;
 }
 
-/* With the lock. */
+/* Called with the lock held. */
 static mad_status_t option_replace(madi_knob_id_t id, const char *value)
 {
     char *copy = NULL;

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #define BITS 64
-/* words of the bit set; descriptors from 1,048,576 on, above a kernel's default limit, are not owned */
+/* number of 64-bit words in the set; a descriptor of 1,048,576 or above (a kernel's default limit) is never owned */
 #define WORDS (1 << 14)
 
 static _Atomic(uint64_t) owned[WORDS];
 static atomic_int n_words; /* number of words ever used */
-static madi_lock_t lock;   /* of the list */
+static madi_lock_t lock;   /* protects the list of shared memory */
 static _Atomic(madi_shared_t *) all_shared;
 
 /* Clean up in the child, where this is the only thread.  The list is consistent at every moment, even if another thread
@@ -68,7 +68,7 @@ void madi_shared_own(madi_shared_t *shared, void *base, size_t len)
     shared->len = len;
     madi_lock(&lock);
     shared->next = atomic_load_explicit(&all_shared, memory_order_relaxed);
-    atomic_store_explicit(&all_shared, shared, memory_order_release); /* complete before a child may find it */
+    atomic_store_explicit(&all_shared, shared, memory_order_release); /* the list is complete before a child can see it */
     madi_unlock(&lock);
 }
 

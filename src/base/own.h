@@ -23,6 +23,6 @@ typedef struct madi_shared {
     struct madi_shared *next;
 } madi_shared_t;
 void madi_shared_own(madi_shared_t *shared, void *base, size_t len);
-void madi_shared_forget(madi_shared_t *shared); /* Call before unmapping; no effect if called again, or if never owned. */
+void madi_shared_forget(madi_shared_t *shared); /* Call before unmapping.  No effect on memory that is not owned */
 
 #endif

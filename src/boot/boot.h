@@ -25,7 +25,7 @@ typedef struct madi_boot_ops {
     mad_status_t (*get)(madi_boot_t *boot, int rank, const char *key, char *value, size_t len);
     mad_status_t (*fence)(madi_boot_t *boot);
     /* Prefetch values: the next n (at most MADI_BOOT_AHEAD) calls of get will be for this key, of these ranks, in this
-     * order.  NULL if the launcher answers only one query at a time. */
+     * order.  The member is NULL if the launcher answers only one query at a time. */
     void (*ahead)(madi_boot_t *boot, const char *key, const int *ranks, int n);
     /* Report a normal end to the launcher, and free boot.  Called by madi_boot_leave. */
     void (*fini)(madi_boot_t *boot);
@@ -38,9 +38,9 @@ struct madi_boot {
     /* number of processes of the job that only forward; they have the numbers size .. size + gateways
                    * - 1, both in their own `rank` and for get.  They take part in the first fence only. */
     int gateways;
-    int local;             /* processes of the job on this host, including this one; 0: unknown */
-    int sharers;           /* processes of these that share this one's processors; 0 if unknown, or before the first fence */
-    char job[64];          /* name of the job, equal in all ranks */
+    int local;    /* processes of the job on this host, including this one; 0: unknown */
+    int sharers;  /* number of those processes that share this one's processors; 0 if unknown, or before the first fence */
+    char job[64]; /* name of the job, equal in all ranks */
     unsigned char key[32]; /* the job's secret, if the launcher passes one privately ... */
     size_t key_len;        /* ... otherwise 0: the session agrees on a key by put and get */
 };
