@@ -24,13 +24,14 @@ mad_status_t madi_tx_settle(madi_tx_t *tx); /* at the message's end: copy the va
                                              * needed */
 
 /* send_now.c */
-/* Send a message of small blocks if it can leave at once.  False: nothing was done; a block may be too long or invalid. */
+/* Send a message of small blocks if it can leave at once.  False: nothing was done; a block may be too long, or its
+ * arguments invalid. */
 bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n);
 
 /* pack_end.c */
 void madi_packing_release(madi_conn_t *conn); /* let the next message be packed; under gate->tx_lock */
 
-/* unpack.c; no lock */
+/* wait until test is true */
 void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg); /* wait for more of it */
 void madi_cont_poll(madi_rx_msg_t *msg); /* poll for a limited time until the block is complete */
 

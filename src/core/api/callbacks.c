@@ -44,14 +44,14 @@ void madi_calls_run(mad_session_t *session)
             session->for_handlers_tail = &session->for_handlers;
         madi_lock(&session->work_lock);
         r = session->callbacks;
-        if (r && r->status && m) { /* after a failure, maybe the loss of a peer: messages from before it are handled first */
+        if (r && r->status && m) { /* after a failure (a lost peer?), earlier messages are handled first */
             last = last ? last : handled_last(session, m);
             r = m == last ? r : NULL;
         }
         last = r ? NULL : last;
         if (r && !(session->callbacks = r->next))
             session->callbacks_tail = &session->callbacks;
-        if (!r && !m) { /* under the locks: a thread that adds a call later sees that no thread runs calls */
+        if (!r && !m) { /* decided under the locks, so a thread that adds a call later sees that no thread runs calls */
             atomic_store_explicit(&session->has_calls, 0, memory_order_relaxed);
             atomic_store_explicit(&session->api.runs_calls, 0, memory_order_release);
         }
@@ -76,8 +76,8 @@ bool madi_call_run(mad_session_t *session, void (*fn)(void *arg, mad_status_t st
     if (atomic_exchange_explicit(&session->api.runs_calls, 1, memory_order_acquire))
         return false;
     fn(arg, MAD_OK);
-    /* A thread that added a call meanwhile saw that this thread was calling, and left the call to it.  The exchanges of
-     * both  threads pair, so the added call is visible here. */
+    /* A thread that added a call meanwhile has seen that this thread runs calls, and has left the added call to this
+     * thread.  The exchanges of both  threads pair, so the added call is visible here. */
     atomic_exchange_explicit(&session->api.runs_calls, 0, memory_order_acq_rel);
     madi_calls_run(session);
     return true;

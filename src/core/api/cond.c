@@ -11,7 +11,7 @@
 
 struct mad_cond {
     madi_lock_t lock;
-    marceli_waiters_t waiters; /* under the lock */
+    marceli_waiters_t waiters; /* the threads that wait; protected by the lock */
     _Atomic(int) n_waiters;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events: the program reads them. */
+/* Events, as the program reads them. */
 #include "core/link/event.h"
 #include "core/link/usable.h"
 

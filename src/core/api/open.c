@@ -21,8 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MANY 16          /* the most messages that one call opens */
-#define POLLED_OTHERS 16 /* packets that a round handles at most once a round has brought others than the one waited for */
+#define MANY 16          /* the largest number of messages that one call opens */
+#define POLLED_OTHERS 16 /* packets that a round handles at most, once a round has brought only packets for others */
 
 /* Take the next message of a channel, whose connections take turns.  NULL if none. */
 static madi_rx_msg_t *channel_take(mad_channel_t *channel)
@@ -51,11 +51,11 @@ typedef struct opening {
     mad_peer_t source;
     madi_conn_t *conn;
     madi_rx_msg_t *msg;
-    bool others; /* a round has brought packets, and not this message */
+    bool others; /* true if a round has brought packets, but not the wanted message */
     mad_status_t status;
 } opening_t;
 
-/* Under session->lock. */
+/* Called under session->lock. */
 static bool open_locked(opening_t *o)
 {
     o->msg = o->source == MAD_ANY_SOURCE ? channel_take(o->channel) : madi_rx_take_from(o->conn);
@@ -73,7 +73,7 @@ static bool open_test(void *arg)
 {
     opening_t *o = arg;
     bool found;
-    if (o->msg || o->status) /* the waiting function may test once more after success */
+    if (o->msg || o->status) /* the waiting function may call this test again after it has succeeded */
         return true;
     if (!atomic_load_explicit(&o->channel->n_ready, memory_order_relaxed) &&
         !atomic_load_explicit(&o->channel->closed, memory_order_relaxed) &&
@@ -130,8 +130,8 @@ static MADI_COLD void credit_send_and_look_around(mad_session_t *session, madi_c
     madi_credit_send(conn);
     madi_look_around(session);
     if (atomic_load_explicit(&session->has_calls, memory_order_relaxed)) {
-        session->last_hit = &madi_no_adapter; /* the next opening takes the slow path, which runs the calls */
-        madi_session_wake(session);           /* or the leader runs the calls, if no message is opened for long */
+        session->last_hit = &madi_no_adapter; /* this sends the next opening to the slow path, which runs the queued calls */
+        madi_session_wake(session);           /* wakes the leader, which runs the calls if no message is opened for long */
     }
 }
 
@@ -189,8 +189,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_chann
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m;
     madi_lock(&session->lock);
-    m = take_message(session, channel, source, session->last_hit); /* once in a few hundred messages this sends credits and
-                                                               * polls everything */
+    m = take_message(session, channel, source, session->last_hit); /* now and then: send credits, poll all adapters */
     madi_unlock(&session->lock);
     return m;
 }
@@ -223,8 +222,8 @@ static inline bool open_after_poll(opening_t *o, madi_adapter_t *hit)
     return false;
 }
 
-/* Make one attempt to open a message, with the lock taken once.  takes: first try to take the adapter's next packet
- * directly, which may cost a system call. */
+/* Make one attempt to open a message, with the lock taken once.  If takes is true, first try to take the adapter's next
+ * packet directly, which may cost a system call. */
 static inline bool open_round(opening_t *o, madi_adapter_t *hit, bool takes)
 {
     mad_session_t *session = o->channel->session;
@@ -248,8 +247,8 @@ static inline bool open_try(opening_t *o)
 }
 
 /* Wake a waiting thread for each connection that has messages.  Called by a thread that leaves the list of openers.
- * Maybe it was woken for one message and has found another one; or a thread that did not wait has taken that message.  Under
- * session->lock. */
+ * The thread may have been woken for one message and have opened another; or a thread that did not wait may have opened
+ * the message for which it was woken.  Under session->lock. */
 static void openers_wake_next(mad_channel_t *channel)
 {
     for (madi_conn_t *conn = channel->ready; conn; conn = conn->next_ready)
@@ -279,11 +278,11 @@ static mad_status_t open_wait_enlisted(opening_t *o, int64_t deadline)
 static void open_wait(opening_t *o, int64_t timeout_ns)
 {
     mad_session_t *session = o->channel->session;
-    for (int i = timeout_ns ? session->spins : 0; i >= 0; i--) { /* the common wait: without a look at the clock */
+    for (int i = timeout_ns ? session->spins : 0; i >= 0; i--) { /* the common wait reads no clock */
         if (open_try(o))
             return;
         if (marceli_is_led() || marceli_others_ready())
-            break; /* another thread polls for all, or wants to run */
+            break; /* another thread polls for all, or other threads want to run on this worker */
     }
     if (timeout_ns == 0) {
         madi_lock(&session->lock);
@@ -372,8 +371,8 @@ static inline bool arrival_is_message(const mad_arrival_t *a, uint32_t head)
     return (uint32_t)a->inside[0] == head && (a->inside[2] & mask) + MADI_WIRE_DESC_SIZE == a->inside[0] >> 32;
 }
 
-/* Dispatch the packets from `from` on: they are for other receivers, or are no messages of one block.  Under
- * session->lock. */
+/* Dispatch the packets from `from` on: those for other receivers, and those that are not messages of one block.  Called
+ * under session->lock. */
 static MADI_COLD void arrivals_dispatch(madi_link_t *link, mad_arrival_t *from, const mad_arrival_t *end)
 {
     for (; from < end && atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP; from++) {
@@ -420,7 +419,7 @@ static inline int take_short_messages(mad_channel_t *channel, madi_adapter_t *hi
         conn->rx_messages += (uint64_t)(a - arrivals);
         conn->rx_until_limit -= cost;
     }
-    if (MADI_UNLIKELY(a < end)) /* maybe CLOSE, after which the connection's credits begin anew */
+    if (MADI_UNLIKELY(a < end)) /* the packet may have been CLOSE, after which the connection's credits begin anew */
         arrivals_dispatch(link, a, end);
     if (MADI_UNLIKELY(a > arrivals && conn->rx_until_limit < 0))
         credit_send_and_look_around(session, conn);
@@ -449,7 +448,7 @@ static int take_whole_messages(mad_channel_t *channel, madi_adapter_t *hit, mad_
     return n;
 }
 
-/* Open one message after a poll, since none could be taken directly.  hit: the adapter that may have one, or NULL. */
+/* Open one message after a poll, because none could be taken directly. hit: the adapter that may have a message, or NULL. */
 static MADI_COLD int channel_poll_slow(mad_channel_t *channel, madi_adapter_t *hit, mad_arrival_t *arrival)
 {
     opening_t o = {.channel = channel, .source = MAD_ANY_SOURCE};
@@ -459,8 +458,8 @@ static MADI_COLD int channel_poll_slow(mad_channel_t *channel, madi_adapter_t *h
     return 1;
 }
 
-/* Take up to max messages, since there may be some.  Not inline, so that a call of mad_channel_poll that finds nothing
- * saves no registers. */
+/* Take up to max messages when some may have arrived.  Not inlined, so that a call of mad_channel_poll that finds
+ * nothing saves no registers. */
 static __attribute__((noinline)) int channel_poll_hit(mad_channel_t *channel, mad_arrival_t *arrivals, int max,
                                                       madi_adapter_t *hit)
 {

@@ -51,7 +51,7 @@ static inline mad_message_t *begin_held(madi_conn_t *conn)
 }
 
 /* Wait until no other message is packed on this connection.  Each release wakes the thread that has waited longest.  If
- * another thread is faster, the woken thread waits again. */
+ * another thread begins a message first, the woken thread waits again. */
 static MADI_COLD mad_message_t *begin_wait(madi_conn_t *conn)
 {
     marceli_waiter_t w;
@@ -136,7 +136,7 @@ void madi_tx_unlock(madi_tx_t *tx)
         madi_unlock(&tx->conn->gate->tx_lock);
 }
 
-/* Make a piece of the tail of a plain message, which then goes the general way. */
+/* Make a piece of the tail of a plain message.  The message then takes the general path. */
 static MADI_COLD mad_status_t tail_settle(madi_tx_t *tx)
 {
     madi_piece_t *piece;
@@ -307,8 +307,7 @@ static bool modes_are_usual(mad_send_mode_t send_mode, mad_receive_mode_t receiv
     return !((unsigned)send_mode & ~2u) && (unsigned)receive_mode <= 1; /* SAFER or CHEAPER */
 }
 
-/* Copy a block behind the others of a plain message.  False: the message is not plain, or the block is not one to be
- * copied. */
+/* Copy a block behind the others of a plain message.  False: the message is not plain, or the block must not be copied. */
 static inline __attribute__((always_inline)) bool pack_plain(madi_tx_t *tx, const void *buf, size_t len, size_t max,
                                                              mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {
@@ -340,8 +339,8 @@ static inline bool pack_tail(madi_tx_t *tx, const void *buf, size_t len, mad_sen
     return true;
 }
 
-/* Copy the tail behind the other blocks, since it is not the last one; the message is then plain without a tail.  Nothing is
- * done if the tail is too long for that. */
+/* Copy the tail behind the other blocks, because another block follows; the message is then plain and has no tail.  A
+ * tail that is too long to be copied stays where it is. */
 static inline void tail_copy(madi_tx_t *tx)
 {
     size_t len = tx->tail.iov_len;

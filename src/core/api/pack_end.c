@@ -299,8 +299,8 @@ static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
     return end_wait(tx, &wait);
 }
 
-/* Send a plain message at once, and release the connection.  False: the message cannot leave at once, and nothing was
- * done. */
+/* Send a plain message at once, and release the connection.  False: the message cannot leave at once, and nothing has
+ * changed. */
 static inline __attribute__((always_inline)) bool end_plain(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;

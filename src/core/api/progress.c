@@ -7,7 +7,7 @@
 
 #include <madeleine/runtime.h>
 
-#define LOOK_NS 100000 /* ns between two polls of the descriptors, in a program that calls mad_progress itself */
+#define LOOK_NS 100000 /* ns between two polls of the descriptors, in a program that calls mad_progress in a loop */
 
 /* A program that calls mad_progress in a loop does not wait in the library, so the clock decides when this call polls the
  * descriptors. */

@@ -44,7 +44,7 @@ static void callback_run_instant(mad_session_t *session, void (*fn)(void *arg, m
             return;
         r = madi_request_new(session, false);
     }
-    if (!r) { /* a child of fork has no queue; without memory a nested call is better than none */
+    if (!r) { /* a child of fork has no queue; and if memory is short, a nested call is better than none */
         fn(arg, MAD_OK);
         return;
     }
@@ -60,7 +60,7 @@ void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t sta
         callback_run_instant(session, fn, arg);
         return;
     }
-    if (madi_session_usable(session)) { /* a child of fork: no other thread completes the request */
+    if (madi_session_usable(session)) { /* false in a child of fork, where no other thread completes the request */
         if (fn)
             fn(arg, madi_request_is_done(r) ? r->status : MAD_ERR_FORKED);
         madi_request_free(r);
@@ -129,7 +129,7 @@ static bool wait_polled(mad_request_t *r)
     for (int i = session->spins; i > 0 && !madi_request_is_done(r); i--) {
         madi_adapter_t *hit;
         if (marceli_is_led() || marceli_others_ready())
-            return false; /* another thread polls for all, or wants to run */
+            return false; /* another thread polls for all, or other threads want to run on this worker */
         hit = madi_poll_hit(session);
         if (!hit && !atomic_load_explicit(&session->has_work, memory_order_relaxed))
             continue;
@@ -153,8 +153,8 @@ static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **reque
     if (timeout_ns && wait_polled(r))
         return request_take(request);
     marceli_waiter_init(&w);
-    /* If the state has changed, the request is done: one with a callback does not belong to the program any more, and
-     * only one thread waits for a request. */
+    /* A changed state means that the request is done.  It cannot mean a callback or a second waiter: a request with a
+     * callback no longer belongs to the program, and only one thread waits for a request. */
     if (!atomic_compare_exchange_strong_explicit(&r->state, &state, (uintptr_t)&w, memory_order_acq_rel,
                                                  memory_order_acquire))
         return request_take(request);

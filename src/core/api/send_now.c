@@ -22,7 +22,7 @@ typedef struct head {
 static_assert(sizeof(head_t) == MADI_PACKET_SHORT, "a short packet");
 #define ROOM sizeof(((head_t *)0)->body)
 
-/* Like madi_copy, but of at most ROOM bytes, so that no length needs a call. */
+/* Like madi_copy, but for at most ROOM bytes, so that the compiler never emits a call of memcpy. */
 static inline void copy_small(unsigned char *to, const void *from, size_t len)
 {
     static_assert(ROOM <= 32, "two times 16 bytes");
@@ -57,7 +57,7 @@ static inline bool path_is_free(madi_conn_t *conn, uint64_t cost)
     return MADI_LIKELY(cost <= conn->fast_credits) && !atomic_load_explicit(&conn->packing, memory_order_relaxed);
 }
 
-/* Under tx_lock. */
+/* Called under tx_lock. */
 static inline void head_fill(const madi_conn_t *conn, head_t *head, size_t total, uint64_t cost)
 {
     uint64_t words[2] = {conn->hdr_template | (uint64_t)(total - sizeof head->hdr) << 32,
@@ -65,7 +65,7 @@ static inline void head_fill(const madi_conn_t *conn, head_t *head, size_t total
     memcpy(&head->hdr, words, sizeof words);
 }
 
-/* Under tx_lock. */
+/* Called under tx_lock. */
 static inline mad_status_t account_sent(madi_conn_t *conn, uint64_t cost, bool sent)
 {
     if (MADI_UNLIKELY(!sent))
@@ -75,7 +75,7 @@ static inline mad_status_t account_sent(madi_conn_t *conn, uint64_t cost, bool s
     return MAD_OK;
 }
 
-/* Send a short packet, whose body is in head.  Every network takes it. */
+/* Send a short packet, whose body is in head.  The driver of every network accepts short packets. */
 static inline mad_status_t send_short(madi_conn_t *conn, head_t *head, size_t len)
 {
     size_t total = offsetof(head_t, body) + len;
@@ -92,7 +92,7 @@ static inline mad_status_t send_short(madi_conn_t *conn, head_t *head, size_t le
     return status;
 }
 
-/* Under tx_lock. */
+/* Called under tx_lock. */
 static mad_status_t pieces_send_now(madi_conn_t *conn, const struct iovec *pieces, int n, size_t len)
 {
     const madi_caps_t *caps;

@@ -107,7 +107,7 @@ void mad_message_drop(mad_message_t *message)
     mad_request_t *request;
     if (MADI_UNLIKELY(m->begun))
         madi_begun_skip(m);
-    if (MADI_LIKELY(message->plain && !madi_rx_left(m))) { /* there is nothing to wait for */
+    if (MADI_LIKELY(message->plain && !madi_rx_left(m))) { /* nothing is left to wait for */
         mad_end_unpacking(message);
         return;
     }

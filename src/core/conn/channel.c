@@ -67,7 +67,7 @@ static _Atomic(madi_conn_t *) *place_for(mad_channel_t *c, mad_peer_t peer)
     }
 }
 
-/* Number of retired channels that are not reused yet, since threads may still be leaving them. */
+/* Number of retired channels that are not reused yet, because threads may still be returning from calls on them. */
 #define RESTING 64
 
 static mad_channel_t *channel_new(mad_session_t *s)
@@ -77,7 +77,7 @@ static mad_channel_t *channel_new(mad_session_t *s)
     if (c) {
         s->conn->n_retired--;
         s->conn->retired = c->next;
-        conns = atomic_load_explicit(&c->conns, memory_order_relaxed); /* no thread uses it */
+        conns = atomic_load_explicit(&c->conns, memory_order_relaxed); /* no thread uses this array */
     } else if (posix_memalign((void **)&c, MADI_LINE, sizeof *c)) {
         return NULL;
     }

@@ -24,7 +24,7 @@ void madi_conn_gate_free(madi_gate_t *gate);     /* frees all connections; fine 
 
 /* Charges of a channel that is not open here. */
 bool madi_unopened_announced(madi_conn_t *conn); /* charge an announced channel; false: too many, nothing is charged */
-void madi_unopened_drained(madi_conn_t *conn);   /* no packet waits any more */
+void madi_unopened_drained(madi_conn_t *conn);   /* no packet of the channel waits any more */
 void madi_unopened_end(madi_conn_t *conn);       /* the channel was opened, or the connection has ended */
 
 #endif

@@ -9,10 +9,10 @@
 struct madi_conn_gate {
     madi_conn_t **by_number;        /* by this side's numbers; NULL if free; under tx_lock */
     uint32_t n;                     /* entries of by_number; under tx_lock */
-    uint32_t n_used;                /* those in use; under tx_lock */
-    uint32_t next;                  /* where the search for a free one begins (modulo n); under tx_lock */
-    madi_conn_t *retired;           /* connections for reuse, for any channel; changed under both locks */
-    madi_traffic_t retired_traffic; /* of all connections that are retired; under both locks */
+    uint32_t n_used;                /* number of entries that are in use; under tx_lock */
+    uint32_t next;                  /* index at which the search for a free entry begins (modulo n); under tx_lock */
+    madi_conn_t *retired;           /* retired connections, to be reused for any channel; changed under both locks */
+    madi_traffic_t retired_traffic; /* traffic of all connections that are retired; under both locks */
     uint64_t peer_floor;            /* credit bytes that the peer gives each connection; 0 if not known yet; session->lock */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Credits: what a sender may have under way on a connection, and how the receiver returns it. */
+/* Credits: the number of bytes that a sender may have in flight on a connection, and how the receiver returns them. */
 #include "base/knob.h"
 #include "core/conn/conn_gate.h"
 #include "core/conn/conn_session.h"
@@ -18,7 +18,7 @@ void madi_credit_send(madi_conn_t *conn)
         session->credit_due = NULL;
     if (more > session->conn->credit_budget)
         more = session->conn->credit_budget;
-    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX && more > 0) { /* the receiver keeps pace: let more be under way */
+    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX && more > 0) { /* the receiver keeps pace: allow more in flight */
         conn->rx_window += (uint64_t)more;
         session->conn->credit_budget -= more;
     }
@@ -74,7 +74,7 @@ void madi_credit_floor(madi_gate_t *gate, uint64_t floor)
 {
     gate->numbers->peer_floor = floor;
     madi_lock(&gate->tx_lock);
-    for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate) /* made before it was known; nothing was sent yet */
+    for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate) /* made before the floor was known; has sent nothing yet */
         c->credit_limit = c->credit_left = floor;
     madi_unlock(&gate->tx_lock);
 }

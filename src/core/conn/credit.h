@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Credits: what a sender may have under way on a connection, and how the receiver returns it.  Under session->lock. */
+/* Credits: the number of bytes that a sender may have in flight on a connection, and how the receiver returns them.
+ * Under session->lock. */
 #ifndef MADI_CREDIT_H
 #define MADI_CREDIT_H
 
@@ -19,12 +20,12 @@ static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
 void madi_credit_return_later(madi_conn_t *conn, uint32_t cost); /* like madi_credit_return, sent when progress is idle */
 void madi_credit_forget(madi_conn_t *conn);
 void madi_credit_begin_rx(madi_conn_t *conn); /* begin the receiving side anew, with the floor as its window */
-void madi_credit_begin_tx(madi_conn_t *conn); /* like madi_credit_begin_rx, but of the sending side */
-/* Record the credit bytes that the peer gives each connection; before anything is sent. */
+void madi_credit_begin_tx(madi_conn_t *conn); /* like madi_credit_begin_rx, but for the sending side */
+/* Record the credit bytes that the peer gives each connection.  Call this before anything is sent. */
 void madi_credit_floor(madi_gate_t *gate, uint64_t floor);
 
-/* For the sending side; under gate->tx_lock. */
-static inline void madi_conn_slow(madi_conn_t *conn) /* disable the short path of sending */
+/* For the sending side.  Called under gate->tx_lock. */
+static inline void madi_conn_slow(madi_conn_t *conn) /* take the sending side off its short path */
 {
     conn->credit_left += conn->fast_credits;
     conn->fast_credits = 0;

@@ -60,7 +60,7 @@ void madi_request_queue_callback(mad_request_t *r)
     madi_unlock(&session->work_lock);
 }
 
-/* Any lock may be held. */
+/* Legal under any lock. */
 void madi_request_complete(mad_request_t *r, mad_status_t status)
 {
     mad_session_t *session = r->session;
