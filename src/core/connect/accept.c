@@ -51,8 +51,8 @@ static void source_text(int fd, char *text, size_t len)
         snprintf(text, len, "this host");
 }
 
-/* Return a number for the source of an incoming connection: an IPv4 address, a network of 64 bits of IPv6, or a user of
- * this host. */
+/* Return a number for the source of an incoming connection: an IPv4 address, the first 64 bits of an IPv6 address, or a
+ * user of this host. */
 static uint64_t source_number(int fd)
 {
     union {
@@ -213,8 +213,8 @@ static void peer_accept(madi_hello_t *h, madi_gate_t *gate)
         madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));
 }
 
-/* True if the connection may be for this lane: lanes are numbers in the topology file, so both sides must have the same
- * file. */
+/* True if the connection may be for this lane: lanes are numbered by the topology file, so both processes must have
+ * read the same file. */
 static bool lane_is_ours(mad_session_t *s, const madi_hello_proof_t *proof, const unsigned char *address)
 {
     return !proof->lane || (proof->lane < (uint32_t)madi_lanes(s) && s->forward->agrees(s, address));

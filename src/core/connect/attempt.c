@@ -118,7 +118,8 @@ void madi_hello_no_deadline(madi_gate_t *gate)
             h->deadline = INT64_MAX;
 }
 
-/* Return an attempt's deadline: the gate's, or half of the time if paths are left that cannot be tried in parallel. */
+/* Return an attempt's deadline: the gate's, or half of the remaining time if other paths are left that cannot be tried
+ * in parallel. */
 static int64_t attempt_deadline(const madi_gate_t *gate, bool alone)
 {
     int64_t deadline = gate->connect->deadline;
@@ -262,7 +263,7 @@ void madi_attempt_challenge(madi_hello_t *h)
     memcpy(&h->transcript.challenge.body, h->body, sizeof h->transcript.challenge.body);
     if (!challenge_accept(h, &h->transcript.challenge.body))
         return;
-    h->expect = MADI_HELLO_NONE; /* until the attempt is chosen */
+    h->expect = MADI_HELLO_NONE; /* no frame is expected until the attempt is chosen */
     h->challenged = true;
     h->hold = now + madi_knob_int(MADI_KNOB_CONNECT_DELAY);
     madi_hello_decide(h->gate, now);
@@ -283,7 +284,7 @@ void madi_attempt_verdict(madi_hello_t *h)
         return;
     }
     memcpy(&verdict, h->body + MADI_PROOF_LEN, sizeof verdict);
-    if (verdict.status == MAD_ERR_BUSY) { /* the peer's own attempt counts, and is under way */
+    if (verdict.status == MAD_ERR_BUSY) { /* the peer's own attempt is preferred, and is under way */
         h->gate->connect->redial_at = madi_deadline(CALL_AGAIN);
         attempt_drop(h);
         return;

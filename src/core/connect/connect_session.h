@@ -18,14 +18,14 @@ struct madi_connect_session {
     int fetched;          /* number of addresses that were fetched from the launcher */
     uint32_t *peer_index; /* hash table by identity, open addressing: peer + 1; 0 if free */
     uint32_t cap_index;   /* entries of peer_index */
-    uint32_t n_index;     /* those in use */
+    uint32_t n_index;     /* entries of peer_index that are in use */
     /* forget.c, gate_life.c */
-    int64_t forget_at;                    /* when to look for lost peers that can be released; 0 if there are none */
+    int64_t forget_at;                    /* ns; when to look for lost peers that can be released; 0 if no peer is lost */
     madi_gate_t *resting, **resting_tail; /* released gates for reuse, the oldest first */
     uint32_t n_resting;
     /* hello.c, hello_due.c, accept.c, search.c */
-    struct madi_hello *hellos;      /* handshakes that run, the newest first */
-    struct madi_hello *dead_hellos; /* handshakes that have ended, to be freed outside of callbacks */
+    struct madi_hello *hellos;      /* running handshakes, the newest first */
+    struct madi_hello *dead_hellos; /* ended handshakes, to be freed outside of callbacks */
     int n_accepted;                 /* handshakes of incoming connections */
     int n_attempts;                 /* handshakes that this process has begun */
     uint32_t refused_logged;        /* bits: statuses of refused incoming connections that were logged already */

@@ -58,8 +58,7 @@ static void gate_retire(madi_gate_t *gate)
     if (gate->forward)
         s->forward->free(gate);
     madi_peer_paths_free(gate);
-    madi_charge_orphan(gate, MADI_CHARGE_PEERS, gate->ledger.held[MADI_CHARGE_PEERS]); /* the addresses that it has
-                                                                                        * announced stay known */
+    madi_charge_orphan(gate, MADI_CHARGE_PEERS, gate->ledger.held[MADI_CHARGE_PEERS]); /* its announcements stay */
     free(gate->by_remote);
     gate->by_remote = NULL;
     gate->n_remote = 0;
@@ -84,7 +83,7 @@ static bool peer_gates_are_down(mad_session_t *s, const madi_peer_t *p)
     return true;
 }
 
-/* Free a peer.  False: one of its gates is not down, or something refers to it. */
+/* Free a peer.  Return false if one of its gates is not down, or if something refers to it. */
 static bool peer_release(mad_session_t *s, madi_peer_t *p)
 {
     if (!peer_gates_are_down(s, p))
@@ -107,10 +106,9 @@ static bool peer_release(mad_session_t *s, madi_peer_t *p)
     return true;
 }
 
-/* Lost gateways, and lost peers by which streams have gone, are kept for processes that wait for them.  The first message
- * to a host may be sent after its gateway has died, and then waits for the next gateway.  But of those that this process
- * knows because they have connected to it, only some are kept: any process may connect again and again as one that
- * forwards. */
+/* Lost gateways, and lost peers that have forwarded streams, are kept for processes that wait for them.  The first
+ * message to a host may be sent after its gateway has died, and then waits for the next gateway.  The number of kept
+ * peers that have connected by themselves is bounded, because any process may connect again and again as a forwarder. */
 #define SERVED_MOST 64
 
 static bool peer_serves(const madi_peer_t *p)
@@ -170,7 +168,7 @@ typedef struct peer_drain {
     mad_peer_t peer;
 } peer_drain_t;
 
-/* Under session->lock. */
+/* Called under session->lock. */
 static bool peer_in_use(mad_session_t *s, const madi_peer_t *p)
 {
     for (int lane = 0; lane < madi_lanes(s); lane++) {
@@ -255,7 +253,7 @@ mad_status_t mad_peer_forget(mad_session_t *s, mad_peer_t peer)
     if (status)
         return status;
     for (int64_t end = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT)), now; (now = madi_now()) < end;) {
-        int64_t soon = now + 1000000; /* an acknowledgement wakes no thread */
+        int64_t soon = now + 1000000; /* look again soon, because an acknowledgement wakes no thread */
         if (madi_watch_for(s, peer_has_drained, &l, soon < end ? soon : end) == MAD_OK)
             break;
     }

@@ -109,7 +109,7 @@ static void gate_report_down(madi_gate_t *gate, mad_status_t status, const char 
                                                             : MADI_LOG_ERROR;
     if ((!quiet || gate->connect->quiet) && madi_ledger_line(s, level))
         madi_log(level, "core", "peer %d%s%s: %s: %s", gate->peer, on, name, mad_status_text(status), text);
-    if (!quiet && !madi_lane_carries(s, gate->lane)) /* no message of this process is lost with such a link */
+    if (!quiet && !madi_lane_carries(s, gate->lane)) /* a link of such a lane carries no message of this process */
         madi_event(s, gate->status, gate->peer, "peer %d%s%s: %s: %.180s", gate->peer, on, name, mad_status_text(status),
                    text);
 }
@@ -178,7 +178,7 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
     }
     if (status == MAD_ERR_CANCELLED || (gate->link && gate->link != link) ||
         atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
-        /* an attempt that is not needed any more, or a gate that is down */
+        /* the attempt is not needed any more, or the gate is down */
         madi_link_bury(link);
         return;
     }
@@ -191,16 +191,16 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
 
-/* Send fragments of streams, before or after the messages of this process: the two take turns, so that neither waits for
- * ever. */
+/* Send fragments of streams, before or after the messages of this process.  Streams and messages take turns, so that
+ * neither waits for ever. */
 static void forward_pump(madi_gate_t *gate, bool first)
 {
     if (gate->forward && gate->connect->forward_first == first)
         gate->session->forward->pump(gate);
 }
 
-/* Send everything that waits for this peer, in this order: control, granted blocks, messages; fragments before or after
- * these. */
+/* Send everything that waits for this peer, in this order: control packets, granted blocks, messages.  Fragments are
+ * sent before or after the messages. */
 void madi_gate_pump(madi_gate_t *gate)
 {
     bool again;

@@ -20,32 +20,30 @@ madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t
 madi_gate_t *madi_gate_new(mad_session_t *session, mad_peer_t peer, int lane); /* NULL: no memory */
 void madi_gate_rest(madi_gate_t *gate); /* keep a released gate for reuse.  Precondition: in no list, and not referred to */
 void madi_gates_free(mad_session_t *session); /* free all gates, as the session ends */
-/* Return the adapter of its link, or of its last one; NULL if it was never up. */
+/* Return the adapter of the gate's link, or of its last link; NULL if the gate was never up. */
 const madi_adapter_t *madi_gate_adapter(const madi_gate_t *gate);
 int64_t madi_gate_deadline(const madi_gate_t *gate); /* ns; down: the time at which it went down */
-bool madi_gate_no_answer(const madi_gate_t *gate);   /* true if an attempt to connect got no answer */
-void madi_gate_set_quiet(madi_gate_t *gate);         /* have its end reported to the log only, at info */
+bool madi_gate_no_answer(const madi_gate_t *gate);   /* true if an attempt of the gate to connect got no answer */
+void madi_gate_set_quiet(madi_gate_t *gate);         /* have the gate's end reported to the log only, at level info */
 
 /* retire.c */
-bool madi_conns_retire_gate(madi_gate_t *gate);   /* retire all its connections; false: something refers to one.  Under
-                                                   * session->lock */
+bool madi_conns_retire_gate(madi_gate_t *gate);   /* retire all its connections; false if one is in use; session->lock */
 void madi_channels_sweep(mad_session_t *session); /* retire closed channels to which nothing refers; under session->lock */
 bool madi_conns_in_use(madi_gate_t *gate);        /* true if any connection of the gate is in use; takes gate->tx_lock */
 bool madi_conn_retire_unused(madi_conn_t *conn);  /* like madi_conn_retire; precondition: no connection of its gate is in
                                                    * use */
-bool madi_conn_retire(madi_conn_t *conn);         /* retire it; false: not possible yet.  Precondition: channel not open,
-                                                   * or gate down */
-bool madi_conn_in_use(madi_conn_t *conn);         /* true if a message of it is open, pending, or not received */
-void madi_unopened_sweep(madi_gate_t *gate);      /* release unopened channels that peers no longer use; before each
+bool madi_conn_retire(madi_conn_t *conn);    /* false: not possible yet.  Precondition: channel not open, or gate down */
+bool madi_conn_in_use(madi_conn_t *conn);    /* true if a message of the connection is open, pending, or not received */
+void madi_unopened_sweep(madi_gate_t *gate); /* release unopened channels that peers no longer use; before each
                                                    * announcement */
 
 /* ledger_enforce.c; outside of drivers */
 void madi_ledger_enforce(madi_gate_t *gate); /* end the gate's connection if its peer has passed a bound */
-/* If all peers together have too much, end the connection of the peer that has most. */
+/* If all peers together have passed a bound, end the connection of the peer with the largest charge. */
 void madi_ledger_enforce_all(mad_session_t *session);
 
 /* forget.c; outside of drivers */
-#define MADI_FORGET_NS 20000000 /* the least time that a peer stays after it is lost; also the time between two checks */
+#define MADI_FORGET_NS 20000000 /* ns; least time that a lost peer is kept; also the time between two checks */
 /* Free lost peers that the program did not add and that are not ranks, once nothing refers to them.  Does nothing before
  * the next check is due; now: ns. */
 void madi_peers_forget_lost(mad_session_t *session, int64_t now);

@@ -21,7 +21,7 @@
 
 /* ---- Made ----------------------------------------------------------------------------------------------------- */
 
-/* Take a released gate that has rested for long enough; NULL if there is none.  What it keeps its connections and handles in
+/* Take a released gate that has rested for long enough; NULL if there is none.  Its memory for connections and handles
  * is used again. */
 static madi_gate_t *gate_take_rested(mad_session_t *s)
 {

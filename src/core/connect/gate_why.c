@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAMED_MAX 3 /* adapters with one and the same reason that are named */
+#define NAMED_MAX 3 /* number of adapters that are named if several have the same reason */
 #define LATE_MAX 80 /* bytes of the reason for a gate that was not connected in time */
 
 void madi_text_add(madi_text_t *t, const char *format, ...)

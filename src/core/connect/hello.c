@@ -58,7 +58,7 @@ static void hello_unlink(madi_hello_t *h)
         }
     if (h->gate && h->gate->connect->hello == h)
         h->gate->connect->hello = NULL;
-    h->next = h->session->connect->dead_hellos; /* a list of events may still refer to its watch */
+    h->next = h->session->connect->dead_hellos; /* a list of events may still refer to the handshake's watch */
     h->session->connect->dead_hellos = h;
 }
 
@@ -127,7 +127,7 @@ static bool frame_write(madi_hello_t *h, const struct iovec *vec, int n, size_t 
     struct msghdr msg = {.msg_iov = (struct iovec *)vec, .msg_iovlen = (size_t)n};
     if (h->sealed)
         return madi_hello_seal_write(h, vec, n, len);
-    /* A new socket takes some KiB at once; a socket that takes less is not waited for. */
+    /* A new socket takes some KiB at once.  If it takes less than the frame, the connection is ended instead of waiting. */
     return sendmsg(h->watch.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
 }
 
@@ -218,8 +218,7 @@ static void frame_handle(madi_hello_t *h)
 static void tls_refuse(madi_hello_t *h)
 {
     char rest[4096];
-    while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0) /* else the kernel would reset the connection, and the
-                                                                    * answer would be lost */
+    while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0) /* or a reset would destroy the answer */
         ;
     madi_hello_refuse(h, MAD_ERR_CONFIG,
                       "the caller begins TLS, and this network is not sealed here: give both the same topology file and "

@@ -32,11 +32,12 @@ void madi_hello_accept(madi_adapter_t *adapter, int fd);
 void madi_hello_abort(struct madi_hello *hello);
 void madi_hello_abort_all(madi_gate_t *gate);   /* end all attempts of this process */
 void madi_hellos_abort(mad_session_t *session); /* end all handshakes of the session */
-/* Choose one of this process's attempts that have received the peer's challenge, unless a better one may still do so. */
+/* Choose one of this process's attempts that have received the peer's challenge, unless a better attempt may still
+ * receive one. */
 void madi_hello_decide(madi_gate_t *gate, int64_t now);
 bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter);     /* true if an attempt uses this adapter */
-void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text); /* end the link's attempt, if any */
-/* Remove the deadline of the attempt that has begun: the peer may compute for long. */
+void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text); /* end the link's attempt, if one runs */
+/* Remove the deadline of the link's attempt, because the peer may compute for long. */
 void madi_hello_no_deadline(madi_gate_t *gate);
 /* Mark the link's attempt, if any: should it end without a verdict, the peer did not refuse, and a new attempt begins. */
 void madi_hello_unsure(madi_link_t *link);

@@ -14,12 +14,12 @@
 
 #include <stdio.h>
 
-#define STOPPED_AFTER INT64_C(500000000) /* ns without an answer, after which the peer's process may be found stopped */
-#define STEP INT64_C(250000000)          /* ns between two checks of deadlines at most, while there are any */
+#define STOPPED_AFTER INT64_C(500000000) /* ns without an answer, before this process checks whether the peer is stopped */
+#define STEP INT64_C(250000000)          /* longest time between two checks of deadlines in ns, while there are deadlines */
 
 /* Return when a connecting gate is to be checked, apart from its deadline: when its search continues, or when it connects
- * again.  It connects again if it has waited for the peer's own attempt: that attempt may have failed, or the peer has
- * noticed later than this process that a connection was lost. */
+ * again.  A gate connects again if it has waited for the peer's own attempt in vain.  That attempt may have failed, or
+ * the peer may have noticed the loss of a connection later than this process. */
 static int64_t gate_due(const madi_gate_t *g)
 {
     if (g->link)
@@ -29,14 +29,13 @@ static int64_t gate_due(const madi_gate_t *g)
     return g->connect->search && g->connect->search->next_at ? g->connect->search->next_at : INT64_MAX;
 }
 
-/* Return when an attempt is to be checked: at its deadline, or when it was held back long enough for a better one. */
+/* Return when an attempt is to be checked: at its deadline, or when it has waited long enough for a better attempt. */
 static int64_t hello_due(const madi_hello_t *h)
 {
     return h->challenged && h->gate->connect->hello != h && h->hold < h->deadline ? h->hold : h->deadline;
 }
 
-/* Return when the next check is due: at most one STEP after the last check, so that a time in which this process stood
- * still is noticed. */
+/* Return when the next check is due: at most one STEP after the last check, so that a pause of this process is noticed. */
 int64_t madi_hello_deadline(const mad_session_t *s)
 {
     int64_t first = INT64_MAX;
@@ -136,7 +135,7 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
         any |= hello_due(h) < INT64_MAX;
         if (hello_is_expired(h, now)) {
             hello_time_out(h);
-            next = s->connect->hellos; /* its failure may have begun other attempts */
+            next = s->connect->hellos; /* a failed handshake may have begun other attempts */
         }
         h = next;
     }

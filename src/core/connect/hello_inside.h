@@ -18,7 +18,7 @@ typedef enum madi_hello_kind {
     MADI_HELLO_PROOF = 3,
     MADI_HELLO_VERDICT = 4,
     MADI_HELLO_REFUSE = 5
-} madi_hello_kind_t; /* values travel */
+} madi_hello_kind_t; /* the values travel between processes */
 
 /* Body of PROOF behind its proof; the address follows. */
 typedef struct madi_hello_proof {
@@ -38,23 +38,23 @@ typedef struct madi_hello {
     madi_watch_t watch;
     mad_session_t *session;
     madi_adapter_t *adapter;
-    madi_gate_t *gate; /* active: of the peer; passive: NULL */
+    madi_gate_t *gate; /* active: the gate of the peer; passive: NULL */
     madi_link_t *link; /* active */
-    int way;           /* active: of the gate's search */
+    int way;           /* active: index of the path in the gate's search */
     bool active, connected;
     bool challenged;          /* active: CHALLENGE has arrived, so the attempt can be chosen */
-    int64_t hold;             /* then: until when to wait for a better path (ns) */
-    bool unsure;              /* an end without a verdict is no refusal: the peer's answer may be lost */
+    int64_t hold;             /* ns; the time until which a challenged attempt waits for a better path */
+    bool unsure;              /* an end without a verdict is not a refusal, because the peer's answer may be lost */
     madi_hello_kind_t expect; /* the kind of the next frame */
     int64_t deadline;
     int64_t began;
-    bool looked_behind; /* process was determined, or cannot be */
+    bool looked_behind; /* the member process was determined, or cannot be determined */
     pid_t process;      /* the process at the other end, if it is on this host; or 0 */
     uint64_t source;    /* passive: the source of the connection (accept.c) */
     madi_transcript_t transcript;
     madi_frame_t head;   /* header of the frame that is arriving */
     unsigned char *body; /* its body, once the header is complete */
-    size_t n_in;         /* bytes of both that have arrived */
+    size_t n_in;         /* number of bytes of header and body that have arrived */
     madi_seal_t *seal;   /* state of a sealed network, from the first byte on; NULL: not yet, or not sealed */
     bool sealed;         /* TLS is ready to carry frames */
     unsigned char *text; /* the last record, decrypted; text[text_at..text_n) is not read yet */
@@ -78,10 +78,10 @@ bool madi_hello_send(madi_hello_t *hello, madi_hello_kind_t kind, const void *bo
 bool madi_hello_send_signed(madi_hello_t *hello, madi_hello_kind_t kind, const void *body, size_t len);
 /* True if the frame in hello->head and hello->body begins with a valid proof of the other side. */
 bool madi_hello_check_signed(madi_hello_t *hello);
-madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* as the peer claims; its proof is by the key of this role */
+madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* as the peer claims; its proof uses this role's key */
 /* Derive the link's secret (link->secret).  Precondition: both proofs are made.  False without memory. */
 bool madi_hello_secret(const madi_hello_t *hello, madi_link_t *link);
-/* Make the text of an error: the peer's network has another security than ours. */
+/* Make the text of an error: the peer's security for this network differs from ours. */
 void madi_hello_security_text(const madi_hello_t *hello, unsigned security, char *text, size_t len);
 
 /* Handle a result n of recv that is 0 or negative: no bytes now, the end, or an error. */
@@ -92,7 +92,7 @@ void madi_hello_read_failed(madi_hello_t *hello, ssize_t n);
 bool madi_hello_seal_begin(madi_hello_t *hello);
 /* Continue TLS with bytes that have arrived.  False: not complete yet, or the handshake was ended. */
 bool madi_hello_seal_go(madi_hello_t *hello);
-bool madi_hello_seal_write(madi_hello_t *hello, const struct iovec *vec, int n, size_t len); /* all, or false */
+bool madi_hello_seal_write(madi_hello_t *hello, const struct iovec *vec, int n, size_t len); /* send all, or return false */
 ssize_t madi_hello_seal_read(madi_hello_t *hello, void *to, size_t len); /* like recv; EPROTO: see madi_seal_why */
 bool madi_hello_seal_more(const madi_hello_t *hello); /* true if received bytes are unread: no event reports them */
 void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* pass the seal, if any, to the link, which owns it */
@@ -100,7 +100,7 @@ void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* pass the s
 /* accept.c */
 void madi_accept_hello(madi_hello_t *hello);
 void madi_accept_proof(madi_hello_t *hello);
-void madi_accept_refused(madi_hello_t *hello, mad_status_t status, const char *text); /* the log's line */
+void madi_accept_refused(madi_hello_t *hello, mad_status_t status, const char *text); /* log a failed incoming connection */
 
 /* attempt.c */
 void madi_attempt_connected(madi_hello_t *hello);
@@ -109,6 +109,6 @@ void madi_attempt_challenge(madi_hello_t *hello);
 void madi_attempt_verdict(madi_hello_t *hello);
 void madi_attempt_refused(madi_hello_t *hello);
 void madi_attempt_cut(madi_hello_t *hello, const char *text); /* the socket ended without an answer */
-void madi_attempt_again(madi_gate_t *gate);                   /* connect once more, same deadline */
+void madi_attempt_again(madi_gate_t *gate);                   /* connect once more, with the same deadline */
 
 #endif

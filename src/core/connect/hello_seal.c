@@ -22,8 +22,8 @@
 #define TLS_HANDSHAKE 0x16
 #define TLS_ALERT 0x15
 
-/* Send the bytes that wait in the seal.  False: not all could be sent.  A new socket takes some KiB at once; a socket
- * that takes less is not waited for. */
+/* Send the bytes that wait in the seal.  A new socket takes some KiB at once.  Return false if it does not take all of
+ * them. */
 static bool seal_flush(madi_hello_t *h)
 {
     size_t len;
@@ -52,7 +52,7 @@ static void seal_refuse_plain(madi_hello_t *h, int first)
         madi_hello_fail(h, MAD_ERR_PROTOCOL, "what came is not TLS: no Madeleine process calls there");
         return;
     }
-    /* Else the kernel would reset the connection, and lose the answer. */
+    /* Unread bytes would make the kernel reset the connection, and the answer would be lost. */
     while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0)
         ;
     madi_hello_refuse(
@@ -80,7 +80,7 @@ static bool seal_accept(madi_hello_t *h)
 
 static void seal_failed(madi_hello_t *h, mad_status_t status, const char *reason)
 {
-    seal_flush(h); /* the alert; it may fail */
+    seal_flush(h); /* sends the TLS alert; this may fail */
     madi_hello_fail(h, status, reason);
 }
 

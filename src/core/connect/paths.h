@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The paths to a peer: which there are, which is best, and what became of each.  Under session->lock. */
+/* The paths to a peer: which paths exist, which is best, and what became of each.  Under session->lock. */
 #ifndef MADI_PATHS_H
 #define MADI_PATHS_H
 
@@ -9,21 +9,23 @@
 /* Find the first entry of a peer's address that this adapter can reach on that lane; false sets reason. */
 bool madi_peer_path_find(mad_session_t *session, const unsigned char *address, int lane, madi_adapter_t *a,
                          madi_address_entry_t *entry, char *reason);
-/* Like madi_peer_path_find, but the next entry at or behind offset *at (first 0); *at moves behind it. */
+/* Like madi_peer_path_find, but search at and behind the offset *at (0 at first), and move *at behind the entry that
+ * was found. */
 bool madi_peer_path_next(mad_session_t *session, const unsigned char *address, int lane, madi_adapter_t *a, size_t *at,
                          madi_address_entry_t *entry, char *reason);
 #define MADI_PEER_PATH_CLASS 12
-/* Compute the preference of an adapter's paths: the lowest (memcmp) is best. */
+/* Compute the preference of an adapter's paths.  The path with the lowest value (by memcmp) is best. */
 void madi_peer_path_class(mad_session_t *session, int lane, const madi_adapter_t *a,
                           unsigned char class[MADI_PEER_PATH_CLASS]);
-int madi_adapter_rank(const madi_adapter_t *a); /* the lowest is tried first */
-/* Record that a path has failed; copies reason, if memory allows. */
+int madi_adapter_rank(const madi_adapter_t *a); /* rank; the adapter with the lowest rank is tried first */
+/* Record that a path has failed. reason is copied, if memory allows. */
 void madi_peer_path_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason);
 /* Record that MAD_CONNECT_TIMEOUT has passed, for the chosen path or, if none was chosen, for all. */
 void madi_peer_path_time_out(madi_gate_t *gate);
-/* Write the rejected paths with their reasons; then the path in use, the path that was lost, or that no path led to the
- * peer in time.  Each reason is written once; of many paths a few are named, and the others counted. */
-#define MADI_WHY_MAX 512 /* bytes */
+/* Write the rejected paths with their reasons, and then the outcome: the path in use, the path that was lost, or the
+ * fact that no path was connected in time.  Each reason is written once; of many paths a few are named, and the others
+ * counted. */
+#define MADI_WHY_MAX 512 /* longest explanation in bytes */
 void madi_gate_why(const madi_gate_t *gate, char why[MADI_WHY_MAX]);
 void madi_peer_paths_free(madi_gate_t *gate);
 

@@ -19,7 +19,7 @@
 static uint32_t uid_hash(const unsigned char *uid)
 {
     uint32_t h;
-    memcpy(&h, uid, sizeof h); /* uids are random */
+    memcpy(&h, uid, sizeof h); /* the identity is random, so its first bytes serve as the hash */
     return h;
 }
 
@@ -163,7 +163,7 @@ static mad_status_t index_grow(mad_session_t *s)
     return MAD_OK;
 }
 
-/* Return a peer's position in the index; cap_index: none, since another number has its identity. */
+/* Return a peer's position in the index; cap_index if the peer is not there because another number has its identity. */
 static uint32_t index_at(const mad_session_t *s, mad_peer_t peer)
 {
     for (uint32_t i = peer_hash(s, peer); s->connect->peer_index[i]; i = (i + 1) & (s->connect->cap_index - 1))
@@ -368,14 +368,15 @@ static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to
     return MAD_OK;
 }
 
-/* True if the announcer of p could be charged for a second number, or is not charged any more since p has been connected. */
+/* True if p may get a second number: its announcer could be charged for that number, or p has been connected, so that
+ * its announcer is not charged any more. */
 static bool announcer_charge_again(mad_session_t *s, const madi_peer_t *p)
 {
     madi_gate_t *gate = p->told ? announcer_gate(s, p) : NULL;
     return !p->told || (gate && madi_charge(gate, MADI_CHARGE_PEERS, announced_cost(p)));
 }
 
-/* Afterwards the index finds the new number. */
+/* From here on the index finds the new number. */
 mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer)
 {
     madi_peer_t *from = madi_peer_at(s, lost), *to;
@@ -457,7 +458,8 @@ mad_status_t madi_peer_fetch(mad_session_t *s, mad_peer_t peer)
     return status;
 }
 
-/* Return the status for a number without a peer: it was released (MAD_ERR_PEER), or never given (MAD_ERR_INVAL). */
+/* Return the status for a number without a peer: MAD_ERR_PEER if the peer was released, MAD_ERR_INVAL if the number was
+ * never given. */
 static mad_status_t unknown_peer_status(const mad_session_t *s, mad_peer_t peer)
 {
     return peer >= 0 && peer < s->connect->next_peer ? MAD_ERR_PEER : MAD_ERR_INVAL;
@@ -474,7 +476,7 @@ mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, int lane, madi_ga
     if (!madi_peer_address(s, peer) && (status = madi_peer_fetch(s, peer)))
         return status;
     if (!memcmp(madi_address_uid(madi_peer_address(s, peer)), s->uid, sizeof s->uid))
-        lane = 0; /* this process itself: no network is needed */
+        lane = 0; /* this process itself, which needs no network */
     at = gate_at(s, peer, lane);
     if (at && !*at)
         *at = madi_gate_new(s, peer, lane);

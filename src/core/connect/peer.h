@@ -15,8 +15,7 @@ struct madi_peer {
     bool serves : 1;        /* the forwarder sends streams through it */
     bool claimed : 1;       /* its address is known from peers only, and not confirmed by a connection to it */
     bool wanted : 1;        /* a peer has named it as the end of a stream, and it is not connected yet */
-    bool told : 1;          /* known from one peer only, which is charged for it; the address is followed by the place of
-                             * that peer's gate (peer.c) */
+    bool told : 1; /* known from one peer only, which is charged for it; that peer's gate is noted behind the address */
 };
 
 /* connect_session.c: this folder's part of a session (session->connect) */
@@ -28,26 +27,25 @@ mad_peer_t madi_peers_end(const mad_session_t *session);     /* the lowest numbe
 
 /* peer.c */
 madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer); /* NULL: none; valid until a peer is added */
-const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* NULL: no peer, or not known yet */
-void madi_peer_drop(mad_session_t *session, madi_peer_t *peer);                        /* a peer without a gate */
+const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* NULL if none, or not known yet */
+void madi_peer_drop(mad_session_t *session, madi_peer_t *peer);                        /* free a peer without a gate */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
 /* Like madi_peer_add, but for a process that a peer has announced: the announcing peer is charged.  MAD_ERR_BUSY: it has
  * announced too many. */
 mad_status_t madi_peer_learn(madi_gate_t *announcer, const unsigned char *address, size_t len, mad_peer_t *peer);
-mad_peer_t madi_peer_find(mad_session_t *session, const unsigned char *address); /* find a peer by its identity; -1: not
-                                                                                  * known */
-/* Record that the peer is connected: no other peer is charged for it any more.  reached: this process connected to it, so
- * its address is right. */
+mad_peer_t madi_peer_find(mad_session_t *session, const unsigned char *address); /* find a peer by identity; -1 if none */
+/* Record that the peer is connected: no other peer is charged for it any more.  If reached is true, this process has
+ * connected to the peer, so the peer's address is right. */
 void madi_peer_proved(mad_session_t *session, mad_peer_t peer, bool reached);
 mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, int lane, madi_gate_t **gate); /* makes it if needed */
-madi_gate_t *madi_peer_gate_find(const mad_session_t *session, mad_peer_t peer, int lane);          /* NULL: not made yet */
+madi_gate_t *madi_peer_gate_find(const mad_session_t *session, mad_peer_t peer, int lane); /* NULL if not made yet */
 int madi_lanes(mad_session_t *session);                   /* number of lanes: 1 without a topology file */
 bool madi_lane_carries(mad_session_t *session, int lane); /* true if the lane carries streams, and no messages */
 /* Give a lost peer a new number, since the process may be reachable again.  On lanes on which it is not lost both numbers
  * share a gate, and its messages come from the old number.  quiet: only the library communicates with it on that lane, and
  * the program gets no event.  MAD_ERR_INVAL: it has a new number already. */
 mad_status_t madi_peer_renumber(mad_session_t *session, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer);
-/* Like madi_peer_add, but give a new number to a peer that is lost on that lane; lane -1: on any. */
+/* Like madi_peer_add, but give a new number to a peer that is lost on that lane; lane -1 means any lane. */
 mad_status_t madi_peer_add_anew(mad_session_t *session, const unsigned char *address, size_t len, int lane,
                                 mad_peer_t *peer);
 mad_status_t madi_peer_fetch(mad_session_t *session, mad_peer_t peer); /* get a rank's address from the launcher */

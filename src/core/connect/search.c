@@ -32,8 +32,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CUTS_MAX 8                  /* searches that are repeated since a handshake was closed without an answer */
-#define CUT_AGAIN INT64_C(10000000) /* ns before the first of these; each waits twice as long as the one before */
+#define CUTS_MAX 8                  /* number of repeated searches after the peer has closed a handshake without an answer */
+#define CUT_AGAIN INT64_C(10000000) /* ns before the first repeated search; each further pause is twice as long */
 #define ATTEMPTS_MAX 256 /* sockets of a session that are being connected at a time; each gate may have one more */
 
 typedef struct madi_search search_t;
@@ -46,8 +46,8 @@ static void path_reject(madi_gate_t *gate, madi_adapter_t *a, const char *reason
 
 /* ---- Which paths there are -------------------------------------------------------------------------------------- */
 
-/* Compare two paths: by class first; then each adapter's first path comes before the second of any, which may lead to the
- * same process. */
+/* Compare two paths: by class first.  Within a class, the first paths of all adapters come before any second path,
+ * because the second path of an adapter may lead to the same process. */
 static int path_compare(const void *a, const void *b)
 {
     const madi_search_path_t *x = a, *y = b;
@@ -259,7 +259,7 @@ static void search_more(madi_gate_t *gate, int n)
         return;
     gate->connect->search->next_at = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_DELAY));
     marceli_accept_entry_call_at(&gate->session->accept_entry,
-                                 gate->connect->search->next_at); /* also while the program computes */
+                                 gate->connect->search->next_at); /* this happens also while the program computes */
 }
 
 void madi_search_wave(madi_gate_t *gate)
@@ -271,7 +271,7 @@ void madi_search_wave(madi_gate_t *gate)
 
 void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text)
 {
-    if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) /* reported by this path, unauthenticated */
+    if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) /* the status that this path has reported, unauthenticated */
         gate->connect->refusal = status;
     gate->connect->no_answer |= status == MAD_ERR_SYSTEM || status == MAD_ERR_TIMEOUT;
     path_reject(gate, link->adapter, text);

@@ -51,7 +51,7 @@ static bool address_text(const struct sockaddr_storage *a, char text[48])
 }
 
 /* Return the inode of the socket at that address of this host, which listens or is the other end of this process's
- * socket.  0: none. */
+ * socket.  0 if there is no such socket. */
 static unsigned long socket_at(bool is_v6, const char *its, const char *ours)
 {
     char line[512], local[64], remote[64];
@@ -61,7 +61,7 @@ static unsigned long socket_at(bool is_v6, const char *its, const char *ours)
     while (f && !found && fgets(line, sizeof line, f))
         if (sscanf(line, "%*s %63s %63s %x %*s %*s %*s %*s %*s %lu", local, remote, &state, &inode) == 4 &&
             !strcmp(local, its) && (state == 0x0a || !strcmp(remote, ours)))
-            found = inode; /* 0: the connection exists, and was not accepted yet */
+            found = inode; /* 0 if the connection exists, but was not accepted yet */
     if (f)
         fclose(f);
     return found;

@@ -10,7 +10,7 @@
 /* Return the process of this host at the other end of a connected socket; 0: on another host, or not known.  Slow for tcp:
  * examines all processes. */
 pid_t madi_process_behind(int fd);
-pid_t madi_process_near(int fd);      /* like madi_process_behind, but 0 where that is slow */
+pid_t madi_process_near(int fd);      /* like madi_process_behind, but returns 0 where the search would be slow */
 char madi_process_stopped(pid_t pid); /* 'T' (stopped by a signal), 't' (by a debugger), or 0: running, or gone */
 
 /* If the process is stopped, postpone the deadline of a handshake with it, and that of the gate: time for which it is
