@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All of the core, for src/gateway, which forwards, and for tests of the inside.  No file of the core includes this. */
+/* Includes all headers of the core, for src/gateway, which forwards, and for tests of internal functions.  No file of
+ * the core includes this one. */
 #ifndef MADI_CORE_H
 #define MADI_CORE_H
 

@@ -195,7 +195,7 @@ static madi_place_t data_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, ma
 
 /* ---- Control -------------------------------------------------------------------------------------------------- */
 
-/* Handle CHANNEL: the peer announces its number of a channel. */
+/* Handle CHANNEL, by which the peer announces the number that it uses for a channel. */
 static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, const char *name)
 {
     madi_gate_t *gate = link->gate;

@@ -109,8 +109,8 @@ struct madi_gate;
  * link_fini, under the session's lock and without the tx lock, and never from inside send. */
 struct madi_op {
     void (*done)(madi_op_t *op, mad_status_t status);
-    bool last;    /* the program waits for nothing behind this: complete it as soon as possible */
-    uint64_t of;  /* bytes of the block of which this is a piece */
+    bool last;    /* the program waits for nothing that follows this packet: complete the operation as soon as possible */
+    uint64_t of;  /* length in bytes of the block of which this packet is a piece */
     size_t ahead; /* bytes at the beginning of vec that are another packet, whose memory does not stay valid: the driver
                    * copies those that cannot leave at once.  0, unless caps.ahead */
 };
@@ -126,17 +126,18 @@ typedef struct madi_caps {
     size_t rdv_min;    /* blocks from this length on use rendezvous: a grant is cheaper than a copy */
     size_t cont_min;   /* blocks from this length up to rdv_min (exclusive) begin in their message's packet.  The rest
                            * comes in a packet of up to chunk_max, which the receiver's driver may place itself.  0: none */
-    size_t direct_min; /* with the operation answers, where link->direct: blocks of a sender that answers and then waits
-                        * are announced from this length on (as in policy.h).  0: from rdv_min on */
-    size_t answer_min; /* likewise where not link->direct */
-    bool learned;      /* direct_min is an estimate: blocks from MADI_SHARE_MIN to answer_min take the way that has proved
-                        * faster */
+    /* where link->direct is set, in a driver with the operation `answers`: shortest block that is announced if its sender
+     * answers and then waits (policy.h).  0: rdv_min applies */
+    size_t direct_min;
+    size_t answer_min; /* like direct_min, where link->direct is not set */
+    bool learned;      /* direct_min is an estimate: a block from MADI_SHARE_MIN to answer_min is sent in the way that has
+                        * proved faster */
     size_t rdv_eager;  /* bytes of a rendezvous block that may be sent ahead of the grant */
     int gather_max;    /* entries of vec that send takes: 16 or more, for the core sends up to 16 */
     double latency_us; /* of a short packet, one way */
     double bandwidth_MBs;
     int rank;   /* the path with the lowest rank is preferred: self 0, shm 10, tcp 50, virtual 200 */
-    bool self;  /* reaches this process itself, and no other */
+    bool self;  /* reaches only this process itself */
     bool ahead; /* one call of send takes two packets: one as without an op, then one with an op (op->ahead).
                            * Requires gather_max of 18 or more */
     bool many;  /* send may be given an op that the driver holds already: done is called once for each time it
@@ -147,7 +148,7 @@ typedef struct madi_caps {
 typedef enum madi_security {
     MADI_SECURITY_NONE = 0,
     MADI_SECURITY_AUTH = 1, /* both ends prove a key of the job as they connect */
-    MADI_SECURITY_SEAL = 2  /* likewise, and everything after that is encrypted and authenticated */
+    MADI_SECURITY_SEAL = 2  /* as AUTH, and everything after the proofs is encrypted and authenticated */
 } madi_security_t;
 
 struct madi_adapter {
@@ -211,7 +212,7 @@ typedef enum madi_place {
 } madi_place_t;
 
 typedef struct madi_rx {
-    madi_foreign_t loan; /* in: the whole body (hdr.length bytes, any alignment), if it may be lent; else not set */
+    madi_foreign_t loan; /* in: the whole body (hdr.length bytes, any alignment), if the driver may lend it; else not set */
     void *base;          /* out, for COPY: destination */
     void *cookie;        /* the core's */
     uint64_t more;       /* the core's */
@@ -219,8 +220,8 @@ typedef struct madi_rx {
      * not set.  A driver that can waits for MADI_FORWARD_HEAD of them.  If the whole body is readable there, DROP may mean
      * that the core has used it.  skip, out, for COPY: number of the body's first bytes that are not put at base. */
     madi_foreign_t head;
-    uint32_t here, skip; /* bytes; skip is 0 where here is */
-    bool defer;          /* in: the answer may be LATER */
+    uint32_t here, skip; /* bytes; skip is 0 where here is 0 */
+    bool defer;          /* in: the core may answer MADI_PLACE_LATER */
 } madi_rx_t;
 
 /* Upcalls of inner links.  A driver that wraps others (fault) makes their links itself and sets outer in them.  Calls of
@@ -328,7 +329,7 @@ typedef struct madi_driver_fast {
      * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
     size_t (*packet_room)(madi_link_t *link, size_t want);
     /* True if, as far as known, a message has arrived since the last one left: the peer then probably waits for the next
-     * one, and nothing follows that.  NULL: not known.
+     * one, and nothing follows that.  Without this operation, that is not known.
      * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
     bool (*answers)(madi_link_t *link);
     /* Copy a body in advance to where send would put it, while its grant, and so its header, is awaited.  Returns a handle
@@ -341,12 +342,12 @@ typedef struct madi_driver_fast {
     /* Drop a prepared body.
      * Lock: tx.  Waits: no.  Owner: the handle ends.  Errors: none. */
     void (*forget)(madi_link_t *link, void *prepared);
-    /* Take the packet that poll would deliver next, if it lies whole in the driver's memory, and return its link; NULL if
-     * none, and poll may find one all the same.  Either copy it to packet (header, then MADI_SHORT_MAX to MADI_TAKE_MAX
-     * bytes) and leave *loan unset; or copy the header only, and lend the body in *loan as for madi_rx_begin.
-     * A lent body may lack bytes of its last block that are still being written: then link->begun is set, and the packet
-     * stays the next one until keep_begun.  Otherwise poll delivers it when it is complete.  Called while the adapter has a
-     * link.  NULL: only poll delivers.
+    /* Take the packet that poll would deliver next, if all of it lies in the driver's memory, and return its link; NULL
+     * if there is none (`poll` may still find one).  Either copy it to packet (header, then MADI_SHORT_MAX to
+     * MADI_TAKE_MAX bytes) and leave *loan unset; or copy the header only, and lend the body in *loan as for
+     * madi_rx_begin.  A lent body may lack bytes of its last block that are still being written: then link->begun is set,
+     * and the packet stays the next one until keep_begun.  Without keep_begun, `poll` delivers that packet when it is
+     * complete.  Called while the adapter has a link.  Without this operation, only `poll` delivers packets.
      * Lock: session.  Waits: no.  Owner: a lent body is the core's until slot_put.  Errors: none; poll reports them. */
     madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
     /* Like take, but for up to max consecutive short packets of one link, which goes to *link.  Each is copied (header, then
@@ -354,11 +355,11 @@ typedef struct madi_driver_fast {
      * packets all the same.  NULL: the driver has only take.
      * Lock: session.  Waits: no.  Owner: the core has the copies.  Errors: none; poll reports them. */
     int (*take_short)(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
-    /* Remove the incomplete packet that take has just lent, since the core keeps it, and clear link->begun.
+    /* Remove the incomplete packet that `take` has just lent, because the core keeps the packet; and clear link->begun.
      * Lock: session.  Waits: no.  Owner: the body is the core's until slot_put.  Errors: none. */
     void (*keep_begun)(madi_link_t *link);
-    /* Return the number of bytes that have arrived of an incomplete lent body; more than its length: all.  begun: the value
-     * of link->begun at the loan.  Called until slot_put.
+    /* Return the number of bytes that have arrived of an incomplete lent body; a number above its length means all.
+     * begun: the value of link->begun at the loan.  Called until slot_put.
      * Lock: any.  Waits: no.  Owner: unchanged.  Errors: none. */
     uint64_t (*here)(madi_link_t *link, uint64_t begun);
     /* Take back a lent body.  NULL: the driver never lends.
@@ -377,11 +378,14 @@ typedef struct madi_driver_fast {
  *   the peer is given up: sever                                then link_close
  */
 typedef struct madi_driver_direct {
-    /* Read len bytes of the peer's memory into n pieces; the array has room for one more piece, which get may use.
-     * Lock: session.  Waits: for the copy of at most one stride.  Owner: unchanged.  Errors: false; bytes at to are void. */
+    /* Read len bytes of the peer's memory into the n pieces of `to`.  The array has room for one more piece, which `get`
+     * may use.
+     * Lock: session.  Waits: for the copy of at most one stride.  Owner: unchanged.  Errors: false; the bytes at `to` are
+     * then undefined. */
     bool (*get)(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
     /* Write len bytes of the peer's memory.
-     * Lock: tx.  Waits: for the copy of at most one stride.  Owner: the core keeps from.  Errors: false; bytes are void. */
+     * Lock: tx.  Waits: for the copy of at most one stride.  Owner: the core keeps `from`.  Errors: false; the written
+     * bytes are then undefined. */
     bool (*put)(madi_link_t *link, uint64_t to, const void *from, size_t len);
     /* Stop the peer from writing this process's memory, and have it discard what it reads from now on.  link_close does
      * likewise.
@@ -449,11 +453,12 @@ typedef struct madi_driver_live {
 struct madi_driver {
     int abi; /* MADI_DRIVER_ABI */
     const char *name;
-    /* Text for users, the end of an explanation: how to make adapters of different networks communicate.  NULL: no way. */
+    /* Text for users, which ends an explanation: how to make adapters of different networks communicate.  NULL if they
+     * cannot. */
     const char *apart;
     size_t adapter_size, link_size; /* bytes of the driver's structures, which begin with the public part */
-    bool on_request;                /* used only when MAD_DRIVERS names it */
-    const madi_upcalls_t *upcalls;  /* only of a driver that wraps others */
+    bool on_request;                /* the driver is used only if MAD_DRIVERS names it */
+    const madi_upcalls_t *upcalls;  /* only for a driver that wraps others */
 
     /* List adapters: call madi_adapter_found(session, driver, name) for each.  Without hardware this lists none.
      * Lock: alone.  Waits: no.  Owner: the core has the adapters.  Errors: MAD_ERR_NOMEM only. */
@@ -578,7 +583,7 @@ struct madi_watch {
     bool carries; /* the driver's: messages arrive by it */
     bool rare;    /* the core's: added by madi_watch_add_rare */
 };
-/* Begin to watch for events.  MAD_ERR_SYSTEM: see errno; the watch was not added. */
+/* Begin to watch for events.  MAD_ERR_SYSTEM (see errno): the watch was not added. */
 mad_status_t madi_watch_add(struct mad_session *session, madi_watch_t *watch, uint32_t events);
 /* Like madi_watch_add, but for rare events that are served even while the program computes (accept_thread.h): incoming
  * connections, what links need to come up, the end of a peer; no messages. */

@@ -20,8 +20,8 @@ struct madi_traffic;
  * If such a link is closed because a stream is stuck, the messages between these two ranks are not lost with it. */
 
 typedef struct madi_forward {
-    /* Start the forwarder, as a session starts.  The launcher, if any, has all addresses by now and no other user.  Later
-     * the program may use it (a barrier), and the forwarder must not.  No lock. */
+    /* Start the forwarder, as a session starts.  The launcher, if any, has all addresses by now, and nobody else uses
+     * it.  Later the program may use the launcher (for a barrier), and the forwarder must not.  No lock. */
     mad_status_t (*started)(struct mad_session *session);
     /* lane: the lane of the channel of this name.  lane_name: its name in the file ("": lane 0).  lanes: their number, lane
      * 0 included.  carries: true if the lane is for streams only.  Any lock. */
@@ -36,8 +36,9 @@ typedef struct madi_forward {
     bool (*reachable)(struct mad_session *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
                       char *reason);
     int (*place)(struct mad_session *session, int lane, const madi_adapter_t *adapter);
-    /* network: the topology file's name of the network by which this gate's adapter reaches its peer; NULL: none, or
-     * ambiguous.  carried: true if this adapter's packets go over other adapters as fragments.  Under the session's lock. */
+    /* network: the topology file's name of the network by which this gate's adapter reaches its peer; NULL if there is
+     * none, or if several are possible.  carried: true if this adapter's packets go over other adapters as fragments.
+     * Under the session's lock. */
     const char *(*network)(const struct madi_gate *gate);
     bool (*carried)(const madi_adapter_t *adapter);
     /* The madi_security_t in the topology file for the network of this adapter; of several possible networks the strongest.
@@ -50,26 +51,27 @@ typedef struct madi_forward {
     /* Receive a FORWARD packet: like the upcalls of driver.h.  Under the session's lock. */
     madi_place_t (*rx_begin)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
     void (*rx_done)(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
-    /* Send fragments that wait for this gate, which is up.  Under both locks, from madi_gate_pump. */
+    /* Send fragments that wait for this gate.  Precondition: the gate is up.  Under both locks, from madi_gate_pump. */
     void (*pump)(struct madi_gate *gate);
     /* Report that the gate is down, or its session ends: the rest of a partial fragment will not arrive.  Under the
      * session's lock. */
     void (*down)(struct madi_gate *gate, const char *text);
     void (*free)(struct madi_gate *gate);
-    /* True if no stream uses this gate, which is down.  Under the session's lock. */
+    /* True if no stream uses this gate.  Precondition: the gate is down.  Under the session's lock. */
     bool (*idle)(const struct madi_gate *gate);
-    /* Report that the session is about to end: peers that can shall use other paths.  Under the session's lock. */
+    /* Report that the session is about to end, so that peers with another path use that path.  Under the session's lock. */
     void (*leave)(struct mad_session *session);
     /* True if streams of other processes pass through this one.  Under the session's lock. */
     bool (*busy)(struct mad_session *session);
-    /* True if no fragment waits for this gate, which is up: the link has taken all.  Under the session's lock. */
+    /* True if no fragment waits for this gate: the link has taken all of them.  Precondition: the gate is up.  Under the
+     * session's lock. */
     bool (*drained)(struct madi_gate *gate);
     /* Write to buf the hosts on the path of this link, in order, both ends included, separated by blanks.  buf is empty
      * before, and stays so for a link that is not virtual.  Under the session's lock. */
     void (*route)(const madi_link_t *link, char *buf, size_t len);
     /* True if this link's packets are encrypted from end to end.  Under the session's lock. */
     bool (*encrypts)(const madi_link_t *link);
-    /* Write for mad_info: members of one object; an object by route.  Under the session's lock. */
+    /* Write two objects for mad_info: the members of a session's forwarding, and its routes.  Under the session's lock. */
     void (*say)(struct mad_session *session, madi_json_t *json);
     void (*say_routes)(struct mad_session *session, madi_json_t *json);
     /* Add the fragments that have gone over this gate (counted as messages), and their bytes: those of streams that end

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Count packets that are held here or by the driver.  Maybe no thread waits for them while the program computes, so the
- * progress thread sends them. */
+/* Count packets that are held here or by the driver.  While the program computes, perhaps no thread waits for these
+ * packets; the count makes the progress thread send them. */
 static void ctrl_hold(int n)
 {
     marceli_progress_count_later(n);
@@ -32,7 +32,7 @@ static madi_charge_t ctrl_kind(const madi_wire_hdr_t *hdr)
 
 static int64_t ctrl_size(const madi_wire_hdr_t *hdr)
 {
-    return (int64_t)(sizeof(madi_ctrl_t) + 16 + hdr->length); /* 16: what the heap adds */
+    return (int64_t)(sizeof(madi_ctrl_t) + 16 + hdr->length); /* 16 bytes: what the heap adds to each allocation */
 }
 
 static void ctrl_uncharge(madi_gate_t *gate, const madi_ctrl_t *c)

@@ -4,7 +4,7 @@
 #include "core/driver.h"
 #include "core/link/usable.h"
 
-static atomic_bool refused; /* logged */
+static atomic_bool refused; /* the refusal was logged */
 
 mad_status_t madi_fork_refuse(void)
 {

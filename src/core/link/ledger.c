@@ -47,16 +47,16 @@ int64_t madi_ledger_bound(const mad_session_t *s, madi_charge_t what)
     return s->ledger.most[what] ? s->ledger.most[what] : madi_bounds[what].sum;
 }
 
-/* Return the amount up to which a peer is not at fault when all together have too much. */
+/* Return the charge up to which a peer is not at fault when all peers together have passed the bound. */
 static int64_t fair_share(const mad_session_t *s, madi_charge_t what)
 {
     int64_t most = madi_ledger_bound(s, what);
     return (most < madi_bounds[what].peer ? most : madi_bounds[what].peer) / 16;
 }
 
-/* True if the charge is made although all together have too much, since this peer has little.  For kinds past whose bound
- * a connection ends, the peer that has most is ended instead.  PEERS are never spared: what is known from a peer stays when
- * the peer is gone. */
+/* True if the charge is made although all peers together have passed the bound, because this peer is charged for
+ * little.  For kinds whose bound ends a connection, the connection of the peer with the largest charge ends instead.
+ * PEERS are never spared: what is known from a peer stays when the peer is gone. */
 static bool peer_is_spared(mad_session_t *s, madi_charge_t what, int64_t of_peer)
 {
     if (what == MADI_CHARGE_PEERS || of_peer > fair_share(s, what))
@@ -107,7 +107,7 @@ void madi_ledger_explain(const madi_gate_t *gate, madi_charge_t what, char text[
 {
     const madi_bound_t *bound = &madi_bounds[what];
     int64_t own = madi_ledger_held(&gate->ledger.held[what]), all = madi_ledger_held(&gate->session->ledger.held[what]);
-    bool of_sum = own <= bound->peer / 2; /* the peer has little, so all together have passed the bound */
+    bool of_sum = own <= bound->peer / 2; /* this peer is charged for little, so all peers together have passed the bound */
     snprintf(text, MADI_LEDGER_TEXT, "%" PRId64 " %s%s, %" PRId64 " are allowed (\"%s\" in doc/limits.md); %s",
              of_sum ? all : own, bound->what, of_sum ? " or others" : "",
              of_sum ? madi_ledger_bound(gate->session, what) : bound->peer, bound->name, bound->past);

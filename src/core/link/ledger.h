@@ -23,34 +23,34 @@ typedef enum madi_charge {
     MADI_CHARGE_ANSWERS,    /* bytes: likewise, control packets about streams (credit, refusals, signs of life) */
     MADI_CHARGE_CHANNELS,   /* channels that the peer announced and the program has not open */
     MADI_CHARGE_WAITING,    /* bytes: messages on these channels */
-    MADI_CHARGE_STREAMS,    /* streams that the peer opened on its hop */
+    MADI_CHARGE_STREAMS,    /* streams that the peer opened over its link to this process */
     MADI_CHARGE_HANDSHAKES, /* streams that the peer opened, that end here, and that are not connected yet */
-    MADI_CHARGE_PEERS,      /* bytes: what is kept of processes that are known from this peer only */
+    MADI_CHARGE_PEERS,      /* bytes: what this process knows of processes that only this peer has announced */
     MADI_CHARGE_DIALS,      /* connection attempts on the peer's behalf, to an address that only peers have named */
     MADI_CHARGES
 } madi_charge_t;
 
 typedef struct madi_bound {
-    const char *name; /* as mad_info shows it */
+    const char *name; /* the name of the kind in the output of mad_info */
     const char *what; /* text that follows a number: "bytes of ..." */
     int64_t peer, sum;
     bool ends;        /* true: past the bound the connection ends; false: a request is refused */
-    const char *past; /* what happens, and the remedy: the end of a log text */
+    const char *past; /* what happens when the bound is passed, and the remedy: the end of a log text */
 } madi_bound_t;
 
 extern madi_bound_t madi_bounds[MADI_CHARGES]; /* constant, but for tests, which lower them */
 
 typedef struct madi_ledger {
     _Atomic(int64_t) held[MADI_CHARGES];
-    _Atomic(int) past; /* 1 + the madi_charge_t whose bound the peer has passed; 0: none */
+    _Atomic(int) past; /* 1 + the madi_charge_t whose bound the peer has passed; 0 if it has passed none */
     unsigned warned;   /* bits: kinds of which a refusal was logged.  Under the session's lock */
 } madi_ledger_t;
 
 /* Charges of all peers together.  Under the session's lock, except held. */
 typedef struct madi_ledger_sum {
     _Atomic(int64_t) held[MADI_CHARGES];
-    _Atomic(int) over; /* bits: kinds of which all peers together have too much, so the peer that has most is to be ended */
-    int64_t most[MADI_CHARGES]; /* a bound that is less than the table's, as a part of MAD_FORWARD_BUDGET; 0: the table's */
+    _Atomic(int) over;          /* bits: kinds whose common bound is passed, so that one peer has to be ended */
+    int64_t most[MADI_CHARGES]; /* the bound of all peers, if MAD_FORWARD_BUDGET lowers it; else 0 */
     int64_t lines, lines_at;    /* number of log lines that may be written, and when that was last increased (ns) */
     int64_t lines_left_out;
 } madi_ledger_sum_t;
@@ -65,7 +65,7 @@ static inline int64_t madi_ledger_held(const _Atomic(int64_t) *held)
 }
 /* Return the bound for all peers together. */
 int64_t madi_ledger_bound(const struct mad_session *session, madi_charge_t what);
-#define MADI_LEDGER_TEXT 320 /* bytes of a text about a peer that has passed a bound */
+#define MADI_LEDGER_TEXT 320 /* bytes of the text that describes a passed bound */
 /* Write the amount that is charged to the peer, the bound, and the remedy. */
 void madi_ledger_explain(const struct madi_gate *gate, madi_charge_t what, char text[MADI_LEDGER_TEXT]);
 
@@ -80,7 +80,7 @@ void madi_uncharge_orphan(struct mad_session *session, madi_charge_t what, int64
 
 /* Log, once for each kind, that something was refused to a peer whose connection goes on.  Under the session's lock. */
 void madi_ledger_refused(struct madi_gate *gate, madi_charge_t what);
-/* Mark a peer that has passed this bound: the next progress ends its connection.  Any lock. */
+/* Mark a peer that has passed this bound.  The next round of progress ends its connection.  Any lock. */
 void madi_ledger_pass(struct madi_gate *gate, madi_charge_t what);
 /* True if one more line of this level about peers may be logged now.  Lines that are left out are counted, and the next one
  * that is logged says how many.  Under the session's lock. */

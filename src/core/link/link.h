@@ -9,14 +9,14 @@
 mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body);        /* takes tx_lock */
 mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* under tx_lock */
 bool madi_ctrl_pump(madi_gate_t *gate);        /* send queued control packets; false: some are left; under tx_lock */
-bool madi_ctrl_waits(const madi_gate_t *gate); /* true if some are queued; under tx_lock */
-void madi_ctrl_forget(madi_gate_t *gate);      /* discard them; under tx_lock */
+bool madi_ctrl_waits(const madi_gate_t *gate); /* true if control packets are queued; under tx_lock */
+void madi_ctrl_forget(madi_gate_t *gate);      /* discard queued control packets; under tx_lock */
 
-void madi_gate_work(madi_gate_t *gate);              /* have the next progress pump the gate; any lock */
-void madi_gate_go_on(madi_gate_t *gate);             /* like madi_gate_work, but before any thread sleeps */
-bool madi_gate_has_work(const madi_gate_t *gate);    /* true if it is in the list of gates with work; any lock */
+void madi_gate_work(madi_gate_t *gate);           /* have the next progress pump the gate; any lock */
+void madi_gate_go_on(madi_gate_t *gate);          /* like madi_gate_work, but the gate is pumped before any thread sleeps */
+bool madi_gate_has_work(const madi_gate_t *gate); /* true if the gate is in the list of gates with work; any lock */
 madi_gate_t *madi_work_take(mad_session_t *session); /* empty the list, and return its first gate; NULL if none */
-madi_gate_t *madi_work_next(madi_gate_t *gate);      /* return the next of a list that was taken; the gate leaves it */
+madi_gate_t *madi_work_next(madi_gate_t *gate);      /* return the next gate of the taken list; `gate` leaves that list */
 
 /* This folder's part of a gate (gate->out). */
 struct madi_link_gate *madi_link_gate_new(void); /* NULL: no memory */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Adapters that have had a link, and so are polled; and whether one of them has something. */
+/* Adapters that have had a link, and are therefore polled; and whether one of them has a packet. */
 #ifndef MADI_POLLED_H
 #define MADI_POLLED_H
 
@@ -11,7 +11,7 @@ mad_status_t madi_link_session_start(mad_session_t *session); /* once all adapte
 void madi_link_session_lose(mad_session_t *session);          /* in the child of a fork: nothing is polled or waited for */
 void madi_link_session_fini(mad_session_t *session);
 
-void madi_adapter_polled(madi_adapter_t *adapter);                            /* add an adapter to those that are polled */
+void madi_adapter_polled(madi_adapter_t *adapter); /* add an adapter to the adapters that are polled */
 void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter); /* its pure_poll was wrong: poll others
                                                                                * first */
 

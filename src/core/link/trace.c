@@ -110,7 +110,8 @@ void madi_trace_start(const mad_session_t *s)
 
 /* ---- Text ----------------------------------------------------------------------------------------------------------- */
 
-/* How each kind is shown.  Events of a thread are on the thread's line; other events are on lines of their own, by name. */
+/* How each kind of event is shown.  Events of a thread are on the thread's line; other events are on lines of their own,
+ * by name. */
 static const struct {
     const char *category, *name; /* name: "%d" is the peer, "%s" the driver */
     char form;                   /* form of the event: i: an instant of a thread; x: a span of a thread; b: a span on a
@@ -226,7 +227,7 @@ static void write_trace_head(madi_json_t *j, const madi_trace_text_t *t)
     madi_json_text(j, "boot_id", kernel);
     madi_json_int(j, "realtime_minus_monotonic_ns", realtime_offset());
     madi_json_int(j, "events", (int64_t)(t->end - t->next));
-    madi_json_int(j, "events_lost", (int64_t)t->next); /* there was no room for the first ones */
+    madi_json_int(j, "events_lost", (int64_t)t->next); /* the number of lost events: there was no room for the oldest ones */
     madi_json_end(j, '}');
     madi_json_begin(j, "traceEvents", '[');
     madi_json_begin(j, NULL, '{');
@@ -317,7 +318,7 @@ void madi_trace_write(void)
     struct {
         char name[4000], why[PATH_MAX + 100];
         madi_output_t out;
-    } * t; /* too much for the stack of a user-level thread */
+    } * t; /* too large for the stack of a user-level thread */
     bool good = false;
     if (!madi_tracing)
         return;
@@ -329,7 +330,7 @@ void madi_trace_write(void)
     snprintf(t->name, sizeof t->name, "%s.%s.%d.json", madi_knob_text(MADI_KNOB_TRACE), trace.host, (int)getpid());
     if (madi_output_open(&t->out, t->name, 0600, false, t->why, sizeof t->why)) {
         bool whole = write_file(t->out.file);
-        snprintf(t->why, sizeof t->why, "%s", strerror(errno)); /* if not whole */
+        snprintf(t->why, sizeof t->why, "%s", strerror(errno)); /* only if the file is not complete */
         good = madi_output_close(&t->out, whole, t->why, sizeof t->why);
     }
     if (!good)

@@ -31,21 +31,21 @@ typedef enum madi_trace_kind {
     MADI_TRACE_FRAGMENT_IN,   /* a fragment of a stream; number: the stream's label on this hop */
     MADI_TRACE_FRAGMENT_HELD, /* a fragment waits for the next network */
     MADI_TRACE_FRAGMENT_OUT,
-    MADI_TRACE_STALL, /* a stream has something to send, and no credit for it */
-    MADI_TRACE_SLEEP, /* a thread that waits */
+    MADI_TRACE_STALL, /* a stream has something to send, but no credit */
+    MADI_TRACE_SLEEP, /* a waiting thread sleeps */
     MADI_TRACE_KINDS
 } madi_trace_kind_t;
 
 typedef struct madi_trace_event {
     int64_t begin, end; /* ns of the monotonic clock */
-    const char *driver; /* its name, or NULL */
+    const char *driver; /* name of the driver, or NULL */
     uint64_t bytes;
     uint32_t number;
     int32_t peer;
     int32_t tid; /* set by madi_trace_add */
     uint8_t kind;
     bool passes;      /* the fragment belongs to a stream of other processes */
-    char channel[26]; /* name of the channel; of a fragment, the network's name in the topology file; or empty */
+    char channel[26]; /* name of the channel; for a fragment, the network's name in the topology file; may be empty */
 } madi_trace_event_t;
 
 /* Return the time (ns) while tracing, else 0. */
@@ -64,13 +64,13 @@ void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const struct madi_li
  * continues. */
 void madi_trace_start(const struct mad_session *session);
 void madi_trace_write(void);  /* write the trace into its file; no lock */
-void madi_trace_forked(void); /* reset the lock in the child of a fork: another thread of the parent may have held it */
+void madi_trace_forked(void); /* reset the lock in the child of a fork, since another thread may have held it */
 
 /* State to write all events as text, in steps; initially zero.  The text is an error if nothing is traced. */
 typedef struct madi_trace_text {
     int stage;
     uint64_t next, end;
 } madi_trace_text_t;
-bool madi_trace_more(madi_trace_text_t *text, madi_json_t *json); /* false: that was all */
+bool madi_trace_more(madi_trace_text_t *text, madi_json_t *json); /* false after the last piece */
 
 #endif

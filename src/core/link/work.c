@@ -19,7 +19,7 @@ void madi_gate_work(madi_gate_t *gate)
 
 void madi_gate_go_on(madi_gate_t *gate)
 {
-    atomic_store_explicit(&gate->session->strides_left, 1, memory_order_relaxed); /* before the gate is in the list */
+    atomic_store_explicit(&gate->session->strides_left, 1, memory_order_relaxed); /* set before the gate is in the list */
     madi_gate_work(gate);
 }
 
@@ -43,7 +43,7 @@ madi_gate_t *madi_work_take(mad_session_t *s)
 madi_gate_t *madi_work_next(madi_gate_t *gate)
 {
     madi_gate_t *next = gate->out->next_work;
-    atomic_store_explicit(&gate->out->has_work, 0, memory_order_release); /* pairs with madi_gate_work: next was read */
+    atomic_store_explicit(&gate->out->has_work, 0, memory_order_release); /* pairs with madi_gate_work; next is read */
     return next;
 }
 

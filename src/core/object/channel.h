@@ -13,7 +13,7 @@
  * to another entry (madi_conn_nobody), so readers compare the peer's number and need not test for NULL. */
 typedef struct madi_conn_array {
     struct madi_conn_array *older;
-    uint32_t mask; /* its length minus 1; the length is a power of two, at least 2 */
+    uint32_t mask; /* length of the array minus 1; the length is a power of two, at least 2 */
     _Atomic(madi_conn_t *) at[];
 } madi_conn_array_t;
 
@@ -23,13 +23,13 @@ struct mad_channel {
     _Atomic(madi_conn_array_t *) conns; /* connections by peer; written under session->lock, read without */
     _Atomic(uint32_t) n_ready;          /* number of messages that can be opened; without the lock a hint */
     _Atomic(int) closed;                /* not 0: calls fail; written under session->lock, read without */
-    int lane;                           /* forward.h */
-    bool is_open;                       /* false: only announced by peers, or closed */
+    int lane;                           /* the channel's lane (forward.h) */
+    bool is_open;                       /* false if the channel was only announced by peers, or is closed */
     bool awaits_release;                /* in session->awaiting_release */
     bool close_waits;                   /* mad_channel_close waits for messages in flight */
     madi_conn_t *ready, **ready_tail;   /* connections with messages, round robin */
     marceli_waiters_t openers;          /* threads that wait for a message of any peer */
-    mad_handler_t handler;              /* of the program, for each message */
+    mad_handler_t handler;              /* the program's handler for each message */
     void *handler_arg;
     madi_conn_t *all;             /* all connections */
     mad_channel_t *next;          /* in session->channels */

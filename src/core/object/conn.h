@@ -19,13 +19,13 @@ typedef struct madi_traffic {
 struct madi_conn {
     /* Sending: fields of the holder of packing, and constants ... */
     _Atomic(int) packing;   /* not 0: held by a message */
-    _Atomic(int) waiting;   /* number of threads that wait for packing, and one more if messages are deferred */
-    madi_tx_t *spare;       /* the holder's message; between messages: one for reuse; NULL: none */
+    _Atomic(int) waiting;   /* number of threads that wait for packing, plus 1 if messages are deferred */
+    madi_tx_t *spare;       /* the holder's message; between two messages, a structure for reuse; NULL if none */
     mad_channel_t *channel; /* constant, like gate, number, flags, peer and hdr_template */
     madi_gate_t *gate;
     uint16_t number;       /* this side's number for the channel on this gate's link */
-    uint8_t flags;         /* of its packets: MADI_WIRE_MODES or 0 */
-    mad_peer_t peer;       /* the gate's */
+    uint8_t flags;         /* flags of its packets: MADI_WIRE_MODES or 0 */
+    mad_peer_t peer;       /* number of the gate's peer */
     uint64_t hdr_template; /* the first 8 header bytes of a message in one packet, with length 0 */
     /* ... and fields under gate->tx_lock. */
     bool announced;            /* CHANNEL was sent: the peer knows the number */
@@ -33,39 +33,39 @@ struct madi_conn {
     bool close_sent;           /* CLOSE was sent, and CLOSED has not arrived: the number is not free yet */
     marceli_waiters_t packers; /* threads that wait for packing */
     bool in_pending;           /* in the gate's list of pending connections */
-    bool has_deferred;         /* messages are deferred: counted in waiting */
+    bool has_deferred;         /* messages are deferred; `waiting` counts that */
     bool starved;              /* the first message of the queue waits for credits */
-    uint64_t tx_seq;           /* number of messages so far */
+    uint64_t tx_seq;           /* number of messages sent so far */
     uint64_t tx_cost_before;   /* credit bytes of all packets before the credits were last reset */
-    uint32_t n_blocks;         /* number of blocks that are announced, and not complete */
+    uint32_t n_blocks;         /* number of announced blocks that are not complete */
     uint64_t block_bytes_out;  /* bytes of blocks that were granted, written, or read by the peer */
     madi_link_t *link;         /* the gate's link; valid while fast_credits is not 0, like send_short */
     bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
-    uint64_t fast_credits; /* credit bytes left while a message may leave at once: link up, nothing queued before it */
-    uint64_t credit_left;  /* credit bytes left otherwise; one of the two is 0 */
+    uint64_t fast_credits; /* credit bytes left while a message may leave at once (no other is queued); else 0 */
+    uint64_t credit_left;  /* credit bytes left while messages are queued; one of fast_credits and credit_left is 0 */
     uint64_t credit_limit; /* total of credit bytes that the receiver has given so far */
     madi_tx_t *queue, **queue_tail; /* messages to send; the first one is being sent; NULL: none */
     madi_tx_t *deferred,
-        **deferred_tail;       /* one-call messages that wait for the end of another message's packing; NULL: none */
+        **deferred_tail;       /* one-call messages that wait until another message has been packed; NULL if none */
     madi_conn_t *next_pending; /* in the gate's list of pending connections */
     /* Receiving, under session->lock.  NULL: none. */
     _Alignas(MADI_LINE) madi_rx_msg_t *ready; /* messages that can be opened, in order */
     madi_rx_msg_t **ready_tail;
     madi_link_t *rx_link;      /* the gate's link; valid while fast_hdr is not 0 */
-    uint32_t fast_hdr;         /* first 4 header bytes of a one-packet message that may be opened at once; 0: none may */
+    uint32_t fast_hdr;         /* first 4 header bytes of a one-packet message that may be opened at once; 0 if none */
     madi_rx_msg_t *arriving;   /* the message whose last packet has not arrived */
-    madi_rx_msg_t *unfinished; /* opened incomplete messages: they fail when the link breaks */
+    madi_rx_msg_t *unfinished; /* incomplete messages that the program has opened; they fail when the link breaks */
     madi_posted_t *posted, **posted_tail; /* posted receives, the first one is served next */
     marceli_waiters_t openers;            /* threads that wait for a message of this peer */
-    bool in_ready;                        /* in channel->ready */
-    madi_conn_t *next_ready;              /* in channel->ready */
+    bool in_ready;                        /* true if the connection is in channel->ready */
+    madi_conn_t *next_ready;              /* the next connection in channel->ready */
     uint64_t rx_limit;                    /* the limit of credit bytes that was last sent to the sender */
     uint64_t rx_limit_due;                /* total of returned credit bytes at which the next limit is sent */
-    int64_t rx_until_limit;               /* credit bytes until then; negative: the limit is overdue */
+    int64_t rx_until_limit;               /* credit bytes until that next limit; negative if the limit is overdue */
     uint64_t rx_messages;                 /* number of messages whose first packet has arrived */
     uint64_t rx_cost_before;              /* credit bytes of all packets before the credits were last reset */
     uint64_t block_bytes_in;              /* bytes of blocks that were granted, read, or written by the peer */
-    uint64_t rx_window, rx_floor;         /* credit bytes: the window now, and its least size */
+    uint64_t rx_window, rx_floor;         /* credit bytes: the present window, and its least size */
     uint64_t rx_held;                     /* credit bytes of messages that have arrived and are not opened */
     uint16_t remote;                      /* the peer's number for the channel; valid while remote_known */
     bool remote_known;                    /* CHANNEL has arrived, and CLOSED was not sent */
@@ -73,7 +73,7 @@ struct madi_conn {
     bool opened_since_announce;           /* the channel was open at some time since the peer announced its number */
     bool unopened;                        /* the channel is not open: its messages wait, charged to the peer (unopened.c) */
     bool unopened_counted;                /* charged as one of the peer's channels */
-    int64_t unopened_bytes;               /* bytes charged for its messages */
+    int64_t unopened_bytes;               /* bytes charged for the messages of the channel that is not open */
     madi_conn_t *next_of_channel;         /* in channel->all */
     madi_conn_t *next_of_gate;            /* in gate->conns, or in the gate's list of connections for reuse */
 };

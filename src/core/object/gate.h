@@ -36,14 +36,14 @@ struct madi_gate {
     mad_status_t status; /* DOWN: the cause */
     madi_link_t *link;   /* UP: in use; DOWN: closed, and not freed yet; NULL: none */
     /* Under session->lock, unless a field says otherwise. */
-    madi_conn_t *conns;         /* all that are in use; changed under both locks */
-    madi_conn_t **by_remote;    /* by the peer's channel numbers; NULL: not announced */
+    madi_conn_t *conns;         /* all connections in use; changed under both locks */
+    madi_conn_t **by_remote;    /* connections by the peer's channel numbers; an entry is NULL if not announced */
     uint32_t n_remote;          /* entries of by_remote */
     void *partial_rx;           /* the message or packet (madi_rx_packet) whose body is arriving; NULL: none */
     bool partial_rx_is_message; /* true if partial_rx is a message whose first packet is arriving */
     bool bye_received;          /* BYE has arrived: the peer has shut down in order */
     _Alignas(16) unsigned char partial_ctrl[MADI_CTRL_MAX]; /* the body of the control packet that is arriving */
-    madi_gate_t *next;                                      /* all gates of the session */
+    madi_gate_t *next;                                      /* the next gate of the session */
     void *forward;        /* forward.h: the forwarder's state of a gate that carries fragments; NULL: none */
     madi_ledger_t ledger; /* memory and work that the peer causes here; atomic */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A message as the program sees it; and completion that a call waits for. */
+/* A message as the program sees it; and the completion for which a call waits. */
 #ifndef MADI_OBJECT_MESSAGE_H
 #define MADI_OBJECT_MESSAGE_H
 
@@ -12,15 +12,15 @@ enum madi_message_kind { MADI_MESSAGE_TX = 1, MADI_MESSAGE_RX = 2 };
 
 /* Whether the short paths may be used for a message. */
 typedef enum madi_plain {
-    MADI_PLAIN_NONE = 0, /* no */
+    MADI_PLAIN_NONE = 0, /* the short paths may not be used */
     /* Sending: nothing has left, and all blocks are in `small` ... */
     MADI_PLAIN_STAGED = 1,
-    MADI_PLAIN_TAILED = 2, /* ... but for the bytes of the last one, which are in the program's memory: tail */
+    MADI_PLAIN_TAILED = 2, /* ... except the bytes of the last block, which stay in the program's memory: tail */
     /* Receiving: all of the message is in the current packet, which is ... */
-    MADI_PLAIN_PACKET = 1, /* an allocation, or lent, with more to be cleared */
+    MADI_PLAIN_PACKET = 1, /* in memory of its own, or lent; more than the loan has to be released */
     MADI_PLAIN_INLINE = 2, /* in the message's structure */
-    MADI_PLAIN_LENT = 3,   /* lent, with nothing else to be cleared */
-    MADI_PLAIN_BEGUN = 4   /* lent, and still being written by the sender */
+    MADI_PLAIN_LENT = 3,   /* lent, and nothing but the loan has to be released */
+    MADI_PLAIN_BEGUN = 4   /* lent, while the sender is still writing it */
 } madi_plain_t;
 static_assert(MADI_PLAIN_NONE == 0 && MADI_PLAIN_BEGUN <= UINT8_MAX, "short paths test for not 0");
 
@@ -32,7 +32,7 @@ struct mad_message {
     mad_session_t *session;
 };
 
-/* Completion that a call waits for. */
+/* Completion for which a call waits. */
 typedef struct madi_waitable {
     _Atomic(int) done;
     marceli_waiter_t *waiter; /* NULL: the waiting thread is woken by other means */
@@ -46,7 +46,7 @@ static inline bool madi_done(const madi_waitable_t *w)
 static inline void madi_message_fail(mad_message_t *message, mad_status_t status)
 {
     int none = MAD_OK;
-    if (message->plain) /* not so when another thread's failure comes here */
+    if (message->plain) /* false if another thread's failure comes here */
         message->plain = MADI_PLAIN_NONE;
     atomic_compare_exchange_strong_explicit(&message->status, &none, (int)status, memory_order_relaxed,
                                             memory_order_relaxed);

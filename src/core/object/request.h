@@ -10,20 +10,20 @@
 /* Values of request->state that are not pointers to a waiter. */
 enum { MADI_REQUEST_PENDING, MADI_REQUEST_DONE, MADI_REQUEST_CALLBACK /* pending, with a callback */ };
 
-/* Whether a pending request needs the progress thread: now, later (if the peer takes long), or not (its owner will test it).
- * 0: it is done, or was never counted. */
+/* When a pending request needs the progress thread: at once, later (if the peer takes long), or never (because its
+ * owner will test it). 0: the request is done, or was never counted. */
 enum { MADI_COUNTED = 1, MADI_COUNTED_LATER, MADI_COUNTED_NOT };
 
 struct mad_request {
-    _Atomic(uintptr_t) state; /* MADI_REQUEST_*, or the waiter that waits for it */
-    _Atomic(int) let_go;      /* set by the completing thread when it no longer uses the request, after it woke the waiter */
+    _Atomic(uintptr_t) state; /* MADI_REQUEST_*, or the address of the waiter that waits for the request */
+    _Atomic(int) let_go;      /* set by the completing thread, after it woke the waiter: it no longer uses the request */
     mad_status_t status;      /* valid once state is MADI_REQUEST_DONE */
     mad_session_t *session;
     void (*callback)(void *arg, mad_status_t status);
     void *arg;
-    mad_request_t *next; /* in the session's list of callbacks to run */
+    mad_request_t *next; /* the next request in the session's list of callbacks to run */
     int counted;         /* MADI_COUNTED*, or 0; constant once its owner has the request */
-    bool counted_called; /* counted once more, for its callback; the owner's until state is MADI_REQUEST_CALLBACK */
+    bool counted_called; /* counted once more, for its callback; the owner's field until state is MADI_REQUEST_CALLBACK */
     bool pooled;         /* a posted receive of the pool (recv/posted_pool.c) */
     _Atomic(bool) used;  /* if pooled: cleared by the owner when it gives the request back, without a lock */
     /* The operation that completes the request: at most one of these is not NULL, and valid while it is pending.  Under session->lock. */

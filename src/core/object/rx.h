@@ -11,19 +11,19 @@
 /* A packet of a message that waits to be unpacked. */
 typedef struct madi_rx_packet {
     struct madi_rx_packet *next;
-    madi_foreign_t data; /* its body: in this allocation, or a loan */
+    madi_foreign_t data; /* the packet's body: in this allocation, or a loan */
     uint32_t len, cost;  /* bytes of the body; credit bytes */
-    bool last;           /* the message's last */
-    bool cont;           /* continues the block of the packet before */
-    bool inside;         /* part of its message, not an allocation of its own */
-    madi_foreign_t loan; /* not set: data is not lent */
-    madi_link_t *link;   /* of the loan */
+    bool last;           /* the last packet of the message */
+    bool cont;           /* the packet continues the block of the packet before */
+    bool inside;         /* the structure is part of its message, not an allocation of its own */
+    madi_foreign_t loan; /* the loan to return; not set if the body is not lent */
+    madi_link_t *link;   /* the link from which the body is lent */
 } madi_rx_packet_t;
 
 /* A block that mad_unpack_try or mad_unpack_borrow needs, and that is received into memory of the library. */
 typedef struct madi_rx_early {
-    uint64_t desc;           /* of the block that the sender packed */
-    madi_waitable_t arrived; /* completes when all of it has arrived */
+    uint64_t desc;           /* descriptor that the sender gave the block */
+    madi_waitable_t arrived; /* completes when all of the block has arrived */
     bool borrowed;           /* the program has its address (mad_unpack_borrow) */
     _Alignas(16) unsigned char data[];
 } madi_rx_early_t;
@@ -48,17 +48,17 @@ struct madi_rx_msg {
             bool cur_last;  /* the current packet is the message's last */
             bool complete;  /* the last packet has arrived */
             bool opened;    /* the program unpacks it */
-            bool ended;     /* end_unpacking was called */
-            uint32_t index; /* of the next block */
+            bool ended;     /* the program has called an end of unpacking */
+            uint32_t index; /* index of the next block */
         };
-        uint64_t state; /* all of these, in this order from the lowest byte */
+        uint64_t state; /* all of these flags in one store; the order is from the lowest byte */
     };
-    bool is_unfinished;  /* in conn->unfinished */
-    bool lost;           /* the rest of it will not arrive */
+    bool is_unfinished;  /* true if the message is in conn->unfinished */
+    bool lost;           /* the rest of the message will not arrive */
     bool may_leave_rest; /* a handler may leave its remaining blocks unread: that is no mismatch */
     uint32_t cost;       /* credit bytes held until it is opened */
     madi_conn_t *conn;
-    madi_rx_packet_t *current;      /* owns cur..end; NULL: that is in data below */
+    madi_rx_packet_t *current;      /* the packet that owns cur..end; NULL if cur..end is in data below */
     madi_rx_packet_t first;         /* the first packet, if its body is lent */
     uint64_t begun;                 /* MADI_PLAIN_BEGUN: link->begun at the loan; cur..end is the part written so far */
     madi_rx_packet_t *head, **tail; /* further packets */
@@ -68,20 +68,20 @@ struct madi_rx_msg {
     madi_rx_early_t *early;   /* the next block, if it is being received into the library's memory; or NULL */
     bool postponed;           /* MADI_PLACE_LATER was returned once for the next packet of a continued block */
     mad_request_t *request;   /* completed with the message, once it has ended; NULL: none */
-    int64_t began;            /* ns, while tracing: when its first packet arrived */
-    marceli_waiter_t *waiter; /* the thread that waits for more of it; under session->lock */
-    madi_rx_msg_t *next;      /* in conn->ready */
+    int64_t began;            /* ns, while tracing: when the first packet arrived */
+    marceli_waiter_t *waiter; /* the thread that waits for more of the message; under session->lock */
+    madi_rx_msg_t *next;      /* the next message in conn->ready */
     /* recv: under session->lock. */
     struct madi_recv_rx {
         bool placed;        /* the sender has written the first block to the offered destination */
-        uint64_t cont_left; /* bytes that the next packets bring of the continued block before the cursor */
-        _Atomic(struct madi_rdv_recv *) cont; /* their destination; NULL: discard them */
-        madi_rx_msg_t *next_unfinished;       /* in conn->unfinished */
+        uint64_t cont_left; /* bytes that the next packets bring for the continued block before the cursor */
+        _Atomic(struct madi_rdv_recv *) cont; /* the destination of those bytes; NULL: discard them */
+        madi_rx_msg_t *next_unfinished;       /* the next message in conn->unfinished */
     } receiving;
-    madi_rx_msg_t *ring;                /* the next in the session's ring */
+    madi_rx_msg_t *ring;                /* the next structure in the session's ring */
     _Atomic(uint8_t) used;              /* cleared by the thread that ends the message, without a lock */
-    _Alignas(16) madi_wire_hdr_t hdr;   /* of the first packet */
-    unsigned char data[MADI_RX_INLINE]; /* its body, directly behind hdr */
+    _Alignas(16) madi_wire_hdr_t hdr;   /* header of the first packet */
+    unsigned char data[MADI_RX_INLINE]; /* body of that packet, directly behind hdr */
 };
 
 /* Values of state, which set five fields in one store. */

@@ -23,27 +23,27 @@ typedef struct madi_left_out {
     char reason[MADI_REASON_MAX];
 } madi_left_out_t;
 
-#define MADI_ROUND_BYTES 256 /* bytes of long bodies that count as one round: in ticks */
+#define MADI_ROUND_BYTES 256 /* bytes of a long body that count as one round in `ticks` */
 
 struct mad_session {
-    /* Constant once the session has started, but for closing and what fork changes. */
+    /* Constant once the session has started, except `closing` and what fork changes. */
     madi_lock_t lock;     /* the first of the three locks of a session */
-    bool forked;          /* this is the copy in a child of fork, and is unusable */
+    bool forked;          /* true in the child of a fork: this copy is unusable */
     _Atomic(int) closing; /* not 0: the session is ending; any lock */
     madi_boot_t *boot;    /* NULL: no launcher */
     int rank, size;
-    int launcher_rank, launcher_size; /* if boot is NULL: as madi_boot_told returns them; of a gateway -1 and 0 */
+    int launcher_rank, launcher_size; /* if boot is NULL: as madi_boot_told returns them; for a gateway -1 and 0 */
     unsigned char uid[16];            /* the identity of this process, random */
     unsigned char job[8];             /* a hash of the job's name */
     struct madi_secrets *secrets;     /* NULL: the job's key is not known yet */
     struct madi_seal_ctx *seal;       /* settings of sealed connections; NULL: no adapter seals */
-    unsigned char *address;           /* of this process */
-    size_t address_len;               /* bytes */
+    unsigned char *address;           /* the address of this process */
+    size_t address_len;               /* length of the address in bytes */
     const madi_forward_t *forward;    /* NULL: no virtual links */
     /* Adapters; fixed after the start. */
     madi_adapter_t **adapters;
     int n_adapters;
-    madi_left_out_t *left_out; /* NULL: all could be opened */
+    madi_left_out_t *left_out; /* adapters that could not be opened; NULL if none */
     /* The parts of the folders. */
     struct madi_conn_session *conn;       /* conn: channels for reuse, the budget of credits */
     struct madi_connect_session *connect; /* connect: peers, released gates, handshakes */
@@ -52,7 +52,7 @@ struct mad_session {
     /* link: adapters that are polled, threads that wait.  Embedded, since progress looks at them in each round. */
     struct madi_link_session {
         madi_adapter_t **polled;                       /* adapters that have had a link; grows under lock, is read without */
-        _Atomic(int) n_polled;                         /* entries of polled; likewise */
+        _Atomic(int) n_polled;                         /* number of entries of polled; grows under lock, is read without */
         _Atomic(int) poll_first;                       /* index of the polled adapter that is polled first; any lock */
         int carriers;                                  /* watched descriptors by which messages arrive; under lock */
         madi_gate_t *work;                             /* gates with something to send; under work_lock; NULL: none */
@@ -74,27 +74,27 @@ struct mad_session {
         _Atomic(int) runs_calls;  /* not 0: a thread runs callbacks and handlers */
     } api;
     /* Gates with something to send. */
-    madi_lock_t work_lock;     /* also of callbacks and events */
-    _Atomic(int) has_work;     /* not 0: there are some; written under work_lock, read without */
-    _Atomic(int) strides_left; /* not 0: one of these gates can send more without waiting for an event; likewise */
+    madi_lock_t work_lock;     /* also protects callbacks and events */
+    _Atomic(int) has_work;     /* not 0 if the list `work` has gates; written under work_lock, read without */
+    _Atomic(int) strides_left; /* not 0 if one of these gates can send more without waiting for an event; like has_work */
     /* Channels, gates and links; under lock.  NULL: none. */
     madi_gate_t *gates;
     mad_channel_t *channels;
     mad_channel_t *awaiting_release; /* closed channels that peers still use */
-    madi_link_t *dead_links;         /* closed, to be freed outside of callbacks */
+    madi_link_t *dead_links;         /* closed links, to be freed outside of callbacks */
     madi_conn_t *credit_due;         /* the connection whose credit limit is sent when progress is idle */
     /* Progress; under lock unless a field says otherwise.  Descriptors: -1 if closed. */
     int epfd, rare_epfd; /* rare_epfd is watched in epfd, by `rare`, and by the accept thread */
     madi_watch_t rare;
     marceli_accept_entry_t accept_entry; /* the session's entry at the accept thread */
     int32_t ticks;                       /* counts down to the next poll of everything */
-    int64_t looked;                      /* ns: the last poll of everything */
-    madi_adapter_t *last_hit;            /* the adapter of the last short messages; has take and a link */
-    _Atomic(int) processes;              /* processes, of the job and others, that may compete for this host's processors */
-    int spins;                           /* tests of a spinning thread between two reads of the clock */
-    mad_request_t *callbacks, **callbacks_tail; /* under work_lock: requests whose callbacks are due; they run without it */
+    int64_t looked;                      /* ns: time of the last poll of everything */
+    madi_adapter_t *last_hit;            /* the adapter that brought the last short messages; has take, and a link */
+    _Atomic(int) processes; /* number of processes, of this job and others, that may compete for this host's processors */
+    int spins;              /* tests of a spinning thread between two reads of the clock */
+    mad_request_t *callbacks, **callbacks_tail; /* requests whose callbacks are due; under work_lock, but run without it */
     madi_rx_msg_t *for_handlers, **for_handlers_tail; /* messages for handlers, which run without a lock */
-    _Atomic(int) has_calls;                           /* not 0: one of these two lists is not empty */
+    _Atomic(int) has_calls;                           /* not 0 if one of the two lists above is not empty */
     madi_rx_msg_t *rx_ring;                           /* ring of all message structures, used and free */
     madi_ledger_sum_t ledger;                         /* sums of all peers; atomic */
 };

@@ -13,16 +13,16 @@
 typedef enum madi_way { MADI_WAY_OPEN, MADI_WAY_PACKET, MADI_WAY_ANNOUNCED } madi_way_t;
 
 typedef struct madi_piece {
-    const void *base;   /* block: its address; NULL: in segments */
-    struct iovec *segs; /* block in several segments: allocated; else NULL */
+    const void *base;   /* address of a block in one piece; NULL if the block is in segments */
+    struct iovec *segs; /* the segments of a block, allocated; NULL if the block is in one piece */
     int n_segs;         /* number of segments */
-    bool run;           /* a run: off and len are a range of the stage buffer */
+    bool run;           /* true for a run: off and len are a range of the stage buffer */
     bool later;         /* block: sent with its value at mad_end_packing */
     uint8_t way;        /* block: madi_way_t */
     bool timed;         /* block: the duration of that way is to be recorded */
     uint64_t desc;      /* block: its descriptor */
-    uint32_t off, len;  /* run: bytes */
-    void *copy;         /* block: a copy, to be freed with the message; NULL: none */
+    uint32_t off, len;  /* a run's offset and length in bytes */
+    void *copy;         /* a copy of a block, freed with the message; NULL if none */
     uint32_t handle;    /* rendezvous block: its handle, else 0 */
 } madi_piece_t;
 
@@ -38,24 +38,24 @@ typedef struct madi_piece {
 struct madi_tx {
     mad_message_t base;
     madi_conn_t *conn;
-    madi_tx_t *next;        /* in conn->queue or conn->deferred */
+    madi_tx_t *next;        /* the next message in conn->queue or conn->deferred */
     mad_request_t *request; /* completed with the message; NULL: the thread that ends it waits */
-    madi_waitable_t *wait;  /* of the thread that ends it; NULL: none waits */
-    /* Of the packer; after a flush under tx_lock. */
+    madi_waitable_t *wait;  /* the completion for which the ending thread waits; NULL if no thread waits */
+    /* Fields of the packer; after a flush under tx_lock. */
     struct iovec tail;    /* MADI_PLAIN_TAILED: the last block's bytes; its descriptor is the end of `small` */
     unsigned char *stage; /* the stage buffer: small, or allocated; header space first */
     uint32_t stage_len;   /* bytes in stage, header space included */
     uint32_t stage_cap;   /* size of stage in bytes */
-    uint32_t run_start;   /* offset in stage of the blocks that are in no piece yet */
+    uint32_t run_start;   /* offset in stage of the blocks that belong to no piece yet */
     madi_piece_t *pieces; /* NULL while the whole message is one run */
     uint32_t n_pieces;    /* number of pieces */
     uint32_t cap_pieces;  /* entries that are allocated */
     /* Under tx_lock. */
-    uint32_t next_piece; /* the first piece that was not sent */
+    uint32_t next_piece; /* the first piece that has not been sent */
     uint32_t seq;        /* the message's number in its connection */
     uint32_t
         rdv_pending;   /* number of rendezvous blocks that are not finished, and one if the driver holds a continued one */
-    int64_t began;     /* ns, while tracing: when it was queued */
+    int64_t began;     /* ns, while tracing: when the message was queued */
     bool may_be_read;  /* the peer may read its long block from this process's memory */
     bool sender_polls; /* the sender polls for its completion, and can move a part of the long block */
     bool started;      /* its first packet was sent */
@@ -63,16 +63,16 @@ struct madi_tx {
     bool queued;       /* in conn->queue or conn->deferred */
     bool all_sent;     /* all of its packets were sent; announced blocks may be under way */
     bool flushed; /* set by the packer: progress may be sending it, so pieces and stage are changed under tx_lock only */
-    /* send: blocks that leave by other ways than in the message's packets; under tx_lock. */
+    /* send: blocks that do not leave in the message's packets; under tx_lock. */
     struct madi_send_tx {
-        uint32_t n_held;    /* those of rdv_pending that wait for the end of the message */
+        uint32_t n_held;    /* number of the blocks in rdv_pending that wait for the end of the message */
         uint64_t cont_left; /* bytes of piece next_piece that remain, while it is continued in further packets; else 0 */
         bool cont_busy;     /* the driver holds a packet of the continued block: cont_op and cont_hdr */
         madi_op_t cont_op;
         madi_wire_hdr_t cont_hdr;
-        bool put_tried;     /* the receiver's offer for the first block was looked for */
+        bool put_tried;     /* true once the receiver's offer for the first block was looked for */
         uint64_t put_at;    /* address of the first block at the receiver; 0 if it was not offered */
-        uint64_t put_bytes; /* bytes written there */
+        uint64_t put_bytes; /* number of bytes written at put_at */
     } sending;
     _Alignas(16) unsigned char small[MADI_STAGE];
 };

@@ -26,7 +26,7 @@ static int poll_set(mad_session_t *session, int epfd)
             handled++;
         }
     }
-    if (handled) /* a sleeping leader does not see these events, and the budget may have left some work */
+    if (handled) /* a sleeping leader does not see these events; and the budget may have left packets */
         madi_session_wake(session);
     return handled;
 }
