@@ -31,7 +31,7 @@ static void end_set(madi_rx_msg_t *m, size_t n)
     if (n < m->hdr.length)
         return;
     m->begun = 0;
-    if (m->base.plain == MADI_PLAIN_BEGUN) /* else the message has failed */
+    if (m->base.plain == MADI_PLAIN_BEGUN) /* false if the message has failed */
         m->base.plain = MADI_PLAIN_LENT;
 }
 
@@ -45,7 +45,7 @@ void madi_begun_skip(madi_rx_msg_t *m)
     end_set(m, m->hdr.length);
 }
 
-/* Spin until n bytes have arrived, but not for long.  Return the number of bytes that have. */
+/* Spin for a limited time until n bytes have arrived.  Return the number of bytes that have arrived. */
 static size_t bytes_arrived_spin(const madi_rx_msg_t *m, size_t n)
 {
     size_t there = bytes_arrived(m);
@@ -82,7 +82,8 @@ static void rest_fail(madi_rx_msg_t *m)
     m->base.plain = MADI_PLAIN_NONE;
 }
 
-/* Wait until n bytes have arrived.  Return the number of bytes that have; fewer than n: the message has failed. */
+/* Wait until n bytes have arrived.  Return the number of bytes that have arrived; if it is below n, the message has
+ * failed. */
 static size_t rest_wait(madi_rx_msg_t *m, size_t n)
 {
     rest_t rest = {m, n, bytes_arrived_spin(m, n)};
@@ -100,7 +101,7 @@ static size_t rest_wait(madi_rx_msg_t *m, size_t n)
 void madi_begun_wait(madi_rx_msg_t *m)
 {
     size_t there = rest_wait(m, m->hdr.length);
-    if (m->begun) /* it has not failed */
+    if (m->begun) /* true if the message has not failed */
         end_set(m, there);
 }
 
@@ -116,7 +117,7 @@ bool madi_begun_unpack(madi_rx_msg_t *m, void *buf, size_t len, uint64_t desc)
         madi_foreign_copy_any((char *)buf + done, madi_foreign_skip(m->cur, MADI_WIRE_DESC_SIZE + done),
                               there - before - done);
     }
-    madi_begun_skip(m); /* all of it was there */
+    madi_begun_skip(m); /* all bytes of the message have arrived */
     m->cur = madi_foreign_skip(m->cur, MADI_WIRE_DESC_SIZE + len);
     m->index++;
     return true;

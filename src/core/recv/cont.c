@@ -11,13 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* True if a packet of n bytes may be the next one of a block with left bytes to come. */
+/* True if a packet of n bytes may be the next packet of a block of which `left` bytes are missing. */
 static bool cont_fits(uint64_t left, uint64_t n, bool last)
 {
     return n <= left && (n == left || !last);
 }
 
-/* Take the current packet as the continuation of the block.  False: it is none, and the message has failed. */
+/* Take the current packet as the continuation of the block.  False: the packet does not continue the block, and the
+ * message has failed. */
 static bool cont_take(madi_rx_msg_t *m, bool cont)
 {
     uint64_t n = madi_rx_left(m);
@@ -89,7 +90,7 @@ void madi_cont_feed(madi_rx_msg_t *m)
         madi_foreign_t data;
         uint64_t part;
         if (!cont_next(m, &data, &part)) {
-            r->eager = r->len; /* nothing is to be spread */
+            r->eager = r->len; /* nothing has to be spread over the pieces */
             break;
         }
         madi_foreign_copy_any(madi_rdv_place(r) + r->received, data, part);

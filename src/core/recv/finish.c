@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Discard blocks that were not unpacked; that is a mismatch.  Under session->lock. */
+/* Discard blocks that were not unpacked, which is a mismatch.  Under session->lock. */
 static void blocks_drain(madi_rx_msg_t *m)
 {
     while (madi_block_next(m))
@@ -48,8 +48,8 @@ void madi_rx_release(madi_rx_msg_t *m)
     madi_rx_free(m);
 }
 
-/* Discard the remaining blocks of an ended message, and report the mismatch.  True: nothing of it is in flight any more.
- * Under session->lock. */
+/* Discard the remaining blocks of an ended message, and report the mismatch.  True: no part of the message is in flight
+ * any more.  Under session->lock. */
 bool madi_rx_settle(madi_rx_msg_t *m)
 {
     if (madi_message_status(&m->base))

@@ -6,15 +6,15 @@
 #include "core/recv/posted.h"
 #include "core/send/policy.h"
 
-/* Return the length from which on a sender that waits would rather write a block than send it. */
+/* Return the length of the shortest block that a waiting sender writes into the receiver's memory instead of sending it. */
 static size_t offer_min(const madi_caps_t *caps)
 {
     return caps->direct_min && caps->direct_min < caps->rdv_min ? caps->direct_min : caps->rdv_min;
 }
 
 /* Advertise the first posted receive to the sender, so that a waiting sender writes there, and the receiver has nothing to
- * do.  The offer is for the message that begins behind everything that has arrived so far.  That is the right one, since
- * the first posted receive has precedence over all other receivers. */
+ * do.  The offer is for the message that begins behind everything that has arrived so far.  That message belongs to the
+ * first posted receive, which has precedence over all other receivers. */
 void madi_posted_offer(madi_conn_t *conn)
 {
     madi_posted_t *p = conn->posted;

@@ -8,7 +8,7 @@
 
 /* A receive that was posted before its message arrived. */
 struct madi_posted {
-    mad_request_t request; /* must be first: to free the request frees the posted receive */
+    mad_request_t request; /* must be first: madi_request_free(&request) then frees the posted receive */
     struct madi_posted *next;
     madi_conn_t *conn;
     int offer;                /* the driver's number of the offer to the sender; -1: none */
@@ -29,13 +29,11 @@ madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int
 void madi_posted_ring_free(mad_session_t *session); /* at the end of the session */
 
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
-void madi_posted_next(madi_conn_t *conn); /* remove the first posted receive, which has its message; advertise the next
-                                           * one */
+void madi_posted_next(madi_conn_t *conn); /* remove the first posted receive, whose message is here; advertise the next */
 /* Receive a short packet directly into the first posted receive of its connection, if the packet is the whole message and
- * fits.  False: nothing was done. */
+ * fits.  False: nothing has changed. */
 bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body);
 void madi_posted_offer(madi_conn_t *conn);        /* advertise the first posted receive to the sender, if possible */
-bool madi_posted_withdraw(madi_posted_t *posted); /* end that offer; false: the sender is writing the block, or has
-                                                   * written it */
+bool madi_posted_withdraw(madi_posted_t *posted); /* end that offer; false if the sender has begun to write */
 
 #endif

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 /* Return a structure of the pool, in which receives follow each other in the order in which they are posted.  So the
- * structure that was used longest ago is mostly free.  NULL: it is in use, and the pool is full.  Under session->lock. */
+ * structure that was used longest ago is mostly free.  Return NULL if that structure is in use and the pool is full.
+ * Under session->lock. */
 static madi_posted_t *posted_pooled(mad_session_t *session)
 {
     madi_posted_t *last = session->recv.posted_ring, *p = last ? last->ring : NULL;
@@ -33,7 +34,7 @@ void madi_posted_ring_free(mad_session_t *session)
     for (; session->recv.n_posted_ring; session->recv.n_posted_ring--, p = next) {
         next = p->ring;
         if (atomic_load_explicit(&p->request.used, memory_order_acquire))
-            p->request.pooled = false; /* its owner frees it */
+            p->request.pooled = false; /* from here on its owner frees it */
         else
             free(p);
     }
@@ -53,7 +54,7 @@ madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int
     p->request.pooled = pooled;
     atomic_store_explicit(&p->request.used, true, memory_order_relaxed);
     p->request.posted = p;
-    if (!n) /* a receive without blocks completes only when the peer is lost, maybe never: no thread stays awake for it */
+    if (!n) /* a receive without blocks completes only when its peer is lost, so no thread stays awake for it */
         p->request.counted = 0;
     p->conn = conn;
     p->next = NULL;

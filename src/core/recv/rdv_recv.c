@@ -40,7 +40,7 @@ static void pull_end(madi_rdv_recv_t *r)
     r->at = 0;
 }
 
-/* Give up reading from the sender's memory: the sender sends the block, or the part that this side was to read. */
+/* Give up reading from the sender's memory, so that the sender sends the block, or the part that this side was to read. */
 static void pull_refused(madi_rdv_recv_t *r)
 {
     pull_end(r);
@@ -48,7 +48,7 @@ static void pull_refused(madi_rdv_recv_t *r)
     madi_rdv_send_grant(r->gate, r->sender, r->handle, r->len, false);
 }
 
-/* Complete this side's reading: the sender gets a grant with drop, which completes the block there. */
+/* Complete this side's reading: send a grant with `drop`, which completes the block at the sender. */
 static void pull_done(madi_rdv_recv_t *r)
 {
     pull_end(r);
@@ -112,8 +112,8 @@ static bool block_may_share(madi_rdv_recv_t *r)
     return r->shared;
 }
 
-/* Read the bytes behind r->end, the first stride at once: the waiting thread has nothing else to do, and the sender moves
- * its own part, or waits, too. */
+/* Read the bytes behind r->end, the first stride at once: the waiting thread has nothing else to do, and the sender
+ * moves its own part or waits as well. */
 static void pull_at_once(madi_rdv_recv_t *r, uint64_t at)
 {
     madi_gate_t *gate = r->gate;
@@ -177,8 +177,9 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
 {
     madi_rx_msg_t *m = r->msg;
     marceli_waiter_t *waiter = m->waiter;
-    bool ended = m->ended; /* if ended, with a request, this function finishes the message.  Else the program may be
-                            * waiting for the last block, and may free the message as soon as that block is counted */
+    /* A message that was ended with a request is finished by this function.  Otherwise the program may be waiting for the
+     * last block, and may free the message as soon as that block is counted. */
+    bool ended = m->ended;
     if (r->at)
         pull_end(r);
     if (madi_cont_of(m) == r)
@@ -222,7 +223,8 @@ void madi_rdv_recv_check(madi_rdv_recv_t *r)
     madi_rdv_recv_done(r);
 }
 
-/* Choose whether a block is shared, read, or sent.  Its sender allows the first two if it has sent the block's address. */
+/* Choose whether a block is shared, read, or sent.  The first two are possible only if the sender has sent the block's
+ * address. */
 static madi_path_t block_path(const madi_rdv_recv_t *r, const madi_sent_block_t *block)
 {
     static const madi_path_limits_t announced = {0};
@@ -276,7 +278,7 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
     if (r->next)
         r->next->prev = r;
     gate->recv->incoming = r;
-    if (m->base.plain) /* left alone when progress grants a later block: the message's owner may be reading it */
+    if (m->base.plain) /* not touched when progress grants a later block: the message's owner may be reading this field */
         m->base.plain = MADI_PLAIN_NONE;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     m->rdv_bytes += len;
@@ -321,15 +323,15 @@ void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status)
     madi_rdv_recv_t *r;
     while ((r = gate->recv->incoming)) {
         madi_message_fail(&r->msg->base, status);
-        r->eager = r->len; /* nothing is to be spread */
+        r->eager = r->len; /* nothing has to be spread over the pieces */
         madi_rdv_recv_done(r);
     }
 }
 
 /* ---- Blocks that mad_unpack_try needs before they have arrived -------------------------------------------------- */
 
-/* Receive the next block, which is announced or continued, into memory of the library, since the program may come back
- * with another buffer.  Under session->lock. */
+/* Receive the next block, which is announced or continued, into memory of the library, because the program may call
+ * again with another buffer.  Under session->lock. */
 mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
 {
     size_t len = (size_t)MADI_WIRE_DESC_LEN(b->desc);

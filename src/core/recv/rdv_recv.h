@@ -10,20 +10,19 @@ struct madi_rdv_recv {
     madi_rx_msg_t *msg;
     madi_gate_t *gate;
     uint64_t len, received, eager;
-    uint64_t end;    /* offset: the sender sends the bytes before it, this side reads the rest from the sender's memory */
+    uint64_t end;    /* offset: the sender sends the bytes before `end`; this side reads the rest from the sender's memory */
     uint64_t read;   /* bytes read so far */
-    bool shared;     /* the sender may write the bytes before end directly, all but the last of them */
-    bool timed;      /* the block's duration is measured, to learn whether to share blocks (share.h) */
-    int64_t granted; /* ns, if timed: when the block was granted */
+    bool shared;     /* the sender may write all bytes before `end` directly, except the last ones */
+    bool timed;      /* the block's duration is measured, to choose whether blocks are shared (share.h) */
+    int64_t granted; /* ns, if timed: when the grant was sent */
     uint32_t handle;
-    void *bounce;                      /* scattered destination: filled whole, then spread */
-    madi_waitable_t *wait;             /* or NULL */
-    struct madi_rdv_recv *next, *prev; /* in the gate's list of blocks */
-    uint64_t at;                /* the block's address in the sender's memory, if this side reads it there; 0: the sender
-                                 * sends it */
-    uint32_t sender;            /* the sender's handle */
-    int64_t began, piece_began; /* ns, while tracing */
-    struct madi_rdv_recv *next_pull; /* in the gate's list of blocks that are read */
+    void *bounce;          /* buffer for a scattered destination: filled completely, then spread over the pieces */
+    madi_waitable_t *wait; /* completes when the block has arrived; or NULL */
+    struct madi_rdv_recv *next, *prev; /* neighbours in the gate's list of blocks */
+    uint64_t at;     /* the block's address in the sender's memory, if this side reads it there; 0 if the sender sends it */
+    uint32_t sender; /* the sender's handle of the block */
+    int64_t began, piece_began;      /* ns, while tracing */
+    struct madi_rdv_recv *next_pull; /* the next block in the gate's list of blocks that are read */
     int n;
     struct iovec pieces[];
 };

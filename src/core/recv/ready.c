@@ -41,7 +41,7 @@ void madi_rx_make_ready(madi_rx_msg_t *m)
     madi_openers_wake(conn);
 }
 
-/* Return the sender's credit that a message holds, since it is being opened. */
+/* Return to the sender the credit that a message has held, because the message is being opened. */
 void madi_rx_open(madi_rx_msg_t *m)
 {
     m->opened = true;

@@ -8,8 +8,8 @@
 
 /* Rendezvous blocks that come from one peer.  Under session->lock.  NULL in a list: empty. */
 struct madi_recv_gate {
-    madi_rdv_recv_t *incoming;            /* all that are being received */
-    madi_rdv_recv_t *pulls, **pulls_tail; /* those of them that are read from the sender's memory */
+    madi_rdv_recv_t *incoming;            /* all blocks that are being received */
+    madi_rdv_recv_t *pulls, **pulls_tail; /* those blocks that are read from the sender's memory */
     madi_share_t *share;                  /* NULL if no block of this peer could be shared yet */
     madi_recv_counts_t count;
 };

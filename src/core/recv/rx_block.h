@@ -9,7 +9,7 @@
 /* A block that was unpacked CHEAPER before it arrived, or is in flight by rendezvous. */
 typedef struct madi_rx_block {
     struct madi_rx_block *next;
-    struct iovec *pieces; /* its destinations, behind this structure */
+    struct iovec *pieces; /* destinations of the block, stored behind this structure */
     int n;                /* number of pieces */
     uint64_t desc;        /* descriptor of the block that the receiver expects */
 } madi_rx_block_t;

@@ -7,8 +7,8 @@
 #include "core/object/gate.h"
 #include "core/recv/receive.h"
 
-/* Discard messages of lost peers first: perhaps they are never opened, and only the program could release them otherwise.
- * True if there were any. */
+/* Discard messages of lost peers first: the program may never open them, and only the program could release them
+ * otherwise.  True if some were discarded. */
 static bool lost_messages_drop(mad_session_t *s)
 {
     int64_t dropped = 0;
@@ -37,5 +37,5 @@ void madi_unopened_message(madi_conn_t *conn, size_t len)
     conn->unopened_bytes += n;
     if (MADI_UNLIKELY(atomic_load_explicit(&gate->session->ledger.over, memory_order_relaxed)) &&
         !lost_messages_drop(gate->session))
-        madi_gate_work(gate); /* the next progress ends the peer that has most */
+        madi_gate_work(gate); /* the next round of progress ends the connection of the peer with the largest charge */
 }

@@ -33,7 +33,7 @@ bool madi_number_free(madi_gate_t *gate, uint16_t number)
     if (was_handed) {
         conn->close_sent = false;
         madi_credit_begin_tx(conn);
-        if (conn->queue) /* the channel was opened anew */
+        if (conn->queue) /* the channel was opened again */
             madi_conn_kick(conn);
     }
     madi_unlock(&gate->tx_lock);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks that begin in a packet of their message and go on in packets of their own, without a grant: the receiver has given
- * credit for all of it.
+/* Blocks that begin in a packet of their message and continue in packets of their own, without a grant, because the
+ * receiver has given credit for all bytes.
  *
  *   sender                                           receiver
  *
  *   MSG [descriptor][first bytes]                 -> opens the message, and unpacks the block: its place is known
  *   MSG with CONT: the other bytes, from where they lie    ->   straight into that place; elsewhere if there is none yet
  *
- * The first packet is short, so that it is there, and the message open, while the sender hands over the rest.  A driver that
- * finds the rest before the message was opened leaves it to its next poll, once (MADI_PLACE_LATER). */
+ * The first packet is short.  So it arrives, and the message is opened, while the sender hands over the rest.  A driver
+ * that finds the rest before the message was opened postpones the rest to its next poll, once (MADI_PLACE_LATER). */
 #include "core/driver.h"
 #include "core/link/link.h"
 #include "core/object/message.h"

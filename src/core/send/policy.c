@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which path a block takes, and from which length on it is announced. */
+/* The path that a block takes, and the length from which on a block is announced. */
 #include "core/send/policy.h"
 
 const char *madi_path_name(madi_path_t path)
@@ -46,7 +46,7 @@ size_t madi_path_direct_min(const madi_costs_t *c)
     size_t share = break_even_len(call + c->turn_ns, c->pipe_ps > c->both_ps ? c->pipe_ps - c->both_ps : 0);
     if (!c->direct_ns)
         return MADI_PATH_MOST;
-    if (!c->both_ps || share < MADI_SHARE_MIN) /* shorter blocks are not shared */
+    if (!c->both_ps || share < MADI_SHARE_MIN) /* shorter blocks are never shared */
         share = c->both_ps ? MADI_SHARE_MIN : MADI_PATH_MOST;
     return read < share ? read : share;
 }

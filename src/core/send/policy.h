@@ -6,12 +6,12 @@
  *   packet   gathered into the message's packet; the receiver copies it out of the library's memory
  *   write    the receive is posted, and the sender writes to its memory
  *   read     announced; the receiver reads the sender's memory
- *   share    announced; each side moves a part of it, where that has proved faster (share.h), else grant.  The sender
- *            needs the receiver's answer first, so shorter blocks are read
+ *   share    announced; each side moves a part of the block, where that has proved faster (share.h); else grant.  The
+ *            sender needs the receiver's answer first, so shorter blocks are read
  *   grant    announced; sent in pieces after the receiver has granted it
  *
- * madi_path_choose and madi_path_direct_min are pure: they read their arguments and nothing else.  A driver makes the limits
- * in its caps of what its links cost when it opens; each block is then compared with those. */
+ * madi_path_choose and madi_path_direct_min are pure: they read their arguments and nothing else.  When a driver opens, it
+ * computes the limits in its caps from the costs of its links.  Each block is then compared with these limits. */
 #ifndef MADI_PATH_H
 #define MADI_PATH_H
 
@@ -33,78 +33,79 @@
 
 /* bytes of the stage buffer in a message: one block of MADI_COPY_SHORT and some short ones.  "How are bytes copied?" */
 #define MADI_STAGE 2560
-#define MADI_COPY_INLINE 64 /* bytes: longest block on the shortest path, one cache line.  Not recorded */
-#define MADI_COPY_MAX 192   /* bytes: longest CHEAPER block that is copied: cheaper than a gather entry.  Not recorded */
+#define MADI_COPY_INLINE 64 /* longest block, in bytes, that the shortest path copies: one cache line.  Not recorded */
+#define MADI_COPY_MAX 192   /* longest CHEAPER block, in bytes, that is copied: cheaper than a gather entry.  Not recorded */
 
-/* bytes: likewise, while the whole message is in the stage buffer, unless the block is its tail.  "How are bytes copied?" */
+/* bytes: like MADI_COPY_MAX, while the whole message is in the stage buffer and the block is not its tail.  "How are
+ * bytes copied?" */
 #define MADI_COPY_SHORT 2048
 
 /* bytes: shortest last block of a plain message that stays where it is, as the tail.  "Which last block is not copied?" */
 #define MADI_TAIL_MIN 512
-#define MADI_TAIL_MAX 65536 /* bytes: longest tail.  Above all lengths from which blocks are announced: a bound */
+#define MADI_TAIL_MAX 65536 /* longest tail, in bytes: an upper bound, above all lengths from which blocks are announced */
 
-/* bytes: longest block that is copied out of a plain message without a lock.  Above all packet_max: a bound; not
- * recorded */
+/* bytes: longest block that is copied out of a plain message without a lock: an upper bound, above every packet_max.
+ * Not recorded */
 #define MADI_PLAIN_MAX 65536
 #define MADI_GATHER 16 /* pieces of a packet; each driver takes that number (caps.gather_max).  Not recorded */
 
-/* segments of a block that are gathered from their places; more are copied together.  "What do the rarer forms of a block
- * cost?" */
+/* largest number of segments of a block that are gathered where they lie; more segments are copied together.  "What do
+ * the rarer forms of a block cost?" */
 #define MADI_SEGMENTS_MAX 8
-#define MADI_SEGMENT_MIN 1024 /* bytes: segments of this average length and more are gathered.  Same entry */
+#define MADI_SEGMENT_MIN 1024 /* bytes: least average length of segments that are gathered.  Same entry */
 
 /* One packet. */
 
-/* bytes of a packet that are gathered in the stack: header, descriptors, short blocks.  Bounds the stack; not recorded */
+/* bytes of a packet that are collected on the stack: header, descriptors, short blocks.  Bounds the stack; not recorded */
 #define MADI_PACKET_OWN 4096
 
-/* bytes of a packet with the beginning of a continued block: cheap to copy, read at once.  "Must a block wait for a grant
- * where there is credit?" */
+/* bytes of a packet with the beginning of a continued block: short, so that it is cheap to copy and read at once.
+ * "Must a block wait for a grant where there is credit?" */
 #define MADI_BEGUN_MAX 512
 
 /* bytes of credit that only announcements use, enough for 128 of them.  "What may use the last credit of a connection?" */
 #define MADI_EAGER_LEFT 16384
 
-/* n: if rdv_eager is less than an n-th of a block, and the sender has a request, nothing goes ahead of the grant.  "Can
- * the wait for the grant be used?" */
+/* n: if rdv_eager is less than an n-th of a block, and the sender has a request, no byte is sent ahead of the grant.
+ * "Can the wait for the grant be used?" */
 #define MADI_EAGER_PART 16
 
 /* bytes: longest credit window of a connection.  "Must a block wait for a grant where there is credit?" */
 #define MADI_CREDIT_WINDOW_MAX 1048576
 
 /* Long blocks. */
-#define MADI_PATH_LEAST ((size_t)4096)   /* bytes: least limit that is made of measured costs (madi_path_direct_min) */
+#define MADI_PATH_LEAST ((size_t)4096)   /* bytes: least limit that is computed from measured costs (madi_path_direct_min) */
 #define MADI_PATH_MOST ((size_t)1 << 20) /* bytes: greatest such limit.  Both bounds protect against wrong measurements */
 
 /* ns of both sides' own work for an announced block.  "What is known of the host's costs?" */
 #define MADI_ANNOUNCE_NS 200
 
-/* bytes that are written or read directly with a lock held: some 20 us.  "How is the quicker way found?" */
+/* bytes that are written or read directly while a lock is held, which takes about 20 us.  "How is the quicker way found?" */
 #define MADI_STRIDE ((uint64_t)256 << 10)
 
-/* bytes: longest piece that is copied before its grant; longer ones are not ready when the grant arrives.  "Can the wait
- * for the grant be used?" */
+/* bytes: longest piece that is copied before its grant; the copy of a longer one would not be ready when the grant
+ * arrives.  "Can the wait for the grant be used?" */
 #define MADI_PREPARED_MAX 16384
 
-/* bytes of a posted receive that is ever advertised: no shorter block is worth a look at the other conditions.  Not
+/* bytes of a posted receive that is ever advertised: for shorter blocks not even the other conditions are tested.  Not
  * recorded */
 #define MADI_OFFER_MIN 1024
 
 /* bytes of a posted receive that needs the progress thread, since it may need a grant.  "What makes progress while the
  * program computes?" */
 #define MADI_POSTED_ASYNC_MIN 8192
-#define MADI_BLOCK_PS 300           /* ps a byte: twice what a block takes on a slow host.  Not recorded */
+#define MADI_BLOCK_PS 300           /* ps a byte: twice the time of a block on a slow host.  Not recorded */
 #define MADI_BLOCK_WAIT_MAX 4000000 /* ns: longest spinning for a block under way.  Not recorded */
 
 /* Shared blocks: which method is faster is learned (share.h).  "How is the quicker way found?" */
 #define MADI_SHARE_MIN_BITS 15                            /* log2 of MADI_SHARE_MIN: the first class */
-#define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS) /* bytes: half of it takes as long as a question to the sender */
+#define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS) /* bytes: copying half of it takes as long as asking the sender */
 #define MADI_SHARE_CLASSES 9 /* classes of lengths, by powers of two; the last one has all longer blocks */
-#define MADI_SHARE_KEPT 5    /* durations that are kept of each method; their median counts */
-#define MADI_SHARE_TRY_BYTES (UINT64_C(4) << 20)        /* bytes of a trial: it uses the whole ring at least once */
-#define MADI_SHARE_TRY_BLOCKS_MIN (MADI_SHARE_KEPT + 5) /* the fewest blocks of a trial ... */
-#define MADI_SHARE_TRY_BLOCKS_MAX 128                   /* ... and at most */
-#define MADI_SHARE_PART_FIRST 2  /* n of 2^-n, the part of the time that trials of the slower method take, at first ... */
+#define MADI_SHARE_KEPT 5    /* number of durations that are kept for each method; their median is used */
+#define MADI_SHARE_TRY_BYTES (UINT64_C(4) << 20)        /* bytes of a trial, so that it uses the whole ring at least once */
+#define MADI_SHARE_TRY_BLOCKS_MIN (MADI_SHARE_KEPT + 5) /* least number of blocks of a trial ... */
+#define MADI_SHARE_TRY_BLOCKS_MAX 128                   /* ... and greatest number */
+#define MADI_SHARE_PART_FIRST 2  /* n: trials of the slower method take 2^-n of the time, at first ... */
 #define MADI_SHARE_PART_LAST 6   /* ... and when the choice has proved reliable */
 #define MADI_SHARE_TIMED_EVERY 8 /* n: one block in n is timed, while no trial runs */
 
@@ -122,17 +123,19 @@
 #define MADI_SELF_GRANT_MIN (8 * 1024)         /* half a packet; longer blocks are copied once, not twice.  Not recorded */
 #define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* "From which length on is a block granted?" */
 
-/* where the costs of the host are not known.  "From which length on does the receiver read a block itself?" */
+/* limit of direct reads where the costs of the host are not known.  "From which length on does the receiver read a block
+ * itself?" */
 #define MADI_SHM_DIRECT_MIN ((size_t)32 * 1024)
 
 /* shortest body outside of cells, where the costs are not known.  "Which packets lie in the cells themselves?" */
 #define MADI_SHM_RUN_MIN 432
-#define MADI_SHM_RUN_MIN_NEAR 320     /* likewise where a copy between two cores costs little.  Same entry */
-#define MADI_SHM_RUN_MIN_FAR 560      /* likewise where it costs MADI_FAR_COPY_PS a byte or more.  Same entry */
+#define MADI_SHM_RUN_MIN_NEAR 320     /* like MADI_SHM_RUN_MIN where a copy between two cores costs little.  Same entry */
+#define MADI_SHM_RUN_MIN_FAR 560      /* like MADI_SHM_RUN_MIN where it costs MADI_FAR_COPY_PS a byte or more.  Same entry */
 #define MADI_FAR_COPY_PS 80           /* ps a byte of an expensive copy: Xeon 75 to 125, EPYC with a shared L3 45 */
 #define MADI_SHM_CHUNK_MIN (8 * 1024) /* shortest piece of a granted block.  "Where do 64 KiB go?" */
 
-/* shortest body that is written after its cell, in pieces.  "Can a body be copied in and out at the same time?" */
+/* shortest body that is written in pieces, after its cell was published.  "Can a body be copied in and out at the same
+ * time?" */
 #define MADI_SHM_BEGUN_MIN 6144
 #define MADI_SHM_PIECES 3                      /* number of the pieces of such a body.  Same entry */
 #define MADI_SHM_PIECE_MIN 3072                /* shortest piece.  Same entry */
@@ -140,20 +143,20 @@
 #define MADI_SHM_PUT_LONG 4096                 /* longer copies are made by madi_copy_bulk.  "How are bytes copied?" */
 #define MADI_TCP_PACKET_MAX ((size_t)32 << 10) /* "How long are packets over TCP?" */
 
-/* from here on a second read is quicker than a copy.  "Must a block wait for a grant where there is credit?" */
+/* from this length on a second read is faster than a copy.  "Must a block wait for a grant where there is credit?" */
 #define MADI_TCP_CONT_MIN ((size_t)30 << 10)
 
-/* from here on a round trip is quicker than what credit allows.  Same entry */
+/* from this length on a round trip is faster than sending within the credit.  Same entry */
 #define MADI_TCP_GRANT_MIN ((size_t)104 << 10)
-#define MADI_TCP_EAGER ((size_t)16 << 10)    /* sent ahead of a block's grant.  "How long are packets over TCP?" */
+#define MADI_TCP_EAGER ((size_t)16 << 10)    /* bytes sent ahead of a block's grant.  "How long are packets over TCP?" */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* "Which buffers and calls?" */
 
-/* gathered packets up to this length are copied: cheaper than a gather list. Not recorded */
+/* gathered packets up to this length are copied, which is cheaper than a gather list.  Not recorded */
 #define MADI_TCP_SMALL 512
 
 /* shorter blocks may travel with their message, without a grant.  "Which blocks go through gateways without a grant?" */
 #define MADI_VIRTUAL_GRANT_MIN ((size_t)192 << 10)
-#define MADI_VIRTUAL_EAGER ((size_t)16 << 10) /* sent ahead of a block's grant.  Same entry */
+#define MADI_VIRTUAL_EAGER ((size_t)16 << 10) /* bytes sent ahead of a block's grant.  Same entry */
 
 /* ---- The choice -------------------------------------------------------------------------------------------------- */
 
@@ -164,13 +167,13 @@ typedef enum madi_path {
     MADI_PATH_READ,
     MADI_PATH_SHARE,
     MADI_PATH_GRANT,
-    MADI_PATHS /* one more than the last */
+    MADI_PATHS /* number of paths */
 } madi_path_t;
 
 /* The sender's behaviour until the block has left. */
 typedef enum madi_path_sender {
     MADI_SENDER_WAITS,   /* in a call that blocks */
-    MADI_SENDER_POLLS,   /* has a request, and calls for progress all the time */
+    MADI_SENDER_POLLS,   /* has a request, and calls for progress continuously */
     MADI_SENDER_COMPUTES /* has a request, and may not call for progress for long */
 } madi_path_sender_t;
 
@@ -178,7 +181,7 @@ typedef struct madi_path_block {
     uint64_t len;    /* bytes */
     uint64_t room;   /* bytes: the longest block that still fits into the message's packet */
     bool contiguous; /* false: in several segments */
-    bool held;       /* LATER, of a message that has not ended: its bytes may still change */
+    bool held;       /* LATER, in a message that has not ended: the block's bytes may still change */
     bool direct;     /* the two processes reach each other's memory */
     bool posted;     /* the receive is posted, and its address was offered to the sender */
     bool answers;    /* messages and answers alternate: the receiver waits for this message, and nothing follows it, so
@@ -187,17 +190,17 @@ typedef struct madi_path_block {
     madi_path_sender_t sender;
 } madi_path_block_t;
 
-/* Lengths in bytes from which on it is faster to announce a block than to put it into a packet. */
+/* Lengths in bytes from which on a block is announced, because that is faster than putting it into a packet. */
 typedef struct madi_path_limits {
-    size_t grant_min;  /* for blocks that are granted and sent */
+    size_t grant_min;  /* for blocks that are granted and then sent */
     size_t direct_min; /* of a sender that answers and waits, where the two processes reach each other's memory; 0: like
                         * grant_min.  In a stream the two sides copy different messages at the same time */
-    size_t answer_min; /* likewise where they do not */
+    size_t answer_min; /* like direct_min, where the two processes do not reach each other's memory */
 } madi_path_limits_t;
 
 madi_path_t madi_path_choose(const madi_path_block_t *block, const madi_path_limits_t *limits);
 
-/* True if madi_path_choose puts each block of this length that fits into a packet, and is not held, into one. */
+/* True if madi_path_choose puts every block of this length into a packet, provided that the block fits and is not held. */
 static inline bool madi_path_is_packet(size_t len, const madi_path_limits_t *limits)
 {
     return len < limits->grant_min && (!limits->direct_min || len < limits->direct_min) &&

@@ -62,8 +62,7 @@ static mad_status_t channel_announce(madi_conn_t *conn)
     const char *name = conn->channel->name;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CHANNEL, .channel = conn->number, .length = (uint32_t)strlen(name) + 1};
     struct iovec vec[2] = {{&hdr, sizeof hdr}, {(void *)name, hdr.length}};
-    conn->starved = conn->close_sent; /* the channel was opened again, and the peer still holds messages from before it was
-                                   * closed */
+    conn->starved = conn->close_sent; /* the channel is open again, but the peer holds older messages */
     if (madi_ctrl_waits(conn->gate) || conn->close_sent)
         return MAD_ERR_AGAIN;
     if (conn->gate->link->driver->send(conn->gate->link, vec, 2, sizeof hdr + hdr.length, NULL) != MADI_SENT)
@@ -75,7 +74,7 @@ static mad_status_t channel_announce(madi_conn_t *conn)
 /* ---- One packet ----------------------------------------------------------------------------------------------- */
 
 typedef struct packet {
-    struct iovec vec[MADI_GATHER + 2]; /* two for the rest of a block */
+    struct iovec vec[MADI_GATHER + 2]; /* two more entries for the rest of a block */
     int n, max;
     size_t total, room, own_len;
     uint32_t next;      /* the piece after the packet's last */
@@ -103,7 +102,7 @@ static void packet_add(packet_t *p, const void *base, size_t len)
     p->room -= len;
 }
 
-/* Add bytes to the packet by copying; they extend the piece before if that was copied, too. */
+/* Add bytes to the packet by copying.  They extend the last piece if that piece was copied, too. */
 static void packet_copy(packet_t *p, const void *from, size_t len)
 {
     unsigned char *at = p->own + p->own_len;
@@ -151,7 +150,8 @@ static bool packet_add_inline(packet_t *p, const madi_piece_t *piece)
 }
 
 /* Return how many bytes of an announced block can go ahead of its grant: at most `most`.  They use no credit that later
- * announcements need.  A receiver may take no block, and so return no credit, before it has seen the blocks behind. */
+ * announcements need.  A receiver may unpack no block, and so return no credit, before it has seen the blocks that
+ * follow. */
 static size_t packet_eager(const packet_t *p, const madi_conn_t *conn, size_t most)
 {
     uint64_t credit = conn->fast_credits + conn->credit_left, used = madi_wire_cost(p->total + MADI_WIRE_RDV_AT_SIZE);
@@ -167,8 +167,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
     bool waits =
-        (tx->wait || tx->sender_polls) && tx->conn->gate->link->direct; /* each of the two sides may move a part of the
-                                                                            * block */
+        (tx->wait || tx->sender_polls) && tx->conn->gate->link->direct; /* each of the sides may move a part of the block */
     bool direct = (tx->may_be_read || waits) && at && !held;            /* the waiting receiver may read the block */
     madi_wire_rdv_t rdv = {0, 0};
     if (!packet_fits(p, 2, MADI_WIRE_RDV_AT_SIZE, 0))
@@ -181,7 +180,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     }
     rdv.sender = madi_rdv_announce(tx, piece, rdv.eager, held, direct);
     if (!rdv.sender)
-        return false; /* no memory: the block stays pending until there is some */
+        return false; /* no memory: the block stays pending until memory is available */
     if (!p->announced && !held)
         p->announced = rdv.sender;
     packet_copy(p, &desc, MADI_WIRE_DESC_SIZE);
@@ -193,15 +192,15 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     return true;
 }
 
-/* Return how many bytes of a block go ahead of its grant at most.  0 for a very long block with a request: the program
- * goes on meanwhile, and a copy would take the program's time. */
+/* Return how many bytes of a block go ahead of its grant at most.  Return 0 for a very long block with a request: the
+ * program computes meanwhile, and a copy would delay it. */
 static size_t eager_max(const madi_tx_t *tx, const madi_caps_t *caps, size_t len)
 {
     return tx->request && len / MADI_EAGER_PART >= caps->rdv_eager ? 0 : caps->rdv_eager;
 }
 
-/* Lengthen the packet so that a long block goes with it.  False: the driver has no room, or there is not credit for all
- * of it now.  Then the block is announced, and waits with its sender. */
+/* Lengthen the packet so that a long block goes with it.  False: the driver has no room, or the credit does not suffice
+ * for the whole block now.  The block is then announced, and stays at its sender. */
 static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, const madi_piece_t *piece, size_t len)
 {
     madi_link_t *link = conn->gate->link;
@@ -218,8 +217,8 @@ static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, cons
     return true;
 }
 
-/* Add the beginning of a block that continues in a packet of its own, as the last block of this packet.  False: it does
- * not fit, or there is no credit for all of it now. */
+/* Add the beginning of a block that continues in a packet of its own, as the last block of this packet.  False: the
+ * block does not fit, or the credit does not suffice for all of it now. */
 static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_t *piece, size_t len)
 {
     const madi_conn_t *conn = tx->conn;
@@ -276,13 +275,13 @@ static bool block_goes_inside(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, c
            packet_lengthen(p, tx->conn, piece, len);
 }
 
-/* Add one block to the packet; false: it does not fit any more, or has to wait. */
+/* Add one block to the packet; false if the block does not fit any more, or has to wait. */
 static bool packet_add_block(packet_t *p, madi_tx_t *tx, madi_piece_t *piece, const madi_caps_t *caps, bool whole)
 {
     size_t len = MADI_WIRE_DESC_LEN(piece->desc);
     bool held = piece->later && !tx->ended;
     if (held && !MADI_WIRE_DESC_RMODE(piece->desc))
-        return false; /* LATER and EXPRESS: what follows waits too */
+        return false; /* a block that is LATER and EXPRESS holds back the blocks that follow, too */
     if (!held && !piece->handle && piece->base && madi_cont_applies(caps, len)) {
         if (whole || packet_add_begun(p, tx, piece, len))
             return !whole;
@@ -416,7 +415,7 @@ static mad_status_t tx_pump(madi_tx_t *tx)
         if (p.next == tx->next_piece && !last && tx->sending.put_at)
             conn->starved = false;
         if (p.next == tx->next_piece && !last && !p.cont_left)
-            return tx->ended ? MAD_ERR_AGAIN : MAD_OK; /* no memory to announce a block; or LATER holds it back */
+            return tx->ended ? MAD_ERR_AGAIN : MAD_OK; /* no memory for an announcement, or a LATER block waits */
         conn->starved = packet_hdr(&p)->aux > conn->credit_left;
         if (p.cont_left && conn->gate->link->adapter->caps.ahead) {
             if (!packet_send_begun(&p, tx))
@@ -466,7 +465,7 @@ bool madi_conn_pump(madi_conn_t *conn)
         if (tx_pump(tx) != MAD_OK)
             return false;
         if (!tx->all_sent)
-            return true; /* it is still being packed */
+            return true; /* the message is still being packed */
         conn->queue = tx->next;
         if (!conn->queue)
             conn->queue_tail = &conn->queue;
@@ -478,7 +477,7 @@ bool madi_conn_pump(madi_conn_t *conn)
     return true;
 }
 
-/* True unless the connection waits for credits.  Then it is not tried again before they arrive. */
+/* True unless the connection waits for credits.  A connection that waits is not tried again before credits arrive. */
 bool madi_conn_wants_link(const madi_conn_t *conn)
 {
     return !conn->starved;

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUT_REST MADI_SHORT_MAX /* bytes of a shared block sent as a packet, which shows that the others were written */
+#define PUT_REST MADI_SHORT_MAX /* bytes of a shared block that go as a packet, which shows that the others were written */
 
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable)
 {
@@ -56,8 +56,8 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
 
 /* ---- Written into the receiver's memory ------------------------------------------------------------------------ */
 
-/* Claim the receiver's offer for the first block of a message.  Only for a thread that waits: it has nothing else to do,
- * while the receiver may be computing. */
+/* Claim the receiver's offer for the first block of a message.  Only for a thread that waits: such a thread has nothing
+ * else to do, while the receiver may be computing. */
 static void offer_claim(madi_tx_t *tx, const madi_piece_t *piece)
 {
     madi_conn_t *conn = tx->conn;
@@ -94,8 +94,8 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
     return true;
 }
 
-/* Write a stride of a shared block.  The rest of this side's part is sent as a packet at the end.  False: more strides are
- * to be written before that packet. */
+/* Write a stride of a shared block.  The rest of this side's part is sent as a packet at the end.  False: that packet
+ * was not reached yet, and more strides are to be written. */
 static bool share_put_stride(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     uint64_t n = r->end - r->sent;
@@ -192,8 +192,9 @@ static size_t next_size(const madi_link_t *link, const madi_rdv_send_t *r)
     return r->end - r->sent < max ? (size_t)(r->end - r->sent) : max;
 }
 
-/* Copy the first piece of a block while its grant is on its way.  Only for a thread that waits, which has nothing else to
- * do.  Only one block of a gate: a prepared piece takes room from all other packets. */
+/* Copy the first piece of a block while its grant is on its way.  Used only if the sending thread waits, since such a
+ * thread has nothing else to do.  Used for one block of a gate at a time, because a prepared piece takes room from all
+ * other packets. */
 void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle)
 {
     madi_link_t *link = gate->link;
@@ -257,7 +258,7 @@ static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len
     return MADI_SENT;
 }
 
-/* Send pieces of the first granted block.  False: the link is full, or others shall have a turn. */
+/* Send pieces of the first granted block.  False: the link is full, or other messages are to have their turn. */
 static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     bool many = gate->link->adapter->caps.many;
@@ -320,8 +321,8 @@ static void count_fetched(madi_gate_t *gate, const madi_rdv_send_t *r)
     r->tx->conn->block_bytes_out += r->len - r->sent;
 }
 
-/* Handle the second grant of a shared block.  The receiver has read its part; or it cannot, and this side has to send
- * that part. */
+/* Handle the second grant of a shared block.  Either the receiver has read its part, or it cannot read, and this side
+ * has to send that part. */
 static void rest_granted(madi_gate_t *gate, madi_rdv_send_t *r, const madi_wire_grant_t *grant)
 {
     bool queued = r->sent < r->end;
@@ -375,7 +376,7 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
         return;
     }
     if (!r || r->granted)
-        return; /* already failed here */
+        return; /* this side has already failed the block */
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_GRANTED, 0, r->tx->conn, r->handle, r->len);
     if (!grant->drop && grant->len != r->len) {
@@ -385,7 +386,7 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
     }
     if (grant->drop || r->sent == r->len) {
         if (grant->drop && r->readable && r->sent < r->len && grant->len == r->len) {
-            gate->send->shares = true; /* not prepared in vain again */
+            gate->send->shares = true; /* from now on no piece is prepared in vain */
             count_fetched(gate, r);
         }
         rdv_finish(gate, r);
@@ -424,7 +425,7 @@ static void rdv_fail(void *object, void *arg)
     madi_rdv_send_t *r = object;
     const mad_status_t *status = arg;
     if (r->busy)
-        return; /* the driver finishes it */
+        return; /* the driver finishes the block */
     madi_message_fail(&r->tx->base, *status);
     rdv_finish(r->tx->conn->gate, r);
 }

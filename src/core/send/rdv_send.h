@@ -9,26 +9,26 @@
 struct madi_rdv_send {
     madi_op_t op; /* must be first */
     madi_tx_t *tx;
-    const unsigned char *base; /* NULL: in segments */
+    const unsigned char *base; /* address of the block; NULL if the block is in segments */
     const struct iovec *segs;
     int n_segs;
     uint64_t len, sent;
-    uint64_t end;    /* offset: the sender moves the bytes before it; len, unless the block is shared */
+    uint64_t end;    /* offset: the sender moves the bytes before `end`; equal to len unless the block is shared */
     uint64_t put_at; /* shared: the block's address at the receiver, if it can be written; else 0 */
-    bool readable;   /* its address was announced */
+    bool readable;   /* the block's address was announced */
     bool shared;
     bool fetched;   /* shared: the receiver has read the bytes behind end */
-    void *prepared; /* the next piece, copied in advance into the driver's memory; then gate->send->prepared.  NULL: none */
+    void *prepared; /* the next piece, copied in advance into the driver's memory (see gate->send->prepared); NULL if none */
     size_t prepared_len;
     uint32_t receiver;
     uint32_t handle;
     bool granted;
     int busy;                   /* number of pieces that the driver holds */
-    bool held;                  /* LATER, and the message has not ended: not to be sent yet */
-    int64_t asked;              /* ns: when it was announced, if its duration is to be recorded; else 0 */
+    bool held;                  /* a LATER block of a message that has not ended: must not be sent yet */
+    int64_t asked;              /* ns: time of the announcement, if the duration is to be recorded; else 0 */
     int64_t began, piece_began; /* ns, while tracing */
     madi_wire_hdr_t hdr;
-    struct madi_rdv_send *next; /* in the gate's list of granted blocks */
+    struct madi_rdv_send *next; /* the next block in the gate's list of granted blocks */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that leave, under gate->tx_lock: what the driver takes of them, and when.
+/* Messages that leave, under gate->tx_lock: which of their packets the driver gets, and when.
  *
  *   queue.c     packets, the queue of a connection      cont.c    continued blocks: those whose rest follows in packets of its own
  *   rdv_send.c  blocks that are announced, and sent when granted
@@ -14,16 +14,16 @@
 /* Counters of what was sent to one peer. */
 typedef struct madi_send_counts {
     uint64_t refused;                       /* packets that the driver did not take at once */
-    uint64_t granted_blocks, granted_bytes; /* sent after a grant */
-    uint64_t shared_blocks;                 /* shared blocks among the granted ones */
-    uint64_t put_blocks, put_bytes;         /* written into the receiver's memory */
-    uint64_t fetched_blocks, fetched_bytes; /* read by the receiver */
+    uint64_t granted_blocks, granted_bytes; /* blocks sent after a grant */
+    uint64_t shared_blocks;                 /* shared blocks; granted_blocks counts these too */
+    uint64_t put_blocks, put_bytes;         /* blocks written into the receiver's memory */
+    uint64_t fetched_blocks, fetched_bytes; /* blocks that the receiver has read */
 } madi_send_counts_t;
 
 /* send_gate.c: this folder's part of a gate (gate->send); under gate->tx_lock */
 struct madi_send_gate *madi_send_gate_new(void); /* NULL: no memory */
 void madi_send_gate_reset(madi_gate_t *gate);    /* for another peer.  Precondition: no block is announced */
-void madi_send_gate_free(madi_gate_t *gate);     /* fine without a part */
+void madi_send_gate_free(madi_gate_t *gate);     /* fine if the gate has no such part */
 const madi_send_counts_t *madi_send_counts(const madi_gate_t *gate);
 bool madi_rdv_none(const madi_gate_t *gate);   /* true if no block is announced and not complete */
 bool madi_rdv_queued(const madi_gate_t *gate); /* true if granted blocks are to be sent */
@@ -31,7 +31,7 @@ bool madi_rdv_queued(const madi_gate_t *gate); /* true if granted blocks are to 
 void madi_send_gate_lose(madi_gate_t *gate, void (*lose)(madi_tx_t *tx));
 
 /* queue.c; under gate->tx_lock */
-bool madi_tx_send_whole(madi_tx_t *tx); /* send an ended message in one packet, now; false: nothing was done */
+bool madi_tx_send_whole(madi_tx_t *tx); /* send an ended message in one packet, now; false: nothing has changed */
 /* Send, now, an ended message whose last block is continued in a packet of its own.  False: nothing was sent, but a block
  * may have been announced.  The message is incomplete while madi_cont_is_busy. */
 bool madi_tx_send_begun(madi_tx_t *tx);
@@ -56,19 +56,19 @@ static inline uint64_t madi_cont_cost(uint64_t left)
 {
     return madi_wire_cost(sizeof(madi_wire_hdr_t) + left);
 }
-bool madi_cont_is_busy(const madi_tx_t *tx); /* true if the driver holds a packet of its continued block */
+bool madi_cont_is_busy(const madi_tx_t *tx); /* true if the driver holds a packet of the message's continued block */
 /* Send the rest of the continued block, and in the same call a packet of ahead bytes (0: none) before it.  That packet is
  * in the n entries of vec, which has room for two more.  False: the link is full. */
 bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead);
 
 /* rdv_send.c; under gate->tx_lock */
-/* Give a block a handle, maybe a new one; 0: no memory.  eager: bytes sent ahead of the grant; held: the block may be sent
- * only after its message has ended. */
+/* Make the state of a rendezvous block, and return its handle; 0 without memory.  eager: bytes sent ahead of the grant;
+ * held: the block may be sent only after its message has ended. */
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable);
 /* Write a stride of the block to the place that the receiver has offered (tx->sending.put_at); false if there is no offer. */
 bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece);
-void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle); /* after the announcement: prepare the first piece, if possible */
-void madi_tx_release_held(madi_tx_t *tx);                  /* the message has ended: release its held blocks */
+void madi_rdv_prepare(madi_gate_t *gate, uint32_t handle); /* prepare the first piece of an announced block, if possible */
+void madi_tx_release_held(madi_tx_t *tx);                  /* release the held blocks of a message that has ended */
 void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);
 void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share);
 void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);

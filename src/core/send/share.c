@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The choice between sharing blocks and sending them: what is learned of both methods.
+/* The choice between sharing blocks and sending them: what is learned about both methods.
  *
  * A trial of a method takes many blocks in a row.  Memory of the link that was not used for long, or never, makes the first
  * ones slow, so a trial uses the whole ring at least once. */
@@ -25,7 +25,8 @@ static uint32_t blocks_until_trial(const madi_share_class_t *c, uint64_t len)
 {
     uint64_t least = (uint64_t)trial_blocks(len) << (MADI_SHARE_PART_FIRST + c->rarer);
     uint64_t n = least * c->middle[!c->shared] / ((uint64_t)c->middle[c->shared] + 1);
-    /* The wait has a limit: a method may have seemed much slower in few trials for other reasons. */
+    /* The time between two trials is bounded, because a method may have seemed much slower in few trials for other
+     * reasons. */
     uint64_t most = least * (c->rarer < MADI_SHARE_SLOWER_BITS ? UINT64_C(1) << c->rarer : 1 << MADI_SHARE_SLOWER_BITS);
     if (n < least)
         n = least;
@@ -36,10 +37,10 @@ bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
 {
     int bits;
     madi_share_class_t *c = share_class(share, len, &bits);
-    *timed = c->run; /* the last of a run, too */
+    *timed = c->run; /* the last block of a run is timed, too */
     if (c->run) {
         c->run--;
-    } else if (c->tried < 2) { /* first not shared, then shared */
+    } else if (c->tried < 2) { /* the first trial is of not sharing, the second one of sharing */
         c->shared = c->tried++;
         c->run = trial_blocks(len) - 1;
         c->left = trial_blocks(len) << MADI_SHARE_PART_FIRST;
@@ -68,7 +69,7 @@ static uint32_t median_of(const uint32_t *took)
 }
 
 /* Choose the faster method once both were tried.  Sharing must be faster by a quarter, since a method that was not used
- * lately seems slower than it is.  Where the processors are far apart, the difference is larger than that. */
+ * lately seems slower than it is.  Between processors that are far apart, sharing is faster by more than a quarter. */
 static void method_choose(madi_share_class_t *c, uint64_t len)
 {
     bool shared = (uint64_t)c->middle[1] * 4 < (uint64_t)c->middle[0] * 3;

@@ -17,15 +17,15 @@
 #include <stdint.h>
 
 typedef struct madi_share_class {
-    uint32_t took[2][MADI_SHARE_KEPT]; /* ns, scaled to the shortest block of the class; [1]: shared */
-    uint32_t middle[2];                /* median of these, ns; 0: not known yet */
+    uint32_t took[2][MADI_SHARE_KEPT]; /* ns, scaled to the shortest block of the class; index 1: shared, 0: sent */
+    uint32_t middle[2];                /* median of these durations, ns; 0 if not known yet */
     uint32_t left;                     /* number of blocks until the next trial of the method that is not in use */
     uint32_t run;                      /* number of blocks left in the present trial */
-    uint8_t count[2];                  /* number of durations that are kept */
-    uint8_t oldest[2];                 /* index of the oldest one */
-    uint8_t tried;                     /* at the beginning: number of methods that were tried */
-    uint8_t rarer;                     /* log2 of the factor by which trials are rarer than at first */
-    bool shared;                       /* the method in use */
+    uint8_t count[2];                  /* number of durations kept for each method */
+    uint8_t oldest[2];                 /* index of the oldest duration of each method */
+    uint8_t tried;                     /* at the beginning: number of methods tried so far */
+    uint8_t rarer;                     /* log2 of the factor by which trials are rarer now than at first */
+    bool shared;                       /* true if the method in use is sharing */
     bool trying;                       /* a trial of the other method is running */
 } madi_share_class_t;
 
@@ -34,7 +34,7 @@ typedef struct madi_share {
 } madi_share_t;
 
 /* True if the next block of that length is to be shared.  *timed: its duration is to be reported with madi_share_record.
- * Most are not timed, since reading the clock twice takes 2 % of the time of 64 KiB. */
+ * Most blocks are not timed, because two reads of the clock take 2 % of the time of a block of 64 KiB. */
 bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed);
 /* Report the duration of a block: from its grant to its end (receiver), or from its announcement to its end, or the duration
  * of sending the packet (sender). */
@@ -52,7 +52,7 @@ bool madi_share_begun(madi_share_habit_t *habit, int64_t now);
 /* Record that the program calls for progress now. */
 void madi_share_polled(madi_share_habit_t *habit, int64_t now);
 
-/* Like madi_share_polled, with the present time, if a send is being observed. */
+/* Call madi_share_polled with the present time, if a send is being observed. */
 static inline void madi_share_poll(madi_share_habit_t *habit)
 {
     if (MADI_UNLIKELY(atomic_load_explicit(&habit->begun, memory_order_relaxed) != 0))

@@ -12,8 +12,8 @@ mad_status_t madi_address_make(mad_session_t *session);
 /* Check an address that a peer sent; *len: its length in bytes. */
 mad_status_t madi_address_check(const void *bytes, size_t max, size_t *len);
 const unsigned char *madi_address_uid(const unsigned char *address);
-madi_role_t madi_address_role(const unsigned char *address); /* as the process claims; not proved */
-/* Return the rank in that job, -1 if it is not a process of the job. */
+madi_role_t madi_address_role(const unsigned char *address); /* the role that the process claims; not proved */
+/* Return the process's rank in that job; -1 if the process does not belong to the job. */
 int madi_address_rank(const unsigned char *address, const unsigned char *job);
 size_t madi_address_len(const unsigned char *address);
 /* One adapter of the process; pointers are into the address. */

@@ -10,12 +10,12 @@
 typedef struct slot {
     void *object;
     uint32_t generation; /* 1 to 4095 */
-    uint32_t next_free;  /* index + 1 */
+    uint32_t next_free;  /* index + 1 of the next free entry; 0 at the end */
 } slot_t;
 
 struct madi_handles {
     slot_t *slots;
-    uint32_t n, cap, free; /* free: index + 1 */
+    uint32_t n, cap, free; /* free: index + 1 of the first free entry; 0 if none */
     uint32_t used;
 };
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define MADI_WIRE_VERSION 10
-#define MADI_FORWARD_DAEMON 4u /* bit of the first byte of virtual's entry in an address: the process only forwards */
+#define MADI_FORWARD_DAEMON 4u /* bit in the first byte of an address's entry for `virtual`: the process only forwards */
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "packets are written as they lie in memory: this host needs conversions that are not written yet"
@@ -17,9 +17,9 @@
 /* Every packet begins with this header; length bytes follow it.
  *
  *   MSG     a piece of a message: [descriptor][data] repeated.  channel: the sender's number for the channel.
- *           seq: the number of the message in its connection.  aux: credit bytes that it uses.
- *   DATA    a piece of a granted block.  aux: the receiver's handle; seq: offset in units of 1, low 32 bits, the
- *           high 16 bits in channel.
+ *           seq: the number of the message in its connection.  aux: credit bytes that the packet uses.
+ *   DATA    a piece of a granted block.  aux: the receiver's handle; seq: low 32 bits of the offset in bytes; channel:
+ *           its high 16 bits.
  *   others  a madi_wire_<type> structure, or bytes as described there.
  */
 typedef struct madi_wire_hdr {
@@ -37,19 +37,19 @@ enum madi_wire_type {
     MADI_WIRE_DATA = 2,     /* see above */
     MADI_WIRE_CHANNEL = 3,  /* announces a channel's number; channel: the number, which was free; body: the name */
     MADI_WIRE_GRANT = 4,    /* body: madi_wire_grant */
-    MADI_WIRE_CREDIT = 5,   /* channel as the *sender of the messages* numbers it; body: madi_wire_credit */
+    MADI_WIRE_CREDIT = 5,   /* channel: the number that the *sender of the messages* uses; body: madi_wire_credit */
     MADI_WIRE_MISMATCH = 6, /* body: madi_wire_mismatch */
     MADI_WIRE_BYE = 7,      /* no more packets follow; an orderly end */
     MADI_WIRE_CLOSE = 8,    /* channel: no message follows under this number */
-    MADI_WIRE_CLOSED = 9,   /* channel as the *sender of the messages* numbers it: the number is free again */
+    MADI_WIRE_CLOSED = 9,   /* channel: the number that the *sender of the messages* uses; that number is free again */
     MADI_WIRE_FORWARD = 10, /* a fragment of a stream; see below */
     MADI_WIRE_SHARE = 11,   /* body: madi_wire_share */
-    MADI_WIRE_TYPES         /* one more than the last */
+    MADI_WIRE_TYPES         /* number of types, plus 1 */
 };
 
 enum madi_wire_flags {
     MADI_WIRE_FIRST = 1, /* MSG: the first packet of the message */
-    MADI_WIRE_LAST = 2,  /* MSG: the last one */
+    MADI_WIRE_LAST = 2,  /* MSG: the last packet of the message */
     MADI_WIRE_MODES = 4, /* MSG: descriptors carry the send mode too */
     MADI_WIRE_CONT = 8   /* MSG: the packet has only further bytes of the block that the packet before has begun */
 };
@@ -82,7 +82,7 @@ static inline uint64_t madi_wire_desc(uint64_t len, unsigned kind, unsigned rmod
 #define MADI_WIRE_DESC_RMODE(d) ((unsigned)((d) >> 50 & 1))
 #define MADI_WIRE_DESC_SMODE(d) ((unsigned)((d) >> 51 & 3))
 #define MADI_WIRE_DESC_WAITS (UINT64_C(1) << 53)
-/* In MISMATCH only.  NONE: that side has no block of this number.  ANY: the receiver accepts any length. */
+/* In MISMATCH only.  NONE: that side has no block with this index.  ANY: the receiver accepts any length. */
 #define MADI_WIRE_DESC_NONE (UINT64_C(1) << 54)
 #define MADI_WIRE_DESC_ANY (UINT64_C(1) << 55)
 
@@ -92,28 +92,28 @@ typedef struct madi_wire_rdv {
 } madi_wire_rdv_t;
 static_assert(sizeof(madi_wire_rdv_t) == 8, "rendezvous");
 #define MADI_WIRE_RDV_SIZE 16    /* bytes of an announcement: descriptor, madi_wire_rdv */
-#define MADI_WIRE_RDV_AT_SIZE 24 /* likewise, with the block's address */
+#define MADI_WIRE_RDV_AT_SIZE 24 /* bytes of an announcement with the block's address */
 static_assert(MADI_WIRE_DESC_SIZE == sizeof(uint64_t) &&
                   MADI_WIRE_RDV_SIZE == MADI_WIRE_DESC_SIZE + sizeof(madi_wire_rdv_t) &&
                   MADI_WIRE_RDV_AT_SIZE == MADI_WIRE_RDV_SIZE + sizeof(uint64_t),
               "descriptors");
 
 typedef struct madi_wire_grant {
-    uint32_t sender;   /* from madi_wire_rdv */
-    uint32_t receiver; /* goes into aux of the DATA packets */
+    uint32_t sender;   /* the sender's handle, from madi_wire_rdv */
+    uint32_t receiver; /* the receiver's handle, which goes into aux of the DATA packets */
     uint64_t len;      /* bytes that the receiver expects; 0 with drop: send nothing */
-    uint32_t drop;     /* 1: the receiver discards the block, which is complete at the sender then */
+    uint32_t drop;     /* 1: the receiver discards the block, which is then complete at the sender */
     uint32_t pad;
 } madi_wire_grant_t;
 static_assert(sizeof(madi_wire_grant_t) == 24, "grant");
 
-/* A grant of a block whose sender waits and has sent its address: both sides move a part of it.  The sender writes the bytes
- * before end into the receiver's memory, as far as it can, and sends the rest of them as DATA.  That is at least one byte,
- * which shows that all bytes before it have been written.  The receiver reads the bytes behind end, and then sends a grant
- * with drop.  If it cannot read them, it sends a grant without drop, and they come as DATA too. */
+/* A grant of a block whose sender waits and has sent its address: both sides move a part of it.  The sender writes
+ * bytes before `end` into the receiver's memory, and sends the remaining bytes before `end` as DATA.  At least one byte
+ * is sent as DATA, to show that all bytes before it have been written.  The receiver reads the bytes behind `end`, and
+ * then sends a grant with drop.  If it cannot read them, it sends a grant without drop, and they come as DATA too. */
 typedef struct madi_wire_share {
     uint32_t sender, receiver; /* as in madi_wire_grant */
-    uint64_t len;              /* likewise */
+    uint64_t len;              /* as in madi_wire_grant */
     uint64_t at;               /* address of the block in the receiver's memory */
     uint64_t end;              /* offset in the block */
 } madi_wire_share_t;
@@ -125,8 +125,8 @@ typedef struct madi_wire_credit {
 static_assert(sizeof(madi_wire_credit_t) == 8, "credit");
 
 typedef struct madi_wire_mismatch {
-    uint32_t seq;            /* the message */
-    uint32_t index;          /* the block */
+    uint32_t seq;            /* number of the message */
+    uint32_t index;          /* index of the block in the message */
     uint64_t sent, expected; /* descriptors of both sides */
 } madi_wire_mismatch_t;
 static_assert(sizeof(madi_wire_mismatch_t) == 24, "mismatch");
@@ -138,17 +138,16 @@ static_assert(sizeof(madi_wire_mismatch_t) == 24, "mismatch");
 enum madi_forward_kind {
     MADI_FORWARD_PACKET = 1, /* a packet of the virtual link: header and body */
     MADI_FORWARD_OPEN = 2,   /* madi_wire_open, then the address of the stream's other end.  channel: hops left */
-    MADI_FORWARD_CREDIT = 3, /* of this hop: madi_wire_credit */
+    MADI_FORWARD_CREDIT = 3, /* credit for this hop: madi_wire_credit */
     MADI_FORWARD_HELLO = 4,  /* bytes of the handshake between the ends */
     MADI_FORWARD_READY = 5,  /* the sender's handshake is over: madi_wire_ready */
-    MADI_FORWARD_CLOSE = 6,  /* nothing follows: madi_wire_close, then a text without its zero */
-    MADI_FORWARD_ACK = 7,    /* end to end: only madi_wire_forward; of an encrypted stream also a proof, and seq counts
-                              * these packets */
-    MADI_FORWARD_PING = 8,   /* ask 1: queries whether the gateways of this stream are alive; the answer has ask 0 */
-    MADI_FORWARD_MOVE = 9,   /* to the ends: use another path.  channel: number of gateways that it has passed */
-    MADI_FORWARD_TRY = 10,   /* like OPEN, for a path in parallel with the stream's present one, which stays in use */
-    MADI_FORWARD_KNOW = 11,  /* about this hop, for no stream: the address of a process that forwards */
-    MADI_FORWARD_KINDS       /* one more than the last */
+    MADI_FORWARD_CLOSE = 6,  /* the last fragment: madi_wire_close, then a text without a final zero */
+    MADI_FORWARD_ACK = 7, /* end to end; body: madi_wire_forward, and a proof if encrypted, where seq counts these packets */
+    MADI_FORWARD_PING = 8,  /* ask 1: a query whether the gateways of this stream are alive; the answer has ask 0 */
+    MADI_FORWARD_MOVE = 9,  /* to the ends: use another path. channel: number of gateways that the packet has passed */
+    MADI_FORWARD_TRY = 10,  /* like OPEN, for a path in parallel with the stream's present one, which stays in use */
+    MADI_FORWARD_KNOW = 11, /* about this hop, not about a stream: the address of a process that forwards */
+    MADI_FORWARD_KINDS      /* number of kinds, plus 1 */
 };
 #define MADI_FORWARD_KIND 0x7f
 #define MADI_FORWARD_OPENER 0x80
@@ -158,7 +157,7 @@ typedef struct madi_wire_forward {
     uint32_t ask; /* 1: acknowledge this at once */
 } madi_wire_forward_t;
 static_assert(sizeof(madi_wire_forward_t) == 8, "forward");
-/* Bytes of a fragment that are read to decide where it goes: of a packet, the inner header too. */
+/* Number of a fragment's first bytes that are read to decide where it goes; for a packet, the inner header is among them. */
 #define MADI_FORWARD_HEAD (sizeof(madi_wire_forward_t) + sizeof(madi_wire_hdr_t))
 /* A packet of an encrypted stream.  If its body has at most MADI_SEALED_WHOLE bytes, header and body are sealed together,
  * with the tag behind them.  In a longer packet, header and body are sealed separately.  So the place of the body is
@@ -195,11 +194,11 @@ static_assert(sizeof(madi_wire_close_t) == 24, "close");
 
 enum madi_close_what {
     MADI_CLOSE_LINK = 0, /* the other end has closed the virtual link */
-    MADI_CLOSE_WAY = 1,  /* this path has failed, or its end uses another one */
+    MADI_CLOSE_WAY = 1,  /* this path has failed, or the stream's end uses another path */
     MADI_CLOSE_GONE = 2  /* the process at the other end does not answer at its address */
 };
 
-#define MADI_BLOCK_WORDS 40                                              /* bytes of a text */
-const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* describe a block in a text; returns buf */
+#define MADI_BLOCK_WORDS 40                                              /* bytes of such a text */
+const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* describe a block in words; returns buf */
 
 #endif
