@@ -21,7 +21,7 @@
 
 typedef struct gcm {
     aes_gcm_pre_t key_expand;
-    aes_gcm_enc_dec_t seal, open; /* a text in one piece */
+    aes_gcm_enc_dec_t seal, open; /* functions for a text in one piece */
     aes_gcm_init_t begin;
     aes_gcm_enc_dec_update_t seal_more, open_more;
     aes_gcm_enc_dec_finalize_t seal_end, open_end;
@@ -29,7 +29,7 @@ typedef struct gcm {
 
 struct madi_aead_fast {
     _Alignas(64) struct gcm_key_data key;
-    struct gcm_context_data context; /* of the text that is being processed */
+    struct gcm_context_data context; /* state of the text that is being processed */
     const gcm_t *gcm;
 };
 
@@ -44,7 +44,7 @@ static void gcms_take(const IMB_MGR *m)
                       m->gcm256_enc_update, m->gcm256_dec_update, m->gcm256_enc_finalize, m->gcm256_dec_finalize};
 }
 
-/* Take the functions from the library.  Return NULL, or why that is not possible. */
+/* Take the functions from the library.  Return NULL on success, or the reason of the failure. */
 static const char *library_use(void *library)
 {
     IMB_MGR *(*manager_new)(uint64_t) = NULL;
@@ -133,7 +133,7 @@ void madi_aead_fast_seal(madi_aead_fast_t *fast, const madi_aead_about_t *about,
 {
     const gcm_t *gcm = fast->gcm;
     if (n == 1) {
-        const unsigned char *from = vec->iov_len ? vec->iov_base : out; /* NULL would be refused */
+        const unsigned char *from = vec->iov_len ? vec->iov_base : out; /* the library refuses NULL */
         gcm->seal(&fast->key, &fast->context, out, from, vec->iov_len, about->iv, about->also, about->also_len, tag,
                   MADI_AEAD_TAG);
         return;
@@ -150,7 +150,7 @@ void madi_aead_fast_open(madi_aead_fast_t *fast, const madi_aead_about_t *about,
 {
     const gcm_t *gcm = fast->gcm;
     if (n == 1) {
-        unsigned char none[1], *to = vec->iov_len ? vec->iov_base : none; /* NULL would be refused */
+        unsigned char none[1], *to = vec->iov_len ? vec->iov_base : none; /* the library refuses NULL */
         gcm->open(&fast->key, &fast->context, to, from, vec->iov_len, about->iv, about->also, about->also_len, tag,
                   MADI_AEAD_TAG);
         return;
@@ -162,7 +162,7 @@ void madi_aead_fast_open(madi_aead_fast_t *fast, const madi_aead_about_t *about,
     gcm->open_end(&fast->key, &fast->context, tag, MADI_AEAD_TAG);
 }
 
-#else /* not built in */
+#else /* built without intel-ipsec-mb */
 
 madi_aead_fast_t *madi_aead_fast_new(size_t key_len)
 {

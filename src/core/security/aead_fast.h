@@ -11,7 +11,8 @@
 
 typedef struct madi_aead_fast madi_aead_fast_t;
 
-/* Make an object for keys of 16 or 32 bytes.  NULL: not built in, no such library, not this processor, or no memory. */
+/* Make an object for keys of 16 or 32 bytes.  NULL if not built in, if the library or the processor lacks what is
+ * needed, or if memory is short. */
 madi_aead_fast_t *madi_aead_fast_new(size_t key_len);
 void madi_aead_fast_free(madi_aead_fast_t *fast); /* wipes the key; NULL is fine */
 void madi_aead_fast_key_set(madi_aead_fast_t *fast, const unsigned char *key);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* HMAC-SHA-256 over n pieces. */
+/* Compute HMAC-SHA-256 over n pieces. */
 static bool hmac_pieces(const unsigned char *key, const struct iovec *piece, int n, unsigned char *out)
 {
     EVP_PKEY *pkey = EVP_PKEY_new_raw_private_key(EVP_PKEY_HMAC, NULL, key, MADI_SECRET_LEN);

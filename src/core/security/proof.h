@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Proofs of the handshake: each side signs all frames that both have sent so far, in which the identities of both are.
+/* Proofs of the handshake: each side signs all frames that both sides have sent so far, which contain the identities of
+ * both.
  *
  *   proof of the active side  = HMAC(key, "A" | driver | binding | HELLO | CHALLENGE | PROOF)
  *   proof of the passive side = HMAC(key, "P" | driver | binding | HELLO | CHALLENGE | proof of the active side | VERDICT)
@@ -7,7 +8,7 @@
  *
  * Each frame's name stands for the whole frame, head and body, without the proof in it.  The key is that of the two roles
  * (secret.h).  If a handshake is relayed to another process, reflected, or changed on its path, the two ends see different
- * frames.  Then the proofs of one end are not those that the other expects. */
+ * frames.  Then the proofs of one end do not match what the other end expects. */
 #ifndef MADI_PROOF_H
 #define MADI_PROOF_H
 
@@ -55,7 +56,7 @@ typedef struct madi_transcript {
         madi_frame_t head;
         madi_challenge_t body;
     } challenge;
-    unsigned char proof[2][MADI_PROOF_LEN]; /* of the active side, and of the passive side */
+    unsigned char proof[2][MADI_PROOF_LEN]; /* proof of the active side, proof of the passive side */
 } madi_transcript_t;
 
 /* Compute the proof of the active (side 0) or the passive side (1), in a frame with this head, and keep it in the

@@ -66,7 +66,7 @@ static int psk_use(SSL *ssl, const EVP_MD *hash, const unsigned char **id, size_
     *id = (const unsigned char *)IDENTITY;
     *len = strlen(IDENTITY);
     if (hash && !EVP_MD_is_a(hash, ctx->suite->hash))
-        return 1; /* not for this hash */
+        return 1; /* this callback is for another hash */
     return (*session = psk_session(ssl)) != NULL;
 }
 
@@ -218,7 +218,7 @@ madi_seal_t *madi_seal_new(madi_seal_ctx_t *ctx, bool active)
     s->ctx = ctx;
     s->active = active;
     s->rekey = MADI_SEAL_REKEY;
-    /* These buffers are only address space until they are used. */
+    /* These buffers take address space, but no memory until they are used. */
     s->in = malloc(SEAL_IN_SIZE);
     s->out = malloc(SEAL_OUT_SIZE);
     s->ssl = SSL_new(active ? ctx->client : ctx->server);
@@ -230,7 +230,7 @@ madi_seal_t *madi_seal_new(madi_seal_ctx_t *ctx, bool active)
         madi_seal_free(s);
         return NULL;
     }
-    SSL_set_bio(s->ssl, in, out); /* which takes them */
+    SSL_set_bio(s->ssl, in, out); /* the SSL object takes ownership of both */
     SSL_set_app_data(s->ssl, s);
     if (active)
         SSL_set_connect_state(s->ssl);
@@ -266,15 +266,15 @@ static bool shake_collect(madi_seal_t *s)
     long n = BIO_get_mem_data(SSL_get_wbio(s->ssl), &data);
     if (n < 0 || (size_t)n > SEAL_OUT_SIZE - s->out_n)
         return false;
-    if (n) /* with n 0 there may be no data */
+    if (n) /* with n 0 the pointer may be NULL */
         memcpy(s->out + s->out_n, data, (size_t)n);
     s->out_n += (size_t)n;
     BIO_reset(SSL_get_wbio(s->ssl));
     return true;
 }
 
-/* Give OpenSSL the next whole record, and no more: bytes behind the handshake are not for it.  False: no whole record has
- * arrived; *broken: what has arrived is no record. */
+/* Give OpenSSL the next complete record, and no more, because bytes behind the handshake are not for OpenSSL.  False: no
+ * complete record has arrived.  *broken is set if the bytes that have arrived are not a record. */
 static bool shake_feed(madi_seal_t *s, bool *broken)
 {
     const unsigned char *head = s->in + s->in_at;
@@ -332,7 +332,7 @@ static mad_status_t shake_explain(const madi_seal_t *s, char *reason)
 static madi_seal_state_t shake_failed(madi_seal_t *s, mad_status_t *status, char *reason)
 {
     *status = shake_explain(s, reason);
-    shake_collect(s); /* the alert */
+    shake_collect(s); /* collect the alert for sending */
     ERR_clear_error();
     return MADI_SEAL_FAILED;
 }

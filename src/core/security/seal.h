@@ -23,7 +23,7 @@
 #include "base/base.h"
 #include <madeleine/status.h>
 
-#define MADI_SEAL_KEY 32                             /* bytes */
+#define MADI_SEAL_KEY 32                             /* bytes of the job's key */
 #define MADI_SEAL_BINDING 32                         /* bytes that only the two ends of one connection know */
 #define MADI_SEAL_TEXT 16384                         /* the most payload bytes of a record */
 #define MADI_SEAL_MORE 22                            /* bytes that a record adds: header 5, type 1, tag 16 */
@@ -38,18 +38,18 @@ madi_seal_ctx_t *madi_seal_ctx_new(char *reason);
 /* Set the key of the job that both ends have, MADI_SEAL_KEY bytes, from which the PSK follows.  Borrows it as long as
  * connections are made.  To be called before the first connection. */
 void madi_seal_key_set(madi_seal_ctx_t *ctx, const unsigned char *key);
-void madi_seal_ctx_free(madi_seal_ctx_t *ctx); /* NULL is fine; its connections may go on */
+void madi_seal_ctx_free(madi_seal_ctx_t *ctx); /* frees the settings; NULL is fine; connections made with them may go on */
 /* Describe the settings for people: "TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key". */
 void madi_seal_ctx_text(const madi_seal_ctx_t *ctx, char *text, size_t len);
 
 /* Make a connection; active: this end begins.  NULL without memory. */
 madi_seal_t *madi_seal_new(madi_seal_ctx_t *ctx, bool active);
-void madi_seal_free(madi_seal_t *seal); /* wipes the keys; NULL is fine */
+void madi_seal_free(madi_seal_t *seal); /* frees a connection, and wipes its keys; NULL is fine */
 
 typedef enum madi_seal_state {
     MADI_SEAL_SHAKING, /* send the bytes at madi_seal_out; more bytes have to arrive */
-    MADI_SEAL_READY,   /* send them likewise; records can follow */
-    MADI_SEAL_FAILED   /* send them likewise (an alert); reason and *status are set */
+    MADI_SEAL_READY,   /* send these bytes too; records can follow */
+    MADI_SEAL_FAILED   /* send these bytes too (an alert); reason and *status are set */
 } madi_seal_state_t;
 /* Continue the handshake with the bytes that were received. */
 madi_seal_state_t madi_seal_shake(madi_seal_t *seal, mad_status_t *status, char *reason);
@@ -58,27 +58,27 @@ const unsigned char *madi_seal_binding(const madi_seal_t *seal);
 
 /* ---- Receiving -------------------------------------------------------------------------------------------------- */
 
-/* Return the place for bytes from the network; *len: how many fit there, at least one.  Precondition: all whole records
- * are opened. */
+/* Return the place for bytes from the network, and set *len to the number of bytes that fit there (at least 1).
+ * Precondition: all whole records are opened. */
 void *madi_seal_room(madi_seal_t *seal, size_t *len);
 void madi_seal_received(madi_seal_t *seal, size_t n);
-/* True if nothing is received and not opened, not even a part of a record. */
+/* True if no received byte waits to be opened, not even a part of a record. */
 bool madi_seal_empty(const madi_seal_t *seal);
 /* Return the first byte that was received and not used; -1 if there is none. */
 int madi_seal_first_byte(const madi_seal_t *seal);
 
 typedef enum madi_seal_next {
-    MADI_SEAL_NOTHING, /* no whole record is there */
+    MADI_SEAL_NOTHING, /* no complete record has arrived */
     MADI_SEAL_PAYLOAD, /* madi_seal_open: *len bytes of payload are at `to` */
-    MADI_SEAL_OTHER,   /* a record without payload was used (an update of the key): look again */
+    MADI_SEAL_OTHER,   /* a record without payload (an update of the key) was used: look again */
     MADI_SEAL_ENDED,   /* the peer has sent close_notify: nothing follows */
     MADI_SEAL_BROKEN   /* the connection must end; madi_seal_why has the cause */
 } madi_seal_next_t;
-/* Return an upper bound of the next record's payload bytes; 0 if the record is not whole yet.  *broken: what has come is no
- * record. */
+/* Return an upper bound of the next record's payload bytes; 0 if the record is not complete yet.  *broken is set if the
+ * received bytes are not a record. */
 size_t madi_seal_peek(madi_seal_t *seal, bool *broken);
-/* Open the record that madi_seal_peek has announced, into to, which has room for that many bytes.  They are wiped if the
- * record is not genuine. */
+/* Open the record that madi_seal_peek has announced.  `to` has room for the number of bytes that madi_seal_peek has
+ * returned; they are wiped if the record is not genuine. */
 madi_seal_next_t madi_seal_open(madi_seal_t *seal, void *to, size_t *len);
 const char *madi_seal_why(const madi_seal_t *seal);
 
@@ -87,7 +87,7 @@ const char *madi_seal_why(const madi_seal_t *seal);
 /* Encrypt bytes of vec, up to max and MADI_SEAL_BATCH, behind the bytes that wait at madi_seal_out.  Returns their
  * number: 0 if nothing fits now, or (errno EIO) if encryption failed. */
 size_t madi_seal_put(madi_seal_t *seal, const struct iovec *vec, int n, size_t max);
-/* Return the bytes that are to be sent; *len: their number, perhaps 0. */
+/* Return the bytes that are to be sent, and set *len to their number, which may be 0. */
 const void *madi_seal_out(const madi_seal_t *seal, size_t *len);
 void madi_seal_sent(madi_seal_t *seal, size_t n);
 /* Put close_notify, which says that nothing follows, behind what waits at madi_seal_out. */
@@ -99,12 +99,12 @@ void madi_seal_end(madi_seal_t *seal);
  * the middle of the test. */
 void madi_seal_kernel_try(madi_seal_ctx_t *ctx);
 /* Have the kernel make the records that are sent on this TCP socket (kernel TLS); the calling function then sends payload
- * on it.  False: the kernel cannot, and all is as before.  Precondition: nothing waits at madi_seal_out. */
+ * on it.  False: the kernel cannot do so, and nothing has changed.  Precondition: nothing waits at madi_seal_out. */
 bool madi_seal_kernel_begin(madi_seal_t *seal, int fd);
 /* Count len bytes of payload that are about to be sent, and update the key if that is due.  False (errno): the connection
  * must end. */
 bool madi_seal_kernel_count(madi_seal_t *seal, int fd, size_t len);
-void madi_seal_kernel_end(int fd); /* send close_notify */
+void madi_seal_kernel_end(int fd); /* have the kernel send close_notify */
 
 /* For tests: set the number of records after which the key is updated. */
 void madi_seal_rekey_after(madi_seal_t *seal, uint64_t records);

@@ -15,57 +15,57 @@
 #define SEAL_IV MADI_AEAD_IV
 #define SEAL_IN_SIZE ((size_t)256 << 10) /* the most bytes that are received at once: many records for one system call */
 #define SEAL_OUT_SIZE (MADI_SEAL_BATCH + 2048)
-#define SEAL_RECORD_MAX (MADI_SEAL_TEXT + 256) /* greatest length in the header of an encrypted record */
+#define SEAL_RECORD_MAX (MADI_SEAL_TEXT + 256) /* greatest length that the header of an encrypted record may contain */
 
-#define SEAL_KEY_UPDATE 24 /* the message of TLS */
+#define SEAL_KEY_UPDATE 24 /* type of the message KeyUpdate of TLS */
 
 enum { SEAL_ALERT = 21, SEAL_HANDSHAKE = 22, SEAL_DATA = 23 }; /* types of records */
 
 typedef struct seal_suite {
     const char *name, *cipher, *hash;
     size_t key_len, hash_len;
-    unsigned char id[2]; /* of TLS */
+    unsigned char id[2]; /* the cipher's number in TLS */
 } seal_suite_t;
 
 struct madi_seal_ctx {
-    atomic_int users; /* the session, and each connection */
+    atomic_int users; /* number of users: the session, and each connection */
     const seal_suite_t *suite;
     SSL_CTX *client, *server;
     EVP_CIPHER *cipher;
     EVP_MD *hash;
     bool certified;           /* both ends prove themselves by certificates, not by the job's key */
     bool kernel;              /* the kernel can make records (seal_kernel.c) */
-    const unsigned char *key; /* from which the PSK follows */
+    const unsigned char *key; /* the key from which the PSK follows */
 };
 
-/* One direction. */
+/* State of one direction. */
 typedef struct seal_dir {
     madi_aead_t *aead;
     unsigned char secret[SEAL_HASH_MAX], iv[SEAL_IV];
-    uint64_t seq;     /* records under this key */
-    uint64_t updates; /* of the key */
+    uint64_t seq;     /* number of records under this key */
+    uint64_t updates; /* number of key updates */
 } seal_dir_t;
 
 struct madi_seal {
     madi_seal_ctx_t *ctx;
-    SSL *ssl; /* during the handshake */
+    SSL *ssl; /* OpenSSL's object during the handshake; then NULL */
     bool active, refused;
     unsigned char client_secret[SEAL_HASH_MAX], server_secret[SEAL_HASH_MAX];
     int secrets; /* number of the two secrets that are known */
     unsigned char binding[MADI_SEAL_BINDING];
 
-    /* Receiving. */
+    /* Fields for receiving. */
     seal_dir_t rx;
-    unsigned char *in; /* SEAL_IN_SIZE; in[in_at..in_n) was received and not used */
+    unsigned char *in; /* SEAL_IN_SIZE bytes; in[in_at..in_n) was received and not used */
     size_t in_at, in_n;
     char why[MADI_REASON_MAX];
 
-    /* Sending. */
+    /* Fields for sending. */
     seal_dir_t tx;
-    unsigned char *out; /* SEAL_OUT_SIZE of records, and more; out[out_at..out_n) is not sent */
+    unsigned char *out; /* SEAL_OUT_SIZE bytes for records; out[out_at..out_n) is not sent yet */
     size_t out_at, out_n;
     uint64_t rekey;            /* number of records after which the key is updated */
-    atomic_bool update_wanted; /* by the peer */
+    atomic_bool update_wanted; /* the peer has requested an update of the key */
     bool ended;
     bool in_kernel;          /* the kernel makes the records */
     uint64_t kernel_records; /* upper bound of the records that the kernel has made under this key */
@@ -79,7 +79,7 @@ bool madi_seal_tx_key(const madi_seal_t *seal, unsigned char *key);
 bool madi_seal_tx_next(madi_seal_t *seal);
 /* seal_kernel.c */
 bool madi_seal_kernel_update(madi_seal_t *seal, int fd); /* send KeyUpdate, then give the kernel the next key */
-/* Put a record of this type behind what waits.  False: it does not fit, or encryption failed. */
+/* Append a record of this type to the bytes that wait to be sent.  False: it does not fit, or encryption failed. */
 bool madi_seal_put_as(madi_seal_t *seal, unsigned char type, const void *bytes, size_t len);
 
 #endif

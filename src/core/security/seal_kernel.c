@@ -76,7 +76,7 @@ static bool key_give(const madi_seal_t *s, int fd)
     return done;
 }
 
-/* Send a record that is not payload.  Returns like send. */
+/* Send a record that is not payload.  Returns what sendmsg returns. */
 static ssize_t record_send(int fd, unsigned char type, const void *bytes, size_t len)
 {
     struct iovec vec = {(void *)(uintptr_t)bytes, len};
@@ -98,7 +98,7 @@ bool madi_seal_kernel_update(madi_seal_t *s, int fd)
     static const unsigned char message[5] = {SEAL_KEY_UPDATE, 0, 0, 1, 0};
     ssize_t n = record_send(fd, SEAL_HANDSHAKE, message, sizeof message);
     if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS))
-        return true; /* tried again with the next record */
+        return true; /* the update is tried again with the next record */
     if (n != sizeof message || !madi_seal_tx_next(s) || !key_give(s, fd))
         return false;
     s->kernel_records = 0;
@@ -220,7 +220,7 @@ bool madi_seal_kernel_begin(madi_seal_t *s, int fd)
     if (!s->ctx->kernel || s->out_at < s->out_n || setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", 4))
         return false;
     s->in_kernel = key_give(s, fd);
-    return s->in_kernel; /* without a key the socket sends in the clear, as before */
+    return s->in_kernel; /* without a key the socket sends unencrypted bytes, as before */
 }
 
 bool madi_seal_kernel_count(madi_seal_t *s, int fd, size_t len)

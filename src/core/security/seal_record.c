@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECES 64 /* the most pieces of a record, besides one for its type */
+#define PIECES 64 /* greatest number of pieces of a record, besides one for its type */
 #define SPARE 64  /* bytes of the buffer that payload leaves free, for an update of the key or the end */
 #define CLOSE_NOTIFY 0
 
@@ -93,7 +93,7 @@ uint64_t madi_seal_updates(const madi_seal_t *s, bool sent)
     return sent ? s->tx.updates : s->rx.updates;
 }
 
-/* Count the next record.  Its number makes the nonce, and its header is authenticated too. */
+/* Count the next record.  The record's number makes its nonce, and the record's header is authenticated too. */
 static madi_aead_about_t record_next(seal_dir_t *dir, const unsigned char *head, unsigned char nonce[SEAL_IV])
 {
     memcpy(nonce, dir->iv, SEAL_IV);
@@ -108,7 +108,7 @@ static madi_aead_about_t record_next(seal_dir_t *dir, const unsigned char *head,
 /* A position in a list of pieces. */
 typedef struct place {
     const struct iovec *piece;
-    size_t used; /* bytes of it */
+    size_t used; /* bytes of the current piece that are used */
 } place_t;
 
 /* Take the next bytes, at most *len; *len becomes their number.  Return the number of pieces that they are in, PIECES at
@@ -309,7 +309,7 @@ madi_seal_next_t madi_seal_open(madi_seal_t *s, void *to, size_t *len)
     s->in_at += SEAL_HEAD + n + 1 + SEAL_TAG;
     if (s->in_at == s->in_n)
         s->in_at = s->in_n = 0;
-    while (MADI_UNLIKELY(!type) && n) /* padding */
+    while (MADI_UNLIKELY(!type) && n) /* skip padding */
         type = text[--n];
     *len = n;
     if (MADI_LIKELY(type == SEAL_DATA && n))

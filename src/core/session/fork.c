@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fork.  A child has copies of its parent's sessions, and none of its threads.  Peers would take packets of the child for
  * packets of the parent, so the child cannot use these sessions.  Before fork returns in the child, every gate is down,
- * every channel is closed, and no adapter is left.  So calls of the child fail by the checks that exist anyhow, and the
- * short paths need no check of their own.  The descriptors are closed, and the shared memory is gone (base/own.h).  The
- * memory of the sessions is not freed, since to end a session would send packets.
+ * every channel is closed, and no adapter is left.  So calls of the child fail by the checks that every call makes
+ * anyhow, and the short paths need no check for a fork.  The descriptors are closed, and the shared memory is gone
+ * (base/own.h).  The memory of the sessions is not freed, because ending a session would send packets.
  *
  * fork first takes the locks of all sessions, so that no other thread is changing what the child walks through.  A tx_lock
  * that another thread holds protects only what the child does not read. */
@@ -28,7 +28,7 @@
 
 #define TRIES 100000 /* to lock a session: a signal handler that forks may have interrupted the thread that holds the lock */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list; taken before every session's lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list; taken before every session's lock */
 static mad_session_t *all;
 
 /* ---- In the child ----------------------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static void tx_lose(madi_tx_t *tx)
     tx->rdv_pending = 0;
 }
 
-/* Threads that pack or wait are not here. */
+/* The threads that pack or wait do not exist in the child. */
 static void conn_lose(madi_conn_t *conn)
 {
     for (madi_tx_t *tx = conn->queue; tx; tx = tx->next)

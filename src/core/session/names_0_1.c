@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls under their names of release 0.1, for programs that were compiled with these. */
+/* The calls under their names of release 0.1, for programs that were compiled with those names. */
 #include <madeleine.h>
 #include <madeleine/names_0_1.h>
 

@@ -7,8 +7,8 @@
 #include <marcel.h>
 #include <stddef.h>
 
-/* libmarcel reads the knobs of waiting, workers and stacks, from a table of its own, which this sets as well.  What
- * libmarcel refuses has no effect, although it stands in the table here. */
+/* libmarcel reads the knobs of waiting, workers and stacks, from a table of its own, which this sets as well.  A value
+ * that libmarcel refuses has no effect, although this library's table keeps it. */
 mad_status_t mad_option_set(const char *name, const char *value)
 {
     mad_status_t status = madi_knob_set(name, value);

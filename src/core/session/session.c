@@ -34,7 +34,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define KEY_MIN 16 /* bytes of a job's key */
+#define KEY_MIN 16 /* least length of a job's key in bytes */
 #define KEY_MAX 64
 
 /* ---- Adapters ------------------------------------------------------------------------------------------------- */
@@ -87,8 +87,9 @@ static void driver_names_check(const char *knob, const char *list)
     }
 }
 
-/* Make room when no descriptor is left for an incoming connection.  Either end the handshake of another one, or refuse
- * the new one at once, since it would wait for ever.  False: there is no descriptor even for that. */
+/* Make room when no descriptor is left for an incoming connection.  Either end the handshake of another incoming
+ * connection, or refuse the new connection at once, because it would wait for ever.  False: no descriptor is available
+ * even for that. */
 static bool accept_make_room(mad_session_t *s, madi_listener_t *l)
 {
     int fd;
@@ -147,7 +148,7 @@ static void left_out_add(mad_session_t *s, const madi_adapter_t *a, const char *
     s->left_out = l;
 }
 
-/* Adapters of one driver that are left out for one reason: logged in one line. */
+/* Adapters of one driver that are left out for the same reason, logged in one line. */
 typedef struct skip_log {
     const madi_driver_t *driver;
     char names[160], reason[MADI_REASON_MAX];
@@ -383,7 +384,7 @@ static void job_hash(mad_session_t *s)
         memcpy(s->job, digest, sizeof s->job);
 }
 
-/* Give the session to the program, or end it if the start has failed.  status: of all steps before. */
+/* Give the session to the program, or end it if the start has failed.  status: the result of all earlier steps. */
 static mad_status_t session_begin(mad_session_t *s, mad_status_t status, mad_session_t **session)
 {
     if (!status && s->forward)

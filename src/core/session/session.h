@@ -12,12 +12,12 @@ mad_status_t madi_session_open(madi_role_t role, const void *key, size_t key_len
 
 /* fork.c */
 void madi_fork_watch(mad_session_t *session);  /* make the session unusable in children of fork; no lock */
-void madi_fork_forget(mad_session_t *session); /* undo that at the session's end; no lock */
+void madi_fork_forget(mad_session_t *session); /* undo madi_fork_watch at the session's end; no lock */
 
 /* wait.c */
 mad_status_t madi_wait_init(mad_session_t *session);
-void madi_wait_sharers(mad_session_t *session, int sharers); /* set the number of processes on its processors.  No lock */
-void madi_wait_job(mad_session_t *session, const madi_boot_t *boot); /* likewise, by the launcher's data after a fence */
+void madi_wait_sharers(mad_session_t *session, int sharers); /* set the number of processes on these processors.  No lock */
+void madi_wait_job(mad_session_t *session, const madi_boot_t *boot); /* the same, from the launcher's data after a fence */
 mad_status_t madi_wait_start(mad_session_t *session);                /* let other threads poll the session from now on */
 void madi_wait_accept(mad_session_t *session); /* start to serve incoming connections: the job's key is known */
 void madi_wait_stop(mad_session_t *session);   /* precondition: no thread waits; no lock */

@@ -42,7 +42,7 @@ static bool all_sent(void *arg)
             if (c->queue || c->deferred)
                 all = false;
         if (madi_ctrl_waits(g) || madi_rdv_queued(g) || (!g->bye_received && !madi_rdv_none(g)))
-            all = false; /* announced blocks count, except those to a peer that has sent BYE, which grants none */
+            all = false; /* announced blocks count, except blocks to a peer that has sent BYE, which grants none */
         madi_unlock(&g->tx_lock);
     }
     madi_unlock(&s->lock);
@@ -79,7 +79,7 @@ static bool gates_drained(void *arg)
     return all;
 }
 
-/* Return the time in a millisecond, or the deadline if that is earlier. */
+/* Return the time one millisecond from now, or the deadline if that is earlier. */
 static int64_t deadline_soon(int64_t deadline)
 {
     int64_t t = madi_deadline(1000000);
@@ -96,7 +96,8 @@ static bool no_stream_passes(void *arg)
     return !busy;
 }
 
-/* Send BYE on the selected gates, and wait until everything has left.  False: the deadline has passed before that. */
+/* Send BYE on the selected gates, and wait until everything has left.  False: the deadline has passed before everything
+ * had left. */
 static bool shutdown_gates(shutdown_t *p, int64_t deadline)
 {
     mad_session_t *s = p->session;
@@ -108,13 +109,13 @@ static bool shutdown_gates(shutdown_t *p, int64_t deadline)
             madi_gate_ctrl(g, &hdr, NULL);
     madi_unlock(&s->lock);
     while ((status = madi_watch_for(s, gates_drained, p, deadline_soon(deadline))) != MAD_OK && madi_now() < deadline)
-        ; /* an acknowledgement wakes no thread */
+        ; /* look again soon, because an acknowledgement wakes no thread */
     return status == MAD_OK;
 }
 
-/* Shut down the gates that carry no streams of others, and wait until no stream of others passes.  Gateways that end
- * together wait for each other's streams, so a process ends its own before it waits.  The gates that carry those streams are
- * closed last. */
+/* Shut down the gates that carry no streams of others, and wait until no stream of other processes passes through this
+ * one.  Gateways that end together wait for each other's streams, so a process ends its own before it waits.  The gates
+ * that carry those streams are closed last. */
 static bool shutdown_own_first(mad_session_t *s, int64_t deadline)
 {
     shutdown_t own = {.session = s};
@@ -153,7 +154,7 @@ static void session_shutdown(mad_session_t *s)
 static void peers_free(mad_session_t *s)
 {
     madi_hellos_abort(s);
-    for (int over = 0; over < 2; over++) /* second pass: gates that carry others' streams, so their CLOSE can leave */
+    for (int over = 0; over < 2; over++) /* 2nd pass: gates with streams of others, whose CLOSE has to leave */
         for (madi_gate_t *g = s->gates; g; g = g->next)
             if ((g->forward != NULL) == over)
                 madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");

@@ -23,10 +23,10 @@ static int session_poll(void *arg, bool deep)
 {
     mad_session_t *session = arg;
     int n;
-    if (!madi_trylock(&session->lock)) /* the thread that holds it does the work */
+    if (!madi_trylock(&session->lock)) /* the thread that holds the lock does the work */
         return 0;
     n = madi_progress_locked(session);
-    if (deep && (!n || session->own->slept)) { /* else the same event would end the next sleep too, in vain */
+    if (deep && (!n || session->own->slept)) { /* else the same event would end the next sleep in vain */
         n += madi_poll_descriptors(session);
         madi_hello_expire(session, madi_now());
     }
@@ -75,8 +75,8 @@ static void session_disarm(void *arg)
     madi_unlock(&session->lock);
 }
 
-/* Serve incoming connections, in the accept thread.  Connections through gateways arrive in the gateways' messages, which
- * no descriptor distinguishes from others.  So the session is polled by the clock as well. */
+/* Serve incoming connections, in the accept thread.  Connections through gateways arrive in the gateways' messages, and
+ * no descriptor distinguishes these messages from others.  So the accept thread also polls the session at regular times. */
 static bool session_serve_accept(void *arg, int64_t *again)
 {
     mad_session_t *session = arg;
@@ -84,7 +84,7 @@ static bool session_serve_accept(void *arg, int64_t *again)
     int n;
     if (session->forward)
         *again = madi_deadline(MADI_FORWARDED_LOOK_NS);
-    if (!madi_trylock(&session->lock)) { /* another thread is in the library; descriptors report again, the clock does not */
+    if (!madi_trylock(&session->lock)) { /* another thread is in the library: descriptors report again, the clock does not */
         *again = madi_deadline(MADI_LOCKED_LOOK_NS);
         return false;
     }
@@ -123,7 +123,7 @@ mad_status_t madi_wait_init(mad_session_t *session)
     return MAD_OK;
 }
 
-/* Set the number of processes that may be on this host. */
+/* Set the number of processes that may run on this host. */
 static void processes_set(mad_session_t *session, int processes)
 {
     session->processes = processes;
