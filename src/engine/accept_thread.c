@@ -19,7 +19,7 @@
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER; /* protects opening and closing; taken before `turn` */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;     /* protects the list of entries; held during calls of serve */
 static marceli_accept_entry_t *entries;
-static int epfd, wake_fd; /* while the thread runs */
+static int epfd, wake_fd; /* valid while the thread runs */
 static _Atomic(bool) stopping;
 static pthread_t thread;
 static _Atomic(int) runs;
@@ -85,7 +85,7 @@ static void *accept_thread_main(void *arg)
             return arg;
         switch (entries_serve(&again)) {
         case NONE_PENDING: nap = MADI_NAP_MIN_MS; break; /* a thread inside the library has already accepted it */
-        case SERVED: nap = 0; break;                     /* no thread is inside the library; expect more connections soon */
+        case SERVED: nap = 0; break; /* no thread is inside the library, and more connections are likely to come soon */
         case NOT_SERVED: nap = !nap ? MADI_NAP_MIN_MS : nap < MADI_NAP_MAX_MS ? 2 * nap : MADI_NAP_MAX_MS; break;
         }
     }
@@ -152,7 +152,7 @@ int marceli_accept_entry_open(marceli_accept_entry_t *entry)
         entries = entry;
         atomic_store_explicit(&entry->serve_at, INT64_MAX, memory_order_relaxed);
         atomic_store_explicit(&entry->open, true, memory_order_release); /* pairs with marceli_accept_entry_call_at */
-        accept_thread_wake();                                            /* `again` may be now */
+        accept_thread_wake();                                            /* the time `again` may have come already */
     }
     pthread_mutex_unlock(&turn);
     if (runs && !entries)

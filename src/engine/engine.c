@@ -420,7 +420,7 @@ void madi_leader_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, 
 {
     bool quiet, deep = true;
     int64_t began;
-    atomic_exchange_explicit(&rung, 0, memory_order_seq_cst); /* before it looks */
+    atomic_exchange_explicit(&rung, 0, memory_order_seq_cst); /* cleared before the leader polls */
     if (!said) {
         atomic_fetch_or_explicit(&marceli_leader_sleeps, MADI_SLEEPS, memory_order_seq_cst);
         marceli_barrier();
@@ -434,7 +434,7 @@ void madi_leader_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, 
         deep = epoll_until(deadline);
         madi_sleep_ends(began);
     }
-    atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
+    atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* set before the thread polls */
     if (!said)
         atomic_fetch_and_explicit(&marceli_leader_sleeps, ~MADI_SLEEPS, memory_order_relaxed);
     sources_disarm(deep);

@@ -21,7 +21,7 @@
 
 typedef struct marceli_category {
     const char *name; /* shown in statistics and logs */
-    void *arg;        /* of the callbacks */
+    void *arg;        /* argument of the callbacks */
     /* Handle pending events; return their number.  deep: poll also where a poll costs a system call. */
     int (*poll)(void *arg, bool deep);
     /* True if there may be events.  Cheap, takes no lock, changes nothing. */
@@ -32,7 +32,7 @@ typedef struct marceli_category {
      * leader. */
     bool (*enter_blocking)(void *arg, int64_t *deadline);
     void (*exit_blocking)(void *arg);
-    int fd; /* -1 if none */
+    int fd; /* the descriptor; -1 if there is none */
     /* Handlers and callbacks of the program.  has_calls: true if some are due and no thread runs them.  run_calls: run
      * them; may block and switch.  Both are NULL if the category never has any. */
     bool (*has_calls)(void *arg);
@@ -133,13 +133,13 @@ typedef struct marceli_state {
     int inside;           /* kernel threads that wait */
     int followers;        /* waiting threads that sleep behind a leader; included in the number above */
     int blocked;          /* user-level threads that wait */
-    uint64_t sleeps;      /* of leaders, in epoll */
-    uint64_t polls, hits; /* of all categories */
+    uint64_t sleeps;      /* number of sleeps of leaders in epoll */
+    uint64_t polls, hits; /* number of polls, and of polls that found an event, of all categories */
     struct {
         const char *name; /* NULL after the last */
         uint64_t polls, hits;
     } kinds[MARCELI_KINDS];
-    uint64_t wakes;        /* of kernel threads that slept */
+    uint64_t wakes;        /* number of wake-ups of kernel threads that slept */
     uint64_t thread_terms; /* number of times that the progress thread has led; for tests */
     uint64_t ticks;        /* number of periodic checks by the progress thread; for tests */
     int workers;

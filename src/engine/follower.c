@@ -20,7 +20,7 @@ static void waiter_enlist(marceli_waiter_t **list, _Atomic(int) *n, marceli_wait
     madi_unlock(&madi_server.lock);
 }
 
-/* Under the lock. */
+/* Called with the lock held. */
 static void waiter_delist(_Atomic(int) *n, marceli_waiter_t *w)
 {
     if (!w->at_follower)
@@ -121,7 +121,7 @@ static void deputy_check(madi_waiting_t *w)
 static bool deputy_is_needed(madi_waiting_t *w)
 {
     bool others_came = w->deputy && leader_terms_count() != w->terms;
-    madi_deputy_resign(w); /* before the check for a leader: a leader that leaves checks for a deputy afterwards */
+    madi_deputy_resign(w); /* must precede the check for a leader: a leader that leaves checks for a deputy afterwards */
     return w->defers && (madi_other_may_lead() || others_came) && madi_deputy_become(w);
 }
 

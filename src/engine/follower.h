@@ -61,8 +61,8 @@ static inline bool madi_other_may_lead(void)
 
 #pragma GCC visibility push(hidden)
 
-/* If no thread leads, wake one sleeping thread to lead: first one that waits itself, since no other thread serves it;
- * otherwise an idle worker, if user-level threads of other workers wait. */
+/* If no thread leads, wake one sleeping thread to lead.  The choice is first a thread that waits itself, which no other
+ * thread would serve; otherwise an idle worker, if user-level threads of other workers wait. */
 void madi_leader_wanted(void);
 /* True if the last leader is likely to wait again soon, so that no other thread is woken yet.  This is so on
  * oversubscribed cores, where a wake-up costs as much as a message, unless leaders recently failed to return. */

@@ -111,7 +111,7 @@ void marceli_yield_to_others(void)
 static void *calls_main(void *arg)
 {
     madi_source_t *source = arg;
-    atomic_store_explicit(&source->apart, false, memory_order_seq_cst); /* before it looks for calls */
+    atomic_store_explicit(&source->apart, false, memory_order_seq_cst); /* cleared before the thread looks for calls */
     madi_server_calls_run(source);
     return NULL;
 }
@@ -180,7 +180,7 @@ static bool wait_poll(madi_waiting_t *w, uint32_t spins)
 }
 
 /* ns: until then the waits of this kernel thread do not spin, because another thread has used its core while a worker
- * spun. Spinning gains nothing there: the awaited thread probably shares its core too, and both lose time when they have
+ * spun.  Spinning gains nothing there: the awaited thread probably shares its core too, and both lose time when they have
  * work.  (All threads of a worker wait in one kernel thread.  It would spin where the same number of plain threads,
  * without a core each, would sleep.) */
 static _Thread_local int64_t spins_not_until;
@@ -279,7 +279,7 @@ static bool leader_test(void *arg)
     return leader_is_replaceable(w) || w->test(w->arg);
 }
 
-/* Sleep once in epoll, and run the calls that are due.  said: as in madi_leader_sleep. */
+/* Sleep once in epoll, and run the calls that are due.  said: see madi_leader_sleep. */
 static void leader_sleep(madi_waiting_t *w, bool said)
 {
     if (w->worker)

@@ -41,7 +41,7 @@ enum madi_led {
 
 typedef struct madi_server {
     madi_source_t sources[MADI_CATEGORIES];
-    _Atomic(int) n_sources; /* that have ever been used */
+    _Atomic(int) n_sources; /* number of sources that have ever been used */
     _Atomic(int) epfd;      /* -1 before the first category; stays open until the process ends, like wake_fd */
     int wake_fd;
     bool asymmetric; /* membarrier works in this process */
@@ -57,7 +57,7 @@ typedef struct madi_server {
     _Atomic(int) blocked; /* number of user-level threads that wait and have not been woken */
     madi_lock_t lock;
     marceli_waiter_t *followers; /* plain pthreads that sleep while another thread leads; protected by `lock` */
-    marceli_waiter_t *idle;      /* ... and workers */
+    marceli_waiter_t *idle;      /* idle workers that sleep while another thread leads; protected by `lock` */
     _Atomic(int) n_followers, n_idle;
     /* number of threads that want to replace a MADI_LED_BY_OTHER leader, and poll until it gives way */
     _Atomic(int) claimants;
@@ -96,7 +96,7 @@ void madi_leader_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, 
 bool madi_lead_take(int led_by);
 void madi_lead_drop(void);
 /* Make the progress thread lead, if no other thread leads.  It sleeps until an event has come, or until test is true
- * because the thread is not needed.  yields: poll and yield before the sleep, as a wait does.  said: as in
+ * because the thread is not needed.  yields: poll and yield before the sleep, as a wait does.  said: see
  * madi_leader_sleep. */
 void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool said);
 /* Wait until test(arg) is true, or until the deadline, on a worker that has nothing to run. */

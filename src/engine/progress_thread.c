@@ -147,7 +147,7 @@ static bool thread_yields(void)
 static void thread_sleep(unsigned seen)
 {
     static int looks_left;
-    static unsigned moved; /* at the last look */
+    static unsigned moved; /* value of progress.moved at the last check */
     unsigned now = atomic_load(&progress.moved);
     int64_t deadline = madi_now() + MADI_TICK_NS;
     atomic_store(&progress.overdue, 0);
@@ -155,10 +155,10 @@ static void thread_sleep(unsigned seen)
     looks_left = atomic_load(&progress.later) || now != moved ? MADI_TICKS : looks_left - 1;
     moved = now;
     atomic_store(&progress.ticking, looks_left > 0);
-    /* a thread that begins an operation reads `ticking` afterwards */
+    /* stored before: a thread that begins an operation reads `ticking` afterwards */
     if (looks_left <= 0 && !atomic_load(&progress.later)) {
         looks_left = 0;
-        /* and so does a thread that has since left one pending without a kick */
+        /* a thread that has left an operation pending without a kick has read `ticking`, too */
         if (!thread_is_needed() && !atomic_load(&progress.polled))
             madi_futex_wait(&progress.go, seen, MADI_NEVER);
         return;
@@ -180,7 +180,7 @@ static void *progress_thread_main(void *arg)
     for (;;) {
         before = seen;
         seen = atomic_load(&progress.go);
-        alive = alive && seen == before; /* else it was woken */
+        alive = alive && seen == before; /* unchanged if a wake-up has ended the sleep */
         if (atomic_exchange(&progress.polled, 0))
             alive = true;
         if (atomic_load(&progress.stop)) /* after the read of `go`, which changes after `stop` */
@@ -196,7 +196,7 @@ static void *progress_thread_main(void *arg)
             /* not 0, so that a program that polls calls marceli_progress_polled */
             atomic_store(&marceli_progress_left_at, madi_now());
         madi_progress_thread_lead(&progress.waiter, thread_not_needed, thread_yields(),
-                                  sleep_is_announced()); /* unless another one still leads */
+                                  sleep_is_announced()); /* true unless another thread still leads */
         /* before any sleep on `go`: no thread wakes it while `leading` is 1 */
         atomic_store(&progress.leading, 0);
     }
@@ -398,7 +398,7 @@ int madi_progress_enter(void)
 {
     int waiting = atomic_fetch_add(&madi_server.inside, 1) + 1;
     if (atomic_load(&progress.leading))
-        marceli_waiter_wake(&progress.waiter); /* the thread makes room */
+        marceli_waiter_wake(&progress.waiter); /* the progress thread gives up the lead */
     return waiting;
 }
 

@@ -55,7 +55,7 @@
 
 #define MADI_SPIN_NS 100000  /* ns of spinning; if not every waiting thread has a core, ns of yielding instead */
 #define MADI_SPINS_MAX 1000  /* polls at the beginning of a wait, before the clock is read */
-#define MADI_SPIN_LOOK_NS 40 /* ns of one of these */
+#define MADI_SPIN_LOOK_NS 40 /* ns of one of those polls */
 /* spins between two reads of the clock; 1 if polls make system calls, which take longer than the clock */
 #define MADI_CLOCK_EVERY 32
 #define MADI_DEEP_EVERY 256        /* spins between two polls of the descriptors */
@@ -64,7 +64,7 @@
 #define MADI_YIELD_SLOW_NS 50000   /* ns; after a longer yield a computing process had the processor */
 #define MADI_YIELD_LONG_NS 1000000 /* ns; like MADI_YIELD_SLOW_NS, for a thread that spins */
 #define MADI_YIELD_BAN 64          /* factor: no yields for that many times the duration of a slow one */
-#define MADI_YIELD_BAN_MAX INT64_C(2000000000) /* ... ns, at most */
+#define MADI_YIELD_BAN_MAX INT64_C(2000000000) /* longest time without yields, in ns */
 
 /* True if poll number `spins` of a spinning thread is followed by a read of the clock. */
 static inline bool madi_spin_reads_clock(uint32_t spins, bool looks_dear)

@@ -68,11 +68,11 @@ void madi_park(marceli_waiter_t *w, int64_t deadline)
         madi_suspend_until(w->ult, ult_asleep, w, deadline);
     else
         pthread_park(w, deadline);
-    word = atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* before it looks */
+    word = atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* set before the thread checks */
     if (!w->ult)
         return;
     madi_suspend_end(w->ult, word != MARCELI_ASLEEP);
-    if (MADI_UNLIKELY(word == MARCELI_ASLEEP)) /* its deadline has passed */
+    if (MADI_UNLIKELY(word == MARCELI_ASLEEP)) /* the deadline has passed */
         atomic_fetch_sub_explicit(&madi_server.blocked, 1, memory_order_relaxed);
 }
 
@@ -100,7 +100,7 @@ void marceli_waiter_wake(marceli_waiter_t *w)
 
 void marceli_waiter_occupied(marceli_waiter_t *w)
 {
-    atomic_exchange_explicit(&w->word, MARCELI_WOKEN, memory_order_seq_cst); /* before it looks once more */
+    atomic_exchange_explicit(&w->word, MARCELI_WOKEN, memory_order_seq_cst); /* set before the thread checks once more */
 }
 
 /* ---- Lists ---------------------------------------------------------------------------------------------------- */

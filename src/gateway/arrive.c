@@ -33,8 +33,8 @@ static void end_peer_closed(gw_end_t *end, mad_status_t status, const char *text
     gw_end_closed(end, status, text);
 }
 
-/* Handle CLOSE of a whole stream.  A gateway cannot end an encrypted stream: without the other endpoint's proof, only
- * this path is over. */
+/* Handle CLOSE of a whole stream.  A gateway cannot end an encrypted stream: a CLOSE without the other endpoint's proof
+ * only ends this path. */
 static void link_close_arrived(gw_side_t *side, const madi_wire_close_t *c, const char *text)
 {
     char why[GW_TEXT + 1];

@@ -14,7 +14,7 @@
 /* Keys of one direction. */
 typedef struct keys {
     unsigned char seal[KEY], prove[KEY];
-    madi_aead_t *aead; /* NULL until a fragment is sealed or opened */
+    madi_aead_t *aead; /* NULL until the first fragment is sealed or opened */
     bool keyed;        /* true if aead has the key of the following turn and generation */
     uint32_t turn;
     uint64_t generation;

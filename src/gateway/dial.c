@@ -25,8 +25,8 @@ struct gw_dial {
     uint32_t label;
     bool answers;          /* true if the opener is to be refused; false while the stream has not failed, or if it is over */
     bool direct;           /* true if the destination itself was dialled, and not a gateway */
-    gw_transit_t *transit; /* NULL: the stream is over */
-    int64_t at;            /* ns: time of its end */
+    gw_transit_t *transit; /* the stream; NULL if the stream is over */
+    int64_t at;            /* ns: time at which the dial ends */
 };
 
 /* ---- Which addresses may be dialled

@@ -54,7 +54,7 @@ struct gw_end {
     gw_side_t *old;    /* former paths, until no fragment of them is pending here */
     gw_route_t *route; /* route of the current path; NULL while the peer is unknown */
     madi_link_t *link; /* the virtual link; NULL before it exists and after its end */
-    uint64_t stream;   /* as in madi_wire_open, like turn */
+    uint64_t stream;   /* the stream's number, as `turn` is its turn (madi_wire_open) */
     uint32_t turn;
     bool active;              /* this process has opened the stream */
     bool started, ready;      /* the handshake is over at this endpoint; at the other endpoint */

@@ -50,7 +50,7 @@ struct gw_side {
     gw_side_t *next_credit;
     bool credit_due;
     gw_count_t in;
-    /* Outgoing, under the gate's tx_lock. */
+    /* Outgoing fields, under the gate's tx_lock. */
     uint64_t tx_limit, tx_used;
     gw_frag_t *queue, **queue_tail;
     gw_side_t *next_active; /* next in hop->active */
@@ -86,7 +86,7 @@ struct gw_hop {
     enum gw_in { GW_IN_NONE, GW_IN_END, GW_IN_TRANSIT, GW_IN_WHOLE } in;
     gw_side_t *in_side;
     gw_frag_t *in_frag; /* TRANSIT and WHOLE: fragment that receives the bytes */
-    int64_t in_began;   /* for traces, ns */
+    int64_t in_began;   /* for traces: ns, time of the first byte */
     /* Outgoing, under tx_lock. */
     gw_side_t *active, **active_tail; /* list of the sides that have a fragment, and credit for it */
     gw_end_t *refused;                /* virtual links whose send was refused because this link was full */
@@ -132,7 +132,7 @@ extern const madi_forward_t gw_forward;
 
 /* label.c; under the session's lock */
 void gw_labels_key(gw_t *gw); /* Create the secret of the hash tables; once, before the first hop exists. */
-/* True if the label of this OPEN is unused; it is then in use. */
+/* Reserve the label of this OPEN.  Return false if the label is already in use. */
 bool gw_label_new(gw_hop_t *hop, const madi_wire_hdr_t *hdr);
 /* Add a side to the table; false if out of memory.  label and opener must be set. */
 bool gw_label_put(gw_hop_t *hop, gw_side_t *side);
@@ -160,14 +160,15 @@ void gw_credit_close(gw_side_t *side);
 void gw_credit_first(gw_side_t *side);               /* Grant the first window. */
 void gw_credit_unlimited(gw_side_t *side);           /* For an endpoint. */
 bool gw_credit_take(gw_side_t *side, uint32_t cost); /* Account for an arrived fragment; false if no credit covered it. */
-/* Account for a fragment that has left: its credit may be granted again.  Also called under tx_locks. */
+/* Account for a fragment that has left this process, so that its credit may be granted again.  Also called under
+ * tx_locks. */
 void gw_credit_back(gw_side_t *side, uint32_t cost);
 void gw_credit_send_due(gw_t *gw); /* Send CREDIT for all sides for which it is due. */
 void gw_credit_arrived(gw_side_t *side, uint64_t limit);
 
 /* rate.c; under the session's lock */
 bool gw_rate_allows(gw_t *gw); /* True if credit may be granted now; if false, a timer calls gw_credit_send_due later. */
-bool gw_rate_spare(gw_t *gw);  /* True if windows may grow. */
+bool gw_rate_spare(gw_t *gw);  /* Account for `bytes` of granted credit; negative for credit returned unused. */
 void gw_rate_take(gw_t *gw, int64_t bytes); /* Account for granted bytes; negative for bytes that were returned unused. */
 void gw_rate_close(gw_t *gw);
 

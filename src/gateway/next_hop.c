@@ -93,9 +93,9 @@ static mad_status_t places_update(gw_t *gw)
         unsigned flags = 0;
         int host;
         if (!madi_peer_at(s, p))
-            continue; /* forgotten meanwhile */
+            continue; /* the peer was forgotten meanwhile */
         if (madi_peer_at(s, p)->wanted)
-            continue; /* handled by gw_place_connected */
+            continue; /* gw_place_connected handles connected peers */
         if (!madi_peer_address(s, p) && (status = madi_peer_fetch(s, p)))
             break;
         host = gw_host_of(gw, madi_peer_address(s, p), &flags);

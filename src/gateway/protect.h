@@ -14,7 +14,7 @@ typedef struct gw_statement {
     uint64_t stream;
     uint32_t number; /* READY: number of the fragment; ACK: number of ACKs on this path */
     uint32_t ack, ask;
-    uint32_t status;    /* CLOSE */
+    uint32_t status;    /* CLOSE: the status */
     char text[GW_TEXT]; /* CLOSE: the text, without padding; READY: the key */
 } gw_statement_t;
 #define GW_STATEMENT offsetof(gw_statement_t, text)
@@ -26,11 +26,11 @@ typedef struct gw_covered {
 } gw_covered_t;
 static_assert(sizeof(gw_covered_t) == GW_COVERED, "covered has no holes");
 
-/* Fill *said for a CLOSE, and return the length of the statement. */
+/* Fill *said with the statement that a CLOSE proves, and return its length. */
 size_t gw_statement_close(gw_statement_t *said, const gw_side_t *side, const madi_wire_close_t *c, const char *text);
 gw_statement_t gw_statement_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr,
-                                    const void *body); /* for READY and ACK */
-size_t gw_statement_len(const gw_statement_t *said);   /* for READY, ACK, OPEN and TRY */
+                                    const void *body); /* Like gw_statement_close, but for READY and ACK */
+size_t gw_statement_len(const gw_statement_t *said);   /* length of the statement of a READY, ACK, OPEN or TRY */
 gw_statement_t gw_statement_open(unsigned kind, const madi_wire_open_t *open);
 gw_covered_t gw_covered(const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward);
 

@@ -49,7 +49,8 @@ static void write_gateways(madi_json_t *j, gw_t *gw)
     free(known);
 }
 
-/* Report all rows FORWARDING: counters, and values of this moment.  ends: virtual links; unacked: bytes. */
+/* Report all rows FORWARDING: counters, and values of this moment. ends: number of virtual links; unacked:
+ * unacknowledged bytes. */
 static void say_sums(madi_json_t *j, const gw_t *gw, int64_t ends, int64_t unacked)
 {
     int64_t sums[GW_SUMS];

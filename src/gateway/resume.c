@@ -230,7 +230,7 @@ static void resume_try_next(gw_end_t *end, int64_t now)
     gw_hop_t *hop;
     mad_status_t status;
     if (!address) {
-        end->try_at = now + PAUSE; /* until the other endpoint opens a path, or the handshake times out */
+        end->try_at = now + PAUSE; /* time until the other endpoint opens a path, or the handshake times out */
         return;
     }
     end->avoid.lost = !end->turns; /* in the first round only live processes are used, on any host */

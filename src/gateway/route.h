@@ -9,7 +9,7 @@
 struct gw_route {
     struct gw_route *next;
     int lane;
-    /* hosts: of the previous process, of the next one, of the destination; -1 if unknown, or if there are several */
+    /* numbers of hosts: of the previous process, the next process, the destination; -1 if unknown, or if several */
     int from, via, to;
     bool passes; /* false if the streams end here, so that `from` is this host */
     uint64_t opened;

@@ -28,11 +28,11 @@ bool fault_chance(fault_dice_t *dice, int percent);
 /* Probabilities and limits of the faults, from the knobs. */
 typedef struct fault_plan {
     uint64_t seed;
-    int delay, again, arm; /* percent */
-    int64_t delay_ns;      /* at most */
+    int delay, again, arm; /* percent of the packets, sends or arms */
+    int64_t delay_ns;      /* ns: longest delay */
     bool shorten;
     int lend; /* percent of the bodies that this driver lends; -1: no body is lent, not even by the inner driver */
-    int64_t cut_after, cut_one_in; /* packets; 0: never */
+    int64_t cut_after, cut_one_in; /* number of packets until a cut, and one in this many links is cut; 0: never */
 } fault_plan_t;
 
 typedef struct fault_link fault_link_t;
@@ -57,13 +57,13 @@ typedef struct fault_in {
     madi_wire_hdr_t hdr;
     int64_t due;
     madi_foreign_t loan; /* loan of the inner driver, if set */
-    /* if there is no loan: the body, stored after this structure; has room for at least MADI_SHORT_MAX bytes */
+    /* the body if there is no loan, stored after this structure; has room for at least MADI_SHORT_MAX bytes */
     unsigned char *body;
 } fault_in_t;
 
 /* A packet to send that was accepted, or that must seem to be accepted. */
 typedef struct fault_out {
-    madi_op_t op; /* for the inner driver; must be first */
+    madi_op_t op; /* the operation for the inner driver; must be first */
     struct fault_out *next;
     fault_link_t *link;
     madi_op_t *user; /* the core's operation; NULL for a copied packet */
@@ -101,7 +101,7 @@ struct fault_link {
     bool refused;
     _Atomic(int) pending; /* number of packets and operations that must end before the link counts as drained */
     madi_lock_t late_lock;
-    fault_out_t *late; /* ops to be completed */
+    fault_out_t *late; /* operations to be completed later */
 };
 
 /* fault.c */

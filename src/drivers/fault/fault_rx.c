@@ -259,7 +259,7 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *l
     madi_wire_hdr_t hdr;
     madi_link_t *inner;
     fault_link_t *l;
-    bool any = false; /* true if a link of the inner driver is up */
+    bool any = false; /* true once a link of the inner driver is up */
     if (fault_chance(&a->dice, a->plan.again) || now < a->hidden_until)
         return NULL;
     for (l = a->links; l; l = l->next) {

@@ -136,7 +136,7 @@ typedef struct shm_pass {
 } shm_pass_t;
 enum { SHM_FD_EVENT, SHM_FD_BELL, SHM_FD_MEMORY, SHM_FDS };
 
-/* The place of the next cell of a link.  Lives as long as the adapter, so that pure_poll needs no lock; after the link's
+/* The place of a link's next cell.  It lives as long as the adapter, so that pure_poll needs no lock.  After the link's
  * close it refers to a cell that never arrives. */
 typedef struct shm_inbox {
     _Atomic(shm_cell_t *) next;
@@ -149,7 +149,7 @@ typedef struct shm_link {
     madi_link_t base;
     /* sending */
     shm_half_t *out;
-    shm_cell_t *cells; /* of it */
+    shm_cell_t *cells; /* the ring of cells of `out` */
     shm_bell_t *peer_bell;
     const _Atomic(uint32_t) *attentive; /* not 0: the peer may be asleep, or requires a fence */
     uint32_t sent, sent_limit;          /* number of cells sent, and the number at which the ring is full */

@@ -62,7 +62,7 @@ shm_bell_t *shm_bell_map(int fd)
 #define EVENT_FULL (UINT64_MAX - 1)     /* the greatest possible count */
 #define EVENT_LEAST (UINT64_C(1) << 63) /* least count, which all rings during a link's life cannot exhaust */
 
-/* Ring.  Return the number that was read: 1, or 0 on failure. */
+/* Ring the bell.  Return the number that was read: 1, or 0 on failure. */
 static uint64_t event_ring(int fd)
 {
     uint64_t got = 0;
@@ -133,8 +133,8 @@ void shm_bell_stuck(shm_link_t *l)
     atomic_fetch_add_explicit(&((shm_adapter_t *)l->base.adapter)->n_stuck, 1, memory_order_relaxed);
 }
 
-/* Handle all links that wait for space.  told false: make the peer report when space is free.  told true: return true if
- * one of them has space now. */
+/* Handle all links that wait for space.  If told is false, make the peers report when space is free.  If told is true,
+ * return true if one of the links has space now. */
 static bool stuck_each(shm_adapter_t *a, bool told)
 {
     shm_inbox_t **inboxes = atomic_load_explicit(&a->inboxes, memory_order_relaxed);
