@@ -44,7 +44,8 @@ void madi_bias_forked(madi_worker_t *survivor);
 
 #pragma GCC visibility pop
 
-/* Enter the section of a queue that is biased to the caller's worker.  Return false if the queue is not. */
+/* Enter the section of a queue that is biased to the caller's worker.  Return false if the queue is not biased to that
+ * worker. */
 static inline bool madi_bias_enter(madi_worker_t *worker, madi_waitq_t *queue)
 {
     atomic_store_explicit(&worker->holds, queue, memory_order_relaxed);

@@ -14,8 +14,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Waits in the polling server ------------------------------------------------------------------------------ */
 
-/* Publish the waiter: it exists whenever a canceller finds it under the lock.  A canceller has set PENDING before, so a
- * waiter that begins later sees that bit. */
+/* Publish the waiter, which exists as long as a canceller can find it under the lock.  A canceller has set PENDING
+ * before it takes the lock, so a waiter that is published later sees that bit. */
 void madi_interrupt_begin(madi_party_t *self, struct marceli_waiter *w)
 {
     madi_lock(&self->interrupt_lock);

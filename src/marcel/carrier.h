@@ -34,7 +34,7 @@ typedef struct madi_carrier {
     madi_worker_t orphan_worker; /* used by a thread that returns from a call and has no worker; only `post` is used */
     madi_ult_t base;             /* the scheduler's context on this kernel thread's own stack */
     madi_ult_t *blocked;         /* the thread that occupies this kernel thread during a blocking call; NULL if none */
-    unsigned depth;              /* of nested blocking calls */
+    unsigned depth;              /* depth of nested blocking calls */
     bool detached_in_syscall;    /* in an undeclared call: the thread returns to its worker when it next needs one */
     /* carrier to which the worker was offered last; not in the list of spares; NULL if none */
     struct madi_carrier *successor;
@@ -42,7 +42,7 @@ typedef struct madi_carrier {
     struct madi_carrier *all;   /* the next in the list of all */
     pthread_t kernel_thread;
     int place;              /* number of the worker to whose place this kernel thread is bound; -1 if none */
-    unsigned number;        /* of this kernel thread */
+    unsigned number;        /* number of this kernel thread */
     madi_worker_t *offered; /* the worker on offer; written by the kernel thread that offers it */
     /* the worker that it runs; read by the monitor; NULL if it is spare, or its thread is in a declared call */
     _Atomic(madi_worker_t *) carries;

@@ -18,7 +18,7 @@ typedef madi_cxx_state_t *(*globals_t)(void);
 
 static globals_t run_times[MADI_CXX_MAX]; /* entries are written once, before madi_cxx_found counts them */
 _Atomic(int) madi_cxx_found;
-/* held while a run time is added; no call of the dynamic linker under it */
+/* held while a run time is added; the dynamic linker is not called while it is held */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const madi_cxx_state_t none, several = {.uncaught = 1};
@@ -100,7 +100,7 @@ void madi_cxx_look(void)
         run_times_find();
 }
 
-/* ---- Of a worker ------------------------------------------------------------------------------------------------ */
+/* State of a worker */
 
 void madi_cxx_begin(madi_cxx_t *cxx)
 {

@@ -36,7 +36,7 @@ struct madi_fd_call {
     madi_fd_attempt_t *plain; /* the blocking call */
     int fd, flags;            /* flags: MSG_... */
     uint32_t events;          /* POLLIN or POLLOUT: the events to wait for */
-    int count;                /* of blocks */
+    int count;                /* number of blocks */
     union {
         struct iovec *out_of; /* blocks of a reading call; a writing call only reads its blocks */
         const struct iovec *blocks;

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <marcel.h>
 
-#define CONNECT_AGAIN 200 /* us */
+#define CONNECT_AGAIN 200 /* us between two attempts to connect while the queue is full */
 
 /* ---- Poll ----------------------------------------------------------------------------------------------------------- */
 
@@ -52,7 +52,7 @@ static int poll_until(int fd, uint32_t events, int64_t deadline)
 int marcel_fd_wait(int fd, int events, int clock, const struct timespec *until)
 {
     int64_t deadline = MADI_NEVER;
-    uint32_t wanted = (uint16_t)events; /* as poll takes them */
+    uint32_t wanted = (uint16_t)events; /* events in the form that poll takes */
     int n;
     if (until && madi_deadline_of(clock, until, &deadline))
         return -EINVAL;

@@ -20,8 +20,8 @@ _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &
                "one set of names for events");
 
 #define TROUBLE (uint32_t)(POLLERR | POLLHUP) /* events that are always reported, to every waiter */
-#define CLOSED (UINT32_C(1) << 31)            /* in `came`: by marcel_close */
-#define EVENTS 64                             /* taken by one look */
+#define CLOSED (UINT32_C(1) << 31)            /* bit of `came`: marcel_close has closed the descriptor */
+#define EVENTS 64                             /* largest number of events taken by one poll */
 
 /* ---- The table ------------------------------------------------------------------------------------------------ */
 
@@ -41,7 +41,7 @@ typedef struct watched {
 static struct watch_set {
     _Atomic(watched_t *) chunks[CHUNKS]; /* made when needed, never freed */
     _Atomic(int) epfd;                   /* -1 before the first wait; stays open */
-    _Atomic(int) n;                      /* in all lists */
+    _Atomic(int) n;                      /* number of waiters in all lists */
     _Atomic(int) hint;
 } set = {.epfd = -1};
 
@@ -154,7 +154,7 @@ static void watched_event(int fd, uint32_t what)
         watch_notify(watch, mine);
         left &= TROUBLE | ~mine;
     }
-    watched_arm_rest(watched, fd); /* for other events */
+    watched_arm_rest(watched, fd); /* registers the descriptor for other events */
     madi_unlock(&watched->lock);
 }
 

@@ -12,7 +12,7 @@
 #define BLOCKS (MARCEL_KEYS_MAX / PER_BLOCK)
 
 typedef struct value {
-    unsigned long use; /* use number of the key when the value was set */
+    unsigned long use; /* number of the key's use in which the value was set */
     void *value;
 } value_t;
 

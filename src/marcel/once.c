@@ -6,7 +6,7 @@
 
 enum { NOT_YET, RUNNING, DONE };
 
-/* Waiters for any once object.  There are few at a time; each checks again when a once is done. */
+/* Threads that wait for any once object.  There are few at a time; each checks again when an object is done. */
 static madi_waitq_t waiting;
 
 static atomic_uint *once_state(marcel_once_t *once)
@@ -31,7 +31,7 @@ static int once_wait(atomic_uint *state)
 
 static void once_end(atomic_uint *state, unsigned how)
 {
-    madi_lock(&waiting.lock); /* so that no thread is between its check and its wait */
+    madi_lock(&waiting.lock); /* taken so that no thread is between its check and its wait */
     atomic_store_explicit(state, how, memory_order_release);
     madi_wake_all(&waiting);
 }

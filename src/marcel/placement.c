@@ -11,7 +11,7 @@
 #include <hwloc/glibc-sched.h>
 #endif
 
-static cpu_set_t *places; /* NULL: nobody has one */
+static cpu_set_t *places; /* places of the workers; NULL if no worker has one */
 static int n_places;
 
 static int allowed_get(cpu_set_t *allowed)

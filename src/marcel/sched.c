@@ -198,7 +198,7 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
         worker->stolen = NULL;
         if (!madi_queue_first(worker))
             return ult;
-        madi_movable_put(worker, ult); /* another thread has become ready meanwhile: let another worker take this one */
+        madi_movable_put(worker, ult); /* another thread has become ready meanwhile, so another worker may take this one */
     }
     if (period && !thread && (ult = oldest_pick(worker)))
         return ult;
@@ -326,7 +326,7 @@ int marcel_yield(void)
     madi_worker_t *worker = madi_worker_self();
     if (MADI_LIKELY(worker))
         worker_yield(worker);
-    else if (!madi_ult_self()) /* else the thread has returned to its worker */
+    else if (!madi_ult_self()) /* otherwise the thread has returned to its worker */
         sched_yield();
     return 0;
 }

@@ -54,8 +54,8 @@ void madi_wake(madi_party_t *party);
  * the queue, and no thread woke it.  The caller undoes what it has begun, and calls madi_cancel_act. */
 int madi_block_point(madi_party_t *party, madi_waitq_t *queue, int64_t deadline);
 
-/* End the wait of a party other than by a wake.  how: MADI_WAIT_EXPIRED or MADI_WAIT_CANCELLED.  True: the party is out
- * of its queue, and the caller must make it ready.  False: the party was woken, does not wait, or waits in a way that
+/* End the wait of a party other than by a wake.  how: MADI_WAIT_EXPIRED or MADI_WAIT_CANCELLED.  True: the party has
+ * left its queue, and the caller must make it ready.  False: the party was woken, does not wait, or waits in a way that
  * `how` may not end. */
 bool madi_claim(madi_party_t *party, unsigned how);
 

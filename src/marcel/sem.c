@@ -18,8 +18,8 @@ typedef struct semaphore {
     madi_waitq_t queue;
     /* last user: the `bias` of its worker, 0 for a plain pthread.  This and the next two fields are under the lock */
     uint32_t last;
-    uint32_t left;  /* number of further uses by that worker before it gets the bias */
-    uint32_t after; /* what `left` begins with */
+    uint32_t left;  /* number of further uses by that worker until it gets the bias */
+    uint32_t after; /* value with which `left` begins */
 } semaphore_t;
 
 _Static_assert(sizeof(semaphore_t) <= sizeof(marcel_sem_t), "a public semaphore holds one");

@@ -23,7 +23,7 @@
 #define MADI_SLOT_SHIFT_MAX 30
 
 #ifdef MADI_SANITIZER_TSAN
-#define MADI_REGION_SHIFT 34 /* its shadow must fit */
+#define MADI_REGION_SHIFT 34 /* log2 of the region's size, for whose shadow a sanitizer needs room */
 #else
 #define MADI_REGION_SHIFT 40
 #endif
@@ -55,7 +55,7 @@ static inline madi_ult_t *madi_slot_of(uintptr_t address)
 void *madi_slot_low(const madi_ult_t *ult);
 size_t madi_slot_room(const madi_ult_t *ult);
 
-/* Reserve the region.  0 or ENOMEM. */
+/* Reserve the region.  Return 0 or ENOMEM. */
 int madi_slot_init(void);
 
 /* Get a slot of at least 1 << shift bytes; NULL if there is no memory, or if shift is above MADI_SLOT_SHIFT_MAX.  In the

@@ -138,7 +138,7 @@ static MADI_COLD int suspend_timed(madi_ult_t *self, madi_waitq_t *queue, int64_
 static void sleep_post(void *arg)
 {
     madi_ult_t *ult = arg;
-    atomic_store_explicit(&ult->party.wait, MADI_WAIT_OPEN, memory_order_release); /* as below */
+    atomic_store_explicit(&ult->party.wait, MADI_WAIT_OPEN, memory_order_release); /* pairs with madi_claim, as below */
     if (madi_cancel_missed(&ult->party))
         madi_ready(ult);
 }

@@ -72,7 +72,7 @@ static inline __attribute__((always_inline, noreturn)) void madi_switch_leave(vo
                      : "memory");
     __builtin_unreachable();
 }
-#else /* aarch64 */
+#else /* on aarch64 */
 static inline __attribute__((always_inline)) void madi_switch(void **save, void *to)
 {
     register void *x0 __asm__("x0") = save;
@@ -122,7 +122,7 @@ static inline void madi_fp_load(const madi_fp_t *fp)
 {
     __asm__ volatile("msr fpcr, %0" : : "r"(fp->words));
 }
-#else /* ucontext switches them always */
+#else /* ucontext always switches these words */
 static inline void madi_fp_save(madi_fp_t *fp)
 {
     fp->words = 0;

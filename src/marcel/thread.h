@@ -42,7 +42,7 @@ struct marcel_thread {
     void *(*run)(void *);
     void *value;                    /* the argument; after the end of the thread, its result */
     _Atomic(uintptr_t) joiner;      /* a party that waits in marcel_join, or one of the values above */
-    _Atomic(struct madi_ult *) ult; /* while it runs */
+    _Atomic(struct madi_ult *) ult; /* control block of the thread while it runs */
     uintptr_t link;                 /* used in a pool, or in an inbox (inbox.h) */
     struct madi_traits *traits;     /* set by attributes and marcel_setname; NULL if none */
     atomic_uint state;
@@ -83,14 +83,14 @@ enum madi_party_woken { MADI_PARTY_WOKEN = 1, MADI_PARTY_SPINS = 2 };
 typedef struct madi_party {
     struct madi_party *next, *prev;        /* neighbours in a wait queue, under the queue's lock */
     struct madi_waitq *queue;              /* the queue of a TIMED or OPEN wait; NULL if it is in none */
-    struct marcel_thread *thread;          /* its record */
+    struct marcel_thread *thread;          /* record of the thread */
     atomic_uint wait;                      /* enum madi_wait */
     bool plain;                            /* true for a plain pthread, whose futex is `woken` */
     bool noted;                            /* a mark for the object that has the queue, under the queue's lock */
     atomic_uint woken;                     /* enum madi_party_woken */
     unsigned n_read;                       /* number of rwlocks that it holds for reading */
     _Atomic(struct marcel_thread *) joins; /* the thread that it joins, while `wait` is JOINS_* */
-    struct madi_keys *keys;                /* its thread-specific data; NULL: none */
+    struct madi_keys *keys;                /* thread-specific data of the party; NULL if none */
     struct marcel_cleanup *cleanup;        /* the cleanup handler pushed last; NULL if none */
     madi_lock_t interrupt_lock;
     struct marceli_waiter *interrupted; /* a waiter that a cancel wakes (cancel.h); under interrupt_lock */
@@ -114,7 +114,7 @@ enum {
     MADI_ULT_BOTH = 0xff,
     /* Flags for extra work at the next switch from the thread to another. */
     MADI_ULT_IN_PLACE = 0x100,    /* its joiner, of the same worker, runs as soon as it ends */
-    MADI_ULT_TIMER_SHARED = 0x200 /* timer_shared.h */
+    MADI_ULT_TIMER_SHARED = 0x200 /* the deadline is in the shared heap (timer_shared.h) */
 };
 
 typedef struct madi_ult {

@@ -15,7 +15,7 @@ typedef struct madi_timer {
 } madi_timer_t;
 
 typedef struct madi_timers {
-    madi_timer_t *first; /* the timer that is due first */
+    madi_timer_t *first; /* the timer that is due first; NULL if none */
 } madi_timers_t;
 
 #pragma GCC visibility push(hidden)

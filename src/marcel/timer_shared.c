@@ -10,7 +10,7 @@ _Atomic(int64_t) madi_timer_shared_first = MADI_NEVER;
 static madi_lock_t lock;
 static madi_timers_t timers;
 
-/* Under the lock. */
+/* Called with the lock held. */
 static void shared_first_set(void)
 {
     int64_t first = timers.first ? timers.first->deadline : MADI_NEVER;

@@ -10,10 +10,10 @@
 #define MADI_NAME_SPACE MARCEL_NAME_MAX
 
 typedef struct madi_traits {
-    char name[MADI_NAME_SPACE]; /* empty: none */
-    size_t stack;               /* bytes; 0: the default */
+    char name[MADI_NAME_SPACE]; /* name of the thread; empty if it has none */
+    size_t stack;               /* bytes of stack; 0 for the default */
     int priority;
-    int placement; /* a worker, or -1 */
+    int placement; /* number of a worker, or -1 */
     bool detached, migratable, keep_fp;
 } madi_traits_t;
 

@@ -23,7 +23,7 @@
 
 #include <pthread.h>
 
-#define MADI_LEVELS 8 /* of priority */
+#define MADI_LEVELS 8 /* number of priority levels */
 #define MADI_USUAL 4  /* level of threads without attributes */
 #define MADI_PERIOD 64
 #define MADI_SLOTS_KEPT 64
@@ -31,14 +31,14 @@
 
 typedef void (*madi_post_t)(void *arg);
 
-/* Counter that one thread counts and any thread reads. */
+/* Counter that one thread increments and any thread reads. */
 typedef _Atomic(uint64_t) madi_counter_t;
 static inline __attribute__((always_inline)) void madi_count(madi_counter_t *counter)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
-/* Ready threads that other workers may take (share.h). */
+/* List of ready threads that other workers may take (share.h). */
 typedef struct madi_movable {
     madi_lock_t lock;
     _Atomic(int) n;
@@ -51,7 +51,7 @@ static inline __attribute__((always_inline)) void madi_count_release(madi_counte
 }
 
 typedef struct madi_worker {
-    /* Touched by the worker alone. */
+    /* Fields that only the worker touches. */
     madi_ult_t *current; /* the thread that runs; NULL for the scheduler, on base */
     uint32_t odd;        /* bit set: levels, other than the usual one, that have a ready thread */
     uint32_t tick;       /* switches until the next check of clock and seeds */
@@ -77,7 +77,7 @@ typedef struct madi_worker {
     int waiting;                   /* number of its threads that wait for the polling server */
     /* switches between two checks of the clock: MADI_PERIOD, or fewer if switches take long */
     uint32_t period;
-    uint32_t switches; /* not counted in `periods` yet */
+    uint32_t switches; /* number of switches that `periods` does not count yet */
     int64_t ticked;    /* ns: time of the last check of the clock, while a thread waits for it; else 0 */
     /* ns: time of the busy scheduler's next poll, and the interval between two polls (leader.c) */
     int64_t look_at, look_every;
@@ -86,13 +86,13 @@ typedef struct madi_worker {
     madi_ult_t *base;
     madi_counter_t created, ended, periods, idles, steals; /* a period is MADI_PERIOD switches */
 
-    /* Touched by any thread. */
+    /* Fields that any thread touches. */
     _Alignas(2 * MADI_LINE) madi_deque_t deque;
     _Alignas(2 * MADI_LINE) madi_movable_t movable;
     _Alignas(2 * MADI_LINE) madi_inbox_t inbox;
     /* 1 if asleep or about to sleep; a thread that sets it to 0 wakes the worker ... */
     _Alignas(2 * MADI_LINE) _Atomic(int) idle;
-    marceli_waiter_t waiter; /* ... by this */
+    marceli_waiter_t waiter; /* the waiter by which the worker is woken */
     _Atomic(int64_t) until;  /* ns: when the worker wakes by itself; written before `idle` */
     atomic_bool stop;
     int index;
