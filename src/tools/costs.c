@@ -23,8 +23,8 @@
 #define BUDGET 10000000 /* ns of each measurement */
 #define ROUNDS 4000
 #define STOP UINT32_MAX
-#define TURNS_MAX 10000 /* ns */
-#define PS_MIN 5        /* a byte: 200 GB/s */
+#define TURNS_MAX 10000 /* ns: longest time of a turn that is believed */
+#define PS_MIN 5        /* ps a byte: shortest time that is believed; 200 GB/s */
 #define PS_MAX 10000
 
 /* The two sides of a measurement.  The receiver asks, the sender answers, and each does its part of a round. */
@@ -35,7 +35,7 @@ typedef struct sides {
     unsigned char *from, *to;                   /* LEN bytes each */
     unsigned char *between;                     /* SLOTS times LEN bytes */
     void (*send)(struct sides *sides, uint32_t round);
-    bool (*receive)(struct sides *sides, uint32_t round, size_t len); /* false: it cannot be done */
+    bool (*receive)(struct sides *sides, uint32_t round, size_t len); /* returns false if the operation is impossible */
     int cpu;
 } sides_t;
 
@@ -96,7 +96,7 @@ static bool receive_copy(sides_t *s, uint32_t round, size_t len)
 {
     word_wait(&s->answered, round - 1);
     memcpy(s->to, round_slot(s, round), len);
-    __asm__ volatile("" ::"r"(s->to) : "memory"); /* the copy is wanted */
+    __asm__ volatile("" ::"r"(s->to) : "memory"); /* keeps the compiler from leaving out the copy */
     return true;
 }
 
@@ -119,7 +119,7 @@ static bool receive_in_pieces(sides_t *s, uint32_t round, size_t len)
                 sched_yield();
         memcpy(s->to + done, round_slot(s, round) + done, PIECE);
     }
-    atomic_store_explicit(&s->filled, 0, memory_order_relaxed); /* the next question publishes this */
+    atomic_store_explicit(&s->filled, 0, memory_order_relaxed); /* published by the store that begins the next round */
     return true;
 }
 

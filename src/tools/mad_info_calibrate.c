@@ -56,7 +56,7 @@ typedef struct core_note {
 
 typedef struct core_pair {
     core_note_t said[2];
-    int cpu;      /* of thread 1 */
+    int cpu;      /* processor on which thread 1 runs */
     int bells[2]; /* eventfds watched by epolls, for wake-ups by eventfd */
     int epolls[2];
     void (*wait)(struct core_pair *pair, int me);

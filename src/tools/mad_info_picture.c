@@ -21,18 +21,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LEFT 330 /* of the plot */
+#define LEFT 330 /* x of the plot's left edge, in pixels */
 #define WIDTH 1250
 #define TOP 44
 #define ROW 9
 #define GAP 5
-#define HEAD 22 /* of a process */
+#define HEAD 22 /* height of a process's heading, in pixels */
 #define LANES_MAX 600
 
 typedef struct drawing {
     const madi_lanes_t *l;
     FILE *out;
-    int y, lanes; /* so far */
+    int y, lanes; /* position reached so far; number of lanes drawn so far */
     /* number of marks drawn; of bars that share a mark; of bars left out because no row was free */
     long marks, joined, crowded;
     char network[16][32];

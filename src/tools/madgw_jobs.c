@@ -25,8 +25,8 @@
 #define TRIES_KILLED 5      /* restarts in a row of a gateway that a signal has ended */
 #define TRIES_FAILED 1      /* restarts in a row of a gateway that could not join */
 #define LINES_MAX 120       /* number of lines that a job's gateway may write per minute */
-#define SAID_MAX 300        /* lines about jobs per minute */
-#define FILES_MAX 1024      /* files that are considered */
+#define SAID_MAX 300        /* largest number of lines about jobs per minute */
+#define FILES_MAX 1024      /* largest number of files that are considered */
 
 static const madi_serve_options_t *options;
 static madi_job_t *jobs;
@@ -265,7 +265,7 @@ int madi_jobs_start_due(void)
             if (job->again != -1)
                 job_log(job, "waits: %d jobs are served, %d of this user; at most %d and %d (--jobs, --user-jobs)", all, own,
                         options->jobs, options->user_jobs);
-            job->again = -1; /* reported */
+            job->again = -1; /* the failure was reported */
         } else if (madi_process_start(job, options, dir_fd)) {
             job->state = MADI_JOB_RUNS;
             job->started = now;
@@ -305,7 +305,7 @@ static void job_ended(madi_job_t *job, int status)
     struct stat st;
     if (job->log >= 0)
         madi_job_log(job);
-    line_end(job); /* an unfinished last line */
+    line_end(job); /* ends an unfinished last line */
     if (job->log >= 0)
         close(job->log);
     job->log = -1;

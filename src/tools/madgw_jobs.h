@@ -44,10 +44,10 @@ typedef struct madi_job {
     struct stat file;
     madi_job_state_t state;
     const char *why; /* if REFUSED: the reason that was reported; else NULL */
-    bool seen;       /* by the current scan */
-    uid_t uid;       /* whose rights its process has */
+    bool seen;       /* true if the current scan has found the file */
+    uid_t uid;       /* user whose rights the gateway process has */
     gid_t gid;
-    pid_t pid;      /* 0 if none */
+    pid_t pid;      /* process number of the gateway; 0 if none */
     int log;        /* pipe from its process's standard error; -1 if none */
     char line[400]; /* output since the last newline */
     size_t line_len;
@@ -57,7 +57,7 @@ typedef struct madi_job {
     int fails;                     /* consecutive failures */
     int rate_fd;                   /* memory of the page that is shared with the gateway's process */
     madi_gateway_rate_t *rate;
-    uint64_t passed; /* bytes at the last look */
+    uint64_t passed; /* bytes passed at the last check */
     double need;     /* need estimated by the last check, in bytes per second */
 } madi_job_t;
 

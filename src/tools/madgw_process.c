@@ -121,7 +121,7 @@ static void gw_child_run(child_t *child)
     }
     if (chdir("/") != 0)
         child_failed("/");
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* after the change of user, which resets this setting */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* set after the change of user, which clears this setting */
     if (getppid() != child->parent)
         _exit(CANNOT);
     execve("/proc/self/exe", (char *const *)(uintptr_t)child->words, child->env);

@@ -30,7 +30,7 @@ typedef struct madi_lab_port {
 } madi_lab_port_t;
 
 typedef struct madi_lab_plan {
-    char *path; /* of the topology file, absolute */
+    char *path; /* absolute path of the topology file */
     madi_topo_t *topology;
     madi_lab_net_t *net;
     madi_lab_host_t *host; /* the launch host comes last, if the file does not name it */

@@ -25,10 +25,10 @@
 typedef struct gateway {
     const madi_run_gateway_t *what;
     madi_run_remote_t *remote;
-    bool joined;   /* since its last start */
-    bool announce; /* true if the ranks do not know its address */
+    bool joined;   /* true if the gateway has joined since its last start */
+    bool announce; /* true if the ranks do not know the gateway's address */
     bool spoken;   /* true if the reason of its failure was reported */
-    int64_t since; /* when it joined */
+    int64_t since; /* ns: time at which the gateway joined */
     int64_t pause; /* ns: last pause after it had joined; 0 if there was none */
     int tries;     /* consecutive starts without joining */
     int64_t again; /* ns: time of its next start; 0 if none is planned */

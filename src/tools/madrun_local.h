@@ -28,7 +28,7 @@ typedef struct madi_run_spec {
 typedef struct madi_run_events {
     void (*line)(int rank, const char *line);                           /* a PMI request, without its newline */
     void (*output)(int rank, int stream, const char *data, size_t len); /* stream 1 or 2; len 0: its end */
-    void (*taken)(int rank, size_t len); /* this many bytes of the rank's standard input were consumed */
+    void (*taken)(int rank, size_t len); /* number of consumed bytes of the rank's standard input */
     /* the rank has ended, with a status as from wait; all its output was delivered before */
     void (*ended)(int rank, int status);
     void (*failed)(int rank, int code, const char *text); /* the rank could not be started: exit code and reason */

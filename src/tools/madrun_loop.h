@@ -18,7 +18,7 @@ typedef struct madi_run_buffer {
 } madi_run_buffer_t;
 
 void madi_run_buffer_add(madi_run_buffer_t *buffer, const void *data, size_t len);
-void madi_run_buffer_drop(madi_run_buffer_t *buffer, size_t len); /* from the front */
+void madi_run_buffer_drop(madi_run_buffer_t *buffer, size_t len); /* drop len bytes from the front */
 void madi_run_buffer_free(madi_run_buffer_t *buffer);
 
 static inline char *madi_run_buffer_at(const madi_run_buffer_t *buffer)
@@ -29,11 +29,11 @@ static inline char *madi_run_buffer_at(const madi_run_buffer_t *buffer)
 typedef struct madi_run_pipe madi_run_pipe_t;
 struct madi_run_pipe {
     /* Set by the owner before madi_run_pipe_open. */
-    void (*got)(madi_run_pipe_t *pipe);              /* `in` has grown, or eof or broken became true */
-    void (*sent)(madi_run_pipe_t *pipe, size_t len); /* may be NULL */
+    void (*got)(madi_run_pipe_t *pipe);              /* called when `in` has grown, or when eof or broken has become true */
+    void (*sent)(madi_run_pipe_t *pipe, size_t len); /* called when len bytes were written; may be NULL */
     void *owner;
     int tag;
-    bool read;   /* read from it */
+    bool read;   /* true to read from the pipe */
     bool bulk;   /* true if the pipe must not be read while a choking pipe is full */
     bool choke;  /* true for a choking pipe: while much is queued here, bulk pipes are not read */
     bool shared; /* other processes use the descriptor too: do not make it non-blocking */

@@ -34,7 +34,7 @@ typedef struct orphan_entry {
 
 typedef bool act_t(const orphan_entry_t *entry, void *arg); /* returns true if the process is to be counted */
 
-static pid_t *strangers; /* children that existed before */
+static pid_t *strangers; /* children that existed before madrun began */
 static size_t stranger_count;
 static madi_run_timer_t timer;
 static int64_t pause_ns = REAP_NS;

@@ -38,11 +38,11 @@ typedef struct pmi_client {
 static madi_run_pmi_hooks_t to;
 static pmi_client_t *clients; /* the ranks, then the gateways */
 static int count, gateways;
-static int waiting, ended; /* numbers of ranks */
+static int waiting, ended; /* numbers of ranks that wait in a barrier, and that have ended */
 static bool places_changed;
 static char job[64];
-static unsigned char secret[MADI_SECRET_LEN];         /* the job's key, given to ranks */
-static unsigned char gateway_secret[MADI_SECRET_LEN]; /* given to gateways */
+static unsigned char secret[MADI_SECRET_LEN];         /* the job's key, which ranks get */
+static unsigned char gateway_secret[MADI_SECRET_LEN]; /* the gateways' key, which gateways get */
 static pmi_pair_t **buckets;
 static size_t bucket_count, pair_count;
 

@@ -30,7 +30,7 @@ struct madi_run_remote {
     bool beside; /* for gateways, not ranks */
     bool greeted, done, lost;
     size_t chatter; /* bytes skipped so far */
-    bool *ended;    /* by rank - first */
+    bool *ended;    /* true for each rank that has ended; indexed by rank - first */
     madi_run_pipe_t to, from;
 };
 
@@ -99,11 +99,11 @@ static bool remote_frame_handle(madi_run_remote_t *remote, const madi_run_frame_
     }
     case MADI_RUN_DONE:
         remote->done = true;
-        for (int i = 0; i < remote->count; i++) /* those that were never started */
+        for (int i = 0; i < remote->count; i++) /* report the ranks that were never started */
             if (!remote->ended[i])
                 remote->events->ended(remote->first + i, 1 << 8);
         memset(remote->ended, 1, (size_t)remote->count);
-        madi_run_pipe_close_when_sent(&remote->to); /* then the proxy ends */
+        madi_run_pipe_close_when_sent(&remote->to); /* the proxy ends when its input ends */
         return true;
     default: return false;
     }

@@ -19,10 +19,10 @@ void madi_run_remote_stdin(madi_run_remote_t *remote, int rank, const char *data
 void madi_run_remote_hold(madi_run_remote_t *remote, int rank, int stream, bool on);
 void madi_run_remote_signal_one(madi_run_remote_t *remote, int number);
 /* For all hosts: */
-void madi_run_remote_signal(int number); /* to ranks, not to gateways */
+void madi_run_remote_signal(int number); /* sends the signal to ranks, not to gateways */
 void madi_run_remote_reap(void);
 bool madi_run_remote_has(pid_t pid); /* true if pid is one of their launch agents */
-void madi_run_remote_kill(void);     /* the launch agents themselves */
+void madi_run_remote_kill(void);     /* kills the launch agents themselves */
 void madi_run_remote_fini(void);
 
 /* Return NULL if ssh can resolve host, else the reason (a constant). */

@@ -16,12 +16,12 @@
 #define MARGIN 10
 #define STEP 24 /* pixels between the frames of nested clusters */
 #define CELL_HEIGHT 40
-#define LINE 40  /* between networks */
-#define LETTER 8 /* width */
+#define LINE 40  /* pixels between the lines of two networks */
+#define LETTER 8 /* pixels: width of a letter */
 /* For live data: size of the smaller letters, their line height, and room beside a line. */
 #define SMALL 7
 #define SMALL_LINE 14
-#define BESIDE 26 /* letters */
+#define BESIDE 26 /* number of letters beside a line */
 #define LEGEND 20 /* height of a line */
 
 typedef struct picture {

@@ -13,7 +13,7 @@ typedef struct madi_topo_list {
     /* Take one host of the list.  line is negative for a host that is named through its cluster; the file may also have
      * named it directly. */
     void (*take)(struct madi_topo_list *list, int host, int line);
-    int line;  /* of the text being parsed */
+    int line;  /* line of the text that is parsed */
     int index; /* index of the network, cluster or gateway */
     const char *interface;
     char **address;
@@ -31,8 +31,8 @@ typedef struct madi_topo_names {
     madi_topo_build_t *build;
     void (*take)(struct madi_topo_names *names, const char *name);
     int line;
-    int index;        /* of the cluster being read */
-    int *list, count; /* built by take */
+    int index;        /* index of the cluster that is read */
+    int *list, count; /* list of indices, built by take */
     madi_topo_list_t *hosts;
 } madi_topo_names_t;
 

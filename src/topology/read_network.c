@@ -56,7 +56,7 @@ static void onto_network(madi_topo_list_t *list, int host, int line)
     madi_topo_build_t *b = list->build;
     const char *address = list->address && list->taken < list->addresses ? list->address[list->taken] : NULL;
     list->taken++;
-    if (b->topo->host[host].kind == list->index) { /* named directly and through its cluster: the first naming counts */
+    if (b->topo->host[host].kind == list->index) { /* named directly and by its cluster: the first counts */
         if (line > 0)
             madi_topo_wrong(b, line, "host '%s' is named twice: name it once", b->topo->host[host].name);
         return;
@@ -208,7 +208,7 @@ static void read_security(madi_topo_build_t *b, const config_setting_t *s, const
             found = i;
     if (found >= 0)
         network->security = (madi_topo_security_t)found;
-    else if (text && !strcmp(text, "key")) /* its former name */
+    else if (text && !strcmp(text, "key")) /* "key" is the former name of "auth" */
         network->security = MADI_TOPO_AUTH;
     else if (text)
         madi_topo_wrong(

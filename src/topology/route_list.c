@@ -23,7 +23,7 @@ typedef struct route_part {
 typedef struct listing {
     const madi_routes_t *r;
     int to, *net;
-    madi_route_nets_t nets; /* of the destination */
+    madi_route_nets_t nets; /* usable networks of the destination */
     route_part_t *part;
     int parts, size;
     madi_heap_t heap;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILE_MAX (64 << 20) /* bytes */
+#define FILE_MAX (64 << 20) /* largest size of a topology file, in bytes */
 
 /* ---- Hosts by name ---------------------------------------------------------------------------------------------- */
 

@@ -33,7 +33,7 @@ typedef enum madi_topo_security { MADI_TOPO_NONE, MADI_TOPO_AUTH, MADI_TOPO_SEAL
 typedef struct madi_topo_network {
     const char *name, *driver;
     int64_t latency_ps; /* declared, or the driver's default */
-    int64_t bandwidth;  /* bytes per second; likewise */
+    int64_t bandwidth;  /* bytes per second; declared, or the driver's default */
     bool latency_given, bandwidth_given;
     madi_topo_security_t security; /* as given, or derived from leaves_site */
     bool security_given;
@@ -57,7 +57,7 @@ typedef struct madi_topo_host {
     int kind;
     madi_topo_on_t *on; /* its networks, at least one, in the order of the file */
     int ons;
-    int line; /* of the first mention */
+    int line; /* line at which the file first names the host */
 } madi_topo_host_t;
 
 /* A cluster.  Hosts that the file puts into no cluster get a cluster made for them, shared by all hosts on the same

@@ -60,7 +60,7 @@ void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len)
 {
     size_t left = len < op->room ? len : op->room;
     op->done.len = left;
-    if (left == 8 && op->pieces[0].iov_len >= 8) { /* the most common length, without a function call */
+    if (left == 8 && op->pieces[0].iov_len >= 8) { /* the most common length, copied without a function call */
         madi_foreign_copy(op->pieces[0].iov_base, bytes, 8);
         return;
     }
@@ -390,7 +390,7 @@ static bool short_keep(mad_dev_t *dev, const mad_arrival_t *a)
 int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool keeps)
 {
     const mad_arrival_t *a = arrivals, *end = a + n;
-    uint64_t cost = 0; /* of the messages on the fast path, from one peer */
+    uint64_t cost = 0; /* cost of the messages received here from one peer */
     mad_peer_t peer = arrivals->peer;
     for (; a < end; a++) {
         arrived_t arrived = arrive_quick(dev, a);

@@ -56,8 +56,8 @@ typedef struct mad_dev_target {
 
 /* Result of an operation, or of a probe that found a message. */
 typedef struct mad_dev_done {
-    void *context;           /* of the operation */
-    uint64_t flags;          /* of the operation, unchanged */
+    void *context;           /* context of the operation */
+    uint64_t flags;          /* flags of the operation, unchanged */
     mad_dev_access_t served; /* not 0: a peer has accessed this process's memory; context, flags and tag are not valid */
     uint8_t op;              /* operation of the atomic access that was served */
     bool sent;               /* a send or an access has ended; of the following fields only the status is valid */
@@ -81,8 +81,8 @@ typedef struct mad_dev_got {
 } mad_dev_got_t;
 
 typedef struct mad_dev_options {
-    const char *channel; /* equal on both sides */
-    const void *key;     /* as for mad_open */
+    const char *channel; /* name of the channel, equal on both sides */
+    const void *key;     /* key of the session, as for mad_open */
     size_t key_len;
     bool threaded;   /* several threads call at the same time */
     bool by_handler; /* messages and operations make progress without calls by the program; implies `threaded` */
@@ -159,7 +159,7 @@ mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t 
                               uint32_t data, bool has_data);
 
 typedef struct mad_dev_receive {
-    mad_peer_t from; /* or MAD_ANY_SOURCE */
+    mad_peer_t from; /* the source, or MAD_ANY_SOURCE */
     mad_dev_space_t space;
     const struct iovec *pieces;
     int n;
@@ -210,7 +210,7 @@ typedef struct mad_dev_remote {
     int n_results;
     const struct iovec *compares;
     int n_compares;
-    uint8_t type, op; /* of atomic operations; only the peer's mad_dev_memory knows their meaning */
+    uint8_t type, op; /* type and operation of an atomic access; only the peer's mad_dev_memory knows their meaning */
     uint64_t data;    /* WRITE: passed to the peer if has_data */
     bool has_data;
     bool buffered;      /* the data to write may change after the call */

@@ -97,10 +97,10 @@ typedef struct op {
     mad_peer_t peer; /* source of a receive, or destination of a send */
     int n;           /* number of pieces */
     mad_dev_space_t space;
-    bool quick; /* a receive of one message into one piece.  What follows the pieces is not set: dev_op_settle */
+    bool quick; /* a receive of one message into one piece; dev_op_settle sets what follows the pieces, if needed */
     struct iovec pieces[MAD_DEV_PIECES];
     item_t item;
-    struct {                /* zero at first, like `done` */
+    struct {                /* fields that are zero at first, like `done` */
         size_t multi;       /* the receive is closed when fewer bytes than this are free; 0: one message only */
         struct op *parent;  /* the multi-receive of which this operation is a part */
         int parts;          /* multi-receive: number of parts that are still arriving */
@@ -132,7 +132,7 @@ typedef struct dev_envelope {
     mad_peer_t source;
     uint64_t tag, data, number;
     size_t len, block; /* as in the header */
-    size_t cost;       /* dev_flow_cost of len */
+    size_t cost;       /* cost of the message: dev_flow_cost of len */
     bool has_data, ack;
     bool asks; /* the payload is still at the sender */
 } dev_envelope_t;
@@ -172,7 +172,7 @@ typedef struct flow {
     uint64_t grown;
     uint64_t kept;
 } flow_t;
-#define FLOWS 64 /* number in the first chunk; each further chunk has twice as many */
+#define FLOWS 64 /* number of flows in the first chunk; each further chunk has twice as many */
 #define FLOW_CHUNKS 26
 
 /* The receives and the messages with one tag and one source. */
@@ -198,8 +198,8 @@ typedef struct matcher {
     int n;
     uint32_t posted;                 /* number of receives, in all indexes and in the list below */
     match_group_t *hot;              /* group of the receive that was posted or matched last; NULL if none */
-    mad_dev_message_t *first, *last; /* unexpected, oldest first */
-    op_t *loose_first, *loose_last;  /* posted, and not hashed */
+    mad_dev_message_t *first, *last; /* the unexpected messages, oldest first */
+    op_t *loose_first, *loose_last;  /* the posted receives that are not hashed */
 } matcher_t;
 
 struct mad_dev {
@@ -328,7 +328,7 @@ static inline void dev_op_free(mad_dev_t *dev, op_t *op)
     dev->free_ops = op;
 }
 mad_dev_message_t *dev_message_new(mad_dev_t *dev); /* Return a message whose envelope and places are not set. */
-void dev_message_free(mad_dev_t *dev, mad_dev_message_t *message); /* and its bytes */
+void dev_message_free(mad_dev_t *dev, mad_dev_message_t *message); /* frees the message and its bytes */
 void dev_pool_fini(mad_dev_t *dev);
 /* Numbers by which peers name operations.  No number is ever used again. */
 bool dev_number_assign(mad_dev_t *dev, op_t *op);

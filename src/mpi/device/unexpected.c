@@ -61,7 +61,7 @@ bool dev_message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *me
     if (u->asks) {
         dev_message_end(message);
     } else if (here) {
-        if (MAD_DEV_LIKELY(u->len == 8)) /* the most common length, without a function call */
+        if (MAD_DEV_LIKELY(u->len == 8)) /* the most common length, copied without a function call */
             madi_foreign_copy(kept->bytes, bytes, 8);
         else
             madi_foreign_copy(kept->bytes, bytes, u->len);
@@ -107,7 +107,7 @@ bool dev_message_fetch(mad_dev_t *dev, mad_dev_message_t *u, const mad_dev_recei
                            .has_data = e->has_data,
                            .len = e->len,
                            .buffer = r->pieces[0].iov_base};
-    if (MAD_DEV_LIKELY(e->len == 8)) /* the most common length, without a function call */
+    if (MAD_DEV_LIKELY(e->len == 8)) /* the most common length, copied without a function call */
         memcpy(got->buffer, u->bytes, 8);
     else if (e->len)
         memcpy(got->buffer, u->bytes, e->len);

@@ -5,7 +5,7 @@
 
 #include <sched.h>
 
-#define SIZE 256 /* entries at first */
+#define SIZE 256 /* number of entries of a new ring */
 
 static void cq_lock(mad_ofi_cq_t *cq)
 {
@@ -240,7 +240,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint6
         return -FI_EAGAIN;
     *out = *error;
     free(error);
-    out->err_data = data_len ? data : NULL; /* without content */
+    out->err_data = data_len ? data : NULL; /* NULL if the error has no data */
     out->err_data_size = 0;
     return 1;
 }

@@ -10,7 +10,7 @@
 typedef struct mr {
     struct fid_mr fid;
     mad_ofi_domain_t *domain;
-    struct mr *next; /* in the same bucket */
+    struct mr *next; /* the next region in the same bucket */
     unsigned char *base;
     size_t len;
     uint64_t access;

@@ -114,7 +114,7 @@ typedef struct mad_ofi_domain {
     /* properties of registered memory; false: offsets instead of addresses, keys chosen by the program */
     bool virtual_addresses, own_keys;
     mad_ofi_mrs_t mrs;
-    mad_ofi_eps_t eps; /* enabled ones */
+    mad_ofi_eps_t eps; /* enabled endpoints of the domain */
     atomic_int users;
 } mad_ofi_domain_t;
 
@@ -127,7 +127,7 @@ typedef struct mad_ofi_av {
     unsigned char *names; /* names of mad_ofi_name_len bytes each; if the first byte is 0, the name was removed */
     size_t n, room;
     size_t *free, n_free, cap_free; /* removed places that can be used again */
-    mad_ofi_ep_t *eps;              /* endpoints bound to it */
+    mad_ofi_ep_t *eps;              /* endpoints bound to the address vector */
     atomic_int users;
 } mad_ofi_av_t;
 
@@ -289,7 +289,8 @@ static inline void mad_ofi_cntr_add(mad_ofi_cntr_t *cntr, bool good) /* NULL: no
     if (cntr)
         mad_ofi_cntr_count(cntr, good);
 }
-/* Count an access by a peer, by its effect.  A counter bound for both reads and writes counts the access once. */
+/* Count an access by a peer in the counter of its effect.  A counter that is bound for both reads and writes counts the
+ * access once. */
 static inline void mad_ofi_cntr_add_served(mad_ofi_cntr_t *reads, mad_ofi_cntr_t *writes, uint64_t effect)
 {
     if (effect & FI_REMOTE_READ)
@@ -333,7 +334,7 @@ static inline ssize_t mad_ofi_rc(mad_status_t status)
     return __builtin_expect(!status, 1) ? 0 : -mad_ofi_error(status);
 }
 
-static inline mad_peer_t mad_ofi_peer(const mad_ofi_ep_t *ep, fi_addr_t address) /* -1 if there is none */
+static inline mad_peer_t mad_ofi_peer(const mad_ofi_ep_t *ep, fi_addr_t address) /* -1 if the address has no peer */
 {
     if (address >= atomic_load_explicit(&ep->n_peers, memory_order_acquire))
         return -1;

@@ -37,7 +37,7 @@
 #include <madeleine.h>
 #include <stdatomic.h>
 
-#define MAD_BTL_TAG_GET (MCA_BTL_TAG_BTL + 8) /* requests of get.c */
+#define MAD_BTL_TAG_GET (MCA_BTL_TAG_BTL + 8) /* tag of the requests of get.c */
 #define MAD_BTL_MARK 8 /* bytes of a mark: 0, the tag, 0, 0, then the number of bytes that follow (0 if there are none) */
 
 /* Description of registered memory, which Open MPI sends to the peer for btl_get. */
