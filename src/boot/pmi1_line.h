@@ -13,7 +13,7 @@
 typedef struct madi_pmi1_line {
     int fd;
     bool gone;                     /* the launcher does not answer any more; already logged */
-    int64_t deadline;              /* ns (monotonic clock), for sending and for the pending answer; INT64_MAX if none */
+    int64_t deadline;              /* ns (monotonic clock) by which the pending answer has to be there; INT64_MAX: none */
     char text[MADI_PMI1_LINE_MAX]; /* the last answer */
     size_t in_len;
     char in[MADI_PMI1_LINE_MAX]; /* bytes read beyond it */

@@ -184,7 +184,8 @@ struct madi_link {
                                 * uses it until link_fini; the core frees it after that */
 };
 
-/* A posted receive that is advertised to the sender: for the one block of the message that begins at this position. */
+/* A posted receive that is advertised to the sender.  The offer is only for a message that begins at this position of
+ * the connection and has this one block. */
 typedef struct madi_offer {
     uint64_t position; /* credit bytes of all earlier packets of the connection */
     uint64_t len;      /* bytes */
@@ -212,7 +213,7 @@ typedef enum madi_place {
 } madi_place_t;
 
 typedef struct madi_rx {
-    madi_foreign_t loan; /* in: the whole body (hdr.length bytes, any alignment), if the driver may lend it; else not set */
+    madi_foreign_t loan; /* in: the whole body (hdr.length bytes, any alignment), if lending is possible; else not set */
     void *base;          /* out, for COPY: destination */
     void *cookie;        /* the core's */
     uint64_t more;       /* the core's */
@@ -458,7 +459,7 @@ struct madi_driver {
     const char *apart;
     size_t adapter_size, link_size; /* bytes of the driver's structures, which begin with the public part */
     bool on_request;                /* the driver is used only if MAD_DRIVERS names it */
-    const madi_upcalls_t *upcalls;  /* only for a driver that wraps others */
+    const madi_upcalls_t *upcalls;  /* for a driver that wraps other drivers; else unused */
 
     /* List adapters: call madi_adapter_found(session, driver, name) for each.  Without hardware this lists none.
      * Lock: alone.  Waits: no.  Owner: the core has the adapters.  Errors: MAD_ERR_NOMEM only. */

@@ -144,7 +144,7 @@ static void worker_follow(madi_waiting_t *w)
             until = now + MADI_DEPUTY_NS;
         if (w->test(w->arg) || !madi_may_follow(w))
             return;
-        /* while asleep it does not lead; madi_leader_wanted wakes it if user-level threads wait */
+        /* a thread asleep here does not lead; madi_leader_wanted wakes it if user-level threads wait */
         madi_progress_leave(false);
         madi_park(w->waiter, until);
         madi_progress_enter();

@@ -115,7 +115,7 @@ static bool calls_wait(void)
     madi_source_t *source;
     if (!atomic_load(&progress.calls))
         return false;
-    atomic_store(&progress.calls, 0); /* before the check: a thread that adds calls after the check sets this again */
+    atomic_store(&progress.calls, 0); /* cleared before the check: a thread that adds calls after the check sets it again */
     source = madi_server_calls();
     if (!source)
         return false;
@@ -183,7 +183,7 @@ static void *progress_thread_main(void *arg)
         alive = alive && seen == before; /* unchanged if a wake-up has ended the sleep */
         if (atomic_exchange(&progress.polled, 0))
             alive = true;
-        if (atomic_load(&progress.stop)) /* after the read of `go`, which changes after `stop` */
+        if (atomic_load(&progress.stop)) /* read after `go`, because `stop` is written before `go` */
             break;
         if (!thread_is_needed()) {
             sleep_retract();
@@ -197,7 +197,7 @@ static void *progress_thread_main(void *arg)
             atomic_store(&marceli_progress_left_at, madi_now());
         madi_progress_thread_lead(&progress.waiter, thread_not_needed, thread_yields(),
                                   sleep_is_announced()); /* true unless another thread still leads */
-        /* before any sleep on `go`: no thread wakes it while `leading` is 1 */
+        /* cleared before any sleep on `go`: while `leading` is 1 no thread wakes this one */
         atomic_store(&progress.leading, 0);
     }
     sleep_retract();
@@ -380,7 +380,7 @@ void marceli_progress_polled(void)
     if (atomic_load(&progress.away) > 0 && atomic_fetch_sub(&progress.away, 1) > 1)
         return; /* the program polls once more before it sleeps again */
     left = atomic_exchange(&marceli_progress_left_at, 0);
-    /* Otherwise the program polls one of several sources, or relies on the progress thread. */
+    /* The program may also poll one of several sources only, or rely on the progress thread. */
     all = atomic_load_explicit(&madi_server.n_sources, memory_order_relaxed) == 1 && !marceli_progress_is_required();
     if (!left)
         return;

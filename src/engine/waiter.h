@@ -23,7 +23,7 @@ enum marceli_waiter_state { MARCELI_RUNNING, MARCELI_ASLEEP, MARCELI_LEADS_ASLEE
 typedef struct marceli_waiter {
     _Atomic(uint32_t) word; /* marceli_waiter_state; a futex */
     struct madi_ult *ult;   /* the user-level thread that waits; NULL: a plain pthread */
-    int64_t expected;       /* ns that its wait is likely to take, and for which it spins if it spins at all; 0 if unknown */
+    int64_t expected;       /* ns: likely duration of the wait, and limit of its spinning; 0 if unknown */
     bool returns; /* the thread is likely to wait again soon: do not wake the progress thread for what it leaves pending */
     struct marceli_waiters *list;                        /* list of the object that it waits for; NULL if it is in none */
     struct marceli_waiter *next, *prev;                  /* neighbours in that list, under the object's lock */

@@ -248,7 +248,7 @@ static void probe_tick(madi_watch_t *watch, uint32_t events)
     next = probe_all(gw, now);
     if (next == NEVER) {
         if (gw->ends)
-            /* before the store below, because another thread may then set an earlier time */
+            /* before the store below: after it another thread may set an earlier time */
             probe_timer_set(gw, gw_step_limit(gw));
         atomic_store(&gw->ticks, 0);
         next = probe_all(gw, madi_now()); /* a thread that sent something before the store found the timer running */

@@ -204,7 +204,7 @@ void gw_end_closed(gw_end_t *end, mad_status_t status, const char *text)
         madi_link_down(link, status, text);
     else if (link && !end->rx_seq) /* the bytes of the handshake did not arrive, so the core is given the reason */
         madi_hello_give_up(link, status, text);
-    /* Otherwise the bytes of the handshake contain the reason, which the core reads before the end of its socket. */
+    /* Otherwise the handshake's bytes contain the reason, and the core reads them before it finds the end of its socket. */
     gw_end_close(end, MAD_ERR_PEER, "");
     gw_end_finish(end);
 }
@@ -343,7 +343,7 @@ void gw_end_acked(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 /* True if this fragment is the next in order.  It counts as received once it is complete. */
 static bool fragment_is_next(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward)
 {
-    if (end->resuming) /* fragments on the new path follow the other endpoint's answer */
+    if (end->resuming) /* no fragment comes on the new path before the other endpoint's answer */
         return false;
     if (!end_acked(end, forward->ack))
         return false;

@@ -36,7 +36,7 @@ typedef struct gw_window {
 typedef struct gw_avoid {
     mad_peer_t peer[32];
     int n;
-    bool lost; /* also avoid lost peers; some may be back, which only another dial can show */
+    bool lost; /* also avoid peers that were lost; only another dial shows whether one is back */
 } gw_avoid_t;
 
 /* A READY fragment that is kept for later. */
@@ -92,7 +92,7 @@ struct gw_end {
     gw_side_t *standby;
     uint32_t standby_turn, standby_ack;
     int64_t standby_since; /* ns: time since which the standby path is tried */
-    bool standby_take;     /* change to it as soon as the packet that is arriving on the current path is complete */
+    bool standby_take;     /* use the standby path once the packet that is arriving on the current one is complete */
     /* greatest turn that this endpoint has opened; below, the greatest that the other one has opened */
     uint32_t turn_tried;
     uint32_t turn_received;

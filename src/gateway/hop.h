@@ -14,14 +14,14 @@ typedef struct gw_count {
 struct gw_frag {
     madi_op_t op; /* must be first */
     struct gw_frag *next;
-    gw_side_t *side;     /* side on which it is sent */
+    gw_side_t *side;     /* side on which the fragment is sent */
     gw_held_t *held;     /* the packet, if it is sent directly from the program's memory; else NULL */
     madi_link_t *lender; /* link whose driver lent the body; else NULL */
     madi_foreign_t loan;
     uint32_t cost;
     bool pooled;
     bool taken;               /* taken by the driver, and so included in the hop's in_flight */
-    int64_t queued_at, began; /* for traces, ns: time when it was queued; time when the driver took it */
+    int64_t queued_at, began; /* for traces, ns: time when the fragment was queued; time when the driver took it */
     int n;
     struct iovec vec[2];
     struct iovec *more;  /* used instead of vec for a packet in the program's memory */
@@ -71,7 +71,7 @@ struct gw_hop {
     gw_hop_t *next;
     bool down;
     bool forwards;       /* the peer is a gateway */
-    bool answers;        /* forwards, and its progress thread always answers */
+    bool answers;        /* the process forwards, and its progress thread always answers */
     const char *network; /* network's name in the topology file; NULL if none */
     bool moves;          /* the peer has requested that streams take other paths */
     bool over_logged;    /* already logged: the peer allows more than GW_HOPS further gateways */

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #define SECOND INT64_C(1000000000)
-/* the bucket holds what passes in this time, during which a busy host may not run this process, ... */
+/* the bucket holds what passes in this time, during which a busy host may not run this process */
 #define DEPTH_NS (SECOND / 10)
-#define DEPTH_LEAST (1 << 20) /* ... but at least this many bytes */
+#define DEPTH_LEAST (1 << 20) /* bytes: least depth of the bucket */
 #define LATER_LEAST (SECOND / 5000)
 
 static int64_t bucket_depth(uint64_t limit)

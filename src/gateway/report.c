@@ -78,7 +78,7 @@ void gw_report(struct mad_session *session, madi_json_t *j)
     uint64_t unacked = 0;
     for (const gw_end_t *end = gw->ends; end; end = end->next) {
         ends += !end->closed;
-        unacked += end->window.bytes; /* as of the last update; a report for people needs no lock */
+        unacked += end->window.bytes; /* read without the lock: a report may be a moment old */
     }
     madi_json_text(j, "host", madi_map_name(gw->map, gw->host));
     madi_json_bool(j, "forwards", gw->forwards);

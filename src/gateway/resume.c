@@ -112,7 +112,7 @@ void gw_path_lost(gw_side_t *side, enum madi_close_what what, mad_status_t statu
         gw_migrate_take(end);
         return;
     }
-    /* its state is unknown; a standby path that the other endpoint opened still waits for its ACK */
+    /* the standby path's state is unknown; a standby path that the other endpoint opened still waits for its ACK */
     if (end->standby && end->standby->opener)
         gw_migrate_forget(end, MADI_CLOSE_WAY, "this end takes another path");
     gw_alive_soon(gw);

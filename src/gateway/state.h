@@ -108,7 +108,7 @@ static inline void gw_later(gw_t *gw)
 }
 /* Return the host of an adapter's bytes, and in flags its GW_ flags; -1 if unknown. */
 #define GW_FORWARDS 1u
-#define GW_ANSWERS 2u /* flag: its progress thread answers while the program computes */
+#define GW_ANSWERS 2u /* flag: the process's progress thread answers while the program computes */
 #define GW_DAEMON MADI_FORWARD_DAEMON
 int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, unsigned *flags);
 /* True if the process with these adapter bytes can be reached through gateways; otherwise reason says why not. */
@@ -119,7 +119,8 @@ mad_status_t gw_alive_open(gw_t *gw);
 void gw_alive_close(gw_t *gw);
 void gw_alive_set(gw_t *gw);
 void gw_alive_soon(gw_t *gw); /* Check often, because a stream has no path. */
-/* Forgive times during which this process did not run (the timer is overdue).  Called before times are judged. */
+/* Move deadlines by the time during which this process did not run (the timer is overdue).  Called before deadlines are
+ * compared with the clock. */
 void gw_alive_postpone(gw_t *gw, int64_t now);
 /* Start the timer if it is not running, because there is something to watch.  Any lock may be held. */
 static inline void gw_alive_watch(gw_t *gw)

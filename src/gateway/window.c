@@ -118,7 +118,7 @@ bool gw_window_room(gw_end_t *end, size_t len, bool copy)
     uint32_t size = record_size(copy ? len : 0);
     copies_drop(w);
     if (w->bytes + len > limit && w->head != w->tail) {
-        atomic_store(&w->full, 1); /* before the check: an acknowledgement either arrives before it, or finds this set */
+        atomic_store(&w->full, 1); /* first: an acknowledgement then finds it set, or arrives before the check */
         copies_drop(w);
         if (w->bytes + len > limit)
             return false;

@@ -35,7 +35,7 @@ typedef struct madi_carrier {
     madi_ult_t base;             /* the scheduler's context on this kernel thread's own stack */
     madi_ult_t *blocked;         /* the thread that occupies this kernel thread during a blocking call; NULL if none */
     unsigned depth;              /* depth of nested blocking calls */
-    bool detached_in_syscall;    /* in an undeclared call: the thread returns to its worker when it next needs one */
+    bool detached_in_syscall;    /* the thread made an undeclared call, and returns to its worker when it next needs one */
     /* carrier to which the worker was offered last; not in the list of spares; NULL if none */
     struct madi_carrier *successor;
     struct madi_carrier *spare; /* the next in the list of spares */

@@ -25,7 +25,7 @@
 #define APART __attribute__((noinline))
 
 /* Results of an attempt in addition to those of the plain call.  -EAGAIN: the call would block. */
-#define MADI_FD_BLOCKS (-ENOSYS)         /* only the plain call exists, as for a file */
+#define MADI_FD_BLOCKS (-ENOSYS)         /* the descriptor has only the plain call, which blocks, as for a file */
 #define MADI_FD_ASIDE (-ENOTRECOVERABLE) /* make the plain call in a kernel thread of its own */
 
 typedef struct madi_fd_call madi_fd_call_t;
@@ -85,7 +85,7 @@ int64_t madi_fd_deadline(int fd, int name);
 /* End a call.  Counts as a switch, so that other threads get their turn. */
 static inline void madi_fd_passed(void)
 {
-    madi_worker_t *worker = madi_ult_self()->worker; /* the thread returns to its worker if the monitor took that away */
+    madi_worker_t *worker = madi_ult_self()->worker; /* the thread gets back a worker that the monitor took away */
     madi_fd_watch_hint();
     if (MADI_UNLIKELY(--worker->tick == 0)) {
         worker->tick = 1;

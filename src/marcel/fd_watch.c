@@ -26,7 +26,7 @@ _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &
 /* ---- The table ------------------------------------------------------------------------------------------------ */
 
 #define CHUNK 1024
-#define CHUNKS 4096 /* chunks; descriptors above their range are not watched: calls on them block */
+#define CHUNKS 4096 /* number of chunks; descriptors above their range are not watched: calls block */
 
 typedef struct watched {
     marceli_waiters_t list;
@@ -101,7 +101,7 @@ static uint32_t watched_events(watched_t *watched)
             taken |= watch->wanted;
         else
             all |= watch->wanted & ~taken;
-        if (!(watched->asked & ~(all | taken))) /* the waiters after this one change nothing */
+        if (!(watched->asked & ~(all | taken))) /* the waiters after this one can add no event */
             return all;
     }
     watched->asked = asked;

@@ -31,7 +31,7 @@ typedef struct madi_fd_watch {
 /* Kind of a descriptor, valid as long as the program closes it by marcel_close.  Kinds of sockets come before
  * MADI_FD_PIPE. */
 enum madi_fd_kind {
-    MADI_FD_UNKNOWN, /* or a file, whose kind is not remembered */
+    MADI_FD_UNKNOWN, /* not examined yet, or a file, whose kind is not remembered */
     MADI_FD_LOWAT,   /* a socket with SO_RCVLOWAT above 1 */
     MADI_FD_SOCKET,
     MADI_FD_PIPE,

@@ -34,7 +34,7 @@ static int region_reserve(void)
             continue;
         madi_region.base = ((uintptr_t)at + align - 1) & ~(align - 1);
         madi_region.size = size;
-        madvise(at, size + align, MADV_DONTDUMP); /* so that a core file does not read and store all of it */
+        madvise(at, size + align, MADV_DONTDUMP); /* a core file would otherwise contain the whole region */
         next_slab = madi_region.base;
         return 0;
     }

@@ -28,7 +28,7 @@ struct marcel_cleanup;
 /* ---- The record ----------------------------------------------------------------------------------------------- */
 
 enum madi_thread_state {
-    MADI_SEED = 1, /* no worker has taken it; a compare-and-swap changes it to TAKEN, and the winner starts the thread */
+    MADI_SEED = 1, /* not yet taken by a worker: a compare-and-swap changes it to TAKEN, and the winner starts the thread */
     MADI_TAKEN,    /* the thread starts, runs, or has ended: see `joiner` */
     MADI_GONE      /* in a pool */
 };
@@ -88,8 +88,8 @@ typedef struct madi_party {
     bool plain;                            /* true for a plain pthread, whose futex is `woken` */
     bool noted;                            /* a mark for the object that has the queue, under the queue's lock */
     atomic_uint woken;                     /* enum madi_party_woken */
-    unsigned n_read;                       /* number of rwlocks that it holds for reading */
-    _Atomic(struct marcel_thread *) joins; /* the thread that it joins, while `wait` is JOINS_* */
+    unsigned n_read;                       /* number of rwlocks that the thread holds for reading */
+    _Atomic(struct marcel_thread *) joins; /* the thread that this one joins, while `wait` is JOINS_* */
     struct madi_keys *keys;                /* thread-specific data of the party; NULL if none */
     struct marcel_cleanup *cleanup;        /* the cleanup handler pushed last; NULL if none */
     madi_lock_t interrupt_lock;
@@ -113,16 +113,16 @@ enum {
     MADI_ULT_THROWS = 4, /* switched out while handling an exception; the state of the exception is in `cxx` */
     MADI_ULT_BOTH = 0xff,
     /* Flags for extra work at the next switch from the thread to another. */
-    MADI_ULT_IN_PLACE = 0x100,    /* its joiner, of the same worker, runs as soon as it ends */
+    MADI_ULT_IN_PLACE = 0x100,    /* a joiner of the same worker runs as soon as the thread ends */
     MADI_ULT_TIMER_SHARED = 0x200 /* the deadline is in the shared heap (timer_shared.h) */
 };
 
 typedef struct madi_ult {
-    void *sp;                   /* stack pointer of its context while it is switched out (switch.h) */
+    void *sp;                   /* stack pointer of the thread's context while switched out (switch.h) */
     madi_ring_link_t link;      /* link in a run queue of its worker */
-    struct madi_worker *worker; /* the worker that runs it; changes only while it is in no queue */
+    struct madi_worker *worker; /* the worker that runs the thread; changes only while the thread is in no queue */
     uint8_t state;              /* enum madi_ult_state */
-    uint8_t priority;           /* number of its run queue; 0 runs first */
+    uint8_t priority;           /* number of the thread's run queue; 0 runs first */
     uint8_t shift;              /* its slot has 1 << shift bytes */
     bool moves;                 /* true if it may move: when ready, it is in a list that other workers see (share.h) */
     uint32_t flags;             /* MADI_ULT, of its worker alone */
@@ -130,12 +130,12 @@ typedef struct madi_ult {
     madi_sanitizer_t sanitizer;
     uintptr_t inbox;                        /* link in an inbox (inbox.h) */
     struct madi_ult *pooled;                /* the next in a list of free slots */
-    _Alignas(MADI_LINE) madi_party_t party; /* its first cache line travels to the waker and back */
-    madi_timer_t timer;                     /* armed while it waits with a deadline */
+    _Alignas(MADI_LINE) madi_party_t party; /* the first cache line of `party` travels to the waker and back */
+    madi_timer_t timer;                     /* armed while the thread waits with a deadline */
     madi_fp_t fp;                           /* floating-point control words of a thread that keeps its own */
     /* indexed by run time: C++ state of a thread that handles an exception while it is switched out */
     madi_cxx_state_t cxx[MADI_CXX_MAX];
-    struct _Unwind_Exception exit; /* the exception that unwinds its stack (unwind.h) */
+    struct _Unwind_Exception exit; /* the exception that unwinds the thread's stack (unwind.h) */
 } madi_ult_t;
 
 /* Set the worker atomically: marcel_yield_to reads control blocks that may belong to other threads by now. */

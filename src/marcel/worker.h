@@ -72,9 +72,9 @@ typedef struct madi_worker {
     madi_ult_t *stolen;            /* a migratable thread, taken from another worker, that base will run */
     bool movable_turn;             /* true if the oldest movable thread came first in the last period, false if a seed */
     int *near, n_near;             /* the other workers, the nearest first */
-    unsigned looks;                /* number of checks since it became idle */
-    bool woken;                    /* woken from its last sleep, and has not run a thread since */
-    int waiting;                   /* number of its threads that wait for the polling server */
+    unsigned looks;                /* number of checks since the worker became idle */
+    bool woken;                    /* true if another thread woke it, and it has run no thread since */
+    int waiting;                   /* number of the worker's threads that wait for the polling server */
     /* switches between two checks of the clock: MADI_PERIOD, or fewer if switches take long */
     uint32_t period;
     uint32_t switches; /* number of switches that `periods` does not count yet */

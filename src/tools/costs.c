@@ -148,7 +148,7 @@ static void send_half(sides_t *s, uint32_t round)
 {
     struct iovec here = {s->from + LEN / 2, LEN / 2}, there = {s->to + LEN / 2, LEN / 2};
     if (process_vm_writev(getpid(), &here, 1, &there, 1, 0) != LEN / 2)
-        s->from[0] = 0; /* the other half is refused too, which the receiver notices */
+        s->from[0] = 0; /* the receiver's half is refused too, so the receiver notices */
     round_answer(s, round);
 }
 

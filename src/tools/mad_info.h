@@ -14,7 +14,7 @@ typedef struct madi_info_options {
     double live;    /* seconds over which a topology's traffic is measured; 0: no measurement */
     bool prometheus;
     bool dot;
-    const char *svg, *span, *size, *channel, *output; /* as given; NULL if not given */
+    const char *svg, *span, *size, *channel, *output; /* values of these options; NULL if not given */
     int argc;                                         /* arguments after the subcommand */
     char **argv;
 } madi_info_options_t;

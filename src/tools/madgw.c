@@ -171,7 +171,7 @@ static int signals_open(bool launched)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGCHLD, SIG_IGN); /* for the first process of a container: the kernel then reaps orphans */
+    signal(SIGCHLD, SIG_IGN); /* madgw may be a container's first process: the kernel then reaps orphans */
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return -1;
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -140,7 +140,7 @@ static void all_drop(uint32_t keep)
 
 void madi_confine_begin(void)
 {
-    /* kept because root needs them to change to another user, which removes them too */
+    /* keep the two that a change to another user needs; the change removes them */
     all_drop(1u << CAP_SETUID | 1u << CAP_SETGID);
 }
 
@@ -152,7 +152,7 @@ void madi_confine_serve(void)
 
 void madi_confine_memory(int64_t budget)
 {
-#ifndef MADI_SANITIZED /* not with a sanitizer, whose shadow memory takes the whole address space */
+#ifndef MADI_SANITIZED /* no limit with a sanitizer: its shadow memory takes the whole address space */
     int64_t data = budget + budget / 4 + OWN_DATA;
     limit_set(RLIMIT_DATA, "memory", (rlim_t)data);
     limit_set(RLIMIT_AS, "addresses", (rlim_t)(data + OWN_ADDRESSES));

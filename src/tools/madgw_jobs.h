@@ -48,7 +48,7 @@ typedef struct madi_job {
     uid_t uid;       /* user whose rights the gateway process has */
     gid_t gid;
     pid_t pid;      /* process number of the gateway; 0 if none */
-    int log;        /* pipe from its process's standard error; -1 if none */
+    int log;        /* pipe from the standard error of the job's process; -1: none */
     char line[400]; /* output since the last newline */
     size_t line_len;
     int64_t log_since; /* ns: start of the minute in which lines are counted */

@@ -97,7 +97,7 @@ static _Noreturn void host_run(const madi_lab_host_setup_t *setup, int ready)
         if (listener >= 0) {
             for (int i = 0; i < 3; i++)
                 dup2(null, i);
-            listener = fcntl(listener, F_DUPFD, 10); /* to a number above 3 and 4, which are needed */
+            listener = fcntl(listener, F_DUPFD, 10); /* a number from 10 on, because 3 and 4 are needed */
             ready = fcntl(ready, F_DUPFD, 10);
             dup2(listener, 3);
             dup2(ready, 4);

@@ -33,7 +33,7 @@ enum {
 
 typedef struct madi_run_frame {
     int type, rank, value;
-    char *data; /* in the pipe's buffer; valid until the frame is dropped */
+    char *data; /* bytes in the pipe's buffer, valid until the frame is dropped */
     size_t len;
 } madi_run_frame_t;
 

@@ -17,8 +17,8 @@
 
 #define GRACE_NS 2000000000LL /* ns from SIGTERM to SIGKILL, and until agents that do not answer are ended */
 #define SOON_NS 100000000LL   /* ns: first pause before a gateway is restarted */
-#define LATE_NS 30000000000LL /* ns: longest pause; the pause doubles if the gateway soon failed again, ... */
-#define LIVED 10              /* ... that is, within this many times the last pause after it had joined */
+#define LATE_NS 30000000000LL /* ns: longest pause; the pause doubles if the gateway soon failed again */
+#define LIVED 10              /* "soon": within this many times the last pause after the gateway had joined */
 #define AGAIN_NS 1000000000LL /* ns: first pause for a gateway that did not join the job; doubles each time */
 #define TRIES_MAX 5
 
@@ -29,9 +29,9 @@ typedef struct gateway {
     bool announce; /* true if the ranks do not know the gateway's address */
     bool spoken;   /* true if the reason of its failure was reported */
     int64_t since; /* ns: time at which the gateway joined */
-    int64_t pause; /* ns: last pause after it had joined; 0 if there was none */
+    int64_t pause; /* ns: last pause before a restart of a gateway that had joined; 0: none */
     int tries;     /* consecutive starts without joining */
-    int64_t again; /* ns: time of its next start; 0 if none is planned */
+    int64_t again; /* ns: time of the gateway's next start; 0 if none is planned */
     char host[300], **env;
     char *argv[8];
 } gateway_t;

@@ -21,13 +21,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define REAP_NS 100000000LL /* ns: shortest interval between scans of /proc ... */
-#define REAP_PART 20        /* ... and at least this many times the duration of a scan */
+#define REAP_NS 100000000LL /* ns: shortest interval between scans of /proc */
+#define REAP_PART 20        /* least interval, as a multiple of the duration of a scan */
 #define ROUNDS_MAX 1000     /* scans: limit for marked processes that keep starting others */
 
 /* A process as described in /proc. */
 typedef struct orphan_entry {
-    const char *name; /* name of its directory in /proc: a number of another PID namespace if /proc belongs to that one */
+    const char *name; /* directory in /proc; if /proc is of another PID namespace, so is this number */
     pid_t pid;        /* its number in our namespace */
     bool zombie;
 } orphan_entry_t;

@@ -29,7 +29,7 @@ typedef struct pmi_pair {
 } pmi_pair_t;
 
 typedef struct pmi_client {
-    char place[17]; /* hash of its processors, equal for processes that share them; empty if unknown */
+    char place[17]; /* hash of the process's processors, equal if they are shared; empty if unknown */
     int sharers;    /* number of processes with that place; 0: unknown */
     bool joined, left, waiting, ended;
     bool passed; /* a gateway that has passed the first barrier, and takes no part in later ones */

@@ -8,7 +8,7 @@
 
 typedef struct madi_run_remote madi_run_remote_t;
 
-#define MADI_RUN_HERE "" /* as an agent's name: a proxy on this host */
+#define MADI_RUN_HERE "" /* name of an agent that stands for a proxy on this host */
 
 /* Start spec's ranks on host through agent, a command of words separated by blanks (NULL: ssh).  If the host cannot be
  * reached, or is lost, events follow: `failed` once, `ended` for each rank, `done`. */

@@ -56,7 +56,7 @@ static void onto_network(madi_topo_list_t *list, int host, int line)
     madi_topo_build_t *b = list->build;
     const char *address = list->address && list->taken < list->addresses ? list->address[list->taken] : NULL;
     list->taken++;
-    if (b->topo->host[host].kind == list->index) { /* named directly and by its cluster: the first counts */
+    if (b->topo->host[host].kind == list->index) { /* the host is named directly and by its cluster: the first counts */
         if (line > 0)
             madi_topo_wrong(b, line, "host '%s' is named twice: name it once", b->topo->host[host].name);
         return;
@@ -264,7 +264,7 @@ void madi_topo_network_read(madi_topo_build_t *b, const config_setting_t *s)
     if (!grown)
         return;
     topo->network = grown;
-    grown[topo->networks++] = network; /* counted, so that its name is known even if the rest is wrong */
+    grown[topo->networks++] = network; /* counted now: so its name is known even if the rest is wrong */
     if (!madi_tree_group(b, s, network_table, NETWORK_COUNT, found))
         return;
     read_driver(b, found[NETWORK_DRIVER], &network);

@@ -35,7 +35,7 @@ typedef struct madi_topo_network {
     int64_t latency_ps; /* declared, or the driver's default */
     int64_t bandwidth;  /* bytes per second; declared, or the driver's default */
     bool latency_given, bandwidth_given;
-    madi_topo_security_t security; /* as given, or derived from leaves_site */
+    madi_topo_security_t security; /* protection as given, or derived from leaves_site */
     bool security_given;
     bool leaves_site;                 /* traffic may pass equipment outside the site */
     madi_topo_parameter_t *parameter; /* for the driver, in the order of the file */
@@ -55,7 +55,7 @@ typedef struct madi_topo_host {
     int cluster; /* the innermost one */
     int gateway; /* index in gateway[] of the entry by which it forwards; -1 if it does not forward */
     int kind;
-    madi_topo_on_t *on; /* its networks, at least one, in the order of the file */
+    madi_topo_on_t *on; /* the host's networks, at least one, in the order of the file */
     int ons;
     int line; /* line at which the file first names the host */
 } madi_topo_host_t;
@@ -77,9 +77,9 @@ typedef struct madi_topo_gateway {
     int *host;
     int hosts;
     int count; /* gateway processes per host */
-    int *core; /* cores that they run on; cores 0: any */
+    int *core; /* cores for the gateways; cores 0: any */
     int cores;
-    int *network; /* networks between which they forward; networks 0: all networks of the host */
+    int *network; /* networks between which the gateways forward; networks 0: all of the host */
     int networks;
     bool given; /* false: made by the parser */
     int line;
@@ -94,10 +94,10 @@ typedef struct madi_topo_channel {
 /* A virtual channel.  If the file names none, there is one, "default", over all networks. */
 typedef struct madi_topo_virtual {
     const char *name;
-    int *network; /* in order of preference if given is true */
+    int *network; /* the channel's networks, in order of preference if given is true */
     int *channel; /* for each network: the channel through which it was named; -1 if it was named directly */
     int networks;
-    bool given;    /* false if the parser made it; its networks then have no order of preference */
+    bool given;    /* false: the parser made this channel; its networks have no order of preference */
     bool encrypts; /* traffic through gateways is encrypted end to end */
     int line;
 } madi_topo_virtual_t;

@@ -127,7 +127,7 @@ static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *c
     for (int i = 0; i < n; i++) {
         if (!pieces[i].iov_base && pieces[i].iov_len)
             return MAD_ERR_INVAL;
-        if (pieces[i].iov_len > SIZE_MAX / PIECES) /* so that the sum does not overflow */
+        if (pieces[i].iov_len > SIZE_MAX / PIECES) /* this limit prevents an overflow of len */
             return MAD_ERR_AGAIN;
         len += pieces[i].iov_len;
     }

@@ -19,7 +19,7 @@ static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t
 
 /* This folder's part of a gate (gate->numbers). */
 struct madi_conn_gate *madi_conn_gate_new(void); /* NULL: no memory */
-void madi_conn_gate_reset(madi_gate_t *gate);    /* for another peer.  Precondition: no connection is in use */
+void madi_conn_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; no connection is in use */
 void madi_conn_gate_free(madi_gate_t *gate);     /* frees all connections; fine without a part */
 
 /* Charges of a channel that is not open here. */

@@ -21,7 +21,7 @@ struct madi_search {
     int64_t next_at; /* time at which the next wave starts (ns); 0: only after a path fails */
     int wave;        /* number of paths that the next wave tries */
     int n;           /* number of all paths */
-    bool none_left;  /* for tests: true if paths existed and none is left */
+    bool none_left;  /* for tests: true if there were paths to the peer and all have failed */
     madi_search_path_t way[];
 };
 

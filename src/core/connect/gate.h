@@ -27,7 +27,7 @@ bool madi_gate_no_answer(const madi_gate_t *gate);   /* true if an attempt of th
 void madi_gate_set_quiet(madi_gate_t *gate);         /* have the gate's end reported to the log only, at level info */
 
 /* retire.c */
-bool madi_conns_retire_gate(madi_gate_t *gate);   /* retire all its connections; false if one is in use; session->lock */
+bool madi_conns_retire_gate(madi_gate_t *gate);   /* retire all of its connections; false if one is in use; session->lock */
 void madi_channels_sweep(mad_session_t *session); /* retire closed channels to which nothing refers; under session->lock */
 bool madi_conns_in_use(madi_gate_t *gate);        /* true if any connection of the gate is in use; takes gate->tx_lock */
 bool madi_conn_retire_unused(madi_conn_t *conn);  /* like madi_conn_retire; precondition: no connection of its gate is in

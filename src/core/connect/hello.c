@@ -218,7 +218,7 @@ static void frame_handle(madi_hello_t *h)
 static void tls_refuse(madi_hello_t *h)
 {
     char rest[4096];
-    while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0) /* or a reset would destroy the answer */
+    while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0) /* a reset would destroy the answer */
         ;
     madi_hello_refuse(h, MAD_ERR_CONFIG,
                       "the caller begins TLS, and this network is not sealed here: give both the same topology file and "

@@ -53,7 +53,7 @@ typedef struct madi_hello {
     uint64_t source;    /* passive: the source of the connection (accept.c) */
     madi_transcript_t transcript;
     madi_frame_t head;   /* header of the frame that is arriving */
-    unsigned char *body; /* its body, once the header is complete */
+    unsigned char *body; /* body of the incoming frame, once its header is complete */
     size_t n_in;         /* number of bytes of header and body that have arrived */
     madi_seal_t *seal;   /* state of a sealed network, from the first byte on; NULL: not yet, or not sealed */
     bool sealed;         /* TLS is ready to carry frames */
@@ -78,7 +78,7 @@ bool madi_hello_send(madi_hello_t *hello, madi_hello_kind_t kind, const void *bo
 bool madi_hello_send_signed(madi_hello_t *hello, madi_hello_kind_t kind, const void *body, size_t len);
 /* True if the frame in hello->head and hello->body begins with a valid proof of the other side. */
 bool madi_hello_check_signed(madi_hello_t *hello);
-madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* as the peer claims; its proof uses this role's key */
+madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* the role that the peer claims, whose key its proof uses */
 /* Derive the link's secret (link->secret).  Precondition: both proofs are made.  False without memory. */
 bool madi_hello_secret(const madi_hello_t *hello, madi_link_t *link);
 /* Make the text of an error: the peer's security for this network differs from ours. */

@@ -80,7 +80,7 @@ static bool seal_accept(madi_hello_t *h)
 
 static void seal_failed(madi_hello_t *h, mad_status_t status, const char *reason)
 {
-    seal_flush(h); /* sends the TLS alert; this may fail */
+    seal_flush(h); /* send the TLS alert, if possible */
     madi_hello_fail(h, status, reason);
 }
 

@@ -376,7 +376,7 @@ static bool announcer_charge_again(mad_session_t *s, const madi_peer_t *p)
     return !p->told || (gate && madi_charge(gate, MADI_CHARGE_PEERS, announced_cost(p)));
 }
 
-/* From here on the index finds the new number. */
+/* Look-ups by address find the new number from here on. */
 mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer)
 {
     madi_peer_t *from = madi_peer_at(s, lost), *to;
@@ -415,7 +415,7 @@ mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, boo
 mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, int lane, mad_peer_t *peer)
 {
     mad_peer_t p;
-    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane: the address is a claim */
+    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane: the address is not proved */
     if (!status && peer_is_lost(s, p, lane))
         status = madi_peer_renumber(s, p, lane < 0 ? 0 : lane, false, &p);
     if (!status)

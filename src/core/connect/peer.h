@@ -11,10 +11,10 @@ struct madi_peer {
     unsigned char *address; /* allocated; NULL: a rank whose address was not fetched yet */
     madi_gate_t **lanes;    /* gates on lanes from 1 on; NULL: none was used yet */
     mad_peer_t number;      /* -1: the entry is free */
-    bool kept : 1;          /* the program has added it: it is not freed by the library */
+    bool kept : 1;          /* the program has added this peer, so the library does not free it */
     bool serves : 1;        /* the forwarder sends streams through it */
-    bool claimed : 1;       /* its address is known from peers only, and not confirmed by a connection to it */
-    bool wanted : 1;        /* a peer has named it as the end of a stream, and it is not connected yet */
+    bool claimed : 1;       /* other peers reported this address; no connection to it has confirmed it */
+    bool wanted : 1;        /* another peer has named this one as a stream's end; not connected yet */
     bool told : 1; /* known from one peer only, which is charged for it; that peer's gate is noted behind the address */
 };
 

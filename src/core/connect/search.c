@@ -259,7 +259,7 @@ static void search_more(madi_gate_t *gate, int n)
         return;
     gate->connect->search->next_at = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_DELAY));
     marceli_accept_entry_call_at(&gate->session->accept_entry,
-                                 gate->connect->search->next_at); /* this happens also while the program computes */
+                                 gate->connect->search->next_at); /* the search also continues while the program computes */
 }
 
 void madi_search_wave(madi_gate_t *gate)

@@ -13,7 +13,7 @@ void madi_gate_connect_again(madi_gate_t *gate); /* restart the search, with the
 madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate);
 void madi_search_wave(madi_gate_t *gate); /* start the next wave, at the time next_at */
 void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text);
-void madi_search_untry(madi_gate_t *gate, int way); /* a path was given up in favour of another: it may be tried again */
+void madi_search_untry(madi_gate_t *gate, int way); /* allow another try of a path that was given up in favour of another */
 /* True if paths are left that cannot be tried in parallel with the attempts under way.  Those attempts must leave time
  * for them. */
 bool madi_search_waits(const madi_gate_t *gate, bool alone);

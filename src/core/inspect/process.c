@@ -19,7 +19,7 @@ void madi_process_write(madi_json_t *j, const mad_session_t *s)
     madi_json_int(j, "ask", MADI_QUERY_VERSION);
     madi_json_text(j, "version", PACKAGE_VERSION);
     madi_json_int(j, "pid", getpid());
-    madi_json_text(j, "session", session); /* as at the end of its socket's name */
+    madi_json_text(j, "session", session); /* the session's number, as at the end of the socket's name */
     if (s->boot || s->launcher_rank >= 0)
         madi_json_int(j, "rank", s->boot ? s->rank : s->launcher_rank);
     if (s->boot || s->launcher_size)

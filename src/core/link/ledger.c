@@ -37,8 +37,8 @@ madi_bound_t madi_bounds[MADI_CHARGES] = {
                            "launcher, mad_peer_add)"},
 };
 
-#define LINES 256                  /* log lines about peers that may be written at once ... */
-#define LINE_NS INT64_C(250000000) /* ... and ns after which one more may be written */
+#define LINES 256                  /* log lines about peers that may be written at once */
+#define LINE_NS INT64_C(250000000) /* ns after which one more line may be written */
 
 /* ---- Charges ---------------------------------------------------------------------------------------------------- */
 

@@ -12,8 +12,8 @@ void madi_link_session_lose(mad_session_t *session);          /* in the child of
 void madi_link_session_fini(mad_session_t *session);
 
 void madi_adapter_polled(madi_adapter_t *adapter); /* add an adapter to the adapters that are polled */
-void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter); /* its pure_poll was wrong: poll others
-                                                                               * first */
+/* Record that the adapter's pure_poll was true in vain: other adapters are polled first. */
+void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter);
 
 /* Return an adapter whose pure_poll is true, NULL if none; no lock. */
 static inline madi_adapter_t *madi_poll_hit(mad_session_t *session)

@@ -330,7 +330,7 @@ void madi_trace_write(void)
     snprintf(t->name, sizeof t->name, "%s.%s.%d.json", madi_knob_text(MADI_KNOB_TRACE), trace.host, (int)getpid());
     if (madi_output_open(&t->out, t->name, 0600, false, t->why, sizeof t->why)) {
         bool whole = write_file(t->out.file);
-        snprintf(t->why, sizeof t->why, "%s", strerror(errno)); /* only if the file is not complete */
+        snprintf(t->why, sizeof t->why, "%s", strerror(errno)); /* the reason is of use only if the file is incomplete */
         good = madi_output_close(&t->out, whole, t->why, sizeof t->why);
     }
     if (!good)

@@ -24,7 +24,7 @@ struct madi_conn {
     mad_channel_t *channel; /* constant, like gate, number, flags, peer and hdr_template */
     madi_gate_t *gate;
     uint16_t number;       /* this side's number for the channel on this gate's link */
-    uint8_t flags;         /* flags of its packets: MADI_WIRE_MODES or 0 */
+    uint8_t flags;         /* flags of the connection's packets: MADI_WIRE_MODES or 0 */
     mad_peer_t peer;       /* number of the gate's peer */
     uint64_t hdr_template; /* the first 8 header bytes of a message in one packet, with length 0 */
     /* ... and fields under gate->tx_lock. */

@@ -29,7 +29,7 @@ struct madi_gate {
     struct madi_conn_gate *numbers;    /* conn: numbers of channels, connections for reuse */
     struct madi_send_gate *send;       /* send: what is to be sent */
     struct madi_recv_gate *recv;       /* recv: blocks that are being received */
-    struct madi_connect_gate *connect; /* connect: how it connects, and how it ended */
+    struct madi_connect_gate *connect; /* connect: how this gate connects, and why it ended */
     /* Written under session->lock; state also under tx_lock when it becomes UP or DOWN.  The other two are read with either
      * lock once state has this value. */
     _Atomic(int) state;  /* enum madi_gate_state */

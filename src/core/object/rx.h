@@ -24,7 +24,7 @@ typedef struct madi_rx_packet {
 typedef struct madi_rx_early {
     uint64_t desc;           /* descriptor that the sender gave the block */
     madi_waitable_t arrived; /* completes when all of the block has arrived */
-    bool borrowed;           /* the program has its address (mad_unpack_borrow) */
+    bool borrowed;           /* the program has the block's address (mad_unpack_borrow) */
     _Alignas(16) unsigned char data[];
 } madi_rx_early_t;
 
@@ -55,8 +55,8 @@ struct madi_rx_msg {
     };
     bool is_unfinished;  /* true if the message is in conn->unfinished */
     bool lost;           /* the rest of the message will not arrive */
-    bool may_leave_rest; /* a handler may leave its remaining blocks unread: that is no mismatch */
-    uint32_t cost;       /* credit bytes held until it is opened */
+    bool may_leave_rest; /* a handler may leave the remaining blocks unread without a mismatch */
+    uint32_t cost;       /* credit bytes held until the message is opened */
     madi_conn_t *conn;
     madi_rx_packet_t *current;      /* the packet that owns cur..end; NULL if cur..end is in data below */
     madi_rx_packet_t first;         /* the first packet, if its body is lent */

@@ -56,12 +56,12 @@ struct madi_tx {
     uint32_t
         rdv_pending;   /* number of rendezvous blocks that are not finished, and one if the driver holds a continued one */
     int64_t began;     /* ns, while tracing: when the message was queued */
-    bool may_be_read;  /* the peer may read its long block from this process's memory */
-    bool sender_polls; /* the sender polls for its completion, and can move a part of the long block */
+    bool may_be_read;  /* the peer may read the long block from this process's memory */
+    bool sender_polls; /* the sender polls for the completion, so it can move a part of the long block */
     bool started;      /* its first packet was sent */
     bool ended;        /* the program has ended it */
     bool queued;       /* in conn->queue or conn->deferred */
-    bool all_sent;     /* all of its packets were sent; announced blocks may be under way */
+    bool all_sent;     /* all packets of the message were sent; announced blocks may be under way */
     bool flushed; /* set by the packer: progress may be sending it, so pieces and stage are changed under tx_lock only */
     /* send: blocks that do not leave in the message's packets; under tx_lock. */
     struct madi_send_tx {

@@ -50,7 +50,7 @@ void madi_aead_free(madi_aead_t *aead)
     if (!aead)
         return;
     madi_aead_fast_free(aead->fast);
-    EVP_CIPHER_CTX_free(aead->ctx); /* this wipes the key of ctx */
+    EVP_CIPHER_CTX_free(aead->ctx); /* this call wipes the key of ctx */
     free(aead);
 }
 

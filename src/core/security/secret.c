@@ -44,9 +44,9 @@ static void *page_new(void)
     return page;
 }
 
-/* Wipe the traces of derived keys: on the stack below, which libcrypto has used, and in registers by which memcpy has
- * copied a key.  The loader saves those on the stack as it looks up a function.  A copy of the same length overwrites them
- * with zeros. */
+/* Wipe the traces of derived keys: those on the stack below, which libcrypto has used, and those in the vector
+ * registers with which memcpy has copied a key.  (The dynamic linker saves these registers on the stack when it looks
+ * up a function.)  A copy of zeros of the same length overwrites the registers. */
 static __attribute__((noinline)) void traces_wipe(void)
 {
     static void *(*volatile const copy)(void *, const void *, size_t) = memcpy;

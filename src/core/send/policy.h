@@ -75,7 +75,7 @@
 
 /* Long blocks. */
 #define MADI_PATH_LEAST ((size_t)4096)   /* bytes: least limit that is computed from measured costs (madi_path_direct_min) */
-#define MADI_PATH_MOST ((size_t)1 << 20) /* bytes: greatest such limit.  Both bounds protect against wrong measurements */
+#define MADI_PATH_MOST ((size_t)1 << 20) /* bytes: greatest limit that may follow from measured costs, which may be wrong */
 
 /* ns of both sides' own work for an announced block.  "What is known of the host's costs?" */
 #define MADI_ANNOUNCE_NS 200
@@ -99,15 +99,15 @@
 
 /* Shared blocks: which method is faster is learned (share.h).  "How is the quicker way found?" */
 #define MADI_SHARE_MIN_BITS 15                            /* log2 of MADI_SHARE_MIN: the first class */
-#define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS) /* bytes: copying half of it takes as long as asking the sender */
+#define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS) /* bytes: half of them are copied in the time of a round trip */
 #define MADI_SHARE_CLASSES 9 /* classes of lengths, by powers of two; the last one has all longer blocks */
 #define MADI_SHARE_KEPT 5    /* number of durations that are kept for each method; their median is used */
 #define MADI_SHARE_TRY_BYTES (UINT64_C(4) << 20)        /* bytes of a trial, so that it uses the whole ring at least once */
 #define MADI_SHARE_TRY_BLOCKS_MIN (MADI_SHARE_KEPT + 5) /* least number of blocks of a trial ... */
 #define MADI_SHARE_TRY_BLOCKS_MAX 128                   /* ... and greatest number */
-#define MADI_SHARE_PART_FIRST 2  /* n: trials of the slower method take 2^-n of the time, at first ... */
-#define MADI_SHARE_PART_LAST 6   /* ... and when the choice has proved reliable */
-#define MADI_SHARE_TIMED_EVERY 8 /* n: one block in n is timed, while no trial runs */
+#define MADI_SHARE_PART_FIRST 2                         /* n: trials of the slower method take 2^-n of the time, at first */
+#define MADI_SHARE_PART_LAST 6                          /* n, once the choice has proved reliable */
+#define MADI_SHARE_TIMED_EVERY 8                        /* n: one block in n is timed, while no trial runs */
 
 /* log2 of a factor: the slower method is tried more rarely, but at most by this factor, since it may have seemed slower
  * in few trials for other reasons */
@@ -192,7 +192,7 @@ typedef struct madi_path_block {
 
 /* Lengths in bytes from which on a block is announced, because that is faster than putting it into a packet. */
 typedef struct madi_path_limits {
-    size_t grant_min;  /* for blocks that are granted and then sent */
+    size_t grant_min;  /* length from which a block is granted and then sent */
     size_t direct_min; /* of a sender that answers and waits, where the two processes reach each other's memory; 0: like
                         * grant_min.  In a stream the two sides copy different messages at the same time */
     size_t answer_min; /* like direct_min, where the two processes do not reach each other's memory */

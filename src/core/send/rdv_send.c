@@ -386,7 +386,7 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
     }
     if (grant->drop || r->sent == r->len) {
         if (grant->drop && r->readable && r->sent < r->len && grant->len == r->len) {
-            gate->send->shares = true; /* from now on no piece is prepared in vain */
+            gate->send->shares = true; /* so no further piece is prepared in vain */
             count_fetched(gate, r);
         }
         rdv_finish(gate, r);

@@ -23,7 +23,7 @@ typedef struct madi_share_class {
     uint32_t run;                      /* number of blocks left in the present trial */
     uint8_t count[2];                  /* number of durations kept for each method */
     uint8_t oldest[2];                 /* index of the oldest duration of each method */
-    uint8_t tried;                     /* at the beginning: number of methods tried so far */
+    uint8_t tried;                     /* number of methods tried so far, until all were tried */
     uint8_t rarer;                     /* log2 of the factor by which trials are rarer now than at first */
     bool shared;                       /* true if the method in use is sharing */
     bool trying;                       /* a trial of the other method is running */

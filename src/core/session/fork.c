@@ -26,7 +26,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#define TRIES 100000 /* to lock a session: a signal handler that forks may have interrupted the thread that holds the lock */
+#define TRIES 100000 /* attempts to lock a session; a signal handler that forks may have interrupted the lock's holder */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list; taken before every session's lock */
 static mad_session_t *all;
@@ -84,8 +84,8 @@ static void channel_lose(mad_channel_t *channel)
     atomic_store_explicit(&channel->closed, 1, memory_order_relaxed);
     for (uint32_t i = 0; i <= a->mask; i++)
         atomic_store_explicit(&a->at[i], madi_conn_nobody(i), memory_order_relaxed);
-    atomic_store_explicit(&channel->n_ready, 1, memory_order_relaxed); /* so that mad_channel_poll looks further, and
-                                                                        * finds the channel closed */
+    /* not 0, so mad_channel_poll looks further and finds the channel closed */
+    atomic_store_explicit(&channel->n_ready, 1, memory_order_relaxed);
     channel->ready = NULL;
     channel->openers = (marceli_waiters_t){0};
 }

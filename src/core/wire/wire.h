@@ -144,7 +144,7 @@ enum madi_forward_kind {
     MADI_FORWARD_CLOSE = 6,  /* the last fragment: madi_wire_close, then a text without a final zero */
     MADI_FORWARD_ACK = 7, /* end to end; body: madi_wire_forward, and a proof if encrypted, where seq counts these packets */
     MADI_FORWARD_PING = 8,  /* ask 1: a query whether the gateways of this stream are alive; the answer has ask 0 */
-    MADI_FORWARD_MOVE = 9,  /* to the ends: use another path. channel: number of gateways that the packet has passed */
+    MADI_FORWARD_MOVE = 9,  /* for the ends: use another path. channel: number of gateways that the packet has passed */
     MADI_FORWARD_TRY = 10,  /* like OPEN, for a path in parallel with the stream's present one, which stays in use */
     MADI_FORWARD_KNOW = 11, /* about this hop, not about a stream: the address of a process that forwards */
     MADI_FORWARD_KINDS      /* number of kinds, plus 1 */

@@ -406,7 +406,7 @@ static void fault_link_fini(madi_link_t *link)
         return;
     if (!l->closed) /* connect failed */
         fault_link_close(link);
-    fault_rx_free(l); /* first, because it returns loans to the inner driver */
+    fault_rx_free(l); /* before the inner link ends, because its driver gets the loans back */
     l->inner->driver->link_fini(l->inner);
     fault_tx_end(l); /* complete the ops that the inner driver's link_fini has ended */
     free(l->inner);

@@ -124,7 +124,7 @@ bool fault_drained(madi_link_t *link);
 void fault_acknowledge(madi_link_t *link);
 /* send and complete what is due; return the number of events; under the session's lock */
 int fault_flush(fault_link_t *l, int64_t now);
-void fault_tx_end(fault_link_t *l); /* at close: discard packets, complete ops */
+void fault_tx_end(fault_link_t *l); /* at close: discard queued packets, complete their operations */
 
 static inline fault_adapter_t *fault_of(fault_link_t *l)
 {

@@ -273,7 +273,7 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *l
         return NULL;
     if (madi_foreign_is_set(lent)) {
         memcpy(&hdr, packet, sizeof hdr);
-        madi_rx_whole(inner, &hdr, lent, true); /* deliver it as if the inner driver's poll had found it */
+        madi_rx_whole(inner, &hdr, lent, true); /* deliver the packet as if the inner driver's poll had found it */
         return NULL;
     }
     l = outer_of(inner);

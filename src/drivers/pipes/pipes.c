@@ -119,7 +119,7 @@ static bool fd_pass(int sock, int *fd)
     struct iovec iov = {(char[1]){0}, 1};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     memcpy(CMSG_DATA(&control.head), fd, sizeof *fd);
-    errno = 0; /* for a message that lacks the descriptor, or is the end of the socket */
+    errno = 0; /* errno stays 0 if the descriptor is missing, or the socket has ended */
     if (*fd >= 0)
         return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
     if (recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) == 1 && msg.msg_controllen >= CMSG_LEN(sizeof *fd))

@@ -123,8 +123,8 @@ typedef struct shm_region {
 
 /* State that a process shows to all its peers. */
 typedef struct shm_bell {
-    _Atomic(uint32_t) asleep; /* not 0: it may be asleep; wake it through its event (shm_bell.c) */
-    _Atomic(uint32_t) fence;  /* not 0: it does not use membarrier, so its peers have to execute fences */
+    _Atomic(uint32_t) asleep; /* not 0: the bell's owner may be asleep; its event wakes it (shm_bell.c) */
+    _Atomic(uint32_t) fence;  /* not 0: the owner does not use membarrier, so its peers have to execute fences */
 } shm_bell_t;
 #define SHM_BELL_SIZE 4096
 
@@ -227,7 +227,7 @@ int shm_memory_make(size_t size, size_t some, char *reason);
 /* Seal memory with SHM_SEALS, before other processes get it.  own: also forbid further mappings for writing.  Return its
  * seals; 0 with errno on failure. */
 int shm_memory_seal(int fd, bool own);
-/* true if it is memory from memfd_create with this length and these seals */
+/* true if fd is memory from memfd_create with this length and these seals */
 bool shm_sealed(int fd, size_t size, int seals);
 
 /* shm_pass.c */
@@ -262,7 +262,7 @@ bool shm_space(shm_link_t *link); /* true if a packet of any length would fit; u
 /* shm_run.c */
 bool shm_window_open(shm_link_t *link); /* allocate the first window; false with errno */
 #define SHM_RUN_NONE UINT32_MAX
-uint32_t shm_run_take(shm_link_t *link, size_t len); /* allocate a run; returns its first unit, or SHM_RUN_NONE */
+uint32_t shm_run_take(shm_link_t *link, size_t len); /* allocate a run; return the run's first unit, or SHM_RUN_NONE */
 bool shm_run_fits(shm_link_t *link, size_t len);
 size_t shm_run_max(shm_link_t *link, size_t want);  /* bytes of the longest free run; the search may stop at `want` */
 void shm_run_drop(shm_link_t *link, uint32_t unit); /* free a run that was not sent */

@@ -47,7 +47,7 @@ bool shm_pass_send(int sock, const shm_pass_t *pass, const int *fds, int n)
 void shm_pass_end(int sock)
 {
     int none = 0;
-    /* on older kernels this fails, and descriptors are closed when they arrive */
+    /* older kernels lack SO_PASSRIGHTS: there, descriptors are closed when they arrive */
     setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof none);
 }
 

@@ -56,7 +56,8 @@ typedef struct madi_tcp_adapter {
     madi_tcp_link_t *hot_got;
     atomic_int hot_left, skip;
     bool turn;
-    /* 1 + the number of packets parsed, if take has just made the system call of the next poll too; otherwise 0 */
+    /* A take that finds no packet has already made the system call of the next poll.  tried is then 1 + the number of
+     * events that this poll has to return; otherwise 0. */
     int tried;
     int leave_out; /* number of takes to skip, because the last read found that many packets or emptied the socket */
     unsigned vain; /* number of tries of a hot link that found nothing */
@@ -177,7 +178,7 @@ void madi_tcp_keepalive(int fd);
 bool madi_tcp_unheard(madi_link_t *link, int64_t ns);
 bool madi_tcp_moves(madi_link_t *link, int64_t ns);
 void madi_tcp_started_add(madi_tcp_link_t *link);
-void madi_tcp_started_remove(madi_tcp_link_t *link); /* no effect if it was removed already */
+void madi_tcp_started_remove(madi_tcp_link_t *link); /* no effect if the link is not in the list */
 
 /* tcp_buffer.c; under the session's lock */
 bool madi_tcp_buffers_open(madi_tcp_link_t *link); /* false: no memory */

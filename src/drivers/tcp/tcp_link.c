@@ -302,7 +302,7 @@ static bool tcp_begin(madi_tcp_link_t *link)
     link->rx.head = madi_foreign_of(link->rx_buf + link->head);
     link->rx.here = (uint32_t)(link->tail - link->head < link->hdr.length ? link->tail - link->head : link->hdr.length);
     link->rx.skip = 0;
-    link->rx.defer = !link->pub.seal; /* not on a sealed link, where another record may be processed first */
+    link->rx.defer = !link->pub.seal; /* a sealed link cannot postpone: another record may be processed first */
     link->place = madi_rx_begin(&link->pub, &link->hdr, &link->rx);
     if (lent && link->place != MADI_PLACE_KEEP)
         madi_tcp_slot_put(&link->pub, loan);

@@ -87,7 +87,7 @@ typedef struct item {
 /* An operation: a receive that is posted or whose message is arriving, or a send or an access in flight. */
 typedef struct op {
     /* Two cache lines, all that most receives use.  Set when posted. */
-    struct op *next; /* next in its group, or in the list of receives that are not hashed */
+    struct op *next; /* next in the receive's group, or in the list of receives that are not hashed */
     match_group_t *group;
     uint64_t order;
     uint64_t tag, ignore;
@@ -104,7 +104,7 @@ typedef struct op {
         size_t multi;       /* the receive is closed when fewer bytes than this are free; 0: one message only */
         struct op *parent;  /* the multi-receive of which this operation is a part */
         int parts;          /* multi-receive: number of parts that are still arriving */
-        int awaits;         /* send: number of outstanding events; the events are: it has left, it has matched */
+        int awaits;         /* send: number of outstanding events; the events: the message has left, it has matched */
         uint64_t number;    /* send: its number, if it expects an answer; receive: its number, if it has sent a grant */
         uint64_t wanted_by; /* send: number of the receive that has granted it; 0 if the message was dropped */
         void *copy;         /* memory of a buffered send */
@@ -112,7 +112,7 @@ typedef struct op {
         bool closed;  /* multi-receive: takes no further message */
         bool silent;  /* no notification */
         bool asks;    /* send: the payload waits for a grant */
-        bool heading; /* send: its header has not left yet */
+        bool heading; /* send: the message's header has not left yet */
         bool wanted;  /* send: the grant has arrived */
         bool remote;  /* true for an access to memory */
     };
@@ -150,7 +150,7 @@ struct mad_dev_message {
     mad_dev_message_t *next, *prev; /* neighbours in order of arrival, or in the list of claimed messages */
     dev_envelope_t envelope;
     unsigned char *bytes;   /* copy of the payload, in memory of its own or in `inside`; NULL if there is none */
-    mad_message_t *message; /* the message, if it is parked, which still contains the payload */
+    mad_message_t *message; /* a parked message, which still contains the payload; else NULL */
     bool loading;           /* true while the copy is not complete */
     op_t *op;               /* the receive that has matched it meanwhile; NULL if none */
     bool dropped;           /* discarded meanwhile */
@@ -224,8 +224,8 @@ struct mad_dev {
      * kept. */
     mad_arrival_t stuck; /* if base is not NULL, the block has arrived, but memory was lacking */
     bool is_stuck;
-    mad_arrival_t shown[MAD_DEV_SHOWN]; /* polled: messages that were opened together ... */
-    int n_shown, next_shown;            /* ... their number, and the first that is not matched yet; it may be n_shown */
+    mad_arrival_t shown[MAD_DEV_SHOWN]; /* polled: messages that were opened together */
+    int n_shown, next_shown;            /* number of shown messages, and the first that is not matched (n_shown: none) */
     mad_channel_t *
         watch; /* with by_handler: a channel on which nothing is sent, so that a receive posted there ends when its peer is lost */
     unsigned char *lost; /* indexed by peer, n_lost entries: its status, and the flag WATCHED */

@@ -76,7 +76,7 @@ static __attribute__((noinline)) mad_status_t receive_other(mad_dev_t *dev, cons
     mad_dev_message_t *u;
     mad_status_t lost;
     op_t *op;
-    if (dev_shown_waits(dev)) /* they arrived before this receive, and before what may have failed since */
+    if (dev_shown_waits(dev)) /* such messages arrived before this receive was posted, and before any failure since */
         dev_shown_take(dev, true);
     op = op_of_receive(dev, r);
     if (!op)

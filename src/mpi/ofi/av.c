@@ -214,7 +214,7 @@ static struct fi_ops_av av_ops = {.size = sizeof(struct fi_ops_av),
 int mad_ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **out, void *context)
 {
     mad_ofi_av_t *av;
-    /* not supported: sharing between processes, several receive contexts */
+    /* sharing between processes and several receive contexts are not supported */
     if (attr->name || attr->map_addr || attr->rx_ctx_bits)
         return -FI_ENOSYS;
     if ((unsigned)attr->type > FI_AV_TABLE)

@@ -70,7 +70,7 @@ void mad_ofi_cq_push_error(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *e,
     struct fi_cq_err_entry *error = malloc(sizeof *error);
     mad_ofi_entry_t *entry = NULL;
     if (!cq->locked)
-        cq->into_end = cq->into; /* later entries must follow it in the ring, not in the program's buffer */
+        cq->into_end = cq->into; /* later entries must follow this one in the ring, not in the program's buffer */
     if (error) {
         *error = (struct fi_cq_err_entry){.op_context = e->op_context,
                                           .flags = e->flags,

@@ -159,7 +159,7 @@ int mad_ofi_key_pmix(mad_mpi_key_t *key)
         return 0;
     }
     good = pmix_key_exchange(&pmix, key);
-    pmix.finalize(NULL, 0); /* this only decrements a count, since the MPI library may have called PMIx_Init too */
+    pmix.finalize(NULL, 0); /* PMIx counts its users: the MPI library may have called PMIx_Init too */
     return good ? 1 : -1;
 }
 

@@ -257,7 +257,7 @@ static __attribute__((noinline)) int btl_look_around(unsigned turn)
 {
     if (madi_poll_due(turn, MADI_POLL_ALL_EVERY) || btl_clock_ticked()) {
         mad_progress(mad_btl->session);
-        mad_btl_take_bulk(false); /* so that offers that are not taken do not accumulate */
+        mad_btl_take_bulk(false); /* read the offers now and then, so that they do not accumulate */
     }
     if (madi_poll_due(turn, MADI_BTL_YIELD_EVERY) && mad_btl->async)
         sched_yield();

@@ -57,7 +57,7 @@ typedef enum mad_pml_kind { MAD_PML_SEND, MAD_PML_RECEIVE } mad_pml_kind_t;
 typedef struct mad_pml_data {
     struct iovec piece;         /* the caller's memory, or the packed copy */
     void *packed;               /* owned; NULL if the data are contiguous */
-    ompi_datatype_t *type;      /* retained while it is packed; else NULL */
+    ompi_datatype_t *type;      /* datatype, retained while the data are packed; else NULL */
     opal_convertor_t convertor; /* valid while there is a packed copy */
 } mad_pml_data_t;
 
