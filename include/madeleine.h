@@ -273,7 +273,7 @@ mad_status_t mad_message_status(const mad_message_t *message);
 
 /* A block of a message that is sent or received in one call. */
 typedef struct mad_block {
-    void *base; /* not written to when the message is sent */
+    void *base; /* the library only reads this memory when it sends the message */
     size_t len; /* bytes */
     mad_send_mode_t send_mode;
     mad_receive_mode_t receive_mode;

@@ -134,7 +134,7 @@ typedef struct madi_caps {
                         * proved faster */
     size_t rdv_eager;  /* bytes of a rendezvous block that may be sent ahead of the grant */
     int gather_max;    /* entries of vec that send takes: 16 or more, for the core sends up to 16 */
-    double latency_us; /* of a short packet, one way */
+    double latency_us; /* us: expected time of a short packet, one way */
     double bandwidth_MBs;
     int rank;   /* the path with the lowest rank is preferred: self 0, shm 10, tcp 50, virtual 200 */
     bool self;  /* reaches only this process itself */

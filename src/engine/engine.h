@@ -91,7 +91,7 @@ void marceli_progress_move_aside(void);
 void marceli_progress_kick(void);
 /* Like marceli_progress_kick, but for a request that the program will poll for, or leave pending while it computes. */
 void marceli_progress_kick_left(void);
-/* Note that the program polls (marceli_progress_poll is its fast path). */
+/* Record that the program polls (marceli_progress_poll is its fast path). */
 void marceli_progress_polled(void);
 /* Time (madi_now's ns) when an operation was left pending, or when the progress thread began to lead; 0 if the program
  * has polled since. */
@@ -108,10 +108,10 @@ void marceli_progress_hand_over(void);
  * progress thread serves them only after some milliseconds without a call of the library. */
 void marceli_progress_count_later(int n);
 void marceli_progress_kick_later(void);
-/* Note that an operation counted by marceli_progress_count_later moved on; for one that is counted once and lasts long.
+/* Record that an operation counted by marceli_progress_count_later moved on; for one that is counted once and lasts long.
  * Any lock may be held; cheap. */
 void marceli_progress_note_move(void);
-/* Note that calls are due (see has_calls), perhaps because the last operation has ended.  Any lock may be held. */
+/* Record that calls are due (see has_calls), perhaps because the last operation has ended.  Any lock may be held. */
 void marceli_progress_has_calls(void);
 
 /* ---- Queries -------------------------------------------------------------------------------------------------- */

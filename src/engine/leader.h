@@ -135,9 +135,9 @@ extern _Thread_local bool madi_woke_other;
 
 /* True on the progress thread, which need not be woken if it is itself the leader that is about to sleep. */
 extern _Thread_local bool madi_is_progress_thread;
-/* Note that a kernel thread begins to wait, and so makes progress.  Return the number of waiting kernel threads. */
+/* Record that a kernel thread begins to wait, and so makes progress.  Return the number of waiting kernel threads. */
 int madi_progress_enter(void);
-/* Note that a kernel thread stops waiting.  returns: this thread, or another one, is likely to wait again soon. */
+/* Record that a kernel thread stops waiting.  returns: this thread, or another one, is likely to wait again soon. */
 void madi_progress_leave(bool returns);
 bool madi_progress_thread_exists(void);
 /* Reset in the child of a fork, where the progress thread does not exist. */

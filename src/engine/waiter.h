@@ -42,8 +42,9 @@ void marceli_waiter_init(marceli_waiter_t *w);
  * waiter exists until this returns. */
 void marceli_waiter_wake(marceli_waiter_t *w);
 
-/* Note that the calling thread will not check this waiter of its own for a while, so marceli_waiters_wake_one skips it.
- * The caller checks once more after this call.  The note ends with the next attempt to sleep, which fails. */
+/* Record that the calling thread will not check this waiter of its own for a while, so that marceli_waiters_wake_one
+ * skips the waiter.  The caller checks once more after this call.  The record ends with the next attempt to sleep,
+ * which fails. */
 void marceli_waiter_occupied(marceli_waiter_t *w);
 
 static inline bool marceli_waiter_is_woken(const marceli_waiter_t *w)

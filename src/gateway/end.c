@@ -34,7 +34,7 @@ static void end_send_control(gw_end_t *end, unsigned kind, const void *bytes, si
     gw_frag_t *frag = gw_window_room(end, len, true) ? gw_frag_new(end->gw, body) : NULL;
     bool may = end->side && !end->resuming;
     if (!frag)
-        return; /* the other endpoint notices by the handshake's deadline, or by the end of this process */
+        return; /* the other endpoint finds the loss at the handshake's deadline, or when this process ends */
     gw_end_head(end, frag, kind, end->window.next, len, false);
     may = may && gw_protect(end, frag, &vec, len ? 1 : 0, len);
     gw_window_keep(end, kind, &vec, len ? 1 : 0, len);
@@ -490,7 +490,7 @@ static madi_place_t end_lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr
     madi_rx_t in = {.loan = may ? body : (madi_foreign_t){0}};
     madi_place_t place;
     if (may)
-        atomic_fetch_add_explicit(&carrier->loans, 1, memory_order_relaxed); /* before it may be returned */
+        atomic_fetch_add_explicit(&carrier->loans, 1, memory_order_relaxed); /* first: the core may return it */
     place = madi_rx_begin(&link->base, inner, &in);
     if (place == MADI_PLACE_KEEP)
         return place;

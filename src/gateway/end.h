@@ -256,7 +256,7 @@ void gw_path_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, c
 void gw_path_resume(gw_end_t *end, uint32_t ack);
 
 /* migrate.c; under the session's lock */
-/* Note that a gateway on this path requests another path for the stream. */
+/* Record that a gateway on this path requests another path for the stream. */
 void gw_migrate_requested(gw_side_t *side);
 bool gw_migrate_check(gw_end_t *end, int64_t now); /* Continue a migration; true if another check is needed. */
 void gw_migrate_tried(gw_end_t *end, gw_hop_t *hop, uint32_t label, const madi_wire_open_t *open); /* TRY by the other one */

@@ -45,7 +45,7 @@ struct gw_transit {
     gw_t *gw;
     gw_transit_t *next;
     gw_side_t side[2];
-    gw_route_t *route; /* NULL if the stream was not opened towards the destination */
+    gw_route_t *route; /* row of the counters; NULL until the stream is opened towards the destination */
     gw_dial_t *dial;   /* the dial that side[1] waits for, whose outcome must not be reported; NULL if none */
     bool moved[2];     /* the endpoint beyond side[i] was already sent MOVE */
     bool direct;       /* the process beyond side[1] is the destination */

@@ -56,7 +56,7 @@ struct gw_side {
     gw_side_t *next_active; /* next in hop->active */
     bool active;
     bool stalled;       /* waiting for credit */
-    int64_t stalled_at; /* for traces, ns: since when */
+    int64_t stalled_at; /* for traces, ns: begin of the wait for credit */
     gw_count_t out;
     uint64_t stalls, resends; /* number of waits for credit; number of fragments sent again on another path */
     uint32_t queued, queued_most;
@@ -200,7 +200,7 @@ static inline void gw_side_queued(gw_side_t *side, const gw_frag_t *frag)
 }
 /* Add a trace event; end 0 means now.  Under tx_lock or the session's lock. */
 void gw_trace(madi_trace_kind_t kind, int64_t began, int64_t end, const gw_side_t *side, uint32_t length);
-/* Note that the side waits for credit, unless this is already noted.  Under tx_lock. */
+/* Record that the side waits for credit, unless this is already recorded.  Under tx_lock. */
 static inline void gw_side_stalls(gw_side_t *side)
 {
     if (!side->stalled) {
@@ -210,7 +210,7 @@ static inline void gw_side_stalls(gw_side_t *side)
     }
     side->stalled = true;
 }
-/* Note that the side no longer waits for credit.  Under tx_lock. */
+/* Record that the side no longer waits for credit.  Under tx_lock. */
 static inline void gw_side_goes(gw_side_t *side)
 {
     side->stalled = false;

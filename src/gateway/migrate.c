@@ -34,7 +34,7 @@ void gw_migrate_take(gw_end_t *end)
         gw_path_resume(end, end->standby_ack);
         return;
     }
-    end->lost = madi_now(); /* until the other endpoint answers */
+    end->lost = madi_now(); /* the path counts as lost until the other endpoint answers */
     end->try_at = end->lost + gw_step_limit(end->gw);
     end->turns = 0;
     end->hope = true;

@@ -18,7 +18,7 @@ typedef struct process {
 struct gw_place {
     process_t *process;
     uint32_t n, cap;
-    uint32_t turn; /* rotates over the processes of the host, which so share the load */
+    uint32_t turn; /* index of the process that gets the next stream: the load is shared */
 };
 
 static bool virtual_entry_find(gw_t *gw, const unsigned char *address, madi_address_entry_t *e)
@@ -64,7 +64,7 @@ static mad_status_t next_place_add(gw_t *gw, int host, mad_peer_t peer, bool dae
         before = peer_mark(gw, at->process[i].peer);
         if (!before.since || before.number != mark.number)
             continue;
-        if (before.since <= mark.since) /* equal if the peer was lost, and has come back with a new number */
+        if (before.since <= mark.since) /* equal if the peer was lost and is back with a new number */
             at->process[i].peer = peer;
         return MAD_OK;
     }

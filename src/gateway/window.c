@@ -97,7 +97,7 @@ static void record_drop_first(gw_window_t *w, const kept_t *k)
     w->head = record_position(w, w->head + k->size);
     w->base++;
     if (w->head == w->tail)
-        w->head = w->tail = 0; /* reuse the same cache lines */
+        w->head = w->tail = 0; /* begin again with the lines that the cache has */
 }
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */

@@ -75,7 +75,7 @@ static APART ssize_t accept_plain(madi_fd_call_t *call)
 static ssize_t accept_attempt(madi_fd_call_t *call)
 {
     ssize_t n = madi_fd_polled(call);
-    return n == -EAGAIN && !madi_fd_option(call->fd, SO_ACCEPTCONN, 0) ? accept_plain(call) : n; /* which says so at once */
+    return n == -EAGAIN && !madi_fd_option(call->fd, SO_ACCEPTCONN, 0) ? accept_plain(call) : n; /* which fails */
 }
 
 int marcel_accept(int fd, struct sockaddr *address, socklen_t *size)

@@ -97,7 +97,7 @@ void madi_ult_wake(madi_ult_t *ult);
 #define MADI_SPINS 150
 bool madi_may_spin(madi_worker_t *worker);
 
-/* Note that the calling thread begins to wait for the clock or the polling server.  If no thread of its worker has done
+/* Record that the calling thread begins to wait for the clock or the polling server.  If no thread of its worker has done
  * so lately, the duration of switches is unknown, and the next switches are timed. */
 void madi_clock_looks_begin(madi_worker_t *worker);
 

@@ -16,10 +16,11 @@
 
 typedef struct semaphore {
     madi_waitq_t queue;
-    /* last user: the `bias` of its worker, 0 for a plain pthread.  This and the next two fields are under the lock */
+    /* The thread that used the semaphore last: the `bias` of its worker, or 0 for a plain pthread.  The lock protects
+     * this field and the next two. */
     uint32_t last;
     uint32_t left;  /* number of further uses by that worker until it gets the bias */
-    uint32_t after; /* value with which `left` begins */
+    uint32_t after; /* first value of `left` for a new worker */
 } semaphore_t;
 
 _Static_assert(sizeof(semaphore_t) <= sizeof(marcel_sem_t), "a public semaphore holds one");

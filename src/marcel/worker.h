@@ -103,7 +103,7 @@ typedef struct madi_worker {
 /* Create the queues of worker `index` of n.  All queues are created before the first kernel thread runs, and freed (fini)
  * after the last.  Return 0 or ENOMEM. */
 int madi_worker_init(madi_worker_t *worker, int index, int n);
-void madi_worker_fini(madi_worker_t *worker); /* fine after a failed init */
+void madi_worker_fini(madi_worker_t *worker); /* also after a failed init */
 
 /* Run the worker's scheduler on the calling kernel thread (carrier.h), whose context is `base`.  Return when the worker
  * was closed and nothing is left to run, or when another kernel thread has taken it over. */

@@ -88,7 +88,7 @@ int madi_confine_user(uid_t uid, gid_t gid, char *why, size_t len)
     /* The environment of the former user root is useless: only root can read its directories. */
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("HOME");
-    prctl(PR_SET_DUMPABLE, 1); /* until the session is open, so that this user owns /proc/self again */
+    prctl(PR_SET_DUMPABLE, 1); /* needed until the session is open: gives this user its /proc/self */
     return 0;
 }
 

@@ -17,7 +17,7 @@
 #define PACKAGE_VERSION "unreleased"
 #endif
 #define JOBS_DEFAULT 8
-#define BUDGET_LEAST ((int64_t)1 << 20) /* per job, as for MAD_FORWARD_BUDGET */
+#define BUDGET_LEAST ((int64_t)1 << 20) /* bytes: least budget of a job, as for MAD_FORWARD_BUDGET */
 
 static void gw_help(void)
 {

@@ -13,9 +13,9 @@
 void madi_run_gateways_start(const madi_run_options_t *options, const madi_run_gateway_t *gateways, int count,
                              const madi_run_spec_t *spec, const sigset_t *mask);
 void madi_run_gateways_reply(int number, const char *text, size_t len); /* reply to a PMI request */
-/* Note that the ranks are being ended, so that gateways that fail are not restarted. */
+/* Record that the ranks are being ended, so that gateways that fail are not restarted. */
 void madi_run_gateways_release(void);
-/* Note that no rank is left: request the end of the gateways, and kill them after some time. */
+/* Record that no rank is left: request the end of the gateways, and kill them after some time. */
 void madi_run_gateways_end(void);
 int madi_run_gateways_left(void); /* number of agents and proxies that have not ended */
 void madi_run_gateways_fini(void);

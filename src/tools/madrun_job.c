@@ -47,7 +47,7 @@ static void job_signal(int number)
 static void job_kill(void)
 {
     job_signal(SIGKILL);
-    madi_run_timer_set(&grace, GRACE_NS, madi_run_remote_kill); /* for hosts that do not even react to SIGKILL */
+    madi_run_timer_set(&grace, GRACE_NS, madi_run_remote_kill); /* some hosts may not even react to SIGKILL */
 }
 
 static void job_on_done(void);

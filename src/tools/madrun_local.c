@@ -375,7 +375,7 @@ static void ranks_collect(void)
     if (collected)
         return;
     madi_run_local_signal(SIGKILL);
-    madi_run_guard_end(); /* before the process numbers can be reused */
+    madi_run_guard_end(); /* first: waitpid below lets the kernel reuse the process numbers */
     for (int i = 0; i < spec->count; i++)
         while (ranks[i].pid && waitpid(ranks[i].pid, NULL, 0) < 0 && errno == EINTR)
             ;

@@ -19,12 +19,12 @@ typedef struct madi_run_pmi_hooks {
 /* Create the job's name and key. 0, or -1 with errno. */
 int madi_run_pmi_init(int ranks, int gateways, const madi_run_pmi_hooks_t *hooks);
 void madi_run_pmi_line(int rank, const char *line);
-/* Note that a process has ended: the others do not wait for it any more.  Return true if it had joined the job, and has
+/* Record that a process has ended: the others do not wait for it any more.  Return true if it had joined the job, and has
  * not left it properly. */
 bool madi_run_pmi_ended(int rank);
-/* Note that a process will never exist, so that no other process waits for it. */
+/* Record that a process will never exist, so that no other process waits for it. */
 void madi_run_pmi_absent(int rank);
-/* Note that a gateway which had ended is started again. */
+/* Record that a gateway which had ended is started again. */
 void madi_run_pmi_again(int gateway);
 /* Write the gateways' key, and all addresses published, as lines of a job file (tools/madgw_join.h).  False on a write
  * error. */

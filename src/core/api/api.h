@@ -32,7 +32,7 @@ bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n);
 void madi_packing_release(madi_conn_t *conn); /* let the next message be packed; under gate->tx_lock */
 
 /* wait until test is true */
-void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg); /* wait for more of it */
+void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg); /* wait for more of the message */
 void madi_cont_poll(madi_rx_msg_t *msg); /* poll for a limited time until the block is complete */
 
 /* callbacks.c */

@@ -114,7 +114,7 @@ static inline void plain_head_fill(const madi_conn_t *conn, madi_tx_t *tx, size_
 {
     uint64_t head[2] = {conn->hdr_template | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32,
                         (uint32_t)conn->tx_seq | cost << 32};
-    __builtin_memcpy(tx->small, head, sizeof head); /* not checked: base/base.h, madi_copy */
+    __builtin_memcpy(tx->small, head, sizeof head); /* a builtin: base/base.h gives the reason at madi_copy */
 }
 
 /* Send a plain message at once, if no message is queued before it and there is enough credit.  Under tx_lock. */
@@ -247,7 +247,7 @@ static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *wait)
     wait->waiter->expected = madi_path_wait_ns(bytes_not_staged(tx));
     marceli_wait(wait->waiter, wait_is_done, wait, INT64_MAX);
     status = madi_message_status(&tx->base);
-    madi_lock(&tx->conn->gate->tx_lock); /* until the completing thread no longer uses tx */
+    madi_lock(&tx->conn->gate->tx_lock); /* wait until the completing thread no longer uses tx */
     madi_unlock(&tx->conn->gate->tx_lock);
     madi_tx_free(tx);
     return status;

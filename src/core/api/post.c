@@ -52,8 +52,7 @@ mad_status_t mad_message_receive(mad_channel_t *channel, mad_peer_t source, cons
     } else if (atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
         r->posted = NULL;
         madi_request_complete(r, conn->gate->status);
-    } else if (atomic_load_explicit(&channel->closed, memory_order_relaxed)) { /* closed since the connection was looked
-                                                                                * up */
+    } else if (atomic_load_explicit(&channel->closed, memory_order_relaxed)) { /* the channel was closed meanwhile */
         r->posted = NULL;
         madi_request_complete(r, madi_channel_status(channel));
     } else {

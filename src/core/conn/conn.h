@@ -10,8 +10,8 @@ madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate); /* NULL: 
  * else refers to it. */
 void madi_conn_rest(madi_conn_t *conn);
 madi_conn_t *madi_conn_by_number(madi_gate_t *gate, uint16_t number); /* under gate->tx_lock; NULL: not in use */
-void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum); /* add its traffic to sum; also under gate->tx_lock */
-madi_traffic_t madi_conns_traffic(const madi_gate_t *gate); /* of all connections so far; also under gate->tx_lock */
+void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum); /* add to sum; also under gate->tx_lock */
+madi_traffic_t madi_conns_traffic(const madi_gate_t *gate); /* traffic of all connections so far; also under gate->tx_lock */
 static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t number)
 {
     return MADI_LIKELY(number < gate->n_remote) ? gate->by_remote[number] : NULL;
@@ -20,7 +20,7 @@ static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t
 /* This folder's part of a gate (gate->numbers). */
 struct madi_conn_gate *madi_conn_gate_new(void); /* NULL: no memory */
 void madi_conn_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; no connection is in use */
-void madi_conn_gate_free(madi_gate_t *gate);     /* frees all connections; fine without a part */
+void madi_conn_gate_free(madi_gate_t *gate);     /* free all connections, and the part if there is one */
 
 /* Charges of a channel that is not open here. */
 bool madi_unopened_announced(madi_conn_t *conn); /* charge an announced channel; false: too many, nothing is charged */

@@ -7,7 +7,7 @@
 
 /* The numbers of channels on a gate's link (channel_number.c), and connections that are not in use. */
 struct madi_conn_gate {
-    madi_conn_t **by_number;        /* by this side's numbers; NULL if free; under tx_lock */
+    madi_conn_t **by_number;        /* connections by this side's numbers; NULL: a free number; under tx_lock */
     uint32_t n;                     /* entries of by_number; under tx_lock */
     uint32_t n_used;                /* number of entries that are in use; under tx_lock */
     uint32_t next;                  /* index at which the search for a free entry begins (modulo n); under tx_lock */

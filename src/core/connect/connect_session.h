@@ -11,7 +11,7 @@ struct madi_hello;
 /* Peers, released gates, and handshakes of a session.  Under session->lock.  Times are in ns. */
 struct madi_connect_session {
     /* peer.c */
-    madi_peer_t *peers;   /* indexed by the low bits of their numbers */
+    madi_peer_t *peers;   /* table of peers, indexed by the low bits of their numbers */
     uint32_t n_peers;     /* peers that are known */
     uint32_t cap_peers;   /* entries of peers, a power of two; 0 before the first peer */
     mad_peer_t next_peer; /* the lowest number that was never used */

@@ -13,7 +13,7 @@ void madi_link_bury(madi_link_t *link);       /* close a link, to be freed later
 void madi_gate_time_out(madi_gate_t *gate);   /* fail a gate at its deadline; under session->lock */
 void madi_gate_pump(madi_gate_t *gate);       /* send what waits for the peer; under tx_lock */
 extern madi_adapter_t madi_no_adapter;        /* a placeholder whose take finds nothing */
-void madi_links_reap(mad_session_t *session); /* free closed links; under session->lock, outside of drivers */
+void madi_links_reap(mad_session_t *session); /* free closed links; under session->lock; not from an upcall */
 madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status); /* takes session->lock */
 
 /* gate_life.c; under session->lock */
@@ -37,12 +37,12 @@ bool madi_conn_in_use(madi_conn_t *conn);    /* true if a message of the connect
 void madi_unopened_sweep(madi_gate_t *gate); /* release unopened channels that peers no longer use; before each
                                                    * announcement */
 
-/* ledger_enforce.c; outside of drivers */
+/* ledger_enforce.c; not to be called from a driver's upcall */
 void madi_ledger_enforce(madi_gate_t *gate); /* end the gate's connection if its peer has passed a bound */
 /* If all peers together have passed a bound, end the connection of the peer with the largest charge. */
 void madi_ledger_enforce_all(mad_session_t *session);
 
-/* forget.c; outside of drivers */
+/* forget.c; not to be called from a driver's upcall */
 #define MADI_FORGET_NS 20000000 /* ns; least time that a lost peer is kept; also the time between two checks */
 /* Free lost peers that the program did not add and that are not ranks, once nothing refers to them.  Does nothing before
  * the next check is due; now: ns. */

@@ -21,7 +21,7 @@ struct madi_peer {
 /* connect_session.c: this folder's part of a session (session->connect) */
 struct madi_connect_session *madi_connect_session_new(void); /* NULL: no memory */
 void madi_connect_session_lose(mad_session_t *session);      /* in the child of a fork: forget gates and handshakes */
-void madi_connect_session_free(mad_session_t *session);      /* frees peers and gates; fine without a part */
+void madi_connect_session_free(mad_session_t *session);      /* free peers and gates, and the part if there is one */
 uint32_t madi_peers_known(const mad_session_t *session);     /* number of peers */
 mad_peer_t madi_peers_end(const mad_session_t *session);     /* the lowest number that was never used */
 

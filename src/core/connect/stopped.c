@@ -29,7 +29,7 @@ char madi_process_stopped(pid_t pid)
     n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[n] = 0;
-    end = strrchr(text, ')'); /* behind the name, which may contain any characters */
+    end = strrchr(text, ')'); /* the state follows the name, which may contain any characters */
     if (end && end[1] == ' ')
         state = end[2];
     return state == 'T' || state == 't' ? state : 0;

@@ -21,6 +21,6 @@ madi_gate_t *madi_work_next(madi_gate_t *gate);      /* return the next gate of 
 /* This folder's part of a gate (gate->out). */
 struct madi_link_gate *madi_link_gate_new(void); /* NULL: no memory */
 void madi_link_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; no packet is queued */
-void madi_link_gate_free(madi_gate_t *gate);     /* discards queued packets; fine without a part */
+void madi_link_gate_free(madi_gate_t *gate);     /* discard queued packets, and free the part if there is one */
 
 #endif

@@ -43,7 +43,8 @@ madi_gate_t *madi_work_take(mad_session_t *s)
 madi_gate_t *madi_work_next(madi_gate_t *gate)
 {
     madi_gate_t *next = gate->out->next_work;
-    atomic_store_explicit(&gate->out->has_work, 0, memory_order_release); /* pairs with madi_gate_work; next is read */
+    /* pairs with madi_gate_work, which may write next_work from here on */
+    atomic_store_explicit(&gate->out->has_work, 0, memory_order_release);
     return next;
 }
 

@@ -20,9 +20,9 @@ typedef struct madi_conn_array {
 /* Under session->lock, unless a field says otherwise.  NULL: none. */
 struct mad_channel {
     mad_session_t *session;
-    _Atomic(madi_conn_array_t *) conns; /* connections by peer; written under session->lock, read without */
+    _Atomic(madi_conn_array_t *) conns; /* connections by peer; written under session->lock, read without a lock */
     _Atomic(uint32_t) n_ready;          /* number of messages that can be opened; without the lock a hint */
-    _Atomic(int) closed;                /* not 0: calls fail; written under session->lock, read without */
+    _Atomic(int) closed;                /* not 0: calls fail; written under session->lock, read without a lock */
     int lane;                           /* the channel's lane (forward.h) */
     bool is_open;                       /* false if the channel was only announced by peers, or is closed */
     bool awaits_release;                /* in session->awaiting_release */

@@ -17,10 +17,10 @@ typedef enum madi_plain {
     MADI_PLAIN_STAGED = 1,
     MADI_PLAIN_TAILED = 2, /* ... except the bytes of the last block, which stay in the program's memory: tail */
     /* Receiving: all of the message is in the current packet, which is ... */
-    MADI_PLAIN_PACKET = 1, /* the packet is in memory of its own, or lent: not only a loan to release */
+    MADI_PLAIN_PACKET = 1, /* in memory of its own, or in a loan; more than the loan has to be released */
     MADI_PLAIN_INLINE = 2, /* in the message's structure */
-    MADI_PLAIN_LENT = 3,   /* lent, and nothing but the loan has to be released */
-    MADI_PLAIN_BEGUN = 4   /* lent, while the sender is still writing it */
+    MADI_PLAIN_LENT = 3,   /* in a loan, and nothing else has to be released */
+    MADI_PLAIN_BEGUN = 4   /* in a loan, while the sender is still writing it */
 } madi_plain_t;
 static_assert(MADI_PLAIN_NONE == 0 && MADI_PLAIN_BEGUN <= UINT8_MAX, "short paths test for not 0");
 

@@ -16,7 +16,7 @@ enum { MADI_COUNTED = 1, MADI_COUNTED_LATER, MADI_COUNTED_NOT };
 
 struct mad_request {
     _Atomic(uintptr_t) state; /* MADI_REQUEST_*, or the address of the waiter that waits for the request */
-    _Atomic(int) let_go;      /* set by the completing thread, after it woke the waiter: it no longer uses the request */
+    _Atomic(int) let_go;      /* set by the completing thread after the wake-up: that thread no longer uses the request */
     mad_status_t status;      /* valid once state is MADI_REQUEST_DONE */
     mad_session_t *session;
     void (*callback)(void *arg, mad_status_t status);

@@ -51,7 +51,7 @@ struct madi_rx_msg {
             bool ended;     /* the program has called an end of unpacking */
             uint32_t index; /* index of the next block */
         };
-        uint64_t state; /* all of these flags in one store; the order is from the lowest byte */
+        uint64_t state; /* the fields above as one number, cur_last in the lowest byte: one store sets all */
     };
     bool is_unfinished;  /* true if the message is in conn->unfinished */
     bool lost;           /* the rest of the message will not arrive */

@@ -51,15 +51,15 @@ struct mad_session {
     struct madi_session_own *own;         /* session: listening sockets, waiting, the end */
     /* link: adapters that are polled, threads that wait.  Embedded, since progress looks at them in each round. */
     struct madi_link_session {
-        madi_adapter_t **polled;                       /* adapters that have had a link; grows under lock, is read without */
-        _Atomic(int) n_polled;                         /* number of entries of polled; grows under lock, is read without */
+        madi_adapter_t **polled;                       /* adapters that have had a link; read without a lock */
+        _Atomic(int) n_polled;                         /* entries of polled; written under lock, read without one */
         _Atomic(int) poll_first;                       /* index of the polled adapter that is polled first; any lock */
         int carriers;                                  /* watched descriptors by which messages arrive; under lock */
         madi_gate_t *work;                             /* gates with something to send; under work_lock; NULL: none */
         struct madi_event_node *events, **events_tail; /* under work_lock; NULL: none */
         uint32_t n_events;                             /* under work_lock */
         madi_lock_t wait_lock;                         /* the last of the three locks, in parallel with work_lock */
-        _Atomic(int) n_watchers;                       /* written under wait_lock, read without */
+        _Atomic(int) n_watchers;                       /* written under wait_lock, read without a lock */
         marceli_waiters_t watchers; /* under wait_lock: threads in madi_watch_for, which test after every event */
     } link;
     /* recv: posted receives and rendezvous blocks.  Under lock.  Embedded, since each posted receive looks at the pool. */
@@ -70,12 +70,12 @@ struct mad_session {
     } recv;
     /* api: embedded, since inlined calls look at it. */
     struct madi_api_session {
-        madi_share_habit_t habit; /* of threads that send long blocks with requests; atomic */
+        madi_share_habit_t habit; /* how the program waits for requests that send long blocks; atomic */
         _Atomic(int) runs_calls;  /* not 0: a thread runs callbacks and handlers */
     } api;
     /* Gates with something to send. */
     madi_lock_t work_lock;     /* also protects callbacks and events */
-    _Atomic(int) has_work;     /* not 0 if the list `work` has gates; written under work_lock, read without */
+    _Atomic(int) has_work;     /* not 0 if the list `work` has gates; written under work_lock, read by any thread */
     _Atomic(int) strides_left; /* not 0 if one of these gates can send more without waiting for an event; like has_work */
     /* Channels, gates and links; under lock.  NULL: none. */
     madi_gate_t *gates;

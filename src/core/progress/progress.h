@@ -11,7 +11,7 @@
 int madi_progress_locked(mad_session_t *session);           /* one round */
 int madi_progress_after(mad_session_t *session, int n);     /* the part of a round after the adapters' polls */
 int madi_look_around(mad_session_t *session);               /* poll every adapter and descriptor */
-void madi_rare_ready(madi_watch_t *watch, uint32_t events); /* ready of session->rare, which the accept thread shares */
+void madi_rare_ready(madi_watch_t *watch, uint32_t events); /* callback of session->rare, which the accept thread shares */
 bool madi_pure_poll(mad_session_t *session);                /* true if a poll may find something; no lock */
 
 #endif

@@ -34,6 +34,6 @@ void madi_posted_next(madi_conn_t *conn); /* remove the first posted receive, wh
  * fits.  False: nothing has changed. */
 bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body);
 void madi_posted_offer(madi_conn_t *conn);        /* advertise the first posted receive to the sender, if possible */
-bool madi_posted_withdraw(madi_posted_t *posted); /* end that offer; false if the sender has begun to write */
+bool madi_posted_withdraw(madi_posted_t *posted); /* withdraw the offer; false if the sender has begun to write */
 
 #endif

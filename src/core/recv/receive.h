@@ -43,15 +43,15 @@ typedef struct madi_recv_counts {
 
 /* recv_gate.c: this folder's part of a gate (gate->recv); under session->lock */
 struct madi_recv_gate *madi_recv_gate_new(void); /* NULL: no memory */
-void madi_recv_gate_reset(madi_gate_t *gate);    /* for another peer.  Precondition: madi_rdv_recv_none */
+void madi_recv_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; madi_rdv_recv_none is true */
 void madi_recv_gate_shrink(madi_gate_t *gate);   /* free what was learned about the peer */
-void madi_recv_gate_free(madi_gate_t *gate);     /* fine if the gate has no such part */
+void madi_recv_gate_free(madi_gate_t *gate);     /* free the part if there is one */
 const madi_recv_counts_t *madi_recv_counts(const madi_gate_t *gate);
 bool madi_rdv_recv_none(const madi_gate_t *gate); /* true if no rendezvous block is being received */
 
 /* recv_session.c: this folder's part of a session (session->recv) */
 mad_status_t madi_recv_session_init(mad_session_t *session);
-void madi_recv_session_fini(mad_session_t *session); /* fine if init failed, or did not run */
+void madi_recv_session_fini(mad_session_t *session); /* also after a failed init, or without one */
 
 /* begun.c; only by the thread that owns the message */
 void madi_begun_look(madi_rx_msg_t *msg); /* move the message's end behind the arrived bytes; if all: MADI_PLAIN_LENT */

@@ -23,7 +23,7 @@
 typedef struct madi_frame {
     uint32_t magic;
     uint16_t version, kind;
-    uint32_t length; /* of the body, in bytes */
+    uint32_t length; /* length of the body in bytes */
 } madi_frame_t;
 _Static_assert(sizeof(madi_frame_t) == 12, "handshake frame");
 

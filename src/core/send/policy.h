@@ -24,9 +24,10 @@
 /* ---- Thresholds ------------------------------------------------------------------------------------------------
  *
  * All thresholds by which the library decides how bytes are sent.  Others include this header.  In quotes: the entry of
- * doc/rationale.md with the measurement; else "not recorded".  Knobs (MAD_CREDIT_FLOOR, MAD_CREDIT_BUDGET,
- * MAD_SHM_READ_MIN, MAD_FORWARD_FRAGMENT) are in base/knob.c.  Runtimes that use the public interface have their own tables:
- * mpi/device/thresholds.h, mpi/openmpi/thresholds.h, and mpi/ofi/ofi.h.
+ * doc/rationale.md with the measurement.  "Entry as above": the entry that was quoted last.  "Not recorded": no entry has
+ * a measurement.  Knobs (MAD_CREDIT_FLOOR, MAD_CREDIT_BUDGET, MAD_SHM_READ_MIN, MAD_FORWARD_FRAGMENT) are in base/knob.c.
+ * Runtimes that use the public interface have their own tables: mpi/device/thresholds.h, mpi/openmpi/thresholds.h, and
+ * mpi/ofi/ofi.h.
  */
 
 /* Packing: the bytes of a block are copied as it is packed, or stay where they are. */
@@ -52,7 +53,7 @@
 /* largest number of segments of a block that are gathered where they lie; more segments are copied together.  "What do
  * the rarer forms of a block cost?" */
 #define MADI_SEGMENTS_MAX 8
-#define MADI_SEGMENT_MIN 1024 /* bytes: least average length of segments that are gathered.  Same entry */
+#define MADI_SEGMENT_MIN 1024 /* bytes: least average length of segments that are gathered.  Entry as above */
 
 /* One packet. */
 
@@ -120,7 +121,7 @@
 /* Limits of the links of each network that the library has (caps in driver.h), in bytes. */
 #define MADI_SELF_PACKET_MAX (16 * 1024)       /* a sixteenth of the ring.  Not recorded */
 #define MADI_SELF_CHUNK_MAX (64 * 1024)        /* a quarter of the ring.  Not recorded */
-#define MADI_SELF_GRANT_MIN (8 * 1024)         /* half a packet; longer blocks are copied once, not twice.  Not recorded */
+#define MADI_SELF_GRANT_MIN (8 * 1024)         /* half a packet: a granted block is copied once, not twice.  Not recorded */
 #define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* "From which length on is a block granted?" */
 
 /* limit of direct reads where the costs of the host are not known.  "From which length on does the receiver read a block
@@ -129,24 +130,24 @@
 
 /* shortest body outside of cells, where the costs are not known.  "Which packets lie in the cells themselves?" */
 #define MADI_SHM_RUN_MIN 432
-#define MADI_SHM_RUN_MIN_NEAR 320     /* like MADI_SHM_RUN_MIN where a copy between two cores costs little.  Same entry */
-#define MADI_SHM_RUN_MIN_FAR 560      /* like MADI_SHM_RUN_MIN where it costs MADI_FAR_COPY_PS a byte or more.  Same entry */
+#define MADI_SHM_RUN_MIN_NEAR 320     /* MADI_SHM_RUN_MIN for two cores between which a copy costs little */
+#define MADI_SHM_RUN_MIN_FAR 560      /* MADI_SHM_RUN_MIN for two cores with MADI_FAR_COPY_PS a byte or more */
 #define MADI_FAR_COPY_PS 80           /* ps a byte of an expensive copy: Xeon 75 to 125, EPYC with a shared L3 45 */
 #define MADI_SHM_CHUNK_MIN (8 * 1024) /* shortest piece of a granted block.  "Where do 64 KiB go?" */
 
 /* shortest body that is written in pieces, after its cell was published.  "Can a body be copied in and out at the same
  * time?" */
 #define MADI_SHM_BEGUN_MIN 6144
-#define MADI_SHM_PIECES 3                      /* number of the pieces of such a body.  Same entry */
-#define MADI_SHM_PIECE_MIN 3072                /* shortest piece.  Same entry */
-#define MADI_SHM_PIECE_MAX 8192                /* longest piece.  Same entry */
+#define MADI_SHM_PIECES 3                      /* number of the pieces of such a body.  Entry as above */
+#define MADI_SHM_PIECE_MIN 3072                /* shortest piece.  Entry as above */
+#define MADI_SHM_PIECE_MAX 8192                /* longest piece.  Entry as above */
 #define MADI_SHM_PUT_LONG 4096                 /* longer copies are made by madi_copy_bulk.  "How are bytes copied?" */
 #define MADI_TCP_PACKET_MAX ((size_t)32 << 10) /* "How long are packets over TCP?" */
 
 /* from this length on a second read is faster than a copy.  "Must a block wait for a grant where there is credit?" */
 #define MADI_TCP_CONT_MIN ((size_t)30 << 10)
 
-/* from this length on a round trip is faster than sending within the credit.  Same entry */
+/* from this length on a round trip is faster than sending within the credit.  Entry as above */
 #define MADI_TCP_GRANT_MIN ((size_t)104 << 10)
 #define MADI_TCP_EAGER ((size_t)16 << 10)    /* bytes sent ahead of a block's grant.  "How long are packets over TCP?" */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* "Which buffers and calls?" */
@@ -156,7 +157,7 @@
 
 /* shorter blocks may travel with their message, without a grant.  "Which blocks go through gateways without a grant?" */
 #define MADI_VIRTUAL_GRANT_MIN ((size_t)192 << 10)
-#define MADI_VIRTUAL_EAGER ((size_t)16 << 10) /* bytes sent ahead of a block's grant.  Same entry */
+#define MADI_VIRTUAL_EAGER ((size_t)16 << 10) /* bytes sent ahead of a block's grant.  Entry as above */
 
 /* ---- The choice -------------------------------------------------------------------------------------------------- */
 

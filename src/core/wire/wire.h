@@ -175,13 +175,13 @@ typedef struct madi_wire_open {
     uint64_t stream; /* a random number that identifies the stream at its ends, on any path */
     uint32_t turn;   /* 0: the first path of the stream; later ones have greater numbers, odd from the passive end */
     uint32_t ack;    /* as in madi_wire_forward */
-    uint8_t proof[MADI_WIRE_PROOF]; /* of all fields but the limit */
+    uint8_t proof[MADI_WIRE_PROOF]; /* proof of all fields but the limit */
 } madi_wire_open_t;
 static_assert(sizeof(madi_wire_open_t) == 40, "open");
 
 typedef struct madi_wire_ready {
     uint8_t proof[MADI_WIRE_PROOF];
-    uint8_t key[32]; /* of an encrypted stream: for the exchange, X25519; else zeros */
+    uint8_t key[32]; /* public key (X25519) of an encrypted stream; else zeros */
 } madi_wire_ready_t;
 static_assert(sizeof(madi_wire_ready_t) == 48, "ready");
 
@@ -198,7 +198,7 @@ enum madi_close_what {
     MADI_CLOSE_GONE = 2  /* the process at the other end does not answer at its address */
 };
 
-#define MADI_BLOCK_WORDS 40                                              /* bytes of such a text */
+#define MADI_BLOCK_WORDS 40                                              /* bytes of the text that madi_block_words writes */
 const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* describe a block in words; returns buf */
 
 #endif

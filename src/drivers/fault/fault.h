@@ -46,7 +46,7 @@ typedef struct fault_adapter {
     uint64_t n_links;     /* number of links made so far */
     int64_t hidden_until; /* ns: time before which the inner driver is not polled */
     _Atomic(int64_t) due; /* ns: next time at which this adapter has something to do */
-    int timer_fd;         /* wakes a sleeping thread then */
+    int timer_fd;         /* timer that wakes a sleeping thread at `due` */
     madi_watch_t timer;
     bool inner_open, inner_closed;
 } fault_adapter_t;

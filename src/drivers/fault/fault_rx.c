@@ -128,7 +128,7 @@ static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, madi_foreign
         return;
     }
     madi_foreign_copy(p->body, body,
-                      hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* that much can be read */
+                      hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* so many bytes can be read at least */
     in_add(l, p);
 }
 
@@ -297,7 +297,7 @@ static void deliver_one(fault_link_t *l, fault_in_t *p)
         in_free(l, p);
         return;
     }
-    packet_lend(l, p); /* so that slot_put finds it */
+    packet_lend(l, p); /* slot_put looks for the packet among the lent ones */
     madi_rx_whole(&l->base, &hdr, bytes_of(p), hdr.length && percent >= 0 && (is_loan || fault_chance(&l->dice, percent)));
 }
 

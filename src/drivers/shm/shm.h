@@ -282,7 +282,7 @@ int shm_event_make(char *reason);
 #define SHM_EVENT_EDGES (EPOLLIN | EPOLLOUT | EPOLLET)
 bool shm_event_valid(int fd);               /* true if fd is an event of this kind; rings it */
 void shm_bell_ring(const shm_link_t *link); /* never waits */
-/* note that a packet found no space, so that shm_arm requests space from the peer */
+/* record that a packet found no space, so that shm_arm requests space from the peer */
 void shm_bell_stuck(shm_link_t *link);
 bool shm_arm(madi_adapter_t *adapter);
 void shm_disarm(madi_adapter_t *adapter);

@@ -107,7 +107,7 @@ uint64_t shm_here(madi_link_t *link, uint64_t begun)
     return atomic_load_explicit(&l->in->filled, memory_order_acquire) - (begun - 1); /* pairs with send_pieces */
 }
 
-/* Note a loan until it is returned.  Under the session's lock. */
+/* Record a loan until it is returned.  Under the session's lock. */
 static inline void note_loan(shm_link_t *l, uint32_t unit, uint32_t length)
 {
     if (MADI_UNLIKELY(length > SHM_CHUNK))

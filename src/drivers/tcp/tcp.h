@@ -171,7 +171,7 @@ bool madi_tcp_admits(madi_adapter_t *adapter, int fd, char *reason); /* as drive
 /* tcp_alive.c; all but madi_tcp_alive_set under the session's lock */
 /* called for the first link, since most adapters have none */
 mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason);
-void madi_tcp_alive_close(madi_tcp_adapter_t *tcp); /* fine on a half-made adapter */
+void madi_tcp_alive_close(madi_tcp_adapter_t *tcp); /* also for an adapter that was opened only in part */
 /* Start the timer if necessary, because bytes are in flight. */
 void madi_tcp_alive_set(madi_tcp_adapter_t *tcp);
 void madi_tcp_keepalive(int fd);

@@ -82,7 +82,7 @@ static void tcp_ready(madi_watch_t *watch, uint32_t events)
     const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
     if ((events & (EPOLLOUT | end)) && atomic_load_explicit(&link->tx_blocked, memory_order_relaxed))
         madi_tcp_flush(link);
-    link->ending |= (events & end) != 0; /* no further edge reports it */
+    link->ending |= (events & end) != 0; /* no further edge reports the end */
     if ((events & (EPOLLIN | end)) && !link->is_unread)
         madi_tcp_receive(link, 64);
 }
@@ -96,7 +96,7 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
     (void)active;
 
     link->watch.fd = fd;
-    if (!link->watch.ready) /* else the link is sealed */
+    if (!link->watch.ready) /* a sealed link has set its own function */
         link->watch.ready = tcp_ready;
     link->started = true;
     link->room = MADI_TCP_RX_SIZE;

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define SEAL_BATCH_MIN ((size_t)2 * MADI_SEAL_TEXT) /* bytes; only packets with an operation are longer */
+#define SEAL_BATCH_MIN ((size_t)2 * MADI_SEAL_TEXT) /* bytes: longest packet without an operation, at least */
 static_assert(SEAL_BATCH_MIN >= MADI_TCP_PACKET_MAX, "a packet without an op is encrypted at once");
 
 static madi_tcp_adapter_t *seal_adapter(madi_tcp_link_t *link)
@@ -230,7 +230,7 @@ madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n,
         return MADI_SENT;
     }
     if (done < 0) {
-        link->vec_at = link->vec_n = 0; /* stays blocked for ever; receive sees the end of the connection */
+        link->vec_at = link->vec_n = 0; /* the link stays blocked; receive sees the end of the connection */
         madi_tcp_broken(link);
         return MADI_AGAIN;
     }
@@ -238,7 +238,7 @@ madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n,
         link->op = op;
         return MADI_TAKEN;
     }
-    link->tx_holds = true; /* everything is encrypted, in memory of the link */
+    link->tx_holds = true; /* everything is encrypted, and lies in memory of the link */
     madi_link_holds(&link->pub, 1);
     return MADI_SENT;
 }
@@ -280,7 +280,7 @@ static void seal_ready(madi_watch_t *watch, uint32_t events)
     const uint32_t end = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
     if ((events & (EPOLLOUT | end)) && atomic_load_explicit(&link->tx_blocked, memory_order_relaxed))
         madi_tcp_seal_flush(link);
-    link->ending |= (events & end) != 0; /* no further edge reports it */
+    link->ending |= (events & end) != 0; /* no further edge reports the end */
     if ((events & (EPOLLIN | end)) && !link->is_unread)
         madi_tcp_seal_receive(link, 64);
 }
@@ -292,7 +292,7 @@ mad_status_t madi_tcp_seal_start(madi_link_t *pub, int fd, bool active, char *re
     if (!pub->seal) {
         snprintf(reason, MADI_REASON_MAX, "a link of a sealed network was not sealed");
         link->watch.fd = fd;
-        link->started = true; /* so that fini closes it */
+        link->started = true; /* makes fini close the socket */
         return MAD_ERR_AUTH;
     }
     link->watch.ready = seal_ready;

@@ -174,7 +174,7 @@ int madi_tcp_flush(madi_tcp_link_t *link)
         done = tcp_write(link->watch.fd, link->vec + link->vec_at, link->vec_n - link->vec_at);
         if (done < 0) {
             tcp_broken(link);
-            link->vec_at = link->vec_n = 0; /* stays blocked for ever; receive sees the end of the connection */
+            link->vec_at = link->vec_n = 0; /* the link stays blocked; receive sees the end of the connection */
         } else {
             tcp_advance(link, (size_t)done);
         }

@@ -301,7 +301,7 @@ mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t 
     static_assert(sizeof head == HEAD_SHORT && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 &&
                       offsetof(dev_head_t, tag) == 8,
                   "the beginning of a head");
-    /* whole_max is less than MAD_DEV_LOAD_MAX, so `cost` is right */
+    /* whole_max is below MAD_DEV_LOAD_MAX, from which on the cost would be 0 (dev_flow_cost). */
     if (MAD_DEV_LIKELY(pieces[1].iov_len <= dev->whole_max && dev_flow_take(dev, to, cost))) {
         pieces[0] = (struct iovec){&head, sizeof head};
         if (MAD_DEV_LIKELY(mad_message_send_now(dev->channel, to, pieces, 2) == MAD_OK))

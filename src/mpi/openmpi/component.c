@@ -18,7 +18,7 @@ static size_t network_eager_limit = MAD_BTL_NETWORK_EAGER;
 /* Set the limits that hold until the session is open. */
 static void module_defaults(mca_btl_base_module_t *btl)
 {
-    btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1; /* preferred to all others except `self`, unless that is left out */
+    btl->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1; /* used instead of all other components but `self` */
     btl->btl_eager_limit = MAD_BTL_PACKET_MAX - MAD_BTL_HEADERS;
     btl->btl_rndv_eager_limit = MAD_BTL_PACKET_MAX - MAD_BTL_HEADERS;
     btl->btl_max_send_size = MAD_BTL_PACKET_MAX - MAD_BTL_HEADERS;
