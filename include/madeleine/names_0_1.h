@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-struct mad_arrival; /* also where <madeleine/runtime.h> includes this file */
+struct mad_arrival; /* needed where <madeleine/runtime.h> includes this file */
 
 #define mad_connection mad_message
 typedef mad_message_t mad_connection_t;

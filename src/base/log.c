@@ -102,7 +102,7 @@ void madi_log(madi_log_level_t level, const char *part, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     n = strlen(line);
-    /* escaped, because many lines contain names and texts of peers */
+    /* the text is escaped, because it may contain names and texts of peers */
     n += madi_escape(line + n, sizeof line - n - 1, text, strlen(text));
     line[n++] = '\n';
     if (write(STDERR_FILENO, line, n) < 0) /* a single write, so that lines of several processes do not mix */

@@ -415,7 +415,7 @@ static void pmi1_fini(madi_boot_t *boot)
     madi_fd_close(pmi->line.fd);
     madi_fd_close(pmi->bell);
     pthread_mutex_destroy(&pmi->lock);
-    explicit_bzero(pmi, sizeof(*pmi)); /* it contained the job's key */
+    explicit_bzero(pmi, sizeof(*pmi)); /* the structure contained the job's key */
     free(pmi);
 }
 

@@ -56,7 +56,7 @@ void marceli_barrier_light(void)
 
 const _Atomic(int) *marceli_leader_sleeps_flag(void)
 {
-    static const _Atomic(int) always = 1; /* without membarrier every sender fences */
+    static const _Atomic(int) always = 1; /* not 0: without membarrier every sender executes a fence */
     return madi_server.asymmetric ? &marceli_leader_sleeps : &always;
 }
 

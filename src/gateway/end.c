@@ -351,7 +351,7 @@ static bool fragment_is_next(gw_end_t *end, const madi_wire_hdr_t *hdr, const ma
         return true;
     if ((int32_t)(hdr->seq - end->rx_seq) > 0)
         gw_end_closed(end, MAD_ERR_PROTOCOL, "fragments are missing or out of order");
-    return false; /* or it is a duplicate */
+    return false; /* the fragment is a duplicate, or the stream has ended */
 }
 
 static void end_try_up(gw_end_t *end)

@@ -322,7 +322,7 @@ void gw_hop_pump(gw_hop_t *hop)
     }
     while ((frag = done)) {
         done = frag->next;
-        if (frag->held) { /* its completion takes another tx_lock */
+        if (frag->held) { /* done later: its completion takes another tx_lock */
             frag->next = hop->gw->sent;
             hop->gw->sent = frag;
             atomic_store_explicit(&hop->gw->unsettled, 1, memory_order_relaxed);

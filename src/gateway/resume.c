@@ -233,7 +233,7 @@ static void resume_try_next(gw_end_t *end, int64_t now)
         end->try_at = now + PAUSE; /* time until the other endpoint opens a path, or the handshake times out */
         return;
     }
-    end->avoid.lost = !end->turns; /* in the first round only live processes are used, on any host */
+    end->avoid.lost = !end->turns; /* the first round uses only processes that live, on any host */
     status = gw_next_gate(gw, end->link->gate->lane, address, &end->avoid, &gate, NULL, reason);
     if (status) {
         /* No gateway was found that could report the loss of the peer. */

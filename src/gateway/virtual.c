@@ -382,7 +382,7 @@ static madi_sent_t send_held(gw_end_t *end, const struct iovec *vec, int n, size
     atomic_fetch_add(&end->n_held, 1);
     gw_window_hold(end, held, total);
     if (gw_side_send_user(end->side, frag) == MADI_SENT) {
-        held->out--; /* safe here: acknowledgements are processed under the same tx_lock */
+        held->out--; /* no race: acknowledgements are processed under the same tx_lock */
         free(frag);
     }
     return op ? MADI_TAKEN : MADI_SENT;

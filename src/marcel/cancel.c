@@ -80,7 +80,7 @@ int marcel_cancel(marcel_t thread)
     }
     if (madi_gone(thread))
         return ESRCH;
-    (void)madi_server_probe(); /* if a knob is wrong, there is no barrier of all threads, and waiters execute fences */
+    (void)madi_server_probe(); /* without a server (a knob is wrong) there is no barrier, and waiters execute fences */
     pthread_mutex_lock(&lock);
     atomic_fetch_or_explicit(&thread->cancel, MADI_CANCEL_PENDING | MADI_CANCEL_BUSY, memory_order_seq_cst);
     marceli_barrier();

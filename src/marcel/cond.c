@@ -46,7 +46,7 @@ static int cond_wait_until(void *cond, void *mutex, int64_t deadline)
     rc = madi_block_point(self, queue, deadline);
     locked = marcel_mutex_lock(mutex);
     if (MADI_UNLIKELY(rc == ECANCELED))
-        madi_cancel_act(self); /* its handlers have the mutex */
+        madi_cancel_act(self); /* the thread's cleanup handlers run with the mutex locked */
     return MADI_UNLIKELY(locked) ? locked : rc;
 }
 

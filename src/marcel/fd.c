@@ -105,7 +105,7 @@ static MADI_COLD ssize_t read_other_kind(madi_fd_call_t *call, int kind)
         ssize_t n = recv_dontwait(call);
         if (n != -ENOTSOCK)
             return n;
-        kind = madi_fd_kind_find(call->fd); /* closed and opened behind us */
+        kind = madi_fd_kind_find(call->fd); /* the number now belongs to another descriptor */
     }
     flags = madi_fd_flags(call->fd);
     if (flags >= 0 && flags & O_NONBLOCK)

@@ -162,7 +162,7 @@ static inline void madi_queue_out(madi_worker_t *worker, madi_ult_t *ult)
     madi_ring_link_t *next = ult->link.next, *prev = ult->link.prev;
     prev->next = next;
     next->prev = prev;
-    if (MADI_UNLIKELY(ult->priority != MADI_USUAL) && next == prev) /* only the head is left */
+    if (MADI_UNLIKELY(ult->priority != MADI_USUAL) && next == prev) /* the queue is empty: only its head is left */
         worker->odd &= ~(1u << ult->priority);
 }
 

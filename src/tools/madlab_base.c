@@ -13,7 +13,7 @@ void madi_lab_say(const char *format, ...)
     char *text = NULL;
     va_start(list, format);
     if (vasprintf(&text, format, list) >= 0)
-        fprintf(stderr, "madlab: %s\n", text); /* in a single write, because other processes write to standard error too */
+        fprintf(stderr, "madlab: %s\n", text); /* a single write: other processes write to standard error too */
     va_end(list);
     free(text);
 }

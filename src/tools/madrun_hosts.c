@@ -39,7 +39,8 @@ int madi_run_hosts_put(madi_run_hosts_t *hosts, const char *name, int slots, cha
         snprintf(why, len, "'%s' is no name of a host: give names as in 'a,b:4,node[1-8]'", name);
         return -1;
     }
-    /* for files with one line per process; for other duplicates see madrun_same.h */
+    /* Join equal names that follow each other, as in files with one line per process.  madrun_same.h joins other
+     * duplicates. */
     if (last && strcmp(last->name, name) == 0) {
         madi_run_hosts_join(last, &one);
         return 0;

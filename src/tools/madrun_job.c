@@ -241,7 +241,7 @@ static void got_input(madi_run_pipe_t *pipe)
 
 static void input_open(void)
 {
-    /* in the background: the terminal's input belongs to another process group */
+    /* True if madrun runs in the background: the terminal's input then belongs to another process group. */
     bool background = isatty(0) && tcgetpgrp(0) != getpgrp();
     input = (madi_run_pipe_t){.got = got_input, .read = !background, .shared = true};
     if (options->stdin_rank >= 0)

@@ -401,7 +401,7 @@ static void local_finish(void)
         for (int s = 0; s < 2; s++) {
             madi_run_pipe_t *pipe = &rank->stream[s];
             madi_run_pipe_drain(pipe);
-            if (pipe->fd >= 0) { /* kept open by a process that has left the process group */
+            if (pipe->fd >= 0) { /* a process that left the process group keeps the pipe open */
                 pipe->eof = true;
                 got_output(pipe);
             }

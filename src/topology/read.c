@@ -244,7 +244,7 @@ static void take_over(madi_topo_names_t *names, const char *name)
     int channel = madi_topo_channel_find(topo, name), before = names->count;
     int network = channel >= 0 ? topo->channel[channel].network : madi_topo_network_find(topo, name);
     if (network < 0) {
-        if (channel < 0) /* otherwise the channel is wrong, which has been reported */
+        if (channel < 0) /* else the channel is wrong, and that was reported */
             madi_topo_name_wrong(names, MADI_TOPO_NETWORK, "network or channel", name);
         return;
     }

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define MANY 16          /* the largest number of messages that one call opens */
-#define POLLED_OTHERS 16 /* packets that a round handles at most, once a round has brought only packets for others */
+#define POLLED_OTHERS 16 /* packets of a round, once a round has found only packets for other receivers */
 
 /* Take the next message of a channel, whose connections take turns.  NULL if none. */
 static madi_rx_msg_t *channel_take(mad_channel_t *channel)

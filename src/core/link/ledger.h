@@ -20,7 +20,7 @@
 
 typedef enum madi_charge {
     MADI_CHARGE_CTRL,       /* bytes: control packets that wait for the peer to read */
-    MADI_CHARGE_ANSWERS,    /* bytes: likewise, control packets about streams (credit, refusals, signs of life) */
+    MADI_CHARGE_ANSWERS,    /* bytes: those of them that are about streams (credit, refusals, signs of life) */
     MADI_CHARGE_CHANNELS,   /* channels that the peer announced and the program has not open */
     MADI_CHARGE_WAITING,    /* bytes: messages on these channels */
     MADI_CHARGE_STREAMS,    /* streams that the peer opened over its link to this process */

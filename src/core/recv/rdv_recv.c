@@ -25,7 +25,7 @@ void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, 
     madi_gate_ctrl(gate, &hdr, &grant);
 }
 
-/* ---- Read from the sender's memory: all of a block, or what is behind its end if it is shared ------------------- */
+/* ---- Reading of a block, or of the receiver's part of a shared block, from the sender's memory ------------------ */
 
 static void pull_end(madi_rdv_recv_t *r)
 {
@@ -278,7 +278,7 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
     if (r->next)
         r->next->prev = r;
     gate->recv->incoming = r;
-    if (m->base.plain) /* not touched when progress grants a later block: the message's owner may be reading this field */
+    if (m->base.plain) /* written only once: for a later block the message's owner may be reading this field */
         m->base.plain = MADI_PLAIN_NONE;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     m->rdv_bytes += len;

@@ -19,8 +19,8 @@ struct madi_session_own {
     bool slept;                 /* a leader has slept on epfd, whose events are not handled yet */
     int category;               /* the session's category at the polling server; 0 if none; constant after the start */
     struct madi_query *ask;     /* the listener that answers mad_info; NULL if mad_info cannot query this process */
-    mad_session_t *next;        /* the next session in fork.c's list; under the lock of that list */
-    bool held_by_fork;          /* fork holds session->lock; under the lock of that list */
+    mad_session_t *next;        /* the next session in fork.c's list; under the list's lock */
+    bool held_by_fork;          /* fork holds session->lock; under the lock of fork.c's list */
 };
 
 #endif

@@ -396,7 +396,7 @@ static void fault_link_close(madi_link_t *link)
         }
     atomic_store_explicit(&l->inner->state, MADI_LINK_DOWN, memory_order_relaxed);
     l->inner->driver->link_close(l->inner);
-    fault_tx_end(l); /* here too, because link_fini waits until loans are returned */
+    fault_tx_end(l); /* not only in link_fini, which waits until loans are returned */
 }
 
 static void fault_link_fini(madi_link_t *link)

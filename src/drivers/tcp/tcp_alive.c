@@ -90,7 +90,7 @@ static bool tcp_look(madi_tcp_link_t *link, int64_t now)
         link->silent_since = 0;
     } else if (!link->silent_since) {
         link->silent_since = now;
-        /* less two intervals, because the silence began before the first check */
+        /* Subtract two intervals, because the silence began before the first check found it. */
     } else if (now - link->silent_since >= limit - limit / LOOKS * 2) {
         snprintf(text, sizeof(text), "no acknowledgement for %lld ms (MAD_PEER_TIMEOUT): the host or the network is gone",
                  (long long)(limit / 1000000));

@@ -180,7 +180,7 @@ struct mad_ofi_ep {
     mad_ofi_cntr_t *cntrs[MAD_OFI_CNTRS];
     uint64_t caps, send_flags, receive_flags;
     size_t multi_min;
-    bool by_handler; /* as the device was opened */
+    bool by_handler; /* the device was opened with this option */
     mad_dev_t *dev;  /* NULL until enabled */
     /* Peers by address, and addresses by peer.  Arrays grow by replacement; old arrays stay until the endpoint is freed. */
     _Atomic(mad_peer_t *) peers;
