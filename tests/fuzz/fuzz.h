@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fuzzers: one target per parser of outside bytes.  One program holds all: built with libFuzzer by run.sh, which names
- * the target in FUZZ_TARGET; or with replay.c, which runs files (the seeds in corpus/, or a finding) through a target. */
+/* Fuzzers: one target for each parser of bytes that come from outside.  One program contains all targets. run.sh builds
+ * it with libFuzzer, and names the target in FUZZ_TARGET.  With replay.c the program runs files (the seeds in corpus/, or
+ * a finding) through a target. */
 #ifndef FUZZ_H
 #define FUZZ_H
 

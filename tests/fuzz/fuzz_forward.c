@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fragments of peers that may send anything, to a process that is the end of streams and a gateway.  One stream is there
- * from the beginning, with a virtual link whose handshake is over: the user's calls go over that.  The input is
- *   a              bit 0: this process has opened that stream; bit 1: it is encrypted
+/* Fragments from peers that may send anything, to a process that is both an end of streams and a gateway.  One stream,
+ * with a virtual link whose handshake is over, exists from the beginning; the calls of the user go over that link.  The
+ * input is
+ *   a              bit 0: this process has opened that stream; bit 1: the stream is encrypted
  * and a sequence of
- *   1xxx1111       the time has come to look for another way, or (xxx not 0) has run out
- *   1xxxxxxx       a call of the user's
- *   0wwfhhkp ...   a fragment from peer p; hh: how it is handed over; f: its bytes are all the same; k: what it
- * acknowledges,
- *                  and whether it asks, comes first; ww: what it begins with: 0 nothing, 1 what OPEN needs to this
- *                  process, 2 to a peer (from stream 0x80 on, to one that nobody knows), 3 a packet's header:
- *                  A READY without a body gets its proof, and a packet of an encrypted stream is sealed unless channel is 1:
+ *   1xxx1111       let the time pass until another path is looked for, or (xxx not 0) until the time for that is over
+ *   1xxxxxxx       a call of the user
+ *   0wwfhhkp ...   a fragment from peer p.  hh: how it is handed over; f: all its bytes are equal; k: the acknowledged
+ *                  number and the request for an acknowledgement come first.  ww: beginning of the fragment: 0 nothing;
+ *                  1 the fields of OPEN, to this process; 2 those of OPEN, to a peer (from stream 0x80 on to a process
+ *                  that no peer knows); 3 a packet's header.  A READY without a body gets a valid proof.  A packet of an
+ *                  encrypted stream is sealed unless channel is 1:
  *                  [ack ask] [flags] [channel] [length 16] [seq] [aux] [limit stream turn ack | type flags length] body
- * Each step is followed by a check: no peer has more than the bounds allow, and the gateway keeps within its budget. */
+ * After each step is checked that no peer exceeds its bounds, and that the gateway stays within its budget. */
 #include "base/clock.h"
 #include "fuzz.h"
 #include "gateway/gateway.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The handshake, with the fuzzer as the other side.  The input: [side] then frames
- *   0 [length] bytes             as they are
- *   1 [kind] [length] body       a frame with a good head
- *   2 [length] body              a frame that is signed with the job's key, of the kind that is due
- * The other side reads what it is sent, so it knows what is to be signed. */
+ *   0 [length] bytes             these bytes, unchanged
+ *   1 [kind] [length] body       a frame with a valid header
+ *   2 [length] body              a frame of the expected kind that is signed with the job's key
+ * The other side reads what the library sends, so it knows which bytes have to be signed. */
 #include "fuzz.h"
 #include "world.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answers of processes to mad_info, which may be asked by root: [how] then the text of one session's answer.  It goes
- * through what prints it, to nowhere. */
+/* Answers of processes to mad_info, which root may call.  The input: [how] then the text of one session's answer.  The
+ * functions that print answers process the text, and their output is discarded. */
 #include "fuzz.h"
 
 #include "tools/mad_info_query.h"

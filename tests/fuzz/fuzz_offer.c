@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors that a peer passes for shared memory, of any kind and number, and what it does with them afterwards.  The
- * input:
+/* Descriptors of any kind and number that a peer passes for shared memory, and what the peer does with them afterwards.
+ * The input:
  *   [side] [cut] [n] n times [kind] [how]     side: bit 0: the library makes the memory; bit 1: wrong bytes in the offer
- *   then any of  0 ... a call of the user's   1 bytes on the socket   2 the event's count and flags   3 a cell
- * A link comes up if, and only if, all is as it should be; no descriptor stays; nothing waits. */
+ *   then any of  0 ... a call of the user   1 bytes on the socket   2 the event's count and flags   3 a cell
+ * A link comes up if and only if all of the offer is valid, no descriptor is left open, and no call waits. */
 #include "shm_peer.h"
 
 #include <dirent.h>

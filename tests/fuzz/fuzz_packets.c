@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The packets of a peer that may send anything, and a user at work meanwhile.  The input is a sequence of
- *   1xxxxxxx                     a call of the user's
+/* Packets from a peer that may send anything, while the user calls the library.  The input is a sequence of
+ *   1xxxxxxx                     a call of the user
  *   0....mhh [type] [flags] [channel] [length 16] [seq 16] [aux 8 or 32] body
- *                                a packet; hh: how it is handed over; m: aux is four bytes, else a handle's index */
+ *                                a packet; hh: how it is handed over; m: aux has four bytes, else it is a handle's index */
 #include "fuzz.h"
 #include "world.h"
 

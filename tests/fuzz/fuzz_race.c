@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer over shared memory that changes what it has sent while it is read: a thread does (mutator.c).  Messages, fragments
- * to a gateway and the end of a stream, and heads of the matching device.  The input is
+/* A peer over shared memory that changes what it has sent while the library reads it; a thread makes the changes
+ * (mutator.c).  The peer sends messages, fragments to a gateway and to the end of a stream, and headers of the matching
+ * device.  The input is
  *   a              bit 0: the user is the matching device; bit 1: this process has opened the stream
  * and a sequence of
- *   1xxxxxxx       a call of the user's
- *   0bbbs0rr ...   a packet: [type] [flags] [channel] [seq] [aux] [length 16], what it begins with (bbb), its length, and up
- *                  to 3 places that change: [how many] [offset 16] [value 16] ...
- *                  rr: it comes 1, 4, 16 or 64 times; s: short ones lie in a cell.
- *                  bbb: 0 nothing, 1 OPEN to this process, 2 OPEN to another one, 3 a packet's header, 4 a process
- *                  that forwards; 5 a block, 6 and 7 a block that begins with a head of the device
- * The places change until the next packet comes, so while the user unpacks, too. */
+ *   1xxxxxxx       a call of the user
+ *   0bbbs0rr ...   a packet: [type] [flags] [channel] [seq] [aux] [length 16], a beginning (bbb) and its length, and up to
+ *                  3 places that change: [number] [offset 16] [value 16] ...
+ *                  rr: the packet is sent 1, 4, 16 or 64 times; s: a short packet lies in a cell.
+ *                  bbb: 0 nothing; 1 OPEN to this process; 2 OPEN to another one; 3 a packet's header; 4 the address of a
+ *                  process that forwards; 5 a block; 6 and 7 a block that begins with a header of the device
+ * The places change until the next packet arrives, and so also while the user unpacks. */
 #include "drivers/shm/shm.h"
 #include "fuzz.h"
 #include "gateway/gateway.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sealed connections. A stranger's bytes go to either end of the handshake of TLS. After it a peer that has the keys
- * puts anything into records, and an attacker on the path changes them.
+/* Sealed connections.  Either the bytes of a stranger go to one end of the TLS handshake.  Or the handshake is over: a
+ * peer that has the keys puts anything into records, and an attacker on the path changes the records.  The input:
  *
  *   [0 or 1] bytes                      to the passive or the active end
- *   [2] { [type] [length 16] bytes }    records of that type, from a peer; type 0: that many bytes of the wire, in the
- * clear */
+ *   [2] { [type] [length 16] bytes }    records of that type from a peer; type 0: unencrypted bytes of that length */
 #include "fuzz.h"
 
 #include "base/knob.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared memory with a peer that may do anything with it.  The input: [side] [offer: magic.., descriptors] then
- *   1xxxxxxx                              a call of the user's
- *   0....... [unit 16] body               a cell, whose head has the number that is due; body: its 56 bytes
- * The side: bit 0: the library makes the memory; bit 1: what is offered is as it should be. */
+/* Memory that is shared with a peer that may do anything with it.  The input: [side] [offer: magic.., descriptors] then
+ *   1xxxxxxx                              a call of the user
+ *   0....... [unit 16] body               a cell whose head has the expected number; body: the 56 bytes of the cell
+ * The side: bit 0: the library makes the memory; bit 1: the offer is valid. */
 #include "shm_peer.h"
 
 #include <fcntl.h>

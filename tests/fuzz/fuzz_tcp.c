@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The byte stream of a tcp link.  The input: [n] n x [call of the user's, or progress] then the stream, of which a piece
- * goes in before each call; the rest at the end.  What opens a message finds it in the socket. */
+/* The byte stream of a tcp link.  The input: [n] n times [call of the user, or progress], then the stream.  A piece of
+ * the stream is written to the socket before each call, and the rest at the end.  So a call that opens a message finds
+ * bytes in the socket. */
 #include "fuzz.h"
 #include "world.h"
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that talks across clusters.
+/* A program that communicates across clusters.
  *
- *   across all [ROUNDS [BYTES]]   every rank sends to every other one, and looks at what comes.  Rank 0 says how long the
- *                                 start and the rounds took, and how much memory processes have (their share of what is
- *                                 shared counted: PSS).
- *   across routes                 the same once; then every rank says through which gateways it reaches the others.
- *   across ask COUNT              for each of COUNT lines of its input, rank 0 asks rank 1, and says what comes of it; any
- *                                 others stay until then.
- *   across stream BYTES           rank 0 sends one message after the other to rank 1, which looks at each, until there is
- *                                 something to read at its input.  It says which one it begins with, and at the end how
- *                                 long the longest took. */
+ *   across all [ROUNDS [BYTES]]   every rank sends to every other one, and checks what it receives.  Rank 0 prints how long
+ *                                 the start and the rounds took, and how much memory the processes use (PSS: shared memory
+ *                                 is divided among its users).
+ *   across routes                 one round of the above; then every rank prints through which gateways it reaches the
+ *                                 others.
+ *   across ask COUNT              for each of COUNT lines of its input, rank 0 sends a request to rank 1, and prints the
+ *                                 result; all other ranks stay until the end.
+ *   across stream BYTES           rank 0 sends one message after the other to rank 1, which checks each, until the input of
+ *                                 rank 0 has a byte.  Rank 0 prints the number of each message that it begins, and at the
+ *                                 end how long the longest one took. */
 #include <madeleine.h>
 
 #include <poll.h>

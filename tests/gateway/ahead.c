@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ahead free | ahead poor, by three ranks of which the last is a gateway between the first two (ahead_test.sh): blocks that
- * go with their message although they are longer than a packet of the link always is.
- *   free   with credit for several: what needs a grant and what does not; and many at once, a channel that nobody listens
- * to,
- *          lengths that differ, a request that is cancelled too late
- *   poor   without credit for one: all are granted, and the rest is the same */
+/* ahead free | ahead poor, by three ranks; the last is a gateway between the first two (ahead_test.sh).  Blocks that
+ * leave with their message although they are longer than the longest packet that a link always accepts.
+ *   free   with credit for several such blocks: which blocks need a grant; many blocks at once; a channel that no process
+ *          has open; lengths that differ; a request that is cancelled too late
+ *   poor   without credit for one such block: all of them need a grant, and everything else is the same */
 #include "told.h"
 
 #define LONGEST 300000

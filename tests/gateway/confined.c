@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process that has given away what a gateway gives away, and then acts like an attacker that has taken it over:
+/* A process that gives up the rights that a gateway gives up, and then acts like an attacker who has taken it over:
  *     confined WHAT [USER]
- * Exit code 0: that succeeded, 3: it failed.  USER: whom root becomes. */
+ * Exit code 0: the attack WHAT succeeded; 3: it failed.  USER: the user to whom root changes. */
 #include "tools/madgw_confine.h"
 
 #include <fcntl.h>

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* failover MODE [N [MS]]: two ends with two gateways (or one) between them, all processes of this program's own, by dynamic
- * sessions; the environment says what hosts there are (failover_test.sh).  What happens to the gateways under load:
- *   kill N    one is killed, as soon as traffic has gone on the next is started in its place; N times in turn
- *   stop N    the same, but it is stopped (SIGSTOP), and killed only when traffic has gone on without it
- *   leave N   the same, but it ends its session in order
- *   back      the only one is killed, and another started in time: traffic goes on
- *   one       the only one is killed: both ends get MAD_ERR_PEER in time; when there is another, they begin anew
- *   mute      the same, but it is stopped
- *   wait      the same, while both ends wait for a message of the other one, and nothing is under way
- *   pause     the only one, and then an end, are stopped for longer than a gateway may be silent, but not both at once:
- *             nobody takes it for dead
- *   still     the only one is killed, and while both ends look for another they are stopped for longer than they may look:
- *             they go on looking, and find it
- *   behind    the second gateway of two on the way is stopped while the far end is, too: there is another one
- * MS: within that number of milliseconds traffic shall go on each time.  Messages of many lengths go both ways; each has a
- * number, and a checksum over all of it. */
+/* failover MODE [N [MS]]: two ends with one or two gateways between them.  All are child processes of this program, with
+ * sessions of their own; the environment names the hosts (failover_test.sh).  What happens to the gateways under load:
+ *   kill N    one is killed; the next is started in its place as soon as messages have arrived again; N times in turn
+ *   stop N    as kill, but the gateway is first stopped (SIGSTOP), and killed when messages have arrived without it
+ *   leave N   as kill, but the gateway ends its session in order
+ *   back      the only gateway is killed, and another is started in time: messages arrive again
+ *   one       the only gateway is killed: both ends get MAD_ERR_PEER in time, and connect again when there is another
+ *   mute      as one, but the gateway is stopped
+ *   wait      as one, while both ends wait for a message of the other one, and nothing is in flight
+ *   pause     the only gateway, and then an end, are stopped for longer than a gateway may be silent, but not both at
+ *             once: no process gives the gateway up
+ *   still     the only gateway is killed; while both ends search for another one, they are stopped for longer than they may
+ *             search: they continue to search, and find it
+ *   behind    the second of two gateways on the path is stopped while the far end is stopped, too; there is another gateway
+ * MS: messages have to arrive again within that number of milliseconds.  Messages of many lengths go both ways; each has
+ * a number, and a checksum of all its bytes. */
 #include "base/clock.h"
 #include "told.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hop count | hop long | hop copies | hop alone | hop hold FILE | hop kill, by three ranks of which the last is a gateway
- * between the first two (hop_test.sh).
- *   count   messages of many lengths, then the gateway looks at its own counters: what came, and how much was copied
+/* hop count | hop long | hop copies | hop alone | hop hold FILE | hop kill, by three ranks; the last is a gateway between
+ * the first two (hop_test.sh).
+ *   count   messages of many lengths; then the gateway checks its own counters: what arrived, and how much was copied
  *   long    one long message
- *   copies  long messages one way, as fast as they go, then back: how much of that the gateway has copied
- *   alone   short messages there and back: how often another thread than the one that waits for them was woken at an end
- *   hold    the same messages, then "ready RANK PID" and in the library until FILE is there; two ranks will do
- *   kill    the gateway dies under load: both ends get MAD_ERR_PEER in time */
+ *   copies  long messages one way, as fast as possible, then back: how much of them the gateway has copied
+ *   alone   short messages there and back: how often an end has woken a thread other than the waiting one
+ *   hold    the same messages; then each rank prints "ready RANK PID", and stays in the library until FILE exists.  Two
+ *           ranks suffice
+ *   kill    the gateway is killed under load: both ends get MAD_ERR_PEER in time */
 #include "base/clock.h"
 #include "told.h"
 

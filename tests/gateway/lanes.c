@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Virtual channels of one job, each over its own networks (lanes_test.sh): ranks 0 to 4 are on the hosts a, b, g1, g2, c, 
- * in this order. a and b talk over g1 on the channel "one" and over g2 on "two"; a and c share a network of each.
- *   lanes ways   what goes on one passes g1, and what goes on the other g2, also when both are used at once; direct
- *                connections take the channel's own network; a disagreement on one leaves the other alone
- *   lanes lost   g2 dies: two is lost, one goes on, and a new number of the peer is the same on one
- *   lanes alone  a and c only, each with the file that MAD_TOPOLOGY names: what comes of a message on "one" is said */
+/* Virtual channels of one job, each over its own networks (lanes_test.sh).  Ranks 0 to 4 are on the hosts a, b, g1, g2
+ * and c, in this order.  On the channel "one" a and b communicate through g1, and on "two" through g2. a and c have a
+ * network in common for each channel.
+ *   lanes ways   messages on "one" pass g1, and messages on "two" pass g2, also when both channels are in use at once.
+ *                Direct connections use the channel's own network.  A mismatch on one channel does not affect the other
+ *   lanes lost   g2 is killed: "two" is lost, and "one" continues.  A new number of the peer is valid on "one", too
+ *   lanes alone  only a and c, each with the file that MAD_TOPOLOGY names: the result of a message on "one" is printed */
 #include "told.h"
 
 #include <signal.h>

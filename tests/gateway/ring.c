@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ring [--full] ENDS GATEWAYS: clusters in a ring.  Ranks 0 to ENDS - 1 are on hosts that do not forward, the GATEWAYS ranks
- * after them are gateways (ways.sh, ring_test.sh).
+/* ring [--full] ENDS GATEWAYS: clusters in a ring.  Ranks 0 to ENDS - 1 are on hosts that do not forward; the next
+ * GATEWAYS ranks are gateways (ways.sh, ring_test.sh).
  *
- * Every end sends to every other and takes from every other, long and short messages at the same time, so that traffic goes
- * round in both directions.  With --full, the ends with odd ranks only take, those with even ranks only send, and in the
- * midst of it the former stop (SIGSTOP) until nothing moves any more: all windows in all gateways are full.  Then they go
- * on, and everything must come.
+ * Every end sends long and short messages to every other end, and receives theirs, all at the same time: so messages go
+ * around the ring in both directions.  With --full, the ends with odd ranks only receive, and those with even ranks only
+ * send.  In the middle of the run the receiving ends stop (SIGSTOP) until nothing moves any more: all windows in all
+ * gateways are full.  Then they continue, and every message must arrive.
  *
- * Each gateway prints one line of JSON: what it says of itself; "still" is what it held when nothing moved. */
+ * Each gateway prints one line of JSON with its own counters; "still" is what it held when nothing moved. */
 #include "told.h"
 
 #include <getopt.h>

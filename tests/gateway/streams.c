@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* streams [--stuck WAY] [--length N] [--seconds S] SENDERS RECEIVERS: many streams through one gateway, and what each of
- * them gets.
+/* streams [--stuck WAY] [--length N] [--seconds S] SENDERS RECEIVERS: many streams through one gateway, and the share
+ * that each of them gets.
  *
- * SENDERS + RECEIVERS + 2 processes: the senders, the receivers, one receiver more, which has one stream, from the first
- * sender, and the gateway.  Each sender sends to each receiver, messages of N bytes, as fast as it can; so SENDERS *
- * RECEIVERS + 1 streams compete, each between a pair of processes of its own.  The receiver of the one stream
- *   none       does as the others do
- *   stop       is stopped (SIGSTOP) in the midst of long messages, all granted; the others begin when these wait in the
- *              gateway
- *   compute    does not call the library
- *   forget     calls it, and takes no message
- * until S seconds are over; then it goes on, and everything that was sent must come, whole and in order.
+ * There are SENDERS + RECEIVERS + 2 processes: the senders, the receivers, the gateway, and the single receiver, which
+ * has one stream, from the first sender.  Each sender sends messages of N bytes to each receiver, as fast as possible.
+ * So SENDERS * RECEIVERS + 1 streams compete, each between a pair of processes of its own.  WAY says what the single
+ * receiver does until S seconds are over:
+ *   none       the same as the other receivers
+ *   stop       it is stopped (SIGSTOP) in the middle of long messages, all granted.  The other streams begin when these
+ *              messages wait in the gateway
+ *   compute    it does not call the library
+ *   forget     it calls the library, and receives no message
+ * After that the single receiver continues, and everything that was sent must arrive, complete and in order.
  *
- * The gateway prints one line of JSON: bytes that the other streams got within the S seconds (least, mean, most,
- * ratio of the first two); those of the one (single); the growth of the gateway's memory meanwhile; its own counters.  It
- * exits with 3 when S seconds were too short on this host for what is to be stuck. */
+ * The gateway prints one line of JSON: the bytes that the other streams got within the S seconds (least, mean, most, and
+ * the ratio of the first two); the bytes of the single stream (single); the growth of the gateway's memory meanwhile; its
+ * own counters.  It exits with 3 if S seconds were too short on this host for the single stream to fill its window. */
 #include "base/clock.h"
 #include "told.h"
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nothing lost, nothing stuck: stress [--seed N] [--seconds N] [--threads N] [--limit N] [--lose N] [--stick]
+/* Nothing is lost, and no thread hangs: stress [--seed N] [--seconds N] [--threads N] [--limit N] [--lose N] [--stick]
  *
- * Rounds of some hundred milliseconds.  In each, threads of both kinds make a random graph: they create others, join them
- * in all ways, cancel them, and use the same objects: mutexes, rwlocks, semaphores, queues (a condition each),
- * barriers, completions and onces. They use all forms, with deadlines that are near, past, or far; one more cancels whom it
- * meets.  All that is taken is given back, by handlers if need be, so a wait without a deadline must come to its end; when
- * nobody gets on for `limit` seconds, a watchdog prints which thread waits for which object, and aborts.  At the end of a
- * round the books must be right: every count, token and item is there, every pass of a barrier had its threads, each thread
- * ended as it was asked to.
+ * Rounds of some hundred milliseconds.  In each round, threads of both kinds make a random graph: they create other
+ * threads, join them in all ways, cancel them, and use the same objects: mutexes, rwlocks, semaphores, queues (with a
+ * condition each), barriers, completions and onces.  They use all forms of each call, with deadlines that are near, past,
+ * or far.  One more thread cancels threads at random.  Everything that was taken is returned, by cleanup handlers if
+ * necessary, so a wait without a deadline must end.  If no thread makes progress for `limit` seconds, a watchdog prints
+ * which thread waits for which object, and aborts.  At the end of a round the counts must be right: every count, token
+ * and item is there, every pass of a barrier had its threads, and each thread ended as requested.
  *
- * --lose N: leave out the N-th return of a token; --stick: one waits for what never comes.  Both must be found out. */
+ * --lose N: leave out the N-th return of a token; --stick: one thread waits for an event that never happens.  Both must
+ * be detected. */
 #include "stress.h"
 
 #include <stdio.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random traffic, all ranks both ways, every byte looked at: traffic THREADS SECONDS [SEED].
+/* Random traffic between all ranks in both directions; every byte is checked: traffic THREADS SECONDS [SEED].
  *
- * Each thread has communicators of its own and goes through rounds.  In a round each pair of ranks exchanges messages; how
- * many, how long, how sent, with which tags, on which communicator, follows from (seed, round, thread, sender, receiver),
- * so that both know it.  Receives are posted before or after, by source or any, by tag or any, found by probes or matched
- * probes (not with TRAFFIC_MATCHED=no: Open MPI 4.1's mtl ofi hangs in them, over every provider); some are taken back.  In
- * the wild rounds all messages of a communicator are received as they come, and each must come once. */
+ * Each thread has communicators of its own and runs rounds.  In a round each pair of ranks exchanges messages.  Their
+ * number, lengths, send calls, tags and communicators follow from (seed, round, thread, sender, receiver), so both ranks
+ * know them.  Receives are posted before or after the message, by source or any, by tag or any, after probes or matched
+ * probes; some are cancelled.  (With TRAFFIC_MATCHED=no there are no matched probes: Open MPI 4.1's mtl ofi hangs in
+ * them, over every provider.)  In the wild rounds all messages of a communicator are received as they arrive, and each
+ * must arrive once. */
 #include "check.h"
 
 #include <pthread.h>

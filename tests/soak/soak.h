@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Soak: many messages of mixed sizes, modes, forms, channels and threads, none lost, doubled, out of order, or changed.
+/* Soak: many messages of mixed sizes, modes, forms, channels and threads.  None may be lost, duplicated, out of order, or
+ * changed.
  *
- * Every process has sender threads; each sends on every channel to every other process (one process alone: to itself).
- * A channel stands for one way to receive.  What a message looks like (blocks, lengths, modes, forms on both sides) is
- * decided by its identity: seed, sender, thread, receiver, channel, number; its first block says that identity.  All
- * payload comes from one table of random bytes, at places that the identity decides, so checking is a comparison.
+ * Every process has sender threads.  Each of them sends on every channel to every other process (a single process sends
+ * to itself).  A channel stands for one way to receive.  The form of a message (blocks, lengths, modes, calls on both
+ * sides) follows from its identity: seed, sender, thread, receiver, channel, number.  The first block of the message
+ * contains that identity.  All payload comes from one table of random bytes, at places that follow from the identity, so
+ * the check is a comparison.
  *
  *   soak.c          options, the session, threads, the sums
- *   soak_shape.c    what a message looks like; checking payload; numbers that arrive
+ *   soak_shape.c    form of a message; check of payload; numbers of the messages that arrive
  *   soak_send.c     the sender threads
  *   soak_receive.c  the receiver threads, one function for each way */
 #ifndef SOAK_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exchange values of many lengths through the launcher that started this, and check them all.
+/* Exchange values of many lengths through the launcher that started this program, and check all of them.
  *
- *   boot_client [SIZE]     put, fence and get twice; SIZE: fail unless the job has this many ranks
- *   boot_client nofini     join and end with 0 without telling the launcher
- *   boot_client die RANK   join; RANK ends with 3 at once, the others wait in a fence that never completes
- *   boot_client beside FIFO  two ranks: get while another thread is in a fence, to which rank 1 comes only after that
- *   boot_client key        as the first, and fail unless the launcher passed a key; print the job's name */
+ *   boot_client [SIZE]       put, fence and get twice; SIZE: fail unless the job has this many ranks
+ *   boot_client nofini       join, and end with 0 without notifying the launcher
+ *   boot_client die RANK     join; RANK ends with 3 at once, and the others wait in a fence that never completes
+ *   boot_client beside FIFO  two ranks: get while another thread is in a fence, which rank 1 enters only after that
+ *   boot_client key          as the first, and fail unless the launcher passed a key; print the job's name */
 #include "base/base.h"
 #include "base/log.h"
 #include "boot/boot.h"

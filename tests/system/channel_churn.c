@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels that are opened and closed for ever: channel_churn [ROUNDS], two ranks (or one, with itself).
+/* Channels that are opened and closed again and again: channel_churn [ROUNDS], two ranks (or one, with itself).
  *
- *   same     both open the same new name each round, send each other a message, and close: more names than there are
- *            numbers.  In some rounds a message is left unopened (short, or a body that waits for its grant).
- *   again    one name, opened and closed by each side without regard to the other, every message read
- *   one      a channel that only one side ever opens and sends on, and the other only later (two ranks: one alone
- *            closes both sides at once, and what has come by then is dropped)
- *   finish   a long block that the receiver asks for late has left when the sender's close returns
+ *   same     in each round both open the same new name, send each other a message, and close: more names than there are
+ *            numbers.  In some rounds a message is left unopened (a short one, or a body that waits for its grant).
+ *   again    one name, opened and closed by each side independently of the other; every message is received
+ *   one      a channel that one side opens and sends on, and that the other side opens only later (two ranks; a single rank
+ *            closes both sides at once, and the messages that have arrived by then are dropped)
+ *   finish   a long block, for which the receiver asks late, has left when the sender's close returns
  *
- * Memory must not grow: it is looked at after the first tenth and at the end. */
+ * Memory must not grow between the end of the first tenth of the rounds and the end. */
 #define TEST_MAIN
 #include "harness/test.h"
 
@@ -59,7 +59,8 @@ static void meet(uint64_t number)
     get(control, number);
 }
 
-/* A message that is not opened is in flight, or here, when its channel is closed; the sender's request ends all the same. */
+/* A message that is not opened is in flight, or here, when its channel is closed; the sender's request ends all the
+ * same. */
 static void leave(mad_channel_t *channel, uint64_t round, mad_request_t **request)
 {
     mad_block_t block = {big, round % 20 ? 16 : BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};

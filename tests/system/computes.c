@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process that does not call the library is reached all the same: computes FIFO
+/* A process that does not call the library can still be reached: computes FIFO
  *
- * Rank 0 says its process number and then reads FIFO, without a request or a handler; rank 1 sends it the first message. */
+ * Rank 0 prints its process number and then reads FIFO, without a request or a handler; rank 1 sends it the first
+ * message. */
 #include <madeleine.h>
 
 #include <fcntl.h>

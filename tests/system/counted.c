@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process for mad_info stats to count the user-level threads of.  It makes threads that yield, and has one worker
- * compute until another has taken the threads behind it. Then a user-level thread waits for a message, which the
- * program sends when its standard input ends.  It says "ready PID CREATED ENDED YIELDS STOLEN", which it has counted by
- * itself. */
+/* A process whose user-level threads mad_info stats counts.  The process makes threads that yield.  Then one worker
+ * computes until another worker has taken the threads that wait behind it.  At last a user-level thread waits for a
+ * message, which the program sends when its standard input ends.  The program prints "ready PID CREATED ENDED YIELDS
+ * STOLEN", with numbers that it has counted by itself. */
 #define TEST_MAIN
 #include "harness/test.h"
 

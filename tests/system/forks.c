@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* forks CASE: fork, exec and their kin beside a session.  One process serves: it sends back what comes, until its peer is lost
- * or says so.  The other one, which talks to it, forks. */
+/* forks CASE: fork, exec and similar calls in a process with a session.  One process is a server: it returns what it
+ * receives, until its peer is lost or requests the end.  The other process is the client, and forks. */
 #define TEST_MAIN
 #include "harness/test.h"
 

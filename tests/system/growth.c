@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* growth N [SECONDS [gateway]]: N clients, each a session of its own, come to one server and go.  What the server keeps of
- * them does not grow; its numbers are never given twice, and stale ones are refused.  Then what mad_peer_forget does.
- * gateway: clients and server are on two hosts of the topology file, a and b, and a session on g is between them. */
+/* growth N [SECONDS [gateway]]:  N clients, each a session of its own, connect to one server and leave.  The memory that
+ * the server keeps for them does not grow, its numbers are never reused, and old numbers are refused.  Then
+ * mad_peer_forget is tested. gateway: clients and server are on the hosts a and b of the topology file, with a session on
+ * g between them. */
 #define TEST_MAIN
 #include "harness/test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two peers send in turn, both over TCP, or one of them through memory, so that each message comes by another connection than
- * the last.  In how many looks is it found that is there already?  (One that asks for others only now and then, as each try
- * of a connection is a system call, found it after tens or thousands.) */
+/* Two peers send in turn, both over TCP, or one of them through memory, so that each message arrives on another
+ * connection than the last one.  Counts the polls until a message that has arrived is found.  (A poll that checks other
+ * connections only now and then, because each check is a system call, needed tens or thousands of polls.) */
 #define TEST_MAIN
 #include "harness/test.h"
 

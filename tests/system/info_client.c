@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job for mad_info to look at: rank 0 sends a message to the last rank, says "ready PID", and waits in the library
- * for an answer; the last rank says "ready PID" and answers when its standard input ends.  Alone, it is both.
- * INFO_BYTES=N: so long is the message; INFO_POSTED=1: its receive is posted before, and rank 0 waits until it has left;
- * INFO_BACK=1: the last rank sends it to rank 0; INFO_WAITED=N: rank 0 sends N such ones, and waits for each. */
+/* A job that mad_info examines.  Rank 0 sends a message to the last rank, prints "ready PID", and waits in the library
+ * for an answer.  The last rank prints "ready PID", and answers when its standard input ends.  A single rank is both.
+ * INFO_BYTES=N: length of the message.  INFO_POSTED=1: its receive is posted before, and rank 0 waits until the message
+ * has left.  INFO_BACK=1: the last rank sends it to rank 0.  INFO_WAITED=N: rank 0 sends N such messages, and waits for
+ * each. */
 #include <madeleine.h>
 #include <poll.h>
 #include <stdbool.h>

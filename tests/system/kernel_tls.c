@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A kernel that has TLS, as far as a process can tell: this is loaded before its libraries (LD_PRELOAD),
- * and does in setsockopt, send and sendmsg what kernel TLS does for sending.
+/* A substitute for a kernel that has TLS: this library is loaded before all others (LD_PRELOAD), and does in setsockopt,
+ * send and sendmsg what kernel TLS does for sending.
  *   KERNEL_TLS=old      keys cannot be changed (before Linux 6.14)      KERNEL_TLS=wrong  every 7th record is damaged
- * At the end of each process a line on standard error tells how many records it has made, and how many keys were given. */
+ * At the end of each process one line on standard error has the number of records that were made, and of keys. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/tls.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kill_load KIND VICTIM MICROSECONDS [MARK]: ranks that talk to each other all the time, each pair on channels of its own;
- * one is killed by the kernel at that time after it began.  KIND: small, big (rendezvous), many (channels), mixed.
+/* kill_load KIND VICTIM MICROSECONDS [MARK]: ranks that communicate all the time, each pair on channels of its own.  One
+ * rank is killed at that time after the beginning.  KIND: small, big (rendezvous), many (channels), mixed.
  *
- * What the others must see: operations towards the victim end with MAD_ERR_PEER and an event that says why; everything
- * among themselves goes on, verified, for a while after that.  Nothing may take longer than LIMIT. */
+ * On the other ranks, operations with the victim end with MAD_ERR_PEER and an event that gives the reason; all other
+ * communication continues, and is checked for a while after that.  Nothing may take longer than LIMIT. */
 #include <madeleine.h>
 
 #include <pthread.h>

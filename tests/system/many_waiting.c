@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* many_waiting: 10,000 user-level threads, each in a blocking mad_begin_unpacking, cost no kernel thread each, and no
- * processor time while nothing comes; while messages come for one of them they cost one core at most; all get theirs.
+/* many_waiting: 10,000 user-level threads, each in a blocking mad_begin_unpacking.  They need no kernel thread each, and
+ * no processor time while no message arrives.  While messages arrive for one of them, they use one core at most.  All of
+ * them get their messages.
  *
  * Rank 0 waits, rank 1 sends (madrun -n 2); or one process is its own peer. */
 #define TEST_MAIN

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Out of memory: a whole exchange between two sessions in which the n-th allocation of the library fails, for every n:
+/* Out of memory: a complete exchange between two sessions in which the n-th allocation of the library fails, for every n:
  *
- *   no_memory [DRIVER...]      tcp, shm, skeleton, pipes and self if none is named; over self a session speaks to itself
+ *   no_memory [DRIVER...]      tcp, shm, skeleton, pipes and self if none is named; over self a session sends to itself
  *
- * Whatever fails says so by its status; nothing hangs, and nothing is lost (that is for the leak checker to say).  The
- * library's objects are linked in, with their allocations wrapped. */
+ * Every failure is reported by a status, no call hangs, and no memory is lost (which the leak checker reports).  The
+ * program is linked with the library's objects, and wraps their allocations. */
 #define TEST_MAIN
 #include "core/core.h"
 #include "harness/allocations.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stopped: a peer on this host that is stopped, by a signal or a debugger, is waited for, and that is said; one that is not there
- * is not.  MAD_CONNECT_TIMEOUT is short. */
+/* stopped: the library waits for a peer on this host that a signal or a debugger has stopped, and reports that; it does
+ * not wait for a peer that does not exist.  MAD_CONNECT_TIMEOUT is short. */
 #define TEST_MAIN
 #include "harness/test.h"
 

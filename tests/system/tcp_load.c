@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One process that many others call over tcp.  It writes its address to FILE; callers read it there.
+/* One process to which many others connect over tcp.  It writes its address to FILE, which the others read.
  *
- *   tcp_load hub FILE N       receives all messages of N callers (call), answers each; prints how many were whole
- *   tcp_load call FILE ID     opens, sends some messages, ends at once, with answers that nobody read
- *   tcp_load wait FILE N S    is connected to by N sessions (links), then waits S seconds for a message that does not
- *                             come; prints what the wait cost: milliseconds of processor, sleeps
- *   tcp_load links FILE N     opens N sessions, connects each (again when it is turned away), stays until its input ends
- *   tcp_load few FILE N SPARE as wait, but has only SPARE descriptors to spare while N sessions call; then it gets more
+ *   tcp_load hub FILE N       receives all messages of N callers (call), answers each, and prints how many were complete
+ *   tcp_load call FILE ID     opens a session, sends some messages, and ends at once, with answers that it has not read
+ *   tcp_load wait FILE N S    N sessions connect to it (links); then waits S seconds for a message that does not arrive,
+ *                             and prints the cost of the wait: milliseconds of processor time, number of sleeps
+ *   tcp_load links FILE N     opens N sessions, connects each (again if it is refused), and stays until its input ends
+ *   tcp_load few FILE N SPARE as wait, but has only SPARE free descriptors while N sessions connect; then it gets more
  */
 #include <madeleine.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A topology file is read, asked for routes and drawn, while the n-th allocation fails, for every n: each call says so, or
- * does what it should, and nothing is lost (that is for the leak checker to say).  The same of a file with errors. */
+/* A topology file is read, searched for routes and drawn, while the n-th allocation fails, for every n.  Each call
+ * reports the failure or works, and no memory is lost (which the leak checker reports).  Then the same with a file that
+ * has errors. */
 #include "harness/allocations.h"
 #include "topology/draw.h"
 #include "topology/route.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A short message beside long ones: turns LENGTH MESSAGES ROUNDS
  *
- * Rank 0 receives.  The last rank sends one short message; the others keep rank 0 busy with long ones, of which many are under way
- * when the short one is there already.  How many of them rank 0 takes first is counted, and the most of all rounds is printed. */
+ * Rank 0 receives.  The last rank sends one short message.  The others keep rank 0 busy with long messages, many of which
+ * are still under way when the short message has arrived.  The program counts how many long messages rank 0 receives
+ * before the short one, and prints the maximum of all rounds. */
 #include <madeleine.h>
 
 #include <stdio.h>

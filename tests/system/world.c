@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small programs for the tests of hosts and of what can be wrong with a world.
+/* Small programs for the tests of hosts and of faulty environments.
  *
- *   world talk             every rank sends to and hears from every other; prints which way was used
- *   world twice            a second session of the rank, here and in a child, is refused; then as talk
- *   world watch busy|idle  ranks 0 and 1 talk until one of them is gone; prints what was said of it and when
- *   world serve FILE KEY   a session without a launcher: writes its address to FILE, answers until its input ends
- *   world call FILE KEY    asks that server; prints the answer, or the error, the event and the explanation
+ *   world talk             every rank sends to and receives from every other; prints which driver was used
+ *   world twice            a second session of the rank, in this process or in a child, is refused; then as talk
+ *   world watch busy|idle  ranks 0 and 1 communicate until one of them is lost; prints what was reported, and when
+ *   world serve FILE KEY   a session without a launcher: writes its address to FILE, and answers until its input ends
+ *   world call FILE KEY    sends a request to that server; prints the answer, or the error, the event and the explanation
  *   world mismatch         ranks 0 and 1 disagree about a block, then agree about another message
- *   world listen           opens a session of one and ends it; prints its adapters */
+ *   world listen           opens a session of one process and ends it; prints its adapters */
 #include <madeleine.h>
 
 #include <stdbool.h>

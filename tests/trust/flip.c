@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* flip FD: map the memory of that descriptor, and change 16 bits there again and again, as a line on standard input says:
- * "OFFSET A B" between A and B, until the next line; "0 0 0" nothing.  Each line is answered by the same line. */
+/* flip FD: map the memory of that descriptor, and change 16 bits there again and again.  A line "OFFSET A B" on standard
+ * input makes the bits at OFFSET change between A and B until the next line; "0 0 0" stops the changes.  The program
+ * answers each line by the same line. */
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>

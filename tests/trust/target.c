@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A plain user of the library, driven by lines on standard input, for the attacks of this folder.
+/* A plain user of the library that the attacks of this folder control by lines on its standard input.  The lines, and
+ * what the program prints:
  *
  *   peer HEX         add a peer: "peer NUMBER (STATUS)"        send PEER TEXT   "sent to PEER: STATUS"
  *   big PEER N       send BIG N and N bytes: "sent to PEER: STATUS"; the receiver prints "got big N: right" or what is wrong
- *   wait MS          receive once, for so long: "waited S s"   echo TEXT        "echo TEXT"          quit
+ *   wait MS          receive once, for at most that time: "waited S s"   echo TEXT        "echo TEXT"          quit
  *
- * It prints its address at the start, what it receives, and its events.  `target layout`: offsets of shm.h.
- * TARGET_KEY: the job's key.  TARGET_DEAF: it makes progress, and receives nothing. */
+ * It prints its address at the start, the messages that it receives, and its events.  `target layout` prints offsets of
+ * shm.h.  TARGET_KEY: the job's key.  TARGET_DEAF: the program makes progress, but receives no message. */
 #include "drivers/shm/shm.h"
 
 #include <madeleine.h>
