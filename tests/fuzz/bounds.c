@@ -18,7 +18,7 @@ void world_bounds_lower(void)
     }
 }
 
-/* Memory that messages on a channel that was never opened take at least. */
+/* Return the least memory that messages on a channel take which was never opened. */
 static int64_t least_waiting(const madi_conn_t *conn)
 {
     int64_t n = 0;
@@ -64,7 +64,7 @@ void world_bounds_check(world_t *w)
         int64_t held = atomic_load(&s->ledger.held[i]),
                 exempt = i == MADI_CHARGE_PEERS ? 0 : madi_bounds[i].peer / 16 * (int64_t)madi_peers_known(s);
         FUZZ_CHECK(held >= sum[i] && held <= madi_bounds[i].sum + exempt);
-        FUZZ_CHECK(i == MADI_CHARGE_PEERS || held == sum[i]); /* a process stays known when its gate is forgotten */
+        FUZZ_CHECK(i == MADI_CHARGE_PEERS || held == sum[i]); /* a process stays known after its gate was released */
     }
     madi_unlock(&s->lock);
 }

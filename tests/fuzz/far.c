@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A virtual link to a process that only the world's peer reaches. */
+/* A virtual link to a process that can be reached only through the world's peer. */
 #include "core/connect/connect_gate.h"
 #include "gateway/gateway.h"
 #include "world.h"
@@ -45,7 +45,7 @@ madi_gate_t *world_far_open(world_t *w, bool active, bool encrypts)
     gate->link = link;
     gate->connect->deadline = INT64_MAX;
     gate->connect->search = calloc(1, sizeof *gate->connect->search);
-    gate->connect->search->none_left = true; /* there is no other way */
+    gate->connect->search->none_left = true; /* no other path exists */
     atomic_store(&gate->state, MADI_GATE_CONNECTING);
     if (gw_path_open(end, gw_hop_get(gw, w->gate), address))
         gw_end_start(end, link, fd);

@@ -10,14 +10,14 @@
 
 typedef struct target {
     const char *name;
-    void (*begin)(void); /* once per process; NULL: nothing */
+    void (*begin)(void); /* called once per process; NULL: not needed */
     void (*run)(const uint8_t *data, size_t size);
 } target_t;
 
 extern const target_t fuzz_address, fuzz_boot, fuzz_forward, fuzz_frames, fuzz_hello, fuzz_hosts, fuzz_info, fuzz_job,
     fuzz_name, fuzz_offer, fuzz_packets, fuzz_pmi, fuzz_race, fuzz_seal, fuzz_shm, fuzz_spec, fuzz_tcp, fuzz_topology;
 
-/* NULL: there is no such target. */
+/* Return the target of that name; NULL: none. */
 const target_t *fuzz_find(const char *name);
 void fuzz_begin(const target_t *target);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bytes of an address, as mad_peer_add gets them; what passes the check is read whole. */
+/* The bytes of an address, as passed to mad_peer_add.  An address that passes the check is read completely. */
 #include "fuzz.h"
 #include "world.h"
 
@@ -37,7 +37,7 @@ static void run(const uint8_t *data, size_t size)
     if (madi_address_check(data, size, &len) != MAD_OK)
         return;
     FUZZ_CHECK(len <= size && len == madi_address_len(data));
-    copy = malloc(len); /* as a peer's entry keeps it */
+    copy = malloc(len); /* a copy of exactly this length, as in a peer's entry */
     if (!copy)
         return;
     memcpy(copy, data, len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A launcher's answers to our PMI-1 client: all of the input lies in the socket before the first question. */
+/* A launcher's answers to our PMI-1 client.  The whole input is in the socket before the first request. */
 #include "fuzz.h"
 
 #include "base/log.h"
@@ -37,7 +37,7 @@ static void run(const uint8_t *data, size_t size)
                     FUZZ_CHECK(strlen(value) < 100);
             free(value);
             boot->ops->fini(boot);
-            pair[1] = -1; /* it has closed it */
+            pair[1] = -1; /* fini has closed the descriptor */
         }
     }
     close(pair[0]);

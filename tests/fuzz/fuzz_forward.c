@@ -26,10 +26,10 @@
 
 static unsigned char other[100]; /* the address of the second peer */
 static size_t other_len;
-static unsigned char unknown[300]; /* of processes of host b that nobody knows */
+static unsigned char unknown[300]; /* addresses of processes on host b that no peer knows */
 static size_t unknown_len;
 
-/* As the second peer's, and with what the topology file says. */
+/* Make addresses like the second peer's, with the entries that the topology file requires. */
 static void unknown_begin(const world_t *w)
 {
     const char *network = gw_of_session(w->session)->base.network;
@@ -52,11 +52,11 @@ static void begin(void)
     world_topology();
 }
 
-static madi_gate_t *first; /* to the first peer */
+static madi_gate_t *first; /* gate to the first peer */
 static gw_cipher_t *far;   /* keys of the other end of that stream */
 static bool encrypts;      /* it is */
 
-/* As the timer does. */
+/* Do what the timer does. */
 static void look(world_t *w, bool late)
 {
     mad_session_t *s = w->session;
@@ -111,7 +111,7 @@ static void hand_over(madi_link_t *link, const madi_wire_hdr_t *hdr, unsigned ch
         madi_rx_short(link, hdr, madi_foreign_of(body));
         return;
     }
-    if (how) { /* all of it, or what a stream waits for */
+    if (how) { /* let the time pass completely, or until the next deadline of a stream */
         rx.head = madi_foreign_of(body);
         rx.here = how == 1 || hdr->length < MADI_FORWARD_HEAD ? hdr->length : (uint32_t)MADI_FORWARD_HEAD;
     }
@@ -131,7 +131,7 @@ static gw_end_t *far_end(world_t *w)
     return end && end->side ? end : NULL;
 }
 
-/* As the other end makes them.  Returns the length of the body. */
+/* Add the proofs and tags that the other end would make.  Return the length of the body. */
 static uint32_t protect(world_t *w, madi_wire_hdr_t *hdr, unsigned char *body)
 {
     const size_t before = sizeof(madi_wire_forward_t);
@@ -165,7 +165,7 @@ static void fragment(world_t *w, input_t *in, uint8_t op)
 {
     static unsigned char body[70000];
     mad_session_t *s = w->session;
-    madi_gate_t *gate = op & 1 ? s->gates : first; /* the newest, or the first */
+    madi_gate_t *gate = op & 1 ? s->gates : first; /* the newest gate, or the first */
     madi_wire_forward_t forward = {.ack = op & 2 ? take8(in) : 0, .ask = op & 2 ? take8(in) : 0};
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_FORWARD, .flags = take8(in), .channel = take8(in)};
     uint16_t length = take16(in);
@@ -207,7 +207,7 @@ static void budget_check(world_t *w)
     for (const gw_transit_t *t = gw->transits; t; t = t->next)
         for (int i = 0; i < 2; i++) {
             const gw_side_t *from = &t->side[i], *out = &t->side[!i];
-            uint64_t owed = from->rx_used - from->rx_back; /* that came and has not left */
+            uint64_t owed = from->rx_used - from->rx_back; /* bytes that have arrived and not left */
             FUZZ_CHECK(owed <= from->rx_window && queued_cost(out) <= owed + out->free);
             promised += (int64_t)from->rx_window + from->free;
         }
@@ -225,7 +225,7 @@ static void budget_check(world_t *w)
 static void run(const uint8_t *data, size_t size)
 {
     input_t in = {data, data + size};
-    static const unsigned char secret[GW_SECRET]; /* the fake driver's links have this one */
+    static const unsigned char secret[GW_SECRET]; /* secret of all links of the fake driver */
     uint8_t how;
     world_t w;
     mad_peer_t peer;

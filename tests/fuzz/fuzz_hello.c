@@ -19,7 +19,7 @@
 
 typedef struct other {
     world_t w;
-    bool we_call; /* the library is the one that was called */
+    bool we_call; /* the library is on the active side */
     madi_transcript_t transcript;
 } other_t;
 
@@ -43,7 +43,7 @@ static void frame(other_t *o, unsigned kind, const void *body, size_t len)
     put(o, bytes, HEAD + len);
 }
 
-/* A frame with a good proof for what both sides have said so far. */
+/* Send a frame with a valid proof for all frames so far. */
 static void signed_frame(other_t *o, const unsigned char *body, size_t len)
 {
     unsigned char out[BODY];
@@ -58,7 +58,7 @@ static void signed_frame(other_t *o, const unsigned char *body, size_t len)
     frame(o, head.kind, out, head.length);
 }
 
-/* The bytes that the library sent last. */
+/* Read the bytes that the library sent last. */
 static void listen_to(other_t *o)
 {
     unsigned char bytes[HEAD + 8704];
@@ -71,7 +71,7 @@ static void listen_to(other_t *o)
         memcpy(o->transcript.proof[0], bytes + HEAD, MADI_PROOF_LEN);
 }
 
-/* The library calls, or is called. */
+/* Begin a handshake in which the library is active, or passive. */
 static bool meet(other_t *o)
 {
     int pair[2];
@@ -101,7 +101,7 @@ static void one(other_t *o, input_t *in)
     if (what % 3 == 0) {
         put(o, body, len);
     } else if (what % 3 == 1) {
-        if (kind == 1 && len >= 32) { /* a greeting that is meant for this process */
+        if (kind == 1 && len >= 32) { /* a HELLO with this process's identity */
             madi_greeting_t hello = {.security = MADI_SECURITY_AUTH, .role = what & 128 ? body[0] : 0};
             memcpy(hello.nonce, body, sizeof hello.nonce);
             memcpy(hello.wanted, o->w.session->uid, sizeof hello.wanted);

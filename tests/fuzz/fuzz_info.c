@@ -11,7 +11,7 @@
 static const uint8_t *text;
 static size_t text_len;
 
-/* In the place of mad_info_query.c: the input is the answer of one process's only session. */
+/* Replaces mad_info_query.c: the input is the answer of the only session of one process. */
 json_t *madi_info_query(int pid, const char *question, double timeout, char *why)
 {
     json_t *session = madi_info_answer((const char *)text, text_len), *all;

@@ -89,7 +89,7 @@ static void pmi(const uint8_t *data, size_t size)
     if (madi_run_pmi_init(RANKS, GATEWAYS, &hooks) != 0)
         return;
     while (data < end) {
-        int rank = *data == 255 ? -1 : *data & 7; /* there are four, as others may say */
+        int rank = *data == 255 ? -1 : *data & 7; /* the job has four ranks; the input may name others */
         const uint8_t *stop = memchr(data, '\n', (size_t)(end - data));
         size_t len = (size_t)((stop ? stop : end) - data);
         char *line = madi_run_alloc(1, len + 1);

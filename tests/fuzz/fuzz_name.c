@@ -23,7 +23,7 @@ static void run(const uint8_t *data, size_t size)
     unsigned char *name, *address = malloc(MAD_OFI_ADDRESS_MAX), again[MAD_OFI_NAME_MAX];
     size_t len, checked;
     name_len = 48 + 8 * (take8(&in) % ((MAD_OFI_NAME_MAX - 48) / 8 + 1));
-    name = malloc(name_len); /* exactly: what is read past it is found */
+    name = malloc(name_len); /* of exactly this length, so that a read past the end is detected */
     if (!name || !address)
         abort();
     take_bytes(&in, name, name_len);
@@ -40,7 +40,7 @@ static void run(const uint8_t *data, size_t size)
     free(address);
 }
 
-#else /* libfabric is not here, and so no names of its endpoints */
+#else /* without libfabric there are no names of endpoints */
 static void run(const uint8_t *data, size_t size)
 {
     (void)data, (void)size;

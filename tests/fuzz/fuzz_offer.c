@@ -26,7 +26,7 @@ typedef struct peer {
     int event, memory;    /* right ones; -1 */
 } peer_t;
 
-/* Descriptors that a process keeps from its first session on are there before descriptors are counted. */
+/* Open the descriptors that a process keeps from its first session on, before descriptors are counted. */
 static void begin(void)
 {
     world_t w;
@@ -87,7 +87,7 @@ static int reopened(int fd, int flags)
     return open(path, flags | O_CLOEXEC);
 }
 
-/* Kinds 0 to 2 are right at that place. */
+/* Make a descriptor.  Kinds 0 to 2 are valid at that place of the offer. */
 static int thing(peer_t *p, uint8_t kind, uint8_t how)
 {
     static const char *const paths[] = {"/dev/null", "/dev/zero", "/", "/proc/self/exe"};
@@ -96,7 +96,7 @@ static int thing(peer_t *p, uint8_t kind, uint8_t how)
     case 0: return p->event = peer_event(UINT64_MAX - 1 - how, EFD_SEMAPHORE | (how & 1 ? EFD_NONBLOCK : 0));
     case 1: return peer_memory(SHM_BELL_SIZE, PEER_BELL_SEALS, 0);
     case 2:
-        if (p->active || p->region) /* the library's, given back; once is enough */
+        if (p->active || p->region) /* a descriptor of the library's, returned to it; once is enough */
             return p->memory >= 0 ? dup(p->memory) : -1;
         return p->memory = peer_region(p->pass.nonce, &p->region);
     case 3: return peer_event(counts[how & 3], how & 4 && (how & 3) > 1 ? 0 : (how & 8 ? EFD_NONBLOCK : 0));
@@ -110,7 +110,7 @@ static int thing(peer_t *p, uint8_t kind, uint8_t how)
     }
 }
 
-/* Pass what the input says.  True if all of it was right. */
+/* Pass the descriptors that the input describes.  True if all of them were valid. */
 static bool pass_things(peer_t *p, input_t *in, uint8_t side, bool good)
 {
     int wanted = p->active ? SHM_FD_MEMORY : SHM_FDS, n = 0, fds[PEER_FDS];
@@ -172,7 +172,7 @@ static void play(peer_t *p, input_t *in)
         } else if (what % 4 == 1) {
             int fds[PEER_FDS] = {p->event >= 0 ? p->event : 0, 0, 0, 0};
             peer_pass(&p->w, &p->pass, 1 + what / 16, fds, what / 4 % 4);
-            if (what / 4 % 4) /* where the kernel lets no descriptors in, the bytes alone */
+            if (what / 4 % 4) /* without descriptors if the kernel closes them on arrival */
                 peer_pass(&p->w, &p->pass, 1, fds, 0);
             world_progress(&p->w);
             FUZZ_CHECK(!world_up(&p->w));

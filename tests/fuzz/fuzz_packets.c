@@ -23,7 +23,7 @@ static void packet(world_t *w, input_t *in, uint8_t op)
     hdr.length = take16(in);
     hdr.seq = take16(in);
     hdr.aux = op & 4 ? take32(in) : take8(in) | UINT32_C(1) << 20;
-    if (hdr.length > 16 * 1024 - 16) /* drivers refuse what is longer */
+    if (hdr.length > 16 * 1024 - 16) /* drivers refuse longer packets */
         hdr.length = 16 * 1024 - 16;
     take_bytes(in, body, hdr.length);
     fake_packet(w, &hdr, body, op & 3, step);

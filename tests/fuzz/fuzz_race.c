@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define LINKS 4 /* one after the other, in one input */
+#define LINKS 4 /* maximum number of links of one input, one after the other */
 #define FIRST_UNIT 8
 #define NO_IDENTITY SIZE_MAX
 
@@ -39,14 +39,14 @@ static void race_open(race_t *r)
     world_link(&r->w, false);
     r->region = world_shm_offer(&r->w);
     FUZZ_CHECK(r->region && world_up(&r->w));
-    atomic_store(&r->region->half[0].window, SHM_UNITS); /* so bodies are lent */
+    atomic_store(&r->region->half[0].window, SHM_UNITS); /* a large window, so that bodies are lent */
     mutator_mapped(r->region, ((shm_link_t *)r->w.link)->region);
     world_far_open(&r->w, r->active, false);
     r->number = 0;
     r->n_links++;
 }
 
-/* The record of a process is an address. */
+/* Check that the record of every process is a valid address. */
 static void addresses_check(const race_t *r)
 {
     const mad_session_t *s = r->w.session;
@@ -69,7 +69,7 @@ static void race_close(race_t *r)
 
 /* ---- Packets ----------------------------------------------------------------------------------------------------- */
 
-/* The address of a process on another host that forwards, and that this one would call. */
+/* Write the address of a forwarding process on another host, to which this process would connect. */
 static size_t forwarder(const race_t *r, unsigned char *to)
 {
     gw_t *gw = gw_of_session(r->w.session);
@@ -99,7 +99,7 @@ static size_t opening(const race_t *r, input_t *in, unsigned char *to, bool here
     return at + forwarder(r, to + at);
 }
 
-/* Returns its length.  *identity: where an identity lies that shall be another one each time. */
+/* Write the beginning of a packet; return its length.  *identity: place of an identity that must differ each time. */
 static size_t beginning(const race_t *r, input_t *in, unsigned char *to, unsigned what, size_t *identity)
 {
     size_t at = what >= 5 ? 0 : sizeof(madi_wire_forward_t);
@@ -117,7 +117,7 @@ static size_t beginning(const race_t *r, input_t *in, unsigned char *to, unsigne
         return at + sizeof inner;
     case 4: *identity = at + 4; return at + forwarder(r, to + at);
     default:
-        desc = take16(in) | (uint64_t)take8(in) << 48; /* 0: an inline block that is as long as what follows */
+        desc = take16(in) | (uint64_t)take8(in) << 48; /* 0: an inline block whose length is that of the bytes that follow */
         memcpy(to, &desc, sizeof desc);
         return sizeof desc + (what == 5 ? 0 : race_device_head(in, to + sizeof desc, what == 7));
     }

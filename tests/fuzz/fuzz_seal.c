@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOM 40000 /* bytes that are given to an end before it looks at them */
+#define ROOM 40000 /* maximum number of bytes that an end gets before it examines them */
 
 static madi_seal_ctx_t *ctx;
 
@@ -42,7 +42,7 @@ static void carry(madi_seal_t *from, madi_seal_t *to)
     madi_seal_sent(from, give(to, out, len));
 }
 
-/* Open what has come; nothing is written outside of what was announced. */
+/* Open all records that have arrived, and check that no byte is written outside of the announced length. */
 static void open_all(madi_seal_t *s)
 {
     static unsigned char text[MADI_SEAL_TEXT + 1];
@@ -62,7 +62,7 @@ static void open_all(madi_seal_t *s)
     FUZZ_CHECK((!broken && next != MADI_SEAL_BROKEN) || *madi_seal_why(s));
 }
 
-/* Nobody without the key gets through the handshake. */
+/* Check that a peer without the key never completes the handshake. */
 static void stranger(input_t *in, bool active)
 {
     madi_seal_t *s = madi_seal_new(ctx, active);

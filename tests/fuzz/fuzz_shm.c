@@ -17,7 +17,7 @@ static void begin(void)
     world_driver("shm");
 }
 
-/* Memory as the peer makes it: right in size, too short, or not memory at all. */
+/* Make the peer's memory: of the right size, too short, or another kind of descriptor. */
 static int make_memory(const shm_pass_t *offer, unsigned how, shm_region_t **region)
 {
     int fd = how % 4 == 3 ? eventfd(0, EFD_CLOEXEC) : memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -43,7 +43,7 @@ static int make_bell(unsigned how)
     return fd;
 }
 
-/* The library is offered memory.  Returns our view of it, or NULL. */
+/* Offer memory to the library.  Return our mapping of it, or NULL. */
 static shm_region_t *offer_memory(world_t *w, input_t *in, bool good)
 {
     shm_pass_t offer = {.magic = SHM_MAGIC, .layout = SHM_LAYOUT};
@@ -65,7 +65,7 @@ static shm_region_t *offer_memory(world_t *w, input_t *in, bool good)
     return region;
 }
 
-/* The library offers memory and is answered. */
+/* Answer the library's offer of memory. */
 static shm_region_t *answer_memory(world_t *w, input_t *in, bool good)
 {
     shm_region_t *region = NULL;
@@ -77,7 +77,7 @@ static shm_region_t *answer_memory(world_t *w, input_t *in, bool good)
     memory = theirs[SHM_FD_MEMORY];
     peer_close(theirs, SHM_FD_MEMORY);
     region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-    if (!good && ftruncate(memory, 0) != 0) /* refused, when it is sealed */
+    if (!good && ftruncate(memory, 0) != 0) /* fails if the memory is sealed */
         n = 1;
     close(memory);
     if (how & 128)
@@ -111,7 +111,7 @@ static void cell(const world_t *w, shm_region_t *region, bool active, input_t *i
     take_bytes(in, shm_out(c->data), SHM_CELL_DATA);
     atomic_store(&c->head, (uint64_t)(number + 1) | unit << 32);
     if (op & 4)
-        atomic_store(&region->half[active ? 0 : 1].consumed, take32(in)); /* lies about what it read */
+        atomic_store(&region->half[active ? 0 : 1].consumed, take32(in)); /* a false number of consumed cells */
 }
 
 static void run(const uint8_t *data, size_t size)

@@ -23,7 +23,7 @@ static void feed(world_t *w, input_t *in, size_t len)
     in->at += n > 0 ? n : 0;
 }
 
-/* Bytes that the library sent are read away, so that its socket does not fill up. */
+/* Read and discard the bytes that the library has sent, so that its socket does not fill up. */
 static void drain(const world_t *w)
 {
     char bytes[4096];
@@ -44,7 +44,7 @@ static void run(const uint8_t *data, size_t size)
     while (input_left(&calls)) {
         uint8_t what = take8(&calls);
         feed(&w, &in, (size_t)(what % 29) + 1);
-        if ((what & 15) != 1) /* which opens a message, and may be the first to look */
+        if ((what & 15) != 1) /* a call that opens a message may be the first to read the socket */
             world_progress(&w);
         world_step(&w, what);
         drain(&w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Topology files: what is accepted is whole, and has routes; what is not says why, with the file's name before it. */
+/* Topology files.  An accepted file is complete, and has routes.  A refused file gets errors that begin with its name. */
 #include "fuzz.h"
 
 #include "topology/draw.h"
@@ -9,7 +9,7 @@
 
 #define ROUTES 8
 
-/* libconfig 1.5 loses the text that it was reading when the file ends in the middle of it. */
+/* libconfig 1.5 does not free a text in whose middle the file ends. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -30,7 +30,7 @@ static void hosts_check(const madi_topo_t *t)
     }
 }
 
-/* From one host to some: each host over the same virtual channel is reached, if it is not too far. */
+/* Check routes from one host to some others: each host of the same virtual channel is reached unless it is too far away. */
 static void routes_check(const madi_topo_t *t, int virtual, int from)
 {
     static madi_route_t route[ROUTES];

@@ -9,17 +9,17 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define PAUSE 3 /* turns of an empty loop that a value stays */
+#define PAUSE 3 /* iterations of an empty loop between two changes */
 
 static struct place {
     _Atomic(volatile uint16_t *) at; /* NULL: none */
-    atomic_uint values;              /* its own; above that the other one */
+    atomic_uint values;              /* low half: original value; high half: the other value */
 } places[MUTATED_MAX];
 /* AWAKE: the thread was woken, and has not begun.  It rests between two passes only, which stop waits for. */
 enum { RESTS, AWAKE, RUNS, SHALL_REST };
 static atomic_int state;
 static sem_t wake;
-static uintptr_t ahead; /* of a place, where the library reads it */
+static uintptr_t ahead; /* distance from a place to the library's mapping of it */
 
 static void pass(bool other)
 {
@@ -41,7 +41,7 @@ static void *mutate(void *arg)
         while (sem_wait(&wake))
             ;
         if (!atomic_compare_exchange_strong(&state, &was, RUNS))
-            continue; /* it was stopped before it had begun */
+            continue; /* the thread was stopped before it began */
         do {
             pass(true);
             pass(false);
@@ -91,7 +91,7 @@ void mutator_stop(void)
         sched_yield();
 }
 
-/* The worst moment for a change, which no thread hits often: right behind a read. */
+/* Change bytes immediately after a read, a moment that a thread would rarely hit. */
 #ifdef MADI_FOREIGN_HOOK
 void madi_foreign_was_read(const volatile void *at, size_t len)
 {

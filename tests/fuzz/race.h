@@ -13,10 +13,10 @@ typedef struct race {
     world_t w;
     bool by_device, active;
     shm_region_t *region; /* the peer's view of the memory */
-    uint32_t number;      /* of the next cell */
+    uint32_t number;      /* number of the next cell */
     uint32_t unit, fresh;
     int n_links;
-    mad_dev_t *dev; /* NULL: the user is the world's */
+    mad_dev_t *dev; /* NULL: the user calls the library itself */
     void *blocks[RACE_BLOCKS];
     int n_blocks;
 } race_t;
@@ -26,7 +26,7 @@ bool race_device_open(race_t *r);
 void race_device_close(race_t *r);
 void race_device_progress(race_t *r);
 void race_device_step(race_t *r, uint8_t what);
-/* A head as it travels, its fields from the input; accesses: of an access to memory.  Returns its length. */
+/* Write a header of the device, with fields from the input; return its length. accesses: a header of an access to memory. */
 size_t race_device_head(input_t *in, unsigned char *to, bool accesses);
 
 #endif

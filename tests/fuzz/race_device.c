@@ -8,7 +8,7 @@
 /* ---- Memory of this process that the peer may access ------------------------------------------------------------- */
 
 static unsigned char memory[8192];
-static uint64_t held; /* bytes of the targets that are held */
+static uint64_t held; /* number of bytes of all held targets */
 
 static void *hold(void *arg, const mad_dev_target_t *t, mad_dev_access_t access, uint8_t op)
 {
@@ -22,7 +22,7 @@ static void *hold(void *arg, const mad_dev_target_t *t, mad_dev_access_t access,
 static void drop(void *arg, const mad_dev_target_t *t, mad_dev_access_t access, uint8_t op, bool good)
 {
     (void)arg, (void)access, (void)op, (void)good;
-    FUZZ_CHECK(t->address <= sizeof memory && t->len <= sizeof memory - t->address); /* as it was held */
+    FUZZ_CHECK(t->address <= sizeof memory && t->len <= sizeof memory - t->address); /* unchanged since it was held */
     FUZZ_CHECK(held >= t->len);
     held -= t->len;
 }
@@ -58,7 +58,7 @@ static void told(void *arg, const mad_dev_done_t *done)
 static void told_got(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
 {
     (void)arg, (void)context;
-    FUZZ_CHECK(got->len <= flags); /* the receive's room */
+    FUZZ_CHECK(got->len <= flags); /* flags contain the size of the receive's buffer */
 }
 
 bool race_device_open(race_t *r)
@@ -98,7 +98,7 @@ static const size_t lengths[] = {8, 0, 64, 1, 600, 4096, 9000, 70000};
 
 static struct iovec block(race_t *r, size_t len)
 {
-    void *p = r->n_blocks < RACE_BLOCKS ? malloc(len ? len : 1) : NULL; /* exactly: what is written past it is found */
+    void *p = r->n_blocks < RACE_BLOCKS ? malloc(len ? len : 1) : NULL; /* of this length exactly: finds writes past it */
     if (p) {
         memset(p, 0x5a, len);
         r->blocks[r->n_blocks++] = p;

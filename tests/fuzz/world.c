@@ -93,13 +93,13 @@ static madi_sent_t fake_send(madi_link_t *link, const struct iovec *vec, int n, 
     FUZZ_CHECK(n > 0 && vec[0].iov_len >= sizeof(madi_wire_hdr_t) && total <= 64 * 1024 + sizeof(madi_wire_hdr_t));
     if (fake_full)
         return MADI_AGAIN;
-    for (int i = 0; i < n; i++) /* it is all there */
+    for (int i = 0; i < n; i++) /* the whole packet is there */
         for (size_t k = 0; k < vec[i].iov_len; k++)
             sum = (unsigned char)(sum + ((unsigned char *)vec[i].iov_base)[k]);
     return MADI_SENT;
 }
 
-/* Bodies that are lent; what is not given back goes with the link. */
+/* Lent bodies.  Those that were not returned are freed with the link. */
 #define LOANS 4096
 static void *loans[LOANS];
 
@@ -119,7 +119,7 @@ static void loan_free(void *loan)
             loans[i] = NULL;
             return;
         }
-    FUZZ_CHECK(!loan); /* given back twice, or never lent */
+    FUZZ_CHECK(!loan); /* the body was returned twice, or never lent */
 }
 
 static void fake_slot_put(madi_link_t *link, madi_foreign_t loan)
@@ -128,7 +128,7 @@ static void fake_slot_put(madi_link_t *link, madi_foreign_t loan)
     loan_free(madi_foreign_pass_on(loan));
 }
 
-/* The peer's memory: what lies at an odd address cannot be had.  All of ours that is named is there. */
+/* Read the peer's memory; odd addresses cannot be read.  Memory of this process that a request names must exist. */
 static bool fake_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len)
 {
     size_t sum = 0;
@@ -268,7 +268,7 @@ bool world_around(world_t *w, mad_session_t *session, const char *driver)
             w->adapter = session->adapters[i];
     current = w;
     fake_full = false;
-    /* Only the world's own rounds accept connections. */
+    /* Close the entry, so that only the world's own rounds accept connections. */
     marceli_accept_entry_close(&w->session->accept_entry);
     madi_log_set_level((madi_log_level_t)-1);
     if (mad_peer_add(w->session, address, len, &peer) != MAD_OK)
@@ -292,7 +292,7 @@ int world_link(world_t *w, bool active)
         atomic_store(&w->gate->state, MADI_GATE_CONNECTING);
         w->gate->connect->deadline = INT64_MAX;
         w->gate->connect->search = calloc(1, sizeof *w->gate->connect->search);
-        w->gate->connect->search->none_left = true; /* there is no other way */
+        w->gate->connect->search->none_left = true; /* no other path exists */
         w->fd = pair[0];
         w->gate->link = w->link = madi_link_new(a, w->gate);
         if (a->driver->start(w->link, pair[1], active, reason) != MAD_OK)
@@ -338,13 +338,13 @@ void world_down(world_t *w)
     madi_unlock(&w->session->lock);
 }
 
-/* The peer is gone: all that waited ends, each operation once. */
+/* End the peer: all waiting operations end, each of them once. */
 void world_close(world_t *w)
 {
     world_down(w);
     do {
         end_open(w);
-        world_progress(w); /* a handler may park one more */
+        world_progress(w); /* a handler may park a further message */
     } while (w->open);
     mad_exit(w->session);
     FUZZ_CHECK(w->completed == w->requests);
@@ -357,10 +357,10 @@ void world_progress(world_t *w)
     struct epoll_event e;
     for (int i = 0; i < 64; i++) {
         int n = mad_progress(w->session);
-        if (epoll_wait(w->session->epfd, &e, 1, 0) > 0) { /* what a thread that waits does */
+        if (epoll_wait(w->session->epfd, &e, 1, 0) > 0) { /* as a waiting thread does */
             madi_watch_t *watch = e.data.ptr;
             madi_lock(&w->session->lock);
-            if (watch->fd >= 0 && watch->ready) /* the bell of sleeping threads has none */
+            if (watch->fd >= 0 && watch->ready) /* the bell of sleeping threads has no function */
                 watch->ready(watch, e.events);
             madi_hellos_reap(w->session);
             madi_unlock(&w->session->lock);
@@ -377,7 +377,7 @@ static const size_t lengths[] = {0, 1, 4, 8, 40, 64, 70000, 1000, 5000, 9000, 20
 
 static void *block(world_t *w, size_t len)
 {
-    void *p = w->n_blocks < USER_BLOCKS ? malloc(len ? len : 1) : NULL; /* exactly: what is written past it is found */
+    void *p = w->n_blocks < USER_BLOCKS ? malloc(len ? len : 1) : NULL; /* of this length exactly: finds writes past it */
     if (p) {
         memset(p, 0x5a, len);
         w->blocks[w->n_blocks++] = p;
@@ -436,7 +436,7 @@ static void unpack_some(world_t *w, size_t len, int how)
     }
 }
 
-/* Every byte of the block that is shown can be read. */
+/* Borrow a block, and read every byte of it. */
 static void borrow_some(world_t *w)
 {
     const void *base;
@@ -512,7 +512,7 @@ void fake_packet(world_t *w, const madi_wire_hdr_t *hdr, const void *body, int h
     rx.loan = madi_foreign_of(loan);
     place = madi_rx_begin(w->link, hdr, &rx);
     if (place == MADI_PLACE_COPY) {
-        if (how == 2) { /* the body comes later, as on a stream */
+        if (how == 2) { /* the body arrives later, as on a stream */
             if (hdr->length > 1)
                 memcpy(rx.base, body, hdr->length / 2);
             madi_unlock(&w->session->lock);

@@ -14,7 +14,7 @@ typedef struct world {
     mad_session_t *session;
     madi_gate_t *gate;
     madi_link_t *link;
-    madi_adapter_t *adapter; /* of the peer's driver */
+    madi_adapter_t *adapter; /* adapter of the peer's driver */
     int fd;                  /* the peer's end of the socket; -1: none */
     mad_channel_t *channel[2];
     mad_message_t *open;       /* a message being unpacked */
@@ -23,44 +23,44 @@ typedef struct world {
     int requests, completed;
 } world_t;
 
-/* Which driver is used; once per process.  For tcp and shm the adapters neither listen nor look at the host, and
- * connect makes a pair of sockets. */
+/* Choose the driver, once per process.  For tcp and shm the adapters neither listen nor look at the host, and connect
+ * makes a pair of sockets. */
 void world_driver(const char *name);
 
-/* A session with a peer and its gate, not connected; the peer's driver is that of the world, or this one. */
+/* Open a session with a peer and its gate, not connected.  The peer's driver is that of the world, or the given one. */
 bool world_open(world_t *w);
 bool world_open_as(world_t *w, const char *driver);
-/* Around a session that was opened elsewhere; without channels. */
+/* Make a world without channels for a session that was opened elsewhere. */
 bool world_around(world_t *w, mad_session_t *session, const char *driver);
-/* The address of a peer with that driver; every byte of its identity is uid. */
+/* Write the address of a peer with that driver; every byte of its identity is uid.  Return its length. */
 size_t world_address(unsigned char *address, const char *driver, unsigned char uid);
-/* A link to the peer whose handshake is over: over fd for tcp and shm.  Returns the link's state. */
+/* Make a link to the peer whose handshake is over; tcp and shm use fd.  Return the link's state. */
 int world_link(world_t *w, bool active);
 bool world_up(const world_t *w);
 void world_close(world_t *w);
-void world_down(world_t *w); /* the peer is gone: the beginning of that */
+void world_down(world_t *w); /* begin the end of the peer */
 
 /* bounds.c: the bounds of the ledger, so low that inputs come to them; once per process.  No peer has more than its bounds,
  * all together not more than theirs, and the counts are right. */
 void world_bounds_lower(void);
 void world_bounds_check(world_t *w);
 
-/* One call of the user's, chosen by the byte. */
+/* Make one call of the user, chosen by the byte. */
 void world_step(world_t *w, uint8_t what);
-/* View that the passive peer of a link of shm has of the memory, which is as it should be; NULL: it has none. */
+/* Return the mapping that the passive peer of a link of shm has of valid memory; NULL: none. */
 struct shm_region *world_shm_offer(world_t *w);
 /* A virtual link over that of the world, to somebody whom only its peer reaches; active: this process has opened its stream,
  * whose number is 0x40.  NULL: no memory. */
 madi_gate_t *world_far_open(world_t *w, bool active, bool encrypts);
-/* For that: a topology, by the environment; once per process. */
+/* Set a topology for world_far_open in the environment, once per process. */
 void world_topology(void);
 
 /* Let the library make progress until nothing moves. */
 void world_progress(world_t *w);
 
-/* The driver "fake": refuses to send while this is set. */
+/* While this is set, the driver "fake" refuses to send. */
 extern bool fake_full;
-/* A packet from the peer; how: 0 copied, 1 lent, 2 copied with a call of the user's between header and body. */
+/* Receive a packet from the peer.  how: 0 copied, 1 lent, 2 copied, with a call of the user between header and body. */
 void fake_packet(world_t *w, const madi_wire_hdr_t *hdr, const void *body, int how, uint8_t step);
 
 #endif

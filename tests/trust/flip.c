@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TIMES 2000 /* between two looks at standard input */
-#define PAUSE 3    /* turns of an empty loop that a value stays */
+#define TIMES 2000 /* number of changes between two checks of standard input */
+#define PAUSE 3    /* iterations of an empty loop between two changes */
 
 static void pause_some(void)
 {
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
         perror("flip");
         return 1;
     }
-    setvbuf(stdin, NULL, _IONBF, 0); /* poll sees every line */
+    setvbuf(stdin, NULL, _IONBF, 0); /* unbuffered, so that poll sees every line */
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (;;) {
         struct pollfd input = {.fd = 0, .events = POLLIN};

@@ -21,13 +21,13 @@
 #include <time.h>
 
 #define SEND_TIMEOUT INT64_C(10000000000) /* ns */
-#define TICK INT64_C(20000000)            /* ns that a receive lasts between two looks at standard input */
+#define TICK INT64_C(20000000)            /* ns: duration of a receive between two checks of standard input */
 
 typedef struct target {
     mad_session_t *session;
     mad_channel_t *channel;
     bool deaf;
-    int64_t wait; /* ns that the next receive lasts */
+    int64_t wait; /* ns: duration of the next receive */
 } target_t;
 
 static double now(void)
@@ -99,7 +99,7 @@ static void big_send(target_t *t, const char *line)
         status = mad_request_wait(&request, SEND_TIMEOUT);
     printf("sent to %d: %s\n", peer, mad_status_text(status));
     if (!status)
-        free(bytes); /* else the library may have it still */
+        free(bytes); /* otherwise the library may still use the memory */
 }
 
 static void big_take(mad_message_t *message, size_t n)
@@ -115,7 +115,7 @@ static void big_take(mad_message_t *message, size_t n)
     free(bytes);
 }
 
-/* False at the end. */
+/* Execute one line.  False at the end of the input. */
 static bool line_obey(target_t *t)
 {
     static char line[20000];
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
     mad_event_t event;
     size_t n;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    setvbuf(stdin, NULL, _IONBF, 0); /* poll sees every line */
+    setvbuf(stdin, NULL, _IONBF, 0); /* unbuffered, so that poll sees every line */
     if (argc > 1 && !strcmp(argv[1], "layout")) {
         layout_print();
         return 0;
