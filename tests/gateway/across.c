@@ -120,7 +120,8 @@ static void one_round(int round, unsigned char *out, size_t len, long *most, dou
     }
     *sum = *most = pss_kib();
     for (int i = 1; i < size; i++) {
-        /* In turn, for of any source those of the next round may come before a slow peer's. */
+        /* Receive from named peers in turn: from any source, messages of the next round could precede those of a slow
+         * peer. */
         mad_peer_t from = (rank + size - i) % size, peer;
         mad_status_t status = receive(from, in, len, &peer);
         message_t m;
@@ -166,7 +167,7 @@ static void routes(void)
     for (int peer = 0; peer < size; peer++)
         if (peer != rank && mad_channel_route(channel, peer, text, sizeof text) == MAD_OK && text[0])
             printf("route: %s\n", text);
-    mad_barrier(session); /* of a process that has left there is none */
+    mad_barrier(session); /* a process that has left sends no message */
 }
 
 /* ---- Asking -------------------------------------------------------------------------------------------------------- */
@@ -179,7 +180,7 @@ static void ask(int count)
     for (int i = 0; i < count && rank < 2; i++) {
         memset(text, 0, sizeof text);
         if (rank == 0) {
-            while (poll(&(struct pollfd){.fd = 0, .events = POLLIN}, 1, 0) == 0) /* gateways may call meanwhile */
+            while (poll(&(struct pollfd){.fd = 0, .events = POLLIN}, 1, 0) == 0) /* gateways may connect meanwhile */
                 mad_progress(session);
             if (!fgets(line, sizeof line, stdin))
                 exit(2);
@@ -192,7 +193,7 @@ static void ask(int count)
             if (status)
                 exit(3);
         } else {
-            /* Of any source: it is rank 0 that connects, and not before it asks. */
+            /* Receive from any source, because rank 0 connects, and only when it sends its request. */
             status = receive(MAD_ANY_SOURCE, text, sizeof text, &peer);
             if (!status)
                 status = tell(peer, text, sizeof text);
@@ -261,7 +262,7 @@ static void stream(size_t len)
     free(bytes);
 }
 
-/* The others wait in the library meanwhile: they may forward. */
+/* Let the other ranks wait in the library, because they may forward. */
 static void others(void)
 {
     char end = 0;
@@ -270,12 +271,12 @@ static void others(void)
     for (int i = 2; i < size && rank == 0 && !status; i++)
         status = tell(i, &end, 1);
     if (rank > 1)
-        status = receive(MAD_ANY_SOURCE, &end, 1, &peer); /* as rank 1: it calls nobody */
+        status = receive(MAD_ANY_SOURCE, &end, 1, &peer); /* from any source, as on rank 1, which connects to no rank */
     if (status)
         fail("the end", 0, status);
 }
 
-/* Of a message, at least what says whose it is. */
+/* Return the length of a message: at least that of the header, which names its sender. */
 static size_t bytes_of(const char *text)
 {
     size_t len = (size_t)atol(text);
@@ -292,7 +293,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "across: %s\n", mad_status_text(status));
         return 1;
     }
-    setvbuf(stdin, NULL, _IONBF, 0); /* what poll says is what there is */
+    setvbuf(stdin, NULL, _IONBF, 0); /* unbuffered, so that poll sees all of the input */
     rank = mad_rank(session);
     size = mad_size(session);
     if (!strcmp(argv[1], "all"))

@@ -9,7 +9,7 @@
 #define LONGEST 300000
 #define TURNS 40
 #define MANY 30
-#define LEN 100000 /* above a packet, below what is always granted */
+#define LEN 100000 /* longer than a packet, shorter than blocks that always need a grant */
 #define SECOND INT64_C(1000000000)
 
 static mad_session_t *session;
@@ -55,7 +55,7 @@ static mad_status_t take_from(mad_channel_t *from, size_t len, int seed)
     return status || right(buf[0], len, seed) ? status : MAD_ERR_INVAL;
 }
 
-/* There and back, so that nothing is under way when one is sent. */
+/* Send a message there and back, so that nothing is in flight when a message is sent. */
 static mad_status_t turn(size_t len, int seed)
 {
     mad_status_t status = rank ? take_from(channel, len, seed) : send(len, seed);
@@ -70,7 +70,7 @@ static void lengths(bool poor)
         size_t len;
         bool granted;
     } cases[] = {{20000, false}, {40000, false}, {LEN, false}, {190000, false}, {200000, true}, {LONGEST, true}};
-    mad_status_t status = turn(8, 1); /* then there is a gate */
+    mad_status_t status = turn(8, 1); /* afterwards the gate exists */
     for (size_t k = 0; k < sizeof cases / sizeof *cases && !status; k++) {
         const madi_gate_t *gate = madi_peer_gate_find(session, !rank, 0);
         uint64_t before = madi_send_counts(gate)->granted_blocks;
@@ -80,7 +80,7 @@ static void lengths(bool poor)
             status = turn(cases[k].len, i);
         snprintf(name, sizeof name, "%zu bytes: blocks that were granted", cases[k].len);
         before = madi_send_counts(gate)->granted_blocks - before;
-        if (!poor || granted || cases[k].len < 32000) /* else there is credit at times */
+        if (!poor || granted || cases[k].len < 32000) /* otherwise there may be credit */
             result(!status && before == (granted ? TURNS : 0), name, (long)before);
     }
     result(!status, "blocks there and back", status);
@@ -92,7 +92,7 @@ static mad_status_t start(mad_channel_t *to, unsigned char *from, mad_request_t 
     return mad_message_send(to, !rank, &block, 1, request);
 }
 
-/* Many at once; the receiver does not look at their channel until others have gone there and back. */
+/* Send many at once.  The receiver does not poll their channel until other messages have gone there and back. */
 static void ignored(void)
 {
     mad_request_t *requests[MANY] = {NULL};

@@ -56,7 +56,7 @@ static bool call_try(const char *what)
         return own_memory_write();
     if (!strcmp(what, "root"))
         return setuid(0) == 0;
-    if (!strcmp(what, "handler")) /* that of the filter itself */
+    if (!strcmp(what, "handler")) /* the filter's own handler */
         return syscall(SYS_rt_sigaction, 31, NULL, NULL, 8) == 0;
     if (!strcmp(what, "read"))
         return open("/dev/null", O_RDONLY) >= 0;

@@ -35,25 +35,25 @@
 #include <unistd.h>
 
 #define LONGEST ((size_t)4 << 20)
-#define BATCH 8 /* messages one way before the other's turn */
+#define BATCH 8 /* number of messages in one direction before the other direction's turn */
 #define ADDRESS 4096
 #define SECOND INT64_C(1000000000)
-#define LIMIT (40 * SECOND) /* for anything to happen */
+#define LIMIT (40 * SECOND) /* ns: time limit for every step */
 
 /* State that all processes see. */
 static struct shared {
     _Atomic(uint64_t) received[2]; /* messages, by end */
-    _Atomic(int) failed[2];        /* statuses of what went wrong */
+    _Atomic(int) failed[2];        /* status of the failure of each end */
     _Atomic(int64_t) failed_at[2];
-    _Atomic(int) bad, stop, known; /* known: addresses that processes were given */
-    _Atomic(int) wait, waiting;    /* ends shall wait for each other; the number that do */
-    _Atomic(int) silent;           /* gateways that ends took for dead */
-    bool one_way;                  /* only long messages, from the first end to the other */
+    _Atomic(int) bad, stop, known; /* known: number of addresses that processes were given */
+    _Atomic(int) wait, waiting;    /* 1: the ends have to wait for each other; number of ends that do */
+    _Atomic(int) silent;           /* number of gateways that ends have given up */
+    bool one_way;                  /* true: only long messages, from the first end to the other */
 } * shared;
 
 typedef struct child {
     pid_t pid;
-    int to; /* the thread reads addresses that are written here */
+    int to; /* pipe from which the child's thread reads addresses */
     unsigned char address[ADDRESS];
     uint32_t len;
     bool is_end;
@@ -82,7 +82,7 @@ static bool all(int fd, void *bytes, size_t len, bool out)
 static mad_session_t *session;
 static mad_channel_t *channel;
 static mad_peer_t other;
-static int me, from;            /* 0 or 1; the pipe of addresses */
+static int me, from;            /* number of this end, 0 or 1; pipe of addresses */
 static _Atomic(int) introduced; /* number of times that the other end's address was given */
 static unsigned char *buf;
 
@@ -90,7 +90,7 @@ static size_t length_of(uint64_t number)
 {
     static const size_t lengths[] = {8, 100, 5000, 40000, 100000, 1 << 20};
     if (shared->one_way)
-        return 1 << 20; /* granted at once, and all of it fits into the window */
+        return 1 << 20; /* needs a grant, and fits into the window as a whole */
     return number % 61 == 60 ? LONGEST : lengths[number * 7 % 6];
 }
 
@@ -140,7 +140,8 @@ static mad_status_t move(uint64_t number, bool out)
     return status;
 }
 
-/* Addresses come at any time; the other end's last, and a second time when it is to be called anew. */
+/* Add addresses, which arrive at any time.  The other end's address comes last, and once more when this end has to
+ * connect again. */
 static void *learn(void *arg)
 {
     static unsigned char address[ADDRESS];
@@ -180,7 +181,7 @@ static mad_status_t batches(uint64_t *number)
         if (status)
             break;
         *number += BATCH;
-        /* The first end says what is next. */
+        /* The first end decides what is next. */
         if (me == 0) {
             mad_message_t *message = mad_begin_packing(channel, other);
             then = atomic_load(&shared->stop) ? STOP : atomic_load(&shared->wait) ? WAIT : GO_ON;
@@ -214,7 +215,7 @@ static int end_run(bool again)
         atomic_store(&shared->failed[me], status);
         atomic_store(&shared->failed_at[me], madi_now());
     }
-    if (status && again) { /* when it gets the other end's address anew */
+    if (status && again) { /* connect again when the other end's address arrives again */
         number = 1000;
         status = meet(2) ? batches(&number) : MAD_ERR_PEER;
     }
@@ -257,7 +258,7 @@ static void set(const char *role)
     }
 }
 
-/* Roles: A B ends, G1 G2 G3 gateways. */
+/* Start a child process.  Roles: A and B are ends, G1, G2 and G3 are gateways. */
 static bool start(child_t *c, const char *role, bool again)
 {
     int out[2], in[2];
@@ -314,7 +315,7 @@ static bool failed(void)
     return atomic_load(&shared->failed[0]) || atomic_load(&shared->failed[1]) || atomic_load(&shared->bad);
 }
 
-/* Exchange that number of messages; return the time it took, or -1. */
+/* Exchange n messages; return the duration in ns, or -1. */
 static int64_t more(uint64_t n)
 {
     uint64_t first = received();
@@ -364,7 +365,7 @@ static void begone(child_t *g, const char *mode)
     kill(g->pid, !strcmp(mode, "leave") ? SIGUSR1 : hangs ? SIGSTOP : SIGKILL);
 }
 
-/* The test is to end now. */
+/* End a gateway in the way of this mode. */
 static void bury(child_t *g, const char *mode)
 {
     if (strcmp(mode, "leave"))
@@ -400,7 +401,7 @@ static void again_and_again(const char *mode, int times, int64_t limit, child_t 
         if (more(5) < 0)
             break;
         begone(victim, mode);
-        took = more(2 * BATCH); /* of which some may have come before */
+        took = more(2 * BATCH); /* some of these may have arrived before */
         if (took < 0)
             break;
         longest = took > longest ? took : longest;
@@ -437,8 +438,8 @@ static void wait_ms(int ms)
         nap();
 }
 
-/* Both ends wait for each other, and what they said last is acknowledged: that is asked for within a part of the
- * time of detection. */
+/* Make both ends wait for each other, with all messages acknowledged.  They request the acknowledgement within a part
+ * of the time of detection. */
 static void all_wait(void)
 {
     int64_t began = madi_now();
@@ -472,27 +473,27 @@ static void one(const char *mode, child_t *a, child_t *b, child_t *g, int64_t li
            "%s: through another gateway they begin anew", mode);
 }
 
-/* The end asks the gateway, and while its answer comes does not run. */
+/* Stop an end after it has probed the gateway, so that the answer arrives while the end does not run. */
 static void pause_all(child_t *a, child_t *g, int64_t ms)
 {
     more(5);
     kill(g->pid, SIGSTOP);
     wait_ms((int)ms / 2);
     kill(a->pid, SIGSTOP);
-    wait_ms((int)ms / 4); /* it is time for a look */
+    wait_ms((int)ms / 4); /* the next check is due */
     kill(g->pid, SIGCONT);
     wait_ms((int)ms);
     kill(a->pid, SIGCONT);
     result(more(2 * BATCH) >= 0, "pause: traffic goes on");
 }
 
-/* As when all of a machine stands still: that time is nobody's. */
+/* Stop all processes, as if the machine stood still: this time must not count against any of them. */
 static void still(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
 {
     more(5);
     kill(g->pid, SIGKILL);
     bury(g, "kill");
-    wait_ms(300); /* they notice, and look */
+    wait_ms(300); /* the ends notice the loss, and search */
     kill(a->pid, SIGSTOP);
     kill(b->pid, SIGSTOP);
     wait_ms((int)ms);
@@ -504,7 +505,7 @@ static void still(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
     result(known(*told) && more(2 * BATCH) >= 0, "still: traffic goes on through another");
 }
 
-/* The sender has asked, and was answered: both gateways live.  Then one does not any more. */
+/* Let the sender probe, and get an answer: both gateways are alive.  Then stop one of them. */
 static void behind(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
 {
     kill(b->pid, SIGSTOP);
@@ -517,7 +518,7 @@ static void behind(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
     result(known(*told) && tell(b, &g[2]) && more(4 * BATCH) >= 0, "behind: traffic goes on through the third");
 }
 
-/* Those between whom there is a network know each other. */
+/* Give each process the addresses of the processes with which it shares a network. */
 static bool chain(child_t *a, child_t *b, child_t *g, int *told)
 {
     bool good = start(&g[0], "G1", false) && start(&g[1], "G2", false);

@@ -43,7 +43,7 @@ static void result(bool good, const char *name, int64_t value)
     printf("%s %s (%lld)\n", good ? "ok" : "not ok", name, (long long)value);
 }
 
-/* In the midst of the load?  (The gateway's program hears nothing of what passes through.) */
+/* True in the middle of the load.  (The gateway's program hears nothing of what passes through.) */
 static bool under_load(void)
 {
     return told_now(session, "fragments") > MIDST;
@@ -104,7 +104,7 @@ static int one_long(void)
     return bad;
 }
 
-/* One way.  The gateway counts from barrier to barrier. */
+/* Send one way.  The gateway counts from barrier to barrier. */
 static int one_way(bool there)
 {
     unsigned char *buf = calloc(1, LONGEST);
@@ -113,7 +113,7 @@ static int one_way(bool there)
     mad_barrier(session);
     for (int i = 0; rank < 2 && i < STREAM && !status; i++)
         status = move(buf, LONGEST, there == !rank);
-    if (rank < 2 && !status) /* what was sent is there when this has come */
+    if (rank < 2 && !status) /* when this message has arrived, so have all earlier ones */
         status = move(buf, 8, there != !rank);
     mad_barrier(session);
     free(buf);
@@ -125,7 +125,7 @@ static int one_way(bool there)
     return status != MAD_OK;
 }
 
-/* How often the threads of this process but the first one have slept, and were woken. */
+/* Return how often the threads of this process, except the first one, have slept and were woken. */
 static int64_t others_woken(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
         rc = end_killed();
     } else {
         while (!under_load())
-            usleep(1000); /* between two looks: it leaves the processor to others */
+            usleep(1000); /* sleep between two checks, so that other threads get the processor */
         kill(getpid(), SIGKILL);
         rc = 1;
     }

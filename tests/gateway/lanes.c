@@ -43,7 +43,7 @@ static mad_status_t take(mad_channel_t *channel, mad_peer_t from, void *bytes, s
     return mad_end_unpacking(message);
 }
 
-/* Numbered messages from a to b on each of these channels in turn, taken from any source, and an answer on each. */
+/* Send numbered messages from a to b on each of these channels in turn, received from any source, and an answer on each. */
 static mad_status_t stream(mad_channel_t *const *channel, int n)
 {
     unsigned char *bytes = calloc(1, LENGTH), last = 0;
@@ -62,7 +62,7 @@ static mad_status_t stream(mad_channel_t *const *channel, int n)
     return status;
 }
 
-/* Number of its messages that a gateway has passed on. */
+/* Return the number of messages of this channel that a gateway has passed on. */
 static int64_t passed(mad_channel_t *const *channel, int n, const char *name)
 {
     int64_t before = told_now(session, "bytes");
@@ -102,7 +102,7 @@ static void route_is(mad_channel_t *channel, mad_peer_t peer, const char *wanted
     result(!status && !strcmp(text, wanted), "the route of a channel", status ? mad_status_name(status) : text);
 }
 
-/* The connection between a and c on this channel takes that network. */
+/* Check that the connection between a and c on this channel uses that network. */
 static void direct(mad_channel_t *channel, const char *said)
 {
     char byte = 0, text[2000];
@@ -118,7 +118,7 @@ static void direct(mad_channel_t *channel, const char *said)
     result(!status && strstr(text, said), "a direct connection takes the channel's network", text);
 }
 
-/* Of what is packed and unpacked on two; on one all is well meanwhile. */
+/* Make a mismatch on "two", and check that "one" still works. */
 static void disagree(void)
 {
     char bytes[8] = "";
@@ -175,7 +175,7 @@ static void lost(void)
         kill(getpid(), SIGKILL);
     if (rank > B)
         return;
-    /* Until the one thing that can be sent on two is known to be lost. */
+    /* Send until the loss of "two" is reported. */
     while (!status)
         status = rank == A ? put(two, B, bytes, sizeof bytes) : take(two, A, bytes, sizeof bytes);
     result(status == MAD_ERR_PEER, "a channel without a way is lost", mad_status_name(status));
@@ -183,7 +183,7 @@ static void lost(void)
     result(!status, "the other one goes on", mad_status_name(status));
     result(mad_event_next(session, &event) == MAD_OK && strstr(event.text, "peer ") && strstr(event.text, " on two: "),
            "an event says on which", event.text);
-    /* The peer's address, on one. */
+    /* Exchange the peer's address on "one". */
     mad_address(session, &address, &len);
     memset(bytes, 0, sizeof bytes);
     if (rank == B) {

@@ -19,8 +19,8 @@
 #define ENDS_MAX 32
 #define ROUNDS 6
 #define LONG ((size_t)4 << 20)
-#define LONGEST ((size_t)16 << 20) /* more than all sockets on a way hold */
-#define STILL_MS 1500              /* so long the ends that take are stopped */
+#define LONGEST ((size_t)16 << 20) /* bytes: more than all sockets on a path hold */
+#define STILL_MS 1500              /* ms for which the receiving ends are stopped */
 #define GRANT_NS 300000000
 
 static mad_session_t *session;
@@ -58,14 +58,14 @@ static bool right(const unsigned char *buf, size_t len, unsigned char value)
     return true;
 }
 
-/* All of what was granted is on its way, or lies in gateways: nothing leaves them while this process does not read. */
+/* Stop this process.  All granted bytes are in flight or in gateways, and do not move while this process does not read. */
 static void stop(void)
 {
     struct timespec time = {STILL_MS / 1000, STILL_MS % 1000 * 1000000};
     pid_t waker = fork();
     if (waker == 0) {
         nanosleep(&time, NULL);
-        while (!kill(getppid(), SIGCONT)) /* again and again, for it may stop only now */
+        while (!kill(getppid(), SIGCONT)) /* again and again, because the parent may stop only now */
             usleep(10000);
     }
     if (waker < 0)
@@ -76,7 +76,7 @@ static void stop(void)
 }
 
 static mad_request_t *requests[2 * ENDS_MAX];
-static unsigned char *buffers[2 * ENDS_MAX]; /* to each end; from each */
+static unsigned char *buffers[2 * ENDS_MAX]; /* buffers of the messages to each end, and from each end */
 
 static int begin(int round, int peer, bool out)
 {
@@ -103,7 +103,7 @@ static int round_run(int round)
     }
     while (!rc &&
            (status = mad_request_wait_any(requests, 2 * ENDS_MAX, stops ? GRANT_NS : MAD_FOREVER, &at)) != MAD_ERR_INVAL) {
-        if (stops) /* what is to come is granted by now */
+        if (stops) /* all incoming blocks are granted by now */
             stop();
         stops = false;
         if (status == MAD_ERR_TIMEOUT)
@@ -127,7 +127,7 @@ static int be_end(void)
     return rc;
 }
 
-/* Until an end says that it is over; what is held when nothing has moved for a while is noted. */
+/* Forward until an end reports the end of the test.  Record what is held when nothing has moved for a while. */
 static int be_gateway(void)
 {
     mad_status_t status = MAD_ERR_TIMEOUT;
@@ -151,7 +151,7 @@ static int be_gateway(void)
     return 0;
 }
 
-/* Rank 0 tells the gateways, when all ends have told it. */
+/* Notify the gateways of the end, from rank 0, when all ends have notified rank 0. */
 static int over(void)
 {
     mad_status_t status = MAD_OK;

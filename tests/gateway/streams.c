@@ -26,11 +26,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define UNDER_WAY 2            /* messages of each stream */
-#define LONG ((size_t)8 << 20) /* of the one stream, more than all sockets on its way hold */
+#define UNDER_WAY 2            /* messages of each stream that are in flight */
+#define LONG ((size_t)8 << 20) /* bytes of a message of the single stream: more than all sockets on its path hold */
 #define STREAMS_MAX 64         /* of one process */
 #define GRANT_NS 50000000
-#define HELD 30000 /* bytes in the gateway: its next hop takes no more */
+#define HELD 30000 /* bytes held in the gateway, from which the next hop is known to be full */
 #define LATE 3
 #define HELD_LOOK 5000000 /* ns */
 #define HELD_WITHIN (20 * SECOND)
@@ -46,7 +46,7 @@ static enum stuck stuck;
 static size_t length = 65536;
 static double seconds = 2;
 static int64_t over;  /* ns */
-static long resident; /* KiB: the most memory that this process had when all streams were open */
+static long resident; /* KiB: peak memory of this process when all streams were open */
 
 static long resident_most(void)
 {
@@ -73,10 +73,10 @@ typedef struct stream {
     int peer;
     size_t longest;
     uint64_t begun, done;
-    bool ended;  /* the last one is under way, or has come */
+    bool ended;  /* the last message is in flight, or has arrived */
     int64_t got; /* bytes, before the time was over */
     unsigned char *buffer[UNDER_WAY];
-    uint64_t number[UNDER_WAY]; /* of the message in it; that of two the second is seen first says nothing */
+    uint64_t number[UNDER_WAY]; /* number of the message in each slot; two messages may complete in any order */
 } stream_t;
 
 static stream_t streams[STREAMS_MAX];
@@ -94,7 +94,7 @@ static int stream_add(int peer, bool single)
     return 0;
 }
 
-/* The first ones of the one stream are as short as others'. */
+/* Return the length of a message.  The first messages of the single stream are as short as the others. */
 static size_t length_of(const stream_t *s, int slot)
 {
     return s->number[slot] < UNDER_WAY ? length : s->longest;
@@ -140,13 +140,13 @@ static int came(int at)
     if (madi_now() < over)
         s->got += (int64_t)length_of(s, slot);
     s->ended |= first.last;
-    for (int i = 0; first.last && i < UNDER_WAY; i++) /* nothing comes for the others */
+    for (int i = 0; first.last && i < UNDER_WAY; i++) /* the other slots get no message */
         if (requests[at - slot + i])
             mad_request_cancel(requests[at - slot + i]);
     return 0;
 }
 
-/* This process is the stuck one, and in the midst of it. */
+/* Be the stuck receiver, in the middle of a message. */
 static void be_stuck(void)
 {
     struct timespec end = {over / SECOND, over % SECOND};
@@ -164,23 +164,23 @@ static void be_stuck(void)
     while (madi_now() < over) {
         if (stuck == FORGET)
             mad_progress(session);
-        usleep(1000); /* the gateway's and the others' processors */
+        usleep(1000); /* the gateway and the other processes need the processor */
     }
 }
 
-/* A long message has begun to come, so it is granted, and on its way. */
+/* True if a long message has begun to arrive, and so is granted and in flight. */
 static bool long_begins(void)
 {
     const stream_t *s = &streams[0];
     bool begun = false;
-    madi_lock(&session->lock); /* what comes is written under it */
+    madi_lock(&session->lock); /* arriving bytes are written under this lock */
     for (int i = 0; i < UNDER_WAY; i++)
         begun |= s->number[i] >= UNDER_WAY && mark_at(s, i, false)->number == s->number[i];
     madi_unlock(&session->lock);
     return begun;
 }
 
-/* The next request that is done, of those behind the last one first: each stream gets its turn. */
+/* Return the next request that is complete, beginning after the last one, so that each stream gets its turn. */
 static mad_status_t next_done(int *at, int64_t timeout)
 {
     mad_request_t *in_turn[STREAMS_MAX * UNDER_WAY];
@@ -204,7 +204,7 @@ static int move(bool sends)
     for (int i = 0; i < n_streams * UNDER_WAY && !rc; i++)
         rc = go_on(i, sends);
     while (!rc && (status = next_done(&at, sticks ? GRANT_NS : MAD_FOREVER)) != MAD_ERR_INVAL) {
-        if (sticks) { /* what was posted is granted now, and on its way */
+        if (sticks) { /* the posted receives are granted now, and their messages in flight */
             be_stuck();
             sticks = false;
             was_stuck = true;
@@ -269,7 +269,8 @@ static void print(int64_t least, int64_t sum, int64_t most, int64_t single)
     told_end(&t);
 }
 
-/* The one stream fills its window here while it is alone; beside a hundred it would take as long as it gets no share. */
+/* Wait until the single stream, while it is alone, has filled its window here.  Beside a hundred streams this could take
+ * very long. */
 static int wait_until_held(void)
 {
     int64_t end = madi_now() + HELD_WITHIN;
@@ -277,9 +278,9 @@ static int wait_until_held(void)
     mad_message_t *message;
     while (told_now(session, "bytes_held") < HELD && madi_now() < end && status == MAD_ERR_TIMEOUT)
         status = mad_begin_unpacking_within(results, MAD_ANY_SOURCE, HELD_LOOK, &message);
-    if (status == MAD_OK) { /* there are results already */
+    if (status == MAD_OK) { /* there are already results */
         fprintf(stderr, "streams: the time was over before the stuck one was stuck\n");
-        _exit(LATE); /* and the launcher ends the others */
+        _exit(LATE); /* the launcher then ends the other processes */
     }
     if (status == MAD_ERR_TIMEOUT)
         status = MAD_OK;
@@ -312,7 +313,7 @@ static int be_gateway(void)
 
 /* ---- Roles ---------------------------------------------------------------------------------------------------------- */
 
-/* A message over each stream before the time begins: all are open then. */
+/* Send a message over each stream before the time begins, so that all streams are open. */
 static int open_all(bool sends)
 {
     char byte = 0;

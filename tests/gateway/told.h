@@ -15,7 +15,7 @@ typedef struct told {
     madi_json_t json;
 } told_t;
 
-/* All at one moment; told_end frees it. */
+/* Get all numbers of one moment; told_end frees them. */
 static inline told_t told_begin(mad_session_t *session)
 {
     told_t t = {{0}};
