@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every call on every kind of descriptor beside the plain call (beside.h), then what takes more than one call. */
+/* Every call on every kind of descriptor compared with the plain call (beside.h), then cases that take more than one
+ * call. */
 #include "beside.h"
 
 #include <arpa/inet.h>
@@ -37,7 +38,7 @@ static void fill(int fd)
     fcntl(fd, F_SETFL, flags);
 }
 
-/* Data that the other end can read: their amount, and their end. */
+/* Note the data that the other end can read: their amount, and whether the end follows. */
 static void look_at_peer(objects_t *o)
 {
     char b[4096];
@@ -51,7 +52,7 @@ static void look_at_peer(objects_t *o)
     note_bytes(o, last > 24 ? b + last - 24 : b, last);
 }
 
-/* Both ways until the end: what comes later than the call is found, too. */
+/* Read both directions until the end, so that data that arrive after the call are found, too. */
 static void look_both_ways(objects_t *o)
 {
     for (int i = 0; i < 2; i++) {
@@ -91,7 +92,7 @@ static void look_at_datagrams(objects_t *o)
 
 static const char late[] = "later, later.";
 
-/* The other end takes all, then sends. */
+/* Let the other end read everything, and then send. */
 static void answer(objects_t *o)
 {
     read_away(o->fd[1]);
@@ -433,7 +434,7 @@ SEND(send_urgent, 7, MSG_OOB) SEND(send_record, 7, MSG_EOR)
         close(fd);
 }
 
-/* To where nobody can be: an address of another family, and one that ends in the middle. */
+/* Connect to impossible addresses: one of another family, and one that is truncated. */
 static void connect_wrong(objects_t *o)
 {
     struct sockaddr_in6 at = {.sin6_family = AF_INET6};
@@ -528,7 +529,7 @@ int main(void)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGPIPE, SIG_IGN);
-    setenv("MAD_MONITOR", "0", 1); /* a call that keeps its worker waiting must be seen */
+    setenv("MAD_MONITOR", "0", 1); /* without a monitor: a call that blocks its worker must be noticed */
     in_thread(all, NULL);
     older = true;
     in_thread(all, NULL);

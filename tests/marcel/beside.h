@@ -23,10 +23,10 @@ typedef struct calls {
     int (*accept)(int, struct sockaddr *, socklen_t *);
     int (*connect)(int, const struct sockaddr *, socklen_t);
     int (*close)(int);
-    int (*poll)(int, int); /* with a deadline that has passed, if nothing asks for one */
+    int (*poll)(int, int); /* a deadline in the past, unless the row has one */
 } calls_t;
 
-/* Object that a call is tried on.   fd[0] is its descriptor; all that are not -1 are closed afterwards. */
+/* Objects on which a call is tried.   fd[0] is its descriptor; all that are not -1 are closed afterwards. */
 typedef struct objects {
     int fd[4];
     const calls_t *calls;
@@ -39,15 +39,15 @@ void note_bytes(objects_t *o, const void *bytes, ssize_t n);
 typedef struct beside {
     const char *kind, *call;
     void (*make)(objects_t *o);
-    void (*act)(objects_t *o);   /* one call, or several */
-    void (*later)(objects_t *o); /* lets an act go on that waits; NULL: it ends by itself */
-    void (*look)(objects_t *o);  /* what is found afterwards; NULL: nothing */
-    int more_flags;              /* of fd[0], as O_NONBLOCK */
+    void (*act)(objects_t *o);   /* make one call, or several */
+    void (*later)(objects_t *o); /* end the wait of `act`; NULL: it ends by itself */
+    void (*look)(objects_t *o);  /* note what is found afterwards; NULL: nothing */
+    int more_flags;              /* further flags of fd[0], like O_NONBLOCK */
 } beside_t;
 
-extern bool older; /* libmarcel believes so of the kernel */
+extern bool older; /* true: the kernel appears to be older than it is */
 
-/* Do it both ways, and compare. */
+/* Execute a row in both ways, and compare the texts. */
 void beside(const beside_t *row);
 
 /* Objects of common kinds. */

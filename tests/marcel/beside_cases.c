@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cases that take more than one call, or a setting: how a wait ends, what is left for the next call, signals. */
+/* Cases that take more than one call, or a setting: ends of waits, data left for the next call, signals. */
 #include "beside.h"
 
 #include <arpa/inet.h>
@@ -149,7 +149,7 @@ static void listening(objects_t *o, int domain, int queue)
 static void peer_tcp(objects_t *o) { listening(o, AF_INET, 4); }
 static void peer_local(objects_t *o) { listening(o, AF_UNIX, 4); }
 static void peer_deaf(objects_t *o) { listening(o, AF_INET, -1); }
-static void peer_busy(objects_t *o) /* its queue of one is full */
+static void peer_busy(objects_t *o) /* make the listener's queue, which has one place, full */
 {
     struct sockaddr_storage at;
     socklen_t size;
@@ -172,7 +172,7 @@ static void connect_once(objects_t *o)
     socklen_t size = name_of(o->fd[1], &at);
     note(o, "%d", o->calls->connect(o->fd[0], (struct sockaddr *)&at, size));
 }
-/* Begun without blocking; the descriptor blocks when it is asked again. */
+/* Begin to connect without blocking; the descriptor blocks when connect is called again. */
 static void connect_begun(objects_t *o)
 {
     struct sockaddr_storage at;
@@ -187,7 +187,7 @@ static void later_accept(objects_t *o) { close(accept(o->fd[1], NULL, NULL)); }
 static void accept_turned(objects_t *o) { note(o, "%d", o->calls->accept(o->fd[1], NULL, NULL)); }
 static void later_deaf_peer(objects_t *o) { shutdown(o->fd[1], SHUT_RD); }
 
-/* Three sockets of a network with two ports, which are taken. */
+/* Connect three sockets on a host with two ports, which are in use. */
 static void *no_ports_inside(void *arg)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -268,7 +268,7 @@ static void write_big_now(objects_t *o)
     write_big(o);
 }
 static void send_big_now(objects_t *o) { note(o, "%zd", o->calls->send(o->fd[0], big, BIG, MSG_DONTWAIT)); }
-/* All of it, as the calls of this turn read: the writer may be on the same worker. */
+/* Read all of it with the calls of this turn, because the writer may be on the same worker. */
 static void later_read_big(objects_t *o)
 {
     char b[5000];
@@ -279,7 +279,7 @@ static void later_read_big(objects_t *o)
     CHECK_EQ(sum, BIG);
     CHECK_EQ(wrong, 0);
 }
-/* The reader goes in the middle: the call reports a part, the error and its signal are the next call's. */
+/* Let the reader end in the middle of a write: the call returns a part, and the next call gets the error and its signal. */
 static void write_broken(objects_t *o)
 {
     ssize_t n;

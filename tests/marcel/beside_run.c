@@ -46,7 +46,7 @@ static const calls_t ours = {"marcel",    marcel_read,   marcel_readv,   marcel_
 
 /* ---- An older kernel -------------------------------------------------------------------------------------------- */
 
-bool older; /* RWF_NOWAIT is known for neither sockets, pipes nor timers, as before Linux 6.5 */
+bool older; /* true: RWF_NOWAIT fails for sockets, pipes and timers, as before Linux 6.5 */
 
 static bool is_unknown(int fd, const struct iovec *blocks, int count, int flags, int wrong_mode)
 {
@@ -65,7 +65,7 @@ static bool is_unknown(int fd, const struct iovec *blocks, int count, int flags,
            (strstr(name, "socket:") || strstr(name, "pipe:") || (strstr(name, "[timerfd]") && wrong_mode == O_WRONLY));
 }
 
-/* In place of the C library's, for libmarcel too. */
+/* Replaces the C library's function, for libmarcel too. */
 ssize_t preadv2(int fd, const struct iovec *blocks, int count, off_t offset, int flags)
 {
     if (is_unknown(fd, blocks, count, flags, O_WRONLY))
@@ -102,7 +102,7 @@ void note_bytes(objects_t *o, const void *bytes, ssize_t n)
 typedef struct turn {
     const beside_t *row;
     objects_t *o;
-    _Atomic(int) tid; /* of the plain thread */
+    _Atomic(int) tid; /* kernel id of the plain thread */
     _Atomic(int) done;
 } turn_t;
 
@@ -129,7 +129,7 @@ static bool is_asleep(int tid)
     return state && state[2] == 'S';
 }
 
-/* True if it waits: asleep in one look after another, and not at its end. */
+/* True if the plain thread waits: it is asleep in several checks in a row, and has not ended. */
 static bool plain_waits(turn_t *t)
 {
     for (int looks = 0; !atomic_load(&t->done); usleep(100)) {
@@ -140,7 +140,7 @@ static bool plain_waits(turn_t *t)
     return false;
 }
 
-/* The plain call of the row; true if it waited. */
+/* Make the plain call of the row.  True if it waited. */
 static bool do_plain(turn_t *t)
 {
     pthread_t thread;
@@ -161,7 +161,7 @@ static void settle(void)
     marcel_usleep(500);
 }
 
-/* Run the call by libmarcel, on this thread's worker, which it must leave that to others while it waits. */
+/* Make the call by libmarcel, on this thread's worker, which other threads must be able to use while the call waits. */
 static void do_ours(turn_t *t, bool waited)
 {
     marcel_attr_t attr;

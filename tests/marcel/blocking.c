@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocking calls that are declared: blocking [TEST...]. */
+/* Declared blocking calls: blocking [TEST...]. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@ typedef struct blocked {
     marcel_t thread;
 } blocked_t;
 
-/* A plain read, on a thread that stays on its worker and with what it has on its stack. */
+/* Block in a plain read.  The thread stays on its worker, and keeps its stack. */
 static void *block(void *arg)
 {
     blocked_t *b = arg;
@@ -30,7 +30,7 @@ static void *block(void *arg)
     return NULL;
 }
 
-/* Every worker's threads block in read, and those that compute go on: each lets one go when it has had its turns. */
+/* Threads of every worker block in read, and computing threads continue: each of these ends one read after some turns. */
 typedef struct computer {
     _Atomic(int) *inside;
     int of_all;
@@ -93,7 +93,7 @@ static void all_block(void)
     free(blocked);
 }
 
-/* Twice: the kernel threads of the first time serve again. */
+/* Twice: the kernel threads of the first round are used again. */
 static void test_workers_run_while_all_threads_block(void)
 {
     int threads;
@@ -104,7 +104,7 @@ static void test_workers_run_while_all_threads_block(void)
     CHECK_MSG(kernel_threads() <= threads + marcel_worker_count(), "%d kernel threads, then %d", threads, kernel_threads());
 }
 
-/* Calls that do not block, with others ready or not, one inside the other. */
+/* Declare calls that do not block, also nested, with and without other ready threads. */
 static void *short_calls(void *arg)
 {
     for (int i = 0; i < 20000; i++) {
@@ -138,7 +138,7 @@ static void test_calls_that_do_not_block_nest(void)
     in_thread(short_main, NULL);
 }
 
-/* In between the thread does what plain pthreads may do: locks that others have, waits. */
+/* Between begin and end the thread acts like a plain pthread: it takes locks that other threads hold, and waits. */
 static marcel_mutex_t mutex = MARCEL_MUTEX_INITIALIZER;
 static int counted;
 
@@ -175,12 +175,12 @@ static void test_locks_work_inside_a_blocking_call(void)
     in_thread(locks_main, &counted);
 }
 
-/* One that may move comes back too. */
+/* A migratable thread comes back to a worker, too. */
 static void *movable_main(void *arg)
 {
     for (int i = 0; i < 500; i++) {
         CHECK_EQ(marcel_blocking_begin(), 0);
-        usleep(10); /* the call that blocks: there is no event, nothing is waited for */
+        usleep(10); /* stands for a blocking call; no event is awaited */
         CHECK_EQ(marcel_blocking_end(), 0);
         CHECK(marcel_is_thread());
     }
@@ -202,7 +202,7 @@ static void test_movable_threads_may_block(void)
 
 /* ---- Calls that are not declared -------------------------------------------------------------------------------- */
 
-/* How each of them goes on after its read. */
+/* What each thread does after its read. */
 enum { ASKS, LOCKS, YIELDS, ENDS, AGAIN, DECLARES, WAYS };
 
 typedef struct silent {
@@ -247,7 +247,7 @@ static void *silent(void *arg)
     return s;
 }
 
-/* Those that wait for an event, and those that only yield, have their turns while every worker is held up. */
+/* Threads that wait for an event, and threads that only yield, get their turns while every worker is blocked. */
 typedef struct others {
     _Atomic(int) *inside;
     int of_all, fd[2];
@@ -276,7 +276,7 @@ static void *others_hear(void *arg)
 static bool reaches(_Atomic(int) *counter, int value)
 {
     for (int i = 0; i < 20000 && atomic_load(counter) < value; i++)
-        usleep(1000); /* between two looks: a call that would wake this thread could be what is at fault */
+        usleep(1000); /* a pause between two checks: a call that wakes this thread could be the faulty one */
     return CHECK_MSG(atomic_load(counter) >= value, "%d of %d", atomic_load(counter), value);
 }
 
@@ -333,7 +333,7 @@ static void test_workers_leave_undeclared_calls(void)
         silent_round(&ways);
 }
 
-/* Short calls, over and over, while the monitor looks. */
+/* Make short calls again and again while the monitor checks. */
 static void *to_and_fro(void *arg)
 {
     int *fd = arg;
@@ -352,7 +352,7 @@ static void *to_and_fro_plain(void *arg)
     int *fd = arg;
     char c = 'c';
     for (int i = 0; i < 300; i++) {
-        usleep(i % 10 ? 1 : 30000); /* some are found by the monitor, some not, some just then */
+        usleep(i % 10 ? 1 : 30000); /* the monitor finds some of the calls, at different moments */
         if (write(fd[1], &c, 1) != 1 || read(fd[0], &c, 1) != 1)
             break;
     }
@@ -384,7 +384,7 @@ static void test_blocking_threads_exchange_bytes(void)
     }
 }
 
-/* From plain pthreads nothing happens; the end takes all kernel threads away. */
+/* In plain pthreads the declaration has no effect.  At the end of the library all kernel threads end. */
 static void test_end_takes_all_kernel_threads_away(void)
 {
     int before;

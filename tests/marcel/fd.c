@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors, as marcel.h promises: fd [CASE...]. */
+/* The promises of marcel.h about descriptors: fd [CASE...]. */
 #include "fd.h"
 
 #include <fcntl.h>
@@ -36,9 +36,9 @@ void *read_one(void *arg)
 
 /* ---- An older kernel -------------------------------------------------------------------------------------------- */
 
-static bool older; /* RWF_NOWAIT is known for files only, as before Linux 6.5 */
+static bool older; /* true: RWF_NOWAIT works for files only, as before Linux 6.5 */
 
-/* In place of the C library's, for libmarcel too. */
+/* Replaces the C library's function, for libmarcel too. */
 ssize_t preadv2(int fd, const struct iovec *blocks, int count, off_t offset, int flags)
 {
     if (older && flags & RWF_NOWAIT)
@@ -76,7 +76,7 @@ static const test_case_t cases[] = {
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
-    setenv("MAD_MONITOR", "0", 1); /* it opens files as it likes: a number that is to be another's next would be its own */
+    setenv("MAD_MONITOR", "0", 1); /* the monitor opens files at any time, and could get a number that a case expects */
     test_run(&(test_suite_t){.cases = cases, .seconds = 60}, argc, argv);
     older = true;
     test_run(&(test_suite_t){.cases = cases, .seconds = 60, .suffix = ", older kernel"}, argc, argv);

@@ -14,9 +14,9 @@ typedef struct reader {
 
 bool pipe_make(int fd[2]);
 void close_both(int fd[2]);
-/* Let threads that were created run; mostly they wait then.  No event says that one does, and either order is right. */
+/* Let created threads run; most of them wait afterwards.  No event shows that a thread waits, and either order is right. */
 void settle(void);
-/* A thread: it reads one byte from the descriptor, and counts that in `got`. */
+/* Thread function: read one byte from the descriptor, and count it in `got`. */
 void *read_one(void *fd);
 extern _Atomic(int) got;
 

@@ -31,7 +31,7 @@ static void *victim_main(void *arg)
     switch (v->way) {
     case READS:
     case READS_SOCKET: marcel_read(v->fd, &c, 1); break;
-    case WRITES: marcel_write(v->fd, big, sizeof big), marcel_write(v->fd, big, 1); break; /* the first tells of a part */
+    case WRITES: marcel_write(v->fd, big, sizeof big), marcel_write(v->fd, big, 1); break; /* the first returns a part */
     case ACCEPTS: marcel_accept(v->fd, NULL, NULL); break;
     case POLLS: marcel_fd_wait(v->fd, POLLIN, CLOCK_MONOTONIC, NULL); break;
     case RECEIVES: marcel_recv(v->fd, &c, 1, 0); break;
@@ -43,7 +43,7 @@ static void *victim_main(void *arg)
     return NULL;
 }
 
-/* A descriptor that blocks for this way; the others to be closed go to more. */
+/* Return a descriptor on which this call blocks; further descriptors to close are stored in more. */
 static int victim_fd(victim_t *v, int more[3])
 {
     int pair[2], fd;
@@ -59,7 +59,7 @@ static int victim_fd(victim_t *v, int more[3])
             return fd;
         more[0] = fd;
         more[1] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        CHECK_EQ(connect(more[1], (struct sockaddr *)&v->to, v->to_size), 0); /* its queue is full now */
+        CHECK_EQ(connect(more[1], (struct sockaddr *)&v->to, v->to_size), 0); /* the listener's queue is full now */
         return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     }
     if (v->way == READS_SOCKET || v->way == RECEIVES)
@@ -70,7 +70,7 @@ static int victim_fd(victim_t *v, int more[3])
     return pair[v->way == WRITES];
 }
 
-/* before: the cancel is there first. */
+/* Cancel a thread in this call.  before: cancel it before the call. */
 static void cancel_one(int way, bool before, int delay)
 {
     victim_t v = {.way = way};
@@ -106,12 +106,13 @@ static void *survivor_main(void *arg)
     atomic_store(&s->begun, 1);
     CHECK_EQ(marcel_read(s->fd, &s->got, 1), 1);
     CHECK_EQ(marcel_setcancelstate(MARCEL_CANCEL_ENABLE, &old), 0);
-    marcel_read(s->fd, &s->got, 1); /* a byte is there: it stays there */
+    marcel_read(s->fd, &s->got, 1); /* a byte is there, and must stay there */
     CHECK_MSG(false, "it was not cancelled");
     return NULL;
 }
 
-/* A thread that has disabled cancellation waits on, and is cancelled at its next call; the thread behind it has its turn. */
+/* A thread that has disabled cancellation continues to wait, and is cancelled at its next call.  The thread behind it
+ * gets its turn. */
 static void cancel_disabled(void)
 {
     survivor_t s = {.got = 0};

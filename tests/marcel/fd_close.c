@@ -26,11 +26,11 @@ static void *close_main(void *arg)
     for (int i = 0; i < READERS; i++)
         CHECK_EQ(marcel_create(&threads[i], NULL, read_closed, &fd[0]), 0);
     settle();
-    copy = dup(fd[0]); /* the pipe goes on */
+    copy = dup(fd[0]); /* the pipe stays open */
     CHECK_EQ(marcel_close(fd[0]), 0);
     if (!pipe_make(other))
         return NULL;
-    CHECK_EQ(other[0], fd[0]); /* the number is another's */
+    CHECK_EQ(other[0], fd[0]); /* the number belongs to another descriptor */
     CHECK_EQ(marcel_write(fd[1], "a", 1), 1);
     for (int i = 0; i < READERS; i++)
         CHECK_EQ(marcel_join(threads[i], NULL), 0);
@@ -38,7 +38,8 @@ static void *close_main(void *arg)
     CHECK_EQ(marcel_fd_wait(other[0], POLLIN, CLOCK_MONOTONIC, &t), -ETIMEDOUT);
     CHECK_EQ(marcel_read(copy, &c, 1), 1);
     CHECK_EQ(c, 'a');
-    /* Behind the library's back, while it is registered: the number's next bearer is waited for all the same. */
+    /* Close without the library, while the descriptor is registered: a wait for the next descriptor with this number
+     * must work. */
     close(copy);
     close(other[0]);
     close(other[1]);
@@ -82,7 +83,7 @@ static void *write_and_read(void *arg)
     return NULL;
 }
 
-/* While one waits others run; they do too beside one that never has to. */
+/* While one thread waits the others run.  They also run beside a thread that never has to wait. */
 static void *others_main(void *arg)
 {
     int fd[2];
@@ -100,7 +101,7 @@ static void *others_main(void *arg)
     CHECK_EQ(marcel_create(&reader, NULL, read_one, &fd[0]), 0);
     while (n < 1000)
         marcel_yield();
-    CHECK_EQ(marcel_write(fd[1], "x", 1), 1); /* met by a busy worker */
+    CHECK_EQ(marcel_write(fd[1], "x", 1), 1); /* reported while the worker is busy */
     CHECK_EQ(marcel_join(reader, NULL), 0);
     n = 0;
     write_and_read(fd);

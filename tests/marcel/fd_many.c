@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Thousands of pipes, a crowd on one, hundreds of connections. */
+/* Thousands of pipes, many threads on one pipe, hundreds of connections. */
 #include "fd.h"
 
 #include <arpa/inet.h>
@@ -122,11 +122,11 @@ static int listener(struct sockaddr_storage *address, socklen_t *size, int famil
     address->ss_family = (sa_family_t)family;
     if (family == AF_INET)
         ((struct sockaddr_in *)address)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    *size = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(sa_family_t); /* a name from the kernel */
+    *size = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(sa_family_t); /* the kernel chooses the name */
     CHECK_EQ(bind(fd, (struct sockaddr *)address, *size), 0);
     *size = sizeof *address;
     CHECK_EQ(getsockname(fd, (struct sockaddr *)address, size), 0);
-    CHECK_EQ(listen(fd, family == AF_INET ? CLIENTS : 4), 0); /* local ones wait for room */
+    CHECK_EQ(listen(fd, family == AF_INET ? CLIENTS : 4), 0); /* local connections wait for room in the queue */
     return fd;
 }
 
@@ -151,7 +151,7 @@ static void *client(void *arg)
     return NULL;
 }
 
-/* Two threads take from one listening socket. */
+/* Two threads accept from one listening socket. */
 static void *connections_main(void *arg)
 {
     marcel_t servers[2], clients[CLIENTS];

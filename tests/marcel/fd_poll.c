@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waits with deadlines, all kinds of descriptors, what is refused. */
+/* Waits with deadlines, all kinds of descriptors, refused calls. */
 #include "fd.h"
 
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void *post(void *arg)
     return NULL;
 }
 
-/* Also kinds whose calls cannot be asked not to block, and files. */
+/* Includes files, and kinds of descriptors that have no non-blocking calls. */
 static void *kinds_main(void *arg)
 {
     struct itimerspec soon = {.it_value = {0, 5 * MS}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data through a pipe or a socket: to and fro, by several at once, more than fits into it. */
+/* Data through a pipe or a socket: there and back, by several threads at once, more than fits into it. */
 #include "fd.h"
 
 #include <sys/socket.h>
@@ -68,7 +68,7 @@ static void *sockets_main(void *arg)
     return NULL;
 }
 
-/* The threads are on one worker, and one is always in the way of the other; also from a plain pthread. */
+/* Both threads are on one worker, and each always needs it; also from a plain pthread. */
 void test_bytes_go_both_ways(void)
 {
     in_thread(pipes_main, NULL);
@@ -79,7 +79,7 @@ void test_bytes_go_both_ways(void)
 
 /* ---- Several on one descriptor ---------------------------------------------------------------------------------- */
 
-/* Each byte wakes somebody, and nobody is forgotten. */
+/* Each byte wakes a thread, and no thread is forgotten. */
 static void *shared_main(void *arg)
 {
     enum { READERS = 300 };
@@ -133,7 +133,7 @@ static void *write_block(void *arg)
     return NULL;
 }
 
-/* One reads and one writes the same socket, more than fits into it, and both wait. */
+/* One thread reads and one writes the same socket, more than fits into it, and both wait. */
 static void *both_ways_main(void *arg)
 {
     marcel_t threads[4];
@@ -157,7 +157,7 @@ void test_descriptor_serves_several_threads(void)
     in_thread(both_ways_main, NULL);
 }
 
-/* In pieces, of which one is empty, and no more than is there. */
+/* Read into pieces, one of them empty, with more room than there are bytes. */
 static void *read_pieces(void *arg)
 {
     char one[3] = "", two[9] = "";
@@ -191,7 +191,7 @@ static void *read_slowly(void *arg)
     return NULL;
 }
 
-/* A pipe holds less: it is all written all the same. */
+/* Write more than a pipe holds: all of it is written. */
 static void *big_main(void *arg)
 {
     enum { SIZE = 1000000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waits with deadlines, rwlocks, barriers, completions, cancellation: each by user-level threads, by plain pthreads, and
- * between both: locks [CASE...]. */
+ * between the two: locks [CASE...]. */
 #include "locks.h"
 
 static const test_case_t cases[] = {

@@ -12,18 +12,19 @@ typedef struct any {
     pthread_t pthread;
     void *(*run)(void *);
     void *arg, *result;
-    marcel_sem_t known; /* plain: thread is set */
-    marcel_sem_t gone;  /* plain: it may end */
+    marcel_sem_t known; /* plain: posted when `thread` is set */
+    marcel_sem_t gone;  /* plain: posted when the thread may end */
 } any_t;
 
 void any_start(any_t *any, bool plain, void *(*run)(void *), void *arg);
 void *any_end(any_t *any);
-/* Run it as the main thread, in a user-level thread, and in a plain pthread. */
+/* Call run in the main thread, in a user-level thread, and in a plain pthread. */
 void everywhere(void *(*run)(void *));
-/* Others run, of this worker and of others, and mostly come to where they wait.  No event says so: either order is right. */
+/* Let other threads run, of this worker and of others; most of them reach their wait.  No event shows this, and either
+ * order is right. */
 void pause_ms(long ms);
 void yield_some(void);
-/* A thread: it waits for the completion, and gives it back. */
+/* Thread function: wait for the completion, and return it. */
 void *wait_done(void *completion);
 
 /* locks_deadlines.c */

@@ -52,7 +52,7 @@ static void *come(void *arg)
     return (void *)(intptr_t)marcel_barrier_wait(arg);
 }
 
-/* A thread that has left does not count; the last may free the barrier. */
+/* A thread whose deadline has passed does not count.  The last thread may free the barrier. */
 void test_barrier_does_not_count_expired_threads(void)
 {
     for (int plain = 0; plain < 2; plain++) {
@@ -83,7 +83,7 @@ static void *complete(void *arg)
     return arg;
 }
 
-/* On the stack of a waiting thread, which is used for something else at once. */
+/* Completions on the stack of the waiting thread, which uses this memory for something else at once. */
 static void *completions(void *arg)
 {
     for (int i = 0; i < 200; i++) {

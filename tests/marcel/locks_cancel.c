@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cancellation: in every wait, before it, in between; handlers; what is no point. */
+/* Cancellation in every wait, before it, and between waits; handlers; calls that are no cancellation points. */
 #include "locks.h"
 
 static marcel_cond_t cond = MARCEL_COND_INITIALIZER;
@@ -74,7 +74,7 @@ static void cancel_one(bool plain, int how, int when)
     else if (when == 2)
         pause_ms(1);
     CHECK_EQ(marcel_cancel(any.thread), 0);
-    CHECK_EQ(marcel_cancel(any.thread), 0); /* no more than once */
+    CHECK_EQ(marcel_cancel(any.thread), 0); /* no effect the second time */
     void *result = any_end(&any);
     CHECK_MSG(result == MARCEL_CANCELED && cleaned == 110, "wait %d of a %s thread, case %d: %p, cleaned %d", how,
               plain ? "plain" : "user-level", when, result, cleaned);
@@ -115,12 +115,12 @@ static void *join_seed(void *arg)
     marcel_t seed, *out = arg;
     marcel_create(&seed, NULL, begin_and_wait, &completion);
     *out = seed;
-    marcel_join(seed, NULL); /* in place: it runs at once, and blocks */
+    marcel_join(seed, NULL); /* the seed runs at once, in place, and blocks */
     CHECK_MSG(false, "the join of a seed went on");
     return NULL;
 }
 
-/* A join that began in place is a point like others, as soon as the other thread waits. */
+/* A join in place is a cancellation point like others as soon as the joined thread waits. */
 void test_join_in_place_can_be_cancelled(void)
 {
     marcel_t joiner, seed = NULL;
@@ -154,7 +154,7 @@ static void *not_now(void *arg)
     CHECK_EQ(old, MARCEL_CANCEL_DISABLE);
     cleaned++;
     marcel_sem_post(arg);
-    marcel_sem_wait(arg); /* although there is one */
+    marcel_sem_wait(arg); /* although the semaphore has a unit */
     cleaned += 100;
     return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every wait with a deadline: too late, and in time. */
+/* Every wait with a deadline: the event comes too late, and in time. */
 #include "locks.h"
 
 static marcel_mutex_t mutex = MARCEL_MUTEX_INITIALIZER;
@@ -32,7 +32,7 @@ static int cond_clock(int clock, const struct timespec *t)
     marcel_mutex_t own = MARCEL_ERRORCHECK_MUTEX_INITIALIZER;
     CHECK_EQ(marcel_mutex_lock(&own), 0);
     int rc = marcel_cond_clockwait(&cond, &own, clock, t);
-    CHECK_EQ(marcel_mutex_unlock(&own), 0); /* the caller has it again */
+    CHECK_EQ(marcel_mutex_unlock(&own), 0); /* the caller holds the mutex again */
     return rc;
 }
 
@@ -102,7 +102,7 @@ void test_passed_deadline_ends_every_wait(void)
     marcel_completion_complete(&end);
     CHECK_EQ(marcel_join(blocked, &result), 0);
     CHECK(result == &end);
-    /* Nothing is left of those that were late. */
+    /* The waits that came too late have left nothing. */
     CHECK_EQ(marcel_rwlock_unlock(&rwlock), 0);
     CHECK_EQ(marcel_rwlock_destroy(&rwlock), 0);
     CHECK_EQ(marcel_mutex_unlock(&mutex), 0);

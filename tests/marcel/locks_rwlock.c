@@ -19,7 +19,7 @@ static void *read_and_write(void *arg)
             CHECK_EQ(writers, 0);
             if (random >> 18 & 1)
                 marcel_yield();
-            if (random >> 19 & 1) { /* twice: not behind the writers that wait for the first */
+            if (random >> 19 & 1) { /* a second time: not behind writers that wait for the first */
                 CHECK_EQ(marcel_rwlock_rdlock(&rwlock), 0);
                 marcel_yield();
                 CHECK_EQ(marcel_rwlock_unlock(&rwlock), 0);
@@ -56,7 +56,7 @@ void test_writers_exclude_and_readers_share(void)
     for (size_t i = 0; i < COUNT(any); i++)
         any_end(&any[i]);
     CHECK(written > 100);
-    /* Two read at the same time, one of each kind. */
+    /* Two threads read at the same time, one of each kind. */
     CHECK_EQ(marcel_rwlock_rdlock(&rwlock), 0);
     any_start(&any[0], false, read_beside, NULL);
     any_start(&any[1], true, read_beside, NULL);
@@ -152,7 +152,7 @@ static void *write_late(void *arg)
     return arg;
 }
 
-/* A reader that has it not yet is refused as soon as a writer waits. */
+/* A new reader is refused as soon as a writer waits. */
 static void *see_writer(void *arg)
 {
     while (!stop && marcel_rwlock_tryrdlock(&rwlock) == 0) {
@@ -162,7 +162,7 @@ static void *see_writer(void *arg)
     return arg;
 }
 
-/* A writer whose time is over lets those in that waited behind it. */
+/* A writer whose deadline passes lets the readers behind it enter. */
 void test_expired_writer_lets_readers_in(void)
 {
     for (int plain = 0; plain < 4; plain++) {

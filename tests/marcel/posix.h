@@ -12,7 +12,8 @@
 extern void (*const posix_pthread_cases[])(void);
 extern void (*const posix_marcel_cases[])(void);
 
-/* By the thread that runs the case: it has found this value (an error number, unless the name says otherwise). */
+/* Record a value that the case has found (an error number, unless the name says otherwise).  Called by the thread that
+ * runs the case. */
 void posix_note(const char *what, long value);
 
 #endif

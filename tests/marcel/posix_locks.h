@@ -203,7 +203,7 @@ static void *in_crowd(void *arg)
     return NULL;
 }
 
-/* One is signalled, then all, and the condition is gone at once. */
+/* One thread is signalled, then all, and the condition is destroyed at once. */
 static void cond_crowd(void)
 {
     crowd_t crowd = {.mutex = C(MUTEX_INITIALIZER), .cond = C(COND_INITIALIZER), .come = C(COND_INITIALIZER)};

@@ -18,7 +18,7 @@
 #ifdef POSIX_MARCEL
 #include <marcel.h>
 #define T(name) marcel_##name  /* calls and types */
-#define NP(name) marcel_##name /* that POSIX has not */
+#define NP(name) marcel_##name /* a name that POSIX does not have */
 #define C(name) MARCEL_##name  /* constants */
 #define TYPED_INITIALIZER(type) MARCEL_##type##_MUTEX_INITIALIZER
 #define SEM marcel_sem_t
@@ -57,7 +57,7 @@ static inline struct timespec in_ms(clockid_t clock, long ms)
     return t;
 }
 
-/* A thread that runs it with this argument, to its end; what it returns. */
+/* Run the function in a thread of its own; return the function's result. */
 static inline void *elsewhere(void *(*run)(void *), void *arg)
 {
     T(t) thread;

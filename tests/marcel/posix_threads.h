@@ -5,7 +5,7 @@
 
 #include "posix_names.h"
 
-/* Digits of what happened, in its order; one thread at a time. */
+/* Digits of the events, in their order; one thread at a time. */
 static long happened;
 
 static void happens(long digit)
@@ -13,7 +13,7 @@ static void happens(long digit)
     happened = happened * 10 + digit;
 }
 
-/* A thread that lasts until it is let go; then it returns its own address. */
+/* A thread that runs until it is released, and then returns its own address. */
 typedef struct lasting {
     SEM begun, go, gone;
     T(t) thread;
@@ -46,7 +46,7 @@ static void *join_self(void *arg)
     return (void *)(intptr_t)T(join)(T(self)(), NULL);
 }
 
-/* Not a time that is none: of a thread that runs, glibc 2.36 then looks again and again. */
+/* No invalid time: with one, glibc 2.36 checks a running thread again and again. */
 static void join_errors(void)
 {
     lasting_t l;
@@ -170,7 +170,7 @@ static void off(void *arg)
     T(setcancelstate)(C(CANCEL_ENABLE), &old);
     happens(old == C(CANCEL_DISABLE) ? 3 : 4);
     T(cancel)(T(self)());
-    T(testcancel)(); /* it is ending already */
+    T(testcancel)(); /* the thread is already ending */
     happens(5);
 }
 
@@ -205,7 +205,7 @@ static void cancel_states(void)
 /* Calls in which a thread waits when it is cancelled. */
 typedef struct caught {
     enum { IN_JOIN, IN_TIMEDJOIN, IN_COND, IN_TIMED_COND, IN_SEM, IN_TIMED_SEM, IN_SLEEP, PLACES } in;
-    lasting_t lasting; /* what it joins; `begun` serves all */
+    lasting_t lasting; /* the thread that it joins; `begun` is used by all */
     T(mutex_t) mutex;
     T(cond_t) cond;
     SEM sem;
@@ -215,7 +215,7 @@ typedef struct caught {
 static void caught_unlock(void *arg)
 {
     caught_t *c = arg;
-    c->unlocked = T(mutex_unlock)(&c->mutex); /* errorcheck: it has it */
+    c->unlocked = T(mutex_unlock)(&c->mutex); /* succeeds if the thread holds this errorcheck mutex */
 }
 
 static void *be_caught(void *arg)
@@ -239,7 +239,7 @@ static void *be_caught(void *arg)
     return NULL;
 }
 
-/* Whether it waits there already or not: it ends, and nothing is lost. */
+/* Cancel a thread in each call, before or while it waits: it ends, and nothing is lost. */
 static void cancel_places(void)
 {
     for (int in = 0; in < PLACES; in++) {
@@ -263,7 +263,7 @@ static void cancel_places(void)
     }
 }
 
-/* Calls that are no points, with a cancel pending; then one that is, though it need not wait. */
+/* Make calls that are no cancellation points, with a cancel pending; then one that is, although it need not wait. */
 static void *no_points(void *arg)
 {
     T(mutex_t) mutex = C(MUTEX_INITIALIZER);
@@ -337,7 +337,7 @@ static void *set_keys(void *arg)
         rc += T(getspecific)(keys[i]) != NULL;
     rc += T(setspecific)(keys[0], &keys) + T(setspecific)(keys[1], &keys);
     T(setspecific)(keys[2], &keys);
-    T(setspecific)(keys[2], NULL); /* no destructor for it, but for what another one sets */
+    T(setspecific)(keys[2], NULL); /* without a value, unless another destructor sets one */
     return (void *)rc;
 }
 

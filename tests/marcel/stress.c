@@ -21,7 +21,7 @@
 
 static sem_t round_over, over;
 
-/* Cancels whom it meets, plain and user-level, from outside. */
+/* Cancel random threads of both kinds from a plain pthread. */
 static void *hunt(void *arg)
 {
     node_t *me = arg;

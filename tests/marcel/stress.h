@@ -23,14 +23,14 @@ typedef struct node {
     marcel_completion_t known, gone;
     struct node *parent, *children[CHILDREN];
     int n_children;
-    _Atomic(const char *) doing; /* what it waits for; NULL: nothing */
+    _Atomic(const char *) doing; /* kind of object for which the thread waits; NULL: it does not wait */
     _Atomic(int) object;
     _Atomic(bool) asked; /* to end */
     _Atomic(bool) named; /* `thread` is set */
 } node_t;
 
 /* stress_watch.c */
-extern node_t *nodes[NODES]; /* those that have begun, until they end */
+extern node_t *nodes[NODES]; /* threads that have begun and not ended */
 extern pthread_mutex_t nodes_lock;
 extern _Atomic(uint64_t) progress;
 extern uint64_t seed;
@@ -38,12 +38,12 @@ extern int limit_s;
 extern _Atomic(int) failures;
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 unsigned draw(node_t *me, unsigned below);
-/* Around a wait: for what, which one. */
+/* Call these around a wait, with the kind and number of the object. */
 void begin_wait(node_t *me, const char *doing, int object);
 void end_wait(node_t *me);
-/* A plain pthread's: has the event come?  Waits for it so long at most. */
+/* For a plain pthread: wait for the event for at most `us`.  True if it has happened. */
 bool has_come(sem_t *event, long us);
-/* A plain pthread: until `over`, a semaphore, is posted. */
+/* Thread function of a plain pthread: watch until `over`, a semaphore, is posted. */
 void *watch(void *over);
 
 /* stress_objects.c */
@@ -84,7 +84,7 @@ void objects_check(void);
 typedef enum form { FOREVER, TRY, TIMED, CLOCK, FORMS } form_t;
 
 extern _Atomic(long) lose;
-/* For a form with a deadline: mostly within a fraction of a millisecond, sometimes over already, sometimes far. */
+/* Return a deadline for this form: mostly a fraction of a millisecond ahead, sometimes past, sometimes far. */
 struct timespec deadline(node_t *me, form_t form);
 /* True if the object was obtained, or if the failure is a legal one. */
 bool had(const char *what, int rc, form_t form);

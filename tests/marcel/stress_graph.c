@@ -49,7 +49,7 @@ static node_t *node_new(node_t *parent, bool plain, unsigned depth)
     return node;
 }
 
-/* No cancel in this part: the thread could be in either state. */
+/* Disable cancellation here: after a cancel the thread could be in either state. */
 void create_child(node_t *me, bool plain)
 {
     node_t *node;
@@ -80,7 +80,7 @@ void create_child(node_t *me, bool plain)
     marcel_setcancelstate(old, NULL);
 }
 
-/* A plain one may be named only while it is in the list. */
+/* Cancel a thread.  A plain pthread may be named only while it is in the list. */
 static void cancel(node_t *node)
 {
     if (node->plain)
@@ -99,7 +99,7 @@ static int join_by(node_t *me, node_t *child, form_t form, void **result)
     struct timespec t = deadline(me, form);
     int rc;
     begin_wait(me, "the end of thread", child->slot);
-    if (child->plain) { /* first the event: its worker is not to sleep in pthread_join */
+    if (child->plain) { /* wait for the event first, because the worker must not sleep in pthread_join */
         marcel_completion_t *gone = &child->gone;
         rc = form == FOREVER ? marcel_completion_wait(gone)
              : form == TRY   ? marcel_completion_trywait(gone)
@@ -132,7 +132,7 @@ void join_child(node_t *me, int k, form_t form)
     free(child);
 }
 
-/* The last thing a thread does, in every case: nobody is left behind. */
+/* The last action of a thread in every case: join all children that are left. */
 static void leave(void *arg)
 {
     node_t *me = arg;

@@ -75,10 +75,10 @@ void use_mutex(node_t *me, int i, bool nested)
     if (mutexes[i].type == MARCEL_MUTEX_ERRORCHECK && marcel_mutex_timedlock(m, &t) != EDEADLK)
         fail("mutex %d: unchecked", i);
     stay(me);
-    if (!nested && i + 1 < MUTEXES && draw(me, 3) == 0) /* upwards only: no cycles */
+    if (!nested && i + 1 < MUTEXES && draw(me, 3) == 0) /* only in ascending order, so that there is no cycle */
         use_mutex(me, i + 1 + (int)draw(me, (unsigned)(MUTEXES - i - 1)), true);
     else if (draw(me, 10) == 0)
-        nap(me); /* and be cancelled here */
+        nap(me); /* the thread may be cancelled here */
     marcel_cleanup_pop(1);
 }
 

@@ -14,15 +14,15 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define MS 1000000
 
-/* Run it in a user-level thread, until it has ended. */
+/* Call run in a user-level thread, and wait for its end. */
 void in_thread(void *(*run)(void *), void *arg);
-/* Time of the clock after that number of milliseconds. */
+/* Return the time of this clock ms milliseconds from now. */
 struct timespec after_ms(clockid_t clock, long ms);
-/* How many this process has; -1: not known. */
+/* Return the number of kernel threads of this process; -1: unknown. */
 int kernel_threads(void);
-/* marcel_fini, again while detached threads are at their last steps; the deadline of the case ends it. */
+/* Call marcel_fini again and again while detached threads are ending; the deadline of the case limits this. */
 int fini_soon(void);
-/* For test_over: nothing is left; detached threads may be for a moment. */
+/* For test_over: check that no thread is left; detached threads may still exist for a moment. */
 void end_now(void);
 void end_soon(void);
 

@@ -30,7 +30,7 @@ static void *join_all_ways(void *arg)
             void *result = NULL;
             marcel_t thread;
             CHECK_EQ(marcel_create(&thread, NULL, ways[w], &thread), 0);
-            for (int i = 0; i < yields; i++) /* joined as a seed, started, ended */
+            for (int i = 0; i < yields; i++) /* joined as a seed, as a started and as an ended thread */
                 marcel_yield();
             CHECK_EQ(marcel_join(thread, &result), 0);
             CHECK(result == &thread);
@@ -73,7 +73,7 @@ static void *join_other(void *arg)
     return NULL;
 }
 
-/* Two join each other: the later one gets an error. */
+/* Two threads join each other: the later one gets an error. */
 void test_join_of_each_other_is_an_error(void)
 {
     CHECK_EQ(marcel_sem_init(&pair.go, 0, 0), 0);
@@ -98,7 +98,7 @@ static void *tree(void *arg)
     for (int i = 0; i < 3; i++)
         if (marcel_create(&child[i], NULL, tree, (void *)(depth - 1)))
             return NULL;
-    for (int i = 0; i < 3; i++) { /* the oldest first: out of the middle of the seeds */
+    for (int i = 0; i < 3; i++) { /* the oldest first, so from the middle of the list of seeds */
         void *part = NULL;
         if (depth & 1)
             marcel_yield();

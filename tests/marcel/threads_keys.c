@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Thread-specific data, and what is done once. */
+/* Thread-specific data, and marcel_once. */
 #include "threads.h"
 
 static marcel_key_t key[3];
@@ -39,7 +39,7 @@ void test_key_values_are_destroyed_at_the_end(void)
     CHECK_EQ(pthread_create(&plain, NULL, use_keys, &n), 0);
     pthread_join(plain, NULL);
     CHECK_EQ(destroyed, 3);
-    /* A key that is used again does not have the values of before. */
+    /* A key that is created again does not have the old values. */
     CHECK_EQ(marcel_setspecific(key[1], &n), 0);
     CHECK_EQ(marcel_key_delete(key[1]), 0);
     CHECK_EQ(marcel_key_delete(key[1]), EINVAL);

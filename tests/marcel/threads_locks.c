@@ -94,7 +94,7 @@ void test_mutex_types_behave_as_named(void)
     in_thread(mutex_types, NULL);
 }
 
-/* One that holds the mutex most of the time does not keep it from others for ever. */
+/* A thread that holds the mutex most of the time does not keep others from it for ever. */
 static void *hog(void *arg)
 {
     bool *stop = arg;

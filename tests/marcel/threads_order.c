@@ -54,7 +54,7 @@ static void *set_flag(void *arg)
     return arg;
 }
 
-#define TURNS 300 /* several times as many as between two looks at what is passed over */
+#define TURNS 300 /* several times the number of turns between two checks of what was passed over */
 
 static void *yield_with_seed(void *before)
 {
@@ -77,8 +77,8 @@ static void *yield_so_often(void *arg)
     return arg;
 }
 
-/* A thread that has not begun has its priority: it waits for all that are above, and runs before those below, alone or
- * not. */
+/* A seed has a priority: it runs after all threads of higher and before all threads of lower priority, whether it is
+ * the only one or not. */
 void test_seeds_run_by_their_priority(void)
 {
     static const int priority[] = {MARCEL_PRIORITY_DEFAULT + 1, MARCEL_PRIORITY_DEFAULT - 1};
@@ -97,7 +97,7 @@ void test_seeds_run_by_their_priority(void)
     }
 }
 
-/* A seed runs although others yield without end. */
+/* A seed runs although other threads yield without end. */
 static void *spin_for_flag(void *arg)
 {
     (void)arg;
@@ -158,8 +158,8 @@ void test_yield_to_runs_the_named_thread(void)
 
 /* ---- A worker that is busy ------------------------------------------------------------------------------------- */
 
-/* Threads that compute a millisecond a turn, so each turn is longer than what may pass between two looks at messages and the
- * clock.  Turns are counted: how long they take makes no difference. */
+/* Threads that compute for a millisecond in each turn.  So each turn is longer than the longest time between two checks
+ * of messages and the clock.  Turns are counted, and their duration makes no difference. */
 enum { BUSY = 3, BEFORE = 100, TIMES = 5, MOST = BUSY + 5 };
 
 static struct busy {
@@ -202,7 +202,7 @@ static void *hear(void *arg)
     return arg;
 }
 
-/* An event is seen after some turns, not after as many as go to a period of switches. */
+/* An event is noticed after some turns, not only after a whole period of switches. */
 void test_event_is_seen_between_long_turns(void)
 {
     marcel_t thread[BUSY + 1];
@@ -245,7 +245,7 @@ static void *take_turns(void *count)
     return NULL;
 }
 
-/* A seed that makes the next one. */
+/* Take a turn as a seed, which creates the next seed. */
 static void *take_turn_as_seed(void *arg)
 {
     marcel_t next;
@@ -262,7 +262,7 @@ static void *sleep_meanwhile(void *arg)
     return arg;
 }
 
-/* The clock is looked at between any two switches; those in the queue, those that move, and seeds all get on. */
+/* The clock is read between any two switches: threads in the queue, movable threads and seeds all get their turns. */
 void test_all_queues_get_on_between_long_turns(void)
 {
     marcel_t thread[5];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that overflows its stack is named. */
+/* The report of a stack overflow names the thread. */
 #include "threads.h"
 
 #include <sys/wait.h>
@@ -28,7 +28,7 @@ static void *beside(void *arg)
     return NULL;
 }
 
-/* Holds its worker, until the monitor gives that to another kernel thread. */
+/* Keep the worker until the monitor gives it to another kernel thread. */
 static void *block(void *fd)
 {
     char c;
@@ -36,7 +36,7 @@ static void *block(void *fd)
     return NULL;
 }
 
-/* In a child: what it says, and how it ends.  taken: on a kernel thread that the monitor has made. */
+/* Overflow a stack in a child, and check its output and its end. taken: on a kernel thread that the monitor has made. */
 static void overflow_in_child(const char *guards, bool taken)
 {
     int fd[2], never[2], status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The process: its first thread ends before the others, it is ended by a signal, it forks. */
+/* Processes whose first thread ends before the others, that a signal ends, or that fork. */
 #include "threads.h"
 
 #include <signal.h>
@@ -31,14 +31,14 @@ static void *plain_ends(void *arg)
 {
     marcel_t thread;
     marcel_sem_wait(&user_level_has_said);
-    say('p'); /* and it may still create some */
+    say('p'); /* and the thread may still create threads */
     CHECK_EQ(marcel_create(&thread, NULL, user_level_ends, NULL), 0);
     return arg;
 }
 
 static void *never_ends(void *arg)
 {
-    const struct itimerval soon = {.it_value = {.tv_usec = 200000}}; /* the first thread is at its end by then, as a rule */
+    const struct itimerval soon = {.it_value = {.tv_usec = 200000}}; /* usually the first thread has ended by then */
     say('n');
     setitimer(ITIMER_REAL, &soon, NULL);
     marcel_completion_wait(arg);
@@ -52,7 +52,7 @@ static void key_said(void *value)
     marcel_sem_post(&first_is_gone);
 }
 
-/* Its first thread: leaves others behind. */
+/* End the first thread while others are left. */
 static void first_leaves(bool by_pthread)
 {
     marcel_key_t key;
@@ -68,7 +68,7 @@ static void first_leaves(bool by_pthread)
     marcel_exit(NULL);
 }
 
-/* Output of the child, which still exists. */
+/* Run a function in a child, and check the child's output while the child exists. */
 static void in_child(void (*run)(void), pid_t *child, const char *says)
 {
     char text[20] = "";
@@ -130,7 +130,7 @@ void test_process_lasts_while_a_thread_waits(void)
     status_is(child, true, SIGALRM);
 }
 
-/* The child's signals are those of the program, and of what it executes. */
+/* Check the signals of a child, and of a program that it executes. */
 static void *forks(void *arg)
 {
     int status = 0;
@@ -150,7 +150,7 @@ static void *nothing(void *arg)
     return arg;
 }
 
-/* The child has no workers: a thread would never run. */
+/* Fork in a plain pthread: the child has no workers, and a thread would never run. */
 static void forks_plainly(void)
 {
     int status = 0;

@@ -10,12 +10,12 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* Each value is 1 or 2; 0: as it was in the beginning. */
+/* Values of all state.  Each is 1 or 2; 0: the initial value. */
 typedef struct state {
     const char *what;
     void (*set)(long value);
     long (*get)(void);
-    bool own; /* of the user-level thread */
+    bool own; /* true: the state belongs to the user-level thread */
 } state_t;
 
 static marcel_key_t key;
@@ -45,7 +45,7 @@ static long cancel_get(void)
     return old == MARCEL_CANCEL_DISABLE ? 1 : 2;
 }
 
-/* Not in line: the address of such a variable is not kept across a switch. */
+/* Not inlined, so that the address of such a variable is not kept across a switch. */
 static __attribute__((noinline)) void local_set(long value)
 {
     local = value;
@@ -119,7 +119,8 @@ static long rounding_get(void)
     return now == FE_UPWARD ? 1 : now == FE_DOWNWARD ? 2 : 0;
 }
 
-/* A POSIX mutex has the kernel thread that locked it: another user-level thread of that one "has" it, too. */
+/* A POSIX mutex belongs to the kernel thread that locked it, and so also to other user-level threads on that kernel
+ * thread. */
 static pthread_mutex_t posix;
 static void posix_set(long value)
 {
@@ -156,7 +157,7 @@ static const state_t states[] = {
     {"owner of a POSIX mutex", posix_set, posix_get, false},
 };
 
-/* The first thread sets 1, then the second sets 2; the result is what the first then finds. */
+/* The first thread sets 1, and then the second one sets 2; the result is the value that the first one then finds. */
 typedef struct both {
     const state_t *state;
     long found;

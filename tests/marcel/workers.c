@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several workers: workers [CASE...].  WORKERS: how many (4); ROUNDS: of the cases that are random (1). */
+/* Several workers: workers [CASE...].  WORKERS: number of workers (4); ROUNDS: number of rounds of the random cases (1). */
 #include "workers.h"
 
 int rounds;

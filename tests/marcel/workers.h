@@ -12,7 +12,7 @@ marcel_t create(const marcel_attr_t *attr, void *(*run)(void *), void *arg);
 marcel_t create_at(int worker, void *(*run)(void *), void *arg);
 marcel_t create_moving(void *(*run)(void *), void *arg);
 void join(marcel_t thread);
-/* Start anew with that number of workers. */
+/* Start the library again, with that number of workers. */
 void start(int workers);
 /* A random number. */
 unsigned next(unsigned *seed, unsigned below);
@@ -20,14 +20,14 @@ void short_sleep(long ns);
 
 extern _Atomic(int) reached;
 extern marcel_sem_t gate, arrived;
-/* Without ever letting others run, until that number have reached; the second is a thread. */
+/* Compute, without a switch, until n threads have reached their end; the second is a thread function. */
 void compute_until(int n);
 void *compute(void *n);
-/* Threads: one says that it has arrived, waits at the gate, and has reached twice; one makes a binary tree of threads of
- * that depth, and gives back how many they were. */
+/* Thread functions.  The first one counts its arrival, waits at the gate, and counts twice that it has reached its end.
+ * The second one makes a binary tree of threads of that depth, and returns their number. */
 void *wait_and_reach(void *arg);
 void *tree(void *depth);
-/* A thread on the first worker, for which all others compute until somebody releases them. */
+/* Run a thread on the first worker while all other workers compute until they are released. */
 void alone(void *(*run)(void *), void *arg);
 extern atomic_bool released;
 

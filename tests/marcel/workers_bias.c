@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LONG_ENOUGH 3000 /* throws, after which one worker has a semaphore to itself (sem.c) */
+#define LONG_ENOUGH 3000 /* number of throws after which one worker has the bias of a semaphore (sem.c) */
 
 static marcel_sem_t ball[2];
 static _Atomic(int) thrown;
@@ -27,7 +27,7 @@ static void *play(void *side)
     return NULL;
 }
 
-/* Returns after n throws. */
+/* Start the players; return after n throws. */
 static void players_start(marcel_t player[2], int n)
 {
     atomic_store(&thrown, 0);
@@ -64,7 +64,7 @@ static void *visit(void *seed_given)
     for (int i = 0; i < 20; i++) {
         int side = (int)next(&seed, 2);
         if (next(&seed, 2)) {
-            marcel_sem_wait(&ball[1]); /* where it is in the end */
+            marcel_sem_wait(&ball[1]); /* the place of the ball at the end */
             marcel_sem_post(&ball[1]);
         } else if (!marcel_sem_trywait(&ball[side])) {
             marcel_sem_post(&ball[side]);
@@ -117,7 +117,7 @@ static void *take_for_ever(void *with_deadline)
     return NULL;
 }
 
-/* Everything posted was taken, or is left. */
+/* Check that every post was taken, or is left. */
 static void cancelled(bool with_deadline, bool moves, int after)
 {
     marcel_t taker, poster;
@@ -150,7 +150,7 @@ void test_bias_survives_cancellation(void)
 
 /* ---- The child of a fork ---------------------------------------------------------------------------------------- */
 
-/* The players' worker is lost there, maybe in the middle of a use. */
+/* Fork: the players' worker does not exist in the child, and may be lost in the middle of a use. */
 static void *forks(void *arg)
 {
     for (int i = 0; i < 50 * rounds; i++) {
@@ -173,7 +173,7 @@ void test_bias_ends_in_a_child(void)
 {
     marcel_t player[2];
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0))
-        return; /* nothing is biased, and the lost worker may keep a lock */
+        return; /* without a bias the lost worker may hold a lock */
     players_start(player, LONG_ENOUGH);
     join(create_at(1, forks, NULL));
     players_end(player);

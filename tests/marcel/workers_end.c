@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Begin, end, and nothing to do. */
+/* Beginning and end of workers, and workers without work. */
 #include "workers.h"
 
 #include <sys/resource.h>
@@ -25,7 +25,7 @@ static double cpu_ms(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
 }
 
-/* Workers with nothing to do sleep, while threads wait too, and with seeds that were stolen behind them. */
+/* Workers without work sleep, also while threads wait, and after their seeds were stolen. */
 void test_workers_without_work_sleep(void)
 {
     struct timespec time = {0, 400 * MS};
@@ -37,7 +37,7 @@ void test_workers_without_work_sleep(void)
         thread[i] = create(NULL, wait_and_reach, NULL);
     for (int i = 0; i < 20; i++)
         marcel_sem_wait(&arrived);
-    nanosleep(&time, NULL); /* no event says that a worker sleeps: it may look for work until then */
+    nanosleep(&time, NULL); /* no event shows that a worker sleeps; until then it may search for work */
     double before = cpu_ms();
     nanosleep(&time, NULL);
     double took = cpu_ms() - before;

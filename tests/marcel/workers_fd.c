@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors: idle workers lead by turns. */
+/* Descriptors: idle workers lead in turn. */
 #include "workers.h"
 
 #include <sys/socket.h>
@@ -54,7 +54,7 @@ void test_descriptors_are_served_on_all_workers(void)
     }
 }
 
-/* A thread that computes on one worker does not keep those of others from their descriptors, whoever led before. */
+/* A computing thread does not keep threads of other workers from their descriptors, whichever worker led before. */
 static void *read_and_reach(void *arg)
 {
     char byte;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Trees, and random graphs of threads that do everything. */
+/* Trees of threads, and random graphs of threads that make all kinds of calls. */
 #include "workers.h"
 
 static marcel_mutex_t mutex = MARCEL_MUTEX_INITIALIZER;
@@ -122,7 +122,7 @@ void test_random_graphs_of_threads_end(void)
             join(root[i]);
         for (int i = 0; i < 2; i++)
             pthread_join(plain[i], NULL);
-        start(n_workers); /* waits for the detached ones */
+        start(n_workers); /* waits for the detached threads */
         CHECK_EQ(atomic_load(&begun), atomic_load(&over));
         CHECK_EQ(counted, atomic_load(&permits));
         int value = -1;

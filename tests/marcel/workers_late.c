@@ -11,8 +11,8 @@ typedef enum how { SLEEPS, COND, SEM, JOIN, DESCRIPTOR, WOKEN, CANCELLED, HOWS }
 
 static struct late {
     how_t how;
-    bool early; /* the other workers are released, and may sleep, before it begins to wait */
-    int steps;  /* that it computes before that */
+    bool early; /* the other workers are released before the thread begins to wait, and may sleep */
+    int steps;  /* number of steps that the thread computes before its wait */
     atomic_bool waits;
     marcel_sem_t sem, end;
     marcel_t self, other;
@@ -67,7 +67,7 @@ static void *wait_for_end(void *arg)
     return arg;
 }
 
-/* As soon as it waits this thread computes until it has gone on. */
+/* As soon as the other thread waits, compute until it has continued. */
 static void *hog_late(void *arg)
 {
     late.other = create_at(0, wait_for_end, NULL);
@@ -82,7 +82,7 @@ static void *hog_late(void *arg)
     return arg;
 }
 
-/* A plain pthread that ends the wait when it has begun, or is about to. */
+/* End the wait from a plain pthread when it has begun, or is about to begin. */
 static void *end_wait(void *arg)
 {
     while (!atomic_load(&late.waits))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where threads run, and which worker runs those of a busy one. */
+/* Where threads run, and which worker runs the threads of a busy worker. */
 #include "workers.h"
 
 /* ---- Where they run --------------------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static void *reach(void *arg)
     return arg;
 }
 
-/* Its seeds run, though it never lets others run. */
+/* Create seeds, and compute until they have run, without ever letting others run. */
 static void *hog_seeds(void *arg)
 {
     marcel_t thread[100];
@@ -66,7 +66,7 @@ void test_seeds_of_a_busy_worker_are_stolen(void)
     }
 }
 
-/* A thread created by a plain pthread does not wait behind one that computes. */
+/* A thread that a plain pthread has created does not wait behind a computing thread. */
 void test_thread_from_outside_avoids_busy_workers(void)
 {
     marcel_t hog[64], thread[100];
@@ -83,7 +83,7 @@ void test_thread_from_outside_avoids_busy_workers(void)
     }
 }
 
-/* Threads that have started, and may move, go on elsewhere while this one computes. */
+/* Movable threads that have started continue on other workers while this one computes. */
 static void *hog_moving(void *arg)
 {
     marcel_t thread[50];
@@ -109,7 +109,8 @@ void test_movable_threads_leave_a_busy_worker(void)
     }
 }
 
-/* Two that yield, and may move, share no worker for ever while another has nothing to do: both need the other's step. */
+/* Two movable threads that yield do not share a worker for ever while another worker has no work.  Each needs the
+ * other's step. */
 static _Atomic(int) turn;
 
 static void *take_turns(void *arg)
@@ -137,7 +138,7 @@ void test_yielding_movable_threads_part(void)
 
 static marcel_t friend;
 
-/* Yields so often, then has the other workers released, and computes until somebody has gone on there. */
+/* Yield some times, then release the other workers, and compute until a thread has continued there. */
 static void *turns_then_hog(void *arg)
 {
     for (intptr_t i = 0; i < (intptr_t)arg; i++)
@@ -147,7 +148,7 @@ static void *turns_then_hog(void *arg)
     return arg;
 }
 
-/* While others yield the worker now and then takes one that moves first, at any of their turns. */
+/* While other threads yield, the worker now and then takes a movable thread first, at any of their turns. */
 static void *others_then_hog(void *arg)
 {
     marcel_t moving = create_moving(wait_and_reach, NULL), other[8];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What runs when a thread ends by exit or by a cancellation, and in which order.
+// The handlers and destructors that run when a thread ends by exit or by a cancellation, and their order.
 #include "cases.h"
 
 #if defined(__GLIBCXX__)
@@ -58,7 +58,7 @@ static void key_ends_after_the_unwinding()
     RIGHT(happened == 12);
 }
 
-// Frames of C: handlers of code without exceptions run when their function has been left.
+// Frames of C: handlers of code without exceptions run after their function has been left.
 static void *exits_through_c(void *)
 {
     object a(8);
@@ -88,7 +88,7 @@ static void unwinding_passes_c_frames()
     RIGHT(happened == 12345678);
 }
 
-// A frame that cannot be unwound: what is deeper runs, and handlers; the thread ends all the same.
+// A frame that cannot be unwound: the destructors of deeper frames and the handlers run, and the thread still ends.
 static void *exits_through_plain(void *)
 {
     object a(7);
@@ -362,7 +362,7 @@ static void exit_through_noexcept_terminates()
     elsewhere(through_noexcept);
 }
 
-// No handler of a function that is over catches it.
+// No handler of a function that has returned catches the exception.
 static void *key_throws_late(void *)
 {
     T(setspecific)(key, &key);

@@ -220,7 +220,7 @@ static void exception_goes_to_another_thread()
     RIGHT(alive == 0);
 }
 
-// Its parent, in whose place it runs, handles an exception; it does not.
+// Runs in place of its parent, which is handling an exception, while this thread is not.
 static void *child(void *arg)
 {
     RIGHT(!std::current_exception() && std::uncaught_exceptions() == 0);
@@ -324,7 +324,7 @@ static void *pushes(void *arg)
     }
     T(cleanup_push)(handler, (void *)5);
     T(cleanup_pop)(1);
-    T(exit)(arg); // no handler is left
+    T(exit)(arg); // no exception is being handled
 }
 
 static void cleanups_run_among_destructors()

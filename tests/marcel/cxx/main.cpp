@@ -59,7 +59,7 @@ static bool chosen(const char *name, int argc, char **argv)
     return argc < 2;
 }
 
-// One, here: how many things were not right; -1: there is none.
+// Run one case in this process; return the number of failures.  -1: there is no such case.
 extern "C" int cxx_case(const char *name)
 {
     for (auto table : {exceptions, ends})
