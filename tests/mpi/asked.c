@@ -18,7 +18,8 @@ static int left(void)
     return (rank + size - 1) % size;
 }
 
-/* A synchronous send is not complete before its receive has begun; a buffered one is at once, with nobody receiving. */
+/* A synchronous send is not complete before its receive has begun.  A buffered send is complete at once, without a
+ * receive. */
 static void completion(void)
 {
     static const int lens[] = {0, 8, 5000, 300000};
@@ -34,7 +35,7 @@ static void completion(void)
             MPI_Test(&sent, &flag, MPI_STATUS_IGNORE);
             EXPECT(!flag);
         }
-        /* All have looked before anybody receives; the barrier's messages overtake nothing that they match. */
+        /* All ranks have checked before any rank receives.  The barrier's messages overtake no message that could match. */
         MPI_Barrier(MPI_COMM_WORLD);
         MPI_Ibsend(out, lens[s], MPI_BYTE, right(), s, MPI_COMM_WORLD, &done);
         MPI_Wait(&done, MPI_STATUS_IGNORE);
@@ -50,7 +51,8 @@ static void completion(void)
     told("completion");
 }
 
-/* Receives are cancelled between others that are met; a send either is cancelled and nobody sees it, or comes. */
+/* Receives are cancelled between others that get a message.  A send is either cancelled, and then never arrives, or it
+ * arrives. */
 static void cancel(int sends)
 {
     enum { MANY = 50, LEN = 1000 };
@@ -92,8 +94,9 @@ static void cancel(int sends)
     told("cancel_send");
 }
 
-/* Rank 0 has many receives from anybody outstanding, of two tags, and takes what is complete with Waitsome, Testany and
- * Testsome in turn; everybody else sends bursts.  Nothing is lost or comes twice, and each sender's come in order. */
+/* Rank 0 has many outstanding receives of two tags from any source, and completes them with Waitsome, Testany and
+ * Testsome in turn.  All other ranks send bursts.  No message is lost or duplicated, and those of each sender arrive in
+ * order. */
 static void storm(void)
 {
     enum { EACH = 300, POSTED = 16, LEN = 9000 };
@@ -149,7 +152,7 @@ static void storm(void)
     told("any_source_storm");
 }
 
-/* Messages are taken out of the queue by matched probes, in another order than they came, and received later. */
+/* Matched probes take messages out of the queue in another order than they arrived; they are received later. */
 static void matched(void)
 {
     enum { MANY = 20 };
@@ -174,7 +177,7 @@ static void matched(void)
         EXPECT(n == lens[i] && st.MPI_SOURCE == left());
     }
     MPI_Iprobe(left(), MPI_ANY_TAG, MPI_COMM_WORLD, &flag, &st);
-    EXPECT(!flag); /* they are taken: nobody else sees them */
+    EXPECT(!flag); /* the messages are taken, and no other probe finds them */
     for (int i = 0; i < MANY; i++)
         MPI_Imrecv(in + i * 50000, lens[i], MPI_BYTE, &m[i], &got[i]);
     MPI_Waitall(MANY, got, MPI_STATUSES_IGNORE);
@@ -188,7 +191,7 @@ static void matched(void)
     told("matched_probes");
 }
 
-/* Persistent requests of every mode, with holes in what they receive; freed while they are under way. */
+/* Persistent requests of every mode, received into types with gaps, and freed while messages are in flight. */
 static void persistent(int buffered)
 {
     enum { N = 3000 };
@@ -210,7 +213,7 @@ static void persistent(int buffered)
         if (turn % 3 == 1 && !buffered)
             continue;
         MPI_Start(&r[0]);
-        MPI_Barrier(MPI_COMM_WORLD); /* a ready send asks for its receive to be there */
+        MPI_Barrier(MPI_COMM_WORLD); /* a ready send requires that its receive is posted */
         MPI_Start(&r[1 + turn % 3]);
         MPI_Wait(&r[0], MPI_STATUS_IGNORE);
         MPI_Wait(&r[1 + turn % 3], MPI_STATUS_IGNORE);
@@ -222,7 +225,7 @@ static void persistent(int buffered)
     MPI_Buffer_detach(&buffer, &n_buffer);
     free(buffer);
     MPI_Isend(from, N, MPI_INT, right(), 2, MPI_COMM_WORLD, &last);
-    MPI_Request_free(&last); /* it goes on, and completes unseen */
+    MPI_Request_free(&last); /* the send continues, and completes without a report */
     MPI_Recv(to, 1, holes, left(), 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     EXPECT(to[2 * (N - 1)] == left() * 100000 + 110000 + N - 1);
     MPI_Type_free(&holes);
@@ -230,7 +233,7 @@ static void persistent(int buffered)
     told("persistent_modes");
 }
 
-/* To oneself, to nobody, of nothing. */
+/* Messages to the process itself, to MPI_PROC_NULL, and of no bytes. */
 static void edges(void)
 {
     MPI_Request r[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A long message arrives while its sender makes no call of MPI: it waits for a file that the receiver makes afterwards.  And
- * what the receiver cannot take in one piece comes in another way, however often. */
+/* A long message arrives while its sender makes no call of MPI: the sender waits for a file that the receiver makes
+ * afterwards.  A message that the receiver cannot receive in one piece arrives in another way, any number of times. */
 #include "check.h"
 
 #include <stdbool.h>
@@ -27,8 +27,8 @@ static void file_make(const char *name)
         fclose(f);
 }
 
-/* Rank 0 begins, and makes no call until the other one is done.  The connection is there before, and the other has seen that
- * nobody waits for it. */
+/* Rank 0 begins, and makes no call until the other rank is done.  The connection exists before, and the other rank has
+ * noticed that no process waits for it. */
 static void alone(unsigned char *bytes, int round, bool receives)
 {
     int from = receives;

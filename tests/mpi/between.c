@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between groups and into others' memory: intercommunicators, neighbours, windows of every kind of synchronization. */
+/* Communication between groups and access to memory of others: intercommunicators, neighbours, windows with every kind
+ * of synchronization. */
 #include "check.h"
 
-/* Even ranks on one side, odd ones on the other. */
+/* Make an intercommunicator with even ranks on one side, and odd ranks on the other. */
 static void intercommunicators(void)
 {
     MPI_Comm half, between, merged;
@@ -16,7 +17,7 @@ static void intercommunicators(void)
     for (int p = 1 - side; p < size; p += 2)
         wanted += p;
     EXPECT(sum == wanted);
-    /* Rank r of one side and rank r of the other, where both are */
+    /* rank r of one side and rank r of the other, if both exist */
     MPI_Comm_rank(between, &here);
     if (here < remote) {
         unsigned char *out = get(200000), *in = get(200000);
@@ -63,7 +64,7 @@ static void neighbours(void)
     told("neighbours");
 }
 
-/* Memory that the program has itself, so that Open MPI cannot put it where all of the host reach it. */
+/* Windows of the program's own memory, which Open MPI cannot share among the processes of a host. */
 static void windows(void)
 {
     enum { LEN = 3000 };
@@ -78,7 +79,7 @@ static void windows(void)
     for (int i = 0; i < LEN; i++)
         put[i] = rank * 10000 + i;
     MPI_Win_fence(0, win);
-    MPI_Put(put, LEN / 3, MPI_LONG, right, 0, 1, third, win); /* a run, into every third */
+    MPI_Put(put, LEN / 3, MPI_LONG, right, 0, 1, third, win); /* from contiguous elements into every third element */
     MPI_Win_fence(0, win);
     for (int i = 0; i < LEN / 3; i++)
         EXPECT(mem[3 * i] == left * 10000 + i && mem[3 * i + 1] == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For MPI programs that check what they receive.  Each check is made by all ranks and told by rank 0: "ok NAME" or
+/* For MPI programs that check what they receive.  All ranks make each check, and rank 0 prints the result: "ok NAME" or
  * "not ok NAME". */
 #ifndef CHECK_H
 #define CHECK_H
@@ -12,7 +12,7 @@
 
 static int rank, size, wrong, failed;
 
-/* Bytes that tell where they come from, and whether they were moved. */
+/* Return byte i of a message: it shows the sender, the tag, and whether bytes were moved. */
 static inline unsigned char byte_at(int from, int tag, size_t i)
 {
     uint64_t x = ((uint64_t)from << 40 ^ (uint64_t)tag << 20 ^ i) * UINT64_C(0x9E3779B97F4A7C15);
@@ -48,7 +48,7 @@ static inline void *get(size_t n)
     return p;
 }
 
-/* The end of a check. */
+/* End a check: rank 0 prints its result. */
 static inline void told(const char *name)
 {
     int all = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* count N LEN [COMMAND]: each process of a ring sends N messages of LEN bytes to its neighbour; then rank 0 runs COMMAND, while
- * all are still there. */
+/* count N LEN [COMMAND]: each process of a ring sends N messages of LEN bytes to its neighbour; then rank 0 runs
+ * COMMAND, while all processes still exist. */
 #include <mpi.h>
 #include <stdlib.h>
 

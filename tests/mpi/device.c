@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The matching device between two processes: device polled|threaded|handled|keys.  MAD_DRIVERS says over what. */
+/* Tests of the matching device between two processes: device polled|threaded|handled|keys.  MAD_DRIVERS chooses the
+ * driver. */
 #define TEST_MAIN
 #include "device_pair.h"
 
@@ -38,7 +39,7 @@ static void tell_got(void *arg, void *context, uint64_t flags, const mad_dev_got
     tell(arg, &done);
 }
 
-/* The other may have died. */
+/* Exchange bytes with the other process.  False: it has died. */
 static bool exchange(side_t *s, const void *out, void *in, size_t len)
 {
     size_t got = 0;
@@ -103,7 +104,7 @@ static bool open_side(side_t *s, const char *mode)
            CHECK_OK(mad_peer_add(mad_dev_session(s->dev), address, len, &s->self));
 }
 
-/* False: the other is gone. */
+/* Run the cases.  False: the other process has ended. */
 static bool run_cases(side_t *s, const device_case_t *c)
 {
     for (; c->name; c++) {
@@ -128,7 +129,7 @@ static int run_side(side_t *s, const char *mode)
     return !open_side(s, mode) || !run_cases(s, device_cases) || !run_cases(s, device_remote_cases) || test_failures != 0;
 }
 
-/* Process 1 is killed while receives of 0 wait for it. */
+/* Process 1 is killed while receives of process 0 wait for its messages. */
 static void death(side_t *s, pid_t child)
 {
     static unsigned char buf[1 << 20];
@@ -179,7 +180,7 @@ static void death(side_t *s, pid_t child)
     printf("%s death\n", test_failures == before ? "ok" : "not ok");
 }
 
-/* A process that has polled for long without a message leaves the processor to others, however many want it. */
+/* A process that has polled for long without a message yields the processor to other processes, however many there are. */
 static void rests(side_t *s)
 {
     struct rusage before, now;
@@ -192,7 +193,7 @@ static void rests(side_t *s)
     printf("ok rests\n");
 }
 
-/* A device that nobody uses, polled in turn with one over which messages go, costs that one no sleep. */
+/* An unused device that is polled in turn with a used one does not make the process sleep. */
 static void idle_beside(side_t *s)
 {
     enum { N = 20000 };
@@ -208,7 +209,7 @@ static void idle_beside(side_t *s)
         return;
     for (int i = 0; i < N; i++) {
         if (i == 0 && mad_dev_clock() < begin + 300)
-            i = -1; /* until it has been idle for long */
+            i = -1; /* until the device has been idle for long */
         else if (i == 0)
             getrusage(RUSAGE_THREAD, &before);
         post(s, s->self, 5, 0, in, sizeof in, &received);
@@ -238,7 +239,8 @@ static mad_status_t send_unheard(side_t *s, const struct iovec *piece)
     return status;
 }
 
-/* The keys of the two differ: all that needs the other fails, and says so; each goes on with itself. */
+/* The keys of the two processes differ: operations with the other process fail with MAD_ERR_AUTH, and each process can
+ * still communicate with itself. */
 static int keys(side_t *s)
 {
     static unsigned char buf[1 << 20];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cases of the matching device between two processes.  Both run each case, at the same time. */
+/* Cases of the matching device between two processes, which run each case at the same time. */
 #include "device_pair.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@ static const size_t sizes[] = {0, 1, 8, 16, 17, 100, 4096, 8000, 8300, 32600, 32
 #define MAX 3000000
 static unsigned char out[MAX], in[MAX + 1];
 
-/* Receives that are posted before, and messages that wait, of all lengths. */
+/* Receives posted before their message, and messages that wait, of all lengths. */
 static void lengths(side_t *s)
 {
     for (size_t i = 0; i < 2 * N_SIZES; i++) {
@@ -40,7 +40,7 @@ static void lengths(side_t *s)
     }
 }
 
-/* Whose message has come is there: what is sent to it need not be tried again, though its failure cannot be reported. */
+/* A process whose message has arrived is connected: a send to it that cannot report a failure need not be tried again. */
 static void answers(side_t *s)
 {
     char byte = 1;
@@ -60,13 +60,13 @@ static void answers(side_t *s)
         CHECK_OK(mad_dev_send(s->dev, &answer, &later));
 }
 
-/* Tags with ignored bits, any source: the oldest receive, the oldest message. */
+/* Tags with ignored bits, and any source: the oldest receive gets the oldest message. */
 static void order(side_t *s)
 {
     enum { N = 40 };
     result_t sent, received[N];
     uint64_t words[N], word;
-    for (uint64_t i = 0; i < N; i++) /* by turns: this tag, any tag; from the peer, from anybody */
+    for (uint64_t i = 0; i < N; i++) /* in turn: this tag or any tag, from the peer or from any source */
         post(s, i & 1 ? s->peer : MAD_ANY_SOURCE, 7, i & 2 ? UINT64_C(0xff) : 0, &words[i], 8, &received[i]);
     meet(s);
     for (word = 0; word < N; word++) {
@@ -83,7 +83,7 @@ static void order(side_t *s)
         wait_for(s, &sent);
     }
     meet(s);
-    for (uint64_t i = 0; i < N / 2; i++) { /* the odd ones first, then what is left, of any tag */
+    for (uint64_t i = 0; i < N / 2; i++) { /* the odd tags first, then the remaining messages with any tag */
         post(s, MAD_ANY_SOURCE, 1, 0, &word, 8, &received[0]);
         wait_for(s, &received[0]);
         CHECK_EQ(word, 2 * i + 1);
@@ -95,8 +95,8 @@ static void order(side_t *s)
     }
 }
 
-/* Messages of three tags, of which several arrive together, received one by one in every way: each receive takes the
- * oldest that fits. */
+/* Messages of three tags, several of which arrive together, received one by one in every way.  Each receive gets the
+ * oldest message that fits. */
 enum { ONES = 300, ONE_TAGS = 3, ONE_ANY = ONE_TAGS };
 
 static uint64_t one_tag(uint64_t i)
@@ -146,7 +146,7 @@ static void each_takes_the_oldest(side_t *s)
                 tag = choice >> 16 & ONE_ANY;
                 for (oldest = 0; oldest < ONES && (taken[oldest] || (tag != ONE_ANY && one_tag(oldest) != tag));)
                     oldest++;
-            } while (oldest == ONES); /* no more of that tag */
+            } while (oldest == ONES); /* no further message of that tag */
             one_receive(s, choice >> 20, tag, &word);
             CHECK_EQ(word, oldest);
             taken[oldest] = true;
@@ -215,7 +215,8 @@ static void pieces(side_t *s)
     }
 }
 
-/* A receive that is too short gets what fits, says how much there was, and what follows comes as always. */
+/* A receive that is too short gets the bytes that fit, and reports the length of the message; later messages are not
+ * affected. */
 static void truncation(side_t *s)
 {
     for (size_t i = 1; i < N_SIZES; i++)
@@ -247,7 +248,7 @@ static void truncation(side_t *s)
         }
 }
 
-/* Matched sends are done when they are met, not before. */
+/* Matched sends complete when a receive has matched them, and not before. */
 static void matched(side_t *s)
 {
     for (size_t i = 0; i < N_SIZES; i++) {
@@ -269,7 +270,7 @@ static void matched(side_t *s)
     }
 }
 
-/* Buffered: changed at once, what was there travels. */
+/* Buffered sends: the buffer is changed at once, and the old bytes are sent. */
 static void buffered(side_t *s)
 {
     enum { N = 500, LEN = 9000 };
@@ -289,7 +290,7 @@ static void buffered(side_t *s)
         wait_for(s, &sent[i]);
 }
 
-/* Probed, claimed and received later, dropped. */
+/* Messages that are probed, claimed and received later, or dropped. */
 static void claims(side_t *s)
 {
     for (size_t i = 0; i < N_SIZES; i++) {
@@ -299,7 +300,7 @@ static void claims(side_t *s)
         mad_dev_done_t found;
         mad_dev_receive_t r = {.from = MAD_ANY_SOURCE, .tag = i, .pieces = &piece, .n = 1, .context = &received};
         for (int k = 0; k < 3; k++) {
-            fill(out, len, i + (size_t)k); /* the third is the one that is looked at byte by byte */
+            fill(out, len, i + (size_t)k); /* the third message is checked byte by byte */
             if (k < 2)
                 send_as(
                     s,
@@ -351,7 +352,7 @@ static void cancels(side_t *s)
     }
 }
 
-/* One buffer for many messages; half of them are there before it is. */
+/* One buffer for many messages, half of which arrive before the buffer is posted. */
 static void multi(side_t *s)
 {
     enum { N = 200, ROOM = 20000, LEAST = 1000 };
@@ -398,7 +399,7 @@ static void multi(side_t *s)
     for (int i = 0; i < posted; i++)
         bytes += atomic_load(&received[i].bytes);
     CHECK_EQ(bytes, all);
-    /* in order, one after the other */
+    /* in order, one behind the other */
     int buffer = 0;
     size_t at = 0;
     for (int i = 0; i < N; i++) {
@@ -433,7 +434,7 @@ static void to_itself(side_t *s)
         }
 }
 
-/* Far more than any ring or credit holds, received in the opposite order. */
+/* Many more messages than any ring or credit holds, received in the opposite order. */
 static void outstanding(side_t *s)
 {
     enum { N = 6000, LEN = 3000 };
@@ -453,7 +454,7 @@ static void outstanding(side_t *s)
         wait_for(s, &sent[i]);
 }
 
-/* Long ones in both directions at once. */
+/* Long messages in both directions at once. */
 static void crossing(side_t *s)
 {
     enum { N = 20, LEN = 140000 };

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Memory of a sanitizer is not looked at. */
+/* Memory is not checked under a sanitizer. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -14,7 +14,7 @@
 #define SANITIZED 0
 #endif
 
-/* FEW behind faults, which take their time, and where threads are allowed. */
+/* FEW over the driver fault, which is slow, and with threads. */
 enum { MANY = 100000, FEW = SANITIZED ? 2000 : 10000 };
 static const size_t lens[] = {8, 50000, 0, 200, 20000, 2000, 33000, 65536, 1, 900};
 #define N_LENS (sizeof lens / sizeof *lens)
@@ -57,7 +57,7 @@ static void flood_send(side_t *s, int n, const unsigned char *bytes)
     free(sent);
 }
 
-/* Nothing is received until all heads are here: then the last message first, by its tag. */
+/* Nothing is received until all headers have arrived; then the last message is received first, by its tag. */
 static void flood_receive(side_t *s, int n, const unsigned char *bytes)
 {
     static unsigned char got[LONGEST];
@@ -93,8 +93,8 @@ void device_flood(side_t *s)
         flood_receive(s, n, bytes);
 }
 
-/* Receives that are posted late go on as if they had come early: again as much, both ways, with receives that are there
- * already. */
+/* After the flood everything works as before: as many messages again, in both directions, with receives that are
+ * already posted. */
 void device_after_flood(side_t *s)
 {
     enum { N = 3000 };

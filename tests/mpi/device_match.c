@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device's matching against the plainest there is: lists that are searched from the oldest on.  Random receives and
- * messages with few sources and tags, so that most fit several; with more kinds of receives than are hashed. */
+/* The device's matching compared with the simplest one: lists that are searched from the oldest entry on.  Random
+ * receives and messages have few sources and tags, so that most fit several; there are more kinds of receives than are
+ * hashed. */
 #define TEST_MAIN
 #include "harness/test.h"
 
@@ -36,7 +37,7 @@ static void model_add(model_t *m, int id, mad_peer_t peer, uint64_t tag, uint64_
     m->at[m->n++].ignore = ignore;
 }
 
-/* The oldest that fits, which goes; -1: none. */
+/* Remove and return the oldest entry that fits; -1: none. */
 static int model_take(model_t *m, mad_peer_t peer, uint64_t tag, uint64_t ignore)
 {
     for (int i = 0; i < m->n; i++)
@@ -123,7 +124,7 @@ static void a_cancel(mad_dev_t *dev)
     dev_op_free(dev, op);
 }
 
-/* A peer is lost: what names it goes, and nothing else. */
+/* Lose a peer: receives that name it are removed, and no others. */
 static void a_loss(mad_dev_t *dev)
 {
     mad_peer_t peer = (mad_peer_t)below(3);
@@ -144,7 +145,7 @@ static void random_steps(unsigned n_ignores)
     int before = test_failures;
     receives.n = messages.n = 0;
     for (int i = 0; i < STEPS && test_failures == before; i++) {
-        /* now more receives than messages, now fewer: both queues get long */
+        /* sometimes more receives than messages, sometimes fewer: both queues get long */
         bool receive = below(100) < (i / 3000 % 2 ? 55u : 45u);
         if (below(2000) == 0)
             a_loss(dev);
@@ -162,7 +163,7 @@ static void random_steps(unsigned n_ignores)
            n_ignores);
 }
 
-/* Groups that are empty do not pile up. */
+/* Empty groups do not accumulate. */
 static void many_tags(void)
 {
     mad_dev_t *dev = calloc(1, sizeof *dev);

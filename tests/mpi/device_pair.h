@@ -13,7 +13,7 @@ typedef struct side {
     mad_dev_t *dev;
     mad_peer_t peer, self;
     int who; /* 0, 1 */
-    int fd;  /* to the other, for barriers */
+    int fd;  /* socket to the other process, for barriers */
     bool threaded;
 } side_t;
 
@@ -44,7 +44,7 @@ static inline bool is_filled(const unsigned char *p, size_t n, uint64_t tag)
     return true;
 }
 
-/* Without end, for the test's deadline ends it. */
+/* Wait for a result without a limit; the test's deadline ends the wait. */
 static inline void wait_for(side_t *s, result_t *r)
 {
     while (!atomic_load(&r->over))
@@ -60,7 +60,7 @@ static inline void post(side_t *s, mad_peer_t from, uint64_t tag, uint64_t ignor
     CHECK_OK(mad_dev_receive(s->dev, &receive));
 }
 
-/* Complete at once, if no completion is needed. */
+/* Send; the result is complete at once if no completion is reported. */
 static inline void send_as(side_t *s, mad_dev_send_t what, result_t *r)
 {
     bool later;
@@ -79,9 +79,9 @@ static inline void send_to(side_t *s, mad_peer_t to, uint64_t tag, void *buf, si
     send_as(s, (mad_dev_send_t){.to = to, .pieces = &piece, .n = 1, .tag = tag}, r);
 }
 
-/* Both have come here; and go on with what is under way meanwhile. */
+/* Barrier of both processes, which make progress meanwhile. */
 void meet(side_t *s);
-/* Until something for such a receive waits, unmatched. */
+/* Wait until an unmatched message for such a receive has arrived. */
 void until_there(side_t *s, mad_peer_t from, uint64_t tag, mad_dev_done_t *found);
 
 /* device_flood.c */
@@ -96,9 +96,10 @@ extern const device_case_t device_cases[], device_remote_cases[];
 
 /* Memory of the other process: a megabyte from address 0, of key 9. */
 extern const mad_dev_memory_t device_memory;
-/* Accesses before are over, others may come: the two sides know it through a pipe, ThreadSanitizer by this. */
+/* Earlier accesses have ended, and others may come.  The two sides know this through a pipe, and ThreadSanitizer through
+ * this call. */
 void device_memory_order(void);
-/* A write or read of `what` kind, from or into buf. */
+/* Make the access `what`, from or into buf. */
 void access_to(side_t *s, mad_dev_remote_t what, uint64_t address, uint64_t key, void *buf, size_t len, result_t *r);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of the other process, written, read and changed atomically; by both at the same time. */
+/* Memory of the other process: written, read and changed atomically, by both processes at the same time. */
 #include "device_pair.h"
 
 #define SIZE ((size_t)1 << 20)
 #define KEY 9
 
-static unsigned char memory[SIZE]; /* what the other may access */
+static unsigned char memory[SIZE]; /* memory that the other process may access */
 static atomic_int held;
 
 static void *hold(void *arg, const mad_dev_target_t *t, mad_dev_access_t access, uint8_t op)
@@ -34,7 +34,7 @@ static bool is_good(mad_dev_access_t access, uint8_t type, uint8_t op, size_t le
     return type == 1 && op == 2 && len % 8 == 0 && operand;
 }
 
-/* The only one: a sum; with a comparison, if it is the same. */
+/* The only atomic operation: a sum; with a comparison, a store if the values are equal. */
 static void operate(uint8_t type, uint8_t op, void *target, size_t len, const void *operand, const void *compare,
                     void *result)
 {
@@ -106,7 +106,7 @@ static void lengths(side_t *s)
     }
 }
 
-/* Many at once of all lengths, buffered or not; then all is there. */
+/* Make many accesses of all lengths at once, buffered or not, and check that all data have arrived. */
 static void many(side_t *s)
 {
     enum { N = 200 };
@@ -156,7 +156,7 @@ static void refused(side_t *s)
     meet(s);
 }
 
-/* Both add to both; what was there tells how often. */
+/* Both processes add to both memories; the previous contents show how often. */
 static void atomics(side_t *s)
 {
     enum { N = 500 };
@@ -206,7 +206,7 @@ static void atomics(side_t *s)
     meet(s);
     memcpy(&sum, memory + 8, 8);
     CHECK_EQ(sum, N);
-    while (atomic_load(&held)) /* a read's holds go when the sender hears that it is over */
+    while (atomic_load(&held)) /* the holds of a read end when its sender learns that it is complete */
         mad_dev_progress(s->dev);
     meet(s);
 }

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MANY = 30000, LEN = 1000, EACH = 2048, FIRST = 16 << 20 }; /* EACH: bytes; a request of Open MPI's has 1 KiB */
+enum { MANY = 30000, LEN = 1000, EACH = 2048, FIRST = 16 << 20 }; /* EACH: bytes; a request of Open MPI takes 1 KiB */
 
 static size_t resident(void)
 {

@@ -6,7 +6,7 @@
 #define CHILDREN 2
 static const int lens[] = {1, 300, 5000, 40000, 300000};
 
-/* Everybody with everybody of the other group, both ways at once; then all together. */
+/* Exchange messages with every process of the other group, in both directions at once; then among all. */
 static void exchange(MPI_Comm other, int high)
 {
     int me, n, one = 1, sum = 0, all;
@@ -50,7 +50,7 @@ static void spawn(char *program)
     MPI_Comm_disconnect(&children);
 }
 
-/* The first half of the job waits at a port for the second. */
+/* Connect the two halves of the job: the first half waits at a port for the second one. */
 static void meet(void)
 {
     char port[MPI_MAX_PORT_NAME] = "";

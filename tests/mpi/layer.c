@@ -7,7 +7,7 @@
 enum { N = 300, LONG = 200000, TAG = 7 };
 static int other; /* the partner; MPI_PROC_NULL: none */
 
-/* The buffers stay until an answer says that all has come. */
+/* Free requests early.  Their buffers stay until an answer shows that all messages have arrived. */
 static void freed_early(void)
 {
     unsigned char *out = get(LONG), *in = get(LONG);
@@ -62,7 +62,8 @@ static void persistent_modes(void)
     free(out);
 }
 
-/* The buffer may be filled again as soon as the call returns, and is given back when all has left. */
+/* Buffered sends: the data may be changed as soon as the call returns, and the buffer is detached when all messages
+ * have left. */
 static void buffered(void)
 {
     const int len = 1500;
@@ -120,7 +121,8 @@ static void matched_probes(void)
     free(out);
 }
 
-/* Every second int, fewer of them than are sent: what fits comes, with an error, and nothing else is touched. */
+/* Receive into every second int, with fewer of them than were sent: the data that fit arrive, with an error, and no
+ * other memory changes. */
 static void strided_truncation(void)
 {
     enum { SENT = 5000, ROOM = 3000 };
@@ -171,7 +173,7 @@ static void comm_freed(void)
     free(out);
 }
 
-/* A receive of any source and tag is posted: collectives go past it. */
+/* A receive of any source and tag is posted; collective operations do not match it. */
 static void beside_collectives(void)
 {
     int in = -1, one = 1, sum = 0, got;
@@ -191,7 +193,7 @@ static void beside_collectives(void)
     EXPECT(other == MPI_PROC_NULL || in == other);
 }
 
-/* Waits for one, for some, of requests that complete in another order. */
+/* Wait for one request, and for some, while they complete in another order. */
 static void some_of_many(void)
 {
     MPI_Request r[N];
@@ -213,7 +215,7 @@ static void some_of_many(void)
     MPI_Waitall(N, r, MPI_STATUSES_IGNORE);
 }
 
-/* Nothing at all, of a type with gaps; a process to itself, before and after the receive. */
+/* Messages of no elements of a type with gaps; messages to the process itself, sent before and after the receive. */
 static void nothing_and_self(void)
 {
     MPI_Datatype strided;

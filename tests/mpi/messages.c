@@ -18,7 +18,7 @@ static int left(void)
     return (rank + size - 1) % size;
 }
 
-/* A token that everybody adds to, in every size. */
+/* Pass a token around, to which every rank adds, in every size. */
 static void ring(void)
 {
     for (int s = 0; s < N_SIZES; s++) {
@@ -78,7 +78,7 @@ static void modes(void)
     told("send_modes");
 }
 
-/* Rank 0 takes what comes from anybody, with any tag; of each sender in order. */
+/* Rank 0 receives from any source, with any tag; the messages of each sender arrive in order. */
 static void any_source(void)
 {
     enum { EACH = 60 };
@@ -134,7 +134,7 @@ static void probe(void)
     told("probe");
 }
 
-/* Far more than any ring or credit holds, all sent before the first is received. */
+/* Many more messages than any ring or credit holds, all sent before the first one is received. */
 static void outstanding(void)
 {
     enum { MANY = 4000, LEN = 2000 };
@@ -143,7 +143,7 @@ static void outstanding(void)
     for (int i = 0; i < MANY; i++)
         MPI_Isend(out, i * 7 % LEN, MPI_BYTE, right(), i % 100, MPI_COMM_WORLD, &r[i]);
     MPI_Barrier(MPI_COMM_WORLD);
-    for (int i = MANY - 1; i >= 0; i--) { /* tags backwards: all of them wait unexpected */
+    for (int i = MANY - 1; i >= 0; i--) { /* tags in reverse order, so that all messages wait unexpected */
         MPI_Status st;
         int tag = i / (MANY / 100), n;
         MPI_Recv(in, LEN, MPI_BYTE, left(), tag, MPI_COMM_WORLD, &st);
@@ -155,7 +155,7 @@ static void outstanding(void)
     told("many_outstanding");
 }
 
-/* Long ones at once in both directions, waited for in another order. */
+/* Long messages in both directions at once, waited for in another order. */
 static void crossing(void)
 {
     enum { AT_ONCE = 12, LEN = 300000 };
@@ -172,8 +172,8 @@ static void crossing(void)
     told("crossing");
 }
 
-/* A receive that is too short is an error of that receive, and of nothing else.  (Open MPI 4.1 may write past its end, over
- * its own transports too: there is room.) */
+/* A receive that is too short is an error of that receive only.  (Open MPI 4.1 may write past its end, over its own
+ * transports too: there is room.) */
 static void truncation(void)
 {
     static const int lens[] = {100, 40000, 1 << 20};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic operations: each of each type that is said to be there, with its answer worked out here; the ways to call them. */
+/* Atomic operations: every supported operation on every supported type, compared with results computed here, by all
+ * calls. */
 #include "ofi_calls.h"
 
 #include <complex.h>
@@ -26,7 +27,7 @@ static void end(void)
 
 /* ---- Types and operations ------------------------------------------------------------------------------------------- */
 
-/* Small whole numbers in each type: what is expected can be worked out in integers. */
+/* Small whole numbers in each type, so that the expected result can be computed in integers. */
 /* clang-format off */
 #define TYPES(X)                                                                                                         \
     X(FI_INT8, int8_t) X(FI_UINT8, uint8_t) X(FI_INT16, int16_t) X(FI_UINT16, uint16_t) X(FI_INT32, int32_t)             \
@@ -114,7 +115,7 @@ static void operate(uint64_t kind, enum fi_datatype type, enum fi_op op, long d,
     }
 }
 
-/* Whatever fi_query_atomic tells works, and nothing else; how many it tells is known. */
+/* Whatever fi_query_atomic offers works, and nothing else; the number of offered operations is known. */
 static void all_kinds(void)
 {
     static const uint64_t kinds[] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};
@@ -198,7 +199,7 @@ static void forms(void)
     end();
 }
 
-/* One word from two endpoints at the same time: no sum is lost, and what was there is never the same twice. */
+/* Two endpoints add to one word at the same time: no sum is lost, and no previous content occurs twice. */
 static void atomically(void)
 {
     enum { N = 3000 };

@@ -35,7 +35,7 @@ static void end_open(end_t *e, const struct fi_cq_attr *queue, const struct fi_c
         exit(1); /* nothing works without */
     e->name_len = 10;
     CHECK_EQ(fi_getname(&e->ep->fid, e->name, &e->name_len), -FI_ETOOSMALL);
-    CHECK(e->name_len == NAME_LEN && !e->name[10]); /* as much as there is room for */
+    CHECK(e->name_len == NAME_LEN && !e->name[10]); /* the length of the name, which did not fit */
     memcpy(start, e->name, sizeof start);
     CHECK_ZERO(fi_getname(&e->ep->fid, e->name, &e->name_len));
     CHECK(!memcmp(start, e->name, sizeof start));

@@ -21,7 +21,7 @@
 #define OLD_MR_SCALABLE (1 << 1)
 #define OLD_ORDER_STRICT 0x1ff
 #define CHECK_ZERO(x) CHECK_EQ((x), 0)
-/* The first of what is injected for a peer waits until it is connected, both ends in the meantime going on. */
+/* The first injected message for a peer waits until the peer is connected; both ends make progress meanwhile. */
 #define CHECK_INJECTED(x) \
     do { \
         ssize_t rc_of; \
@@ -51,7 +51,7 @@ struct fid_fabric *fabric;
 struct fid_domain *domain;
 end_t a, b;
 
-/* For messages of the provider, with these capabilities. */
+/* Return hints for this provider, with these capabilities. */
 static inline struct fi_info *hints_of(uint64_t caps)
 {
     struct fi_info *h = fi_allocinfo();
@@ -61,7 +61,7 @@ static inline struct fi_info *hints_of(uint64_t caps)
     return h;
 }
 
-/* All that was opened is closed, and the hints are freed. */
+/* Close everything that was opened, and free the hints. */
 static inline void objects_close(struct fi_info *h)
 {
     CHECK_ZERO(fi_close(&domain->fid));
@@ -72,24 +72,24 @@ static inline void objects_close(struct fi_info *h)
 #endif
 
 struct fi_info *hints_new(void);
-/* Two endpoints that know each other; flags: how they are bound to their queues. */
+/* Open two endpoints that know each other's address. flags: those with which they are bound to their queues. */
 void ends_open(enum fi_cq_format format, enum fi_wait_obj wait, enum fi_av_type type, uint64_t flags);
 void ends_open_with(const struct fi_cq_attr *cq, const struct fi_cntr_attr *cntr, enum fi_av_type type, uint64_t flags);
-void ends_close(void); /* an endpoint that is NULL is closed already */
-/* The next entry of an end; the other goes on meanwhile. */
+void ends_close(void); /* an endpoint that is NULL was already closed */
+/* Read the next entry of an end, while the other end makes progress. */
 ssize_t next_entry(end_t *e, void *entry, fi_addr_t *source);
-/* Queues in the format FI_CQ_FORMAT_TAGGED: what comes next is that a send, or an access, with this context is done; or it
- * has failed with this error. */
+/* For queues in the format FI_CQ_FORMAT_TAGGED: check that the next entry reports that a send or access with this
+ * context is complete, or has failed with this error. */
 void expect_sent(end_t *e, void *context);
 struct fi_cq_err_entry expect_error(end_t *e, int err);
-/* Both go on, until a counter has this value. */
+/* Make progress at both ends until a counter has this value. */
 void count_to(struct fid_cntr *cntr, uint64_t value);
 
 typedef struct ofi_case {
     const char *name;
     void (*run)(void);
 } ofi_case_t;
-/* Each ends with a name that is NULL. */
+/* Tables of cases; each ends with a name that is NULL. */
 extern const ofi_case_t ofi_object_cases[], ofi_message_cases[], ofi_queue_cases[], ofi_remote_cases[], ofi_atomic_cases[],
     ofi_counter_cases[];
 

@@ -39,7 +39,7 @@ static struct fi_msg_tagged tagged(void)
     return (struct fi_msg_tagged){.msg_iov = &piece, .iov_count = 1, .addr = a.peer, .context = &context, .tag = 1};
 }
 
-/* n targets: that many parts of the region. */
+/* Describe an access to n targets, which are parts of the region. */
 static struct fi_msg_rma access_of(struct iovec *local, size_t n)
 {
     target[0] = (struct fi_rma_iov){at(0), local->iov_len / n, key()};
@@ -248,12 +248,12 @@ static void row_run(const struct row *row, uint64_t expected[PLACES])
             printf("# %s: %s\n", row->name, places[i]);
 }
 
-/* Entries of the row at both ends: as many as it is to have, whatever is in them. */
+/* Check the number of entries of the row at both ends, whatever they contain. */
 static void entries_read(const struct row *row, bool selective)
 {
     struct fi_cq_tagged_entry entry;
     int sent = !(row->entries & NO_ENTRY), got = row->kind != ACCESS || row->entries & REMOTE_ENTRY;
-    if (selective) /* of what does not ask for one there is none; what a peer writes is no operation of the target's */
+    if (selective) /* an operation that requests no entry gets none; a peer's write is no operation of the target */
         sent = strstr(row->name, "msg") != NULL, got = row->kind == ACCESS && row->entries & REMOTE_ENTRY;
     for (; sent; sent--)
         CHECK_EQ(next_entry(&a, &entry, NULL), 1);

@@ -34,7 +34,7 @@ static bool start(void)
     return good;
 }
 
-/* Names are exchanged, and a word, so that both are connected. */
+/* Exchange names and a word, so that both are connected. */
 static bool meet(int fd)
 {
     unsigned char name[256];
@@ -57,7 +57,7 @@ static int peer(int fd)
     if (!start() || !meet(fd))
         return 1;
     for (;;)
-        pause(); /* until it is killed; what is sent to it is taken by the library's thread */
+        pause(); /* until this process is killed; the library's thread receives meanwhile */
 }
 
 static pid_t another(int *fd)
@@ -87,7 +87,7 @@ static void expect_lost(void *context)
     CHECK(error.err == FI_ENOTCONN && error.op_context == context);
 }
 
-/* Until this process sleeps, or is no longer there. */
+/* Wait until that process sleeps, or has ended. */
 static void until_asleep(pid_t pid)
 {
     char path[64], line[512], state = 'R';
@@ -103,7 +103,7 @@ static void until_asleep(pid_t pid)
 
 enum { RECEIVE, MATCHED, READ, SREAD, COUNTER, WAYS };
 
-/* One peer is killed while we sleep in one way, for one thing. */
+/* Kill a peer while this process sleeps in one way, for one object. */
 static void lose(int way)
 {
     static uint64_t word;
@@ -120,7 +120,7 @@ static void lose(int way)
         struct fi_msg_tagged m = {.msg_iov = &piece, .iov_count = 1, .addr = me.peer, .tag = 9, .context = &context};
         CHECK_ZERO(fi_tsendmsg(me.ep, &m, FI_COMPLETION | FI_DELIVERY_COMPLETE));
     } else if (way == READ) {
-        kill(child, SIGSTOP); /* its thread would answer, though only with a refusal */
+        kill(child, SIGSTOP); /* the child's thread would still answer, if only with a refusal */
         CHECK_EQ(waitpid(child, NULL, WUNTRACED), child);
         CHECK_ZERO(fi_read(me.ep, &word, 8, NULL, me.peer, 0, 1, &context));
     } else {
@@ -142,7 +142,7 @@ static void lose(int way)
     } else {
         CHECK_ZERO(fi_trywait(fabric, fids, 1));
         kill(child, SIGKILL);
-        CHECK_EQ(poll(&p, 1, 50000), 1); /* nobody calls libfabric meanwhile */
+        CHECK_EQ(poll(&p, 1, 50000), 1); /* no thread calls libfabric meanwhile */
     }
     expect_lost(&context);
     waitpid(child, NULL, 0);

@@ -79,7 +79,7 @@ static void probes(void)
     CHECK(expect_error(&b, FI_ENOMSG).op_context == &c);
     for (out = 42; out < 45; out++)
         CHECK_INJECTED(fi_tinjectdata(a.ep, &out, 8, out, a.peer, 3));
-    do { /* it is on its way */
+    do { /* the message is in flight */
         CHECK_ZERO(fi_trecvmsg(b.ep, &m, FI_PEEK | FI_CLAIM));
         if (fi_cq_read(b.cq, &entry, 1) == 1)
             break;
@@ -107,7 +107,8 @@ static void probes(void)
     ends_close();
 }
 
-/* Messages lie in the order in which they were sent; they complete in any order, as no other is offered. */
+/* Messages lie in the buffer in the order of sending.  They complete in any order, because the provider promises no
+ * order of completions. */
 static void multi_receive(void)
 {
     enum { N = 50 };
@@ -138,7 +139,7 @@ static void multi_receive(void)
     ends_close();
 }
 
-/* Injected data may be changed at once, whether it could leave or not; nothing longer is taken than the advertised size. */
+/* Injected data may be changed at once, whether they have left or not.  Data longer than the advertised size are refused. */
 static void injected(void)
 {
     enum { N = 200 };

@@ -7,7 +7,7 @@
 
 #include <arpa/inet.h>
 
-#define HEAD 32 /* of an address (doc/wire.md) */
+#define HEAD 32 /* bytes of the header of an address (doc/wire.md) */
 
 static size_t name_len = 48;
 struct fi_provider mad_ofi_provider = {.name = "mad"};
@@ -36,7 +36,7 @@ static void entry(const char *driver, const char *network, const void *bytes, si
     put(bytes, len);
 }
 
-/* Every process reaches itself. */
+/* Begin an address, with the entry of self, which every process has. */
 static void begin(void)
 {
     memset(address, 0, HEAD);
@@ -48,7 +48,7 @@ static void begin(void)
     entry("self", "self", "", 0);
 }
 
-/* The socket of shared memory is named after the identity, or not. */
+/* Add an entry of shm, whose socket is named after the identity, or not. */
 static void shm(bool near)
 {
     entry("shm", "0123456789abcdef", near ? address + 4 : (const unsigned char *)"otherone", 8);
@@ -117,14 +117,14 @@ static void fits(void)
     entry("fault", "shm:0123456789abcdef", "abcdefgh", 8);
     CHECK(comes_back(0));
     begin();
-    entry("tcp", "ours", "\4\x34\x12\x0a\1\2\3", 7); /* a name that somebody gave */
+    entry("tcp", "ours", "\4\x34\x12\x0a\1\2\3", 7); /* a name that a user has given */
     CHECK(comes_back(0));
     begin();
     entry("tcp", "lo@0123456789abcdef", "\4\x34\x12\x7f\0\0\1", 7);
     CHECK(comes_back(0));
 }
 
-/* IPv6 and the loopback are left out before other networks; of these, the last. */
+/* Networks that do not fit are left out: first IPv6 and the loopback, then the last of the others. */
 static void left_out(void)
 {
     size_t before;
@@ -152,12 +152,12 @@ static void reaches_none(void)
     entry("tcp", network, "\4\x34\x12\x0a\1\2\3", 7);
     end();
     CHECK(!mad_ofi_name_make(address, address_len, name, sizeof name));
-    begin(); /* a process that is alone is no error */
+    begin(); /* a process without networks is no error */
     end();
     CHECK(mad_ofi_name_make(address, address_len, name, sizeof name));
 }
 
-/* Bytes of a stranger: refused, or an address within its bounds. */
+/* Names of random bytes are refused, or give an address within its bounds. */
 static void garbage(void)
 {
     unsigned char name[48], back[MAD_OFI_ADDRESS_MAX];

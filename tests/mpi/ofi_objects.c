@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Offered and refused requests; addresses, event queues. */
+/* Accepted and refused hints; addresses, event queues. */
 #include "ofi_calls.h"
 
-/* Ours and no layer upon ours. */
+/* Call fi_getinfo; only this provider counts, and no layer above it. */
 static int ask(struct fi_info *h)
 {
     struct fi_info *found = NULL;
@@ -67,7 +67,7 @@ static void sources(void)
         {"127.0.0.1", NULL, FI_SOURCE, 0},
         {"127.0.0.1", "5000", FI_SOURCE | FI_NUMERICHOST, 0},
         {"localhost", "5000", FI_SOURCE, 0},
-        {"192.0.2.1", NULL, FI_SOURCE, -FI_ENODATA}, /* no host has this one */
+        {"192.0.2.1", NULL, FI_SOURCE, -FI_ENODATA}, /* no host has this address */
         {"localhost", NULL, FI_SOURCE | FI_NUMERICHOST, -FI_ENODATA},
         {"127.0.0.1", NULL, 0, -FI_ENODATA},
         {"127.0.0.1", "5000", 0, -FI_ENODATA},
@@ -107,7 +107,8 @@ static void offered_again(void)
     fi_freeinfo(h);
 }
 
-/* Capabilities of sending and receiving are of endpoints: which peers can be reached is the domain's (fi_endpoint(3)). */
+/* Capabilities of sending and receiving belong to endpoints; which peers can be reached belongs to the domain
+ * (fi_endpoint(3)). */
 static void capabilities(void)
 {
     const uint64_t reach = FI_LOCAL_COMM | FI_REMOTE_COMM;
@@ -153,7 +154,7 @@ static void addresses(void)
     ends_close();
 }
 
-/* Where a message came from, for an end whose peer stands at this address. */
+/* Return the source of the next message, for an end that has its peer at this address. */
 static fi_addr_t source_of_next(void)
 {
     struct fi_cq_tagged_entry entry;
@@ -167,7 +168,8 @@ static fi_addr_t source_of_next(void)
     return source;
 }
 
-/* Removed and inserted again; inserted several times, of which one is removed: the source is one that is there. */
+/* Remove an address and insert it again; insert it several times and remove one: the source is one of the inserted
+ * addresses. */
 static void again(enum fi_av_type type)
 {
     fi_addr_t second, third;
@@ -342,7 +344,7 @@ static void source_as_name(void)
     CHECK_ZERO(fi_close(&av->fid));
 }
 
-/* Limits are at least those that hints ask for. */
+/* Limits are at least those that the hints request. */
 static void limits(void)
 {
     struct fi_info *h = hints_new(), *found = NULL;
@@ -358,7 +360,7 @@ static void limits(void)
     fi_freeinfo(h);
 }
 
-/* Kinds that there are not. */
+/* Unknown kinds of objects are refused. */
 static void unknown_kinds(void)
 {
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED + 1};
@@ -386,7 +388,7 @@ static void events(void)
     CHECK_ZERO(fi_close(&eq->fid));
 }
 
-/* Thousands of addresses, of which one is spoken to: nobody is connected before. */
+/* Insert thousands of addresses, and send to one of them: no other is connected. */
 static void many_addresses(enum fi_av_type type)
 {
     enum { N = 5000 };
@@ -398,7 +400,7 @@ static void many_addresses(enum fi_av_type type)
         return;
     for (size_t i = 0; i < N; i++) {
         memcpy(names[i], b.name, b.name_len);
-        for (size_t k = 0; k < 4 && i != N / 2; k++) /* the identity of a process that is not there */
+        for (size_t k = 0; k < 4 && i != N / 2; k++) /* the identity of a process that does not exist */
             names[i][1 + k] ^= (unsigned char)((i + 1) >> 8 * k);
     }
     CHECK_EQ(fi_av_insert(a.av, names, N, at, 0, NULL), N);

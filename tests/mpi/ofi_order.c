@@ -43,9 +43,9 @@ static void end_close(end_t *e)
     CHECK_ZERO(fi_close(&e->av->fid));
 }
 
-#define FEW 10 /* messages that find room at once */
+#define FEW 10 /* number of messages that find room at once */
 
-/* A receive, and the message that meets it. */
+/* A receive, and the message that matches it. */
 typedef struct slot {
     uint64_t in[8];
     size_t room, len;
@@ -71,7 +71,7 @@ static void entry_check(const struct fi_cq_tagged_entry *e, int i, int n)
     CHECK(e->len == s->len && s->len <= s->room && (!s->len || *(unsigned char *)s->in == (unsigned char)i));
 }
 
-/* Returns how many there were. */
+/* Read some entries; return their number. */
 static int read_some(int i, int n)
 {
     struct fi_cq_tagged_entry entries[MOST];
@@ -92,7 +92,7 @@ static int read_some(int i, int n)
     return (int)got;
 }
 
-/* Post that number of receives, with one tag or one each, some too short; then as many messages. */
+/* Post n receives, with one tag for all or one for each, some of them too short; then send n messages. */
 static void round_of(int n, bool one_tag)
 {
     struct fi_cq_tagged_entry entry;
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
     end_open(&b);
     CHECK_EQ(fi_av_insert(a.av, b.name, 1, &a.peer, 0, NULL), 1);
     CHECK_EQ(fi_av_insert(b.av, a.name, 1, &b.peer, 0, NULL), 1);
-    round_of(FEW + 1, false); /* they wait for the connection */
+    round_of(FEW + 1, false); /* these messages wait for the connection */
     for (int i = 0; i < ROUNDS && !test_failures; i++)
         round_of(1 + (int)below(below(10) ? FEW : MOST), below(2));
     printf("%s entries in order, seed %u\n", test_failures ? "not ok" : "ok", seed);

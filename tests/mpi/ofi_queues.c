@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues and counters: which entries come, and how one sleeps until they do. */
+/* Completion queues and counters: their entries, and how a thread sleeps until there is one. */
 #include "ofi_calls.h"
 
 #include <poll.h>
@@ -26,14 +26,14 @@ static void selective(void)
     CHECK_ZERO(fi_sendmsg(a.ep, &m, FI_COMPLETION | FI_DELIVERY_COMPLETE));
     for (int i = 0; i < 1000; i++) {
         fi_cq_read(b.cq, NULL, 0);
-        CHECK_EQ(fi_cq_read(a.cq, &entry, 1), -FI_EAGAIN); /* nobody has received it */
+        CHECK_EQ(fi_cq_read(a.cq, &entry, 1), -FI_EAGAIN); /* no receive has matched the message */
     }
     CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, NULL));
     expect_sent(&a, &m);
     ends_close();
 }
 
-/* One read finds what somebody waits for, though messages that nobody has asked for stand before it. */
+/* One read finds the awaited message although unexpected messages stand before it. */
 static void behind_others(void)
 {
     uint64_t word = 4, in = 0, others[5];
@@ -59,7 +59,7 @@ static void behind_others(void)
     ends_close();
 }
 
-/* Reads of no entries make progress, and are no error, whatever stands in the queue. */
+/* Reads of no entries make progress, and are no error, whatever the queue contains. */
 static void count_zero(void)
 {
     uint64_t word = 3, in = 0;
@@ -83,7 +83,7 @@ static void count_zero(void)
 
     CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, &in));
     CHECK_ZERO(fi_cancel(&b.ep->fid, &in));
-    CHECK_ZERO(fi_cq_read(b.cq, NULL, 0)); /* an error stands there, and stays */
+    CHECK_ZERO(fi_cq_read(b.cq, NULL, 0)); /* the queue contains an error, which stays */
     CHECK_EQ(fi_cq_read(b.cq, &entry, 1), -FI_EAVAIL);
     CHECK_EQ(fi_cq_readerr(b.cq, &error, 0), 1);
     CHECK_EQ(error.err, FI_ECANCELED);
@@ -105,7 +105,7 @@ static void sleeping(void)
         CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, NULL));
         CHECK_ZERO(fi_trywait(fabric, fids, 1));
         CHECK_INJECTED(fi_inject(a.ep, &word, 8, a.peer));
-        CHECK_EQ(poll(&p, 1, 50000), 1); /* nobody calls libfabric meanwhile */
+        CHECK_EQ(poll(&p, 1, 50000), 1); /* no thread calls libfabric meanwhile */
         CHECK_EQ(fi_cq_read(b.cq, &entry, 1), 1);
         CHECK_EQ(entry.len, 8);
     }
@@ -144,7 +144,8 @@ static void *awaits_half(void *arg)
     return arg;
 }
 
-/* Each entry wakes one that takes it, a counter the thread that waits for its value; a signal ends a wait. */
+/* Each entry wakes one thread, which takes the entry.  A counter wakes the thread that waits for its value.  A signal
+ * ends a wait. */
 static void many_sleep(void)
 {
     static uint64_t in[ENTRIES];
@@ -176,7 +177,7 @@ static void many_sleep(void)
     ends_close();
 }
 
-/* A counter that nobody can sleep at is polled, one of a region by all endpoints of the domain. */
+/* A counter without a wait object is polled; the counter of a region is polled by all endpoints of the domain. */
 static void polled_counters(void)
 {
     struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_NONE};
@@ -202,11 +203,11 @@ static void polled_counters(void)
     }
 }
 
-/* Entries of each format stand side by side, as long as it says, with what it has of flags, length, data and tag; in any
- * order. */
+/* Entries of each format follow each other, with the size of the format and its fields (flags, length, data, tag), in
+ * any order. */
 static void format(enum fi_cq_format kind, size_t size)
 {
-    enum { N = 600 }; /* more than the ring has at first */
+    enum { N = 600 }; /* more entries than the ring has at first */
     static unsigned char entries[N * sizeof(struct fi_cq_tagged_entry)], in[N];
     struct fi_cq_tagged_entry e = {0};
     bool seen[N] = {false};
@@ -267,7 +268,7 @@ static void counters(void)
     CHECK_EQ(poll(&p, 1, 0), 0);
     CHECK_ZERO(fi_cntr_add(c, 1));
     CHECK_EQ(poll(&p, 1, 50000), 1);
-    CHECK_EQ(fi_trywait(fabric, fids, 1), -FI_EAGAIN); /* as long as it was not looked at */
+    CHECK_EQ(fi_trywait(fabric, fids, 1), -FI_EAGAIN); /* as long as the counter was not read */
     CHECK_EQ(fi_trywait(fabric, fids, 1), -FI_EAGAIN);
     CHECK_EQ(fi_cntr_read(c), 43);
     CHECK_ZERO(fi_trywait(fabric, fids, 1));
@@ -279,7 +280,7 @@ static void counters(void)
     CHECK_EQ(fi_cntr_open(domain, &attr, &c, NULL), -FI_ENOSYS);
 }
 
-/* Objects that can be waited for, and others that cannot; a queue of the second kind is not opened. */
+/* Objects with wait objects that are supported or not; a queue of the second kind is not opened. */
 static void wait_objects(void)
 {
     static const enum fi_wait_obj good[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_YIELD},
@@ -305,7 +306,7 @@ static void wait_objects(void)
     }
 }
 
-/* A counter that can be waited for makes other threads work on its whole endpoint. So they work on a queue that
+/* A counter that can be waited for makes other threads work on its whole endpoint.  So they work on a queue that
  * cannot be waited for, too, in a domain that one thread uses: each entry comes once.  Without its lock that went wrong in
  * one of two runs of MPICH with four threads, here seldom. */
 static void sleeping_counter(void)
@@ -343,7 +344,7 @@ static void sleeping_counter(void)
     info->domain_attr->threading = threading;
 }
 
-/* Injected data arrives, though its endpoint was closed before anybody asked for it. */
+/* Injected data arrive although their endpoint was closed before the receive was posted. */
 static void *receive_late(void *arg)
 {
     uint64_t *in = arg;

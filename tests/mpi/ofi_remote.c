@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Remote memory access: written and read in all forms and sizes, what is refused, what the other side hears of it. */
+/* Remote memory access: writes and reads in all forms and sizes, refused accesses, reports to the other side. */
 #include "ofi_calls.h"
 
 #define SIZE 300000
@@ -12,7 +12,7 @@ static bool is_basic(void)
     return info->domain_attr->mr_mode & OLD_MR_BASIC;
 }
 
-/* The address of a place in `there`. */
+/* Return the address of an offset in `there`. */
 static uint64_t at(size_t offset)
 {
     return offset + (is_basic() ? (uintptr_t)there : 0);
@@ -55,7 +55,7 @@ static void sizes(void)
     }
     CHECK_EQ(fi_cntr_read(a.read), 9);
     CHECK_EQ(fi_cntr_read(a.written), 9);
-    count_to(b.was_read, 9); /* the last one may hear of it later */
+    count_to(b.was_read, 9); /* the last report may come later */
     CHECK_EQ(fi_cntr_read(b.was_written), 9);
     end();
 }
@@ -119,7 +119,7 @@ static void refused(void)
         expect_error(&a, FI_EACCES);
         CHECK_ZERO(fi_write(a.ep, here, len, NULL, a.peer, at(0), 12345, NULL));
         expect_error(&a, FI_EACCES);
-        CHECK_ZERO(fi_read(a.ep, back, len, NULL, a.peer, at(0), fi_mr_key(mr), NULL)); /* only to be written */
+        CHECK_ZERO(fi_read(a.ep, back, len, NULL, a.peer, at(0), fi_mr_key(mr), NULL)); /* the region may only be written */
         expect_error(&a, FI_EACCES);
     }
     m.addr = a.peer;
@@ -140,7 +140,7 @@ static void refused(void)
     end();
 }
 
-/* Short ones are done in the order in which they were asked for, though nobody waits for any. */
+/* Short accesses are made in the order of the calls, although no thread waits for any of them. */
 static void order(void)
 {
     enum { N = 2000 };
@@ -159,7 +159,7 @@ static void order(void)
     end();
 }
 
-/* Many of all lengths under way at once, each to a place of its own. */
+/* Many accesses of all lengths at once, each to a place of its own. */
 static void many(void)
 {
     enum { N = 60 };
@@ -176,7 +176,7 @@ static void many(void)
     end();
 }
 
-/* Regions: many of them, counters of their own, gone when they are closed. */
+/* Many regions, with counters of their own; a closed region cannot be accessed. */
 static void regions(void)
 {
     enum { N = 300 };

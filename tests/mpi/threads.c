@@ -9,7 +9,7 @@
 #define MANY 500
 #define SHORT 64
 
-/* Each message has a number in it, and the order of one thread's holds. */
+/* Each message contains a number; the messages of one thread keep their order. */
 static void many(int me, int right, int left)
 {
     MPI_Request r[MANY];

@@ -14,10 +14,10 @@
 #include <time.h>
 
 #define COMMS 2
-#define MOST 6 /* messages of a pair and round at most */
+#define MOST 6 /* maximum number of messages of a pair in a round */
 #define LONGEST (1 << 19)
 #define RANKS 16
-#define FATE 100000 /* a tag that nobody sends */
+#define FATE 100000 /* a tag that no message has */
 
 typedef struct plan {
     int n, tag[MOST], len[MOST], how[MOST], comm[MOST];
@@ -27,7 +27,7 @@ typedef struct traffic {
     pthread_t thread;
     int number;
     MPI_Comm comms[COMMS];
-    uint64_t random; /* of this rank alone */
+    uint64_t random; /* state of this rank's own random numbers */
     unsigned char *in[RANKS * MOST], *out[RANKS * MOST];
     long rounds, messages;
 } traffic_t;
@@ -51,7 +51,7 @@ static uint64_t next(uint64_t *x)
     return z ^ z >> 31;
 }
 
-/* Of all magnitudes; at the limits of what travels in one piece more often. */
+/* Draw a length of any magnitude, more often near the limits of what is sent in one piece. */
 static int length(uint64_t *x)
 {
     static const int edges[] = {0, 1, 8, 16, 17, 64, 256, 1024, 4096, 8192, 16384, 32600, 32704, 32768, 65536, 65537};
@@ -103,7 +103,7 @@ static int send_all(traffic_t *t, MPI_Request *requests)
     return n;
 }
 
-/* One message by its source and tag, by way of nothing, a probe, or a matched probe. */
+/* Receive one message by its source and tag, directly, after a probe, or by a matched probe. */
 static void receive_one(traffic_t *t, int from, int tag, int comm, int len, unsigned char *in, MPI_Request *r)
 {
     MPI_Message message;
@@ -127,7 +127,7 @@ static void receive_one(traffic_t *t, int from, int tag, int comm, int len, unsi
     }
 }
 
-/* A receive that nothing meets, taken back. */
+/* Post a receive that no message matches, and cancel it. */
 static void take_back(traffic_t *t)
 {
     unsigned char nothing[8];
@@ -141,7 +141,7 @@ static void take_back(traffic_t *t)
     EXPECT(cancelled);
 }
 
-/* By source and tag: the order among equals is the sender's. */
+/* Receive by source and tag; messages with equal source and tag keep the sender's order. */
 static void named_round(traffic_t *t, bool before)
 {
     MPI_Request requests[2 * RANKS * MOST];
@@ -173,7 +173,7 @@ static void named_round(traffic_t *t, bool before)
     t->messages += n;
 }
 
-/* Whatever comes, of any source and tag: it is the first of its source, tag and communicator that has not come yet. */
+/* Receive from any source with any tag.  Each message must be the next one of its source, tag and communicator. */
 static void wild_round(traffic_t *t)
 {
     MPI_Request requests[RANKS * MOST];
@@ -202,7 +202,7 @@ static void wild_round(traffic_t *t)
             expect_bytes(t->in[0], (size_t)n, st.MPI_SOURCE, stamp(t->rounds, t->number, rank, i));
         }
     MPI_Waitall(sent, requests, MPI_STATUSES_IGNORE);
-    MPI_Barrier(t->comms[0]); /* nothing of the next round is taken for one of this */
+    MPI_Barrier(t->comms[0]); /* so that no message of the next round is taken for one of this round */
 }
 
 static void collectives(traffic_t *t)

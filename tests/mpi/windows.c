@@ -7,7 +7,7 @@
 static const int lengths[] = {1, 8, 1000, 4096, 5000, 70000, 500000};
 #define N_LENGTHS (sizeof lengths / sizeof *lengths)
 
-/* Each writes to its right, then reads what its left has written to it from there. */
+/* Each rank writes to its right neighbour, then reads what its left neighbour has written. */
 static void fences(MPI_Win win, unsigned char *mine)
 {
     int right = (rank + 1) % size, left = (rank + size - 1) % size;
@@ -29,7 +29,7 @@ static void fences(MPI_Win win, unsigned char *mine)
     told("fences");
 }
 
-/* Every second int there, from ints side by side here. */
+/* Write contiguous ints of this rank into every second int of the other one. */
 static void strided(MPI_Win win, unsigned char *mine)
 {
     enum { N = 5000 };
@@ -57,7 +57,7 @@ static void strided(MPI_Win win, unsigned char *mine)
     told("strided");
 }
 
-/* All add to rank 0 at the same time, in three ways. */
+/* All ranks add to memory of rank 0 at the same time, by three calls. */
 static void sums(MPI_Win win, unsigned char *mine)
 {
     enum { N = 300, M = 3000 };
@@ -70,7 +70,7 @@ static void sums(MPI_Win win, unsigned char *mine)
     for (int i = 0; i < N; i++) {
         MPI_Fetch_and_op(&one, &was, MPI_INT64_T, 0, 0, MPI_SUM, win);
         MPI_Win_flush(0, win);
-        EXPECT(was > before && was < N * size); /* one's own come in order */
+        EXPECT(was > before && was < N * size); /* a rank's own additions are made in order */
         before = was;
     }
     for (int i = 0; i < M; i++)
@@ -91,7 +91,7 @@ static void sums(MPI_Win win, unsigned char *mine)
     told("sums");
 }
 
-/* A lock made of compare-and-swap guards a count that is read and written. */
+/* A lock made of compare-and-swap protects a count that is read and written. */
 static void swaps(MPI_Win win, unsigned char *mine)
 {
     enum { N = 50 };
@@ -149,7 +149,7 @@ static void posts(MPI_Win win, unsigned char *mine)
     told("posts");
 }
 
-/* Memory of the program's own, and of the library's. */
+/* Windows over memory of the program, and over memory that the library allocates. */
 static void windows(int created)
 {
     unsigned char *mine = created ? get(LEN) : NULL;
