@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#define STILL 60 /* seconds without any message until it is given up */
+#define STILL 60 /* seconds without any message after which the run fails */
 
 options_t options = {.messages = 100000, .seed = 1, .threads = 2, .max = 4 << 20};
 sums_t sums;
@@ -79,7 +79,7 @@ static uint64_t number(const char *text)
     return n;
 }
 
-/* Knobs that choose the driver; what the environment says already is kept. */
+/* Set the knobs that choose the driver.  Variables that the environment already has are kept. */
 static void choose(const char *driver)
 {
     options.driver = driver;
@@ -169,7 +169,7 @@ static void counts(uint64_t out[COUNTS])
         out[i] = atomic_load(all[i]);
 }
 
-/* Rank 0 gets everybody's. */
+/* Collect the counts of all ranks at rank 0. */
 static bool collect(mad_channel_t *channel, uint64_t out[COUNTS])
 {
     counts(out);
@@ -272,7 +272,7 @@ int main(int argc, char **argv)
     n = procs > PROCS_MAX ? 0 : peers(list);
     if (!n || !table_make())
         return 1;
-    /* all processes, all their peers, all channels (one of them with one thread) */
+    /* of all processes, all their peers, and all channels (one of which has a single thread) */
     each = options.messages / ((uint64_t)procs * (uint64_t)n * ((WAYS - 1) * (uint64_t)options.threads + 1));
     each = each ? each : 1;
     for (int i = 0; i < WAYS; i++)

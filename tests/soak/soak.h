@@ -32,7 +32,7 @@ enum way {
     WAY_ANY,     /* begin_unpacking, from any source */
     WAY_FROM,    /* from one source after the other */
     WAY_POSTED,  /* post_unpacking; one sender thread, since the receiver must know what comes next */
-    WAY_HANDLER, /* a handler that consumes or parks */
+    WAY_HANDLER, /* a handler that consumes or parks messages */
     WAY_TRY,     /* try to begin, try to unpack, test for the end */
     WAY_POOL,    /* begin_unpacking from any source, by several threads */
     WAYS
@@ -59,7 +59,7 @@ typedef struct ident {
 } ident_t;
 
 typedef struct block {
-    size_t len, from; /* from: place in the table */
+    size_t len, from; /* from: place in the table of random bytes */
     mad_send_mode_t smode;
     mad_receive_mode_t rmode;
     enum block_form pack, unpack;
@@ -72,13 +72,13 @@ typedef struct shape {
     size_t total;
     enum send_form send;
     bool end_request; /* the receiver ends with a request */
-    bool park;        /* the handler parks it, come what may */
+    bool park;        /* the handler always parks the message */
 } shape_t;
 
 /* Expectations of one receiver thread about one sender thread. */
 typedef struct expect {
     uint64_t next;
-    uint64_t missing[64]; /* passed over so far */
+    uint64_t missing[64]; /* numbers that were skipped so far */
     int n_missing;
 } expect_t;
 
@@ -99,13 +99,13 @@ extern sums_t sums;
 extern mad_session_t *session;
 extern mad_channel_t *channels[WAYS];
 extern int rank, procs;
-extern uint64_t each; /* messages of one sender thread to one receiver on one channel */
+extern uint64_t each; /* number of messages of one sender thread to one receiver on one channel */
 
-/* The peers that this process talks to: the others, or itself when it is alone. */
+/* Write the peers of this process into list: all others, or itself if it is alone.  Return their number. */
 int peers(int *list);
 int64_t now(void);
 void wrong(_Atomic(uint64_t) *count, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* False, and counted as failed, when it is not MAD_OK. */
+/* True for MAD_OK; other statuses are logged, and counted as failures. */
 bool good(mad_status_t status, const char *what, const ident_t *id);
 
 /* soak_shape.c */
@@ -114,9 +114,9 @@ const unsigned char *table_at(size_t from);
 void shape_make(shape_t *shape, const ident_t *id);
 ident_t ident_of(int source, int dest, int thread, enum way way, uint64_t number);
 bool ident_valid(const ident_t *id, enum way way);
-/* A message with this number came; several: threads that receive side by side, so there is no order. */
+/* Record that a message with this number has arrived.  several: several threads receive, so there is no order. */
 void arrived(expect_t *e, const ident_t *id, bool several);
-/* How many never came. */
+/* Return the number of messages that never arrived. */
 uint64_t never(const expect_t *e, uint64_t count);
 void check_block(const ident_t *id, const block_t *b, int index, const unsigned char *got);
 
@@ -138,7 +138,7 @@ void *handler_thread(void *arg);
 void *try_thread(void *arg);
 void *pool_thread(void *arg); /* started twice */
 void handler_install(void);
-/* After the threads have ended: what never came. */
+/* Count the messages that never arrived.  Called when the threads have ended. */
 void receive_sum(void);
 
 #endif

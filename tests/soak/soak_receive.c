@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POSTED 4 /* receives that are posted for one source at a time */
+#define POSTED 4 /* number of receives that are posted for one source at a time */
 #define GAP 7
 
 static expect_t expected[WAYS][PROCS_MAX][SENDERS_MAX];
-static marcel_mutex_t expected_lock = MARCEL_MUTEX_INITIALIZER; /* for the ways where several threads receive */
+static marcel_mutex_t expected_lock = MARCEL_MUTEX_INITIALIZER; /* for channels on which several threads receive */
 static _Atomic(uint64_t) taken[WAYS];
 
 /* A message that is being received. */
@@ -34,7 +34,7 @@ static mad_status_t unpack_block(taking_t *t, const block_t *b, unsigned char *p
 {
     size_t third = b->len / PIECES;
     if (!may_wait) {
-        memset(p + b->len, 0xc3, 16); /* in one piece, whatever its form is */
+        memset(p + b->len, 0xc3, 16); /* in one piece, whatever the form of the block is */
         return mad_unpack_try(t->message, b->len ? p : NULL, b->len, b->smode, b->rmode);
     }
     if (b->unpack == FORM_PIECES) {
@@ -46,7 +46,7 @@ static mad_status_t unpack_block(taking_t *t, const block_t *b, unsigned char *p
     return mad_unpack(t->message, b->len ? p : NULL, b->len, b->smode, b->rmode);
 }
 
-/* Bring the pieces of a strided block together. */
+/* Copy the pieces of a strided block into one. */
 static void gather(const block_t *b, unsigned char *p)
 {
     size_t third = b->len / PIECES;
@@ -63,7 +63,7 @@ static void check(taking_t *t, int i, bool strided)
     check_block(&t->id, b, i, t->at[i]);
 }
 
-/* The first block says what follows.  False: this cannot be one of ours. */
+/* Unpack the first block, which describes the message.  False: no sender thread has sent this. */
 static bool take_ident(taking_t *t, mad_message_t *message, enum way way, bool may_wait)
 {
     mad_status_t status;
@@ -90,7 +90,7 @@ static bool take_ident(taking_t *t, mad_message_t *message, enum way way, bool m
     return true;
 }
 
-/* Unpack what is left. may_wait false: MAD_ERR_AGAIN when a block is not there. */
+/* Unpack the remaining blocks. may_wait false: MAD_ERR_AGAIN if a block has not arrived. */
 static mad_status_t take_blocks(taking_t *t, bool may_wait)
 {
     while (t->next < t->shape.n) {
@@ -186,7 +186,7 @@ void *from_thread(void *arg)
             mad_status_t status;
             if (!left[p])
                 continue;
-            /* with several sources none is waited for long */
+            /* with several sources wait for none of them for long */
             status = mad_begin_unpacking_within(channels[WAY_FROM], list[p], n == 1 ? MAD_FOREVER : SECOND / 1000, &message);
             if (status == MAD_ERR_TIMEOUT)
                 continue;
@@ -210,7 +210,7 @@ static void try_one(taking_t *t)
     mad_message_t *message = NULL;
     mad_status_t status;
     int idle = 0;
-    /* now and then it waits a little: somebody who only tries takes a core from the others */
+    /* wait a little now and then: a thread that only polls takes a core from the others */
     while ((status = mad_begin_unpacking_within(channels[WAY_TRY], MAD_ANY_SOURCE, 0, &message)) == MAD_ERR_AGAIN) {
         status = mad_begin_unpacking_within(channels[WAY_TRY], MAD_ANY_SOURCE, SECOND / 5000, &message);
         if (status != MAD_ERR_TIMEOUT)
@@ -271,7 +271,7 @@ static void post(line_t *line, int source)
     line->posted++;
 }
 
-/* The next of the line, in order. */
+/* Handle the next receive of the line, in order. */
 static void posted_done(line_t *line)
 {
     unsigned slot = (unsigned)(line->done % POSTED);

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNDER_WAY 8 /* messages of a thread whose buffers are still lent */
+#define UNDER_WAY 8 /* number of messages of a thread whose buffers are still in use */
 #define GAP 5       /* bytes between the pieces of a strided block */
 #define SPOILT 0xee
 
-/* A message under way: its memory and how its end is learnt. */
+/* A message in flight: its memory, and how the thread learns of its end. */
 typedef struct slot {
     arena_t arena;
     mad_request_t *request;
-    bool callback; /* one was asked for, and posts `called` */
+    bool callback; /* the message has a callback, which posts `called` */
     marcel_sem_t called;
     ident_t id;
 } slot_t;
@@ -29,11 +29,11 @@ static void slot_wait(slot_t *slot)
 {
     if (slot->request)
         good(mad_request_wait(&slot->request, MAD_FOREVER), "a sending request", &slot->id);
-    while (slot->callback) /* without calling the library: it gets on by itself */
+    while (slot->callback) /* without calls of the library, which makes progress by itself */
         slot->callback = marcel_sem_wait(&slot->called) != 0;
 }
 
-/* A request that may complete now belongs to the slot. */
+/* Give the slot a request, which may complete from now on. */
 static void slot_request(slot_t *slot, mad_request_t *request, bool callback)
 {
     if (!callback) {
@@ -44,8 +44,8 @@ static void slot_request(slot_t *slot, mad_request_t *request, bool callback)
     mad_request_detach(request, called, slot);
 }
 
-/* The block's bytes as they are to be packed: CHEAPER lies in the table itself; others in the slot, and LATER ones are
- * wrong until the end of packing. */
+/* Return the bytes of the block that are packed.  CHEAPER blocks are in the table itself, others in the slot.  LATER
+ * blocks are wrong until the end of packing. */
 static const unsigned char *source_of(slot_t *slot, const block_t *b)
 {
     unsigned char *p;
@@ -116,7 +116,7 @@ static void send_at_once(slot_t *slot, const shape_t *shape, mad_channel_t *chan
     blocks[0] = (mad_block_t){&id, sizeof id, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     for (int i = 1; i < shape->n; i++) {
         block_t b = shape->blocks[i];
-        if (b.smode == MAD_SEND_LATER) /* taken when the call is made: right at once */
+        if (b.smode == MAD_SEND_LATER) /* sent with the present value, so right at once */
             b.smode = MAD_SEND_SAFER;
         blocks[i] = (mad_block_t){(void *)(uintptr_t)source_of(slot, &b), b.len, shape->blocks[i].smode, b.rmode};
     }

@@ -43,7 +43,7 @@ const unsigned char *table_at(size_t from)
     return table + from;
 }
 
-/* Mostly small; now and then big. */
+/* Draw a length: mostly small, now and then large. */
 static size_t length(uint64_t *state)
 {
     static const struct {

@@ -18,7 +18,7 @@
 static const size_t lengths[] = {0,    1,    2,    7,    63,   900,  1000, 1015, 1016, 1017, 1018, 1019, 1020,
                                  1021, 1022, 1023, 1024, 1025, 2000, 2046, 2047, 2048, 3071, 4096, 5000};
 
-/* Short and long keys. */
+/* Make a key, short or long. */
 static void name(char key[MADI_BOOT_KEY_MAX], unsigned round, size_t i)
 {
     snprintf(key, MADI_BOOT_KEY_MAX, "test-%u-%zu%s", round, i, i % 2 ? "-a-key-as-long-as-launchers-let-it-be" : "");
@@ -76,7 +76,7 @@ static void *fence(void *arg)
     return boot->ops->fence(boot) == MAD_OK ? arg : NULL;
 }
 
-/* Rank 1 comes to the last fence when rank 0 has closed the FIFO; to those before at any time. */
+/* Rank 1 enters the last fence when rank 0 has closed the FIFO, and earlier fences at any time. */
 static int beside(madi_boot_t *boot, const char *fifo)
 {
     enum { FENCES = 50 };

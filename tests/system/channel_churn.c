@@ -59,8 +59,7 @@ static void meet(uint64_t number)
     get(control, number);
 }
 
-/* A message that is not opened is in flight, or here, when its channel is closed; the sender's request ends all the
- * same. */
+/* Close a channel with an unopened message, in flight or arrived; the sender's request ends all the same. */
 static void leave(mad_channel_t *channel, uint64_t round, mad_request_t **request)
 {
     mad_block_t block = {big, round % 20 ? 16 : BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
@@ -92,12 +91,12 @@ static void test_same(uint64_t rounds)
         CHECK_OK(mad_request_wait(&request, 20 * SECOND));
     late = resident_kib();
 #ifdef __SANITIZE_ADDRESS__
-    late = early; /* it keeps what was freed */
+    late = early; /* the sanitizer's allocator keeps freed memory */
 #endif
     CHECK_MSG(late < early + 2048, "%ld KiB after a tenth, %ld at the end", early, late);
 }
 
-/* The name's messages come in their order, whoever has it open when. */
+/* The messages of one name arrive in order, whichever side has the name open at what time. */
 static void test_again(uint64_t rounds)
 {
     mad_channel_t *channel;
@@ -120,7 +119,7 @@ static void test_one(uint64_t rounds)
     char name[32];
     for (uint64_t i = 0; i < rounds && mad_size(session) == 2; i++) {
         snprintf(name, sizeof name, "one %" PRIu64, i);
-        if (mad_rank(session) == 0) { /* open, send, close: it waits for the process that opens the name later */
+        if (mad_rank(session) == 0) { /* open, send, close: the message waits until the other process opens the name */
             CHECK_OK(mad_channel_open(session, name, &channel));
             put(channel, i);
             mad_channel_close(channel);
@@ -154,7 +153,7 @@ static void test_finish(uint64_t rounds)
     mad_request_t *request;
     for (uint64_t i = 0; i < rounds && mad_size(session) == 2; i++) {
         CHECK_OK(mad_channel_open(session, "finish", &channel));
-        meet(i); /* if the receiver has closed it before the sender closes, the message is dropped */
+        meet(i); /* the message is dropped if the receiver closes the name before the sender */
         if (mad_rank(session) == 0)
             leave(channel, 0, &request);
         else

@@ -13,7 +13,7 @@
 
 #define THREADS 200
 #define YIELDS 100 /* of each */
-#define LEFT 20    /* threads behind one that computes */
+#define LEFT 20    /* number of threads that wait behind a computing thread */
 
 static mad_session_t *session;
 static mad_channel_t *channel;
@@ -32,14 +32,14 @@ static void *is_taken(void *arg)
     return arg;
 }
 
-/* The threads that it creates wait behind it, and it does not let its worker go: the other worker has to come for them. */
+/* Create threads, and keep the worker: the other worker has to take these threads. */
 static void *keeps_worker(void *arg)
 {
     marcel_t threads[LEFT];
     for (int i = 0; i < LEFT; i++)
         CHECK(!marcel_create(&threads[i], NULL, is_taken, NULL));
     while (atomic_load(&taken) < LEFT)
-        sched_yield(); /* of the kernel thread */
+        sched_yield(); /* yields the kernel thread, not the user-level one */
     for (int i = 0; i < LEFT; i++)
         CHECK(!marcel_join(threads[i], NULL));
     return arg;

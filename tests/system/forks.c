@@ -22,7 +22,7 @@
 static mad_session_t *session;
 static mad_channel_t *channel;
 static mad_peer_t peer;
-static int to_server[2], from_server[2], life[2]; /* addresses; life: what lives on ends when all others have */
+static int to_server[2], from_server[2], life[2]; /* pipes; what is left ends with the end of `life` */
 
 /* ---- Both ------------------------------------------------------------------------------------------------------- */
 
@@ -81,7 +81,7 @@ static void talk(int rounds)
 
 /* ---- The server ------------------------------------------------------------------------------------------------- */
 
-/* lost: its peer is to be lost, and that within the time that a receive has. */
+/* Be the server.  lost: the peer has to be lost within the time-out of a receive. */
 static void serve(bool lost)
 {
     int value = 0;
@@ -138,7 +138,7 @@ static void status_keep(void *arg, mad_status_t status)
     *(mad_status_t *)arg = status;
 }
 
-/* Every call of a session that is a parent's.  packing, unpacking: messages that were open. */
+/* Check in a child that every call of the parent's session is refused. packing, unpacking: messages that were open. */
 static void refused(mad_message_t *packing, mad_message_t *unpacking, mad_request_t *before[5])
 {
     mad_block_t block = {NULL, 0, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
@@ -255,7 +255,7 @@ static void forked_by_user_level(void)
     CHECK(!marcel_init() && !marcel_create(&t, NULL, fork_there, NULL) && !marcel_join(t, NULL));
 }
 
-/* The parent dies; the server must see that, though a child lives. */
+/* Kill the parent; the server must notice that although a child lives. */
 static void die(void (*fork_somehow)(void))
 {
     session_open();
@@ -268,7 +268,7 @@ static void die(void (*fork_somehow)(void))
 
 /* ---- Lives ------------------------------------------------------------------------------------------------------ */
 
-/* how: what the child does at last */
+/* Check the use of the parent's session in a child.  how: how the child ends */
 static void child_uses(int how)
 {
     static char body[100000];
@@ -283,7 +283,7 @@ static void child_uses(int how)
     CHECK_OK(mad_channel_open(session, "mine", &mine));
     CHECK_OK(mad_address(session, &address, &len));
     CHECK_OK(mad_peer_add(session, address, len, &self));
-    for (int i = 0; i < 5; i++) /* of what never comes */
+    for (int i = 0; i < 5; i++) /* test a request that never completes */
         CHECK_OK(mad_message_receive(mine, peer, &block, 1, &before[i]));
     packing = mad_begin_packing(channel, peer);
     CHECK_OK(value_send(mine, self, 1));
@@ -320,7 +320,7 @@ static void uses(void)
         child_uses(how);
 }
 
-/* A child has a session of its own beside its parent's, and speaks to the same server; then it forks once more. */
+/* Give a child a session of its own beside its parent's, with the same server; then fork once more in the child. */
 static void own_session(void)
 {
     char bytes[4096];
@@ -359,7 +359,7 @@ static void *always_inside(void *arg)
     return arg;
 }
 
-/* Its sessions come and go while another thread forks. */
+/* Open and end sessions while another thread forks. */
 static void *opens_and_ends(void *arg)
 {
     while (!atomic_load(&over)) {
@@ -383,7 +383,7 @@ static void *draws(void *arg)
     return arg;
 }
 
-/* Forks while other threads are inside the library. */
+/* Fork while other threads are inside the library. */
 static void busy(void)
 {
     pthread_t threads[3];
@@ -412,7 +412,7 @@ static void busy(void)
         pthread_join(threads[i], NULL);
 }
 
-/* Commands; nothing of theirs knows of the session. */
+/* Run commands, which do not know of the session. */
 static void commands(void)
 {
     FILE *f;
@@ -483,7 +483,7 @@ static void run(int i)
     else
         CHECK(waitpid(client, &rc, 0) == client && WIFSIGNALED(rc));
     ended_well(server);
-    close(life[1]); /* now what lives on ends */
+    close(life[1]); /* now the processes that are left end */
 }
 
 int main(int argc, char **argv)

@@ -43,7 +43,7 @@ static void *sleep_main(void *arg)
 
 static void *stop_main(void *arg)
 {
-    marcel_yield(); /* all others wait now */
+    marcel_yield(); /* now all other threads wait */
     raise(SIGTRAP);
     depth++;
     return arg;

@@ -17,13 +17,13 @@
 typedef struct side {
     mad_session_t *session;
     mad_channel_t *channel;
-    mad_peer_t peer; /* of a client: the server */
+    mad_peer_t peer; /* the server, as a peer of the client */
 } side_t;
 
 static side_t server, gateway;
 static bool through;
 
-/* They have no network in common but for that of the gateway. */
+/* Set the host's name: clients and server share no network, and each has one with the gateway. */
 static void host_set(const side_t *side)
 {
     setenv("MAD_HOST", side == &server ? "a" : side == &gateway ? "g" : "b", 1);
@@ -67,7 +67,7 @@ static mad_status_t value_receive(const side_t *side, mad_peer_t from, int *valu
     return mad_end_unpacking(message);
 }
 
-/* One exchange; the number that the server has for the client. */
+/* Exchange a message and its answer; return the server's number for the client. */
 static mad_peer_t exchange(const side_t *client)
 {
     mad_peer_t sender = -1;
@@ -124,7 +124,7 @@ static void *session_end(void *arg)
     return NULL;
 }
 
-/* Beside each other, for the end of one over TCP waits for an acknowledgement. */
+/* Number of clients that end at the same time, because the end of each over TCP waits for an acknowledgement. */
 #define LEAVING 8
 static void come_and_go(int n)
 {
@@ -168,7 +168,7 @@ static mad_status_t forgotten(mad_peer_t peer)
     mad_status_t status;
     for (int i = 0; i < 10000 && (status = mad_peer_forget(server.session, peer)) == MAD_OK; i++) {
         mad_progress(server.session);
-        usleep(1000); /* until nothing refers to it */
+        usleep(1000); /* until nothing refers to the peer */
     }
     return status;
 }
@@ -204,7 +204,7 @@ static void forget_live(void)
     CHECK_STATUS(value_send(&server, number, 1), MAD_ERR_PEER);
     CHECK_STATUS(value_receive(&server, number, &value, NULL), MAD_ERR_PEER);
     CHECK_STATUS(mad_peer_explain(server.session, number, text, sizeof text), MAD_ERR_PEER);
-    CHECK_STATUS(value_receive(&client, client.peer, &value, NULL), MAD_ERR_PEER); /* its side has heard of it */
+    CHECK_STATUS(value_receive(&client, client.peer, &value, NULL), MAD_ERR_PEER); /* the client has noticed it */
     mad_address(server.session, &address, &len);
     CHECK_OK(mad_peer_add(client.session, address, len, &client.peer));
     again = exchange(&client);
@@ -225,7 +225,7 @@ static void lost_unread(void)
     mad_exit(client.session);
     for (int i = 0; i < 100; i++) {
         mad_progress(server.session);
-        usleep(1000); /* more than it takes to forget one */
+        usleep(1000); /* longer than it takes to forget a peer */
     }
     CHECK_STATUS(mad_peer_forget(server.session, number), MAD_ERR_BUSY);
     CHECK_OK(value_receive(&server, MAD_ANY_SOURCE, &value, &sender));
@@ -234,7 +234,7 @@ static void lost_unread(void)
     CHECK_STATUS(forgotten(number), MAD_ERR_PEER);
 }
 
-/* Those that the program has added stay until it says so, and cost nothing after that. */
+/* Peers that the program has added stay until it forgets them, and take no memory after that. */
 static void forget_added(void)
 {
     unsigned char bytes[4096];

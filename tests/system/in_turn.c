@@ -61,7 +61,7 @@ static bool look_glanced(void)
     mad_arrival_t arrival;
     if (!mad_channel_poll(channel[0], &arrival, 1))
         return false;
-    if (arrival.message) /* its block was shown */
+    if (arrival.message) /* the arrival contained the block */
         CHECK_OK(mad_end_unpacking(arrival.message));
     return true;
 }

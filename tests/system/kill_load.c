@@ -18,7 +18,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define LIMIT (20 * SECOND)
-#define AFTER 25 /* rounds of every living pair after the death was seen */
+#define AFTER 25 /* number of rounds of every living pair after the death was noticed */
 #define LONGEST (1 << 20)
 #define END UINT32_MAX
 
@@ -100,7 +100,7 @@ static mad_status_t receive_one(pair_t *p, unsigned char *buf, uint32_t *seq, bo
         return status;
     *seq = END;
     status = mad_unpack(message, seq, sizeof *seq, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
-    if (status) { /* the message is broken: only ending it is left */
+    if (status) { /* the message has failed, and can only be ended */
         mad_end_unpacking(message);
         return status;
     }
@@ -111,7 +111,7 @@ static mad_status_t receive_one(pair_t *p, unsigned char *buf, uint32_t *seq, bo
     return status;
 }
 
-/* The lower rank asks, the higher answers; the lower ends it. */
+/* Exchange requests and answers.  The lower rank sends the requests, and ends the exchange. */
 static void *talk(void *arg)
 {
     pair_t *p = arg;
@@ -147,7 +147,7 @@ static void *talk(void *arg)
     return NULL;
 }
 
-/* The death was reported, with a text; and what begins now ends at once. */
+/* Check that the death was reported with a text, and that operations that begin now end at once. */
 static void check_event(mad_channel_t *channel)
 {
     mad_event_t event;

@@ -14,10 +14,10 @@
 #include <time.h>
 
 #define THREADS 10000
-#define OWN 1000 /* channels of the second test */
+#define OWN 1000 /* number of channels of the second test */
 #define SECOND INT64_C(1000000000)
-#define QUIET_SHARE 0.2 /* of a core, when nothing comes: it is nothing, but a loaded machine is not exact */
-#define OTHERS 4        /* kernel threads that are no workers: main, progress, the program's own */
+#define QUIET_SHARE 0.2 /* share of a core without messages: should be 0, but a loaded machine measures it badly */
+#define OTHERS 4        /* number of kernel threads besides the workers: main, progress thread, the program's own */
 
 static mad_session_t *session;
 static mad_channel_t *one, *own[OWN], *go, *talk;
@@ -122,7 +122,7 @@ static void costs_nothing(const char *which)
 {
     int64_t begin = now(), used = cpu();
     double share;
-    nanosleep(&(struct timespec){1, 0}, NULL); /* the time over which it is measured */
+    nanosleep(&(struct timespec){1, 0}, NULL); /* the time of the measurement */
     share = (double)(cpu() - used) / (double)(now() - begin);
     printf("%s: %d wait: %.1f %% of a core, %d kernel threads\n", which, THREADS, 100 * share, kernel_threads());
     CHECK_MSG(share < QUIET_SHARE, "%s: %.2f of a core while nothing comes", which, share);
@@ -130,7 +130,7 @@ static void costs_nothing(const char *which)
               kernel_threads(), marcel_worker_count());
 }
 
-/* Messages to and fro for a second; they end with number 1. */
+/* Send messages there and back for a second; the last one has number 1. */
 static void *talk_main(void *arg)
 {
     for (int64_t end = now() + SECOND, over = 0; !over;) {
@@ -150,7 +150,8 @@ static void costs_a_core(const char *which)
     marcel_join(thread, NULL);
     share = (double)(cpu() - used) / (double)(now() - begin);
     printf("%s: messages come for one more: %.1f %% of a core\n", which, 100 * share);
-    /* One core polls; alone the talker finds its own message without waiting, and takes another. */
+    /* One core polls.  In a single process the sending thread finds its own message without waiting, and uses another
+     * core. */
     CHECK_MSG(share < (alone ? 2.1 : 1.1), "%s: %.2f of a core while messages come", which, share);
 }
 

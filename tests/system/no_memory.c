@@ -20,7 +20,7 @@
 #define WAIT (10 * SECOND)
 #define SLICE (SECOND / 50)
 #define KEY "0123456789abcdef"
-#define MANY 2000 /* allocations of one exchange are fewer */
+#define MANY 2000 /* an exchange has fewer allocations than this */
 
 /* ---- The exchange --------------------------------------------------------------------------------------------- */
 
@@ -34,7 +34,7 @@ typedef struct side {
     mad_peer_t peer; /* the other */
 } side_t;
 
-/* Lack of memory, or what the other side makes of it. */
+/* True for a status that lack of memory explains, here or on the other side. */
 static bool explained(mad_status_t status)
 {
     return status == MAD_OK || status == MAD_ERR_NOMEM || status == MAD_ERR_PEER || status == MAD_ERR_UNREACHABLE ||
@@ -69,7 +69,7 @@ static mad_status_t pack(side_t *side, mad_request_t **request)
     return mad_end_packing_request(message, request);
 }
 
-/* The next message, unless the sender or the other session says that there will be none. */
+/* Open the next message, unless the sender or the other session reports that it will not come. */
 static mad_status_t open_next(side_t *side, const side_t *from, mad_request_t **sent, mad_message_t **message)
 {
     mad_status_t status = MAD_ERR_TIMEOUT;
@@ -103,7 +103,7 @@ static mad_status_t unpack(side_t *side, const side_t *from, mad_request_t **sen
     return mad_end_unpacking_request(message, request);
 }
 
-/* Both ends of a message; those that were begun are waited for in any case.  The first failure. */
+/* Wait for both ends of a message, for all requests that were begun.  Return the first failure. */
 static mad_status_t both(mad_status_t status, mad_request_t **requests, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -121,7 +121,7 @@ static mad_status_t packed(side_t *from, side_t *to)
     mad_status_t status = pack(from, &requests[0]);
     if (!status)
         status = unpack(to, from, &requests[0], &requests[1]);
-    if (status && requests[0]) { /* the sender would wait for it, rightly */
+    if (status && requests[0]) { /* the sender would wait for the receive, as it should */
         if (to == from)
             mad_request_detach(requests[0], NULL, NULL), requests[0] = NULL;
         else
@@ -198,7 +198,7 @@ static mad_status_t exchange(side_t *a, side_t *b)
     return status;
 }
 
-/* The n-th allocation fails.  False if there are fewer. */
+/* Run an exchange in which the n-th allocation fails.  False if it has fewer allocations. */
 static bool sweep(int n, bool to_itself)
 {
     side_t a = {NULL, NULL, 0}, b = {NULL, NULL, 0};
@@ -215,11 +215,11 @@ static bool sweep(int n, bool to_itself)
     return atomic_load(&failed);
 }
 
-/* A thread that waits for the connection goes on when its owner cannot begin for lack of memory. */
+/* Begin to pack, and fail for lack of memory: a thread that waits to pack on the connection must go on. */
 static void *begin_denied(void *arg)
 {
     side_t *side = arg;
-    denied = sizeof(madi_tx_t); /* nothing else: while it waits it may receive for all */
+    denied = sizeof(madi_tx_t); /* only this size: while the thread waits it may receive for all threads */
     mad_message_t *message = mad_begin_packing(side->channel, side->peer);
     mad_pack(message, out, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     CHECK_EQ(mad_end_packing(message), MAD_ERR_NOMEM);
@@ -227,8 +227,8 @@ static void *begin_denied(void *arg)
     return NULL;
 }
 
-/* While all of them wait this thread's message ends, and keeps its structure until it has been received: so none of them
- * finds one left over. */
+/* While all of them wait, this thread ends its message, whose structure is in use until the message was received.  So
+ * no waiting thread finds a spare structure. */
 static void test_packers(void)
 {
     side_t a = {NULL, NULL, 0};

@@ -40,7 +40,7 @@ _Static_assert(offsetof(mad_arrival_t, peer) == 8 && offsetof(mad_arrival_t, bas
 
 static mad_session_t *session;
 static mad_channel_t *channel;
-static int called; /* by on_message and on_completion */
+static int called; /* number of calls of on_message and on_completion */
 
 static struct mad_connection *text_begin(const char *text)
 {

@@ -96,7 +96,7 @@ static void peers(void)
     CHECK_STATUS(mad_channel_route(channel, 1, text, sizeof text), MAD_ERR_AGAIN);
 }
 
-/* A peer whose connection needs a descriptor, and this process has none left. */
+/* Connect to a peer when this process has no descriptor left. */
 static void no_descriptors(void)
 {
     struct rlimit limit, none;
@@ -161,7 +161,7 @@ static void unpacking(void)
     CHECK_STATUS(mad_unpack(message, NULL, 5, SENT), MAD_ERR_INVAL);
     CHECK_STATUS(mad_end_unpacking(message), MAD_ERR_INVAL);
     send_one(&block);
-    CHECK_STATUS(mad_end_unpacking(mad_begin_unpacking(channel)), MAD_ERR_MISMATCH); /* a block is left */
+    CHECK_STATUS(mad_end_unpacking(mad_begin_unpacking(channel)), MAD_ERR_MISMATCH); /* a block was not unpacked */
     send_one(&block);
     message = mad_begin_unpacking_from(channel, 0);
     CHECK_STATUS(mad_unpack(message, text, 32, SENT), MAD_ERR_MISMATCH);
@@ -218,7 +218,8 @@ static void on_complete(void *arg, mad_status_t status)
     called++;
 }
 
-/* By this thread, or by the progress thread, which may be without a processor just then: test_begin's limit ends it. */
+/* Wait until the count is reached, by progress in this thread or in the progress thread, which may lack a processor;
+ * the limit of test_begin ends the wait. */
 static bool progressed(_Atomic(int) *count, int want)
 {
     while (*count < want) {

@@ -12,7 +12,7 @@
 
 #define KEY "sixteen bytes 16"
 #define SECOND INT64_C(1000000000)
-#define LONGER (2 * SECOND) /* than MAD_CONNECT_TIMEOUT, by far */
+#define LONGER (2 * SECOND) /* ns: much longer than MAD_CONNECT_TIMEOUT */
 
 static mad_session_t *session;
 static mad_channel_t *channel;
@@ -23,7 +23,7 @@ static void session_open(void)
     CHECK_OK(mad_channel_open(session, "stopped", &channel));
 }
 
-/* The peer: stops itself, if it is to; then receives one message and answers. */
+/* Be the peer: stop itself if `stops`; then receive one message, and answer it. */
 static void peer_run(int address_to, bool stops)
 {
     mad_message_t *message;
@@ -79,7 +79,7 @@ static mad_request_t *value_send(mad_peer_t to, int value)
     return request;
 }
 
-/* request NULL: it is done. */
+/* Check that the peer answers after it continues. request NULL: the send is complete. */
 static void answered(pid_t pid, mad_peer_t peer, mad_request_t *request)
 {
     mad_message_t *message;
@@ -102,7 +102,7 @@ static void explained(mad_peer_t peer, pid_t pid, char state)
     CHECK_MSG(strstr(text, wanted) != NULL, "no '%s' in: %s", wanted, text);
 }
 
-/* Deadlines of the caller hold meanwhile. */
+/* Check a peer that a signal has stopped.  Time-outs of calls are kept meanwhile. */
 static void by_signal(void)
 {
     mad_peer_t peer;
@@ -116,7 +116,7 @@ static void by_signal(void)
     answered(pid, peer, request);
 }
 
-/* Threads of the library's own answer too, so a debugger stops all. */
+/* Call fn for each thread of the process: the library's own threads answer too, so a debugger stops all. */
 static bool threads_each(pid_t pid, bool (*fn)(pid_t thread))
 {
     char path[40];
@@ -168,7 +168,7 @@ static void by_debugger(void)
     answered(pid, peer, request);
 }
 
-/* At a moment of the handshake, or before, or after. */
+/* Stop the peer at some moment of the handshake, before it, or after it. */
 static void amid(int us)
 {
     mad_peer_t peer;
@@ -189,7 +189,7 @@ static void absent(void)
     pid_t pid = peer_start(true, &peer);
     mad_request_t *request = value_send(peer, 9);
     CHECK_STATUS(mad_request_wait(&request, LONGER), MAD_ERR_TIMEOUT);
-    kill(pid, SIGKILL); /* and so it ends, though it was stopped */
+    kill(pid, SIGKILL); /* SIGKILL ends a stopped process, too */
     waitpid(pid, NULL, 0);
     CHECK_STATUS(mad_request_wait(&request, 60 * SECOND), MAD_ERR_PEER);
 }

@@ -70,7 +70,7 @@ static unsigned char byte_of(const head_t *h, uint32_t i)
 
 /* ---- hub and call --------------------------------------------------------------------------------------------- */
 
-/* An answer; it may be that nobody is there to read it. */
+/* Send an answer, which the caller may no longer read. */
 static void answer(mad_channel_t *ch, mad_peer_t peer, const head_t *h)
 {
     static char text[20000];
@@ -80,7 +80,7 @@ static void answer(mad_channel_t *ch, mad_peer_t peer, const head_t *h)
         mad_request_detach(request, NULL, NULL);
 }
 
-/* Receive one message into body; false: it was not whole, or the next one of its caller. */
+/* Receive one message into body.  False: the message was not complete, or not the next one of its caller. */
 static bool hub_receive(mad_channel_t *ch, mad_message_t *message, unsigned char *body, uint32_t *next, uint32_t callers,
                         head_t *h)
 {
@@ -159,7 +159,7 @@ static int64_t cpu_ms(const struct rusage *u)
     return (u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000 + (u->ru_utime.tv_usec + u->ru_stime.tv_usec) / 1000;
 }
 
-/* Receive up to n messages; ends when none comes for so long.  Returns how many there were. */
+/* Receive up to n messages, until none arrives for `seconds`.  Return their number. */
 static int hear(mad_channel_t *ch, int n, int seconds)
 {
     mad_message_t *message;
@@ -208,7 +208,7 @@ static int few(const char *file, int links, int spare)
     close(next);
     if (setrlimit(RLIMIT_NOFILE, &now) || address_write(s, file))
         return fail("few", MAD_ERR_SYSTEM);
-    heard = hear(ch, 1, 30); /* on a busy machine the first one takes its time */
+    heard = hear(ch, 1, 30); /* on a busy machine the first message may take long */
     heard += heard ? hear(ch, links - 1, 3) : 0;
     printf("%d heard at first\n", heard);
     if (heard == 0 || heard == links)
@@ -223,7 +223,7 @@ static int few(const char *file, int links, int spare)
     return status != MAD_OK;
 }
 
-/* Open a session and call. */
+/* Open a session and connect. */
 static mad_status_t link_call(const char *file, mad_session_t **s, mad_request_t **request)
 {
     mad_channel_t *ch;
@@ -234,7 +234,8 @@ static mad_status_t link_call(const char *file, mad_session_t **s, mad_request_t
     return status ? status : mad_message_send(ch, peer, NULL, 0, request);
 }
 
-/* Make progress; a caller that was turned away calls again with a new session.  *open: some are not through yet. */
+/* Make progress.  A session that was refused is replaced by a new one, which connects again. *open: some are not
+ * connected yet. */
 static mad_status_t links_turn(const char *file, int n, mad_session_t **s, mad_request_t **requests, bool *open)
 {
     bool away = false;
@@ -254,7 +255,7 @@ static mad_status_t links_turn(const char *file, int n, mad_session_t **s, mad_r
     }
     if (away)
         nanosleep(&(struct timespec){.tv_nsec = 200000000},
-                  NULL); /* the pace of calling: it is to cost the other side little */
+                  NULL); /* pause between connections, so that they cost the other side little */
     return MAD_OK;
 }
 

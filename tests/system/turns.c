@@ -43,7 +43,7 @@ static mad_status_t send_short(char *data)
     return status ? status : mad_barrier(session);
 }
 
-/* They are connected, and know each other. */
+/* Connect all ranks with each other. */
 static mad_status_t meet(char *data)
 {
     mad_block_t block = {data, 1, MAD_SEND_SAFER, MAD_RECEIVE_CHEAPER};
@@ -61,7 +61,7 @@ static mad_status_t meet(char *data)
     return status;
 }
 
-/* All of a round.  *turns: how many before the short one. */
+/* Receive all messages of a round.  *turns: number of long messages before the short one. */
 static mad_status_t receive(char *data, int *turns)
 {
     int last = mad_size(session) - 1, all = (last - 1) * messages + 1;

@@ -36,7 +36,7 @@ static int fail(const char *what, mad_status_t status)
     return 1;
 }
 
-/* The events so far, one a line. */
+/* Print the events so far, one on each line. */
 static void events_print(void)
 {
     mad_event_t event;
@@ -127,7 +127,7 @@ static int talk(void)
 
 /* ---- twice ---------------------------------------------------------------------------------------------------- */
 
-/* The launcher knows the parent: the child can have a session of its own, but not of the job. */
+/* Check a child of a rank: it can have a session of its own, but not of the job, to which the parent belongs. */
 static int child_of_rank(void)
 {
     mad_session_t *own = NULL;
@@ -176,7 +176,8 @@ static mad_status_t watch_round(mad_channel_t *channel, int peer, bool first, vo
     return status;
 }
 
-/* idle: after one round both wait for a message that never comes, so only the network can tell. */
+/* Communicate until the peer is lost. idle: after one round both wait for a message that never arrives, so only the
+ * network can report the loss. */
 static int watch(bool idle)
 {
     mad_channel_t *channel;
@@ -196,7 +197,7 @@ static int watch(bool idle)
             status = mad_begin_unpacking_within(channel, peer, 100 * SECOND, &message);
             break;
         }
-        usleep(1000); /* the pace of the talk; nothing is waited for */
+        usleep(1000); /* pause between two rounds, not a wait for an event */
     }
     printf("%d: %s after %lld ms\n", me, mad_status_name(status), (long long)((now() - last) / 1000000));
     events_print();
@@ -206,7 +207,7 @@ static int watch(bool idle)
 
 /* ---- serve and call ------------------------------------------------------------------------------------------- */
 
-/* A call: 20,000 bytes and back, with a block that the two sides may disagree about. */
+/* A request: 20,000 bytes there and back, with a block about which the two sides may disagree. */
 typedef struct call {
     uint32_t answer;
     char text[20000];
@@ -243,7 +244,7 @@ static int serve(const char *file)
     f = fopen(name, "w");
     if (!f || fwrite(address, 1, len, f) != len || fclose(f) || rename(name, file))
         return fail("the address cannot be written", MAD_ERR_SYSTEM);
-    for (;;) { /* somebody must make progress: the input is looked at every 10 ms */
+    for (;;) { /* some thread must make progress, so the input is checked every 10 ms */
         mad_message_t *message;
         fd_set set;
         struct timeval none = {0, 0};
@@ -300,7 +301,7 @@ static int mismatch(void)
     int me = mad_rank(session);
     char body[16] = "";
     mad_status_t wrong = MAD_OK, right = mad_channel_open(session, "mismatch", &channel);
-    for (size_t len = 16; len >= 8 && !right; len -= 8) { /* the receiver takes 8 both times */
+    for (size_t len = 16; len >= 8 && !right; len -= 8) { /* the receiver expects 8 bytes both times */
         mad_message_t *message = me == 0 ? mad_begin_packing(channel, 1) : mad_begin_unpacking(channel);
         mad_status_t status;
         if (me == 0) {
@@ -316,7 +317,7 @@ static int mismatch(void)
             right = status;
     }
     mad_barrier(session);
-    for (int64_t end = now() + SECOND / 2; now() < end;) /* the receiver's complaint is on its way to the sender */
+    for (int64_t end = now() + SECOND / 2; now() < end;) /* the receiver's report has to reach the sender */
         mad_progress(session);
     printf("%d: %s then %s\n", me, mad_status_name(wrong), mad_status_name(right));
     events_print();

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define HEAD 16   /* bytes: a descriptor, and a block of 8 bytes */
-#define LEN 10000 /* of the last block */
+#define LEN 10000 /* bytes of the last block */
 #define ALL (HEAD + 8 + LEN)
 
 static size_t shown, step; /* bytes of the body; bytes that arrive before each look */
@@ -31,7 +31,7 @@ static uint64_t last_desc(void)
     return madi_wire_desc(LEN, MADI_WIRE_INLINE, MAD_RECEIVE_CHEAPER, 0);
 }
 
-/* The message as it is when the first block has been read. */
+/* Make the message as it is when the first block has been unpacked. */
 static madi_rx_msg_t *setup(size_t first, size_t by)
 {
     uint64_t desc = last_desc();
@@ -53,7 +53,7 @@ static madi_rx_msg_t *setup(size_t first, size_t by)
     return &msg;
 }
 
-/* At whatever steps it comes, it is there at the end, and the message like others. */
+/* A body that arrives in steps of any size is complete at the end, and the message is then like others. */
 START_TEST(body_is_unpacked_as_it_arrives)
 {
     static const size_t steps[] = {1, 7, 64, 4096, LEN};
@@ -68,13 +68,13 @@ START_TEST(body_is_unpacked_as_it_arrives)
 }
 END_TEST
 
-/* Blocks that are not the last, or of another form, are left to other code. */
+/* Blocks that are not the last, or have another form, are left to other functions. */
 START_TEST(only_the_expected_last_block_is_unpacked_early)
 {
     madi_rx_msg_t *m = setup(HEAD + 8, 0);
     ck_assert(!madi_begun_unpack(m, out, LEN - 1, last_desc() - 1));
     ck_assert(!madi_begun_unpack(m, out, LEN, last_desc() ^ UINT64_C(1) << 50));
-    m = setup(HEAD + 7, 0); /* what no sender shows */
+    m = setup(HEAD + 7, 0); /* a length that no sender shows */
     ck_assert(!madi_begun_unpack(m, out, LEN, last_desc()));
     m = setup(HEAD + 8, 0);
     m->hdr.length++;
@@ -83,7 +83,7 @@ START_TEST(only_the_expected_last_block_is_unpacked_early)
 }
 END_TEST
 
-/* A peer that takes back what it has said makes nothing of it unread, or read twice. */
+/* If a peer lowers the number of bytes that it has shown, no byte is left out or unpacked twice. */
 START_TEST(unpacked_length_never_falls)
 {
     madi_rx_msg_t *m = setup(HEAD + 8 + 5000, 0);
@@ -91,7 +91,7 @@ START_TEST(unpacked_length_never_falls)
     shown = 3;
     madi_begun_look(m);
     ck_assert_uint_eq(madi_rx_left(m), 8 + 5000);
-    m = setup(HEAD + 8, (size_t)1 << 63); /* every other look sees all */
+    m = setup(HEAD + 8, (size_t)1 << 63); /* every other check shows all bytes */
     ck_assert(madi_begun_unpack(m, out, LEN, last_desc()));
     ck_assert_int_eq(memcmp(out, body + HEAD + 8, LEN), 0);
 }
@@ -128,7 +128,7 @@ START_TEST(link_lost_amid_a_body_fails_the_message)
     atomic_store(&link.state, MADI_LINK_DOWN);
     madi_begun_wait(m);
     ck_assert_int_eq(madi_message_status(&m->base), MAD_ERR_PEER);
-    m = setup(ALL, 0); /* but not if all had come */
+    m = setup(ALL, 0); /* the message does not fail if all bytes had arrived */
     atomic_store(&link.state, MADI_LINK_DOWN);
     ck_assert(!m->begun && !madi_message_status(&m->base));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* base/costs.c: the file of a host's costs, and what is not taken for one. */
+/* Tests of base/costs.c: the file of a host's costs, and files that are refused. */
 #include "unit.h"
 
 #include "base/costs.h"
@@ -26,14 +26,14 @@ START_TEST(costs_survive_text)
     madi_costs_text(&some, text);
     ck_assert(madi_costs_parse(text, &c));
     ck_assert(is_same(&c, &some));
-    none.direct_ns = none.direct_ps = none.both_ps = 0; /* where it is forbidden */
+    none.direct_ns = none.direct_ps = none.both_ps = 0; /* on a host where reading another process's memory is forbidden */
     madi_costs_text(&none, text);
     ck_assert(madi_costs_parse(text, &c));
     ck_assert(is_same(&c, &none));
 }
 END_TEST
 
-/* Every text that is shorter, longer or of other figures than can be; costs stay as they were. */
+/* Texts that are too short or too long, or have impossible figures, are refused, and the costs stay unchanged. */
 START_TEST(costs_of_other_form_are_refused)
 {
     static const madi_costs_t odd[] = {{0, 1, 1, 1, 1, 1, 1},
@@ -108,14 +108,14 @@ START_TEST(costs_file_of_others_is_refused)
     madi_costs_text(&some, text);
     write_file(path, text, 0600);
     ck_assert(madi_costs_load(NULL, &c) && is_same(&c, &some));
-    ck_assert_int_eq(chmod(path, 0620), 0); /* others may write it */
+    ck_assert_int_eq(chmod(path, 0620), 0); /* other users may write the file */
     ck_assert(!madi_costs_load(NULL, &c));
     ck_assert_int_eq(rename(path, target), 0);
     ck_assert_int_eq(chmod(target, 0600), 0);
     ck_assert_int_eq(symlink(target, path), 0); /* a link */
     ck_assert(!madi_costs_load(NULL, &c));
     unlink(path);
-    ck_assert_int_eq(mkfifo(path, 0600), 0); /* a pipe, which does not keep it waiting */
+    ck_assert_int_eq(mkfifo(path, 0600), 0); /* a pipe, on which the call must not wait */
     ck_assert(!madi_costs_load(NULL, &c));
     unlink(path);
     write_file(path, "", 0600);

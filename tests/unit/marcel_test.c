@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The inside of libmarcel, piece by piece.  A program of its own: 'ok' and 'not ok' lines as tests/run counts them. */
+/* Tests of the internal functions of libmarcel.  The program prints 'ok' and 'not ok' lines, which tests/run counts. */
 #include "bias_test.h"
 #include "accept_thread_test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/send/policy.c: the path of a block by its length, its form, and what both sides do. */
+/* Tests of core/send/policy.c: the path of a block by its length, its form, and what both sides do. */
 #include "unit.h"
 
 #include "core/send/policy.h"
@@ -52,11 +52,11 @@ static const row_t rows[] = {
     {ROOM, ONE | DIRECT | ALONE, MADI_SENDER_COMPUTES, MADI_PATH_PACKET},
     /* A block that does not fit is announced even below the threshold. */
     {ROOM + 1, ONE, MADI_SENDER_WAITS, MADI_PATH_GRANT},
-    /* A sender that waits has it read, or writes it. */
+    /* If the sender waits, the receiver reads the block, or the sender writes it. */
     {DIRECT_MIN, ONE | DIRECT | ANSWERS, MADI_SENDER_WAITS, MADI_PATH_READ},
     {GRANT_MIN - 1, ONE | DIRECT | ANSWERS, MADI_SENDER_WAITS, MADI_PATH_READ},
     {DIRECT_MIN, ONE | DIRECT | POSTED | ANSWERS, MADI_SENDER_WAITS, MADI_PATH_WRITE},
-    /* Posted: the sender that waits writes it; one that has a request goes on. */
+    /* With a posted receive a waiting sender writes the block; a sender with a request goes on. */
     {GRANT_MIN, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_WRITE},
     {1 << 24, ONE | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_WRITE},
     {GRANT_MIN, ONE | POSTED, MADI_SENDER_WAITS, MADI_PATH_GRANT},
@@ -69,7 +69,7 @@ static const row_t rows[] = {
     {GRANT_MIN, ONE | DIRECT | ALONE, MADI_SENDER_COMPUTES, MADI_PATH_READ},
     {GRANT_MIN, ONE, MADI_SENDER_COMPUTES, MADI_PATH_GRANT},
     {GRANT_MIN, DIRECT, MADI_SENDER_WAITS, MADI_PATH_GRANT},
-    /* Its bytes may still change. */
+    /* The bytes of the block may still change. */
     {8, ONE | HELD | DIRECT, MADI_SENDER_WAITS, MADI_PATH_GRANT},
     {GRANT_MIN, ONE | HELD | DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_GRANT},
 };
@@ -83,7 +83,7 @@ START_TEST(path_follows_the_table)
 }
 END_TEST
 
-/* For each form and sender: once a block is announced, longer ones are too. */
+/* For each form and kind of sender: if a block is announced, so are all longer ones. */
 START_TEST(path_has_one_threshold)
 {
     for (unsigned is = 0; is < 64; is++)
@@ -100,7 +100,7 @@ START_TEST(path_has_one_threshold)
 }
 END_TEST
 
-/* A block that is short enough for each limit is never announced, and one that is not, sometimes is. */
+/* A block below all limits is never announced; a longer block sometimes is. */
 START_TEST(packet_is_chosen_below_all_limits)
 {
     static const madi_path_limits_t limits = {50000, 9000, 20000};
@@ -125,13 +125,13 @@ START_TEST(packet_is_chosen_below_all_limits)
 }
 END_TEST
 
-/* Longer ones from the length on at which the cheaper bytes make up for the call. */
+/* The limit is the length from which on the cheaper bytes outweigh the cost of the call. */
 START_TEST(direct_min_follows_costs)
 {
     madi_costs_t c = {.copy_ps = 60, .turn_ns = 150, .direct_ns = 500, .direct_ps = 70, .both_ps = 45, .pipe_ps = 120};
     ck_assert_uint_eq(madi_path_direct_min(&c), 700 * 1000 / 50); /* a read */
     c.direct_ps = 115;
-    ck_assert_uint_eq(madi_path_direct_min(&c), 32768); /* a share, which shorter blocks are not worth */
+    ck_assert_uint_eq(madi_path_direct_min(&c), 32768); /* the limit of shared blocks */
     c.direct_ns = 5000;
     ck_assert_uint_eq(madi_path_direct_min(&c), 5350 * 1000 / 75);
     c.both_ps = c.direct_ps = 130;

@@ -68,7 +68,7 @@ START_TEST(share_ignores_the_first_uses)
 }
 END_TEST
 
-/* The quicker way looked slow when it was tried, as on a busy host: that is found out within a few hundred blocks. */
+/* If the faster method looked slow in a trial, as on a busy host, this is corrected within a few hundred blocks. */
 START_TEST(share_recovers_from_a_bad_trial)
 {
     madi_share_t s = {0};
