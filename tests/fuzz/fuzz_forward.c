@@ -111,7 +111,7 @@ static void hand_over(madi_link_t *link, const madi_wire_hdr_t *hdr, unsigned ch
         madi_rx_short(link, hdr, madi_foreign_of(body));
         return;
     }
-    if (how) { /* let the time pass completely, or until the next deadline of a stream */
+    if (how) { /* let the gateway see the whole body, or only its forward header */
         rx.head = madi_foreign_of(body);
         rx.here = how == 1 || hdr->length < MADI_FORWARD_HEAD ? hdr->length : (uint32_t)MADI_FORWARD_HEAD;
     }

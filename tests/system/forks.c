@@ -22,7 +22,7 @@
 static mad_session_t *session;
 static mad_channel_t *channel;
 static mad_peer_t peer;
-static int to_server[2], from_server[2], life[2]; /* pipes; what is left ends with the end of `life` */
+static int to_server[2], from_server[2], life[2]; /* pipes; processes end when `life` ends */
 
 /* ---- Both ------------------------------------------------------------------------------------------------------- */
 
