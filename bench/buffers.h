@@ -13,7 +13,7 @@ typedef struct bench_space {
     char *base;
     size_t part;     /* bytes from one part to the next */
     uint32_t parts;  /* a power of two */
-    uint32_t number; /* of parts taken so far */
+    uint32_t number; /* number of parts taken so far */
 } bench_space_t;
 
 /* Make a space for messages of size bytes, filled with bytes of value fill. 0 or -1 with errno. */
@@ -29,9 +29,9 @@ static inline char *bench_space_next(bench_space_t *space)
 
 /* The buffers from which two processes send, in shared memory: each process writes the other's. */
 typedef struct bench_shared {
-    char *base; /* NULL until it is open */
-    size_t len; /* of one buffer, whole pages */
-    int fd;     /* of the memory, in the process that made it; -1: closed */
+    char *base; /* NULL until the memory is open */
+    size_t len; /* bytes of one buffer, whole pages */
+    int fd;     /* descriptor of the memory in the process that made it; -1: closed */
 } bench_shared_t;
 
 /* Name of the memory, by which the other process opens it. */

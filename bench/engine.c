@@ -196,7 +196,7 @@ bench_stats_t bench_stats(double *samples, int n)
     return (bench_stats_t){.best = samples[0], .median = median, .mean = sum / n};
 }
 
-static uint64_t untimed; /* ns of the current batch that do not count */
+static uint64_t untimed; /* ns of the current batch that are not measured */
 
 void bench_untimed(uint64_t ns)
 {

@@ -23,7 +23,7 @@ typedef struct bench_options {
     int batches;
     int pairs;                         /* 0: all */
     int ms;                            /* duration of tests that run for a time */
-    const char *form, *receive, *ways; /* of rates; NULL: the default */
+    const char *form, *receive, *ways; /* options of tests of rates; NULL: the default */
     int cpus[BENCH_CPUS_MAX];          /* -1: not pinned */
     bool json;
     bool help;
@@ -33,7 +33,7 @@ typedef struct bench_options {
 typedef struct bench_stats {
     double best;   /* time of the best batch */
     double median; /* of all batches */
-    double mean;   /* of all batches, so that rare events count */
+    double mean;   /* mean of all batches, so that rare events count */
 } bench_stats_t;
 
 /* One line of results.  Text fields may be NULL; extra is text for the JSON object, or NULL. */
@@ -42,9 +42,9 @@ typedef struct bench_row {
     const char *test;
     const char *driver;
     size_t size;
-    long iterations;     /* all that were timed: batches times iterations per batch */
+    long iterations;     /* number of all timed iterations: batches times iterations per batch */
     bench_stats_t us;    /* microseconds */
-    double bytes_per_us; /* of the best batch; equals 10^6 bytes a second */
+    double bytes_per_us; /* bandwidth of the best batch; equals 10^6 bytes a second */
     const char *extra;
 } bench_row_t;
 

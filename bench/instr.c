@@ -28,9 +28,9 @@ typedef struct side {
     mad_session_t *session;
     mad_channel_t *channel;
     mad_peer_t peer;
-    int pipe; /* to the other process */
+    int pipe; /* pipe to the other process */
     bool first, alone;
-    sender_t *send; /* in the form to be counted */
+    sender_t *send; /* function that sends in the form to be counted */
     char *from, *to;
     int sent, received;
 } side_t;

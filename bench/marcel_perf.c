@@ -194,7 +194,7 @@ static void test_prepare(const perf_test_t *test)
     snprintf(workers, sizeof workers, "%d", test->workers);
     if (test->workers)
         setenv("MAD_WORKERS", workers, 1);
-    setenv("MAD_WORKERS_BIND", "1", 0); /* no other process competes */
+    setenv("MAD_WORKERS_BIND", "1", 0); /* all processors are free for this process */
     if (test->one_cpu) {
         int cpu = sched_getcpu();
         bench_pin(cpu < 0 ? 0 : cpu);

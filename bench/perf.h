@@ -17,7 +17,7 @@ typedef struct perf {
     int rank, ranks;
     int peer;             /* the other one of a pair; this rank itself when alone */
     bool first;           /* this rank times and prints */
-    char *send, *receive; /* from malloc, as long as the longest size */
+    char *send, *receive; /* buffers from malloc, as long as the longest size */
     /* Size of the current measurement, in bytes. */
     size_t size;
     mad_send_mode_t send_mode;
@@ -30,9 +30,9 @@ typedef struct perf_test {
     const char *help;
     const char *sizes; /* default */
     int (*run)(perf_t *p);
-    bool timed; /* runs for the time of --ms */
+    bool timed; /* the test runs for the time of --ms */
     bool pairs; /* accepts --pairs */
-    bool forms; /* accepts --form, --receive and --ways */
+    bool forms; /* the test accepts --form, --receive and --ways */
 } perf_test_t;
 
 extern const perf_test_t perf_pingpong, perf_bandwidth, perf_bidir, perf_rate, perf_manytoone, perf_modes, perf_mixed,
@@ -56,7 +56,7 @@ int perf_self_body(void *perf, int n);
  * all; *came: number of those that arrived within the time. */
 int perf_timed_send(perf_t *p, int peer, int ms);
 int perf_timed_receive(perf_t *p, int peer, int ms, long *came);
-/* All ranks, those without a part in the test too. */
+/* Barrier of all ranks, also those without a part in the test. */
 int perf_barrier(perf_t *p);
 /* Send n windows of messages, each answered by an empty one; the counterpart receives them. */
 int perf_windows_send(perf_t *p, int peer, int n);
@@ -64,7 +64,7 @@ int perf_receive_many(perf_t *p, int peer, int count);
 /* Send a window of messages to the peer, which sends one back at the same time. */
 int perf_bidir_body(void *perf, int n);
 
-/* One untimed exchange both ways with a checked payload. */
+/* Exchange one message each way, untimed, and check the payload. */
 int perf_verify(perf_t *p);
 /* Verify, measure and print a ping-pong of p->size between the pair (or alone) under the name test. */
 int perf_pingpong_size(perf_t *p, const char *test, const char *extra);

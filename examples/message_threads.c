@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REQUESTS 100 /* per client, sent at once */
+#define REQUESTS 100 /* requests per client, sent at once */
 
 typedef struct question {
     long number;
-    unsigned long microseconds; /* duration of its handling */
+    unsigned long microseconds; /* duration of the request's handling */
 } question_t;
 
 typedef struct answer {

@@ -4,7 +4,7 @@
 #include "mpi_perf.h"
 
 #define TAG 1
-#define OTHERS 100 /* first tag of those that match nothing */
+#define OTHERS 100 /* first tag of the messages and receives that have no partner */
 
 static void turn(const mpi_perf_t *p)
 {

@@ -14,8 +14,8 @@
 
 /* One side.  A program with further state makes this the first member of a structure of its own. */
 typedef struct pair {
-    const char *who;    /* "who" in the results */
-    const char *driver; /* in the results, or NULL */
+    const char *who;    /* member "who" of the results */
+    const char *driver; /* member "driver" of the results, or NULL */
     bool first;         /* this side sends first, times and prints */
     size_t size;        /* size of the current messages */
     char *send, *receive;
@@ -37,7 +37,7 @@ __attribute__((always_inline)) static inline int pair_turns(pair_t *pair, int n,
     return 0;
 }
 
-#define PAIR_WINDOW 16 /* messages per window, as in mad_perf */
+#define PAIR_WINDOW 16 /* number of messages per window, as in mad_perf */
 
 /* Send n windows of messages one way; the second process answers each. */
 __attribute__((always_inline)) static inline int pair_windows(pair_t *pair, int n, pair_move_t send, pair_move_t receive,

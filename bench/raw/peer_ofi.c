@@ -37,7 +37,7 @@ typedef struct side {
     struct fid_cq *cq;
     struct fid_cntr *cntr; /* counts arrivals (CNTR) */
     uint64_t counted;
-    int cq_fd; /* of the queue (FD) */
+    int cq_fd; /* descriptor of the queue (FD) */
     fi_addr_t peer;
     operation_t sent, received;
     operation_t starts[RATE_WINDOW], posts[RATE_WINDOW]; /* of a window */

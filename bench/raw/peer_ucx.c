@@ -66,7 +66,7 @@ static int message_start(pair_t *pair, int i)
                                       .cb.send = sent_callback,
                                       .user_data = s};
     s->sent[i] = ucp_tag_send_nbx(s->ep, pair->send, pair->size, TAG, &param);
-    s->called += s->callbacks && !s->sent[i]; /* sent at once: no callback comes */
+    s->called += s->callbacks && !s->sent[i]; /* a send that completed at once has no callback */
     return UCS_PTR_IS_ERR(s->sent[i]) ? -1 : 0;
 }
 

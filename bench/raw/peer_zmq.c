@@ -65,7 +65,7 @@ static int window_body(void *arg, int n)
 static int measure(const bench_options_t *o, const place_t *place, bool stream)
 {
     side_t side = {.pair = {.who = "zmq_proxy"}};
-    pid_t child = pair_fork(o, NULL); /* before there is a context, which does not survive a fork */
+    pid_t child = pair_fork(o, NULL); /* fork first: a context of libzmq does not survive a fork */
     void *context;
     int rc;
     if (child < 0)
@@ -76,7 +76,7 @@ static int measure(const bench_options_t *o, const place_t *place, bool stream)
     rc = !side.socket || zmq_connect(side.socket, place->text[child ? 0 : 1]) || pair_buffers(&side.pair, o);
     rc = rc || pair_test(&side.pair, o, stream, stream ? window_body : pingpong_body, &side);
     if (!rc && !zmq_close(side.socket))
-        zmq_ctx_term(context); /* waits until the last answer has left */
+        zmq_ctx_term(context); /* this call waits until the last answer has left */
     if (!child)
         _exit(rc);
     return pair_end(child, rc);

@@ -19,12 +19,12 @@ typedef enum { RATE_OPEN, RATE_POSTED, RATE_UNEXPECTED, RATE_RECEIVES } rate_rec
 typedef struct rate_moves {
     int (*send)(pair_t *pair);              /* blocking */
     int (*receive)(pair_t *pair);           /* blocking */
-    int (*send_start)(pair_t *pair, int i); /* by request, or with a callback */
+    int (*send_start)(pair_t *pair, int i); /* send by request, or with a callback */
     int (*send_wait)(pair_t *pair, int i);
     int (*callbacks_wait)(pair_t *pair, int n); /* wait until n have run; NULL if there are no callbacks */
     int (*post)(pair_t *pair, int i);
     int (*post_wait)(pair_t *pair, int i);
-    int (*mark_send)(pair_t *pair); /* one byte that overtakes no message */
+    int (*mark_send)(pair_t *pair); /* send one byte that overtakes no message */
     int (*mark_receive)(pair_t *pair);
 } rate_moves_t;
 

@@ -92,8 +92,8 @@ static int window_body(void *arg, int n)
 typedef struct way {
     int from, to;
     char *ring;
-    size_t head, tail; /* read and written so far */
-    bool ended;        /* no further bytes will come */
+    size_t head, tail; /* bytes read and written so far */
+    bool ended;        /* no further bytes will arrive */
 } way_t;
 
 static bool way_done(const way_t *w)
