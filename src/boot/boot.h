@@ -41,8 +41,8 @@ struct madi_boot {
     int local;    /* processes of the job on this host, including this one; 0: unknown */
     int sharers;  /* number of those processes that share this one's processors; 0 if unknown, or before the first fence */
     char job[64]; /* name of the job, equal in all ranks */
-    unsigned char key[32]; /* the job's secret, if the launcher passes one privately ... */
-    size_t key_len;        /* ... otherwise 0: the session agrees on a key by put and get */
+    unsigned char key[32]; /* the job's secret, if the launcher passes one privately */
+    size_t key_len;        /* bytes of key; 0: none, and the session agrees on a key by put and get */
 };
 
 /* Find the launcher and join it; without a launcher, make a session of one.  MAD_ERR_BOOT, logged: the launcher

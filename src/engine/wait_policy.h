@@ -100,12 +100,12 @@ static inline bool madi_spin_looks_deep(uint32_t spins)
 #define MADI_POLLS_BACK 64            /* polls after a hand-over until the program counts as one that polls */
 /* ns; a program that polls later than this after it left an operation pending has computed */
 #define MADI_POLL_SOON_NS INT64_C(20000)
-/* ns between two polls without an event by a busy scheduler; doubled each time ... */
+/* ns between two polls by a busy scheduler, at first; doubled after each poll without an event */
 #define MADI_LOOK_MIN_NS 1000
-#define MADI_LOOK_MAX_NS 256000 /* ... up to this */
-/* ms in which a thread inside the library may accept a connection before the accept thread does ... */
+#define MADI_LOOK_MAX_NS 256000 /* ns: upper limit of that time */
+/* ms in which a thread inside the library may accept a connection before the accept thread does, at first */
 #define MADI_NAP_MIN_MS 1
-#define MADI_NAP_MAX_MS 64               /* ... doubled up to this while no thread can accept it */
+#define MADI_NAP_MAX_MS 64               /* ms: upper limit of that time, which doubles while no thread accepts */
 #define MADI_FORWARDED_LOOK_NS 100000000 /* ns between two checks by the accept thread for connections through gateways */
 /* ns until the accept thread checks again for due work, after another thread held the lock */
 #define MADI_LOCKED_LOOK_NS 100000000

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NAP_MIN 1000000L  /* ns between looks ... */
-#define NAP_MAX 64000000L /* ... doubled up to that */
+#define NAP_MIN 1000000L  /* ns between two checks, at first; doubled after each */
+#define NAP_MAX 64000000L /* ns: longest time between two checks */
 
 static pthread_key_t key;
 static int key_error;

@@ -32,7 +32,7 @@ madi_switch_frame:
     .size madi_switch_frame, . - madi_switch_frame
 #ifdef __CET__
 /* Each address that a switch jumps to has an endbr64 (switch.h).  A switch does not exchange shadow stacks, so the note
- * promises only the former. */
+ * promises only the endbr64. */
     .section .note.gnu.property, "a", @note
     .p2align 3
     .long 4, 16, 5 /* lengths of name and content; note type NT_GNU_PROPERTY_TYPE_0 */

@@ -31,7 +31,7 @@ void madi_timer_shared_leave(madi_ult_t *self);
 /* Make the worker's post-switch function arm the timer, too.  Called by the thread in that switch (madi_switch_extra). */
 void madi_timer_shared_switch(madi_ult_t *self);
 
-/* Make expired threads ready on this worker; called on its base. */
+/* Make expired threads ready on this worker.  Called on the stack of the worker's scheduler. */
 void madi_timer_shared_run(madi_worker_t *worker, int64_t now);
 
 /* True if there is a deadline for which none of the other sleeping workers will wake. */

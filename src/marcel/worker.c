@@ -110,7 +110,7 @@ static bool worker_has_work(void *arg)
     return madi_share_find(worker, last_look);
 }
 
-/* True if work came that is not in the inbox, which holds only what could not be started. */
+/* True if there is other work than the seeds in the inbox, which could not be started for lack of memory. */
 static bool worker_starved_has_work(void *arg)
 {
     return worker_has_own_work(arg);

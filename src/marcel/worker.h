@@ -61,7 +61,7 @@ typedef struct madi_worker {
     _Atomic(struct madi_waitq *) holds;
     uint32_t bias; /* value of a lock word that is biased to this worker */
     madi_cxx_t cxx;
-    madi_post_t timer_post; /* the post-switch function of a thread whose timer is armed after it (timer_shared.h) */
+    madi_post_t timer_post; /* post-switch function of a thread whose timer is armed after the switch (timer_shared.h) */
     void *timer_post_arg;
     madi_ult_t *slots; /* free slots of the default size, the most recently used first */
     struct marcel_thread *records;
@@ -90,7 +90,7 @@ typedef struct madi_worker {
     _Alignas(2 * MADI_LINE) madi_deque_t deque;
     _Alignas(2 * MADI_LINE) madi_movable_t movable;
     _Alignas(2 * MADI_LINE) madi_inbox_t inbox;
-    /* 1 if asleep or about to sleep; a thread that sets it to 0 wakes the worker ... */
+    /* 1 if asleep or about to sleep; a thread that sets it to 0 wakes the worker */
     _Alignas(2 * MADI_LINE) _Atomic(int) idle;
     marceli_waiter_t waiter; /* the waiter by which the worker is woken */
     _Atomic(int64_t) until;  /* ns: when the worker wakes by itself; written before `idle` */

@@ -20,8 +20,8 @@ enum {
     MADI_RUN_REPLY = 2,  /* rank, data: for PMI */
     MADI_RUN_STDIN = 3,  /* rank, data; frame without data: end of input */
     MADI_RUN_SIGNAL = 4, /* value: number of the signal */
-    MADI_RUN_HOLD = 5,   /* rank; value: the stream to stop reading ... */
-    MADI_RUN_READ = 6,   /* ... and resume */
+    MADI_RUN_HOLD = 5,   /* rank; value: the stream that is no longer read */
+    MADI_RUN_READ = 6,   /* rank; value: the stream that is read again */
     /* from the proxy, see madi_run_events_t */
     MADI_RUN_LINE = 16,
     MADI_RUN_OUTPUT = 17, /* value: stream */

@@ -22,8 +22,8 @@
 
 #define LINE_BYTES 16384      /* longest PMI request */
 #define LINGER_NS 500000000LL /* ns: time for children of ended ranks that keep the ranks' output open */
-#define KILLED_NS 10000000LL  /* ns between two checks whether all killed processes have ended ... */
-#define KILLED_MAX 200        /* ... and their number */
+#define KILLED_NS 10000000LL  /* ns between two checks whether all killed processes have ended */
+#define KILLED_MAX 200        /* greatest number of these checks */
 
 typedef struct rank {
     pid_t pid; /* 0: not started */

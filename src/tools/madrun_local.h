@@ -20,8 +20,8 @@ typedef struct madi_run_spec {
     bool foreign;         /* another launcher, which gets no rank's environment; not sent to proxies */
     const char *wdir;     /* NULL: unchanged */
     const char *topology; /* text of the topology file; "" if none */
-    char **env;           /* "K=V" ... NULL */
-    char **argv;          /* ... NULL */
+    char **env;           /* "NAME=VALUE" texts, then NULL */
+    char **argv;          /* the program and its arguments, then NULL */
 } madi_run_spec_t;
 
 /* Events of ranks, here or on another host. */

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAUSE_NS 100000000LL /* ns: an unfinished line that has not grown for this long is shown ... */
-#define AGE_NS 1000000000LL  /* ... or is this old */
+#define PAUSE_NS 100000000LL /* ns: an unfinished line that has not grown for this long is shown */
+#define AGE_NS 1000000000LL  /* ns: an unfinished line of this age is shown, too */
 #define TURN_NS 1000000000LL /* ns: while other ranks wait, the line that is shown must end within this time, or grow */
 #define TURN_BYTES 65536     /* bytes by which an open line must grow to keep its turn */
 /* maximum number of bytes queued in total; beyond that, unfinished lines are shown, or ranks wait */

@@ -17,7 +17,7 @@ typedef struct madi_traffic {
 /* All of a connection stands here: the inlined fast paths of sending and receiving use most of it.  Its first cache lines are
  * the sender's, the others the receiver's.  "Credit bytes" are bytes of packets as madi_wire_cost counts them. */
 struct madi_conn {
-    /* Sending: fields of the holder of packing, and constants ... */
+    /* Sending: fields of the holder of packing, and constants. */
     _Atomic(int) packing;   /* not 0: held by a message */
     _Atomic(int) waiting;   /* number of threads that wait for packing, plus 1 if messages are deferred */
     madi_tx_t *spare;       /* the holder's message; between two messages, a structure for reuse; NULL if none */
@@ -27,7 +27,7 @@ struct madi_conn {
     uint8_t flags;         /* flags of the connection's packets: MADI_WIRE_MODES or 0 */
     mad_peer_t peer;       /* number of the gate's peer */
     uint64_t hdr_template; /* the first 8 header bytes of a message in one packet, with length 0 */
-    /* ... and fields under gate->tx_lock. */
+    /* Sending: fields under gate->tx_lock. */
     bool announced;            /* CHANNEL was sent: the peer knows the number */
     bool closing;              /* the channel is closed: CLOSE is due when nothing is left to send (send/close.c) */
     bool close_sent;           /* CLOSE was sent, and CLOSED has not arrived: the number is not free yet */

@@ -13,14 +13,14 @@ enum madi_message_kind { MADI_MESSAGE_TX = 1, MADI_MESSAGE_RX = 2 };
 /* Whether the short paths may be used for a message. */
 typedef enum madi_plain {
     MADI_PLAIN_NONE = 0, /* the short paths may not be used */
-    /* Sending: nothing has left, and all blocks are in `small` ... */
+    /* Sending: nothing has left, and all blocks are in `small` */
     MADI_PLAIN_STAGED = 1,
-    MADI_PLAIN_TAILED = 2, /* ... except the bytes of the last block, which stay in the program's memory: tail */
-    /* Receiving: all of the message is in the current packet, which is ... */
-    MADI_PLAIN_PACKET = 1, /* in memory of its own, or in a loan; more than the loan has to be released */
-    MADI_PLAIN_INLINE = 2, /* in the message's structure */
-    MADI_PLAIN_LENT = 3,   /* in a loan, and nothing else has to be released */
-    MADI_PLAIN_BEGUN = 4   /* in a loan, while the sender is still writing it */
+    MADI_PLAIN_TAILED = 2, /* as STAGED, but the last block's bytes stay in the program's memory: tail */
+    /* Receiving: the whole message is in the current packet */
+    MADI_PLAIN_PACKET = 1, /* the packet has memory of its own, or more than a loan to be released */
+    MADI_PLAIN_INLINE = 2, /* the packet is in the message's structure */
+    MADI_PLAIN_LENT = 3,   /* the packet is a loan, and nothing else has to be released */
+    MADI_PLAIN_BEGUN = 4   /* the packet is a loan that the sender is still writing */
 } madi_plain_t;
 static_assert(MADI_PLAIN_NONE == 0 && MADI_PLAIN_BEGUN <= UINT8_MAX, "short paths test for not 0");
 

@@ -43,7 +43,7 @@ struct madi_tx {
     madi_waitable_t *wait;  /* the completion for which the ending thread waits; NULL if no thread waits */
     /* Fields of the packer; after a flush under tx_lock. */
     struct iovec tail;    /* MADI_PLAIN_TAILED: the last block's bytes; its descriptor is the end of `small` */
-    unsigned char *stage; /* the stage buffer: small, or allocated; header space first */
+    unsigned char *stage; /* the stage buffer: `small`, or allocated; begins with room for the header */
     uint32_t stage_len;   /* bytes in stage, header space included */
     uint32_t stage_cap;   /* size of stage in bytes */
     uint32_t run_start;   /* offset in stage of the blocks that belong to no piece yet */

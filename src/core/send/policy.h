@@ -104,8 +104,8 @@
 #define MADI_SHARE_CLASSES 9 /* classes of lengths, by powers of two; the last one has all longer blocks */
 #define MADI_SHARE_KEPT 5    /* number of durations that are kept for each method; their median is used */
 #define MADI_SHARE_TRY_BYTES (UINT64_C(4) << 20)        /* bytes of a trial, so that it uses the whole ring at least once */
-#define MADI_SHARE_TRY_BLOCKS_MIN (MADI_SHARE_KEPT + 5) /* least number of blocks of a trial ... */
-#define MADI_SHARE_TRY_BLOCKS_MAX 128                   /* ... and greatest number */
+#define MADI_SHARE_TRY_BLOCKS_MIN (MADI_SHARE_KEPT + 5) /* least number of blocks of a trial */
+#define MADI_SHARE_TRY_BLOCKS_MAX 128                   /* greatest number of blocks of a trial */
 #define MADI_SHARE_PART_FIRST 2                         /* n: trials of the slower method take 2^-n of the time, at first */
 #define MADI_SHARE_PART_LAST 6                          /* n, once the choice has proved reliable */
 #define MADI_SHARE_TIMED_EVERY 8                        /* n: one block in n is timed, while no trial runs */

@@ -31,8 +31,8 @@
 
 /* One call. */
 #define MAD_DEV_SHOWN 16                /* maximum number of messages that are opened at a time */
-#define MAD_DEV_SINK ((size_t)64 << 10) /* bytes at a time of a payload that is longer than its receive; discarded ... */
-#define MAD_DEV_SINKS ((size_t)1 << 24) /* ... at most this many times: a terabyte in total */
+#define MAD_DEV_SINK ((size_t)64 << 10) /* bytes that are discarded at a time of a payload longer than its receive */
+#define MAD_DEV_SINKS ((size_t)1 << 24) /* greatest number of such pieces of a payload: a terabyte in total */
 
 /* Accesses to memory of peers. */
 #define MAD_DEV_ORDERED 4096    /* bytes: longest access that is carried out in the order of the requests */
