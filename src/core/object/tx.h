@@ -8,10 +8,10 @@
 
 #include <sys/uio.h>
 
-/* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */
-/* Whether a long block goes into its message's packet, where experience decides. */
+/* Whether a long block goes into its message's packet or is announced, where measured durations decide. */
 typedef enum madi_way { MADI_WAY_OPEN, MADI_WAY_PACKET, MADI_WAY_ANNOUNCED } madi_way_t;
 
+/* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */
 typedef struct madi_piece {
     const void *base;   /* address of a block in one piece; NULL if the block is in segments */
     struct iovec *segs; /* the segments of a block, allocated; NULL if the block is in one piece */

@@ -113,9 +113,9 @@
 /* log2 of a factor: the slower method is tried more rarely, but at most by this factor, since it may have seemed slower
  * in few trials for other reasons */
 #define MADI_SHARE_SLOWER_BITS 4
-#define MADI_WAY_PIECES \
-    8                           /* n: a packet that is written and read at the same time is read an n-th later.  "Is a
-                                 * block announced where messages alternate?" */
+/* n: the receiver has read a packet that is written and read at the same time an n-th of its duration later than the sender
+ * has written it.  "Is a block announced where messages alternate?" */
+#define MADI_WAY_PIECES 8
 #define MADI_SHARE_POLL_NS 5000 /* ns: a sender whose first call for progress comes later has computed meanwhile */
 
 /* Limits of the links of each network that the library has (caps in driver.h), in bytes. */
