@@ -12,7 +12,7 @@
  *                  that no peer knows); 3 a packet's header.  A READY without a body gets a valid proof.  A packet of an
  *                  encrypted stream is sealed unless channel is 1:
  *                  [ack ask] [flags] [channel] [length 16] [seq] [aux] [limit stream turn ack | type flags length] body
- * After each step is checked that no peer exceeds its bounds, and that the gateway stays within its budget. */
+ * Each step is followed by a check: no peer exceeds its bounds, and the gateway stays within its budget. */
 #include "base/clock.h"
 #include "fuzz.h"
 #include "gateway/gateway.h"

@@ -202,7 +202,7 @@ static void test_movable_threads_may_block(void)
 
 /* ---- Calls that are not declared -------------------------------------------------------------------------------- */
 
-/* What each thread does after its read. */
+/* The action of each thread after its read. */
 enum { ASKS, LOCKS, YIELDS, ENDS, AGAIN, DECLARES, WAYS };
 
 typedef struct silent {
