@@ -147,7 +147,8 @@
 /* from this length on a second read is faster than a copy.  "Must a block wait for a grant where there is credit?" */
 #define MADI_TCP_CONT_MIN ((size_t)30 << 10)
 
-/* from this length on a round trip is faster than sending within the credit.  Entry as above */
+/* from this length on a round trip is faster than sending within the credit.  "From which length on is a grant faster over
+ * TCP?" */
 #define MADI_TCP_GRANT_MIN ((size_t)104 << 10)
 #define MADI_TCP_EAGER ((size_t)16 << 10)    /* bytes sent ahead of a block's grant.  "How long are packets over TCP?" */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* "Which buffers and calls?" */
