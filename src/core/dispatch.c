@@ -8,6 +8,7 @@
 #include "core/connect/peer.h"
 #include "core/driver.h"
 #include "core/link/ledger.h"
+#include "core/link/link.h"
 #include "core/link/trace.h"
 #include "core/object/gate.h"
 #include "core/object/rx.h"
@@ -196,137 +197,115 @@ static madi_place_t data_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, ma
 /* ---- Control -------------------------------------------------------------------------------------------------- */
 
 /* Handle CHANNEL, by which the peer announces the number that it uses for a channel. */
-static void channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, const char *name)
+static bool by_remote_reserve(madi_gate_t *gate, uint16_t number)
+{
+    uint32_t n = gate->n_remote ? gate->n_remote : 4;
+    madi_conn_t **p;
+    if (number < gate->n_remote)
+        return true;
+    while (n <= number)
+        n *= 2;
+    p = realloc(gate->by_remote, n * sizeof *p);
+    if (!p)
+        return false;
+    memset(p + gate->n_remote, 0, (n - gate->n_remote) * sizeof *p);
+    gate->by_remote = p;
+    gate->n_remote = n;
+    return true;
+}
+
+/* CHANNEL: the peer announces its number of a channel. */
+const char *madi_channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
     madi_gate_t *gate = link->gate;
+    const char *name = body;
     mad_channel_t *channel;
     madi_conn_t *conn;
 
-    if (!hdr->length || hdr->length > MAD_CHANNEL_NAME_MAX || name[hdr->length - 1]) {
-        protocol_error(link, "a channel's name that is not one");
-        return;
-    }
-    if (madi_address_role(madi_peer_address(gate->session, gate->peer)) == MADI_ROLE_GATEWAY) {
-        protocol_error(link,
-                       "a gateway wants to send messages of its own, and a process with the gateways' key only forwards");
-        return;
-    }
-    if (hdr->channel >= gate->n_remote) {
-        uint32_t n = gate->n_remote ? gate->n_remote : 4;
-        madi_conn_t **p;
-        while (n <= hdr->channel)
-            n *= 2;
-        p = realloc(gate->by_remote, n * sizeof *p);
-        if (!p) {
-            madi_link_down(link, MAD_ERR_NOMEM, "no memory for a channel");
-            return;
-        }
-        memset(p + gate->n_remote, 0, (n - gate->n_remote) * sizeof *p);
-        gate->by_remote = p;
-        gate->n_remote = n;
+    if (!hdr->length || hdr->length > MAD_CHANNEL_NAME_MAX || name[hdr->length - 1])
+        return "a channel's name that is not one";
+    if (madi_address_role(madi_peer_address(gate->session, gate->peer)) == MADI_ROLE_GATEWAY)
+        return "a gateway wants to send messages of its own, and a process with the gateways' key only forwards";
+    if (!by_remote_reserve(gate, hdr->channel)) {
+        madi_link_down(link, MAD_ERR_NOMEM, "no memory for a channel");
+        return NULL;
     }
     madi_unopened_sweep(gate);
     channel = madi_channel_find(gate->session, name);
-    if (channel && channel->lane != gate->lane && !link->adapter->caps.self) {
-        protocol_error(link, "a channel that the topology file names came over networks that are not its own: is the file "
-                             "the same for both, and for both there?");
-        return;
-    }
+    if (channel && channel->lane != gate->lane && !link->adapter->caps.self)
+        return "a channel that the topology file names came over networks that are not its own: is the file the same for "
+               "both, and for both there?";
     conn = channel ? madi_conn_make(channel, gate) : NULL;
     if (!conn) {
         madi_link_down(link, MAD_ERR_NOMEM, "no memory for a channel");
-        return;
+        return NULL;
     }
-    if (conn->remote_known || gate->by_remote[hdr->channel]) {
-        protocol_error(link, "a channel that is announced twice");
-        return;
-    }
+    if (conn->remote_known || gate->by_remote[hdr->channel])
+        return "a channel that is announced twice";
     if (!madi_unopened_announced(conn)) {
         madi_ledger_pass(gate, MADI_CHARGE_CHANNELS);
         madi_ledger_enforce(gate);
-        return;
+        return NULL;
     }
     conn->remote = hdr->channel;
     conn->remote_known = true;
     conn->opened_since_announce = channel->is_open;
     madi_conn_rx_quick(conn);
     gate->by_remote[hdr->channel] = conn;
+    return NULL;
 }
 
-static void credit_arrived(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_credit_t *credit)
+const char *madi_grant_arrived(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
-    madi_conn_t *conn;
+    madi_gate_t *gate = link->gate;
+    (void)hdr;
     madi_lock(&gate->tx_lock);
-    conn = madi_conn_by_number(gate, hdr->channel);
-    if (!conn || conn->close_sent) {
-        madi_unlock(&gate->tx_lock);
-        return;
-    }
-    if (credit->limit > conn->credit_limit) {
-        conn->credit_left += credit->limit - conn->credit_limit;
-        conn->credit_limit = credit->limit;
-    }
-    madi_conn_quick(conn);
-    if (conn->queue)
-        madi_conn_kick(conn);
-    madi_unlock(&gate->tx_lock);
-}
-
-static void grant_arrived(madi_gate_t *gate, bool shared, const void *body)
-{
-    madi_lock(&gate->tx_lock);
-    if (shared)
-        madi_rdv_shared(gate, body);
-    else
-        madi_rdv_granted(gate, body);
+    madi_rdv_granted(gate, body);
     madi_gate_pump(gate);
     madi_unlock(&gate->tx_lock);
+    return NULL;
 }
 
-static void mismatch_arrived(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const madi_wire_mismatch_t *mm)
+const char *madi_share_arrived(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
-    madi_conn_t *conn;
+    madi_gate_t *gate = link->gate;
+    (void)hdr;
     madi_lock(&gate->tx_lock);
-    conn = madi_conn_by_number(gate, hdr->channel);
-    if (conn)
-        madi_tx_mismatch(conn, mm);
+    madi_rdv_shared(gate, body);
+    madi_gate_pump(gate);
     madi_unlock(&gate->tx_lock);
+    return NULL;
 }
 
-static void bye_arrived(madi_link_t *link)
+const char *madi_bye_arrived(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
+    (void)hdr, (void)body;
     link->gate->bye_received = true;
     if (link->driver->live.acknowledge)
         link->driver->live.acknowledge(link);
+    return NULL;
 }
+
+#define CONTROL_ROW(name, number, length, handler) [number] = {length, handler},
+#define CONTROL_FITS(name, number, length, handler) \
+    static_assert((length) == MADI_WIRE_ANY || (length) <= MADI_CTRL_MAX, #name " fits into partial_ctrl");
+MADI_WIRE_CONTROLS(CONTROL_FITS)
 
 static void control_dispatch(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
-    static const uint32_t sizes[] = {[MADI_WIRE_GRANT] = sizeof(madi_wire_grant_t),
-                                     [MADI_WIRE_SHARE] = sizeof(madi_wire_share_t),
-                                     [MADI_WIRE_CREDIT] = sizeof(madi_wire_credit_t),
-                                     [MADI_WIRE_MISMATCH] = sizeof(madi_wire_mismatch_t),
-                                     [MADI_WIRE_BYE] = 0,
-                                     [MADI_WIRE_CLOSE] = 0,
-                                     [MADI_WIRE_CLOSED] = 0};
-    if (hdr->type != MADI_WIRE_CHANNEL && (hdr->type >= MADI_COUNT(sizes) || hdr->length != sizes[hdr->type])) {
-        protocol_error(link, "a control packet of unknown form");
-        return;
-    }
-    bool good = true;
-    switch (hdr->type) {
-    case MADI_WIRE_CHANNEL: channel_announced(link, hdr, body); break;
-    case MADI_WIRE_GRANT: grant_arrived(link->gate, false, body); break;
-    case MADI_WIRE_SHARE: grant_arrived(link->gate, true, body); break;
-    case MADI_WIRE_CREDIT: credit_arrived(link->gate, hdr, body); break;
-    case MADI_WIRE_MISMATCH: mismatch_arrived(link->gate, hdr, body); break;
-    case MADI_WIRE_BYE: bye_arrived(link); break;
-    case MADI_WIRE_CLOSE: good = madi_number_closed(link->gate, hdr->channel); break;
-    case MADI_WIRE_CLOSED: good = madi_number_free(link->gate, hdr->channel); break;
-    default: protocol_error(link, "a packet of unknown type"); break;
-    }
-    if (!good)
-        protocol_error(link, "the end of a channel's number that is not in use");
+    static const struct {
+        uint32_t length;
+        madi_control_handler_t handler; /* NULL: not a control packet */
+    } rows[MADI_WIRE_TYPES] = {MADI_WIRE_CONTROLS(CONTROL_ROW)};
+    const char *broken;
+    if (hdr->type >= MADI_WIRE_TYPES || (rows[hdr->type].length != MADI_WIRE_ANY && rows[hdr->type].length != hdr->length))
+        broken = "a control packet of unknown form";
+    else if (!rows[hdr->type].handler)
+        broken = "a packet of unknown type";
+    else
+        broken = rows[hdr->type].handler(link, hdr, body);
+    if (broken)
+        protocol_error(link, broken);
 }
 
 /* ---- Short packets -------------------------------------------------------------------------------------------- */

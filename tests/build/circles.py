@@ -5,7 +5,7 @@
     circles.py ROOT --explain     the largest circle, and every edge that points backwards, with its functions
 
 A file depends on another if one of its functions names a function of the other: in a call, or to take its address.  An
-inlined function of a header has no file of its own: what it names counts for every file that names it.
+inlined function or a macro of a header has no file of its own: what it names counts for every file that names it.
 """
 import collections
 import pathlib
@@ -18,6 +18,7 @@ import names
 # Folders in the order of their layers: each may name functions of its own layer and of lower ones.
 LAYERS = (("base", "boot", "topology", "engine"), ("security", "wire"), ("link",), ("conn",), ("send", "recv"), ("connect",),
           ("dispatch.c",), ("progress",), ("api",), ("inspect",), ("session",))
+MACRO = re.compile(r"^#define (\w+)((?:[^\n]*\\\n)*[^\n]*)", re.M)
 LEVEL = {folder: level for level, folders in enumerate(LAYERS) for folder in folders}
 
 
@@ -36,7 +37,11 @@ class Core:
             self._follow(file, self.body[file, ""], set())
 
     def _read(self, path, file):
-        for _, head, body, _ in names.top_level(ctext.c_pieces(path.read_text())[0]):
+        code = ctext.c_pieces(path.read_text())[0]
+        for macro, text in MACRO.findall(code if file.endswith(".h") else ""):
+            self.home[macro] = file
+            self.body[file, macro] |= set(re.findall(r"\w+", text))
+        for _, head, body, _ in names.top_level(code):
             words = set(re.findall(r"\w+", body or ""))
             function = names.CALL.search(head) if body is not None and "=" not in head else None
             if function and file.endswith(".h"):

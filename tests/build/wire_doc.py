@@ -34,6 +34,11 @@ class Code:
         """{number: name} of the constants that begin so."""
         return {int(n): name for name, n in re.findall(r"\b%s(\w+) = (\d+)" % prefix, self.text)}
 
+    def controls(self):
+        """[(number, name, structure of the body or "")] of the rows of control packets"""
+        return [(int(number), name, struct)
+                for name, number, struct in re.findall(r"^    W\((\w+), (\d+), (?:sizeof\((\w+)_t\))?", self.text, re.M)]
+
     def struct(self, name):
         """Sizes of the members, in order."""
         body = re.search(r"typedef struct %s \{(.*?)\} %s_t;" % (name, name), self.text, re.S).group(1)
@@ -86,9 +91,12 @@ def compare(doc, code):
         numbers = {int(n): name for n, name in re.findall(r"^\| (\d+) \| (\w+) \|", table, re.M)}
         body = re.search(r"enum madi_%s \{(.*?)\}" % ("wire_type" if what == "packet" else "forward_kind"), code.text, re.S).group(1)
         enum = {int(n): name for name, n in re.findall(r"%s(\w+) = (\d+)" % prefix, body)}
+        if what == "packet":
+            enum.update({number: name for number, name, _ in code.controls()})
         out.append(("kinds of %ss" % what, numbers, enum))
-    for number, name, struct in ((4, "GRANT", "grant"), (5, "CREDIT", "credit"), (6, "MISMATCH", "mismatch"), (11, "SHARE", "share")):
-        out.append(("body of %s" % name, sizes(row(packets, number, name)), code.struct("madi_wire_" + struct)))
+    for number, name, struct in code.controls():
+        if struct:
+            out.append(("body of %s" % name, sizes(row(packets, number, name)), code.struct(struct)))
     for number, name, struct in ((2, "OPEN", "open"), (3, "CREDIT", "credit"), (6, "CLOSE", "close")):
         said = sizes(row(fragments, number, name))
         want = code.struct("madi_wire_" + struct)

@@ -5,12 +5,21 @@
 
 #include "core/object/gate.h"
 #include "core/object/session.h"
+#include "core/wire/wire.h"
 
 mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body);        /* takes tx_lock */
 mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* under tx_lock */
 bool madi_ctrl_pump(madi_gate_t *gate);        /* send queued control packets; false: some are left; under tx_lock */
 bool madi_ctrl_waits(const madi_gate_t *gate); /* true if control packets are queued; under tx_lock */
 void madi_ctrl_forget(madi_gate_t *gate);      /* discard queued control packets; under tx_lock */
+
+/* Handle a control packet (a row of MADI_WIRE_CONTROLS) whose body has the length of its row.  Return NULL, or the rule that
+ * the packet breaks: the link then ends with MAD_ERR_PROTOCOL.  Under session->lock. */
+typedef const char *(*madi_control_handler_t)(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body);
+#define MADI_WIRE_HANDLER(name, number, length, handler) \
+    const char *handler(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body);
+MADI_WIRE_CONTROLS(MADI_WIRE_HANDLER)
+#define MADI_WRONG_NUMBER "the end of a channel's number that is not in use" /* of CLOSE and CLOSED */
 
 void madi_gate_work(madi_gate_t *gate);           /* have the next progress pump the gate; any lock */
 void madi_gate_go_on(madi_gate_t *gate);          /* like madi_gate_work, but the gate is pumped before any thread sleeps */

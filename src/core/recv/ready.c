@@ -96,15 +96,16 @@ void madi_conn_hand_back(madi_conn_t *conn)
     conn->remote_known = conn->remote_closing = conn->opened_since_announce = false;
 }
 
-bool madi_number_closed(madi_gate_t *gate, uint16_t number)
+const char *madi_close_arrived(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
-    madi_conn_t *conn = madi_conn_by_remote(gate, number);
+    madi_conn_t *conn = madi_conn_by_remote(link->gate, hdr->channel);
+    (void)body;
     if (!conn || conn->arriving)
-        return false;
-    gate->by_remote[number] = NULL;
+        return MADI_WRONG_NUMBER;
+    link->gate->by_remote[hdr->channel] = NULL;
     conn->remote_closing = true;
     madi_conn_rx_quick(conn);
     madi_conn_hand_back(conn);
     madi_channel_release_check(conn->channel);
-    return true;
+    return NULL;
 }

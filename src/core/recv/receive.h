@@ -72,10 +72,8 @@ void madi_rx_make_ready(madi_rx_msg_t *msg);
 void madi_conn_rx_quick(madi_conn_t *conn);  /* recompute fast_hdr after a change of the connection */
 void madi_conn_hand_back(madi_conn_t *conn); /* return the peer's number of the channel, if the peer waits for it and no
                                               * message is held */
-/* Handle CLOSE, by which the peer announces that it sends nothing more under its number.  False: protocol error. */
-bool madi_number_closed(madi_gate_t *gate, uint16_t number);
-void madi_conn_drop(madi_conn_t *conn);              /* discard messages that have arrived and will never be opened */
-void madi_rx_open(madi_rx_msg_t *msg);               /* return the credit of a message that is being opened */
+void madi_conn_drop(madi_conn_t *conn);      /* discard messages that have arrived and will never be opened */
+void madi_rx_open(madi_rx_msg_t *msg);       /* return the credit of a message that is being opened */
 madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn); /* take the next message of a connection; NULL if none */
 
 /* block.c; under session->lock */

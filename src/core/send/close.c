@@ -23,12 +23,14 @@ void madi_conn_close(madi_conn_t *conn)
     madi_conn_slow(conn);
 }
 
-bool madi_number_free(madi_gate_t *gate, uint16_t number)
+const char *madi_closed_arrived(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
+    madi_gate_t *gate = link->gate;
     madi_conn_t *conn;
     bool was_handed;
+    (void)body;
     madi_lock(&gate->tx_lock);
-    conn = madi_conn_by_number(gate, number);
+    conn = madi_conn_by_number(gate, hdr->channel);
     was_handed = conn && conn->close_sent;
     if (was_handed) {
         conn->close_sent = false;
@@ -37,5 +39,5 @@ bool madi_number_free(madi_gate_t *gate, uint16_t number)
             madi_conn_kick(conn);
     }
     madi_unlock(&gate->tx_lock);
-    return was_handed;
+    return was_handed ? NULL : MADI_WRONG_NUMBER;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Making packets from messages: the queue of each connection, and its credits. */
 #include "base/clock.h"
+#include "core/conn/conn.h"
 #include "core/conn/credit.h"
 #include "core/conn/request.h"
 #include "core/conn/tx_pool.h"
@@ -550,7 +551,7 @@ static void tx_match_seq(void *object, void *arg)
 }
 
 /* Handle MISMATCH: the receiver expected another block. */
-void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm)
+static void mismatch_report(madi_conn_t *conn, const madi_wire_mismatch_t *mm)
 {
     char here[MADI_BLOCK_WORDS], there[MADI_BLOCK_WORDS];
     find_seq_t f = {conn, mm->seq, NULL};
@@ -567,4 +568,38 @@ void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm)
                "channel %s, peer %d, message %u, block %u: the sender packed %s; the receiver expects %s",
                conn->channel->name, conn->gate->peer, mm->seq, mm->index, madi_block_words(mm->sent, here),
                madi_block_words(mm->expected, there));
+}
+
+/* ---- Control packets ------------------------------------------------------------------------------------------ */
+
+const char *madi_mismatch_arrived(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
+{
+    madi_gate_t *gate = link->gate;
+    madi_conn_t *conn;
+    madi_lock(&gate->tx_lock);
+    conn = madi_conn_by_number(gate, hdr->channel);
+    if (conn)
+        mismatch_report(conn, body);
+    madi_unlock(&gate->tx_lock);
+    return NULL;
+}
+
+const char *madi_credit_arrived(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
+{
+    const madi_wire_credit_t *credit = body;
+    madi_gate_t *gate = link->gate;
+    madi_conn_t *conn;
+    madi_lock(&gate->tx_lock);
+    conn = madi_conn_by_number(gate, hdr->channel);
+    if (conn && !conn->close_sent) {
+        if (credit->limit > conn->credit_limit) {
+            conn->credit_left += credit->limit - conn->credit_limit;
+            conn->credit_limit = credit->limit;
+        }
+        madi_conn_quick(conn);
+        if (conn->queue)
+            madi_conn_kick(conn);
+    }
+    madi_unlock(&gate->tx_lock);
+    return NULL;
 }

@@ -42,7 +42,6 @@ void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
 bool madi_conn_wants_link(const madi_conn_t *conn); /* true if the connection waits for the link, not for credits */
 void madi_conn_kick(madi_conn_t *conn);             /* put the connection into the gate's list of pending connections */
 bool madi_pending_pump(madi_gate_t *gate);          /* send from the queues of that list; true: one was put into it again */
-void madi_tx_mismatch(madi_conn_t *conn, const madi_wire_mismatch_t *mm);
 
 /* cont.c; under gate->tx_lock */
 /* True if a block of that length, which is not held back, is continued in a packet of its own, provided there is credit. */
@@ -75,8 +74,7 @@ void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);
 bool madi_rdv_pump(madi_gate_t *gate);          /* send granted blocks; false: some are left */
 bool madi_rdv_goes_on(const madi_gate_t *gate); /* true if the driver holds nothing of the first granted block */
 
-/* close.c; under session->lock, or gate->tx_lock */
-void madi_conn_close(madi_conn_t *conn); /* send CLOSE if nothing is left to send; under gate->tx_lock only */
-bool madi_number_free(madi_gate_t *gate, uint16_t number);
+/* close.c; under gate->tx_lock */
+void madi_conn_close(madi_conn_t *conn); /* send CLOSE if nothing is left to send */
 
 #endif

@@ -32,19 +32,41 @@ typedef struct madi_wire_hdr {
 } madi_wire_hdr_t;
 static_assert(sizeof(madi_wire_hdr_t) == 16, "packet header");
 
+/* Control packets, a row for each.  The numbers MADI_WIRE_name, and the table by which the core checks and dispatches these
+ * packets, are made from the rows.
+ *
+ * To add a packet: add a row with the next number, its structure below, and its handler to the file that sends it or to that
+ * of the object that it is about; describe it in doc/wire.md, and raise the version.
+ *
+ *   W(name, number, length, handler)
+ *     length   bytes of the body, MADI_CTRL_MAX at most; MADI_WIRE_ANY: the handler checks it
+ *     handler  function that takes a packet that has arrived (madi_control_handler_t, core/link/link.h)
+ *
+ * "channel" is in the header. */
+/* clang-format off */
+#define MADI_WIRE_CONTROLS(W) \
+    /* announces a channel's number; channel: the number, which was free; body: the name */ \
+    W(CHANNEL, 3, MADI_WIRE_ANY, madi_channel_announced) \
+    W(GRANT, 4, sizeof(madi_wire_grant_t), madi_grant_arrived) \
+    /* channel as the *sender of the messages* numbers it */ \
+    W(CREDIT, 5, sizeof(madi_wire_credit_t), madi_credit_arrived) \
+    W(MISMATCH, 6, sizeof(madi_wire_mismatch_t), madi_mismatch_arrived) \
+    /* no more packets follow; an orderly end */ \
+    W(BYE, 7, 0, madi_bye_arrived) \
+    /* channel: no message follows under this number */ \
+    W(CLOSE, 8, 0, madi_close_arrived) \
+    /* channel as the *sender of the messages* numbers it: the number is free again */ \
+    W(CLOSED, 9, 0, madi_closed_arrived) \
+    W(SHARE, 11, sizeof(madi_wire_share_t), madi_share_arrived)
+/* clang-format on */
+#define MADI_WIRE_ANY UINT32_MAX
+
+#define MADI_WIRE_NUMBER(name, number, length, handler) MADI_WIRE_##name = (number),
 enum madi_wire_type {
-    MADI_WIRE_MSG = 1,      /* see above */
-    MADI_WIRE_DATA = 2,     /* see above */
-    MADI_WIRE_CHANNEL = 3,  /* announces a channel's number; channel: the number, which was free; body: the name */
-    MADI_WIRE_GRANT = 4,    /* body: madi_wire_grant */
-    MADI_WIRE_CREDIT = 5,   /* channel: the number that the *sender of the messages* uses; body: madi_wire_credit */
-    MADI_WIRE_MISMATCH = 6, /* body: madi_wire_mismatch */
-    MADI_WIRE_BYE = 7,      /* no more packets follow; an orderly end */
-    MADI_WIRE_CLOSE = 8,    /* channel: no message follows under this number */
-    MADI_WIRE_CLOSED = 9,   /* channel: the number that the *sender of the messages* uses; that number is free again */
-    MADI_WIRE_FORWARD = 10, /* a fragment of a stream; see below */
-    MADI_WIRE_SHARE = 11,   /* body: madi_wire_share */
-    MADI_WIRE_TYPES         /* number of types, plus 1 */
+    MADI_WIRE_MSG = 1,
+    MADI_WIRE_DATA = 2,
+    MADI_WIRE_FORWARD = 10,
+    MADI_WIRE_CONTROLS(MADI_WIRE_NUMBER) MADI_WIRE_TYPES         /* number of types, plus 1 */
 };
 
 enum madi_wire_flags {
