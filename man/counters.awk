@@ -23,7 +23,7 @@ FNR == NR {
         sub(/^MADI_COUNTERS_/, "", name)
         sub(/\(.*/, "", name)
     }
-    if (/^    C\(/) { # C(group, key, KIND, "unit", column, "where", \ and on the next line "text")
+    if (/^    [CN]\(/) { # C(group, key, KIND, "unit", column, "where", \ and on the next line "text")
         split($0, field, /, */)
         n = ++rows[name]
         key[name, n] = field[2]

@@ -95,7 +95,7 @@ static void first_packet_done(madi_link_t *link, madi_rx_msg_t *m)
     m->complete = m->cur_last;
     m->began = madi_trace_now();
     m->conn->rx_held += m->cost;
-    m->conn->rx_messages++;
+    MADI_CONN_COUNT(m->conn, messages_received, 1);
     if (!m->complete) {
         m->conn->arriving = m;
         madi_conn_rx_quick(m->conn);
@@ -325,7 +325,7 @@ static bool short_make_ready(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi
     m->cost = hdr->aux;
     m->base.plain = 2;
     conn->rx_held += hdr->aux;
-    conn->rx_messages++;
+    MADI_CONN_COUNT(conn, messages_received, 1);
     madi_rx_make_ready(m);
     return true;
 }

@@ -195,10 +195,10 @@ void gw_report_routes(struct mad_session *session, madi_json_t *j)
 
 static void counts_add(madi_traffic_t *sum, const gw_count_t *in, const gw_count_t *out)
 {
-    sum->messages_in += in->fragments;
-    sum->bytes_in += in->bytes;
-    sum->messages_out += out->fragments;
-    sum->bytes_out += out->bytes;
+    sum->count[MADI_MOVED_messages_received] += in->fragments;
+    sum->count[MADI_MOVED_bytes_received] += in->bytes;
+    sum->count[MADI_MOVED_messages_sent] += out->fragments;
+    sum->count[MADI_MOVED_bytes_sent] += out->bytes;
 }
 
 void gw_traffic(madi_gate_t *gate, madi_traffic_t *ends, madi_traffic_t *passing)

@@ -86,12 +86,14 @@ class Tree:
         self.uses = collections.defaultdict(lambda: collections.defaultdict(list))  # (tag, field): folder: places
         self.unknown = []    # (place, field)
         self.places = {}     # (path, offset): (tag, field)
+        self.macros = {}     # macro of src/core/object: its text
+        self.inlined = collections.defaultdict(set)  # inlined function of src/core/object: the (tag, field) that it uses
         self.files = []
         for area in ("include", "src", "tests", "bench"):
             for path in sorted((self.root / area).rglob("*.[ch]")):
                 name = str(path.relative_to(self.root))
                 self.files.append(File(name, path.read_text(errors="replace")))
-        for step in (self._typedefs, self._structs, self._functions, self._uses):
+        for step in (self._typedefs, self._structs, self._functions, self._uses, self._inlined_uses):
             for file in self.files:
                 step(file)
 
@@ -233,6 +235,11 @@ class Tree:
             start = file.code.find(body, at)
             at = start + len(body)
             self._accesses(file, head + " {" + body + "}", start - len(head) - 2)
+            function = names.CALL.search(head)
+            if function and file.path.startswith("src/core/object/"):
+                inside = range(start, at)
+                self.inlined[function.group(1)] |= {use for (path, place), use in self.places.items()
+                                                    if path == file.path and place in inside}
         for m in re.finditer(r"\b(?:offsetof|MADI_CONTAINER)\s*\(([^(),]*(?:\([^()]*\))?[^(),]*),\s*(\w+)(?:,\s*(\w+))?\s*\)", file.code):
             tag, field = (m.group(2), m.group(3)) if m.group(3) else (m.group(1).strip().split()[-1], m.group(2))
             tag = self.tag(file, tag)
@@ -240,8 +247,21 @@ class Tree:
                 self.use(file, tag, field, m.start(3) if m.group(3) else m.start(2))
 
         for line, text in enumerate(re.sub(r"\\\n", "  ", ctext.TOKEN.sub(" ", file.text)).split("\n"), 1):
-            if re.match(r"\s*#\s*define\b", text):  # a macro: the types of its arguments are not known
+            macro = re.match(r"\s*#\s*define\s+(\w+)(.*)", text)
+            if macro and file.path.startswith("src/core/object/"):
+                self.macros[macro.group(1)] = macro.group(2)
+            if macro:  # the types of its arguments are not known
                 self.unknown += [(file.path, line, m.group(2)) for m in ACCESS.finditer(text)]
+
+    def _inlined_uses(self, file):
+        """What an inlined function of src/core/object uses counts for each file that calls it, maybe by a macro."""
+        text = file.code
+        for macro, body in self.macros.items():
+            if re.search(rf"\b{macro}\b", text):
+                text += body
+        for word in set(WORD.findall(text)) & set(self.inlined):
+            for use in self.inlined[word]:
+                self.uses[use][folder(file.path)].append(f"{file.path}: by {word}")
 
     def use(self, file, tag, field, at):
         self.places[file.path, at] = (tag, field)

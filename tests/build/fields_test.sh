@@ -49,4 +49,10 @@ recv "so is one of an object whose type is not known" "uses n_queued" "$good" \
 recv "so is one in a macro" "uses n_queued" "$good" '#define QUEUED(g) ((g)->send->n_queued)'
 recv "so is a private header" "includes core/send/send_gate.h" '#include "core/send/send_gate.h"' "$good"
 recv "so is a shared field that one folder uses" "only send" 'int f(madi_gate_t *gate) { return 0; }'
+cat >>"$core/object/gate.h" <<'C'
+#define GATE_STATE(gate) gate_state(gate)
+static inline int gate_state(const madi_gate_t *gate) { return gate->state; }
+C
+recv "an inlined function is a use where it is called" "" 'int f(madi_gate_t *gate) { return GATE_STATE(gate); }'
+recv "and only there" "only send" 'int f(madi_gate_t *gate) { return 0; }'
 [ $failures = 0 ]

@@ -50,17 +50,17 @@ n=$(grep -c '^\.B MAD_' "$pages/man7/madeleine-knobs.7")
 [ -z "$lost" ] && [ "$n" -gt 5 ] && ok "every knob is in the page" || not_ok "knobs not in the page:$lost"
 
 # Counters: a row of the table has its key, its text, and its place in the page; and its place in the source.
-rows=$(grep -c '^    C(' "$here/src/core/inspect/counters.h")
-lost=$(sed -n 's/^    C([A-Za-z]*, \([a-z_]*\), .*/\1/p' "$here/src/core/inspect/counters.h" | while read -r key; do
+rows=$(grep -c '^    [CN](' "$here/src/core/inspect/counters.h")
+lost=$(sed -n 's/^    [CN]([A-Za-z]*, \([a-z_]*\), .*/\1/p' "$here/src/core/inspect/counters.h" | while read -r key; do
     grep -q "^\.B $key$" "$pages/man1/mad_info.1" || printf ' %s' "$key"
 done)
 [ "$(grep -c '^\.RI ( .*[a-z] )$' "$pages/man1/mad_info.1")" -ge $((rows - 1)) ] || lost="$lost units" # one is a flag
 [ -z "$lost" ] && [ "$rows" -gt 50 ] && ok "every counter is in the page of mad_info" || not_ok "counters not in the page:$lost"
-lost=$(sed -n 's/^    C(.* "\([a-z_/]*\.[ch]\): \([a-z_]*\)", .*/\1 \2/p' "$here/src/core/inspect/counters.h" |
+lost=$(sed -n 's/^    [CN](.* "\([a-z_/]*\.[ch]\): \([a-z_]*\)", .*/\1 \2/p' "$here/src/core/inspect/counters.h" |
     while read -r file name; do
         grep -qw "$name" "$here/src/$file" || printf ' %s:%s' "$file" "$name"
     done)
-places=$(grep -c '^    C(.* "[a-z_/]*\.[ch]: [a-z_]*", ' "$here/src/core/inspect/counters.h")
+places=$(grep -c '^    [CN](.* "[a-z_/]*\.[ch]: [a-z_]*", ' "$here/src/core/inspect/counters.h")
 [ -z "$lost" ] && [ "$places" = "$rows" ] && ok "counters are counted where their rows say" ||
     not_ok "counters that are not counted where their rows say:$lost"
 

@@ -176,7 +176,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_message(mad_ses
         madi_rx_start(m, conn, madi_foreign_of(m->data), true);
         m->base.plain = MADI_PLAIN_INLINE;
     }
-    conn->rx_messages++;
+    MADI_CONN_COUNT(conn, messages_received, 1);
     conn->rx_until_limit -= m->hdr.aux;
     if (MADI_UNLIKELY(conn->rx_until_limit < 0))
         credit_send_and_look_around(session, conn);
@@ -416,7 +416,7 @@ static inline int take_short_messages(mad_channel_t *channel, madi_adapter_t *hi
         cost += (int64_t)(a->inside[1] >> 32);
     }
     if (MADI_LIKELY(a > arrivals)) {
-        conn->rx_messages += (uint64_t)(a - arrivals);
+        MADI_CONN_COUNT(conn, messages_received, (uint64_t)(a - arrivals));
         conn->rx_until_limit -= cost;
     }
     if (MADI_UNLIKELY(a < end)) /* the packet may have been CLOSE, after which the connection's credits begin anew */

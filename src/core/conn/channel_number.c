@@ -126,12 +126,15 @@ void madi_conn_rest(madi_conn_t *conn)
 
 /* ---- Traffic -------------------------------------------------------------------------------------------------- */
 
+#define CONN_COUNT_ADD(group, key, kind, unit, column, where, text) \
+    sum->count[MADI_MOVED_##key] += conn->counts[MADI_CONN_COUNT_##key];
+
 void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum)
 {
-    sum->messages_out += conn->tx_seq;
-    sum->bytes_out += conn->tx_cost_before + madi_credit_used(conn);
-    sum->messages_in += conn->rx_messages;
-    sum->bytes_in += conn->rx_cost_before + madi_credit_consumed(conn) + conn->rx_held;
+    sum->count[MADI_MOVED_messages_sent] += conn->tx_seq;
+    sum->count[MADI_MOVED_bytes_sent] += conn->tx_cost_before + madi_credit_used(conn);
+    sum->count[MADI_MOVED_bytes_received] += conn->rx_cost_before + madi_credit_consumed(conn) + conn->rx_held;
+    MADI_COUNTERS_MOVED(MADI_COUNTER_NONE, CONN_COUNT_ADD, )
 }
 
 madi_traffic_t madi_conns_traffic(const madi_gate_t *gate)

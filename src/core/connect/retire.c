@@ -45,9 +45,14 @@ static bool conn_has_pending_rx(const madi_conn_t *conn)
     return conn->ready || conn->arriving || conn->unfinished || conn->posted || conn->rx_held || conn->openers.first;
 }
 
+static bool has_received(const madi_conn_t *conn)
+{
+    return conn->counts[MADI_CONN_COUNT_messages_received] != 0;
+}
+
 static bool conn_receives(const madi_conn_t *conn)
 {
-    return conn_has_pending_rx(conn) || (conn->rx_messages && ring_holds(conn->gate, conn));
+    return conn_has_pending_rx(conn) || (has_received(conn) && ring_holds(conn->gate, conn));
 }
 
 static void ready_remove(madi_conn_t *conn)
@@ -69,7 +74,7 @@ bool madi_conns_in_use(madi_gate_t *gate)
     madi_lock(&gate->tx_lock);
     for (const madi_conn_t *conn = gate->conns; conn && !is; conn = conn->next_of_gate) {
         is = conn_sends(conn) || conn_has_pending_rx(conn);
-        received |= conn->rx_messages != 0;
+        received |= has_received(conn);
     }
     madi_unlock(&gate->tx_lock);
     return is || (received && ring_holds(gate, NULL));

@@ -2,10 +2,15 @@
 /* Counters: all numbers of "mad_info stats", a row each.  The query's answer (JSON), the tables of mad_info stats, its
  * rates, its output for Prometheus, and the section of mad_info(1) that describes them are made from these rows.
  *
- * To add a counter: add a row, count where the row says, and report the value with madi_count_write, or in stats.c's
- * gate_row.
+ * To add a counter: add a row, and count where the row says.
+ *   of networks             row N of MADI_COUNTERS_GATE        MADI_GATE_COUNT (core/object/gate.h)
+ *   of channels, networks   row N of MADI_COUNTERS_MOVED       MADI_CONN_COUNT (core/object/conn.h)
+ *   of forwarding           row C of MADI_COUNTERS_FORWARDING  GW_COUNT (gateway/state.h)
+ * All others, and values that other state gives (rows C), are reported with madi_count_write, those of the first two lists
+ * in stats.c's gate_row and write_channel_counts.
  *
  *   C(group, key, kind, unit, column, where, text)
+ *   N(...)       like C, but gates or connections have a number for this row, which is added up and reported by itself
  *     group    madi_counter_groups has the object that the key is a member of
  *     kind     COUNTER: never goes down, and is shown as a rate; GAUGE: may go down; FLAG: true or false
  *     column   head in the tables of mad_info stats; NULL: not shown there
@@ -19,21 +24,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Messages and bytes of a driver, network or channel. */
-#define MADI_COUNTERS_MOVED(C, group) \
+/* Messages and bytes of a driver, network or channel.  N: connections have a number. */
+#define MADI_COUNTERS_MOVED(C, N, group) \
     C(group, peers, GAUGE, "peers", "peers", "core/connect/gate.c: state", "Peers to whom there is a connection.") \
     C(group, messages_sent, COUNTER, "messages", "sent", "core/api/pack_end.c: tx_seq", \
       "Messages sent; fragments in the classes streams and forwarded.") \
     C(group, bytes_sent, COUNTER, "bytes", "bytes", "core/conn/credit.h: madi_credit_used", \
       "Bytes sent: packets with their headers in units of 64 bytes, and long blocks.") \
-    C(group, messages_received, COUNTER, "messages", "received", "core/dispatch.c: rx_messages", \
+    N(group, messages_received, COUNTER, "messages", "received", "core/dispatch.c: messages_received", \
       "Messages received; fragments in the classes streams and forwarded.") \
     C(group, bytes_received, COUNTER, "bytes", "bytes", "core/dispatch.c: rx_held", \
       "Bytes received, counted as those sent.") \
     C(group, messages_queued, GAUGE, "messages", "queued", "core/inspect/stats.c: queue", "Messages that wait to be sent.")
 
-/* Long blocks of a driver or network; out, in: columns. */
-#define MADI_COUNTERS_BLOCKS(C, group, out, in) \
+/* Long blocks of a driver or network, and what else gates count; out, in: columns.  N: gates have a number. */
+#define MADI_COUNTERS_GATE(C, N, group, out, in) \
     C(group, blocks_sent, COUNTER, "blocks", out, "core/send/rdv_send.c: granted_blocks", \
       "Long blocks sent after a grant, or from memory to memory.") \
     C(group, block_bytes_sent, COUNTER, "bytes", NULL, "core/send/rdv_send.c: granted_bytes", \
@@ -41,7 +46,7 @@
     C(group, blocks_received, COUNTER, "blocks", in, "core/recv/rdv_recv.c: taken_blocks", "Long blocks received.") \
     C(group, block_bytes_received, COUNTER, "bytes", NULL, "core/recv/rdv_recv.c: taken_bytes", \
       "Bytes of these, which are counted in bytes_received, too.") \
-    C(group, times_full, COUNTER, "times", "full", "core/send/queue.c: refused", \
+    N(group, times_full, COUNTER, "times", "full", "core/send/queue.c: times_full", \
       "How often the network took no packet at once.")
 
 /* Further rows of a channel. */
@@ -140,11 +145,11 @@
 
 /* All rows, in order. */
 #define MADI_COUNTERS(C) \
-    MADI_COUNTERS_MOVED(C, TRAFFIC) \
-    MADI_COUNTERS_BLOCKS(C, TRAFFIC, "blocks out", "blocks in") \
-    MADI_COUNTERS_MOVED(C, NETWORKS) \
-    MADI_COUNTERS_BLOCKS(C, NETWORKS, NULL, NULL) \
-    MADI_COUNTERS_MOVED(C, CHANNELS) \
+    MADI_COUNTERS_MOVED(C, C, TRAFFIC) \
+    MADI_COUNTERS_GATE(C, C, TRAFFIC, "blocks out", "blocks in") \
+    MADI_COUNTERS_MOVED(C, C, NETWORKS) \
+    MADI_COUNTERS_GATE(C, C, NETWORKS, NULL, NULL) \
+    MADI_COUNTERS_MOVED(C, C, CHANNELS) \
     MADI_COUNTERS_CHANNELS(C) \
     MADI_COUNTERS_FORWARDING(C) \
     MADI_COUNTERS_GATEWAYS(C) \
@@ -155,6 +160,15 @@
 /* Numbers of the rows: MADI_COUNT_GROUP_key. */
 #define MADI_COUNTER_ID(group, key, kind, unit, column, where, text) MADI_COUNT_##group##_##key,
 typedef enum madi_counter_id { MADI_COUNTERS(MADI_COUNTER_ID) MADI_COUNTS } madi_counter_id_t;
+
+/* Places of the rows MOVED: MADI_MOVED_key.  Places of the numbers of a connection and of a gate: those of the rows N. */
+#define MADI_COUNTER_NONE(group, key, kind, unit, column, where, text)
+#define MADI_MOVED_PLACE(group, key, kind, unit, column, where, text) MADI_MOVED_##key,
+#define MADI_CONN_PLACE(group, key, kind, unit, column, where, text) MADI_CONN_COUNT_##key,
+#define MADI_GATE_PLACE(group, key, kind, unit, column, where, text) MADI_GATE_COUNT_##key,
+enum madi_moved_place { MADI_COUNTERS_MOVED(MADI_MOVED_PLACE, MADI_MOVED_PLACE, ) MADI_MOVED_COUNTS };
+enum madi_conn_place { MADI_COUNTERS_MOVED(MADI_COUNTER_NONE, MADI_CONN_PLACE, ) MADI_CONN_COUNTS };
+enum madi_gate_place { MADI_COUNTERS_GATE(MADI_COUNTER_NONE, MADI_GATE_PLACE, , , ) MADI_GATE_COUNTS };
 
 typedef enum madi_counter_kind { MADI_COUNT_COUNTER, MADI_COUNT_GAUGE, MADI_COUNT_FLAG } madi_counter_kind_t;
 

@@ -180,7 +180,7 @@ static void write_traffic(madi_json_t *j, madi_gate_t *gate)
     const madi_send_counts_t *sent = madi_send_counts(gate);
     const madi_recv_counts_t *received = madi_recv_counts(gate);
     madi_lock(&gate->tx_lock);
-    madi_json_int(j, "packets_refused", (int64_t)sent->refused);
+    madi_json_int(j, "packets_refused", (int64_t)gate->counts[MADI_GATE_COUNT_times_full]);
     madi_json_int(j, "granted_blocks_sent", (int64_t)sent->granted_blocks);
     madi_json_int(j, "granted_bytes_sent", (int64_t)sent->granted_bytes);
     madi_json_int(j, "written_blocks", (int64_t)sent->put_blocks);

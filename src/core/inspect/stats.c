@@ -29,10 +29,8 @@
 #define CHANNELS_MAX 128 /* number of channels that are listed one by one */
 #define ROWS 64          /* more than drivers times classes; further networks are added to the last row */
 
-/* Number of the rows of a group, from its first to its last counter. */
-#define N_COUNTS(group, first, last) (MADI_COUNT_##group##_##last - MADI_COUNT_##group##_##first + 1)
-enum { COUNTS = N_COUNTS(TRAFFIC, peers, times_full) };
-static_assert(MADI_COUNT_TRAFFIC_peers == 0 && COUNTS == N_COUNTS(NETWORKS, peers, times_full),
+enum { COUNTS = MADI_COUNT_NETWORKS_peers }; /* rows of a driver's class, and of a network */
+static_assert(MADI_COUNT_TRAFFIC_peers == 0 && COUNTS == MADI_COUNT_CHANNELS_peers - MADI_COUNT_NETWORKS_peers,
               "traffic has the first rows, and networks have the same ones");
 
 typedef struct row {
@@ -87,12 +85,11 @@ static void row_add(row_t *sum, const row_t *row)
         sum->count[i] += row->count[i];
 }
 
+/* Add messages and bytes, whose rows are a row's first ones. */
 static void row_moved_add(row_t *row, const madi_traffic_t *t)
 {
-    row->count[MADI_COUNT_TRAFFIC_messages_sent] += (int64_t)t->messages_out;
-    row->count[MADI_COUNT_TRAFFIC_bytes_sent] += (int64_t)t->bytes_out;
-    row->count[MADI_COUNT_TRAFFIC_messages_received] += (int64_t)t->messages_in;
-    row->count[MADI_COUNT_TRAFFIC_bytes_received] += (int64_t)t->bytes_in;
+    for (int i = 0; i < MADI_MOVED_COUNTS; i++)
+        row->count[i] += (int64_t)t->count[i];
 }
 
 /* Add the counts of long blocks, whose bytes are counted as bytes too. */
@@ -115,6 +112,9 @@ static int64_t gate_up_count(const madi_gate_t *gate)
     return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_UP;
 }
 
+#define GATE_COUNT_ADD(group, key, kind, unit, column, where, text) \
+    row.count[MADI_COUNT_TRAFFIC_##key] += (int64_t)gate->counts[MADI_GATE_COUNT_##key];
+
 static row_t gate_row(madi_gate_t *gate)
 {
     row_t row = {.count[MADI_COUNT_TRAFFIC_peers] = gate_up_count(gate)};
@@ -126,7 +126,7 @@ static row_t gate_row(madi_gate_t *gate)
             row.count[MADI_COUNT_TRAFFIC_messages_queued]++;
     row_moved_add(&row, &moved);
     row_blocks_add(&row, gate);
-    row.count[MADI_COUNT_TRAFFIC_times_full] = (int64_t)madi_send_counts(gate)->refused;
+    MADI_COUNTERS_GATE(MADI_COUNTER_NONE, GATE_COUNT_ADD, , , )
     madi_unlock(&gate->tx_lock);
     return row;
 }
@@ -136,13 +136,13 @@ static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate, row
 {
     static const char streams[] = "streams", forwarded[] = "forwarded";
     row_t row_ends = {.count[MADI_COUNT_TRAFFIC_peers] = gate_up_count(gate)}, row_passing = row_ends;
-    madi_traffic_t ends = {0}, passing = {0};
+    madi_traffic_t ends = {{0}}, passing = {{0}};
     s->forward->traffic(gate, &ends, &passing);
     row_moved_add(&row_ends, &ends);
     row_moved_add(&row_passing, &passing);
-    if (ends.messages_out || ends.messages_in)
+    if (ends.count[MADI_MOVED_messages_sent] || ends.count[MADI_MOVED_messages_received])
         row_add(row_find(&stats->classes, madi_gate_adapter(gate)->driver, NULL, streams), &row_ends);
-    if (passing.messages_out || passing.messages_in)
+    if (passing.count[MADI_MOVED_messages_sent] || passing.count[MADI_MOVED_messages_received])
         row_add(row_find(&stats->classes, madi_gate_adapter(gate)->driver, NULL, forwarded), &row_passing);
     if (network) {
         row_moved_add(network, &ends);
@@ -223,27 +223,23 @@ static void write_rows(madi_json_t *j, madi_counter_group_id_t group, const rows
 
 static void write_channel_counts(madi_json_t *j, const mad_channel_t *channel)
 {
-    madi_traffic_t moved = {0};
-    int64_t peers = 0, queued = 0, starved = 0;
+    madi_traffic_t moved = {{0}};
+    int64_t starved = 0;
     for (const madi_conn_t *c = channel->all; c; c = c->next_of_channel) {
-        peers++;
+        moved.count[MADI_MOVED_peers]++;
         madi_lock(&c->gate->tx_lock);
         madi_conn_traffic(c, &moved);
-        moved.bytes_out += c->block_bytes_out;
-        moved.bytes_in += c->block_bytes_in;
+        moved.count[MADI_MOVED_bytes_sent] += c->block_bytes_out;
+        moved.count[MADI_MOVED_bytes_received] += c->block_bytes_in;
         starved += c->queue && c->starved;
         for (const madi_tx_t *tx = c->queue; tx; tx = tx->next)
-            queued++;
+            moved.count[MADI_MOVED_messages_queued]++;
         madi_unlock(&c->gate->tx_lock);
     }
     madi_json_begin(j, NULL, '{');
     madi_json_text(j, "channel", channel->name);
-    madi_count_write(j, MADI_COUNT_CHANNELS_peers, peers);
-    madi_count_write(j, MADI_COUNT_CHANNELS_messages_sent, (int64_t)moved.messages_out);
-    madi_count_write(j, MADI_COUNT_CHANNELS_bytes_sent, (int64_t)moved.bytes_out);
-    madi_count_write(j, MADI_COUNT_CHANNELS_messages_received, (int64_t)moved.messages_in);
-    madi_count_write(j, MADI_COUNT_CHANNELS_bytes_received, (int64_t)moved.bytes_in);
-    madi_count_write(j, MADI_COUNT_CHANNELS_messages_queued, queued);
+    for (int i = 0; i < MADI_MOVED_COUNTS; i++)
+        madi_count_write(j, (madi_counter_id_t)(MADI_COUNT_CHANNELS_peers + i), (int64_t)moved.count[i]);
     madi_count_write(j, MADI_COUNT_CHANNELS_messages_waiting,
                      atomic_load_explicit(&((mad_channel_t *)channel)->n_ready, memory_order_relaxed));
     madi_count_write(j, MADI_COUNT_CHANNELS_peers_out_of_credit, starved);

@@ -4,14 +4,16 @@
 #define MADI_OBJECT_CONN_H
 
 #include "base/base.h"
+#include "core/inspect/counters.h"
 #include "core/object/types.h"
 #include "engine/engine.h"
 
 #include <stdatomic.h>
 
-/* Messages, and credit bytes of their packets: headers included, rounded up to cache lines. */
+/* Rows MOVED of counters.h, by MADI_MOVED_key.  Bytes are credit bytes of packets: headers included, rounded up to cache
+ * lines. */
 typedef struct madi_traffic {
-    uint64_t messages_out, bytes_out, messages_in, bytes_in;
+    uint64_t count[MADI_MOVED_COUNTS];
 } madi_traffic_t;
 
 /* All of a connection stands here: the inlined fast paths of sending and receiving use most of it.  Its first cache lines are
@@ -62,7 +64,7 @@ struct madi_conn {
     uint64_t rx_limit;                    /* the limit of credit bytes that was last sent to the sender */
     uint64_t rx_limit_due;                /* total of returned credit bytes at which the next limit is sent */
     int64_t rx_until_limit;               /* credit bytes until that next limit; negative if the limit is overdue */
-    uint64_t rx_messages;                 /* number of messages whose first packet has arrived */
+    uint64_t counts[MADI_CONN_COUNTS];    /* counters, by MADI_CONN_COUNT */
     uint64_t rx_cost_before;              /* credit bytes of all packets before the credits were last reset */
     uint64_t block_bytes_in;              /* bytes of blocks that were granted, read, or written by the peer */
     uint64_t rx_window, rx_floor;         /* credit bytes: the present window, and its least size */
@@ -77,5 +79,12 @@ struct madi_conn {
     madi_conn_t *next_of_channel;         /* in channel->all */
     madi_conn_t *next_of_gate;            /* in gate->conns, or in the gate's list of connections for reuse */
 };
+
+/* Add n to a connection's counter of a row N (counters.h).  Each has one lock: session->lock or gate->tx_lock. */
+#define MADI_CONN_COUNT(conn, key, n) madi_conn_count(conn, MADI_CONN_COUNT_##key, n)
+static inline void madi_conn_count(madi_conn_t *conn, enum madi_conn_place place, uint64_t n)
+{
+    conn->counts[place] += n;
+}
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "core/forward.h"
+#include "core/inspect/counters.h"
 #include "core/link/ledger.h"
 #include "core/object/conn.h"
 #include "core/object/types.h"
@@ -44,8 +45,16 @@ struct madi_gate {
     bool bye_received;          /* BYE has arrived: the peer has shut down in order */
     _Alignas(16) unsigned char partial_ctrl[MADI_CTRL_MAX]; /* the body of the control packet that is arriving */
     madi_gate_t *next;                                      /* the next gate of the session */
-    void *forward;        /* forward.h: the forwarder's state of a gate that carries fragments; NULL: none */
-    madi_ledger_t ledger; /* memory and work that the peer causes here; atomic */
+    void *forward;                     /* forward.h: the forwarder's state of a gate that carries fragments; NULL: none */
+    madi_ledger_t ledger;              /* memory and work that the peer causes here; atomic */
+    uint64_t counts[MADI_GATE_COUNTS]; /* counters, by MADI_GATE_COUNT */
 };
+
+/* Add n to a gate's counter of a row N (counters.h).  Each has one lock: session->lock or gate->tx_lock. */
+#define MADI_GATE_COUNT(gate, key, n) madi_gate_count(gate, MADI_GATE_COUNT_##key, n)
+static inline void madi_gate_count(madi_gate_t *gate, enum madi_gate_place place, uint64_t n)
+{
+    gate->counts[place] += n;
+}
 
 #endif

@@ -63,7 +63,7 @@ bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_
         return false;
     if (b->len)
         madi_foreign_copy_any(b->base, madi_foreign_skip(body, MADI_WIRE_DESC_SIZE), b->len);
-    conn->rx_messages++;
+    MADI_CONN_COUNT(conn, messages_received, 1);
     madi_credit_return(conn, hdr->aux);
     madi_posted_next(conn);
     p->request.posted = NULL;

@@ -63,7 +63,7 @@ bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead)
     tx->sending.cont_op = (madi_op_t){.done = cont_op_done, .last = last, .of = len, .ahead = ahead};
     sent = link->driver->send(link, vec, n + 2, ahead + sizeof tx->sending.cont_hdr + left, &tx->sending.cont_op);
     if (sent == MADI_AGAIN) {
-        conn->gate->send->count.refused++;
+        MADI_GATE_COUNT(conn->gate, times_full, 1);
         return false;
     }
     if (sent == MADI_TAKEN) {

@@ -353,7 +353,7 @@ static bool packet_send(packet_t *p, madi_conn_t *conn)
     madi_link_t *link = conn->gate->link;
     int64_t began = p->timed ? madi_now() : 0;
     if (link->driver->send(link, p->vec, p->n, p->total, NULL) != MADI_SENT) {
-        conn->gate->send->count.refused++;
+        MADI_GATE_COUNT(conn->gate, times_full, 1);
         return false;
     }
     if (MADI_UNLIKELY(began)) { /* the receiver ends a piece later */

@@ -13,7 +13,6 @@
 
 /* Counters of what was sent to one peer. */
 typedef struct madi_send_counts {
-    uint64_t refused;                       /* packets that the driver did not take at once */
     uint64_t granted_blocks, granted_bytes; /* blocks sent after a grant */
     uint64_t shared_blocks;                 /* shared blocks; granted_blocks counts these too */
     uint64_t put_blocks, put_bytes;         /* blocks written into the receiver's memory */
