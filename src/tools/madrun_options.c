@@ -70,21 +70,9 @@ static int parse_gateways(madi_run_options_t *options, char *text)
     return -1;
 }
 
-static int parse_count(madi_run_options_t *options, char *text)
-{
-    return option_number(text, 1, 1000000, &options->count) ? -1 : run_option_bad("-n", text, "a number from 1 to 1000000");
-}
-
 static int parse_bind(madi_run_options_t *options, char *text)
 {
     return madi_run_bind_parse(text, &options->bind) ? -1 : run_option_bad("--bind", text, "core, socket, numa or none");
-}
-
-static int parse_reserve(madi_run_options_t *options, char *text)
-{
-    return option_number(text, 0, INT_MAX, &options->reserve)
-               ? -1
-               : run_option_bad("--reserve-numa", text, "the number of a NUMA node");
 }
 
 static int parse_stdin(madi_run_options_t *options, char *text)
@@ -105,71 +93,64 @@ static int print_version(madi_run_options_t *options, char *text)
     return 0;
 }
 
-/* An option of the command line.  To add one: add a row, and its member of madi_run_options_t. */
+/* A row of MADI_RUN_OPTIONS. */
 typedef struct option_row {
     const char *name; /* of the long option; NULL: it has a letter only */
-    int letter;       /* 0: none; those that have one are in OPTION_LETTERS, too */
-    enum { OPTION_FLAG, OPTION_TEXT, OPTION_PARSED } kind;
-    size_t at;  /* FLAG, TEXT: offset of the member */
+    int letter;       /* 0: none */
+    enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_PARSED } kind;
+    bool has_argument;
     bool value; /* FLAG: the value of the member */
+    size_t at;  /* FLAG, TEXT, NUMBER: offset of the member */
     /* PARSED: text: of the argument, NULL if there is none; returns like madi_run_options_parse */
     int (*parse)(madi_run_options_t *options, char *text);
-    bool has_argument; /* PARSED; a TEXT has one, and a FLAG none */
-    const char *help;  /* lines of --help; NULL: in the row before */
+    long least, most; /* NUMBER */
+    const char *want; /* NUMBER: what a valid argument is */
+    const char *argument, *help;
 } option_row_t;
 
-#define FLAG(member, to) OPTION_FLAG, offsetof(madi_run_options_t, member), to, NULL, false
-#define TEXT(member) OPTION_TEXT, offsetof(madi_run_options_t, member), false, NULL, true
-#define PARSED(function) OPTION_PARSED, 0, false, function, true
-#define DONE_BY(function) OPTION_PARSED, 0, false, function, false
-#define OPTION_LETTERS "+n:v" /* +: stop at the program, whose options are its own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): texts and names, which are no expressions */
+#define FLAG(to) .kind = OPTION_FLAG, .value = to
+#define FLAG_OF(member, to) .at = offsetof(madi_run_options_t, member), FLAG(to)
+#define TEXT .kind = OPTION_TEXT, .has_argument = true
+#define NUMBER(from, to, valid) .kind = OPTION_NUMBER, .has_argument = true, .least = from, .most = to, .want = valid
+#define PARSED(function) .kind = OPTION_PARSED, .has_argument = true, .parse = function
+#define DONE_BY(function) .kind = OPTION_PARSED, .parse = function
 
-/* clang-format off */
-static const option_row_t rows[] = {
-    {NULL, 'n', PARSED(parse_count),
-     "  -n N                    how many processes\n"},
-    {"hosts", 0, TEXT(hosts),
-     "  --hosts LIST            where: a,b:4,node[1-8] (':4': at most four there); default: here\n"},
-    {"hostfile", 0, TEXT(hostfile),
-     "  --hostfile FILE         where: one host a line, 'name', 'name:4' or 'name slots=4'\n"},
-    {"launch-agent", 0, PARSED(parse_agent),
-     "  --launch-agent COMMAND  reaches other hosts as 'COMMAND HOST madrun --proxy'; default: ssh\n"},
-    {"topology", 0, TEXT(topology),
-     "  --topology FILE         start them in the clusters of this file, and gateways between these\n"},
-    {"around", 0, FLAG(around, true),
-     "  --around                start the gateways, and here another launcher, as mpirun, that starts the processes\n"},
-    {"gateways", 0, PARSED(parse_gateways),
-     "  --gateways restart|once|none\n"
-     "                          start gateways, and again when they fail; default: restart\n"},
-    {"job-file", 0, TEXT(job_file),
-     "  --job-file FILE         write what madgw --join needs to know\n"},
-    {"bind", 0, PARSED(parse_bind),
-     "  --bind core|socket|numa|none\n"
-     "                          bind each process; default: core when there are enough, else none\n"},
-    {"reserve-numa", 0, PARSED(parse_reserve),
-     "  --reserve-numa NODE     bind nothing to this NUMA node, it is kept for the system\n"},
-    {"env", 0, PARSED(parse_env),
-     "  --env NAME=VALUE        set a variable in all processes; may be repeated\n"},
-    {"wdir", 0, PARSED(parse_wdir),
-     "  --wdir DIRECTORY        start the processes there\n"},
-    {"keep-going", 0, FLAG(keep_going, true),
-     "  --keep-going            let the others go on when a process fails\n"},
-    {"timeout", 0, PARSED(parse_timeout),
-     "  --timeout SECONDS       end everything, with exit code 124, after this time\n"},
-    {"label", 0, FLAG(label, true),
-     "  --label, --no-label     write '[rank] ' before each line of output; default: when N > 1\n"},
-    {"no-label", 0, FLAG(label, false), NULL},
-    {"stdin", 0, PARSED(parse_stdin),
-     "  --stdin RANK|none       rank that gets standard input; default: 0\n"},
-    {NULL, 'v', FLAG(verbose, true),
-     "  -v                      say what is started where\n"},
-    {"help", 0, DONE_BY(print_help),
-     "  --help, --version\n"},
-    {"version", 0, DONE_BY(print_version), NULL},
-};
-/* clang-format on */
+#define OF_MEMBER(type, member, initial, name_, letter_, how, argument_, help_, manual) \
+    {.name = name_, \
+     .letter = letter_, \
+     .at = offsetof(madi_run_options_t, member), \
+     how, \
+     .argument = argument_, \
+     .help = help_},
+#define OF_NONE(name_, letter_, how, argument_, help_, manual) \
+    {.name = name_, .letter = letter_, how, .argument = argument_, .help = help_},
+#define INITIAL(type, member_, initial, name, letter, how, argument, help, manual) .member_ = initial,
+#define NO_INITIAL(name, letter, how, argument, help, manual)
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+static const option_row_t rows[] = {MADI_RUN_OPTIONS(OF_MEMBER, OF_NONE)};
 #define ROWS (sizeof rows / sizeof rows[0])
 #define ROW_FIRST 256 /* getopt's number of the first row; letters are below */
+
+#define HELP_AT 26 /* column of the help of an option */
+
+/* Print the entry of a row, and of those behind it that have no entry of their own. */
+static void print_row(const option_row_t *row)
+{
+    const char *help = row->help, *argument = row->argument, *before = "  ";
+    int n = 0;
+    do {
+        n += row->name ? printf("%s--%s", before, row->name) : printf("%s-%c", before, row->letter);
+        before = ", ";
+    } while (++row < rows + ROWS && !row->help);
+    n += argument ? printf(" %s", argument) : 0;
+    if (n > HELP_AT - 2) {
+        putchar('\n');
+        n = 0;
+    }
+    printf("%*s%s\n", *help ? HELP_AT - n : 0, "", help);
+}
 
 static int print_help(madi_run_options_t *options, char *text)
 {
@@ -181,11 +162,20 @@ static int print_help(madi_run_options_t *options, char *text)
           stdout);
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i].help)
-            fputs(rows[i].help, stdout);
+            print_row(&rows[i]);
     fputs("\n"
           "The exit code is that of the first process that failed (128 + signal when a signal ended it), else 0.\n",
           stdout);
     return 0;
+}
+
+static int option_parse_number(const option_row_t *row, int *member)
+{
+    char name[40], letter[2] = {(char)row->letter};
+    if (option_number(optarg, row->least, row->most, member))
+        return -1;
+    snprintf(name, sizeof(name), "%s%s", row->name ? "--" : "-", row->name ? row->name : letter);
+    return run_option_bad(name, optarg, row->want);
 }
 
 /* Return the row of a number that getopt_long has returned; NULL: an unknown option, which was reported. */
@@ -210,6 +200,7 @@ static int parse_one(madi_run_options_t *options, int option)
     switch (row->kind) {
     case OPTION_FLAG: *(bool *)member = row->value; return -1;
     case OPTION_TEXT: *(char **)member = optarg; return -1;
+    case OPTION_NUMBER: return option_parse_number(row, member);
     default: return row->parse(options, optarg);
     }
 }
@@ -238,20 +229,30 @@ static int check_around(madi_run_options_t *options)
     return -1;
 }
 
+/* Make the tables of getopt_long.  Letters begin with +: parsing stops at the program, whose options are its own. */
+static void option_tables_fill(struct option table[ROWS + 1], char letters[2 * ROWS + 2])
+{
+    *letters++ = '+';
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].name)
+            *table++ = (struct option){rows[i].name, rows[i].has_argument, NULL, ROW_FIRST + (int)i};
+        if (rows[i].letter)
+            *letters++ = (char)rows[i].letter;
+        if (rows[i].letter && rows[i].has_argument)
+            *letters++ = ':';
+    }
+}
+
 int madi_run_options_parse(madi_run_options_t *options, int argc, char **argv)
 {
     struct option table[ROWS + 1] = {{0}};
-    int option, code, named = 0;
-    memset(options, 0, sizeof(*options));
-    options->reserve = -1;
-    options->label = true;
-    options->bind = MADI_RUN_BIND_AUTO;
+    char letters[2 * ROWS + 2] = {0};
+    int option, code;
+    *options = (madi_run_options_t){MADI_RUN_OPTIONS(INITIAL, NO_INITIAL)};
     options->env = madi_run_alloc((size_t)argc + 1, sizeof(char *));
     argv[0] = (char *)"madrun"; /* prefix of getopt's messages */
-    for (size_t i = 0; i < ROWS; i++)
-        if (rows[i].name)
-            table[named++] = (struct option){rows[i].name, rows[i].has_argument, NULL, ROW_FIRST + (int)i};
-    while ((option = getopt_long(argc, argv, OPTION_LETTERS, table, NULL)) != -1) {
+    option_tables_fill(table, letters);
+    while ((option = getopt_long(argc, argv, letters, table, NULL)) != -1) {
         code = parse_one(options, option);
         if (code >= 0)
             return code;
