@@ -23,12 +23,14 @@ FNR == NR {
         sub(/^MADI_COUNTERS_/, "", name)
         sub(/\(.*/, "", name)
     }
-    if (/^    [CN]\(/) { # C(group, key, KIND, "unit", column, "where", \ and on the next line "text")
+    if (/^    [CN]\(/) { # C(group, key, KIND, "unit", column, "where", "text"), where the text may be on the next line
         split($0, field, /, */)
         n = ++rows[name]
         key[name, n] = field[2]
         kind[name, n] = field[3]
         unit[name, n] = substr(field[4], 2, length(field[4]) - 2)
+        if (match($0, /"[^"]*"\)( \\)?$/))
+            text[name, n] = substr($0, RSTART + 1, index(substr($0, RSTART + 1), "\"") - 1)
     } else if (/^      "/) {
         sub(/^ *"/, "")
         sub(/"\).*/, "")

@@ -55,6 +55,7 @@ lost=$(sed -n 's/^    [CN]([A-Za-z]*, \([a-z_]*\), .*/\1/p' "$here/src/core/insp
     grep -q "^\.B $key$" "$pages/man1/mad_info.1" || printf ' %s' "$key"
 done)
 [ "$(grep -c '^\.RI ( .*[a-z] )$' "$pages/man1/mad_info.1")" -ge $((rows - 1)) ] || lost="$lost units" # one is a flag
+lost=$lost$(awk '/^\.B [a-z_]+$/ { key = $2; getline; if ($0 == "") printf " %s(text)", key }' "$pages/man1/mad_info.1")
 [ -z "$lost" ] && [ "$rows" -gt 50 ] && ok "every counter is in the page of mad_info" || not_ok "counters not in the page:$lost"
 lost=$(sed -n 's/^    [CN](.* "\([a-z_/]*\.[ch]\): \([a-z_]*\)", .*/\1 \2/p' "$here/src/core/inspect/counters.h" |
     while read -r file name; do

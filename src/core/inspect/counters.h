@@ -17,7 +17,7 @@
  *     where    FILE: NAME, the file below src that counts it, and what it is called there
  *
  * Rows have the order of the tables and of Prometheus's output; the answer has that of the calls of madi_count_write.
- * man/counters.awk reads this file: a row is two lines. */
+ * man/counters.awk reads this file: a row is one line, or two of which the second has the text. */
 #ifndef MADI_COUNTERS_H
 #define MADI_COUNTERS_H
 
