@@ -196,7 +196,7 @@ static madi_place_t data_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, ma
 
 /* ---- Control -------------------------------------------------------------------------------------------------- */
 
-/* Handle CHANNEL, by which the peer announces the number that it uses for a channel. */
+/* Make room for a number of the peer in gate->by_remote.  False: no memory. */
 static bool by_remote_reserve(madi_gate_t *gate, uint16_t number)
 {
     uint32_t n = gate->n_remote ? gate->n_remote : 4;
@@ -214,7 +214,7 @@ static bool by_remote_reserve(madi_gate_t *gate, uint16_t number)
     return true;
 }
 
-/* CHANNEL: the peer announces its number of a channel. */
+/* Handle CHANNEL, by which the peer announces the number that it uses for a channel. */
 const char *madi_channel_announced(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body)
 {
     madi_gate_t *gate = link->gate;

@@ -96,8 +96,8 @@
     O(bool, label, true, "label", 0, FLAG(true), NULL, \
       "write '[rank] ' before each line of output; default: when N > 1", \
       "Write ``<b>[</b><i>rank</i><b>] </b>'' before each line of output and of errors, or do not.  Default: labels when " \
-      "<i>N</i> is more than 1.  Without a label is a line of output that is a JSON object, from <b>{\"</b> to <b>}</b>, " \
-      "so that programs can read it.  With and without labels lines of any length are passed on whole.  The output of a " \
+      "<i>N</i> is more than 1.  A line of output that is a JSON object, from <b>{\"</b> to <b>}</b>, " \
+      "gets no label, so that programs can read it.  With and without labels lines of any length are passed on whole.  The output of a " \
       "single process is passed on unchanged and at once.\n" \
       "A line without its newline yet (a prompt, a progress bar) is shown when no more of it has come for 0.1 seconds, or " \
       "a second after it began.  The line continues as the process writes more.  Meanwhile the lines of other processes " \

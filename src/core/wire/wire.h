@@ -66,7 +66,7 @@ enum madi_wire_type {
     MADI_WIRE_MSG = 1,
     MADI_WIRE_DATA = 2,
     MADI_WIRE_FORWARD = 10,
-    MADI_WIRE_CONTROLS(MADI_WIRE_NUMBER) MADI_WIRE_TYPES         /* number of types, plus 1 */
+    MADI_WIRE_CONTROLS(MADI_WIRE_NUMBER) MADI_WIRE_TYPES /* number of types, plus 1 */
 };
 
 enum madi_wire_flags {
