@@ -4,19 +4,21 @@
  * The life of a driver:
  *   probe    lists the adapters of this host that the driver can use.  Without hardware it lists none, and succeeds.
  *   open     makes an adapter usable: descriptors, listening socket, network name, address bytes.
- *   connect  opens the path to one peer's adapter.  The driver makes a stream socket; the core runs the handshake on it
- *            (version, key, identities) and then passes it to start, on both sides.  What start uses the socket for is the
- *            driver's affair: tcp sends packets over it; shm and pipes pass memory or pipes over it.  The core has read
- *            no byte beyond the handshake.
+ *   connect  opens the path to one peer's adapter, for the handshake (version, key, identities), which is the core's.
+ *            Either the driver makes a stream socket: the core runs the handshake on it and then passes it to start, on
+ *            both sides.  What start uses the socket for is the driver's affair: tcp sends packets over it; shm and pipes
+ *            pass memory or pipes over it.  The core has read no byte beyond the handshake.  Or the driver makes no
+ *            socket, and carries the core's frames as its first packets (group frames).
  *   start    sets up the link and calls madi_link_up when packets can flow: at once, or later from a watch or poll.
  *   send     moves one packet out.   poll  moves packets in and completes sends.
  *   close    ends the use of a link or an adapter; does not wait.   fini  frees it, also when half made.
  *
- * The table of a driver (struct madi_driver) has its mandatory operations in itself, and the optional ones in five groups.
+ * The table of a driver (struct madi_driver) has its mandatory operations in itself, and the optional ones in six groups.
  * A driver that leaves out a group names it nowhere.  Each group begins with one diagram of its calls, in their order.
  *
  *   in the table   what every driver has                              probe open close fini connect start send poll ...
  *   reach          which peers an adapter reaches, and with which protection
+ *   frames         the handshake as the first packets, on networks without sockets
  *   wait           threads that wait: look without a lock, sleep
  *   fast           shorter ways for what send and poll do as well
  *   direct         reading and writing the peer's memory without its help
@@ -30,7 +32,8 @@
  *   alone     none; no other thread uses the        probe open secure close fini
  *             object (the session starts or ends)
  *   session   the session's                         poll connect start link_close ready arm disarm common within reachable
- *                                                   admits take take_short keep_begun get sever offer withdraw drained
+ *                                                   admits frame_send frame_answer accept describe source_end take
+ *                                                   take_short keep_begun get sever offer withdraw drained
  *                                                   acknowledge unheard moves
  *   tx        the link's tx lock; perhaps also      send send_short packet_room answers prepare send_prepared forget put
  *             the session's; any thread, one at a   claim
@@ -42,6 +45,8 @@
  *   lock      the driver holds                      functions of the core that it may call
  *   session   the session's, no tx lock             madi_rx_begin madi_rx_done madi_rx_short madi_rx_whole madi_link_up
  *                                                   madi_link_down op->done madi_poll_descriptors madi_watched_carriers
+ *                                                   madi_frame_arrived madi_frame_writable madi_source_opened
+ *                                                   madi_source_lost
  *   start     the session's, or none in probe,      madi_adapter_found madi_watch_add madi_watch_add_rare madi_watch_del
  *             open, close and fini
  *   any       any or none                           madi_link_writable madi_link_holds madi_session_wake
@@ -58,10 +63,10 @@
  *   - pure_poll of an adapter may run in parallel with everything up to the adapter's close, with link_fini too: memory that
  *     pure_poll reads is not freed there.
  *   - slot_put is called until all loans are back, so after link_close too.
- *   - link_close is called once: maybe from inside the driver's own upcalls, maybe for a link that connect has made and
- *     start never got.
- *   - link_fini is called once for every link, never from inside madi_link_down.  After a failed connect it comes alone.  It
- *     waits for the loans, except at the end of a session, which ends all of them.
+ *   - link_close is called once: maybe from inside the driver's own upcalls, maybe for a link that connect or accept has
+ *     made and start never got.
+ *   - link_fini is called once for every link, never from inside madi_link_down.  After a failed connect or accept it comes
+ *     alone.  It waits for the loans, except at the end of a session, which ends all of them.
  *
  * Order.  The packets of one link stay in order; there is no order between links.  A driver delivers packets after
  * madi_link_up and before madi_link_down.  Packets that arrived before the link broke are delivered before that call.
@@ -89,13 +94,16 @@
 #include <madeleine/status.h>
 #include <sys/uio.h>
 
-#define MADI_DRIVER_ABI 2
-#define MADI_ADDR_MAX 255    /* bytes of an adapter's own address */
-#define MADI_NAME_MAX 48     /* bytes of adapter and network names, final zero included */
-#define MADI_REASON_MAX 200  /* bytes of an explanation */
-#define MADI_PACKET_MIN 4096 /* no driver's packet_max is less */
-#define MADI_SHORT_MAX 40    /* bytes of the body of a short packet */
-#define MADI_TAKE_MAX 640    /* bytes of a body that take copies at most */
+#define MADI_DRIVER_ABI 3
+#define MADI_ADDR_MAX 255        /* bytes of an adapter's own address */
+#define MADI_NAME_MAX 48         /* bytes of adapter and network names, final zero included */
+#define MADI_REASON_MAX 200      /* bytes of an explanation */
+#define MADI_PACKET_MIN 4096     /* no driver's packet_max is less */
+#define MADI_SHORT_MAX 40        /* bytes of the body of a short packet */
+#define MADI_TAKE_MAX 640        /* bytes of a body that take copies at most */
+#define MADI_FRAME_MAX 8752      /* bytes of the longest frame of the handshake */
+#define MADI_FRAME_MIN 544       /* no adapter's frame_max is less */
+#define MADI_DESCRIPTION_MAX 256 /* bytes by which a driver describes its end of a link */
 #define MADI_PACKET_SHORT (MADI_SHORT_MAX + sizeof(madi_wire_hdr_t))
 
 typedef struct madi_driver madi_driver_t;
@@ -163,6 +171,8 @@ struct madi_adapter {
     const unsigned char *identity; /* the core's: 16 random bytes, those of the session */
     uint8_t security;              /* madi_security_t: AUTH, unless open sets it */
     int listen_fd;                 /* set by open: a listening socket that the core accepts on, or -1 */
+    uint32_t frame_max;            /* set by open, group frames: bytes of the longest frame that the driver carries; the core
+                                    * cuts longer ones.  MADI_FRAME_MIN or more; 0: MADI_FRAME_MAX */
     bool opened;                   /* the core's */
     const _Atomic(int) *attentive; /* the core's: not 0 while madi_adapter_wake has to wake the leader */
 };
@@ -180,7 +190,10 @@ struct madi_link {
     madi_link_t *next_dead;   /* the core's */
     _Atomic(uint32_t) loans;  /* the core's: number of lent bodies that it still holds */
     unsigned char secret[32]; /* the core's: known to the two ends only, from start on (proof.h) */
-    struct madi_seal *seal;   /* from start on: the state of a sealed connection (seal.h); NULL: not sealed.  The driver
+    /* Group frames: the description of the other end, which wrote it and proved the key, during start; else NULL. */
+    const unsigned char *description;
+    size_t description_len; /* bytes; at most MADI_DESCRIPTION_MAX */
+    struct madi_seal *seal; /* from start on: the state of a sealed connection (seal.h); NULL: not sealed.  The driver
                                 * uses it until link_fini; the core frees it after that */
 };
 
@@ -278,6 +291,61 @@ typedef struct madi_driver_reach {
      * Lock: alone.  Waits: no.  Owner: unchanged.  Errors: any, with reason; close and fini follow. */
     mad_status_t (*secure)(madi_adapter_t *adapter, int given, char *reason);
 } madi_driver_reach_t;
+
+/* FRAMES: the handshake as the first packets of a network without sockets.  A driver whose connect may leave *fd at -1, for
+ * a link to another process, has frame_send, frame_answer and accept.  Others have none of the group.
+ *
+ *   active side                                        passive side
+ *   connect               *fd stays -1
+ *   frame_send            - - HELLO - - - - - - ->     madi_frame_arrived     from a stranger, which has proved nothing
+ *   madi_frame_arrived    <- - - - - CHALLENGE - -     frame_answer
+ *   describe
+ *   frame_send            - - PROOF - - - - - - ->     madi_frame_arrived     the key is proved: a new link
+ *                                                      accept, describe
+ *   madi_frame_arrived    <- - - - - VERDICT - - -     frame_answer
+ *   start                                              start                  then packets, as after a socket's handshake
+ *
+ *   link_close, link_fini      the handshake failed    source_end             no link came of this source
+ *
+ * Endpoints with connections (libfabric MSG, verbs RC with rdma_cm): a source is a connection that a peer has made.  Report
+ * it by madi_source_opened, and its end by madi_source_lost.  Endpoints without (libfabric RDM, a UCX worker, verbs UD): a
+ * source is the address to which an answer goes.  If the network does not report it, let each frame begin with it.
+ *
+ * Strangers.  The driver keeps nothing for a source without connections, and at most the connection for the others; the core
+ * keeps a bounded number of sources, each with a deadline, and drops the rest of what comes.  A driver passes frames on as
+ * they come: garbage, repeated ones, those that nobody waits for.  A driver with a mark of its own tells frames from
+ * packets.  Packets of a link are none of a stranger's: they carry a number that is hard to guess, from the link's secret or
+ * from its description.
+ *
+ * Losses.  The core sends a frame again until its answer comes, and takes repeated ones: the network may lose, repeat and
+ * reorder frames.  A driver may refuse one (false), and the core sends it again soon, or at madi_frame_writable.  When
+ * frame_answer has taken VERDICT, start comes, and packets may leave.  On a network that loses or reorders, they may be there
+ * before VERDICT: it is the driver that repairs that, as for all packets.
+ *
+ * Security.  Networks of this group have the protections none and auth: with secure, SEAL is refused.  The proofs of both
+ * ends contain their descriptions.  So what stands in there (addresses, numbers, keys of memory) is that of the peer. */
+typedef struct madi_driver_frames {
+    /* Send a frame of the handshake of a link that connect has made; len is at most frame_max.  A failure of the network is
+     * reported by madi_link_down, not from here.
+     * Lock: session.  Waits: no.  Owner: the core keeps frame.  Errors: false, not taken; not connected yet, perhaps. */
+    bool (*frame_send)(madi_link_t *link, const void *frame, size_t len);
+    /* Send a frame to a source, as it was given to madi_frame_arrived.
+     * Lock: session.  Waits: no.  Owner: the core keeps all bytes.  Errors: false, not taken.  True for a source that is
+     * gone. */
+    bool (*frame_answer)(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);
+    /* Like connect, but on the passive side: make the path of a link to a source whose key is proved.  From here on a
+     * source that is a connection belongs to the link; frame_answer may still come for it, until start.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: with reason; link_fini follows without link_close. */
+    mad_status_t (*accept)(madi_link_t *link, const void *source, size_t source_len, char *reason);
+    /* Write what the other end's start needs to know of this end of the link, and return its length.  bytes has room for
+     * MADI_DESCRIPTION_MAX.  Called after connect or accept, perhaps more than once.  NULL: nothing.
+     * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
+    size_t (*describe)(madi_link_t *link, void *bytes);
+    /* Forget a source: its handshakes have ended, and none has become a link.  It may come again, as a new one.  Called for
+     * each that was opened, or has sent a frame that the core took.  NULL: the driver keeps nothing for a source.
+     * Lock: session.  Waits: no.  Owner: nothing is left.  Errors: none. */
+    void (*source_end)(madi_adapter_t *adapter, const void *source, size_t source_len);
+} madi_driver_frames_t;
 
 /* WAIT: threads that wait.  Each operation may be NULL; drivers of watched descriptors need none of them.
  *
@@ -437,7 +505,8 @@ typedef struct madi_driver_live {
  *   the session starts ------------------> probe               madi_adapter_found for each adapter
  *   for each adapter --------------------> open                (reach.secure)
  *
- *   first message to a peer -------------> connect             a socket, on which the core runs the handshake
+ *   first message to a peer -------------> connect             a socket, on which the core runs the handshake; or none,
+ *                                                              and the handshake is in frames (group frames)
  *       the handshake is over -----------> start               madi_link_up
  *   a handshake from listen_fd is over --> start               madi_link_up; connect was not called on this side
  *       connect has failed --------------> link_fini           reason says why; another path is tried
@@ -476,14 +545,15 @@ struct madi_driver {
      * Lock: alone.  Waits: no.  Owner: nothing is left.  Errors: none. */
     void (*fini)(madi_adapter_t *adapter);
 
-    /* Begin to connect to the peer's adapter.  *fd: a non-blocking stream socket, perhaps not connected yet.  -1 is only for
-     * links that need no handshake (self): madi_link_up then follows from here or from poll, and start is not called.
+    /* Begin to connect to the peer's adapter.  *fd: a non-blocking stream socket, perhaps not connected yet.  -1: with the
+     * group frames, the handshake is in frames.  Without, the link needs no handshake (self): madi_link_up then follows from
+     * here or from poll, and start is not called.
      * Lock: session.  Waits: no.  Owner: the core has *fd.  Errors: with reason; link_fini follows without link_close.
      * MAD_ERR_NOMEM: this process lacks memory or descriptors.  MAD_ERR_SYSTEM: the network may be down for a short time.
      * MAD_ERR_PROTOCOL: addr, which a peer wrote, is damaged.  MAD_ERR_PEER: other causes. */
     mad_status_t (*connect)(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
-    /* Set the link up, now that the handshake is over.  active: this side called connect.  NULL: connect never returns a
-     * socket.
+    /* Set the link up, now that the handshake is over.  active: this side called connect.  fd: -1 after a handshake in
+     * frames; link->description is the other end's.  NULL: there is never a handshake (self).
      * Lock: session.  Waits: no.  Owner: the driver has fd, also on failure.  Errors: any, with reason; then link_close. */
     mad_status_t (*start)(madi_link_t *link, int fd, bool active, char *reason);
     /* Send one packet: vec[0] begins with the wire header; total is the sum of lengths.  op NULL: packets up to packet_max
@@ -507,6 +577,7 @@ struct madi_driver {
 
     /* Optional operations. */
     madi_driver_reach_t reach;
+    madi_driver_frames_t frames;
     madi_driver_wait_t wait;
     madi_driver_fast_t fast;
     madi_driver_direct_t direct;
@@ -543,9 +614,23 @@ static inline void madi_rx_whole(madi_link_t *link, const madi_wire_hdr_t *hdr, 
 
 const char *madi_security_name(unsigned security); /* "none", "auth", "seal", "unknown" */
 
+/* Handshakes in frames (group frames); all under the session's lock.  source: at most MADI_ADDR_MAX bytes, which name a
+ * source; the core compares and copies them.
+ *
+ * Report a frame: of the peer to which a link is being connected, or of a source.  Upcalls and operations may follow from
+ * inside: frame_send, frame_answer, accept, describe, start, source_end, link_close. */
+void madi_frame_arrived(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);
+/* Report that frame_send or frame_answer would take a frame now.  Without it the core tries again within milliseconds. */
+void madi_frame_writable(madi_adapter_t *adapter);
+/* Report that a peer has made a connection, on which nothing has come yet.  False: refused, and source_end does not come. */
+bool madi_source_opened(madi_adapter_t *adapter, const void *source, size_t source_len);
+/* Report that a connection has ended that is not a link's: source_end comes for it, perhaps from inside.  (The end of a link
+ * that is being connected is reported by madi_link_down.)  text: the cause. */
+void madi_source_lost(madi_adapter_t *adapter, const void *source, size_t source_len, const char *text);
+
 /* Report that the link is up: packets can flow. */
 void madi_link_up(madi_link_t *link);
-/* Report that the link is broken; text is the cause.  The core calls link_close, and link_fini later, never from inside this
+/* Report that the link is broken, or that it cannot be connected; text is the cause.  The core calls link_close, and link_fini later, never from inside this
  * call. */
 void madi_link_down(madi_link_t *link, mad_status_t status, const char *text);
 /* Report that a send that was refused may succeed now.  Without it the core tries again within a millisecond.  Any lock. */
