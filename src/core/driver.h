@@ -174,6 +174,7 @@ struct madi_adapter {
     uint32_t frame_max;            /* set by open, group frames: bytes of the longest frame that the driver carries; the core
                                     * cuts longer ones.  MADI_FRAME_MIN or more; 0: MADI_FRAME_MAX */
     bool opened;                   /* the core's */
+    madi_adapter_t *outer;         /* the adapter that wraps this one and gets its frames; NULL if none */
     const _Atomic(int) *attentive; /* the core's: not 0 while madi_adapter_wake has to wake the leader */
 };
 
@@ -342,7 +343,8 @@ typedef struct madi_driver_frames {
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
     size_t (*describe)(madi_link_t *link, void *bytes);
     /* Forget a source: its handshakes have ended, and none has become a link.  It may come again, as a new one.  Called for
-     * each that was opened, or has sent a frame that the core took.  NULL: the driver keeps nothing for a source.
+     * each that was opened, or has sent a frame that the core took.  Frames that frame_answer has taken still have to leave.
+     * NULL: the driver keeps nothing for a source.
      * Lock: session.  Waits: no.  Owner: nothing is left.  Errors: none. */
     void (*source_end)(madi_adapter_t *adapter, const void *source, size_t source_len);
 } madi_driver_frames_t;

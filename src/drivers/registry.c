@@ -3,8 +3,8 @@
 #include "core/driver.h"
 
 extern const madi_driver_t madi_driver_self, madi_driver_shm, madi_driver_tcp, madi_driver_skeleton, madi_driver_pipes,
-    madi_driver_fault, madi_driver_virtual;
+    madi_driver_datagram, madi_driver_fault, madi_driver_virtual;
 
-const madi_driver_t *const madi_drivers[] = {
-    &madi_driver_self,  &madi_driver_shm,   &madi_driver_tcp,     &madi_driver_skeleton,
-    &madi_driver_pipes, &madi_driver_fault, &madi_driver_virtual, NULL};
+const madi_driver_t *const madi_drivers[] = {&madi_driver_self,     &madi_driver_shm,     &madi_driver_tcp,
+                                             &madi_driver_skeleton, &madi_driver_pipes,   &madi_driver_datagram,
+                                             &madi_driver_fault,    &madi_driver_virtual, NULL};

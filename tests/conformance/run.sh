@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The conformance suite over each driver: BUILD=<build folder> run.sh [DRIVER...]
-#   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, or fault:DRIVER (DRIVER behind fault);
+#   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, datagram, or fault:DRIVER (DRIVER behind fault);
 #            without any: all of them
 #   TESTS="a b"  only these tests
 #   SEEDS=N      fault: that number of seeds (1), the first of them SEED (else by the clock)
@@ -25,7 +25,7 @@ trap 'exit 1' INT TERM HUP
 environment() {
     case $1 in
     self) ;;
-    skeleton | pipes) echo "MAD_DRIVERS=$1 MAD_PREFER=$1" ;;
+    skeleton | pipes | datagram) echo "MAD_DRIVERS=$1 MAD_PREFER=$1" ;;
     seal) echo "MAD_PREFER=tcp MAD_TCP_SECURITY=seal" ;;
     fault:seal) echo "MAD_DRIVERS=fault MAD_FAULT=tcp MAD_PREFER=fault MAD_FAULT_SEED=$2 MAD_TCP_SECURITY=seal" ;;
     fault:*) echo "MAD_DRIVERS=fault MAD_FAULT=${1#fault:} MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
@@ -74,7 +74,7 @@ fits() {
 "$conform" --list >"$log" || exit 1
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
-    for driver in ${*:-self shm tcp seal skeleton pipes fault:self fault:shm fault:tcp fault:seal}; do
+    for driver in ${*:-self shm tcp seal skeleton pipes datagram fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
         # Behind fault, or the second time, the tests of two processes run in one session, which is quicker.
         together=
         case $THREADS:$driver in *:fault:* | marcel:*) [ -n "$LONG$TESTS" ] || together=1 ;; esac

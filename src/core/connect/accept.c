@@ -30,6 +30,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -38,6 +39,16 @@
 #define SOURCES 256      /* buckets in which sources are counted */
 
 /* ---- Incoming connections --------------------------------------------------------------------------------------- */
+
+static void source_bytes_text(const unsigned char *source, size_t source_len, char *text, size_t len)
+{
+    size_t n = source_len < 24 ? source_len : 24;
+    int at = snprintf(text, len, "address ");
+    for (size_t i = 0; i < n; i++)
+        at += snprintf(text + at, len - (size_t)at, "%02x", source[i]);
+    if (n < source_len)
+        snprintf(text + at, len - (size_t)at, "...");
+}
 
 static void source_text(int fd, char *text, size_t len)
 {
@@ -53,7 +64,7 @@ static void source_text(int fd, char *text, size_t len)
 
 /* Return a number for the source of an incoming connection: an IPv4 address, the first 64 bits of an IPv6 address, or a
  * user of this host. */
-static uint64_t source_number(int fd)
+static uint64_t socket_source(int fd)
 {
     union {
         struct sockaddr_storage any;
@@ -76,6 +87,15 @@ static uint64_t source_number(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &n) ? 0 : (uint64_t)user.uid << 1 | 1;
 }
 
+/* Likewise for a source of a network without sockets. */
+static uint64_t frames_source(const madi_frames_t *f)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < f->source_len; i++)
+        hash = (hash ^ f->source[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 static unsigned source_bucket(uint64_t source)
 {
     return (unsigned)(source * UINT64_C(0x9e3779b97f4a7c15) >> 56) % SOURCES;
@@ -83,19 +103,34 @@ static unsigned source_bucket(uint64_t source)
 
 /* Log an incoming connection that was refused.  Only the first one of each status is a warning, since scanners connect
  * again and again. */
-void madi_accept_refused(madi_hello_t *h, mad_status_t status, const char *text)
+static void refusal_log(const madi_adapter_t *a, mad_status_t status, const char *from, const char *text)
 {
-    mad_session_t *s = h->session;
+    mad_session_t *s = a->session;
     bool strange = status == MAD_ERR_AUTH || status == MAD_ERR_VERSION || status == MAD_ERR_PROTOCOL ||
                    status == MAD_ERR_CONFIG ||
                    status == MAD_ERR_TIMEOUT; /* of two peers that connect to each other at once, one gives up its attempt */
     bool told = !strange || (s->connect->refused_logged >> status & 1);
-    char from[96];
-    source_text(h->watch.fd, from, sizeof from);
     s->connect->refused_logged |= strange ? UINT32_C(1) << status : 0;
-    madi_log(told ? MADI_LOG_DEBUG : MADI_LOG_WARN, h->adapter->driver->name,
-             "refused a caller from %s on %s: %s; this session goes on%s", from, h->adapter->name, text,
+    madi_log(told ? MADI_LOG_DEBUG : MADI_LOG_WARN, a->driver->name,
+             "refused a caller from %s on %s: %s; this session goes on%s", from, a->name, text,
              told ? "" : " (said once of each kind; MAD_LOG=debug shows all)");
+}
+
+void madi_accept_refused(madi_hello_t *h, mad_status_t status, const char *text)
+{
+    char from[96];
+    if (h->frames)
+        source_bytes_text(h->frames->source, h->frames->source_len, from, sizeof from);
+    else
+        source_text(h->watch.fd, from, sizeof from);
+    refusal_log(h->adapter, status, from, text);
+}
+
+void madi_accept_garbage(madi_adapter_t *adapter, const void *source, size_t source_len)
+{
+    char from[96];
+    source_bytes_text(source, source_len, from, sizeof from);
+    refusal_log(adapter, MAD_ERR_PROTOCOL, from, "what came is not a handshake: no Madeleine process speaks there");
 }
 
 bool madi_hello_evict(mad_session_t *s)
@@ -114,17 +149,27 @@ bool madi_hello_evict(mad_session_t *s)
     return oldest != NULL;
 }
 
+madi_hello_t *madi_accept_new(madi_adapter_t *adapter, int fd, madi_frames_t *frames)
+{
+    mad_session_t *s = adapter->session;
+    madi_hello_t *h =
+        s->connect->n_accepted < ACCEPTED_MAX || madi_hello_evict(s) ? madi_hello_new(s, adapter, fd, frames) : NULL;
+    if (!h)
+        return NULL;
+    s->connect->n_accepted++;
+    h->source = frames ? frames_source(frames) : socket_source(fd);
+    h->expect = MADI_HELLO_HELLO;
+    return h;
+}
+
 void madi_hello_accept(madi_adapter_t *adapter, int fd)
 {
     mad_session_t *s = adapter->session;
-    madi_hello_t *h = s->connect->n_accepted < ACCEPTED_MAX || madi_hello_evict(s) ? madi_hello_new(s, adapter, fd) : NULL;
+    madi_hello_t *h = madi_accept_new(adapter, fd, NULL);
     if (!h) {
         madi_fd_close(fd);
         return;
     }
-    s->connect->n_accepted++;
-    h->source = source_number(fd);
-    h->expect = MADI_HELLO_HELLO;
     if (madi_watch_add_rare(s, &h->watch, EPOLLIN) != MAD_OK)
         madi_hello_fail(h, MAD_ERR_SYSTEM, strerror(errno));
 }
@@ -187,16 +232,20 @@ static bool is_superseded(mad_session_t *s, madi_gate_t *gate)
     return gate->link != NULL; /* a link that both sides have agreed on */
 }
 
-static void peer_accept(madi_hello_t *h, madi_gate_t *gate)
+/* Have the gate connect by the peer's attempt from now on. */
+static void gate_take(madi_gate_t *gate, madi_link_t *link)
 {
-    char reason[MADI_REASON_MAX] = "";
-    madi_link_t *link, *old = gate->link;
-    mad_status_t status;
-    int fd;
-
     atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
     gate->connect->deadline = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_TIMEOUT));
-    gate->link = link = madi_link_new(h->adapter, gate);
+    gate->link = link;
+}
+
+static void peer_accept(madi_hello_t *h, madi_gate_t *gate)
+{
+    madi_link_t *old = gate->link, *link = madi_link_new(h->adapter, gate);
+    int fd;
+
+    gate_take(gate, link);
     gate->connect->process = madi_process_near(h->watch.fd);
     fd = madi_hello_release(h);
     madi_hello_abort_all(gate); /* this process's own attempts end */
@@ -208,9 +257,72 @@ static void peer_accept(madi_hello_t *h, madi_gate_t *gate)
         return;
     }
     madi_hello_seal_give(h, link);
-    status = link->driver->start(link, fd, false, reason);
-    if (status)
-        madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));
+    madi_hello_start(h, link, fd);
+}
+
+/* ---- Without a socket: the link is made before the verdict, which describes it ----------------------------------- */
+
+/* Make a link to the source.  NULL: the handshake was refused. */
+static madi_link_t *link_accept(madi_hello_t *h, madi_gate_t *gate)
+{
+    char reason[MADI_REASON_MAX] = "no memory for a link";
+    madi_link_t *link = madi_link_new(h->adapter, gate);
+    mad_status_t status =
+        link ? h->adapter->driver->frames.accept(link, h->frames->source, h->frames->source_len, reason) : MAD_ERR_NOMEM;
+    if (!status)
+        return link;
+    if (link)
+        link->driver->link_fini(link);
+    free(link);
+    madi_hello_refuse(h, status, reason);
+    return NULL;
+}
+
+void madi_accept_start(madi_hello_t *h)
+{
+    madi_link_t *link = h->link;
+    madi_hello_release(h);
+    h->link = NULL;
+    if (madi_hello_secret(h, link))
+        madi_hello_start(h, link, -1);
+    else
+        madi_link_down(link, MAD_ERR_NOMEM, "no memory for a link");
+}
+
+/* Send the verdict, with a description of this end of the link if the verdict is good.  The link starts when the driver has
+ * taken the verdict, so that no packet overtakes it. */
+static void verdict_carry(madi_hello_t *h, madi_gate_t *gate, const madi_hello_verdict_t *verdict, uint64_t floor)
+{
+    unsigned char body[sizeof *verdict + MADI_DESCRIPTION_MAX];
+    size_t len = sizeof *verdict;
+    madi_link_t *link = NULL, *old = gate->link;
+    memcpy(body, verdict, len);
+    if (!verdict->status) {
+        link = link_accept(h, gate);
+        if (!link)
+            return;
+        len += madi_link_describe(link, body + len);
+        gate_take(gate, link);
+        gate->connect->process = 0;
+        h->link = link;
+        madi_hello_abort_all(gate); /* this process's own attempts end */
+        if (old)
+            madi_link_down(old, MAD_ERR_CANCELLED, "replaced");
+    }
+    h->expect = MADI_HELLO_NONE;
+    if (!madi_hello_send_signed(h, MADI_HELLO_VERDICT, body, len)) {
+        madi_hello_fail(h, MAD_ERR_NOMEM, "no memory for the verdict");
+        return;
+    }
+    madi_verdict_keep(h->frames, h->transcript.proof[0], link);
+    if (!link) {
+        h->frames->last = true;
+        madi_hello_close(h);
+        return;
+    }
+    madi_credit_floor(gate, floor);
+    if (h->frames->taken)
+        madi_accept_start(h);
 }
 
 /* True if the connection may be for this lane: lanes are numbered by the topology file, so both processes must have
@@ -270,11 +382,20 @@ void madi_accept_proof(madi_hello_t *h)
         return;
     }
     memcpy(&proof, h->body + MADI_PROOF_LEN, sizeof proof);
+    h->description = head + len;
+    if (h->frames && h->head.length - h->description > MADI_DESCRIPTION_MAX) {
+        madi_hello_refuse(h, MAD_ERR_PROTOCOL, "the caller's description of its end of the link is too long");
+        return;
+    }
     gate = proof_gate(h, &proof, address, len);
     if (!gate)
         return;
     if (is_superseded(h->session, gate))
         verdict.status = MAD_ERR_BUSY;
+    if (h->frames) {
+        verdict_carry(h, gate, &verdict, proof.floor);
+        return;
+    }
     if (!madi_hello_send_signed(h, MADI_HELLO_VERDICT, &verdict, sizeof verdict)) {
         madi_hello_fail(h, MAD_ERR_SYSTEM, "the verdict could not be sent");
         return;

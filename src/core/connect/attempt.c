@@ -45,6 +45,25 @@ void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text
         madi_hello_fail(h, status, text);
 }
 
+bool madi_hello_lost(madi_link_t *link, mad_status_t status, const char *text)
+{
+    madi_hello_t *h = attempt_of(link);
+    if (h && h->active && status == MAD_ERR_PEER)
+        madi_attempt_cut(h, text);
+    else if (h)
+        madi_hello_fail(h, status, text);
+    return h != NULL;
+}
+
+void madi_hello_unlink(madi_link_t *link)
+{
+    madi_hello_t *h = attempt_of(link);
+    if (h)
+        madi_hello_close(h);
+    if (link->gate->session->connect->verdicts)
+        madi_verdict_forget(link->gate->session, link);
+}
+
 void madi_hello_unsure(madi_link_t *link)
 {
     madi_hello_t *h = attempt_of(link);
@@ -128,11 +147,35 @@ static int64_t attempt_deadline(const madi_gate_t *gate, bool alone)
     return deadline;
 }
 
+/* Write HELLO.  False: there are no random numbers. */
+static bool greeting_fill(const madi_hello_t *h, madi_greeting_t *hello)
+{
+    const mad_session_t *s = h->session;
+    *hello = (madi_greeting_t){.role = (uint8_t)s->secrets->role, .security = h->adapter->security};
+    memcpy(hello->wanted, madi_address_uid(madi_peer_address(s, h->gate->peer)), MADI_UID_LEN);
+    memcpy(hello->caller, s->uid, MADI_UID_LEN);
+    return madi_random(hello->nonce, sizeof hello->nonce);
+}
+
+/* Begin to wait for the socket; without one, send HELLO.  False: not possible, see errno. */
+static bool attempt_begin(madi_hello_t *h)
+{
+    madi_greeting_t hello;
+    if (!h->frames)
+        return madi_watch_add_rare(h->session, &h->watch, EPOLLOUT) == MAD_OK;
+    h->connected = true;
+    errno = ENOMEM;
+    return greeting_fill(h, &hello) && madi_hello_send(h, MADI_HELLO_HELLO, &hello, sizeof hello);
+}
+
 mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, int way)
 {
-    madi_hello_t *h = madi_hello_new(gate->session, link->adapter, fd);
+    madi_frames_t *frames = fd < 0 ? madi_frames_active(link) : NULL;
+    madi_hello_t *h = fd < 0 && !frames ? NULL : madi_hello_new(gate->session, link->adapter, fd, frames);
     if (!h) {
-        madi_fd_close(fd);
+        madi_frames_free(frames);
+        if (fd >= 0)
+            madi_fd_close(fd);
         errno = ENOMEM;
         return MAD_ERR_NOMEM;
     }
@@ -144,9 +187,9 @@ mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, in
     gate->session->connect->n_attempts++;
     h->deadline = attempt_deadline(gate, false);
     h->expect = MADI_HELLO_CHALLENGE;
-    if (madi_watch_add_rare(gate->session, &h->watch, EPOLLOUT) == MAD_OK)
+    if (attempt_begin(h))
         return MAD_OK;
-    madi_fd_close(madi_hello_release(h));
+    madi_hello_close(h);
     return MAD_ERR_NOMEM;
 }
 
@@ -182,15 +225,10 @@ void madi_attempt_connected(madi_hello_t *h)
 
 void madi_attempt_greet(madi_hello_t *h)
 {
-    mad_session_t *s = h->session;
-    madi_greeting_t hello = {.role = (uint8_t)s->secrets->role, .security = h->adapter->security};
-    if (!madi_random(hello.nonce, sizeof hello.nonce)) {
+    madi_greeting_t hello;
+    if (!greeting_fill(h, &hello))
         madi_hello_fail(h, MAD_ERR_SYSTEM, "no random numbers");
-        return;
-    }
-    memcpy(hello.wanted, madi_address_uid(madi_peer_address(s, h->gate->peer)), MADI_UID_LEN);
-    memcpy(hello.caller, s->uid, MADI_UID_LEN);
-    if (!madi_hello_send(h, MADI_HELLO_HELLO, &hello, sizeof hello))
+    else if (!madi_hello_send(h, MADI_HELLO_HELLO, &hello, sizeof hello))
         madi_attempt_cut(h, strerror(errno));
 }
 
@@ -199,7 +237,8 @@ static void attempt_take(madi_hello_t *h)
 {
     mad_session_t *s = h->session;
     madi_hello_proof_t head = {.floor = (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR), .lane = (uint32_t)h->gate->lane};
-    unsigned char *proof = malloc(sizeof head + s->address_len);
+    size_t len = sizeof head + s->address_len;
+    unsigned char *proof = malloc(len + MADI_DESCRIPTION_MAX);
     bool sent;
     h->gate->link = h->link;
     h->gate->connect->hello = h;
@@ -212,7 +251,9 @@ static void attempt_take(madi_hello_t *h)
     }
     memcpy(proof, &head, sizeof head);
     memcpy(proof + sizeof head, s->address, s->address_len);
-    sent = madi_hello_send_signed(h, MADI_HELLO_PROOF, proof, sizeof head + s->address_len);
+    if (h->frames)
+        len += madi_link_describe(h->link, proof + len);
+    sent = madi_hello_send_signed(h, MADI_HELLO_PROOF, proof, len);
     free(proof);
     if (!sent)
         madi_attempt_cut(h, "the proof could not be sent: the peer has closed the connection");
@@ -269,15 +310,19 @@ void madi_attempt_challenge(madi_hello_t *h)
     madi_hello_decide(h->gate, now);
 }
 
+/* True if the frame has the length of a verdict: without a socket, a description may follow. */
+static bool verdict_has_length(const madi_hello_t *h)
+{
+    size_t len = h->head.length, least = MADI_PROOF_LEN + sizeof(madi_hello_verdict_t);
+    return len == least || (h->frames && len > least && len <= least + MADI_DESCRIPTION_MAX);
+}
+
 void madi_attempt_verdict(madi_hello_t *h)
 {
-    char reason[MADI_REASON_MAX] = "";
     madi_link_t *link = h->link;
     madi_hello_verdict_t verdict;
-    mad_status_t status;
-    int fd;
 
-    if (h->head.length != MADI_PROOF_LEN + sizeof verdict || !madi_hello_check_signed(h)) {
+    if (!verdict_has_length(h) || !madi_hello_check_signed(h)) {
         madi_hello_fail(h, MAD_ERR_AUTH,
                         "the peer does not hold the job's key, or its answer was changed on the way: it belongs to another "
                         "job, or somebody is in between");
@@ -295,11 +340,9 @@ void madi_attempt_verdict(madi_hello_t *h)
     }
     madi_credit_floor(h->gate, verdict.floor);
     madi_peer_proved(h->session, h->gate->peer, !h->session->forward || !h->session->forward->carried(link->adapter));
-    fd = madi_hello_release(h);
+    h->description = MADI_PROOF_LEN + sizeof verdict;
     madi_hello_seal_give(h, link);
-    status = link->driver->start(link, fd, true, reason);
-    if (status)
-        madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));
+    madi_hello_start(h, link, madi_hello_release(h));
 }
 
 void madi_attempt_refused(madi_hello_t *h)

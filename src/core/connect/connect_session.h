@@ -7,6 +7,7 @@
 #include "core/connect/peer.h"
 
 struct madi_hello;
+struct madi_kept_verdict;
 
 /* Peers, released gates, and handshakes of a session.  Under session->lock.  Times are in ns. */
 struct madi_connect_session {
@@ -26,11 +27,13 @@ struct madi_connect_session {
     /* hello.c, hello_due.c, accept.c, search.c */
     struct madi_hello *hellos;      /* running handshakes, the newest first */
     struct madi_hello *dead_hellos; /* ended handshakes, to be freed outside of callbacks */
-    int n_accepted;                 /* handshakes of incoming connections */
-    int n_attempts;                 /* handshakes that this process has begun */
-    uint32_t refused_logged;        /* bits: statuses of refused incoming connections that were logged already */
-    int64_t hellos_looked;          /* the last check of handshakes' deadlines; 0 if there were none */
-    int64_t stopped_looked;         /* the last check whether peers that do not answer are stopped */
+    int n_accepted;                     /* handshakes of incoming connections */
+    int n_attempts;                     /* handshakes that this process has begun */
+    struct madi_kept_verdict *verdicts; /* frames.c: the last ones that were sent; NULL: none yet */
+    unsigned next_verdict;              /* number of verdicts that were kept so far */
+    uint32_t refused_logged;            /* bits: statuses of refused incoming connections that were logged already */
+    int64_t hellos_looked;              /* the last check of handshakes' deadlines; 0 if there were none */
+    int64_t stopped_looked;             /* the last check whether peers that do not answer are stopped */
 };
 
 #endif

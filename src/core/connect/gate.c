@@ -90,6 +90,8 @@ void madi_link_bury(madi_link_t *link)
     if (s->last_hit == link->adapter)
         s->last_hit = &madi_no_adapter;
     atomic_store_explicit(&link->state, MADI_LINK_DOWN, memory_order_relaxed);
+    if (link->driver->frames.frame_send)
+        madi_hello_unlink(link);
     if (link->driver->link_close)
         link->driver->link_close(link);
     if (link->gate->link == link)
@@ -176,6 +178,8 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
         link->outer->driver->upcalls->link_down(link, status, text);
         return;
     }
+    if (state == MADI_LINK_CONNECTING && link->driver->frames.frame_send && madi_hello_lost(link, status, text))
+        return;
     if (status == MAD_ERR_CANCELLED || (gate->link && gate->link != link) ||
         atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
         /* the attempt is not needed any more, or the gate is down */

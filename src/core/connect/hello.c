@@ -22,17 +22,24 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define MAGIC 0x4844414du /* "MADH" */
-
 /* ---- Life ----------------------------------------------------------------------------------------------------- */
 
-madi_hello_t *madi_hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd)
+/* Binding of a handshake without a socket: its number, behind a text that no TLS exports. */
+static void frames_bind(madi_hello_t *h)
+{
+    static const char text[] = "madeleine frames";
+    memcpy(h->transcript.binding, text, sizeof text);
+    memcpy(h->transcript.binding + 24, &h->frames->call, sizeof h->frames->call);
+}
+
+madi_hello_t *madi_hello_new(mad_session_t *s, madi_adapter_t *adapter, int fd, madi_frames_t *frames)
 {
     madi_hello_t *h = calloc(1, sizeof *h);
     if (!h)
         return NULL;
     h->session = s;
     h->adapter = adapter;
+    h->frames = frames;
     h->watch.fd = fd;
     h->watch.ready = madi_hello_ready;
     h->transcript.driver = adapter->driver->name;
@@ -65,16 +72,43 @@ static void hello_unlink(madi_hello_t *h)
 int madi_hello_release(madi_hello_t *h)
 {
     int fd = h->watch.fd;
-    madi_watch_del(h->session, &h->watch);
+    if (fd >= 0)
+        madi_watch_del(h->session, &h->watch);
     h->watch.fd = -1;
     hello_unlink(h);
     return fd;
 }
 
+/* Have the driver forget the source of a handshake that has ended, unless another one is with it. */
+static void source_end(const madi_hello_t *ended)
+{
+    const madi_frames_t *f = ended->frames, *g;
+    const madi_hello_t *h = ended->session->connect->hellos;
+    for (; h; h = h->next)
+        if ((g = h->frames) && !h->active && h->adapter == ended->adapter && g->source_len == f->source_len &&
+            !memcmp(g->source, f->source, f->source_len))
+            return;
+    if (ended->adapter->driver->frames.source_end)
+        ended->adapter->driver->frames.source_end(ended->adapter, f->source, f->source_len);
+}
+
+void madi_hello_close(madi_hello_t *h)
+{
+    int fd = madi_hello_release(h);
+    if (!h->frames) {
+        madi_fd_close(fd);
+        return;
+    }
+    if (h->frames->out && !h->frames->last)
+        madi_frames_end(h->frames);
+    if (!h->active && !h->link) /* else the source belongs to the link */
+        source_end(h);
+}
+
 void madi_hello_abort(madi_hello_t *h)
 {
     madi_link_t *link = h->link;
-    madi_fd_close(madi_hello_release(h));
+    madi_hello_close(h);
     if (link)
         madi_link_down(link, MAD_ERR_CANCELLED, "replaced");
 }
@@ -91,6 +125,7 @@ void madi_hellos_reap(mad_session_t *s)
         s->connect->dead_hellos = h->next;
         free(h->body);
         free(h->text);
+        madi_frames_free(h->frames);
         madi_seal_free(h->seal);
     }
 }
@@ -100,9 +135,23 @@ void madi_hello_fail(madi_hello_t *h, mad_status_t status, const char *text)
     madi_link_t *link = h->link;
     if (!link)
         madi_accept_refused(h, status, text);
-    madi_fd_close(madi_hello_release(h));
+    madi_hello_close(h);
     if (link)
         madi_link_down(link, status, text);
+}
+
+void madi_hello_start(madi_hello_t *h, madi_link_t *link, int fd)
+{
+    char reason[MADI_REASON_MAX] = "";
+    mad_status_t status;
+    if (h->frames) {
+        link->description = h->body + h->description;
+        link->description_len = h->head.length - h->description;
+    }
+    status = link->driver->start(link, fd, h->active, reason);
+    link->description = NULL;
+    if (status)
+        madi_link_down(link, status, reason[0] ? reason : mad_status_text(status));
 }
 
 /* ---- Frames --------------------------------------------------------------------------------------------------- */
@@ -111,7 +160,7 @@ void madi_hello_fail(madi_hello_t *h, mad_status_t status, const char *text)
  * the proofs. */
 static madi_frame_t frame_head(madi_hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
 {
-    madi_frame_t head = {MAGIC, MADI_WIRE_VERSION, (uint16_t)kind, (uint32_t)len};
+    madi_frame_t head = {MADI_HELLO_MAGIC, MADI_WIRE_VERSION, (uint16_t)kind, (uint32_t)len};
     if (kind == MADI_HELLO_HELLO) {
         h->transcript.hello.head = head;
         memcpy(&h->transcript.hello.body, body, sizeof h->transcript.hello.body);
@@ -125,6 +174,8 @@ static madi_frame_t frame_head(madi_hello_t *h, madi_hello_kind_t kind, const vo
 static bool frame_write(madi_hello_t *h, const struct iovec *vec, int n, size_t len)
 {
     struct msghdr msg = {.msg_iov = (struct iovec *)vec, .msg_iovlen = (size_t)n};
+    if (h->frames)
+        return madi_frames_put(h->frames, vec, n, len);
     if (h->sealed)
         return madi_hello_seal_write(h, vec, n, len);
     /* A new socket takes some KiB at once.  If it takes less than the frame, the connection is ended instead of waiting. */
@@ -157,6 +208,8 @@ bool madi_hello_send_signed(madi_hello_t *h, madi_hello_kind_t kind, const void 
     int side = !h->active;
     madi_frame_t head = frame_head(h, kind, body, MADI_PROOF_LEN + len);
     struct iovec vec[] = {{&head, sizeof head}, {h->transcript.proof[side], MADI_PROOF_LEN}, {(void *)body, len}};
+    if (h->frames)
+        frames_bind(h);
     return madi_proof_make(&h->transcript, hello_key(h), side, &head, body, len) &&
            frame_write(h, vec, 3, sizeof head + MADI_PROOF_LEN + len);
 }
@@ -165,6 +218,8 @@ bool madi_hello_check_signed(madi_hello_t *h)
 {
     int side = h->active;
     size_t len = h->head.length;
+    if (h->frames)
+        frames_bind(h);
     return len >= MADI_PROOF_LEN &&
            madi_proof_make(&h->transcript, hello_key(h), side, &h->head, h->body + MADI_PROOF_LEN, len - MADI_PROOF_LEN) &&
            !CRYPTO_memcmp(h->transcript.proof[side], h->body, MADI_PROOF_LEN);
@@ -179,6 +234,8 @@ void madi_hello_refuse(madi_hello_t *h, mad_status_t status, const char *text)
 {
     uint32_t code = status;
     madi_hello_send(h, MADI_HELLO_REFUSE, &code, sizeof code);
+    if (h->frames)
+        h->frames->last = true;
     madi_hello_fail(h, status, text);
 }
 
@@ -228,11 +285,11 @@ static void tls_refuse(madi_hello_t *h)
 /* True if h->head is the header of a frame, and there is memory for the body.  False: the handshake was ended. */
 static bool head_ready(madi_hello_t *h)
 {
-    if (!h->active && (h->head.magic & 0xff) == 0x16 && !h->sealed) { /* a TLS record */
+    if (!h->active && (h->head.magic & 0xff) == 0x16 && !h->sealed && !h->frames) { /* a TLS record */
         tls_refuse(h);
         return false;
     }
-    if (h->head.magic != MAGIC || h->head.length > MADI_HELLO_BODY_MAX) {
+    if (h->head.magic != MADI_HELLO_MAGIC || h->head.length > MADI_HELLO_BODY_MAX) {
         madi_hello_fail(h, MAD_ERR_PROTOCOL, "what came is not a handshake: no Madeleine process speaks there");
         return false;
     }
@@ -278,6 +335,17 @@ static bool frame_read(madi_hello_t *h)
     }
     h->n_in = 0;
     return true;
+}
+
+void madi_hello_take(madi_hello_t *h, const void *frame, size_t len)
+{
+    memcpy(&h->head, frame, sizeof h->head);
+    if (h->head.length != len - sizeof h->head)
+        h->head.magic = 0; /* no frame */
+    if (!head_ready(h))
+        return;
+    memcpy(h->body, (const unsigned char *)frame + sizeof h->head, h->head.length);
+    frame_handle(h);
 }
 
 void madi_hello_ready(madi_watch_t *watch, uint32_t events)

@@ -32,7 +32,8 @@ static int64_t gate_due(const madi_gate_t *g)
 /* Return when an attempt is to be checked: at its deadline, or when it has waited long enough for a better attempt. */
 static int64_t hello_due(const madi_hello_t *h)
 {
-    return h->challenged && h->gate->connect->hello != h && h->hold < h->deadline ? h->hold : h->deadline;
+    int64_t due = h->challenged && h->gate->connect->hello != h && h->hold < h->deadline ? h->hold : h->deadline;
+    return h->frames && h->frames->again_at && h->frames->again_at < due ? h->frames->again_at : due;
 }
 
 /* Return when the next check is due: at most one STEP after the last check, so that a pause of this process is noticed. */
@@ -139,6 +140,7 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
         }
         h = next;
     }
+    madi_frames_repeat_all(s, now);
     for (madi_gate_t *g = s->gates; g; g = g->next) {
         if (atomic_load_explicit(&g->state, memory_order_relaxed) != MADI_GATE_CONNECTING)
             continue;

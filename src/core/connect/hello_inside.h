@@ -3,13 +3,16 @@
 #ifndef MADI_HELLO_INSIDE_H
 #define MADI_HELLO_INSIDE_H
 
+#include "core/connect/frames.h"
 #include "core/connect/hello.h"
 #include "core/security/proof.h"
 #include "core/security/seal.h"
 #include "core/wire/address.h"
 
-#define MADI_HELLO_BODY_MAX 8704 /* bytes of a frame's body */
-static_assert(MADI_HELLO_BODY_MAX >= MADI_ADDRESS_MAX + 256, "a proof holds an address");
+#define MADI_HELLO_MAGIC 0x4844414du /* "MADH" */
+#define MADI_HELLO_BODY_MAX 8704     /* bytes of a frame's body */
+static_assert(MADI_HELLO_BODY_MAX >= MADI_ADDRESS_MAX + 256 + MADI_PROOF_LEN + 16, "a proof holds an address");
+static_assert(MADI_FRAME_BYTES == sizeof(madi_frame_t) + MADI_HELLO_BODY_MAX, "the longest frame");
 
 typedef enum madi_hello_kind {
     MADI_HELLO_NONE = 0, /* no frame is expected */
@@ -17,7 +20,8 @@ typedef enum madi_hello_kind {
     MADI_HELLO_CHALLENGE = 2,
     MADI_HELLO_PROOF = 3,
     MADI_HELLO_VERDICT = 4,
-    MADI_HELLO_REFUSE = 5
+    MADI_HELLO_REFUSE = 5,
+    MADI_HELLO_END = 6 /* only where there is no socket: the sender has ended this handshake, or does not know it */
 } madi_hello_kind_t; /* the values travel between processes */
 
 /* Body of PROOF behind its proof; the address follows. */
@@ -33,13 +37,16 @@ typedef struct madi_hello_verdict {
     uint64_t floor;
 } madi_hello_verdict_t;
 static_assert(sizeof(madi_hello_verdict_t) == 16, "handshake verdict");
+#define MADI_VERDICT_MAX /* bytes of the longest VERDICT, with a description */ \
+    (sizeof(madi_frame_t) + MADI_PROOF_LEN + sizeof(madi_hello_verdict_t) + MADI_DESCRIPTION_MAX)
 
 typedef struct madi_hello {
-    madi_watch_t watch;
+    madi_watch_t watch;    /* of the socket; fd is -1 without one */
+    madi_frames_t *frames; /* where there is no socket; NULL: there is one */
     mad_session_t *session;
     madi_adapter_t *adapter;
     madi_gate_t *gate; /* active: the gate of the peer; passive: NULL */
-    madi_link_t *link; /* active */
+    madi_link_t *link; /* active; passive in frames: after the proof, until the driver has taken the verdict */
     int way;           /* active: index of the path in the gate's search */
     bool active, connected;
     bool challenged;          /* active: CHALLENGE has arrived, so the attempt can be chosen */
@@ -54,6 +61,7 @@ typedef struct madi_hello {
     madi_transcript_t transcript;
     madi_frame_t head;   /* header of the frame that is arriving */
     unsigned char *body; /* body of the incoming frame, once its header is complete */
+    size_t description;  /* in frames: offset in the body of the other end's description, which goes up to the end */
     size_t n_in;         /* number of bytes of header and body that have arrived */
     madi_seal_t *seal;   /* state of a sealed network, from the first byte on; NULL: not yet, or not sealed */
     bool sealed;         /* TLS is ready to carry frames */
@@ -64,11 +72,17 @@ typedef struct madi_hello {
 
 /* ---- hello.c ---- */
 
-/* Make a handshake that takes fd on success.  NULL without memory. */
-madi_hello_t *madi_hello_new(mad_session_t *session, madi_adapter_t *adapter, int fd);
+/* Make a handshake that takes fd, or frames (then fd is -1), on success.  NULL without memory. */
+madi_hello_t *madi_hello_new(mad_session_t *session, madi_adapter_t *adapter, int fd, madi_frames_t *frames);
 void madi_hello_ready(madi_watch_t *watch, uint32_t events);
-/* End the handshake, and return its descriptor, which the calling function owns then. */
+/* End the handshake, and return its descriptor, which the calling function owns then; -1 if there is no socket. */
 int madi_hello_release(madi_hello_t *hello);
+/* End the handshake, and close its socket.  Without a socket, notify the other side, and the driver that has its source. */
+void madi_hello_close(madi_hello_t *hello);
+/* Have the driver start the link of a handshake that was released; fd: its descriptor.  On failure the link goes down. */
+void madi_hello_start(madi_hello_t *hello, madi_link_t *link, int fd);
+/* Handle a whole frame that came without a socket. */
+void madi_hello_take(madi_hello_t *hello, const void *frame, size_t len);
 /* End a handshake that has failed: an attempt ends with this status, an incoming connection with a line in the log. */
 void madi_hello_fail(madi_hello_t *hello, mad_status_t status, const char *text);
 /* Like madi_hello_fail, but send the status to the other side first (REFUSE). */
@@ -98,6 +112,11 @@ bool madi_hello_seal_more(const madi_hello_t *hello); /* true if received bytes 
 void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* pass the seal, if any, to the link, which owns it */
 
 /* accept.c */
+/* Make the handshake of an incoming connection, in the place of another one if there are too many; takes fd or frames on
+ * success.  NULL without memory. */
+madi_hello_t *madi_accept_new(madi_adapter_t *adapter, int fd, madi_frames_t *frames);
+void madi_accept_garbage(madi_adapter_t *adapter, const void *source, size_t source_len); /* the log's line */
+void madi_accept_start(madi_hello_t *hello); /* in frames: the driver has taken the verdict, so the link starts */
 void madi_accept_hello(madi_hello_t *hello);
 void madi_accept_proof(madi_hello_t *hello);
 void madi_accept_refused(madi_hello_t *hello, mad_status_t status, const char *text); /* log a failed incoming connection */

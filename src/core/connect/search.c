@@ -139,6 +139,12 @@ void madi_search_untry(madi_gate_t *gate, int way)
 
 /* ---- Trying --------------------------------------------------------------------------------------------------- */
 
+size_t madi_link_describe(madi_link_t *link, void *bytes)
+{
+    const madi_driver_frames_t *op = &link->driver->frames;
+    return op->describe ? op->describe(link, bytes) : 0;
+}
+
 madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate)
 {
     madi_link_t *link = NULL;
@@ -163,7 +169,7 @@ static mad_status_t path_connect(madi_gate_t *gate, int i, madi_link_t *link, ch
     madi_address_next(madi_peer_address(gate->session, gate->peer), &at, &e);
     gate->link = link;
     status = link->driver->connect(link, e.bytes, e.len, &fd, reason);
-    if (!status && fd < 0)
+    if (!status && fd < 0 && !link->driver->frames.frame_send)
         return MAD_OK;
     gate->link = NULL;
     if (status)

@@ -40,6 +40,13 @@ mad_status_t madi_adapter_secure(madi_adapter_t *a, char *reason)
     mad_status_t status = a->driver->reach.secure ? a->driver->reach.secure(a, given, reason) : MAD_OK;
     if (status)
         return status;
+    if (a->driver->frames.frame_send && (given == MADI_SECURITY_SEAL || a->security == MADI_SECURITY_SEAL)) {
+        snprintf(reason, MADI_REASON_MAX,
+                 "its network is to be sealed, and %s has no sockets, which TLS needs: give it the "
+                 "security auth, or leave it out (MAD_DRIVERS)",
+                 a->driver->name);
+        return MAD_ERR_CONFIG;
+    }
     if (a->security == MADI_SECURITY_NONE)
         madi_log(MADI_LOG_WARN, a->driver->name,
                  "%s (%s) has security none: whoever reaches this network can join the job, read and change messages",

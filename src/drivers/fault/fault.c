@@ -84,8 +84,12 @@ extern const madi_driver_t madi_driver_fault;
 static void wrappers_make(void)
 {
     for (int i = 0, n = 0; madi_drivers[i] && n < DRIVERS_MAX; i++)
-        if (madi_drivers[i] != &madi_driver_fault)
-            wrappers[n++] = (wrapper_t){madi_driver_fault, madi_drivers[i]};
+        if (madi_drivers[i] != &madi_driver_fault) {
+            wrappers[n] = (wrapper_t){madi_driver_fault, madi_drivers[i]};
+            if (!madi_drivers[i]->frames.frame_send)
+                wrappers[n].table.frames = (madi_driver_frames_t){0};
+            n++;
+        }
 }
 
 static const madi_driver_t *inner_of(const madi_adapter_t *a)
@@ -186,6 +190,7 @@ static mad_status_t inner_open(fault_adapter_t *a, char *reason)
     a->inner->session = a->base.session;
     a->inner->identity = a->base.identity;
     a->inner->listen_fd = -1;
+    a->inner->outer = &a->base;
     a->inner->security = a->base.security;
     memcpy(a->inner->name, a->base.name, sizeof a->inner->name);
     status = driver->open(a->inner, reason);
@@ -199,6 +204,7 @@ static mad_status_t inner_open(fault_adapter_t *a, char *reason)
     }
     a->base.caps = a->inner->caps;
     a->base.listen_fd = a->inner->listen_fd;
+    a->base.frame_max = a->inner->frame_max;
     a->base.address_len = a->inner->address_len;
     memcpy(a->base.address, a->inner->address, a->inner->address_len);
     return MAD_OK;
@@ -376,12 +382,57 @@ static mad_status_t fault_start(madi_link_t *link, int fd, bool active, char *re
     fault_link_t *l = (fault_link_t *)link;
     mad_status_t status = link_make(l, active);
     if (status) {
-        madi_fd_close(fd);
+        if (fd >= 0)
+            madi_fd_close(fd);
         return status;
     }
     l->inner->seal = link->seal;
+    l->inner->description = link->description;
+    l->inner->description_len = link->description_len;
+    memcpy(l->inner->secret, link->secret, sizeof link->secret);
     return l->inner->driver->start(l->inner, fd, active, reason);
 }
+
+/* ---- The handshake in frames ---------------------------------------------------------------------------------- */
+
+/* Refuse a frame or lose it, now and then: the core repeats it. */
+static bool fault_frame_send(madi_link_t *link, const void *frame, size_t len)
+{
+    fault_link_t *l = (fault_link_t *)link;
+    if (fault_chance(&l->dice, fault_of(l)->plan.again))
+        return fault_chance(&l->dice, 50);
+    return l->inner->driver->frames.frame_send(l->inner, frame, len);
+}
+
+static bool fault_frame_answer(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len)
+{
+    fault_adapter_t *a = (fault_adapter_t *)adapter;
+    if (fault_chance(&a->dice, a->plan.again))
+        return false;
+    return a->inner->driver->frames.frame_answer(a->inner, source, source_len, frame, len);
+}
+
+static mad_status_t fault_accept(madi_link_t *link, const void *source, size_t source_len, char *reason)
+{
+    fault_link_t *l = (fault_link_t *)link;
+    mad_status_t status = link_make(l, false);
+    return status ? status : l->inner->driver->frames.accept(l->inner, source, source_len, reason);
+}
+
+static size_t fault_describe(madi_link_t *link, void *bytes)
+{
+    madi_link_t *inner = ((fault_link_t *)link)->inner;
+    return inner->driver->frames.describe ? inner->driver->frames.describe(inner, bytes) : 0;
+}
+
+static void fault_source_end(madi_adapter_t *adapter, const void *source, size_t source_len)
+{
+    madi_adapter_t *inner = ((fault_adapter_t *)adapter)->inner;
+    if (inner->driver->frames.source_end)
+        inner->driver->frames.source_end(inner, source, source_len);
+}
+
+/* ---- Ends of links -------------------------------------------------------------------------------------------- */
 
 static void fault_link_close(madi_link_t *link)
 {
@@ -435,6 +486,14 @@ const madi_driver_t madi_driver_fault = {
             .reachable = fault_reachable,
             .admits = fault_admits,
             .secure = fault_secure,
+        },
+    .frames =
+        {
+            .frame_send = fault_frame_send,
+            .frame_answer = fault_frame_answer,
+            .accept = fault_accept,
+            .describe = fault_describe,
+            .source_end = fault_source_end,
         },
     .wait =
         {
