@@ -17,6 +17,7 @@
     X(cond) \
     X(core) \
     X(costs) \
+    X(frames) \
     X(gateway) \
     X(json) \
     X(key) \
