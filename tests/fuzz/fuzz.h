@@ -15,7 +15,8 @@ typedef struct target {
 } target_t;
 
 extern const target_t fuzz_address, fuzz_boot, fuzz_forward, fuzz_frames, fuzz_hello, fuzz_hosts, fuzz_info, fuzz_job,
-    fuzz_name, fuzz_offer, fuzz_packets, fuzz_pmi, fuzz_race, fuzz_seal, fuzz_shm, fuzz_spec, fuzz_tcp, fuzz_topology;
+    fuzz_name, fuzz_offer, fuzz_packets, fuzz_pmi, fuzz_race, fuzz_seal, fuzz_shm, fuzz_spec, fuzz_stranger, fuzz_tcp,
+    fuzz_topology;
 
 /* Return the target of that name; NULL: none. */
 const target_t *fuzz_find(const char *name);

@@ -112,6 +112,21 @@ seed("hello", "refused", b"\0" + bytes([1, 5, 2]) + struct.pack("<I", 8))
 seed("hello", "garbage", b"\1" + bytes([0, 20]) + b"SSH-2.0-OpenSSH_9.2p1 and so on, forty bytes"[:40])
 seed("hello", "version", b"\1" + bytes([0, 6]) + b"MADH" + struct.pack("<HHI", 2, 1, 32))
 
+# The same in frames, from sources 7 and 8; pieces, connections, repetitions.
+greet = bytes([2, 7, 1, 16]) + b"n" * 32
+proof = struct.pack("<QII", 65536, 0, 0) + address((b"frames", b"net", b""), uid=b"n" * 16)
+prove = bytes([3, 7, len(proof) // 2 + 1]) + proof.ljust(len(proof) // 2 * 2 + 2, b"d")
+meet = bytes([2, 7, 2, 8]) + b"m" * 16
+verdict = bytes([3, 7, 10]) + struct.pack("<IIQ", 0, 0, 65536) + b"dddd"
+seed("stranger", "called", b"\1" + greet + prove)
+seed("stranger", "again", b"\1" + greet + greet + bytes([6, 2]) + prove + bytes([6, 1]) + prove + bytes([2, 7, 6, 0]))
+seed("stranger", "calls", b"\0" + meet + verdict)
+seed("stranger", "refused", b"\0" + bytes([6, 3]) + bytes([6, 0]) + bytes([2, 7, 5, 2]) + struct.pack("<I", 8))
+seed("stranger", "unknown", b"\0" + meet + bytes([2, 7, 6, 0]))
+seed("stranger", "opened", b"\1" + bytes([5, 7]) + bytes([5, 8]) + greet + bytes([5, 0x87]))
+seed("stranger", "pieces", b"\1" + greet + bytes([1, 7, 2, 255]) + b"p" * 510 + bytes([1, 7, 0, 255]) + b"q" * 510)
+seed("stranger", "echo", b"\1" + greet + bytes([4, 7, 60]) + bytes([4, 7, 10]) + bytes([0, 9, 20]) + b"SSH-2.0-OpenSSH_9.2p1 and so on, forty bytes"[:40])
+
 cell = hdr(3, 0, 0, 2, 0, 0) + b"a\0" + bytes(38)
 message = hdr(1, 3, 0, 16, 0, 64) + desc(8) + b"12345678" + bytes(24)
 seed("shm", "offered", b"\2" + b"\0" + struct.pack("<HH", 18, 0) + cell + b"\0" + struct.pack("<HH", 32, 0) + message + user(1) + user(2, 3) + user(5))

@@ -17,8 +17,9 @@
 /* ---- Drivers -------------------------------------------------------------------------------------------------- */
 
 extern const madi_driver_t madi_driver_tcp, madi_driver_shm, madi_driver_virtual;
-static madi_driver_t fake, tcp, shm;                                                         /* filled by world_driver */
-const madi_driver_t *const madi_drivers[] = {&fake, &tcp, &shm, &madi_driver_virtual, NULL}; /* instead of the registry's */
+static madi_driver_t fake, frames, tcp, shm; /* filled by world_driver */
+const madi_driver_t *const madi_drivers[] = {&fake, &frames, &tcp, &shm, &madi_driver_virtual,
+                                             NULL}; /* instead of the registry's */
 
 static world_t *current;
 bool fake_full;
@@ -81,6 +82,44 @@ static mad_status_t fake_connect(madi_link_t *link, const void *addr, size_t len
     (void)reason;
     *fd = -1;
     link->direct = true;
+    madi_link_up(link);
+    return MAD_OK;
+}
+
+/* Links of the driver frames: the handshake is in frames. */
+static mad_status_t frames_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+{
+    (void)link;
+    (void)addr;
+    (void)len;
+    (void)fd;
+    (void)reason;
+    return MAD_OK;
+}
+
+static mad_status_t frames_accept(madi_link_t *link, const void *source, size_t source_len, char *reason)
+{
+    (void)link;
+    (void)reason;
+    FUZZ_CHECK(source_len == 1);
+    return *(const unsigned char *)source & 64 ? MAD_ERR_NOMEM : MAD_OK;
+}
+
+static size_t frames_describe(madi_link_t *link, void *bytes)
+{
+    (void)link;
+    memset(bytes, 'd', MADI_DESCRIPTION_MAX);
+    return MADI_DESCRIPTION_MAX;
+}
+
+static mad_status_t frames_start(madi_link_t *link, int fd, bool active, char *reason)
+{
+    volatile unsigned char sum = 0;
+    (void)active;
+    (void)reason;
+    FUZZ_CHECK(fd < 0 && link->description_len <= MADI_DESCRIPTION_MAX);
+    for (size_t i = 0; i < link->description_len; i++)
+        sum = (unsigned char)(sum + link->description[i]);
     madi_link_up(link);
     return MAD_OK;
 }
@@ -206,6 +245,16 @@ void world_driver(const char *name)
         .link_fini = fake_link_fini,
         .fast.slot_put = fake_slot_put,
         .direct = {.get = fake_get, .put = fake_put, .sever = nothing_link, .offer = fake_offer, .claim = fake_claim}};
+    frames = fake;
+    frames.name = "frames";
+    frames.connect = frames_connect;
+    frames.start = frames_start;
+    frames.fast = (madi_driver_fast_t){0};
+    frames.direct = (madi_driver_direct_t){0};
+    frames.frames = (madi_driver_frames_t){.frame_send = fuzz_frame_send,
+                                           .frame_answer = fuzz_frame_answer,
+                                           .accept = frames_accept,
+                                           .describe = frames_describe};
     tcp = madi_driver_tcp;
     shm = madi_driver_shm;
     tcp.probe = shm.probe = probe;

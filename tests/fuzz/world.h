@@ -58,6 +58,10 @@ void world_topology(void);
 /* Let the library make progress until nothing moves. */
 void world_progress(world_t *w);
 
+/* The driver "frames": fuzz_stranger.c carries its handshakes. */
+bool fuzz_frame_send(madi_link_t *link, const void *frame, size_t len);
+bool fuzz_frame_answer(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);
+
 /* While this is set, the driver "fake" refuses to send. */
 extern bool fake_full;
 /* Receive a packet from the peer.  how: 0 copied, 1 lent, 2 copied, with a call of the user between header and body. */
