@@ -16,7 +16,7 @@
     K(LOG, "MAD_LOG", TEXT, "warning", 0, 0, \
       "what is logged: error, warning, info, debug") \
     K(DRIVERS, "MAD_DRIVERS", TEXT, "", 0, 0, \
-      "drivers to open, comma-separated; empty: all but fault, pipes, and skeleton") \
+      "drivers to open, comma-separated; empty: all but datagram, fault, pipes, and skeleton") \
     K(PREFER, "MAD_PREFER", TEXT, "", 0, 0, \
       "the driver to use for every peer that it can reach") \
     K(CONNECT_TIMEOUT, "MAD_CONNECT_TIMEOUT", MS, "10000", 1, INT64_C(1) << 40, \

@@ -112,7 +112,7 @@ seed("hello", "refused", b"\0" + bytes([1, 5, 2]) + struct.pack("<I", 8))
 seed("hello", "garbage", b"\1" + bytes([0, 20]) + b"SSH-2.0-OpenSSH_9.2p1 and so on, forty bytes"[:40])
 seed("hello", "version", b"\1" + bytes([0, 6]) + b"MADH" + struct.pack("<HHI", 2, 1, 32))
 
-# The same in frames, from sources 7 and 8; pieces, connections, repetitions.
+# Handshakes in frames, from sources 7 and 8; pieces, connections, repetitions.
 greet = bytes([2, 7, 1, 16]) + b"n" * 32
 proof = struct.pack("<QII", 65536, 0, 0) + address((b"frames", b"net", b""), uid=b"n" * 16)
 prove = bytes([3, 7, len(proof) // 2 + 1]) + proof.ljust(len(proof) // 2 * 2 + 2, b"d")
