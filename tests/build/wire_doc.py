@@ -102,7 +102,7 @@ def compare(doc, code):
         want = code.struct("madi_wire_" + struct)
         out.append(("body of fragment %s" % name, said[:len(want)], want))
     hello = code.enum("MADI_HELLO_")
-    shown = dict((int(n), k) for k, n in re.findall(r"\b(HELLO|CHALLENGE|PROOF|VERDICT|REFUSE) (\d)\b", doc))
+    shown = dict((int(n), k) for k, n in re.findall(r"\b(HELLO|CHALLENGE|PROOF|VERDICT|REFUSE|END) (\d)\b", doc))
     out.append(("kinds of the handshake", shown, {n: k for n, k in hello.items() if n}))
     for number, name, struct in ((1, "HELLO", "madi_greeting"), (2, "CHALLENGE", "madi_challenge"), (3, "PROOF", "madi_hello_proof"),
                                  (4, "VERDICT", "madi_hello_verdict")):
