@@ -17,6 +17,8 @@
       "what is logged: error, warning, info, debug") \
     K(DRIVERS, "MAD_DRIVERS", TEXT, "", 0, 0, \
       "drivers to open, comma-separated; empty: all but datagram, fault, pipes, and skeleton") \
+    K(MODULES, "MAD_MODULES", TEXT, "", 0, 0, \
+      "folder of drivers that are modules; empty: madeleine/drivers below the library's folder") \
     K(PREFER, "MAD_PREFER", TEXT, "", 0, 0, \
       "the driver to use for every peer that it can reach") \
     K(CONNECT_TIMEOUT, "MAD_CONNECT_TIMEOUT", MS, "10000", 1, INT64_C(1) << 40, \

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of built-in drivers: the only place that names them. */
+/* The list of drivers that are linked in: the only place that names them.  Those that configure made modules are not here. */
 #include "core/driver.h"
 
 extern const madi_driver_t madi_driver_self, madi_driver_shm, madi_driver_tcp, madi_driver_skeleton, madi_driver_pipes,
     madi_driver_datagram, madi_driver_fault, madi_driver_virtual;
 
-const madi_driver_t *const madi_drivers[] = {&madi_driver_self,     &madi_driver_shm,     &madi_driver_tcp,
-                                             &madi_driver_skeleton, &madi_driver_pipes,   &madi_driver_datagram,
-                                             &madi_driver_fault,    &madi_driver_virtual, NULL};
+/* clang-format off */
+const madi_driver_t *const madi_drivers[] = {
+    &madi_driver_self,
+    &madi_driver_shm,
+    &madi_driver_tcp,
+    &madi_driver_skeleton,
+    &madi_driver_pipes,
+#ifndef MADI_MODULE_DATAGRAM
+    &madi_driver_datagram,
+#endif
+    &madi_driver_fault,
+    &madi_driver_virtual,
+    NULL};
+/* clang-format on */

@@ -50,9 +50,9 @@ int madi_info_host(const madi_info_options_t *options)
     if (!self)
         return madi_info_failed(options, why);
     calibration = madi_info_calibrate();
-    out = json_pack("{s:O, s:O, s:O, s:O, s:o}", "version", json_object_get(self, "version"), "drivers",
-                    json_object_get(self, "drivers"), "adapters", json_object_get(self, "adapters"), "knobs",
-                    json_object_get(self, "knobs"), "calibration", calibration);
+    out = json_pack("{s:O, s:O, s:O, s:O, s:O, s:o}", "version", json_object_get(self, "version"), "drivers",
+                    json_object_get(self, "drivers"), "modules", json_object_get(self, "modules"), "adapters",
+                    json_object_get(self, "adapters"), "knobs", json_object_get(self, "knobs"), "calibration", calibration);
     if (options->json) {
         madi_info_print_json(out);
     } else {

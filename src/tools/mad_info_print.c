@@ -118,6 +118,14 @@ void madi_info_print_adapters(const json_t *session)
                                      ? "used only when MAD_DRIVERS names it"
                                      : "nothing found that it could use, or not named in MAD_DRIVERS");
     }
+    json_array_foreach(json_object_get(session, "modules"), i, a)
+    {
+        madi_info_column(madi_info_text(a, "module"), driver);
+        if (madi_info_true(a, "loaded"))
+            printf("module, loaded: %s\n", madi_info_text(a, "path"));
+        else
+            printf("module, not loaded: %s: %s\n", madi_info_text(a, "path"), madi_info_text(a, "reason"));
+    }
 }
 
 void madi_info_print_knobs(const json_t *session, bool all)

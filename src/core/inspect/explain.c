@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The query "explain": the state of a session, as one object:
  *   ask version pid rank size launcher host waiting{categories[]} marcel{} (process.c) credit_budget peers_known
- *   ledger{} drivers[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} forwarding{} */
+ *   ledger{} drivers[] modules[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} forwarding{} */
 #include "base/knob.h"
 #include "core/conn/channel.h"
 #include "core/conn/credit.h"
@@ -16,6 +16,7 @@
 #include "core/object/tx.h"
 #include "core/recv/receive.h"
 #include "core/security/protection.h"
+#include "core/wire/drivers.h"
 #include "core/send/send.h"
 
 #include <stdlib.h>
@@ -34,19 +35,36 @@ static void write_settings(madi_json_t *j, const mad_session_t *s)
 
 static void write_drivers(madi_json_t *j, const mad_session_t *s)
 {
+    const madi_driver_t *driver;
     madi_json_begin(j, "drivers", '[');
-    for (int i = 0; madi_drivers[i]; i++) {
+    for (int i = 0; (driver = madi_driver_at(i)); i++) {
         int open = 0, left_out = 0;
         for (int k = 0; k < s->n_adapters; k++)
-            open += !strcmp(s->adapters[k]->driver->name, madi_drivers[i]->name);
+            open += !strcmp(s->adapters[k]->driver->name, driver->name);
         for (const madi_left_out_t *l = s->left_out; l; l = l->next)
-            left_out += l->driver == madi_drivers[i];
+            left_out += l->driver == driver;
         madi_json_begin(j, NULL, '{');
-        madi_json_text(j, "driver", madi_drivers[i]->name);
-        madi_json_int(j, "abi", madi_drivers[i]->abi);
-        madi_json_bool(j, "on_request", madi_drivers[i]->on_request);
+        madi_json_text(j, "driver", driver->name);
+        madi_json_int(j, "abi", driver->abi);
+        madi_json_bool(j, "on_request", driver->on_request);
         madi_json_int(j, "adapters", open);
         madi_json_int(j, "left_out", left_out);
+        madi_json_end(j, '}');
+    }
+    madi_json_end(j, ']');
+}
+
+static void write_modules(madi_json_t *j)
+{
+    madi_module_record_t module;
+    madi_json_begin(j, "modules", '[');
+    for (int i = 0; madi_module_record_at(i, &module); i++) {
+        madi_json_begin(j, NULL, '{');
+        madi_json_text(j, "module", module.name);
+        madi_json_text(j, "path", module.path);
+        madi_json_bool(j, "loaded", module.driver != NULL);
+        if (!module.driver)
+            madi_json_text(j, "reason", module.reason);
         madi_json_end(j, '}');
     }
     madi_json_end(j, ']');
@@ -244,6 +262,7 @@ static void write_beginning(madi_json_t *j, const mad_session_t *s)
     madi_process_write(j, s);
     write_settings(j, s);
     write_drivers(j, s);
+    write_modules(j);
     write_adapters(j, s);
     write_knobs(j);
     madi_json_begin(j, "channels", '[');

@@ -20,6 +20,7 @@
 #include "core/security/secret.h"
 #include "core/session/session.h"
 #include "core/session/session_own.h"
+#include "core/wire/drivers.h"
 #include "core/wire/address.h"
 #include "core/wire/exchange.h"
 
@@ -58,28 +59,21 @@ madi_adapter_t *madi_adapter_found(mad_session_t *s, const madi_driver_t *driver
     return a;
 }
 
-/* True if the name is in a comma-separated list; an empty list contains all names. */
-static bool list_has_name(const char *list, const char *name)
-{
-    size_t len = strlen(name);
-    if (!*list)
-        return true;
-    for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
-        if (!strncmp(p, name, len) && (p[len] == 0 || p[len] == ','))
-            return true;
-    return false;
-}
-
 static void driver_names_check(const char *knob, const char *list)
 {
     char known[200] = "";
-    for (int i = 0; madi_drivers[i]; i++)
-        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", madi_drivers[i]->name);
+    const madi_driver_t *driver;
+    madi_module_record_t module;
+    for (int i = 0; (driver = madi_driver_at(i)) && strlen(known) < sizeof known - 20; i++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", driver->name);
     while (*list) {
         size_t len = strcspn(list, ",");
         bool found = !len;
-        for (int i = 0; madi_drivers[i]; i++)
-            if (strlen(madi_drivers[i]->name) == len && !strncmp(list, madi_drivers[i]->name, len))
+        for (int i = 0; (driver = madi_driver_at(i)); i++)
+            if (strlen(driver->name) == len && !strncmp(list, driver->name, len))
+                found = true;
+        for (int i = 0; madi_module_record_at(i, &module); i++) /* one that is not loaded was logged */
+            if (strlen(module.name) == len && !strncmp(list, module.name, len))
                 found = true;
         if (!found)
             madi_log(MADI_LOG_WARN, "knob", "%s: no driver is called '%.*s'; there are %s", knob, (int)len, list, known);
@@ -240,11 +234,13 @@ static mad_status_t adapters_start(mad_session_t *s)
 {
     const char *wanted = madi_knob_text(MADI_KNOB_DRIVERS);
     mad_status_t status = MAD_OK;
+    const madi_driver_t *driver;
+    madi_modules_load();
     driver_names_check("MAD_DRIVERS", wanted);
     driver_names_check("MAD_PREFER", madi_knob_text(MADI_KNOB_PREFER));
-    for (int i = 0; madi_drivers[i] && !status; i++)
-        if (list_has_name(wanted, madi_drivers[i]->name) && (*wanted || !madi_drivers[i]->on_request))
-            status = madi_drivers[i]->probe(madi_drivers[i], s);
+    for (int i = 0; (driver = madi_driver_at(i)) && !status; i++)
+        if (*wanted ? madi_list_has_name(wanted, driver->name) : !driver->on_request)
+            status = driver->probe(driver, s);
     return status ? status : adapters_open(s);
 }
 

@@ -23,4 +23,10 @@ struct madi_session_own {
     bool held_by_fork;          /* fork holds session->lock; under the lock of fork.c's list */
 };
 
+/* modules.c */
+/* Find modules, and load those that may be of use; after the knobs are loaded. */
+void madi_modules_load(void);
+/* True if the name is in a comma-separated list. */
+bool madi_list_has_name(const char *list, const char *name);
+
 #endif

@@ -9,6 +9,7 @@
 #include "core/object/session.h"
 #include "core/security/secret.h"
 #include "core/wire/address.h"
+#include "core/wire/drivers.h"
 #include "core/wire/wire.h"
 
 #include <stdlib.h>
@@ -82,9 +83,10 @@ static bool field_copy(char *out, size_t max, const unsigned char *p)
 
 static const madi_driver_t *driver_named(const char *name)
 {
-    for (int i = 0; madi_drivers[i]; i++)
-        if (!strcmp(madi_drivers[i]->name, name))
-            return madi_drivers[i];
+    const madi_driver_t *driver;
+    for (int i = 0; (driver = madi_driver_at(i)); i++)
+        if (!strcmp(driver->name, name))
+            return driver;
     return NULL;
 }
 

@@ -21,6 +21,7 @@
 #include "base/own.h"
 #include "base/random.h"
 #include "core/driver.h"
+#include "core/module.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -509,3 +510,5 @@ const madi_driver_t madi_driver_datagram = {
             .describe = datagram_describe,
         },
 };
+
+MADI_MODULE(madi_driver_datagram)

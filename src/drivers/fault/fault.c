@@ -5,6 +5,7 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "core/wire/drivers.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define DRIVERS_MAX 16
+#define DRIVERS_MAX 24
 
 /* ---- Dice ----------------------------------------------------------------------------------------------------- */
 
@@ -77,19 +78,33 @@ typedef struct wrapper {
 } wrapper_t;
 
 static wrapper_t wrappers[DRIVERS_MAX];
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int n_wrappers;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the wrappers, which grow when modules were loaded */
 
 extern const madi_driver_t madi_driver_fault;
 
+static bool driver_is_wrapped(const madi_driver_t *driver)
+{
+    for (int i = 0; i < n_wrappers; i++)
+        if (wrappers[i].inner == driver)
+            return true;
+    return false;
+}
+
 static void wrappers_make(void)
 {
-    for (int i = 0, n = 0; madi_drivers[i] && n < DRIVERS_MAX; i++)
-        if (madi_drivers[i] != &madi_driver_fault) {
-            wrappers[n] = (wrapper_t){madi_driver_fault, madi_drivers[i]};
-            if (!madi_drivers[i]->frames.frame_send)
-                wrappers[n].table.frames = (madi_driver_frames_t){0};
-            n++;
-        }
+    const madi_driver_t *driver;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; (driver = madi_driver_at(i)) && n_wrappers < DRIVERS_MAX; i++) {
+        wrapper_t *w = &wrappers[n_wrappers];
+        if (driver == &madi_driver_fault || driver_is_wrapped(driver))
+            continue;
+        *w = (wrapper_t){madi_driver_fault, driver};
+        if (!driver->frames.frame_send)
+            w->table.frames = (madi_driver_frames_t){0};
+        n_wrappers++;
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static const madi_driver_t *inner_of(const madi_adapter_t *a)
@@ -102,7 +117,7 @@ static mad_status_t fault_probe(const madi_driver_t *driver, struct mad_session 
     const char *list = madi_knob_text(MADI_KNOB_FAULT);
     mad_status_t status = MAD_OK;
     (void)driver;
-    pthread_once(&once, wrappers_make);
+    wrappers_make();
     for (size_t len; *list && !status; list += len + (list[len] == ',')) {
         bool found = false;
         len = strcspn(list, ",");

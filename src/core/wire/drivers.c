@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/wire/drivers.h"
+#include "core/module.h"
+
+#include <string.h>
+
+const char madi_module_core = 0;
+
+static madi_lock_t lock; /* of the records */
+static madi_module_record_t records[MADI_MODULES_MAX];
+static int n_records;
+static const madi_driver_t *loaded[MADI_MODULES_MAX]; /* in the order in which they were loaded */
+static _Atomic(int) n_loaded;                         /* written under the lock, read without */
+
+const madi_driver_t *madi_driver_at(int index)
+{
+    int n = 0;
+    while (madi_drivers[n] && n < index)
+        n++;
+    if (madi_drivers[n])
+        return madi_drivers[n];
+    return index - n < atomic_load_explicit(&n_loaded, memory_order_acquire) ? loaded[index - n] : NULL; /* pairs below */
+}
+
+bool madi_module_record_at(int index, madi_module_record_t *record)
+{
+    bool found;
+    madi_lock(&lock);
+    found = index < n_records;
+    if (found)
+        *record = records[index];
+    madi_unlock(&lock);
+    return found;
+}
+
+static bool record_put(const madi_module_record_t *record)
+{
+    int i = 0, n = atomic_load_explicit(&n_loaded, memory_order_relaxed);
+    while (i < n_records && strcmp(records[i].name, record->name) != 0)
+        i++;
+    if (i == MADI_MODULES_MAX)
+        return false;
+    if (i == n_records)
+        n_records++;
+    if (record->driver && !records[i].driver) {
+        loaded[n] = record->driver;
+        atomic_store_explicit(&n_loaded, n + 1, memory_order_release); /* pairs with madi_driver_at */
+    }
+    records[i] = *record;
+    return true;
+}
+
+bool madi_module_record_put(const madi_module_record_t *record)
+{
+    bool put;
+    madi_lock(&lock);
+    put = record_put(record);
+    madi_unlock(&lock);
+    return put;
+}

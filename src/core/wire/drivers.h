@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The drivers of this process: those that are linked in, then those of modules that were loaded.  Any thread, any lock. */
+#ifndef MADI_DRIVERS_H
+#define MADI_DRIVERS_H
+
+#include "core/driver.h"
+
+#define MADI_MODULES_MAX 16
+
+/* A module that was found.  It stays loaded until the process ends. */
+typedef struct madi_module_record {
+    char name[16];                /* of the driver */
+    char path[256];               /* of the file */
+    char reason[MADI_REASON_MAX]; /* why it is not loaded */
+    const madi_driver_t *driver;  /* NULL: not loaded */
+} madi_module_record_t;
+
+/* Return the driver of that index, from 0 on; NULL behind the last one. */
+const madi_driver_t *madi_driver_at(int index);
+/* Copy the record of a module, index from 0 on.  False: there are no more. */
+bool madi_module_record_at(int index, madi_module_record_t *record);
+/* Enter or change the record of the module with this name.  False: no room. */
+bool madi_module_record_put(const madi_module_record_t *record);
+
+#endif
