@@ -51,7 +51,7 @@
  *             open, close and fini
  *   any       any or none                           madi_link_writable madi_link_holds madi_session_wake
  *                                                   madi_adapter_wake madi_watch_change madi_session_oversubscribed
- *                                                   madi_security_name
+ *                                                   madi_security_name madi_driver_at
  *   tx        the session's or none, no tx lock     madi_link_lock_tx madi_link_unlock_tx
  *
  * op->done and the upcalls of line "session" take the tx lock themselves and may call send, on this link too.  Release the
@@ -685,7 +685,10 @@ int madi_watched_carriers(const struct mad_session *session);
 /* Handle the events of all watched descriptors, as the core does now and then.  Returns their number. */
 int madi_poll_descriptors(struct mad_session *session);
 
-/* The drivers built in, listed in drivers/registry.c; ends with NULL. */
+/* The drivers that are linked in, listed in drivers/registry.c; ends with NULL. */
 extern const madi_driver_t *const madi_drivers[];
+/* Return the driver of that index, from 0 on: those that are linked in, then those of modules (module.h).  NULL behind the
+ * last one. */
+const madi_driver_t *madi_driver_at(int index);
 
 #endif

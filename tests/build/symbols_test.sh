@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # What the libraries export is what the public headers declare, no more and no less, each under a version; libmarcel has
-# besides what libmadeleine needs of it (marceli_), and libmadeleine what madgw needs of it (madi_gateway_).
+# besides what libmadeleine needs of it (marceli_), and libmadeleine what madgw needs of it (madi_gateway_), and what modules
+# do (MADELEINE_DRIVER: no less than the functions of driver.h).
 src=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -20,7 +21,7 @@ exports() {
     library=${BUILD:?}/.libs/lib$1.so
     grep "^$2_" "$work/all" >"$work/declared"
     nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' >"$work/versioned"
-    sed 's/@.*//' "$work/versioned" | grep -vE '^(marceli|madi_gateway)_' | sort -u >"$work/exported"
+    sed 's/@.*//' "$work/versioned" | grep -vE '^(marceli|madi)_' | sort -u >"$work/exported"
     calls=$(wc -l <"$work/declared")
     [ "$calls" -gt "$4" ] || not_ok "the headers declare only $calls calls of $1"
     if cmp -s "$work/declared" "$work/exported"; then
@@ -29,8 +30,8 @@ exports() {
         not_ok "symbols of $1: declared and not exported (<), exported and not declared (>):" \
             "$(diff "$work/declared" "$work/exported" | grep '^[<>]')"
     fi
-    if grep -qv "@@$3_[0-9P]" "$work/versioned"; then
-        not_ok "symbols without a version: $(grep -v "@@$3_[0-9P]" "$work/versioned" | head -5 | tr '\n' ' ')"
+    if grep -qv "@@$3_[0-9PD]" "$work/versioned"; then
+        not_ok "symbols without a version: $(grep -v "@@$3_[0-9PD]" "$work/versioned" | head -5 | tr '\n' ' ')"
     fi
     # Every undefined symbol comes from a library that ours names.
     undefined=$(LD_LIBRARY_PATH=$BUILD/.libs ldd -r "$library" 2>&1 | grep 'undefined symbol' | head -3)
@@ -38,4 +39,11 @@ exports() {
 }
 exports madeleine mad MADELEINE 30
 exports marcel marcel MARCEL 30
+
+abi=$(sed -n 's/^#define MADI_DRIVER_ABI //p' "$src/src/core/driver.h")
+sed -n '/---- Functions of the core for drivers/,$p' "$src/src/core/driver.h" | tr '\n' ' ' | sed 's/{[^}]*}//g' |
+    sed 's/static inline[^()]*([^()]*)//g' | grep -oE 'madi_[a-z_]+ *\([^)]*\);' | sed 's/ *(.*//' | sort -u >"$work/contract"
+nm -D --defined-only "$BUILD/.libs/libmadeleine.so" | awk '{ print $3 }' | sed -n "s/@@MADELEINE_DRIVER_$abi\$//p" | sort >"$work/modules"
+check "modules have all functions of driver.h" "" "$(comm -23 "$work/contract" "$work/modules")"
+check "which the contract has many of" yes "$([ "$(wc -l <"$work/contract")" -gt 20 ] && echo yes)"
 [ $failures = 0 ]

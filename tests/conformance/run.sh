@@ -20,6 +20,7 @@ log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 trap 'exit 1' INT TERM HUP
 . "$here/../harness/checks.sh"
+export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram is a module
 
 # environment DRIVER SEED: what chooses the driver
 environment() {

@@ -9,7 +9,6 @@
 #include "core/object/session.h"
 #include "core/security/secret.h"
 #include "core/wire/address.h"
-#include "core/wire/drivers.h"
 #include "core/wire/wire.h"
 
 #include <stdlib.h>

@@ -33,7 +33,7 @@ bool madi_module_record_at(int index, madi_module_record_t *record)
     return found;
 }
 
-static bool record_put(const madi_module_record_t *record)
+static bool module_record_put(const madi_module_record_t *record)
 {
     int i = 0, n = atomic_load_explicit(&n_loaded, memory_order_relaxed);
     while (i < n_records && strcmp(records[i].name, record->name) != 0)
@@ -54,7 +54,7 @@ bool madi_module_record_put(const madi_module_record_t *record)
 {
     bool put;
     madi_lock(&lock);
-    put = record_put(record);
+    put = module_record_put(record);
     madi_unlock(&lock);
     return put;
 }

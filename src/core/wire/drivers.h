@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The drivers of this process: those that are linked in, then those of modules that were loaded.  Any thread, any lock. */
+/* The modules that were found.  Any thread, any lock.  madi_driver_at (driver.h) has the drivers of those that are loaded. */
 #ifndef MADI_DRIVERS_H
 #define MADI_DRIVERS_H
 
@@ -15,8 +15,6 @@ typedef struct madi_module_record {
     const madi_driver_t *driver;  /* NULL: not loaded */
 } madi_module_record_t;
 
-/* Return the driver of that index, from 0 on; NULL behind the last one. */
-const madi_driver_t *madi_driver_at(int index);
 /* Copy the record of a module, index from 0 on.  False: there are no more. */
 bool madi_module_record_at(int index, madi_module_record_t *record);
 /* Enter or change the record of the module with this name.  False: no room. */

@@ -5,7 +5,6 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/own.h"
-#include "core/wire/drivers.h"
 
 #include <errno.h>
 #include <pthread.h>
