@@ -25,8 +25,8 @@ struct madi_connect_session {
     madi_gate_t *resting, **resting_tail; /* released gates for reuse, the oldest first */
     uint32_t n_resting;
     /* hello.c, hello_due.c, accept.c, search.c */
-    struct madi_hello *hellos;      /* running handshakes, the newest first */
-    struct madi_hello *dead_hellos; /* ended handshakes, to be freed outside of callbacks */
+    struct madi_hello *hellos;          /* running handshakes, the newest first */
+    struct madi_hello *dead_hellos;     /* ended handshakes, to be freed outside of callbacks */
     int n_accepted;                     /* handshakes of incoming connections */
     int n_attempts;                     /* handshakes that this process has begun */
     struct madi_kept_verdict *verdicts; /* frames.c: the last ones that were sent; NULL: none yet */

@@ -22,7 +22,7 @@ typedef enum madi_hello_kind {
     MADI_HELLO_VERDICT = 4,
     MADI_HELLO_REFUSE = 5,
     MADI_HELLO_END = 6 /* only where there is no socket: the sender has ended this handshake, or does not know it */
-} madi_hello_kind_t; /* the values travel between processes */
+} madi_hello_kind_t;   /* the values travel between processes */
 
 /* Body of PROOF behind its proof; the address follows. */
 typedef struct madi_hello_proof {
