@@ -257,9 +257,11 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
                                    madi_waitable_t *wait, bool granted)
 {
     madi_gate_t *gate = m->conn->gate;
-    madi_rdv_recv_t *r = calloc(1, sizeof *r + (size_t)n * sizeof *pieces);
+    /* faster than calloc, for which glibc does not use the thread's cache */
+    madi_rdv_recv_t *r = malloc(sizeof *r + (size_t)n * sizeof *pieces);
     if (!r)
         return NULL;
+    memset(r, 0, sizeof *r);
     if (n > 1 && !(r->bounce = malloc(len)))
         goto fail;
     if (granted && !(r->handle = madi_handle_add(gate->session->recv.blocks, r)))

@@ -26,20 +26,16 @@ uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, b
     madi_gate_t *gate = tx->conn->gate;
     madi_rdv_send_t *r = piece->handle ? madi_handle_get(gate->send->blocks, piece->handle) : NULL;
     if (!r) {
-        r = calloc(1, sizeof *r);
+        r = malloc(sizeof *r); /* faster than calloc, for which glibc does not use the thread's cache */
         if (!r)
             return 0;
+        *r = (madi_rdv_send_t){.tx = tx, .base = piece->base, .segs = piece->segs, .n_segs = piece->n_segs, .held = held};
         r->handle = madi_handle_add(gate->send->blocks, r);
         if (!r->handle) {
             free(r);
             return 0;
         }
-        r->tx = tx;
-        r->base = piece->base;
-        r->segs = piece->segs;
-        r->n_segs = piece->n_segs;
         r->len = r->end = MADI_WIRE_DESC_LEN(piece->desc);
-        r->held = held;
         piece->handle = r->handle;
         tx->rdv_pending++;
         tx->conn->n_blocks++;
