@@ -97,7 +97,7 @@ static int accept_thread_make(void)
     int error;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
-    error = madi_helper_make(&thread, &attr, "mad-door", accept_thread_main, NULL);
+    error = madi_helper_make(&thread, &attr, "mad-accept", accept_thread_main, NULL);
     pthread_attr_destroy(&attr);
     return error;
 }
