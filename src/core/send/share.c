@@ -2,7 +2,7 @@
 /* The choice between sharing blocks and sending them: what is learned about both methods.
  *
  * A trial of a method takes many blocks in a row.  Memory of the link that was not used for long, or never, makes the first
- * ones slow, so a trial uses the whole ring at least once. */
+ * ones slow, so a trial of the ring uses all of it at least once. */
 #include "core/send/share.h"
 
 static madi_share_class_t *share_class(madi_share_t *share, uint64_t len, int *bits)
@@ -19,6 +19,12 @@ static uint32_t trial_blocks(uint64_t len)
     if (n < MADI_SHARE_TRY_BLOCKS_MIN)
         return MADI_SHARE_TRY_BLOCKS_MIN;
     return n > MADI_SHARE_TRY_BLOCKS_MAX ? MADI_SHARE_TRY_BLOCKS_MAX : (uint32_t)n;
+}
+
+/* Return the number of blocks of a trial of one method.  Sharing uses no memory of the link, so few blocks suffice. */
+static uint32_t method_blocks(uint64_t len, bool shared)
+{
+    return shared ? MADI_SHARE_TRY_BLOCKS_MIN : trial_blocks(len);
 }
 
 static uint32_t blocks_until_trial(const madi_share_class_t *c, uint64_t len)
@@ -42,11 +48,11 @@ bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
         c->run--;
     } else if (c->tried < 2) { /* the first trial is of not sharing, the second one of sharing */
         c->shared = c->tried++;
-        c->run = trial_blocks(len) - 1;
+        c->run = method_blocks(len, c->shared) - 1;
         c->left = trial_blocks(len) << MADI_SHARE_PART_FIRST;
     } else if (c->trying || !c->left) {
         c->trying = !c->trying;
-        c->run = c->trying ? trial_blocks(len) - 1 : 0;
+        c->run = c->trying ? method_blocks(len, !c->shared) - 1 : 0;
         c->left = blocks_until_trial(c, len);
         c->rarer += c->trying && c->rarer < MADI_SHARE_PART_LAST - MADI_SHARE_PART_FIRST;
     } else {
