@@ -30,7 +30,8 @@ static void protocol_error(madi_link_t *link, const char *text)
 
 /* ---- Messages ------------------------------------------------------------------------------------------------- */
 
-/* Pass a message whose first packet has arrived to its receiver: posted receive, handler, or a thread that waits. */
+/* When the first packet of a message has arrived, pass the message to its receiver: posted receive, handler, or a thread
+ * that waits. */
 static void message_offer(madi_rx_msg_t *m)
 {
     madi_conn_t *conn = m->conn;
@@ -196,7 +197,7 @@ static madi_place_t data_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, ma
 
 /* ---- Control -------------------------------------------------------------------------------------------------- */
 
-/* Make room for a number of the peer in gate->by_remote.  False: no memory. */
+/* Make room for a number of the peer in gate->by_remote.  Return false if out of memory. */
 static bool by_remote_reserve(madi_gate_t *gate, uint16_t number)
 {
     uint32_t n = gate->n_remote ? gate->n_remote : 4;
@@ -310,7 +311,7 @@ static void control_dispatch(madi_link_t *link, const madi_wire_hdr_t *hdr, cons
 
 /* ---- Short packets -------------------------------------------------------------------------------------------- */
 
-/* Make a whole message in a short packet ready to be opened.  False: the packet needs the general path. */
+/* Make a whole message in a short packet ready to be opened.  Return false if the packet needs the general path. */
 static bool short_make_ready(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     madi_rx_msg_t *m;

@@ -95,15 +95,15 @@
 #include <sys/uio.h>
 
 #define MADI_DRIVER_ABI 3
-#define MADI_ADDR_MAX 255        /* bytes of an adapter's own address */
-#define MADI_NAME_MAX 48         /* bytes of adapter and network names, final zero included */
-#define MADI_REASON_MAX 200      /* bytes of an explanation */
+#define MADI_ADDR_MAX 255        /* maximum number of bytes of an adapter's own address */
+#define MADI_NAME_MAX 48         /* maximum number of bytes of adapter and network names, final zero included */
+#define MADI_REASON_MAX 200      /* maximum number of bytes of an explanation */
 #define MADI_PACKET_MIN 4096     /* no driver's packet_max is less */
-#define MADI_SHORT_MAX 40        /* bytes of the body of a short packet */
+#define MADI_SHORT_MAX 40        /* maximum number of bytes of the body of a short packet */
 #define MADI_TAKE_MAX 640        /* bytes of a body that take copies at most */
 #define MADI_FRAME_MAX 8752      /* bytes of the longest frame of the handshake */
 #define MADI_FRAME_MIN 544       /* no adapter's frame_max is less */
-#define MADI_DESCRIPTION_MAX 256 /* bytes by which a driver describes its end of a link */
+#define MADI_DESCRIPTION_MAX 256 /* maximum number of bytes by which a driver describes its end of a link */
 #define MADI_PACKET_SHORT (MADI_SHORT_MAX + sizeof(madi_wire_hdr_t))
 
 typedef struct madi_driver madi_driver_t;
@@ -137,7 +137,7 @@ typedef struct madi_caps {
     /* where link->direct is set, in a driver with the operation `answers`: shortest block that is announced if its sender
      * answers and then waits (policy.h).  0: rdv_min applies */
     size_t direct_min;
-    size_t answer_min; /* like direct_min, where link->direct is not set */
+    size_t answer_min; /* like direct_min, but where link->direct is not set */
     bool learned;      /* direct_min is an estimate: a block from MADI_SHARE_MIN to answer_min is sent in the way that has
                         * proved faster */
     size_t rdv_eager;  /* bytes of a rendezvous block that may be sent ahead of the grant */
@@ -342,17 +342,17 @@ typedef struct madi_driver_frames {
      * MADI_DESCRIPTION_MAX.  Called after connect or accept, perhaps more than once.  NULL: nothing.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
     size_t (*describe)(madi_link_t *link, void *bytes);
-    /* Forget a source: its handshakes have ended, and none has become a link.  It may come again, as a new one.  Called for
-     * each that was opened, or has sent a frame that the core took.  Frames that frame_answer has taken still have to leave.
-     * NULL: the driver keeps nothing for a source.
-     * Lock: session.  Waits: no.  Owner: nothing is left.  Errors: none. */
+    /* Forget a source: its handshakes have ended, and none has become a link.  The same address may come again, as a new
+     * source.  Called for each that was opened, or has sent a frame that the core took.  Frames that frame_answer has taken
+     * still have to leave.  NULL: the driver keeps nothing for a source.  Lock: session.  Waits: no.  Owner: nothing is
+     * left.  Errors: none. */
     void (*source_end)(madi_adapter_t *adapter, const void *source, size_t source_len);
 } madi_driver_frames_t;
 
 /* WAIT: threads that wait.  Each operation may be NULL; drivers of watched descriptors need none of them.
  *
  *   a thread that waits                    driver
- *   spins     ---------------------------> pure_poll           no lock; true: the thread takes the lock and calls poll
+ *   spins     ---------------------------> pure_poll           no lock; if true, the thread takes the lock and calls poll
  *   would sleep -------------------------> arm                 false: there is work, so poll comes instead of the sleep
  *   sleeps in epoll    <- - - - - - - - -  a watched descriptor, or madi_adapter_wake
  *   awake, or did not sleep -------------> disarm              then ready of the watches, and poll
@@ -563,8 +563,8 @@ struct madi_driver {
      * op: packets up to chunk_max.
      * Lock: tx.  Waits: no.  Owner: as in madi_sent_t.  Errors: AGAIN; poll or a watch reports them by madi_link_down. */
     madi_sent_t (*send)(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
-    /* Make progress on all links, by about budget packets at most.  Returns the number of events handled.  It may be called
-     * while the adapter has no link.  A driver that has watched descriptors only calls madi_poll_descriptors.
+    /* Make progress on all links, by about `budget` packets at most.  Returns the number of events handled.  The core may
+     * call poll while the adapter has no link.  A driver that has watched descriptors only calls madi_poll_descriptors.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: by madi_link_down. */
     int (*poll)(madi_adapter_t *adapter, int budget);
 
@@ -624,7 +624,8 @@ const char *madi_security_name(unsigned security); /* "none", "auth", "seal", "u
 void madi_frame_arrived(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);
 /* Report that frame_send or frame_answer would take a frame now.  Without it the core tries again within milliseconds. */
 void madi_frame_writable(madi_adapter_t *adapter);
-/* Report that a peer has made a connection, on which nothing has come yet.  False: refused, and source_end does not come. */
+/* Report that a peer has made a connection, on which nothing has come yet.  Return false if the core refuses the source; it
+ * then does not call source_end for it. */
 bool madi_source_opened(madi_adapter_t *adapter, const void *source, size_t source_len);
 /* Report that a connection has ended that is not a link's: source_end comes for it, perhaps from inside.  (The end of a link
  * that is being connected is reported by madi_link_down.)  text: the cause. */
@@ -638,8 +639,8 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text);
 /* Report that a send that was refused may succeed now.  Without it the core tries again within a millisecond.  Any lock. */
 void madi_link_writable(madi_link_t *link);
 /* Add n (may be negative) to the number of packets for which send returned SENT but of which the driver still holds bytes.
- * They leave when it is polled, by the progress thread if the program does not call the library.  What is left of the number
- * is taken back in link_close.  Any lock. */
+ * These bytes leave when the adapter is polled, by the progress thread if the program does not call the library.  What is
+ * left of the number is taken back in link_close.  Any lock. */
 void madi_link_holds(madi_link_t *link, int n);
 /* Wake the sleeping leader after an event that no descriptor reports, such as a packet of this process to itself.  Any
  * lock. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Forwarded packets (MADI_WIRE_FORWARD): the functions of src/gateway that the core calls, by this table only.
  *
- * A session that has a virtual adapter has a forwarder.  That adapter's open sets session->forward; the forwarder sets
- * gate->forward for each gate that carries these packets.  Both are NULL elsewhere, and then no function here is called. */
+ * A session that has a virtual adapter has a forwarder.  The virtual adapter's open sets session->forward; the forwarder
+ * sets gate->forward for each gate that carries these packets.  Both are NULL elsewhere, and then no function here is
+ * called. */
 #ifndef MADI_FORWARD_H
 #define MADI_FORWARD_H
 

@@ -24,20 +24,22 @@ mad_status_t madi_tx_settle(madi_tx_t *tx); /* at the message's end: copy the va
                                              * needed */
 
 /* send_now.c */
-/* Send a message of small blocks if it can leave at once.  False: nothing was done; a block may be too long, or its
- * arguments invalid. */
+/* Send a message of small blocks if it can leave at once.  Otherwise do nothing, and return false, also if a block is too
+ * long, or has invalid arguments. */
 bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n);
 
 /* pack_end.c */
 void madi_packing_release(madi_conn_t *conn); /* let the next message be packed; under gate->tx_lock */
 
-/* wait until test is true */
-void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg); /* wait for more of the message */
-void madi_cont_poll(madi_rx_msg_t *msg); /* poll for a limited time until the block is complete */
+/* unpack.c */
+/* Wait, and make progress, until test(arg) is true. */
+void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg);
+void madi_cont_poll(madi_rx_msg_t *msg); /* poll until the block is complete, for a limited time */
 
 /* callbacks.c */
 void madi_calls_run(mad_session_t *session); /* run queued callbacks and handlers; no lock */
-/* Run a callback with MAD_OK now, after those that are queued.  False: a thread runs callbacks already, perhaps this one. */
+/* Run a callback with MAD_OK now, after those that are queued.  Return false if a thread, perhaps this one, already runs
+ * callbacks. */
 bool madi_call_run(mad_session_t *session, void (*fn)(void *arg, mad_status_t status), void *arg);
 
 /* True if callbacks are queued and no thread runs them; a thread that runs some goes on until the queue is empty. */

@@ -25,7 +25,7 @@ static mad_status_t borrow_early(madi_rx_msg_t *m, const void **base, size_t *le
     return borrow_set(m->early->data, MADI_WIRE_DESC_LEN(m->early->desc), base, len);
 }
 
-/* Borrow from a message that comes in several packets, or whose block needs a grant.  Under session->lock. */
+/* Borrow a block of a message that comes in several packets, or a block that needs a grant.  Under session->lock. */
 static mad_status_t borrow_slow(madi_rx_msg_t *m, const void **base, size_t *len)
 {
     madi_sent_block_t b;

@@ -307,7 +307,8 @@ static bool modes_are_usual(mad_send_mode_t send_mode, mad_receive_mode_t receiv
     return !((unsigned)send_mode & ~2u) && (unsigned)receive_mode <= 1; /* SAFER or CHEAPER */
 }
 
-/* Copy a block behind the others of a plain message.  False: the message is not plain, or the block must not be copied. */
+/* Copy a block behind the others of a plain message.  Return false if the message is not plain, or if the block must not be
+ * copied. */
 static inline __attribute__((always_inline)) bool pack_plain(madi_tx_t *tx, const void *buf, size_t len, size_t max,
                                                              mad_send_mode_t send_mode, mad_receive_mode_t receive_mode)
 {
@@ -324,7 +325,8 @@ static inline __attribute__((always_inline)) bool pack_plain(madi_tx_t *tx, cons
     return true;
 }
 
-/* Refer to a block behind the others of a plain message.  False: the block has to be copied, or the message is not plain. */
+/* Refer to a block behind the others of a plain message.  Return false if the block has to be copied, or if the message is
+ * not plain. */
 static inline bool pack_tail(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t send_mode,
                              mad_receive_mode_t receive_mode)
 {

@@ -262,7 +262,7 @@ static void close_pieces(madi_tx_t *tx)
     madi_tx_unlock(tx);
 }
 
-/* True if the message failed in this process before anything was sent.  Then nothing is sent. */
+/* True if the message failed in this process before anything was sent.  In that case nothing is sent. */
 static bool failed_before_send(madi_tx_t *tx)
 {
     mad_status_t status = madi_message_status(&tx->base);
@@ -299,8 +299,8 @@ static MADI_COLD mad_status_t end_slow(madi_tx_t *tx)
     return end_wait(tx, &wait);
 }
 
-/* Send a plain message at once, and release the connection.  False: the message cannot leave at once, and nothing has
- * changed. */
+/* Send a plain message at once, and release the connection.  If the message cannot leave at once, change nothing, and return
+ * false. */
 static inline __attribute__((always_inline)) bool end_plain(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
@@ -323,7 +323,7 @@ static inline bool tail_fits(const madi_tx_t *tx, const madi_caps_t *caps)
     return madi_path_is_packet(len, &limits) && !madi_cont_applies(caps, len) && tx->stage_len + len <= caps->packet_max;
 }
 
-/* Like end_plain, but for a message with a tail. */
+/* Like end_plain, but the bytes of the last block (the tail) are sent from the program's memory. */
 static __attribute__((noinline)) bool end_tailed(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
@@ -347,7 +347,8 @@ static __attribute__((noinline)) bool end_tailed(madi_tx_t *tx)
     return sent;
 }
 
-/* Send a plain message at once, with or without a tail.  False: nothing was done. */
+/* Send a plain message at once, with or without a tail.  If the message cannot leave at once, do nothing, and return
+ * false. */
 static inline bool end_short(mad_message_t *message)
 {
     if (MADI_LIKELY(message->plain == MADI_PLAIN_STAGED))
@@ -362,7 +363,8 @@ mad_status_t mad_end_packing(mad_message_t *message)
     return end_slow((madi_tx_t *)message);
 }
 
-/* Send a message at once, if it fits into one packet, and release the connection.  False: nothing was done. */
+/* Send a message at once, if it fits into one packet, and release the connection.  Otherwise do nothing, and return
+ * false. */
 static bool end_in_one_packet(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;

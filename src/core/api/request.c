@@ -153,8 +153,8 @@ static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **reque
     if (timeout_ns && wait_polled(r))
         return request_take(request);
     marceli_waiter_init(&w);
-    /* A changed state means that the request is done.  It cannot mean a callback or a second waiter: a request with a
-     * callback no longer belongs to the program, and only one thread waits for a request. */
+    /* A changed state means that the request is done.  A changed state cannot mean a callback or a second waiter: a request
+     * with a callback no longer belongs to the program, and only one thread waits for a request. */
     if (!atomic_compare_exchange_strong_explicit(&r->state, &state, (uintptr_t)&w, memory_order_acq_rel,
                                                  memory_order_acquire))
         return request_take(request);

@@ -153,7 +153,7 @@ static mad_status_t unpack_slow(madi_rx_msg_t *m, const struct iovec *pieces, in
     return status;
 }
 
-/* Copy the block at the cursor of a plain message.  False: it is not the block that is expected. */
+/* Copy the block at the cursor of a plain message.  Return false if that block is not the expected one. */
 static inline __attribute__((always_inline)) bool unpack_plain(madi_rx_msg_t *m, void *buf, size_t len, uint64_t desc)
 {
     madi_foreign_t at = m->cur;

@@ -17,7 +17,7 @@ void madi_channel_release_check(mad_channel_t *channel);
 void madi_channel_rest(mad_channel_t *channel);
 
 /* This folder's part of a session (session->conn). */
-struct madi_conn_session *madi_conn_session_new(void);    /* NULL: no memory */
+struct madi_conn_session *madi_conn_session_new(void);    /* return NULL if out of memory */
 void madi_conn_session_start(mad_session_t *session);     /* when the knobs are loaded */
 void madi_conn_session_free(mad_session_t *session);      /* free all channels, and the part if there is one */
 int64_t madi_credit_budget(const mad_session_t *session); /* bytes that may still be given to connections; session->lock */

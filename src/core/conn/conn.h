@@ -5,7 +5,8 @@
 
 #include "core/object/gate.h"
 
-madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate); /* NULL: no memory, or no number is free */
+/* return NULL if out of memory, or if no number is free */
+madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate);
 /* Take a connection out of its gate, give its number back, and keep it for reuse.  Under both locks.  Precondition: nothing
  * else refers to it. */
 void madi_conn_rest(madi_conn_t *conn);
@@ -18,13 +19,14 @@ static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t
 }
 
 /* This folder's part of a gate (gate->numbers). */
-struct madi_conn_gate *madi_conn_gate_new(void); /* NULL: no memory */
+struct madi_conn_gate *madi_conn_gate_new(void); /* return NULL if out of memory */
 void madi_conn_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; no connection is in use */
 void madi_conn_gate_free(madi_gate_t *gate);     /* free all connections, and the part if there is one */
 
 /* Charges of a channel that is not open here. */
-bool madi_unopened_announced(madi_conn_t *conn); /* charge an announced channel; false: too many, nothing is charged */
-void madi_unopened_drained(madi_conn_t *conn);   /* no packet of the channel waits any more */
-void madi_unopened_end(madi_conn_t *conn);       /* the channel was opened, or the connection has ended */
+/* charge an announced channel; if there are too many, charge nothing and return false */
+bool madi_unopened_announced(madi_conn_t *conn);
+void madi_unopened_drained(madi_conn_t *conn); /* no packet of the channel waits any more */
+void madi_unopened_end(madi_conn_t *conn);     /* the channel was opened, or the connection has ended */
 
 #endif

@@ -147,7 +147,7 @@ static int64_t attempt_deadline(const madi_gate_t *gate, bool alone)
     return deadline;
 }
 
-/* Write HELLO.  False: there are no random numbers. */
+/* Fill in HELLO.  Return false if the system has no random numbers. */
 static bool greeting_fill(const madi_hello_t *h, madi_greeting_t *hello)
 {
     const mad_session_t *s = h->session;
@@ -157,7 +157,7 @@ static bool greeting_fill(const madi_hello_t *h, madi_greeting_t *hello)
     return madi_random(hello->nonce, sizeof hello->nonce);
 }
 
-/* Begin to wait for the socket; without one, send HELLO.  False: not possible, see errno. */
+/* Begin to wait for the socket; without one, send HELLO.  On failure return false, with the reason in errno. */
 static bool attempt_begin(madi_hello_t *h)
 {
     madi_greeting_t hello;

@@ -62,7 +62,7 @@ static bool frame_piece_send(madi_frames_t *f, const void *bytes, size_t len)
 }
 
 /* Send the frame that lies in out behind the room for a head.  The head of a further piece takes the place of bytes that
- * have left, for a moment.  False: the driver has not taken all of it. */
+ * have left, for a moment.  Return false if the driver has not taken the whole frame. */
 static bool frame_send(madi_frames_t *f)
 {
     madi_frame_piece_t head = {.magic = MAGIC, .side = !f->link, .call = f->call, .total = (uint32_t)f->out_len};

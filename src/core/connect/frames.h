@@ -21,7 +21,7 @@
 #define MADI_FRAME_BYTES (sizeof(madi_frame_t) + 8704) /* of the longest frame of a handshake */
 #define MADI_PIECE_UNIT 512                            /* bytes of a frame: pieces but the last have a multiple of it */
 
-/* The head of a piece.  It is the same in all versions of the protocol. */
+/* The head of a piece.  This head is the same in all versions of the protocol. */
 typedef struct madi_frame_piece {
     uint32_t magic;
     uint8_t side; /* 0: from the active side; 1: from the passive side */
@@ -59,14 +59,14 @@ madi_frames_t *madi_frames_active(madi_link_t *link);
 madi_frames_t *madi_frames_passive(madi_adapter_t *adapter, const void *source, size_t source_len);
 void madi_frames_free(madi_frames_t *frames); /* NULL is fine */
 
-/* Make a frame of n pieces of memory, in place of the one before, and send it.  False: no memory. */
+/* Make a frame of n pieces of memory, in place of the one before, and send it.  Return false if out of memory. */
 bool madi_frames_put(madi_frames_t *frames, const struct iovec *vec, int n, size_t len);
 /* Send the last frame again, and set the time of the next repetition. */
 void madi_frames_repeat(madi_frames_t *frames);
 /* Send END, after which this side knows nothing of the handshake. */
 void madi_frames_end(madi_frames_t *frames);
 
-/* Read and check the head of a piece of len bytes.  False: it is none. */
+/* Read and check the head of a piece.  Return false if these len bytes are not a piece. */
 bool madi_piece_read(const void *bytes, size_t len, madi_frame_piece_t *piece);
 /* Take a piece with its bytes.  Returns the frame if it is complete, valid until the next piece; else NULL.  Precondition:
  * piece was read from a piece of len bytes. */
@@ -74,10 +74,10 @@ const unsigned char *madi_frames_join(madi_frames_t *frames, const madi_frame_pi
 
 /* Verdicts that were sent, for proofs that arrive again: the last few of the session. */
 void madi_verdict_keep(const madi_frames_t *frames, const unsigned char proof[MADI_PROOF_LEN], madi_link_t *link);
-/* Answer a proof that arrives again.  False: no verdict is kept for it. */
+/* Answer a proof that arrives again.  Return false if no verdict is kept for this proof. */
 bool madi_verdict_repeat(madi_adapter_t *adapter, const void *source, size_t source_len, uint64_t call,
                          const unsigned char proof[MADI_PROOF_LEN]);
-/* Return the link that the handshake has made; NULL: none, or it has ended. */
+/* Return the link that the handshake has made; NULL if there is none, or if the link has ended. */
 madi_link_t *madi_verdict_link(const madi_adapter_t *adapter, uint64_t call);
 void madi_verdict_forget(struct mad_session *session, const madi_link_t *link); /* the link ends */
 /* Answer a proof of an unknown handshake by END, so that the active side begins anew. */

@@ -100,8 +100,8 @@ static madi_hello_t *stranger_arrived(madi_adapter_t *a, const void *source, siz
     return NULL;
 }
 
-/* Handle a frame of a handshake that waits for another one, or for none: one that arrived again, or END.  False: it is
- * neither. */
+/* Handle a frame of a handshake that waits for another one, or for none: one that arrived again, or END.  Return false if
+ * the frame is neither of these. */
 static bool repeated_arrived(madi_hello_t *h, const unsigned char *frame, size_t len)
 {
     madi_frame_t head;

@@ -17,7 +17,7 @@ void madi_links_reap(mad_session_t *session); /* free closed links; under sessio
 madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status); /* takes session->lock */
 
 /* gate_life.c; under session->lock */
-madi_gate_t *madi_gate_new(mad_session_t *session, mad_peer_t peer, int lane); /* NULL: no memory */
+madi_gate_t *madi_gate_new(mad_session_t *session, mad_peer_t peer, int lane); /* return NULL if out of memory */
 void madi_gate_rest(madi_gate_t *gate); /* keep a released gate for reuse.  Precondition: in no list, and not referred to */
 void madi_gates_free(mad_session_t *session); /* free all gates, as the session ends */
 /* Return the adapter of the gate's link, or of its last link; NULL if the gate was never up. */
@@ -32,7 +32,8 @@ void madi_channels_sweep(mad_session_t *session); /* retire closed channels to w
 bool madi_conns_in_use(madi_gate_t *gate);        /* true if any connection of the gate is in use; takes gate->tx_lock */
 bool madi_conn_retire_unused(madi_conn_t *conn);  /* like madi_conn_retire; precondition: no connection of its gate is in
                                                    * use */
-bool madi_conn_retire(madi_conn_t *conn);    /* false: not possible yet.  Precondition: channel not open, or gate down */
+/* return false if that is not possible yet.  Precondition: channel not open, or gate down */
+bool madi_conn_retire(madi_conn_t *conn);
 bool madi_conn_in_use(madi_conn_t *conn);    /* true if a message of the connection is open, pending, or not received */
 void madi_unopened_sweep(madi_gate_t *gate); /* release unopened channels that peers no longer use; before each
                                                    * announcement */

@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAMED_MAX 3 /* number of adapters that are named if several have the same reason */
-#define LATE_MAX 80 /* bytes of the reason for a gate that was not connected in time */
+#define NAMED_MAX 3 /* maximum number of adapters that are named if several have the same reason */
+#define LATE_MAX 80 /* maximum number of bytes of the reason for a gate that was not connected in time */
 
 void madi_text_add(madi_text_t *t, const char *format, ...)
 {
@@ -105,7 +105,7 @@ static bool peer_is_unreachable(const madi_gate_t *gate)
     return true;
 }
 
-/* Describe the adapters, none of which reaches the peer.  Those whose failure is recorded are described elsewhere. */
+/* Describe the adapters that do not reach the peer.  Adapters whose failure is recorded are described elsewhere. */
 static void write_unreachable(madi_text_t *t, const madi_gate_t *gate)
 {
     mad_session_t *s = gate->session;

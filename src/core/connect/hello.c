@@ -282,7 +282,8 @@ static void tls_refuse(madi_hello_t *h)
                       "MAD_TCP_SECURITY");
 }
 
-/* True if h->head is the header of a frame, and there is memory for the body.  False: the handshake was ended. */
+/* Return true if h->head is the header of a frame, and there is memory for the body.  Otherwise end the handshake, and
+ * return false. */
 static bool head_ready(madi_hello_t *h)
 {
     if (!h->active && (h->head.magic & 0xff) == 0x16 && !h->sealed && !h->frames) { /* a TLS record */
@@ -314,8 +315,8 @@ void madi_hello_read_failed(madi_hello_t *h, ssize_t n)
         madi_hello_fail(h, n < 0 && errno != ECONNRESET ? MAD_ERR_SYSTEM : MAD_ERR_PEER, text);
 }
 
-/* Read exactly one frame: bytes behind the handshake belong to the driver.  False: the frame is incomplete, or the
- * handshake was ended. */
+/* Read exactly one frame: bytes behind the handshake belong to the driver.  Return false if the frame is incomplete.  On
+ * failure end the handshake, and return false. */
 static bool frame_read(madi_hello_t *h)
 {
     for (;;) {

@@ -37,7 +37,7 @@ void madi_hellos_abort(mad_session_t *session); /* end all handshakes of the ses
 void madi_hello_decide(madi_gate_t *gate, int64_t now);
 bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter);     /* true if an attempt uses this adapter */
 void madi_hello_give_up(madi_link_t *link, mad_status_t status, const char *text); /* end the link's attempt, if one runs */
-/* Handle the loss of a link whose handshake runs in frames: the handshake fails.  False: none runs. */
+/* Let the handshake of a lost link fail, if the handshake runs in frames.  Return false if no such handshake runs. */
 bool madi_hello_lost(madi_link_t *link, mad_status_t status, const char *text);
 void madi_hello_unlink(madi_link_t *link); /* end the link's handshake in frames, if any: the link is to be closed */
 /* Remove the deadline of the link's attempt, because the peer may compute for long. */

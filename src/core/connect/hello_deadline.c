@@ -18,7 +18,7 @@
 #define STEP INT64_C(250000000)          /* longest time between two checks of deadlines in ns, while there are deadlines */
 
 /* Return when a connecting gate is to be checked, apart from its deadline: when its search continues, or when it connects
- * again.  A gate connects again if it has waited for the peer's own attempt in vain.  That attempt may have failed, or
+ * again.  A gate connects again if it has waited for the peer's own attempt in vain.  The peer's attempt may have failed, or
  * the peer may have noticed the loss of a connection later than this process. */
 static int64_t gate_due(const madi_gate_t *g)
 {

@@ -10,7 +10,7 @@
 #include "core/wire/address.h"
 
 #define MADI_HELLO_MAGIC 0x4844414du /* "MADH" */
-#define MADI_HELLO_BODY_MAX 8704     /* bytes of a frame's body */
+#define MADI_HELLO_BODY_MAX 8704     /* maximum number of bytes of a frame's body */
 static_assert(MADI_HELLO_BODY_MAX >= MADI_ADDRESS_MAX + 256 + MADI_PROOF_LEN + 16, "a proof holds an address");
 static_assert(MADI_FRAME_BYTES == sizeof(madi_frame_t) + MADI_HELLO_BODY_MAX, "the longest frame");
 
@@ -102,9 +102,10 @@ void madi_hello_security_text(const madi_hello_t *hello, unsigned security, char
 void madi_hello_read_failed(madi_hello_t *hello, ssize_t n);
 
 /* hello_seal.c */
-/* Begin TLS (active).  False: the handshake was ended. */
+/* Begin TLS (active).  On failure end the handshake, and return false. */
 bool madi_hello_seal_begin(madi_hello_t *hello);
-/* Continue TLS with bytes that have arrived.  False: not complete yet, or the handshake was ended. */
+/* Continue TLS with bytes that have arrived.  Return false if TLS is not complete yet.  On failure end the handshake, and
+ * return false. */
 bool madi_hello_seal_go(madi_hello_t *hello);
 bool madi_hello_seal_write(madi_hello_t *hello, const struct iovec *vec, int n, size_t len); /* send all, or return false */
 ssize_t madi_hello_seal_read(madi_hello_t *hello, void *to, size_t len); /* like recv; EPROTO: see madi_seal_why */

@@ -34,7 +34,7 @@ static bool seal_flush(madi_hello_t *h)
     return n == (ssize_t)len;
 }
 
-/* Make the connection's seal.  False: the handshake was ended. */
+/* Make the connection's seal.  On failure end the handshake, and return false. */
 static bool seal_make(madi_hello_t *h)
 {
     madi_seal_key_set(h->session->seal, h->session->secrets->gateway_key);
@@ -61,8 +61,8 @@ static void seal_refuse_plain(madi_hello_t *h, int first)
         "MAD_TCP_SECURITY");
 }
 
-/* Look at the first byte of an incoming connection, and make its seal.  False: nothing has arrived, or the handshake was
- * ended. */
+/* Look at the first byte of an incoming connection, and make its seal.  Return false if nothing has arrived.  On failure end
+ * the handshake, and return false. */
 static bool seal_accept(madi_hello_t *h)
 {
     unsigned char first;
@@ -84,7 +84,8 @@ static void seal_failed(madi_hello_t *h, mad_status_t status, const char *reason
     madi_hello_fail(h, status, reason);
 }
 
-/* Continue TLS.  True: frames can be sent.  False: more bytes have to arrive, or the handshake was ended. */
+/* Continue TLS.  Return true if frames can be sent, and false if more bytes have to arrive.  On failure end the handshake,
+ * and return false. */
 static bool seal_shake(madi_hello_t *h)
 {
     char reason[MADI_REASON_MAX];

@@ -19,14 +19,15 @@ struct madi_peer {
 };
 
 /* connect_session.c: this folder's part of a session (session->connect) */
-struct madi_connect_session *madi_connect_session_new(void); /* NULL: no memory */
+struct madi_connect_session *madi_connect_session_new(void); /* return NULL if out of memory */
 void madi_connect_session_lose(mad_session_t *session);      /* in the child of a fork: forget gates and handshakes */
 void madi_connect_session_free(mad_session_t *session);      /* free peers and gates, and the part if there is one */
 uint32_t madi_peers_known(const mad_session_t *session);     /* number of peers */
 mad_peer_t madi_peers_end(const mad_session_t *session);     /* the lowest number that was never used */
 
 /* peer.c */
-madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer); /* NULL: none; valid until a peer is added */
+/* return NULL if there is none; the result is valid until a peer is added */
+madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer);
 const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* NULL if none, or not known yet */
 void madi_peer_drop(mad_session_t *session, madi_peer_t *peer);                        /* free a peer without a gate */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);

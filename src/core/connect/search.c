@@ -32,9 +32,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CUTS_MAX 8                  /* number of repeated searches after the peer has closed a handshake without an answer */
+#define CUTS_MAX 8 /* maximum number of repeated searches after the peer has closed a handshake without an answer */
 #define CUT_AGAIN INT64_C(10000000) /* ns before the first repeated search; each further pause is twice as long */
-#define ATTEMPTS_MAX 256 /* sockets of a session that are being connected at a time; each gate may have one more */
+#define ATTEMPTS_MAX \
+    256 /* maximum number of sockets of a session that are being connected at a time; each gate may have one more */
 
 typedef struct madi_search search_t;
 
@@ -62,7 +63,7 @@ bool madi_search_path_better(const search_t *search, int a, int b)
     return memcmp(search->way[a].class, search->way[b].class, sizeof search->way[a].class) < 0;
 }
 
-/* Append the paths of one adapter.  False: no memory. */
+/* Append the paths of one adapter.  Return false if out of memory. */
 static bool paths_add(search_t **search, madi_gate_t *gate, int index)
 {
     mad_session_t *s = gate->session;
@@ -212,8 +213,9 @@ static bool is_searching(const madi_gate_t *gate)
     return atomic_load_explicit(&((madi_gate_t *)gate)->state, memory_order_relaxed) == MADI_GATE_CONNECTING && !gate->link;
 }
 
-/* Repeat the search later, if the peer has closed a handshake without an answer: it does so when it has too many incoming
- * connections.  If it has ended, the next attempt finds no listener.  False: the search is not repeated. */
+/* Repeat the search later, if the peer has closed a handshake without an answer.  A peer does so when it has too many
+ * incoming connections.  If the peer has ended, the next attempt finds no listener.  Return false if the search is not
+ * repeated. */
 static bool search_again(madi_gate_t *gate)
 {
     int64_t at = madi_deadline(CUT_AGAIN << gate->connect->n_cuts);

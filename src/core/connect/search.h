@@ -17,8 +17,8 @@ size_t madi_link_describe(madi_link_t *link, void *bytes);
 void madi_search_wave(madi_gate_t *gate); /* start the next wave, at the time next_at */
 void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text);
 void madi_search_untry(madi_gate_t *gate, int way); /* allow another try of a path that was given up in favour of another */
-/* True if paths are left that cannot be tried in parallel with the attempts under way.  Those attempts must leave time
- * for them. */
+/* True if paths are left that cannot be tried in parallel with the attempts under way.  The attempts under way must leave
+ * time for these paths. */
 bool madi_search_waits(const madi_gate_t *gate, bool alone);
 bool madi_search_path_better(const struct madi_search *search, int a,
                              int b); /* true if path a is of a better class than b */

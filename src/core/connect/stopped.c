@@ -35,7 +35,7 @@ char madi_process_stopped(pid_t pid)
     return state == 'T' || state == 't' ? state : 0;
 }
 
-/* Write an address as /proc/net/tcp and tcp6 show it.  False: it is of another family. */
+/* Write an address as /proc/net/tcp and tcp6 show it.  Return false if the address is of another family. */
 static bool address_text(const struct sockaddr_storage *a, char text[48])
 {
     const struct sockaddr_in *v4 = (const void *)a;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queries: mad_info queries a live process over a private UNIX socket.
  *
- * The socket is /tmp/madeleine-UID/ask-PID-TAG (PID as the process sees itself; TAG distinguishes its sessions).  It is
- * served from progress, so a process that computes and has no progress thread does not answer; nothing here waits.
- * Only the same user, and root, get answers.
+ * The socket is /tmp/madeleine-UID/ask-PID-TAG (PID as the process sees itself; TAG distinguishes its sessions).  The socket
+ * is served from progress, so a process that computes and has no progress thread does not answer; nothing here waits.  Only
+ * the same user, and root, get answers.
  *
  * A question is one line: "madeleine 1" and
  *   explain, explain PEER    paths and traffic by peer, knobs (explain.c)
@@ -23,21 +23,21 @@
 typedef struct madi_answer {
     mad_session_t *session;
     mad_peer_t peer;                          /* the peer in the question; -1: none */
-    bool (*more)(struct madi_answer *answer); /* add the next piece, maybe nothing yet; false: that was all */
+    bool (*more)(struct madi_answer *answer); /* add the next piece, maybe an empty one; return false at the end */
     void *state;                              /* state of `more`; allocated */
     madi_json_t json;                         /* the next bytes to send; the sending function sets json.len to 0 */
 } madi_answer_t;
 
 /* query.c */
 typedef struct madi_query madi_query_t;
-madi_query_t *madi_query_open(mad_session_t *session); /* NULL: not possible here; logged */
+madi_query_t *madi_query_open(mad_session_t *session); /* return NULL, and log the reason, if impossible here */
 void madi_query_close(madi_query_t *ask);              /* under session->lock */
 
 /* Counters of gates that are released (stats.c); under session->lock. */
 void madi_stats_keep(mad_session_t *session, madi_gate_t *gate); /* save them before the gate is freed */
 void madi_stats_free(mad_session_t *session);
 
-/* The kinds of answers: begin one (false: no memory), and write its pieces.  Under session->lock. */
+/* The kinds of answers: begin one (return false if out of memory), and write its pieces.  Under session->lock. */
 bool madi_explain_begin(madi_answer_t *answer); /* explain.c */
 bool madi_explain_more(madi_answer_t *answer);
 bool madi_stats_begin(madi_answer_t *answer); /* stats.c */

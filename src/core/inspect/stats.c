@@ -26,7 +26,7 @@
 #include <string.h>
 
 #define GATES_AT_ONCE 64 /* gates that are summed up in one piece */
-#define CHANNELS_MAX 128 /* number of channels that are listed one by one */
+#define CHANNELS_MAX 128 /* maximum number of channels that are listed one by one */
 #define ROWS 64          /* more than drivers times classes; further networks are added to the last row */
 
 enum { COUNTS = MADI_COUNT_NETWORKS_peers }; /* rows of a driver's class, and of a network */
@@ -85,7 +85,7 @@ static void row_add(row_t *sum, const row_t *row)
         sum->count[i] += row->count[i];
 }
 
-/* Add messages and bytes, whose rows are a row's first ones. */
+/* Add the counts of messages and bytes in t, which are also the first counts of a row, in the same order. */
 static void row_moved_add(row_t *row, const madi_traffic_t *t)
 {
     for (int i = 0; i < MADI_MOVED_COUNTS; i++)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_MAX 1024 /* events that are kept; further ones are only logged */
+#define EVENTS_MAX 1024 /* maximum number of events that are kept; further events are only logged */
 
 struct madi_event_node {
     struct madi_event_node *next;

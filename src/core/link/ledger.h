@@ -34,7 +34,7 @@ typedef struct madi_bound {
     const char *name; /* the name of the kind in the output of mad_info */
     const char *what; /* text that follows a number: "bytes of ..." */
     int64_t peer, sum;
-    bool ends;        /* true: past the bound the connection ends; false: a request is refused */
+    bool ends;        /* if the bound is exceeded: true if the connection ends, false if a request is refused */
     const char *past; /* what happens when the bound is passed, and the remedy: the end of a log text */
 } madi_bound_t;
 
@@ -69,7 +69,7 @@ int64_t madi_ledger_bound(const struct mad_session *session, madi_charge_t what)
 /* Write the amount that is charged to the peer, the bound, and the remedy. */
 void madi_ledger_explain(const struct madi_gate *gate, madi_charge_t what, char text[MADI_LEDGER_TEXT]);
 
-/* Charge n to a peer.  False: that would pass a bound, and nothing is charged. */
+/* Charge n to a peer.  If that would exceed a bound, charge nothing, and return false. */
 bool madi_charge(struct madi_gate *gate, madi_charge_t what, int64_t n);
 void madi_uncharge(struct madi_gate *gate, madi_charge_t what, int64_t n);
 

@@ -9,7 +9,8 @@
 
 mad_status_t madi_gate_ctrl(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body);        /* takes tx_lock */
 mad_status_t madi_gate_ctrl_locked(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body); /* under tx_lock */
-bool madi_ctrl_pump(madi_gate_t *gate);        /* send queued control packets; false: some are left; under tx_lock */
+/* send queued control packets; return false if some are left; under tx_lock */
+bool madi_ctrl_pump(madi_gate_t *gate);
 bool madi_ctrl_waits(const madi_gate_t *gate); /* true if control packets are queued; under tx_lock */
 void madi_ctrl_forget(madi_gate_t *gate);      /* discard queued control packets; under tx_lock */
 
@@ -28,7 +29,7 @@ madi_gate_t *madi_work_take(mad_session_t *session); /* empty the list, and retu
 madi_gate_t *madi_work_next(madi_gate_t *gate);      /* return the next gate of the taken list; `gate` leaves that list */
 
 /* This folder's part of a gate (gate->out). */
-struct madi_link_gate *madi_link_gate_new(void); /* NULL: no memory */
+struct madi_link_gate *madi_link_gate_new(void); /* return NULL if out of memory */
 void madi_link_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; no packet is queued */
 void madi_link_gate_free(madi_gate_t *gate);     /* discard queued packets, and free the part if there is one */
 

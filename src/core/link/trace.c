@@ -20,7 +20,8 @@
 
 bool madi_tracing;
 
-/* The trace of the process.  It is never freed, since threads may wake from a sleep, and report it, at any time. */
+/* The trace of the process.  The trace is never freed, since threads may wake from a sleep, and record that event, at any
+ * time. */
 static struct {
     madi_lock_t lock;
     madi_trace_event_t *ring;
@@ -241,7 +242,7 @@ static void write_trace_head(madi_json_t *j, const madi_trace_text_t *t)
     madi_json_end(j, '}');
 }
 
-/* Copy the next events.  Those that were overwritten meanwhile are left out.  Return the number of events. */
+/* Copy the next events.  Events that were overwritten meanwhile are left out.  Return the number of events. */
 static int events_copy(madi_trace_text_t *t, madi_trace_event_t *events)
 {
     int n = 0;

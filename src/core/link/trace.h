@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tracing: a timeline of events.  With MAD_TRACE=PREFIX the process keeps its last MAD_TRACE_EVENTS events in memory.  It
- * writes them to PREFIX.HOST.PID.json as a session ends, or sends them to mad_info, as Chrome trace events.
+/* Tracing: a timeline of events.  With MAD_TRACE=PREFIX the process keeps its last MAD_TRACE_EVENTS events in memory.  The
+ * process writes these events to PREFIX.HOST.PID.json as a session ends, or sends them to mad_info, as Chrome trace events.
  *
  * While off, tracing costs a test of madi_tracing at each event, and nothing on the short path.  While it is on, messages do
  * not take the short path (madi_conn_quick, madi_conn_rx_quick). */

@@ -8,9 +8,9 @@
 
 #include <stdatomic.h>
 
-/* channel->conns, indexed by the low bits of the peer's number.  It grows by replacement; old arrays are kept until the
- * channel is freed, since readers hold no lock.  An empty entry holds a placeholder with the number of a peer that belongs
- * to another entry (madi_conn_nobody), so readers compare the peer's number and need not test for NULL. */
+/* channel->conns, indexed by the low bits of the peer's number.  This table grows by replacement; old arrays are kept until
+ * the channel is freed, since readers hold no lock.  An empty entry holds a placeholder with the number of a peer that
+ * belongs to another entry (madi_conn_nobody), so readers compare the peer's number and need not test for NULL. */
 typedef struct madi_conn_array {
     struct madi_conn_array *older;
     uint32_t mask; /* length of the array minus 1; the length is a power of two, at least 2 */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A gate: a peer with which communication has begun, by one link for all channels of a lane.
  *
- * These fields are what several folders use.  State of one folder only is in the part of that folder, struct
- * madi_FOLDER_gate, which is private to it (FOLDER/FOLDER_gate.h).  connect/gate_life.c makes all parts with the gate. */
+ * This header has the fields of a gate that several folders use.  State of one folder only is in the part of that folder,
+ * struct madi_FOLDER_gate, which is private to it (FOLDER/FOLDER_gate.h).  connect/gate_life.c makes all parts with the
+ * gate. */
 #ifndef MADI_OBJECT_GATE_H
 #define MADI_OBJECT_GATE_H
 

@@ -12,7 +12,7 @@ enum madi_message_kind { MADI_MESSAGE_TX = 1, MADI_MESSAGE_RX = 2 };
 
 /* Whether the short paths may be used for a message. */
 typedef enum madi_plain {
-    MADI_PLAIN_NONE = 0, /* the short paths may not be used */
+    MADI_PLAIN_NONE = 0, /* no short path may handle the message, for instance while a trace is written */
     /* Sending: nothing has left, and all blocks are in `small` */
     MADI_PLAIN_STAGED = 1,
     MADI_PLAIN_TAILED = 2, /* as STAGED, but the last block's bytes stay in the program's memory: tail */

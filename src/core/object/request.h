@@ -32,8 +32,8 @@ struct mad_request {
     struct madi_posted *posted; /* a receive that waits for its message */
 };
 
-/* An instant request: its operation completed with MAD_OK within the call that returns it.  It has no structure, but is the
- * session's address with the lowest bit set: nothing is allocated, nothing is freed. */
+/* An instant request: its operation completed with MAD_OK within the call that returns it.  An instant request has no
+ * structure, but is the session's address with the lowest bit set: nothing is allocated, nothing is freed. */
 static inline mad_request_t *madi_request_instant(mad_session_t *session)
 {
     return (mad_request_t *)((uintptr_t)session | 1);

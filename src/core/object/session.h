@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session.  These fields are what several folders use, by lock and subject.  State of one folder only is in the part of that
- * folder, struct madi_FOLDER_session, which is private to it: opaque, or embedded where an inlined path looks at it. */
+/* A session.  This header has the fields of a session that several folders use, by lock and subject.  State of one folder
+ * only is in the part of that folder, struct madi_FOLDER_session, which is private to it: opaque, or embedded where an
+ * inlined path looks at it. */
 #ifndef MADI_OBJECT_SESSION_H
 #define MADI_OBJECT_SESSION_H
 

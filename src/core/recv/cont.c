@@ -17,8 +17,8 @@ static bool cont_fits(uint64_t left, uint64_t n, bool last)
     return n <= left && (n == left || !last);
 }
 
-/* Take the current packet as the continuation of the block.  False: the packet does not continue the block, and the
- * message has failed. */
+/* Take the current packet as the continuation of the block.  If the packet does not continue the block, let the message
+ * fail, and return false. */
 static bool cont_take(madi_rx_msg_t *m, bool cont)
 {
     uint64_t n = madi_rx_left(m);
@@ -32,7 +32,8 @@ static bool cont_take(madi_rx_msg_t *m, bool cont)
     return false;
 }
 
-/* Go to the next packet, and take it as the continuation of the block: *n bytes at *data.  False: like cont_take. */
+/* Go to the next packet, and take it as the continuation of the block: *n bytes at *data.  If the packet does not continue
+ * the block, let the message fail, and return false. */
 static bool cont_next(madi_rx_msg_t *m, madi_foreign_t *data, uint64_t *n)
 {
     madi_packet_next(m);

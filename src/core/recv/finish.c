@@ -48,8 +48,8 @@ void madi_rx_release(madi_rx_msg_t *m)
     madi_rx_free(m);
 }
 
-/* Discard the remaining blocks of an ended message, and report the mismatch.  True: no part of the message is in flight
- * any more.  Under session->lock. */
+/* Discard the remaining blocks of an ended message, and report the mismatch.  Return true if no part of the message is in
+ * flight any more.  Under session->lock. */
 bool madi_rx_settle(madi_rx_msg_t *m)
 {
     if (madi_message_status(&m->base))

@@ -13,7 +13,7 @@ static size_t offer_min(const madi_caps_t *caps)
 }
 
 /* Advertise the first posted receive to the sender, so that a waiting sender writes there, and the receiver has nothing to
- * do.  The offer is for the message that begins behind everything that has arrived so far.  That message belongs to the
+ * do.  The offer is for the message that begins behind everything that has arrived so far.  The next message belongs to the
  * first posted receive, which has precedence over all other receivers. */
 void madi_posted_offer(madi_conn_t *conn)
 {

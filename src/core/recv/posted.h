@@ -31,7 +31,7 @@ void madi_posted_ring_free(mad_session_t *session); /* at the end of the session
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
 void madi_posted_next(madi_conn_t *conn); /* remove the first posted receive, whose message is here; advertise the next */
 /* Receive a short packet directly into the first posted receive of its connection, if the packet is the whole message and
- * fits.  False: nothing has changed. */
+ * fits.  Otherwise change nothing, and return false. */
 bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body);
 void madi_posted_offer(madi_conn_t *conn);        /* advertise the first posted receive to the sender, if possible */
 bool madi_posted_withdraw(madi_posted_t *posted); /* withdraw the offer; false if the sender has begun to write */

@@ -41,9 +41,9 @@ typedef struct madi_recv_counts {
     uint64_t shared_blocks;               /* shared blocks; pulled_blocks and taken_blocks count these too */
 } madi_recv_counts_t;
 
-/* recv_gate.c: this folder's part of a gate (gate->recv); under session->lock */
-struct madi_recv_gate *madi_recv_gate_new(void); /* NULL: no memory */
-void madi_recv_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; madi_rdv_recv_none is true */
+/* recv_gate.c: this folder's part of a gate (gate->recv).  The caller holds session->lock. */
+struct madi_recv_gate *madi_recv_gate_new(void); /* create the part; NULL if out of memory */
+void madi_recv_gate_reset(madi_gate_t *gate);    /* clear the part for another peer; precondition: madi_rdv_recv_none */
 void madi_recv_gate_shrink(madi_gate_t *gate);   /* free what was learned about the peer */
 void madi_recv_gate_free(madi_gate_t *gate);     /* free the part if there is one */
 const madi_recv_counts_t *madi_recv_counts(const madi_gate_t *gate);
@@ -120,7 +120,8 @@ mad_status_t madi_cont_start(madi_rx_msg_t *msg, const struct iovec *pieces, int
 void madi_cont_drop(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* discard the rest of a continued block */
 void madi_cont_skip(madi_rx_msg_t *msg, bool cont); /* skip bytes of a dropped block; cont: the packet continues it */
 void madi_cont_feed(madi_rx_msg_t *msg);            /* copy a packet of that block, which arrived elsewhere, into place */
-/* Begin to receive a packet that continues a block whose destination is known.  False: it does not continue that block. */
+/* Begin to receive a packet that continues a block whose destination is known.  Return false if the packet does not continue
+ * that block. */
 bool madi_cont_begin(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void madi_cont_done(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr);
 
@@ -137,8 +138,8 @@ void madi_rdv_send_grant(madi_gate_t *gate, uint32_t sender, uint32_t receiver, 
 int madi_rdv_pull(madi_gate_t *gate);        /* read the next stride from the sender's memory; 0 if no block is to be read */
 void madi_rdv_recv_done(madi_rdv_recv_t *r); /* complete the block: spread its bytes over the pieces, and count it */
 void madi_rdv_recv_check(madi_rdv_recv_t *r); /* like madi_rdv_recv_done, but only if the whole block has arrived */
-/* Return the destination of a packet of a granted block, as in madi_rx_begin; rx->cookie is the block.  False: protocol
- * error. */
+/* Return the destination of a packet of a granted block, as in madi_rx_begin; rx->cookie is the block.  Return false if the
+ * packet breaks the protocol. */
 bool madi_rdv_begin(madi_gate_t *gate, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void madi_rdv_arrived(madi_rdv_recv_t *r, uint32_t len); /* record that the block's next len bytes have arrived */
 void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* record that the sender has written all bytes before end */
@@ -158,8 +159,8 @@ void madi_rx_feed(madi_rx_msg_t *msg); /* fill waiting blocks with data that has
 mad_status_t madi_block_wait(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t desc);
 
 /* finish.c; under session->lock */
-/* Discard the remaining blocks of an ended message, and report the mismatch.  True: no part of the message is in flight
- * any more. */
+/* Discard the remaining blocks of an ended message, and report the mismatch.  Return true if no part of the message is in
+ * flight any more. */
 bool madi_rx_settle(madi_rx_msg_t *msg);
 void madi_rx_live_remove(madi_rx_msg_t *msg); /* remove the message from conn->live, if it is there */
 void madi_rx_release(madi_rx_msg_t *msg);     /* free all that the message holds, and give its structure back; any lock */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages on channels that peers have announced and the program has not opened.  They wait in case the program opens the
- * channel.  Only the ledger bounds the number of these channels, and the bytes that wait.  The credits of a connection bound
- * one channel, and a peer can announce any number of names. */
+/* Messages on channels that peers have announced and the program has not opened.  These messages wait in case the program
+ * opens the channel.  Only the ledger bounds the number of these channels, and the bytes that wait.  The credits of a
+ * connection bound one channel, and a peer can announce any number of names. */
 #include "core/link/ledger.h"
 #include "core/link/link.h"
 #include "core/object/gate.h"

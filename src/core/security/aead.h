@@ -32,15 +32,15 @@ madi_aead_t *madi_aead_new_plain(const EVP_CIPHER *cipher, bool seals);
 void madi_aead_free(madi_aead_t *aead); /* wipes the key; NULL is fine */
 /* True if intel-ipsec-mb does the work of this object. */
 bool madi_aead_is_fast(const madi_aead_t *aead);
-/* Set the key, which replaces the last one and has the cipher's length.  False: OpenSSL refused. */
+/* Set the key, which replaces the last one and has the cipher's length.  Return false if OpenSSL fails. */
 bool madi_aead_key_set(madi_aead_t *aead, const unsigned char *key);
 
 /* Encrypt n pieces, one behind the other, to out, which has room for them; the tag goes to tag.  A single piece may lie at
- * out; several may not overlap it.  False: OpenSSL refused. */
+ * out; several may not overlap it.  Return false if OpenSSL fails. */
 bool madi_aead_seal(madi_aead_t *aead, const madi_aead_about_t *about, const struct iovec *vec, int n, unsigned char *out,
                     unsigned char *tag);
-/* Decrypt the bytes at `from` into n pieces.  The pieces' lengths together give the number of bytes.  A single piece may
- * lie at from; several may not overlap it.  False: the bytes were not sealed with this key and these inputs; the pieces
+/* Decrypt the bytes at `from` into n pieces.  The pieces' lengths together give the number of bytes.  A single piece may lie
+ * at from; several may not overlap it.  Return false if the bytes were not sealed with this key and these inputs; the pieces
  * are then zeros.  Until the call returns, the pieces may hold anything. */
 bool madi_aead_open(madi_aead_t *aead, const madi_aead_about_t *about, const unsigned char *from, const struct iovec *vec,
                     int n, const unsigned char *tag);

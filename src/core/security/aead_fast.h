@@ -16,7 +16,7 @@ typedef struct madi_aead_fast madi_aead_fast_t;
 madi_aead_fast_t *madi_aead_fast_new(size_t key_len);
 void madi_aead_fast_free(madi_aead_fast_t *fast); /* wipes the key; NULL is fine */
 void madi_aead_fast_key_set(madi_aead_fast_t *fast, const unsigned char *key);
-/* Like madi_aead_seal. */
+/* Like madi_aead_seal, but with the processor's own instructions. */
 void madi_aead_fast_seal(madi_aead_fast_t *fast, const madi_aead_about_t *about, const struct iovec *vec, int n,
                          unsigned char *out, unsigned char *tag);
 /* Like madi_aead_open, but only compute the tag that the bytes should have: the calling function compares it, and wipes

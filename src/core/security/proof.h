@@ -8,7 +8,7 @@
  *
  * Each frame's name stands for the whole frame, head and body, without the proof in it.  The key is that of the two roles
  * (secret.h).  If a handshake is relayed to another process, reflected, or changed on its path, the two ends see different
- * frames.  Then the proofs of one end do not match what the other end expects. */
+ * frames.  In each of these cases the proofs of one end do not match what the other end expects. */
 #ifndef MADI_PROOF_H
 #define MADI_PROOF_H
 

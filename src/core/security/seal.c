@@ -15,7 +15,7 @@
 #define PSK_LEN 32
 #define IDENTITY "madeleine 1" /* the key's identity on the wire, the same for all jobs */
 #define BINDING_LABEL "EXPORTER-madeleine-binding"
-#define CHAIN_MAX 32768 /* bytes of a peer's certificates */
+#define CHAIN_MAX 32768 /* maximum number of bytes of a peer's certificates */
 
 static const seal_suite_t suites[] = {
     {"TLS_AES_128_GCM_SHA256", "AES-128-GCM", "SHA2-256", 16, 32, {0x13, 0x01}},
@@ -100,8 +100,8 @@ static void secret_take(const SSL *ssl, const char *line)
     s->secrets++;
 }
 
-/* Load the certificates that the knobs name, if any.  Then both ends have to show a certificate of the authority.  False
- * sets reason. */
+/* Load the certificates that the knobs name, if any.  If certificates are loaded, both ends have to show a certificate of
+ * the authority.  False sets reason. */
 static bool certificates_load(madi_seal_ctx_t *ctx, SSL_CTX *ssl, char *reason)
 {
     const char *certificate = madi_knob_text(MADI_KNOB_SEAL_CERTIFICATE), *key = madi_knob_text(MADI_KNOB_SEAL_PRIVATE_KEY),
@@ -259,7 +259,7 @@ const unsigned char *madi_seal_binding(const madi_seal_t *s)
 
 /* ---- The handshake ------------------------------------------------------------------------------------------------ */
 
-/* Move the bytes that OpenSSL wants to send to s->out.  False: there are too many. */
+/* Move the bytes that OpenSSL wants to send to s->out.  Return false if there are too many bytes. */
 static bool shake_collect(madi_seal_t *s)
 {
     char *data;
@@ -273,8 +273,8 @@ static bool shake_collect(madi_seal_t *s)
     return true;
 }
 
-/* Give OpenSSL the next complete record, and no more, because bytes behind the handshake are not for OpenSSL.  False: no
- * complete record has arrived.  *broken is set if the bytes that have arrived are not a record. */
+/* Give OpenSSL the next complete record, and no more, because bytes behind the handshake are not for OpenSSL.  Return false
+ * if no complete record has arrived.  *broken is set if the bytes that have arrived are not a record. */
 static bool shake_feed(madi_seal_t *s, bool *broken)
 {
     const unsigned char *head = s->in + s->in_at;

@@ -15,8 +15,8 @@
  *      send   <-  madi_seal_out, madi_seal_sent       <-  madi_seal_shake, later madi_seal_put
  *
  * Locks: once the handshake is done the two directions may run in parallel.  Functions of the sending direction (put, out,
- * sent, end) are under one lock of the driver, the link's tx lock.  Those of the receiving direction (room, received, peek,
- * open) are under another, the session's lock.  All others are for one thread at a time.  Nothing here blocks. */
+ * sent, end) are under one lock of the driver, the link's tx lock.  The calls of the receiving direction (room, received,
+ * peek, open) are under another, the session's lock.  All others are for one thread at a time.  Nothing here blocks. */
 #ifndef MADI_SEAL_H
 #define MADI_SEAL_H
 
@@ -98,11 +98,11 @@ void madi_seal_end(madi_seal_t *seal);
 /* Test whether the kernel can make the records, as the session starts.  Takes up to half a second if the kernel fails in
  * the middle of the test. */
 void madi_seal_kernel_try(madi_seal_ctx_t *ctx);
-/* Have the kernel make the records that are sent on this TCP socket (kernel TLS); the calling function then sends payload
- * on it.  False: the kernel cannot do so, and nothing has changed.  Precondition: nothing waits at madi_seal_out. */
+/* Have the kernel make the records that are sent on this TCP socket (kernel TLS); the calling function then sends payload on
+ * it.  If the kernel cannot do so, change nothing, and return false.  Precondition: nothing waits at madi_seal_out. */
 bool madi_seal_kernel_begin(madi_seal_t *seal, int fd);
-/* Count len bytes of payload that are about to be sent, and update the key if that is due.  False (errno): the connection
- * must end. */
+/* Count len bytes of payload that are about to be sent, and update the key if that is due.  Return false, with the reason in
+ * errno, if the connection must end. */
 bool madi_seal_kernel_count(madi_seal_t *seal, int fd, size_t len);
 void madi_seal_kernel_end(int fd); /* have the kernel send close_notify */
 

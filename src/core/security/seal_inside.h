@@ -79,7 +79,8 @@ bool madi_seal_tx_key(const madi_seal_t *seal, unsigned char *key);
 bool madi_seal_tx_next(madi_seal_t *seal);
 /* seal_kernel.c */
 bool madi_seal_kernel_update(madi_seal_t *seal, int fd); /* send KeyUpdate, then give the kernel the next key */
-/* Append a record of this type to the bytes that wait to be sent.  False: it does not fit, or encryption failed. */
+/* Append a record of this type to the bytes that wait to be sent.  Return false if the record does not fit, or if encryption
+ * fails. */
 bool madi_seal_put_as(madi_seal_t *seal, unsigned char type, const void *bytes, size_t len);
 
 #endif

@@ -114,7 +114,7 @@ void madi_seal_kernel_end(int fd)
 
 /* ---- The trial ---------------------------------------------------------------------------------------------------- */
 
-/* Connect two sockets over loopback.  False: that is not possible. */
+/* Connect two sockets over loopback.  Return false if that is not possible. */
 static bool pair_make(int fd[2])
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

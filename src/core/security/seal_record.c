@@ -133,7 +133,8 @@ static int pieces_next(place_t *p, struct iovec *to, size_t *len)
     return n;
 }
 
-/* Append a record of at most *len payload bytes to the output; *len becomes their number.  False: encryption failed. */
+/* Append a record of at most *len payload bytes to the output; *len becomes their number.  Return false if encryption
+ * fails. */
 static bool record_put(madi_seal_t *s, unsigned char type, place_t *from, size_t *len)
 {
     unsigned char *head = s->out + s->out_n, *to = head + SEAL_HEAD, nonce[SEAL_IV];
@@ -263,7 +264,7 @@ size_t madi_seal_peek(madi_seal_t *s, bool *broken)
     return there < SEAL_HEAD + body ? 0 : body - 1 - SEAL_TAG;
 }
 
-/* Decrypt len bytes of payload into `to`, and the type.  False: the record is not genuine. */
+/* Decrypt len bytes of payload into `to`, and the type.  Return false if the record is not genuine. */
 static bool record_open(madi_seal_t *s, const unsigned char *head, size_t len, unsigned char *to, unsigned char *type)
 {
     const struct iovec text[2] = {{to, len}, {type, 1}};

@@ -5,7 +5,7 @@
  *               +--> gateway key    proves a gateway to anybody, and anybody to a gateway
  *
  * A gateway gets the gateway key and not the job's key, from which the rank key would follow.  Secrets lie in a page of
- * their own.  That page is in no core dump, in no child of fork, and not in swap if the limit on locked memory allows it. */
+ * their own.  This page is in no core dump, in no child of fork, and not in swap if the limit on locked memory allows it. */
 #ifndef MADI_SECRET_H
 #define MADI_SECRET_H
 

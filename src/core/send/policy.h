@@ -182,7 +182,7 @@ typedef enum madi_path_sender {
 typedef struct madi_path_block {
     uint64_t len;    /* bytes */
     uint64_t room;   /* bytes: the longest block that still fits into the message's packet */
-    bool contiguous; /* false: in several segments */
+    bool contiguous; /* false if the block lies in several segments */
     bool held;       /* LATER, in a message that has not ended: the block's bytes may still change */
     bool direct;     /* the two processes reach each other's memory */
     bool posted;     /* the receive is posted, and its address was offered to the sender */
@@ -197,7 +197,7 @@ typedef struct madi_path_limits {
     size_t grant_min;  /* length from which a block is granted and then sent */
     size_t direct_min; /* of a sender that answers and waits, where the two processes reach each other's memory; 0: like
                         * grant_min.  In a stream the two sides copy different messages at the same time */
-    size_t answer_min; /* like direct_min, where the two processes do not reach each other's memory */
+    size_t answer_min; /* like direct_min, but where the two processes do not reach each other's memory */
 } madi_path_limits_t;
 
 madi_path_t madi_path_choose(const madi_path_block_t *block, const madi_path_limits_t *limits);
@@ -216,7 +216,7 @@ const char *madi_path_name(madi_path_t path);
 size_t madi_path_direct_min(const madi_costs_t *costs);
 
 /* Return the length from which on a body is faster in memory of its own than in a ring of cache lines, which the receiver
- * fetches ahead.  It is longer where a copy between the cores is expensive.  0: the costs were not measured. */
+ * fetches ahead.  This length is greater where a copy between the cores is expensive.  0 if the costs were not measured. */
 size_t madi_path_run_min(const madi_costs_t *costs);
 
 /* Return for how long (ns) a thread spins that waits for len bytes in flight: twice as long as they take on a slow host,

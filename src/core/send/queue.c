@@ -103,7 +103,7 @@ static void packet_add(packet_t *p, const void *base, size_t len)
     p->room -= len;
 }
 
-/* Add bytes to the packet by copying.  They extend the last piece if that piece was copied, too. */
+/* Add bytes to the packet by copying.  The bytes extend the last piece if that piece was copied, too. */
 static void packet_copy(packet_t *p, const void *from, size_t len)
 {
     unsigned char *at = p->own + p->own_len;
@@ -150,8 +150,8 @@ static bool packet_add_inline(packet_t *p, const madi_piece_t *piece)
     return true;
 }
 
-/* Return how many bytes of an announced block can go ahead of its grant: at most `most`.  They use no credit that later
- * announcements need.  A receiver may unpack no block, and so return no credit, before it has seen the blocks that
+/* Return how many bytes of an announced block can go ahead of its grant: at most `most`.  Those bytes use no credit that
+ * later announcements need.  A receiver may unpack no block, and so return no credit, before it has seen the blocks that
  * follow. */
 static size_t packet_eager(const packet_t *p, const madi_conn_t *conn, size_t most)
 {
@@ -200,8 +200,8 @@ static size_t eager_max(const madi_tx_t *tx, const madi_caps_t *caps, size_t len
     return tx->request && len / MADI_EAGER_PART >= caps->rdv_eager ? 0 : caps->rdv_eager;
 }
 
-/* Lengthen the packet so that a long block goes with it.  False: the driver has no room, or the credit does not suffice
- * for the whole block now.  The block is then announced, and stays at its sender. */
+/* Lengthen the packet so that a long block goes with it.  Return false if the driver has no room, or if the credit does not
+ * suffice for the whole block now.  The block is then announced, and stays at its sender. */
 static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, const madi_piece_t *piece, size_t len)
 {
     madi_link_t *link = conn->gate->link;
@@ -218,8 +218,8 @@ static MADI_COLD bool packet_lengthen(packet_t *p, const madi_conn_t *conn, cons
     return true;
 }
 
-/* Add the beginning of a block that continues in a packet of its own, as the last block of this packet.  False: the
- * block does not fit, or the credit does not suffice for all of it now. */
+/* Add the beginning of a block that continues in a packet of its own, as the last block of this packet.  Return false if the
+ * block does not fit, or if the credit does not suffice for the whole block now. */
 static bool packet_add_begun(packet_t *p, const madi_tx_t *tx, const madi_piece_t *piece, size_t len)
 {
     const madi_conn_t *conn = tx->conn;
@@ -241,7 +241,7 @@ static bool way_is_learned(const madi_path_block_t *b, const madi_caps_t *caps)
            b->len >= MADI_SHARE_MIN && b->len < caps->answer_min;
 }
 
-/* Choose the way of a block once, by what has proved faster.  True: into a packet. */
+/* Choose once how to send a block, by the measured times.  Return true if the block goes into a packet. */
 static MADI_COLD bool way_is_packet(struct madi_send_gate *send, madi_piece_t *piece, uint64_t len)
 {
     if (!send->ways && !(send->ways = calloc(1, sizeof *send->ways)))

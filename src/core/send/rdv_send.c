@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rendezvous blocks: announced, and sent after the receiver's grant.  They are long, or were LATER when the message was
- * flushed.  All under gate->tx_lock, except the functions that drivers call. */
+/* Rendezvous blocks: announced, and sent after the receiver's grant.  Rendezvous blocks are long, or were LATER when the
+ * message was flushed.  All under gate->tx_lock, except the functions that drivers call. */
 #include "base/clock.h"
 #include "core/conn/credit.h"
 #include "core/driver.h"
@@ -90,8 +90,8 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
     return true;
 }
 
-/* Write a stride of a shared block.  The rest of this side's part is sent as a packet at the end.  False: that packet
- * was not reached yet, and more strides are to be written. */
+/* Write a stride of a shared block.  The rest of this side's part is sent as a packet at the end.  Return false if more
+ * strides have to be written before that packet. */
 static bool share_put_stride(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     uint64_t n = r->end - r->sent;
@@ -254,7 +254,7 @@ static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len
     return MADI_SENT;
 }
 
-/* Send pieces of the first granted block.  False: the link is full, or other messages are to have their turn. */
+/* Send pieces of the first granted block.  Return false if the link is full, or if other messages are to be sent first. */
 static bool rdv_send(madi_gate_t *gate, madi_rdv_send_t *r)
 {
     bool many = gate->link->adapter->caps.many;

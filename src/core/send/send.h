@@ -20,7 +20,7 @@ typedef struct madi_send_counts {
 } madi_send_counts_t;
 
 /* send_gate.c: this folder's part of a gate (gate->send); under gate->tx_lock */
-struct madi_send_gate *madi_send_gate_new(void); /* NULL: no memory */
+struct madi_send_gate *madi_send_gate_new(void); /* return NULL if out of memory */
 void madi_send_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; no block is announced */
 void madi_send_gate_free(madi_gate_t *gate);     /* free the part if there is one */
 const madi_send_counts_t *madi_send_counts(const madi_gate_t *gate);
@@ -30,17 +30,19 @@ bool madi_rdv_queued(const madi_gate_t *gate); /* true if granted blocks are to 
 void madi_send_gate_lose(madi_gate_t *gate, void (*lose)(madi_tx_t *tx));
 
 /* queue.c; under gate->tx_lock */
-bool madi_tx_send_whole(madi_tx_t *tx); /* send an ended message in one packet, now; false: nothing has changed */
-/* Send, now, an ended message whose last block is continued in a packet of its own.  False: nothing was sent, but a block
- * may have been announced.  The message is incomplete while madi_cont_is_busy. */
+/* send an ended message in one packet, now; if impossible, change nothing and return false */
+bool madi_tx_send_whole(madi_tx_t *tx);
+/* Send, now, an ended message whose last block is continued in a packet of its own.  Return false if nothing was sent; a
+ * block may then have been announced.  The message is incomplete while madi_cont_is_busy. */
 bool madi_tx_send_begun(madi_tx_t *tx);
 void madi_tx_check_complete(madi_tx_t *tx);
 void madi_conn_quick(madi_conn_t *conn); /* enable the short path of sending (conn->fast_credits) if nothing prevents it */
-bool madi_conn_pump(madi_conn_t *conn);  /* send from the connection's queue; true: nothing is left to send */
+bool madi_conn_pump(madi_conn_t *conn);  /* send from the connection's queue; return true if nothing is left to send */
 void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
 bool madi_conn_wants_link(const madi_conn_t *conn); /* true if the connection waits for the link, not for credits */
 void madi_conn_kick(madi_conn_t *conn);             /* put the connection into the gate's list of pending connections */
-bool madi_pending_pump(madi_gate_t *gate);          /* send from the queues of that list; true: one was put into it again */
+/* send from the queues of that list; return true if one was put into the list again */
+bool madi_pending_pump(madi_gate_t *gate);
 
 /* cont.c; under gate->tx_lock */
 /* True if a block of that length, which is not held back, is continued in a packet of its own, provided there is credit. */
@@ -55,8 +57,8 @@ static inline uint64_t madi_cont_cost(uint64_t left)
     return madi_wire_cost(sizeof(madi_wire_hdr_t) + left);
 }
 bool madi_cont_is_busy(const madi_tx_t *tx); /* true if the driver holds a packet of the message's continued block */
-/* Send the rest of the continued block, and in the same call a packet of ahead bytes (0: none) before it.  That packet is
- * in the n entries of vec, which has room for two more.  False: the link is full. */
+/* Send the rest of the continued block, and in the same call a packet of ahead bytes (0: none) before it.  The packet before
+ * it is in the n entries of vec, which has room for two more.  Return false if the link is full. */
 bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead);
 
 /* rdv_send.c; under gate->tx_lock */
@@ -70,7 +72,7 @@ void madi_tx_release_held(madi_tx_t *tx);                  /* release the held b
 void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant);
 void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share);
 void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);
-bool madi_rdv_pump(madi_gate_t *gate);          /* send granted blocks; false: some are left */
+bool madi_rdv_pump(madi_gate_t *gate);          /* send granted blocks; return false if some are left */
 bool madi_rdv_goes_on(const madi_gate_t *gate); /* true if the driver holds nothing of the first granted block */
 
 /* close.c; under gate->tx_lock */

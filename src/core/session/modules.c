@@ -32,7 +32,7 @@ static bool module_is_named(const char *name)
            (madi_list_has_name(wanted, "fault") && madi_list_has_name(madi_knob_text(MADI_KNOB_FAULT), name));
 }
 
-/* Read DRIVER.need.  False: the module is not to be loaded, with the reason. */
+/* Check the conditions in DRIVER.need.  Return false, and keep the reason in m, if the module is not to be loaded. */
 static bool needs_are_met(madi_module_record_t *m, bool named)
 {
     char path[sizeof m->path + 8], line[sizeof m->path], first[sizeof line] = "";
@@ -62,7 +62,7 @@ static bool needs_are_met(madi_module_record_t *m, bool named)
     return met;
 }
 
-/* Check the entry symbol.  False: with the reason. */
+/* Check the entry symbol.  Return false, and keep the reason in m, if the module cannot be used. */
 static bool module_check(madi_module_record_t *m, const madi_module_t *entry)
 {
     if (!entry)

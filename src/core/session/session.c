@@ -81,9 +81,9 @@ static void driver_names_check(const char *knob, const char *list)
     }
 }
 
-/* Make room when no descriptor is left for an incoming connection.  Either end the handshake of another incoming
- * connection, or refuse the new connection at once, because it would wait for ever.  False: no descriptor is available
- * even for that. */
+/* Make room when no descriptor is left for an incoming connection.  Either end the handshake of another incoming connection,
+ * or refuse the new connection at once, because it would wait for ever.  Return false if no descriptor is available even for
+ * that. */
 static bool accept_make_room(mad_session_t *s, madi_listener_t *l)
 {
     int fd;
@@ -195,7 +195,7 @@ static int adapters_secure(mad_session_t *s, skip_log_t *out)
     return s->n_adapters = kept;
 }
 
-/* Open all adapters.  Those that cannot be opened are left out, with the reason. */
+/* Open all adapters.  Adapters that cannot be opened are left out, with the reason. */
 static mad_status_t adapters_open(mad_session_t *s)
 {
     skip_log_t out = {0};

@@ -96,8 +96,8 @@ static bool no_stream_passes(void *arg)
     return !busy;
 }
 
-/* Send BYE on the selected gates, and wait until everything has left.  False: the deadline has passed before everything
- * had left. */
+/* Send BYE on the selected gates, and wait until everything has left.  Return false if the deadline passes before everything
+ * has left. */
 static bool shutdown_gates(shutdown_t *p, int64_t deadline)
 {
     mad_session_t *s = p->session;

@@ -6,7 +6,8 @@
 #include "core/object/types.h"
 #include "core/security/secret.h"
 
-#define MADI_ADDRESS_MAX 8191 /* bytes; as hexadecimal digits it fits into a launcher's value (MADI_BOOT_VALUE_MAX) */
+/* maximum number of bytes; in hexadecimal digits an address fits into a launcher's value (MADI_BOOT_VALUE_MAX) */
+#define MADI_ADDRESS_MAX 8191
 /* Set session->address.  MAD_ERR_CONFIG, logged: the entries of its adapters do not fit. */
 mad_status_t madi_address_make(mad_session_t *session);
 /* Check an address that a peer sent; *len: its length in bytes. */
@@ -24,7 +25,7 @@ typedef struct madi_address_entry {
     size_t at; /* offset of the entry in the address */
 } madi_address_entry_t;
 /* Get the next entry of a checked address at or behind offset *at (first 0), and move *at behind it.  Entries with names
- * longer than this release knows are skipped.  False: there is none. */
+ * longer than this release knows are skipped.  Return false if no entry follows. */
 bool madi_address_next(const unsigned char *address, size_t *at, madi_address_entry_t *entry);
 
 #endif

@@ -7,7 +7,7 @@
 
 #define MADI_MODULES_MAX 16
 
-/* A module that was found.  It stays loaded until the process ends. */
+/* A module that was found.  The module stays loaded until the process ends. */
 typedef struct madi_module_record {
     char name[16];                /* of the driver */
     char path[256];               /* of the file */
@@ -15,9 +15,9 @@ typedef struct madi_module_record {
     const madi_driver_t *driver;  /* NULL: not loaded */
 } madi_module_record_t;
 
-/* Copy the record of a module, index from 0 on.  False: there are no more. */
+/* Copy the record of a module, index from 0 on.  Return false if there is no such record. */
 bool madi_module_record_at(int index, madi_module_record_t *record);
-/* Enter or change the record of the module with this name.  False: no room. */
+/* Enter or change the record of the module with this name.  Return false if there is no room. */
 bool madi_module_record_put(const madi_module_record_t *record);
 
 #endif

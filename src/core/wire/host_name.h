@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#define MADI_HOST_MAX 256 /* bytes of a host's name, final zero included */
+#define MADI_HOST_MAX 256 /* maximum number of bytes of a host's name, final zero included */
 
 /* Write the name that the topology file has for this host (MAD_HOST), or its own name.  Any lock. */
 void madi_host_name(char *name, size_t len);
