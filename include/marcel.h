@@ -131,7 +131,7 @@ int marcel_create(marcel_t *thread, const marcel_attr_t *attr, void *(*run)(void
  * EDEADLK (the caller itself, or a thread that joins the caller), ESRCH (joined already, or ended detached; unless a
  * new thread has taken over its handle). */
 int marcel_join(marcel_t thread, void **result);
-/* Like marcel_join, with a deadline or without waiting.  Unless they return 0, the thread can still be joined.  Errors:
+/* Like marcel_join, but with a deadline or without waiting.  Unless they return 0, the thread can still be joined.  Errors:
  * as above; tryjoin: EBUSY (the thread has not ended). */
 int marcel_timedjoin(marcel_t thread, void **result, const struct timespec *until);
 int marcel_clockjoin(marcel_t thread, void **result, int clock, const struct timespec *until);
@@ -172,7 +172,7 @@ int marcel_yield_to(marcel_t thread);
 /* Sleep for the given time.  May switch. remaining (may be NULL) is set to 0.  Errors: EINVAL. */
 int marcel_nanosleep(const struct timespec *time, struct timespec *remaining);
 
-/* Like marcel_nanosleep, in microseconds and in seconds. */
+/* Like marcel_nanosleep, but in microseconds and in seconds. */
 int marcel_usleep(unsigned long microseconds);
 int marcel_sleep(unsigned seconds);
 
@@ -314,8 +314,8 @@ int marcel_mutexattr_destroy(marcel_mutexattr_t *attr);
 int marcel_mutexattr_settype(marcel_mutexattr_t *attr, int type);
 int marcel_mutexattr_gettype(const marcel_mutexattr_t *attr, int *type);
 
-/* Make *mutex an unlocked mutex; attr NULL: the defaults.  It lies in the program's memory and is not moved while in use.
- * The same holds for the other objects below. */
+/* Make *mutex an unlocked mutex; attr NULL: the defaults.  A mutex lies in the program's memory, and is not moved while in
+ * use.  The same holds for the other objects below. */
 int marcel_mutex_init(marcel_mutex_t *mutex, const marcel_mutexattr_t *attr);
 /* End the mutex.  Errors: EBUSY (the mutex is locked). */
 int marcel_mutex_destroy(marcel_mutex_t *mutex);
@@ -324,7 +324,7 @@ int marcel_mutex_destroy(marcel_mutex_t *mutex);
 int marcel_mutex_lock(marcel_mutex_t *mutex);
 /* Like marcel_mutex_lock, but never waits.  Errors: EBUSY (another thread holds the mutex); EAGAIN as above. */
 int marcel_mutex_trylock(marcel_mutex_t *mutex);
-/* Like marcel_mutex_lock, with a deadline. */
+/* Like marcel_mutex_lock, but with a deadline. */
 int marcel_mutex_timedlock(marcel_mutex_t *mutex, const struct timespec *until);
 int marcel_mutex_clocklock(marcel_mutex_t *mutex, int clock, const struct timespec *until);
 /* Unlock the mutex.  Errors: EPERM (recursive or errorcheck: the caller does not hold the mutex). */
@@ -371,7 +371,7 @@ int marcel_cond_destroy(marcel_cond_t *cond);
 /* Atomically unlock the mutex and wait; the mutex is locked again on return.  May switch.  Errors: EPERM as for
  * marcel_mutex_unlock. */
 int marcel_cond_wait(marcel_cond_t *cond, marcel_mutex_t *mutex);
-/* Like marcel_cond_wait, with a deadline.  A wait that ends with ETIMEDOUT has not consumed a signal. */
+/* Like marcel_cond_wait, but with a deadline.  A wait that ends with ETIMEDOUT has not consumed a signal. */
 int marcel_cond_timedwait(marcel_cond_t *cond, marcel_mutex_t *mutex, const struct timespec *until);
 int marcel_cond_clockwait(marcel_cond_t *cond, marcel_mutex_t *mutex, int clock, const struct timespec *until);
 /* Wake one waiting thread, or all of them. */
@@ -395,7 +395,7 @@ int marcel_sem_destroy(marcel_sem_t *sem);
 int marcel_sem_wait(marcel_sem_t *sem);
 /* Like marcel_sem_wait, but never waits.  Errors: EAGAIN (the value is 0). */
 int marcel_sem_trywait(marcel_sem_t *sem);
-/* Like marcel_sem_wait, with a deadline. */
+/* Like marcel_sem_wait, but with a deadline. */
 int marcel_sem_timedwait(marcel_sem_t *sem, const struct timespec *until);
 int marcel_sem_clockwait(marcel_sem_t *sem, int clock, const struct timespec *until);
 /* Add 1 to the value; wake a waiting thread.  Errors: EOVERFLOW (the value would exceed MARCEL_SEM_VALUE_MAX). */
@@ -425,7 +425,7 @@ int marcel_rwlock_wrlock(marcel_rwlock_t *rwlock);
 /* Like the two calls above, but never wait.  Errors: EBUSY (the call would have to wait). */
 int marcel_rwlock_tryrdlock(marcel_rwlock_t *rwlock);
 int marcel_rwlock_trywrlock(marcel_rwlock_t *rwlock);
-/* Like marcel_rwlock_rdlock and marcel_rwlock_wrlock, with a deadline. */
+/* Like marcel_rwlock_rdlock and marcel_rwlock_wrlock, but with a deadline. */
 int marcel_rwlock_timedrdlock(marcel_rwlock_t *rwlock, const struct timespec *until);
 int marcel_rwlock_clockrdlock(marcel_rwlock_t *rwlock, int clock, const struct timespec *until);
 int marcel_rwlock_timedwrlock(marcel_rwlock_t *rwlock, const struct timespec *until);
@@ -448,13 +448,13 @@ int marcel_barrier_destroy(marcel_barrier_t *barrier);
 /* Wait until count threads have arrived; one of them gets MARCEL_BARRIER_SERIAL_THREAD.  The barrier may then be used
  * again, or destroyed.  May switch.  Errors: ENOMEM (a plain pthread). */
 int marcel_barrier_wait(marcel_barrier_t *barrier);
-/* Like marcel_barrier_wait, with a deadline.  A wait that ends with ETIMEDOUT does not count as an arrival. */
+/* Like marcel_barrier_wait, but with a deadline.  A wait that ends with ETIMEDOUT does not count as an arrival. */
 int marcel_barrier_timedwait(marcel_barrier_t *barrier, const struct timespec *until);
 int marcel_barrier_clockwait(marcel_barrier_t *barrier, int clock, const struct timespec *until);
 
 /* ---- Completion ----------------------------------------------------------------------------------------------- */
 
-/* An event that happens once and stays complete until it is reset.  It may lie on the waiting thread's stack: the
+/* An event that happens once and stays complete until it is reset.  The event may lie on the waiting thread's stack: the
  * library no longer touches it once a wait has returned 0 and no other thread waits. */
 typedef struct marcel_completion {
     unsigned long marcel_inside[4];
@@ -475,7 +475,7 @@ int marcel_completion_reset(marcel_completion_t *completion);
 int marcel_completion_wait(marcel_completion_t *completion);
 /* Like marcel_completion_wait, but never waits.  Errors: EAGAIN (not complete). */
 int marcel_completion_trywait(marcel_completion_t *completion);
-/* Like marcel_completion_wait, with a deadline. */
+/* Like marcel_completion_wait, but with a deadline. */
 int marcel_completion_timedwait(marcel_completion_t *completion, const struct timespec *until);
 int marcel_completion_clockwait(marcel_completion_t *completion, int clock, const struct timespec *until);
 
@@ -486,11 +486,11 @@ int marcel_completion_clockwait(marcel_completion_t *completion, int clock, cons
  * other threads run.  The mode of the descriptor does not change for anybody else.  A plain pthread makes the plain
  * call.
  *
- * They return what the POSIX call returns, or a negative error number (-EPIPE), and do not set errno.  A signal does
- * not end a wait (no -EINTR).  They may switch even if there is no need to wait.  With O_NONBLOCK they return -EAGAIN.
- * Of several threads that wait for one descriptor, the longest waiting is served first.  Calls on files and directories
- * block the worker; if that may take long, use marcel_blocking_begin.  All but marcel_close are cancellation points; a
- * call that has transferred data returns first.  A plain pthread is not cancelled while it waits in one.
+ * These calls return what the POSIX call returns, or a negative error number (-EPIPE), and do not set errno.  A signal does
+ * not end a wait (no -EINTR).  These calls may switch even if there is no need to wait.  With O_NONBLOCK they return
+ * -EAGAIN.  Of several threads that wait for one descriptor, the longest waiting is served first.  Calls on files and
+ * directories block the worker; if that may take long, use marcel_blocking_begin.  All but marcel_close are cancellation
+ * points; a call that has transferred data returns first.  A plain pthread is not cancelled while it waits in one.
  *
  * A few waits are made as between marcel_blocking_begin and marcel_blocking_end, because no event announces their
  * end.  Neither cancellation nor marcel_close ends them:

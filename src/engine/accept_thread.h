@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The accept thread: a thread of the library that serves incoming connections while the program computes.  It sleeps
- * on the listening descriptors.  A thread inside the library sees a connection as well, and sooner.  Once woken, the
- * accept thread therefore waits for a moment before it checks whether the connection is still pending.  Without
- * connections the accept thread never runs. */
+/* The accept thread: a thread of the library that serves incoming connections while the program computes.  The accept thread
+ * sleeps on the listening descriptors.  A thread inside the library sees a connection as well, and sooner.  Once woken, the
+ * accept thread therefore waits for a moment before it checks whether the connection is still pending.  Without connections
+ * the accept thread never runs. */
 #ifndef MADI_ACCEPT_THREAD_H
 #define MADI_ACCEPT_THREAD_H
 

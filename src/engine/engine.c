@@ -135,7 +135,8 @@ static void server_forks_watch(void)
     pthread_atfork(NULL, NULL, server_forked);
 }
 
-/* Open the descriptors.  They stay open until the process ends, because a thread that wakes the leader takes no lock. */
+/* Open the descriptors.  The descriptors stay open until the process ends, because a thread that wakes the leader takes no
+ * lock. */
 static int server_start(void)
 {
     /* Edge-triggered: each ring is an event, and the eventfd is never read. */

@@ -26,10 +26,9 @@ typedef struct marceli_category {
     int (*poll)(void *arg, bool deep);
     /* True if there may be events.  Cheap, takes no lock, changes nothing. */
     bool (*pure_poll)(void *arg);
-    /* Prepare for the leader's sleep.  From now on an event makes fd readable, or calls marceli_leader_wake.  Return
-     * false if there is an event already.  Lower *deadline (madi_now's ns) to the latest time at which poll has to be
-     * called.  In either case exit_blocking and poll follow.  That poll is deep, unless only marceli_leader_wake woke the
-     * leader. */
+    /* Prepare for the leader's sleep.  From now on an event makes fd readable, or calls marceli_leader_wake.  Return false
+     * if there is an event already.  Lower *deadline (madi_now's ns) to the latest time at which poll has to be called.  In
+     * either case exit_blocking and poll follow.  The poll is deep, unless only marceli_leader_wake woke the leader. */
     bool (*enter_blocking)(void *arg, int64_t *deadline);
     void (*exit_blocking)(void *arg);
     int fd; /* the descriptor; -1 if there is none */

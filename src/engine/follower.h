@@ -6,7 +6,7 @@
 
 #include "engine/leader.h"
 
-/* State of one wait.  It lies on the stack of the waiting thread; no other thread uses it. */
+/* State of one wait.  The state lies on the stack of the waiting thread; no other thread uses it. */
 typedef struct madi_waiting {
     marceli_waiter_t *waiter;
     bool (*test)(void *arg);

@@ -107,7 +107,8 @@ void marceli_yield_to_others(void)
         madi_yield(self->worker);
 }
 
-/* Run calls in a user-level thread of their own.  They were found on a worker's own stack, where handlers cannot block. */
+/* Run calls in a user-level thread of their own.  The calls were found on a worker's own stack, where handlers cannot
+ * block. */
 static void *calls_main(void *arg)
 {
     madi_source_t *source = arg;
@@ -156,7 +157,7 @@ static void wait_run_calls(madi_waiting_t *w, madi_source_t *source)
         calls_run_here(w, source);
 }
 
-/* Make a leading worker defer after it has found an event for another kernel thread.  That thread will wait again, and
+/* Make a leading worker defer after it has found an event for another kernel thread.  The other thread will wait again, and
  * should then lead, so that the next event wakes one thread instead of two. */
 static void leader_defer(madi_waiting_t *w)
 {
@@ -179,10 +180,10 @@ static bool wait_poll(madi_waiting_t *w, uint32_t spins)
     return n > 0;
 }
 
-/* ns: until then the waits of this kernel thread do not spin, because another thread has used its core while a worker
- * spun.  Spinning gains nothing there: the awaited thread probably shares its core too, and both lose time when they have
- * work.  (All threads of a worker wait in one kernel thread.  It would spin where the same number of plain threads,
- * without a core each, would sleep.) */
+/* ns: until then the waits of this kernel thread do not spin, because another thread has used its core while a worker spun.
+ * Spinning gains nothing there: the awaited thread probably shares its core too, and both lose time when they have work.
+ * (All threads of a worker wait in one kernel thread.  The worker would spin where the same number of plain threads, without
+ * a core each, would sleep.) */
 static _Thread_local int64_t spins_not_until;
 
 /* Yield and poll as long as yielding is cheap.  Return false if it is time to sleep. */

@@ -95,8 +95,8 @@ void madi_leader_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, 
 /* Take the lead as `led_by` (enum madi_led); false if another thread leads. */
 bool madi_lead_take(int led_by);
 void madi_lead_drop(void);
-/* Make the progress thread lead, if no other thread leads.  It sleeps until an event has come, or until test is true
- * because the thread is not needed.  yields: poll and yield before the sleep, as a wait does.  said: see
+/* Make the progress thread lead, if no other thread leads.  The progress thread sleeps until an event has come, or until
+ * test is true because the thread is not needed.  yields: poll and yield before the sleep, as a wait does.  said: see
  * madi_leader_sleep. */
 void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool said);
 /* Wait until test(arg) is true, or until the deadline, on a worker that has nothing to run. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The progress thread: makes progress while the application computes.
  *
- * The thread is created by the first operation that needs it (a request of several packets, a handler).  It sleeps on a
- * futex while nothing is pending, or while a thread of the application waits in the library and so makes progress itself.
- * Otherwise it sleeps in epoll, as the leader, with all categories armed.  A program that only waits never pays for the
- * thread.
+ * The thread is created by the first operation that needs it (a request of several packets, a handler).  The progress thread
+ * sleeps on a futex while nothing is pending, or while a thread of the application waits in the library and so makes
+ * progress itself.  Otherwise it sleeps in epoll, as the leader, with all categories armed.  A program that only waits never
+ * pays for the thread.
  *
  * Why no wake-up is lost.  A thread that makes an operation pending counts it, then looks whether the progress thread
  * leads.  The progress thread announces that it leads, then looks at the count, and again after it has stopped.  All of
@@ -16,10 +16,10 @@
  * a while afterwards, the thread checks periodically.  If some are left, and none was begun or finished since the last
  * check, the thread is needed after all.
  *
- * User-level threads enter and leave the library often.  If a thread leaves an operation pending, and its worker has
- * other threads, one of them usually calls the library soon.  So on oversubscribed cores the progress thread is not woken
- * as long as it checks periodically.  It checks while user-level threads call the library, and leads if none did so
- * between two checks.  Waking it for each message would take longer than the message.
+ * User-level threads enter and leave the library often.  If a thread leaves an operation pending, and its worker has other
+ * threads, one of them usually calls the library soon.  So on oversubscribed cores the progress thread is not woken as long
+ * as it checks periodically.  The thread checks while user-level threads call the library, and leads if none did so between
+ * two checks.  Waking it for each message would take longer than the message.
  *
  * A program that polls (mad_progress), as MPI libraries do, is not inside the library between two polls, but polls again
  * at once.  This is assumed if the program did so the last time.  The thread is then not woken for operations that the
@@ -30,10 +30,10 @@
  * then yields for a while before it sleeps again.  With pending requests it does not yield: the program computes, and the
  * peer that sends what the requests wait for may need the other processor.
  *
- * A leader's barrier (madi_leader_sleep) interrupts the threads that compute.  It takes 10 to 20 us on a virtual machine,
- * as does each interrupt from one processor to another.  So the thread that wakes the progress thread announces the
- * coming sleep on its behalf, and executes the barrier before the progress thread runs.  The announcement holds as long
- * as the progress thread is needed. */
+ * A leader's barrier (madi_leader_sleep) interrupts the threads that compute.  A barrier takes 10 to 20 us on a virtual
+ * machine, as does each interrupt from one processor to another.  So the thread that wakes the progress thread announces the
+ * coming sleep on its behalf, and executes the barrier before the progress thread runs.  The announcement holds as long as
+ * the progress thread is needed. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -59,8 +59,9 @@ static struct progress {
     _Atomic(int) serves;  /* those of `pending` that never end, because they serve other processes */
     _Atomic(int) leading;
     _Atomic(int) exists, stop;
-    _Atomic(int) allowed;   /* the program's choice: 1 yes, -1 no; 0: the knob decides */
-    _Atomic(int) calls;     /* 1 if calls may be due: some were added since the last check, or were still due then */
+    _Atomic(int) allowed; /* the program's choice: 1 yes, -1 no; 0: the knob decides */
+    /* 1 if callbacks or handlers may be due: some were added since the last check, or that check left some */
+    _Atomic(int) calls;
     _Atomic(int) later;     /* operations that another process finishes */
     atomic_uint moved;      /* number of beginnings and ends of the operations counted in `later` */
     _Atomic(int) overdue;   /* 1 if no such operation began or ended between two checks */
@@ -109,7 +110,7 @@ static void sleep_retract(void)
 
 /* ---- The thread ------------------------------------------------------------------------------------------------------- */
 
-/* True if calls wait to be run.  The check takes locks, so it is made only when there may be some. */
+/* True if callbacks or handlers wait to be run.  The check takes locks, so it is made only if progress.calls is 1. */
 static bool calls_wait(void)
 {
     madi_source_t *source;

@@ -54,7 +54,7 @@
 /* ---- A wait: spin and yield (doc/rationale.md, "Waiting and the engine") -------------------------------------------- */
 
 #define MADI_SPIN_NS 100000  /* ns of spinning; if not every waiting thread has a core, ns of yielding instead */
-#define MADI_SPINS_MAX 1000  /* polls at the beginning of a wait, before the clock is read */
+#define MADI_SPINS_MAX 1000  /* maximum number of polls at the beginning of a wait, before the clock is read */
 #define MADI_SPIN_LOOK_NS 40 /* ns of one of those polls */
 /* spins between two reads of the clock; 1 if polls make system calls, which take longer than the clock */
 #define MADI_CLOCK_EVERY 32
@@ -62,7 +62,7 @@
 #define MADI_SPIN_CUT_NS 500000    /* ns; a worker that lost its core for longer while it spun shares that core */
 #define MADI_YIELD_EVERY_NS 10000  /* ns of spinning between yields: the awaited peer may need the same processor */
 #define MADI_YIELD_SLOW_NS 50000   /* ns; after a longer yield a computing process had the processor */
-#define MADI_YIELD_LONG_NS 1000000 /* ns; like MADI_YIELD_SLOW_NS, for a thread that spins */
+#define MADI_YIELD_LONG_NS 1000000 /* ns; like MADI_YIELD_SLOW_NS, but for a thread that spins */
 #define MADI_YIELD_BAN 64          /* factor: no yields for that many times the duration of a slow one */
 #define MADI_YIELD_BAN_MAX INT64_C(2000000000) /* longest time without yields, in ns */
 
@@ -144,15 +144,17 @@ static inline int64_t madi_look_every(int64_t every, int events)
 /* us between two checks at the end for sends that the receiver has not taken */
 #define MADI_DEVICE_LINGER_US 100
 
-#define MADI_BTL_LOSSES_EVERY 4096 /* calls without a fragment until peers are checked for losses */
-/* calls without a fragment until the processor is offered to other threads, with btl_mad_async: the kernel may have woken
- * the thread of a computing peer on this processor, and does not interrupt a spinning thread for milliseconds */
+#define MADI_BTL_LOSSES_EVERY 4096 /* polls in a row without a fragment after which the component checks for lost peers */
+/* With btl_mad_async: polls in a row without a fragment after which a thread offers its processor to other threads.  The
+ * kernel may have woken the thread of a computing peer on this processor, and lets a spinning thread run on for
+ * milliseconds. */
 #define MADI_BTL_YIELD_EVERY 64
-#define MADI_BTL_ROOM_US 500     /* us for which a thread at most waits for room, yielding */
+#define MADI_BTL_ROOM_US 500     /* maximum time in us for which a thread waits for room; it yields meanwhile */
 #define MADI_BTL_LOOK_NS 1000000 /* ns between two polls of the component's thread, and its longest sleep in the library */
-#define MADI_BTL_BUSY_NS 100000  /* ns; like MADI_BTL_LOOK_NS, during a get, whose end that thread reports */
+#define MADI_BTL_BUSY_NS 100000  /* ns; like MADI_BTL_LOOK_NS, but during a get; that thread reports the end of the get */
 
-#define MADI_PML_OTHERS_EVERY 64 /* turns of a wait until all of Open MPI makes progress; 1 if Open MPI yields there */
+/* rounds of a wait after which all of Open MPI makes progress; 1 if Open MPI yields there */
+#define MADI_PML_OTHERS_EVERY 64
 
 #define MADI_OFI_SLICE_MS 100 /* ms between two checks of a waiting thread for lost peers */
 /* ns of waiting before the program sleeps outside the library; equals MADI_SPIN_NS */

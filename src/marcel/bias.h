@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Locks of wait queues that only one worker uses.
  *
- * A biased queue is one whose lock word names a worker.  That worker enters and leaves without an atomic
+ * A biased queue is one whose lock word names a worker.  The named worker enters and leaves without an atomic
  * read-modify-write; every other thread first takes the bias away.  The word of a queue's lock is
  *   0                  free
  *   MADI_BIAS_LOCKED   held by a thread that took it by an exchange

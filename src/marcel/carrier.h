@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Carriers: the kernel threads that run workers, and the spare ones in reserve.
  *
- * A thread that declares a blocking call keeps the kernel thread on which it runs.  It hands the worker, with all its
- * queues, to a spare carrier, which the kernel runs on the same core as soon as the first kernel thread blocks.  After
+ * A thread that declares a blocking call keeps the kernel thread on which it runs.  The thread hands the worker, with all
+ * its queues, to a spare carrier, which the kernel runs on the same core as soon as the first kernel thread blocks.  After
  * the call, the thread takes the worker back if the spare carrier has not taken it yet.  Otherwise the thread goes to the
- * worker's inbox like a woken thread, and its kernel thread becomes a spare carrier.  So one kernel thread at a time
- * carries a worker, and the number of kernel threads is that of the workers plus that of simultaneous blocking calls.
+ * worker's inbox like a woken thread, and its kernel thread becomes a spare carrier.  So one kernel thread at a time carries
+ * a worker, and the number of kernel threads is that of the workers plus that of simultaneous blocking calls.
  *
  * The hand-over uses one word of the spare carrier, `offer`, with the number of the kernel thread that offers its worker.
  * The thread that changes the word to 0 has the worker.  The worker's number would not be enough: while the first call

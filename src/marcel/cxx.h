@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MADI_CXX_MAX 2 /* run times in one process */
+#define MADI_CXX_MAX 2 /* maximum number of run times in one process */
 
 /* Layout of __cxa_eh_globals in words: the list of caught exceptions, the number of uncaught ones (with padding, which
  * stays zero). */
@@ -27,8 +27,8 @@ typedef struct madi_cxx_state {
 
 /* Of a worker. */
 typedef struct madi_cxx {
-    /* State that each switch checks; if it is not zero, the switch calls madi_cxx_switch.  It is the state of the only
-     * run time; a constant zero if there is none, a constant one if there are several. */
+    /* State that each switch checks; if it is not zero, the switch calls madi_cxx_switch.  The state is that of the only run
+     * time, a constant zero if there is none, or a constant one if there are several. */
     const madi_cxx_state_t *watched;
     madi_cxx_state_t *state[MADI_CXX_MAX]; /* indexed by run time: its state in the worker's kernel thread */
     int n;                                 /* number of run times whose state is known here */

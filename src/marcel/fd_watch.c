@@ -21,7 +21,7 @@ _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &
 
 #define TROUBLE (uint32_t)(POLLERR | POLLHUP) /* events that are always reported, to every waiter */
 #define CLOSED (UINT32_C(1) << 31)            /* bit of `came`: marcel_close has closed the descriptor */
-#define EVENTS 64                             /* largest number of events taken by one poll */
+#define EVENTS 64                             /* maximum number of events taken by one poll */
 
 /* ---- The table ------------------------------------------------------------------------------------------------ */
 

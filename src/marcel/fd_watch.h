@@ -12,9 +12,9 @@
  * for the others.  So each event wakes one thread, even if ten thousand wait for the descriptor.
  *
  * Why no wake-up is lost.  Registering checks the state of the descriptor, so an event that came after the attempt is
- * reported at once.  Suppose that a thread in the list waits for an event of which it was not notified.  Then either the
- * descriptor is registered for that event, or an earlier thread was notified and is still in the list.  The earlier
- * thread registers the descriptor when it leaves or waits again. */
+ * reported at once.  Suppose that a thread in the list waits for an event of which it was not notified.  Either the
+ * descriptor is registered for that event, or an earlier thread was notified and is still in the list.  The earlier thread
+ * registers the descriptor when it leaves or waits again. */
 #ifndef MADI_FD_WATCH_H
 #define MADI_FD_WATCH_H
 

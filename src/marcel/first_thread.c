@@ -49,8 +49,8 @@ static bool first_thread_is_last(void)
     return madi_marcel_all_ended() && n > 0 && n <= own + 1;
 }
 
-/* Destructor of the first thread.  It requests a second round, so that the program's destructors come first, whose order
- * POSIX leaves open. */
+/* Destructor of the first thread.  This destructor requests a second round, so that the program's destructors come first,
+ * whose order POSIX leaves open. */
 static void first_thread_end(void *rounds)
 {
     struct timespec nap = {.tv_nsec = NAP_MIN};

@@ -2,10 +2,9 @@
 /* Guards: they detect a thread that overflows its stack.
  *
  * The lowest page of a slot is a guard.  Where the kernel has MADV_GUARD_INSTALL, that call makes the guard without
- * splitting a mapping.  Otherwise mprotect makes it, up to a limit, because each guard then costs two of the mappings
- * that the kernel allows (vm.max_map_count).  Beyond the limit a slot has a canary: the lowest bytes of its stack, zero
- * as the kernel gave them.  The canary is read when the thread blocks or ends.  It is never written, so it costs no
- * memory.
+ * splitting a mapping.  Otherwise mprotect makes it, up to a limit, because each guard then costs two of the mappings that
+ * the kernel allows (vm.max_map_count).  Beyond the limit a slot has a canary: the lowest bytes of its stack, zero as the
+ * kernel gave them.  The canary is read when the thread blocks or ends.  The canary is never written, so it costs no memory.
  *
  * An overflow ends the process with one line that names the thread and the length of its stack. */
 #ifndef MADI_GUARD_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The monitor: takes workers away from threads that block in system calls without a declaration (marcel_blocking_begin).
  *
- * The monitor is a kernel thread of its own.  It checks the workers every MAD_MONITOR milliseconds, and sleeps while no
- * worker runs a thread.  If a worker has not switched since the last check, the monitor reads from /proc the system call
- * of its kernel thread, with arguments and addresses.  If two checks find the same call, and a signal does not end that
+ * The monitor is a kernel thread of its own.  The monitor checks the workers every MAD_MONITOR milliseconds, and sleeps
+ * while no worker runs a thread.  If a worker has not switched since the last check, the monitor reads from /proc the system
+ * call of its kernel thread, with arguments and addresses.  If two checks find the same call, and a signal does not end that
  * call (below), the monitor sends the kernel thread a signal.
  *
  * The handler runs on the stuck kernel thread itself.  If that thread is still in the same call, the handler offers the
- * worker to a spare kernel thread, as marcel_blocking_begin would have done.  The kernel restarts the call.  The
- * user-level thread stays on its kernel thread, like a plain pthread, until it next needs its worker (madi_ult_self), at
- * the latest at its end.  Then it returns to the worker (madi_ult_reattach).
+ * worker to a spare kernel thread, as marcel_blocking_begin would have done.  The kernel restarts the call.  The user-level
+ * thread stays on its kernel thread, like a plain pthread, until it next needs its worker (madi_ult_self), at the latest at
+ * its end.  At that moment the thread returns to the worker (madi_ult_reattach).
  *
  * So running code is interrupted only for a comparison.  In libmarcel itself, only the calls of fd.c on files block in
  * these system calls while they hold a pointer to their worker, and they read it again afterwards.

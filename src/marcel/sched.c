@@ -139,9 +139,9 @@ static MADI_COLD madi_ult_t *oldest_take_by_turns(madi_worker_t *worker)
     return ult;
 }
 
-/* Take, once in a period, the oldest of the threads and seeds that are otherwise passed over.  It runs immediately,
- * because in a queue of this worker no other worker could take it.  If each switch is a period, only every second switch
- * does this, and the others run the queue. */
+/* Take, once in a period, the oldest of the threads and seeds that are otherwise passed over.  The taken thread runs
+ * immediately, because in a queue of this worker no other worker could take it.  If each switch is a period, only every
+ * second switch does this, and the others run the queue. */
 static madi_ult_t *oldest_pick(madi_worker_t *worker)
 {
     madi_ult_t *first = madi_queue_first(worker), *ult;

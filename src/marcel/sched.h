@@ -54,9 +54,9 @@ void madi_wake(madi_party_t *party);
  * the queue, and no thread woke it.  The caller undoes what it has begun, and calls madi_cancel_act. */
 int madi_block_point(madi_party_t *party, madi_waitq_t *queue, int64_t deadline);
 
-/* End the wait of a party other than by a wake.  how: MADI_WAIT_EXPIRED or MADI_WAIT_CANCELLED.  True: the party has
- * left its queue, and the caller must make it ready.  False: the party was woken, does not wait, or waits in a way that
- * `how` may not end. */
+/* End the wait of a party other than by a wake.  how: MADI_WAIT_EXPIRED or MADI_WAIT_CANCELLED.  Return true if the party
+ * has left its queue; the caller must then make the party ready.  Return false if the party was woken, does not wait, or
+ * waits in a way that `how` may not end. */
 bool madi_claim(madi_party_t *party, unsigned how);
 
 /* Like madi_claim, but in two steps: begin decides, without a lock; end takes the party out of its queue (NULL if it was
@@ -92,8 +92,8 @@ void madi_suspend_end(madi_ult_t *self, bool woken);
 void madi_ult_wake(madi_ult_t *ult);
 
 /* True if the calling user-level thread, which is about to wait, has no other thread to which it could leave its worker.
- * It may then first check MADI_SPINS times whether another worker ends its wait.  That takes about 3 us, several times as
- * long as a wake by another worker. */
+ * The thread may then first check MADI_SPINS times whether another worker ends its wait.  These checks take about 3 us,
+ * several times as long as a wake by another worker. */
 #define MADI_SPINS 150
 bool madi_may_spin(madi_worker_t *worker);
 

@@ -24,8 +24,8 @@
  * `ult` is saved.  take: return the longest waiting thread; NULL if none. */
 void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult);
 madi_ult_t *madi_movable_take(madi_worker_t *worker);
-/* Make a thread of another worker ready.  It stays with that worker if the worker sleeps, and is then woken, or if it
- * checks soon. */
+/* Make a thread of another worker ready.  The thread stays with that worker if the worker sleeps, and is then woken, or if
+ * it checks soon. */
 void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult);
 
 /* Put and take seeds made by plain pthreads. */

@@ -2,8 +2,8 @@
 /* Deadlines of threads that may move: one heap for all workers.  The first worker that checks the clock makes an expired
  * thread ready, even if the worker on which that thread ran computes.  (Other threads are in the heap of their worker.)
  *
- * A thread is in the heap only after it has left its stack, when wakers can find it.  It sets `clocks` and switches.  The
- * next thread runs the post-switch function, which makes the first thread visible, then arms the timer and clears
+ * A thread is in the heap only after it has left its stack, when wakers can find it.  The thread sets `clocks` and switches.
+ * The next thread runs the post-switch function, which makes the first thread visible, then arms the timer and clears
  * `clocks`.  The first thread may already run elsewhere, so at the end of its wait it waits until `clocks` is cleared.
  *
  * The worker that takes a thread out of the heap decides under the heap's lock whether the thread has expired.  The end
