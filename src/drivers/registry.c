@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of drivers that are linked in: the only place that names them.  Those that configure made modules are not here. */
+/* The list of drivers that are linked in: the only place that names them.  Drivers that configure made modules are not in
+ * this list. */
 #include "core/driver.h"
 
 extern const madi_driver_t madi_driver_self, madi_driver_shm, madi_driver_tcp, madi_driver_skeleton, madi_driver_pipes,

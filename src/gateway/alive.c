@@ -26,8 +26,8 @@
 #define NEVER INT64_MAX
 #define IDLE_ASKS 32 /* number of idle streams that are probed at a time, in turn */
 
-/* Detection time in ns; 0: no probing.  The default grows with oversubscription, because a live process is then silent
- * for longer; a configured time is used as it is. */
+/* Detection time in ns; 0 if gateways are not probed.  The default grows with oversubscription, because a live process is
+ * then silent for longer; a configured time is used as it is. */
 static int64_t detection_time(const gw_t *gw)
 {
     int64_t ns = madi_knob_int(MADI_KNOB_FORWARD_DETECT);

@@ -6,9 +6,9 @@
  *     |-- HKDF "mad stream, active, prove" --> HMAC-SHA-256 key
  *     `-- both again for the passive end
  *
- * The key exchange (X25519, new for each stream) is authenticated by proofs.  It gives forward secrecy: recorded
- * traffic stays secret even if the job's key leaks later.  Each direction has keys of its own, so a gateway cannot
- * send a fragment back to its sender as if it came from the other endpoint.
+ * The key exchange (X25519, new for each stream) is authenticated by proofs.  This exchange gives forward secrecy: recorded
+ * traffic stays secret even if the job's key leaks later.  Each direction has keys of its own, so a gateway cannot send a
+ * fragment back to its sender as if it came from the other endpoint.
  *
  * The nonce of a sealed fragment is its number in its direction, extended to 64 bits.  Each path of the stream (turn),
  * and every 2^GW_REKEY_BITS fragments (generation), uses a new key.  A fragment is only sent again on another path,
@@ -66,7 +66,8 @@ uint64_t gw_cipher_number(const gw_cipher_t *cipher, enum gw_direction direction
 bool gw_cipher_seal(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *covered, const struct iovec *vec, int n,
                     unsigned char *out, unsigned char *tag);
 /* Decrypt and verify len bytes in place.  If the other endpoint did not seal them under this identity, return false; the
- * bytes are then zeroed.  They must be private memory that no other process writes meanwhile.  One thread at a time. */
+ * bytes are then zeroed.  The bytes must be in private memory that no other process writes meanwhile.  One thread at a
+ * time. */
 bool gw_cipher_open(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *covered, void *bytes, size_t len,
                     const unsigned char *tag);
 

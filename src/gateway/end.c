@@ -340,7 +340,7 @@ void gw_end_acked(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
         gw_end_ack(end, false);
 }
 
-/* True if this fragment is the next in order.  It counts as received once it is complete. */
+/* True if this fragment is the next in order.  The fragment counts as received once it is complete. */
 static bool fragment_is_next(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward)
 {
     if (end->resuming) /* no fragment comes on the new path before the other endpoint's answer */

@@ -6,8 +6,8 @@
 #include "gateway/cipher.h"
 #include "gateway/hop.h"
 
-/* A packet in the program's memory, or copied to the space after vec.  It is kept from the send until the other endpoint
- * has it and no driver reads it any more. */
+/* A packet in the program's memory, or copied to the space after vec.  The packet is kept from the send until the other
+ * endpoint has it and no driver reads it any more. */
 struct gw_held {
     madi_op_t *user; /* the core's operation; NULL for a copy */
     gw_end_t *end;
@@ -121,7 +121,9 @@ gw_frag_t *gw_held_frag(gw_held_t *held); /* Make a fragment of a held packet, r
 bool gw_held_fill(gw_held_t *held, gw_frag_t *frag); /* Fill the body once the head is set; false if OpenSSL failed, and
                                                       * frag is freed. */
 
-/* end.c; under the session's lock, no tx_lock */
+/* end.c.  The caller holds the session's lock, and no tx_lock. */
+/* Create an endpoint without a path.  active: this process opens the virtual link.  The core makes the handshake over a pair
+ * of sockets, and *their_fd is the core's end of this pair.  NULL if memory or descriptors are short. */
 gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd);
 gw_side_t *gw_side_new(gw_end_t *end); /* Create a side that is on no hop; NULL if out of memory. */
 /* Write the head of a fragment for the current path.  asks: request an acknowledgement now; otherwise one is requested
@@ -188,10 +190,8 @@ void gw_protect_ack(gw_side_t *side, gw_frag_t *frag); /* Add a proof to an ACK;
 void gw_protect_open(const gw_end_t *end, unsigned kind, madi_wire_open_t *open);
 void gw_protect_close(const gw_side_t *side, madi_wire_close_t *c, const char *text);
 
-/* verify.c; under the session's lock, no tx_lock */
-/* True if the other endpoint sent
-                                                                                  * this OPEN or TRY, or if the other
-                                                                                  * endpoint cannot prove that yet. */
+/* verify.c.  The caller holds the session's lock, and no tx_lock. */
+/* True if the other endpoint sent this OPEN or TRY, or if the other endpoint cannot prove that yet. */
 bool gw_open_proved(gw_end_t *end, unsigned kind, const madi_wire_open_t *open);
 bool gw_ready_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body);
 /* False if the proof is wrong; the path was then given up. */

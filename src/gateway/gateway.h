@@ -25,7 +25,7 @@
  *   label.c     streams by their labels on a hop                    form.c     lengths of fragments
  *
  * Headers: state.h has the session's forwarding state and all limits; hop.h fragments and sides; end.h endpoints; route.h
- * the next process; this header streams that pass through.  It includes the other ones.
+ * the next process; this header streams that pass through.  This header includes the other ones.
  *
  * Locks: session->lock protects everything except outgoing state of a hop (its sides' queues, tx_*), which the tx_lock
  * of the hop's gate protects.  The send of a virtual link takes that lock after the tx_lock of the virtual link's own
@@ -79,8 +79,8 @@ static inline gw_side_t *gw_transit_other(gw_side_t *side)
 /* dial.c; under the session's lock */
 /* True if an address that only peers have named may be dialled.  False is logged, once per peer that names one. */
 bool gw_dial_address_allowed(gw_hop_t *from, const unsigned char *address);
-/* True if this gate may be dialled on behalf of gw->asker.  False: too many dials are pending on its behalf; reason says
- * so. */
+/* True if this gate may be dialled on behalf of gw->asker.  Return false, and the reason, if too many dials are pending on
+ * behalf of gw->asker. */
 bool gw_dial_allowed(gw_t *gw, const madi_gate_t *gate, char *reason);
 /* Record a pending dial for the peer that opened a stream under this label.  NULL if out of memory, or if there are too
  * many. */

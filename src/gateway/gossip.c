@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gateways that join later.  Processes that start together know each other from the launcher, or from a file.  A
- * gateway that is started by hand, or again, connects to the gateways that it knows; gateways then learn of each
- * other from common neighbours.  A process to which a late gateway connects sends that gateway's address to its
- * other gateways.  It sends the late gateway the addresses of gateways that joined late before.
+/* Gateways that join later.  Processes that start together know each other from the launcher, or from a file.  A gateway
+ * that is started by hand, or again, connects to the gateways that it knows; gateways then learn of each other from common
+ * neighbours.  A process to which a late gateway connects sends that gateway's address to its other gateways.  The process
+ * also sends the late gateway the addresses of gateways that joined late before.
  *
  * A process only advertises gateways that it is itself connected to, and no process relays advertised addresses.  So
  * a gateway that has left is no longer advertised, and a large job is not flooded.  This is sufficient: a gateway on

@@ -167,7 +167,7 @@ static void frag_release(gw_frag_t *frag)
     side->in_flight--;
 }
 
-/* Like frag_release, for a fragment of the program's memory, which no driver reads for it any more.  No tx_lock. */
+/* Like frag_release, but for a fragment in the program's memory, which no driver reads any more.  No tx_lock. */
 static void user_frag_release(gw_frag_t *frag)
 {
     gw_held_t *held = frag->held;

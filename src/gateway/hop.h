@@ -152,7 +152,7 @@ bool gw_costs(const madi_wire_hdr_t *hdr);
 madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
-/* credit.c; under the session's lock, no tx_lock */
+/* credit.c.  The caller holds the session's lock, and no tx_lock. */
 void gw_budget_shares(gw_t *gw); /* Reserve parts of the budget; once, at the start. */
 /* Reserve the first window, and `opening` bytes for an outgoing OPEN.  False if the budget is used up. */
 bool gw_credit_open(gw_side_t *side, size_t opening);

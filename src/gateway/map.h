@@ -23,11 +23,11 @@ const char *madi_map_lane_name(const madi_map_t *map, int lane); /* "" for 0 */
  * on any lane. */
 bool madi_map_encrypts(const madi_map_t *map, int lane);
 bool madi_map_encrypts_any(const madi_map_t *map);
-/* Return the index of an adapter's network among the networks of the lane (not lane 0); also 0 if no network of the
- * file has this driver. -1 if it is on none; reason (may be NULL) says so.  An adapter is on the network of the file
- * that has the same name as its own network.  It is also on the network whose interface on this host, given by name
- * or address, is the adapter's name (up to a slash).  If neither holds, it is on each network of its driver for
- * which no interface is given. */
+/* Return the index of an adapter's network among the networks of the lane (not lane 0); also 0 if no network of the file has
+ * this driver. -1 if it is on none; reason (may be NULL) says so.  An adapter is on the network of the file that has the
+ * same name as its own network.  The adapter is also on the network whose interface on this host, given by name or address,
+ * is the adapter's name (up to a slash).  If neither holds, it is on each network of its driver for which no interface is
+ * given. */
 int madi_map_network_index(const madi_map_t *map, int lane, const char *driver, const char *adapter, const char *network,
                            char *reason);
 /* Return the security (madi_security_t) of the adapter's network, the strongest if it may be on several; -1 if it is on

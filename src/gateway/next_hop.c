@@ -242,8 +242,8 @@ bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address)
     return false;
 }
 
-/* Return a number that selects one of several equal paths.  It advances by one per connection, and starts differently in
- * each process. */
+/* Return a number that selects one of several equal paths.  The number advances by one per connection, and starts
+ * differently in each process. */
 static uint64_t path_turn(gw_t *gw)
 {
     uint32_t first;

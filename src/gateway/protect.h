@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Statements that the two endpoints of a stream prove to each other: layouts that protect.c makes and verify.c checks.
- * They are never sent. */
+ * These statements are never sent. */
 #ifndef MADI_PROTECT_H
 #define MADI_PROTECT_H
 

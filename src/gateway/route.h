@@ -30,8 +30,8 @@ void gw_places_free(gw_t *gw);
 /* Handle the connection of a process that only a peer had named. */
 void gw_place_connected(gw_t *gw, mad_peer_t peer);
 void gw_place_forget(mad_session_t *session, mad_peer_t peer); /* Contract as in forward.h. */
-/* True for a gate that is down because, as its host reported, the dialled process does not exist there or refuses this
- * process.  Otherwise a network that is out of order may recover, and a process that was once connected is dialled again. */
+/* True if a gate is down because the dialled process does not exist, or refuses this process, as its host has reported.  If
+ * false, the gate may be dialled again: the network may recover, or the process was connected once. */
 static inline bool gw_nobody_there(const madi_gate_t *gate)
 {
     return !madi_gate_adapter(gate) && !madi_gate_no_answer(gate);

@@ -55,8 +55,8 @@ static gw_transit_t *transit_new(gw_t *gw, size_t address_len)
     return t;
 }
 
-/* Return the number of gateways that may follow this one.  It is limited, because a peer that asks for more could make
- * gateways pass its stream around for long. */
+/* Return the number of gateways that may follow this one.  Their number is limited, because a peer that requests more could
+ * make gateways pass its stream around for long. */
 static uint16_t gateways_allowed(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     if (hdr->channel <= GW_HOPS)

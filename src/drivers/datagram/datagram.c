@@ -34,7 +34,7 @@
 #include <unistd.h>
 
 #define PACKET_MAX 8192
-#define NAME_MAX_BYTES 32 /* of a socket's name; the kernel's own have 6 */
+#define NAME_MAX_BYTES 32 /* maximum number of bytes of a socket's name; names that the kernel chooses have 6 */
 #define GATHER_MAX 16
 #define ENDS 64 /* ends of links that peers were not notified of yet */
 
@@ -107,7 +107,7 @@ static int socket_make(name_t *name)
     return fd;
 }
 
-/* Take a name that a peer wrote.  False: it is none of an abstract socket. */
+/* Take a name that a peer wrote.  Return false if it does not name an abstract socket. */
 static bool socket_name_take(name_t *name, const void *bytes, size_t len)
 {
     if (len < 2 || len > NAME_MAX_BYTES || *(const char *)bytes)
@@ -208,7 +208,7 @@ static void datagram_close(madi_adapter_t *adapter)
 
 /* ---- The handshake -------------------------------------------------------------------------------------------- */
 
-/* Give the link a number, and enter it into the adapter's list.  False: no random numbers. */
+/* Give the link a number, and enter it into the adapter's list.  Return false if the system has no random numbers. */
 static bool link_enter(datagram_link_t *l)
 {
     l->process.fd = -1;
@@ -419,7 +419,7 @@ static void packet_deliver(datagram_link_t *l, size_t len)
     madi_rx_done(&l->base, &hdr, &rx);
 }
 
-/* Receive one datagram.  False: there is none. */
+/* Receive one datagram.  Return false if none has arrived. */
 static bool datagram_packet_receive(datagram_adapter_t *a)
 {
     uint64_t number;

@@ -108,8 +108,8 @@ static mad_status_t pipes_connect(madi_link_t *link, const void *addr, size_t le
     return MAD_OK;
 }
 
-/* Pass *fd over a UNIX socket, with one byte; if *fd is -1, receive a descriptor.  False: errno has the reason; EAGAIN if
- * nothing has arrived yet. */
+/* Pass *fd over a UNIX socket, with one byte; if *fd is -1, receive a descriptor.  On failure return false, with the reason
+ * in errno: EAGAIN if nothing has arrived yet. */
 static bool fd_pass(int sock, int *fd)
 {
     union {
@@ -145,7 +145,8 @@ static madi_sent_t pipes_send(madi_link_t *link, const struct iovec *vec, int n,
     return writev(((pipes_link_t *)link)->out, vec, n) == (ssize_t)total ? MADI_SENT : MADI_AGAIN;
 }
 
-/* Receive one packet, which the pipe holds completely or not at all.  False: there is none, or the link is broken. */
+/* Receive one packet, which the pipe holds completely or not at all.  Return false if none has arrived, or if the link is
+ * broken. */
 static bool packet_receive(pipes_link_t *l)
 {
     static _Thread_local unsigned char sink[PACKET_MAX];

@@ -37,10 +37,10 @@
  *
  * Sleeping, and waiting for space, need more: each side stores one word and then loads another, and one of the two must see
  * the other's store.  The side that wants to sleep stores its flag (bell->asleep; half->wanted when a packet of its own
- * found no space).  It executes membarrier(GLOBAL_EXPEDITED), which fences every registered process of the host, and looks
- * once more.  The other side only keeps its compiler from moving the load up.  If membarrier is missing on one of the two
- * sides, both execute a fence after every such store.  They also do so if there are more processes than cores: waiting
- * threads then sleep often, and membarrier interrupts the other cores.
+ * found no space).  The sleeper then executes membarrier(GLOBAL_EXPEDITED), which fences every registered process of the
+ * host, and looks once more.  The other side only keeps its compiler from moving the load up.  If membarrier is missing on
+ * one of the two sides, both execute a fence after every such store.  Both sides also execute fences if there are more
+ * processes than cores: waiting threads then sleep often, and membarrier interrupts the other cores.
  */
 #ifndef MADI_SHM_H
 #define MADI_SHM_H
@@ -53,7 +53,7 @@
 
 #define SHM_CELLS 128 /* a power of two; room for two windows of 64 short messages */
 #define SHM_CELL_DATA 56
-#define SHM_CELLS_MAX 11 /* cells of one packet, which hold 616 bytes; the number in use depends on the host */
+#define SHM_CELLS_MAX 11 /* maximum number of cells of one packet (616 bytes); the number in use depends on the host */
 #define SHM_UNIT 2048
 #define SHM_UNITS 1536              /* 3 MiB */
 #define SHM_WINDOW_MIN 128          /* units in use initially: 256 KiB */
@@ -136,8 +136,8 @@ typedef struct shm_pass {
 } shm_pass_t;
 enum { SHM_FD_EVENT, SHM_FD_BELL, SHM_FD_MEMORY, SHM_FDS };
 
-/* The place of a link's next cell.  It lives as long as the adapter, so that pure_poll needs no lock.  After the link's
- * close it refers to a cell that never arrives. */
+/* The place of a link's next cell.  The place lives as long as the adapter, so that pure_poll needs no lock.  After the
+ * link's close it refers to a cell that never arrives. */
 typedef struct shm_inbox {
     _Atomic(shm_cell_t *) next;
     _Atomic(uint32_t) number; /* expected low half of that cell's head */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inboxes, which are read by polling.  They change under the session's lock, while other threads read them without it. */
+/* Inboxes, which are read by polling.  Inboxes change under the session's lock, while other threads read them without that
+ * lock. */
 #include "drivers/shm/shm.h"
 
 #include <stdlib.h>

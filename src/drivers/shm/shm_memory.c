@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared memory.  It is sealed, because a peer that truncated it would kill this process by SIGBUS. */
+/* Shared memory.  Shared memory is sealed, because a peer that truncated it would kill this process by SIGBUS. */
 #include "base/own.h"
 #include "drivers/shm/shm.h"
 

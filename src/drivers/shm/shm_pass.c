@@ -21,7 +21,7 @@
 #endif
 
 #define REMEDY "; use the same release in both processes, or check which program the peer runs"
-#define FDS_MAX 253 /* descriptors of one message: the kernel's SCM_MAX_FD */
+#define FDS_MAX 253 /* maximum number of descriptors of one message: the kernel's SCM_MAX_FD */
 
 typedef union control {
     char buf[CMSG_SPACE(FDS_MAX * sizeof(int))];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Direct copies of large blocks between the memory of two processes, made by one of them: process_vm_readv and _writev.
  *
- * Each side verifies that the peer's process number still names the peer.  It keeps random bytes in its own memory, and
- * shows them and their address in the shared memory.  A long read also reads these bytes, in the same call.  A short read
- * and a write require that they were read at most PROVED_NS ago.  So a later process with the same number is detected,
- * and so is another program that the peer executes.
+ * Each side verifies that the peer's process number still names the peer.  For that purpose each side keeps random bytes in
+ * its own memory, and shows them and their address in the shared memory.  A long read also reads these bytes, in the same
+ * call.  A short read and a write require that they were read at most PROVED_NS ago.  So a later process with the same
+ * number is detected, and so is another program that the peer executes.
  *
  * When a request fails while the peer lives, its memory returns to the program.  Its owner first sets `severed`.  A
  * reader checks that after its read, and discards the bytes if it is set.  A writer sets `putting`, then checks

@@ -8,7 +8,7 @@ static_assert(SHM_CELLS_MAX * SHM_CELL_DATA <= sizeof(madi_wire_hdr_t) + MADI_TA
 #define FETCH (20 * MADI_LINE)             /* bytes of a body that are prefetched as soon as its address is known */
 #define LONGEST (SHM_CHUNK / SHM_UNIT + 1) /* units of a run */
 #define LEND (2 * LONGEST)                 /* units per loan: at most half of the units in use are lent */
-#define LEND_MAX 21                        /* largest number of loans */
+#define LEND_MAX 21                        /* maximum number of loans */
 static_assert(SHM_LONG_UNITS - (LEND_MAX + 1) * LONGEST > (LEND_MAX + 2) * (LONGEST - 1),
               "wherever all loans and a prepared body lie among them, a piece of a long block has a place");
 #define LOOK 8 /* inboxes that one call of pure_poll or poll checks */

@@ -2,9 +2,9 @@
 /* skeleton: the smallest complete driver, to be copied for a driver of a new network.  Read core/driver.h first, and
  * doc/new-driver.md along with this file.
  *
- * Its network is the host: a link is a UNIX stream socket, on which packets follow each other (header, body, header,
- * ...).  It has what every driver needs and nothing else: it copies, lends nothing, takes no operations, and polls
- * every link.  It is always compiled, so that it stays correct, but it is used only if MAD_DRIVERS names it.
+ * Its network is the host: a link is a UNIX stream socket, on which packets follow each other (header, body, header, ...).
+ * This driver has what every driver needs and nothing else: it copies, lends nothing, takes no operations, and polls every
+ * link.  This driver is always compiled, so that it stays correct, but is used only if MAD_DRIVERS names it.
  *
  * "Yours" in a comment says what a driver for another network does there. */
 #include "base/host.h"
@@ -94,7 +94,8 @@ static mad_status_t skeleton_open(madi_adapter_t *a, char *reason)
     }
     len = sizeof sa;
     getsockname(fd, (struct sockaddr *)&sa, &len);
-    /* The bytes that a peer needs to connect.  They are part of the process's address, and no other code interprets them. */
+    /* The bytes that a peer needs to connect.  These bytes are part of the process's address, and no other code interprets
+     * them. */
     a->address_len = len - offsetof(struct sockaddr_un, sun_path);
     memcpy(a->address, sa.sun_path, a->address_len);
     a->caps = (madi_caps_t){.packet_max = PACKET_MAX,

@@ -163,7 +163,7 @@ bool madi_tcp_common(madi_adapter_t *adapter, const char *network, const void *a
 bool madi_tcp_holds(const unsigned char *net, int prefix, const unsigned char *ip, size_t len);
 
 /* tcp_allow.c; any lock */
-bool madi_tcp_allow_check(char *reason); /* false: MAD_TCP_ALLOW is invalid; reason has MADI_REASON_MAX bytes */
+bool madi_tcp_allow_check(char *reason); /* return false if MAD_TCP_ALLOW is invalid; reason has MADI_REASON_MAX bytes */
 /* True if this process may connect to that address or, if `calls`, accept connections from it. */
 bool madi_tcp_allows(const madi_tcp_adapter_t *tcp, const struct sockaddr_storage *peer, bool calls);
 bool madi_tcp_admits(madi_adapter_t *adapter, int fd, char *reason); /* as driver.h says */
@@ -181,7 +181,7 @@ void madi_tcp_started_add(madi_tcp_link_t *link);
 void madi_tcp_started_remove(madi_tcp_link_t *link); /* no effect if the link is not in the list */
 
 /* tcp_buffer.c; under the session's lock */
-bool madi_tcp_buffers_open(madi_tcp_link_t *link); /* false: no memory */
+bool madi_tcp_buffers_open(madi_tcp_link_t *link); /* return false if out of memory */
 void madi_tcp_buffers_free(madi_tcp_link_t *link);
 bool madi_tcp_lend(madi_tcp_link_t *link); /* true if bytes of rx_buf may be lent; each loan ends with slot_put */
 void madi_tcp_slot_put(madi_link_t *link, madi_foreign_t loan); /* any lock, or none */
@@ -245,7 +245,7 @@ bool madi_tcp_drained(madi_link_t *link);
 void madi_tcp_acknowledge(madi_link_t *link); /* as driver.h says */
 void madi_tcp_link_close(madi_link_t *link);
 void madi_tcp_link_fini(madi_link_t *link);
-/* Read and parse about budget packets; returns the number of events. */
+/* Read and parse about `budget` packets, and return the number of events. */
 int madi_tcp_receive(madi_tcp_link_t *link, int budget);
 /* Read once from a link without unparsed bytes.  Return 1 if exactly one packet arrived: it is at `packet`, or only its
  * header is there and its body is at *loan.  Otherwise return the negated number of packets that were parsed. */

@@ -408,7 +408,7 @@ static ssize_t tcp_read(madi_tcp_link_t *link, size_t *want)
     return n;
 }
 
-/* Process n bytes that were read.  Those of the body are already in place; the others have to be parsed. */
+/* Process n bytes that were read.  Bytes of the body are already in place; the others have to be parsed. */
 static int tcp_consume(madi_tcp_link_t *link, size_t n)
 {
     if (link->in_body && link->body) {
@@ -507,7 +507,7 @@ int madi_tcp_receive(madi_tcp_link_t *link, int budget)
     return events;
 }
 
-/* For sealed links.  These functions wrap the static ones, so that those are still inlined for plain links. */
+/* For sealed links.  These functions wrap the static ones, so that the static ones are still inlined for plain links. */
 void madi_tcp_unread_add(madi_tcp_link_t *link)
 {
     tcp_unread_add(link);
