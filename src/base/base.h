@@ -30,7 +30,7 @@ static inline bool madi_own_lack(int error)
 void madi_copy_bulk(void *to, const void *from, size_t n);
 /* Concatenate n pieces at to. */
 void madi_copy_pieces(void *to, const struct iovec *pieces, int n);
-/* Like memcpy, for more than 64 bytes; called by madi_copy. */
+/* Like memcpy, but only for more than 64 bytes; madi_copy calls this function. */
 void madi_copy_long(void *to, const void *from, size_t n);
 
 /* Like memcpy, for lengths that are usually small and unknown at compile time: no call up to 64 bytes.  Uses builtins

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file of a host's costs.  It is only a hint: a file that is missing, invalid or not trusted is ignored. */
+/* The file of a host's costs.  The file is only a hint: a file that is missing, invalid or not trusted is ignored. */
 #include "base/costs.h"
 #include "base/env.h"
 #include "base/host.h"

@@ -39,7 +39,8 @@ void madi_costs_text(const madi_costs_t *costs, char text[MADI_COSTS_TEXT_MAX]);
 /* Parse the text of such a file.  False, with *costs unchanged, if the text is invalid or of another host, or if a value
  * is out of bounds. */
 bool madi_costs_parse(const char *text, madi_costs_t *costs);
-/* Read the file, if it belongs to this user or root and no other user can have written it.  False: *costs is unchanged. */
+/* Read the file, if it belongs to this user or root and no other user can have written it.  On failure return false, and
+ * leave *costs unchanged. */
 bool madi_costs_load(const char *given, madi_costs_t *costs);
 
 #endif

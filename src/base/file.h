@@ -23,8 +23,8 @@ bool madi_output_open(madi_output_t *output, const char *path, mode_t mode, bool
  * an error; if good was true, why describes it. */
 bool madi_output_close(madi_output_t *output, bool good, char *why, size_t len);
 
-/* True if path can hold a secret: nothing lies there, or a file of this user to which nobody else has access.  False:
- * why describes what lies there, and a remedy. */
+/* Return true if path can hold a secret: nothing lies there, or a file of this user to which nobody else has access.
+ * Otherwise return false; why describes what lies there, and a remedy. */
 bool madi_secret_free(const char *path, char *why, size_t len);
 /* Open an existing secret file, with flags as for open(2). -1 if that fails, if the file belongs to neither this user
  * nor root, or if others have access to it; why gives the reason and a remedy. */

@@ -96,7 +96,7 @@ static inline uint64_t madi_foreign_read8(madi_foreign_t from)
     return value;
 }
 
-/* True if the next 8 bytes equal number.  They are used for this comparison only. */
+/* True if the next 8 bytes equal number.  The bytes are used for this comparison only. */
 static inline bool madi_foreign_equals8(madi_foreign_t from, uint64_t number)
 {
     uint64_t value;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random bytes for keys, nonces and identities.
  *
- * They come from the kernel, not from libcrypto: libcrypto's generator has locks that no other library can take before a fork,
- * so a child made while another thread draws would wait for ever. */
+ * Random bytes come from the kernel, not from libcrypto: libcrypto's generator has locks that no other library can take
+ * before a fork, so a child made while another thread draws would wait for ever. */
 #ifndef MADI_RANDOM_H
 #define MADI_RANDOM_H
 

@@ -12,15 +12,15 @@
 #include <madeleine/status.h>
 #include <stddef.h>
 
-#define MADI_BOOT_KEY_MAX 64      /* bytes of a name, including the final zero */
-#define MADI_BOOT_VALUE_MAX 16384 /* bytes of a value, including the final zero */
+#define MADI_BOOT_KEY_MAX 64      /* maximum number of bytes of a name, including the final zero */
+#define MADI_BOOT_VALUE_MAX 16384 /* maximum number of bytes of a value, including the final zero */
 #define MADI_BOOT_AHEAD 64
 
 typedef struct madi_boot madi_boot_t;
 
 typedef struct madi_boot_ops {
-    /* put: publish a value, visible to others after the next fence. get: read a value of a rank; waits for the launcher
-     * only. */
+    /* put: publish a value, which others see after the next fence.  get: read a value that a rank has published.  get waits
+     * for the launcher's answer, never for the rank. */
     mad_status_t (*put)(madi_boot_t *boot, const char *key, const char *value);
     mad_status_t (*get)(madi_boot_t *boot, int rank, const char *key, char *value, size_t len);
     mad_status_t (*fence)(madi_boot_t *boot);
@@ -36,7 +36,7 @@ struct madi_boot {
     const char *launcher; /* name for people; "none" */
     int rank, size;
     /* number of processes of the job that only forward; they have the numbers size .. size + gateways
-                   * - 1, both in their own `rank` and for get.  They take part in the first fence only. */
+                   * - 1, both in their own `rank` and for get.  Gateways take part in the first fence only. */
     int gateways;
     int local;    /* processes of the job on this host, including this one; 0: unknown */
     int sharers;  /* number of those processes that share this one's processors; 0 if unknown, or before the first fence */

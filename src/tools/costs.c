@@ -23,7 +23,7 @@
 #define BUDGET 10000000 /* ns of each measurement */
 #define ROUNDS 4000
 #define STOP UINT32_MAX
-#define TURNS_MAX 10000 /* ns: longest time of a turn that is believed */
+#define TURNS_MAX 10000 /* ns: maximum time of a round trip that is believed */
 #define PS_MIN 5        /* ps a byte: shortest time that is believed; 200 GB/s */
 #define PS_MAX 10000
 
@@ -209,7 +209,8 @@ static bool is_rate(int64_t ps)
     return ps >= PS_MIN && ps <= PS_MAX;
 }
 
-/* Measure the costs.  False: other processes used the cores meanwhile, and the figures contradict each other. */
+/* Measure the costs.  Return false if the figures contradict each other, because other processes used the cores
+ * meanwhile. */
 static bool sides_measure(sides_t *s, madi_costs_t *c)
 {
     int64_t turns = measure(s, round_answer, receive_nothing, 0), copies = measure(s, send_copy, receive_copy, COPIED);
@@ -267,7 +268,7 @@ bool madi_costs_measure(int first, int last, madi_costs_t *costs)
 
 /* ---- The file ------------------------------------------------------------------------------------------------- */
 
-/* Create the file's folder and its parent if they are missing.  False: the file cannot be written there. */
+/* Create the file's folder and its parent if they are missing.  Return false if the file cannot be written there. */
 static bool folder_make(const char *path)
 {
     char dir[MADI_COSTS_PATH_MAX];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finding the sockets of processes.
  *
- * A process in a container may have another /tmp, which is reached through /proc/PID/root.  It may have another process
- * number; the number that it sees itself, which is part of the socket's name, is the last one of NSpid.  It may have
- * another user number, so every madeleine-* directory is searched.  The process number that the kernel reports for the
- * listener proves that a socket belongs to the process. */
+ * A process in a container may have another /tmp, which is reached through /proc/PID/root.  The process may have another
+ * process number; the number that it sees itself, which is part of the socket's name, is the last one of NSpid.  The process
+ * may have another user number, so every madeleine-* directory is searched.  The process number that the kernel reports for
+ * the listener proves that a socket belongs to the process. */
 #include "tools/mad_info_query.h"
 
 #include "base/unix.h"

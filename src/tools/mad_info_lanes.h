@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A timeline as lanes.  A lane has the events of one name in one process, drawn one after another or, if they overlap, in
- * several rows. */
+/* A timeline as lanes.  A lane has the events of one name in one process.  The picture draws a lane as one row, or as
+ * several rows if its events overlap. */
 #ifndef MAD_INFO_LANES_H
 #define MAD_INFO_LANES_H
 

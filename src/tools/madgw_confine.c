@@ -57,7 +57,7 @@ int madi_confine_find(const char *name, uid_t *uid, gid_t *gid, char *why, size_
     return 0;
 }
 
-/* True if the user namespace has only one user, its root.  Then there is no other user to change to.  Outside the
+/* True if the user namespace has only one user, its root.  In that case there is no other user to change to.  Outside the
  * namespace this root is an ordinary user that made the namespace, or at least is not known to be root. */
 static bool root_is_alone(void)
 {

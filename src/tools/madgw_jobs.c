@@ -22,11 +22,11 @@
 #define PAUSE_LEAST (SECOND / 10)
 #define PAUSE_MOST (30 * SECOND)
 #define LIVED (10 * SECOND) /* ns: a gateway that has lived this long did not fail at its start */
-#define TRIES_KILLED 5      /* restarts in a row of a gateway that a signal has ended */
-#define TRIES_FAILED 1      /* restarts in a row of a gateway that could not join */
-#define LINES_MAX 120       /* number of lines that a job's gateway may write per minute */
-#define SAID_MAX 300        /* largest number of lines about jobs per minute */
-#define FILES_MAX 1024      /* largest number of files that are considered */
+#define TRIES_KILLED 5      /* maximum number of consecutive restarts of a gateway that a signal has ended */
+#define TRIES_FAILED 1      /* maximum number of consecutive restarts of a gateway that could not join */
+#define LINES_MAX 120       /* maximum number of lines that a job's gateway may write per minute */
+#define SAID_MAX 300        /* maximum number of lines about jobs per minute */
+#define FILES_MAX 1024      /* maximum number of job files that are read */
 
 static const madi_serve_options_t *options;
 static madi_job_t *jobs;

@@ -153,7 +153,7 @@ static ssize_t read_next(int fd, char *to, size_t n)
     return got;
 }
 
-/* Read without a stream, whose buffer would keep a copy of the key. */
+/* Read the job file by its descriptor.  The buffer of a FILE would keep a copy of the key. */
 int madi_job_file_read(madi_job_file_t *job, int fd, char *why, size_t len)
 {
     size_t used = 0, room = 65536;

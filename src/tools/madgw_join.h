@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The job file: everything that a process needs to join a job from outside. madrun --job-file writes it; madgw --join
- * reads it and appends itself.  It contains the key of the job's gateways (core/security/secret.h), so only the user may read
- * it:
+/* The job file: everything that a process needs to join a job from outside. madrun --job-file writes it; madgw --join reads
+ * it and appends itself.  The file contains the key of the job's gateways (core/security/secret.h), so only the user may
+ * read it:
  *
  *     madeleine-job 4
  *     gateway-key HEX

@@ -21,7 +21,7 @@
 #define GRACE_MS 5000
 #define REQUEST_MAX (8u << 20) /* more than execve accepts */
 
-/* A request.  It is followed by texts, each ended by a zero: the directory, and the words of the command. */
+/* A request.  A request is followed by texts, each ended by a zero: the directory, and the words of the command. */
 typedef struct exec_request {
     uint32_t len; /* bytes of the texts */
     uint32_t foreground;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting processes on a host of a lab.  The host's first process listens on a socket in the lab's directory.  A
- * client sends a request with its standard descriptors, so that no data have to be forwarded.  Then it sends single
- * bytes, each the number of a signal for the started process.  The answer is the process's wait status.  If the
- * client disappears before, the process is ended by SIGTERM, and after a while by SIGKILL. */
+/* Starting processes on a host of a lab.  The host's first process listens on a socket in the lab's directory.  A client
+ * sends a request with its standard descriptors, so that no data have to be forwarded.  After that, the client sends single
+ * bytes, each the number of a signal for the started process.  The answer is the process's wait status.  If the client
+ * disappears before, the process is ended by SIGTERM, and after a while by SIGKILL. */
 #ifndef MADI_MADLAB_EXEC_H
 #define MADI_MADLAB_EXEC_H
 

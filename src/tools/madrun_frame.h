@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The protocol between madrun and its proxy on another host, over the launch agent's standard input and output.
  *
- * The proxy first writes the line MADI_RUN_GREETING; everything before it (output of login scripts) is skipped.  Then
- * both write frames: a header of 16 bytes, which are four 32-bit little-endian numbers, and `len` bytes of data.
+ * The proxy first writes the line MADI_RUN_GREETING; everything before it (output of login scripts) is skipped.  After the
+ * greeting, both write frames: a header of 16 bytes, which are four 32-bit little-endian numbers, and `len` bytes of data.
  *
  *      0      4      8      12     16
  *      | type | rank | value| len  | data ...

@@ -17,7 +17,7 @@ void madi_run_gateways_reply(int number, const char *text, size_t len); /* reply
 void madi_run_gateways_release(void);
 /* Record that no rank is left: request the end of the gateways, and kill them after some time. */
 void madi_run_gateways_end(void);
-int madi_run_gateways_left(void); /* number of agents and proxies that have not ended */
+int madi_run_gateways_left(void); /* number of gateways whose launch agent or proxy has not ended */
 void madi_run_gateways_fini(void);
 
 #endif

@@ -20,10 +20,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LINE_BYTES 16384      /* longest PMI request */
+#define LINE_BYTES 16384      /* maximum length of a PMI request */
 #define LINGER_NS 500000000LL /* ns: time for children of ended ranks that keep the ranks' output open */
 #define KILLED_NS 10000000LL  /* ns between two checks whether all killed processes have ended */
-#define KILLED_MAX 200        /* greatest number of these checks */
+#define KILLED_MAX 200        /* maximum number of these checks */
 
 typedef struct rank {
     pid_t pid; /* 0: not started */
@@ -191,7 +191,7 @@ static void descriptors_raise(int count)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* True if even the descriptors that stay open while the ranks run exceed the limit.  Then no rank is started. */
+/* True if even the descriptors that stay open while the ranks run exceed the limit.  In that case no rank is started. */
 static bool descriptors_lack(int count, char *text, size_t len)
 {
     struct rlimit limit;

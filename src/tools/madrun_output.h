@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Output of the ranks: labelled lines on madrun's own standard output and standard error.
  *
- * Lines are passed on as a whole, whatever their length.  An unfinished line (a prompt, a progress bar) is shown after
- * a pause of 0.1 s, or when it is 1 s old, and continued as it grows.  From then on it is open: lines of other ranks
- * wait for its end.  They wait for 1 s, and for a further second each time that the open line has grown by 64 KiB.
- * Then a newline ends the open line, and its continuation begins a new line.
+ * Lines are passed on as a whole, whatever their length.  An unfinished line (a prompt, a progress bar) is shown after a
+ * pause of 0.1 s, or when it is 1 s old, and continued as it grows.  From then on it is open: lines of other ranks wait for
+ * its end.  Other lines wait for 1 s, and for a further second each time that the open line has grown by 64 KiB.  Then a
+ * newline ends the open line, and its continuation begins a new line.
  *
  * Text that begins like a JSON object is shown only when the object is complete.  At most 64 MiB are queued: beyond
  * that, an unfinished line is opened, or ranks that wait for another rank's line are not read.

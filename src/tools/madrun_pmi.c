@@ -15,8 +15,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define KEY_MAX 256    /* bytes of a key, including the final zero */
-#define VALUE_MAX 8192 /* bytes of a value */
+#define KEY_MAX 256    /* maximum number of bytes of a key, including the final zero */
+#define VALUE_MAX 8192 /* maximum number of bytes of a value */
 #define BUCKETS_MIN 256
 /* the name that boot/pmi1.c gives to "mad-addr"; values are short enough for a single piece */
 #define ADDRESS_KEY "mad-addr.%d.0"

@@ -32,6 +32,7 @@ int madi_run_proxy(void);
 
 /* Data of a START frame: the numbers of a spec, and its texts, each ended by a zero. */
 void madi_run_spec_pack(const madi_run_spec_t *spec, madi_run_buffer_t *buffer);
-int madi_run_spec_unpack(madi_run_spec_t *spec, const char *data, size_t len); /* -1: garbled.  Copies the texts. */
+/* copy the texts; return -1 if data is garbled */
+int madi_run_spec_unpack(madi_run_spec_t *spec, const char *data, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A file in memory, for programs that open it by a path.  It disappears with the process. */
+/* A file in memory, for programs that open it by a path.  The file disappears with the process. */
 #ifndef MADI_MEMORY_FILE_H
 #define MADI_MEMORY_FILE_H
 

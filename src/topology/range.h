@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-#define MADI_RANGE_MAX 100000   /* names per text */
-#define MADI_RANGE_NAME_MAX 256 /* bytes of a name, including the final zero */
+#define MADI_RANGE_MAX 100000   /* maximum number of names per text */
+#define MADI_RANGE_NAME_MAX 256 /* maximum number of bytes of a name, including the final zero */
 
 /* Call take for every name of "a, b, node[0-31]", in order, until it returns other than 0; return that value. Return
  * -1 if the text is invalid: why gives the error and a correction.  take may already have been called.  If the first

@@ -20,8 +20,8 @@
 
 #define MADI_TOPO_HOSTS_MAX 100000
 #define MADI_TOPO_NETWORKS_MAX 1024
-#define MADI_TOPO_NESTED_MAX 16  /* nesting depth of clusters */
-#define MADI_TOPO_ON_MAX 1000000 /* pairs of a host and one of its networks */
+#define MADI_TOPO_NESTED_MAX 16  /* maximum nesting depth of clusters */
+#define MADI_TOPO_ON_MAX 1000000 /* maximum number of pairs of a host and one of its networks */
 
 typedef struct madi_topo_parameter {
     const char *key, *value;
@@ -97,7 +97,7 @@ typedef struct madi_topo_virtual {
     int *network; /* the channel's networks, in order of preference if given is true */
     int *channel; /* for each network: the channel through which it was named; -1 if it was named directly */
     int networks;
-    bool given;    /* false: the parser made this channel; its networks have no order of preference */
+    bool given;    /* false if the parser made this channel; its networks have no order of preference */
     bool encrypts; /* traffic through gateways is encrypted end to end */
     int line;
 } madi_topo_virtual_t;
