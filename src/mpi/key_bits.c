@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An upper bound of a key's entropy, estimated from the key alone: the smaller of two bounds.  They are modelled on the
- * collision estimate and the longest repeated substring estimate of NIST SP 800-90B (6.3.2, 6.3.6), for samples as short
+/* An upper bound of a key's entropy, estimated from the key alone: the smaller of two bounds.  Both bounds are modelled on
+ * the collision estimate and the longest repeated substring estimate of NIST SP 800-90B (6.3.2, 6.3.6), for samples as short
  * as a key.
  *
  * 1  Collisions: with c(s) the times that a symbol s occurs among n, n(n-1) / sum of c(s)(c(s)-1) is how many symbols there seem

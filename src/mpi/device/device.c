@@ -175,9 +175,9 @@ static MAD_DEV_RARE void dev_look_around(mad_dev_t *dev, unsigned turn)
         look_for_losses(dev);
 }
 
-/* vain: consecutive calls of this thread that found nothing, on any device.  It is counted per thread, because a
- * thread that polls several devices, some of them idle, is as busy as the busiest one. vain_since: coarse time in ns
- * of the first call that yielded. */
+/* vain: consecutive calls of this thread that found nothing, on any device.  This number is counted per thread, because a
+ * thread that polls several devices, some of them idle, is as busy as the busiest one. vain_since: coarse time in ns of the
+ * first call that yielded. */
 #define OF_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
 OF_THREAD unsigned vain;
 OF_THREAD int64_t vain_since;

@@ -146,10 +146,9 @@ typedef struct mad_dev_send {
     uint64_t flags;
 } mad_dev_send_t;
 
-/* Send.  MAD_OK with *later false: the send is complete, without a notification.  With *later true, a notification
- * follows.  Errors: MAD_ERR_AGAIN (too much is already buffered: make progress), MAD_ERR_NOMEM, MAD_ERR_INVAL.  With
- * no_error_report also MAD_ERR_AGAIN until the peer has been connected once, and MAD_ERR_PEER or another status if the
- * peer is lost. */
+/* Send.  After MAD_OK, *later is false if the send is complete, and true if a notification of the completion follows.
+ * Errors: MAD_ERR_AGAIN (too much is already buffered: make progress), MAD_ERR_NOMEM, MAD_ERR_INVAL.  With no_error_report
+ * also MAD_ERR_AGAIN until the peer has been connected once, and MAD_ERR_PEER or another status if the peer is lost. */
 mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *send, bool *later);
 
 /* Send a short message if nothing prevents it. pieces[1] is the payload; pieces[0] is filled by the device.  MAD_OK:
@@ -173,7 +172,7 @@ typedef struct mad_dev_receive {
  * MAD_ERR_INVAL. */
 mad_status_t mad_dev_receive(mad_dev_t *dev, const mad_dev_receive_t *receive);
 
-/* Post a receive of one tagged message into one piece: like mad_dev_receive, in fewer instructions. */
+/* Like mad_dev_receive, but for one tagged message into one piece, and in fewer instructions. */
 mad_status_t mad_dev_receive_one(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece,
                                  void *context);
 

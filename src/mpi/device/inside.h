@@ -57,8 +57,8 @@ typedef struct remote_head {
     uint64_t len; /* length of the payload */
 } remote_head_t;
 static_assert(sizeof(remote_head_t) == 32 && sizeof(mad_dev_target_t) == 24, "what travels has no holes");
-/* The beginning of a message's first block.  It is copied once before it is checked, because the peer can still change
- * it. */
+/* The beginning of a message's first block.  These bytes are copied once before they are checked, because the peer can still
+ * change them. */
 typedef union heads {
     dev_head_t message;
     remote_head_t access;
@@ -165,8 +165,8 @@ static_assert(sizeof(struct mad_dev_message) <= MAD_DEV_HEAD_COST, "what a head 
 typedef struct flow {
     _Atomic uint64_t sent,
         more; /* sent: cost of everything sent without a grant; more: limit beyond MAD_DEV_WINDOW, set by the peer */
-    /* Bytes by which the peer's limit has been raised: told, which the peer knows of, and due, which must still be sent
-     * to it.  They are the cost of all messages that have arrived and are no longer kept, plus the growth of the peer's
+    /* Bytes by which the peer's limit has been raised: told, which the peer knows of, and due, which must still be sent to
+     * it.  Both are the cost of all messages that have arrived and are no longer kept, plus the growth of the peer's
      * window. */
     uint64_t told, due;
     uint64_t grown;
@@ -284,7 +284,7 @@ static inline void dev_unlock(mad_dev_t *dev)
 
 /* ---- pool.c: under the lock ------------------------------------------------------------------------------------- */
 
-bool dev_ops_more(mad_dev_t *dev); /* false: no memory */
+bool dev_ops_more(mad_dev_t *dev); /* return false if out of memory */
 /* Reset the fields that neither receives nor sends set.  In three steps, because compilers use an instruction that is
  * slow to start for a single one. */
 static inline void dev_op_clear(op_t *op)
@@ -487,8 +487,8 @@ op_t *dev_op_part(mad_dev_t *dev, op_t *op, size_t len);
 void dev_op_complete(mad_dev_t *dev, op_t *op); /* notify, and free the operation */
 /* Copy bytes into the operation's pieces, as far as they have room. */
 void dev_op_fill(op_t *op, madi_foreign_t bytes, size_t len);
-/* Unpack the next len bytes, in blocks of `block` (0: in one), into the operation's pieces, and discard what
- * does not fit.  Then call `look`, with the status in the item. */
+/* Unpack the next len bytes, in blocks of `block` (0: in one), into the operation's pieces, and discard what does not fit.
+ * After that, call `look`, with the status in the item. */
 void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_message_t *message, size_t len, size_t block,
                          void (*look)(mad_dev_t *dev, item_t *item));
 /* Unpack len bytes, in blocks of `block` bytes (0: in one), into the pieces.  Changes the array. */

@@ -24,7 +24,8 @@ static void index_rehash(match_index_t *index, match_group_t **table, uint32_t s
     index->table = table;
 }
 
-/* Free empty groups.  They are kept for later messages with their tag and source until there are as many groups as slots. */
+/* Free empty groups.  Groups are kept for later messages with their tag and source until there are as many groups as
+ * slots. */
 static void index_sweep(match_index_t *index)
 {
     for (uint32_t i = 0; i < index->size; i++)

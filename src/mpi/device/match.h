@@ -13,7 +13,7 @@ mad_dev_message_t *dev_match_receive(matcher_t *m, mad_peer_t from, uint64_t tag
 op_t *dev_match_find(mad_dev_t *dev, const void *context);
 /* Withdraw all posted receives that name this peer.  Return a list linked by `next`. */
 op_t *dev_match_withdraw(mad_dev_t *dev, mad_peer_t peer);
-bool dev_match_keep(matcher_t *m, mad_dev_message_t *message); /* false: no memory */
+bool dev_match_keep(matcher_t *m, mad_dev_message_t *message); /* return false if out of memory */
 void dev_match_take(matcher_t *m, mad_dev_message_t *message);
 
 /* ---- Groups and indexes ------------------------------------------------------------------------------------------ */
@@ -96,7 +96,7 @@ static inline void dev_match_post_to(mad_dev_t *dev, matcher_t *m, match_group_t
     dev_match_append(&g->posted, &g->posted_last, op);
 }
 
-bool dev_match_post(mad_dev_t *dev, op_t *op); /* false: no memory */
+bool dev_match_post(mad_dev_t *dev, op_t *op); /* return false if out of memory */
 
 /* Withdraw a receive that is not the first of its list. */
 void dev_match_unpost_slow(op_t *first, op_t **last, op_t *op);

@@ -13,7 +13,8 @@
 
 /* ---- At the sender ----------------------------------------------------------------------------------------------- */
 
-/* Copy the payload into one block, if necessary, for mad_message_send.  That call never waits, so a handler may make it. */
+/* Copy the payload into one block, if necessary, for mad_message_send.  mad_message_send never waits, so a handler may call
+ * it. */
 static bool pieces_join(op_t *op, size_t len)
 {
     if (op->n == 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All lengths and bounds of the matching device, for MPI libraries above it too.  Those of the library itself are in
- * core/send/policy.h, and times of waiting in engine/wait_policy.h.  Titles in quotation marks are entries of
+/* All lengths and bounds of the matching device, for MPI libraries above it too.  Lengths and bounds of the library itself
+ * are in core/send/policy.h, and times of waiting in engine/wait_policy.h.  Titles in quotation marks are entries of
  * doc/rationale.md with measurements. */
 #ifndef MAD_DEVICE_THRESHOLDS_H
 #define MAD_DEVICE_THRESHOLDS_H
@@ -23,11 +23,12 @@
 /* Memory that a sender may make a receiver keep.  "How does the layer match, complete and limit?" */
 /* bytes: maximum memory for the header of a message that no receive has matched */
 #define MAD_DEV_HEAD 896
-#define MAD_DEV_INSIDE 32                       /* bytes: longest payload that such a head holds itself */
-#define MAD_DEV_HEAD_COST 384                   /* bytes that a header counts for in windows, in addition to its payload */
-#define MAD_DEV_WINDOW ((size_t)1 << 20)        /* bytes that each sender may send without a grant */
-#define MAD_DEV_WINDOWS ((size_t)32 << 20)      /* bytes by which the windows of all senders together may grow */
-#define MAD_DEV_BUFFERED_MAX ((size_t)16 << 20) /* bytes of pending buffered sends that the device keeps in its memory */
+#define MAD_DEV_INSIDE 32                  /* bytes: longest payload that such a head holds itself */
+#define MAD_DEV_HEAD_COST 384              /* bytes that a header counts for in windows, in addition to its payload */
+#define MAD_DEV_WINDOW ((size_t)1 << 20)   /* bytes that each sender may send without a grant */
+#define MAD_DEV_WINDOWS ((size_t)32 << 20) /* bytes by which the windows of all senders together may grow */
+#define MAD_DEV_BUFFERED_MAX \
+    ((size_t)16 << 20) /* maximum number of bytes of pending buffered sends that the device keeps in its memory */
 
 /* One call. */
 #define MAD_DEV_SHOWN 16                /* maximum number of messages that are opened at a time */

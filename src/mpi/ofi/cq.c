@@ -172,9 +172,9 @@ static bool has_nothing(mad_ofi_cq_t *cq)
     return nothing;
 }
 
-/* Make progress until a completion has arrived, or no message arrives.  A message may arrive without a completion,
- * because no receive is posted yet, and further messages may follow it.  These are polled too, because a program that
- * reads nothing may yield its processor.  cq->into equals `into` while nothing has completed. */
+/* Make progress until a completion has arrived, or no message arrives.  A message may arrive without a completion, because
+ * no receive is posted yet, and further messages may follow it.  Further messages are polled for, too, because a program
+ * that reads nothing may yield its processor.  cq->into equals `into` while nothing has completed. */
 static inline void cq_look(mad_ofi_cq_t *cq, const struct fi_cq_tagged_entry *into)
 {
     int looks = 0;

@@ -13,7 +13,8 @@
 #define RECEIVING (FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE | SERVING)
 #define REACH (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define CAPS (PRIMARY | SENDING | RECEIVING | REACH)
-/* Flags of operations that some programs request as capabilities of a domain or endpoint.  They are always available. */
+/* Flags of operations that some programs request as capabilities of a domain or endpoint.  These operations are always
+ * available. */
 #define ALWAYS FI_REMOTE_CQ_DATA
 
 #define PROTOCOL (MAD_OFI_PROV_SPECIFIC | 0x6d6164)

@@ -29,7 +29,7 @@ typedef struct key_pmix {
     pmix_proc_t self;
 } key_pmix_t;
 
-/* Load the library.  It stays loaded until the process ends, because its threads outlive PMIx_Finalize. */
+/* Load the library.  The library stays loaded until the process ends, because its threads outlive PMIx_Finalize. */
 static bool key_pmix_load(key_pmix_t *pmix)
 {
     const struct {

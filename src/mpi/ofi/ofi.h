@@ -43,7 +43,7 @@
 #define MAD_OFI_PROV_SPECIFIC (1U << 31) /* FI_PROV_SPECIFIC */
 
 /* Limits of the provider; those of messages are the device's (mpi/device/thresholds.h). */
-#define MAD_OFI_NAME_MAX 255              /* bytes of an endpoint's name */
+#define MAD_OFI_NAME_MAX 255              /* maximum number of bytes of an endpoint's name */
 #define MAD_OFI_ADDRESS_MAX 8191          /* maximum bytes of a process's address, as in core/core.h */
 #define MAD_OFI_INJECT ((size_t)16 << 10) /* bytes that fi_inject copies; below all packet sizes; not measured */
 /* reported number of operations in flight; there is no limit, but libfabric needs a number */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Functions that the provider does not offer.  They exist because libfabric calls the entries of its tables without a
- * check. */
+/* Functions that the provider does not offer.  These functions exist because libfabric calls the entries of its tables
+ * without a check. */
 #include "ofi.h"
 
 /* All functions in this file ignore their arguments. */

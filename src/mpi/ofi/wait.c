@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a thread sleeps until something is queued.  It sleeps either in a call of this provider, like a receive of the
- * library, which makes progress.  Or it sleeps outside, on a descriptor, while the library's progress thread makes
- * progress.  The descriptor is written to only if a thread may be sleeping on it. */
+/* How a thread sleeps until something is queued.  The thread sleeps either in a call of this provider, like a receive of the
+ * library, which makes progress.  Or it sleeps outside, on a descriptor, while the library's progress thread makes progress.
+ * The descriptor is written to only if a thread may be sleeping on it. */
 #include "engine/wait_policy.h"
 #include "ofi.h"
 

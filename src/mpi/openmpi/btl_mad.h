@@ -16,10 +16,10 @@
  * (mad_channel_poll, mad_unpack_borrow).  Open MPI orders and matches by numbers in its own headers, so several threads may handle
  * fragments at the same time.
  *
- * Open MPI has one set of length limits per module, so there are two modules: one for peers reached through shared
- * memory, one for peers reached over networks.  Over networks a fragment may be longer than a packet, because each
- * further round trip costs more than a copy.  It is then a message of several blocks, one packet each, which the receiver
- * reassembles.  It begins with the mark, which also has the number of bytes that follow. */
+ * Open MPI has one set of length limits per module, so there are two modules: one for peers reached through shared memory,
+ * one for peers reached over networks.  Over networks a fragment may be longer than a packet, because each further round
+ * trip costs more than a copy.  A longer fragment is a message of several blocks, one packet each, which the receiver
+ * reassembles.  The message begins with the mark, which also has the number of bytes that follow. */
 #ifndef MAD_BTL_H
 #define MAD_BTL_H
 

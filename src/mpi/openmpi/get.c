@@ -49,7 +49,7 @@ typedef struct get_question {
 typedef struct named {
     uint64_t number;
     mad_btl_endpoint_t *endpoint; /* the peer that may use the number; NULL for every peer */
-    bool is_get;                  /* false: a registration */
+    bool is_get;                  /* false if this is a registration */
 } named_t;
 
 typedef struct registration {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The key of the job: from the environment, or made by the job's first process and passed by Open MPI's own exchange.
- * That exchange is PMIx or its substitute; only the processes of the job, their user and the launcher can read it.
+/* The key of the job: from the environment, or made by the job's first process and passed by Open MPI's own exchange.  Open
+ * MPI's exchange is PMIx or its substitute; only the processes of the job, their user and the launcher can read it.
  *
  *   first process                        the others                     a job that this job starts (MPI_Comm_spawn)
  *   make a random key

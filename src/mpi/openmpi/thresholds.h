@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All lengths and bounds of the component.  Those of the library itself are in core/send/policy.h, and times of waiting
- * in engine/wait_policy.h.  Titles in quotation marks are entries of doc/rationale.md with measurements. */
+/* All lengths and bounds of the component.  Lengths and bounds of the library itself are in core/send/policy.h, and times of
+ * waiting in engine/wait_policy.h.  Titles in quotation marks are entries of doc/rationale.md with measurements. */
 #ifndef MAD_BTL_THRESHOLDS_H
 #define MAD_BTL_THRESHOLDS_H
 
