@@ -195,12 +195,12 @@ mad_message_t *mad_begin_packing(mad_channel_t *channel, mad_peer_t peer);
 mad_status_t mad_pack(mad_message_t *message, const void *buf, size_t len, mad_send_mode_t send_mode,
                       mad_receive_mode_t receive_mode);
 
-/* Like mad_pack, for one block made of n pieces in order.  The receiver may unpack it in other pieces, or in one.  The
+/* Like mad_pack, but for one block made of n pieces in order.  The receiver may unpack it in other pieces, or in one.  The
  * array is copied. */
 mad_status_t mad_pack_gather(mad_message_t *message, const struct iovec *pieces, int n, mad_send_mode_t send_mode,
                              mad_receive_mode_t receive_mode);
 
-/* Like mad_pack, for one block made of count pieces of len bytes each, whose starts are stride bytes apart. */
+/* Like mad_pack, but for one block made of count pieces of len bytes each, whose starts are stride bytes apart. */
 mad_status_t mad_pack_strided(mad_message_t *message, const void *base, size_t len, size_t stride, size_t count,
                               mad_send_mode_t send_mode, mad_receive_mode_t receive_mode);
 
@@ -227,8 +227,8 @@ mad_status_t mad_end_packing_request(mad_message_t *message, mad_request_t **req
 mad_message_t *mad_begin_unpacking(mad_channel_t *channel);
 mad_message_t *mad_begin_unpacking_from(mad_channel_t *channel, mad_peer_t source);
 
-/* Like mad_begin_unpacking_from, with a time-out in nanoseconds (MAD_FOREVER: no limit; 0: try, never wait).  *message is set
- * only on success.  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN for a try), MAD_ERR_INVAL (no such peer), MAD_ERR_PEER,
+/* Like mad_begin_unpacking_from, but with a time-out in nanoseconds (MAD_FOREVER: no limit; 0: try, never wait).  *message
+ * is set only on success.  Errors: MAD_ERR_TIMEOUT (MAD_ERR_AGAIN for a try), MAD_ERR_INVAL (no such peer), MAD_ERR_PEER,
  * MAD_ERR_CLOSED, and those of a connection that cannot be made. */
 mad_status_t mad_begin_unpacking_within(mad_channel_t *channel, mad_peer_t source, int64_t timeout_ns,
                                         mad_message_t **message);
@@ -322,9 +322,9 @@ mad_status_t mad_request_test(mad_request_t **request);
 /* Like mad_request_test, but waits up to timeout_ns nanoseconds (MAD_FOREVER: no limit) for completion.  May wait.  Errors:
  * MAD_ERR_TIMEOUT (the operation is still pending), MAD_ERR_INVAL, and those of the operation. */
 mad_status_t mad_request_wait(mad_request_t **request, int64_t timeout_ns);
-/* Like mad_request_wait, for the first of n requests of one session that completes; NULL entries are skipped.  Set *index to
- * its place, and free only that one.  May wait.  Errors: MAD_ERR_TIMEOUT, MAD_ERR_INVAL (all are NULL), and those of the
- * operation. */
+/* Like mad_request_wait, but for the first of n requests of one session that completes; NULL entries are skipped.  Set
+ * *index to its place, and free only that one.  May wait.  Errors: MAD_ERR_TIMEOUT, MAD_ERR_INVAL (all are NULL), and those
+ * of the operation. */
 mad_status_t mad_request_wait_any(mad_request_t **requests, int n, int64_t timeout_ns, int *index);
 /* Cancel the operation of a request.  On MAD_OK it will complete with MAD_ERR_CANCELLED.  The request remains the caller's,
  * to be waited for or detached.  Never waits.  Errors: MAD_ERR_TOO_LATE (the operation completes normally), MAD_ERR_INVAL
