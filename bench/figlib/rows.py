@@ -141,9 +141,10 @@ PROMISES = [
      "at its deadline with an explained error. 64 processes are started and ended in at most 1.1 x the time that MPICH's "
      "launcher takes.",
      ("scale", "start")),
-    ("Wrong worlds",
-     "A fault around a session is reported in one message with its cause and a remedy. No process hangs or aborts, and "
-     "others go on. Each row of the table in [troubleshooting.md](troubleshooting.md) is a test.",
+    ("Faulty environments",
+     "A fault in the environment of a session (network, file, host or peer) is reported in one message with its cause and "
+     "a remedy. No process hangs or aborts, and all other processes go on. Each row of the table in "
+     "[troubleshooting.md](troubleshooting.md) is a test.",
      ("worlds",)),
     ("Nothing lost",
      "Messages of mixed sizes, modes, forms, channels and threads, with checksums, over each driver and through `fault`: "
@@ -282,7 +283,7 @@ FIGURES = rows_curve.FIGURES + [
            lambda v, best: v("scale", "connect_deadline_ms") and v("scale", "connect_deadline_ms") + 100),
     Figure("start-64", "64 processes started and ended", "start", "start-madrun", 0, "ms", "ms",
            ("start-mpich",), (), (), "<= 1.1 x MPICH's launcher", times(1.1)),
-    count("worlds", "wrong worlds: rows of the troubleshooting page that are not so", "worlds", "worlds", "failed", "rows",
+    count("worlds", "faulty environments: rows of the troubleshooting page that are not true", "worlds", "worlds", "failed", "rows",
           "0", 0),
     count("lost", "nothing lost: runs of a short soak that failed", "lost", "lost", "failed", "runs", "0", 0),
 ]

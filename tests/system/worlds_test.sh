@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Wrong worlds: what can be wrong around a session, one row each of the table in doc/troubleshooting.md.  Each must give
+# Faulty environments: faults around a session, one row each of the table in doc/troubleshooting.md.  Each must give
 # one message with those words, end within its limit, not by a signal, and leave others unharmed.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 LAB_SOURCE=${LAB_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
