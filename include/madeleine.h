@@ -76,9 +76,9 @@ mad_status_t mad_option_set(const char *name, const char *value);
 
 /* ---- Sessions ------------------------------------------------------------------------------------------------- */
 
-/* Start the process's session: find the launcher (madrun, PMIx or PMI-1; without one, a session of one process), open
- * all drivers, and publish this process's address.  Opens no connection. argc and argv may be NULL; they are not
- * changed.  May wait (for the launcher).  Ownership: the caller ends *session with mad_exit.
+/* Start the process's session: find the launcher (madrun, PMIx or PMI-1; without one, a session of one process), open all
+ * drivers, and publish this process's address.  Opens no connection. argc and argv may be NULL, and are not changed.  May
+ * wait (for the launcher).  Ownership: the caller ends *session with mad_exit.
  *
  * After fork, a session belongs to the parent.  In the child all calls for it, and for its channels, messages and
  * requests, fail with MAD_ERR_FORKED (logged once); mad_exit and mad_channel_close do nothing.  The session's
@@ -306,7 +306,7 @@ typedef enum mad_handled {
 typedef mad_handled_t (*mad_handler_t)(mad_channel_t *channel, mad_message_t *message, void *arg);
 
 /* Install the handler of a channel, or remove it if NULL.  With a handler, mad_begin_unpacking finds no messages on the
- * channel; those that already wait go to the handler too.  Any thread.  Always returns MAD_OK. */
+ * channel; messages that already wait go to the handler too.  Any thread.  Always returns MAD_OK. */
 mad_status_t mad_channel_handler_set(mad_channel_t *channel, mad_handler_t handler, void *arg);
 
 /* ---- Requests ------------------------------------------------------------------------------------------------- */

@@ -194,7 +194,7 @@ int marcel_getname(marcel_t thread, char name[MARCEL_NAME_MAX]);
 #define MARCEL_CANCEL_ENABLE 0
 #define MARCEL_CANCEL_DISABLE 1
 
-/* Request that a thread end; it may do so later, or never.  No effect on a thread that has ended.  A plain pthread can
+/* Request that a thread end; the thread may end later, or never.  No effect on a thread that has ended.  A plain pthread can
  * be cancelled too; it must then not end by itself before this call returns.  Errors: ESRCH as above. */
 int marcel_cancel(marcel_t thread);
 

@@ -624,8 +624,8 @@ const char *madi_security_name(unsigned security); /* "none", "auth", "seal", "u
 void madi_frame_arrived(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);
 /* Report that frame_send or frame_answer would take a frame now.  Without it the core tries again within milliseconds. */
 void madi_frame_writable(madi_adapter_t *adapter);
-/* Report that a peer has made a connection, on which nothing has come yet.  Return false if the core refuses the source; it
- * then does not call source_end for it. */
+/* Report that a peer has made a connection, on which nothing has come yet.  Return false if the core refuses the source;
+ * source_end is then not called for this source. */
 bool madi_source_opened(madi_adapter_t *adapter, const void *source, size_t source_len);
 /* Report that a connection has ended that is not a link's: source_end comes for it, perhaps from inside.  (The end of a link
  * that is being connected is reported by madi_link_down.)  text: the cause. */

@@ -87,7 +87,7 @@ madi_source_t *madi_server_calls(void);
 void madi_server_calls_run(madi_source_t *source);
 void madi_server_calls_release(madi_source_t *source);
 /* Let the leader sleep once, unless test(arg) is true, and poll all categories afterwards.  said: the sleep was already
- * announced by the bit MADI_SLEEPS_THREAD and a later barrier; that bit is still set on return. */
+ * announced by the bit MADI_SLEEPS_THREAD and a later barrier; the bit is still set on return. */
 void madi_leader_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline, bool said);
 
 /* ---- leader.c --------------------------------------------------------------------------------------------------- */

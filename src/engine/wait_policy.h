@@ -149,7 +149,7 @@ static inline int64_t madi_look_every(int64_t every, int events)
  * kernel may have woken the thread of a computing peer on this processor, and lets a spinning thread run on for
  * milliseconds. */
 #define MADI_BTL_YIELD_EVERY 64
-#define MADI_BTL_ROOM_US 500     /* maximum time in us for which a thread waits for room; it yields meanwhile */
+#define MADI_BTL_ROOM_US 500     /* maximum time in us for which a thread waits for room; the thread yields meanwhile */
 #define MADI_BTL_LOOK_NS 1000000 /* ns between two polls of the component's thread, and its longest sleep in the library */
 #define MADI_BTL_BUSY_NS 100000  /* ns; like MADI_BTL_LOOK_NS, but during a get; that thread reports the end of the get */
 

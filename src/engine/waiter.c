@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* waiters of one list that are skipped because they are awake; they will check for the event soon anyway */
+/* waiters of one list that are skipped because they are awake; awake waiters will check for the event soon anyway */
 #define AWAKE_ENOUGH 1000
 
 _Thread_local bool madi_woke_other;

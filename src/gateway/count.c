@@ -114,7 +114,7 @@ typedef struct count_log {
     int64_t open, queued, queued_bytes;
 } count_log_t;
 
-/* Copy a side's counters; those of outgoing traffic need the tx_lock. */
+/* Copy a side's counters; counters of outgoing traffic need the tx_lock. */
 static gw_side_t side_copy(const gw_side_t *side)
 {
     madi_lock_t *lock = side->hop ? &side->hop->gate->tx_lock : NULL;

@@ -23,7 +23,7 @@ struct gw_held {
 /* Fragments sent but not yet acknowledged. */
 typedef struct gw_window {
     unsigned char *ring;
-    uint64_t cap, head, tail; /* positions in the ring; they only grow, and position modulo cap is the offset */
+    uint64_t cap, head, tail; /* positions in the ring; a position only grows, and its value modulo cap is the offset */
     /* payload of the fragments in the window; bytes sent since an acknowledgement was last requested */
     uint64_t bytes, unasked;
     uint32_t base, next;   /* number of the first fragment in the window; number of the next one to be sent */

@@ -76,7 +76,8 @@ void gw_protect_open(const gw_end_t *end, unsigned kind, madi_wire_open_t *open)
 {
     gw_statement_t said = gw_statement_open(kind, open);
     if (end->cipher && !gw_cipher_prove(end->cipher, &said, GW_STATEMENT, open->proof))
-        memset(open->proof, 0, sizeof open->proof); /* the other endpoint refuses an OPEN without proof; it is tried again */
+        /* the other endpoint refuses an OPEN without proof, so OPEN is sent again later */
+        memset(open->proof, 0, sizeof open->proof);
 }
 
 void gw_protect_close(const gw_side_t *side, madi_wire_close_t *c, const char *text)

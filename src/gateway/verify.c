@@ -161,7 +161,7 @@ static bool packet_accept(gw_side_t *side, const madi_wire_forward_t *forward, c
     return false;
 }
 
-/* Receive a packet that was sealed as a whole; it is decrypted in private memory. */
+/* Receive a packet that was sealed as a whole; the packet is decrypted in private memory. */
 static void whole_packet_arrived(gw_side_t *side, const madi_wire_hdr_t *hdr, madi_foreign_t head)
 {
     gw_end_t *end = side->end;

@@ -165,8 +165,8 @@ static inline madi_worker_t *madi_worker_self(void)
 __attribute__((visibility("hidden"))) madi_worker_t *madi_worker_self(void);
 #endif
 
-/* Return a thread that is detached in a system call (monitor.h) to its worker; it may continue on another kernel thread.
- * Return the thread, or NULL if the caller is no detached thread. */
+/* Return a thread that is detached in a system call (monitor.h) to its worker; the thread may continue on another kernel
+ * thread.  Return the thread, or NULL if the caller is no detached thread. */
 __attribute__((visibility("hidden"), noinline)) madi_ult_t *madi_ult_reattach(void);
 extern _Atomic(int) madi_n_detached_in_syscall __attribute__((visibility("hidden")));
 

@@ -30,7 +30,7 @@ typedef struct madi_lab_run {
     char *const *argv;
     double timeout; /* seconds; 0: none */
     bool quiet;
-    const char *self; /* path of this program from the current root; it cannot be found from inside the lab */
+    const char *self; /* path of this program from the current root; the path cannot be found from inside the lab */
 } madi_lab_run_t;
 
 /* Make the lab, run the command in it, and end everything.  Return the exit code. */

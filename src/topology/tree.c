@@ -81,7 +81,7 @@ static int line_meant(const madi_topo_build_t *build, int line)
     return line;
 }
 
-/* Report libconfig's syntax error; it stops at the first one. */
+/* Report libconfig's syntax error; libconfig stops at the first one. */
 static void syntax_wrong(madi_topo_build_t *build, const madi_tree_t *tree)
 {
     int line = config_error_line(&tree->config), len;

@@ -339,7 +339,7 @@ static bool address_is_proven(const madi_hello_t *h, const unsigned char *addres
     return !memcmp(madi_address_uid(address), hello->caller, MADI_UID_LEN) && madi_address_role(address) == hello->role;
 }
 
-/* Return the gate of the connecting process; NULL: the connection was refused. */
+/* Return the gate of the connecting process; NULL if the connection was refused. */
 static madi_gate_t *proof_gate(madi_hello_t *h, const madi_hello_proof_t *proof, const unsigned char *address, size_t len)
 {
     mad_session_t *s = h->session;

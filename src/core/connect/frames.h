@@ -53,9 +53,9 @@ typedef struct madi_frames {
     uint32_t in_units;  /* bits: units of it that have arrived */
 } madi_frames_t;
 
-/* Make the frames of an active handshake.  NULL: no memory, or no random numbers. */
+/* Make the frames of an active handshake.  NULL if out of memory, or if the system has no random numbers. */
 madi_frames_t *madi_frames_active(madi_link_t *link);
-/* Make the frames of a handshake with a source.  NULL: no memory. */
+/* Make the frames of a handshake with a source.  NULL if out of memory. */
 madi_frames_t *madi_frames_passive(madi_adapter_t *adapter, const void *source, size_t source_len);
 void madi_frames_free(madi_frames_t *frames); /* NULL is fine */
 

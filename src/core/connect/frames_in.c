@@ -68,7 +68,7 @@ static madi_hello_t *passive_find(mad_session_t *s, const madi_adapter_t *a, con
     return h;
 }
 
-/* Make the handshake of a source.  NULL: no memory. */
+/* Make the handshake of a source.  NULL if out of memory. */
 static madi_hello_t *source_add(madi_adapter_t *a, const void *source, size_t source_len)
 {
     madi_frames_t *f = madi_frames_passive(a, source, source_len);

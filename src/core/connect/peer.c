@@ -326,7 +326,7 @@ madi_gate_t *madi_peer_gate_find(const mad_session_t *s, mad_peer_t peer, int la
     return p->lanes ? p->lanes[lane - 1] : NULL;
 }
 
-/* Return the place of the peer's gate on that lane, which may be NULL yet.  NULL: no memory. */
+/* Return the place of the peer's gate on that lane, which may be NULL yet.  NULL if out of memory. */
 static madi_gate_t **gate_at(mad_session_t *s, mad_peer_t peer, int lane)
 {
     madi_peer_t *p = madi_peer_at(s, peer);
@@ -509,7 +509,7 @@ mad_status_t mad_address(mad_session_t *session, const void **address, size_t *l
     return MAD_OK;
 }
 
-/* Free a peer's entry.  Precondition: it has no gate. */
+/* Free a peer's entry.  Precondition: the peer has no gate. */
 void madi_peer_drop(mad_session_t *s, madi_peer_t *p)
 {
     if (p->address)

@@ -15,7 +15,9 @@ struct madi_peer {
     bool serves : 1;        /* the forwarder sends streams through it */
     bool claimed : 1;       /* other peers reported this address; no connection to it has confirmed it */
     bool wanted : 1;        /* another peer has named this one as a stream's end; not connected yet */
-    bool told : 1; /* known from one peer only, which is charged for it; that peer's gate is noted behind the address */
+    /* true if the process is known from one peer only, which is charged for it; the gate of that peer is noted behind the
+     * address */
+    bool told : 1;
 };
 
 /* connect_session.c: this folder's part of a session (session->connect) */
@@ -31,8 +33,8 @@ madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer);
 const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* NULL if none, or not known yet */
 void madi_peer_drop(mad_session_t *session, madi_peer_t *peer);                        /* free a peer without a gate */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
-/* Like madi_peer_add, but for a process that a peer has announced: the announcing peer is charged.  MAD_ERR_BUSY: it has
- * announced too many. */
+/* Like madi_peer_add, but for a process that a peer has announced: the announcing peer is charged.  MAD_ERR_BUSY if that
+ * peer has announced too many processes. */
 mad_status_t madi_peer_learn(madi_gate_t *announcer, const unsigned char *address, size_t len, mad_peer_t *peer);
 mad_peer_t madi_peer_find(mad_session_t *session, const unsigned char *address); /* find a peer by identity; -1 if none */
 /* Record that the peer is connected: no other peer is charged for it any more.  If reached is true, this process has
@@ -44,7 +46,7 @@ int madi_lanes(mad_session_t *session);                   /* number of lanes: 1 
 bool madi_lane_carries(mad_session_t *session, int lane); /* true if the lane carries streams, and no messages */
 /* Give a lost peer a new number, since the process may be reachable again.  On lanes on which it is not lost both numbers
  * share a gate, and its messages come from the old number.  quiet: only the library communicates with it on that lane, and
- * the program gets no event.  MAD_ERR_INVAL: it has a new number already. */
+ * the program gets no event.  MAD_ERR_INVAL if the peer has a new number already. */
 mad_status_t madi_peer_renumber(mad_session_t *session, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer);
 /* Like madi_peer_add, but give a new number to a peer that is lost on that lane; lane -1 means any lane. */
 mad_status_t madi_peer_add_anew(mad_session_t *session, const unsigned char *address, size_t len, int lane,

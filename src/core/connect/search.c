@@ -183,7 +183,7 @@ static mad_status_t path_connect(madi_gate_t *gate, int i, madi_link_t *link, ch
     return status;
 }
 
-/* Try one path.  MAD_ERR_AGAIN: there is no memory or descriptor for it while other attempts run. */
+/* Try one path.  MAD_ERR_AGAIN if there is no memory or descriptor for the attempt while other attempts run. */
 static mad_status_t path_try(madi_gate_t *gate, int i)
 {
     madi_adapter_t *a = gate->connect->search->way[i].adapter;

@@ -53,10 +53,11 @@ struct madi_conn {
     /* Receiving, under session->lock.  NULL: none. */
     _Alignas(MADI_LINE) madi_rx_msg_t *ready; /* messages that can be opened, in order */
     madi_rx_msg_t **ready_tail;
-    madi_link_t *rx_link;      /* the gate's link; valid while fast_hdr is not 0 */
-    uint32_t fast_hdr;         /* first 4 header bytes of a one-packet message that may be opened at once; 0 if none */
-    madi_rx_msg_t *arriving;   /* the message whose last packet has not arrived */
-    madi_rx_msg_t *unfinished; /* incomplete messages that the program has opened; they fail when the link breaks */
+    madi_link_t *rx_link;    /* the gate's link; valid while fast_hdr is not 0 */
+    uint32_t fast_hdr;       /* first 4 header bytes of a one-packet message that may be opened at once; 0 if none */
+    madi_rx_msg_t *arriving; /* the message whose last packet has not arrived */
+    /* incomplete messages that the program has opened; these messages fail when the link breaks */
+    madi_rx_msg_t *unfinished;
     madi_posted_t *posted, **posted_tail; /* posted receives, the first one is served next */
     marceli_waiters_t openers;            /* threads that wait for a message of this peer */
     bool in_ready;                        /* true if the connection is in channel->ready */

@@ -78,7 +78,7 @@ typedef enum madi_seal_next {
  * received bytes are not a record. */
 size_t madi_seal_peek(madi_seal_t *seal, bool *broken);
 /* Open the record that madi_seal_peek has announced.  `to` has room for the number of bytes that madi_seal_peek has
- * returned; they are wiped if the record is not genuine. */
+ * returned; these bytes are wiped if the record is not genuine. */
 madi_seal_next_t madi_seal_open(madi_seal_t *seal, void *to, size_t *len);
 const char *madi_seal_why(const madi_seal_t *seal);
 

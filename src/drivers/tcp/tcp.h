@@ -237,7 +237,7 @@ madi_sent_t madi_tcp_send(madi_link_t *link, const struct iovec *vec, int n, siz
 int madi_tcp_flush(madi_tcp_link_t *link);
 
 /* tcp_link.c */
-/* Report that the link is down; it may be closed when this returns. */
+/* Report that the link is down; the link may be closed when this function returns. */
 void madi_tcp_down(madi_tcp_link_t *link, mad_status_t status, const char *text);
 mad_status_t madi_tcp_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
 mad_status_t madi_tcp_start(madi_link_t *link, int fd, bool active, char *reason);

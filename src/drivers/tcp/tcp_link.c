@@ -166,7 +166,7 @@ bool madi_tcp_drained(madi_link_t *pub)
     return ioctl(link->watch.fd, SIOCOUTQ, &unacknowledged) < 0 || !unacknowledged;
 }
 
-/* Make the kernel send a delayed acknowledgement now; it may delay one for up to 40 ms. */
+/* Make the kernel send a delayed acknowledgement now; the kernel may delay an acknowledgement for up to 40 ms. */
 void madi_tcp_acknowledge(madi_link_t *pub)
 {
     int one = 1;

@@ -192,8 +192,8 @@ mad_status_t mad_dev_probe(mad_dev_t *dev, const mad_dev_receive_t *receive, mad
  * message was claimed). */
 mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *receive, bool discard);
 
-/* Cancel a posted receive with this context, the oldest if there are several; it is notified with MAD_ERR_CANCELLED.
- * MAD_ERR_TOO_LATE: there is none, or a message has matched it.  Sends cannot be cancelled. */
+/* Cancel a posted receive with this context, the oldest if there are several; the receive is notified with
+ * MAD_ERR_CANCELLED.  MAD_ERR_TOO_LATE: there is none, or a message has matched it.  Sends cannot be cancelled. */
 mad_status_t mad_dev_cancel(mad_dev_t *dev, void *context);
 
 /* ---- Memory of peers ---------------------------------------------------------------------------------------------- */

@@ -64,10 +64,10 @@ static int64_t us_now(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* Wait briefly for room.  If a fragment is queued, the sending thread waits in Open MPI until another thread reports
- * that the fragment has left.  If threads outnumber cores, the sending thread spins on the core that the other thread
- * needs, which costs milliseconds per message.  So the thread waits here, without Open MPI's knowledge, as long as
- * that helps.  Messages are received meanwhile, because the peer may wait for room too; they are not reported yet. */
+/* Wait briefly for room.  If a fragment is queued, the sending thread waits in Open MPI until another thread reports that
+ * the fragment has left.  If threads outnumber cores, the sending thread spins on the core that the other thread needs,
+ * which costs milliseconds per message.  So the thread waits here, without Open MPI's knowledge, as long as that helps.
+ * Messages are received meanwhile, because the peer may wait for room too; these messages are not reported yet. */
 static __attribute__((noinline)) bool leaves_soon(mad_btl_endpoint_t *endpoint, const struct iovec *pieces, int n)
 {
     int64_t until;
