@@ -34,8 +34,8 @@
 
 #define CUTS_MAX 8 /* maximum number of repeated searches after the peer has closed a handshake without an answer */
 #define CUT_AGAIN INT64_C(10000000) /* ns before the first repeated search; each further pause is twice as long */
-#define ATTEMPTS_MAX \
-    256 /* maximum number of sockets of a session that are being connected at a time; each gate may have one more */
+/* maximum number of sockets of a session that are being connected at a time; each gate may have one more */
+#define ATTEMPTS_MAX 256
 
 typedef struct madi_search search_t;
 

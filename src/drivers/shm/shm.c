@@ -82,8 +82,8 @@ static bool listen_on(shm_adapter_t *a, const char *dir, char *reason)
     return true;
 }
 
-#define ANSWER_MAX \
-    ((size_t)SHM_BODY_MAX - 1024) /* maximum number of bytes of a block; leaves room for other blocks in the packet */
+/* maximum number of bytes of a block; leaves room for other blocks in the packet */
+#define ANSWER_MAX ((size_t)SHM_BODY_MAX - 1024)
 
 static size_t direct_min(const madi_costs_t *costs)
 {

@@ -27,8 +27,8 @@
 #define MAD_DEV_HEAD_COST 384              /* bytes that a header counts for in windows, in addition to its payload */
 #define MAD_DEV_WINDOW ((size_t)1 << 20)   /* bytes that each sender may send without a grant */
 #define MAD_DEV_WINDOWS ((size_t)32 << 20) /* bytes by which the windows of all senders together may grow */
-#define MAD_DEV_BUFFERED_MAX \
-    ((size_t)16 << 20) /* maximum number of bytes of pending buffered sends that the device keeps in its memory */
+/* maximum number of bytes of pending buffered sends that the device keeps in its memory */
+#define MAD_DEV_BUFFERED_MAX ((size_t)16 << 20)
 
 /* One call. */
 #define MAD_DEV_SHOWN 16                /* maximum number of messages that are opened at a time */
