@@ -172,7 +172,7 @@ static inline void gw_end_unlock(gw_end_t *end)
         madi_unlock(&end->link->gate->tx_lock);
 }
 
-/* protect.c; under the session's lock or, for packets, the tx_lock of the virtual link's gate */
+/* protect.c.  The caller holds the session's lock or, for packets, the tx_lock of the virtual link's gate. */
 bool gw_protect_start(gw_end_t *end, madi_link_t *link); /* Create the keys after the handshake.  False if out of memory. */
 bool gw_link_encrypts(const madi_link_t *link);          /* Contract as in forward.h. */
 size_t gw_protected_more(const gw_end_t *end, unsigned kind, size_t len);
@@ -206,7 +206,7 @@ madi_place_t gw_sealed_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hd
 bool gw_sealed_done(gw_side_t *side); /* Verify the body of a long packet that is now complete; false if the other
                                        * endpoint did not send it. */
 
-/* window.c; under the tx_lock of the virtual link's gate */
+/* window.c.  The caller holds the tx_lock of the virtual link's gate. */
 bool gw_window_room(gw_end_t *end, size_t len, bool copy); /* Make room for one more fragment; false if the window is
                                                             * full or memory is short. */
 bool gw_window_wants_ack(gw_end_t *end, size_t len);       /* True if it is time to request an acknowledgement. */
@@ -228,7 +228,7 @@ int gw_window_resend(gw_end_t *end); /* Send everything in the window again, whi
                                       * number of fragments, -1 if out of memory. */
 void gw_window_drop(gw_end_t *end, mad_status_t status); /* Empty the window for good, completing operations with status. */
 
-/* resume.c; under the session's lock */
+/* resume.c.  The caller holds the session's lock. */
 void gw_path_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);
 bool gw_path_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address); /* Open a path over hop; false if out of
                                                                                * memory. */
@@ -255,7 +255,7 @@ void gw_path_retire(gw_end_t *end, gw_side_t *side, enum madi_close_what what, c
 /* Resume when both endpoints are on this path: send again what the other endpoint has not received. */
 void gw_path_resume(gw_end_t *end, uint32_t ack);
 
-/* migrate.c; under the session's lock */
+/* migrate.c.  The caller holds the session's lock. */
 /* Record that a gateway on this path requests another path for the stream. */
 void gw_migrate_requested(gw_side_t *side);
 bool gw_migrate_check(gw_end_t *end, int64_t now); /* Continue a migration; true if another check is needed. */

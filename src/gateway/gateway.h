@@ -76,7 +76,7 @@ static inline gw_side_t *gw_transit_other(gw_side_t *side)
     return side == &side->transit->side[0] ? &side->transit->side[1] : &side->transit->side[0];
 }
 
-/* dial.c; under the session's lock */
+/* dial.c.  The caller holds the session's lock. */
 /* True if an address that only peers have named may be dialled.  False is logged, once per peer that names one. */
 bool gw_dial_address_allowed(gw_hop_t *from, const unsigned char *address);
 /* True if this gate may be dialled on behalf of gw->asker.  Return false, and the reason, if too many dials are pending on

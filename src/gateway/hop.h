@@ -130,7 +130,7 @@ void gw_hop_pump(gw_hop_t *hop);
 void gw_frag_done(madi_op_t *op, mad_status_t status);
 extern const madi_forward_t gw_forward;
 
-/* label.c; under the session's lock */
+/* label.c.  The caller holds the session's lock. */
 void gw_labels_key(gw_t *gw); /* Create the secret of the hash tables; once, before the first hop exists. */
 /* Reserve the label of this OPEN.  Return false if the label is already in use. */
 bool gw_label_new(gw_hop_t *hop, const madi_wire_hdr_t *hdr);
@@ -143,12 +143,12 @@ gw_side_t *gw_side_find(gw_hop_t *hop, const madi_wire_hdr_t *hdr); /* NULL if n
 gw_side_t *gw_sides_next(gw_hop_t *hop);
 void gw_labels_free(gw_hop_t *hop); /* Close all streams, and free the tables. */
 
-/* form.c; no lock */
+/* form.c.  The functions need no lock. */
 bool gw_form_good(const madi_wire_hdr_t *hdr); /* True for a known kind with a permitted length. */
 /* True if the fragment costs credit.  Control fragments about the stream do not. */
 bool gw_costs(const madi_wire_hdr_t *hdr);
 
-/* arrive.c; contracts as in forward.h */
+/* arrive.c.  The contracts are those of forward.h. */
 madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
@@ -166,7 +166,7 @@ void gw_credit_back(gw_side_t *side, uint32_t cost);
 void gw_credit_send_due(gw_t *gw); /* Send CREDIT for all sides for which it is due. */
 void gw_credit_arrived(gw_side_t *side, uint64_t limit);
 
-/* rate.c; under the session's lock */
+/* rate.c.  The caller holds the session's lock. */
 bool gw_rate_allows(gw_t *gw); /* True if credit may be granted now; if false, a timer calls gw_credit_send_due later. */
 bool gw_rate_spare(gw_t *gw);  /* Account for `bytes` of granted credit; negative for credit returned unused. */
 void gw_rate_take(gw_t *gw, int64_t bytes); /* Account for granted bytes; negative for bytes that were returned unused. */

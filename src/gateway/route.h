@@ -20,7 +20,7 @@ struct gw_route {
     int row; /* index of the row in a report */
 };
 
-/* next_hop.c; under the session's lock, except gw_started */
+/* next_hop.c.  The caller holds the session's lock, except for gw_started. */
 mad_status_t gw_started(mad_session_t *session);
 /* True if an adapter other than the virtual one reaches the address. */
 bool gw_reached_directly(gw_t *gw, int lane, const unsigned char *address);
@@ -45,7 +45,7 @@ unsigned gw_flags_of(gw_t *gw, const unsigned char *address); /* GW_FORWARDS, GW
 mad_status_t gw_next_gate(gw_t *gw, int lane, const unsigned char *address, const gw_avoid_t *avoid, madi_gate_t **gate,
                           bool *direct, char *reason);
 
-/* lane.c; contracts as in forward.h */
+/* lane.c.  The contracts are those of forward.h. */
 int gw_lane(mad_session_t *session, const char *channel);
 const char *gw_lane_name(mad_session_t *session, int lane);
 int gw_lanes(mad_session_t *session);
@@ -76,7 +76,7 @@ gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len); /* Read the mark
 mad_status_t gw_learn_gateways(mad_session_t *session);
 mad_status_t gw_learn_named(mad_session_t *session); /* Add the gateways of MAD_GATEWAYS.  MAD_ERR_CONFIG is logged. */
 
-/* gossip.c; under the session's lock */
+/* gossip.c.  The caller holds the session's lock. */
 void gw_gossip_gate_up(madi_gate_t *gate); /* Contract as in forward.h. */
 void gw_gossip_arrived(gw_hop_t *hop, const unsigned char *address, size_t max);
 

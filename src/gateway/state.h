@@ -114,7 +114,7 @@ int gw_host_read(gw_t *gw, const unsigned char *bytes, size_t len, unsigned *fla
 /* True if the process with these adapter bytes can be reached through gateways; otherwise reason says why not. */
 bool gw_reachable(gw_t *gw, int lane, const void *bytes, size_t len, char *reason);
 
-/* alive.c; under the session's lock, except gw_alive_watch */
+/* alive.c.  The caller holds the session's lock, except for gw_alive_watch. */
 mad_status_t gw_alive_open(gw_t *gw);
 void gw_alive_close(gw_t *gw);
 void gw_alive_set(gw_t *gw);

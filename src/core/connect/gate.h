@@ -16,7 +16,7 @@ extern madi_adapter_t madi_no_adapter;        /* a placeholder whose take finds 
 void madi_links_reap(mad_session_t *session); /* free closed links; under session->lock; not from an upcall */
 madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status); /* takes session->lock */
 
-/* gate_life.c; under session->lock */
+/* gate_life.c.  The caller holds session->lock. */
 madi_gate_t *madi_gate_new(mad_session_t *session, mad_peer_t peer, int lane); /* return NULL if out of memory */
 void madi_gate_rest(madi_gate_t *gate); /* keep a released gate for reuse.  Precondition: in no list, and not referred to */
 void madi_gates_free(mad_session_t *session); /* free all gates, as the session ends */
@@ -38,12 +38,12 @@ bool madi_conn_in_use(madi_conn_t *conn);    /* true if a message of the connect
 void madi_unopened_sweep(madi_gate_t *gate); /* release unopened channels that peers no longer use; before each
                                                    * announcement */
 
-/* ledger_enforce.c; not to be called from a driver's upcall */
+/* ledger_enforce.c.  A driver's upcall must not call these functions. */
 void madi_ledger_enforce(madi_gate_t *gate); /* end the gate's connection if its peer has passed a bound */
 /* If all peers together have passed a bound, end the connection of the peer with the largest charge. */
 void madi_ledger_enforce_all(mad_session_t *session);
 
-/* forget.c; not to be called from a driver's upcall */
+/* forget.c.  A driver's upcall must not call these functions. */
 #define MADI_FORGET_NS 20000000 /* ns; least time that a lost peer is kept; also the time between two checks */
 /* Free lost peers that the program did not add and that are not ranks, once nothing refers to them.  Does nothing before
  * the next check is due; now: ns. */

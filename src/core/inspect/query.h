@@ -45,7 +45,7 @@ bool madi_stats_more(madi_answer_t *answer);
 bool madi_trace_begin(madi_answer_t *answer); /* trace_answer.c */
 bool madi_trace_answer(madi_answer_t *answer);
 
-/* process.c; under session->lock */
+/* process.c.  The caller holds session->lock. */
 void madi_process_write(madi_json_t *json, const mad_session_t *session);
 
 /* Write the member of a counter, under the key of its row; any lock. */

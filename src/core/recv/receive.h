@@ -53,7 +53,7 @@ bool madi_rdv_recv_none(const madi_gate_t *gate); /* true if no rendezvous block
 mad_status_t madi_recv_session_init(mad_session_t *session);
 void madi_recv_session_fini(mad_session_t *session); /* also after a failed init, or without one */
 
-/* begun.c; only by the thread that owns the message */
+/* begun.c.  Only the thread that owns the message calls these functions. */
 void madi_begun_look(madi_rx_msg_t *msg); /* move the message's end behind the arrived bytes; if all: MADI_PLAIN_LENT */
 void madi_begun_spin(madi_rx_msg_t *msg); /* like madi_begun_look, but spin for all bytes as long as a copy would take */
 void madi_begun_wait(madi_rx_msg_t *msg); /* wait for all bytes, or fail; no lock */
@@ -62,7 +62,7 @@ void madi_begun_skip(madi_rx_msg_t *msg); /* treat the message as complete, and 
  * the block that the receiver expects. */
 bool madi_begun_unpack(madi_rx_msg_t *msg, void *buf, size_t len, uint64_t desc);
 
-/* ready.c; under session->lock */
+/* ready.c.  The caller holds session->lock. */
 static inline void madi_openers_wake(madi_conn_t *conn) /* wake one thread that waits for a message of this connection */
 {
     if (!marceli_waiters_wake_one(&conn->openers))
@@ -76,7 +76,7 @@ void madi_conn_drop(madi_conn_t *conn);      /* discard messages that have arriv
 void madi_rx_open(madi_rx_msg_t *msg);       /* return the credit of a message that is being opened */
 madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn); /* take the next message of a connection; NULL if none */
 
-/* block.c; under session->lock */
+/* block.c.  The caller holds session->lock. */
 /* A parsed block of the current packet. */
 typedef struct madi_sent_block {
     uint64_t desc;
@@ -109,7 +109,7 @@ void madi_block_refuse(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* d
 void madi_block_drop(madi_rx_msg_t *msg, bool disagrees); /* discard a block; disagrees: report a mismatch to both sides */
 void madi_spread(const struct iovec *pieces, int n, madi_foreign_t src, uint64_t skip, uint64_t len);
 
-/* cont.c; under session->lock */
+/* cont.c.  The caller holds session->lock. */
 static inline madi_rdv_recv_t *madi_cont_of(madi_rx_msg_t *msg) /* any lock, or none */
 {
     return atomic_load_explicit(&msg->receiving.cont, memory_order_relaxed);
@@ -125,7 +125,7 @@ void madi_cont_feed(madi_rx_msg_t *msg);            /* copy a packet of that blo
 bool madi_cont_begin(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void madi_cont_done(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr);
 
-/* rdv_recv.c; under session->lock */
+/* rdv_recv.c.  The caller holds session->lock. */
 /* Make the state of a block that is being received; here: number of its bytes that have arrived. wait (or NULL)
  * completes when all bytes have arrived. granted: the block gets a handle, for a grant.  NULL: no memory. */
 madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len, uint64_t here,
@@ -153,12 +153,12 @@ static inline void madi_early_forget(madi_rx_msg_t *msg) /* free a borrowed bloc
         madi_early_drop(msg);
 }
 
-/* feed.c; under session->lock */
+/* feed.c.  The caller holds session->lock. */
 void madi_rx_feed(madi_rx_msg_t *msg); /* fill waiting blocks with data that has arrived */
 /* Queue the destination of a CHEAPER block that has not arrived. */
 mad_status_t madi_block_wait(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t desc);
 
-/* finish.c; under session->lock */
+/* finish.c.  The caller holds session->lock. */
 /* Discard the remaining blocks of an ended message, and report the mismatch.  Return true if no part of the message is in
  * flight any more. */
 bool madi_rx_settle(madi_rx_msg_t *msg);
@@ -168,7 +168,7 @@ void madi_rx_finish(madi_rx_msg_t *msg); /* complete the message's request if th
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
 void madi_rx_drop(madi_rx_msg_t *msg); /* discard an arrived message that is not opened */
 
-/* unopened.c; under session->lock */
+/* unopened.c.  The caller holds session->lock. */
 void madi_unopened_message(madi_conn_t *conn, size_t len); /* charge a waiting packet; past the bound the peer is in error */
 
 #endif

@@ -19,7 +19,7 @@ typedef struct madi_send_counts {
     uint64_t fetched_blocks, fetched_bytes; /* blocks that the receiver has read */
 } madi_send_counts_t;
 
-/* send_gate.c: this folder's part of a gate (gate->send); under gate->tx_lock */
+/* send_gate.c: this folder's part of a gate (gate->send).  The caller holds gate->tx_lock. */
 struct madi_send_gate *madi_send_gate_new(void); /* return NULL if out of memory */
 void madi_send_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; no block is announced */
 void madi_send_gate_free(madi_gate_t *gate);     /* free the part if there is one */
@@ -29,7 +29,7 @@ bool madi_rdv_queued(const madi_gate_t *gate); /* true if granted blocks are to 
 /* In the child of a fork: empty the lists, and call lose for the message of each announced block. */
 void madi_send_gate_lose(madi_gate_t *gate, void (*lose)(madi_tx_t *tx));
 
-/* queue.c; under gate->tx_lock */
+/* queue.c.  The caller holds gate->tx_lock. */
 /* send an ended message in one packet, now; if impossible, change nothing and return false */
 bool madi_tx_send_whole(madi_tx_t *tx);
 /* Send, now, an ended message whose last block is continued in a packet of its own.  Return false if nothing was sent; a
@@ -44,7 +44,7 @@ void madi_conn_kick(madi_conn_t *conn);             /* put the connection into t
 /* send from the queues of that list; return true if one was put into the list again */
 bool madi_pending_pump(madi_gate_t *gate);
 
-/* cont.c; under gate->tx_lock */
+/* cont.c.  The caller holds gate->tx_lock. */
 /* True if a block of that length, which is not held back, is continued in a packet of its own, provided there is credit. */
 static inline bool madi_cont_applies(const madi_caps_t *caps, size_t len)
 {
@@ -61,7 +61,7 @@ bool madi_cont_is_busy(const madi_tx_t *tx); /* true if the driver holds a packe
  * it is in the n entries of vec, which has room for two more.  Return false if the link is full. */
 bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead);
 
-/* rdv_send.c; under gate->tx_lock */
+/* rdv_send.c.  The caller holds gate->tx_lock. */
 /* Make the state of a rendezvous block, and return its handle; 0 without memory.  eager: bytes sent ahead of the grant;
  * held: the block may be sent only after its message has ended. */
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable);
@@ -75,7 +75,7 @@ void madi_rdv_fail_all(madi_gate_t *gate, mad_status_t status);
 bool madi_rdv_pump(madi_gate_t *gate);          /* send granted blocks; return false if some are left */
 bool madi_rdv_goes_on(const madi_gate_t *gate); /* true if the driver holds nothing of the first granted block */
 
-/* close.c; under gate->tx_lock */
+/* close.c.  The caller holds gate->tx_lock. */
 void madi_conn_close(madi_conn_t *conn); /* send CLOSE if nothing is left to send */
 
 #endif

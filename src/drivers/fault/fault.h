@@ -110,7 +110,7 @@ int64_t fault_delay(fault_adapter_t *a, fault_dice_t *dice, int64_t now);
 void fault_due(fault_adapter_t *a, int64_t when);      /* request a poll at that time or earlier; any lock may be held */
 void fault_count(fault_link_t *l, fault_dice_t *dice); /* count a packet, and cut the link if the cut is due */
 
-/* fault_rx.c; under the session's lock */
+/* fault_rx.c.  The caller holds the session's lock. */
 extern const madi_upcalls_t fault_upcalls;
 int fault_deliver(fault_link_t *l, int64_t now); /* deliver packets that are due; return their number */
 madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);

@@ -268,7 +268,7 @@ size_t shm_run_max(shm_link_t *link, size_t want);  /* bytes of the longest free
 void shm_run_drop(shm_link_t *link, uint32_t unit); /* free a run that was not sent */
 void shm_run_free(shm_link_t *link, uint32_t unit); /* return a received run to the sender; any thread */
 
-/* shm_inbox.c; under the session's lock */
+/* shm_inbox.c.  The caller holds the session's lock. */
 bool shm_inbox_open(shm_link_t *link);
 void shm_inbox_close(shm_link_t *link);
 void shm_inboxes_free(shm_adapter_t *adapter);

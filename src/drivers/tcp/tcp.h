@@ -162,13 +162,13 @@ bool madi_tcp_common(madi_adapter_t *adapter, const char *network, const void *a
 /* True if the address ip (len bytes) begins with the first `prefix` bits of net. */
 bool madi_tcp_holds(const unsigned char *net, int prefix, const unsigned char *ip, size_t len);
 
-/* tcp_allow.c; any lock */
+/* tcp_allow.c.  The caller may hold any lock. */
 bool madi_tcp_allow_check(char *reason); /* return false if MAD_TCP_ALLOW is invalid; reason has MADI_REASON_MAX bytes */
 /* True if this process may connect to that address or, if `calls`, accept connections from it. */
 bool madi_tcp_allows(const madi_tcp_adapter_t *tcp, const struct sockaddr_storage *peer, bool calls);
 bool madi_tcp_admits(madi_adapter_t *adapter, int fd, char *reason); /* as driver.h says */
 
-/* tcp_alive.c; all but madi_tcp_alive_set under the session's lock */
+/* tcp_alive.c.  The caller holds the session's lock, except for madi_tcp_alive_set. */
 /* called for the first link, since most adapters have none */
 mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason);
 void madi_tcp_alive_close(madi_tcp_adapter_t *tcp); /* also for an adapter that was opened only in part */
@@ -180,14 +180,14 @@ bool madi_tcp_moves(madi_link_t *link, int64_t ns);
 void madi_tcp_started_add(madi_tcp_link_t *link);
 void madi_tcp_started_remove(madi_tcp_link_t *link); /* no effect if the link is not in the list */
 
-/* tcp_buffer.c; under the session's lock */
+/* tcp_buffer.c.  The caller holds the session's lock. */
 bool madi_tcp_buffers_open(madi_tcp_link_t *link); /* return false if out of memory */
 void madi_tcp_buffers_free(madi_tcp_link_t *link);
 bool madi_tcp_lend(madi_tcp_link_t *link); /* true if bytes of rx_buf may be lent; each loan ends with slot_put */
 void madi_tcp_slot_put(madi_link_t *link, madi_foreign_t loan); /* any lock, or none */
 void madi_tcp_compact(madi_tcp_link_t *link); /* move the unparsed bytes to offset 0 of a buffer without loans */
 
-/* tcp_seal.c; contracts as in driver.h, and as for the functions of plain links below */
+/* tcp_seal.c.  The contracts are those of driver.h, and of the functions for plain links below. */
 int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget);
 int madi_tcp_seal_take(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan);
 int madi_tcp_seal_flush(madi_tcp_link_t *link);
