@@ -16,7 +16,7 @@ found() {
     sed -nE 's/^(DEFS|[A-Z]+_CFLAGS|[A-Z]+_CPPFLAGS|CPPFLAGS) = (.*)/\2/p' "$BUILD/Makefile" |
         grep -oE -- '-(D|I|isystem) *([^ \\]|\\.)+' | grep -vE -- '\$\(|_FORTIFY_SOURCE' | sort -u | sed 's,^-I/,-isystem /,'
 }
-flags="-std=gnu11 -w -D_GNU_SOURCE -Iinclude -Isrc -Itests $(found | tr '\n' ' ')"
+flags="-std=gnu11 -w -D_GNU_SOURCE -DMADI_MODULE_FOLDER=NULL -Iinclude -Isrc -Itests $(found | tr '\n' ' ')"
 
 # findings: what clang-tidy says of the files named on standard input
 findings() {

@@ -18,8 +18,9 @@
 #include "core/driver.h"
 #include "core/security/proof.h"
 
-#define MADI_FRAME_BYTES (sizeof(madi_frame_t) + 8704) /* of the longest frame of a handshake */
-#define MADI_PIECE_UNIT 512                            /* bytes of a frame: pieces but the last have a multiple of it */
+#define MADI_FRAME_BODY_MAX 8704                                      /* maximum number of bytes of a frame's body */
+#define MADI_FRAME_BYTES (sizeof(madi_frame_t) + MADI_FRAME_BODY_MAX) /* of the longest frame of a handshake */
+#define MADI_PIECE_UNIT 512 /* bytes of a frame: pieces but the last have a multiple of it */
 
 /* The head of a piece.  This head is the same in all versions of the protocol. */
 typedef struct madi_frame_piece {

@@ -290,7 +290,7 @@ static bool head_ready(madi_hello_t *h)
         tls_refuse(h);
         return false;
     }
-    if (h->head.magic != MADI_HELLO_MAGIC || h->head.length > MADI_HELLO_BODY_MAX) {
+    if (h->head.magic != MADI_HELLO_MAGIC || h->head.length > MADI_FRAME_BODY_MAX) {
         madi_hello_fail(h, MAD_ERR_PROTOCOL, "what came is not a handshake: no Madeleine process speaks there");
         return false;
     }

@@ -10,9 +10,7 @@
 #include "core/wire/address.h"
 
 #define MADI_HELLO_MAGIC 0x4844414du /* "MADH" */
-#define MADI_HELLO_BODY_MAX 8704     /* maximum number of bytes of a frame's body */
-static_assert(MADI_HELLO_BODY_MAX >= MADI_ADDRESS_MAX + 256 + MADI_PROOF_LEN + 16, "a proof holds an address");
-static_assert(MADI_FRAME_BYTES == sizeof(madi_frame_t) + MADI_HELLO_BODY_MAX, "the longest frame");
+static_assert(MADI_FRAME_BODY_MAX >= MADI_ADDRESS_MAX + 256 + MADI_PROOF_LEN + 16, "a proof holds an address");
 
 typedef enum madi_hello_kind {
     MADI_HELLO_NONE = 0, /* no frame is expected */
