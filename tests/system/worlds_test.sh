@@ -178,6 +178,9 @@ test_knobs() {
     row "is not INTERFACE=NETWORK" err
     run env MAD_DRIVERS=self,shm,tpc "$world" listen
     row "no driver is called" err
+    mkdir -p modules && echo "no library" >modules/mynet.so
+    run env MAD_MODULES="$PWD/modules" MAD_DRIVERS=self,shm,mynet "$world" listen
+    row "is not loaded:" err
     mkdir -p open && chmod 777 open
     run env MAD_SHM_DIR="$PWD/open" "$world" listen
     row "is not a directory that only this user can write" err
