@@ -76,6 +76,15 @@ START_TEST(share_is_tried_with_few_blocks)
 }
 END_TEST
 
+/* Either method can be the first one that is tried. */
+START_TEST(share_begins_with_either_method)
+{
+    madi_share_t s = {.shared_first = true};
+    ck_assert_int_eq(blocks(&s, MADI_SHARE_TRY_BLOCKS_MIN, LEN, near), MADI_SHARE_TRY_BLOCKS_MIN);
+    ck_assert_int_eq(blocks(&s, 4 * TRY, LEN, near), 0);
+}
+END_TEST
+
 /* If the faster method looked slow in a trial, as on a busy host, this is corrected within a few hundred blocks. */
 START_TEST(share_recovers_from_a_bad_trial)
 {
@@ -167,9 +176,10 @@ END_TEST
 Suite *share_suite(void)
 {
     const TTest *tests[] = {
-        share_learns_the_faster_path,      share_ignores_the_first_uses,    share_recovers_from_a_bad_trial,
-        share_is_tried_with_few_blocks,    share_follows_moved_processes,   share_ignores_a_single_outlier,
-        share_chooses_by_class_of_lengths, share_survives_impossible_times, share_expects_the_last_polling_habit,
+        share_learns_the_faster_path,         share_ignores_the_first_uses,      share_recovers_from_a_bad_trial,
+        share_is_tried_with_few_blocks,       share_begins_with_either_method,   share_follows_moved_processes,
+        share_ignores_a_single_outlier,       share_chooses_by_class_of_lengths, share_survives_impossible_times,
+        share_expects_the_last_polling_habit,
     };
     return SUITE_OF("share", tests);
 }

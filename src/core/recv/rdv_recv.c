@@ -102,10 +102,12 @@ static void pull_start(madi_rdv_recv_t *r, uint64_t at)
 static bool block_may_share(madi_rdv_recv_t *r)
 {
     madi_gate_t *gate = r->gate;
-    if (!gate->recv->share)
+    if (!gate->recv->share) {
         gate->recv->share = calloc(1, sizeof *gate->recv->share);
-    if (!gate->recv->share)
-        return false;
+        if (!gate->recv->share)
+            return false;
+        gate->recv->share->shared_first = true; /* so that the sender's first trial of announcing sees it */
+    }
     r->shared = madi_share_next(gate->recv->share, r->len, &r->timed);
     if (r->timed)
         r->granted = madi_now();

@@ -47,7 +47,7 @@ bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
     if (c->run) {
         c->run--;
     } else if (c->tried < 2) { /* the first trial is of not sharing, the second one of sharing */
-        c->shared = c->tried++;
+        c->shared = (c->tried++ == 0) == share->shared_first;
         c->run = method_blocks(len, c->shared) - 1;
         c->left = trial_blocks(len) << MADI_SHARE_PART_FIRST;
     } else if (c->trying || !c->left) {
