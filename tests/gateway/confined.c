@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process that gives up the rights that a gateway gives up, and then acts like an attacker who has taken it over:
+/* A process that confines itself as a gateway does, and then acts like an attacker who controls the gateway:
  *     confined WHAT [USER]
  * Exit code 0: the attack WHAT succeeded; 3: it failed.  USER: the user to whom root changes. */
 #include "tools/madgw_confine.h"

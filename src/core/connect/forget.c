@@ -63,6 +63,9 @@ static void gate_retire(madi_gate_t *gate)
     gate->by_remote = NULL;
     gate->n_remote = 0;
     madi_recv_gate_shrink(gate);
+    madi_lock(&gate->tx_lock);
+    madi_send_gate_shrink(gate);
+    madi_unlock(&gate->tx_lock);
     madi_gate_rest(gate);
 }
 

@@ -35,7 +35,7 @@ typedef struct madi_bound {
     const char *what; /* text that follows a number: "bytes of ..." */
     int64_t peer, sum;
     bool ends;        /* if the bound is exceeded: true if the connection ends, false if a request is refused */
-    const char *past; /* what happens when the bound is passed, and the remedy: the end of a log text */
+    const char *past; /* end of a log text: the consequence of passing the bound, and the remedy */
 } madi_bound_t;
 
 extern madi_bound_t madi_bounds[MADI_CHARGES]; /* constant, but for tests, which lower them */

@@ -49,7 +49,7 @@ void madi_seal_free(madi_seal_t *seal); /* frees a connection, and wipes its key
 typedef enum madi_seal_state {
     MADI_SEAL_SHAKING, /* send the bytes at madi_seal_out; more bytes have to arrive */
     MADI_SEAL_READY,   /* the handshake is over: send the bytes at madi_seal_out; records can follow */
-    MADI_SEAL_FAILED   /* it has failed: send the bytes at madi_seal_out (an alert); reason and *status are set */
+    MADI_SEAL_FAILED   /* TLS has failed; reason and *status are set.  Send the bytes at madi_seal_out, an alert */
 } madi_seal_state_t;
 /* Continue the handshake with the bytes that were received. */
 madi_seal_state_t madi_seal_shake(madi_seal_t *seal, mad_status_t *status, char *reason);

@@ -356,7 +356,7 @@ static bool packet_send(packet_t *p, madi_conn_t *conn)
         MADI_GATE_COUNT(conn->gate, times_full, 1);
         return false;
     }
-    if (MADI_UNLIKELY(began)) { /* the receiver ends a piece later */
+    if (MADI_UNLIKELY(began) && conn->gate->send->ways) { /* the receiver ends a piece later */
         int64_t took = madi_now() - began;
         madi_share_record(conn->gate->send->ways, p->timed, false, took + took / MADI_WAY_PIECES);
     }

@@ -22,6 +22,7 @@ typedef struct madi_send_counts {
 /* send_gate.c: this folder's part of a gate (gate->send).  The caller holds gate->tx_lock. */
 struct madi_send_gate *madi_send_gate_new(void); /* return NULL if out of memory */
 void madi_send_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; no block is announced */
+void madi_send_gate_shrink(madi_gate_t *gate);   /* free what was learned about the peer */
 void madi_send_gate_free(madi_gate_t *gate);     /* free the part if there is one */
 const madi_send_counts_t *madi_send_counts(const madi_gate_t *gate);
 bool madi_rdv_none(const madi_gate_t *gate);   /* true if no block is announced and not complete */

@@ -23,9 +23,15 @@ struct madi_send_gate *madi_send_gate_new(void)
     return part;
 }
 
-void madi_send_gate_reset(madi_gate_t *gate)
+void madi_send_gate_shrink(madi_gate_t *gate)
 {
     free(gate->send->ways);
+    gate->send->ways = NULL;
+}
+
+void madi_send_gate_reset(madi_gate_t *gate)
+{
+    madi_send_gate_shrink(gate);
     *gate->send = (struct madi_send_gate){.granted_tail = &gate->send->granted, .blocks = gate->send->blocks};
 }
 
@@ -33,7 +39,7 @@ void madi_send_gate_free(madi_gate_t *gate)
 {
     if (gate->send) {
         madi_handles_free(gate->send->blocks);
-        free(gate->send->ways);
+        madi_send_gate_shrink(gate);
     }
     free(gate->send);
 }

@@ -93,7 +93,7 @@ static void module_load(madi_module_record_t *m)
     }
     entry = dlsym(object, "madi_module");
     if (module_check(m, entry))
-        m->driver = entry->driver; /* it stays loaded */
+        m->driver = entry->driver; /* a module in use is never unloaded */
     else
         dlclose(object);
 }

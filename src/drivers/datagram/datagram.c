@@ -301,7 +301,7 @@ static void pidfd_ready(madi_watch_t *watch, uint32_t events)
     datagram_link_t *l = MADI_CONTAINER(watch, datagram_link_t, process);
     (void)events;
     if (!l->closed)
-        packets_read(datagram_of(l)); /* what it has sent before */
+        packets_read(datagram_of(l)); /* packets that the process sent before it ended */
     if (!l->closed)
         madi_link_down(&l->base, MAD_ERR_PEER, "the peer's process has ended");
 }
