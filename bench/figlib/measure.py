@@ -3,11 +3,10 @@
 ours and the peers alike; their order turns from round to round."""
 
 import math
-import statistics
 import sys
 import time
 
-from . import cliffs, curve, rows
+from . import cliffs, curve, phase, rows
 from .context import Missing, say
 
 
@@ -37,19 +36,23 @@ def tick(text):
         print("\r\033[K" + text, end="", file=sys.stderr, flush=True)
 
 
-def round_run(context, number, wanted, missing, ours):
-    this = {}
-    for source, sizes in turned(wanted.items(), number):
-        if source in missing and source not in ours:
-            continue
-        tick("%s: %d sizes" % (source, len(sizes)))
-        try:
-            this[source] = rows.SOURCES[source](context, sizes)
-        except Missing as why:
-            # A peer that fails is left out from then on; a failure of ours is reported and counts.
-            if source not in missing:
-                say("%s is left out: %s" % (source, why))
-            missing[source] = str(why) + (" (round %d)" % (number + 1) if number else "")
+def round_run(context, group, number, wanted, missing, ours):
+    """{source: {size: row}} of one round.  Where phases count, a few sizes at a time by each source in turn."""
+    this, how = {}, phase.measure if group in phase.GROUPS else lambda at, source, sizes: source(at, sizes)
+    sizes_all = sorted(set().union(*wanted.values()))
+    for part in phase.parts(sizes_all) if group in SWEEPS else [sizes_all]:
+        for source, sizes in turned(wanted.items(), number):
+            sizes = set(sizes) & set(part)
+            if not sizes or source in missing and source not in ours:
+                continue
+            tick("%s: %d sizes" % (source, len(sizes)))
+            try:
+                this.setdefault(source, {}).update(how(context, rows.SOURCES[source], sizes))
+            except Missing as why:
+                # A peer that fails is left out from then on; a failure of ours is reported and counts.
+                if source not in missing:
+                    say("%s is left out: %s" % (source, why))
+                missing[source] = str(why) + (" (round %d)" % (number + 1) if number else "")
     tick("")
     return this
 
@@ -59,8 +62,14 @@ def rounds_of(group, rounds):
     return min(rounds, most) if most else rounds
 
 
+def pairs_of(context, figures, missing):
+    """{(ours, peer): sizes} that the figures compare."""
+    sizes = wanted_sizes(context, figures, False)
+    return {(f.ours, peer): sizes[f.ours] & sizes[peer] for f in figures for peer in f.peers if peer not in missing}
+
+
 def measure(context, group, figures, rounds):
-    """Give the rounds, each {source: {size: row}}, and {source: why it is missing}."""
+    """Give the rounds, each {source: {size: row}}, {source: why it is missing}, and what to say of the machine's phase."""
     missing, results, start = {}, [], time.time()
     ours = {f.ours for f in figures}
     n = rounds_of(group, rounds)
@@ -69,7 +78,7 @@ def measure(context, group, figures, rounds):
     for number in range(n):
         with_others = number < (1 if context.quick else rows.FEW)
         wanted = wanted_sizes(context, figures, with_others)
-        results.append(round_run(context, number, wanted, missing, ours))
+        results.append(round_run(context, group, number, wanted, missing, ours))
         if context.quick and time.time() - start > QUICK_SECONDS:
             say("%s: no more rounds, this machine is slow or busy" % group)
             break
@@ -78,18 +87,14 @@ def measure(context, group, figures, rounds):
         spent = time.time() - start
         say("%s: round %d of %d, %.0f s, about %.0f s to go" % (group, number + 1, n, spent,
                                                                 spent / (number + 1) * (n - number - 1)))
-    return results, missing
-
-
-def line_note(results):
-    """Where a hypervisor moves the processors, the cost of a line says how often that came between."""
-    lines = [one["line"][8]["latency_us_best"] for one in results if one.get("line", {}).get(8)]
-    if not lines:
-        return ""
-    usual = statistics.median(lines)
-    moved = sum(1 for l in lines if not usual / 1.5 <= l <= usual * 1.5)
-    return "cache line %.3f us in the median, %.3f to %.3f, far from the median in %d of %d rounds" % (
-        usual, min(lines), max(lines), moved, len(lines))
+    for number in range(n if group in phase.GROUPS and not context.quick else 0):
+        wanted = phase.lacking(results, pairs_of(context, figures, missing))
+        if not wanted:
+            break
+        say("%s: once more what was measured in other phases only: %s" % (group, ", ".join(sorted(wanted))))
+        results.append(round_run(context, group, n + number, wanted, missing, ours))
+    results, of_phase = phase.keep(results)
+    return results, missing, of_phase
 
 
 def counts_note(figure, row):
@@ -102,7 +107,7 @@ def counts_note(figure, row):
     return ""
 
 
-def note(figure, results, missing):
+def note(figure, results, missing, of_phase):
     said = next((row["note"] for one in results for row in (one.get(figure.ours) or {}).values() if "note" in row), "")
     row = (results[0].get(figure.ours) or {}).get(8) if results else None
     outcome = (results[0].get(figure.ours) or {}).get(0) if results else None
@@ -111,26 +116,28 @@ def note(figure, results, missing):
     if figure.group == "counts" and row:
         return counts_note(figure, row)
     if figure.name == "shm-8-line":
-        return line_note(results)
+        return of_phase
     return "ours: " + missing[figure.ours] if figure.ours in missing and results else said
 
 
-def sweep_row(figure, results, missing):
+def sweep_row(figure, results, missing, of_phase):
     """Of many sizes: what the sweep says of them in the form of a row."""
     row = rows.judge(figure._replace(allowed=None), [], missing)
     found = SWEEPS[figure.group].judge(figure, results)
     if found:
         ours = found["ours"] if found["peer"] else {"best": None, "median": None}
-        row.update(found, rounds=len(results), ratio_best=ours["best"], ratio_median=ours["median"], verdict="pass" if found["of_target"] <= 1 else "FAIL")
+        row.update(found, rounds=len(results), ratio_best=ours["best"], ratio_median=ours["median"],
+                   verdict="pass" if found["of_target"] <= 1 else "FAIL",
+                   note="; ".join(filter(None, (found["note"], of_phase))))
     return row
 
 
-def figure_row(context, figure, results, missing):
+def figure_row(figure, results, missing, of_phase):
     if figure.group in SWEEPS:
-        row = sweep_row(figure, results, missing)
+        row = sweep_row(figure, results, missing, of_phase)
     else:
         row = rows.judge(figure, results, missing)
-        row["note"] = note(figure, results, missing)
+        row["note"] = note(figure, results, missing, of_phase)
     # Ours that failed in one round may not pass for the others.
     if figure.ours in missing and row["verdict"] == "pass":
         row["verdict"] = "FAIL"
@@ -157,8 +164,8 @@ def all_rows(context, figures, rounds):
         if not mine:
             continue
         try:
-            results, missing = measure(context, group, mine, rounds)
+            results, missing, of_phase = measure(context, group, mine, rounds)
         except Missing as why:
-            results, missing = [], {f.ours: str(why) for f in mine}
+            results, missing, of_phase = [], {f.ours: str(why) for f in mine}, ""
         for figure in mine:
-            yield figure_row(context, figure, results, missing)
+            yield figure_row(figure, results, missing, of_phase)

@@ -65,7 +65,7 @@ def series_measure(context, sources, sizes):
     missing, best = {}, {}
     wanted = {NAMED.get(s, s): sizes for s in sources}
     for number in range(1 if context.quick else ROUNDS):
-        one = measure.round_run(context, number, wanted, missing, ())
+        one = measure.round_run(context, None, number, wanted, missing, ())
         for source, found in one.items():
             for size, row in found.items():
                 points = best.setdefault(source, {})

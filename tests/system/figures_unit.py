@@ -9,7 +9,7 @@ import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "bench"))
-from figlib import cliffs, curve, machine, measure, page, peers, rates, report, rows, svg  # noqa: E402
+from figlib import cliffs, curve, machine, measure, page, peers, phase, rates, report, rows, svg  # noqa: E402
 from figlib.figure import Figure, times  # noqa: E402
 
 UCX_CHECKED = """#define ENABLE_ASSERT             1
@@ -80,11 +80,12 @@ class Curve(unittest.TestCase):
         self.assertAlmostEqual(found["of_target"], found["mean"] / 0.5)
 
     def test_row(self):
-        row = measure.figure_row(None, figure((1.0, None)), ROUNDS, {})
+        row = measure.figure_row(figure((1.0, None)), ROUNDS, {}, "one phase")
         self.assertEqual((row["verdict"], row["rounds"], row["ratio_median"]), ("FAIL", 3, 1.25))
-        row = measure.figure_row(None, figure((1.3, None)), ROUNDS, {"ours": "why"})
+        self.assertTrue(row["note"].endswith("; one phase"), row["note"])
+        row = measure.figure_row(figure((1.3, None)), ROUNDS, {"ours": "why"}, "")
         self.assertEqual(row["verdict"], "FAIL")
-        row = measure.figure_row(None, figure((1.0, None)), [], {"ours": "why"})
+        row = measure.figure_row(figure((1.0, None)), [], {"ours": "why"}, "")
         self.assertEqual((row["verdict"], row["missing"]), ("not measured", {"ours": "why"}))
 
     def test_cliffs(self):
@@ -95,6 +96,46 @@ class Curve(unittest.TestCase):
     def test_size_text(self):
         self.assertEqual([curve.size_text(n) for n in (1, 1023, 1024, 1536, 12 << 20)],
                          ["1 B", "1023 B", "1 KiB", "1.5 KiB", "12 MiB"])
+
+
+def phased(us, line):
+    return {8: {"latency_us_best": us, "line_us": line}}
+
+
+class Phase(unittest.TestCase):
+    def setUp(self):
+        self.lines = []
+        self.line, phase.line = phase.line, lambda context: self.lines.pop(0)
+
+    def tearDown(self):
+        phase.line = self.line
+
+    def measured(self, *lines):
+        """The line of the rows, and how often the program ran."""
+        self.lines, runs = list(lines), []
+        found = phase.measure(None, lambda context, sizes: runs.append(sizes) or {8: {"us": len(runs)}}, [8])
+        self.assertEqual(found[8]["us"], len(runs))
+        return found[8]["line_us"], len(runs)
+
+    def test_a_program_runs_again_when_the_phase_changed(self):
+        self.assertEqual(self.measured(0.06, 0.065), (0.06, 1))
+        self.assertEqual(self.measured(0.06, 0.26, 0.25), (0.26, 2))
+        self.assertEqual(self.measured(0.06, 0.26, 0.06, 0.26), (None, 3))
+        self.assertEqual(self.measured(None, None), (None, 1))
+
+    def test_only_the_most_frequent_phase_is_kept(self):
+        rounds = [{"ours": phased(2, 0.26), "a": phased(1, 0.06)}, {"ours": phased(1, 0.06), "a": phased(1, None)},
+                  {"ours": phased(1, 0.07), "a": phased(3, 0.26)}, {"other": {8: {"latency_us_best": 7}}}]
+        kept, text = phase.keep(rounds)
+        self.assertEqual(kept, [{"ours": {}, "a": rounds[0]["a"]}, {"ours": rounds[1]["ours"], "a": {}},
+                                {"ours": rounds[2]["ours"], "a": {}}, rounds[3]])
+        self.assertEqual(text, "cache line 0.060 us during 50 % of the measurements; the others (0.260 to 0.260) are left out")
+        self.assertEqual(phase.keep(rounds[3:]), (rounds[3:], ""))
+        self.assertEqual(phase.lacking(rounds, {("ours", "a"): {8}}), {"ours": {8}, "a": {8}})
+        self.assertEqual(phase.lacking(rounds + [{"ours": phased(1, 0.06), "a": phased(2, 0.05)}], {("ours", "a"): {8}}), {})
+
+    def test_parts_hold_neighbours(self):
+        self.assertEqual(phase.parts({8, 1, 2, 3, 4, 5, 6}), [[1, 2, 3, 4, 5, 6], [8]])
 
 
 class Peers(unittest.TestCase):
@@ -152,9 +193,9 @@ class Peers(unittest.TestCase):
 
 def curve_row():
     """A row as it comes from a file: sizes are text."""
-    row = measure.figure_row(None, figure((1.0, None))._replace(name="curve-shm", ours="ours-shm", peers=("ucx-a", "ucx-b@2")),
+    row = measure.figure_row(figure((1.0, None))._replace(name="curve-shm", ours="ours-shm", peers=("ucx-a", "ucx-b@2")),
                              [{s.replace("ours", "ours-shm").replace("a", "ucx-a") if s != "b" else "ucx-b@2": r
-                               for s, r in one.items()} for one in ROUNDS], {})
+                               for s, r in one.items()} for one in ROUNDS], {}, "")
     facts = {"run": {"measured": "commit x"}, "machine": {"processor": "p"}, "versions": {"UCX 2": "release"}}
     return json.loads(json.dumps(dict(row, **facts)))
 
