@@ -1,15 +1,61 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/base.h"
 
-/* Copy more than 64 bytes by a plain loop through vector registers.  If the lines come from another core's cache,
- * this loop is faster than the C library, which uses string instructions above some length. */
-void madi_copy_long(void *to, const void *from, size_t n)
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+/* Copies are made by a plain loop through vector registers.  If the lines come from another core's cache, this loop is
+ * faster than the C library, which uses string instructions above some length.  The wider the registers, the more lines
+ * are under way at a time (doc/rationale.md, "How are bytes copied?"). */
+#define WIDE_MAX (128 * 1024) /* bytes up to which madi_copy_bulk uses wide registers */
+
+static void copy_plain(char *d, const char *s, size_t n)
 {
-    char *d = (char *)to;
-    const char *s = (const char *)from, *last = s + n - 64;
+    const char *last = s + n - 64;
     for (; s < last; s += 64, d += 64)
         memcpy(d, s, 64);
     memcpy(d - (s - last), last, 64);
+}
+
+#if defined(__x86_64__)
+static bool has_wide; /* the processor has registers of 32 bytes; written before main */
+
+__attribute__((constructor)) static void find_wide(void)
+{
+    has_wide = __builtin_cpu_supports("avx2");
+}
+
+/* Copy 64 bytes.  The compilers' own copies of constant length use half of such a register. */
+__attribute__((target("avx2"))) static inline void copy_line(char *d, const char *s)
+{
+    __m256i low = _mm256_loadu_si256((const __m256i_u *)s), high = _mm256_loadu_si256((const __m256i_u *)(s + 32));
+    _mm256_storeu_si256((__m256i_u *)d, low);
+    _mm256_storeu_si256((__m256i_u *)(d + 32), high);
+}
+
+__attribute__((target("avx2"))) static void copy_wide(char *d, const char *s, size_t n)
+{
+    const char *last = s + n - 64;
+    for (; s + 64 < last; s += 128, d += 128) {
+        copy_line(d, s);
+        copy_line(d + 64, s + 64);
+    }
+    if (s < last)
+        copy_line(d, s);
+    copy_line(d - (s - last), last);
+}
+#else
+static const bool has_wide = false;
+#define copy_wide copy_plain
+#endif
+
+void madi_copy_long(void *to, const void *from, size_t n)
+{
+    if (has_wide)
+        copy_wide(to, from, n);
+    else
+        copy_plain(to, from, n);
 }
 
 /* True if the destination lies 1 to 31 bytes behind the source, modulo the page size.  The string instruction by
@@ -23,7 +69,7 @@ static bool collides(const void *to, const void *from)
 
 void madi_copy_bulk(void *to, const void *from, size_t n)
 {
-    if (MADI_UNLIKELY(collides(to, from)))
+    if ((has_wide && n <= WIDE_MAX) || MADI_UNLIKELY(collides(to, from)))
         madi_copy(to, from, n);
     else
         memcpy(to, from, n);

@@ -40,7 +40,7 @@ END_TEST
 /* Copy every length, and check that the bytes around the destination stay unchanged. */
 START_TEST(copy_moves_every_length)
 {
-    unsigned char from[300], to[316];
+    unsigned char from[600], to[616];
     for (size_t i = 0; i < sizeof from; i++)
         from[i] = (unsigned char)(i * 7 + 1);
     for (size_t n = 0; n <= sizeof from; n++) {

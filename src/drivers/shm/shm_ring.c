@@ -5,7 +5,7 @@
 static_assert(SHM_CELLS_MAX * SHM_CELL_DATA <= sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX,
               "take hands over all that is in cells");
 #define TELL (SHM_CELLS / 4)               /* step, in cells, by which `consumed` is stored */
-#define FETCH (20 * MADI_LINE)             /* bytes of a body that are prefetched as soon as its address is known */
+#define FETCH (4 * MADI_LINE)              /* bytes of a body that are prefetched as soon as its address is known */
 #define LONGEST (SHM_CHUNK / SHM_UNIT + 1) /* units of a run */
 #define LEND (2 * LONGEST)                 /* units per loan: at most half of the units in use are lent */
 #define LEND_MAX 21                        /* maximum number of loans */

@@ -69,15 +69,22 @@ static void publish_begun(shm_link_t *l, shm_cell_t *cell, uint32_t at, size_t b
     cells_publish(l, cell, SHM_HEAD(l->sent, (at + 1) | SHM_BEGUN), 1);
 }
 
-static madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_t len, bool may_begin)
+bool shm_answers(madi_link_t *link)
 {
-    shm_cell_t *cell = &l->out->cells[l->sent & SHM_MASK];
-    size_t first = vec[0].iov_len - sizeof(madi_wire_hdr_t);
-    uint32_t at = shm_run_take(l, len);
-    int begun = may_begin && n > 1 && vec[n - 1].iov_len >= MADI_SHM_BEGUN_MIN;
-    unsigned char *to;
+    return !atomic_load_explicit(&((shm_link_t *)link)->ahead, memory_order_relaxed);
+}
 
-    if (MADI_UNLIKELY(at == SHM_RUN_NONE))
+/* Send a packet whose body gets a run.  Not inlined, since send_gathered's space on the stack would cost time here. */
+static __attribute__((noinline)) madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_t len,
+                                                      bool may_begin)
+{
+    shm_cell_t *cell = &l->cells[l->sent & SHM_MASK];
+    size_t first = vec[0].iov_len - sizeof(madi_wire_hdr_t);
+    int begun = vec[n - 1].iov_len >= MADI_SHM_BEGUN_MIN && n > 1 && may_begin && shm_answers(&l->base);
+    unsigned char *to;
+    uint32_t at;
+
+    if (!cells_free(l, 1) || MADI_UNLIKELY((at = shm_run_take(l, len)) == SHM_RUN_NONE))
         return stuck(l);
     to = shm_out(l->out->units[at]);
     memcpy(shm_out(cell->data), vec[0].iov_base, sizeof(madi_wire_hdr_t));
@@ -111,26 +118,15 @@ static madi_sent_t send_cells(shm_link_t *l, const unsigned char *packet, size_t
     return MADI_SENT;
 }
 
-bool shm_answers(madi_link_t *link)
-{
-    return !atomic_load_explicit(&((shm_link_t *)link)->ahead, memory_order_relaxed);
-}
-
 size_t shm_packet_room(madi_link_t *link, size_t want)
 {
     return sizeof(madi_wire_hdr_t) + (shm_answers(link) ? shm_run_max((shm_link_t *)link, want) : SHM_CHUNK);
 }
 
-static madi_sent_t shm_send_packet(shm_link_t *l, const struct iovec *vec, int n, size_t total, const madi_op_t *op)
+/* Send a packet of several blocks in cells. */
+static __attribute__((noinline)) madi_sent_t send_gathered(shm_link_t *l, const struct iovec *vec, int n, size_t total)
 {
     unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA], *to = packet;
-    bool in_cells = total <= ((const shm_adapter_t *)l->base.adapter)->cells_max;
-    if (!in_cells && !cells_free(l, 1))
-        return stuck(l);
-    if (!in_cells)
-        return send_run(l, vec, n, total - sizeof(madi_wire_hdr_t), !op && shm_answers(&l->base));
-    if (n == 1)
-        return send_cells(l, vec[0].iov_base, total);
     for (int i = 0; i < n; to += vec[i++].iov_len)
         madi_copy(to, vec[i].iov_base, vec[i].iov_len);
     return send_cells(l, packet, total);
@@ -142,7 +138,12 @@ madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     unsigned type = ((const madi_wire_hdr_t *)vec[0].iov_base)->type;
     madi_sent_t sent;
     l->reach = op && op->of >= SHM_LONG ? SHM_LONG_UNITS : SHM_UNITS;
-    sent = shm_send_packet(l, vec, n, total, op);
+    if (total > ((const shm_adapter_t *)link->adapter)->cells_max)
+        sent = send_run(l, vec, n, total - sizeof(madi_wire_hdr_t), !op);
+    else if (n == 1)
+        sent = send_cells(l, vec[0].iov_base, total);
+    else
+        sent = send_gathered(l, vec, n, total);
     if (sent != MADI_AGAIN)
         shm_note_turn(l, type, false);
     return sent;
