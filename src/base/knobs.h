@@ -16,7 +16,8 @@
     K(LOG, "MAD_LOG", TEXT, "warning", 0, 0, \
       "what is logged: error, warning, info, debug") \
     K(DRIVERS, "MAD_DRIVERS", TEXT, "", 0, 0, \
-      "drivers to open, comma-separated; empty: all but datagram, fault, pipes, and skeleton") \
+      "drivers to open, comma-separated; empty: all but datagram, fault, ofi, pipes, and " \
+      "skeleton") \
     K(MODULES, "MAD_MODULES", TEXT, "", 0, 0, \
       "folder of drivers that are modules; empty: madeleine/drivers below the library's folder") \
     K(PREFER, "MAD_PREFER", TEXT, "", 0, 0, \
@@ -74,6 +75,8 @@
     K(TCP_SECURITY, "MAD_TCP_SECURITY", TEXT, "", 0, 0, \
       "none, auth, or seal for connections over all interfaces, or INTERFACE=WORD comma-separated; empty: from the " \
       "topology file, or auth without one") \
+    K(OFI_PROVIDERS, "MAD_OFI_PROVIDERS", TEXT, "", 0, 0, \
+      "providers of libfabric that the driver ofi uses, comma-separated, as tcp+rxm or shm; empty: all but the slow ones") \
     K(SEAL_CIPHER, "MAD_SEAL_CIPHER", TEXT, "TLS_AES_128_GCM_SHA256", 0, 0, \
       "cipher of sealed connections, the same in all processes: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, or " \
       "TLS_CHACHA20_POLY1305_SHA256") \

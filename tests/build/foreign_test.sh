@@ -53,6 +53,7 @@ forbidden 'madi_copy(to, half->units[3], 8)'
 cat >"$work/listed" <<'END'
 core/api/borrow.c|borrow_set\(madi_foreign_pass_on\(b\.data\), b\.inside|the program gets the block; its length was read once
 core/recv/receive.h|\*base = madi_foreign_pass_on\(madi_foreign_skip\(m->cur, MADI_WIRE_DESC_SIZE\)\)|the same of a plain message
+drivers/ofi/ofi_buffer.c|char \*body = madi_foreign_pass_on\(loan\);|only where it is
 drivers/shm/shm_ring.c|unit_of\(l->in, madi_foreign_pass_on\(loan\)\)|only where it is
 drivers/shm/shm_ring.c|__builtin_prefetch\(\(const void \*\)&l->in->units|fetched, not read
 gateway/arrive.c|\(struct iovec\)\{madi_foreign_pass_on\(rx->loan\), hdr->length\}|sent on by a driver

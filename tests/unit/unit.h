@@ -6,6 +6,13 @@
 #include <check.h>
 #include <stddef.h>
 
+/* The driver ofi is built only with libfabric's headers. */
+#ifdef HAVE_OFI_DRIVER
+#define UNIT_OFI(X) X(ofi)
+#else
+#define UNIT_OFI(X)
+#endif
+
 /* The suites, by name: address is address_suite, in address_test.c. */
 #define UNIT_SUITES(X) \
     X(address) \
@@ -25,6 +32,7 @@
     X(ledger) \
     X(madrun) \
     X(madrun_hosts) \
+    UNIT_OFI(X) \
     X(policy) \
     X(progress_thread) \
     X(range) \

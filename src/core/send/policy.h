@@ -153,6 +153,12 @@
 #define MADI_TCP_EAGER ((size_t)16 << 10)    /* bytes sent ahead of a block's grant.  "How long are packets over TCP?" */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* "Which buffers and calls?" */
 
+/* The provider fetches a body from this length on (ofi_rxm: 16 KiB).  "How does the driver ofi use libfabric?" */
+#define MADI_OFI_CONT_MIN ((size_t)15 << 10)
+#define MADI_OFI_GRANT_MIN ((size_t)768 << 10)
+#define MADI_OFI_EAGER ((size_t)0)
+#define MADI_OFI_CHUNK_MAX ((size_t)8 << 20)
+
 /* gathered packets up to this length are copied, which is cheaper than a gather list.  Not recorded */
 #define MADI_TCP_SMALL 512
 

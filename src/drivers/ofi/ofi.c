@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ofi: the table, and adapters. */
+#include "drivers/ofi/ofi.h"
+
+#include "base/host.h"
+#include "base/random.h"
+#include "core/module.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Write what is common to all processes that share this host and its network namespace. */
+static bool net_space_text(char *text, size_t size, char *reason)
+{
+    char kernel[MADI_BOOT_ID_MAX];
+    struct stat ns;
+    madi_boot_id(kernel);
+    if (!kernel[0] || stat("/proc/self/ns/net", &ns)) {
+        snprintf(reason, MADI_REASON_MAX, "the network namespace has no name: /proc cannot be read");
+        return false;
+    }
+    snprintf(text, size, "%.8s.%llx", kernel, (unsigned long long)ns.st_ino);
+    return true;
+}
+
+static void caps_set(ofi_adapter_t *a)
+{
+    bool memory = !strncmp(a->info->fabric_attr->prov_name, "shm", 3);
+    a->base.caps = (madi_caps_t){.packet_max = OFI_PACKET_MAX,
+                                 .chunk_max = MADI_OFI_CHUNK_MAX,
+                                 .rdv_min = MADI_OFI_GRANT_MIN,
+                                 .cont_min = MADI_OFI_CONT_MIN,
+                                 .rdv_eager = MADI_OFI_EAGER,
+                                 .gather_max = OFI_GATHER,
+                                 .latency_us = memory ? 0.5 : 9,
+                                 .bandwidth_MBs = memory ? 8000 : 4000,
+                                 .rank = memory ? 40 : 60}; /* after shm; after tcp */
+}
+
+/* Make an object of libfabric; report its failure. */
+static bool is_made(const ofi_adapter_t *a, const char *what, int rc, char *reason)
+{
+    if (rc)
+        snprintf(reason, MADI_REASON_MAX, "%.40s of %.47s: %.60s", what, a->base.name, a->fi->strerror(-rc));
+    return !rc;
+}
+
+static bool queue_open(ofi_adapter_t *a, char *reason)
+{
+    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD};
+    int rc = fi_cq_open(a->domain, &attr, &a->cq, NULL);
+    if (rc) { /* the provider has no descriptor */
+        attr.wait_obj = FI_WAIT_NONE;
+        rc = fi_cq_open(a->domain, &attr, &a->cq, NULL);
+    } else {
+        int fd = -1;
+        if (!fi_control(&a->cq->fid, FI_GETWAIT, &fd) && fd >= 0)
+            a->cq_watch.fd = fd;
+    }
+    return is_made(a, "a completion queue", rc, reason);
+}
+
+static bool endpoint_open(ofi_adapter_t *a, char *reason)
+{
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    a->name_len = OFI_NAME_BYTES;
+    return is_made(a, "a fabric", a->fi->fabric(a->info->fabric_attr, &a->fabric, NULL), reason) &&
+           is_made(a, "a domain", fi_domain(a->fabric, a->info, &a->domain, NULL), reason) && queue_open(a, reason) &&
+           is_made(a, "an address vector", fi_av_open(a->domain, &av, &a->av, NULL), reason) &&
+           is_made(a, "an endpoint", fi_endpoint(a->domain, a->info, &a->ep, NULL), reason) &&
+           is_made(a, "the queue of an endpoint", fi_ep_bind(a->ep, &a->cq->fid, FI_TRANSMIT | FI_RECV), reason) &&
+           is_made(a, "the addresses of an endpoint", fi_ep_bind(a->ep, &a->av->fid, 0), reason) &&
+           is_made(a, "the start of an endpoint", fi_enable(a->ep), reason) &&
+           is_made(a, "the address of an endpoint", fi_getname(&a->ep->fid, a->base.address, &a->name_len), reason);
+}
+
+static mad_status_t ofi_open(madi_adapter_t *adapter, char *reason)
+{
+    ofi_adapter_t *a = (ofi_adapter_t *)adapter;
+    char host[32];
+    mad_status_t status;
+    a->fi = ofi_fi_open(reason, MADI_REASON_MAX);
+    if (!a->fi || !net_space_text(host, sizeof host, reason))
+        return MAD_ERR_SYSTEM;
+    a->info = ofi_info_find(a->fi, adapter->name, reason);
+    if (!a->info || !endpoint_open(a, reason))
+        return MAD_ERR_SYSTEM;
+    adapter->address_len = a->name_len;
+    ofi_network_name(a->info->fabric_attr->prov_name, a->info->fabric_attr->name, host, adapter->network);
+    a->inject_max = a->info->tx_attr->inject_size < OFI_INJECT_MAX ? a->info->tx_attr->inject_size : OFI_INJECT_MAX;
+    if (!madi_random(&a->key_seed, sizeof a->key_seed))
+        return MAD_ERR_SYSTEM;
+    if (a->info->domain_attr->mr_key_size < sizeof a->key_seed)
+        a->key_seed &= (UINT64_C(1) << (a->info->domain_attr->mr_key_size * 8)) - 1;
+    caps_set(a);
+    ofi_heat(a);
+    status = ofi_buffers_open(a, reason);
+    if (!status)
+        status = ofi_wait_open(a, reason);
+    return status ? status : ofi_tick_open(a, reason);
+}
+
+static mad_status_t ofi_secure(madi_adapter_t *adapter, int given, char *reason)
+{
+    if (given == MADI_SECURITY_SEAL) {
+        snprintf(reason, MADI_REASON_MAX,
+                 "libfabric's networks cannot be sealed: give network %s security auth in the topology file",
+                 adapter->network);
+        return MAD_ERR_CONFIG;
+    }
+    if (given >= 0)
+        adapter->security = (uint8_t)given;
+    return MAD_OK;
+}
+
+static void ofi_close(madi_adapter_t *adapter)
+{
+    ofi_adapter_t *a = (ofi_adapter_t *)adapter;
+    ofi_wait_close(a);
+    ofi_tick_close(a);
+    ofi_later_fini(a);
+}
+
+static void fid_close(struct fid *fid)
+{
+    if (fid)
+        fi_close(fid);
+}
+
+static void ofi_fini(madi_adapter_t *adapter)
+{
+    ofi_adapter_t *a = (ofi_adapter_t *)adapter;
+    ofi_close(adapter);
+    fid_close(a->ep ? &a->ep->fid : NULL);
+    while (a->peers) {
+        a->peers->uses = 1;
+        ofi_peer_drop(a, a->peers);
+    }
+    fid_close(a->av ? &a->av->fid : NULL);
+    fid_close(a->cq ? &a->cq->fid : NULL);
+    ofi_buffers_fini(a);
+    ofi_receive_fini(a);
+    ofi_send_fini(a);
+    fid_close(a->domain ? &a->domain->fid : NULL);
+    fid_close(a->fabric ? &a->fabric->fid : NULL);
+    if (a->info)
+        a->fi->freeinfo(a->info);
+    free(a->links);
+    free(a->stash);
+    a->ep = NULL, a->av = NULL, a->cq = NULL, a->domain = NULL, a->fabric = NULL, a->info = NULL, a->links = NULL,
+    a->stash = NULL;
+}
+
+const madi_driver_t madi_driver_ofi = {
+    .abi = MADI_DRIVER_ABI,
+    .name = "ofi",
+    .apart = "give both a provider and a fabric in common: fi_info lists them",
+    .adapter_size = sizeof(ofi_adapter_t),
+    .link_size = sizeof(ofi_link_t),
+    .on_request = true,
+    .probe = ofi_probe,
+    .open = ofi_open,
+    .close = ofi_close,
+    .fini = ofi_fini,
+    .connect = ofi_connect,
+    .start = ofi_start,
+    .send = ofi_send,
+    .poll = ofi_poll,
+    .link_close = ofi_link_close,
+    .link_fini = ofi_link_fini,
+    .reach = {.secure = ofi_secure},
+    .frames = {.frame_send = ofi_frame_send,
+               .frame_answer = ofi_frame_answer,
+               .accept = ofi_accept,
+               .describe = ofi_describe},
+    .wait = {.pure_poll = ofi_pure_poll, .arm = ofi_arm, .disarm = ofi_disarm},
+    .fast = {.take = ofi_take, .slot_put = ofi_slot_put},
+    .live = {.drained = ofi_drained},
+};
+
+MADI_MODULE(madi_driver_ofi)

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ofi: packets over libfabric, by messages of reliable datagram endpoints (FI_EP_RDM).
+ *
+ *   ofi.c          the table; adapters
+ *   ofi_fi.c       the library libfabric
+ *   ofi_probe.c    which providers and domains become adapters
+ *   ofi_name.c     names of adapters and networks
+ *   ofi_tag.h      tags of messages
+ *   ofi_peer.c     addresses of endpoints, and what an end of a link says of itself
+ *   ofi_link.c     links: their life
+ *   ofi_frame.c    frames of the handshake
+ *   ofi_send.c     outgoing packets
+ *   ofi_buffer.c   the posted receive buffers, which are lent
+ *   ofi_receive.c  incoming packets
+ *   ofi_poll.c     the completion queue, and when polling is worth a call
+ *   ofi_control.c  messages between the drivers, liveness
+ *   ofi_wait.c     sleep
+ *
+ * An adapter is a domain of a provider, with one endpoint, one completion queue and one address vector for all its links.
+ *
+ *   packet of up to packet_max bytes     sender                              receiver
+ *     inject, or a copied message        -- PACKET: header, body ------->    a posted buffer; lent, or copied
+ *   longer packet, with an op
+ *     from the program's memory          -- PACKET: header, key -------->    the core names the destination,
+ *                                        <- - - - - - fi_read - - - - - -    to which the body is read
+ *     op->done                           <- CONTROL: DONE --------------
+ *
+ * So no side copies a body, and the sender's memory is safe as soon as its registration is closed.  A body as a tagged message
+ * of its own takes as long, since the provider reads it, too.  Providers complete messages out of order (FI_ORDER_SAS orders their matching), so packets have
+ * numbers (ofi_tag.h), and early ones wait.
+ *
+ * Locks.  The provider is opened with FI_THREAD_DOMAIN, because its own locks cost more (shm: 0.35 us without, 1.1 us with
+ * them).  So `io` is held around each call of libfabric, by any thread; the free lists of the sender are under it, too.  It
+ * is the last lock, and no upcall is made with it held.  All other state is under the session's lock, and that of sending
+ * under the link's tx lock.  Every context of an operation is the adapter's, so that a completion after the end of its link
+ * finds it.
+ */
+#ifndef OFI_H
+#define OFI_H
+
+#include "core/driver.h"
+#include "drivers/ofi/ofi_fi.h"
+#include "drivers/ofi/ofi_tag.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#define OFI_PACKET_MAX ((size_t)16 << 10) /* bytes; ofi_rxm sends longer messages in several pieces */
+#define OFI_GATHER 16
+#define OFI_BUFFERS 64       /* receive buffers that are posted */
+#define OFI_BUFFERS_MAX 1024 /* receive buffers in all: more are not lent */
+#define OFI_COPIES 128       /* copied messages in flight */
+#define OFI_REPOST 16        /* buffers that are posted again together, unless there is nothing else to do */
+#define OFI_INJECT_MAX 256   /* bytes: longer packets are not gathered on the stack to be injected */
+#define OFI_NAME_BYTES 128   /* bytes of an endpoint's name at most; driver.h has room for that in an address */
+
+typedef struct ofi_link ofi_link_t;
+typedef struct ofi_adapter ofi_adapter_t;
+
+/* The context of one operation of libfabric; its address comes back in the completion. */
+typedef enum ofi_use { OFI_USE_BUFFER, OFI_USE_BODY, OFI_USE_COPY } ofi_use_t;
+typedef struct ofi_context {
+    struct fi_context2 fi; /* the provider's */
+    ofi_use_t use;
+    void *object; /* the structure of that use to which it belongs */
+} ofi_context_t;
+
+/* A receive buffer. */
+typedef struct ofi_buffer {
+    ofi_context_t context;
+    struct ofi_buffer *next;
+    struct ofi_buffer *all;                                    /* list of all buffers of the adapter */
+    uint64_t tag;                                              /* of the received message */
+    size_t len;                                                /* bytes of it */
+    _Alignas(MADI_LINE) char data[OFI_PACKET_MAX + MADI_LINE]; /* a short body may be read beyond its end */
+} ofi_buffer_t;
+
+/* Where a part of a body is in the sender's memory; behind a header. */
+typedef struct ofi_segment {
+    uint64_t at, key; /* for fi_read */
+    uint32_t len;     /* bytes */
+    uint32_t id;      /* number of the flight, for DONE */
+} ofi_segment_t;
+static_assert(sizeof(ofi_segment_t) == 24, "segment");
+
+/* A body that is being read, straight to its destination. */
+typedef struct ofi_body {
+    struct ofi_body *next; /* in the adapter's list */
+    ofi_link_t *link;      /* NULL: the link is closed */
+    fi_addr_t from;
+    int left;     /* parts that have not arrived */
+    int unposted; /* first part whose read the provider has not taken yet */
+    int parts;
+    bool failed;
+    void *scratch; /* where a dropped body goes; NULL if it is the core's memory */
+    struct {
+        ofi_context_t context;
+        ofi_segment_t segment;
+        char *at;
+        size_t len;
+    } part[OFI_GATHER];
+} ofi_body_t;
+
+/* A copied message in flight. */
+typedef struct ofi_copy {
+    ofi_context_t context;
+    struct ofi_copy *next, *all; /* free list; list of all */
+    ofi_link_t *link;            /* NULL: none, or closed */
+    char data[OFI_PACKET_MAX];
+} ofi_copy_t;
+
+/* A body that the peer reads from the memory of the operation's owner. */
+typedef struct ofi_flight {
+    struct ofi_flight *next; /* free list, or list of those in use */
+    ofi_link_t *link;
+    madi_op_t *op;
+    uint32_t id;
+    int parts;
+    struct fid_mr *mr[OFI_GATHER];
+} ofi_flight_t;
+
+/* A completion, as it was read. */
+typedef struct ofi_stash {
+    ofi_context_t *context;
+    size_t len;
+    uint64_t tag;
+    int error;
+} ofi_stash_t;
+
+/* An endpoint to which this one sends. */
+typedef struct ofi_peer {
+    struct ofi_peer *next;
+    fi_addr_t addr;
+    int uses;
+    uint8_t len;
+    unsigned char name[OFI_NAME_BYTES];
+} ofi_peer_t;
+
+struct ofi_adapter {
+    madi_adapter_t base;
+    const ofi_fi_t *fi;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_ep *ep;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    size_t inject_max; /* bytes */
+    size_t name_len;   /* bytes of an endpoint's name, which begins base.address */
+    ofi_peer_t *peers;
+
+    /* under io */
+    madi_lock_t io;
+    ofi_copy_t *copies, *all_copies; /* free ones; all */
+    int n_copies;
+    ofi_flight_t *flights, *used;
+    uint32_t ids;            /* of flights */
+    uint64_t key_seed, keys; /* of registered memory, where the provider does not choose */
+
+    /* receiving */
+    ofi_buffer_t *all_buffers;
+    ofi_buffer_t *spent;              /* to be posted */
+    _Atomic(ofi_buffer_t *) returned; /* by slot_put */
+    int n_buffers, n_posted, n_spent;
+    int unposted;         /* bodies with parts that the provider has not taken yet */
+    ofi_body_t *bodies;   /* being read, those of closed links included */
+    ofi_link_t *deferred; /* links whose next packet waits for the next poll */
+    ofi_stash_t *stash;   /* entries of the queue that were read while no upcall was possible */
+    int n_stash, room_stash;
+
+    /* links, by index; free entries are NULL */
+    ofi_link_t **links;
+    int n_links, room_links;
+    atomic_bool failures;    /* sending has failed on a link */
+    struct ofi_later *later; /* messages that the provider has not taken yet */
+
+    /* polling, as in tcp.h: tries until polling stops, and polls to skip before the next try */
+    atomic_int hot, skip;
+    int tried;           /* 1 + events of a take that has polled in place of the next poll; else 0 */
+    atomic_bool refused; /* a link refused a packet */
+
+    /* sleep */
+    madi_watch_t cq_watch; /* of the queue's descriptor; fd 0: the provider has none */
+    madi_watch_t nap;      /* timer, for providers without a descriptor */
+    int64_t nap_ns;        /* the period now */
+    madi_watch_t tick;     /* timer of liveness */
+    int64_t looked;        /* ns: last look at all links */
+};
+
+struct ofi_link {
+    madi_link_t base;
+    ofi_peer_t *peer;
+    int index;    /* in the adapter's table, if numbered */
+    uint32_t key; /* by which messages to this end are known */
+    bool numbered, started, closed, down;
+    bool dead;            /* the peer's process has ended */
+    madi_watch_t process; /* a pidfd of a peer of this host; fd 0 if none */
+
+    /* sending, under the tx lock */
+    uint64_t tag;      /* PACKET, to the peer, number 0 */
+    uint16_t number;   /* of the next packet */
+    atomic_int failed; /* error of libfabric that ended sending; 0 if none */
+    atomic_bool refused;
+    atomic_int flying; /* copies and flights */
+
+    /* receiving, under the session's lock */
+    uint16_t expected;   /* number of the next packet */
+    ofi_buffer_t *early; /* packets that came before their turn, in order of their numbers */
+    bool is_deferred;
+    ofi_link_t *next_deferred;
+    ofi_body_t *receiving; /* the body that the next packets wait for */
+    madi_wire_hdr_t hdr;   /* of it */
+    madi_rx_t rx;
+
+    /* the end, and liveness */
+    uint32_t sent_all, acked; /* low halves of the numbers of packets: sent (tx lock), known to have been received */
+    uint32_t got_all;         /* delivered */
+    bool heard;               /* something came since the last tick */
+    int silent;               /* ticks since something came */
+    int64_t asked_at;         /* ns: time of the last ASK */
+    bool bye;                 /* the peer has ended after packet number bye_at */
+    uint32_t bye_at;
+};
+
+#define OFI_HOT 4000 /* empty tries until the adapter is no longer hot */
+
+static inline void ofi_heat(ofi_adapter_t *a)
+{
+    atomic_store_explicit(&a->hot, OFI_HOT, memory_order_relaxed);
+    atomic_store_explicit(&a->skip, 0, memory_order_relaxed);
+}
+static inline ofi_adapter_t *ofi_of(const ofi_link_t *l)
+{
+    return (ofi_adapter_t *)l->base.adapter;
+}
+
+/* ofi_probe.c */
+mad_status_t ofi_probe(const madi_driver_t *driver, struct mad_session *session);
+/* Return what libfabric offers for the adapter of this name; NULL with the reason.  The caller frees it. */
+struct fi_info *ofi_info_find(const ofi_fi_t *fi, const char *name, char *reason);
+
+/* ofi_name.c */
+/* Write the adapter's name for what libfabric offers, MADI_NAME_MAX bytes: "tcp+rxm:eth0". */
+void ofi_adapter_name(const char *provider, const char *domain, char *name);
+/* Write the name of the network, MADI_NAME_MAX bytes.  host: text that is the same for all that share this host and its
+ * network namespace. */
+void ofi_network_name(const char *provider, const char *fabric, const char *host, char *name);
+/* True if a comma-separated list has this provider. */
+bool ofi_list_has(const char *list, const char *provider);
+/* True if it is Madeleine's own provider, or is layered over that. */
+bool ofi_is_own(const char *provider);
+
+/* ofi_peer.c; under the session's lock */
+/* Return the peer of this endpoint name, with one more use; NULL with the reason. */
+ofi_peer_t *ofi_peer_use(ofi_adapter_t *a, const void *name, size_t len, char *reason);
+void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer); /* one use less; NULL is fine */
+/* Properties of one end of a link, in the description that the handshake proves. */
+typedef struct ofi_description {
+    uint32_t magic, version;
+    uint32_t index, key;
+    uint64_t host; /* hash of the boot id and of the namespace of processes */
+    uint64_t born; /* start of the process, from /proc */
+    int32_t pid;   /* in that namespace */
+    uint32_t reserved;
+} ofi_description_t;
+#define OFI_MAGIC 0x6966646du
+#define OFI_VERSION 1
+size_t ofi_describe(madi_link_t *link, void *bytes); /* as driver.h says */
+/* True if that end is in this very process. */
+bool ofi_is_here(const ofi_description_t *d);
+/* Return a pidfd of the process if it runs on this host, can be seen, and is the same one; else -1. */
+int ofi_process_open(const ofi_description_t *d);
+
+/* ofi_link.c */
+mad_status_t ofi_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
+mad_status_t ofi_accept(madi_link_t *link, const void *source, size_t source_len, char *reason);
+mad_status_t ofi_start(madi_link_t *link, int fd, bool active, char *reason);
+void ofi_link_close(madi_link_t *link);
+void ofi_link_fini(madi_link_t *link);
+void ofi_early_run(ofi_link_t *l); /* deliver what has waited for its turn */
+/* Report that the link is down, once. */
+void ofi_down(ofi_link_t *l, mad_status_t status, const char *text);
+/* Return the link to which a message with this tag belongs; NULL if there is none any more. */
+static inline ofi_link_t *ofi_link_of(const ofi_adapter_t *a, uint64_t tag)
+{
+    int index = ofi_tag_index(tag);
+    ofi_link_t *l = index < a->n_links ? a->links[index] : NULL;
+    return l && l->key == ofi_tag_key(tag) ? l : NULL;
+}
+
+/* ofi_send.c */
+madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+/* Send a message of up to OFI_PACKET_MAX bytes that lie in up to OFI_GATHER pieces.  0, -FI_EAGAIN or another negative
+ * error.  The bytes may be reused.  l: the link that counts it; NULL if none. */
+ssize_t ofi_message(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total,
+                    ofi_link_t *l);
+void ofi_copy_done(ofi_adapter_t *a, ofi_copy_t *copy, int error);
+void ofi_flight_done(ofi_link_t *l, uint32_t id);
+void ofi_copies_forget(ofi_link_t *l);  /* at the link's end */
+void ofi_flights_report(ofi_link_t *l); /* report ops in flight as failed */
+void ofi_send_fini(ofi_adapter_t *a);   /* the endpoint is closed */
+void ofi_send_failed(ofi_link_t *l, ssize_t error);
+
+/* ofi_buffer.c */
+mad_status_t ofi_buffers_open(ofi_adapter_t *a, char *reason);
+void ofi_buffers_fini(ofi_adapter_t *a);                     /* the endpoint is closed */
+void ofi_buffer_put(ofi_adapter_t *a, ofi_buffer_t *buffer); /* it may be posted again */
+void ofi_buffers_post(ofi_adapter_t *a);                     /* post what may be posted */
+bool ofi_buffer_lend(ofi_adapter_t *a);                      /* true if the current buffer may be lent */
+void ofi_slot_put(madi_link_t *link, madi_foreign_t loan);
+
+/* ofi_receive.c */
+void ofi_arrived(ofi_adapter_t *a, ofi_buffer_t *buffer);
+/* True if the buffer has the link's next packet, whole and short enough for take. */
+bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *buffer);
+void ofi_body_done(ofi_adapter_t *a, ofi_body_t *body, int error);
+int ofi_post_bodies(ofi_adapter_t *a);
+int ofi_deferred(ofi_adapter_t *a); /* ask again for the packets that wait; returns their number */
+void ofi_receive_forget(ofi_link_t *l);
+void ofi_receive_fini(ofi_adapter_t *a); /* the endpoint is closed */
+
+/* ofi_poll.c */
+int ofi_poll(madi_adapter_t *adapter, int budget);
+madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
+bool ofi_pure_poll(madi_adapter_t *adapter);
+int ofi_drain(ofi_adapter_t *a); /* read the queue until it is empty, or a while; returns the number of events */
+/* Wait a moment until nothing of a body is under way any more, without upcalls.  It may be freed then. */
+void ofi_body_await(ofi_adapter_t *a, ofi_body_t *body);
+
+/* ofi_control.c */
+typedef enum ofi_what { OFI_PING, OFI_ASK, OFI_ACK, OFI_DONE, OFI_BYE } ofi_what_t;
+typedef struct ofi_control {
+    uint32_t what;   /* ofi_what_t */
+    uint32_t number; /* packets: ACK received, ASK and BYE sent; PING 0, 1: answer; DONE: a flight's id */
+} ofi_control_t;
+bool ofi_control_send(ofi_link_t *l, ofi_what_t what, uint32_t number);
+void ofi_control_arrived(ofi_link_t *l, const ofi_control_t *c);
+void ofi_bye_check(ofi_link_t *l); /* a packet was delivered */
+/* Send a message, if not now then later, even if the link has ended.  False without memory. */
+bool ofi_control_later(ofi_link_t *l, ofi_what_t what, uint32_t number);
+void ofi_later_post(ofi_adapter_t *a);
+void ofi_later_fini(ofi_adapter_t *a); /* gives them a moment */
+bool ofi_drained(madi_link_t *link);
+mad_status_t ofi_tick_open(ofi_adapter_t *a, char *reason);
+void ofi_tick_close(ofi_adapter_t *a);
+
+/* ofi_frame.c; as driver.h says */
+bool ofi_frame_send(madi_link_t *link, const void *frame, size_t len);
+bool ofi_frame_answer(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);
+void ofi_frame_arrived(ofi_adapter_t *a, ofi_buffer_t *buffer);
+
+/* ofi_wait.c */
+mad_status_t ofi_wait_open(ofi_adapter_t *a, char *reason);
+void ofi_wait_close(ofi_adapter_t *a);
+bool ofi_arm(madi_adapter_t *adapter);
+void ofi_disarm(madi_adapter_t *adapter);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ofi: the completion queue, and when polling is worth a call.
+ *
+ * Reading the queue makes the provider progress, and may cost system calls.  So a spinning thread reads it all the time
+ * only for a while after the last send or arrival (hot), then less and less often; then the queue's descriptor, or the timer
+ * of ofi_wait.c, makes the adapter hot again. */
+#include "drivers/ofi/ofi.h"
+
+#include "base/clock.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENTRIES 16                  /* completions of one read */
+#define AWAIT_NS INT64_C(100000000) /* wait for a body that is being written as its link is closed */
+#define NO_TAG (~UINT64_C(0))       /* no peer's: its kind is unknown */
+#define DRAIN_MAX 4096              /* events */
+
+/* Read completions.  Returns their number. */
+static int queue_read(ofi_adapter_t *a, ofi_stash_t *to, int max)
+{
+    struct fi_cq_data_entry e[ENTRIES];
+    struct fi_cq_err_entry failure = {0};
+    ssize_t n;
+    madi_lock(&a->io);
+    n = fi_cq_read(a->cq, e, (size_t)(max < ENTRIES ? max : ENTRIES));
+    if (MADI_UNLIKELY(n == -FI_EAVAIL))
+        n = fi_cq_readerr(a->cq, &failure, 0) == 1 ? 0 : -FI_EAGAIN;
+    madi_unlock(&a->io);
+    if (n < 0)
+        return 0;
+    if (MADI_UNLIKELY(!n)) {
+        *to = (ofi_stash_t){failure.op_context, failure.len, NO_TAG, failure.err ? failure.err : FI_EOTHER};
+        return failure.op_context ? 1 : 0;
+    }
+    for (int i = 0; i < n; i++)
+        to[i] = (ofi_stash_t){e[i].op_context, e[i].len, e[i].flags & FI_REMOTE_CQ_DATA ? e[i].data : NO_TAG, 0};
+    return (int)n;
+}
+
+static void buffer_done(ofi_adapter_t *a, ofi_buffer_t *b, const ofi_stash_t *e)
+{
+    a->n_posted--;
+    b->tag = e->tag;
+    b->len = e->len;
+    if (e->error || e->len > OFI_PACKET_MAX)
+        ofi_buffer_put(a, b); /* cancelled, or too long for any peer's message */
+    else
+        ofi_arrived(a, b);
+}
+
+static void entry_handle(ofi_adapter_t *a, const ofi_stash_t *e)
+{
+    if (!e->context) /* of an injected message */
+        return;
+    switch (e->context->use) {
+    case OFI_USE_BUFFER: buffer_done(a, e->context->object, e); break;
+    case OFI_USE_BODY: ofi_body_done(a, e->context->object, e->error); break;
+    case OFI_USE_COPY: ofi_copy_done(a, e->context->object, e->error); break;
+    }
+}
+
+static int stash_handle(ofi_adapter_t *a)
+{
+    int n = a->n_stash;
+    ofi_stash_t *stash = a->stash;
+    a->stash = NULL; /* an upcall may fill another one */
+    a->n_stash = a->room_stash = 0;
+    for (int i = 0; i < n; i++)
+        entry_handle(a, &stash[i]);
+    free(stash);
+    return n;
+}
+
+/* Keep a completion for the next poll.  Without memory it is lost, and so is the buffer. */
+static void stash_add(ofi_adapter_t *a, const ofi_stash_t *e)
+{
+    if (a->n_stash == a->room_stash) {
+        int room = a->room_stash ? a->room_stash * 2 : ENTRIES;
+        ofi_stash_t *p = realloc(a->stash, (size_t)room * sizeof *p);
+        if (!p)
+            return;
+        a->stash = p;
+        a->room_stash = room;
+    }
+    a->stash[a->n_stash++] = *e;
+}
+
+void ofi_body_await(ofi_adapter_t *a, ofi_body_t *body)
+{
+    ofi_stash_t e[ENTRIES];
+    int64_t end = madi_now() + AWAIT_NS;
+    bool ended = false;
+    do {
+        int n = queue_read(a, e, ENTRIES);
+        for (int i = 0; i < n; i++)
+            if (e[i].context && e[i].context->object == body) {
+                ended = body->left == 1;
+                ofi_body_done(a, body, e[i].error);
+            } else {
+                stash_add(a, &e[i]);
+            }
+    } while (!ended && madi_now() < end);
+    ofi_heat(a);
+}
+
+/* Handle up to about budget completions.  Returns their number. */
+static int queue_handle(ofi_adapter_t *a, int budget)
+{
+    ofi_stash_t e[ENTRIES];
+    int events = a->n_stash ? stash_handle(a) : 0, n;
+    do {
+        n = events < budget ? queue_read(a, e, budget - events) : 0;
+        for (int i = 0; i < n; i++)
+            entry_handle(a, &e[i]);
+        events += n;
+    } while (n == ENTRIES && events < budget);
+    return events;
+}
+
+static void failures_report(ofi_adapter_t *a)
+{
+    char text[MADI_REASON_MAX];
+    atomic_store_explicit(&a->failures, false, memory_order_relaxed);
+    for (int i = 0; i < a->n_links; i++) {
+        ofi_link_t *l = a->links[i];
+        int error = l ? atomic_load_explicit(&l->failed, memory_order_relaxed) : 0;
+        if (!error || l->down || l->closed)
+            continue;
+        snprintf(text, sizeof text, "provider %.60s cannot send: %.80s", a->info->fabric_attr->prov_name,
+                 a->fi->strerror(error));
+        ofi_down(l, MAD_ERR_PEER, text);
+    }
+}
+
+static void refused_report(ofi_adapter_t *a)
+{
+    atomic_store_explicit(&a->refused, false, memory_order_relaxed);
+    for (int i = 0; i < a->n_links; i++) {
+        ofi_link_t *l = a->links[i];
+        if (l && !l->closed && !l->down && atomic_exchange_explicit(&l->refused, false, memory_order_relaxed))
+            madi_link_writable(&l->base);
+    }
+}
+
+/* Do what is rare: packets, parts, links that wait for something.  Returns the number of events. */
+static int rest_handle(ofi_adapter_t *a)
+{
+    int events = 0;
+    if (MADI_UNLIKELY(a->deferred != NULL))
+        events += ofi_deferred(a);
+    if (MADI_UNLIKELY(a->unposted > 0))
+        events += ofi_post_bodies(a);
+    if (MADI_UNLIKELY(a->later != NULL))
+        ofi_later_post(a);
+    if (MADI_UNLIKELY(atomic_load_explicit(&a->failures, memory_order_relaxed)))
+        failures_report(a);
+    if (MADI_UNLIKELY(atomic_load_explicit(&a->refused, memory_order_relaxed)))
+        refused_report(a);
+    return events;
+}
+
+static void queue_post(ofi_adapter_t *a, int events)
+{
+    if (a->n_posted < OFI_BUFFERS && (!events || a->n_posted <= OFI_BUFFERS - OFI_REPOST))
+        ofi_buffers_post(a);
+}
+
+int ofi_drain(ofi_adapter_t *a)
+{
+    int events = 0, n;
+    do {
+        n = queue_handle(a, ENTRIES) + rest_handle(a);
+        ofi_buffers_post(a);
+        events += n;
+    } while (n && events < DRAIN_MAX);
+    return events;
+}
+
+/* ---- When to poll --------------------------------------------------------------------------------------------------- */
+
+static bool poll_skips(ofi_adapter_t *a)
+{
+    int skip = atomic_load_explicit(&a->skip, memory_order_relaxed);
+    if (skip <= 0)
+        return false;
+    atomic_store_explicit(&a->skip, skip - 1, memory_order_relaxed);
+    return true;
+}
+
+/* Account for a try that found nothing. */
+static void poll_cool(ofi_adapter_t *a)
+{
+    int left = atomic_load_explicit(&a->hot, memory_order_relaxed), tries = OFI_HOT - left;
+    if (left > 1 || a->cq_watch.fd > 0) /* else no descriptor reports what comes: go on, rarely */
+        atomic_store_explicit(&a->hot, left - 1, memory_order_relaxed);
+    atomic_store_explicit(&a->skip, tries < 256 ? 0 : tries < 32 * 64 ? tries / 64 : 32, memory_order_relaxed);
+}
+
+bool ofi_pure_poll(madi_adapter_t *adapter)
+{
+    ofi_adapter_t *a = (ofi_adapter_t *)adapter;
+    if (MADI_LIKELY(atomic_load_explicit(&a->hot, memory_order_relaxed) <= 0))
+        return false;
+    return !poll_skips(a);
+}
+
+int ofi_poll(madi_adapter_t *adapter, int budget)
+{
+    ofi_adapter_t *a = (ofi_adapter_t *)adapter;
+    int events;
+    if (a->tried) {
+        events = a->tried - 1;
+        a->tried = 0;
+    } else {
+        if (atomic_load_explicit(&a->hot, memory_order_relaxed) <= 0 || poll_skips(a))
+            return 0;
+        events = queue_handle(a, budget);
+    }
+    events += rest_handle(a);
+    queue_post(a, events);
+    if (events)
+        ofi_heat(a);
+    else
+        poll_cool(a);
+    return events;
+}
+
+/* Take one packet from the queue: the usual case of a spinning thread. */
+madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+{
+    ofi_adapter_t *a = (ofi_adapter_t *)adapter;
+    ofi_stash_t e[1];
+    if (a->tried || a->n_stash || a->deferred || atomic_load_explicit(&a->hot, memory_order_relaxed) <= 0 || poll_skips(a))
+        return NULL;
+    if (!queue_read(a, e, 1)) {
+        a->tried = 1;
+        return NULL;
+    }
+    ofi_buffer_t *b = e->context && e->context->use == OFI_USE_BUFFER && !e->error ? e->context->object : NULL;
+    ofi_link_t *l = b && ofi_tag_kind(e->tag) == OFI_KIND_PACKET ? ofi_link_of(a, e->tag) : NULL;
+    if (l) {
+        b->tag = e->tag;
+        b->len = e->len;
+    }
+    if (!l || !ofi_takes(l, b)) {
+        entry_handle(a, e);
+        a->tried = 2;
+        return NULL;
+    }
+    size_t body = b->len - sizeof(madi_wire_hdr_t);
+    bool lend = body > MADI_TAKE_MAX;
+    if (lend && (b->data[0] != MADI_WIRE_MSG || !ofi_buffer_lend(a))) {
+        entry_handle(a, e);
+        a->tried = 2;
+        return NULL;
+    }
+    a->n_posted--;
+    l->expected++;
+    l->got_all++;
+    l->heard = true;
+    ofi_heat(a);
+    if (lend) {
+        memcpy(packet, b->data, sizeof(madi_wire_hdr_t));
+        *loan = madi_foreign_of(b->data + sizeof(madi_wire_hdr_t));
+        return &l->base;
+    }
+    if (MADI_UNLIKELY(a->n_posted <= OFI_BUFFERS / 2))
+        ofi_buffers_post(a);
+    memcpy(packet, b->data, MADI_PACKET_SHORT);
+    if (b->len > MADI_PACKET_SHORT)
+        memcpy((char *)packet + MADI_PACKET_SHORT, b->data + MADI_PACKET_SHORT, b->len - MADI_PACKET_SHORT);
+    ofi_buffer_put(a, b);
+    return &l->base;
+}

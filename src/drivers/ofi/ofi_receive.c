@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ofi: incoming packets.  All functions are called under the session's lock.
+ *
+ * The packets of a link are delivered in the order of their numbers.  One that comes early waits in link->early, in its
+ * buffer; so do all that follow a packet whose body is being received, or that the core has answered with LATER. */
+#include "drivers/ofi/ofi.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EARLY_MAX 512 /* packets of a link that wait in buffers */
+
+/* ---- Bodies, which are read straight to their destination ---------------------------------------------------------- */
+
+/* Post the reads that the provider has not taken.  Under io.  Returns the number of those taken. */
+static int body_post(ofi_adapter_t *a, ofi_body_t *body)
+{
+    int n = 0;
+    while (body->unposted < body->parts) {
+        int i = body->unposted;
+        ssize_t rc = fi_read(a->ep, body->part[i].at, body->part[i].len, NULL, body->from, body->part[i].segment.at,
+                             body->part[i].segment.key, &body->part[i].context);
+        if (rc == -FI_EAGAIN)
+            break;
+        if (rc) { /* the link ends, and with it this body */
+            body->failed = true;
+            body->left -= body->parts - i;
+            body->parts = body->unposted = i;
+            break;
+        }
+        body->unposted++;
+        n++;
+    }
+    return n;
+}
+
+static void body_unlink(ofi_adapter_t *a, ofi_body_t *body)
+{
+    ofi_body_t **p = &a->bodies;
+    while (*p != body)
+        p = &(*p)->next;
+    *p = body->next;
+}
+
+/* End a body of which nothing is under way any more. */
+static void body_end(ofi_adapter_t *a, ofi_body_t *body)
+{
+    ofi_link_t *l = body->link;
+    bool failed = body->failed, dropped = body->scratch != NULL;
+    uint32_t id = body->part[0].segment.id;
+    body_unlink(a, body);
+    free(body->scratch);
+    free(body);
+    if (!l)
+        return;
+    l->receiving = NULL;
+    if (failed || !ofi_control_later(l, OFI_DONE, id)) {
+        ofi_down(l, failed ? MAD_ERR_PEER : MAD_ERR_NOMEM, "libfabric could not read the body of a packet");
+        return;
+    }
+    l->got_all++;
+    if (!dropped)
+        madi_rx_done(&l->base, &l->hdr, &l->rx);
+    ofi_early_run(l);
+}
+
+void ofi_body_done(ofi_adapter_t *a, ofi_body_t *body, int error)
+{
+    body->failed |= error != 0;
+    if (--body->left == 0)
+        body_end(a, body);
+}
+
+int ofi_post_bodies(ofi_adapter_t *a)
+{
+    int n = 0;
+    ofi_body_t *next;
+    for (ofi_body_t *body = a->bodies; body; body = next) {
+        next = body->next;
+        if (body->unposted == body->parts)
+            continue;
+        madi_lock(&a->io);
+        n += body_post(a, body);
+        madi_unlock(&a->io);
+        if (body->unposted == body->parts)
+            a->unposted--;
+        if (!body->left) {
+            body_end(a, body);
+            break; /* the list may be another one now */
+        }
+    }
+    return n;
+}
+
+/* Read where the parts of the body are, behind the header; false if they do not make up the body. */
+static bool parts_read(ofi_body_t *body, const ofi_buffer_t *b, char *at, size_t length)
+{
+    size_t bytes = b->len - sizeof(madi_wire_hdr_t), n = bytes / sizeof(ofi_segment_t), sum = 0;
+    if (!n || n > OFI_GATHER || bytes % sizeof(ofi_segment_t))
+        return false;
+    body->parts = (int)n;
+    for (size_t i = 0; i < n; i++) {
+        ofi_segment_t *s = &body->part[i].segment;
+        memcpy(s, b->data + sizeof(madi_wire_hdr_t) + i * sizeof *s, sizeof *s);
+        if (!s->len || s->len > length - sum)
+            return false;
+        body->part[i].at = at + sum;
+        body->part[i].len = s->len;
+        body->part[i].context = (ofi_context_t){.use = OFI_USE_BODY, .object = body};
+        sum += s->len;
+    }
+    return sum == length;
+}
+
+/* Receive the body of l->hdr to rx.base, or to nowhere. */
+static void body_begin(ofi_link_t *l, const ofi_buffer_t *b, bool drop)
+{
+    ofi_adapter_t *a = ofi_of(l);
+    ofi_body_t *body = calloc(1, sizeof *body);
+    if (body && drop)
+        body->scratch = malloc(l->hdr.length);
+    if (!body || (drop && !body->scratch)) {
+        free(body);
+        ofi_down(l, MAD_ERR_NOMEM, "no memory for a packet");
+        return;
+    }
+    if (!parts_read(body, b, drop ? body->scratch : l->rx.base, l->hdr.length)) {
+        free(body->scratch);
+        free(body);
+        ofi_down(l, MAD_ERR_PROTOCOL, "the parts of a received packet do not make up its body");
+        return;
+    }
+    body->from = l->peer->addr;
+    body->link = l;
+    body->left = body->parts;
+    body->next = a->bodies;
+    a->bodies = body;
+    l->receiving = body;
+    madi_lock(&a->io);
+    body_post(a, body);
+    madi_unlock(&a->io);
+    if (body->unposted < body->parts)
+        a->unposted++;
+    if (!body->left)
+        body_end(a, body);
+}
+
+/* ---- Packets ---------------------------------------------------------------------------------------------------------- */
+
+/* Deliver a packet that lies whole in its buffer.  False: later. */
+static bool whole_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_t *b)
+{
+    ofi_adapter_t *a = ofi_of(l);
+    madi_foreign_t body = madi_foreign_of(b->data + sizeof *hdr);
+    if (hdr->length <= MADI_SHORT_MAX) {
+        l->expected++;
+        l->got_all++;
+        madi_rx_short(&l->base, hdr, body);
+        ofi_buffer_put(a, b);
+        return true;
+    }
+    bool lend = hdr->type == MADI_WIRE_MSG && hdr->length > MADI_TAKE_MAX && ofi_buffer_lend(a);
+    madi_rx_t rx = {.head = body, .here = hdr->length, .defer = true};
+    if (lend)
+        rx.loan = body;
+    madi_place_t place = madi_rx_begin(&l->base, hdr, &rx);
+    if (place == MADI_PLACE_LATER)
+        return false;
+    l->expected++;
+    l->got_all++;
+    if (place == MADI_PLACE_KEEP)
+        return true;
+    if (place == MADI_PLACE_COPY && !l->closed) {
+        madi_foreign_copy_any(rx.base, madi_foreign_skip(body, rx.skip), hdr->length - rx.skip);
+        madi_rx_done(&l->base, hdr, &rx);
+    }
+    ofi_buffer_put(a, b);
+    return true;
+}
+
+/* Deliver a header whose body comes apart.  False: later. */
+static bool header_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_t *b)
+{
+    l->hdr = *hdr;
+    l->rx = (madi_rx_t){.defer = true};
+    madi_place_t place = madi_rx_begin(&l->base, hdr, &l->rx);
+    if (place == MADI_PLACE_LATER)
+        return false;
+    l->expected++;
+    if (!l->closed)
+        body_begin(l, b, place != MADI_PLACE_COPY);
+    ofi_buffer_put(ofi_of(l), b);
+    return true;
+}
+
+/* Deliver a link's next packet.  False: later. */
+static bool turn_deliver(ofi_link_t *l, ofi_buffer_t *b)
+{
+    madi_wire_hdr_t hdr;
+    char text[MADI_REASON_MAX];
+    if (b->len >= sizeof hdr) {
+        memcpy(&hdr, b->data, sizeof hdr);
+        if (hdr.type >= MADI_WIRE_MSG && hdr.type < MADI_WIRE_TYPES) {
+            if (hdr.length == b->len - sizeof hdr)
+                return whole_deliver(l, &hdr, b);
+            if (hdr.length > OFI_PACKET_MAX - sizeof hdr && hdr.length <= MADI_OFI_CHUNK_MAX - sizeof hdr)
+                return header_deliver(l, &hdr, b);
+        }
+        snprintf(text, sizeof text,
+                 "received a packet of type %u with %u bytes in a message of %zu, which no peer sends: check which program "
+                 "the peer runs",
+                 hdr.type, (unsigned)hdr.length, b->len);
+    } else {
+        snprintf(text, sizeof text, "received a message of %zu bytes, which has no header", b->len);
+    }
+    l->expected++;
+    ofi_buffer_put(ofi_of(l), b);
+    ofi_down(l, MAD_ERR_PROTOCOL, text);
+    return true;
+}
+
+static bool packet_may_come(const ofi_link_t *l)
+{
+    return l->started && !l->closed && !l->down && !l->receiving && !l->is_deferred;
+}
+
+/* Deliver the packets whose turn it is. */
+void ofi_early_run(ofi_link_t *l)
+{
+    ofi_adapter_t *a = ofi_of(l);
+    while (l->early && packet_may_come(l) && ofi_tag_number(l->early->tag) == l->expected) {
+        ofi_buffer_t *b = l->early;
+        l->early = b->next; /* b may be posted again, or lent, when turn_deliver returns */
+        if (turn_deliver(l, b))
+            continue;
+        if (l->closed) { /* ofi_receive_forget has been here */
+            ofi_buffer_put(a, b);
+            return;
+        }
+        b->next = l->early;
+        l->early = b;
+        l->is_deferred = true;
+        l->next_deferred = a->deferred;
+        a->deferred = l;
+        ofi_heat(a);
+    }
+    ofi_bye_check(l);
+}
+
+/* Insert a packet in the order of numbers; drop what no peer sends. */
+static void early_add(ofi_link_t *l, ofi_buffer_t *b)
+{
+    ofi_buffer_t **p = &l->early;
+    uint16_t distance = (uint16_t)(ofi_tag_number(b->tag) - l->expected), other = 0;
+    int n = 0;
+    for (; *p; p = &(*p)->next, n++) {
+        other = (uint16_t)(ofi_tag_number((*p)->tag) - l->expected);
+        if (other >= distance)
+            break;
+    }
+    if ((*p && other == distance) || distance >= 0x8000 || (n >= EARLY_MAX && packet_may_come(l))) {
+        ofi_buffer_put(ofi_of(l), b);
+        if (n >= EARLY_MAX && packet_may_come(l))
+            ofi_down(l, MAD_ERR_PROTOCOL, "more packets came than the network holds, and the next one is missing");
+        return;
+    }
+    b->next = *p;
+    *p = b;
+}
+
+int ofi_deferred(ofi_adapter_t *a)
+{
+    int n = 0;
+    ofi_link_t *next, *l = a->deferred;
+    a->deferred = NULL;
+    for (; l; l = next, n++) {
+        next = l->next_deferred;
+        l->is_deferred = false;
+        ofi_early_run(l);
+    }
+    return n;
+}
+
+void ofi_arrived(ofi_adapter_t *a, ofi_buffer_t *b)
+{
+    ofi_kind_t kind = ofi_tag_kind(b->tag);
+    ofi_control_t control;
+    if (kind == OFI_KIND_FRAME) {
+        ofi_frame_arrived(a, b);
+        return;
+    }
+    ofi_link_t *l = kind <= OFI_KIND_CONTROL ? ofi_link_of(a, b->tag) : NULL;
+    if (!l || l->closed || l->down) {
+        ofi_buffer_put(a, b);
+        return;
+    }
+    l->heard = true;
+    if (kind == OFI_KIND_CONTROL) {
+        bool is_one = b->len == sizeof control;
+        memcpy(&control, b->data, sizeof control);
+        ofi_buffer_put(a, b);
+        if (is_one)
+            ofi_control_arrived(l, &control);
+        return;
+    }
+    early_add(l, b);
+    ofi_early_run(l);
+}
+
+bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *b)
+{
+    uint32_t length;
+    memcpy(&length, b->data + offsetof(madi_wire_hdr_t, length), sizeof length);
+    return !l->early && packet_may_come(l) && ofi_tag_number(b->tag) == l->expected && b->len >= sizeof(madi_wire_hdr_t) &&
+           b->len == length + sizeof(madi_wire_hdr_t) && (uint8_t)b->data[0] >= MADI_WIRE_MSG &&
+           (uint8_t)b->data[0] < MADI_WIRE_TYPES;
+}
+
+/* ---- The end ------------------------------------------------------------------------------------------------------------ */
+
+/* Stop the network from writing the core's memory: begin no further reads, and let those that are under way come to their
+ * end. */
+static void body_stop(ofi_link_t *l)
+{
+    ofi_adapter_t *a = ofi_of(l);
+    ofi_body_t *body = l->receiving;
+    l->receiving = NULL;
+    if (!body)
+        return;
+    body->link = NULL;
+    if (body->unposted < body->parts) {
+        a->unposted--;
+        body->left -= body->parts - body->unposted;
+        body->parts = body->unposted;
+    }
+    if (!body->left)
+        body_end(a, body);
+    else
+        ofi_body_await(a, body);
+}
+
+void ofi_receive_forget(ofi_link_t *l)
+{
+    ofi_adapter_t *a = ofi_of(l);
+    for (ofi_link_t **p = &a->deferred; *p; p = &(*p)->next_deferred)
+        if (*p == l) {
+            *p = l->next_deferred;
+            break;
+        }
+    l->is_deferred = false;
+    for (ofi_buffer_t *b; (b = l->early);) {
+        l->early = b->next;
+        ofi_buffer_put(a, b);
+    }
+    body_stop(l);
+}
+
+void ofi_receive_fini(ofi_adapter_t *a)
+{
+    for (ofi_body_t *body; (body = a->bodies);) {
+        a->bodies = body->next;
+        free(body->scratch);
+        free(body);
+    }
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ofi: outgoing packets. */
+#include "drivers/ofi/ofi.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Messages that are injected or copied ----------------------------------------------------------------------------- */
+
+static void bytes_gather(char *to, const struct iovec *vec, int n)
+{
+    for (int i = 0; i < n; i++) {
+        madi_copy(to, vec[i].iov_base, vec[i].iov_len);
+        to += vec[i].iov_len;
+    }
+}
+
+static ssize_t message_inject(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total)
+{
+    char small[OFI_INJECT_MAX];
+    const char *from = vec->iov_base;
+    ssize_t rc;
+    if (n > 1) {
+        bytes_gather(small, vec, n);
+        from = small;
+    }
+    madi_lock(&a->io);
+    rc = fi_injectdata(a->ep, from, total, tag, to);
+    madi_unlock(&a->io);
+    return rc;
+}
+
+/* Return a place for a copied message; NULL if all are in flight, or without memory. */
+static ofi_copy_t *copy_take(ofi_adapter_t *a)
+{
+    ofi_copy_t *c;
+    madi_lock(&a->io);
+    c = a->copies;
+    if (c)
+        a->copies = c->next;
+    madi_unlock(&a->io);
+    if (c)
+        return c;
+    c = malloc(sizeof *c);
+    if (!c)
+        return NULL;
+    c->context = (ofi_context_t){.use = OFI_USE_COPY, .object = c};
+    c->link = NULL;
+    madi_lock(&a->io);
+    bool has_room = a->n_copies < OFI_COPIES;
+    if (has_room) {
+        a->n_copies++;
+        c->all = a->all_copies;
+        a->all_copies = c;
+    }
+    madi_unlock(&a->io);
+    if (has_room)
+        return c;
+    free(c);
+    return NULL;
+}
+
+/* End the copy's use by a link. */
+static void copy_leave(ofi_copy_t *c)
+{
+    if (!c->link)
+        return;
+    madi_link_holds(&c->link->base, -1);
+    atomic_fetch_sub_explicit(&c->link->flying, 1, memory_order_relaxed);
+    c->link = NULL;
+}
+
+static void copy_free(ofi_adapter_t *a, ofi_copy_t *c)
+{
+    madi_lock(&a->io);
+    c->next = a->copies;
+    a->copies = c;
+    madi_unlock(&a->io);
+}
+
+static ssize_t message_copy(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total,
+                            ofi_link_t *l)
+{
+    ssize_t rc;
+    ofi_copy_t *c = copy_take(a);
+    if (!c)
+        return -FI_EAGAIN;
+    bytes_gather(c->data, vec, n);
+    c->link = l;
+    if (l) { /* before the send: another thread may read the completion at once */
+        madi_link_holds(&l->base, 1);
+        atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+    }
+    madi_lock(&a->io);
+    rc = fi_senddata(a->ep, c->data, total, NULL, tag, to, &c->context);
+    madi_unlock(&a->io);
+    if (rc) {
+        copy_leave(c);
+        copy_free(a, c);
+    }
+    return rc;
+}
+
+ssize_t ofi_message(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total,
+                    ofi_link_t *l)
+{
+    assert(total <= OFI_PACKET_MAX);
+    if (total <= a->inject_max)
+        return message_inject(a, to, tag, vec, n, total);
+    return message_copy(a, to, tag, vec, n, total, l);
+}
+
+void ofi_copy_done(ofi_adapter_t *a, ofi_copy_t *copy, int error)
+{
+    ofi_link_t *l = copy->link;
+    copy_leave(copy);
+    copy_free(a, copy);
+    if (l && error)
+        ofi_send_failed(l, -error);
+}
+
+void ofi_copies_forget(ofi_link_t *l)
+{
+    ofi_adapter_t *a = ofi_of(l);
+    madi_lock(&a->io);
+    ofi_copy_t *all = a->all_copies; /* the list only grows, at its beginning */
+    madi_unlock(&a->io);
+    for (ofi_copy_t *c = all; c; c = c->all)
+        if (c->link == l)
+            copy_leave(c);
+}
+
+/* ---- Bodies, which the receiver reads from the program's memory ------------------------------------------------------- */
+
+static ofi_flight_t *flight_take(ofi_adapter_t *a)
+{
+    madi_lock(&a->io);
+    ofi_flight_t *f = a->flights;
+    if (f)
+        a->flights = f->next;
+    madi_unlock(&a->io);
+    f = f ? f : malloc(sizeof *f);
+    if (f)
+        f->parts = 0;
+    return f;
+}
+
+/* Let the peer read no more, and return the flight, which is in no list, to the free ones. */
+static void flight_free(ofi_adapter_t *a, ofi_flight_t *f)
+{
+    madi_lock(&a->io);
+    while (f->parts)
+        fi_close(&f->mr[--f->parts]->fid);
+    f->next = a->flights;
+    a->flights = f;
+    madi_unlock(&a->io);
+}
+
+/* Let the peer read one piece of a body.  Under io.  0 or a negative error. */
+static int piece_register(ofi_adapter_t *a, const struct iovec *piece, struct fid_mr **mr, ofi_segment_t *s)
+{
+    int mode = a->info->domain_attr->mr_mode;
+    int rc = fi_mr_reg(a->domain, piece->iov_base, piece->iov_len, FI_REMOTE_READ, 0, a->key_seed ^ ++a->keys, 0, mr, NULL);
+    if (!rc && mode & FI_MR_ENDPOINT) {
+        rc = fi_mr_bind(*mr, &a->ep->fid, 0);
+        rc = rc ? rc : fi_mr_enable(*mr);
+        if (rc)
+            fi_close(&(*mr)->fid);
+    }
+    if (rc)
+        return rc;
+    *s = (ofi_segment_t){.at = mode & FI_MR_VIRT_ADDR ? (uintptr_t)piece->iov_base : 0,
+                         .key = fi_mr_key(*mr),
+                         .len = (uint32_t)piece->iov_len};
+    return 0;
+}
+
+/* Register the body behind the header.  0 or a negative error. */
+static int flight_register(ofi_adapter_t *a, ofi_flight_t *f, const struct iovec *vec, int n, ofi_segment_t *segments)
+{
+    int rc = 0;
+    madi_lock(&a->io);
+    f->id = ++a->ids;
+    for (int i = 0; i < n && !rc; i++) {
+        size_t skip = i ? 0 : sizeof(madi_wire_hdr_t);
+        struct iovec piece = {(char *)vec[i].iov_base + skip, vec[i].iov_len - skip};
+        if (!piece.iov_len)
+            continue;
+        rc = piece_register(a, &piece, &f->mr[f->parts], &segments[f->parts]);
+        segments[f->parts].id = f->id;
+        f->parts += !rc;
+    }
+    madi_unlock(&a->io);
+    return rc;
+}
+
+static void flight_unlink(ofi_adapter_t *a, ofi_flight_t *f)
+{
+    madi_lock(&a->io);
+    ofi_flight_t **p = &a->used;
+    while (*p != f)
+        p = &(*p)->next;
+    *p = f->next;
+    madi_unlock(&a->io);
+}
+
+/* Send the header, and where the body is.  Like ofi_message. */
+static ssize_t flight_send(ofi_link_t *l, uint64_t tag, const struct iovec *vec, int n, madi_op_t *op)
+{
+    ofi_adapter_t *a = ofi_of(l);
+    ofi_flight_t *f = flight_take(a);
+    ofi_segment_t segments[OFI_GATHER];
+    if (!f)
+        return -FI_EAGAIN;
+    f->link = l;
+    f->op = op;
+    ssize_t rc = flight_register(a, f, vec, n, segments);
+    if (!rc) { /* first: another thread may read the answer at once */
+        madi_lock(&a->io);
+        f->next = a->used;
+        a->used = f;
+        madi_unlock(&a->io);
+        atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+        struct iovec head[2] = {{vec->iov_base, sizeof(madi_wire_hdr_t)}, {segments, (size_t)f->parts * sizeof *segments}};
+        rc = ofi_message(a, l->peer->addr, tag, head, 2, head[0].iov_len + head[1].iov_len, l);
+        if (!rc)
+            return 0;
+        atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
+        flight_unlink(a, f);
+    }
+    flight_free(a, f);
+    return rc;
+}
+
+/* End a flight that is in no list. */
+static void flight_end(ofi_adapter_t *a, ofi_flight_t *f, mad_status_t status)
+{
+    madi_op_t *op = f->op;
+    atomic_fetch_sub_explicit(&f->link->flying, 1, memory_order_relaxed);
+    flight_free(a, f);
+    op->done(op, status);
+}
+
+/* Take a flight of the link out of the list: the one of this number, or (0) any.  NULL if there is none. */
+static ofi_flight_t *flight_find(ofi_link_t *l, uint32_t id)
+{
+    ofi_adapter_t *a = ofi_of(l);
+    ofi_flight_t *f, **p = &a->used;
+    madi_lock(&a->io);
+    while ((f = *p) && (f->link != l || (id && f->id != id)))
+        p = &f->next;
+    if (f)
+        *p = f->next;
+    madi_unlock(&a->io);
+    return f;
+}
+
+void ofi_flight_done(ofi_link_t *l, uint32_t id)
+{
+    ofi_flight_t *f = id ? flight_find(l, id) : NULL;
+    if (f)
+        flight_end(ofi_of(l), f, MAD_OK);
+}
+
+void ofi_flights_report(ofi_link_t *l)
+{
+    for (ofi_flight_t *f; (f = flight_find(l, 0));)
+        flight_end(ofi_of(l), f, MAD_ERR_PEER);
+}
+
+void ofi_send_fini(ofi_adapter_t *a)
+{
+    for (ofi_copy_t *c; (c = a->all_copies);) {
+        a->all_copies = c->all;
+        free(c);
+    }
+    for (ofi_flight_t *f; (f = a->flights);) {
+        a->flights = f->next;
+        free(f);
+    }
+    a->copies = NULL;
+    a->n_copies = 0;
+}
+
+/* ---- Packets -------------------------------------------------------------------------------------------------------------- */
+
+void ofi_send_failed(ofi_link_t *l, ssize_t error)
+{
+    atomic_store_explicit(&l->failed, (int)-error, memory_order_relaxed);
+    atomic_store_explicit(&ofi_of(l)->failures, true, memory_order_release);
+    ofi_heat(ofi_of(l));
+}
+
+madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    ofi_link_t *l = (ofi_link_t *)link;
+    ofi_adapter_t *a = ofi_of(l);
+    bool is_long = total > OFI_PACKET_MAX;
+    uint64_t tag = l->tag | l->number;
+    ssize_t rc;
+    assert(n >= 1 && n <= OFI_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t) && (op || !is_long));
+    if (MADI_UNLIKELY(atomic_load_explicit(&l->failed, memory_order_relaxed)))
+        return MADI_AGAIN;
+    rc = is_long ? flight_send(l, tag, vec, n, op) : ofi_message(a, l->peer->addr, tag, vec, n, total, l);
+    ofi_heat(a);
+    if (MADI_LIKELY(!rc)) {
+        l->number++;
+        l->sent_all++;
+        return is_long ? MADI_TAKEN : MADI_SENT;
+    }
+    if (rc != -FI_EAGAIN)
+        ofi_send_failed(l, rc);
+    atomic_store_explicit(&l->refused, true, memory_order_relaxed);
+    atomic_store_explicit(&a->refused, true, memory_order_release);
+    return MADI_AGAIN;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests of drivers/ofi/ofi_name.c and drivers/ofi/ofi_tag.h. */
+#include "unit.h"
+
+#include "drivers/ofi/ofi.h"
+#include <string.h>
+
+START_TEST(ofi_names_adapter_by_provider_and_domain)
+{
+    char name[MADI_NAME_MAX];
+    ofi_adapter_name("tcp;ofi_rxm", "eth0", name);
+    ck_assert_str_eq(name, "tcp+rxm:eth0");
+    ofi_adapter_name("a-provider-with-a-name-that-is-long;ofi_rxm", "a-domain-with-a-name-that-is-long", name);
+    ck_assert_uint_lt(strlen(name), MADI_NAME_MAX);
+}
+END_TEST
+
+START_TEST(ofi_names_network_by_fabric_or_host)
+{
+    char name[MADI_NAME_MAX], other[MADI_NAME_MAX];
+    ofi_network_name("tcp;ofi_rxm", "10.1.0.0/24", "boot.1", name);
+    ck_assert_str_eq(name, "tcp+rxm:10.1.0.0/24");
+    ofi_network_name("shm", "shm", "boot.1", name);
+    ck_assert_str_eq(name, "shm:boot.1");
+    ofi_network_name("tcp;ofi_rxm", "127.0.0.0/8", "boot.1", name);
+    ck_assert_str_eq(name, "tcp+rxm:boot.1");
+    ofi_network_name("verbs;ofi_rxm", "IB-0xfe80000000000000-and-more-0", "boot.1", name);
+    ofi_network_name("verbs;ofi_rxm", "IB-0xfe80000000000000-and-more-1", "boot.1", other);
+    ck_assert_str_ne(name, other);
+}
+END_TEST
+
+START_TEST(ofi_finds_provider_in_list_by_each_of_its_names)
+{
+    ck_assert(ofi_list_has("shm,tcp+rxm", "tcp;ofi_rxm"));
+    ck_assert(ofi_list_has("tcp;ofi_rxm", "tcp;ofi_rxm"));
+    ck_assert(ofi_list_has("shm, tcp", "tcp;ofi_rxm"));
+    ck_assert(!ofi_list_has("shm,tc", "tcp;ofi_rxm"));
+    ck_assert(!ofi_list_has("", "shm"));
+}
+END_TEST
+
+START_TEST(ofi_knows_own_provider)
+{
+    ck_assert(ofi_is_own("mad"));
+    ck_assert(ofi_is_own("mad;ofi_rxm"));
+    ck_assert(!ofi_is_own("madder"));
+}
+END_TEST
+
+START_TEST(ofi_tag_keeps_its_fields)
+{
+    uint64_t tag = ofi_tag(OFI_KIND_CONTROL, OFI_KEY_MASK, 0xffff) | 0x1234;
+    ck_assert_int_eq(ofi_tag_kind(tag), OFI_KIND_CONTROL);
+    ck_assert_uint_eq(ofi_tag_key(tag), OFI_KEY_MASK);
+    ck_assert_uint_eq(ofi_tag_index(tag), 0xffff);
+    ck_assert_uint_eq(ofi_tag_number(tag), 0x1234);
+}
+END_TEST
+
+Suite *ofi_suite(void)
+{
+    Suite *s = suite_create("ofi");
+    TCase *c = tcase_create("ofi");
+    tcase_add_test(c, ofi_names_adapter_by_provider_and_domain);
+    tcase_add_test(c, ofi_names_network_by_fabric_or_host);
+    tcase_add_test(c, ofi_finds_provider_in_list_by_each_of_its_names);
+    tcase_add_test(c, ofi_knows_own_provider);
+    tcase_add_test(c, ofi_tag_keeps_its_fields);
+    suite_add_tcase(s, c);
+    return s;
+}
