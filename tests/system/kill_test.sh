@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # kill -9 at random moments under load: the survivors notice it, and nothing else happens to them.
+#   DRIVERS="a b"   only these
 #   ROUNDS=N rounds of each kind and driver (3; LONG=1: 50)     SEED=N   the same moments again
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -23,6 +24,14 @@ random() {
 }
 state=$((seed % 2147483646 + 1))
 
+# environment DRIVER: what chooses the driver; ofi-P is ofi over libfabric's provider P
+environment() {
+    case $1 in
+    ofi-*) echo "MAD_DRIVERS=self,ofi MAD_PREFER=ofi MAD_OFI_PROVIDERS=${1#ofi-} MAD_MODULES=${MAD_MODULES-$BUILD/drivers/.libs}" ;;
+    *) echo "MAD_PREFER=$1" ;;
+    esac
+}
+
 # round DRIVER KIND: says what went wrong
 round() {
     random 2
@@ -32,7 +41,8 @@ round() {
     random 60000 # most of the start, the connecting, and the first part of the load fall into it
     us=$random
     mkdir -m 700 shm
-    MAD_PREFER=$1 MAD_SHM_DIR=$dir/shm timeout -k 5 90 "$BUILD/madrun" --keep-going -n $n "$BUILD/tests/kill_load" "$2" $victim $us "$mark" \
+    # shellcheck disable=SC2046
+    env $(environment "$1") MAD_SHM_DIR=$dir/shm timeout -k 5 90 "$BUILD/madrun" --keep-going -n $n "$BUILD/tests/kill_load" "$2" $victim $us "$mark" \
         >out 2>err </dev/null
     code=$?
     good=$(grep -c 'good after' out)
@@ -52,8 +62,11 @@ round() {
     return 1
 }
 
+# With libfabric's shm a killed process leaves a file in /dev/shm.
+ofi=
+[ -e "$BUILD/drivers/.libs/ofi.so" ] && [ -e "$(ldconfig -p | sed -n 's/.*libfabric.so.1.* => //p' | head -1)" ] && ofi=ofi-tcp
 memory() { find /dev/shm -newer "$dir" -user "$(id -u)" -name '*mad*' | wc -l; }
-for driver in shm tcp; do
+for driver in ${DRIVERS:-shm tcp $ofi}; do
     for kind in small big many mixed; do
         bad=0
         for _ in $(seq "$rounds"); do

@@ -94,6 +94,7 @@ typedef struct ofi_body {
     int left;     /* parts that have not arrived */
     int unposted; /* first part whose read the provider has not taken yet */
     int parts;
+    int flying; /* parts that the provider may still write: their completions were not read */
     bool failed;
     void *scratch; /* where a dropped body goes; NULL if it is the core's memory */
     struct {
@@ -145,7 +146,7 @@ struct ofi_adapter {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
-    struct fid_ep *ep;
+    struct fid_ep *ep; /* NULL: not open, or closed before the adapter's end (endpoint_end); under io */
     struct fid_av *av;
     struct fid_cq *cq;
     size_t inject_max; /* bytes */
@@ -327,8 +328,9 @@ int ofi_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
 bool ofi_pure_poll(madi_adapter_t *adapter);
 int ofi_drain(ofi_adapter_t *a); /* read the queue until it is empty, or a while; returns the number of events */
-/* Wait a moment until nothing of a body is under way any more, without upcalls.  It may be freed then. */
-void ofi_body_await(ofi_adapter_t *a, ofi_body_t *body);
+/* Wait until the provider no longer writes to a body's destination, without upcalls.  If that takes too long, close the
+ * endpoint, which breaks all links of the adapter. */
+void ofi_body_await(ofi_adapter_t *a, const ofi_body_t *body);
 
 /* ofi_control.c */
 typedef enum ofi_what { OFI_PING, OFI_ASK, OFI_ACK, OFI_DONE, OFI_BYE } ofi_what_t;

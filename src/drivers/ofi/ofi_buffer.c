@@ -67,7 +67,7 @@ void ofi_buffers_post(ofi_adapter_t *a)
     while (a->n_posted + a->n_spent < OFI_BUFFERS && buffer_make(a))
         continue;
     madi_lock(&a->io);
-    while (a->n_posted < OFI_BUFFERS && a->spent) {
+    while (a->ep && a->n_posted < OFI_BUFFERS && a->spent) {
         ofi_buffer_t *b = a->spent;
         if (fi_recv(a->ep, b->data, OFI_PACKET_MAX, NULL, FI_ADDR_UNSPEC, &b->context))
             break; /* the next poll tries again */

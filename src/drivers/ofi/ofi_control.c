@@ -179,7 +179,7 @@ static void tick_ready(madi_watch_t *watch, uint32_t events)
     a->looked = now;
     for (int i = 0; i < a->n_links; i++) {
         ofi_link_t *l = a->links[i];
-        if (!l || l->closed || l->down || !l->started)
+        if (!l || l->closed || l->down || !l->started || l->process.fd > 0) /* a pidfd reports more, and sooner */
             continue;
         link_look(l);
     }

@@ -7,14 +7,22 @@
 #include "drivers/ofi/ofi.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ENTRIES 16                  /* completions of one read */
-#define AWAIT_NS INT64_C(100000000) /* wait for a body that is being written as its link is closed */
+#define AWAIT_NS INT64_C(500000000) /* wait for a body that is being written as its link is closed */
 #define NO_TAG (~UINT64_C(0))       /* no peer's: its kind is unknown */
 #define DRAIN_MAX 4096              /* events */
+
+/* The provider has no more use for what the context is about. */
+static void context_landed(const ofi_context_t *context)
+{
+    if (context && context->use == OFI_USE_BODY)
+        ((ofi_body_t *)context->object)->flying--;
+}
 
 /* Read completions.  Returns their number. */
 static int queue_read(ofi_adapter_t *a, ofi_stash_t *to, int max)
@@ -31,10 +39,13 @@ static int queue_read(ofi_adapter_t *a, ofi_stash_t *to, int max)
         return 0;
     if (MADI_UNLIKELY(!n)) {
         *to = (ofi_stash_t){failure.op_context, failure.len, NO_TAG, failure.err ? failure.err : FI_EOTHER};
+        context_landed(to->context);
         return failure.op_context ? 1 : 0;
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         to[i] = (ofi_stash_t){e[i].op_context, e[i].len, e[i].flags & FI_REMOTE_CQ_DATA ? e[i].data : NO_TAG, 0};
+        context_landed(to[i].context);
+    }
     return (int)n;
 }
 
@@ -86,21 +97,33 @@ static void stash_add(ofi_adapter_t *a, const ofi_stash_t *e)
     a->stash[a->n_stash++] = *e;
 }
 
-void ofi_body_await(ofi_adapter_t *a, ofi_body_t *body)
+/* Close the endpoint: the provider then writes no memory of this process.  All links break. */
+static void endpoint_end(ofi_adapter_t *a)
+{
+    madi_lock(&a->io);
+    fi_close(&a->ep->fid);
+    a->ep = NULL;
+    madi_unlock(&a->io);
+    madi_log(MADI_LOG_ERROR, "ofi",
+             "%s: a peer has ended while a block was being read from it, and provider %s did not end the read within %lld ms; "
+             "the adapter and its connections are closed",
+             a->base.name, a->info->fabric_attr->prov_name, (long long)(AWAIT_NS / 1000000));
+    for (int i = 0; i < a->n_links; i++)
+        if (a->links[i])
+            ofi_send_failed(a->links[i], -FI_ESHUTDOWN);
+}
+
+void ofi_body_await(ofi_adapter_t *a, const ofi_body_t *body)
 {
     ofi_stash_t e[ENTRIES];
     int64_t end = madi_now() + AWAIT_NS;
-    bool ended = false;
-    do {
+    while (a->ep && body->flying) {
         int n = queue_read(a, e, ENTRIES);
         for (int i = 0; i < n; i++)
-            if (e[i].context && e[i].context->object == body) {
-                ended = body->left == 1;
-                ofi_body_done(a, body, e[i].error);
-            } else {
-                stash_add(a, &e[i]);
-            }
-    } while (!ended && madi_now() < end);
+            stash_add(a, &e[i]);
+        if (!n && madi_now() >= end)
+            endpoint_end(a);
+    }
     ofi_heat(a);
 }
 

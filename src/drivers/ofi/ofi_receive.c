@@ -20,8 +20,10 @@ static int body_post(ofi_adapter_t *a, ofi_body_t *body)
     int n = 0;
     while (body->unposted < body->parts) {
         int i = body->unposted;
-        ssize_t rc = fi_read(a->ep, body->part[i].at, body->part[i].len, NULL, body->from, body->part[i].segment.at,
-                             body->part[i].segment.key, &body->part[i].context);
+        ssize_t rc = -FI_ESHUTDOWN;
+        if (a->ep)
+            rc = fi_read(a->ep, body->part[i].at, body->part[i].len, NULL, body->from, body->part[i].segment.at,
+                         body->part[i].segment.key, &body->part[i].context);
         if (rc == -FI_EAGAIN)
             break;
         if (rc) { /* the link ends, and with it this body */
@@ -31,6 +33,7 @@ static int body_post(ofi_adapter_t *a, ofi_body_t *body)
             break;
         }
         body->unposted++;
+        body->flying++;
         n++;
     }
     return n;
@@ -321,7 +324,7 @@ bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *b)
 /* ---- The end ------------------------------------------------------------------------------------------------------------ */
 
 /* Stop the network from writing the core's memory: begin no further reads, and let those that are under way come to their
- * end. */
+ * end.  The completions free the body, or ofi_receive_fini does. */
 static void body_stop(ofi_link_t *l)
 {
     ofi_adapter_t *a = ofi_of(l);
@@ -337,7 +340,7 @@ static void body_stop(ofi_link_t *l)
     }
     if (!body->left)
         body_end(a, body);
-    else
+    else if (body->flying)
         ofi_body_await(a, body);
 }
 

@@ -26,7 +26,7 @@ static ssize_t message_inject(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, cons
         from = small;
     }
     madi_lock(&a->io);
-    rc = fi_injectdata(a->ep, from, total, tag, to);
+    rc = a->ep ? fi_injectdata(a->ep, from, total, tag, to) : -FI_ESHUTDOWN;
     madi_unlock(&a->io);
     return rc;
 }
@@ -93,7 +93,7 @@ static ssize_t message_copy(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const 
         atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
     }
     madi_lock(&a->io);
-    rc = fi_senddata(a->ep, c->data, total, NULL, tag, to, &c->context);
+    rc = a->ep ? fi_senddata(a->ep, c->data, total, NULL, tag, to, &c->context) : -FI_ESHUTDOWN;
     madi_unlock(&a->io);
     if (rc) {
         copy_leave(c);
@@ -160,8 +160,10 @@ static void flight_free(ofi_adapter_t *a, ofi_flight_t *f)
 /* Let the peer read one piece of a body.  Under io.  0 or a negative error. */
 static int piece_register(ofi_adapter_t *a, const struct iovec *piece, struct fid_mr **mr, ofi_segment_t *s)
 {
-    int mode = a->info->domain_attr->mr_mode;
-    int rc = fi_mr_reg(a->domain, piece->iov_base, piece->iov_len, FI_REMOTE_READ, 0, a->key_seed ^ ++a->keys, 0, mr, NULL);
+    int mode = a->info->domain_attr->mr_mode, rc;
+    if (!a->ep)
+        return -FI_ESHUTDOWN;
+    rc = fi_mr_reg(a->domain, piece->iov_base, piece->iov_len, FI_REMOTE_READ, 0, a->key_seed ^ ++a->keys, 0, mr, NULL);
     if (!rc && mode & FI_MR_ENDPOINT) {
         rc = fi_mr_bind(*mr, &a->ep->fid, 0);
         rc = rc ? rc : fi_mr_enable(*mr);
