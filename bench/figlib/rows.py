@@ -19,6 +19,7 @@ GROUPS = {
     "shm-small": ("small messages in shared memory", 4, None),
     "shm-large": ("large messages in shared memory", 9, None),
     "tcp": ("TCP on loopback", 9, None),
+    "ofi": ("the driver ofi, beside libfabric alone", 12, 5),
     "seal": ("sealed TCP on loopback", 12, None),
     "mpi-sizes": ("Open MPI over our channels, and over its own", 55, 10),
     "mpi-rate": ("message rates of Open MPI", 90, 5),
@@ -72,6 +73,10 @@ PROMISES = [
      "socket and Open MPI. Buffers that are not warm, and rates: as in shared memory. A receiver that waits long costs no "
      "processor.",
      ("curve-tcp", "cold-tcp", "rate-tcp", "tcp", "idle")),
+    ("Over libfabric",
+     "The driver ofi beside the same ping-pong written against libfabric alone, over its providers shm and tcp;ofi_rxm. 8 B:"
+     " at most the larger of 1.05 x and + 50 ns. 1 MiB: at least 0.98 x the bandwidth.",
+     ("ofi",)),
     ("Sealed networks",
      "TCP on loopback with security seal (TLS 1.3). 1 MiB: at least 0.9 x what `openssl speed` says of the cipher on one "
      "core, and at least 0.8 x a core that encrypts at that speed and copies as a plain connection does: on loopback the "
@@ -184,6 +189,12 @@ FIGURES = rows_curve.FIGURES + [
               BEST_TCP, times(0.97)),
     bandwidth("tcp-4M", "TCP on loopback, 4 MiB", "tcp", "ours-tcp", 4 * MIB, ("openmpi-tcp", "raw-tcp"), TCP_OTHERS,
               (), BEST_TCP, times(0.97)),
+] + [figure for provider in ("shm", "tcp") for figure in (
+    latency("ofi-%s-8" % provider, "libfabric's %s by the driver ofi, 8 B" % provider, "ofi", "ours-ofi-" + provider, 8,
+            (), (), ("libfabric-" + provider,), "<= libfabric alone + max(5 %, 0.05 us)",
+            over("libfabric-" + provider, lambda raw: max(0.05 * raw, 0.05))),
+    bandwidth("ofi-%s-1M" % provider, "libfabric's %s by the driver ofi, 1 MiB" % provider, "ofi", "ours-ofi-" + provider,
+              MIB, ("libfabric-" + provider,), (), (), ">= 0.98 x libfabric alone", times(0.98)))] + [
     latency("seal-8", "sealed TCP on loopback, 8 B", "seal", "sealed", 8, (), (), ("ours-tcp",), "<= plain + 1.5 us",
             over("ours-tcp", lambda plain: 1.5)),
     bandwidth("seal-1M", "sealed TCP on loopback, 1 MiB", "seal", "sealed", MIB, (), (), ("openssl", "ours-tcp"),

@@ -42,6 +42,18 @@ def user_level(driver):
     return measure
 
 
+def over_ofi(provider):
+    """The driver ofi over a provider of libfabric."""
+    def measure(context, sizes):
+        env = {"MAD_DRIVERS": "self,ofi", "MAD_OFI_PROVIDERS": provider}
+        modules = os.path.join(os.path.dirname(context.program("mad_perf")), "drivers", ".libs")
+        if os.path.isdir(modules):  # in the build folder
+            env["MAD_MODULES"] = modules
+        return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), "pingpong", "--driver", "ofi")
+                        + context.tail(sizes), env)
+    return measure
+
+
 def alone(context, sizes):
     return run_rows(context.madrun(1, "--bind", "core", context.program("mad_perf"), "pingpong", "--driver", "self")
                     + context.tail(sizes))
@@ -135,6 +147,8 @@ SOURCES = {
     "ours-shm": ours("shm"),
     "ours-tcp": ours("tcp"),
     "ours-self": alone,
+    "ours-ofi-shm": over_ofi("shm"),
+    "ours-ofi-tcp": over_ofi("tcp+rxm"),
     "ours-shm-cond": ours("shm", "cond"),
     "ours-shm-outside": ours("shm", "outside"),
     "ours-tcp-cond": ours("tcp", "cond"),

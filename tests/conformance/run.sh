@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The conformance suite over each driver: BUILD=<build folder> run.sh [DRIVER...]
-#   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, datagram, or fault:DRIVER (DRIVER behind fault);
-#            without any: all of them
+#   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, datagram, ofi-PROVIDER (ofi over a
+#            provider of libfabric), or fault:DRIVER (DRIVER behind fault); without any: all of them, with ofi-tcp
 #   TESTS="a b"  only these tests
 #   SEEDS=N      fault: that number of seeds (1), the first of them SEED (else by the clock)
 #   LONG=1       fault: every test in processes of its own, 20 seeds
@@ -20,7 +20,7 @@ log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 trap 'exit 1' INT TERM HUP
 . "$here/../harness/checks.sh"
-export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram is a module
+export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram and ofi are modules
 
 # environment DRIVER SEED: what chooses the driver
 environment() {
@@ -76,10 +76,14 @@ fits() {
     esac
 }
 
+# The driver ofi, if it was built; the library libfabric is then there, too.
+ofi=
+[ -e "$MAD_MODULES/ofi.so" ] && ofi=ofi-tcp
+
 "$conform" --list >"$log" || exit 1
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
-    for driver in ${*:-self shm tcp seal skeleton pipes datagram fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
+    for driver in ${*:-self shm tcp seal skeleton pipes datagram $ofi fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
         # Behind fault, or the second time, the tests of two processes run in one session, which is quicker.
         together=
         case $THREADS:$driver in *:fault:* | marcel:*) [ -n "$LONG$TESTS" ] || together=1 ;; esac

@@ -104,10 +104,11 @@ static void endpoint_end(ofi_adapter_t *a)
     fi_close(&a->ep->fid);
     a->ep = NULL;
     madi_unlock(&a->io);
-    madi_log(MADI_LOG_ERROR, "ofi",
-             "%s: a peer has ended while a block was being read from it, and provider %s did not end the read within %lld ms; "
-             "the adapter and its connections are closed",
-             a->base.name, a->info->fabric_attr->prov_name, (long long)(AWAIT_NS / 1000000));
+    madi_log(
+        MADI_LOG_ERROR, "ofi",
+        "%s: a peer has ended while a block was being read from it, and provider %s did not end the read within %lld ms; "
+        "the adapter and its connections are closed",
+        a->base.name, a->info->fabric_attr->prov_name, (long long)(AWAIT_NS / 1000000));
     for (int i = 0; i < a->n_links; i++)
         if (a->links[i])
             ofi_send_failed(a->links[i], -FI_ESHUTDOWN);
