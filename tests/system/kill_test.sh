@@ -75,6 +75,13 @@ for driver in ${DRIVERS:-shm tcp $ofi}; do
         [ $bad = 1 ] || ok "kill -9: $driver $kind"
     done
 done
+# Ranks that cannot see each other's processes notice a death by silence.
+if [ "$ofi" ] && unshare -p -f true 2>/dev/null; then
+    # shellcheck disable=SC2046
+    env $(environment "$ofi") MAD_PEER_TIMEOUT=2000 timeout -k 5 90 "$BUILD/madrun" --keep-going -n 3 unshare -p -f --kill-child \
+        sh -c '"$@"; exit $?' sh "$BUILD/tests/kill_load" mixed 1 1500000 "$mark" >out 2>err </dev/null
+    check "kill -9: $ofi between namespaces of processes" "137 2" "$? $(grep -c 'good after' out)"
+fi
 check_none "no processes are left" "$mark"
 check "no memory is left" 0 "$(memory)"
 [ $failures = 0 ] || echo "# again with SEED=$seed"

@@ -155,6 +155,7 @@
 
 /* The provider fetches a body from this length on (ofi_rxm: 16 KiB).  "How does the driver ofi use libfabric?" */
 #define MADI_OFI_CONT_MIN ((size_t)15 << 10)
+/* from this length on a block waits for a grant.  Not measured: the first limit of TCP */
 #define MADI_OFI_GRANT_MIN ((size_t)768 << 10)
 #define MADI_OFI_EAGER ((size_t)0)
 #define MADI_OFI_CHUNK_MAX ((size_t)8 << 20)
