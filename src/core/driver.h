@@ -100,7 +100,7 @@
 #define MADI_REASON_MAX 200      /* maximum number of bytes of an explanation */
 #define MADI_PACKET_MIN 4096     /* no driver's packet_max is less */
 #define MADI_SHORT_MAX 40        /* maximum number of bytes of the body of a short packet */
-#define MADI_TAKE_MAX 640        /* bytes of a body that take copies at most */
+#define MADI_TAKE_MAX 640        /* maximum number of bytes of a body that the operation take copies */
 #define MADI_FRAME_MAX 8752      /* bytes of the longest frame of the handshake */
 #define MADI_FRAME_MIN 544       /* no adapter's frame_max is less */
 #define MADI_DESCRIPTION_MAX 256 /* maximum number of bytes by which a driver describes its end of a link */
@@ -117,7 +117,7 @@ struct madi_gate;
  * link_fini, under the session's lock and without the tx lock, and never from inside send. */
 struct madi_op {
     void (*done)(madi_op_t *op, mad_status_t status);
-    bool last;    /* the program waits for nothing that follows this packet: complete the operation as soon as possible */
+    bool last; /* the program waits for this packet and for nothing behind it: complete the operation as soon as possible */
     uint64_t of;  /* length in bytes of the block of which this packet is a piece */
     size_t ahead; /* bytes at the beginning of vec that are another packet, whose memory does not stay valid: the driver
                    * copies those that cannot leave at once.  0, unless caps.ahead */

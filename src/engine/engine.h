@@ -132,7 +132,7 @@ typedef struct marceli_state {
     int inside;           /* kernel threads that wait */
     int followers;        /* waiting threads that sleep behind a leader; included in the number above */
     int blocked;          /* user-level threads that wait */
-    uint64_t sleeps;      /* number of sleeps of leaders in epoll */
+    uint64_t sleeps;      /* number of leaders' sleeps in epoll */
     uint64_t polls, hits; /* number of polls, and of polls that found an event, of all categories */
     struct {
         const char *name; /* NULL after the last */
@@ -144,7 +144,7 @@ typedef struct marceli_state {
     int workers;
     uint64_t created, ended, steals, idles; /* user-level threads, by workers */
     uint64_t switches;                      /* switches between user-level threads, a multiple of MADI_PERIOD */
-    uint64_t retaken; /* workers taken away from threads in blocking calls that were not declared (monitor.h) */
+    uint64_t retaken; /* number of workers taken away from threads in undeclared blocking calls (monitor.h) */
 } marceli_state_t;
 /* Fill in the state.  Any lock may be held; also from a callback. */
 void marceli_state_get(marceli_state_t *state);

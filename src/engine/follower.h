@@ -14,8 +14,8 @@ typedef struct madi_waiting {
     int64_t deadline, spin_ns, yield_ns; /* ns; the deadline is madi_now's */
     madi_worker_t *worker; /* the idle worker that waits on its own stack; NULL if another kernel thread waits */
     bool leads;
-    bool for_others; /* none of this worker's threads waits: the worker leads for threads of others */
-    bool runs;       /* this is the progress thread, which exists to run the program's calls */
+    bool for_others; /* no thread of this worker waits: the worker leads for threads of others */
+    bool runs;       /* the wait is the progress thread's, which exists to run the program's calls */
     bool claims;     /* counted in madi_server.claimants */
     bool defers;     /* this thread leads only if no other thread has led for a while */
     bool deputy;

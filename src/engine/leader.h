@@ -41,7 +41,7 @@ enum madi_led {
 
 typedef struct madi_server {
     madi_source_t sources[MADI_CATEGORIES];
-    _Atomic(int) n_sources; /* number of sources that have ever been used */
+    _Atomic(int) n_sources; /* number of entries of `source` that have ever been used */
     _Atomic(int) epfd;      /* -1 before the first category; stays open until the process ends, like wake_fd */
     int wake_fd;
     bool asymmetric; /* membarrier works in this process */
@@ -120,7 +120,7 @@ void madi_leader_wanted_elsewhere(madi_worker_t *worker);
 /* True if `processes` processes, each with `waiting` waiting threads, have more waiting threads than cores. */
 bool madi_oversubscribed(int processes, int waiting);
 int64_t madi_spin_ns(int processes, int waiting); /* time of a wait's spinning */
-int64_t madi_yield_ns(int64_t spin_ns);           /* ns for which a leader yields after that spinning */
+int64_t madi_yield_ns(int64_t spin_ns);           /* ns for which a leader yields after it has spun for spin_ns */
 /* Return the time until which no thread yields, after a slow yield from `before` to `after`. */
 int64_t madi_ban_until(int64_t before, int64_t after);
 /* True if the yield took longer than `slow`; *banned is then the time until which there are no further yields. */

@@ -64,7 +64,7 @@ static struct progress {
     _Atomic(int) calls;
     _Atomic(int) later;     /* operations that another process finishes */
     atomic_uint moved;      /* number of beginnings and ends of the operations counted in `later` */
-    _Atomic(int) overdue;   /* 1 if no such operation began or ended between two checks */
+    _Atomic(int) overdue;   /* 1 if no operation counted in `later` began or ended between two checks */
     _Atomic(int) ticking;   /* 1 if the thread checks periodically */
     _Atomic(int) polls;     /* 1 if the program polls for the operations that it leaves pending */
     _Atomic(int) polled;    /* 1 if the program polled while the thread led */
@@ -156,7 +156,7 @@ static void thread_sleep(unsigned seen)
     looks_left = atomic_load(&progress.later) || now != moved ? MADI_TICKS : looks_left - 1;
     moved = now;
     atomic_store(&progress.ticking, looks_left > 0);
-    /* stored before: a thread that begins an operation reads `ticking` afterwards */
+    /* `ticking` is stored before: a thread that begins an operation reads it afterwards */
     if (looks_left <= 0 && !atomic_load(&progress.later)) {
         looks_left = 0;
         /* a thread that has left an operation pending without a kick has read `ticking`, too */
@@ -181,7 +181,7 @@ static void *progress_thread_main(void *arg)
     for (;;) {
         before = seen;
         seen = atomic_load(&progress.go);
-        alive = alive && seen == before; /* unchanged if a wake-up has ended the sleep */
+        alive = alive && seen == before; /* false if a wake-up came, which changes `go` */
         if (atomic_exchange(&progress.polled, 0))
             alive = true;
         if (atomic_load(&progress.stop)) /* read after `go`, because `stop` is written before `go` */
@@ -194,7 +194,7 @@ static void *progress_thread_main(void *arg)
         atomic_store(&progress.leading, 1);
         madi_count(&madi_server.thread_terms);
         if (!atomic_load(&marceli_progress_left_at))
-            /* not 0, so that a program that polls calls marceli_progress_polled */
+            /* not 0, so that the next poll of the program calls marceli_progress_polled */
             atomic_store(&marceli_progress_left_at, madi_now());
         madi_progress_thread_lead(&progress.waiter, thread_not_needed, thread_yields(),
                                   sleep_is_announced()); /* true unless another thread still leads */

@@ -55,7 +55,7 @@
 
 #define MADI_SPIN_NS 100000  /* ns of spinning; if not every waiting thread has a core, ns of yielding instead */
 #define MADI_SPINS_MAX 1000  /* maximum number of polls at the beginning of a wait, before the clock is read */
-#define MADI_SPIN_LOOK_NS 40 /* ns of one of those polls */
+#define MADI_SPIN_LOOK_NS 40 /* ns that one of the polls of MADI_SPINS_MAX takes */
 /* spins between two reads of the clock; 1 if polls make system calls, which take longer than the clock */
 #define MADI_CLOCK_EVERY 32
 #define MADI_DEEP_EVERY 256        /* spins between two polls of the descriptors */
@@ -102,10 +102,10 @@ static inline bool madi_spin_looks_deep(uint32_t spins)
 #define MADI_POLL_SOON_NS INT64_C(20000)
 /* ns between two polls by a busy scheduler, at first; doubled after each poll without an event */
 #define MADI_LOOK_MIN_NS 1000
-#define MADI_LOOK_MAX_NS 256000 /* ns: upper limit of that time */
+#define MADI_LOOK_MAX_NS 256000 /* ns: upper limit of the time between two polls by a busy scheduler */
 /* ms in which a thread inside the library may accept a connection before the accept thread does, at first */
 #define MADI_NAP_MIN_MS 1
-#define MADI_NAP_MAX_MS 64               /* ms: upper limit of that time, which doubles while no thread accepts */
+#define MADI_NAP_MAX_MS 64 /* ms: upper limit of the nap of the accept thread, which doubles while no thread accepts */
 #define MADI_FORWARDED_LOOK_NS 100000000 /* ns between two checks by the accept thread for connections through gateways */
 /* ns until the accept thread checks again for due work, after another thread held the lock */
 #define MADI_LOCKED_LOOK_NS 100000000
@@ -137,7 +137,7 @@ static inline int64_t madi_look_every(int64_t every, int events)
 #define MADI_DEVICE_LOSSES_EVERY 1024 /* calls without a message until peers are checked for losses */
 #define MADI_DEVICE_GLANCES 64        /* looks of a blocking receive until it is posted */
 #define MADI_DEVICE_YIELD_EVERY 256   /* calls without a message until the processor is offered to other threads */
-/* calls that one call counts for if there is a handler: the peer's progress thread may have to run */
+/* with a handler, a call without a message counts as this number of calls: a peer's progress thread may have to run */
 #define MADI_DEVICE_HANDLED 4
 #define MADI_DEVICE_QUIET_NS INT64_C(100000000) /* ns without a message after which the thread naps instead of yielding */
 #define MADI_DEVICE_NAP_NS 20000                /* ns of a nap; the kernel adds some time to it */

@@ -98,7 +98,7 @@ static void control_handle(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t
     } else if (kind == MADI_FORWARD_KNOW) {
         gw_gossip_arrived(hop, rest, len);
     } else if (!side) {
-        return; /* the stream was closed here, and its CLOSE is on the way */
+        return; /* the stream was closed here: its CLOSE is on the way */
     } else if (kind == MADI_FORWARD_CREDIT && len == sizeof credit) {
         memcpy(&credit, rest, sizeof credit);
         gw_credit_arrived(side, credit.limit);

@@ -16,7 +16,7 @@
 /* ---- Identity of a gateway
  * -------------------------------------------------------------------------------------------- */
 
-/* Encoded length: a zero that ends the host's name, then number and since. */
+/* Length of an encoded mark in bytes: a zero, which ends the host's name, then `number` and `since`. */
 #define MARK (1 + sizeof(uint32_t) + sizeof(uint64_t))
 
 static gw_mark_t own;

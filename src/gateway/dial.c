@@ -23,8 +23,8 @@ struct gw_dial {
     gw_dial_t *next;
     gw_hop_t *hop; /* hop of the peer that caused the dial; NULL if the peer is gone, and only the total is charged */
     uint32_t label;
-    bool answers;          /* true if the opener is to be refused; false while the stream has not failed, or if it is over */
-    bool direct;           /* true if the destination itself was dialled, and not a gateway */
+    bool answers; /* true while the opener still has to be refused; false before a failure, and after the stream's end */
+    bool direct;  /* true if the destination itself was dialled, and not a gateway */
     gw_transit_t *transit; /* the stream; NULL if the stream is over */
     int64_t at;            /* ns: time at which the dial ends */
 };

@@ -490,7 +490,7 @@ static madi_place_t end_lend(gw_hop_t *hop, gw_link_t *link, const madi_wire_hdr
     madi_rx_t in = {.loan = may ? body : (madi_foreign_t){0}};
     madi_place_t place;
     if (may)
-        atomic_fetch_add_explicit(&carrier->loans, 1, memory_order_relaxed); /* first: the core may return it */
+        atomic_fetch_add_explicit(&carrier->loans, 1, memory_order_relaxed); /* first: the core may return the loan early */
     place = madi_rx_begin(&link->base, inner, &in);
     if (place == MADI_PLACE_KEEP)
         return place;

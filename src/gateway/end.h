@@ -24,7 +24,7 @@ struct gw_held {
 typedef struct gw_window {
     unsigned char *ring;
     uint64_t cap, head, tail; /* positions in the ring; a position only grows, and its value modulo cap is the offset */
-    /* payload of the fragments in the window; bytes sent since an acknowledgement was last requested */
+    /* bytes of the payload in the window; bytes sent since the last request for an acknowledgement */
     uint64_t bytes, unasked;
     uint32_t base, next;   /* number of the first fragment in the window; number of the next one to be sent */
     _Atomic(uint32_t) ack; /* next number that the other endpoint expects; `base` is updated later */
@@ -54,7 +54,7 @@ struct gw_end {
     gw_side_t *old;    /* former paths, until no fragment of them is pending here */
     gw_route_t *route; /* route of the current path; NULL while the peer is unknown */
     madi_link_t *link; /* the virtual link; NULL before it exists and after its end */
-    uint64_t stream;   /* the stream's number, as `turn` is its turn (madi_wire_open) */
+    uint64_t stream;   /* random number of the stream, equal at both ends and on all paths (madi_wire_open) */
     uint32_t turn;
     bool active;              /* this process has opened the stream */
     bool started, ready;      /* the handshake is over at this endpoint; at the other endpoint */
@@ -93,7 +93,7 @@ struct gw_end {
     uint32_t standby_turn, standby_ack;
     int64_t standby_since; /* ns: time since which the standby path is tried */
     bool standby_take;     /* use the standby path once the packet that is arriving on the current one is complete */
-    /* greatest turn that this endpoint has opened; below, the greatest that the other one has opened */
+    /* greatest turn that this endpoint has opened; in turn_received, that the other one has opened */
     uint32_t turn_tried;
     uint32_t turn_received;
     /* protect.c, verify.c */
@@ -103,7 +103,7 @@ struct gw_end {
     unsigned char partial_tag[MADI_WIRE_PROOF]; /* tag of the body of the packet that has arrived in part */
     /* READY that arrived before this endpoint's handshake was over; NULL if none */
     gw_early_t *early;
-    /* number of recent forged fragments; below, rx_seq when the last one arrived */
+    /* number of recent forged fragments; in forged_at, rx_seq when the last one arrived */
     uint32_t forged;
     uint32_t forged_at;
     bool unproved_logged; /* already logged: an unproved attempt to resume or end the stream */

@@ -46,9 +46,9 @@ struct gw_transit {
     gw_transit_t *next;
     gw_side_t side[2];
     gw_route_t *route; /* row of the counters; NULL until the stream is opened towards the destination */
-    gw_dial_t *dial;   /* the dial that side[1] waits for, whose outcome must not be reported; NULL if none */
+    gw_dial_t *dial;   /* the dial by which side[1] is being reached, if its outcome must not be reported; else NULL */
     bool moved[2];     /* the endpoint beyond side[i] was already sent MOVE */
-    bool direct;       /* the process beyond side[1] is the destination */
+    bool direct;       /* true if side[1] leads to the destination itself, and to no further gateway */
     bool closed[2];    /* closed by the endpoint beyond side[i]; its fragments may still be queued on the other side */
 };
 

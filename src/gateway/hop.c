@@ -256,7 +256,7 @@ static madi_sent_t frag_send(gw_hop_t *hop, gw_frag_t *frag)
     size_t total = sizeof frag->hdr + frag->hdr.length;
     madi_sent_t sent;
     frag->began = began;
-    frag->taken = true; /* set before another thread may complete it */
+    frag->taken = true; /* set before another thread may complete the fragment */
     atomic_fetch_add_explicit(&hop->in_flight, 1, memory_order_relaxed);
     sent = link->driver->send(link, frag->more ? frag->more : frag->vec, frag->n, total, &frag->op);
     if (sent != MADI_TAKEN) {
@@ -322,7 +322,7 @@ void gw_hop_pump(gw_hop_t *hop)
     }
     while ((frag = done)) {
         done = frag->next;
-        if (frag->held) { /* done later: its completion takes another tx_lock */
+        if (frag->held) { /* completed later, because that takes another tx_lock */
             frag->next = hop->gw->sent;
             hop->gw->sent = frag;
             atomic_store_explicit(&hop->gw->unsettled, 1, memory_order_relaxed);
@@ -336,7 +336,7 @@ madi_sent_t gw_side_send_user(gw_side_t *side, gw_frag_t *frag)
 {
     gw_hop_t *hop = side->hop;
     madi_sent_t sent = MADI_AGAIN;
-    madi_wire_hdr_t hdr = frag->hdr; /* copied, because frag may be freed below */
+    madi_wire_hdr_t hdr = frag->hdr; /* a copy, because frag may be freed below */
     uint32_t cost = frag->cost;
     frag->side = side;
     side->in_flight++;

@@ -21,10 +21,10 @@ struct gw_frag {
     uint32_t cost;
     bool pooled;
     bool taken;               /* taken by the driver, and so included in the hop's in_flight */
-    int64_t queued_at, began; /* for traces, ns: time when the fragment was queued; time when the driver took it */
+    int64_t queued_at, began; /* for traces, ns: when the fragment was queued, and when the driver took it */
     int n;
     struct iovec vec[2];
-    struct iovec *more;  /* used instead of vec for a packet in the program's memory */
+    struct iovec *more;  /* pieces of a packet in the program's memory; used instead of vec */
     madi_wire_hdr_t hdr; /* sent together with the body that follows */
     unsigned char body[];
 };
@@ -42,8 +42,8 @@ struct gw_side {
     gw_side_t *next_old;   /* next former path of the same endpoint; events on former paths are ignored */
     bool old;
     bool moves;                 /* endpoint: a gateway on this path has requested another path */
-    uint32_t turn;              /* endpoint: turn of this path, as in madi_wire_open */
-    uint32_t acks_out, acks_in; /* endpoint, encrypted: proved ACKs sent and received on this path */
+    uint32_t turn;              /* endpoint: turn (number of the attempt) of this path, as in madi_wire_open */
+    uint32_t acks_out, acks_in; /* endpoint, encrypted: number of proved ACKs sent and received on this path */
     /* Incoming: credit that this process has granted, in bytes.  Under the session's lock. */
     uint64_t rx_limit, rx_used, rx_back, rx_window, rx_told;
     uint32_t free; /* bytes of the budget reserved for outgoing control fragments, which need no credit */
@@ -80,7 +80,7 @@ struct gw_hop {
     /* Streams by label: [0] opened by the peer, [1] by this process (label.c). */
     gw_side_t **sides[2]; /* hash tables: lists by slot */
     uint32_t n_sides[2], cap_sides[2];
-    uint32_t n_labels[2]; /* first label that has not been used yet */
+    uint32_t n_labels[2]; /* the first label that has not been used yet */
     uint32_t visited[2];  /* for gw_sides_next: slots already visited */
     /* The fragment being received, between rx_begin and rx_done. */
     enum gw_in { GW_IN_NONE, GW_IN_END, GW_IN_TRANSIT, GW_IN_WHOLE } in;

@@ -48,7 +48,7 @@ bool madi_map_forwards(const madi_map_t *map);
 /* Selects one of several paths. */
 typedef struct madi_map_choice {
     uint64_t number;                     /* index among the best paths, modulo their number */
-    bool (*better)(void *arg, int host); /* if not NULL, prefer paths whose next host it accepts */
+    bool (*better)(void *arg, int host); /* if not NULL: prefer paths for whose next host this function is true */
     void *arg;
     const int *without; /* n hosts that no path may use, as if they were down */
     int n;

@@ -25,7 +25,7 @@
 /* Places of the rows FORWARDING of counters.h, in their order, and the number of these rows: the next group is GATEWAYS. */
 #define GW_SUM(key) (MADI_COUNT_FORWARDING_##key - MADI_COUNT_FORWARDING_virtual_links)
 #define GW_SUMS (MADI_COUNT_GATEWAYS_up - MADI_COUNT_FORWARDING_virtual_links)
-/* Add n to the counter of a row.  A new counter needs its row and this. */
+/* Add n to the counter of a row of counters.h.  To add a counter, add its row and such a call. */
 #define GW_COUNT(gw, key, n) ((gw)->sums[GW_SUM(key)] += (n))
 
 typedef struct gw gw_t;
@@ -46,21 +46,21 @@ struct gw {
     madi_forward_t forward;
     madi_map_t *map;
     int host;
-    bool forwards;      /* true if this host is on two or more networks */
-    bool draining;      /* accepts no new streams, and requests that passing streams take other paths (gw_drain) */
-    bool counted;       /* counted as a session that needs progress */
-    bool awaits;        /* true if one of the launcher's gateways was missing at the start; another one will replace it */
+    bool forwards; /* true if this host is on two or more networks */
+    bool draining; /* this process accepts no new streams, and requests that passing streams take other paths (gw_drain) */
+    bool counted;  /* true if counted by marceli_progress_count_serving */
+    bool awaits;   /* true if one of the launcher's gateways was missing at the start; another one will replace it */
     gw_place_t *places; /* by host: the forwarding processes among the first n_placed peers; NULL before the first use */
     uint32_t n_placed;
     uint32_t n_known;   /* number of peers when this process started; further peers came later */
     uint64_t label_key; /* secret, odd number that places labels in the hash tables */
-    uint64_t turn;      /* number that rotates over equally good paths */
+    uint64_t turn;      /* number that selects one of several equally good paths, in turn */
     gw_hop_t *hops;
     gw_end_t *ends;
     gw_transit_t *transits;
     gw_dial_t *dials;                      /* pending connections made on behalf of peers (dial.c) */
     gw_hop_t *asker;                       /* hop for which the next process is being chosen; NULL if for this process */
-    bool asker_claims;                     /* set if the address of the chosen process was named only by peers */
+    bool asker_claims;                     /* true if only peers have named the address of the chosen process */
     int n_transits, closing;               /* number of passing streams; number of those that are closed at both ends */
     _Atomic(int) unsettled;                /* 1 if the next poll has to handle one of the following fields */
     bool later;                            /* streams have to be freed, or need a path */

@@ -46,7 +46,7 @@ static void set_caps(gw_t *gw, size_t forced)
         if (a->caps.chunk_max - GW_HEAD < chunk)
             chunk = a->caps.chunk_max - GW_HEAD;
     }
-    if (madi_map_encrypts_any(gw->map)) { /* reduced, because tags must not make fragments longer */
+    if (madi_map_encrypts_any(gw->map)) { /* packets are shortened, because tags must not make fragments longer */
         packet = (packet - GW_SEALS) & ~(size_t)63;
         chunk = (chunk - GW_SEALS) & ~(size_t)63;
     }

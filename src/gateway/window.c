@@ -118,7 +118,7 @@ bool gw_window_room(gw_end_t *end, size_t len, bool copy)
     uint32_t size = record_size(copy ? len : 0);
     copies_drop(w);
     if (w->bytes + len > limit && w->head != w->tail) {
-        atomic_store(&w->full, 1); /* first: an acknowledgement then finds it set, or arrives before the check */
+        atomic_store(&w->full, 1); /* `full` is set first: an acknowledgement finds it set, or precedes the check */
         copies_drop(w);
         if (w->bytes + len > limit)
             return false;
@@ -216,7 +216,7 @@ bool gw_window_ack_arrived(gw_end_t *end, uint32_t ack)
         return true;
     if ((int32_t)(ack - before) < 0)
         return false;
-    atomic_store(&w->ack, ack); /* before full and held are checked; a sender sets those before it sends the fragments */
+    atomic_store(&w->ack, ack); /* stored before full and held are read; a sender sets those before it sends fragments */
     if (!atomic_load(&w->full) && !atomic_load(&w->held))
         return true;
     gw_end_lock(end);
@@ -280,7 +280,7 @@ int gw_window_resend(gw_end_t *end)
         if (!frag)
             return -1;
         gw_end_head(end, frag, k->kind, seq++, k->len,
-                    /* request an acknowledgement of the last one, since the program may wait for it */
+                    /* ask with the last fragment for an acknowledgement, since the program may wait for it */
                     record_position(w, p + k->size) == w->tail);
         if (k->held ? !gw_held_fill(k->held, frag) : !gw_protect(end, frag, &vec, k->len ? 1 : 0, k->len))
             return -1; /* the caller then gives up the stream, with everything in its window */

@@ -11,7 +11,7 @@
 #include <marcel.h>
 
 typedef struct madi_barrier {
-    madi_waitq_t queue; /* noted: the barrier has let it pass, and it only has to leave */
+    madi_waitq_t queue; /* `noted` of a party: the barrier has let the thread pass, which only has to leave the queue */
     unsigned count;
 } madi_barrier_t;
 

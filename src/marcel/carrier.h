@@ -44,7 +44,7 @@ typedef struct madi_carrier {
     int place;              /* number of the worker to whose place this kernel thread is bound; -1 if none */
     unsigned number;        /* number of this kernel thread */
     madi_worker_t *offered; /* the worker on offer; written by the kernel thread that offers it */
-    /* the worker that it runs; read by the monitor; NULL if it is spare, or its thread is in a declared call */
+    /* the worker that it runs, for the monitor; NULL if it is spare, or its thread is in a declared call */
     _Atomic(madi_worker_t *) carries;
     int tid;
     void *signal_stack;

@@ -154,7 +154,7 @@ static void watched_event(int fd, uint32_t what)
         watch_notify(watch, mine);
         left &= TROUBLE | ~mine;
     }
-    watched_arm_rest(watched, fd); /* registers the descriptor for other events */
+    watched_arm_rest(watched, fd); /* register the descriptor for the events of the other waiters */
     madi_unlock(&watched->lock);
 }
 

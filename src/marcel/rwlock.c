@@ -14,7 +14,7 @@
 #define WRITER UINT_MAX
 
 typedef struct madi_rwlock {
-    madi_waitq_t queue;   /* value: number of readers, or WRITER; noted: the waiting party wants to read */
+    madi_waitq_t queue;   /* `value`: number of readers, or WRITER; `noted` of a party: the thread wants to read */
     madi_party_t *writer; /* under the queue's lock */
 } madi_rwlock_t;
 

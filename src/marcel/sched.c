@@ -303,7 +303,7 @@ static inline __attribute__((always_inline)) void worker_yield(madi_worker_t *wo
     } else {
         if (madi_deque_empty(&worker->deque) && madi_inbox_empty(&worker->inbox) && worker->tick > 1 &&
             madi_movable_empty(worker)) {
-            worker->tick--; /* no other thread seems to be ready */
+            worker->tick--; /* skip the choice: no other thread seems to be ready */
             return;
         }
         to = madi_pick(worker);

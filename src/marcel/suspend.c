@@ -59,7 +59,7 @@ bool madi_may_spin(madi_worker_t *worker)
     if (worker->tick > 1)
         return true;
     if (worker->timers.first || !madi_outside_empty())
-        return false; /* the scheduler checks these on its own stack, base */
+        return false; /* the scheduler's own context (base) has to check these first */
     worker->tick = MADI_PERIOD;
     madi_count(&worker->periods);
     return true;
@@ -194,7 +194,7 @@ void madi_ult_wake(madi_ult_t *ult)
         atomic_compare_exchange_strong_explicit(&ult->party.wait, &timed, MADI_WAIT_WOKEN, memory_order_relaxed,
                                                 memory_order_relaxed))
         madi_ready(ult);
-    else /* the clock has made the thread ready; in madi_suspend_end it waits for this store */
+    else /* the clock has made the thread ready, which waits in madi_suspend_end for this store */
         atomic_store_explicit(&ult->party.wait, MADI_WAIT_WOKEN, memory_order_release);
 }
 

@@ -28,7 +28,7 @@ struct marcel_cleanup;
 /* ---- The record ----------------------------------------------------------------------------------------------- */
 
 enum madi_thread_state {
-    MADI_SEED = 1, /* not yet taken by a worker: a compare-and-swap changes it to TAKEN, and the winner starts the thread */
+    MADI_SEED = 1, /* no worker has taken it: a compare-and-swap changes it to TAKEN, and the winner starts the thread */
     MADI_TAKEN,    /* the thread starts, runs, or has ended: see `joiner` */
     MADI_GONE      /* in a pool */
 };
@@ -81,14 +81,14 @@ enum madi_wait {
 enum madi_party_woken { MADI_PARTY_WOKEN = 1, MADI_PARTY_SPINS = 2 };
 
 typedef struct madi_party {
-    struct madi_party *next, *prev;        /* neighbours in a wait queue, under the queue's lock */
-    struct madi_waitq *queue;              /* the queue of a TIMED or OPEN wait; NULL if it is in none */
-    struct marcel_thread *thread;          /* record of the thread */
-    atomic_uint wait;                      /* enum madi_wait */
-    bool plain;                            /* true for a plain pthread, whose futex is `woken` */
-    bool noted;                            /* a mark for the object that has the queue, under the queue's lock */
-    atomic_uint woken;                     /* enum madi_party_woken */
-    unsigned n_read;                       /* number of rwlocks that the thread holds for reading */
+    struct madi_party *next, *prev; /* neighbours in a wait queue, under the queue's lock */
+    struct madi_waitq *queue;       /* the queue of a TIMED or OPEN wait; NULL if it is in none */
+    struct marcel_thread *thread;   /* record of the thread */
+    atomic_uint wait;               /* enum madi_wait */
+    bool plain;                     /* true for a plain pthread, whose futex is `woken` */
+    bool noted;                     /* a mark of the object that has the queue (a lock, a barrier), under the queue's lock */
+    atomic_uint woken;              /* enum madi_party_woken */
+    unsigned n_read;                /* number of rwlocks that the thread holds for reading */
     _Atomic(struct marcel_thread *) joins; /* the thread that this one joins, while `wait` is JOINS_* */
     struct madi_keys *keys;                /* thread-specific data of the party; NULL if none */
     struct marcel_cleanup *cleanup;        /* the cleanup handler pushed last; NULL if none */

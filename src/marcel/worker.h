@@ -53,7 +53,7 @@ static inline __attribute__((always_inline)) void madi_count_release(madi_counte
 typedef struct madi_worker {
     /* Fields that only the worker touches. */
     madi_ult_t *current; /* the thread that runs; NULL for the scheduler, on base */
-    uint32_t odd;        /* bit set: levels, other than the usual one, that have a ready thread */
+    uint32_t odd;        /* bits: levels, other than the usual one, that have a ready thread */
     uint32_t tick;       /* switches until the next check of clock and seeds */
     madi_post_t post;    /* function that the next thread runs first after a switch (sched.h); NULL if none */
     void *post_arg;
@@ -68,8 +68,8 @@ typedef struct madi_worker {
     unsigned n_slots, n_records;
     madi_ring_link_t queue[MADI_LEVELS];
     madi_timers_t timers;
-    struct marcel_thread *pending; /* a taken seed that base will start */
-    madi_ult_t *stolen;            /* a migratable thread, taken from another worker, that base will run */
+    struct marcel_thread *pending; /* a seed taken by this worker, which its scheduler (base) will start */
+    madi_ult_t *stolen;            /* a migratable thread taken from another worker, which base will run */
     bool movable_turn;             /* true if the oldest movable thread came first in the last period, false if a seed */
     int *near, n_near;             /* the other workers, the nearest first */
     unsigned looks;                /* number of checks since the worker became idle */

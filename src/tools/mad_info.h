@@ -39,7 +39,8 @@ json_t *madi_info_query_all(const char *question, double timeout);
 /* Return the answer to "explain" from a session of this process, which is opened for this purpose with the current knobs. */
 json_t *madi_info_query_self(char *why);
 
-/* mad_info_explain.c: parse a number that is not negative; return the name of the program that a process runs. */
+/* mad_info_explain.c: parse a number that is not negative; madi_info_program: write the name of the program that a
+ * process runs. */
 bool madi_info_pid(const char *text, int *n);
 void madi_info_program(int pid, char *name, size_t len);
 

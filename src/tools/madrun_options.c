@@ -95,11 +95,11 @@ static int print_version(madi_run_options_t *options, char *text)
 
 /* A row of MADI_RUN_OPTIONS. */
 typedef struct option_row {
-    const char *name; /* of the long option; NULL: it has a letter only */
+    const char *name; /* name of the long option; NULL: it has a letter only */
     int letter;       /* 0: none */
     enum { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_PARSED } kind;
     bool has_argument;
-    bool value; /* FLAG: the value of the member */
+    bool value; /* FLAG: the value that the member gets */
     size_t at;  /* FLAG, TEXT, NUMBER: offset of the member */
     /* PARSED: text: of the argument, NULL if there is none; returns like madi_run_options_parse */
     int (*parse)(madi_run_options_t *options, char *text);

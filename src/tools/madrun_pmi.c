@@ -38,7 +38,7 @@ typedef struct pmi_client {
 static madi_run_pmi_hooks_t to;
 static pmi_client_t *clients; /* the ranks, then the gateways */
 static int count, gateways;
-static int waiting, ended; /* numbers of ranks that wait in a barrier, and that have ended */
+static int waiting, ended; /* number of ranks that wait in a barrier; number of ranks that have ended */
 static bool places_changed;
 static char job[64];
 static unsigned char secret[MADI_SECRET_LEN];         /* the job's key, which ranks get */

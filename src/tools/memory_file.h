@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-/* Return its descriptor, which exec closes, or -1 with errno. path: set to a name by which processes of this user and
- * host can open the file while this process keeps the descriptor. */
+/* Make a file in memory with these bytes.  Return its descriptor, which exec closes, or -1 with errno.  path: set to a
+ * name by which processes of this user and host can open the file while this process keeps the descriptor. */
 int madi_memory_file(const char *name, const void *data, size_t len, char path[static 40]);
 
 #endif

@@ -27,8 +27,8 @@ typedef struct madi_route_down {
 
 typedef struct madi_routes madi_routes_t;
 
-/* Compute routes from source over virtual (its index). bytes: size of a fragment, 0 to 1 TiB.  The topology must
- * outlive *routes, which the caller owns.  MAD_ERR_NOMEM. */
+/* Compute the routes from the host `source` over the virtual channel with the index `virtual`.  bytes: size of a
+ * fragment, 0 to 1 TiB.  The topology must outlive *routes, which the caller owns.  MAD_ERR_NOMEM. */
 mad_status_t madi_routes_new(const madi_topo_t *topo, int virtual, int source, int64_t bytes, const madi_route_down_t *down,
                              int downs, madi_routes_t **routes);
 void madi_routes_free(madi_routes_t *routes); /* NULL is legal */
@@ -41,7 +41,7 @@ typedef struct madi_route_hop {
 
 typedef struct madi_route {
     int64_t cost_ps, latency_ps;
-    int64_t bandwidth; /* of the slowest network, in bytes per second */
+    int64_t bandwidth; /* bandwidth of the slowest network, in bytes per second */
     int hops;
     int later;   /* hops that are not over the preferred network */
     bool best;   /* no other route is better */

@@ -38,9 +38,9 @@ typedef struct madi_topo_network {
     madi_topo_security_t security; /* protection as given, or derived from leaves_site */
     bool security_given;
     bool leaves_site;                 /* traffic may pass equipment outside the site */
-    madi_topo_parameter_t *parameter; /* for the driver, in the order of the file */
+    madi_topo_parameter_t *parameter; /* parameters for the driver, in the order of the file */
     int parameters;
-    int *host; /* in the order of the file */
+    int *host; /* hosts on the network, in the order of the file */
     int hosts;
     int line;
 } madi_topo_network_t;

@@ -15,7 +15,7 @@ bool madi_value_bandwidth(const char *text, int64_t *bytes);
 /* Parse a size, "64KiB", "1MB", "8"; up to 1 TiB.  Result in bytes. */
 bool madi_value_bytes(const char *text, int64_t *bytes);
 
-/* Format the value in the shortest of these forms, into the caller's memory, which is returned. */
+/* Format a value in the shortest of the forms above, into the caller's memory, which is returned. */
 #define MADI_VALUE_MAX 32
 const char *madi_value_time_text(int64_t ps, char text[MADI_VALUE_MAX]);
 const char *madi_value_bandwidth_text(int64_t bytes, char text[MADI_VALUE_MAX]);

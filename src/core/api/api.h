@@ -20,8 +20,7 @@ mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mo
 mad_status_t madi_tx_close_run(madi_tx_t *tx); /* make a piece of the bytes staged since the last piece */
 void madi_tx_lock(madi_tx_t *tx);              /* take tx_lock if the message was flushed */
 void madi_tx_unlock(madi_tx_t *tx);
-mad_status_t madi_tx_settle(madi_tx_t *tx); /* at the message's end: copy the values of LATER blocks where a copy is
-                                             * needed */
+mad_status_t madi_tx_settle(madi_tx_t *tx); /* at a message's end: copy the values of LATER blocks where a copy is needed */
 
 /* send_now.c */
 /* Send a message of small blocks if it can leave at once.  Otherwise do nothing, and return false, also if a block is too

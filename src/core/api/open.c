@@ -130,7 +130,7 @@ static MADI_COLD void credit_send_and_look_around(mad_session_t *session, madi_c
     madi_credit_send(conn);
     madi_look_around(session);
     if (atomic_load_explicit(&session->has_calls, memory_order_relaxed)) {
-        session->last_hit = &madi_no_adapter; /* so the next opening takes the slow path, which runs the queued calls */
+        session->last_hit = &madi_no_adapter; /* makes the next opening take the slow path, which runs the queued calls */
         madi_session_wake(session);           /* wakes the leader, which runs the calls if no message is opened for long */
     }
 }

@@ -308,7 +308,7 @@ static inline __attribute__((always_inline)) bool end_plain(madi_tx_t *tx)
     madi_lock(&conn->gate->tx_lock);
     sent = send_at_once(conn, tx);
     if (MADI_LIKELY(sent)) {
-        tx->stage_len = sizeof(madi_wire_hdr_t); /* all other fields are as before packing */
+        tx->stage_len = sizeof(madi_wire_hdr_t); /* the other fields still have their values from before packing */
         packing_release(conn);
     }
     madi_unlock(&conn->gate->tx_lock);
@@ -424,7 +424,7 @@ static __attribute__((noinline)) mad_status_t end_by_request(mad_message_t *mess
 
 mad_status_t mad_end_packing_request(mad_message_t *message, mad_request_t **request)
 {
-    mad_session_t *session = message->session; /* read first: once it is sent, another thread may use the structure again */
+    mad_session_t *session = message->session; /* read first: the message may be reused as soon as it is sent */
     if (MADI_LIKELY(message->plain) && madi_request_may_be_instant(session) && MADI_LIKELY(end_short(message))) {
         *request = madi_request_instant(session);
         return MAD_OK;

@@ -68,7 +68,7 @@ void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t sta
     }
     r->callback = fn;
     r->arg = arg;
-    r->counted_called = callback_count(r); /* counted first: the thread that completes r may free r */
+    r->counted_called = callback_count(r); /* counted before the exchange below, after which another thread may free r */
     if (!atomic_compare_exchange_strong_explicit(&r->state, &pending, MADI_REQUEST_CALLBACK, memory_order_acq_rel,
                                                  memory_order_acquire)) {
         if (r->counted_called)

@@ -10,8 +10,8 @@ madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate);
 /* Take a connection out of its gate, give its number back, and keep it for reuse.  Under both locks.  Precondition: nothing
  * else refers to it. */
 void madi_conn_rest(madi_conn_t *conn);
-madi_conn_t *madi_conn_by_number(madi_gate_t *gate, uint16_t number); /* under gate->tx_lock; NULL: not in use */
-void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum); /* add to sum; also under gate->tx_lock */
+madi_conn_t *madi_conn_by_number(madi_gate_t *gate, uint16_t number); /* under gate->tx_lock; NULL: number not in use */
+void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum); /* add its traffic to sum; also under gate->tx_lock */
 madi_traffic_t madi_conns_traffic(const madi_gate_t *gate); /* traffic of all connections so far; also under gate->tx_lock */
 static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t number)
 {
@@ -26,7 +26,7 @@ void madi_conn_gate_free(madi_gate_t *gate);     /* free all connections, and th
 /* Charges of a channel that is not open here. */
 /* charge an announced channel; if there are too many, charge nothing and return false */
 bool madi_unopened_announced(madi_conn_t *conn);
-void madi_unopened_drained(madi_conn_t *conn); /* no packet of the channel waits any more */
-void madi_unopened_end(madi_conn_t *conn);     /* the channel was opened, or the connection has ended */
+void madi_unopened_drained(madi_conn_t *conn); /* record that no packet of the channel waits any more */
+void madi_unopened_end(madi_conn_t *conn);     /* end all charges: the channel was opened, or the connection has ended */
 
 #endif

@@ -10,7 +10,7 @@
 struct madi_conn_session {
     mad_channel_t *retired, **retired_tail; /* channels for reuse, the oldest first */
     int n_retired;
-    int64_t credit_budget; /* bytes that may still be given to connections beyond their floors */
+    int64_t credit_budget; /* credit bytes that connections may still get beyond their floors (MAD_CREDIT_FLOOR) */
     bool check_modes;      /* descriptors carry the send mode, which is compared; constant after the start */
 };
 

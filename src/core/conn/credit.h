@@ -20,7 +20,7 @@ static inline void madi_credit_return(madi_conn_t *conn, uint32_t cost)
 /* like madi_credit_return, but the credit is sent when progress is idle */
 void madi_credit_return_later(madi_conn_t *conn, uint32_t cost);
 void madi_credit_forget(madi_conn_t *conn);
-void madi_credit_begin_rx(madi_conn_t *conn); /* begin the receiving side anew, with the floor as its window */
+void madi_credit_begin_rx(madi_conn_t *conn); /* begin the receiving side anew, with the floor as window */
 void madi_credit_begin_tx(madi_conn_t *conn); /* like madi_credit_begin_rx, but for the sending side */
 /* Record the credit bytes that the peer gives each connection.  Call this before anything is sent. */
 void madi_credit_floor(madi_gate_t *gate, uint64_t floor);

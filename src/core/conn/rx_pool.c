@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that arrive: made, used again, freed; and their packets. */
+/* Memory of arriving messages and of their packets: allocation, reuse, release. */
 #include "core/conn/rx_pool.h"
 #include "core/object/gate.h"
 #include "core/object/message.h"

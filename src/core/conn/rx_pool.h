@@ -28,6 +28,6 @@ static inline void madi_rx_free(madi_rx_msg_t *m)
 
 void madi_rx_abandon(madi_gate_t *gate); /* discard the packet of which only a part has arrived, if any */
 void madi_rx_packet_free(madi_rx_packet_t *packet);
-void madi_packet_return(madi_rx_packet_t *packet); /* return its loan to the driver */
+void madi_packet_return(madi_rx_packet_t *packet); /* return the packet's loan to the driver */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages on their way out: made, used again, freed. */
+/* Memory of messages that are sent: allocation, reuse, release. */
 #include "core/conn/tx_pool.h"
 #include "core/object/message.h"
 

@@ -229,7 +229,7 @@ static bool is_superseded(mad_session_t *s, madi_gate_t *gate)
         return false;
     if (gate->connect->hello)
         return memcmp(s->uid, madi_address_uid(madi_peer_address(s, gate->peer)), MADI_UID_LEN) < 0;
-    return gate->link != NULL; /* a link that both sides have agreed on */
+    return gate->link != NULL; /* true for a link that both sides have agreed on */
 }
 
 /* Have the gate connect by the peer's attempt from now on. */

@@ -36,20 +36,20 @@ struct madi_failure {
 /* State of a gate that is connecting or down, and what explains it.  Under session->lock, unless a field says otherwise. */
 struct madi_connect_gate {
     int64_t deadline;  /* ns; connecting: when the attempt fails, INT64_MAX if never; down: when the gate went down */
-    int64_t redial_at; /* ns; connecting by the peer's attempt, without a link: when to connect again; 0 if never */
-    struct madi_search *search; /* the search for a path (search.c); NULL if none runs */
-    struct madi_hello *hello;   /* this process's chosen attempt, which proves the key; NULL if none is chosen yet */
-    int n_attempts;             /* this process's attempts, the chosen one included */
-    bool cut_off;               /* an attempt ended without an answer: the peer has too many connections, or has ended */
-    int n_cuts;                 /* number of searches that were repeated because of cut_off */
-    mad_status_t refusal; /* AUTH or VERSION if an attempt was refused for that cause, which is not authenticated; else OK */
-    bool no_resources;    /* an attempt failed because this process lacks memory or descriptors */
-    bool no_answer;       /* an attempt got no answer: the network or the host may be down for a short time */
-    bool timed_out;       /* no path was connected within MAD_CONNECT_TIMEOUT, and none was chosen */
-    int process;          /* connecting: the peer's process number, if it is on this host; 0 if not known */
-    bool stop_logged;     /* a log line has reported that the peer is stopped */
-    bool quiet;           /* the program does not know of the gate, and gets no events */
-    int sharers;          /* number of other peer numbers that share the gate */
+    int64_t redial_at; /* ns: when to connect again, if the peer's own attempt has made no link by then; 0 if never */
+    struct madi_search *search;    /* the search for a path (search.c); NULL if none runs */
+    struct madi_hello *hello;      /* this process's chosen attempt, which proves the key; NULL if none is chosen yet */
+    int n_attempts;                /* this process's attempts, the chosen one included */
+    bool cut_off;                  /* an attempt ended without an answer: the peer has too many connections, or has ended */
+    int n_cuts;                    /* number of searches that were repeated because of cut_off */
+    mad_status_t refusal;          /* unauthenticated cause for which an attempt was refused: AUTH or VERSION; OK if none */
+    bool no_resources;             /* an attempt failed because this process lacks memory or descriptors */
+    bool no_answer;                /* an attempt got no answer: the network or the host may be down for a short time */
+    bool timed_out;                /* no path was connected within MAD_CONNECT_TIMEOUT, and none was chosen */
+    int process;                   /* connecting: the peer's process number, if it is on this host; 0 if not known */
+    bool stop_logged;              /* a log line has reported that the peer is stopped */
+    bool quiet;                    /* the program does not know of the gate, and gets no events */
+    int sharers;                   /* number of other peer numbers that share the gate */
     madi_adapter_t *adapter;       /* adapter of the present link, or of the last one; NULL if the gate was never up */
     struct madi_failure *failures; /* paths that failed, the last one first; NULL if none */
     bool forward_first;            /* true if fragments are sent before messages at the next turn; under tx_lock */

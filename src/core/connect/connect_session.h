@@ -24,16 +24,16 @@ struct madi_connect_session {
     int64_t forget_at;                    /* ns; when to look for lost peers that can be released; 0 if no peer is lost */
     madi_gate_t *resting, **resting_tail; /* released gates for reuse, the oldest first */
     uint32_t n_resting;
-    /* hello.c, hello_due.c, accept.c, search.c */
+    /* hello.c, hello_deadline.c, accept.c, search.c */
     struct madi_hello *hellos;          /* running handshakes, the newest first */
     struct madi_hello *dead_hellos;     /* ended handshakes, to be freed outside of callbacks */
     int n_accepted;                     /* handshakes of incoming connections */
     int n_attempts;                     /* handshakes that this process has begun */
-    struct madi_kept_verdict *verdicts; /* frames.c: the last ones that were sent; NULL: none yet */
+    struct madi_kept_verdict *verdicts; /* frames.c: the verdicts that were sent last; NULL: none yet */
     unsigned next_verdict;              /* number of verdicts that were kept so far */
     uint32_t refused_logged;            /* bits: statuses of refused incoming connections that were logged already */
-    int64_t hellos_looked;              /* the last check of handshakes' deadlines; 0 if there were none */
-    int64_t stopped_looked;             /* the last check whether peers that do not answer are stopped */
+    int64_t hellos_looked;              /* ns: last check of the handshakes' deadlines; 0 if no deadline runs */
+    int64_t stopped_looked;             /* ns: last check whether silent peers are stopped */
 };
 
 #endif

@@ -151,7 +151,7 @@ void madi_peers_forget_lost(mad_session_t *s, int64_t now)
     for (madi_gate_t *gate = s->gates, *next; gate; gate = next) {
         madi_peer_t *p = madi_peer_at(s, gate->peer);
         next = gate->next;
-        while (next && next->peer == gate->peer) /* gates of one peer are released together */
+        while (next && next->peer == gate->peer) /* the gates of one peer are released together, so skip them */
             next = next->next;
         if (gate_state(gate) != MADI_GATE_DOWN || !p || peer_stays(s, p, served))
             continue;
@@ -159,7 +159,7 @@ void madi_peers_forget_lost(mad_session_t *s, int64_t now)
         if (now - gate->connect->deadline < MADI_FORGET_NS || !peer_release(s, p))
             later = true;
         else if (next && next->peer < 0)
-            next = s->gates; /* next was a gate of this peer on another lane */
+            next = s->gates; /* `next` was another gate of the released peer: begin again */
     }
     s->connect->forget_at = later ? now + MADI_FORGET_NS : 0;
 }

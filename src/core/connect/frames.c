@@ -10,9 +10,9 @@
 #include <string.h>
 
 #define MAGIC 0x4644414du           /* "MADF" */
-#define TAKEN_NS INT64_C(250000000) /* before a frame that was taken is sent again for the first time */
+#define TAKEN_NS INT64_C(250000000) /* ns after which a frame that the driver has taken is sent again for the first time */
 #define TAKEN_MAX_NS INT64_C(2000000000)
-#define REFUSED_NS INT64_C(1000000) /* before a frame that was refused is sent again for the first time */
+#define REFUSED_NS INT64_C(1000000) /* ns after which a frame that the driver has refused is sent again for the first time */
 #define REFUSED_MAX_NS INT64_C(100000000)
 #define VERDICTS 64 /* kept of a session */
 
@@ -61,8 +61,8 @@ static bool frame_piece_send(madi_frames_t *f, const void *bytes, size_t len)
                    : op->frame_answer(f->adapter, f->source, f->source_len, bytes, len);
 }
 
-/* Send the frame that lies in out behind the room for a head.  The head of a further piece takes the place of bytes that
- * have left, for a moment.  Return false if the driver has not taken the whole frame. */
+/* Send the frame that lies in `out` behind the room for a piece's head.  The head of each further piece overwrites,
+ * until the piece is sent, bytes that have left.  Return false if the driver has not taken the whole frame. */
 static bool frame_send(madi_frames_t *f)
 {
     madi_frame_piece_t head = {.magic = MAGIC, .side = !f->link, .call = f->call, .total = (uint32_t)f->out_len};
@@ -81,7 +81,8 @@ static bool frame_send(madi_frames_t *f)
     return taken;
 }
 
-/* Set when the frame is sent again: an active side repeats what was taken, too. */
+/* Set when the frame is sent again.  The passive side repeats a frame only until the driver takes it; the active side
+ * also repeats a taken frame. */
 static void repeat_schedule(madi_frames_t *f)
 {
     int64_t least = f->taken ? TAKEN_NS : REFUSED_NS, most = f->taken ? TAKEN_MAX_NS : REFUSED_MAX_NS;
@@ -157,7 +158,7 @@ bool madi_piece_read(const void *bytes, size_t len, madi_frame_piece_t *piece)
            (n % MADI_PIECE_UNIT == 0 || piece->at + n == piece->total);
 }
 
-/* Return one bit for each unit of len bytes. */
+/* Return a mask with one bit for each piece unit (MADI_PIECE_UNIT) of len bytes. */
 static uint32_t unit_bits(size_t len)
 {
     return (UINT32_C(1) << (len + MADI_PIECE_UNIT - 1) / MADI_PIECE_UNIT) - 1;

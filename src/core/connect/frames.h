@@ -19,8 +19,8 @@
 #include "core/security/proof.h"
 
 #define MADI_FRAME_BODY_MAX 8704                                      /* maximum number of bytes of a frame's body */
-#define MADI_FRAME_BYTES (sizeof(madi_frame_t) + MADI_FRAME_BODY_MAX) /* of the longest frame of a handshake */
-#define MADI_PIECE_UNIT 512 /* bytes of a frame: pieces but the last have a multiple of it */
+#define MADI_FRAME_BYTES (sizeof(madi_frame_t) + MADI_FRAME_BODY_MAX) /* bytes of the longest frame */
+#define MADI_PIECE_UNIT 512 /* bytes: the length of each piece of a frame, except the last, is a multiple of this */
 
 /* The head of a piece.  This head is the same in all versions of the protocol. */
 typedef struct madi_frame_piece {
@@ -38,20 +38,20 @@ _Static_assert(MADI_FRAME_BYTES / MADI_PIECE_UNIT < 32, "units are counted in th
 /* The frames of one handshake. */
 typedef struct madi_frames {
     madi_adapter_t *adapter;
-    madi_link_t *link; /* active: sends; passive: NULL, and answers go to the source */
+    madi_link_t *link; /* active: link that sends the frames; passive: NULL, since answers go to the source */
     uint64_t call;
     bool call_known; /* passive: HELLO has arrived */
-    bool taken;      /* the driver has taken the whole of out */
-    bool last;       /* nothing follows out: no END is sent */
+    bool taken;      /* the driver has taken all bytes of the frame in `out` */
+    bool last;       /* the frame in `out` is this side's last, so no END is sent */
     unsigned char source[MADI_ADDR_MAX];
     size_t source_len;
     unsigned char *out; /* room for the head of a piece, then the frame that was made last; NULL: none yet */
     size_t out_len;     /* bytes of that frame */
-    int64_t again_at;   /* ns: when to send it again; 0: not at all */
-    int64_t interval;   /* ns between the last two times */
+    int64_t again_at;   /* ns: when the frame is sent again; 0: not at all */
+    int64_t interval;   /* ns between the last two times that the frame was sent */
     unsigned char *in;  /* a frame that arrives in several pieces; NULL: none */
     uint32_t in_total;  /* its length in bytes */
-    uint32_t in_units;  /* bits: units of it that have arrived */
+    uint32_t in_units;  /* bits: units of the incoming frame that have arrived */
 } madi_frames_t;
 
 /* Make the frames of an active handshake.  NULL if out of memory, or if the system has no random numbers. */

@@ -110,7 +110,7 @@ static bool repeated_arrived(madi_hello_t *h, const unsigned char *frame, size_t
         madi_hello_fail(h, MAD_ERR_PEER, CLOSED);
         return true;
     }
-    if (h->link) { /* its verdict was not taken yet: it is repeated by itself */
+    if (h->link) { /* the driver has not taken the verdict yet, so the verdict is repeated anyway */
         return true;
     }
     if (head.kind != MADI_HELLO_HELLO || h->expect == MADI_HELLO_HELLO)

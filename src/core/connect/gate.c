@@ -111,7 +111,7 @@ static void gate_report_down(madi_gate_t *gate, mad_status_t status, const char 
                                                             : MADI_LOG_ERROR;
     if ((!quiet || gate->connect->quiet) && madi_ledger_line(s, level))
         madi_log(level, "core", "peer %d%s%s: %s: %s", gate->peer, on, name, mad_status_text(status), text);
-    if (!quiet && !madi_lane_carries(s, gate->lane)) /* a link of such a lane carries no message of this process */
+    if (!quiet && !madi_lane_carries(s, gate->lane)) /* a lane for streams only carries no message of this process */
         madi_event(s, gate->status, gate->peer, "peer %d%s%s: %s: %.180s", gate->peer, on, name, mad_status_text(status),
                    text);
 }

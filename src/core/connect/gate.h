@@ -22,17 +22,17 @@ void madi_gate_rest(madi_gate_t *gate); /* keep a released gate for reuse.  Prec
 void madi_gates_free(mad_session_t *session); /* free all gates, as the session ends */
 /* Return the adapter of the gate's link, or of its last link; NULL if the gate was never up. */
 const madi_adapter_t *madi_gate_adapter(const madi_gate_t *gate);
-int64_t madi_gate_deadline(const madi_gate_t *gate); /* ns; down: the time at which it went down */
+int64_t madi_gate_deadline(const madi_gate_t *gate); /* ns: deadline of a connecting gate; time at which a gate went down */
 bool madi_gate_no_answer(const madi_gate_t *gate);   /* true if an attempt of the gate to connect got no answer */
 void madi_gate_set_quiet(madi_gate_t *gate);         /* have the gate's end reported to the log only, at level info */
 
 /* retire.c */
-bool madi_conns_retire_gate(madi_gate_t *gate);   /* retire all of its connections; false if one is in use; session->lock */
+bool madi_conns_retire_gate(madi_gate_t *gate);   /* retire the gate's connections; false if one is in use; session->lock */
 void madi_channels_sweep(mad_session_t *session); /* retire closed channels to which nothing refers; under session->lock */
 bool madi_conns_in_use(madi_gate_t *gate);        /* true if any connection of the gate is in use; takes gate->tx_lock */
 bool madi_conn_retire_unused(madi_conn_t *conn);  /* like madi_conn_retire; precondition: no connection of its gate is in
                                                    * use */
-/* return false if that is not possible yet.  Precondition: channel not open, or gate down */
+/* Retire a connection; return false if that is not possible yet.  Precondition: channel not open, or gate down. */
 bool madi_conn_retire(madi_conn_t *conn);
 bool madi_conn_in_use(madi_conn_t *conn);    /* true if a message of the connection is open, pending, or not received */
 void madi_unopened_sweep(madi_gate_t *gate); /* release unopened channels that peers no longer use; before each

@@ -24,7 +24,7 @@
 
 /* ---- Life ----------------------------------------------------------------------------------------------------- */
 
-/* Binding of a handshake without a socket: its number, behind a text that no TLS exports. */
+/* Set what the proofs of a handshake in frames are bound to: a text that TLS never exports, then the handshake's number. */
 static void frames_bind(madi_hello_t *h)
 {
     static const char text[] = "madeleine frames";
@@ -101,7 +101,7 @@ void madi_hello_close(madi_hello_t *h)
     }
     if (h->frames->out && !h->frames->last)
         madi_frames_end(h->frames);
-    if (!h->active && !h->link) /* else the source belongs to the link */
+    if (!h->active && !h->link) /* if there is a link, the source belongs to the link */
         source_end(h);
 }
 

@@ -42,7 +42,7 @@ bool madi_hello_lost(madi_link_t *link, mad_status_t status, const char *text);
 void madi_hello_unlink(madi_link_t *link); /* end the link's handshake in frames, if any: the link is to be closed */
 /* Remove the deadline of the link's attempt, because the peer may compute for long. */
 void madi_hello_no_deadline(madi_gate_t *gate);
-/* Mark the link's attempt, if any: should it end without a verdict, the peer did not refuse, and a new attempt begins. */
+/* Mark the link's attempt, if any: an end without a verdict does not count as a refusal, and a new attempt follows. */
 void madi_hello_unsure(madi_link_t *link);
 bool madi_hello_evict(mad_session_t *session); /* end the handshake of an incoming connection (accept.c); false if none */
 void madi_hellos_reap(mad_session_t *session);

@@ -39,12 +39,12 @@ static_assert(sizeof(madi_hello_verdict_t) == 16, "handshake verdict");
     (sizeof(madi_frame_t) + MADI_PROOF_LEN + sizeof(madi_hello_verdict_t) + MADI_DESCRIPTION_MAX)
 
 typedef struct madi_hello {
-    madi_watch_t watch;    /* of the socket; fd is -1 without one */
-    madi_frames_t *frames; /* where there is no socket; NULL: there is one */
+    madi_watch_t watch;    /* the socket's watch; its fd is -1 if there is no socket */
+    madi_frames_t *frames; /* frames of a handshake without a socket; NULL: there is a socket */
     mad_session_t *session;
     madi_adapter_t *adapter;
     madi_gate_t *gate; /* active: the gate of the peer; passive: NULL */
-    madi_link_t *link; /* active; passive in frames: after the proof, until the driver has taken the verdict */
+    madi_link_t *link; /* passive: only in frames, from the proof until the driver has taken the verdict */
     int way;           /* active: index of the path in the gate's search */
     bool active, connected;
     bool challenged;          /* active: CHALLENGE has arrived, so the attempt can be chosen */
@@ -53,13 +53,13 @@ typedef struct madi_hello {
     madi_hello_kind_t expect; /* the kind of the next frame */
     int64_t deadline;
     int64_t began;
-    bool looked_behind; /* the member process was determined, or cannot be determined */
-    pid_t process;      /* the process at the other end, if it is on this host; or 0 */
+    bool looked_behind; /* `process` was determined, or cannot be determined */
+    pid_t process;      /* process at the other end, if it is on this host; else 0 */
     uint64_t source;    /* passive: the source of the connection (accept.c) */
     madi_transcript_t transcript;
     madi_frame_t head;   /* header of the frame that is arriving */
     unsigned char *body; /* body of the incoming frame, once its header is complete */
-    size_t description;  /* in frames: offset in the body of the other end's description, which goes up to the end */
+    size_t description;  /* in frames: offset in the body where the other end's description begins; it ends with the body */
     size_t n_in;         /* number of bytes of header and body that have arrived */
     madi_seal_t *seal;   /* state of a sealed network, from the first byte on; NULL: not yet, or not sealed */
     bool sealed;         /* TLS is ready to carry frames */
@@ -90,7 +90,7 @@ bool madi_hello_send(madi_hello_t *hello, madi_hello_kind_t kind, const void *bo
 bool madi_hello_send_signed(madi_hello_t *hello, madi_hello_kind_t kind, const void *body, size_t len);
 /* True if the frame in hello->head and hello->body begins with a valid proof of the other side. */
 bool madi_hello_check_signed(madi_hello_t *hello);
-madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* the role that the peer claims, whose key its proof uses */
+madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* role that the peer claims, and whose key proves it */
 /* Derive the link's secret (link->secret).  Precondition: both proofs are made.  False without memory. */
 bool madi_hello_secret(const madi_hello_t *hello, madi_link_t *link);
 /* Make the text of an error: the peer's security for this network differs from ours. */
@@ -115,7 +115,7 @@ void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* pass the s
  * success.  NULL without memory. */
 madi_hello_t *madi_accept_new(madi_adapter_t *adapter, int fd, madi_frames_t *frames);
 void madi_accept_garbage(madi_adapter_t *adapter, const void *source, size_t source_len); /* the log's line */
-void madi_accept_start(madi_hello_t *hello); /* in frames: the driver has taken the verdict, so the link starts */
+void madi_accept_start(madi_hello_t *hello); /* start the link of a handshake in frames: the driver has taken the verdict */
 void madi_accept_hello(madi_hello_t *hello);
 void madi_accept_proof(madi_hello_t *hello);
 void madi_accept_refused(madi_hello_t *hello, mad_status_t status, const char *text); /* log a failed incoming connection */

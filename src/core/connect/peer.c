@@ -25,7 +25,7 @@ static uint32_t uid_hash(const unsigned char *uid)
 
 /* ---- Numbers: each is given once, to the end of the session ------------------------------------------------------- */
 
-/* Return the entry of a number: its low bits are the index.  A number whose entry is in use is never given.  So it is
+/* Return the entry of a number: its low bits are the index.  A number is given only if its entry is free.  So it is
  * enough that a quarter of the table is free, however many numbers were given. */
 static madi_peer_t *place_of(const mad_session_t *s, mad_peer_t peer)
 {
@@ -415,7 +415,7 @@ mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, boo
 mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, int lane, mad_peer_t *peer)
 {
     mad_peer_t p;
-    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane: the address is not proved */
+    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* of a call with a lane, the address is not proved */
     if (!status && peer_is_lost(s, p, lane))
         status = madi_peer_renumber(s, p, lane < 0 ? 0 : lane, false, &p);
     if (!status)
@@ -476,7 +476,7 @@ mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, int lane, madi_ga
     if (!madi_peer_address(s, peer) && (status = madi_peer_fetch(s, peer)))
         return status;
     if (!memcmp(madi_address_uid(madi_peer_address(s, peer)), s->uid, sizeof s->uid))
-        lane = 0; /* this process itself, which needs no network */
+        lane = 0; /* this process itself: no network is needed, so lane 0 suffices */
     at = gate_at(s, peer, lane);
     if (at && !*at)
         *at = madi_gate_new(s, peer, lane);

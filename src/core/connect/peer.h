@@ -12,8 +12,8 @@ struct madi_peer {
     madi_gate_t **lanes;    /* gates on lanes from 1 on; NULL: none was used yet */
     mad_peer_t number;      /* -1: the entry is free */
     bool kept : 1;          /* the program has added this peer, so the library does not free it */
-    bool serves : 1;        /* the forwarder sends streams through it */
-    bool claimed : 1;       /* other peers reported this address; no connection to it has confirmed it */
+    bool serves : 1;        /* the forwarder sends streams through this peer */
+    bool claimed : 1;       /* only other peers have reported this address; no connection to it has confirmed it */
     bool wanted : 1;        /* another peer has named this one as a stream's end; not connected yet */
     /* true if the process is known from one peer only, which is charged for it; the gate of that peer is noted behind the
      * address */

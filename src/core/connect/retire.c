@@ -25,8 +25,9 @@ __attribute__((no_sanitize("thread"), noinline)) static const madi_conn_t *rx_co
     return *(madi_conn_t *const volatile *)&m->conn;
 }
 
-/* True if a message in use belongs to this connection or, with conn NULL, to any one of this gate.  This examines all
- * messages, and peers can make those many.  So call it once for a gate, and only if something was received. */
+/* True if a message in use belongs to this connection or, with conn NULL, to any one of this gate.  The function
+ * examines all messages, and peers can cause many.  So call the function once for a gate, and only if something was
+ * received. */
 static bool ring_holds(const madi_gate_t *gate, const madi_conn_t *conn)
 {
     madi_rx_msg_t *first = gate->session->rx_ring, *m = first;

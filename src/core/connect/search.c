@@ -279,7 +279,7 @@ void madi_search_wave(madi_gate_t *gate)
 
 void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text)
 {
-    if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) /* the status that this path has reported, unauthenticated */
+    if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) /* unauthenticated status that this path has reported */
         gate->connect->refusal = status;
     gate->connect->no_answer |= status == MAD_ERR_SYSTEM || status == MAD_ERR_TIMEOUT;
     path_reject(gate, link->adapter, text);

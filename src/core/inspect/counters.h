@@ -193,11 +193,11 @@ typedef struct madi_counter_row {
 
 typedef struct madi_counter_group {
     const char *key;      /* name of the member in a session's object: an array of objects, or one object */
-    const char *prefix;   /* of the names of its metrics */
-    bool of_process;      /* equal in all sessions of a process */
+    const char *prefix;   /* prefix of the names of the group's metrics */
+    bool of_process;      /* true if the value is equal in all sessions of a process */
     bool of_forwarding;   /* member of the session's member forwarding */
     const char *names[4]; /* members that identify an object of the array; used as labels */
-    const char *label;    /* label for the first of these; NULL: its own name */
+    const char *label;    /* label for the first of these names; NULL: that name itself */
 } madi_counter_group_t;
 
 #pragma GCC visibility push(hidden)

@@ -71,7 +71,7 @@ static bool question_refuse(madi_answer_t *a)
     char text[160];
     if (a->state)
         return false;
-    a->state = malloc(1); /* not NULL: the error was written */
+    a->state = malloc(1); /* not NULL, which marks the error as written */
     snprintf(text, sizeof text,
              "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats, or trace",
              MADI_QUERY_VERSION, peers_known(a->session) - 1);

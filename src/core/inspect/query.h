@@ -34,7 +34,7 @@ madi_query_t *madi_query_open(mad_session_t *session); /* return NULL, and log t
 void madi_query_close(madi_query_t *ask);              /* under session->lock */
 
 /* Counters of gates that are released (stats.c); under session->lock. */
-void madi_stats_keep(mad_session_t *session, madi_gate_t *gate); /* save them before the gate is freed */
+void madi_stats_keep(mad_session_t *session, madi_gate_t *gate); /* add up a gate's counters before the gate is freed */
 void madi_stats_free(mad_session_t *session);
 
 /* The kinds of answers: begin one (return false if out of memory), and write its pieces.  Under session->lock. */

@@ -131,7 +131,8 @@ static row_t gate_row(madi_gate_t *gate)
     return row;
 }
 
-/* Add the fragments that have gone over a gate.  The network's row gets no further peer: that is counted with the gate. */
+/* Add the fragments that have gone over a gate.  The peer is not added to the network's row again, because the gate's
+ * own row has added it. */
 static void forward_add(stats_t *stats, mad_session_t *s, madi_gate_t *gate, row_t *network)
 {
     static const char streams[] = "streams", forwarded[] = "forwarded";

@@ -73,7 +73,8 @@ bool madi_ctrl_pump(madi_gate_t *gate)
     return true;
 }
 
-/* Queue a control packet until the link takes it.  Charged to the peer: the link takes packets when the peer reads. */
+/* Queue a control packet until the link takes it.  The packet is charged to the peer, because it stays queued as long
+ * as the peer does not read. */
 static mad_status_t ctrl_queue(madi_gate_t *gate, const madi_wire_hdr_t *hdr, const void *body)
 {
     madi_ctrl_t *c;

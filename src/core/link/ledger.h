@@ -19,11 +19,11 @@
 #include <stdint.h>
 
 typedef enum madi_charge {
-    MADI_CHARGE_CTRL,       /* bytes: control packets that wait for the peer to read */
-    MADI_CHARGE_ANSWERS,    /* bytes: those of them that are about streams (credit, refusals, signs of life) */
-    MADI_CHARGE_CHANNELS,   /* channels that the peer announced and the program has not open */
-    MADI_CHARGE_WAITING,    /* bytes: messages on these channels */
-    MADI_CHARGE_STREAMS,    /* streams that the peer opened over its link to this process */
+    MADI_CHARGE_CTRL,     /* bytes: control packets that wait for the peer to read */
+    MADI_CHARGE_ANSWERS,  /* bytes: those of the control packets that are about streams (credit, refusals, signs of life) */
+    MADI_CHARGE_CHANNELS, /* channels that the peer announced and the program has not open */
+    MADI_CHARGE_WAITING,  /* bytes: messages on these channels */
+    MADI_CHARGE_STREAMS,  /* streams that the peer opened over its link to this process */
     MADI_CHARGE_HANDSHAKES, /* streams that the peer opened, that end here, and that are not connected yet */
     MADI_CHARGE_PEERS,      /* bytes: what this process knows of processes that only this peer has announced */
     MADI_CHARGE_DIALS,      /* connection attempts on the peer's behalf, to an address that only peers have named */
@@ -38,7 +38,7 @@ typedef struct madi_bound {
     const char *past; /* end of a log text: the consequence of passing the bound, and the remedy */
 } madi_bound_t;
 
-extern madi_bound_t madi_bounds[MADI_CHARGES]; /* constant, but for tests, which lower them */
+extern madi_bound_t madi_bounds[MADI_CHARGES]; /* constant, except that tests lower the bounds */
 
 typedef struct madi_ledger {
     _Atomic(int64_t) held[MADI_CHARGES];
@@ -73,8 +73,8 @@ void madi_ledger_explain(const struct madi_gate *gate, madi_charge_t what, char 
 bool madi_charge(struct madi_gate *gate, madi_charge_t what, int64_t n);
 void madi_uncharge(struct madi_gate *gate, madi_charge_t what, int64_t n);
 
-/* Move a charge from a peer to the sum alone, since what is charged outlives the peer's gate; and end it in the sum
- * later. */
+/* Move a charge from a peer to the sum alone, for something that outlives the peer's gate.  The second call ends the
+ * charge in the sum. */
 void madi_charge_orphan(struct madi_gate *gate, madi_charge_t what, int64_t n);
 void madi_uncharge_orphan(struct mad_session *session, madi_charge_t what, int64_t n);
 

@@ -17,7 +17,7 @@ typedef struct madi_ctrl {
 /* Packets and work that wait for the link of a gate. */
 struct madi_link_gate {
     madi_ctrl_t *ctrl, **ctrl_tail; /* control packets that the driver did not take yet; NULL if none; under tx_lock */
-    _Atomic(int) has_work;          /* not 0: in the list of gates with something to send; any lock */
+    _Atomic(int) has_work;          /* not 0 if the gate is in the list of gates with something to send; any lock */
     madi_gate_t *next_work;         /* the next gate in that list; under session->work_lock */
 };
 

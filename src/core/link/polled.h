@@ -7,8 +7,8 @@
 
 /* This folder's part of a session (session->link). */
 void madi_link_session_init(mad_session_t *session);
-mad_status_t madi_link_session_start(mad_session_t *session); /* once all adapters are found: makes room for them */
-void madi_link_session_lose(mad_session_t *session);          /* in the child of a fork: nothing is polled or waited for */
+mad_status_t madi_link_session_start(mad_session_t *session); /* make room for all adapters, once they are found */
+void madi_link_session_lose(mad_session_t *session);          /* in the child of a fork: stop polling and waiting */
 void madi_link_session_fini(mad_session_t *session);
 
 void madi_adapter_polled(madi_adapter_t *adapter); /* add an adapter to the adapters that are polled */

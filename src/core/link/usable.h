@@ -6,7 +6,7 @@
 #include "core/object/channel.h"
 #include "core/object/session.h"
 
-mad_status_t madi_fork_refuse(void); /* log once that a child of fork uses the session; returns MAD_ERR_FORKED */
+mad_status_t madi_fork_refuse(void); /* log once that a child of fork uses the parent's session; returns MAD_ERR_FORKED */
 
 /* Return MAD_OK, or MAD_ERR_FORKED if the session belongs to the parent process.  Any lock. */
 static inline mad_status_t madi_session_usable(const mad_session_t *session)

@@ -19,7 +19,7 @@ void madi_gate_work(madi_gate_t *gate)
 
 void madi_gate_go_on(madi_gate_t *gate)
 {
-    atomic_store_explicit(&gate->session->strides_left, 1, memory_order_relaxed); /* set before the gate is in the list */
+    atomic_store_explicit(&gate->session->strides_left, 1, memory_order_relaxed); /* set before the gate enters the list */
     madi_gate_work(gate);
 }
 

@@ -34,14 +34,14 @@ struct madi_conn {
     bool closing;              /* the channel is closed: CLOSE is due when nothing is left to send (send/close.c) */
     bool close_sent;           /* CLOSE was sent, and CLOSED has not arrived: the number is not free yet */
     marceli_waiters_t packers; /* threads that wait for packing */
-    bool in_pending;           /* in the gate's list of pending connections */
-    bool has_deferred;         /* messages are deferred; `waiting` counts that */
+    bool in_pending;           /* true if the connection is in the gate's list of pending connections */
+    bool has_deferred;         /* messages are deferred, and `waiting` counts that */
     bool starved;              /* the first message of the queue waits for credits */
     uint64_t tx_seq;           /* number of messages sent so far */
     uint64_t tx_cost_before;   /* credit bytes of all packets before the credits were last reset */
     uint32_t n_blocks;         /* number of announced blocks that are not complete */
     uint64_t block_bytes_out;  /* bytes of blocks that were granted, written, or read by the peer */
-    madi_link_t *link;         /* the gate's link; valid while fast_credits is not 0, like send_short */
+    madi_link_t *link;         /* the gate's link; `link` and `send_short` are valid while fast_credits is not 0 */
     bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
     uint64_t fast_credits; /* credit bytes left while a message may leave at once (no other is queued); else 0 */
     uint64_t credit_left;  /* credit bytes left while messages are queued; one of fast_credits and credit_left is 0 */
@@ -49,7 +49,7 @@ struct madi_conn {
     madi_tx_t *queue, **queue_tail; /* messages to send; the first one is being sent; NULL: none */
     madi_tx_t *deferred,
         **deferred_tail;       /* one-call messages that wait until another message has been packed; NULL if none */
-    madi_conn_t *next_pending; /* in the gate's list of pending connections */
+    madi_conn_t *next_pending; /* next in the gate's list of pending connections */
     /* Receiving, under session->lock.  NULL: none. */
     _Alignas(MADI_LINE) madi_rx_msg_t *ready; /* messages that can be opened, in order */
     madi_rx_msg_t **ready_tail;
@@ -69,16 +69,16 @@ struct madi_conn {
     uint64_t rx_cost_before;              /* credit bytes of all packets before the credits were last reset */
     uint64_t block_bytes_in;              /* bytes of blocks that were granted, read, or written by the peer */
     uint64_t rx_window, rx_floor;         /* credit bytes: the present window, and its least size */
-    uint64_t rx_held;                     /* credit bytes of messages that have arrived and are not opened */
+    uint64_t rx_held;                     /* credit bytes of messages that have arrived and were not opened yet */
     uint16_t remote;                      /* the peer's number for the channel; valid while remote_known */
     bool remote_known;                    /* CHANNEL has arrived, and CLOSED was not sent */
     bool remote_closing;                  /* CLOSE has arrived: no message follows, and the peer waits for CLOSED */
     bool opened_since_announce;           /* the channel was open at some time since the peer announced its number */
     bool unopened;                        /* the channel is not open: its messages wait, charged to the peer (unopened.c) */
-    bool unopened_counted;                /* charged as one of the peer's channels */
+    bool unopened_counted;                /* the channel is charged as one of the peer's channels that are not open */
     int64_t unopened_bytes;               /* bytes charged for the messages of the channel that is not open */
     madi_conn_t *next_of_channel;         /* in channel->all */
-    madi_conn_t *next_of_gate;            /* in gate->conns, or in the gate's list of connections for reuse */
+    madi_conn_t *next_of_gate;            /* next in gate->conns, or in the gate's list of connections for reuse */
 };
 
 /* Add n to a connection's counter of a row N (counters.h).  Each has one lock: session->lock or gate->tx_lock. */

@@ -24,7 +24,7 @@ struct madi_gate {
     madi_lock_t tx_lock; /* taken after session->lock */
     /* Constant, until the gate is released and used again. */
     mad_peer_t peer;
-    int lane; /* forward.h; 0: of channels that the topology file does not name */
+    int lane; /* number of the lane (forward.h); 0: the lane of channels that the topology file does not name */
     mad_session_t *session;
     /* The parts of the folders. */
     struct madi_link_gate *out;        /* link: control packets that wait */
@@ -32,8 +32,8 @@ struct madi_gate {
     struct madi_send_gate *send;       /* send: what is to be sent */
     struct madi_recv_gate *recv;       /* recv: blocks that are being received */
     struct madi_connect_gate *connect; /* connect: how this gate connects, and why it ended */
-    /* Written under session->lock; state also under tx_lock when it becomes UP or DOWN.  The other two are read with either
-     * lock once state has this value. */
+    /* Written under session->lock; state also under tx_lock when it becomes UP or DOWN.  A thread that holds either
+     * lock, and reads the state named beside `status` or `link`, may read that field too. */
     _Atomic(int) state;  /* enum madi_gate_state */
     mad_status_t status; /* DOWN: the cause */
     madi_link_t *link;   /* UP: in use; DOWN: closed, and not freed yet; NULL: none */

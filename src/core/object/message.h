@@ -46,7 +46,7 @@ static inline bool madi_done(const madi_waitable_t *w)
 static inline void madi_message_fail(mad_message_t *message, mad_status_t status)
 {
     int none = MAD_OK;
-    if (message->plain) /* false if another thread's failure comes here */
+    if (message->plain) /* false if another thread than the message's owner reports the failure */
         message->plain = MADI_PLAIN_NONE;
     atomic_compare_exchange_strong_explicit(&message->status, &none, (int)status, memory_order_relaxed,
                                             memory_order_relaxed);

@@ -14,7 +14,7 @@ typedef struct madi_rx_packet {
     madi_foreign_t data; /* the packet's body: in this allocation, or a loan */
     uint32_t len, cost;  /* bytes of the body; credit bytes */
     bool last;           /* the last packet of the message */
-    bool cont;           /* the packet continues the block of the packet before */
+    bool cont;           /* the packet continues the block that the packet before it has begun */
     bool inside;         /* the structure is part of its message, not an allocation of its own */
     madi_foreign_t loan; /* the loan to return; not set if the body is not lent */
     madi_link_t *link;   /* the link from which the body is lent */
@@ -58,7 +58,7 @@ struct madi_rx_msg {
     bool may_leave_rest; /* a handler may leave the remaining blocks unread without a mismatch */
     uint32_t cost;       /* credit bytes held until the message is opened */
     madi_conn_t *conn;
-    madi_rx_packet_t *current;      /* the packet that owns cur..end; NULL if cur..end is in data below */
+    madi_rx_packet_t *current;      /* the packet that owns cur..end; NULL if cur..end is in the field `data` */
     madi_rx_packet_t first;         /* the first packet, if its body is lent */
     uint64_t begun;                 /* MADI_PLAIN_BEGUN: link->begun at the loan; cur..end is the part written so far */
     madi_rx_packet_t *head, **tail; /* further packets */
@@ -81,7 +81,7 @@ struct madi_rx_msg {
     madi_rx_msg_t *ring;                /* the next structure in the session's ring */
     _Atomic(uint8_t) used;              /* cleared by the thread that ends the message, without a lock */
     _Alignas(16) madi_wire_hdr_t hdr;   /* header of the first packet */
-    unsigned char data[MADI_RX_INLINE]; /* body of that packet, directly behind hdr */
+    unsigned char data[MADI_RX_INLINE]; /* body of a packet that is inside the message, directly behind hdr */
 };
 
 /* Values of state, which set five fields in one store. */

@@ -33,7 +33,7 @@ struct mad_session {
     _Atomic(int) closing; /* not 0: the session is ending; any lock */
     madi_boot_t *boot;    /* NULL: no launcher */
     int rank, size;
-    int launcher_rank, launcher_size; /* if boot is NULL: as madi_boot_told returns them; for a gateway -1 and 0 */
+    int launcher_rank, launcher_size; /* if boot is NULL: as the environment says (madi_boot_told); for a gateway -1 and 0 */
     unsigned char uid[16];            /* the identity of this process, random */
     unsigned char job[8];             /* a hash of the job's name */
     struct madi_secrets *secrets;     /* NULL: the job's key is not known yet */
@@ -60,7 +60,7 @@ struct mad_session {
         struct madi_event_node *events, **events_tail; /* under work_lock; NULL: none */
         uint32_t n_events;                             /* under work_lock */
         madi_lock_t wait_lock;                         /* the last of the three locks, in parallel with work_lock */
-        _Atomic(int) n_watchers;                       /* written under wait_lock, read without a lock */
+        _Atomic(int) n_watchers;    /* number of threads in `watchers`; written under wait_lock, read without a lock */
         marceli_waiters_t watchers; /* under wait_lock: threads in madi_watch_for, which test after every event */
     } link;
     /* recv: posted receives and rendezvous blocks.  Under lock.  Embedded, since each posted receive looks at the pool. */
@@ -77,7 +77,7 @@ struct mad_session {
     /* Gates with something to send. */
     madi_lock_t work_lock;     /* also protects callbacks and events */
     _Atomic(int) has_work;     /* not 0 if the list `work` has gates; written under work_lock, read by any thread */
-    _Atomic(int) strides_left; /* not 0 if one of these gates can send more without waiting for an event; like has_work */
+    _Atomic(int) strides_left; /* not 0 if a gate of the list can send more without waiting for an event; like has_work */
     /* Channels, gates and links; under lock.  NULL: none. */
     madi_gate_t *gates;
     mad_channel_t *channels;

@@ -19,7 +19,7 @@ typedef struct madi_piece {
     bool run;           /* true for a run: off and len are a range of the stage buffer */
     bool later;         /* block: sent with its value at mad_end_packing */
     uint8_t way;        /* block: madi_way_t */
-    bool timed;         /* block: the duration of that way is to be recorded */
+    bool timed;         /* block: the time that this way of sending takes is recorded */
     uint64_t desc;      /* block: its descriptor */
     uint32_t off, len;  /* a run's offset and length in bytes */
     void *copy;         /* a copy of a block, freed with the message; NULL if none */
@@ -54,15 +54,15 @@ struct madi_tx {
     uint32_t next_piece; /* the first piece that has not been sent */
     uint32_t seq;        /* the message's number in its connection */
     uint32_t
-        rdv_pending;   /* number of rendezvous blocks that are not finished, and one if the driver holds a continued one */
+        rdv_pending;   /* number of unfinished rendezvous blocks, plus 1 if the driver holds a packet of a continued block */
     int64_t began;     /* ns, while tracing: when the message was queued */
     bool may_be_read;  /* the peer may read the long block from this process's memory */
     bool sender_polls; /* the sender polls for the completion, so it can move a part of the long block */
     bool started;      /* its first packet was sent */
     bool ended;        /* the program has ended it */
-    bool queued;       /* in conn->queue or conn->deferred */
+    bool queued;       /* true if the message is in conn->queue or conn->deferred */
     bool all_sent;     /* all packets of the message were sent; announced blocks may be under way */
-    bool flushed; /* set by the packer: progress may be sending it, so pieces and stage are changed under tx_lock only */
+    bool flushed;      /* set by the packer: progress may be sending the message, so pieces and stage need tx_lock */
     /* send: blocks that do not leave in the message's packets; under tx_lock. */
     struct madi_send_tx {
         uint32_t n_held;    /* number of the blocks in rdv_pending that wait for the end of the message */

@@ -13,7 +13,7 @@
 
 #include <sys/epoll.h>
 
-#define POLL_BUDGET 32 /* packets of one adapter before the next gets its turn */
+#define POLL_BUDGET 32 /* packets that one adapter delivers before the next one gets its turn */
 
 static int poll_set(mad_session_t *session, int epfd)
 {

@@ -26,7 +26,7 @@ struct madi_posted {
  * session->lock. */
 madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int n, bool async);
 
-void madi_posted_ring_free(mad_session_t *session); /* at the end of the session */
+void madi_posted_ring_free(mad_session_t *session); /* free all pooled receives at the end of the session */
 
 void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *msg);
 void madi_posted_next(madi_conn_t *conn); /* remove the first posted receive, whose message is here; advertise the next */

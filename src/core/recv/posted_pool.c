@@ -34,7 +34,7 @@ void madi_posted_ring_free(mad_session_t *session)
     for (; session->recv.n_posted_ring; session->recv.n_posted_ring--, p = next) {
         next = p->ring;
         if (atomic_load_explicit(&p->request.used, memory_order_acquire))
-            p->request.pooled = false; /* from here on the request's owner frees it */
+            p->request.pooled = false; /* from here on the request's owner frees this structure */
         else
             free(p);
     }

@@ -106,7 +106,7 @@ static bool block_may_share(madi_rdv_recv_t *r)
         gate->recv->share = calloc(1, sizeof *gate->recv->share);
         if (!gate->recv->share)
             return false;
-        gate->recv->share->shared_first = true; /* so that the sender's first trial of announcing sees it */
+        gate->recv->share->shared_first = true; /* try sharing first, so that the sender sees it at its own first trial */
     }
     r->shared = madi_share_next(gate->recv->share, r->len, &r->timed);
     if (r->timed)
@@ -282,7 +282,7 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
     if (r->next)
         r->next->prev = r;
     gate->recv->incoming = r;
-    if (m->base.plain) /* written only once: for a later block the message's owner may be reading this field */
+    if (m->base.plain) /* written once only, because for a later block the message's owner may be reading `plain` */
         m->base.plain = MADI_PLAIN_NONE;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     m->rdv_bytes += len;
@@ -327,7 +327,7 @@ void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status)
     madi_rdv_recv_t *r;
     while ((r = gate->recv->incoming)) {
         madi_message_fail(&r->msg->base, status);
-        r->eager = r->len; /* nothing has to be spread over the pieces */
+        r->eager = r->len; /* the block has failed: spread nothing over the pieces */
         madi_rdv_recv_done(r);
     }
 }

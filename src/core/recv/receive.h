@@ -51,7 +51,7 @@ bool madi_rdv_recv_none(const madi_gate_t *gate); /* true if no rendezvous block
 
 /* recv_session.c: this folder's part of a session (session->recv) */
 mad_status_t madi_recv_session_init(mad_session_t *session);
-void madi_recv_session_fini(mad_session_t *session); /* also after a failed init, or without one */
+void madi_recv_session_fini(mad_session_t *session); /* free the part; init may have failed, or not have run */
 
 /* begun.c.  Only the thread that owns the message calls these functions. */
 void madi_begun_look(madi_rx_msg_t *msg); /* move the message's end behind the arrived bytes; if all: MADI_PLAIN_LENT */
@@ -118,7 +118,7 @@ static inline madi_rdv_recv_t *madi_cont_of(madi_rx_msg_t *msg) /* any lock, or 
 mad_status_t madi_cont_start(madi_rx_msg_t *msg, const struct iovec *pieces, int n, const madi_sent_block_t *block,
                              madi_waitable_t *wait);
 void madi_cont_drop(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* discard the rest of a continued block */
-void madi_cont_skip(madi_rx_msg_t *msg, bool cont); /* skip bytes of a dropped block; cont: the packet continues it */
+void madi_cont_skip(madi_rx_msg_t *msg, bool cont); /* skip bytes of a dropped block; cont: the packet continues the block */
 void madi_cont_feed(madi_rx_msg_t *msg);            /* copy a packet of that block, which arrived elsewhere, into place */
 /* Begin to receive a packet that continues a block whose destination is known.  Return false if the packet does not continue
  * that block. */
@@ -162,13 +162,13 @@ mad_status_t madi_block_wait(madi_rx_msg_t *msg, const struct iovec *pieces, int
 /* Discard the remaining blocks of an ended message, and report the mismatch.  Return true if no part of the message is in
  * flight any more. */
 bool madi_rx_settle(madi_rx_msg_t *msg);
-void madi_rx_live_remove(madi_rx_msg_t *msg); /* remove the message from conn->live, if it is there */
+void madi_rx_live_remove(madi_rx_msg_t *msg); /* remove the message from conn->unfinished, if it is there */
 void madi_rx_release(madi_rx_msg_t *msg);     /* free all that the message holds, and give its structure back; any lock */
 void madi_rx_finish(madi_rx_msg_t *msg); /* complete the message's request if the message has ended and nothing is missing */
 void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
 void madi_rx_drop(madi_rx_msg_t *msg); /* discard an arrived message that is not opened */
 
 /* unopened.c.  The caller holds session->lock. */
-void madi_unopened_message(madi_conn_t *conn, size_t len); /* charge a waiting packet; past the bound the peer is in error */
+void madi_unopened_message(madi_conn_t *conn, size_t len); /* charge a waiting packet; past its bound the peer is in error */
 
 #endif

@@ -10,7 +10,7 @@
 struct madi_recv_gate {
     madi_rdv_recv_t *incoming;            /* all blocks that are being received */
     madi_rdv_recv_t *pulls, **pulls_tail; /* those blocks that are read from the sender's memory */
-    madi_share_t *share;                  /* NULL if no block of this peer could be shared yet */
+    madi_share_t *share; /* lengths for which sharing was tried with this peer; NULL if no block could be shared yet */
     madi_recv_counts_t count;
 };
 

@@ -17,7 +17,7 @@
 
 #define TEXT(number) #number
 #define SONAME(major) "libIPSec_MB.so." TEXT(major)
-#define LIBRARY SONAME(HAVE_IPSEC_MB) /* the major version of the header, as configure has read it */
+#define LIBRARY SONAME(HAVE_IPSEC_MB) /* the library's name; configure has read the major version from its header */
 
 typedef struct gcm {
     aes_gcm_pre_t key_expand;
@@ -34,7 +34,7 @@ struct madi_aead_fast {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static gcm_t gcms[2]; /* for keys of 16 and of 32 bytes; NULL: not available */
+static gcm_t gcms[2]; /* functions for keys of 16 and of 32 bytes; NULL: not available */
 
 static void gcms_take(const IMB_MGR *m)
 {

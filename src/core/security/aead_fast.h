@@ -2,8 +2,9 @@
 /* AES-GCM by intel-ipsec-mb, for aead.c.
  *
  * The library is loaded when the first key is made, and only on processors with AES and carry-less multiplication for
- * vectors of 512 bits: OpenSSL 3.0 does not use these, and is as quick without them.  So a process that encrypts nothing
- * does not load it, and one on a host that lacks it does the same by OpenSSL. */
+ * vectors of 512 bits: OpenSSL 3.0 does not use these instructions; where they are missing, it is as fast as the
+ * library.  So a process that encrypts nothing does not load it, and on a host without the library OpenSSL does the
+ * work. */
 #ifndef MADI_AEAD_FAST_H
 #define MADI_AEAD_FAST_H
 

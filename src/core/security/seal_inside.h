@@ -42,7 +42,7 @@ struct madi_seal_ctx {
 typedef struct seal_dir {
     madi_aead_t *aead;
     unsigned char secret[SEAL_HASH_MAX], iv[SEAL_IV];
-    uint64_t seq;     /* number of records under this key */
+    uint64_t seq;     /* number of records made or opened under this key */
     uint64_t updates; /* number of key updates */
 } seal_dir_t;
 

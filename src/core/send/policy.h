@@ -23,25 +23,27 @@
 
 /* ---- Thresholds ------------------------------------------------------------------------------------------------
  *
- * All thresholds by which the library decides how bytes are sent.  Others include this header.  In quotes: the entry of
- * doc/rationale.md with the measurement.  "Entry as above": the entry that was quoted last.  "Not recorded": no entry has
- * a measurement.  Knobs (MAD_CREDIT_FLOOR, MAD_CREDIT_BUDGET, MAD_SHM_READ_MIN, MAD_FORWARD_FRAGMENT) are in base/knob.c.
- * Runtimes that use the public interface have their own tables: mpi/device/thresholds.h, mpi/openmpi/thresholds.h, and
- * mpi/ofi/ofi.h.
+ * All thresholds by which the library decides how bytes are sent; files that need one include this header.  In quotes:
+ * the entry of doc/rationale.md with the measurement.  "Entry as above": the entry that was quoted last.  "Not recorded":
+ * no entry has a measurement.  Knobs (MAD_CREDIT_FLOOR, MAD_CREDIT_BUDGET, MAD_SHM_READ_MIN, MAD_FORWARD_FRAGMENT) are
+ * in base/knobs.h.  Runtimes that use the public interface have their own tables: mpi/device/thresholds.h,
+ * mpi/openmpi/thresholds.h, and mpi/ofi/ofi.h.
  */
 
 /* Packing: the bytes of a block are copied as it is packed, or stay where they are. */
 
-/* bytes of the stage buffer in a message: one block of MADI_COPY_SHORT and some short ones.  "How are bytes copied?" */
+/* bytes of the stage buffer in a message: one block of MADI_COPY_SHORT and some short ones (rationale.md, "How are
+ * bytes copied?") */
 #define MADI_STAGE 2560
 #define MADI_COPY_INLINE 64 /* longest block, in bytes, that the shortest path copies: one cache line.  Not recorded */
 #define MADI_COPY_MAX 192   /* longest CHEAPER block, in bytes, that is copied: cheaper than a gather entry.  Not recorded */
 
-/* bytes: like MADI_COPY_MAX, while the whole message is in the stage buffer and the block is not its tail.  "How are
- * bytes copied?" */
+/* bytes: like MADI_COPY_MAX, while the whole message is in the stage buffer and the block is not its tail
+ * (rationale.md, "How are bytes copied?") */
 #define MADI_COPY_SHORT 2048
 
-/* bytes: shortest last block of a plain message that stays where it is, as the tail.  "Which last block is not copied?" */
+/* bytes: shortest last block of a plain message that stays where it is, as the tail (rationale.md, "Which last block is
+ * not copied?") */
 #define MADI_TAIL_MIN 512
 #define MADI_TAIL_MAX 65536 /* longest tail, in bytes: an upper bound, above all lengths from which blocks are announced */
 
@@ -50,8 +52,8 @@
 #define MADI_PLAIN_MAX 65536
 #define MADI_GATHER 16 /* pieces of a packet; each driver takes that number (caps.gather_max).  Not recorded */
 
-/* largest number of segments of a block that are gathered where they lie; more segments are copied together.  "What do
- * the rarer forms of a block cost?" */
+/* largest number of segments of a block that are gathered where they lie; more segments are copied together
+ * (rationale.md, "What do the rarer forms of a block cost?") */
 #define MADI_SEGMENTS_MAX 8
 #define MADI_SEGMENT_MIN 1024 /* bytes: least average length of segments that are gathered.  Entry as above */
 
@@ -60,45 +62,47 @@
 /* bytes of a packet that are collected on the stack: header, descriptors, short blocks.  Bounds the stack; not recorded */
 #define MADI_PACKET_OWN 4096
 
-/* bytes of a packet with the beginning of a continued block: short, so that it is cheap to copy and read at once.
- * "Must a block wait for a grant where there is credit?" */
+/* bytes of a packet with the beginning of a continued block: short, so that it is cheap to copy and read at once
+ * (rationale.md, "Must a block wait for a grant where there is credit?") */
 #define MADI_BEGUN_MAX 512
 
-/* bytes of credit that only announcements use, enough for 128 of them.  "What may use the last credit of a connection?" */
+/* bytes of credit that only announcements use, enough for 128 of them (rationale.md, "What may use the last credit of a
+ * connection?") */
 #define MADI_EAGER_LEFT 16384
 
 /* n: if rdv_eager is less than an n-th of a block, and the sender has a request, no byte is sent ahead of the grant.
- * "Can the wait for the grant be used?" */
+ * See rationale.md, "Can the wait for the grant be used?" */
 #define MADI_EAGER_PART 16
 
-/* bytes: longest credit window of a connection.  "Must a block wait for a grant where there is credit?" */
+/* bytes: longest credit window of a connection (rationale.md, "Must a block wait for a grant where there is credit?") */
 #define MADI_CREDIT_WINDOW_MAX 1048576
 
 /* Long blocks. */
 #define MADI_PATH_LEAST ((size_t)4096)   /* bytes: least limit that is computed from measured costs (madi_path_direct_min) */
 #define MADI_PATH_MOST ((size_t)1 << 20) /* bytes: greatest limit that may follow from measured costs, which may be wrong */
 
-/* ns of both sides' own work for an announced block.  "What is known of the host's costs?" */
+/* ns of both sides' own work for an announced block (rationale.md, "What is known of the host's costs?") */
 #define MADI_ANNOUNCE_NS 200
 
-/* bytes that are written or read directly while a lock is held, which takes about 20 us.  "How is the quicker way found?" */
+/* bytes that are written or read directly while a lock is held, which takes about 20 us (rationale.md, "How is the
+ * quicker way found?") */
 #define MADI_STRIDE ((uint64_t)256 << 10)
 
 /* bytes: longest piece that is copied before its grant; the copy of a longer one would not be ready when the grant
- * arrives.  "Can the wait for the grant be used?" */
+ * arrives (rationale.md, "Can the wait for the grant be used?") */
 #define MADI_PREPARED_MAX 16384
 
 /* bytes of a posted receive that is ever advertised: for shorter blocks not even the other conditions are tested.  Not
  * recorded */
 #define MADI_OFFER_MIN 1024
 
-/* bytes of a posted receive that needs the progress thread, since it may need a grant.  "What makes progress while the
- * program computes?" */
+/* bytes of a posted receive that needs the progress thread, since it may need a grant (rationale.md, "What makes
+ * progress while the program computes?") */
 #define MADI_POSTED_ASYNC_MIN 8192
 #define MADI_BLOCK_PS 300           /* ps a byte: twice the time of a block on a slow host.  Not recorded */
 #define MADI_BLOCK_WAIT_MAX 4000000 /* ns: longest spinning for a block under way.  Not recorded */
 
-/* Shared blocks: which method is faster is learned (share.h).  "How is the quicker way found?" */
+/* Shared blocks: which method is faster is learned (share.h; rationale.md, "How is the quicker way found?") */
 #define MADI_SHARE_MIN_BITS 15                            /* log2 of MADI_SHARE_MIN: the first class */
 #define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS) /* bytes: half of them are copied in the time of a round trip */
 #define MADI_SHARE_CLASSES 9 /* classes of lengths, by powers of two; the last one has all longer blocks */
@@ -107,14 +111,14 @@
 #define MADI_SHARE_TRY_BLOCKS_MIN (MADI_SHARE_KEPT + 5) /* least number of blocks of a trial */
 #define MADI_SHARE_TRY_BLOCKS_MAX 128                   /* greatest number of blocks of a trial */
 #define MADI_SHARE_PART_FIRST 2                         /* n: trials of the slower method take 2^-n of the time, at first */
-#define MADI_SHARE_PART_LAST 6                          /* n, once the choice has proved reliable */
-#define MADI_SHARE_TIMED_EVERY 8                        /* n: one block in n is timed, while no trial runs */
+#define MADI_SHARE_PART_LAST 6   /* n: like MADI_SHARE_PART_FIRST, once the choice has proved reliable */
+#define MADI_SHARE_TIMED_EVERY 8 /* n: one block in n is timed, while no trial runs */
 
 /* log2 of a factor: the slower method is tried more rarely, but at most by this factor, since it may have seemed slower
  * in few trials for other reasons */
 #define MADI_SHARE_SLOWER_BITS 4
 /* n: the receiver has read a packet that is written and read at the same time an n-th of its duration later than the sender
- * has written it.  "Is a block announced where messages alternate?" */
+ * has written it.  See rationale.md, "Is a block announced where messages alternate?" */
 #define MADI_WAY_PIECES 8
 #define MADI_SHARE_POLL_NS 5000 /* ns: a sender whose first call for progress comes later has computed meanwhile */
 
@@ -122,36 +126,38 @@
 #define MADI_SELF_PACKET_MAX (16 * 1024)       /* a sixteenth of the ring.  Not recorded */
 #define MADI_SELF_CHUNK_MAX (64 * 1024)        /* a quarter of the ring.  Not recorded */
 #define MADI_SELF_GRANT_MIN (8 * 1024)         /* half a packet: a granted block is copied once, not twice.  Not recorded */
-#define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* "From which length on is a block granted?" */
+#define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* rationale.md, "From which length on is a block granted?" */
 
-/* limit of direct reads where the costs of the host are not known.  "From which length on does the receiver read a block
- * itself?" */
+/* limit of direct reads where the costs of the host are not known (rationale.md, "From which length on does the
+ * receiver read a block itself?") */
 #define MADI_SHM_DIRECT_MIN ((size_t)32 * 1024)
 
-/* shortest body outside of cells, where the costs are not known.  "Which packets lie in the cells themselves?" */
+/* shortest body outside of cells, where the costs are not known (rationale.md, "Which packets lie in the cells
+ * themselves?") */
 #define MADI_SHM_RUN_MIN 432
 #define MADI_SHM_RUN_MIN_NEAR 320     /* MADI_SHM_RUN_MIN for two cores between which a copy costs little */
 #define MADI_SHM_RUN_MIN_FAR 560      /* MADI_SHM_RUN_MIN for two cores with MADI_FAR_COPY_PS a byte or more */
 #define MADI_FAR_COPY_PS 80           /* ps a byte of an expensive copy: Xeon 75 to 125, EPYC with a shared L3 45 */
-#define MADI_SHM_CHUNK_MIN (8 * 1024) /* shortest piece of a granted block.  "Where do 64 KiB go?" */
+#define MADI_SHM_CHUNK_MIN (8 * 1024) /* shortest piece of a granted block (rationale.md, "Where do 64 KiB go?") */
 
-/* shortest body that is written in pieces, after its cell was published.  "Can a body be copied in and out at the same
- * time?" */
+/* shortest body that is written in pieces, after its cell was published (rationale.md, "Can a body be copied in and out
+ * at the same time?") */
 #define MADI_SHM_BEGUN_MIN 6144
 #define MADI_SHM_PIECES 3                      /* number of the pieces of such a body.  Entry as above */
 #define MADI_SHM_PIECE_MIN 3072                /* shortest piece.  Entry as above */
 #define MADI_SHM_PIECE_MAX 8192                /* longest piece.  Entry as above */
-#define MADI_SHM_PUT_LONG 4096                 /* longer copies are made by madi_copy_bulk.  "How are bytes copied?" */
-#define MADI_TCP_PACKET_MAX ((size_t)32 << 10) /* "How long are packets over TCP?" */
+#define MADI_SHM_PUT_LONG 4096                 /* longer copies: madi_copy_bulk.  rationale.md, "How are bytes copied?" */
+#define MADI_TCP_PACKET_MAX ((size_t)32 << 10) /* longest packet: rationale.md, "How long are packets over TCP?" */
 
-/* from this length on a second read is faster than a copy.  "Must a block wait for a grant where there is credit?" */
+/* from this length on a second read is faster than a copy (rationale.md, "Must a block wait for a grant where there is
+ * credit?") */
 #define MADI_TCP_CONT_MIN ((size_t)30 << 10)
 
-/* from this length on a round trip is faster than sending within the credit.  "From which length on is a grant faster over
- * TCP?" */
+/* from this length on a round trip is faster than sending within the credit (rationale.md, "From which length on is a
+ * grant faster over TCP?") */
 #define MADI_TCP_GRANT_MIN ((size_t)104 << 10)
-#define MADI_TCP_EAGER ((size_t)16 << 10)    /* bytes sent ahead of a block's grant.  "How long are packets over TCP?" */
-#define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* "Which buffers and calls?" */
+#define MADI_TCP_EAGER ((size_t)16 << 10) /* bytes sent ahead of a grant: rationale.md, "How long are packets over TCP?" */
+#define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* longest packet with an op: rationale.md, "Which buffers and calls?" */
 
 /* The provider fetches a body from this length on (ofi_rxm: 16 KiB).  "How does the driver ofi use libfabric?" */
 #define MADI_OFI_CONT_MIN ((size_t)15 << 10)
@@ -163,7 +169,8 @@
 /* gathered packets up to this length are copied, which is cheaper than a gather list.  Not recorded */
 #define MADI_TCP_SMALL 512
 
-/* shorter blocks may travel with their message, without a grant.  "Which blocks go through gateways without a grant?" */
+/* shorter blocks may travel with their message, without a grant (rationale.md, "Which blocks go through gateways
+ * without a grant?") */
 #define MADI_VIRTUAL_GRANT_MIN ((size_t)192 << 10)
 #define MADI_VIRTUAL_EAGER ((size_t)16 << 10) /* bytes sent ahead of a block's grant.  Entry as above */
 
@@ -202,8 +209,8 @@ typedef struct madi_path_block {
 /* Lengths in bytes from which on a block is announced, because that is faster than putting it into a packet. */
 typedef struct madi_path_limits {
     size_t grant_min;  /* length from which a block is granted and then sent */
-    size_t direct_min; /* of a sender that answers and waits, where the two processes reach each other's memory; 0: like
-                        * grant_min.  In a stream the two sides copy different messages at the same time */
+    size_t direct_min; /* like grant_min, for a sender that answers and then waits, where the two processes reach each
+                        * other's memory; 0: grant_min applies.  (In a stream both sides copy at the same time.) */
     size_t answer_min; /* like direct_min, but where the two processes do not reach each other's memory */
 } madi_path_limits_t;
 

@@ -47,7 +47,7 @@ static void tx_complete(madi_tx_t *tx)
         madi_request_complete(request, status);
     } else if (wait) {
         atomic_store_explicit(&wait->done, 1, memory_order_release); /* pairs with madi_done */
-        marceli_waiter_wake(wait->waiter);                           /* that thread takes tx_lock before it frees tx */
+        marceli_waiter_wake(wait->waiter);                           /* the woken thread takes tx_lock before it frees tx */
         madi_watchers_wake(session);
     }
 }
@@ -63,7 +63,7 @@ static mad_status_t channel_announce(madi_conn_t *conn)
     const char *name = conn->channel->name;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CHANNEL, .channel = conn->number, .length = (uint32_t)strlen(name) + 1};
     struct iovec vec[2] = {{&hdr, sizeof hdr}, {(void *)name, hdr.length}};
-    conn->starved = conn->close_sent; /* the channel is open again, but the peer holds older messages */
+    conn->starved = conn->close_sent; /* the channel is open again, but the peer still holds messages of its last opening */
     if (madi_ctrl_waits(conn->gate) || conn->close_sent)
         return MAD_ERR_AGAIN;
     if (conn->gate->link->driver->send(conn->gate->link, vec, 2, sizeof hdr + hdr.length, NULL) != MADI_SENT)
@@ -75,13 +75,13 @@ static mad_status_t channel_announce(madi_conn_t *conn)
 /* ---- One packet ----------------------------------------------------------------------------------------------- */
 
 typedef struct packet {
-    struct iovec vec[MADI_GATHER + 2]; /* two more entries for the rest of a block */
+    struct iovec vec[MADI_GATHER + 2]; /* two more entries than a packet's, for the rest of a continued block */
     int n, max;
     size_t total, room, own_len;
-    uint32_t next;      /* the piece after the packet's last */
+    uint32_t next;      /* index of the first piece behind this packet */
     uint32_t announced; /* the handle of the first block that is announced; 0: none */
     uint64_t cont_left; /* bytes of piece `next` that are left, if its beginning is in the packet; else 0 */
-    uint64_t timed;     /* bytes of a block in it whose way is timed; 0: none */
+    uint64_t timed;     /* bytes of the block in this packet whose sending is timed; 0: none */
     _Alignas(16) unsigned char own[MADI_PACKET_OWN];
 } packet_t;
 
@@ -356,7 +356,7 @@ static bool packet_send(packet_t *p, madi_conn_t *conn)
         MADI_GATE_COUNT(conn->gate, times_full, 1);
         return false;
     }
-    if (MADI_UNLIKELY(began) && conn->gate->send->ways) { /* the receiver ends a piece later */
+    if (MADI_UNLIKELY(began) && conn->gate->send->ways) { /* the receiver still copies the last piece */
         int64_t took = madi_now() - began;
         madi_share_record(conn->gate->send->ways, p->timed, false, took + took / MADI_WAY_PIECES);
     }

@@ -350,7 +350,7 @@ void madi_rdv_shared(madi_gate_t *gate, const madi_wire_share_t *share)
     }
     if (MADI_UNLIKELY(madi_tracing))
         madi_trace_conn(MADI_TRACE_GRANTED, 0, r->tx->conn, r->handle, r->len);
-    if (r->prepared) { /* the piece was prepared in vain */
+    if (r->prepared) { /* the piece was prepared in vain: the peer shares the block */
         gate->link->driver->fast.forget(gate->link, r->prepared);
         prepared_clear(gate, r);
     }
@@ -382,7 +382,7 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
     }
     if (grant->drop || r->sent == r->len) {
         if (grant->drop && r->readable && r->sent < r->len && grant->len == r->len) {
-            gate->send->shares = true; /* so no further piece is prepared in vain */
+            gate->send->shares = true; /* prepare no further piece in vain for this peer */
             count_fetched(gate, r);
         }
         rdv_finish(gate, r);

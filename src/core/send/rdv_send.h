@@ -17,7 +17,7 @@ struct madi_rdv_send {
     uint64_t put_at; /* shared: the block's address at the receiver, if it can be written; else 0 */
     bool readable;   /* the block's address was announced */
     bool shared;
-    bool fetched;   /* shared: the receiver has read the bytes behind end */
+    bool fetched;   /* shared: the receiver has read the bytes from offset `end` on */
     void *prepared; /* the next piece, copied in advance into the driver's memory (see gate->send->prepared); NULL if none */
     size_t prepared_len;
     uint32_t receiver;
@@ -25,7 +25,7 @@ struct madi_rdv_send {
     bool granted;
     int busy;                   /* number of pieces that the driver holds */
     bool held;                  /* a LATER block of a message that has not ended: must not be sent yet */
-    int64_t asked;              /* ns: time of the announcement, if the duration is to be recorded; else 0 */
+    int64_t asked;              /* ns: time of the announcement, if the block's duration is recorded; else 0 */
     int64_t began, piece_began; /* ns, while tracing */
     madi_wire_hdr_t hdr;
     struct madi_rdv_send *next; /* the next block in the gate's list of granted blocks */

@@ -84,7 +84,7 @@ static void channel_lose(mad_channel_t *channel)
     atomic_store_explicit(&channel->closed, 1, memory_order_relaxed);
     for (uint32_t i = 0; i <= a->mask; i++)
         atomic_store_explicit(&a->at[i], madi_conn_nobody(i), memory_order_relaxed);
-    /* not 0, so mad_channel_poll looks further and finds the channel closed */
+    /* not 0, so that mad_channel_poll looks further and finds the channel closed */
     atomic_store_explicit(&channel->n_ready, 1, memory_order_relaxed);
     channel->ready = NULL;
     channel->openers = (marceli_waiters_t){0};

@@ -42,7 +42,7 @@ static bool all_sent(void *arg)
             if (c->queue || c->deferred)
                 all = false;
         if (madi_ctrl_waits(g) || madi_rdv_queued(g) || (!g->bye_received && !madi_rdv_none(g)))
-            all = false; /* announced blocks count, except blocks to a peer that has sent BYE, which grants none */
+            all = false; /* a block that waits for its grant was not sent.  (A peer that has sent BYE grants none.) */
         madi_unlock(&g->tx_lock);
     }
     madi_unlock(&s->lock);

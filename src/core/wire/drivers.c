@@ -9,8 +9,8 @@ const char madi_module_core = 0;
 static madi_lock_t lock; /* of the records */
 static madi_module_record_t records[MADI_MODULES_MAX];
 static int n_records;
-static const madi_driver_t *loaded[MADI_MODULES_MAX]; /* in the order in which they were loaded */
-static _Atomic(int) n_loaded;                         /* written under the lock, read without */
+static const madi_driver_t *loaded[MADI_MODULES_MAX]; /* drivers of modules, in the order in which the modules were loaded */
+static _Atomic(int) n_loaded;                         /* written under the lock, read without it */
 
 const madi_driver_t *madi_driver_at(int index)
 {

@@ -195,7 +195,7 @@ static_assert(sizeof(madi_wire_forward_t) == 8, "forward");
 typedef struct madi_wire_open {
     uint64_t limit;  /* credits that the opener gives for the other direction on this hop */
     uint64_t stream; /* a random number that identifies the stream at its ends, on any path */
-    uint32_t turn;   /* 0: the first path of the stream; later ones have greater numbers, odd from the passive end */
+    uint32_t turn;   /* 0: the first path of the stream; later paths have greater numbers, odd from the passive end */
     uint32_t ack;    /* as in madi_wire_forward */
     uint8_t proof[MADI_WIRE_PROOF]; /* proof of all fields but the limit */
 } madi_wire_open_t;

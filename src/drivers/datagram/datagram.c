@@ -63,13 +63,13 @@ typedef struct datagram_adapter {
         uint64_t number; /* 0: none */
     } ends[ENDS];
     unsigned next_end;
-    unsigned char frame[MADI_FRAME_MAX], packet[sizeof(uint64_t) + PACKET_MAX]; /* the one that is being received */
+    unsigned char frame[MADI_FRAME_MAX], packet[sizeof(uint64_t) + PACKET_MAX]; /* the frame and the packet being received */
 } datagram_adapter_t;
 
 struct datagram_link {
     madi_link_t base;
     datagram_link_t *next;
-    uint64_t number, peer_number; /* of this end; of the other end: 0 until start */
+    uint64_t number, peer_number; /* number of this end of the link, and of the other end (0 until start) */
     name_t peer_frames, peer_packets;
     madi_watch_t process; /* a pidfd of the peer; fd -1 if none */
     bool entered, closed;
@@ -224,7 +224,7 @@ static bool link_enter(datagram_link_t *l)
 static mad_status_t datagram_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     datagram_link_t *l = (datagram_link_t *)link;
-    (void)fd;                                            /* stays -1: the handshake is in frames */
+    (void)fd;                                            /* fd stays -1: the handshake is in frames */
     if (!socket_name_take(&l->peer_frames, addr, len)) { /* a peer wrote it */
         snprintf(reason, MADI_REASON_MAX, "the peer's address is damaged");
         return MAD_ERR_PROTOCOL;
@@ -469,7 +469,7 @@ static int lost_report(datagram_adapter_t *a)
         if (l->closed || !atomic_exchange_explicit(&l->lost, false, memory_order_relaxed))
             continue;
         madi_link_down(&l->base, MAD_ERR_PEER, "the process has ended");
-        next = a->links; /* another link may have been closed */
+        next = a->links; /* `next` may be a closed link now: begin again */
         n++;
     }
     return n;

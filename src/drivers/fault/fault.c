@@ -78,7 +78,7 @@ typedef struct wrapper {
 
 static wrapper_t wrappers[DRIVERS_MAX];
 static int n_wrappers;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the wrappers, which grow when modules were loaded */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects `wrappers`, which grows when modules were loaded */
 
 extern const madi_driver_t madi_driver_fault;
 
@@ -461,7 +461,7 @@ static void fault_link_close(madi_link_t *link)
         }
     atomic_store_explicit(&l->inner->state, MADI_LINK_DOWN, memory_order_relaxed);
     l->inner->driver->link_close(l->inner);
-    fault_tx_end(l); /* not only in link_fini, which waits until loans are returned */
+    fault_tx_end(l); /* complete ops here already: link_fini may wait for loans */
 }
 
 static void fault_link_fini(madi_link_t *link)
@@ -471,7 +471,7 @@ static void fault_link_fini(madi_link_t *link)
         return;
     if (!l->closed) /* connect failed */
         fault_link_close(link);
-    fault_rx_free(l); /* before the inner link ends, because its driver gets the loans back */
+    fault_rx_free(l); /* return loans before the inner link ends, because its driver gets them back */
     l->inner->driver->link_fini(l->inner);
     fault_tx_end(l); /* complete the ops that the inner driver's link_fini has ended */
     free(l->inner);

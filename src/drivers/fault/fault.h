@@ -32,7 +32,7 @@ typedef struct fault_plan {
     int64_t delay_ns;      /* ns: longest delay */
     bool shorten;
     int lend; /* percent of the bodies that this driver lends; -1: no body is lent, not even by the inner driver */
-    int64_t cut_after, cut_one_in; /* number of packets until a cut, and one in this many links is cut; 0: never */
+    int64_t cut_after, cut_one_in; /* number of packets until a cut; of N links (cut_one_in) one is cut; 0: never */
 } fault_plan_t;
 
 typedef struct fault_link fault_link_t;

@@ -190,7 +190,7 @@ static bool watch_move(pipes_link_t *l, int fd, void (*ready)(madi_watch_t *watc
         madi_watch_del(l->base.adapter->session, &l->watch);
     l->watch = (madi_watch_t){.fd = fd, .ready = ready, .carries = ready == in_ready};
     if (fd >= 0 && (fd == l->sock ? madi_watch_add_rare : madi_watch_add)(l->base.adapter->session, &l->watch, EPOLLIN))
-        l->watch.fd = -1; /* delete only a descriptor that was added */
+        l->watch.fd = -1; /* watch_move deletes only a descriptor that was added */
     return l->watch.fd >= 0;
 }
 

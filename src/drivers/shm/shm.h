@@ -142,7 +142,7 @@ typedef struct shm_inbox {
     _Atomic(shm_cell_t *) next;
     _Atomic(uint32_t) number; /* expected low half of that cell's head */
     _Atomic(uint32_t) more;   /* number of cells of the last packet, without the first one */
-    struct shm_link *link;    /* under the session's lock; NULL if the inbox is free */
+    struct shm_link *link;    /* the inbox's link; under the session's lock; NULL if the inbox is free */
 } shm_inbox_t;
 
 typedef struct shm_link {

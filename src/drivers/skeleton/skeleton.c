@@ -34,7 +34,7 @@ typedef struct skeleton_adapter {
 struct skeleton_link {
     madi_link_t base;
     skeleton_link_t *next;
-    madi_watch_t watch; /* of the socket; watch.fd is valid while started */
+    madi_watch_t watch; /* watch of the socket; watch.fd is valid while the link is started */
     bool started, closed;
     /* Receiving, under the session's lock: number of received bytes of the header, then of the body. */
     madi_wire_hdr_t hdr;

@@ -73,7 +73,7 @@ typedef struct madi_tcp_adapter {
     madi_tcp_link_t *unread, *unread_last; /* links whose sockets still have unread bytes */
     int unread_count;
 
-    madi_tcp_link_t *started; /* all links between start and close, under the session's lock */
+    madi_tcp_link_t *started; /* all links between start and close, in a list under the session's lock */
     madi_watch_t alive;       /* the timer of tcp_alive.c */
     atomic_bool alive_set;
 } madi_tcp_adapter_t;
@@ -169,9 +169,9 @@ bool madi_tcp_allows(const madi_tcp_adapter_t *tcp, const struct sockaddr_storag
 bool madi_tcp_admits(madi_adapter_t *adapter, int fd, char *reason); /* as driver.h says */
 
 /* tcp_alive.c.  The caller holds the session's lock, except for madi_tcp_alive_set. */
-/* called for the first link, since most adapters have none */
+/* Make the adapter's timer.  Called for the first link, since most adapters have none. */
 mad_status_t madi_tcp_alive_open(madi_tcp_adapter_t *tcp, char *reason);
-void madi_tcp_alive_close(madi_tcp_adapter_t *tcp); /* also for an adapter that was opened only in part */
+void madi_tcp_alive_close(madi_tcp_adapter_t *tcp); /* close what is open, also of an adapter that was opened only in part */
 /* Start the timer if necessary, because bytes are in flight. */
 void madi_tcp_alive_set(madi_tcp_adapter_t *tcp);
 void madi_tcp_keepalive(int fd);

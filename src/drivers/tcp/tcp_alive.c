@@ -110,7 +110,7 @@ static void tcp_alive_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     if (read(watch->fd, &n, sizeof(n)) < 0)
         return;
-    /* Cleared before the checks: a send that still found it set has already put its bytes into the socket. */
+    /* Cleared before the checks: a send that still finds alive_set true has already put its bytes into the socket. */
     atomic_store_explicit(&tcp->alive_set, false, memory_order_seq_cst);
     for (madi_tcp_link_t *link = tcp->started; link; link = next) {
         next = link->started_next;

@@ -32,7 +32,7 @@ static madi_tcp_buffer_t *buffer_spare(madi_tcp_link_t *link)
         madi_tcp_buffer_t *buffer = &link->buffer[i];
         if (buffer == link->current || !buffer_is_free(buffer))
             continue;
-        if (!buffer_data(buffer)) /* a few bytes more, since a short body may be read beyond its end */
+        if (!buffer_data(buffer)) /* data has room for a few more bytes, since a short body may be read beyond its end */
             atomic_store_explicit(&buffer->data, malloc(MADI_TCP_RX_SIZE + MADI_SHORT_MAX), memory_order_relaxed);
         return buffer_data(buffer) ? buffer : NULL;
     }

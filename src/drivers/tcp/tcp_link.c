@@ -96,7 +96,7 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
     (void)active;
 
     link->watch.fd = fd;
-    if (!link->watch.ready) /* a sealed link has set its own function */
+    if (!link->watch.ready) /* a sealed link has set its own `ready` */
         link->watch.ready = tcp_ready;
     link->started = true;
     link->room = MADI_TCP_RX_SIZE;
@@ -233,7 +233,7 @@ static void tcp_unread_add(madi_tcp_link_t *link)
         tcp->unread = link;
     tcp->unread_last = link;
     tcp->unread_count++;
-    madi_tcp_heat(tcp); /* otherwise no poll would try the link */
+    madi_tcp_heat(tcp); /* make the next poll try the link; otherwise none would */
 }
 
 void madi_tcp_unread_remove(madi_tcp_link_t *link)

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define SEAL_BATCH_MIN ((size_t)2 * MADI_SEAL_TEXT) /* bytes: longest packet without an operation, at least */
+#define SEAL_BATCH_MIN ((size_t)2 * MADI_SEAL_TEXT) /* bytes: lower limit of the longest packet that is sent without an op */
 static_assert(SEAL_BATCH_MIN >= MADI_TCP_PACKET_MAX, "a packet without an op is encrypted at once");
 
 static madi_tcp_adapter_t *seal_adapter(madi_tcp_link_t *link)
@@ -215,7 +215,7 @@ madi_sent_t madi_tcp_seal_send(madi_link_t *pub, const struct iovec *vec, int n,
         link->tx_refused = true;
         return MADI_AGAIN;
     }
-    /* Set before the socket is tried, for the reason given in madi_tcp_send. */
+    /* Set before the socket is tried, so that an edge reported meanwhile finds tx_blocked true (madi_tcp_send). */
     atomic_store_explicit(&link->tx_blocked, true, memory_order_release);
     memcpy(link->vec, vec, (size_t)n * sizeof *vec);
     link->vec_at = 0;
@@ -299,7 +299,7 @@ mad_status_t madi_tcp_seal_start(madi_link_t *pub, int fd, bool active, char *re
     link->watch.ready = seal_ready;
     link->kernel = madi_seal_kernel_begin(pub->seal, fd);
     status = madi_tcp_start(pub, fd, active, reason);
-    /* bytes that arrived immediately after the handshake */
+    /* process bytes that arrived immediately after the handshake */
     if (!status && !seal_closed(link) && !madi_seal_empty(pub->seal))
         madi_tcp_unread_add(link);
     return status;

@@ -76,8 +76,8 @@ static void tcp_keep_copy(madi_tcp_link_t *link, const struct iovec *vec, int n,
     }
 }
 
-/* Keep the addresses of the part of an operation's packet that the socket did not accept.  Copy the bytes of the packet
- * that precede it. */
+/* Keep the part of an operation's packet that the socket did not accept: the operation's own bytes by address, and the
+ * packet ahead of them (op->ahead) by a copy. */
 static void tcp_keep_op(madi_tcp_link_t *link, const struct iovec *vec, int n, size_t done, madi_op_t *op)
 {
     size_t ahead = 0;

@@ -366,7 +366,7 @@ static inline arrived_t arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
     dev_match_unpost(m, op);
     got = short_receive(a, head, tag, op->pieces[0].iov_base);
     dev->notify_received(dev->arg, op->context, op->flags, &got);
-    op->next = dev->free_ops; /* nothing else to free, because op->copy is NULL */
+    op->next = dev->free_ops; /* op has nothing else to be freed, because op->copy is NULL */
     dev->free_ops = op;
     return ARRIVED_RECEIVED;
 }

@@ -328,7 +328,7 @@ void dev_peer_watch(mad_dev_t *dev, mad_peer_t peer)
         return;
     w = calloc(1, sizeof *w);
     if (!w || !lost_note(dev, peer, WATCHED) || mad_message_receive(dev->watch, peer, NULL, 0, &request)) {
-        free(w); /* not needed: each call of the program checks for losses too */
+        free(w); /* do without the watch: each call of the program checks for losses too */
         return;
     }
     w->peer = peer;

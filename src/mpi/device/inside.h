@@ -100,12 +100,12 @@ typedef struct op {
     bool quick; /* a receive of one message into one piece; dev_op_settle sets what follows the pieces, if needed */
     struct iovec pieces[MAD_DEV_PIECES];
     item_t item;
-    struct {                /* fields that are zero at first, like `done` */
-        size_t multi;       /* the receive is closed when fewer bytes than this are free; 0: one message only */
-        struct op *parent;  /* the multi-receive of which this operation is a part */
-        int parts;          /* multi-receive: number of parts that are still arriving */
-        int awaits;         /* send: number of outstanding events; the events: the message has left, it has matched */
-        uint64_t number;    /* send: its number, if it expects an answer; receive: its number, if it has sent a grant */
+    struct {               /* fields that are zero at first, like `done` */
+        size_t multi;      /* the receive is closed when fewer bytes than this are free; 0: one message only */
+        struct op *parent; /* the multi-receive of which this operation is a part */
+        int parts;         /* multi-receive: number of parts that are still arriving */
+        int awaits;      /* send: number of outstanding events; possible events: the message has left, and it has matched */
+        uint64_t number; /* send: its number, if it expects an answer; receive: its number, if it has sent a grant */
         uint64_t wanted_by; /* send: number of the receive that has granted it; 0 if the message was dropped */
         void *copy;         /* memory of a buffered send */
         size_t copy_len;
@@ -225,7 +225,7 @@ struct mad_dev {
     mad_arrival_t stuck; /* if base is not NULL, the block has arrived, but memory was lacking */
     bool is_stuck;
     mad_arrival_t shown[MAD_DEV_SHOWN]; /* polled: messages that were opened together */
-    int n_shown, next_shown;            /* number of shown messages, and the first that is not matched (n_shown: none) */
+    int n_shown, next_shown; /* number of shown messages; index of the first one that is not matched (n_shown: none) */
     mad_channel_t *
         watch; /* with by_handler: a channel on which nothing is sent, so that a receive posted there ends when its peer is lost */
     unsigned char *lost; /* indexed by peer, n_lost entries: its status, and the flag WATCHED */

@@ -12,18 +12,18 @@
 #define MAD_DEV_PACKET_MAX ((size_t)32 << 10)
 #define MAD_DEV_HEADERS 64 /* bytes of Madeleine's headers in a packet, at most */
 /* bytes: longest payload that is sent without a grant, over networks and on oversubscribed cores.  The receiver copies it
- * out of the network's memory even if no receive has matched it.  Longer payloads stay with the sender.  ("Is a payload up
- * to 64 KiB one block or several?") */
+ * out of the network's memory even if no receive has matched it.  Longer payloads stay with the sender. (rationale.md,
+ * "Is a payload up to 64 KiB one block or several?") */
 /* bytes: longest payload of one block that is copied before a receive has matched: copying a longer one costs more than
- * a grant. ("Where do messages of 32 to 64 KiB wait in shared memory?") */
+ * a grant. (rationale.md, "Where do messages of 32 to 64 KiB wait in shared memory?") */
 #define MAD_DEV_LOAD_MAX ((size_t)64 << 10)
 #define MAD_DEV_FETCH_MAX ((size_t)32 << 10)
 #define MAD_DEV_PIECES 8 /* maximum number of pieces of a buffer */
 
-/* Memory that a sender may make a receiver keep.  "How does the layer match, complete and limit?" */
+/* Memory that a sender may make a receiver keep (rationale.md, "How does the layer match, complete and limit?") */
 /* bytes: maximum memory for the header of a message that no receive has matched */
 #define MAD_DEV_HEAD 896
-#define MAD_DEV_INSIDE 32                  /* bytes: longest payload that such a head holds itself */
+#define MAD_DEV_INSIDE 32                  /* bytes: longest payload that is kept in the memory of such a header */
 #define MAD_DEV_HEAD_COST 384              /* bytes that a header counts for in windows, in addition to its payload */
 #define MAD_DEV_WINDOW ((size_t)1 << 20)   /* bytes that each sender may send without a grant */
 #define MAD_DEV_WINDOWS ((size_t)32 << 20) /* bytes by which the windows of all senders together may grow */

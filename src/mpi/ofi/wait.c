@@ -50,7 +50,8 @@ void mad_ofi_wait_wake(mad_ofi_wait_t *wait)
     uint64_t one = 1;
     if (wait->fd < 0)
         return;
-    /* its fence pairs with that of mad_ofi_wait_arm: the sleeper sees the entry, or this thread sees `armed` */
+    /* the fence in mad_cond_wake pairs with that in mad_ofi_wait_arm: the sleeper sees the entry, or this thread sees
+     * `armed` */
     mad_cond_wake(wait->cond);
     if (atomic_load_explicit(&wait->armed, memory_order_relaxed) && atomic_exchange(&wait->armed, false)) {
         ssize_t n = write(wait->fd, &one, sizeof one);

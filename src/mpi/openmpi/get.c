@@ -281,7 +281,8 @@ static bool is_all_of(const get_t *g, const offered_t *o)
     return g->address == o->address && g->size == o->size;
 }
 
-/* Give a get its offer, or make it wait for the offer.  False if the get wants only a part of the registration. */
+/* Let a get take the offer that it needs, or wait for that offer.  Return false if the get wants only a part of the
+ * registered memory. */
 static bool meet_offer(get_t *g)
 {
     mad_peer_t peer = g->named.endpoint->peer;

@@ -25,7 +25,8 @@
 /* bytes: shortest message that is offered; of a shorter one the receiver would have to keep most bytes */
 #define MAD_BTL_OFFER_MIN (64 * 1024)
 #define MAD_BTL_SHARED_MIN (64 * 1024) /* bytes: shortest message that is moved from memory to memory on one host */
-/* bytes: the same on oversubscribed cores.  ("When are long messages of Open MPI offered by the sender?") */
+/* bytes: like MAD_BTL_SHARED_MIN, on oversubscribed cores. (rationale.md, "When are long messages of Open MPI offered
+ * by the sender?") */
 #define MAD_BTL_CROWDED_MIN (512 * 1024)
 
 #endif

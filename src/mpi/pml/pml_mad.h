@@ -182,7 +182,7 @@ int mad_pml_receive_begin(mad_pml_request_t *request, void *buf, size_t count, o
 int mad_pml_pattern(mad_dev_receive_t *r, int from, int tag, ompi_communicator_t *comm);
 /* Wait for a receive, and free it. status may be MPI_STATUS_IGNORE. */
 int mad_pml_receive_end(mad_pml_request_t *request, ompi_status_public_t *status);
-/* Prepare the request's buffer.  *piece is valid as long as the request exists. */
+/* Prepare the request's buffer, and let *r receive into it.  r->pieces is valid as long as the request exists. */
 int mad_pml_receive_into(mad_pml_request_t *request, void *buf, size_t count, ompi_datatype_t *type, mad_dev_receive_t *r);
 int mad_pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int from, int tag, ompi_communicator_t *comm,
                        ompi_request_t **request);
