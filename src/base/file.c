@@ -103,7 +103,7 @@ bool madi_output_close(madi_output_t *o, bool good, char *why, size_t len)
 
 /* ---- Secrets ---------------------------------------------------------------------------------------------------- */
 
-/* False if users other than this one and root own the file or have access to it; why gives the reason. */
+/* False if users other than this one and root own the file or have access to it; `why` gives the reason. */
 static bool is_private(const struct stat *st, char *why, size_t len)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)

@@ -100,7 +100,7 @@
 #define MADI_REASON_MAX 200      /* maximum number of bytes of an explanation */
 #define MADI_PACKET_MIN 4096     /* no driver's packet_max is less */
 #define MADI_SHORT_MAX 40        /* maximum number of bytes of the body of a short packet */
-#define MADI_TAKE_MAX 640        /* maximum number of bytes of a body that the operation take copies */
+#define MADI_TAKE_MAX 640        /* maximum number of bytes of a body that the operation `take` copies */
 #define MADI_FRAME_MAX 8752      /* bytes of the longest frame of the handshake */
 #define MADI_FRAME_MIN 544       /* no adapter's frame_max is less */
 #define MADI_DESCRIPTION_MAX 256 /* maximum number of bytes by which a driver describes its end of a link */
@@ -141,7 +141,7 @@ typedef struct madi_caps {
     bool learned;      /* direct_min is an estimate: a block from MADI_SHARE_MIN to answer_min is sent in the way that has
                         * proved faster */
     size_t rdv_eager;  /* bytes of a rendezvous block that may be sent ahead of the grant */
-    int gather_max;    /* entries of vec that send takes: 16 or more, for the core sends up to 16 */
+    int gather_max;    /* entries of vec that `send` takes: 16 or more, for the core sends up to 16 */
     double latency_us; /* us: expected time of a short packet, one way */
     double bandwidth_MBs;
     int rank;   /* the path with the lowest rank is preferred: self 0, shm 10, tcp 50, virtual 200 */
@@ -169,7 +169,7 @@ struct madi_adapter {
     unsigned char address[MADI_ADDR_MAX]; /* set by open */
     size_t address_len;
     const unsigned char *identity; /* the core's: 16 random bytes, those of the session */
-    uint8_t security;              /* madi_security_t: AUTH, unless open sets it */
+    uint8_t security;              /* madi_security_t: AUTH, unless `open` sets it */
     int listen_fd;                 /* set by open: a listening socket that the core accepts on, or -1 */
     uint32_t frame_max;            /* set by open, group frames: bytes of the longest frame that the driver carries; the core
                                     * cuts longer ones.  MADI_FRAME_MIN or more; 0: MADI_FRAME_MAX */
@@ -185,8 +185,8 @@ struct madi_link {
     madi_adapter_t *adapter;
     struct madi_gate *gate;   /* the core's: the peer */
     _Atomic(int) state;       /* madi_link_state_t; set by the core */
-    uint64_t begun;           /* the driver's: not 0 after take has lent a body that is still being written */
-    bool direct;              /* set before madi_link_up: get and put work */
+    uint64_t begun;           /* the driver's: not 0 after `take` has lent a body that is still being written */
+    bool direct;              /* set before madi_link_up: `get` and `put` work */
     madi_link_t *outer;       /* the link that wraps this one and gets its upcalls; NULL if none */
     madi_link_t *next_dead;   /* the core's */
     _Atomic(uint32_t) loans;  /* the core's: number of lent bodies that it still holds */

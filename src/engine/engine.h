@@ -50,8 +50,8 @@ void marceli_category_processes(int category, int processes);
 /* Remove a category.  No callback runs any more when it returns.  No thread may wait for its events. */
 void marceli_category_del(int category);
 
-/* Wait until test(arg) is true, making progress.  Return false if the deadline (madi_now's ns) has passed.  A thread that
- * changes what test reads wakes the caller by its waiter `w`.  May switch.  No lock held. */
+/* Wait until test(arg) is true, making progress.  Return false if the deadline (madi_now's ns) has passed.  A thread
+ * that changes what `test` reads wakes the caller by its waiter `w`.  May switch.  No lock held. */
 bool marceli_wait(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline);
 
 /* ---- Towards a sleeping leader -------------------------------------------------------------------------------- */

@@ -370,7 +370,7 @@ void marceli_progress_kick_left(void)
 void marceli_progress_hand_over(void)
 {
     atomic_store(&progress.away, MADI_POLLS_BACK);
-    atomic_store(&progress.polled, 0); /* the last poll does not mean that the program will poll again */
+    atomic_store(&progress.polled, 0); /* forget the last poll, which does not mean that the program will poll again */
     thread_kick(false);
 }
 

@@ -247,7 +247,7 @@ int marcel_blocking_begin(void)
     madi_ult_self(); /* a thread that is detached in a system call first returns to its worker */
     carrier = mine;
     worker = madi_worker_self();
-    if (!carrier || (carrier->blocked && ++carrier->depth)) /* a plain pthread, or a nested call */
+    if (!carrier || (carrier->blocked && ++carrier->depth)) /* plain pthreads and nested calls hand no worker over */
         return 0;
     if (successor_find(carrier))
         return EAGAIN;

@@ -88,7 +88,7 @@ static void timers_run(madi_worker_t *worker)
     madi_timer_t *timer;
     while ((timer = madi_timer_due(&worker->timers, now))) {
         madi_ult_t *ult = MADI_CONTAINER(timer, madi_ult_t, timer);
-        if (madi_claim(&ult->party, MADI_WAIT_EXPIRED)) /* otherwise the thread arrives through the inbox */
+        if (madi_claim(&ult->party, MADI_WAIT_EXPIRED)) /* otherwise the inbox brings the thread: its wait was ended */
             madi_ready_here(worker, ult);
     }
     madi_timer_shared_run(worker, now);

@@ -30,7 +30,7 @@ int madi_info_topology(const madi_info_options_t *options); /* mad_info_topology
 int madi_info_route(const madi_info_options_t *options);    /* mad_info_route.c */
 
 /* mad_info_query.c: query a live process; return an array with the answers of its sessions. question: as in
- * core/inspect/query.h, for instance "explain 3".  NULL on failure; why gives the reason and a remedy. */
+ * core/inspect/query.h, for instance "explain 3".  NULL on failure; `why` gives the reason and a remedy. */
 #define MADI_INFO_WHY_MAX 400
 json_t *madi_info_query(int pid, const char *question, double timeout, char *why);
 /* Query all processes of this user (as root: of all users).  Return [{pid sessions[]}], with {pid error} for a process

@@ -49,7 +49,7 @@ typedef struct madi_lanes {
 } madi_lanes_t;
 
 /* Make the lanes of a process's document, or of a merged one. span: "FROM-TO" in microseconds from the first
- * event; NULL for everything.  False on failure; why gives the reason. */
+ * event; NULL for everything.  False on failure; `why` gives the reason. */
 bool madi_lanes_make(const json_t *document, const char *span, madi_lanes_t *lanes, char *why);
 void madi_lanes_fini(madi_lanes_t *lanes);
 

@@ -110,7 +110,7 @@ static void question_put(const madi_target_t *t, const char *question)
         send(t->fds[i], line, (size_t)n, MSG_NOSIGNAL); /* a failure becomes visible when the answer is read */
 }
 
-/* Parse an answer, and free its text.  NULL on failure; why gives the reason. */
+/* Parse an answer, and free its text.  NULL on failure; `why` gives the reason. */
 static json_t *answer_parse(answer_t *a, int pid, double timeout, char *why)
 {
     json_t *answer = NULL;

@@ -17,7 +17,7 @@ typedef struct madi_target {
 /* mad_info_answer.c: parse the object with which a session has answered.  NULL if the text is no object, or has bytes
  * that no session writes. */
 json_t *madi_info_answer(const char *text, size_t len);
-/* mad_info_find.c: connect to the sockets of a process, of which only pid is set before.  On failure return false; why has
+/* mad_info_find.c: connect to the sockets of a process, of which only pid is set before.  On failure return false; `why` has
  * the reason. */
 bool madi_target_find(madi_target_t *target, char *why);
 /* Find the processes of this user (as root: of all users).  Return their number; the caller owns the array. */

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 /* Query a process, or all processes (pid -1).  Return [{pid program sessions[]}], with {pid program error} for a process
- * that does not answer.  NULL if process pid does not answer; why gives the reason. */
+ * that does not answer.  NULL if process pid does not answer; `why` gives the reason. */
 json_t *madi_stats_gather(const madi_info_options_t *options, int pid, char *why);
 /* Return the process with that number among those that have answered; NULL if none. */
 const json_t *madi_stats_process(const json_t *processes, double pid);

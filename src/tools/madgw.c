@@ -165,7 +165,7 @@ static int signals_open(bool launched)
 {
     sigset_t set;
     if (launched)
-        signal(SIGHUP, SIG_DFL); /* the launcher may run under nohup, and ends gateways by this signal */
+        signal(SIGHUP, SIG_DFL); /* reset, because the launcher may run under nohup, and ends gateways by this signal */
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);

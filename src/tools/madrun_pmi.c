@@ -115,7 +115,7 @@ __attribute__((format(printf, 2, 3))) static void reply(int rank, const char *fo
                                                                                          * the key */
 }
 
-/* Copy the value of a word of line; false if it is missing, or does not fit. */
+/* Copy the value of the word `name` of line; false if it is missing, or does not fit. */
 static bool word(const char *line, const char *name, char *value, size_t len)
 {
     size_t n = strlen(name);

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-/* True if name is this host; with `resolve`, also if all addresses of name are this host's. */
+/* True if `name` is this host; with `resolve`, also if all addresses of `name` are this host's. */
 bool madi_run_same_here(const char *name, bool resolve);
 /* True if both are the same host; with `resolve`, also by their addresses. */
 bool madi_run_same_two(const char *one, const char *two);

@@ -21,7 +21,7 @@ const char *madi_run_topology_text(void); /* text of the file; NULL if none */
 /* Determine the hosts from those that the user named.  If the user named none: all hosts of the file that do not forward,
  * or all hosts if all forward.  Names of clusters are replaced by their hosts; a name that is not in the file is an
  * error.  If there are fewer ranks than hosts without numbers, ranks are spread evenly, and the other hosts are left out.
- * resolve: see madrun_same.h.  -1: why gives the reason. */
+ * resolve: see madrun_same.h.  -1: `why` gives the reason. */
 int madi_run_topology_hosts(madi_run_hosts_t *hosts, int ranks, bool resolve, char *why, size_t len);
 /* Return the name in the file of the host that is reached by this name. */
 const char *madi_run_topology_name(const char *host);

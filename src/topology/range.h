@@ -9,7 +9,7 @@
 #define MADI_RANGE_NAME_MAX 256 /* maximum number of bytes of a name, including the final zero */
 
 /* Call take for every name of "a, b, node[0-31]", in order, until it returns other than 0; return that value. Return
- * -1 if the text is invalid: why gives the error and a correction.  take may already have been called.  If the first
+ * -1 if the text is invalid: `why` gives the error and a correction.  take may already have been called.  If the first
  * number of a range is written with a leading 0, all its numbers have that width. */
 int madi_range_expand(const char *text, int (*take)(void *arg, const char *name), void *arg, char *why, size_t len);
 

@@ -303,7 +303,7 @@ static const madi_tree_entry_t file_table[FILE_COUNT] = {
     [FILE_VIRTUALS] = {"virtual_channels", MADI_TREE_GROUP, "a group such as { all = { over = \"red, blue\"; }; }", false},
 };
 
-/* Call read for each named group of a section. */
+/* Call `read` for each named group of a section. */
 static void section_read(madi_topo_build_t *b, const config_setting_t *s, const char *what,
                          void (*read)(madi_topo_build_t *, const config_setting_t *))
 {

@@ -88,7 +88,7 @@ static void attempts_abort(madi_gate_t *gate, const madi_hello_t *taken)
         if (h->gate == gate && h != taken) {
             madi_search_untry(gate, h->way);
             madi_hello_abort(h);
-            h = gate->session->connect->hellos; /* the driver may have ended other attempts */
+            h = gate->session->connect->hellos; /* begin again: the driver may have ended other attempts */
         } else {
             h = h->next;
         }

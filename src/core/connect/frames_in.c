@@ -180,7 +180,7 @@ void madi_frames_repeat_all(mad_session_t *s, int64_t now)
             madi_frames_repeat(f);
             if (f->taken && !h->active && h->link) {
                 madi_accept_start(h);
-                next = s->connect->hellos; /* the driver may have ended other handshakes */
+                next = s->connect->hellos; /* begin again: the driver may have ended other handshakes */
             }
         }
         h = next;

@@ -12,7 +12,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text);
 void madi_link_bury(madi_link_t *link);       /* close a link, to be freed later; under session->lock */
 void madi_gate_time_out(madi_gate_t *gate);   /* fail a gate at its deadline; under session->lock */
 void madi_gate_pump(madi_gate_t *gate);       /* send what waits for the peer; under tx_lock */
-extern madi_adapter_t madi_no_adapter;        /* a placeholder whose take finds nothing */
+extern madi_adapter_t madi_no_adapter;        /* a placeholder, whose operation `take` finds nothing */
 void madi_links_reap(mad_session_t *session); /* free closed links; under session->lock; not from an upcall */
 madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t *status); /* takes session->lock */
 

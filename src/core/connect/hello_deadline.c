@@ -136,7 +136,7 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
         any |= hello_due(h) < INT64_MAX;
         if (hello_is_expired(h, now)) {
             hello_time_out(h);
-            next = s->connect->hellos; /* a failed handshake may have begun other attempts */
+            next = s->connect->hellos; /* begin again: a failed handshake may have begun other attempts */
         }
         h = next;
     }

@@ -90,9 +90,9 @@ struct mad_session {
     marceli_accept_entry_t accept_entry; /* the session's entry at the accept thread */
     int32_t ticks;                       /* counts down to the next poll of everything */
     int64_t looked;                      /* ns: time of the last poll of everything */
-    madi_adapter_t *last_hit;            /* the adapter that brought the last short messages; has take, and a link */
-    _Atomic(int) processes; /* number of processes, of this job and others, that may compete for this host's processors */
-    int spins;              /* tests of a spinning thread between two reads of the clock */
+    madi_adapter_t *last_hit; /* the adapter that brought the last short messages; it has the operation `take`, and a link */
+    _Atomic(int) processes;   /* number of processes, of this job and others, that may compete for this host's processors */
+    int spins;                /* tests of a spinning thread between two reads of the clock */
     mad_request_t *callbacks, **callbacks_tail; /* requests whose callbacks are due; under work_lock, but run without it */
     madi_rx_msg_t *for_handlers, **for_handlers_tail; /* messages for handlers, which run without a lock */
     _Atomic(int) has_calls;                           /* not 0 if one of the two lists above is not empty */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The part of a session for what is received. */
+/* The part of a session for receiving. */
 #include "core/object/rx.h"
 #include "core/object/session.h"
 #include "core/recv/posted.h"

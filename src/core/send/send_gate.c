@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The part of a gate for what is to be sent. */
+/* The part of a gate for sending. */
 #include "core/object/gate.h"
 #include "core/object/tx.h"
 #include "core/send/rdv_send.h"

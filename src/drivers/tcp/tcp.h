@@ -59,7 +59,7 @@ typedef struct madi_tcp_adapter {
     /* A take that finds no packet has already made the system call of the next poll.  tried is then 1 + the number of
      * events that this poll has to return; otherwise 0. */
     int tried;
-    int leave_out; /* number of takes to skip, because the last read found that many packets or emptied the socket */
+    int leave_out; /* calls of `take` to skip, because the last read found that many packets or emptied the socket */
     unsigned vain; /* number of tries of a hot link that found nothing */
     bool ask;      /* true if the next poll has to poll the other links, too */
 
@@ -211,7 +211,7 @@ int madi_tcp_consume(madi_tcp_link_t *link, size_t n);
 /* Like madi_tcp_consume, but all n bytes lie after rx_buf's tail. */
 int madi_tcp_parse(madi_tcp_link_t *link, size_t n);
 bool madi_tcp_is_one(const madi_tcp_link_t *link,
-                     size_t n); /* true if the first n bytes of rx_buf are one packet that take may copy */
+                     size_t n); /* true if the first n bytes of rx_buf are one packet, short enough for operation `take` */
 /* copy that packet; false if its header is invalid */
 bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n);
 void madi_tcp_unread_add(madi_tcp_link_t *link);       /* make the next poll read the link */

@@ -104,9 +104,9 @@ int madi_tcp_seal_receive(madi_tcp_link_t *link, int budget)
     return events;
 }
 
-/* Open the next record.  If no other record has arrived, and the record contains exactly one packet that is short enough for
- * take, copy this packet to `packet`, and return 1.  Otherwise return 0, and set *others to the number of packets that were
- * parsed. */
+/* Open the next record.  If no other record has arrived, and the record contains exactly one packet that is short
+ * enough for the operation `take`, copy this packet to `packet`, and return 1.  Otherwise return 0, and set *others to
+ * the number of packets that were parsed. */
 static int seal_take_one(madi_tcp_link_t *link, void *packet, int *others)
 {
     bool broken;
