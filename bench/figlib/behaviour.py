@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is not the latency of a pair: waiting, oversubscription, scale, and tests of which only the outcome counts."""
+"""Measure what is not a latency of two processes: waiting, oversubscription, scale, and tests that only pass or
+fail."""
 
 import contextlib
 import json
@@ -14,7 +15,7 @@ from .context import HERE, Missing, failure, run, run_rows
 
 
 def idle(driver):
-    """A receiver that waits for a second: what it costs, and how long its waking takes."""
+    """Measure a receiver that waits for a second: its processor time, and how long it takes to wake."""
     def measure(context, sizes):
         return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), "idle", "--driver", driver,
                                        "--json"))
@@ -23,7 +24,7 @@ def idle(driver):
 
 @contextlib.contextmanager
 def computing(context, n):
-    """n processes that compute all the time."""
+    """Run n processes that compute all the time."""
     children = [subprocess.Popen([sys.executable, "-c", "while True: pass"], stdin=subprocess.DEVNULL,
                                  preexec_fn=lambda: os.sched_setaffinity(0, context.cpu_list)) for _ in range(n)]
     try:
@@ -35,11 +36,11 @@ def computing(context, n):
 
 
 def ring(beside, threads="pthread"):
-    """Four processes on two cores pass a token; beside: number of others that compute."""
+    """Measure four processes on two cores that pass a token; beside: number of further processes that compute."""
     def measure(context, sizes):
         command = context.madrun(4, "--bind", "none", context.program("mad_perf"), "ring", "--driver", "shm", "--sizes",
                                  "8", "--threads", threads, "--json")
-        # Beside others a hop is allowed to take long: fewer of them, in as many batches.
+        # Beside computing processes a hop may take long, so do fewer hops, in the same number of batches.
         command += ["--iters", "100"] if beside else []
         with computing(context, beside):
             return run_rows(command, cpus=context.cpu_list)
@@ -47,7 +48,7 @@ def ring(beside, threads="pthread"):
 
 
 def worst_exposed(command):
-    """Of the lengths of computing, and of sending and receiving, the row that hides least."""
+    """Return the row with the largest exposed part, of all lengths of computing, and of sending and receiving."""
     code, out, err = run(command)
     rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
     if code or not rows:
@@ -56,7 +57,8 @@ def worst_exposed(command):
 
 
 def overlap(driver):
-    """Rank 0 computes on a core of its own; its helper, and a peer that waits, have the other."""
+    """Measure overlap: rank 0 computes on a core of its own; its helper thread, and a peer that waits, have the other
+    core."""
     def measure(context, sizes):
         return worst_exposed(context.madrun(2, "--bind", "none", context.program("mad_perf"), "overlap", "--driver", driver,
                                             "--json", "--cpus", context.cpus))
@@ -64,12 +66,12 @@ def overlap(driver):
 
 
 def overlap_raw(context, sizes):
-    """The same by plain sockets and a thread: what the host allows."""
+    """Measure overlap with plain sockets and a thread: the best that the host allows."""
     return worst_exposed([context.program("raw_overlap"), "--json", "--cpus", context.cpus])
 
 
 def marcel(*tests):
-    """marcel_perf: {0: {test: ns of the best batch, test_...: its other values}}"""
+    """Run tests of marcel_perf.  Return {0: {test: ns of the best batch, test_KEY: its other values}}."""
     def measure(context, sizes):
         command = [context.program("marcel_perf")] + list(tests) + ["--alone", "--json"]
         code, out, err = run(command, cpus=context.cpu_list)
@@ -87,12 +89,12 @@ def marcel(*tests):
 
 
 def argobots(context, sizes):
-    """The quickest of its directed switches."""
+    """Measure the directed switches of Argobots; the program reports the fastest kind."""
     return run_rows([context.peer("peer_abt", libs=("-labt",)), "--cpus", context.cpus, "--json"])
 
 
 def wake(key):
-    """The same as marcel's wake by plain threads: what the kernel takes for it here."""
+    """Measure like marcel's test wake, but with plain threads: the time that the kernel takes on this host."""
     def measure(context, sizes):
         return {0: {"wake_ns_median": wake_row(context)[key]}}
     return measure
@@ -107,7 +109,8 @@ def wake_row(context):
 
 
 def scale(context, sizes):
-    """mad_scale prints one JSON object with bytes_per_peer, address_bytes, connect_ms, connect_deadline_ms, ..."""
+    """Run mad_scale, which prints one JSON object: bytes_per_peer, address_bytes, connect_ms, connect_deadline_ms,
+    ..."""
     command = [context.program("mad_scale"), "10000"]
     code, out, err = run(command, timeout=120)
     rows = [line for line in out.splitlines() if line.startswith("{")]
@@ -122,7 +125,8 @@ START_PROCESSES = 64
 
 
 def start(command):
-    """START_PROCESSES that do nothing, started and ended by a launcher; the median of five starts."""
+    """Measure the start and end of START_PROCESSES processes that do nothing, by a launcher: the median of five
+    starts."""
     def measure(context, sizes):
         times = []
         for _ in range(5):
@@ -137,7 +141,7 @@ def start(command):
 
 
 def tests(name, *programs):
-    """A test script that needs these programs of the tests: how many of its lines say 'not ok'."""
+    """Run a test script that needs these test programs, and return how many of its lines begin with 'not ok'."""
     def measure(context, sizes):
         build = os.path.dirname(context.program("mad_perf"))
         path = os.path.join(os.path.dirname(HERE), "tests", name)
@@ -170,7 +174,7 @@ SOURCES = {
     "epoll": wake("epoll_ns_median"),
     "scale": scale,
     "start-madrun": start(lambda context: context.madrun(START_PROCESSES)),
-    # mpirun of Open MPI 4.1 often does not end after processes that end at once.
+    # mpirun of Open MPI 4.1 often hangs if its processes end at once, so it is not measured.
     "start-mpich": start(lambda context: ["mpiexec.mpich", "-n", str(START_PROCESSES)]),
     "worlds": tests("system/worlds_test.sh", "world", "confined"),
     "lost": tests("soak/run.sh", "soak/soak"),

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""No cliff: every size against the line between its neighbours."""
+"""Find cliffs: sizes that take much longer than the interpolation between their neighbours predicts."""
 
 import json
 
 from . import curve
 from .context import Missing, run
 
-# Where shm changes its way and mad_info does not say it (shm.h): packets of one cell, of several; the short form; whole
-# blocks of its area.
+# Sizes at which shm changes its method and which mad_info does not report (shm.h): packets of one cell, of several
+# cells; the short form; bodies of whole blocks.
 THRESHOLDS = [40, 56, 448, 512, 2 << 10, 4 << 10, 8 << 10, 32 << 10]
 TOLD = ("packet_max", "chunk_max", "grant_min", "ahead_of_grant")
-HEADER = 24  # what limits a packet limits a block this much earlier: packet header and block descriptor
+HEADER = 24  # bytes of packet header and block descriptor: a limit of a packet limits a block to this much less
 
 
 def thresholds(context):
-    """The sizes at which shm changes its way."""
+    """Return the sizes at which shm changes its method."""
     told = set()
     try:
         code, out, _ = run([context.program("mad_info"), "--json"], timeout=20)
@@ -27,7 +27,7 @@ def thresholds(context):
 
 
 def numbers(node, within):
-    """The limits of the adapter of driver shm, wherever they stand."""
+    """Return the limits of the adapter of driver shm, wherever mad_info prints them."""
     if isinstance(node, list):
         return set().union(*(numbers(n, within) for n in node))
     if not isinstance(node, dict):
@@ -49,7 +49,7 @@ def options(context):
 
 
 def judge(figure, results):
-    """The worst of the best of all rounds: how many times as long as the line between its neighbours says."""
+    """Return the worst size of the best times of all rounds: its ratio to the interpolation between its neighbours."""
     best = {size: times[0] for size, times in curve.times(results, figure.ours).items()}
     if not best:
         return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The ping-pong with buffers that are not warm: `mad_perf fresh` and `written`, and the peers' programs by the same rules
-(raw/cold.h).  A source is called PEER-fresh or PEER-written."""
+"""Measure ping-pongs with buffers that are not in a cache: `mad_perf fresh` and `written`, and the peers' programs by
+the same rules (raw/cold.h).  A source is called PEER-fresh or PEER-written."""
 
 from . import mpi, sources
 

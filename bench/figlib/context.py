@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where things are and how programs are run: the cores, the programs of ours, the peers compiled on demand."""
+"""Find files and run programs: the processors, our programs, and programs of peers, which are compiled on demand."""
 
 import atexit
 import copy
@@ -22,7 +22,7 @@ HELPERS = ("connects", "instr", "raw_copy", "raw_line", "raw_overlap", "raw_rela
 
 
 class Missing(Exception):
-    """A source cannot be measured here; its text says why."""
+    """A source that cannot be measured here; its text has the reason."""
 
 
 def say(text):
@@ -30,7 +30,7 @@ def say(text):
 
 
 def cpus_choose():
-    """Two processors that are not two threads of one core, of those that we may use."""
+    """Return two processors that this process may use, and that are not two threads of one core."""
     chosen, cores = [], set()
     for cpu in sorted(os.sched_getaffinity(0)):
         try:
@@ -45,7 +45,8 @@ def cpus_choose():
 
 
 def end(child):
-    """Asked first: a launcher ends its processes then, and removes what they have left in /dev/shm."""
+    """End a child.  First ask it to end, because a launcher then ends its processes, and removes what they left in
+    /dev/shm."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         os.killpg(child.pid, number)
         try:
@@ -56,7 +57,8 @@ def end(child):
 
 
 def run(command, env=None, timeout=None, cpus=None):
-    """Run to the end and give (exit code, stdout, stderr).  What it started is ended with it when it takes too long."""
+    """Run a command to its end.  Return (exit code, stdout, stderr).  After a time-out, end the command and all that it
+    started."""
     timeout = timeout or Context.limit
     bind = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
     try:
@@ -76,14 +78,14 @@ def run(command, env=None, timeout=None, cpus=None):
 
 
 def failure(command, code, err):
-    """One line that says why a program failed: the last line of its errors that is not decoration."""
+    """Return a line with the reason of a failed program: the last line of its errors that is a text."""
     lines = [e.strip() for e in err.splitlines() if re.search(r"[a-z]{3}", e) and not e.startswith("measuring")]
     lines = [e for e in lines if not re.match(r"madrun: .*ending the others", e)] or lines
     return "%s: exit code %d%s" % (os.path.basename(command[0]), code, ": " + lines[-1][:160] if lines else "")
 
 
 def run_rows(command, env=None, timeout=None, cpus=None):
-    """Run a program that prints JSON rows; {size: row}."""
+    """Run a program that prints JSON rows.  Return {size: row}."""
     code, out, err = run(command, env, timeout, cpus)
     rows = {}
     for line in out.splitlines():
@@ -100,12 +102,12 @@ def run_rows(command, env=None, timeout=None, cpus=None):
 
 class Context:
     limit = 120  # seconds that one program may take
-    at = None    # the peer in a prefix that is measured now; None: the distribution's
+    at = None    # peer in a prefix that is measured now; None: the peer of the distribution
 
     def __init__(self, build, quick):
         self.quick = quick
-        self.fewer = ["--batches", "15"] if quick else []  # options of programs for which an impression takes less
-        self.lighter = []  # options of every program, of sweeps over many sizes
+        self.fewer = ["--batches", "15"] if quick else []  # options that shorten programs when a quick impression suffices
+        self.lighter = []  # options of every program of a sweep over many sizes
         if quick:
             Context.limit = 40
         self.cpu_list = cpus_choose()
@@ -113,7 +115,7 @@ class Context:
         self.compiled = {}
         self.scratch = tempfile.mkdtemp(prefix="madeleine-figures-")
         atexit.register(shutil.rmtree, self.scratch, True)
-        prefix = os.path.realpath(os.path.join(HERE, "..", "..", ".."))  # when bench is PREFIX/share/madeleine/bench
+        prefix = os.path.realpath(os.path.join(HERE, "..", "..", ".."))  # installed: bench is PREFIX/share/madeleine/bench
         root = os.path.dirname(HERE)
         tops = [build] if build else [os.getcwd(), os.path.join(root, "build"), root]
         self.tools = tops + [os.path.join(prefix, "bin")]
@@ -124,7 +126,7 @@ class Context:
             os.path.join(base, "madeleine-bench")
 
     def program(self, name):
-        """A program of ours: in the build folder, else installed."""
+        """Return the path of a program of ours: in the build folder, or else installed."""
         for folder in self.helpers if name in HELPERS else self.tools:
             path = os.path.join(folder, name)
             if os.path.isfile(path) and os.access(path, os.X_OK):
@@ -135,34 +137,34 @@ class Context:
         return found
 
     def test_program(self, name):
-        """A program of the tests in the build folder: `make` alone does not build them."""
+        """Return the path of a test program in the build folder, which `make` alone does not build."""
         path = os.path.join(os.path.dirname(self.program("mad_perf")), "tests", name)
         if not os.path.exists(path):
             raise Missing("tests/%s is not built (make programs)" % name)
         return path
 
     def of(self, peer):
-        """This context with a peer of a prefix instead of the distribution's."""
+        """Return a copy of this context that uses a peer in a prefix instead of the distribution's peer."""
         context = copy.copy(self)
         context.at = peer
         return context
 
     def light(self, options):
-        """This context with options that every program of a sweep gets."""
+        """Return a copy of this context with options that every program of a sweep gets."""
         context = copy.copy(self)
         context.lighter = list(options)
         return context
 
     def prefix(self, package):
-        """The prefix of the package that is measured now; None: the distribution's."""
+        """Return the prefix of the package that is measured now; None if it is the distribution's."""
         return self.at.prefix if self.at and self.at.package == package else None
 
     def library_path(self):
-        """The environment in which programs of the distribution take the libraries of the prefix."""
+        """Return the environment in which programs of the distribution load the libraries of the prefix."""
         return {"LD_LIBRARY_PATH": os.path.join(self.at.prefix, "lib")} if self.at else {}
 
     def peer(self, source, compiler="cc", libs=(), suffix="", files=()):
-        """A program of bench/raw, or of these files, compiled with the peer's compiler or libraries and kept."""
+        """Compile a program of bench/raw, or of these files, with the peer's compiler or libraries, and keep it."""
         if self.at and compiler == "cc":
             libs = peers.compile_options(self.at) + list(libs)
         name = source + suffix + (peers.suffix(self.at) if self.at else "")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts that do not depend on the clock: instructions, locked instructions and system calls of a message, by callgrind
-and the disassembly of what it saw executed."""
+"""Count what does not depend on the clock: instructions, locked instructions and system calls of a message.  callgrind
+counts executions, and the disassembly tells the kinds of instructions."""
 
 import collections
 import functools
@@ -12,13 +12,13 @@ import tempfile
 
 from .context import Missing, failure, run
 
-LOCKED = re.compile(r"\block\b|\bxchg\b.*\(")  # xchg with memory locks without saying so
+LOCKED = re.compile(r"\block\b|\bxchg\b.*\(")  # xchg with an operand in memory is locked without the prefix
 SYSTEM = re.compile(r"\b(syscall|sysenter)\b|\bint\s+\$0x80")
 
 
 @functools.lru_cache(maxsize=None)
 def special_addresses(path):
-    """Addresses of the locked instructions and of the system calls of a program or library."""
+    """Return the addresses of the locked instructions and of the system calls in a program or library."""
     code, out, err = run(["objdump", "-d", "--no-show-raw-insn", path], timeout=120)
     if code:
         raise Missing(failure(["objdump"], code, err))
@@ -32,7 +32,8 @@ def special_addresses(path):
 
 
 def profile_read(path):
-    """Sum up a file of callgrind: instructions, locked ones, system calls; by function the first two."""
+    """Sum up a file of callgrind: instructions, locked instructions and system calls; the first two also by
+    function."""
     sums, by_function, locked_in = collections.Counter(), collections.Counter(), collections.Counter()
     special, function, inclusive = None, "?", False
     with open(path) as file:
@@ -43,7 +44,7 @@ def profile_read(path):
             elif line.startswith("fn="):
                 function = line[3:].strip()
             elif line.startswith("calls="):
-                inclusive = True  # the next line is what was called, which is counted where it happened
+                inclusive = True  # the next line has the inclusive cost of a call, which is counted in the called function
             elif line.startswith("0x"):
                 fields = line.split()
                 if not inclusive and not function.startswith("instr_"):  # not the caller's own
@@ -59,9 +60,10 @@ def profile_read(path):
 
 
 def side_count(context, driver, form, side):
-    """One side of a message, by message; form: how it is sent, None for the blocking calls."""
+    """Count one side of a message.  Return the counts per message; form: how the message is sent, None for blocking
+    calls."""
     with tempfile.TemporaryDirectory() as folder:
-        # In the build folder instr is a script that starts it: so children are traced.
+        # In the build folder instr is libtool's script, which starts the program: so children are traced.
         command = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes", "--toggle-collect=instr_%s*" % side,
                    "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no",
                    "--callgrind-out-file=" + os.path.join(folder, "out.%p"), context.program("instr"), driver]

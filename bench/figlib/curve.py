@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The whole curve: a ping-pong of every size 2^k and 1.5 x 2^k from 1 B to 16 MiB, ours beside each peer in every round.
-
-At each size the peer that is hardest to beat counts.  A row holds the worst ratio of all sizes, and its note the geometric
-mean; its sweep holds the times of every source, which figures.html and doc/performance.md draw."""
+"""Measure the whole curve: a ping-pong of every size 2^k and 1.5 x 2^k from 1 B to 16 MiB, ours and each peer in every
+round.  At each size the peer with the worst ratio counts.  A row has the worst ratio of all sizes, and its note has the
+geometric mean.  Its sweep has the times of every source, which figures.html and doc/performance.md draw."""
 
 import math
 import statistics
@@ -17,7 +16,7 @@ def sizes(context=None):
 
 
 def some_sizes(context=None):
-    """Of buffers that are not warm."""
+    """Return the sizes for buffers that are not in a cache."""
     return [8 << 3 * k for k in range(7)] + [16 << 20]
 
 
@@ -30,7 +29,7 @@ def geometric_mean(values):
 
 
 def times(results, source):
-    """{size: (best, median)} over the rounds of the best batches of a source."""
+    """Return {size: (best, median)} of a source, over the rounds' best batches."""
     found = {}
     for one in results:
         for size, row in (one.get(source) or {}).items():
@@ -39,7 +38,7 @@ def times(results, source):
 
 
 def ratios(results, ours, peer):
-    """{size: median over the rounds of ours / peer}"""
+    """Return {size: median over the rounds of ours / peer}."""
     found = {}
     for one in results:
         mine, theirs = one.get(ours) or {}, one.get(peer) or {}
@@ -49,7 +48,7 @@ def ratios(results, ours, peer):
 
 
 def hardest(by_peer):
-    """{size: (ratio, peer)} of {peer: {size: ratio}}: at each size the peer beside which the ratio is largest."""
+    """Return {size: (ratio, peer)} for {peer: {size: ratio}}: at each size the peer with the largest ratio."""
     found = {}
     for peer, by_size in by_peer.items():
         for size, ratio in by_size.items():
@@ -58,7 +57,7 @@ def hardest(by_peer):
 
 
 def neighbours(by_size):
-    """[(how many times as long as the line between its neighbours says, size)], worst first."""
+    """Return [(ratio to the interpolation between the neighbouring sizes, size)], the worst first."""
     order, found = sorted(by_size), []
     for low, size, high in zip(order, order[1:], order[2:]):
         between = by_size[low] + (by_size[high] - by_size[low]) * (size - low) / (high - low)
@@ -74,7 +73,8 @@ def size_text(size):
 
 
 def judge(figure, results):
-    """What a row says of the rounds, or None: {ours, peer, of_target, ratio_best, ratio_median, note, sweep}."""
+    """Judge the rounds.  Return {ours, peer, of_target, ratio_best, ratio_median, note, sweep}, or None if something is
+    missing."""
     sweep = {source: times(results, source) for source in (figure.ours,) + figure.peers + figure.others}
     sweep = {source: by_size for source, by_size in sweep.items() if by_size}
     peers = [peer for peer in figure.peers if peer in sweep]
@@ -101,6 +101,6 @@ def note(beside, mean, most, steps):
         steps[0][0], size_text(steps[0][1]))
 
 
-# The interface of a group that measure.py uses.
+# Groups, as measure.py uses them.
 WHOLE = types.SimpleNamespace(sizes=sizes, options=options, judge=judge)
 SOME = types.SimpleNamespace(sizes=some_sizes, options=options, judge=judge)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long messages stand still when one of two gateways dies or hangs, and whether all come once and in order: the program
-of the test does it, with two ends over loopback as in gateway.py, under load, again and again."""
+"""Measure failover: how long messages stand still when one of two gateways dies or hangs, and whether all messages
+arrive once and in order.  A test program does this under load, again and again, with two ends over loopback as in
+gateway.py."""
 
 import os
 import re
@@ -9,7 +10,7 @@ from .context import Missing, failure, run
 
 DETECT_MS = 500  # MAD_FORWARD_DETECT
 TIMES = {"kill": 100, "stop": 40}
-QUICK = 4        # a part of them
+QUICK = 4  # quick runs do this part of the times
 TOPOLOGY = 'networks = { x = { driver = "tcp"; hosts = "a,g1,g2"; }; y = { driver = "tcp"; hosts = "g1,g2,b"; }; };\n'
 HOSTS = {"A": ("a", "lo"), "B": ("b", "lo/6"), "G1": ("g1", "lo,lo/6"), "G2": ("g2", "lo,lo/6")}
 
@@ -26,7 +27,7 @@ def environment(context):
 
 
 def each(context, mode):
-    """Milliseconds of each time, and how many of the program's claims did not hold."""
+    """Return the milliseconds of each failover, and how many of the program's checks failed."""
     command = [context.test_program("failover"), mode, str(max(TIMES[mode] // QUICK, 1) if context.quick else TIMES[mode])]
     code, out, err = run(command, environment(context), timeout=170)
     times = re.search(r"^# %s: each: (.*) ms$" % mode, out, re.M)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Through a gateway, three processes on this host: over IPv4 loopback to the gateway, over IPv6 loopback from there.
-Beside it relays: one of ours that does nothing but copy bytes between two sockets, socat, zmq_proxy.  Processes sleep
-when they wait, as ours soon do: on two cores three cannot spin."""
+"""Measure messages through a gateway, with three processes on this host: IPv4 loopback to the gateway, IPv6 loopback
+from the gateway on.  Relays are measured beside it: one of ours that only copies bytes between two sockets, socat, and
+zmq_proxy.  Processes sleep when they wait, as ours soon do, because three processes cannot spin on two cores."""
 
 import json
 import os
@@ -11,13 +11,13 @@ import statistics
 from .context import Missing, failure, run, run_rows
 
 KIB, MIB = 1 << 10, 1 << 20
-TURNS = 5  # runs of a source in a round, where what they differ by is as much as what is measured
+TURNS = 5  # runs of a source in a round, for sources whose difference is measured and whose values vary by as much
 PAIRS = (1, 2, 4, 8, 16, 32, 64, 100)
 FRAGMENTS = [(4 << i) * KIB for i in range(7)]
 TOPOLOGY = 'networks = { x = { driver = "tcp"; hosts = "a,g"; }; y = { driver = "tcp"; hosts = "g,b"; }; };\n'
 ENCRYPTED = TOPOLOGY[:-1] + ' virtual_channels = { all = { over = "x, y"; encrypt = "end-to-end"; }; };\n'
-# as N CPU COMMAND...: of N pairs the first ones are on one side, the second ones on the other, all further ones are
-# gateways; these are tied to CPU, and the others to the other one, where it is not empty
+# as N CPU COMMAND...: of N pairs, the first N ranks are on one side, the next N on the other, and all further ones are
+# gateways.  If CPU is not empty, gateways are bound to its first processor, and the other ranks to its second.
 AS = """#!/bin/sh
 n=$1 cpu=$2
 shift 2
@@ -40,7 +40,7 @@ def rows_read(out):
 
 
 def rows_list(command, env=None):
-    """All rows, in order."""
+    """Return all rows, in order."""
     code, out, err = run(command, env)
     rows = rows_read(out)
     if code or not rows:
@@ -66,7 +66,7 @@ def files(context):
 
 
 def job(context, pairs, *arguments, cpus=""):
-    """The command of so many pairs and a gateway."""
+    """Return the command for this number of pairs and one gateway."""
     return context.madrun(2 * pairs + 1, "--bind", "none", files(context), str(pairs), cpus, context.program("mad_perf"),
                           *arguments)
 
@@ -78,20 +78,21 @@ def through(rows):
 
 
 def ours(context, test, sizes, fragment=0, more=(), file="gateway.cfg"):
-    """More options come last, and count."""
+    """Measure ours; later options override earlier ones."""
     return through(rows_list(job(context, 1, test) + tail(sizes) + list(more),
                              dict(DRIVERS, MAD_FORWARD_FRAGMENT=str(fragment), GATEWAY_FILE=file)))
 
 
 def direct(context, sizes):
-    """The same messages over one loopback network, waiting as they do through the gateway: beside a third process, which
-    here has nothing to do.  Two alone would spin on two cores, and the difference would be one of ways to wait."""
+    """Measure the same messages over one loopback network, waiting as they do through the gateway: beside a third
+    process, which here has nothing to do.  Two processes alone would spin on two cores, and the difference would be
+    that between two methods of waiting."""
     return run_rows(context.madrun(3, "--bind", "none", context.program("mad_perf"), "pingpong", "--driver", "tcp") +
                     tail(sizes), {"MAD_TCP_INTERFACES": "lo"})
 
 
 def relay(context, test, sizes):
-    """{who: {size: row}}, who being raw_direct or raw_relay."""
+    """Return {who: {size: row}}; who is raw_direct or raw_relay."""
     found = {}
     for row in rows_list([context.program("raw_relay"), "--wait", "sleep", "--test", test] + tail(sizes)):
         found.setdefault(row["who"], {})[row["size"]] = row
@@ -114,14 +115,14 @@ def zmq(test):
 
 
 def differences(pairs):
-    """Of so many (far, near), which were measured in turn, the medians: where the kernel puts three processes on two
-    processors is decided once for a run, and is good for half of its time."""
+    """Return the difference of the medians of these pairs (far, near), which were measured in turn.  Medians, because
+    the kernel places three processes on two processors once per run, and only half of the placements are good."""
     return {size: {"size": size, "latency_us_best": statistics.median(far[size]["latency_us_best"] for far, _ in pairs) -
                    statistics.median(near[size]["latency_us_best"] for _, near in pairs)} for size in pairs[0][0]}
 
 
 def added(context, sizes):
-    """What the gateway adds."""
+    """Measure the time that the gateway adds."""
     return differences([(ours(context, "pingpong", sizes), direct(context, sizes)) for _ in range(TURNS)])
 
 
@@ -134,15 +135,15 @@ def relay_added(context, sizes):
 
 
 def fragments_turns(one, lengths, turns):
-    """{length: median}, of runs in turn."""
+    """Return {length: median}; the lengths are measured in turn."""
     measured = [{length: one(length) for length in lengths} for _ in range(turns)]
     return {length: statistics.median(turn[length] for turn in measured) for length in lengths}
 
 
 def fragments_judge(one, turns, last):
-    """one(length): microseconds of one run, 0 being the automatic length.  Some turns find the best two lengths, further ones
-    compare these with the automatic one: by the runs that made it the best a length would be better than it is, for of
-    eight the luckiest is taken."""
+    """Judge the automatic length; one(length) returns the microseconds of one run, and 0 is the automatic length.  Some
+    turns find the best two lengths, and further turns compare these with the automatic one.  The turns that selected a
+    length do not count for it: of eight lengths the luckiest would seem better than it is."""
     sweep = fragments_turns(one, FRAGMENTS, turns)
     best = sorted(FRAGMENTS, key=sweep.get)[:2]
     judged = fragments_turns(one, [0] + best, last)
@@ -154,7 +155,7 @@ def fragments_judge(one, turns, last):
 
 
 def fragments(context, sizes):
-    """Where the kernel puts three processes is decided once for a run, so many short ones."""
+    """Do many short runs, because the kernel places three processes once per run."""
     def one(length):
         return ours(context, "bandwidth", {MIB}, length, ["--batches", "6", "--iters", "2"])[MIB]["latency_us_median"]
     return fragments_judge(one, 2, 15)
@@ -167,7 +168,7 @@ def streams_row(context, pairs, ms=1000):
 
 
 def streams(context, sizes):
-    """{0: the row of the most streams}"""
+    """Return {0: the row of the largest number of streams}."""
     alone, row = streams_row(context, 1), streams_row(context, PAIRS[-1])
     row["note"] = "all together %.0f MB/s in messages of 64 KiB; one stream alone %.0f" % (row["bandwidth_MBs_best"],
                                                                                         alone["bandwidth_MBs_best"])

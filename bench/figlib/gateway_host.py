@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a gateway costs the host that it is on: memory, and what a program beside it has left."""
+"""Measure what a gateway costs its host: memory, and the processor time that a program beside it still gets."""
 
 import json
 import os
@@ -12,19 +12,19 @@ from . import gateway
 from .context import Missing, failure, run
 
 BUDGET_MIB = 16
-PAIRS = 12       # half of the budget is kept for their first windows, which take most of that
-SIZE_MIB = 16    # longer than what fits into the buffers of the sockets behind the gateway
-STOPPED = 0.7    # seconds; all windows are full long before
-PATIENCE = 15    # seconds until all of them are there
-# A loopback of its own, whose sockets hold no more than two fragments each way: what the kernel takes for a receiver that is
-# stopped is not in the gateway.
+PAIRS = 12  # half of the budget is reserved for first windows, and those of this number of pairs need most of that
+SIZE_MIB = 16  # more than what fits into the buffers of the sockets behind the gateway
+STOPPED = 0.7  # seconds; all windows are full long before that
+PATIENCE = 15  # seconds until all streams must be open
+# A loopback interface of its own, whose sockets hold at most two fragments in each direction: bytes that the kernel
+# accepts for a stopped receiver are not in the gateway.
 SHORT = ("unshare", "--map-root-user", "--net", "sh", "-c",
          "ip link set lo up && echo 4096 16384 65536 >/proc/sys/net/ipv4/tcp_wmem && "
          "echo 4096 16384 65536 >/proc/sys/net/ipv4/tcp_rmem && exec \"$@\"", "sh")
 
 
 def beside(context, sizes):
-    """The gateway, whose program computes, has one processor, the ends have the other one."""
+    """Measure a gateway whose program computes: it has one processor, and the two ends share the other one."""
     if context.cpu_list[0] == context.cpu_list[1]:
         raise Missing("there is one processor only")
     rows = gateway.rows_list(gateway.job(context, 1, "beside", "--ms", "2000", "--sizes", ",".join(map(str, sizes)),
@@ -36,7 +36,7 @@ def beside(context, sizes):
 
 
 def told(context, pid):
-    """What the gateway says of its forwarding; {} when it does not answer."""
+    """Return the gateway's report about its forwarding; {} if it does not answer."""
     _, out, _ = run([context.program("mad_info"), "explain", str(pid), "--json"], timeout=20)
     try:
         return json.loads(out)["sessions"][0]["forwarding"]
@@ -58,7 +58,7 @@ def resident_mib(pid):
 
 
 def until_streaming(context, child, pid):
-    """Until all streams are open, and bytes flow."""
+    """Wait until all streams are open, and bytes flow."""
     until = time.time() + PATIENCE
     while time.time() < until and child.poll() is None:
         said = told(context, pid()) if pid() else {}
@@ -69,7 +69,7 @@ def until_streaming(context, child, pid):
 
 
 def filled(context):
-    """While all receivers are stopped, what is sent to them stays in the gateway: as much as ever can."""
+    """Stop all receivers, so that as many bytes as possible stay in the gateway, and return its memory."""
     gate = pid_of(context, 2 * PAIRS)
     receivers = [pid_of(context, PAIRS + i) for i in range(PAIRS)]
     try:
@@ -104,7 +104,7 @@ def memory(context, sizes):
         raise Missing("what the gateway holds is not known: %s" % why)
     finally:
         if child.poll() is None:
-            child.terminate()  # madrun ends the others
+            child.terminate()  # madrun then ends the other processes
             child.communicate()
     if child.returncode:
         raise Missing(failure(command, child.returncode, err))

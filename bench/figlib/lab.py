@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Through a gateway between hosts that madlab makes: red0, gate, blue0, on networks with or without a limit.  Beside it, in
-the same lab, sockets of our own: over one of the networks, through the relay on the gateway, and through the gateway's
-kernel, which forwards packets."""
+"""Measure a gateway between hosts that madlab makes: red0, gate, blue0, on networks with and without a bandwidth limit.
+In the same lab, sockets of our own are measured beside it: over one of the networks, through the relay on the gateway,
+and through the gateway's kernel, which forwards packets."""
 
 import os
 
@@ -12,7 +12,7 @@ KIB, MIB = 1 << 10, 1 << 20
 RATE = "1Gbit/s"
 NETWORK = '    %s = { driver = "tcp"; %shosts = (\n' \
           '        { hosts = "%s"; address = "10.%d.0.1"; }, { hosts = "%s"; address = "10.%d.0.2"; }); };\n'
-PORT = "7000"  # of hosts that nobody else is on
+PORT = "7000"  # a port of the lab's hosts, on which nothing else listens
 OURS = """exec "$MADRUN" --no-label -n 3 --bind none --hosts red0,blue0,gate --launch-agent "$MADLAB_AGENT" \\
     --env MAD_TOPOLOGY="$MADLAB_TOPOLOGY" --env MAD_FORWARD_FRAGMENT="${MAD_FORWARD_FRAGMENT:-0}" "$MAD_PERF" "$@"
 """
@@ -43,7 +43,7 @@ def topology(context, rate):
 
 
 def inside(context, path, options, script, arguments, env=None):
-    """The rows that the script prints, run in the lab that the file describes."""
+    """Run the script in the lab that the file describes, and return the rows that it prints."""
     command = [context.program("madlab"), "run", path, "--share", context.scratch] + options
     programs = {name: context.program(name.lower()) for name in ("MADRUN", "MAD_PERF", "RAW_RELAY")}
     for path in programs.values():
@@ -64,7 +64,7 @@ def lab(context, script, arguments, rate="", env=None):
 
 
 def sized(sizes):
-    """Few windows: at the limited rate one of 1 MiB takes 0.13 s."""
+    """Return options for few windows: at the limited rate a window of 1 MiB takes 0.13 s."""
     return ["--sizes", ",".join(map(str, sorted(sizes))), "--json", "--iters", "1", "--batches", "6"]
 
 
@@ -81,7 +81,8 @@ def raw(script, rate):
 
 
 def fragments(context, sizes):
-    """A ping-pong: while the first fragment is on its way to the gateway, the second network is idle."""
+    """Measure lengths of fragments by a ping-pong: while the first fragment travels to the gateway, the second network
+    is idle."""
     def one(length):
         return gateway.through(lab(context, OURS, ["pingpong"] + sized({MIB}), RATE,
                                    {"MAD_FORWARD_FRAGMENT": str(length)}))[MIB]["latency_us_best"]

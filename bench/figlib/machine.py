@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was measured, when and how, on what, and with which versions.  Says nothing that names a host."""
+"""Describe what was measured, when and how, on which machine, and with which versions.  Nothing here names a host."""
 
 import os
 import re
@@ -17,7 +17,7 @@ VERSIONS = [("MPICH", ["mpichversion"]),
 
 
 def versions(prefixed=()):
-    """Peers say how they were built; prefixed: those of --peer."""
+    """Return how the peers were built, as they report it; prefixed: the peers of --peer."""
     found = peers.built_list(prefixed)
     for name, command in VERSIONS:
         try:
@@ -30,7 +30,7 @@ def versions(prefixed=()):
 
 
 def measured(context):
-    """What is measured: the commit where this is a checkout of ours, else the release."""
+    """Return what is measured: the commit, if this is a checkout of ours; else the release."""
     try:
         top = os.path.dirname(HERE)
         code, out, _ = run(["git", "-C", top, "rev-parse", "--show-toplevel"], timeout=20)
@@ -47,13 +47,14 @@ def measured(context):
 
 
 def command_shown(arguments):
-    """Without the folders of this host."""
+    """Return the text without names of folders of this host."""
     return shlex.join(["bench/figures"] + [re.sub(r"^((?:--peer=)?(?:%s))=.*" % "|".join(peers.PACKAGES), r"\1=PREFIX", a)
                                            for a in arguments])
 
 
 def this_run(context, rounds):
-    """The facts of a run; all of its rows carry them, so that rows of different runs can be distinguished."""
+    """Return the facts of a run.  All rows of the run carry them, so that rows of different runs can be
+    distinguished."""
     return {"measured": measured(context), "command": command_shown(sys.argv[1:]), "rounds": rounds,
             "began": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "load before": "%.2f" % os.getloadavg()[0]}
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rounds: in each, all sources of a group run one after another, so that what the machine does in between meets
-ours and the peers alike; their order turns from round to round."""
+"""Run the rounds.  In each round all sources of a group run one after another, so that disturbances by the machine
+affect ours and the peers alike.  The order of the sources rotates from round to round."""
 
 import math
 import sys
@@ -10,9 +10,9 @@ from . import cliffs, curve, phase, rows
 from .context import Missing, say
 
 
-# Groups whose figures are of many sizes.
+# Groups whose figures have many sizes.
 SWEEPS = {"cliffs": cliffs, "curve-shm": curve.WHOLE, "curve-tcp": curve.WHOLE, "cold-shm": curve.SOME, "cold-tcp": curve.SOME}
-QUICK_SECONDS = 40  # after these an impression of a group takes no further round
+QUICK_SECONDS = 40  # seconds after which a quick run begins no further round of a group
 
 
 def wanted_sizes(context, figures, with_others):
@@ -31,13 +31,14 @@ def turned(items, by):
 
 
 def tick(text):
-    """What runs now; only where somebody watches."""
+    """Show what runs now, if standard error is a terminal."""
     if sys.stderr.isatty():
         print("\r\033[K" + text, end="", file=sys.stderr, flush=True)
 
 
 def round_run(context, group, number, wanted, missing, ours):
-    """{source: {size: row}} of one round.  Where phases count, a few sizes at a time by each source in turn."""
+    """Run one round, and return {source: {size: row}}.  In groups that depend on the machine's phase, the sources take
+    turns, with a few sizes at a time."""
     this, how = {}, phase.measure if group in phase.GROUPS else lambda at, source, sizes: source(at, sizes)
     sizes_all = sorted(set().union(*wanted.values()))
     for part in phase.parts(sizes_all) if group in SWEEPS else [sizes_all]:
@@ -49,7 +50,7 @@ def round_run(context, group, number, wanted, missing, ours):
             try:
                 this.setdefault(source, {}).update(how(context, rows.SOURCES[source], sizes))
             except Missing as why:
-                # A peer that fails is left out from then on; a failure of ours is reported and counts.
+                # A peer that fails is left out from then on; a failure of ours is reported, and counts.
                 if source not in missing:
                     say("%s is left out: %s" % (source, why))
                 missing[source] = str(why) + (" (round %d)" % (number + 1) if number else "")
@@ -63,13 +64,14 @@ def rounds_of(group, rounds):
 
 
 def pairs_of(context, figures, missing):
-    """{(ours, peer): sizes} that the figures compare."""
+    """Return {(ours, peer): sizes} of the pairs that the figures compare."""
     sizes = wanted_sizes(context, figures, False)
     return {(f.ours, peer): sizes[f.ours] & sizes[peer] for f in figures for peer in f.peers if peer not in missing}
 
 
 def measure(context, group, figures, rounds):
-    """Give the rounds, each {source: {size: row}}, {source: why it is missing}, and what to say of the machine's phase."""
+    """Measure a group.  Return the rounds, each as {source: {size: row}}; {source: why it is missing}; and a note about
+    the machine's phases."""
     missing, results, start = {}, [], time.time()
     ours = {f.ours for f in figures}
     n = rounds_of(group, rounds)
@@ -121,7 +123,7 @@ def note(figure, results, missing, of_phase):
 
 
 def sweep_row(figure, results, missing, of_phase):
-    """Of many sizes: what the sweep says of them in the form of a row."""
+    """Return the row of a figure with many sizes, from the judgement of its sweep."""
     row = rows.judge(figure._replace(allowed=None), [], missing)
     found = SWEEPS[figure.group].judge(figure, results)
     if found:
@@ -138,7 +140,7 @@ def figure_row(figure, results, missing, of_phase):
     else:
         row = rows.judge(figure, results, missing)
         row["note"] = note(figure, results, missing, of_phase)
-    # Ours that failed in one round may not pass for the others.
+    # A figure of ours that failed in one round must not pass because of the other rounds.
     if figure.ours in missing and row["verdict"] == "pass":
         row["verdict"] = "FAIL"
     functions = next((r[8]["functions"] for one in results for s, r in one.items()
@@ -149,7 +151,7 @@ def figure_row(figure, results, missing, of_phase):
 
 
 def estimate(figures, rounds, quick=False):
-    """Seconds where this was written, with the distribution's peers."""
+    """Return the seconds that the measurement takes on the developers' machine, with the distribution's peers."""
     seconds = 0
     for group in {f.group for f in figures}:
         one, n = rows.GROUPS[group][1], rounds_of(group, rounds)
@@ -158,7 +160,7 @@ def estimate(figures, rounds, quick=False):
 
 
 def all_rows(context, figures, rounds):
-    """Measure group by group; a generator, so that what was measured is never lost."""
+    """Measure group by group.  This is a generator, so that no measured row is lost if a later group fails."""
     for group in rows.GROUPS:
         mine = [f for f in figures if f.group == group]
         if not mine:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Open MPI over our channels, by its component, by our point-to-point layer and by the provider for libfabric, and over
-its own transports; libfabric's own programs.  The programs that measure are raw/peer_mpi.c and those of the folder mpi."""
+"""Measure Open MPI over our channels (by the component, by our point-to-point layer, and by the provider for libfabric)
+and over its own transports; and libfabric's own programs.  The measuring programs are raw/peer_mpi.c and those in the
+folder mpi."""
 
 import glob
 import json
@@ -14,7 +15,7 @@ import time
 from .context import Missing, failure, run, run_rows
 
 KIB, MIB = 1 << 10, 1 << 20
-OTHERS = 10000  # messages or receives that do not match
+OTHERS = 10000  # number of messages or receives that do not match
 RANKS = (2, 4, 8)
 COLLECTIVES = ("bcast", "allreduce", "alltoall")
 SIZES = (8, 64 * KIB)  # of collectives
@@ -24,18 +25,18 @@ OFI = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_i
 UCX = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"]
 LOOPBACK = ["--mca", "btl_tcp_if_include", "lo"]
 TCP = {"MAD_DRIVERS": "self,tcp"}
-# One-sided communication, of which osc ucx fails where it has no network: as messages, which Open MPI takes by itself; by
-# the provider straight.
+# One-sided communication.  osc ucx fails here, since it finds no network.  MESSAGES: by messages, as Open MPI chooses
+# by itself; STRAIGHT: directly by the provider.
 MESSAGES = ["--mca", "osc", "^ucx"]
 STRAIGHT = ["--mca", "osc", "rdma", "--mca", "btl", "ofi,self", "--mca", "btl_ofi_provider_include", "mad", "--mca",
             "btl_ofi_progress_mode", "auto"]
 
 
 def module_folder(context, kind, name):
-    """The folder of a module that others load: in the build folder, else installed."""
+    """Return the folder of a module that others load: in the build folder, or else installed."""
     prefix = os.path.dirname(context.tools[-1])
     folders = [os.path.join(top, ".libs") for top in context.tools]
-    for places in ("lib*", os.path.join("lib*", "*")):  # no deeper: links below /lib lead anywhere
+    for places in ("lib*", os.path.join("lib*", "*")):  # no deeper, because links below /lib may lead anywhere
         folders += glob.glob(os.path.join(prefix, places, "madeleine", kind))
     for folder in folders:
         if os.path.exists(os.path.join(folder, name)):
@@ -44,7 +45,7 @@ def module_folder(context, kind, name):
 
 
 def component(context, name="mca_btl_mad.so"):
-    """Where Open MPI finds our component beside its own."""
+    """Return the options by which Open MPI finds our component in addition to its own."""
     folder = module_folder(context, "openmpi", name)
     code, out, err = run(["ompi_info", "--path", "pkglibdir", "--parsable"])
     return ["--mca", "mca_base_component_path", folder + ":" + out.strip().split(":")[-1]]
@@ -54,11 +55,11 @@ def provider(context):
     return {"FI_PROVIDER_PATH": module_folder(context, "libfabric", "libmad-fi.so")}
 
 
-# A way: (arguments of mpirun, environment)
+# A way to run Open MPI: (arguments of mpirun, environment).
 WAYS = {
     "openmpi-shm": lambda context: (OB1 + ["vader,self"], {}),
     "openmpi-tcp": lambda context: (OB1 + ["tcp,self"] + LOOPBACK, {}),
-    # Its layer for UCX, which may be another UCX than that it was built with (--peer ucx=PREFIX).
+    # Open MPI's layer for UCX; the UCX may be another one than at its build (--peer ucx=PREFIX).
     "openmpi-ucx-shm": lambda context: (UCX, {"UCX_TLS": "sm,self"}),
     "openmpi-ucx-tcp": lambda context: (UCX, {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}),
     "mpi-mad-shm": lambda context: (OB1 + ["mad,self"] + component(context), {}),
@@ -71,7 +72,7 @@ WAYS = {
 
 
 def command(context, name):
-    """A command of Open MPI: of the prefix that is measured now, else the distribution's."""
+    """Return the path of a command of Open MPI: in the prefix that is measured now, or else the distribution's."""
     prefix = context.prefix("openmpi")
     path = os.path.join(prefix, "bin", name) if prefix else name + ".openmpi"
     if not shutil.which(path):
@@ -80,7 +81,7 @@ def command(context, name):
 
 
 def job(context, way, ranks=2, bind="core"):
-    """The command that starts ranks processes, and its environment."""
+    """Return the command that starts this number of ranks, and its environment."""
     launch = command(context, "mpirun")
     arguments, env = WAYS[way](context)
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
@@ -118,7 +119,8 @@ def pingpong(way, options=()):
 
 
 def overlap(way):
-    """As of mad_perf overlap: rank 0 has a core of its own; helpers and a waiting peer the other.  The worst row counts."""
+    """Measure like mad_perf overlap: rank 0 has a core of its own, and helper threads and a waiting peer have the other
+    core.  The worst row counts."""
     def measure(context, sizes):
         launch, env = job(context, way, bind="none")
         if way.startswith("mpi-mad"):
@@ -134,7 +136,7 @@ def overlap(way):
 
 
 def matching(way):
-    """{OTHERS: {test: how many times as long as beside none}}"""
+    """Return {OTHERS: {test: ratio to the time without others}}."""
     def measure(context, sizes):
         launch, env = job(context, way)
         rows = rows_list(launch + [mpi_perf(context), "matching", "--iters", "50", "--batches", "20"] +
@@ -147,7 +149,7 @@ def matching(way):
 
 
 def by_operation(rows, field):
-    """{size: {operation: us}}; barriers have the size 8."""
+    """Return {size: {operation: us}}; barriers have the size 8."""
     found = {}
     for row in rows:
         found.setdefault(row["size"], {})[row["test"]] = row[field]
@@ -155,11 +157,12 @@ def by_operation(rows, field):
 
 
 def collectives(way, ranks):
-    """More processes than cores take turns, so fewer operations do, and one batch that had luck says nothing."""
+    """Measure collectives.  More processes than cores take turns, so there are fewer operations, and the median counts:
+    a single batch may have been lucky."""
     def measure(context, sizes):
         launch, env = job(context, way, ranks, "none" if ranks > 2 else "core")
         few = ["--iters", "100", "--batches", "20"] if ranks == 2 else ["--iters", "20", "--batches", "10"]
-        # Where there are more processes they are not tied to processors.
+        # If there are more processes, they are not bound to processors.
         options = tail(context, SIZES) + (["--cpus", "-1,-1"] if ranks > 2 else [])
         rows = rows_list(launch + [mpi_perf(context), "collectives"] + few + options, env)
         return by_operation(rows, "latency_us_best" if ranks == 2 else "latency_us_median")
@@ -167,7 +170,7 @@ def collectives(way, ranks):
 
 
 def rma(way):
-    """{size: {operation: us}}"""
+    """Return {size: {operation: us}}."""
     def measure(context, sizes):
         launch, env = job(context, way)
         launch += (STRAIGHT if way.startswith("mpi-ofi") else MESSAGES) + [mpi_perf(context), "rma"]
@@ -179,7 +182,7 @@ def rma(way):
 # ---- libfabric ----------------------------------------------------------------------------------------------------------
 
 def libfabric(name, settings, wait="poll"):
-    """peer_ofi; wait: as its --wait has it."""
+    """Run peer_ofi; wait: its option --wait."""
     def measure(context, sizes):
         env = dict(provider(context) if name == "mad" else context.library_path(), PEER_OFI_PROVIDER=name, **settings)
         return run_rows([context.peer("peer_ofi", libs=("-lfabric",)), "--wait", wait] + tail(context, sizes), env)
@@ -193,7 +196,7 @@ def port_free():
 
 
 def fi_pingpong(name, own=None):
-    """libfabric's own program, which says one mean for each size; own: the environment of our provider."""
+    """Run libfabric's own program, which prints one mean for each size; own: the environment of our provider."""
     def measure(context, sizes):
         if not shutil.which("fi_pingpong"):
             raise Missing("fi_pingpong (package libfabric-bin) is not installed")
@@ -214,7 +217,7 @@ def fi_pingpong(name, own=None):
 
 
 def client(context, server, command, env, size):
-    for _ in range(50):  # until the server listens, which it does not say
+    for _ in range(50):  # try until the server listens, which it does not report
         code, out, err = run(["taskset", "-c", str(context.cpu_list[0])] + command, env, timeout=30)
         said = re.findall(r"^\d\S*\s+\S+\s+=\S+\s+\S+\s+\S+s\s+\S+\s+([\d.]+)", out, re.M)
         if said and not code:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Open MPI between hosts of a lab (madlab).  Across two clusters that share no network, started from a host that reaches
-both; beside it, in such a lab, Open MPI's own tcp where the kernel of the gateway's host forwards packets.  And two
-processes on each of two hosts in one network, beside Open MPI's own shared memory and tcp."""
+"""Measure Open MPI between hosts of a lab (madlab).  First across two clusters that share no network, started from a
+host that reaches both; compared with Open MPI's own tcp in a lab where the kernel of the gateway's host forwards
+packets.  Then with two processes on each of two hosts in one network, compared with Open MPI's own shared memory and
+tcp."""
 
 import os
 
@@ -20,12 +21,12 @@ gateways = ( "gate" );
 ONE_NETWORK = """networks = { red = { driver = "tcp"; interface = "eth0"; hosts = (
     { hosts = "red0"; address = "10.1.0.1"; }, { hosts = "red1"; address = "10.1.0.2"; }); }; };
 """
-# Directories that all hosts see would make one host of them.
+# These directories would be common to all hosts, which would then count as one host.
 MPIRUN = """unset MAD_SHM_DIR TMPDIR
 export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 set -- mpirun.openmpi --host %s --oversubscribe --bind-to none -n %d "$@"
 """
-YIELDING = "export OMPI_MCA_mpi_yield_when_idle=1\n" # all hosts share the processors, which Open MPI cannot know
+YIELDING = "export OMPI_MCA_mpi_yield_when_idle=1\n"  # all hosts share the processors, which Open MPI cannot know
 HOSTS = MPIRUN % ("red0:2,red1:2", 4) + YIELDING + 'exec "$@"\n'
 MPIRUN %= ("red0,blue0", 2)
 GATEWAY = MPIRUN + YIELDING + """exec "$MADRUN" --topology "$MADLAB_TOPOLOGY" --launch-agent "$MADLAB_AGENT" --around "$@"
@@ -53,7 +54,7 @@ def short(sizes):
 
 
 def rows_in(context, topology, host, script, settings, program):
-    """Started from this host."""
+    """Run the program, started from this host."""
     arguments, env = settings(context)
     path = os.path.join(context.scratch, "lab-mpi.cfg")
     with open(path, "w") as file:
@@ -82,7 +83,7 @@ def pingpong(way):
 
 
 def stream(way):
-    """In windows of 64 messages."""
+    """Measure windows of 64 messages."""
     def measure(context, sizes):
         return between(context, way, [mpi.peer_mpi(context), "--test", "rate", "--receive", "posted"] + lab.sized(sizes))
     return measure

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The documents that are made of a run: the table of all rows (figures.md), the generated parts of the page for users
-(performance.md, between `<!-- made: NAME -->` and `<!-- end -->`), and the plots of that page.  Nothing is measured here."""
+"""Write the documents that are made from a run: the table of all rows (figures.md), the generated parts of the page for
+users (performance.md, between `<!-- made: NAME -->` and `<!-- end -->`), and the plots of that page.  Nothing is
+measured here."""
 
 import contextlib
 import io
@@ -24,12 +25,12 @@ MORE = ("shm-8-line", "shm-64K", "shm-1M", "tcp-1M", "mpi-shm-8", "mpi-pml-shm-8
 # ---- Text of a row ----------------------------------------------------------------------------------------------------------
 
 def sweep(row):
-    """{source: {size: (best, median)}}; what was read from a file has sizes as text."""
+    """Return {source: {size: (best, median)}}.  A row that was read from a file has its sizes as text."""
     return {source: {int(size): tuple(times) for size, times in by_size.items()} for source, by_size in row["sweep"].items()}
 
 
 def family_best(by_source, start, at=1):
-    """{size: (us, source)}: the quickest of a family's sources at each size; at: 0 best, 1 median of the rounds."""
+    """Return {size: (us, source)}: at each size the fastest source of a family; at: 0 best, 1 median of the rounds."""
     found = {}
     for source, by_size in by_source.items():
         if source.startswith(start):
@@ -39,7 +40,7 @@ def family_best(by_source, start, at=1):
 
 
 def families(row):
-    """[(name, {size: (us, source)})], ours first; only those that were measured."""
+    """Return [(name, {size: (us, source)})] of the families that were measured, ours first."""
     by_source = sweep(row)
     found = [(name, family_best(by_source, start)) for name, start in (("Madeleine", "ours-"),) + FAMILIES]
     return [(name, by_size) for name, by_size in found if by_size]
@@ -48,7 +49,7 @@ def families(row):
 # ---- Plots ------------------------------------------------------------------------------------------------------------------
 
 def plots(results):
-    """{file name: SVG text}"""
+    """Return {file name: SVG text}."""
     drawn = {}
     for row in results:
         for figure, short, words in CURVES:
@@ -73,7 +74,7 @@ def table(head, lines):
 
 
 def curve_words(row):
-    """One sentence; the ratios are those of the row."""
+    """Return one sentence about a curve; the ratios are those of the row."""
     sizes = len(families(row)[0][1])
     return "At %d of %d sizes a message takes longer than over the best peer of that size. The worst is %s: %.2f x %s. The " \
            "geometric mean of all is %.2f x.\n" % (len(row["behind"]), sizes, curve.size_text(row["at"]), row["ours"]["median"],
@@ -81,7 +82,8 @@ def curve_words(row):
 
 
 def curve_part(row, short, words):
-    """Medians of the rounds; of each library the build that was the quickest at that size."""
+    """Return the part of the page for a network: medians of the rounds; of each library the build that was fastest at
+    that size."""
     found = families(row)
     lines = []
     for size in SHOWN:
@@ -94,7 +96,7 @@ def curve_part(row, short, words):
 
 
 def time_text(time, least):
-    """The quickest of a row stands out."""
+    """Return the time as text; the shortest time of a row is bold."""
     return "**%s**" % report.number(time) if time == least else report.number(time)
 
 
@@ -133,7 +135,7 @@ def parts(results):
 
 
 def page_fill(text, made):
-    """The page with its generated parts written anew; parts that nothing is made for stay."""
+    """Return the page with its generated parts written anew; parts for which nothing was made stay unchanged."""
     return PART.sub(lambda m: m.group(1) + made[m.group(2)] + m.group(3) if m.group(2) in made else m.group(0), text)
 
 
@@ -149,7 +151,7 @@ def path_of(folder):
 
 
 def document_write(folder, results):
-    """figures.md, performance.md and plots below folder, where performance.md is there already."""
+    """Write figures.md, performance.md and the plots into the folder, where performance.md must already exist."""
     with open(path_of(folder)) as file:
         text = file.read()
     with contextlib.redirect_stdout(io.StringIO()) as rows:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Peers in prefixes (--peer NAME=PREFIX) beside those of the distribution, and how each of them was built.
+"""Find peers in prefixes (--peer NAME=PREFIX) in addition to those of the distribution, and how each of them was built.
 
-A source of a peer in a prefix is called SOURCE@VERSION: the same program, compiled and run with that prefix."""
+A source with a peer in a prefix is called SOURCE@VERSION: it is the same program, compiled and run with that prefix."""
 
 import collections
 import functools
@@ -14,14 +14,15 @@ import sys
 
 Peer = collections.namedtuple("Peer", "package prefix version built")
 
-# Package: the beginnings of its sources' names; the command that knows how it was built, below its prefix.
+# For each package: the prefixes of its sources' names; and the command below its prefix that prints how it was built.
 PACKAGES = {
     "ucx": (("ucx-", "openmpi-ucx-"), ("bin/ucx_info", "-v", "-b")),
     "libfabric": (("libfabric-",), ("bin/fi_info", "--version")),
     "openmpi": (("openmpi-",), ("bin/ompi_info", "--all", "--parsable")),
-    "argobots": (("argobots",), ()),  # it has no such program
+    "argobots": (("argobots",), ()),  # Argobots has no such program
 }
-# Not a peer's: ours below the peer's interface.  Nor what runs in a lab, which sees the distribution only.
+# Sources that are no peer's: ours below the peer's interface, and those that run in a lab, where only the distribution
+# is visible.
 NOT = re.compile(r"-mad-|-(hosts|kernel)\b")
 
 
@@ -33,7 +34,7 @@ def output(command):
         return ""
 
 
-# ---- How it was built: pure functions of what the peer's own program says; (version, words) ---------------------------
+# ---- How a peer was built: functions that map the output of the peer's own program to (version, words) ----------------
 
 def ucx_built(text):
     version = re.search(r"(?:Library version:|Version)\s+(\d[\w.]*)", text)
@@ -46,7 +47,7 @@ def ucx_built(text):
 
 
 def libfabric_built(text):
-    """It says nothing but its version; one built for debugging marks that."""
+    """Return version and kind of build.  fi_info prints only its version, in which a debug build is marked."""
     version = re.search(r"^libfabric:\s*(\d[\w.]*)", text, re.M)
     return version and version.group(1), "debug" if re.search(r"debug", text, re.I) else "release (it names no options)"
 
@@ -60,7 +61,7 @@ def openmpi_built(text):
     return version and version.group(1), how + (" (%s)" % optimised[-1] if optimised and how == "release" else "")
 
 
-# ABT_info_query_config(kind, &yes) without ABT_init: kinds of the enumeration in abt.h.
+# Arguments `kind` of ABT_info_query_config(kind, &yes), from the enumeration in abt.h; the call works without ABT_init.
 ARGOBOTS_KINDS = {"debug": 0, "checks of errors": 4}
 ARGOBOTS_ASK = """
 import ctypes, sys
@@ -72,7 +73,7 @@ for name, kind in %r.items():
 
 
 def argobots_built(text):
-    """From its pkg-config file, and what the library answers."""
+    """Return version and kind of build, from the pkg-config file, and from the library's answers."""
     version = re.search(r"^Version:\s*(\S+)", text, re.M)
     answers = dict(re.findall(r"^(%s): (\d)$" % "|".join(ARGOBOTS_KINDS), text, re.M))
     on = [name for name, yes in answers.items() if yes != "0"]
@@ -84,7 +85,7 @@ BUILT = {"ucx": ucx_built, "libfabric": libfabric_built, "openmpi": openmpi_buil
 
 
 def told(package, prefix):
-    """What the package says about itself; prefix: where it is."""
+    """Return what the package reports about itself; prefix: its folder."""
     if package == "argobots":
         try:
             with open(os.path.join(prefix, "lib", "pkgconfig", "argobots.pc")) as file:
@@ -104,7 +105,7 @@ def find(package, prefix):
 # ---- The command line ---------------------------------------------------------------------------------------------------
 
 def parse(text):
-    """NAME=PREFIX; ValueError says what is wrong."""
+    """Parse NAME=PREFIX.  ValueError has what is wrong."""
     package, equals, prefix = text.partition("=")
     if not equals or not prefix or package not in PACKAGES:
         raise ValueError("--peer %s: NAME=PREFIX is needed, NAME one of %s" % (text, ", ".join(PACKAGES)))
@@ -118,7 +119,7 @@ def parse(text):
 
 
 def tag(source, peer):
-    """As the source is called: a package that is not the first of the name is named."""
+    """Return the name of a source with this peer.  The package is named if the source's name does not begin with it."""
     first = source.split("-")[0] == peer.package
     return "%s@%s%s" % (source, "" if first else peer.package + "-", peer.version)
 
@@ -128,12 +129,12 @@ def belongs(source, package):
 
 
 def sources_add(sources, peers):
-    """{source: [its names in prefixes]}, which are added to sources."""
+    """Add the sources with these peers to sources.  Return {source: [its names in prefixes]}."""
     added = {}
     for peer in peers:
         for source in [s for s in sources if "@" not in s and belongs(s, peer.package)]:
             name = tag(source, peer)
-            while name in sources:  # two prefixes of one version
+            while name in sources:  # two prefixes have the same version
                 name += "'"
             sources[name] = within(sources[source], peer)
             added.setdefault(source, []).append(name)
@@ -145,7 +146,7 @@ def within(source, peer):
 
 
 def figures_widen(figures, added):
-    """Each peer's builds in prefixes are peers too, and judged like it."""
+    """Add each peer's builds in prefixes to the figures: they are judged like the peer."""
     def wide(names):
         return tuple(n for name in names for n in [name] + added.get(name, []))
     return [f._replace(peers=wide(f.peers), others=wide(f.others)) for f in figures]
@@ -159,7 +160,7 @@ def compile_options(peer):
 
 
 def suffix(peer):
-    """Programs of different prefixes are different files."""
+    """Return a suffix of file names, which distinguishes programs of different prefixes."""
     return ".%s-%s" % (peer.package, hashlib.sha256(peer.prefix.encode()).hexdigest()[:12])
 
 
@@ -169,7 +170,7 @@ NAMES = {"ucx": "UCX", "libfabric": "libfabric", "openmpi": "Open MPI", "argobot
 
 
 def built_list(peers):
-    """{name and version: how it was built}, of the distribution's and of those in prefixes."""
+    """Return {name and version: how it was built}, for the distribution's peers and for those in prefixes."""
     found = {}
     for package in ("ucx", "libfabric", "openmpi"):
         here = find(package, "/usr")

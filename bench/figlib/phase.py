@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The phase of the machine in which a program measured.
+"""Compare only programs that ran in the same phase of the machine.
 
 A hypervisor moves its virtual processors: the time of one cache line between two cores may change several times from one
-second to the next, and with it the time of every small message.  So the line is measured before and after each program,
-and only programs of one phase are compared."""
+second to the next, and with it the time of every small message.  So this time is measured before and after each program.
+Programs with about the same time ran in the same phase, and only these are compared."""
 
 from .context import Missing, run_rows
 
-# Groups whose programs exchange messages between two cores, and are short enough to fall into one phase.
+# Groups whose programs exchange messages between two cores, and are short enough to end within one phase.
 GROUPS = ("shm-small", "shm-large", "tcp", "mpi-rate", "curve-shm", "curve-tcp", "cold-shm", "cold-tcp", "rate-shm", "rate-tcp",
           "cliffs")
-SAME = 1.3  # two lines that differ by no more than this factor are of one phase
+SAME = 1.3  # two times of a line that differ by at most this factor belong to one phase
 PROBE = ["--iters", "1000", "--batches", "9", "--json"]  # about 10 ms
 PART = 6    # sizes that a program measures at a time, so that it ends before the phase does
-TRIES = 3   # of a program during which the phase changed
+TRIES = 3  # runs of a program whose phase keeps changing
 
 
 def line(context):
-    """Time of a cache line from one core to the other, us; None where it cannot be measured."""
+    """Measure the time of a cache line from one core to the other, in us; None if it cannot be measured."""
     try:
         return run_rows([context.program("raw_line"), "--cpus", context.cpus] + PROBE)[8]["latency_us_median"]
     except (Missing, KeyError):
@@ -29,14 +29,14 @@ def same(a, b):
 
 
 def parts(sizes):
-    """Sizes in groups of neighbours."""
+    """Return the sizes in groups of neighbours."""
     order = sorted(sizes)
     return [order[i:i + PART] for i in range(0, len(order), PART)]
 
 
 def measure(context, measure_sizes, sizes):
-    """Rows of one program, each with the line of its phase.  A program during which the phase changed runs again; when it
-    changes each time, the last rows are kept, with no line."""
+    """Return the rows of one program, each with the time of a line in its phase.  A program during which the phase
+    changed runs again; if it changes each time, the last rows are kept, with None as their time."""
     before, found = line(context), None
     for _ in range(TRIES):
         rows = measure_sizes(context, sizes)
@@ -53,13 +53,14 @@ def lines(results):
 
 
 def usual(found):
-    """The line that most of these are like; None if none was measured."""
+    """Return the time that most of these are close to; None if none was measured."""
     known = [l for l in found if l is not None]
     return max(known, key=lambda c: (sum(same(c, l) for l in known), -c), default=None)
 
 
 def keep(results):
-    """(the rounds with the rows of the most frequent phase only, what to say of it)"""
+    """Keep the rows of the most frequent phase.  Return (the rounds with these rows only, a note about what was left
+    out)."""
     found = lines(results)
     centre = usual(found)
     if centre is None:
@@ -75,8 +76,8 @@ def keep(results):
 
 
 def lacking(results, pairs):
-    """{source: sizes} to measure once more: those of pairs that no round measured both in the most frequent phase.
-    pairs: {(ours, peer): sizes}."""
+    """Return {source: sizes} to measure again: sizes that no round measured for both of a pair in the most frequent
+    phase.  pairs: {(ours, peer): sizes}."""
     kept, _ = keep(results)
     wanted = {}
     for pair, sizes in pairs.items():

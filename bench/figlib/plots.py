@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Latency and bandwidth over size, ours beside the others, and what gateways do, drawn by gnuplot."""
+"""Draw plots by gnuplot: latency and bandwidth over the message size, ours and others, and plots about gateways."""
 
 import itertools
 import json
@@ -18,11 +18,11 @@ PLOTS = [
     ("gateway", "through a gateway on loopback", ("ours-gateway", "direct-ours", "direct-sockets", "relay-sockets",
                                                   "socat", "zmq_proxy")),
 ]
-MPI = [  # where figures of MPI are measured
+MPI = [  # drawn if figures of MPI are measured
     ("mpi-shm", "Open MPI over shared memory", ("ours-component", "ours-libfabric", "openmpi-shm")),
     ("mpi-tcp", "Open MPI over TCP on loopback", ("ours-component-tcp", "ours-libfabric-tcp", "openmpi-tcp")),
 ]
-# As they are called in the plot; the others are sources' own names.
+# Sources whose names in the plots differ from their own names.
 NAMED = {"direct-ours": "ours-direct", "direct-sockets": "raw-direct", "relay-sockets": "raw-relay",
          "socat": "socat-relay", "zmq_proxy": "zmq-relay", "ours-component": "mpi-mad-shm", "ours-libfabric": "mpi-ofi-shm",
          "ours-component-tcp": "mpi-mad-tcp", "ours-libfabric-tcp": "mpi-ofi-tcp"}
@@ -74,7 +74,7 @@ def series_measure(context, sources, sizes):
 
 
 def fragments_draw(context, folder, name, where, judged):
-    """Over lengths that were forced; what the library takes by itself is the line that all of them share."""
+    """Draw the bandwidth over forced lengths, with a horizontal line for the length that the library chooses."""
     found = judged(context, ())[0]
     rate = {length: gateway.MIB / us for length, us in found["sweep"].items()}
     return draw(folder, name, "Length of fragments, 1 MiB, " + where, "MB/s", "right bottom",
@@ -93,7 +93,7 @@ def streams_draw(context, folder):
 
 
 def failover_draw(context, folder):
-    """All times in their order, from the shortest to the longest."""
+    """Draw all times in ascending order."""
     found = {mode: sorted(failover.each(context, mode)[0]) for mode in failover.TIMES}
     longest = max(map(len, found.values()))
     series = [("a gateway " + name, [(i + 1, max(ms, 1)) for i, ms in enumerate(found[mode])])
@@ -104,7 +104,8 @@ def failover_draw(context, folder):
 
 
 def gateway_draw(context, folder, groups):
-    """What is not by size of messages; what cannot be measured here is left out, and said."""
+    """Draw what does not depend on the message size.  A plot that cannot be measured here is left out, which is
+    reported."""
     images = []
     sweeps = [("gateway-load", "lengths of fragments",
                lambda: [fragments_draw(context, folder, "fragments", "stream on loopback", gateway.fragments)]),
@@ -125,7 +126,7 @@ def gateway_draw(context, folder, groups):
 
 
 def rows_draw(folder, path):
-    """What mad_perf said (--json) in that file: a line for each way that messages went."""
+    """Draw the output of mad_perf --json in that file: a line for each route that the messages took."""
     series = {}
     with open(path) as file:
         for row in map(json.loads, file):
@@ -137,7 +138,8 @@ def rows_draw(folder, path):
 
 
 def plots_make(context, folder, groups, files):
-    """Measure and draw, sweeps of the groups that are there too, and what is in files; [(title, SVG text)]."""
+    """Measure and draw all plots: by size, sweeps of the selected groups, and the given files.  Return [(title, SVG
+    text)]."""
     if not shutil.which("gnuplot"):
         say("no plots: gnuplot is not installed")
         return []

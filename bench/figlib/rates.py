@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Windows of 64 messages in each form of sending and receiving: `mad_perf rate`, and the peers' programs by the same rules
-(raw/rate.h).  A source is called PEER-rate-FORM."""
+"""Measure windows of 64 messages in each form of sending and receiving, by `mad_perf rate` and by the peers' programs,
+which follow the same rules (raw/rate.h).  A source is called PEER-rate-FORM."""
 
 from . import mpi, sources
 
-# Form: (words, options).  Requests are what all do that name no other way of sending.
+# For each form: (words, options).  A form that names no method of sending uses requests.
 FORMS = {
     "blocking": ("blocking sends", ["--form", "blocking"]),
     "call": ("one call a message", ["--form", "call"]),
@@ -14,7 +14,7 @@ FORMS = {
     "unexpected": ("requests, messages before their receives", ["--receive", "unexpected"]),
     "both": ("requests, receives posted, both ways at once", ["--receive", "posted", "--ways", "both"]),
 }
-# Substitutes at peers: all of them send by request with one call.
+# Form of the peers that substitutes a form of ours: their requests take one call.
 INSTEAD = {"call": "request"}
 MPI_FORMS = ("blocking", "request", "posted", "unexpected", "both")
 LIBFABRIC_FORMS = MPI_FORMS
@@ -22,7 +22,7 @@ FEWER = ["--iters", "100", "--batches", "30"]
 
 
 def rated(source):
-    """Messages per microsecond, of one direction."""
+    """Return the source with the number of messages per microsecond, in one direction, added to its rows."""
     def measure(context, sizes):
         rows = source(context, sizes)
         for row in rows.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The results as a table, as JSON, as the document, as a web page."""
+"""Print the results as a table, as JSON, as the document, and as a web page."""
 
 import html
 import re
@@ -17,13 +17,14 @@ def number(x):
 
 
 def pair(values):
-    """Best and median of the rounds."""
+    """Return best and median of the rounds as text."""
     return "-" if not values else number(values["best"]) if values["best"] == values["median"] else \
         "%s (%s)" % (number(values["best"]), number(values["median"]))
 
 
 def verdict_text(row):
-    """What was not measured says why: what of it is missing, ours first."""
+    """Return the verdict as text; for a figure that was not measured, with the reason: the first missing source, ours
+    first."""
     why = next(iter(row["missing"].values()), "")
     return row["verdict"] + (": " + why if why and row["verdict"] == "not measured" else "")
 
@@ -52,7 +53,7 @@ LEGEND = ("ours, peer: best (median) of the rounds; ratio: ours / the peer's tha
 
 
 def runs_of(results):
-    """[(facts, figures)]: the runs that the rows come from; where all went as it should there is one."""
+    """Return [(facts, figures)]: the runs from which the rows come; normally there is one."""
     found = []
     for row in results:
         facts = {"run": row["run"], "machine": row["machine"], "versions": row["versions"]}
@@ -70,7 +71,7 @@ def run_lines(facts, kinds=("run", "machine", "versions")):
 
 
 def groups_shorten(names):
-    """A group of which all figures are among the names stands for them."""
+    """Shorten a list of names: a group all of whose figures are in the list is named instead of them."""
     groups = {}
     for figure in rows.FIGURES:
         groups.setdefault(figure.group, []).append(figure.name)
@@ -82,7 +83,7 @@ def groups_shorten(names):
 
 
 def verdict(results):
-    """Return how many figures pass, with the names of those that do not."""
+    """Return a text with the number of figures that pass, and the names of those that do not."""
     by = {row["figure"]: row["verdict"] for row in results}
     named = {"pass": [], "FAIL": [], "not measured": [], "told": []}
     for figure in rows.FIGURES:
@@ -143,7 +144,7 @@ How it is measured:
 
 
 def print_runs(results):
-    """Which run, or runs, this is."""
+    """Print which run, or which runs, these results are from."""
     runs = runs_of(results)
     print("## This run\n\n" + verdict(results) + "\n")
     if len(runs) == 1:
@@ -192,7 +193,7 @@ def print_markdown(results):
 
 
 def print_sources(results):
-    """Everything that ran beside ours, one line a figure."""
+    """Print all sources that were measured with ours, one line for each figure."""
     print("\n## Everything that was measured beside\n\nBest (median) over the rounds; one way.\n")
     print("| figure | unit | ours | beside |\n|---|---|---|---|")
     for row in results:
@@ -222,7 +223,7 @@ STYLE = ("body{font:15px/1.4 sans-serif;margin:2em auto;max-width:72em;padding:0
 
 
 def page_write(path, results, images):
-    """One file that needs no other: the table, and the SVG images inside."""
+    """Write a self-contained web page: the table, and the SVG images."""
     body = ["<!doctype html><html lang=en><meta charset=utf-8><title>Madeleine: figures</title><style>%s</style>" % STYLE,
             "<h1>Madeleine: figures</h1>"]
     if results:
@@ -233,7 +234,7 @@ def page_write(path, results, images):
         body.append("</table><p>" + html.escape(LEGEND) + "</p><ul>")
         body += ["<li>%s</li>" % html.escape(line) for line in notes(results)] + ["</ul>"]
     for n, (title, image) in enumerate(images):
-        # The names inside an SVG are per file; within one page they must differ.
+        # Names inside an SVG are local to its file; in one page they must differ.
         image = re.sub(r'(id=["\']|url\(["\']?#|href=["\']#)', lambda m: m.group(1) + "p%d_" % n,
                        image[image.index("<svg"):])
         body.append("<figure><figcaption>%s</figcaption>%s</figure>" % (html.escape(title), image))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures: one row for each line of what was promised, and how a row is judged.  To add a line, add a row."""
+"""List the figures, a row for each line of what was promised, and judge a row.  To add a line, add a row."""
 
 import statistics
 
@@ -8,13 +8,14 @@ from . import (behaviour, cold, counts, failover, gateway, gateway_host, lab, mp
 from .figure import (KIB, MIB, MORE, SHARE, Figure, at_most, bandwidth, count, latency, of_floor, over, times, times_lines,
                      times_or_floor, times_rmw)
 
-FEW = 3  # rounds in which others are measured
+FEW = 3  # number of rounds in which `others` are measured
 
 SOURCES = dict(sources.SOURCES, **counts.SOURCES, **behaviour.SOURCES, **gateway.SOURCES, **gateway_host.SOURCES,
                **seal.SOURCES, **lab.SOURCES, **failover.SOURCES, **mpi.SOURCES, **mpi_gateway.SOURCES,
                **rates.SOURCES, **cold.SOURCES)
 
-# group: what it is, seconds of one round where this was written, rounds at most (counts need no second one)
+# For each group: a description; the seconds of one round on the developers' machine; the maximum number of rounds
+# (counts need only one).
 GROUPS = {
     "shm-small": ("small messages in shared memory", 4, None),
     "shm-large": ("large messages in shared memory", 9, None),
@@ -56,7 +57,7 @@ GROUPS = {
     "lost": ("a short soak", 60, 1),
 }
 
-# The promises, in the order of the document: title, wording, groups that measure them.
+# The promises in the order of the document: title, text, groups that measure them.
 PROMISES = [
     ("Shared memory",
      "One way, every size 2^k and 1.5 x 2^k from 1 B to 16 MiB: none above 1.0 x the best at that size of Open MPI, UCX and"
@@ -301,7 +302,8 @@ FIGURES = rows_curve.FIGURES + [
 
 
 def chosen(names):
-    """The figures that names ask for, by name, beginning of a name, or group; None and the name where there is none."""
+    """Return the figures selected by a name, the beginning of a name, or a group; (None, name) if a name selects
+    none."""
     if not names:
         return FIGURES, None
     picked = []
@@ -325,7 +327,7 @@ def value(figure, one_round, source, field=None):
 
 
 def summary(figure, results, source):
-    """Best and median over the rounds of a source's values."""
+    """Return best and median of a source's values over the rounds."""
     values = [v for v in (value(figure, one, source) for one in results) if v is not None]
     if not values:
         return None
@@ -333,7 +335,8 @@ def summary(figure, results, source):
 
 
 def round_judge(figure, one, peer):
-    """(ours / peer's, ours / most allowed beside this peer) of one round; the second is at most 1 when the round passes."""
+    """Judge one round.  Return (ours / the peer's, ours / the maximum allowed beside this peer); the second is at most
+    1 if the round passes."""
     mine = value(figure, one, figure.ours)
     theirs = value(figure, one, peer) if peer else None
     ratio = mine / theirs if mine is not None and theirs else None
@@ -346,7 +349,7 @@ def round_judge(figure, one, peer):
 
 
 def peer_judge(figure, results, peer):
-    """{peer, ratio, of_target, rounds} of all rounds beside one peer: medians, or None."""
+    """Judge all rounds beside one peer.  Return {peer, ratio, of_target, rounds}: medians, or None."""
     rounds = [round_judge(figure, one, peer) for one in results]
     ratios = [ratio for ratio, _ in rounds if ratio is not None]
     scores = [score for _, score in rounds if score is not None]
@@ -355,8 +358,8 @@ def peer_judge(figure, results, peer):
 
 
 def best_peer(figure, results):
-    """The peer that is hardest to beat, over all rounds: of each round the quickest would be the one that was lucky in it,
-    and two peers have luck more often than one."""
+    """Return the peer that is hardest to beat over all rounds.  A choice for each round would favour the peer that was
+    lucky in that round."""
     worse = -1 if figure.unit in MORE else 1
     judged = [peer_judge(figure, results, p) for p in figure.peers if any(value(figure, one, p) for one in results)]
     return max(judged or [peer_judge(figure, results, None)],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures over many sizes: the whole curve of each network, and every size against its neighbours."""
+"""List the figures over many sizes: the whole curve of each network, and every size against its neighbours."""
 
 from . import cold
 from .figure import NETWORKS, Figure
@@ -12,7 +12,7 @@ NEIGHBOURS = 1.15
 
 
 def curve(network, words, others, mean):
-    """mean: the most that the geometric mean may be, or None."""
+    """Make the figure of a whole curve; mean: the maximum of the geometric mean, or None."""
     target = "<= 1.0 x best peer at every size" + (", geometric mean <= %g" % mean if mean else "")
     return Figure("curve-" + network, words + ", 1 B to 16 MiB, the worst size", "curve-" + network, "ours-" + network, 0,
                   None, "x", PEERS[network], others, (), target, (1.0, mean))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of MPI.  Each of the two ways into Open MPI (the component, the provider for libfabric) has the same rows."""
+"""List the figures of MPI.  Each of the two ways into Open MPI (the component, and the provider for libfabric) has the
+same rows."""
 
 from . import mpi, rows_rate
 from .figure import KIB, LAYER, MIB, NETWORKS, PLUGS, Figure, at_most, bandwidth, latency, of_floor, over, times
@@ -10,7 +11,7 @@ QUEUES = (("unexpected", "unexpected messages"), ("posted", "posted receives"))
 
 
 def sizes(name, what, way):
-    """Ping-pongs."""
+    """Make the figures of ping-pongs."""
     def row(kind, network, size, short, words, sign, factor):
         return kind("%s-%s-%s" % (name, network, short), words, "mpi-sizes", "mpi-%s-%s" % (way, network), size,
                     ("openmpi-" + network, "openmpi-ucx-" + network), (), (), OWN % ("%s %s" % (sign, factor)), times(factor))
@@ -36,12 +37,12 @@ def matching(plug, test, words, target, allowed):
 
 
 def of_size(operation, size):
-    """As a part of a figure's name, and in words."""
+    """Return the size as a part of a figure's name, and in words."""
     return ("", "") if operation == "barrier" else ("-8", " of 8 B") if size == 8 else ("-64K", " of 64 KiB")
 
 
 def on_hosts(operation, size):
-    """Two processes on each of two hosts: some peers are reached through memory, others over TCP."""
+    """Make a figure for two processes on each of two hosts: some peers are reached through memory, others over TCP."""
     short, words = of_size(operation, size)
     return Figure("mpi-hosts-%s%s" % (operation, short), "%s%s, two processes on each of two hosts" % (operation, words),
                   "mpi-hosts", "mpi-mad-hosts", size, operation, "us", ("openmpi-hosts",), ("mpi-ofi-hosts",), (),
@@ -56,7 +57,8 @@ def collective(operation, size, ranks):
 
 
 def one_sided(plug, network, test, size):
-    """Short ones until each has been done at the other one; of long ones a batch."""
+    """Make a figure of a window: a short operation ends when it has been done at the target; long ones are measured as
+    a batch."""
     name, what, way = plug
     short, kind, field, words = ("8", "us", test, "8 B") if size == 8 else ("1M", "MB/s", test + "s", "many of 1 MiB")
     return Figure("%s-%s-%s-%s" % (name, test, network[0], short), "%s over %s, %s, %s" % (what, network[1], test, words),
@@ -71,7 +73,8 @@ def gateway_stream(name, way, size, short, words, floor, factor, target):
 
 
 def gateways(name, what, way):
-    """Beside what the gateway does without MPI, and beside what it promises for streams of 1 MiB."""
+    """Make the figures through a gateway: against the gateway's figure without MPI, and against the limit for 1 MiB
+    streams."""
     return [latency(name + "-gateway-8", what + " through a gateway, 8 B", "mpi-gateway", "mpi-%s-gateway" % way, 8,
                     ("openmpi-kernel",), (), ("lab-pingpong",), "<= without MPI + max(5 %, 0.3 us)",
                     over("lab-pingpong", lambda us: max(0.05 * us, 0.3))),
@@ -80,7 +83,7 @@ def gateways(name, what, way):
 
 
 def alone(program, network, words, size, short, text):
-    """Without an MPI library."""
+    """Make a figure of libfabric without an MPI library."""
     return latency("%s-%s-%s" % (program, network, short), "%s over %s, %s" % (program, words, text), "libfabric",
                    "%s-mad-%s" % (program, network), size, ("%s-%s" % (program, network),), (), (), "<= 1.0 x libfabric's own provider",
                    times(1.0))
@@ -90,12 +93,12 @@ WAITS = {"sread": "fi_cq_sread", "cntr": "fi_cntr_wait", "fd": "poll after fi_tr
          "cond": "mad_cond_wait, messages to a handler", "outside": "poll after mad_progress_hand_over, messages to a handler"}
 WAIT_SIZES = ((8, "8", "8 B", 1, 0.6, "the library's own blocking receive + 0.6 us"),
               (16 * MIB, "16M", "16 MiB", 1.15, 0, "1.15 x the library's own blocking receive"))
-# The progress thread and then the program are woken, each by the kernel: what a peer takes for one of the two.
+# The kernel first wakes the progress thread, and then the program: this is the time of one of these wake-ups at a peer.
 OUTSIDE = (8, "8", "8 B", 1, 0, "ahead of sockets")
 
 
 def waited(wait, network, words, size, short, text, factor, more, target):
-    """A way of waiting beside the library's own, and the peers'."""
+    """Make the figures of a method of waiting, compared with the library's own and with the peers'."""
     native = wait in ("cond", "outside")
     own = "ours-" + network
     peers = tuple("libfabric-%s-%s" % (peer, "fd" if wait == "outside" else "sread" if native else wait)

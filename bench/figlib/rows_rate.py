@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The figures of rates: messages of 8 B in windows of 64, in each form, native and through each way into Open MPI."""
+"""List the figures of rates: messages of 8 B in windows of 64, in each form, native and through each way into Open
+MPI."""
 
 from . import rates
 from .figure import LAYER, MILLION, NETWORKS, PLUGS, Figure, times
@@ -7,7 +8,7 @@ from .rows_curve import PEERS
 
 
 def peers(network, form):
-    """Those that have the form, or what they have instead."""
+    """Return the peers' sources that have this form, or its substitute."""
     names = (rates.named(peer, rates.INSTEAD.get(form, form)) for peer in PEERS[network])
     return tuple(name for name in names if name in rates.SOURCES)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sealed networks: messages and connections over tcp with TLS, beside plain ones and OpenSSL's own speed."""
+"""Measure sealed networks: messages and connections over tcp with TLS, compared with plain ones and with OpenSSL's own
+speed."""
 
 import re
 
@@ -16,7 +17,7 @@ def sealed(context, sizes):
 
 
 def openssl(context, sizes):
-    """How fast one core encrypts records of TLS, by what people ask: openssl speed."""
+    """Measure how fast one core encrypts TLS records, by the usual command: openssl speed."""
     command = ["openssl", "speed", "-seconds", "1", "-bytes", str(RECORD), "-evp", CIPHER]
     best = 0.0
     for _ in range(1 if context.quick else 2):
@@ -35,7 +36,7 @@ def connects(env):
 
 
 def core(v):
-    """A core that encrypts as openssl speed does, and copies as a plain connection: MB/s."""
+    """Return the MB/s of a core that encrypts like openssl speed, and also copies like a plain connection."""
     speed, plain = v("openssl"), v("ours-tcp")
     return speed and plain and 1 / (1 / speed + 1 / plain)
 

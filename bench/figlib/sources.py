@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs that measure a latency by size: raw interfaces, ours, peers.  Each is a function of (context, sizes)
-that gives {size: {"latency_us_best": ...}}, and raises Missing when it cannot run here.  To add a peer, add a row."""
+"""List the programs that measure a latency by size: raw interfaces, ours, peers.  Each source is a function of
+(context, sizes) that returns {size: {"latency_us_best": ...}}, or raises Missing if it cannot run here.  To add a peer,
+add a row."""
 
 import os
 import shutil
@@ -23,7 +24,7 @@ def raw(name, env=None):
 
 
 def copy(context, sizes):
-    """The ways that were the best are looked for once, then measured in every round."""
+    """Measure copies.  The program looks for the best methods once, and then measures only these in every round."""
     return raw("raw_copy", {"RAW_COPY_KEEP": os.path.join(context.scratch, "copy")})(context, sizes)
 
 
@@ -35,7 +36,7 @@ def ours(driver, test="pingpong", options=()):
 
 
 def user_level(driver):
-    """The same by a user-level thread of each process."""
+    """Measure a ping-pong between user-level threads, one in each process."""
     def measure(context, sizes):
         return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), "pingpong", "--driver", driver,
                                        "--threads", "marcel") + context.tail(sizes))
@@ -74,7 +75,7 @@ def mpich(context, sizes):
 
 
 def netpipe_read(path, size):
-    """NetPIPE's result file: bytes, Mbit/s, seconds one way."""
+    """Read NetPIPE's result file: bytes, Mbit/s, seconds one way."""
     try:
         with open(path) as file:
             fields = file.read().split()
@@ -87,7 +88,7 @@ def netpipe_read(path, size):
 
 
 def netpipe(program, package, size_run):
-    """size_run(context, command) runs NetPIPE for one size; (exit code, output)."""
+    """Return a source; size_run(context, command) runs NetPIPE for one size, and returns (exit code, output)."""
     def measure(context, sizes):
         if not shutil.which(program):
             raise Missing("%s (package %s) is not installed" % (program, package))
@@ -114,7 +115,7 @@ def netpipe_tcp(context, command):
     receive = ["taskset", "-c", str(context.cpu_list[1])] + command[:-1] + [command[-1] + ".receiver"]
     receiver = subprocess.Popen(receive, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(20):  # until the receiver listens, which it does not say: it is called again after a pause
+        for _ in range(20):  # try again after a pause until the receiver listens, which it does not report
             code, out, err = run(["taskset", "-c", str(context.cpu_list[0])] + command + ["-h", "127.0.0.1"], timeout=30)
             if not code:
                 break
@@ -135,7 +136,7 @@ LINKED = {
     "libfabric-shm": ("peer_ofi", OFI, {"PEER_OFI_PROVIDER": "shm"}),
     "libfabric-sm2": ("peer_ofi", OFI, {"PEER_OFI_PROVIDER": "sm2"}),
     "libfabric-tcp": ("peer_ofi", OFI, {"PEER_OFI_PROVIDER": "tcp;ofi_rxm"}),
-    # From libfabric 1.18 on it has messages itself; before, ofi_rxm has them above it.
+    # From libfabric 1.18 on the provider tcp supports messages itself; before, ofi_rxm adds them.
     "libfabric-tcp-rdm": ("peer_ofi", OFI, {"PEER_OFI_PROVIDER": "tcp"}),
 }
 
@@ -154,7 +155,7 @@ SOURCES = {
     "ours-tcp-cond": ours("tcp", "cond"),
     "ours-tcp-outside": ours("tcp", "outside"),
     "mpich-shm": mpich,
-    # A longer queue than the default one: what a user who tunes UCX for large messages gets.
+    # A longer queue than the default: a usual setting of users that tune UCX for large messages.
     "ucx-posix-fifo": linked("peer_ucx", UCX, {"UCX_TLS": "posix,self", "UCX_POSIX_FIFO_SIZE": "256"}),
     "netpipe-openmpi": netpipe("NPopenmpi", "netpipe-openmpi", netpipe_mpi),
     "netpipe-tcp": netpipe("NPtcp", "netpipe-tcp", netpipe_tcp),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A chart of lines over the size of messages as SVG text, without any other program: for documents, where the file has to be
-small and say the same for the same numbers."""
+"""Draw a line chart over the message size as SVG text, without any other program: for documents, where the file has to
+be small, and equal for equal numbers."""
 
 import html
 import math
@@ -23,19 +23,19 @@ def line(x1, y1, x2, y2, colour, width=1.0):
 
 
 def decades(low, high):
-    """Powers of ten from one that is not above low to one that is not below high."""
+    """Return powers of ten, from the last one that is at most low to the first one that is at least high."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     return [10.0 ** k for k in range(first, max(last, first + 1) + 1)]
 
 
 def steps(low, high):
-    """Round numbers from 0 to one that is not below high."""
+    """Return multiples of a round step, from 0 to the first one that is at least high."""
     step = next(s for s in (0.1, 0.25, 0.5, 1, 2, 5, 10, 50, 100, 1000, 1e9) if high / s <= 10)
     return [step * i for i in range(math.ceil(high / step - 1e-9) + 1)]
 
 
 class Axes:
-    """Where a size and a value are; sizes are on a logarithmic axis, values where log says so."""
+    """Positions of sizes and values.  The axis of sizes is logarithmic, and that of values is if log is true."""
 
     def __init__(self, series, log, most=None):
         points = [p for _, points in series for p in points]
@@ -79,8 +79,8 @@ def polyline(axes, points, colour, width):
 
 
 def chart(title, unit, series, log=True, mark=None, most=None, first=0):
-    """series: [(name, [(size, value)])]; mark: a value with a line of its own; most: values above are drawn at the edge; first:
-    the colour of the first series.  That of colour 0 is drawn thick."""
+    """Draw a chart.  series: [(name, [(size, value)])]; mark: a value with a horizontal line; most: values above are
+    drawn at the edge; first: colour of the first series.  The series with colour 0 is drawn thick."""
     axes = Axes(series, log, most)
     body = HEAD % (WIDTH, HEIGHT, WIDTH, HEIGHT) + grid(axes)
     body += text(LEFT, 24, title, "start", ' font-size="15" font-weight="bold"')
