@@ -1,18 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Allowed includes: include <- base <- {engine, marcel, topology} <- core <- {drivers, boot} <- {tools, bench, examples}.
-# engine and marcel, one library, know these headers of each other and no more.  The core knows the polling server and the
-# accept thread, and nothing of marcel; a driver the contract (and seal.h) and nothing else of the core, and no other driver.
+# Check the includes.  Allowed are: include <- base <- {engine, marcel, topology} <- core <- {drivers, boot} <- {tools,
+# bench, examples}.  engine and marcel are one library: they may include the headers of each other that are listed
+# below, and no others.  The core may include the polling server and the accept thread, and nothing of marcel.  A driver
+# may include driver.h and seal.h, but nothing else of the core, and no other driver.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 
-# includes FILES...: "FILE HEADER" for each #include of ours.
+# includes FILES...: prints "FILE HEADER" for each #include of a header of ours
 includes() {
     grep -HE '^[[:space:]]*#[[:space:]]*include[[:space:]]+"|include[[:space:]]+<(madeleine|marcel)' "$@" /dev/null |
         sed -E 's/:.*include[[:space:]]+["<]([^">]*)[">].*/ \1/'
 }
 
-# only NAME ALLOWED FILES...: every header that these files include is named by the pattern.
+# only NAME ALLOWED FILES...: passes if the pattern ALLOWED matches every header that these files include
 only() {
     name=$1 allowed=$2
     shift 2
@@ -31,13 +32,15 @@ only base "base/.*|$public" $(find src/base -name '*.[ch]')
 only topology "base/.*|topology/.*|$public" $(find src/topology -name '*.[ch]')
 only gateway "(base|core|gateway|topology)/.*|$public" $(find src/gateway -name '*.[ch]')
 only boot "(base|boot)/.*|$public" $(find src/boot -name '*.[ch]')
-# Waits poll on the schedulers' stacks; schedulers with nothing to run wait, and lead.
+# Waits poll on the stacks of schedulers, and schedulers with nothing to run wait and lead, so both folders need headers
+# of each other.
 engine="(base|engine)/.*|marcel/(marcel|fd_watch|monitor|plain_thread|sched|worker)\.h|$public"
 marcel="(base|marcel)/.*|engine/(accept_thread|engine|helper|leader|waiter)\.h|$public"
 only engine "$engine" $(find src/engine -name '*.[ch]')
 only marcel "$marcel" $(find src/marcel -name '*.[ch]')
-# Inside the engine: threads of the library's own, and the waiting, which only the progress thread and engine.c know both.
-# A header of the waiting includes only headers of what is below it: waiter, park and engine, leader, follower.
+# Inside the engine: threads of the library's own, and the waiting.  Only the progress thread and engine.c include
+# headers of both.  A header of the waiting includes only headers of lower parts, in this order: waiter, park and
+# engine, leader, follower.
 engine_files() {
     files=
     for n in "$@"; do files="$files $(find src/engine -name "$n")"; done
@@ -55,11 +58,11 @@ only "engine: park.h, engine.h" "$inside|engine/waiter\.h" src/engine/park.h src
 only "engine: leader.h" "$inside|engine/(engine|waiter)\.h" src/engine/leader.h
 only "engine: follower.h" "$inside|engine/(engine|leader|waiter)\.h" src/engine/follower.h
 
-# The core asks the launcher through its one interface.
+# The core uses the launcher only through boot.h.
 outside="base/.*|boot/boot\.h|topology/(topology|route)\.h|engine/(accept_thread|engine|wait_policy)\.h|$public"
 only core "core/.*|$outside" $(find src/core -name '*.[ch]')
-# Inside the core each folder includes its own headers and those of lower folders, and nothing includes core.h, which is for
-# the gateway and for tests.  Below all folders are the contract of drivers, and tables that include nothing of the core.
+# Inside the core each folder includes its own headers and those of lower folders, and nothing includes core.h, which is
+# for the gateway and for tests.  Below all folders are driver.h, and tables that include nothing of the core.
 below='core/(driver|forward|inspect/counters|module|link/(ledger|trace)|send/(policy|share))\.h'
 only "core: tables" "base/.*|core/send/policy\.h" src/core/inspect/counters.h src/core/link/ledger.h src/core/link/trace.h src/core/send/policy.h src/core/send/share.h
 only "core: driver.h, forward.h, module.h" "$below|core/wire/wire\.h|$outside" src/core/driver.h src/core/forward.h src/core/module.h
@@ -69,7 +72,8 @@ for d in object security wire link conn 'send recv' connect dispatch.c progress 
     for folder in $d; do
         allowed="$below|core/($lower|$folder)/.*|$outside"
         eval "allowed_$(echo "$folder" | tr -d .)=\$allowed"
-        # forget.c, which has the counters of a released gate kept (stats.c), is the one that looks upwards.
+        # An exception: forget.c includes a header of a higher folder, because it keeps the counters of a released gate
+        # (stats.c).
         only "core: $folder" "$allowed" $(find "src/core/$folder" -name '*.[ch]' ! -path src/core/connect/forget.c)
     done
     lower="$lower|$(echo "$d" | tr ' ' '|')"
@@ -81,7 +85,7 @@ for d in src/drivers/*/; do
 done
 only tools "(base|tools|topology)/.*|core/(inspect/(counters|query)|security/secret)\.h|gateway/daemon\.h|$public" $(find src/tools -name '*.[ch]')
 only bench "(../)?[a-z_]+\.h|bench/.*|$public" $(find bench -name '*.[ch]')
-# Modules below src/mpi are outside the library, of which the wait policy needs no symbol.
+# Modules below src/mpi are outside the library.  They may include wait_policy.h, which needs no symbol of the library.
 only openmpi "base/foreign\.h|mpi/openmpi/thresholds\.h|engine/wait_policy\.h|(btl_mad|job_key)\.h|mpi/(key|oldest_first)\.h|$public" $(find src/mpi/openmpi -name '*.[ch]')
 only pml "engine/wait_policy\.h|pml_mad\.h|mpi/(key|oldest_first)\.h|mpi/openmpi/job_key\.h|mpi/device/device\.h|$public" $(find src/mpi/pml -name '*.[ch]')
 only ofi "engine/wait_policy\.h|(ofi|key)\.h|mpi/(key|oldest_first)\.h|mpi/device/device\.h|$public" $(find src/mpi/ofi -name '*.[ch]')
@@ -89,9 +93,9 @@ only device "base/foreign\.h|mpi/oldest_first\.h|mpi/device/thresholds\.h|engine
 only examples "$public" $(find examples -name '*.[ch]')
 only conformance "conform\.h|\.\./harness/test\.h|harness/test\.h|$public" $(find tests/conformance -name '*.[ch]')
 
-# The check can fail.
+# The check itself is tested: it must be able to fail.
 trial=$(mktemp) || exit 1
-# found NAME ALLOWED HEADER: an include of that header is found to be wrong.
+# found NAME ALLOWED HEADER: passes if an include of that header is reported
 found() {
     echo "#include \"$3\"" >"$trial"
     if [ "$(only trial "$2" "$trial" | head -1 | cut -c1-6)" = "not ok" ]; then

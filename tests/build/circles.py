@@ -23,11 +23,11 @@ LEVEL = {folder: level for level, folders in enumerate(LAYERS) for folder in fol
 
 
 class Core:
-    """The functions of src/core: where each is defined, and which others it names."""
+    """Functions of src/core: the file that defines each, and the functions that it names."""
 
     def __init__(self, root):
         self.root = pathlib.Path(root)
-        self.home = {}  # external or inlined function: its file
+        self.home = {}  # external or inlined function: the file that defines it
         self.body = collections.defaultdict(set)  # (file, inlined function): words of its body; (a .c file, ""): of all bodies
         core = self.root / "src/core"
         for path in sorted(list(core.rglob("*.c")) + list(core.rglob("*.h"))):

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The files of the core call each other in small circles, and from higher folders to lower ones (circles.py).
+# Circles of files that call each other in the core stay within their limits, and so do calls from lower folders to
+# higher ones (circles.py).
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 work=$(mktemp -d) || exit 1
@@ -19,7 +20,7 @@ for name in largest-circle backward-edges; do
     fi
 done
 
-# ---- The check can fail: a small core of two files, first without a circle.
+# ---- The check itself is tested with a small core of two files, first without a circle.
 core=$work/tree/src/core
 mkdir -p "$core/wire" "$core/link" "$core/send"
 echo 'int madi_low(int a) { return a; }' >"$core/wire/low.c"

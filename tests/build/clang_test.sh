@@ -20,6 +20,6 @@ build() {
     fi
 }
 
-build clang programs CC=clang CFLAGS=-O0 # its warnings are the same
+build clang programs CC=clang CFLAGS=-O0 # with -O0, because the warnings are the same
 build plain all --without-pmix --without-hwloc --without-ipsec-mb CFLAGS=-O0
 [ $failures = 0 ]

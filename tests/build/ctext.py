@@ -54,7 +54,7 @@ def area_files(root, area):
             below[:] = sorted(d for d in below if d != "__pycache__" and not d.startswith("."))
             for name in names:
                 path = os.path.join(folder, name)
-                made = os.path.exists(path + ".in")  # by configure, in a build inside the source folder
+                made = os.path.exists(path + ".in")  # written by configure, if the build is inside the source folder
                 if not made and os.path.isfile(path) and kind(path):
                     found.append(os.path.relpath(path, root))
     return sorted(found)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# make deb makes packages that hold what they should.  Unpacked somewhere, they are enough to compile a program and
-# to run it.
+# `make deb` makes packages with the right files.  Unpacked into a folder, they suffice to compile a program and to run
+# it.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT

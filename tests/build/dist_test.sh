@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The release holds every file that is kept under version control.
+# The release contains every file that is under version control.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 work=$(mktemp -d) || exit 1
@@ -11,7 +11,7 @@ tracked() {
 }
 [ -n "$(tracked)" ] || { echo "skipped: no checkout, or no git: there is nothing to compare with"; exit 77; }
 make -s -C "$BUILD" distdir distdir="$work/release" >"$work/log" 2>&1 || { not_ok "make distdir" "$(cat "$work/log")"; exit 1; }
-# Files of use in a checkout only are left out.
+# Except files that are used in a checkout only.
 tracked | grep -v '^\.gitignore$' | while read -r f; do
     [ -e "$here/$f" ] && [ ! -e "$work/release/$f" ] && echo "$f"
 done >"$work/missing"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Names of functions, types, constants, knobs and files that documents show in `backquotes` exist in the tree.
+"""Check that names of functions, types, constants, knobs and files that documents show in `backquotes` exist in the
+tree.
 
-doc_names.py ROOT prints "FILE:LINE: NAME" for each that does not.  NEWS and rationale.md speak of the past: there only
-files that are named with their folder are looked for.
+doc_names.py ROOT prints "FILE:LINE: NAME" for each that does not.  NEWS and rationale.md are about the past, so only
+files that are named with their folder are checked there.
 """
 import os
 import re
@@ -11,13 +12,14 @@ import sys
 sys.dont_write_bytecode = True
 import ctext  # noqa: E402
 
-# Speak of programs, profiles and tests of others: there only names of ours are looked for.
+# These documents mention programs, profiles and tests of other projects, so only names with our prefixes are checked
+# there.
 OTHERS = ("doc/mpi.md", "doc/performance.md", "doc/figures.md")
 OURS = ("mad_", "madi_", "marcel_", "marceli_", "MAD_", "MADI_")
 PAST = ("doc/rationale.md", "NEWS")
 CODE = ("src", "include", "examples", "bench", "tests", "man", "packaging", "configure.ac", "Makefile.am", "check.sh",
         "quickstart.sh", "autogen.sh")
-# Of other projects, and what a reader may make: a name is a prefix if it ends with *.
+# Names of other projects, and names of what a reader may create.  A name that ends with * is a prefix.
 FOREIGN = ("mynet*", "snake_case", "MADELEINE_1", "GROW", "FUTURE_WRITE", "SSL_*", "MPI_*", "mpi_*", "UCX_*", "FI_*", "fi_*", "OMPI_*", "PMIX_*", "SLURM_*", "pthread_*", "ABT_*", "zmq_*")
 FILE = re.compile(r"^[\w./-]*\w\.(?:c|h|S|sh|py|pml|am|md)$")
 NAME = re.compile(r"^(?:[A-Za-z]\w*_\w+|[A-Z][A-Z0-9]{3,})$")
@@ -25,7 +27,7 @@ CALL = re.compile(r"^(\w+)\((?:\.\.\.)?\)$")
 
 
 def walk(root):
-    """Yield the paths of all files of the places that hold code."""
+    """Yield the paths of all files in the folders that contain code."""
     for place in CODE:
         full = os.path.join(root, place)
         if os.path.isfile(full):
@@ -55,7 +57,7 @@ def main():
         if ctext.kind(os.path.join(root, path)) or path.endswith(".in"):
             text = ctext.read(root, path)
             code = ctext.c_pieces(text)[0] if path.endswith((".c", ".h")) else text
-            words.update(re.findall(r"\w+", re.sub(r"\b(?:struct|union|enum)\s+\w+", " ", code)))  # tags are no names
+            words.update(re.findall(r"\w+", re.sub(r"\b(?:struct|union|enum)\s+\w+", " ", code)))  # not tags
             words.update(re.findall(r"\w+", " ".join(re.findall(r'"[^"\n]*"', text))))
             words.update(w for macro in re.findall(r"#define\s+\w*\([^\n]*##[^\n]*", text) for w in re.findall(r"\w+", macro))
     missing = 0

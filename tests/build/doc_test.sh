@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What the documents say is so: madeleine(7) shows the program of the README (which install_test.sh compiles and runs);
-# headers compile alone; examples are explained and run; links and names of files lead somewhere; tools know the options
-# that are named.
+# Documents are true, as far as a script can check it: madeleine(7) shows the program of the README (which
+# install_test.sh compiles and runs); headers compile alone; examples are explained and run; links and names of files
+# lead to files; tools accept the options that are named.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -44,18 +44,19 @@ done
 # ---- Files that documents name
 bad=
 for f in $(sed '/^```/,/^```/d' "$here"/*.md "$here"/doc/*.md |
-    grep -o '`\(src\|include\|tests\|examples\|bench\|man\|packaging\|doc\)/[A-Za-z0-9_./-]*`' | tr -d '`' | grep -v mynet | sort -u); do # mynet: what a reader may make
+    grep -o '`\(src\|include\|tests\|examples\|bench\|man\|packaging\|doc\)/[A-Za-z0-9_./-]*`' | tr -d '`' | grep -v mynet | sort -u); do # mynet: a reader's driver
     [ -e "$here/$f" ] || bad="$bad $f"
 done
 [ -z "$bad" ] && ok "files that documents name" || not_ok "files that documents name and that are not there:$bad"
 
-# ---- CONTRIBUTING: each change of its table names files to touch, and a test (that they exist is checked above)
+# ---- CONTRIBUTING: each row of the table of changes names files to change, and a test (the check above ensures that
+# they exist)
 sed -n '/^## Where to change what/,/^## [^W]/p' "$here/CONTRIBUTING.md" | grep '^|' | sed 1,2d >"$work/changes"
 n=$(grep -c '^| [^|]*| [^|]*`[a-z]*/[^|]*| [^|]*| `tests/[^|]*|$' "$work/changes")
 [ "$n" -ge 12 ] && [ "$n" -eq "$(grep -c '' "$work/changes")" ] && ok "where to change what" ||
     not_ok "where to change what: $n rows are complete, of" "$(cat "$work/changes")"
 
-# ---- The picture of layers shows every folder of the source
+# ---- The picture of layers shows every folder of src
 sed -n '/^```$/,/^```$/p' "$here/doc/architecture.md" | sed '1d; /^```$/,$d' >"$work/layers"
 bad=
 for d in "$here"/src/*/ "$here"/src/core/*/ "$here"/src/mpi/*/ "$here"/src/drivers/*/; do
@@ -64,7 +65,7 @@ for d in "$here"/src/*/ "$here"/src/core/*/ "$here"/src/mpi/*/ "$here"/src/drive
 done
 [ -s "$work/layers" ] && [ -z "$bad" ] && ok "the picture of layers" || not_ok "folders that the picture of layers leaves out:$bad"
 
-# ---- Each document says whom it is for; each entry of the rationale is a question, a conclusion in bold, and short
+# ---- Each document names its readers; each entry of the rationale is a question, a conclusion in bold, and short
 bad=
 for f in "$here"/doc/*.md; do
     sed -n '1,6p' "$f" | grep -q '^For ' || bad="$bad ${f#"$here"/}"
@@ -87,10 +88,10 @@ bad=$(entries "$here/doc/rationale.md")
 printf '### Why\n\nBecause.\n' >"$work/entry.md"
 check "a bad entry is found" "Why: not a question Why: no conclusion in bold " "$(entries "$work/entry.md" | tr '\n' ' ')"
 
-# ---- Functions, types, constants, knobs and files by their names
+# ---- Names of functions, types, constants, knobs and files
 bad=$(python3 "$here/tests/build/doc_names.py" "$here")
 [ -z "$bad" ] && ok "names in documents" || not_ok "names in documents that the tree does not have:" "$bad"
-# The check can fail.
+# The check itself is tested: it must be able to fail.
 mkdir -p "$work/tree/src" "$work/tree/doc"
 echo 'int madi_here(void); #define MADI_LIMIT 1' >"$work/tree/src/here.c"
 echo 'Call `madi_here` and `madi_gone()`, up to `MADI_LIMIT` or `MADI_GONE`; see `here.c`, `gone.c`, `src/here.c`.' >"$work/tree/doc/a.md"
@@ -106,7 +107,7 @@ bad=
 for tool in madrun madgw madlab mad_info mad_perf mad_scale marcel_perf; do
     "$BUILD/$tool" --help >"$work/help" 2>&1
     sed '/^```/,/^```/d' "$here"/*.md "$here"/doc/*.md | grep -o "\`$tool [^\`]*\`" | tr -d '`' |
-        sed 's/ --around .*/ --around/' >"$work/named" # what follows is for another tool
+        sed 's/ --around .*/ --around/' >"$work/named" # the words after --around belong to another tool
     for option in $(grep -o -e ' --[a-z-]*' "$work/named" | sort -u); do
         grep -q -e "$option\>" "$work/help" || bad="$bad '$tool $option'"
     done

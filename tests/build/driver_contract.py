@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The contract of drivers is complete: driver_contract.py src/core/driver.h prints what is missing.
+"""Check that the contract of drivers is complete: driver_contract.py src/core/driver.h prints what is missing.
 
-Each operation of the table ends its comment with its lock, whether it waits, the owner and the errors; the table of locks
-lists it under that lock; the diagram of its group shows it.  Each function of the core for drivers is in the table of locks.
+The comment of each operation must end with its lock, whether it waits, the owner and the errors.  The table of locks
+must list the operation under that lock, and the diagram of its group must show it.  Each function of the core for
+drivers must be in the table of locks.
 """
 import re
 import sys
 
 LINE = re.compile(r"Lock: (\w+)\.  Waits: .+?\.  Owner: .+?\.  Errors: .+?\.", re.S)
 UPCALLS = "---- Functions of the core for drivers"
-READY = {"ready": "session"}  # of a watch: no operation of the table
+READY = {"ready": "session"}  # an operation of a watch, which is not in the table of operations
 
 
 def locks(text, title):
-    """Return {name: lock} of the table whose last column has this title."""
+    """Return {name: lock} from the table whose last column has this title."""
     found, lock = {}, None
     begin = text.index(title)
     column = begin - text.rindex("\n", 0, begin) - 1
@@ -27,7 +28,7 @@ def locks(text, title):
 
 
 def operations(text):
-    """Yield (group's comment, comment, name) of each operation."""
+    """Yield (comment of the group, comment, name) of each operation."""
     for head, body in re.findall(r"/\*((?:(?!\*/).)*)\*/\n(?:typedef )?struct madi_driver(?:_\w+)? \{\n(.*?)\n\}", text, re.S):
         for comment, name in re.findall(r"/\*((?:(?!\*/).)*)\*/\n    [^\n;]*\(\*(\w+)\)\(", body, re.S):
             yield head, " ".join(comment.replace("\n     *", " ").split(" ")), name

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The contract of drivers says of each operation its lock, waiting, owner and errors, and its table of locks is complete.
+# The contract of drivers states the lock, waiting, owner and errors of each operation, and its table of locks is
+# complete.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -12,7 +13,7 @@ contract() {
     python3 "$src/tests/build/driver_contract.py" "$1" >"$work/log" 2>&1
 }
 
-# refused NAME SED: a header that is changed so is found out
+# refused NAME SED: passes if the check finds the error that this change of the header makes
 refused() {
     sed "$2" "$header" >"$work/driver.h"
     if cmp -s "$header" "$work/driver.h"; then

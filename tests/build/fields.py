@@ -33,7 +33,7 @@ ACCESS = re.compile(r"(->|(?<![\w.])\.|(?<=\w)\.(?!\d)|(?<=[\])]) ?\.)\s*([A-Za-
 
 
 def matching(code, at, step):
-    """Return the place of the bracket that belongs to the one at `at`; step 1: behind it, -1: before it.  -1: none."""
+    """Return the place of the bracket that matches the one at `at`, or -1; step: 1 to search forwards, -1 backwards."""
     opening, closing = ("([{", ")]}") if step > 0 else (")]}", "([{")
     depth = 0
     while 0 <= at < len(code):
@@ -45,7 +45,7 @@ def matching(code, at, step):
 
 
 def split(text, char):
-    """Split at a character outside of brackets."""
+    """Split a text at a separator that is outside of brackets."""
     parts, depth, last = [], 0, 0
     for at, c in enumerate(text):
         depth += (c in "([{") - (c in ")]}")
@@ -56,7 +56,8 @@ def split(text, char):
 
 
 def blanked(text):
-    """Return the code with comments, strings, attributes and lines of the preprocessor blanked, each in its length."""
+    """Return the code with comments, strings, attributes and preprocessor lines replaced by blanks, so that offsets
+    stay valid."""
     def blank(m):
         return re.sub(r"[^\n]", " ", m.group())
 
@@ -78,16 +79,16 @@ class Tree:
     def __init__(self, root):
         self.root = pathlib.Path(root)
         self.structs = {}    # tag: {field: type}
-        self.home = {}       # tag: the file that defines it
-        self.defined = {}    # tag as it is written: the file that defines it
-        self.pointers = {}   # (tag, field): the structure that it points to, as it is written
-        self.aliases = {}    # name of a typedef in a header: tag
+        self.home = {}       # tag of a structure: the file that defines it
+        self.defined = {}    # tag as the source writes it: the file that defines it
+        self.pointers = {}   # (tag, field): the structure to which the field points, as the source writes it
+        self.aliases = {}    # name of a typedef in a header: its tag
         self.returns = {}    # function: type
-        self.uses = collections.defaultdict(lambda: collections.defaultdict(list))  # (tag, field): folder: places
+        self.uses = collections.defaultdict(lambda: collections.defaultdict(list))  # (tag, field): folder: places of use
         self.unknown = []    # (place, field)
-        self.places = {}     # (path, offset): (tag, field)
+        self.places = {}     # (path, offset): the (tag, field) that is used there
         self.macros = {}     # macro of src/core/object: its text
-        self.inlined = collections.defaultdict(set)  # inlined function of src/core/object: the (tag, field) that it uses
+        self.inlined = collections.defaultdict(set)  # inlined function of src/core/object: each (tag, field) that it uses
         self.files = []
         for area in ("include", "src", "tests", "bench"):
             for path in sorted((self.root / area).rglob("*.[ch]")):
@@ -100,7 +101,7 @@ class Tree:
     # ---- Types ----
 
     def _typedefs(self, file):
-        """Collect names of structures.  Those of a .c file are its own."""
+        """Collect the names of structures.  Those of a .c file are known in that file only."""
         to = self.aliases if file.path.endswith(".h") else file.aliases
         for m in re.finditer(r"\btypedef\s+(?:const\s+)?(?:struct\s+)?(\w+)\s*\**\s*(\w+)\s*;", file.code):
             to[m.group(2)] = m.group(1)
@@ -108,7 +109,7 @@ class Tree:
             end = matching(file.code, m.end() - 1, 1)
             tail = re.match(r"\s*(\w+)\s*;", file.code[end + 1:]) if m.group(1) else None
             variable = re.match(r"\s*(\w+)\s*(?:\[[^]]*\]\s*)*[=;]", file.code[end + 1:]) if not m.group(1) else None
-            if variable and not m.group(2):  # of a structure without a name
+            if variable and not m.group(2):  # a variable of a structure without a tag
                 tag = f"{file.path}:{variable.group(1)}"
                 self.structs[tag], self.home[tag] = {"{": file.code[m.end():end]}, file.path
                 file.globals[variable.group(1)] = tag
@@ -127,7 +128,7 @@ class Tree:
                 self.structs[tag]["{"] = file.code[m.end():end]
 
     def tag(self, file, word):
-        """Return the structure that a word names; None if none."""
+        """Return the structure that a word names, or None."""
         seen = set()
         while word not in seen:
             seen.add(word)
@@ -138,7 +139,7 @@ class Tree:
         return word if word in self.structs else None
 
     def type_of(self, file, text):
-        """Return the structure that a declaration names first."""
+        """Return the first structure that a declaration names."""
         for word in WORD.findall(text):
             tag = self.tag(file, word)
             if tag:
@@ -151,7 +152,8 @@ class Tree:
                 self._fields(file, fields.pop("{"), fields, tag)
 
     def home_of_pointer(self, tag, field):
-        """Return the folder of the structure to which a field points; None if it is no pointer to an opaque structure."""
+        """Return the folder of the structure to which a field points, or None if it is no pointer to an opaque
+        structure."""
         home = self.defined.get(self.pointers.get((tag, field)))
         return folder(home) if home else None
 
@@ -198,7 +200,7 @@ class Tree:
                 file.globals[m.group(2)] = self.tag(file, m.group(1))
 
     def variables(self, file, text):
-        """Return the variables that a function declares: name: type."""
+        """Return the variables that a function declares: {name: type}."""
         found = {}
         for m in WORD.finditer(text):
             if text[m.end():m.end() + 1] not in " ":
@@ -250,11 +252,11 @@ class Tree:
             macro = re.match(r"\s*#\s*define\s+(\w+)(.*)", text)
             if macro and file.path.startswith("src/core/object/"):
                 self.macros[macro.group(1)] = macro.group(2)
-            if macro:  # the types of its arguments are not known
+            if macro:  # the types of a macro's arguments are not known
                 self.unknown += [(file.path, line, m.group(2)) for m in ACCESS.finditer(text)]
 
     def _inlined_uses(self, file):
-        """What an inlined function of src/core/object uses counts for each file that calls it, maybe by a macro."""
+        """Count what an inlined function of src/core/object uses for each file that calls it, also by a macro."""
         text = file.code
         for macro, body in self.macros.items():
             if re.search(rf"\b{macro}\b", text):
@@ -268,7 +270,7 @@ class Tree:
         self.uses[tag, field][folder(file.path)].append(f"{file.path}:{file.code.count(chr(10), 0, at) + 1}")
 
     def _accesses(self, file, text, begin):
-        """Follow the accesses of a function; begin: the place of its text in the file."""
+        """Find the accesses of a function; begin: the offset of its text in the file."""
         self.scope = self.variables(file, text)
         for m in ACCESS.finditer(text):
             known = self.object(file, text, m.start())
@@ -307,7 +309,7 @@ class Tree:
         return self.named(file, text, word.group(), word.start())
 
     def named(self, file, text, word, begin):
-        """Return the type of a name at `begin`: of a field, or of a variable."""
+        """Return the type of the field or variable whose name is at `begin`."""
         before = text[:begin].rstrip()
         if before.endswith("->") or before.endswith(".") and not before.endswith(".."):
             outer = self.object(file, text, len(before) - (2 if before.endswith("->") else 1))
@@ -355,16 +357,16 @@ def folder(path):
 
 
 class Rules:
-    """What is private, and who breaks that."""
+    """The private structures and headers, and the accesses that break the rule."""
 
     def __init__(self, tree):
         self.tree = tree
-        self.headers = {}  # private header: its folder
+        self.headers = {}  # private header: the folder that owns it
         for file in tree.files:
             said = re.search(r"Private to src/core/(\w+)", file.head)
             if file.path.startswith("src/core/") and said:
                 self.headers[file.path[len("src/"):]] = said.group(1)
-        self.owner = {}    # private structure: its folder
+        self.owner = {}    # private structure: the folder that owns it
         for tag, home in tree.home.items():
             part = PART.fullmatch(tag)
             folder_of = OWN.get(tag) or (part and part.group(1)) or self.headers.get(home[len("src/"):])

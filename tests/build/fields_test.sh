@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What one folder of the core keeps in an object is used in that folder only (fields.py).
+# Fields of an object that belong to one folder of the core are used in that folder only (fields.py).
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 work=$(mktemp -d) || exit 1
@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 
 check "private fields are used in their own folder" "" "$(python3 "$src/tests/build/fields.py" "$src" 2>&1)"
 
-# ---- The check can fail: a small core of two folders, first without a breach.
+# ---- The check itself is tested with a small core of two folders, first without a breach.
 core=$work/src/core
 mkdir -p "$core/object" "$core/send" "$core/recv"
 cat >"$core/object/gate.h" <<'C'
@@ -30,7 +30,7 @@ cat >"$core/send/queue.c" <<'C'
 #include "core/send/send_gate.h"
 int madi_send_waits(madi_gate_t *gate) { return gate->state && gate->send->n_queued; }
 C
-# recv LINE...: the folder recv, which has these lines, and what is found then.
+# recv LINE...: writes a folder recv with these lines, and prints what the check finds
 recv() {
     check=$1 expected=$2
     shift 2

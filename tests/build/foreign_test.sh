@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Nothing reads memory that a peer can change but through src/base/foreign.h, which copies once.
-#   1. The types: a direct read of a loan, of a cell or of a unit does not compile.
-#   2. What the types let pass is listed here, with the reason; what is not listed fails.
-#   3. Both are tried with direct reads that are put in.
+# Memory that a peer can change is read only through src/base/foreign.h, which copies once.  1. The types prevent direct
+# reads: a direct read of a loan, of a cell or of a unit does not compile.  2. Direct reads that the types permit are
+# listed here, with the reason; any other fails.  3. The check itself is tested with inserted direct reads.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -49,7 +48,7 @@ forbidden 'madi_copy(to, half->units[3], 8)'
 
 # ---- Reads that the types permit ---------------------------------------------------------------------------------------
 
-# FILE|PATTERN of what may stand there|why
+# FILE|PATTERN of a permitted read|reason
 cat >"$work/listed" <<'END'
 core/api/borrow.c|borrow_set\(madi_foreign_pass_on\(b\.data\), b\.inside|the program gets the block; its length was read once
 core/recv/receive.h|\*base = madi_foreign_pass_on\(madi_foreign_skip\(m->cur, MADI_WIRE_DESC_SIZE\)\)|the same of a plain message
@@ -80,7 +79,7 @@ readers() (
     done <"$work/patterns"
     cat "$work/found"
 )
-# The patterns hold a | nowhere, so the list can be read by fields.
+# No pattern contains a |, so `read` can split the list.
 cp "$work/listed" "$work/patterns"
 
 bad=$(readers "$src")
@@ -94,9 +93,9 @@ unused=$(while IFS='|' read -r file pattern why; do
 done <"$work/listed")
 check "foreign: each place that is listed is there" "" "$unused"
 
-# ---- The check can fail --------------------------------------------------------------------------------------------
+# ---- The check itself is tested -------------------------------------------------------------------------------------
 
-# seeded FILE LINE: the line, put behind the last one of the file, is found
+# seeded FILE LINE: passes if the check reports this line when it is appended to the file
 seeded() {
     rm -rf "$work/tree"
     mkdir -p "$work/tree"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# C sources have the format of .clang-format.  Other versions of clang-format differ in details.
+# C sources are formatted as .clang-format says.  Other versions of clang-format differ in details.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 version=14
@@ -11,7 +11,7 @@ done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# misformatted: the places that clang-format would change, in the files named on standard input
+# misformatted: prints the places that clang-format would change, in the files named on standard input
 misformatted() {
     xargs "$format" --dry-run -Werror 2>&1 | grep 'error:' | head -40
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What the compiler and the linker offer against errors that are left is in what was built (configure: hardening), and the
-# switch between stacks goes with control-flow protection.
+# The built files have the protections of compiler and linker against memory errors (configure: hardening), and the
+# switch between stacks works with control-flow protection.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 bin=${BUILD:?}
 . "$src/tests/harness/checks.sh"
@@ -13,7 +13,7 @@ flags=$(sed -n 's/^HARDEN_CFLAGS = //p; s/^HARDEN_LDFLAGS = //p; s/^HARDEN_PIE =
 
 has() { case " $flags " in *" $1 "*) ;; *) return 1 ;; esac; }
 
-# faults FILE: what it lacks, a word each
+# faults FILE: prints a word for each protection that the file lacks
 faults() {
     {
         readelf -lW "$1"
@@ -27,7 +27,7 @@ faults() {
     grep -qE 'Type: +DYN' "$work/elf" || echo fixed-address
     ! grep -q TEXTREL "$work/elf" || echo relocated-text
 }
-# uses FILE PATTERN: it calls this
+# uses FILE PATTERN: true if the file calls a function that matches
 uses() { readelf --dyn-syms -W "$1" | grep -qE "UND $2(@| |\$)"; }
 
 if [ -z "${flags# }" ]; then
@@ -39,18 +39,19 @@ for name in libmarcel.so libmadeleine.so libmad-fi.so mca_btl_mad.so madrun madg
     [ -e "$file" ] || file=$bin/$name
     [ -e "$file" ] || { case $name in *.so) continue ;; esac; not_ok "$name is not built"; continue; }
     check "$name" "" "$(faults "$file")"
-    case $name in mca*) continue ;; esac # small: nothing in it need call them
+    case $name in mca*) continue ;; esac # too small: nothing in it has to call them
     ! has -fstack-protector-strong || check "$name: checks its stack" yes "$(uses "$file" __stack_chk_fail && echo yes)"
     ! has -D_FORTIFY_SOURCE=2 || check "$name: checked string functions" yes "$(uses "$file" '__[a-z_]+_chk' && echo yes)"
 done
 
-# The check can fail.
+# The check itself is tested: it must be able to fail.
 cc=$(sed -n 's/^CC = //p' "$bin/Makefile")
 echo 'int main(void) { return 0; }' >"$work/bare.c"
 $cc -no-pie -Wl,-z,norelro -Wl,-z,lazy -Wl,-z,execstack -o "$work/bare" "$work/bare.c" 2>/dev/null
 check "a program without is found" "no-relro not-bound-at-once executable-stack fixed-address" "$(faults "$work/bare" | tr '\n' ' ' | sed 's/ $//')"
 
-# Control-flow protection where the C library does not offer it, so that it is right where it does.
+# Control-flow protection.  It is built also where the C library does not support it, so that it works where the C
+# library does.
 [ "$(uname -m)" = x86_64 ] || exit $failures
 for file in switch_x86_64.S switch_aarch64.S carrier.c; do
     $cc -O2 -D_GNU_SOURCE -I"$src/include" -I"$src/src" -fexceptions -fPIC -fcf-protection -c -o "$work/$file.o" "$src/src/marcel/$file" ||
@@ -59,7 +60,7 @@ done
 promise() { readelf -n "$work/$1.o" | sed -n 's/.*x86 feature: //p'; }
 check "control-flow protection: of the switch" IBT "$(promise switch_x86_64.S)"
 check "control-flow protection: of the other machine's" "IBT, SHSTK" "$(promise switch_aarch64.S)"
-# After each jump to where a context goes on, that of this context: it begins with a landing.
+# Each place at which a context continues after a jump must begin with a landing instruction.
 objdump -d --no-show-raw-insn "$work/carrier.c.o" >"$work/code"
 jumps=$(grep -c 'jmp .*\*%rcx' "$work/code")
 check "control-flow protection: $jumps switches land" "$jumps" "$(grep -A1 'jmp .*\*%rcx' "$work/code" | grep -c endbr64)"

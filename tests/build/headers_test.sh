@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Each public header compiles alone: as C11 and as C++, with every compiler that is here, and twice in one file.  Each
-# header inside includes what it needs.
+# Each public header compiles alone: as C11 and as C++, with every installed compiler, and included twice in one file.
+# Each internal header includes what it needs.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT

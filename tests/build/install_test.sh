@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What make install installs is enough: the program of the README compiles with pkg-config and runs.
+# The files that `make install` installs suffice: the program of the README compiles with pkg-config, and runs.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -20,7 +20,8 @@ if command -v python3 >/dev/null && ! (cd / && "$figures" --list) >"$work/log" 2
 [ -n "$(find "$work/root" -path '*/libexec/*/raw_tcp' -type f)" ] || not_ok "what figures runs is not installed"
 [ $failures = 0 ] && ok "headers, tools and figures are installed"
 
-# libtool links libraries for one folder: libmarcel was installed to another one, and then it ended with an error of its own.
+# libtool links libraries for one folder.  Before this check existed, libmarcel was installed to the other folder,
+# and only then did libtool fail, with an error of its own.
 make -s -C "$BUILD" install prefix="$work/other" >"$work/log" 2>&1 && not_ok "make install prefix=/other says that it worked"
 if grep -q 'run configure with that --prefix' "$work/log" && [ ! -e "$work/other" ]; then
     ok "make install to another prefix is refused, with what to do, before anything is written"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The lists of the build: each test is in one list, and lists of files have one item a line, in order, so that changes made
-# side by side can be merged.
+# Check the lists of the build: each test is in one list, and lists of files are sorted, with one item a line, so that
+# concurrent changes can be merged.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 export LC_ALL=C
 
 # Scripts that other targets run.
-by_hand="tests/build/deb_test.sh tests/mpi/mpich_suite.sh" # make check-release; make soak, as it takes hours
+by_hand="tests/build/deb_test.sh tests/mpi/mpich_suite.sh" # by make check-release, and by make soak (hours)
 
 # Each line: a list, and a script that is in it, without arguments.
 listed=$(cd "$BUILD" && MAKEFLAGS= make -s --no-print-directory -f - lists_test_show <<'MAKE' | sed 's/:.*//' | sort -u
@@ -34,8 +34,8 @@ for script in $(echo "$listed" | sed -n 's/^.* \(.*\.sh\)$/\1/p' | sort -u); do
 done
 check "each test of a list exists" "" "$lost"
 
-# disorder FILE...: the places where a list has two items on a line, an item twice, or items out of order.  The order of
-# the lists long and alone is that in which their tests are run.
+# disorder FILE...: the places where a list has two items on a line, an item twice, or items out of order.  The lists
+# `long` and `alone` need not be sorted: their order is that in which the tests run.
 disorder() {
     awk '
         FNR == 1 { inside = 0 }

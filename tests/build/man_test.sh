@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every exported call, knob and installed tool has a manual page that man finds after installation, and no page has an
-# error in it.
+# Every exported call, knob and installed tool has a manual page that man finds after installation, and no page has
+# errors.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -11,14 +11,14 @@ make -s -C "$BUILD" install-man DESTDIR="$work" >"$work/log" 2>&1 || { cat "$wor
 pages=$(find "$work" -type d -name man3)
 pages=${pages%/man3}
 
-# Calls: what the library exports, and what the headers declare.
+# Calls: exported by the libraries, and declared in the headers.
 nm -D --defined-only "$BUILD/.libs/libmadeleine.so" "$BUILD/.libs/libmarcel.so" |
     sed -n 's/.* \(\(mad\|marcel\)_[a-z0-9_]*\)@.*/\1/p' | sort -u >"$work/exported"
 cat "$here"/include/*.h "$here"/include/madeleine/*.h |
     sed -n '/^typedef/d; /^static/d; s/^[a-z].*[ *]\(\(mad\|marcel\)_[a-z0-9_]*\)(.*/\1/p' | sort -u >"$work/declared"
 [ -s "$work/exported" ] || not_ok "the library exports nothing"
 cmp -s "$work/exported" "$work/declared" || not_ok "exported and declared calls differ: $(comm -3 "$work/exported" "$work/declared" | tr '\n' ' ')"
-# Calls by their names of 0.1 are rows of one page's table.
+# Calls under their names of version 0.1 are rows of one page's table.
 sed -n 's/^\(\(mad\|marcel\)_[a-z0-9_]*\)\t.*/\1/p' "$pages/man7/madeleine-legacy.7" | sort -u >"$work/old"
 comm -23 "$work/exported" "$work/old" >"$work/new"
 missing=
@@ -40,21 +40,21 @@ if command -v man >/dev/null; then
     [ -z "$lost" ] && ok "man finds every call" || not_ok "man does not find:$lost"
 fi
 
-# Knobs: by the names and defaults in the table.
+# Knobs: names and defaults in the table.
 lost=
 for knob in $(sed -n 's/^    K([A-Z_0-9]*, "\(MAD_[A-Z_0-9]*\)".*/\1/p' "$here/src/base/knobs.h"); do
     grep -q "^\.B $knob$" "$pages/man7/madeleine-knobs.7" || lost="$lost $knob"
 done
 n=$(grep -c '^\.B MAD_' "$pages/man7/madeleine-knobs.7")
-[ "$(grep -c '^Default: ' "$pages/man7/madeleine-knobs.7")" -eq $((n - 1)) ] || lost="$lost defaults" # one is the launcher's
+[ "$(grep -c '^Default: ' "$pages/man7/madeleine-knobs.7")" -eq $((n - 1)) ] || lost="$lost defaults" # one knob is the launcher's
 [ -z "$lost" ] && [ "$n" -gt 5 ] && ok "every knob is in the page" || not_ok "knobs not in the page:$lost"
 
-# Counters: a row of the table has its key, its text, and its place in the page; and its place in the source.
+# Counters: each row of the table has a key, a text, the place in the page, and the place in the source.
 rows=$(grep -c '^    [CN](' "$here/src/core/inspect/counters.h")
 lost=$(sed -n 's/^    [CN]([A-Za-z]*, \([a-z_]*\), .*/\1/p' "$here/src/core/inspect/counters.h" | while read -r key; do
     grep -q "^\.B $key$" "$pages/man1/mad_info.1" || printf ' %s' "$key"
 done)
-[ "$(grep -c '^\.RI ( .*[a-z] )$' "$pages/man1/mad_info.1")" -ge $((rows - 1)) ] || lost="$lost units" # one is a flag
+[ "$(grep -c '^\.RI ( .*[a-z] )$' "$pages/man1/mad_info.1")" -ge $((rows - 1)) ] || lost="$lost units" # one row is a flag
 lost=$lost$(awk '/^\.B [a-z_]+$/ { key = $2; getline; if ($0 == "") printf " %s(text)", key }' "$pages/man1/mad_info.1")
 [ -z "$lost" ] && [ "$rows" -gt 50 ] && ok "every counter is in the page of mad_info" || not_ok "counters not in the page:$lost"
 lost=$(sed -n 's/^    [CN](.* "\([a-z_/]*\.[ch]\): \([a-z_]*\)", .*/\1 \2/p' "$here/src/core/inspect/counters.h" |
@@ -78,7 +78,7 @@ for tool in $tools; do
 done
 [ -z "$lost" ] && ok "every tool has a page" || not_ok "tools without a page:$lost"
 
-# Options, tests and commands of a tool that its page does not mention.
+# Options, tests and commands of a tool that its page lacks.
 for tool in $tools; do
     lost=
     for option in $("$BUILD/$tool" --help 2>&1 | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p; s/[^-]*\(--[a-z][a-z-]*\)/\1\n/gp' |
@@ -88,7 +88,7 @@ for tool in $tools; do
     [ -z "$lost" ] && ok "options of $tool" || not_ok "options of $tool that its page leaves out:$lost"
 done
 
-# Pages: no errors.  Dates are left out on purpose; links are looked at through their targets.
+# Pages have no errors.  Pages have no dates, on purpose.  A link is checked as the page to which it leads.
 for f in "$pages"/man*/*; do
     grep -q '^\.so ' "$f" || echo "$f"
 done >"$work/list"
@@ -106,7 +106,7 @@ else
     ok "$(wc -l <"$work/list") pages without errors"
 fi
 
-# Tables fit into a terminal of 80 columns.
+# Tables fit into a terminal with 80 columns.
 if command -v groff >/dev/null; then
     xargs grep -l '^\.TS' <"$work/list" | while read -r f; do
         groff -man -t -ww -z -Tutf8 -rLL=78n "$f" 2>&1 | grep wider | sed "s|^|${f##*/}: |"
@@ -114,7 +114,7 @@ if command -v groff >/dev/null; then
     check "tables fit into 80 columns" "" "$(cat "$work/wide")"
 fi
 
-# Pages that others refer to are there (pages of the system aside).
+# Pages to which others refer exist (except pages of the system).
 lost=
 while read -r f; do
     for ref in $(sed -n 's/^\.BR \(ma[dr][a-z_\\-]*\) (\([137])\).*/\1.\2/p' "$f" | tr -d '\\)'); do

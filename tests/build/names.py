@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Count names that hide what they stand for: in a backtrace, in a search, at a link.
+"""Count names that do not tell what they stand for, in a backtrace, in a search, or to the linker.
 
 What a compiler would see is approximated: comments, strings and preprocessor lines are left out, braces are counted.
 """
@@ -14,7 +14,7 @@ RULES = {
     "one-word": "a static function of one word in a file of more than one object: name the object",
     "prefix": "an external function without the prefix of its folder",
 }
-# Folder of src: what its external functions may begin with, beside madi_, mad_ and the folder's own name.
+# Folder of src: prefixes that its external functions may have, besides madi_, mad_ and the folder's own name.
 PREFIXES = {
     "marcel": ("marcel_", "marceli_"),
     "engine": ("marcel_", "marceli_"),
@@ -24,14 +24,15 @@ PREFIXES = {
     "mpi/pml": ("mca_",),
     "mpi/ofi": ("fi_",),
 }
-# Called by the linker or by the C library, under the names that these know.
+# The linker or the C library calls these functions by name.
 KNOWN = {"main", "_init", "_fini"}
 CALL = re.compile(r"(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)\s*(?:__attribute__\s*\(\(.*?\)\)\s*)?$", re.S)
 NOT_FUNCTIONS = {"if", "for", "while", "switch", "return", "sizeof", "__attribute__", "defined", "START_TEST"}
 
 
 def top_level(code):
-    """Yield (line, head, body, tail) of each brace block outside all others: the text before it and up to the next ';'."""
+    """Yield (line, head, body, tail) of each outermost brace block; head: the text before it; tail: the text up to the
+    next ';'."""
     code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: "\n" * m.group().count("\n"), code, flags=re.M)
     code = re.sub(r'extern\s+""\s*\{', lambda m: " " * len(m.group()), code)
     depth, start, head_from, head = 0, 0, 0, ""
@@ -63,7 +64,7 @@ class Scan:
     """Types and functions of one tree."""
 
     def __init__(self, root):
-        self.types = {}      # name with _t -> {definition: place}; a forward declaration is none
+        self.types = {}      # name with _t -> {definition: place}, without forward declarations
         self.functions = []  # (name, path, line, is static, type of the first argument)
         for area in ("src", "include"):
             for path in ctext.area_files(root, area):
@@ -107,7 +108,7 @@ def has_prefix(name, path):
 
 
 def twice(functions):
-    """Return a place for each function after the first of its name."""
+    """Return the place of each function whose name an earlier function already has."""
     seen, found = {}, []
     for name, path, line, _, _ in sorted(functions):
         if name in seen and seen[name] != path:
@@ -124,7 +125,7 @@ def find(root):
         found["type-twice", "src"] += [f"{w}: {name}, also at {where[0]}" for w in where[1:]]
     shared = [f for f in scan.functions if f[0] != "main" and (not f[3] or f[1].endswith(".h"))]
     static = [f for f in scan.functions if f[3] and f[1].endswith(".c")]
-    # An external function may stand in a header besides, to be inlined.
+    # An external function may also be defined in a header, to be inlined.
     found["external-twice", "src"] = (twice(f for f in shared if f[1].endswith(".h")) +
                                       twice(f for f in shared if f[1].endswith(".c")))
     found["static-twice", "src"] = twice(static)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Names that hide what they stand for become fewer (names.py), and no limit hides a new one.
+# Names that do not tell what they stand for become fewer (names.py), and no limit lets a new one pass.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 work=$(mktemp -d) || exit 1
@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 python3 "$src/tests/build/ratchet.py" --check names >"$work/log" || failures=1
 cat "$work/log"
 
-# ---- The check can fail: each rule is broken once in a small copy.
+# ---- The check itself is tested: each rule is broken once in a small copy.
 tree=$work/tree
 mkdir -p "$tree/tests/build" "$tree/src/core" "$tree/src/tools"
 cat >"$tree/src/core/clean.c" <<'EOF'
@@ -27,7 +27,7 @@ EOF
 echo 'int main(void) { return 0; }' | tee "$tree/src/tools/one.c" >"$tree/src/tools/two.c"
 ratchet() { python3 "$src/tests/build/ratchet.py" --root "$tree" "$@"; }
 if ratchet --check names >"$work/log"; then ok "a copy without breaches passes"; else not_ok "a copy without breaches passes" "$(cat "$work/log")"; fi
-# seed RULE CODE: a file with the code breaks this rule and no other
+# seed RULE CODE: writes a file with code that breaks this rule and no other
 seed() {
     printf '%s\n' "$2" >"$tree/src/core/seed.c"
     check "a breach is found: $1" "not ok names $1 src" \

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A build folder is configured again when packages have come since, with what it was configured with (tests/packages.sh).
+# A build folder is configured again, with the same options, if packages were installed since (tests/packages.sh).
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/harness/checks.sh"
 . "$top/tests/packages.sh"
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
-# configure and config.status that only note how they are called; packages are what the file `there` says.
+# These configure and config.status only record how they are called; the file `there` lists the installed packages.
 cat >configure <<'END2'
 #!/bin/sh
 echo "configure $*" >>../calls

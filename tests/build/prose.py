@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Count turns of phrase that make an engineer stumble, in comments, messages and documents.
+"""Count phrases that are hard to understand, in comments, messages and documents.
 
 Each rule is one pattern of "The language of the code" (CONTRIBUTING.md).  A count is of places, for one rule and one area.
 """
@@ -15,7 +15,7 @@ TOLD = re.compile(r"\b(?:is|are|was|were|be|been|being)\s+(?:not\s+)?told\b", re
 SUCH = re.compile(r"\bso\s+(?:many|much)\b|\bsuch\s+as\s+(?:are|is|was|were|have|has|had|do|does)\b", re.I)
 QUOTED = re.compile(r"`[^`]*`|\"[^\"\n]*\"")
 START = re.compile(r"^\W*(?:It|The same|Who|What)\b")
-LONG = 30  # words of a sentence
+LONG = 30  # maximum number of words in a sentence
 
 RULES = {
     "who": '"who" for a thread, process or peer: write "the thread that", "the peer that"',
@@ -32,7 +32,7 @@ def who(text):
 
 
 def sentences(text):
-    """Yield (offset, number of words) of each sentence; lines of a picture or a table end one."""
+    """Yield (offset, number of words) of each sentence.  A line of a picture or of a table ends a sentence."""
     offset, words, start = 0, 0, 0
     for line in text.split("\n"):
         picture = re.search(r"\S {3,}\S|^\s*[|+]|<-|->|---", line)
@@ -54,7 +54,7 @@ def sentences(text):
 
 
 def places(rule, what, text):
-    """Return the offsets in text at which it breaks the rule.  What stands in quotes is mentioned and not used."""
+    """Return the offsets in text at which it breaks the rule.  Text in quotes does not count."""
     if what != "string" and rule in ("who", "told", "such"):
         text = QUOTED.sub(lambda m: "_" * len(m.group()), text)
     if rule == "who":

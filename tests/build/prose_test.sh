@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Turns of phrase that make a reader stumble become fewer (prose.py), and no limit hides a new one.
+# Phrases that are hard to understand become fewer (prose.py), and no limit lets a new one pass.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 work=$(mktemp -d) || exit 1
@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 python3 "$src/tests/build/ratchet.py" --check prose >"$work/log" || failures=1
 cat "$work/log"
 
-# ---- The check can fail: each rule is broken once in a small copy.
+# ---- The check itself is tested: each rule is broken once in a small copy.
 tree=$work/tree
 mkdir -p "$tree/tests/build" "$tree/src" "$tree/doc"
 cat >"$tree/src/clean.c" <<'EOF'
@@ -26,7 +26,7 @@ EOF
 ratchet() { python3 "$src/tests/build/ratchet.py" --root "$tree" "$@"; }
 ratchet --write >/dev/null
 check "--write counts what is there" "who doc 1 who src 1" "$(grep -v '^#' "$tree/tests/build/prose_limits" | tr '\n' ' ' | sed 's/ $//')"
-# seed RULE TEXT: a file with the text breaks this rule and no other
+# seed RULE TEXT: writes a file with a text that breaks this rule and no other
 seed() {
     echo "$2" >"$tree/src/seed.c"
     check "a breach is found: $1" "not ok prose $1 src" \
@@ -42,7 +42,7 @@ seed long "/* Send $(seq -s ' ' 1 30). */"
 seed who 'const char *text = "who calls";'
 ratchet --check prose >"$work/log" || not_ok "the copy passes again" "$(cat "$work/log")"
 
-# ---- A count that fell is a hint and no failure, and --lower writes it down.
+# ---- A lower count is reported, but is no failure, and --lower lowers the limit.
 printf 'No breach.\n' >"$tree/doc/clean.md"
 if ratchet --check prose >"$work/log"; then ok "fewer breaches pass"; else not_ok "fewer breaches pass" "$(cat "$work/log")"; fi
 check_has "fewer breaches are reported" "hint: prose who doc: 0, the limit is 1" "$work/log"

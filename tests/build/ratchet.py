@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts that may only fall.
+"""Compare counts with limits that may only fall.
 
-A check (prose, names) counts places that break a rule, for each area of the tree.  Its limits stand in CHECK_limits beside
-this file, a line each: RULE AREA COUNT; what has no line has the limit 0.  A count above its limit fails.  A count below it
-is reported, and --lower writes it down.
+A check (prose, names) counts places that break a rule, for each area of the tree.  Its limits are in CHECK_limits
+beside this file, a line each: RULE AREA COUNT.  The limit is 0 if there is no line.  A count above its limit fails.  A
+count below it is reported, and --lower writes it down.
 
     ratchet.py --check CHECK          compare; exit with 1 if a count is above its limit
     ratchet.py --show CHECK RULE AREA list the places
@@ -89,7 +89,7 @@ def rewrite(root, lower):
 
 
 def only_here(root, other):
-    """Print the places of root that the other tree does not have, wherever they stand in a file."""
+    """Print the places of root that the other tree does not have, even if they are on another line there."""
     def text(place):
         return place.split(": ", 1)[1].split(", also ")[0]
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# tests/run itself: what it counts, what it says of tests that fail, are killed, hang, or are not there; what runs beside
-# what; and that nothing is left when it is interrupted.
+# tests/run itself: how it counts; what it reports of tests that fail, are killed, hang, or do not exist; which tests
+# run concurrently; and that no process is left when it is interrupted.
 run=$(cd "$(dirname "$0")/.." && pwd)/run
 . "$(dirname "$run")/harness/checks.sh"
 dir=$(mktemp -d) || exit 1
@@ -11,9 +11,9 @@ mkdir tests build
 mark=$$$$$$
 unset LIMIT
 
-# script NAME: a test of this name, from standard input
+# script NAME: writes a test of this name, from standard input
 script() { cat >"tests/$1.sh"; }
-# tell JOBS TEST...: its exit status in $code, what it says in ./out
+# tell JOBS TEST...: runs the tests, with the exit status in $code and the output in ./out
 tell() {
     jobs=$1
     shift
@@ -53,7 +53,7 @@ check_lines "who has failed" 5 '^(bad.sh|status.sh|killed.sh|nowhere.sh|nothing)
 tell 2 tests/skipped.sh
 check "nothing but skipped" "1 0 passed, 0 failed, 1 skipped" "$code $(tail -1 out)"
 
-# Two that wait for one another end only if they run beside each other; --alone ones see nobody.
+# Two tests that wait for each other end only if they run concurrently; a test after --alone runs alone.
 meet() {
     printf 'touch %s; n=0; while [ ! -e %s ]; do n=$((n + 1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done\n' "$1" "$2" | script "$3"
 }
@@ -70,14 +70,14 @@ check "one after another" "0 1 2 3 " "$code $(tr '\n' ' ' <order)"
 rm -f order
 tell 2 tests/alone1.sh --alone tests/alone2.sh tests/alone3.sh tests/alone4.sh
 check "alone: one after another, behind the others" "0 1 2 3 4 " "$code $(tr '\n' ' ' <order)"
-# Sections are whole, and come as the tests end.
+# Output of a test is printed as one section, in the order in which the tests end.
 printf 'echo ok early; while [ ! -e go ]; do sleep 0.02; done; echo not ok late; exit 1\n' | script slow
 echo 'echo not ok quick; touch go; exit 1' | script quick
 rm -f go
 tell 2 tests/slow.sh tests/quick.sh
 check "sections are whole" "not ok late " "$(section slow.sh | tr '\n' ' ')"
 
-# A test that hangs, and one that leaves a process.
+# A test that hangs, and a test that leaves a process behind.
 echo "timeout 999 sleep 1000.$mark" | script hangs
 LIMIT=1 tell 2 tests/hangs.sh tests/good.sh
 check "what hangs is ended" "1 2 passed, 1 failed, 0 skipped" "$code $(tail -1 out)"
@@ -95,7 +95,8 @@ wait $!
 check "nobody reads what it says: it fails" 1 $?
 check "nobody reads what it says: nothing is left" 0 "$(running "1000.$mark")"
 
-# Interrupted: with what runs in sessions of its own, what takes no notice, and what a script has to remove.
+# Interruption, with three kinds of tests: one with processes in sessions of their own, one that ignores signals, and
+# one that has to remove files.
 cat <<END | script cleans
 trap 'touch cleaned' EXIT
 trap 'exit 1' TERM
@@ -107,7 +108,7 @@ both_up() { [ -e up ] && [ -e up2 ]; }
 for number in 2 15; do
     rm -f up up2 cleaned
     JOBS=2 timeout -k 30 60 "$run" build tests/cleans.sh tests/stubborn.sh tests/good.sh >out 2>&1 &
-    runner=$! # which hands signals on
+    runner=$! # timeout, which passes signals on to tests/run
     wait_for both_up
     kill -$number $runner
     wait $runner

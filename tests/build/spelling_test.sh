@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# No word of the tree is in the list of misspellings that lintian has.
+# No word of the tree is in lintian's list of misspellings.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 command -v spellintian >/dev/null || { echo "skipped: spellintian is not here (package lintian)"; exit 77; }
 
-# Names, not words.  A word twice in turn is often code.
+# These are names.  A repeated word is often code, so lintian's tag for that is ignored.
 names="addd|freee|intall|intrest|reachs|wasN"
 misspelled() {
     xargs spellintian | grep -v '(duplicate word)' | grep -vE ": ($names) -> "

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What the libraries export is what the public headers declare, no more and no less, each under a version; libmarcel has
-# besides what libmadeleine needs of it (marceli_), and libmadeleine what madgw needs of it (madi_gateway_), and what modules
-# do (MADELEINE_DRIVER: no less than the functions of driver.h).
+# The libraries export exactly what the public headers declare, each symbol with a version.  In addition, libmarcel
+# exports what libmadeleine needs (marceli_), libmadeleine exports what madgw needs (madi_gateway_) and what modules
+# need (MADELEINE_DRIVER: at least the functions of driver.h).
 src=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 . "$src/tests/harness/checks.sh"
 
-# Declarations as a compiler sees them; functions that the headers define themselves are not exported, but for those of
-# marcel.h that are there for speed (gnu_inline).
+# Declarations as a compiler sees them.  Functions that the headers define are not exported, except those of marcel.h
+# that are inlined for speed (gnu_inline).
 for header in $(cd "$src/include" && find . -name '*.h' | sed 's|^\./||'); do
     echo "#include <$header>"
 done >"$work/all.c"
@@ -33,7 +33,7 @@ exports() {
     if grep -qv "@@$3_[0-9PD]" "$work/versioned"; then
         not_ok "symbols without a version: $(grep -v "@@$3_[0-9PD]" "$work/versioned" | head -5 | tr '\n' ' ')"
     fi
-    # Every undefined symbol comes from a library that ours names.
+    # Every undefined symbol is defined in a library to which ours is linked.
     undefined=$(LD_LIBRARY_PATH=$BUILD/.libs ldd -r "$library" 2>&1 | grep 'undefined symbol' | head -3)
     [ -z "$undefined" ] || not_ok "$1 is not whole: $undefined"
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# clang-tidy finds nothing (.clang-tidy has the checks).  Files whose libraries are not here are left out.
+# clang-tidy finds nothing (.clang-tidy has the checks).  Files are left out if their libraries are not installed.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 version=14
@@ -11,14 +11,14 @@ done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# Definitions of configure, and the folders of headers that it has found.
+# Definitions and folders of headers that configure has found.
 found() {
     sed -nE 's/^(DEFS|[A-Z]+_CFLAGS|[A-Z]+_CPPFLAGS|CPPFLAGS) = (.*)/\2/p' "$BUILD/Makefile" |
         grep -oE -- '-(D|I|isystem) *([^ \\]|\\.)+' | grep -vE -- '\$\(|_FORTIFY_SOURCE' | sort -u | sed 's,^-I/,-isystem /,'
 }
 flags="-std=gnu11 -w -D_GNU_SOURCE -DMADI_MODULE_FOLDER=NULL -Iinclude -Isrc -Itests $(found | tr '\n' ' ')"
 
-# findings: what clang-tidy says of the files named on standard input
+# findings: prints what clang-tidy reports about the files named on standard input
 findings() {
     xargs -n 8 -P "$(nproc)" sh -c 'eval "$tidy --quiet \"\$@\" -- $flags"' tidy 2>/dev/null |
         sed "s,^$here/,," | grep -E '^[^/][^ ]*: (warning|error): ' | grep -v 'file not found' | sort -u

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compare doc/wire.md with the code: wire_doc.py SOURCE.  Prints "ok NAME", or "not ok NAME" and both sides.
 
-What the page says of layouts is in its tables and pictures, as "name (bytes)"; the code's side is read from the headers."""
+The page's side is in its tables and pictures, as "name (bytes)"; the code's side is read from the headers."""
 import os
 import re
 import sys
@@ -16,7 +16,7 @@ def read(name):
 
 
 class Code:
-    """Definitions in the headers."""
+    """The definitions in the headers."""
 
     def __init__(self):
         self.text = "\n".join(read("src/core/" + n) for n in (
@@ -31,16 +31,16 @@ class Code:
         return int(value, 0)
 
     def enum(self, prefix):
-        """{number: name} of the constants that begin so."""
+        """Return {number: name} of the constants whose names begin with this prefix."""
         return {int(n): name for name, n in re.findall(r"\b%s(\w+) = (\d+)" % prefix, self.text)}
 
     def controls(self):
-        """[(number, name, structure of the body or "")] of the rows of control packets"""
+        """Return [(number, name, structure of the body or "")] from the rows of control packets."""
         return [(int(number), name, struct)
                 for name, number, struct in re.findall(r"^    W\((\w+), (\d+), (?:sizeof\((\w+)_t\))?", self.text, re.M)]
 
     def struct(self, name):
-        """Sizes of the members, in order."""
+        """Return the sizes of the members, in order."""
         body = re.search(r"typedef struct %s \{(.*?)\} %s_t;" % (name, name), self.text, re.S).group(1)
         sizes = []
         for kind, members in re.findall(r"(uint\d+_t|unsigned char) ([^;]+);", body):
@@ -54,7 +54,7 @@ class Code:
 
 
 def row(doc, number, name):
-    """The row of a table that begins with these two cells."""
+    """Return the row of a table that begins with these two cells."""
     found = re.search(r"^\| %d \| %s \|(.*)$" % (number, name), doc, re.M)
     return found.group(1) if found else ""
 
@@ -121,7 +121,7 @@ for name, said, want in compare(page, code):
         bad += 1
         print("not ok", name, "\n  doc/wire.md: %s\n  the code:    %s" % (said, want))
 
-# A change of either side is seen.
+# The check itself is tested: it must report a change of either side.
 for name, old, new in (("version", "Version %d" % code.number("MADI_WIRE_VERSION"), "Version 3"), ("length of a field", "length (8), drop (4)", "length (4), drop (4)"),
                        ("number of a kind", "| 7 | BYE |", "| 8 | BYE |"), ("frame of the handshake", "nonce (16), role (1)", "nonce (8), role (1)")):
     assert old in page, old
