@@ -226,7 +226,7 @@ static MADI_COLD bool spin_was_cut(int64_t before, int64_t now)
 {
     static _Thread_local long seen;
     struct rusage usage;
-    /* Without an involuntary context switch, the poll itself took that long, or the hypervisor took the processor. */
+    /* If there was no involuntary context switch, either the poll itself was slow, or the hypervisor took the processor. */
     if (getrusage(RUSAGE_THREAD, &usage) || usage.ru_nivcsw == seen)
         return false;
     seen = usage.ru_nivcsw;

@@ -35,7 +35,7 @@ void marcel_cleanup_end(marcel_cleanup_t *cleanup, int execute)
         cleanup->marcel_run(cleanup->marcel_arg);
 }
 
-/* Run the handlers that were pushed below this stack address, by functions that have been left. */
+/* Run the cleanup handlers of functions that have been left: those that were pushed below this stack address. */
 static void handlers_run(madi_party_t *self, uintptr_t frame)
 {
     for (marcel_cleanup_t *cleanup; (cleanup = self->cleanup) && (uintptr_t)cleanup->marcel_frame < frame;) {

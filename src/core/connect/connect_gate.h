@@ -41,7 +41,7 @@ struct madi_connect_gate {
     struct madi_hello *hello;      /* this process's chosen attempt, which proves the key; NULL if none is chosen yet */
     int n_attempts;                /* this process's attempts, the chosen one included */
     bool cut_off;                  /* an attempt ended without an answer: the peer has too many connections, or has ended */
-    int n_cuts;                    /* number of searches that were repeated because of cut_off */
+    int n_cuts;                    /* number of searches that were repeated because cut_off was set */
     mad_status_t refusal;          /* unauthenticated cause for which an attempt was refused: AUTH or VERSION; OK if none */
     bool no_resources;             /* an attempt failed because this process lacks memory or descriptors */
     bool no_answer;                /* an attempt got no answer: the network or the host may be down for a short time */

@@ -29,7 +29,7 @@
 #define CHANNELS_MAX 128 /* maximum number of channels that are listed one by one */
 #define ROWS 64          /* more than drivers times classes; further networks are added to the last row */
 
-enum { COUNTS = MADI_COUNT_NETWORKS_peers }; /* rows of a driver's class, and of a network */
+enum { COUNTS = MADI_COUNT_NETWORKS_peers }; /* number of rows (counters) of a driver's class, and of a network */
 static_assert(MADI_COUNT_TRAFFIC_peers == 0 && COUNTS == MADI_COUNT_CHANNELS_peers - MADI_COUNT_NETWORKS_peers,
               "traffic has the first rows, and networks have the same ones");
 

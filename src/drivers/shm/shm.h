@@ -57,7 +57,7 @@
 #define SHM_UNIT 2048
 #define SHM_UNITS 1536              /* 3 MiB */
 #define SHM_WINDOW_MIN 128          /* units in use initially: 256 KiB */
-#define SHM_WINDOW_SHARE (8 * 1536) /* units of all links of a process together, beyond which each link gets fewer */
+#define SHM_WINDOW_SHARE (8 * 1536) /* if all links of a process together need more units, each gets fewer */
 #define SHM_LONG (2 << 20)          /* bytes: pieces of blocks from this length on use the first SHM_LONG_UNITS units only */
 /* units; the part of the ring that long blocks use has to be small, because they need the caches (doc/rationale.md) */
 #define SHM_LONG_UNITS 768

@@ -61,7 +61,7 @@ void shm_pass_close(const int *fds, int n)
 static void fd_refuse(int fd)
 {
     struct linger none = {0};
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none); /* fails on descriptors that are not sockets */
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none); /* this call fails on descriptors that are not sockets */
     madi_fd_close(fd);
 }
 

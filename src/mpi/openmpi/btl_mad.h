@@ -56,7 +56,7 @@ typedef struct mca_btl_base_endpoint_t {
     struct mca_btl_base_endpoint_t *next;
 } mad_btl_endpoint_t;
 
-/* A completion in any thread, which Open MPI's progress function reports. */
+/* An operation that has completed, in any thread, and that Open MPI's progress function has to report. */
 typedef struct mad_btl_done {
     struct mad_btl_done *next;
     void (*complete)(struct mad_btl_done *done);

@@ -128,7 +128,7 @@ static mad_status_t fragment_queue(mad_btl_fragment_t *f, const struct iovec *pi
     return status;
 }
 
-/* Write a mark.  follows: number of bytes that follow in a long fragment, else 0. */
+/* Write the mark that begins a fragment.  follows: number of bytes that follow in a long fragment, else 0. */
 static inline struct iovec fragment_mark(unsigned char *to, mca_btl_base_tag_t tag, size_t follows)
 {
     uint32_t wire = htole32((uint32_t)follows);
