@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Check the includes.  Allowed are: include <- base <- {engine, marcel, topology} <- core <- {drivers, boot} <- {tools,
-# bench, examples}.  engine and marcel are one library: they may include the headers of each other that are listed
-# below, and no others.  The core may include the polling server and the accept thread, and nothing of marcel.  A driver
-# may include driver.h and seal.h, but nothing else of the core, and no other driver.
+# Check the includes.  Allowed are: include <- base <- {engine, marcel, topology, boot} <- core <- {drivers, gateway} <-
+# {tools, bench, examples}.  engine and marcel are one library: they may include the headers of each other that are
+# listed below, and no others.  The core may include the polling server and the accept thread, and nothing of marcel.  A
+# driver may include driver.h and seal.h, but nothing else of the core, and no other driver.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 
