@@ -1,19 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress thread (progress_thread.c of libmarcel).
+/* The progress thread (src/engine/progress_thread.c), with the parts of leader.c and engine.c by which it leads.
  *
- * A thread of the program leaves an operation that needs progress, with a callback, and computes for ever; or one that
- * another process finishes, as a rule (LATER), for which the thread is there only when nothing has moved from one tick of
- * its clock to the next.  Another one waits in the library for a while, leads meanwhile, and completes what it finds; it
- * does not come back either.  The peer's answer comes at any time, or never.  In the end an operation that was answered
- * is done and its callback was called, the one that waited was not held up, and the progress thread sleeps; or it has
- * ended, if it was told to.
+ * `program`, a thread of the application, leaves an operation pending that needs progress and has a callback, and then
+ * computes for ever.  With LATER the operation is one that another process usually finishes: the progress thread serves it
+ * only if no such operation began or ended between two of its periodic checks.  `insider`, another thread, waits in the
+ * library for a while.  Meanwhile it leads, and completes what it finds; then it computes for ever, too.  `peer` answers at
+ * any time, or never.  At the end, an operation that was answered is complete and its callback has run, `insider` has not
+ * waited for the progress thread, and the progress thread sleeps.  If it was requested to stop, it has ended.
  *
- * POLLS: who leaves the operation polls for it twice at most, and computes then (nobody waits); it may have been seen to poll
- * before.  It is not called while its clock ticks, and steps back where a poll finds it leading.
- * HANDED, with POLLS: who has polled, once at most, hands over then, and sleeps elsewhere: the thread's clock is not waited for.
- * RETURNS: both are expected back, and the thread is not called while its clock ticks.
- * LEFT: the one that waited then begins an operation of its own, of which something is left to be sent, and computes.
- * It says so by plain stores, as who adds to the list of work does. */
+ * POLLS: `program` polls for the operation, twice at most, and then computes; `insider` does not run.  `program` may count
+ * as polling before its first poll.  The progress thread is then not woken while it checks periodically, and gives up the
+ * lead if a poll finds it leading.
+ * HANDED, with POLLS: `program` polls once at most, hands progress over, and then sleeps outside the library.  Nothing then
+ * waits for the next periodic check.
+ * RETURNS: both threads are expected to call the library again, so the progress thread is not woken while it checks
+ * periodically.
+ * LEFT: `insider` then begins an operation of its own, leaves a part of it to be sent, and computes.  It reports that part
+ * by plain stores, like a thread that puts a gate on the list of work.
+ *
+ * Steps and the functions that they stand for (a comment at a step names those of other files):
+ *
+ *   progress          progress_thread_main
+ *   needed            thread_is_needed
+ *   look_for_calls    calls_wait
+ *   rest, tick_or_go  thread_sleep
+ *   say, unsay        sleep_announce, sleep_retract
+ *   call              thread_request
+ *   kick, kick_called thread_kick
+ *   kick_later        marceli_progress_kick_later
+ *   moved             marceli_leader_wake
+ *   lead_once         madi_progress_thread_lead
+ *   sleep_as_leader   madi_leader_sleep, and one round of progress
+ *   poll, run_calls   madi_request_complete, madi_calls_run
+ */
 #define PROGRAM 0 /* threads */
 #define INSIDE 1
 #define PROGRESS 2
@@ -23,8 +42,8 @@
 /* memory */
 #define ANSWER 0    /* the peer's answer, in shared memory */
 #define SLEEPING 1  /* marceli_leader_sleeps, bell->asleep */
-#define HAS_CALLS 2 /* session->has_calls; under work_lock, and looked at without */
-#define SAYS 3      /* like SLEEPING, but set by the thread that wakes the progress thread */
+#define HAS_CALLS 2 /* session->has_calls; written under work_lock, and read without it */
+#define SAYS 3      /* MADI_SLEEPS_THREAD in marceli_leader_sleeps: set by the thread that wakes the progress thread */
 #ifdef LEFT
 #define WORK 4      /* session->has_work */
 #define VARS 5
@@ -35,22 +54,22 @@
 #define ANNOUNCING 1
 #define ANNOUNCED 2
 #define IN_USE 3
-#define TICKS 1 /* looks after the last one that another process finishes */
+#define TICKS 1 /* MADI_TICKS: periodic checks after the end of the last operation that another process finishes */
 #include "memory.pml"
 
 #define RUNNING 0 /* marceli_waiter_state */
 #define LEADS_ASLEEP 2
 #define WOKEN 3
 
-/* These are sequentially consistent: locked instructions. */
-byte pending, inside, go, leader;
-byte later, changes;   /* progress.moved */
-byte said;
+/* Changed by locked instructions only, so sequentially consistent. */
+byte pending, inside, go, leader; /* progress.pending, madi_server.inside, progress.go, madi_server.leader */
+byte later, changes;              /* progress.later, progress.moved */
+byte said;                        /* progress.announced */
 bool leading, stop, ticking, overdue, alive;
-bool calls_left = true; /* a note about one that was run since */
+bool calls_left = true; /* progress.calls; initially set by a callback that has run since */
 #ifdef POLLS
-#define RETURNS /* of the thread: its clock, and what it sees of others */
-bool left, polled, polls;
+#define RETURNS /* for its periodic checks, and for what they read */
+bool left, polled, polls; /* left: marceli_progress_left_at is not 0 */
 #ifdef HANDED
 bool handed;
 #define POLLED 1
@@ -58,13 +77,13 @@ bool handed;
 #define POLLED 2
 #endif
 #endif
-byte word[3];          /* of INSIDE and PROGRESS */
-bool bell, taken;      /* taken: the answer was polled, under session->lock */
+byte word[3];          /* the waiter words of INSIDE and PROGRESS */
+bool bell, taken;      /* bell: wake_fd is readable; taken: the answer was polled, under session->lock */
 bool calling, called, ended;
 
 #define calls_wait(me) (load(me, HAS_CALLS) && !calling)
 
-/* calls_left: to need; who finds that there are none unsays it */
+/* calls_wait: set `need` if callbacks are due.  A thread that finds none clears calls_left. */
 inline look_for_calls(me)
 {
     if
@@ -104,7 +123,7 @@ inline needed()
 /* thread_request */
 inline call(me)
 {
-    atomic { fence(me); go++ } /* and futex wake */
+    atomic { fence(me); go++ } /* with a futex wake */
 }
 
 /* sleep_announce */
@@ -148,8 +167,9 @@ inline unsay()
     }
 }
 
-/* thread_kick, of marceli_progress_kick and madi_progress_leave.  RETURNS: somebody will be inside again soon, as far as can be seen, and
- * then is not: the thread is not called while it looks by the clock. */
+/* thread_kick, as called by marceli_progress_kick and madi_progress_leave.  With RETURNS the calling thread, or another
+ * thread of its worker, is expected to call the library again soon, but never does: so the progress thread is not woken
+ * while it checks periodically. */
 inline kick(me)
 {
     if
@@ -174,7 +194,7 @@ inline kick(me)
 }
 
 #ifdef POLLS
-/* thread_kick, of a thread that is not expected back */
+/* thread_kick(false): of a thread that is not expected to call the library again */
 inline kick_called(me)
 {
     if
@@ -193,16 +213,16 @@ inline kick_later(me)
     fi
 }
 
-/* marceli_leader_wake; of the two bits one is loaded after the other, which is no less than both at once */
+/* marceli_leader_wake.  The model loads the two bits one after the other, which allows all that one load of both allows. */
 inline moved(me)
 {
     if
-    :: atomic { load(me, SLEEPING) || load(me, SAYS) && me != PROGRESS -> fence(me); bell = true } /* a system call */
+    :: atomic { load(me, SLEEPING) || load(me, SAYS) && me != PROGRESS -> fence(me); bell = true } /* write to wake_fd */
     :: else
     fi
 }
 
-/* A packet is polled, under session->lock: the operation is done, its callback is to be run (madi_request_complete) */
+/* Poll the answer, under session->lock: the operation is complete, and its callback is due (madi_request_complete). */
 inline poll(me)
 {
     atomic {
@@ -304,7 +324,7 @@ end_epoll:
     }
     poll(me);
 #ifdef LEFT
-    atomic { /* madi_gate_pump, under locks: what was left is sent, and the operation with it */
+    atomic { /* madi_gate_pump, under locks: sends the part that was left, and so completes the operation */
         if
         :: load(me, WORK) -> fence(me); memory[WORK] = 0; pending--
         :: else
@@ -315,7 +335,8 @@ end_epoll:
 #endif
 }
 
-/* lead_once.  No follower: INSIDE polls by itself as long as this one leads. */
+/* madi_progress_thread_lead.  There are no followers in this model: INSIDE polls by itself while the progress thread
+ * leads. */
 inline lead_once(me)
 {
     atomic {
@@ -334,19 +355,19 @@ inline lead_once(me)
     fi
 }
 
-/* rest, for now: the clock ticks at any time */
+/* madi_futex_wait in thread_sleep, with a deadline, which may pass at any time */
 inline tick_or_go()
 {
     if
     :: go != seen
     :: !inside -> ticked = true
-    :: inside -> /* it may be there for many ticks */
+    :: inside -> /* the thread inside may be there for many checks */
 progress_tick:
         ticked = true
     fi
 }
 
-/* rest */
+/* thread_sleep */
 inline rest()
 {
     now = changes;
@@ -400,7 +421,7 @@ end_go:
     fi
 }
 
-/* run */
+/* progress_thread_main */
 active proctype progress()
 {
     bool new, quiet, slept, led, need, ticked, told;
@@ -454,7 +475,8 @@ over:
     ended = true
 }
 
-/* An operation is made and left: madi_request_new, madi_request_left.  Then perhaps mad_exit (madi_progress_thread_stop). */
+/* The program begins an operation and leaves it pending: madi_request_new, madi_request_left.  Then it may call mad_exit
+ * (madi_progress_thread_stop). */
 active proctype program()
 {
     bool new, quiet, need, saying;
@@ -485,7 +507,7 @@ active proctype program()
     :: polls -> kick(PROGRAM)
     :: else -> kick_called(PROGRAM)
     fi;
-    /* mad_progress, as often */
+    /* mad_progress, up to POLLED times: marceli_progress_polled, then a round */
     do
     :: times < POLLED ->
         times++;
@@ -532,14 +554,14 @@ active proctype program()
     if
     :: skip
 #ifndef RETURNS
-    :: true -> poll(PROGRAM) /* a call that runs no callbacks: it opens a message, it cancels */
+    :: true -> poll(PROGRAM) /* a call that polls and runs no callbacks: one that opens a message, or cancels */
 #endif
     fi;
     if
     :: skip
 #if !defined(LEFT) && !defined(RETURNS)
     :: inside == 0 && called ->
-        atomic { fence(PROGRAM); stop = true }
+        atomic { fence(PROGRAM); stop = true } /* madi_progress_thread_stop */
 #ifndef STOP_WITHOUT_WAKE
         atomic { fence(PROGRAM); quiet = (word[PROGRESS] == LEADS_ASLEEP); word[PROGRESS] = WOKEN }
         if
@@ -552,15 +574,15 @@ active proctype program()
     fi
 }
 
-#ifndef POLLS /* it would be too many states */
-/* marceli_wait, of a thread that has to wait until something that is there at any time; then it returns to the program */
+#ifndef POLLS /* with both there would be too many states */
+/* marceli_wait, of a thread whose condition may become true at any time; it then returns to the program. */
 active proctype insider()
 {
     bool new, rang, need, saying;
-    atomic { fence(INSIDE); inside++ }
+    atomic { fence(INSIDE); inside++ } /* madi_progress_enter */
 #ifndef ENTERS_UNSEEN
     if
-    :: leading -> /* marceli_waiter_wake: it makes room */
+    :: leading -> /* marceli_waiter_wake: the progress thread gives up the lead */
         atomic { fence(INSIDE); rang = (word[PROGRESS] == LEADS_ASLEEP); word[PROGRESS] = WOKEN }
         if
         :: rang -> rang = false; moved(INSIDE)
@@ -569,7 +591,7 @@ active proctype insider()
     :: else
     fi;
 #endif
-    atomic { leader == 0 -> fence(INSIDE); leader = 1 } /* until then it polls and yields */
+    atomic { leader == 0 -> fence(INSIDE); leader = 1 } /* madi_lead_take; until it succeeds, the thread polls and yields */
     if
     :: skip
     :: true -> poll(INSIDE)
@@ -594,9 +616,9 @@ active proctype insider()
 active proctype peer()
 {
     if
-    :: skip /* it never answers */
+    :: skip /* the peer never answers */
 #ifdef LATER
-    :: later -> /* it has begun */
+    :: later -> /* the operation has begun */
 #else
     :: true ->
 #endif
