@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The conformance suite over each driver: BUILD=<build folder> run.sh [DRIVER...]
 #   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, datagram, ofi-PROVIDER (ofi over a
-#            provider of libfabric), or fault:DRIVER (DRIVER behind fault); without any: all of them, with ofi-tcp
-#   TESTS="a b"  only these tests
-#   SEEDS=N      fault: that number of seeds (1), the first of them SEED (else by the clock)
-#   LONG=1       fault: every test in processes of its own, 20 seeds
-#   THREADS=marcel  all that makes calls is a user-level thread
+#            provider of libfabric), or fault:DRIVER (DRIVER behind fault); without arguments: all of them, with ofi-tcp
+#   TESTS="a b"  run only these tests
+#   SEEDS=N      fault: number of seeds (1); the first is SEED (else chosen by the clock)
+#   LONG=1       fault: each test in processes of its own, 20 seeds
+#   THREADS=marcel  all calls are made by user-level threads
 # Behind fault, links are cut too (cut.c).
-# Prints 'ok NAME' or 'not ok NAME', and after the latter the command that does it again.
+# Prints 'ok NAME', or 'not ok NAME' and the command that repeats the failure.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=${BUILD:-$(cd "$here/../.." && pwd)/build}
 conform=$BUILD/tests/conform
@@ -22,7 +22,7 @@ trap 'exit 1' INT TERM HUP
 . "$here/../harness/checks.sh"
 export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram and ofi are modules
 
-# environment DRIVER SEED: what chooses the driver
+# environment DRIVER SEED: prints the variables that select the driver
 environment() {
     case $1 in
     self) ;;
@@ -57,7 +57,7 @@ passes() {
     fi
 }
 
-# one DRIVER PROCESSES TEST SEED
+# one DRIVER PROCESSES TEST SEED: runs one test
 one() {
     case $1 in fault:*) seeded=-$4 ;; *) seeded= ;; esac
     # shellcheck disable=SC2046
@@ -65,7 +65,7 @@ one() {
         $(launcher "$1" "$2") "$conform" "$3"
 }
 
-# Does the test belong to the driver?  NAME PROCESSES DRIVER
+# fits NAME PROCESSES DRIVER: true if the test applies to the driver
 fits() {
     [ -z "$TESTS" ] || case " $TESTS " in *" $1 "*) ;; *) return 1 ;; esac
     # libfabric's shm cannot connect two sessions of one process.
@@ -84,7 +84,7 @@ ofi=
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
     for driver in ${*:-self shm tcp seal skeleton pipes datagram $ofi fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
-        # Behind fault, or the second time, the tests of two processes run in one session, which is quicker.
+        # Behind fault, or with user-level threads, all tests of two processes run in one session, which is faster.
         together=
         case $THREADS:$driver in *:fault:* | marcel:*) [ -n "$LONG$TESTS" ] || together=1 ;; esac
         while read -r name procs alone; do
@@ -96,7 +96,7 @@ $tests
 EOF
         [ -n "$TESTS" ] && continue
         one "$driver" 2 all "$first" </dev/null
-        [ -n "$THREADS" ] && continue # cut.c knows plain threads only
+        [ -n "$THREADS" ] && continue # cut.c uses plain threads only
         case $driver in
         fault:seal) passes "cut-seal-$first" env MAD_TCP_SECURITY=seal "$BUILD/tests/cut" tcp "$first" ${LONG:+5}5 ;;
         fault:*) passes "cut-${driver#fault:}-$first" "$BUILD/tests/cut" "${driver#fault:}" "$first" ${LONG:+5}5 ;;
@@ -104,7 +104,7 @@ EOF
     done
     first=$((first + 1))
     seeds=$((seeds - 1))
-    # Only fault has seeds.
+    # Only fault uses seeds.
     set -- $(for d in ${*:-fault:self fault:shm fault:tcp}; do case $d in fault:*) echo "$d" ;; esac; done)
     [ $# -gt 0 ] || break
 done

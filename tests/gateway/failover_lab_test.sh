@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Two clusters with two gateways, in a lab (madlab): gateways are killed and stopped in the middle of messages of 64 MiB, and
-# lose their cables; every message comes once, in order, and whole, and goes on within twice the time of detection.
+# Two clusters with two gateways, in a lab (madlab).  Gateways are killed and stopped in the middle of messages of 64
+# MiB, and their cables are cut.  Every message arrives once, in order, and whole, and continues within twice the time
+# of detection.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
 . "$here/../harness/checks.sh"
@@ -10,7 +11,7 @@ export LC_ALL=C
 
 # ---- Outside
 
-# lab NAME [OPTION]...: the test in a lab of its own; what madlab says is in ./lab
+# lab NAME [OPTION]...: runs the test in a lab of its own; the output of madlab is in ./lab
 lab() {
     name=$1
     shift
@@ -46,7 +47,7 @@ outside() {
 
 # ---- Inside, on the launch host
 
-# start BYTES: the stream; its input is at descriptor 8
+# start BYTES: starts the stream; its input is descriptor 8
 start() {
     mkfifo input
     "$BUILD/madrun" --no-label -n 2 --topology two.conf --launch-agent "$MADLAB_AGENT" --timeout 80 --env MAD_FORWARD_DETECT=1000 \
@@ -57,12 +58,12 @@ start() {
 }
 count() { sed -n 's/^sending //p' told | tail -1; }
 beyond() { [ "$(count)" -gt "$1" ] 2>/dev/null; }
-# further N: N more messages have been begun
+# further N: waits until N more messages have begun
 further() {
     from=$(count)
     wait_for beyond $((${from:--1} + $1))
 }
-# gone_on AFTER: what was under way is there, and the next has begun
+# gone_on AFTER: checks that the messages in flight have arrived, and the next one has begun
 gone_on() {
     if further 1; then ok "$name: goes on after $1"; else not_ok "$name: goes on after $1" "$(tail -n 5 told err)"; fi
 }
@@ -81,7 +82,7 @@ finish() {
     check "$name: nothing waited for the network's own time-outs ($longest ms)" 1 $((${longest:-99999} < 20000))
 }
 has() { grep -q "$1" "$2"; }
-# happens TEXT FILE: sooner or later
+# happens TEXT FILE: waits until the file contains the text
 happens() { wait_for has "$1" "$2" || not_ok "$name: '$1' is said"; }
 
 inside() {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Gateways die, hang, and leave under load: every message comes once, in order, and whole.  failover.c does it, with
-# a -(tcp over IPv4 loopback)- g1, g2 -(tcp over IPv6 loopback)- b, and one more gateway where the way is longer.  A few
-# times each; KILLS=N: N times; LONG=1: a thousand kills, and hundreds of the others.
+# Gateways die, hang, and leave under load: every message arrives once, in order, and whole.  failover.c does it, with a
+# -(tcp over IPv4 loopback)- g1, g2 -(tcp over IPv6 loopback)- b, and one more gateway on the longer path.  Each case
+# runs a few times; KILLS=N: N times; LONG=1: a thousand kills, and hundreds of each other case.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 echo 'networks = { x = { driver = "tcp"; hosts = "a,g1,g2"; }; y = { driver = "tcp"; hosts = "g1,g2,b"; }; };' >"$dir/two"
@@ -19,12 +19,12 @@ for who in A:a:lo B:b:lo/6 G1:g1:lo,lo/6 G2:g2:lo,lo/6; do
     export "FAILOVER_MAD_HOST_$role=${rest%%:*}" "FAILOVER_MAD_TCP_INTERFACES_$role=${rest#*:}"
 done
 
-# run FILE MODE [N [MS]]
+# run FILE MODE [N [MS]]: runs failover.c in this mode
 run() {
     MAD_TOPOLOGY=$dir/$1
     export MAD_TOPOLOGY
     shift
-    # The reports of progress are of interest in the long form only.
+    # Only the long form shows the reports of progress.
     { within "${TIME:-$limit_s}" "$BUILD/tests/failover" "$@" 2>"$dir/err"; echo $? >"$dir/rc"; } | tee "$dir/out" |
         sed -n "$show"
     rc=$(cat "$dir/rc")
@@ -40,8 +40,8 @@ if [ -n "$LONG" ]; then
     kills=${KILLS:-1000} hangs=${KILLS:-200} leaves=${KILLS:-200} limit_s=3600 show=p
 fi
 run two kill "$kills"
-# How long it takes is a figure (bench/figures failover); here only that a missing sign of life tells, and not what the
-# kernel says of the connection, which takes most of a minute.
+# bench/figures failover measures how long this takes.  Here the test checks only that a missing sign of life suffices,
+# without a report of the kernel about the connection, which takes most of a minute.
 MAD_FORWARD_DETECT=1000 run two stop "$hangs" 20000
 run two leave "$leaves"
 run one back

@@ -1,21 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A hundred streams through one gateway, of which one has a stuck receiver (streams.c): stopped, or computing, or taking no
-# message.  The gateway's memory stays within its bound, the others get their share, and afterwards everything comes.
-# Twice: with processes on this host, where the processors are what the streams compete for and shares are mostly what the
-# scheduler makes of them, so they are only printed; and in a lab (madlab), where a slow network is, and the gateway
-# decides.  LONG=1: longer.
+# A hundred streams through one gateway, one of which has a stuck receiver (streams.c): stopped, or computing, or
+# receiving no message.  The gateway's memory stays within its bound, the other streams get their share, and at the end
+# everything arrives.  The test runs twice.  With processes on this host, streams compete for the processors, and the
+# scheduler mostly decides their shares, so shares are only printed.  In a lab (madlab), streams compete for a slow
+# network, and the gateway decides.  LONG=1: longer.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 . "$here/ways.sh"
 
-senders=11 receivers=9 # and the stuck one: 100 streams
+senders=11 receivers=9 # with the stuck stream: 100 streams
 measured=1 # seconds
 [ -z "$LONG" ] || measured=10
 
-# number NAME: of the line that the gateway has printed
+# number NAME: prints this value from the line that the gateway printed
 number() { sed -n "s/^{.*\"$1\": *\([0-9.]*\).*/\1/p" "$dir/out"; }
-# look NAME STUCK LEAST: what the gateway printed after such a run; the ratio is not below LEAST
+# look NAME STUCK LEAST: checks the gateway's output after such a run; the ratio must be at least LEAST
 look() {
     if ! grep -q '^{"test":"streams"' "$dir/out"; then
         not_ok "$1 ran" "$(tail -20 "$dir/out")"
@@ -32,16 +32,16 @@ look() {
     else
         not_ok "$1: memory" "$(cat "$dir/out")"
     fi
-    # Data in flight at the stop has filled the window here.
+    # At the stop, data in flight has filled the window on this host.
     [ "$2" != stop ] || [ "$(number bytes_held_most)" -ge 30000 ] || not_ok "$1: something waited" "$(cat "$dir/out")"
     check "$1: nothing is held afterwards" 0 "$(number bytes_held)"
 }
-# A sender to the stuck process may have all of its messages under way: more than sockets take, which is more than the
-# default.
+# A sender to the stuck process may have all of its messages in flight: more than the sockets hold, and more than the
+# default window.
 MAD_FORWARD_WINDOW=64M
 export MAD_FORWARD_WINDOW
 
-# patient COMMAND...: with --seconds, and more of them when the host was too slow to get that far
+# patient COMMAND...: runs it with --seconds, and with more seconds if the host was too slow
 patient() {
     for time in $measured $((4 * measured)) $((16 * measured)); do
         "$@" --seconds "$time" >"$dir/out" 2>&1
@@ -61,7 +61,7 @@ for stuck in compute forget; do
     on_host "${ways%% *}" $stuck
 done
 
-# In the lab: red has 10 Gbit/s, blue 1.
+# In the lab: network red has 10 Gbit/s, blue has 1.
 cat >"$dir/job" <<'END'
 #!/bin/sh
 n=$1 hosts=$2

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The conformance suite through one gateway, three processes on this host (ways.sh), over each pair of drivers.  LONG=1: each
-# test alone.
+# The conformance suite through one gateway, three processes on this host (ways.sh), over each pair of drivers.  LONG=1:
+# each test in a run of its own.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 . "$here/ways.sh"

@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Messages through one gateway, three processes on this host (ways.sh): what the gateway counts, a gateway that is killed,
-# and the timeline.
+# Messages through one gateway, three processes on this host (ways.sh): the gateway's counters, a killed gateway, and
+# the timeline.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 
 . "$here/ways.sh"
 
-# Statistics of the gateway after messages of many lengths, printed by hop.c.
+# The gateway's statistics after messages of many lengths, which hop.c prints.
 for way in $ways; do
     on "$way" 3 "$BUILD/tests/hop" count >"$dir/out" 2>&1 || not_ok "hop-count-$way ran" "$(tail -20 "$dir/out")"
     grep '^\(ok\|not ok\)' "$dir/out" | sed "s/\$/-$way/"
     failures=$((failures + $(grep -c '^not ok' "$dir/out")))
-    # A gateway copies a fragment at most once: one of a socket only if it is short and the way is taken, one of shared
-    # memory only if too much of that is lent already.
+    # A gateway copies a fragment at most once.  A fragment from a socket is copied only if it is short and its next
+    # link is busy; one in shared memory, only if too much of that memory is lent already.
     on "$way" 3 "$BUILD/tests/hop" copies >"$dir/out" 2>&1
     for direction in there back; do
         from=${way%-*} to=${way#*-} line=$(sed -n "s/^copies $direction //p" "$dir/out")
@@ -33,7 +33,7 @@ for way in $ways; do
     check_lines "both ends learn of a killed gateway, $way" 2 '^ok killed' "$dir/out"
 done
 
-# Output of mad_info about all three while they are there: hold WAY COMMAND... with their numbers.
+# hold WAY COMMAND...: runs the command with the numbers of all three processes while they run, for instance mad_info.
 all_ready() { [ "$(grep -c '^ready ' "$dir/out")" = 3 ] || ! kill -0 $job 2>/dev/null; }
 hold() {
     held=$1
@@ -58,7 +58,7 @@ if command -v python3 >/dev/null; then
     for way in $ways; do
         MAD_PREFER=virtual hold "$way" python3 "$here/look.py" "$BUILD/mad_info"
     done
-    # One long message on the timeline.
+    # The timeline of one long message.
     for way in $ways; do
         MAD_PREFER=virtual MAD_TRACE=$dir/$way on "$way" 3 "$BUILD/tests/hop" long >"$dir/out" 2>&1
         check "traced, $way" 0 $?

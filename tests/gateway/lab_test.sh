@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Clusters in a lab (madlab): the conformance suite through one gateway, and over three hops through two, of hosts that no
-# other way connects.  LONG=1: each test alone.
+# Clusters in a lab (madlab): the conformance suite through one gateway, and over three hops through two gateways,
+# between hosts without another connection.  LONG=1: each test in a run of its own.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 topologies=$here/../../examples/topology
@@ -13,7 +13,8 @@ if [ $rc -ne 0 ]; then
     exit 77
 fi
 
-# Run a job in the lab: job N HOSTS COMMAND...  SHORT=HOST: the kernel holds no more than two fragments for a sender there.
+# job N HOSTS COMMAND...: runs a job in the lab.  SHORT=HOST: the kernel of that host holds at most two fragments for a
+# sender.
 cat >"$dir/job" <<'END'
 #!/bin/sh
 n=$1 hosts=$2
@@ -27,7 +28,7 @@ MADRUN=$BUILD/madrun
 export MADRUN
 cd "$BUILD" || exit 1
 
-# lab NAME TOPOLOGY N HOSTS COMMAND...
+# lab NAME TOPOLOGY N HOSTS COMMAND...: runs the command in a lab of its own
 lab() {
     name=$1 topology=$2 n=$3 hosts=$4
     shift 4
@@ -48,8 +49,8 @@ done
 lab "all ranks talk through two gateways" chain 6 north0,south0,gate0,gate1,middle0,north1 "$BUILD/mad_perf" many-to-one \
     --sizes 1K --iters 20 --batches 2
 
-# The timeline of one long message: single fragments are seen in both networks at once.  The slower one is the second, and
-# the gateway's kernel holds little, so a fragment is sent for as long as it takes.
+# The timeline of one long message: single fragments are seen in both networks at once.  The second network is the
+# slower one, and the gateway's kernel holds little, so sending a fragment takes as long as its transfer.
 if command -v python3 >/dev/null; then
     MAD_TRACE=$dir/trace
     export MAD_TRACE

@@ -28,7 +28,7 @@ sed '/^virtual/,$d' "$dir/lanes.cfg" >"$dir/none.cfg"
 
 cat >"$dir/as" <<'END'
 #!/bin/sh
-# as HOSTS COMMAND...: the process is on the rank-th of the hosts
+# as HOSTS COMMAND...: runs as a process of the host whose place in HOSTS is the rank
 MAD_HOST=$(echo "$1" | cut -d, -f$((PMI_RANK + 1)))
 MAD_TOPOLOGY=${MAD_TOPOLOGY:-${0%/*}/lanes.cfg}
 [ "$PMI_RANK" != 1 ] || MAD_TOPOLOGY=${SECOND:-$MAD_TOPOLOGY}
@@ -44,14 +44,14 @@ export MAD_HOST MAD_TOPOLOGY MAD_TCP_NETWORK MAD_DRIVERS MAD_TCP_INTERFACES
 exec "$@"
 END
 chmod +x "$dir/as"
-# at HOSTS COMMAND...: a process on each of the hosts
+# at HOSTS COMMAND...: runs a process on each of the hosts
 at() {
     hosts=$1
     shift
     n=$(echo "$hosts" | tr , '\n' | wc -l)
     within 120 "$BUILD/madrun" --no-label $opt -n "$n" "$dir/as" "$hosts" "$@" >"$dir/out" 2>&1
 }
-# told NAME: what the program has looked at
+# told NAME: checks the lines that the program has printed
 told() {
     grep '^\(ok\|not ok\) ' "$dir/out" | sed "s/ok /ok $1: /"
     failures=$((failures + $(grep -c '^not ok ' "$dir/out")))
@@ -69,7 +69,7 @@ MAD_FORWARD_DEADLINE=1000 opt=--keep-going at a,b,g1,g2,c "$BUILD/tests/lanes" l
 told lost
 check_lines "both ends have looked" 11 '^ok ' "$dir/out"
 
-# The suite, its channels in turn on one and on two.
+# The conformance suite, whose channels are on virtual channels one and two by turns.
 tests=all
 [ -z "$LONG" ] || tests=$("$BUILD/tests/conform" --list | awk '$2 == 2 { print $1 }')
 for t in $tests; do
@@ -80,7 +80,7 @@ for t in $tests; do
     fi
 done
 
-# Files that differ: nobody takes a message on networks that are not those of its own file.
+# Files that differ: no process accepts a message on networks that its own file does not have.
 SECOND=$dir/other.cfg MAD_CONNECT_TIMEOUT=3000 at a,c "$BUILD/tests/lanes" alone
 check_has "another file: is refused" "the peer has another file" "$dir/out"
 check_lines "another file: both are told" 2 '^rank [01]: MAD_ERR_' "$dir/out"
@@ -88,7 +88,8 @@ SECOND=$dir/none.cfg MAD_CONNECT_TIMEOUT=3000 at c,a "$BUILD/tests/lanes" alone
 check_has "a file without it: is refused" "the peer has another file" "$dir/out"
 check_lines "a file without it: both are told" 2 '^rank [01]: MAD_ERR_' "$dir/out"
 
-# On hosts with networks of their own (madlab), which the file tells apart by interfaces: the kernel counts what they send.
+# On hosts with networks of their own (madlab), which the file distinguishes by interfaces: the kernel counts what the
+# interfaces send.
 cat >"$dir/lab.cfg" <<'END'
 networks = {
     x1 = { driver = "tcp"; hosts = "a, c, g1"; interface = "eth0"; };
@@ -102,7 +103,8 @@ cat >"$dir/inside" <<'END'
 sent() {
     for i in eth0 eth1; do "$MADLAB_AGENT" a cat /sys/class/net/$i/statistics/tx_bytes; done | tr '\n' ' '
 }
-# over CHANNEL HOST: 64 messages of 64 KiB from a, and as many back; which interface has sent them, which hosts they passed
+# over CHANNEL HOST: sends 64 messages of 64 KiB from a, and as many back; prints which interfaces sent them, and which
+# hosts they passed
 over() {
     before=$(sent)
     "$BUILD/madrun" --no-label -n 2 --hosts "a,$2" --launch-agent "$MADLAB_AGENT" --topology "$MADLAB_TOPOLOGY" \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What moves over a topology, told and drawn by mad_info topology --live, while a program sends long messages through a
+# mad_info topology --live reports and draws the traffic of a topology, while a program sends long messages through a
 # gateway: three processes on this host, live-a -(xnet: shared memory)- live-g -(ynet: tcp)- live-b.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
@@ -21,14 +21,14 @@ export MAD_HOST MAD_DRIVERS
 exec "$@"
 END
 needs_topology "$dir/live.cfg" live-a
-# live ARGS: what is said of the topology
+# live ARGS: runs mad_info topology --live, with its output in ./out
 live() { within $limit "$BUILD/mad_info" topology live.cfg "$@" >out 2>err; }
-# told: what a look has printed
+# told: checks the lines that live.py has printed
 told() {
     grep '^\(ok\|not ok\) ' told
     failures=$((failures + $(grep -c '^not ok ' told)))
 }
-# host_pid HOST: of the process that is there
+# host_pid HOST: prints the number of the process on this host
 host_pid() {
     "$BUILD/mad_info" stats all --json 2>/dev/null | python3 -c '
 import json, sys
@@ -48,7 +48,8 @@ check_has "nobody: in JSON" '"any": false' out
 live --live 0
 check "no time: exit code" 2 $?
 
-# Something does.  The sender may have more under way than sockets take, so that the gateway holds some when nobody receives.
+# A stream moves.  The sender may have more in flight than the sockets hold, so that the gateway holds some of it when
+# nobody receives.
 MAD_FORWARD_WINDOW=64M
 export MAD_FORWARD_WINDOW
 MAD_TOPOLOGY=$dir/live.cfg timeout -k 5 300 "$BUILD/madrun" --no-label -n 3 sh ./as "$BUILD/mad_perf" streams --pairs 1 \
@@ -57,7 +58,8 @@ job=$!
 trap 'kill -CONT $b 2>/dev/null; kill -TERM $job; wait $job; rm -rf "$dir"' EXIT
 b=
 pids_known() { a=$(host_pid live-a) b=$(host_pid live-b) g=$(host_pid live-g) && [ -n "$a" ] && [ -n "$b" ] && [ -n "$g" ]; }
-# Behind the message there and back by which mad_perf looks whether all is well: then it goes one way, without a pause.
+# Wait for the end of the round trip by which mad_perf checks the connection: afterwards messages go one way, without a
+# pause.
 passing() {
     "$BUILD/mad_info" stats "$a" --json 2>/dev/null | python3 -c '
 import json, sys
@@ -82,7 +84,7 @@ check_lines "text: the gateway" 1 '^  live-g .*1 process; passes [0-9.]+ .?B/s, 
 check_lines "text: by network" 4 '^  live-[abg] +[xy]net ' out
 check "no option of the others" 0 "$("$BUILD/mad_info" topology live.cfg | grep -c live:)"
 
-# Another job, on a host that the file does not name, is not missed when it does not answer.
+# Another job, on a host that the file does not name: that it does not answer is no error.
 MAD_HOST=live-other timeout -k 5 60 "$BUILD/madrun" --no-label -n 2 "$BUILD/tests/hop" hold "$dir/go" >other 2>&1 &
 other=$!
 other_ready() { [ "$(grep -c '^ready ' other)" = 2 ]; }
@@ -96,19 +98,19 @@ check_has "another job's process is stopped: is told as one of others" "on hosts
 : >go
 wait $other
 
-# The receiver is stopped: its host is marked, and the gateway holds what it cannot pass on.
+# The receiver is stopped: its host is marked, and the gateway holds what it cannot forward.
 kill -STOP "$b"
 live --live 0.1 --timeout 1
 check_lines "stopped: is said" 1 '^  live-b +1 silent$' out
 check_has "stopped: in the title" "; 1 did not answer" out
-# Nothing moves any more.
+# still: waits until nothing moves any more
 still() {
     mv now before 2>/dev/null
     "$BUILD/mad_info" stats "$g" --json >all 2>/dev/null || return 1
     sed 's/"clock_ns": [0-9]*//; s/"waiting": .*"marcel"//' all >now
     cmp -s now before
 }
-# The process was stopped in the midst of a message, and not where sockets take the rest.
+# The process was stopped in the middle of a message, and not at a place where the sockets hold the rest.
 held() {
     kill -STOP "$b"
     wait_for still && ! grep -q '"fragments_held": 0,' now && return
@@ -122,7 +124,7 @@ else
     not_ok "the gateway holds something" "$(cat all)"
 fi
 kill -CONT "$b"
-# A process that does not answer keeps nobody else's answer from being read, be it asked before or behind.
+# A process that does not answer delays no other answer, whether it was queried before or after that process.
 for p in "$a" "$g" "$b"; do
     kill -STOP "$p"
     "$BUILD/mad_info" stats all --json --timeout 1 >all 2>/dev/null

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""look.py MAD_INFO A B [GATEWAY]: what "mad_info stats" says of processes that run "hop hold": numbers of processes.  Of
-each of these things prints "ok" or "not ok"."""
+"""look.py MAD_INFO A B [GATEWAY]: check what "mad_info stats" reports about these processes, which run "hop hold".
+Prints "ok" or "not ok" for each check."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ def stats(pid):
 
 
 def enough(count, factor=1.1):
-    """Bytes of all blocks, and some for headers."""
+    """Return the bytes of all blocks, and an allowance for headers."""
     least = ROUNDS * sum(LENGTHS)
     return least <= count <= factor * least
 
@@ -42,7 +42,7 @@ def end(pid, name, virtual):
         check("%s: its fragments" % name, sum(r["messages_sent"] for r in carried) > n and
               enough(sum(r["bytes_sent"] for r in carried)) and enough(sum(r["bytes_received"] for r in carried)), carried)
         routes = [r for r in s["forwarding"]["routes"] if not r["passes"]]
-        # Both ends open a stream at the same time: of the one that gives way only the handshake was carried.
+        # If both ends open a stream at the same time, only the handshake of the stream that gives way was carried.
         lost = [sum(r[k] for r in carried) - sum(r[there] for r in routes)
                 for k, there in (("messages_sent", "fragments_there"), ("messages_received", "fragments_back"))]
         check("%s: one route" % name, len(routes) == 1 and routes[0]["via"] == "g" and routes[0]["streams"] == 1 and

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a gateway has given away (src/tools/madgw_confine.h): actions of an attacker that has taken it over fail, what it does
-# itself goes on.
+# Rights that a gateway has given up (src/tools/madgw_confine.h): actions of an attacker that controls the gateway fail,
+# and the gateway's own actions still work.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 confined=$BUILD/tests/confined
@@ -15,19 +15,19 @@ if [ $rc = 77 ] || grep -q 'without libseccomp\|cannot be installed' err; then
 fi
 check "a file is read" 0 $rc
 
-# goes WHAT: that is what a gateway does
+# goes WHAT: checks that the gateway can still do this
 goes() {
     within $limit "$confined" "$1" >out 2>err
     check "$1: goes on" 0 $?
     check "$1: nothing is said" "" "$(cat err)"
 }
-# refused WHAT CALL: fails, with one line
+# refused WHAT CALL: checks that this call fails, with one line
 refused() {
     within $limit "$confined" "$1" >out 2>err
     check "$1: fails" 3 $?
     check_lines "$1: is said, once" 1 "^madgw: system call [0-9]* is not on the list" err
 }
-# ends WHAT CALL: the process is over
+# ends WHAT CALL: checks that this call ends the process
 ends() {
     within $limit "$confined" "$1" >out 2>err
     check "$1: ends the process" 159 $?

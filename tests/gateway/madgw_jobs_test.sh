@@ -1,17 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# madgw --serve: jobs of several users through one daemon.  Which files are jobs; rights, keys, shares and ends apart.
+# madgw --serve: one daemon serves jobs of several users.  Which files are jobs; that rights, keys, shares and ends are
+# separate.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
 . "$here/../harness/checks.sh"
 madgw=$BUILD/madgw
 madrun=$BUILD/madrun
-other=12345 # a user that nothing belongs to
+other=12345 # a user that owns nothing
 export LC_ALL=C
 
 # ---- Outside: what needs no lab, then the lab
 
-# wrong NAME CODE TEXT ARGUMENT...: madgw refuses that
+# wrong NAME CODE TEXT ARGUMENT...: checks that madgw refuses these arguments
 wrong() {
     name=$1 code=$2 text=$3
     shift 3
@@ -37,7 +38,7 @@ options() {
     check_has "limits: addresses" "subnets (--allow)" out
 }
 
-# begin ARGUMENT...: a daemon in the background
+# begin ARGUMENT...: starts a daemon in the background
 begin() {
     : >served
     "$madgw" -v --serve "$dir/jobs" "$@" 2>served &
@@ -49,10 +50,10 @@ end() {
     check "$1: ends" 0 $?
 }
 served() { grep -q -- "$1" served; }
-# seen NAME TEXT: the daemon says so
+# seen NAME TEXT: waits until the daemon has printed the text
 seen() { if wait_for served "$2"; then ok "$1"; else not_ok "$1" "no '$2' in:" "$(tail -n 20 served)"; fi; }
 
-# Files that are no jobs, and one that is none inside.
+# Files that are not job files, and a job file whose content is not a job.
 files() {
     begin
     seen "files: it serves" "serves the jobs of"
@@ -80,7 +81,7 @@ files() {
     fi
     rm -rf jobs
 }
-# A daemon that is not root's has one user's rights, and serves this one's jobs.
+# A daemon that does not run as root has the rights of one user, and serves only jobs of that user.
 users() {
     chown $other jobs
     wrong "users: a directory of somebody else" 1 "it belongs to user $other" --serve jobs
@@ -122,7 +123,7 @@ END
         [ $failures = 0 ]
         return
     fi
-    chmod 755 "$dir" # other users look for the jobs in it
+    chmod 755 "$dir" # other users search it for the jobs
     within 200 "$BUILD/madlab" run two.conf --quiet --share "$here/../.." --timeout 190 -- sh "$here/madgw_jobs_test.sh" ||
         failures=$((failures + 1))
     [ $failures = 0 ]
@@ -131,7 +132,7 @@ END
 # ---- Inside, on the launch host
 
 on_gate() { "$MADLAB_AGENT" gate "$@"; }
-# serve ARGUMENT...: a daemon on the gateway
+# serve ARGUMENT...: starts a daemon on the gateway
 serve() {
     rm -rf jobs served
     mkdir jobs
@@ -147,7 +148,8 @@ stop() {
     wait $daemon
     check "$1: the daemon ends" 0 $?
 }
-# start NAME RANKS OWNER COMMAND...: a job whose input is descriptor 8 (job one) or 9, and its file for the daemon
+# start NAME RANKS OWNER COMMAND...: starts a job whose input is descriptor 8 (job one) or 9, and writes its file for
+# the daemon
 start() {
     name=$1 n=$2 owner=$3
     shift 3
@@ -163,28 +165,28 @@ start() {
     mv "jobs/.$name" "jobs/$name.job"
     seen "$name: its gateway is there" "job $name.job (user $owner): madgw: host gate: reached $((2 * n)) processes"
 }
-# go NAME, finish NAME CODE
+# go NAME: lets the job continue; finish NAME CODE: checks its end
 go() { case $1 in one) echo go >&8 ;; *) echo go >&9 ;; esac; }
 finish() {
     case $1 in one) exec 8>&- ;; *) exec 9>&- ;; esac
     eval "wait \$job_$1"
     check "$1: exit code" "$2" $?
 }
-# cancel: job one, which has no gateway any more
+# cancel: ends job one, which has no gateway any more
 cancel() {
     exec 8>&-
-    kill "$job_one" 2>/dev/null # it may have found that out
+    kill "$job_one" 2>/dev/null # the job may have found that out itself
     wait "$job_one"
 }
-# gateway_of WORDS: the number, on the gateway's host, of the process of this job
+# gateway_of WORDS: prints the number, on the gateway's host, of the process that serves this job
 gateway_of() {
     # shellcheck disable=SC2016
     on_gate sh -c 'for p in /proc/[0-9]*; do
         case $(tr "\0" " " <$p/cmdline 2>/dev/null) in "madgw $1"*) echo ${p#/proc/} ;; esac; done' sh "$1"
 }
-# mb_of NAME: MB/s of all its receivers
+# mb_of NAME: prints the sum of the MB/s of all its receivers
 mb_of() { awk '/MB\/s/ { sum += $4 } END { printf "%.1f", sum }' "$1.out"; }
-# at_least NAME VALUE LEAST
+# at_least NAME VALUE LEAST: checks that VALUE is at least LEAST
 at_least() {
     if awk "BEGIN { exit !(${2:-0} >= $3) }"; then ok "$1: $2, at least $3"; else not_ok "$1: ${2:-nothing}, not $3" "$(cat ./*.err served)"; fi
 }
@@ -212,7 +214,7 @@ END
     wait_for grep -q answered one.out && wait_for grep -q answered two.out
     check "both are served" 2 "$(cat one.out two.out | grep -c answered)"
 
-    # Somebody of job one has the addresses of two: it is let in nowhere there.
+    # A process of job one has the addresses of job two: no process of job two accepts it.
     { head -2 jobs/one.job; grep '^address' jobs/two.job; sed -n '/^topology/,/^address/p' jobs/two.job | grep -v '^address'; } >mixed
     on_gate "$madgw" -v --join - <mixed >mixed.out 2>&1
     check_has "a key of one is none of two" "refused" mixed.out
@@ -238,14 +240,14 @@ END
 }
 two_words() { if [ "$owner_two" = 0 ]; then echo "--join - --rate"; else echo "--join $PWD/jobs/two.job"; fi; }
 
-# One job floods, the other has one stream: a seventh, if streams were what is shared.  A bandwidth that a busy host has, too;
-# bounds are for one that does not let a gateway run for longer than its bucket lasts.
+# One job floods, the other has one stream: it would get a seventh if streams had equal shares.  The bandwidth is one
+# that also a busy host reaches.  The bounds are for a gateway that may run for as long as its token bucket lasts.
 test_share() {
     serve --rate 30M
     start one 6 $owner_one "$BUILD/tests/flow" 6
     start two 1 $owner_two "$BUILD/tests/flow" 2
     go one
-    sleep 1 # the flood is to be there first; how long it takes is not what is measured
+    sleep 1 # the flood must begin first; how long it takes does not matter
     go two
     finish two 0
     finish one 0
@@ -260,7 +262,7 @@ test_share() {
     stop share
 }
 
-# The daemon itself, which no job's gateway survives.
+# The daemon itself is killed: no job's gateway survives.
 test_places() {
     serve --jobs 2 --user-jobs 1
     start one 1 $owner_one "$BUILD/tests/across" ask 1

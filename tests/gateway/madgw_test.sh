@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# madrun --topology and madgw: a job in two clusters that only the launch host reaches; gateways that are killed, told to
-# end, started by hand.
+# madrun --topology and madgw: a job in two clusters that only the launch host reaches.  Gateways are killed, requested
+# to end, and started by hand.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
 . "$here/../harness/checks.sh"
@@ -11,7 +11,7 @@ export LC_ALL=C
 
 # ---- Outside: what needs no lab, then the lab
 
-# wrong NAME TEXT ARGUMENTS...: nothing is started, and this is said
+# wrong NAME TEXT ARGUMENTS...: checks that nothing is started, and this text is printed
 wrong() {
     name=$1 text=$2
     shift 2
@@ -50,7 +50,7 @@ END
     within $limit "$BUILD/madgw" >out 2>err
     check "madgw alone: exit code" 1 $?
     check_has "madgw alone: is said" "no launcher has started this process as a gateway" err
-    install -m 600 two.conf private # such a file holds a key
+    install -m 600 two.conf private # this file holds a key, so only its owner may read it
     within $limit "$BUILD/madgw" --join private >out 2>err
     check "madgw: a file that is none: exit code" 1 $?
     check_has "madgw: a file that is none: is said" "line 1 is not understood" err
@@ -94,7 +94,7 @@ END
     [ $failures = 0 ]
 }
 
-# lab FILE TEST...: these inside
+# lab FILE TEST...: runs these tests in a lab
 lab() {
     file=$1
     shift
@@ -104,35 +104,35 @@ lab() {
 
 # ---- Inside, on the launch host
 
-# run ARGUMENTS...: code, ./out and ./err.  The file is where no other host sees it.
+# run ARGUMENTS...: runs madrun; exit status in $code, output in ./out and ./err.  Other hosts cannot see the file.
 run() {
     within $limit "$madrun" --topology /tmp/only_here.conf --launch-agent "$MADLAB_AGENT" "$@" >out 2>err </dev/null
     code=$?
 }
 
-# start ARGUMENTS...: in the background, its input at descriptor 8
+# start ARGUMENTS...: starts madrun in the background, with descriptor 8 as its input
 start() {
-    rm -f input job gateway gateway[0-9] # what those of another job have said is not for this one
+    rm -f input job gateway gateway[0-9] # remove the messages of an earlier job
     mkfifo input
     "$madrun" --topology /tmp/only_here.conf --launch-agent "$MADLAB_AGENT" --timeout $limit "$@" >out 2>err <input &
     job=$!
     exec 8>input
 }
-# finish NAME CODE: of what was started
+# finish NAME CODE: ends the started job, and checks its exit status
 finish() {
     exec 8>&-
     wait $job
     check "$1: exit code" "$2" $?
 }
 has() { grep -qE -- "$1" out err; }
-# seen NAME PATTERN: sooner or later
+# seen NAME PATTERN: waits until a line matches
 seen() { if wait_for has "$2"; then ok "$1"; else not_ok "$1" "no '$2' in:" "$(tail -n 20 out err)"; fi; }
-# tell SIGNAL PROGRAM HOST: to all of these there
+# tell SIGNAL PROGRAM HOST: sends the signal to all processes of this program on the host
 tell() {
     "$MADLAB_AGENT" "$3" sh -c 'for p in /proc/[0-9]*; do
         case $(cat $p/comm 2>/dev/null) in *'"$2"') kill -'"$1"' ${p#/proc/} ;; esac; done'
 }
-# tell_gateway SIGNAL [HOST]: to all madgw on the gateway
+# tell_gateway SIGNAL [HOST]: sends the signal to all madgw on the gateway
 tell_gateway() {
     tell "$1" madgw "${2:-gate}"
 }
@@ -161,10 +161,10 @@ test_places() {
     check "exit code: of the one that failed, the gateway ends too" 7 $code
 }
 
-# as_processes HOST: what the processes of a session there say of how many there are
+# as_processes HOST: prints the number of processes that the processes of a session there assume
 as_processes() { "$MADLAB_AGENT" "$1" "$BUILD/mad_info" stats all --json 2>/dev/null | grep -o '"processes": [0-9]*,' | sort -u; }
 
-# Waiting threads spin only if all have a processor: two ranks and the gateway beside them are three.
+# Waiting threads spin only if each has a processor: two ranks and the gateway on the same host are three processes.
 test_counted() {
     start -n 2 -v "$across" ask 2
     seen "counted: ready" 'madgw: host gate: ready$'
@@ -196,7 +196,7 @@ test_kill() {
     finish "kill, once" 3
 }
 
-# Each one comes up, and is killed as soon as that is seen.
+# Each gateway is killed as soon as it has come up.
 test_dies() {
     start -n 2 -v "$across" ask 1
     kills=0
@@ -215,7 +215,8 @@ test_dies() {
     finish dies 0
 }
 
-# The first message to a peer, when the gateway that leads there has just died: it waits for another one, up to the deadline.
+# The first message to a peer, just after the gateway on its path has died: it waits for another gateway, until the
+# deadline.
 test_first() {
     start -n 2 --gateways none --job-file job --env MAD_FORWARD_DEADLINE=${limit}000 \
         --env MAD_CONNECT_TIMEOUT=${limit}000 "$across" ask 1
@@ -239,7 +240,7 @@ test_first() {
     wait
 }
 
-# The gateway does not come up with the job, only when it is started again: the first message waits for it.
+# The gateway does not come up with the job, but only when it is started again: the first message waits for it.
 test_behind() {
     printf '#!/bin/sh\n[ "$1" != gate ] || ! mkdir /tmp/failed || exit 1\nexec "$MADLAB_AGENT" "$@"\n' >agent
     chmod +x agent
@@ -250,8 +251,8 @@ test_behind() {
     finish behind 0
 }
 
-# The first message to a process whose network is cut: a process that may exist, and is only not reached now, is never
-# reported as gone.  Its host answers nothing; then the gateway's has no network itself.
+# The first message to a process whose network is cut: a process that may exist, and is only unreachable now, is never
+# reported as gone.  Its host does not answer; then the gateway's host has no network itself.
 test_unreached() {
     for host in blue0 gate; do
         start -n 2 --hosts red0,blue0 --env MAD_FORWARD_DEADLINE=${limit}000 --env MAD_CONNECT_TIMEOUT=${limit}000 -v \
@@ -259,7 +260,7 @@ test_unreached() {
         seen "unreached ($host): ready" 'madgw: host gate: ready$'
         interface=$([ $host = gate ] && echo eth1 || echo eth0)
         "$MADLAB_AGENT" $host ip link set $interface down
-        "$MADLAB_AGENT" gate ip neighbour flush dev eth1 # what it knows from other tests it would call for long
+        "$MADLAB_AGENT" gate ip neighbour flush dev eth1 # otherwise it would use entries of earlier tests for a long time
         echo one >&8
         seen "unreached ($host): is said" '(No route to host|Network is unreachable)'
         "$MADLAB_AGENT" $host ip link set $interface up
@@ -280,7 +281,7 @@ test_drain() {
     start -n 2 -v "$across" ask 2
     echo one >&8
     seen "end at once: before" 'answered: one'
-    told_again() { # two signals before it looks are one
+    told_again() { # two signals before the gateway reads them count as one
         tell_gateway TERM
         has 'received a second signal to end'
     }
@@ -291,10 +292,10 @@ test_drain() {
     finish "end at once" 3
 }
 
-# join HOST: a gateway in the background, with the job's file or ($how) what it says of itself added to that
+# join HOST: starts a gateway in the background, with the job's file, or ($how) with its own address added to the file
 join() {
     joined=$1
-    rm -f "$joined" # what the one before has said
+    rm -f "$joined" # remove the messages of the gateway before
     if [ "$how" = file ]; then
         "$MADLAB_AGENT" "$joined" "$BUILD/madgw" -v --join job 2>"$joined" &
     else
@@ -303,9 +304,9 @@ join() {
     up() { grep -qs ': reached' "$joined"; }
     if wait_for up; then ok "nobody between: ready"; else not_ok "nobody between: ready" "$(cat "$joined" err)"; fi
 }
-# Gateways that join by hand, and have no neighbour in common that could tell them of each other: the job's file does, or,
-# where hosts do not share it, the user who starts them adds the line.  One that has died is in it, too; that is not the
-# job's end for another one that would have reached it alone.
+# Gateways that join by hand, and have no common neighbour through which they could learn of each other.  The job's file
+# names them.  If hosts do not share the file, the user that starts the gateways adds the line.  The file also names a
+# gateway that has died; a gateway that could have reached only that one must not take this for the end of the job.
 test_nobody_between() {
     for how in file line; do
         start -n 2 --hosts red,blue --gateways none --job-file job "$across" ask 1
@@ -333,7 +334,8 @@ test_by_hand() {
     gateway=$!
     ready() { grep -qs 'reached 2 processes' gateway; }
     if wait_for ready; then ok "by hand: ready"; else not_ok "by hand: ready" "$(cat gateway err)"; fi
-    # The ranks are bound to a core each, and all others are this one's: it was taken for crowded by as many as it knew of.
+    # Each rank is bound to a core.  Only processes that share the gateway's processors count; before, the gateway
+    # counted all processes that it knew of, and took the host for oversubscribed.
     if [ "$(nproc)" = 1 ]; then alone=3; else alone=1; fi
     check "by hand: only those that share its processors are counted" "\"processes\": $alone," "$(as_processes gate)"
     echo one >&8
@@ -347,11 +349,12 @@ test_by_hand() {
     check "by hand: not a job's file" 1 $?
 }
 
-# A gateway says how many processes it has reached, not how many connections, which there are more of on several lanes.
+# A gateway reports the number of processes that it has reached, and not the number of connections, which is larger with
+# several lanes.
 test_reached() {
     start -n 3 --hosts red0,blue0,blue1 --gateways none --job-file job "$across" ask 2
     wait_for test -s job
-    tell STOP across blue1 # so that it says so when messages have passed
+    tell STOP across blue1 # stopped, so that it reports this only when messages have passed
     "$MADLAB_AGENT" gate env MAD_LOG=info "$BUILD/madgw" --join - -v <job >gateway 2>&1 &
     gateway=$!
     both() { [ "$(grep -c "tcp: info: peer [12]: .* is used" gateway)" = 2 ]; }
@@ -368,7 +371,7 @@ test_reached() {
     wait $gateway
 }
 
-# Another launcher in the midst of the gateways: the errors that it gets, and its end
+# Another launcher, started among gateways: the errors that it gets, and its end.
 test_around() {
     run -v --env GIVEN=1 --around sh -c 'env; exit 7'
     check "around: exit code" 7 $code
@@ -393,7 +396,7 @@ test_around() {
     check "around, no gateway starts: nor is the launcher" "" "$(cat out)"
 }
 
-# Where a daemon forwards, no rank does: neither on the daemon's host nor on another one that would do as well.
+# If a daemon forwards, no rank forwards: neither on the daemon's host nor on another host that could.
 test_daemons() {
     run -n 8 -v --hosts red,blue,gate0,red0 "$across" routes
     check "daemons: exit code" 0 $code
@@ -418,7 +421,8 @@ test_daemons() {
     check "daemons: ends with it" 0 $?
 }
 
-# Two gateways that come after the start, one behind the other: they know of each other from whom both have called.
+# Two gateways that start after the job, one behind the other: they learn of each other from the process that both have
+# connected to.
 test_later() {
     start -n 3 --hosts north,south,middle --gateways none --job-file job "$across" ask 1
     wait_for test -s job

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# mad_perf through a gateway, processes on this host (a -(shared memory)- g -(tcp)- b): what its lines say of the
-# way, its tests of many streams and of computing on a gateway, and fragments of lengths that are asked for.
+# mad_perf through a gateway, with processes on this host (a -(shared memory)- g -(tcp)- b): its lines about the path,
+# its tests with many streams and with a computing gateway, and fragments of requested lengths.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 
 . "$here/ways.sh"
 
-# pairs N COMMAND...: N processes at each end, and the gateway
+# pairs N COMMAND...: runs N processes at each end, and the gateway
 pairs() {
     pairs=$1 ways_a=0-$(($1 - 1)) ways_b=$1-$((2 * $1 - 1))
     shift
@@ -36,6 +36,6 @@ END
 chmod +x "$dir/other"
 pairs 1 "$dir/other" "$BUILD/mad_perf" pingpong --sizes 8 --iters 1 --batches 1
 check "a gateway with fragments of its own: exit code" 1 $?
-# Either end may say so first, and end the other.
+# Either end may report this first, and end the other.
 check_has "a gateway with fragments of its own: it is none" "the gateway g has no live process" "$dir/err"
 [ $failures = 0 ]

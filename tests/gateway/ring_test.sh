@@ -29,8 +29,8 @@ echo 'networks = { n = { driver = "tcp"; hosts = "n, g0, g1"; }; e = { driver = 
 
 with_encryption "$dir/ring.cfg" "$dir/tcp-shm-tcp.cfg" "$dir/shm-tcp-shm.cfg" "$dir/pair.cfg"
 
-# as FILE HOSTS COMMAND...: the process is on the rank-th of the hosts, and on the networks of that: two of tcp by their
-# names, two of shared memory by their folders
+# as FILE HOSTS COMMAND...: runs as a process of the host whose place in HOSTS is the rank, on the networks of that
+# host: two networks of tcp by their names, two of shared memory by their folders
 cat >"$dir/as" <<'END'
 #!/bin/sh
 MAD_TOPOLOGY=${0%/*}/$1 tcp= shm=
@@ -49,7 +49,7 @@ MAD_DRIVERS=self${tcp:+,tcp}${shm:+,shm},virtual MAD_TCP_NETWORK=lo=$tcp MAD_TCP
 export MAD_HOST MAD_TOPOLOGY MAD_DRIVERS MAD_TCP_NETWORK MAD_TCP_INTERFACES MAD_SHM_DIR
 exec "$@"
 END
-# at FILE HOSTS COMMAND...: a process on each of the hosts
+# at FILE HOSTS COMMAND...: runs a process on each of the hosts
 at() {
     file=$1 hosts=$2
     shift 2
@@ -58,13 +58,13 @@ at() {
 # sum NAME: over all gateways; least NAME
 sum() { sed -n "s/^{.*\"$1\": *\([0-9]*\).*/\1/p" "$dir/out" | awk '{ n += $1 } END { print n + 0 }'; }
 least() { sed -n "s/^{.*\"$1\": *\([0-9]*\).*/\1/p" "$dir/out" | sort -n | head -1; }
-# over_budget: gateways that held more than they may
+# over_budget: prints the number of gateways that held more than they may
 over_budget() {
     sed -n 's/^{.*"bytes_held_most": *\([0-9]*\).*"budget": *\([0-9]*\).*/\1 \2/p' "$dir/out" | awk '$1 > $2' | wc -l
 }
 
-# ring NAME [--full]: windows stay as they are when streams are opened, or little more; there is room for those that both
-# ends open at once
+# ring NAME [--full]: when streams are opened, windows stay as they are, or grow by the room for streams that both ends
+# open at the same time
 ring() {
     MAD_FORWARD_BUDGET=2560K at ring.cfg n,n,e,e,s,s,w,w,g0,g1,g2,g3 "$BUILD/tests/ring" $2 8 4 >"$dir/out" 2>&1
     check "$1: completes" "0 4" "$? $(grep -c '^{"test":"ring"' "$dir/out")"
@@ -80,8 +80,8 @@ runs=1
 [ -z "$LONG" ] || runs=50
 for i in $(seq $runs); do
     ring "ring, all with all"
-    MAD_FORWARD_WINDOW=64M ring "ring, all full" --full # more is under way than sockets take
-    # Of what windows allow (in both directions, of which one is used) that amount was there.
+    MAD_FORWARD_WINDOW=64M ring "ring, all full" --full # more is in flight than the sockets hold
+    # At least a fifth of what all windows allow was held (windows are for both directions, of which one is used).
     if [ $(($(sum bytes_held_most) * 5)) -ge "$(sum given)" ]; then
         ok "ring, all full: $(sum bytes_held_most) bytes of $(sum given) in both directions"
     else
@@ -101,7 +101,7 @@ for t in $tests; do
     done
 done
 
-# Two gateways side by side: connections are dealt out.
+# Two parallel gateways: both carry connections.
 at pair.cfg n,e,n,e,n,e,n,e,g0,g1 "$BUILD/tests/ring" 8 2 >"$dir/out" 2>&1
 check "pair: completes" "0 2" "$? $(grep -c '^{"test":"ring"' "$dir/out")"
 if [ $(($(least bytes) * 20)) -ge "$(sum bytes)" ]; then

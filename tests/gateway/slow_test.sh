@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A rank that is a gateway as well (madlab).  Behind a network of 5 Mbit/s what its neighbours send it themselves takes
-# longer than the time of detection, and so does an answer behind it; nobody takes it for dead.  When it is stopped for
-# longer than that it is given up as a gateway. Messages to and from the rank itself wait, and none is lost.
+# A rank that is also a gateway (madlab).  Behind a network of 5 Mbit/s, messages of its neighbours to the rank itself
+# take longer than the time of detection, and so does an answer behind them; no process may report the rank as dead.
+# When the rank is stopped for longer than that time, it is given up as a gateway.  Messages to and from the rank itself
+# wait, and none is lost.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 cd "$dir" || exit 1

@@ -19,14 +19,14 @@ import tempfile
 import threading
 import time
 
-DETECT, DEADLINE = 1.0, 30.0    # of the job, in seconds; a first connection, in the midst of cuts, has as long
-LONGEST = 3.0                   # that anything is away
-STILL = 40                      # seconds without progress until it is looked into
+DETECT, DEADLINE = 1.0, 30.0    # of the job, in seconds; a first connection during cuts has the same deadline
+LONGEST = 3.0                   # seconds for which anything is unavailable at most
+STILL = 40                      # seconds without progress after which the stacks are printed
 CHANNELS = ["any", "from", "posted", "handler", "try", "pool"]
 
 
 class Shape:
-    """Networks with their hosts.  Hosts n* are for ranks, g* are gateways."""
+    """Networks with their hosts.  Hosts n* are for ranks, hosts g* are gateways."""
 
     def __init__(self, dice):
         self.dice = dice
@@ -70,7 +70,7 @@ class Shape:
             self.join("pair", 0, 1)
 
     def nested(self):
-        """Two sites; each has an outer network with its clusters' gateways on it, and a line joins them."""
+        """Make two sites, joined by a line; each has an outer network with the gateways of its clusters."""
         clusters = 0
         for site in (10, 20):
             for _ in range(self.dice.randint(1, 2)):
@@ -88,7 +88,7 @@ class Shape:
             self.join("m%d" % i, *self.dice.sample(range(n), self.dice.choice([2, 2, 3])))
 
     def far_apart(self, ends):
-        """Two ends as far from each other as any."""
+        """Return two hosts with the largest distance."""
         def hops(a):
             seen, at = {a: 0}, [a]
             while at:
@@ -111,7 +111,7 @@ class Shape:
         return text
 
     def together(self, nets):
-        """All ranks reach each other over these."""
+        """Return networks over which all ranks reach each other."""
         seen, at = {self.ranks[0]}, [self.ranks[0]]
         while at:
             here = at.pop()
@@ -130,7 +130,7 @@ class Shape:
         return found
 
     def interface(self, net, host):
-        """As madlab calls them: eth0 on the first of a host's networks."""
+        """Return the interface as madlab names it: eth0 is on the first network of a host."""
         return "eth%d" % [n for n in self.nets if host in self.nets[n]].index(net)
 
     def text(self):
@@ -160,7 +160,7 @@ class Shape:
 
 
 def storm_of(shape, dice, seconds):
-    """What happens: (time, action, target), in order."""
+    """Return the events as (time, action, target), in order."""
     events, t = [], dice.choice([0.2, 0.7, 2.0])
     while t < seconds:
         kind = dice.choice(["kill", "kill", "kill", "stop", "stop", "cut", "link", "net", "throttle", "all", "freeze",
@@ -250,7 +250,7 @@ def descendants(pid):
 
 
 def left_in(folder):
-    """Processes that are still there; all of a lab are in its folder."""
+    """Return the remaining processes; all processes of a lab are in its folder."""
     left = []
     for p in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -270,7 +270,7 @@ def name_of(pid):
 
 
 def lateness(events, said):
-    """By how much the lab's clock was behind what it was to do, in seconds."""
+    """Return the maximum delay of the lab's clock behind its schedule, in seconds."""
     planned = [t for t, action, _ in events if not action.startswith("signal")]
     done = re.findall(r"^madlab: ([0-9.]+) s: ", said, re.M)
     return max([float(at) - t for t, at in zip(planned, done)], default=0)

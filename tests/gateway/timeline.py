@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""timeline.py SVG [PART]: the picture of a timeline on which a long message goes from rank 0 to rank 1 through rank 2, over
-the networks x and y (hop_test.sh).  PART: only some of it is shown.  Prints "ok" or "not ok" of each thing."""
+"""timeline.py SVG [PART]: check the picture of a timeline with a long message from rank 0 through rank 2 to rank 1,
+over the networks x and y (hop_test.sh).  PART: only some of it is shown.  Prints "ok" or "not ok" for each check."""
 
 import sys
 import xml.etree.ElementTree as tree

@@ -14,7 +14,7 @@ def check(name, good, *values):
 
 
 def wrong(document):
-    """The first thing that is not as the description of the Trace Event Format says, or None."""
+    """Return the first breach of the description of the Trace Event Format, or None."""
     if not isinstance(document.get("traceEvents"), list) or document.get("displayTimeUnit") not in ("ms", "ns"):
         return "no traceEvents, or a strange displayTimeUnit"
     open_ones = {}
@@ -47,7 +47,7 @@ def wrong(document):
 
 
 def intervals(document, category, name):
-    """(begin, end, args) of what is called so, by beginning."""
+    """Return (begin, end, args) of the events with this name, sorted by their beginning."""
     begun, found = {}, []
     for e in document["traceEvents"]:
         if e.get("cat") == category and name in e["name"]:

@@ -7,7 +7,7 @@
 
 cat >"$dir/as" <<'END'
 #!/bin/sh
-# as WAY A B COMMAND...: ranks A (FIRST-LAST) are on a, B on b, others on g
+# as WAY A B COMMAND...: runs as host a for ranks A (FIRST-LAST), as host b for ranks B, else as g
 in_range() { [ "$PMI_RANK" -ge "${1%-*}" ] && [ "$PMI_RANK" -le "${1#*-}" ]; }
 way=$1 MAD_HOST=g
 ! in_range "$2" || MAD_HOST=a
@@ -41,7 +41,7 @@ if ! has_loopback6; then
     ways="shm-tcp tcp-shm"
 fi
 
-# on WAY N COMMAND...: N processes; rank 0 is on a and rank 1 on b, or these ranges are
+# on WAY N COMMAND...: runs N processes; rank 0 is on a and rank 1 on b, or the ranks of $ways_a and $ways_b are
 ways_a=0-0 ways_b=1-1
 on() {
     way=$1 n=$2
