@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What MPI asks for beyond the plain traffic of the other tests, over each plug, and first over Open MPI's own tcp: there it
-# has to pass as well, or the test is wrong.
+# Features of MPI beyond the plain traffic of the other tests, over each plug-in.  The tests run first over Open MPI's
+# own tcp: if one fails there, the test itself is wrong.
 . "$(dirname "$0")/plugs.sh"
 plugs_start openmpi-bin /usr/bin/mpirun.openmpi
 compile asked between

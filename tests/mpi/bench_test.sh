@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What bench/figures measures of MPI: each program runs over our channels, and has a value for each figure.  Next to no
-# iterations: the numbers are nobody's business here.
+# The MPI programs of bench/figures: each runs over our channels, and reports a value for each figure.  There are very
+# few iterations, because the values do not matter here.
 . "$(dirname "$0")/openmpi.sh"
 command -v python3 >/dev/null || { echo "python3 is not installed"; exit 77; }
 for module in mca_btl_mad.so libmad-fi.so; do
@@ -11,7 +11,7 @@ openmpi_start "a module"
 ompi_info --parsable 2>/dev/null | grep -q '^mca:mtl:ofi:' || { echo "this Open MPI has no mtl ofi"; exit 77; }
 command -v fi_pingpong >/dev/null || { echo "fi_pingpong (libfabric-bin) is not installed"; exit 77; }
 
-# values FIGURE...: a line for each figure whose name begins so: its value, or why there is none
+# values FIGURE...: prints a line for each figure whose name begins like this: its value, or why there is none
 values() {
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$here/../../bench XDG_CACHE_HOME=$dir within $limit python3 - "$BUILD" "$@" <<'EOF'
 import sys

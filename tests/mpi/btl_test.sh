@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# MPI programs over Madeleine: the component mad of Open MPI.  Own programs that check every byte, over shared memory, over
-# TCP, and behind faults.  What went through Madeleine is what MPI sent.
+# MPI programs over Madeleine: the component mad of Open MPI.  Our programs check every byte, over shared memory, over
+# TCP, and with the driver fault.  Madeleine's counters equal what MPI has sent.
 . "$(dirname "$0")/openmpi.sh"
 component=$BUILD/.libs/mca_btl_mad.so
 [ -f "$component" ] || { echo "no component for Open MPI was built: configure says why"; exit 77; }
@@ -9,7 +9,7 @@ openmpi_start "a component"
 own=$(own_components)
 bind=
 
-# mpi N COMMAND...: on N processes over Madeleine
+# mpi N COMMAND...: runs the command on N processes over Madeleine
 mpi() {
     n=$1
     shift
@@ -28,14 +28,14 @@ passes shm 2 later
 passes shm 2 flood
 rm -f sent
 MAD_DRIVERS=self,tcp passes tcp 2 flood
-# ... on cores that are taken by their parents, to whom each look gives the core away
+# ... on cores that their parents use, so each poll must yield the core to them
 bind="--bind-to core" passes bound 2 later
 MAD_DRIVERS=self,tcp passes tcp 3 later
 MAD_DRIVERS=self,fault MAD_FAULT=shm passes fault_shm 2 messages
 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes fault_tcp 2 messages
 
-# ---- A long message leaves while its sender makes no call, in shared memory too, and with a thread it is received so; parts
-# of what is registered are asked for
+# ---- A long message leaves while its sender makes no call, also in shared memory, and is received so with a thread;
+# parts of registered memory are requested
 for p in async messages types; do
     OMPI_MCA_btl_mad_async=1 passes async_shm 2 $p
     OMPI_MCA_btl_mad_async=1 MAD_DRIVERS=self,tcp passes async_tcp 2 $p
@@ -65,7 +65,7 @@ check_has "tcp: up to 64 KiB go before they are asked for" " got 0 blocks" err
 OMPI_MCA_btl_mad_async=1 moved async_long 10 1000000
 check_has "btl_mad_async: in shared memory, too" " got 10 blocks 10000000 bytes" err
 
-# ---- Without a session Open MPI says so, and a death ends the job
+# ---- Without a session Open MPI reports the reason, and a death ends the job
 MAD_SPIN=nonsense mpi 2 --mca btl_base_verbose 1 ./count 1 1 >out 2>err
 check "a knob with a bad value: the job does not run over something else" 1 $(($? != 0))
 check_has "... and says why" "MAD_SPIN='nonsense' is not valid" err

@@ -1,21 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# MPI programs across two clusters that share no network (madlab), started by mpirun as it is from a host that reaches both:
-# by the component and the layer mad of Open MPI and by libfabric's provider, through one gateway and through two, which are
-# killed. MPICH's mpiexec starts programs too, when MAD_TEST_MPICH names an MPICH for libfabric (doc/mpi.md says how to have
-# one); so does Slurm, where it is installed.
+# MPI programs across two clusters that share no network (madlab), started by an unchanged mpirun from a host that
+# reaches both.  They use the component and the layer mad of Open MPI, and libfabric's provider, through one gateway and
+# through two, which are killed.  MPICH's mpiexec also starts programs if MAD_TEST_MPICH names an MPICH for libfabric
+# (doc/mpi.md describes how to get one), and so does Slurm if it is installed.
 . "$(dirname "$0")/openmpi.sh"
 . "$here/inputs.sh"
 PROGRAMS="count messages groups types rounds later"
 
 # ---- Outside: programs, and the lab
 
-# lab NAME TOPOLOGY TEST...: these inside
+# lab NAME TOPOLOGY TEST...: runs these tests in a lab
 lab() {
     name=$1 topology=$2
     shift 2
     [ $# -gt 0 ] || return
-    # without what openmpi_start has set: directories of one host would make one host of all
+    # without the variables that openmpi_start has set: directories in common would make one host of all
     TESTS="$*" DIR=$dir PLUGS=$PLUGS MPICH=$MPICH within 500 env -u MAD_SHM_DIR -u TMPDIR \
         "$BUILD/madlab" run "$topology" --quiet --on head --share "$dir" --share "$here/../.." ${MPICH:+--share "$MPICH"} \
         --timeout 490 -- sh "$here/clusters_test.sh" >lab.out 2>&1
@@ -54,11 +54,11 @@ END
         compile $PROGRAMS
         cd .. || exit 1
     fi
-    # ONE, TWO, SLURM, LAYER: of these tests only, for example ONE=counted TWO= SLURM= LAYER=
+    # ONE, TWO, SLURM, LAYER: run only these tests, for example ONE=counted TWO= SLURM= LAYER=
     lab "one gateway" one.conf ${ONE-programs counted others big none_left wrong_key no_gateway}
     lab "two gateways" two.conf ${TWO-programs rank_killed one_left}
     lab "Slurm" one.conf ${SLURM-slurm}
-    # in a lab of its own, with the time that this has
+    # in a lab of its own, with a time limit of its own
     PLUGS=$layer MPICH=
     [ -z "$layer" ] || lab "the layer" two.conf ${LAYER-programs rank_killed one_left wrong_key}
     [ $failures = 0 ]
@@ -69,7 +69,7 @@ END
 HOSTS=red0,blue0,red1,blue1 # neighbours are in different clusters
 slurm=                      # a command of Slurm's that starts the processes, if it does
 
-# around MADRUN'S OPTIONS -- MPIRUN'S: started in the midst of gateways
+# around MADRUN'S OPTIONS -- MPIRUN'S: starts mpirun among gateways
 around() {
     own=
     while [ "$1" != -- ]; do
@@ -82,7 +82,7 @@ around() {
         set -- $slurm "$@"
         [ "$plug" != mpich ] || set -- env -C "$DIR/mpich" "$@"
     elif [ "$plug" = mpich ]; then
-        # in the folder of its programs: what they start is looked for where mpiexec is, whatever -wdir says
+        # in the folder of its programs: mpiexec looks there for programs that they start, whatever -wdir says
         set -- env -C "$DIR/mpich" "$MPICH/bin/mpiexec" -launcher ssh -launcher-exec "$MADLAB_SSH" -hosts $HOSTS "$@"
     else
         set -- mpirun.openmpi --oversubscribe --host $HOSTS "$@"
@@ -91,14 +91,14 @@ around() {
     "$BUILD/madrun" --topology /tmp/only_here.conf --launch-agent "$MADLAB_AGENT" --timeout $limit $own --around "$@"
 }
 
-# by PLUG: what says to Open MPI how to send
+# by PLUG: sets the options with which Open MPI sends by this plug-in
 by() {
     plug=$1
     unset FI_PROVIDER MPIR_CVAR_NOLOCAL
     [ "$plug" != mpich ] || export FI_PROVIDER=mad MPIR_CVAR_NOLOCAL=1
     export OMPI_MCA_plm_rsh_agent="$MADLAB_SSH"
     export OMPI_MCA_mpi_yield_when_idle=1 # all hosts of the lab share a few cores, which Open MPI cannot know
-    export OMPI_MCA_osc=pt2pt # between hosts Open MPI has no windows otherwise, over its own tcp neither
+    export OMPI_MCA_osc=pt2pt # between hosts, Open MPI has no other windows, also not over its own tcp
     if [ "$plug" = btl ]; then
         export OMPI_MCA_mca_base_component_path="$BUILD/.libs:$components" OMPI_MCA_pml=ob1 OMPI_MCA_btl=mad,self
     elif [ "$plug" = pml ]; then
@@ -117,18 +117,18 @@ mpi() {
     around --env FI_PROVIDER_PATH="$BUILD/.libs" -- -n "$n" "$@" </dev/null
 }
 
-# kill_on HOST PROGRAM: at once; ./killed says whom
+# kill_on HOST PROGRAM: kills them at once; ./killed has the process numbers
 kill_on() {
     "$MADLAB_AGENT" "$1" sh -c 'for p in /proc/[0-9]*; do
         case $(cat $p/comm 2>/dev/null) in *'"$2"') kill -KILL ${p#/proc/} && echo "killed: $p" ;; esac; done' >killed 2>&1
 }
-# streams GATEWAY: how many pass through it; ./stats.GATEWAY has all that it says
+# streams GATEWAY: prints the number of streams through it; ./stats.GATEWAY has its whole report
 streams() {
     "$MADLAB_AGENT" "$1" "$BUILD/mad_info" stats all >"stats.$1" 2>&1
     sed -n 's/.*; \([0-9]*\) streams pass.*/\1/p' "stats.$1"
 }
 
-# rounds_start OPTIONS OF MADRUN...: in the background, until some have been
+# rounds_start OPTIONS OF MADRUN...: starts rounds in the background, and waits until some are done
 rounds_start() {
     rm -f stop out err # of the job before, whose rounds are not this one's
     around --env FI_PROVIDER_PATH="$BUILD/.libs" "$@" -- -n 4 ./rounds "$DIR/stop" 100000 >out 2>err </dev/null &
@@ -141,7 +141,7 @@ round_is() {
     there() { [ "$(round)" -ge "$wanted" ] 2>/dev/null; }
     wait_for there
 }
-# rounds_end NAME: they receive the request to end, and end well
+# rounds_end NAME: requests the rounds to end, and checks that they end well
 rounds_end() {
     : >stop
     wait $job
@@ -162,7 +162,8 @@ test_programs() {
     done
 }
 
-# Each of 4 processes sends N messages of LEN bytes to one in the other cluster; the gateways' count is asked for meanwhile.
+# Each of 4 processes sends N messages of LEN bytes to a process in the other cluster; meanwhile the gateways' counters
+# are queried.
 test_counted() {
     for plug in $PLUGS ${MPICH:+mpich}; do
         by $plug
@@ -170,7 +171,7 @@ test_counted() {
         moved "$plug: long" 10 1000000
     done
 }
-# moved NAME N LEN: what the gateway has forwarded, and what Open MPI's component has sent, is what MPI sent, and headers
+# moved NAME N LEN: checks that the gateway has forwarded, and Open MPI's component has sent, what MPI sent, and headers
 moved() {
     rm -f stats
     report=
@@ -215,7 +216,7 @@ END
     done
 }
 
-# LAMMPS across the clusters and on one host: the same digits.  HPC Challenge and ScaLAPACK look at their results themselves.
+# LAMMPS across the clusters and on one host: equal digits.  HPC Challenge and ScaLAPACK check their results themselves.
 test_big() {
     export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
     command -v lmp >/dev/null && by_lammps
@@ -268,7 +269,7 @@ test_one_left() {
     for plug in $PLUGS; do
         by $plug
         rounds_start || not_ok "$plug: one is killed: begins" "$(tail -n 20 out err)"
-        victim=gate0 # the one through which more passes
+        victim=gate0 # the one that more streams pass
         [ "$(streams gate1)" -gt "$(streams gate0)" ] && victim=gate1
         [ "$(streams $victim)" -gt 0 ] && ok "$plug: one is killed: it was used" ||
             not_ok "$plug: one is killed: it was used" "$(cat stats.gate0 stats.gate1)"
@@ -337,8 +338,8 @@ test_no_gateway() {
     done
 }
 
-# Processes that Slurm starts: mpirun and mpiexec in an allocation, across the clusters; srun itself, by PMIx on hosts that
-# reach each other (Slurm's own daemons have to), by PMI-2 across the clusters.
+# Processes that Slurm starts: mpirun and mpiexec in an allocation, across the clusters; srun itself, by PMIx on hosts
+# that reach each other (as Slurm's own daemons must), and by PMI-2 across the clusters.
 test_slurm() {
     if ! command -v srun slurmctld slurmd >/dev/null; then
         echo "skipped: Slurm is not installed (slurm-client, slurmctld, slurmd)"
@@ -351,7 +352,7 @@ test_slurm() {
         passes "$plug, salloc" 4 messages
         slurm="srun --quiet --overcommit -w red0,red1 --mpi=pmix"
         passes "$plug, srun" 4 messages
-        # ... and none of madrun's: srun passes no key, and Open MPI's own is the number of the job
+        # ... and no key of madrun: srun passes none, and Open MPI's own key is the number of the job
         cat >unkeyed <<'END'
 #!/bin/sh
 unset MADELEINE_KEY MAD_GATEWAYS MAD_TOPOLOGY
@@ -372,7 +373,7 @@ END
     }
     slurm=
 }
-# slurm_start: its daemons, on this host and on those of the clusters, until all are known to it
+# slurm_start: starts the daemons, on this host and on those of the clusters, and waits until all are known
 slurm_start() {
     export SLURM_CONF="$DIR/slurm.conf"
     cat >slurm.conf <<'END'
@@ -390,7 +391,7 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/linear
 SlurmdParameters=config_overrides
-# from here to each host at once: in a tree hosts of one cluster would have to reach those of the other
+# from here to each host directly: in a tree, hosts of one cluster would have to reach those of the other cluster
 TreeWidth=1000
 NodeName=red[0-1],blue[0-1] CPUs=2
 PartitionName=all Nodes=ALL Default=YES

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The commands that the documents give for MPI programs, as they stand there, with what make install installs.
+# The commands for MPI programs in the documents, exactly as printed, with the installed files of `make install`.
 . "$(dirname "$0")/plugs.sh"
 plugs_start openmpi-bin /usr/bin/mpirun.openmpi
 top=$(cd "$here/../.." && pwd)
 make -s -C "$BUILD" install DESTDIR="$dir/root" >log 2>&1 || { not_ok "make install" "$(tail -5 log)"; exit 1; }
 libs=$(dirname "$(find "$dir/root" -name libmadeleine.so)")
 unset FI_PROVIDER_PATH
-# Settings that a user need not give on a host of their own: where the libraries are, that four processes are few enough,
-# their identity
+# Settings that users need not give on hosts of their own: the folder of the libraries, permission for four processes,
+# the identity of root
 mkdir bin && ln -s "$(command -v mpirun.openmpi)" bin/mpirun
 PATH="$dir/bin:$PATH"
 export PATH LD_LIBRARY_PATH="$libs" OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_mad_report=1 OMPI_MCA_pml_mad_report=1 MAD_LOG=info
@@ -29,13 +29,13 @@ int main(int argc, char **argv)
 END_OF_C
 mpicc.openmpi -o program program.c || not_ok "compile"
 
-# The command of quickstart.sh names all sources of its MPI program.
+# The command in quickstart.sh names all sources of its MPI program.
 command=$(sed -n 's/^ *loud \(mpicc.openmpi .*\)/\1/p' "$top/quickstart.sh" | sed "s| -o [^ ]*| -o quick|; s| bench/| $top/bench/|g")
 # shellcheck disable=SC2086
 $command >log 2>&1
 check "quickstart.sh: its MPI program compiles" 0 $?
 
-# typed DOCUMENT PLUG WORD: the indented block of DOCUMENT with WORD that ends in mpirun, if PLUG was built
+# typed DOCUMENT PLUG WORD: runs the indented block of DOCUMENT with WORD that ends in mpirun, if PLUG was built
 typed() {
     case " $plugs " in *" $2 "*) ;; *) return ;; esac
     awk -v word="$3" '

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The matching device between two processes: in each way that it can be driven, over each network, behind faults.
+# The matching device between two processes: in each mode of progress, over each network, and with the driver fault.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A rank is killed at a random moment of random traffic: the job ends, and says why.  With MPI_ERRORS_RETURN what needs the
-# rank fails, where Open MPI lets it, and the others go on.  LONG=1: 50 kills of each kind instead of 3; SEED=N.
+# A rank is killed at a random moment of random traffic: the job ends, and reports the reason.  With MPI_ERRORS_RETURN,
+# operations that need the rank fail, as far as Open MPI permits, and the other ranks continue.  LONG=1: 50 kills of
+# each kind instead of 3; SEED=N.
 . "$(dirname "$0")/plugs.sh"
 plugs_start openmpi-bin /usr/bin/mpirun.openmpi
 limit=60
@@ -10,7 +11,7 @@ seed=${SEED:-$(date +%s)}
 compile traffic survive anybody
 cat >until_killed <<'END'
 #!/bin/sh
-# Rank 1 is killed after that number of seconds; the limit of the job ends what outlives it.
+# Rank 1 is killed after that number of seconds; the job's time limit ends what remains.
 [ "$OMPI_COMM_WORLD_RANK" != 1 ] || { sleep "$1" && kill -9 $$; } &
 exec ./traffic "$2" 600
 END
@@ -37,8 +38,9 @@ for over in $plugs; do
 done
 check_none "nothing is left of these jobs" "$dir/traffic"
 
-# ---- Rank 1 has another key: its message would get lost without a word, and both would wait for ever
-unset FI_MAD_KEY # which comes before the other
+# ---- Rank 1 has another key: without a check, its message would get lost without a report, and both ranks would wait
+# for ever
+unset FI_MAD_KEY # because it would override the other key
 cat >keyed <<'END'
 [ "$OMPI_COMM_WORLD_RANK" != 1 ] || export MADELEINE_KEY=5f1d0a93c27be64810f9a3d67c25e8b4
 exec ./anybody
@@ -50,7 +52,7 @@ for over in $plugs; do
     done
 done
 
-# ---- Rank 1 is killed, the others are let live by mpirun
+# ---- Rank 1 is killed, and mpirun lets the others live
 flags=--enable-recovery
 over=btl
 if [ "${plugs#*btl}" != "$plugs" ]; then

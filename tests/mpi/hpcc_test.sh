@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# HPC Challenge over each plug: all sections, with the checks that it makes itself.
+# HPC Challenge over each plug-in: all sections, with its own checks.
 . "$(dirname "$0")/plugs.sh"
 . "$here/inputs.sh"
 plugs_start hpcc /usr/bin/hpcc
 
-# below NAME KEY BOUND: the summary has KEY, with a number below BOUND
+# below NAME KEY BOUND: checks that the summary has KEY, with a number below BOUND
 below() {
     awk -F= -v key="$2" -v bound="$3" '$1 == key { n++; good = $2 + 0 < bound } END { exit !(n == 1 && good) }' \
         hpccoutf.txt && ok "$1" || not_ok "$1" "$(grep "^$2=" hpccoutf.txt) (bound: $3)"
@@ -27,7 +27,7 @@ challenge() {
     [ -s hpccoutf.txt ] || { not_ok "$what: nothing was written" "$(head -c 3000 err)"; return; }
     check_has "$what: to its end" "End of HPC Challenge tests." hpccoutf.txt
     check_lines "$what: linear system, residual" 1 '^\|\|Ax-b\|\|.* PASSED$' hpccoutf.txt
-    # a second line, with the time of processors, is there only when that was seen to pass
+    # a second line, with processor times, exists only if the first one passed
     check_lines "$what: PTRANS, residuals" 5 '^WALL .* PASSED ' hpccoutf.txt
     check_lines "$what: nothing failed" 0 'FAILED' hpccoutf.txt
     below "$what: MPIFFT, there and back" MPIFFT_maxErr 1e-12

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by the tests with HPC Challenge, LAMMPS and ScaLAPACK: what these are to compute, and whether they did.
 
-# hpcc_problem SIZE P Q: what it is to solve, on P x Q processes
+# hpcc_problem SIZE P Q: writes the problem for P x Q processes
 hpcc_problem() {
     cat <<-END
 	HPLinpack benchmark input file
@@ -43,7 +43,7 @@ hpcc_problem() {
 	END
 }
 
-# lammps_melt CELLS STEPS: Lennard-Jones atoms, cubic cells a side
+# lammps_melt CELLS STEPS: writes the input: Lennard-Jones atoms, with this number of cells on each side of the cube
 lammps_melt() {
     cat <<-END
 	units lj
@@ -66,15 +66,15 @@ lammps_melt() {
 	END
 }
 
-# lammps_energies LOG: the lines of them
+# lammps_energies LOG: prints the lines with the energies
 lammps_energies() { awk '/^ *Step/ { p = 1 } /^Loop time/ { p = 0 } p' "$1"; }
 
-# The folder of ScaLAPACK's test programs; nothing if they are not installed
+# scalapack_programs: prints the folder of ScaLAPACK's test programs, or nothing if they are not installed
 scalapack_programs() {
     find /usr/lib -type d -path '*/scalapack/openmpi-tests' 2>/dev/null | head -1
 }
 
-# scalapack_verdict OUTPUT of such a program: is there some sum of passed tests, and none of failed ones?  Says the sums
+# scalapack_verdict OUTPUT: prints the sums of passed and of failed tests; true if some passed and none failed
 scalapack_verdict() {
     awk '
         /PASSED|[Pp]assed|\| +P[SDCZ]/ { passed++ }

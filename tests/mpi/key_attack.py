@@ -13,7 +13,7 @@ LO4, IP4 = 3, 32  # codes in a name of the provider (src/mpi/ofi/name.c)
 
 
 def place(address):
-    """(identity, host, port) in an address of the library, or in a name of the provider."""
+    """Return (identity, host, port) from an address of the library, or from a name of the provider."""
     if address[0] == 2 and len(address) >= 32 and int.from_bytes(address[2:4], "little") == len(address):
         return uid(address), *tcp_of(address)
     identity, code, rest = address[1:17], address[17], address[18:]
@@ -25,7 +25,8 @@ def place(address):
 
 
 def guesses(number):
-    """Keys that the number gives: as it stands, as component and provider took it; its digits; its digest; jobs beside it."""
+    """Yield keys that follow from the number: the number itself, as component and provider used it; its digits; its
+    digest; and the same for neighbouring jobs."""
     text = number.encode()
     digits = number.replace("-", "")
     yield text

@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# LAMMPS over each plug: a melt of Lennard-Jones atoms.  Every printed digit of its energies is that of the same run over
-# Open MPI's own tcp: the same processes add the same numbers in the same order.
+# LAMMPS over each plug-in: a melt of Lennard-Jones atoms.  All printed digits of its energies equal those of the same
+# run over Open MPI's own tcp, because the same processes add the same numbers in the same order.
 . "$(dirname "$0")/plugs.sh"
 . "$here/inputs.sh"
 plugs_start lammps /usr/bin/lmp
 
-# energies N: those of a run over $over, in the file energies.
+# energies N: writes the energies of a run over $over to the file energies.
 energies() {
     mpi "$1" lmp -in melt.in -log melt.log >out 2>err
     rc=$?
     lammps_energies melt.log >energies
     [ $rc = 0 ] && [ "$(wc -l <energies)" -gt 5 ]
 }
-# same N LINES: over this plug as before, step by step
+# same N LINES: checks that the energies over this plug-in equal those of before, step by step
 same() {
     if energies "$1" && cmp -s energies "wanted.$1"; then
         ok "$way, $1 processes: energies"
@@ -21,7 +21,8 @@ same() {
         not_ok "$way, $1 processes: exit code $rc" "$(diff energies "wanted.$1" | head -10)" "$(head -c 2000 err)"
     fi
 }
-# conserved N: the run to compare with is physics, and not the same wrong numbers twice: the energy stays what it was
+# conserved N: checks that the run of comparison is physically right, and not wrong in the same way: the energy is
+# constant
 conserved() {
     over=tcp
     energies "$1" || { not_ok "over tcp: exit code $rc" "$(head -c 3000 err)"; exit 1; }

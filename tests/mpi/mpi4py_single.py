@@ -50,7 +50,7 @@ gathered = comm.gather(thing(rank), root=size - 1)
 assert gathered is None if rank != size - 1 else gathered == [thing(i) for i in range(size)]
 told("collectives of objects")
 
-# Arrays, by upper-case calls: where they lie
+# Arrays, by upper-case calls: received into their own memory
 many = array.array("d", [rank + i / 8 for i in range(50000)])
 got = array.array("d", [0.0]) * 50000
 comm.Sendrecv(many, right, recvbuf=got, source=left)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# mpi4py over each plug: objects, arrays, requests, windows, threads; by Debian's Python, for which the package is.
+# mpi4py over each plug-in: objects, arrays, requests, windows, threads; with Debian's Python, for which the package is
+# built.
 . "$(dirname "$0")/plugs.sh"
 module=$(find /usr/lib/python3 -type d -path "*/dist-packages/mpi4py" 2>/dev/null | head -1)
 plugs_start python3-mpi4py "${module:-/usr/lib/python3/dist-packages/mpi4py}"

@@ -9,7 +9,7 @@ suite=$MAD_TEST_SUITE mpich_suite=$MAD_TEST_MPICH_SUITE mpich=$MAD_TEST_MPICH
 plugs_start openmpi-bin /usr/bin/mpirun.openmpi
 limit=36000
 
-# compare WAY FOLDER OPTION...
+# compare WAY FOLDER OPTION...: runs a folder of the suite over this plug-in and over tcp
 compare() {
     way=$1 in=$2
     shift 2

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# MPICH over libfabric's provider mad (device ch4:ofi): own programs that check every byte, over shared memory, over TCP, and
-# behind faults.  MAD_TEST_MPICH names the folder that MPICH was installed in; doc/mpi.md says how to have one.
+# MPICH over libfabric's provider mad (device ch4:ofi): our programs check every byte, over shared memory, over TCP, and
+# with the driver fault.  MAD_TEST_MPICH names the folder in which MPICH is installed; doc/mpi.md describes how to get
+# one.
 . "$(dirname "$0")/openmpi.sh"
 [ -f "$BUILD/.libs/libmad-fi.so" ] || { echo "no provider for libfabric was built: configure says why"; exit 77; }
 [ -n "$MAD_TEST_MPICH" ] || { echo "no MPICH is named: MAD_TEST_MPICH, see doc/mpi.md"; exit 77; }
@@ -11,7 +12,7 @@ mpi_start "a provider"
 mpicc="$bin/mpicc -Wno-stringop-overflow" # its header takes MPI_STATUSES_IGNORE for an array
 export FI_PROVIDER_PATH="$BUILD/.libs" FI_PROVIDER=mad FI_MAD_KEY=a-key-for-these-tests MPIR_CVAR_NOLOCAL=1
 
-# mpi N COMMAND...: on N processes over Madeleine
+# mpi N COMMAND...: runs the command on N processes over Madeleine
 mpi() {
     n=$1
     shift
@@ -20,7 +21,7 @@ mpi() {
 
 compile messages types groups threads windows later
 
-# Which way it goes, and that windows are accessed without messages of MPICH's own
+# The provider is used, and windows are accessed without messages of MPICH's own
 MAD_LOG=info MPIR_CVAR_DEBUG_SUMMARY=1 mpi 2 ./messages >out 2>err
 check_has "MPICH goes over Madeleine" "mad: shm: info: peer 1: shm on memory" err
 check_has "... with remote memory access" "MPIDI_OFI_ENABLE_RMA: 1" out

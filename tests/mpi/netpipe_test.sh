@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# NetPIPE, which checks what it receives, over each plug.
+# NetPIPE, which checks received bytes, over each plug-in.
 . "$(dirname "$0")/plugs.sh"
 plugs_start netpipe-openmpi /usr/bin/NPopenmpi
 
-# netpipe MOST OPTION...: integrity of messages up to MOST bytes
+# netpipe MOST OPTION...: checks the integrity of messages up to MOST bytes
 netpipe() {
     most=$1
     shift

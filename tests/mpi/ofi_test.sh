@@ -13,7 +13,7 @@ trap 'exit 143' TERM INT HUP
 export MAD_SHM_DIR="$dir/shm" FI_PROVIDER_PATH="$BUILD/.libs" HOME="$dir" FI_MAD_KEY=a-key-for-these-tests
 limit=120
 
-# told NAME WHAT PROGRAM [ARGUMENT]: the program prints each of its checks
+# told NAME WHAT PROGRAM [ARGUMENT]: runs a program that prints each of its checks
 told() {
     name=$1 what=$2 program=$3
     shift 3
@@ -30,13 +30,13 @@ MAD_DRIVERS=self,tcp calls tcp
 MAD_DRIVERS=self,fault MAD_FAULT=shm calls "shm behind faults"
 MAD_DRIVERS=self,fault MAD_FAULT=tcp calls "tcp behind faults"
 
-# Entries of a queue, and their order; a peer that is killed.
+# Entries of a queue, and their order; a killed peer.
 told shm "the order of entries," ofi_order
 MAD_DRIVERS=self,tcp told tcp "the order of entries," ofi_order
 told shm "a lost peer," ofi_lost
 MAD_DRIVERS=self,tcp told tcp "a lost peer," ofi_lost
 
-# ---- Keys: without any, a file of this user's is made; one that others may read, or may have put there, is not taken
+# ---- Keys: without a key, a file of this user is made; a file that others may read, or may have written, is refused
 unset FI_MAD_KEY
 file=$dir/.madeleine-key
 opens() { within $limit "$BUILD/tests/ofi_calls" >"$dir/out" 2>"$dir/err"; }
@@ -115,7 +115,7 @@ pingpong -m tagged -S all -I 3
 MAD_DRIVERS=self,tcp pingpong -m msg -I 20
 lengths 6
 
-# No other type of endpoints
+# No other type of endpoints is supported
 for type in dgram msg; do
     within $limit fi_pingpong -p mad -e $type 127.0.0.1 >"$dir/out" 2>&1
     check "fi_pingpong -e $type is refused" 1 $(($? != 0))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced first by the tests with Open MPI, and others with MPI libraries.  They say with what it runs: mpi N COMMAND...: on
-# N processes.
+# Sourced first by the tests with Open MPI, and by others with MPI libraries.  They define how a command runs: mpi N
+# COMMAND...: on N processes.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
@@ -8,15 +8,15 @@ limit=120
 
 mpicc=mpicc.openmpi
 
-# openmpi_start WHAT: skip where Open MPI is not there; then as mpi_start
+# openmpi_start WHAT: skips the test if Open MPI is not installed; then like mpi_start
 openmpi_start() {
     command -v mpirun.openmpi >/dev/null && command -v mpicc.openmpi >/dev/null ||
         { echo "mpirun.openmpi or mpicc.openmpi is not installed (openmpi-bin, libopenmpi-dev)"; exit 77; }
     mpi_start "$1"
 }
 
-# mpi_start WHAT: skip where no MPI library can load WHAT, which was built with a sanitizer; then a folder of the test's own,
-# $dir, in which it goes on
+# mpi_start WHAT: skips the test if WHAT was built with a sanitizer, since no MPI library can load it then.  Makes a
+# folder of the test's own, $dir, and changes to it.
 mpi_start() {
     grep -q '^MAD_CFLAGS = .*fsanitize' "$BUILD/Makefile" && { echo "$1 with a sanitizer cannot be loaded"; exit 77; }
     dir=$(mktemp -d) || exit 1
@@ -24,17 +24,18 @@ mpi_start() {
     trap 'exit 143' TERM INT HUP
     cd "$dir" || exit 1
     export MAD_SHM_DIR="$dir/shm" TMPDIR="$dir" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    export OMPI_MCA_btl_vader_backing_directory="$dir" # what is killed leaves nothing in /dev/shm
+    export OMPI_MCA_btl_vader_backing_directory="$dir" # so that killed processes leave nothing in /dev/shm
 }
 
-# own_components: where Open MPI's are
+# own_components: prints the folder of Open MPI's own components
 own_components() {
     own=$(ompi_info --path pkglibdir --parsable 2>/dev/null | sed 's/.*://')
     [ -d "$own" ] || own=$(dirname "$(find /usr/lib -name mca_pml_ob1.so 2>/dev/null | head -1)")
     echo "$own"
 }
 
-# btl_moved NAME BYTES: what all processes report (in err) is what MPI sent, and headers: less than a hundredth and 10,000
+# btl_moved NAME BYTES: checks that the reports of all processes (in err) equal what MPI sent, and headers: less than a
+# hundredth and 10,000
 btl_moved() {
     awk -v want="$2" '
         /^btl mad:/ { sent += $6; received += $11; got += $16 }
@@ -45,7 +46,7 @@ btl_moved() {
         not_ok "$1: what Madeleine moved" "$(cat sums; tail -n 20 err)"
 }
 
-# compile PROGRAM...: of this folder
+# compile PROGRAM...: compiles programs of this folder
 compile() {
     for program; do
         $mpicc -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -o "$program" "$here/$program.c" -pthread ||
@@ -53,7 +54,7 @@ compile() {
     done
 }
 
-# passes NAME N PROGRAM [ARGUMENT...]: it prints each of its checks, and it ends well
+# passes NAME N PROGRAM [ARGUMENT...]: checks that the program prints each of its checks, and ends well
 passes() {
     name=$1 processes=$2 program=$3
     shift 3
@@ -67,8 +68,8 @@ passes() {
     fi
 }
 
-# two_keys LABEL CODE LINE: of a job whose ranks have two keys: it has ended by itself, with an error, has said why in err,
-# and out has no such line of something received
+# two_keys LABEL CODE LINE: checks a job whose ranks have two keys: it has ended by itself, with an error and its reason
+# in err, and out has no line LINE of something received
 two_keys() {
     [ "$2" != 0 ] && [ "$2" != 124 ] && ok "$1: two keys: the job ends" ||
         not_ok "$1: two keys: exit code $2" "$(head -c 3000 err)"

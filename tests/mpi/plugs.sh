@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced first by the tests of what goes through all plugs.  They run over each plug that was built (btl: the component of
-# Open MPI; pml: its point-to-point layer; ofi: the provider of libfabric), and over Open MPI's own tcp where there is
-# something to compare.
+# Sourced first by the tests of all plug-ins.  They run over each plug-in that was built (btl: the component of Open
+# MPI; pml: its point-to-point layer; ofi: the provider of libfabric), and over Open MPI's own tcp if there is something
+# to compare.
 . "$(dirname "$0")/openmpi.sh"
 limit=${LONG:+900}
 limit=${limit:-300}
 flags=
 
-# plugs_start PACKAGE FILE: skip where PACKAGE's FILE is not there, or no plug was built; else as openmpi_start
+# plugs_start PACKAGE FILE: skips the test if FILE of PACKAGE does not exist, or no plug-in was built; else like
+# openmpi_start
 plugs_start() {
     [ -e "$2" ] || { echo "$2 is not there ($1 is not installed)"; exit 77; }
     plugs=
@@ -20,7 +21,8 @@ plugs_start() {
     own=$(own_components)
 }
 
-# mpi N COMMAND...: on N processes, over $over, with $flags.  (Open MPI's osc ucx takes windows, and fails, where it has no network.)
+# mpi N COMMAND...: runs the command on N processes, over $over, with $flags.  (Open MPI's osc ucx takes windows, and
+# fails, where it has no network.)
 mpi() {
     n=$1
     shift
@@ -34,7 +36,7 @@ mpi() {
     within $limit mpirun.openmpi --oversubscribe -np "$n" --mca osc ^ucx $flags "$@" </dev/null
 }
 
-# each_plug COMMAND...: over each of them; the long form does it over TCP as well.  $way says which
+# each_plug COMMAND...: runs the command over each plug-in; the long form also over TCP.  $way is the name for both
 each_plug() {
     for over in $plugs; do
         way=$over

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Open MPI over the point-to-point layer mad: own programs that check every byte, over shared memory, over TCP, and behind
-# faults; the way taken; and that a job without a session, or with a dead process, ends.
+# Open MPI over the point-to-point layer mad: our programs check every byte, over shared memory, over TCP, and with the
+# driver fault; the layer is really used; and a job without a session, or with a dead process, ends.
 . "$(dirname "$0")/openmpi.sh"
 [ -f "$BUILD/.libs/mca_pml_mad.so" ] || { echo "no point-to-point layer of Open MPI was built: configure says why"; exit 77; }
 openmpi_start "a layer"
 own=$(own_components)
 bind=
 
-# mpi N COMMAND...: on N processes over Madeleine
+# mpi N COMMAND...: runs the command on N processes over Madeleine
 mpi() {
     n=$1
     shift
@@ -28,7 +28,7 @@ passes shm_four 4 groups
 passes shm_four 4 layer
 passes shm 2 later
 MAD_DRIVERS=self,tcp passes tcp 3 later
-# ... on cores that are taken by their parents, to whom each look gives the core away
+# ... on cores that their parents use, so each poll must yield the core to them
 bind="--bind-to core" passes bound 2 later
 MAD_DRIVERS=self,fault MAD_FAULT=shm passes fault_shm 2 messages
 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes fault_tcp 2 messages
@@ -57,7 +57,7 @@ within $limit mpirun.openmpi --oversubscribe -np 2 --mca pml ob1 --mca btl vader
 check "another layer is named: exit code" 0 $?
 check_lines "... and this one does nothing" 0 'pml mad' err
 
-# ---- Without a session Open MPI says so, and a death ends the job
+# ---- Without a session Open MPI reports the reason, and a death ends the job
 MAD_SPIN=nonsense mpi 2 ./count 1 1 >out 2>err
 check "a knob with a bad value: the job does not run over something else" 1 $(($? != 0))
 check_has "... and says why" "MAD_SPIN='nonsense' is not valid" err

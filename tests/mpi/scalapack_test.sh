@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The test programs of ScaLAPACK, PBLAS and BLACS over each plug, on four processes: each comes to its end, says that it
-# passed, and nowhere that it failed.  The long form runs them all.
+# The test programs of ScaLAPACK, PBLAS and BLACS over each plug-in, on four processes: each ends, reports that it
+# passed, and reports no failure.  The long form runs them all.
 . "$(dirname "$0")/plugs.sh"
 . "$here/inputs.sh"
 programs=$(scalapack_programs)

@@ -20,12 +20,12 @@ import sys
 import tempfile
 import time
 
-# more slots than cores, or programs that want to start others find that they cannot, say "No Errors", and end
+# more slots than cores; otherwise programs that want to start others cannot, print "No Errors", and end
 OMPI = ["mpirun.openmpi", "--oversubscribe", "--host", "localhost:64", "--mca", "osc", "^ucx,rdma",
         "--mca", "mpi_yield_when_idle", "1"]
 OWN = ["--mca", "pml", "ob1", "--mca", "btl"]
 
-# way: its command up to the number of processes, its environment, the ways that it is compared with
+# way: its command up to the number of processes, its environment, the ways with which it is compared
 WAYS = {
     "btl": (OMPI + OWN + ["mad,self", "--mca", "mca_base_component_path", "{build}/.libs:{own}"], {}, ["tcp"]),
     "pml": (OMPI + ["--mca", "pml", "mad", "--mca", "mca_base_component_path", "{build}/.libs:{own}"], {}, ["tcp"]),
@@ -42,7 +42,7 @@ WAYS = {
 
 
 class Test:
-    """A line of a testlist: PROGRAM PROCESSES [KEY=VALUE...]"""
+    """Parse a line of a testlist: PROGRAM PROCESSES [KEY=VALUE...]"""
     def __init__(self, folder, words):
         self.folder, self.program = folder, words[0]
         if "/" in self.program:
@@ -70,7 +70,7 @@ class Test:
 
 
 def tests_in(suite, folder):
-    """Those of the folder's testlist, and of the folders that it names."""
+    """Return the tests of the folder's testlist, and of the folders that it names."""
     path = os.path.join(suite, folder, "testlist")
     if not os.path.exists(path):
         return
@@ -86,7 +86,7 @@ def tests_in(suite, folder):
 
 
 def run(test, way, opts):
-    """Returns whether it passed, seconds, what it said."""
+    """Return whether the test passed, its seconds, and its output."""
     command, env, _ = WAYS[way]
     fill = {"build": opts.build, "own": opts.own, "mpich": opts.mpich}
     command = [word.format(**fill) for word in command] + opts.flags.split() + ["-n", str(min(test.n, opts.most))]
@@ -100,7 +100,7 @@ def run(test, way, opts):
             rc = child.wait(limit)
         except subprocess.TimeoutExpired:
             rc = "time"
-            for how in signal.SIGTERM, signal.SIGKILL:  # the launcher ends its processes, if it can
+            for how in signal.SIGTERM, signal.SIGKILL:  # SIGTERM first, so that the launcher can end its processes
                 try:
                     os.killpg(child.pid, how)
                     child.wait(10)
@@ -120,7 +120,7 @@ def run(test, way, opts):
 
 
 def judge(test, opts):
-    """Returns how the test ended, and seconds."""
+    """Return how the test ended, and its seconds."""
     if not os.access(os.path.join(opts.suite, test.folder, test.program), os.X_OK) or test.memory > opts.memory:
         return "none", 0
     good, took, said = run(test, opts.way, opts)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Random traffic of MPI programs through each plug, every byte looked at: one thread, and several with MPI_THREAD_MULTIPLE.
-# LONG=1: ten minutes each, of more processes (SECONDS_=N: another time); SEED=N: another seed, else by the clock.
+# Random traffic of MPI programs over each plug-in, with every byte checked: one thread, and several with
+# MPI_THREAD_MULTIPLE.  LONG=1: ten minutes each, with more processes (SECONDS_=N: another time); SEED=N: another seed,
+# else chosen by the clock.
 . "$(dirname "$0")/plugs.sh"
 plugs_start openmpi-bin /usr/bin/mpirun.openmpi
 duration=${SECONDS_:-$([ -n "$LONG" ] && echo 600 || echo 1)}
@@ -21,7 +22,7 @@ random() {
 }
 for over in $plugs; do
     unset TRAFFIC_MATCHED
-    [ $over != ofi ] || export TRAFFIC_MATCHED=no # Open MPI 4.1 hangs in them over every provider
+    [ $over != ofi ] || export TRAFFIC_MATCHED=no # Open MPI 4.1 hangs in matched receives over every provider
     random "$over, shm" 3 1
     random "$over, shm, threads" 2 3
     MAD_DRIVERS=self,tcp random "$over, tcp, threads" 3 2

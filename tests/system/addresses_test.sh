@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Hosts with many addresses, interfaces and subnets (tests/lab): every address counts, subnets that lead nowhere cost what
-# one costs, and a host with more subnets than an address holds gets that error.
+# Hosts with many addresses, interfaces and subnets (tests/lab).  Every address counts; any number of subnets that lead
+# nowhere cost the time of one; and a host with more subnets than an address can hold gets an error that says so.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 LAB_SOURCE=${LAB_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 export BUILD LAB_SOURCE
@@ -10,7 +10,7 @@ lab_start "$0" "$@"
 . "$LAB_SOURCE/tests/harness/checks.sh"
 world=$BUILD/tests/world
 
-# talk NAME NETWORK [MADRUN ARGUMENTS]: two ranks on both hosts talk, by that network
+# talk NAME NETWORK [MADRUN ARGUMENTS]: two ranks on both hosts communicate over that network
 talk() {
     name=$1 network=$2
     shift 2
@@ -20,7 +20,7 @@ talk() {
     check_lines "$name: the network" 2 "tcp on [^ ]* \($network\) used" out
 }
 
-# addresses HOST ADDRESS/PREFIX|ADDRESS-PEER...: those of its eth0, in this order
+# addresses HOST ADDRESS/PREFIX|ADDRESS-PEER...: sets the addresses of the host's eth0, in this order
 addresses() {
     host=$1
     shift
@@ -58,7 +58,7 @@ test_addresses() {
     talk "subnets of two lengths" '10\.77\.[0-9.]*/[0-9]*'
 }
 
-# Addresses that have no subnet around them.
+# Addresses without a subnet around them.
 test_host_addresses() {
     addresses one 10.77.1.1/32
     addresses two 10.77.1.2/16
@@ -79,7 +79,7 @@ test_host_addresses() {
     talk "the two ends of a pair" '10\.9\.0\.1-10\.9\.0\.2'
 }
 
-# Of two interfaces of the peer in one subnet the first leads nowhere.
+# The peer has two interfaces in one subnet, and the first one leads nowhere.
 test_same_subnet() {
     addresses one 10.77.1.1/16
     addresses two 10.77.1.2/16
@@ -92,7 +92,8 @@ test_same_subnet() {
     lab_in two ip link del eth1
 }
 
-# On each host a stranger stands at the address and the ports that the other one's process has in their first subnet.
+# On each host, a process of another job listens at the address and ports that the peer's process has in their first
+# subnet.
 test_strangers() {
     addresses one 172.20.1.1/24 10.77.1.1/24
     addresses two 172.20.1.1/24 10.77.1.2/24
@@ -132,12 +133,12 @@ P
     done
 }
 
-# The kernel says that an interface runs a while after it was set up.
+# The kernel reports only after a while that a new interface is up.
 is_up() {
     lab_in "$1" ip -br link show dev "$2" | grep -q ' UP '
 }
 
-# bridges N LAST: N subnets on each host, of which that of host one ends with 1, that of the other with LAST
+# bridges N LAST: makes N subnets on each host; the last one ends with 1 on host one, and with LAST on the other host
 bridges() {
     for host in one two; do
         last=1
@@ -147,7 +148,7 @@ bridges() {
                 ip link set d$i up || exit 1
             i=$((i + 1)); done' sh "$1" "$last"
     done
-    # Interfaces have the order of their numbers: that of the one network in common comes last.
+    # Interfaces are numbered in order, so the one network in common comes last.
     for host in one two; do
         last=1
         [ $host = one ] || last=2
@@ -168,7 +169,7 @@ test_interfaces() {
     bridges 70 1
     talk "70 subnets with the same addresses" '10\.77\.0\.0/16'
     bridges_end 70
-    # Each subnet costs its whole time if they are tried one after another.
+    # If subnets were tried one after another, each would cost its whole time-out.
     bridges 70 2
     talk "70 subnets that lead nowhere" '10\.77\.0\.0/16' --env MAD_CONNECT_TIMEOUT=20000
     talk "70 subnets that lead nowhere, few descriptors" '10\.77\.0\.0/16' --env MAD_CONNECT_TIMEOUT=20000 \
@@ -179,7 +180,7 @@ test_interfaces() {
     bridges_end 150
 }
 
-# More than fit: an error by name, and what to do.
+# More subnets than fit: an error that names the cause, and the remedy.
 test_limit() {
     addresses one 10.77.1.1/24
     addresses two 10.77.1.2/24

@@ -28,14 +28,14 @@ fi
 root=$work/root
 suite=${SUITE:-bookworm}
 
-# apart SECONDS COMMAND...: in namespaces of its own; ended with this script, whatever ends that
+# apart SECONDS COMMAND...: runs the command in namespaces of its own; it ends with this script, however the script ends
 apart() {
     seconds=$1
     shift
     setpriv --pdeathsig KILL timeout -k 5 "$seconds" setpriv --pdeathsig KILL unshare -m -p --fork --kill-child "$@"
 }
 
-# inside SECONDS COMMAND...: in the tree, as root, with /proc, /sys, /dev and a /dev/shm of its own
+# inside SECONDS COMMAND...: runs the command in the tree, as root, with /proc, /sys, /dev and a /dev/shm of its own
 inside() {
     seconds=$1
     shift
@@ -48,7 +48,7 @@ inside() {
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 "$@"
 }
 
-# tree: with one user, and what an installation writes beside the packages
+# tree: makes the tree, with one user, and with what an installation writes besides the packages
 tree() {
     [ ! -e "$work/ready" ] || return 0
     echo "# making the tree"
@@ -57,12 +57,12 @@ tree() {
         inside 60 useradd -m user && : >"$work/ready"
 }
 
-# clone NAME OWNER: anew
+# clone NAME OWNER: makes a fresh clone
 clone() {
     rm -rf "${root:?}/$1" && git -c safe.directory='*' clone -q --no-hardlinks "$top" "$root/$1" && inside 60 chown -R "$2": "/$1"
 }
 
-# packages: how many there are
+# packages: prints the number of installed packages
 packages() { inside 60 dpkg-query -W -f '.\n' | wc -l; }
 
 step_bare() {
@@ -83,7 +83,7 @@ step_check() {
     sed -n '/^skipped/s/^/# /p; $s/^/# /p' "$work/check.log"
 }
 
-# table NAME FOLDER: every size over every driver
+# table NAME FOLDER: checks that every size was measured over every driver
 table() {
     check_lines "$1: the table" 7 '^ +[0-9]+( +[0-9.]+){6}$' "$2"
     check_lines "$1: the tables of clusters and of MPI" 9 '^ +[0-9]+( +[0-9.]+ +[0-9.]+| +- +-) +[0-9.]+ +[0-9.]+$' "$2"
@@ -114,7 +114,7 @@ step_user() {
     table user "$work/user.log"
 }
 
-# build COMPILER: in its folder, then the tests that need nothing but what is built
+# build COMPILER: builds in a folder for this compiler, then runs the tests that need only the build
 build() {
     # shellcheck disable=SC2016 # expanded there
     inside 3600 sh -c 'cd /srv/compilers && mkdir -p "build-$1" && cd "build-$1" &&

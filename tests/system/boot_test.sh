@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Whole sessions under each launcher that is installed: ours, Open MPI's mpirun (PMIx), MPICH's mpiexec (PMI-1); jobs of
-# one; launchers that die.  (What a launcher may answer wrongly: worlds_test.sh.)
+# Whole sessions under each installed launcher: madrun, Open MPI's mpirun (PMIx), MPICH's mpiexec (PMI-1); jobs of one
+# process; launchers that die.  (Wrong answers of a launcher are in worlds_test.sh.)
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
 dir=$(mktemp -d) || exit 1
 clean() {
-    for p in /proc/[0-9]*; do # what a failed check left behind
+    for p in /proc/[0-9]*; do # end what a failed check left behind
         tr '\0' ' ' <"$p/cmdline" 2>/dev/null | grep -qF "watch busy-$mark" && kill -KILL "${p#/proc/}"
     done 2>/dev/null
     rm -rf "$dir"
@@ -15,11 +15,11 @@ clean() {
 trap clean EXIT
 trap 'exit 143' TERM INT HUP
 cd "$dir" || exit 1
-mark=${dir##*.} # tells our processes from those of other runs
+mark=${dir##*.} # distinguishes our processes from those of other runs
 export MAD_SHM_DIR="$dir/shm"
 world=$BUILD/tests/world
 
-# launcher NAME COMMAND...: COMMAND -n N PROGRAM starts a job
+# launcher NAME COMMAND...: tests a launcher; COMMAND -n N PROGRAM starts a job
 launcher() {
     name=$1
     shift
@@ -33,7 +33,8 @@ launcher() {
     within $limit "$@" -n 2 "$world" twice >out 2>err </dev/null
     check "$name: a second session is refused, the first goes on" 0 $?
     check_lines "$name: a second session: said" 4 'has the session of rank [01]: use that' err
-    # The launcher is ended: no rank may stay.  (Open MPI's leaves its ranks alone when it is killed by force.)
+    # The launcher is ended: no rank may remain.  (When Open MPI's launcher is killed by SIGKILL, it does not end its
+    # ranks.)
     signal=KILL
     [ "$name" != mpirun.openmpi ] || signal=TERM
     "$@" -n 2 "$world" watch "busy-$mark" >out 2>err </dev/null &
@@ -60,7 +61,7 @@ if command -v mpiexec.mpich >/dev/null; then
 else
     echo "# mpiexec.mpich is not installed: left out"
 fi
-# A launcher with Hydra's limits; names of its store as long as there may be, values as short as there may be.
+# A launcher with Hydra's limits: the names of its store are as long as permitted, and the values as short as permitted.
 if ! command -v python3 >/dev/null; then
     echo "# python3 is not installed: limits of launchers left out"
 else

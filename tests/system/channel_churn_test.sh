@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A program may open and close channels for ever: BUILD=<build folder> channel_churn_test.sh
+# A program may open and close channels any number of times: BUILD=<build folder> channel_churn_test.sh
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 BUILD=${BUILD:?}
 
-# churn DRIVER ROUNDS RANKS: its rank 0 prints a line for each part
+# churn DRIVER ROUNDS RANKS: runs it; rank 0 prints a line for each part
 churn() {
     out=$(MAD_PREFER=$1 within 170 "$BUILD/madrun" -n "$3" "$BUILD/tests/channel_churn" "$2" 2>&1)
     rc=$?

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Callers are answered while the program computes: BUILD=<build folder> computes_test.sh
-# Rank 0 calls nothing until rank 1 has sent it the first message (also through a gateway), and mad_info has asked it.
+# Incoming connections are served while the program computes: BUILD=<build folder> computes_test.sh.  Rank 0 makes no
+# call until rank 1 has sent its first message (also through a gateway), and mad_info has queried rank 0.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=${BUILD:-$(cd "$here/../.." && pwd)/build}
 . "$here/../harness/checks.sh"
@@ -15,7 +15,7 @@ export BUILD MADRUN MAD_CONNECT_TIMEOUT
 
 sent() { grep -q '^\[1\] sent' out || ! kill -0 $job 2>/dev/null; }
 
-# begin NAME COMMAND...: which ends with the program; until rank 1 has sent
+# begin NAME COMMAND...: starts the command, which ends with the program, and waits until rank 1 has sent
 begin() {
     name=$1
     shift

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# mad_info stats of a process with user-level threads: what it tells is what the process has counted by itself, and the same
-# as text, as JSON and for Prometheus.  BUILD: the folder with the built programs.
+# mad_info stats of a process with user-level threads: the report has the numbers that the process itself counted, and
+# is the same as text, as JSON and for Prometheus.  BUILD: the folder with the built programs.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 . "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
 command -v python3 >/dev/null || { echo "skipped: python3 is not installed"; exit 77; }
@@ -21,7 +21,7 @@ read -r ready pid created ended yields left <&4
 
 stats() { within $limit "$BUILD/mad_info" stats "$pid" "$@"; }
 
-# true_of NAME EXPRESSION: of the report as JSON: m is "marcel", w is "waiting", k its categories by name
+# true_of NAME EXPRESSION: checks the report as JSON; m is "marcel", w is "waiting", k its categories by name
 true_of() {
     python3 -c '
 import json, sys
@@ -32,7 +32,7 @@ sys.exit(not eval("(" + sys.argv[1] + ")"))' "$2" 2>why
     if [ $? = 0 ]; then ok "$1"; else not_ok "$1" "not true: $2" "$(cat why json)"; fi
 }
 
-# The last thread waits, and the workers sleep: from then on these numbers stay.
+# Wait until the last thread waits, and the workers sleep: from then on these numbers stay the same.
 at_rest() {
     stats --json >json && python3 -c '
 import json, sys
@@ -50,7 +50,8 @@ true_of "categories" '"a session" in k and all(0 <= c["hits"] <= c["polls"] for 
 true_of "their sums" 'w["polls"] == sum(c["polls"] for c in k.values()) and w["hits"] == sum(c["hits"] for c in k.values())'
 true_of "a session was polled" 'k["a session"]["polls"] >= 1'
 
-# Counts that change during the query (polls, hits, sleeps, idles) are in all three reports, what does not is the same.
+# Counts that change during the query (polls, hits, sleeps, idles) are in all three reports; all others are equal in
+# them.
 number() { python3 -c 'import json; print(json.load(open("json"))["processes"][0]["sessions"][0]["marcel"]["'"$1"'"])'; }
 stats >text
 n='[0-9]*'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A C++ program compiles over all public headers without a warning, by each compiler and standard that is here, and runs:
-# BUILD=<build folder> cplusplus_test.sh
+# A C++ program that includes all public headers compiles without a warning, with each installed compiler and each
+# standard, and runs: BUILD=<build folder> cplusplus_test.sh
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 work=$(mktemp -d) || exit 1

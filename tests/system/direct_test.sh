@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Blocks that one process copies out of, or into, the other's memory: allowed, forbidden by the kernel to both or to one of
-# the two, switched off, and with a peer that is killed meanwhile.
-#   ROUNDS=N processes killed (10)
+# Blocks that one process reads from, or writes to, the other's memory: permitted, forbidden by the kernel for both
+# processes or for one, switched off, and with a peer that is killed meanwhile.  ROUNDS=N: number of killed processes
+# (10)
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/harness/checks.sh"
@@ -14,7 +14,7 @@ refuse="python3 $top/tests/system/refuse.py"
 tests="direct_requests direct_posts direct_cancel direct_shared direct_other"
 export MAD_PREFER=shm
 
-# conform NAME COMMAND...: the tests, each process started by that command
+# conform NAME COMMAND...: runs the tests, each process started by that command
 conform() {
     name=$1
     shift
@@ -26,8 +26,8 @@ conform() {
     fi
 }
 
-# counted ENV...: the report of mad_info about the blocks that rank 0 has read and written, in this environment. One
-# block was sent to it by request, or it sent one to a posted receive
+# counted ENV...: prints the report of mad_info about the blocks that rank 0 has read and written, with these variables.
+# One block was sent to rank 0 by a request, or rank 0 sent one to a posted receive.
 counted() {
     mkfifo "$dir/in" "$dir/ready"
     env "$@" INFO_BYTES=1000000 "$BUILD/madrun" -n 2 --stdin 1 "$BUILD/tests/info_client" <"$dir/in" >"$dir/ready" 2>"$out" &
@@ -48,7 +48,7 @@ if "$BUILD/mad_info" doctor 2>&1 | grep -q "cannot read another one's memory"; t
 else
     check "counted: read" written_blocks:0read_blocks:1shared_blocks_sent:0 "$(counted INFO_BACK=1)"
     check "counted: written" written_blocks:1read_blocks:0shared_blocks_sent:0 "$(counted INFO_POSTED=1)"
-    # Which way is quicker is learned: both are used for it.
+    # The receiver measures which method is faster, so both are used.
     shared=$(counted INFO_WAITED=20 | sed 's/.*shared_blocks_sent:\([0-9]*\).*/\1/')
     if [ "$shared" -ge 5 ] && [ "$shared" -lt 20 ]; then
         ok "counted: shared"
@@ -70,12 +70,12 @@ case $? in
 *) echo "# no seccomp filters here: what the kernel forbids is not tested" ;;
 esac
 
-# The surviving process gets its error within the time, whichever of the two it is; the test would say so if bytes were
-# wrong.
+# The surviving process gets its error in time, whether it is the sender or the receiver; the test would report wrong
+# bytes.
 bad=0
 for i in $(seq "${ROUNDS:-10}"); do
     test=overlap
-    [ $((i % 4)) -lt 2 ] || test=pingpong # of this one, both sides copy
+    [ $((i % 4)) -lt 2 ] || test=pingpong # in this test both sides copy
     within 60 "$BUILD/madrun" --keep-going -n 2 sh -c '[ "$PMI_RANK" != "$1" ] || { sleep 0.$2; grep -q "$4" /proc/$$/cmdline && kill -9 $$; } &
         exec "$3" "$4" --driver shm --sizes 64M --batches 20' sh $((i % 2)) $((i % 9))7 "$BUILD/mad_perf" "$test" >"$out" 2>&1
     rc=$?

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a library takes from the environment: nothing where the program has privileges that its caller lacks.
+# Values that the library takes from the environment: none if the program has privileges that its caller lacks.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 bin=${BUILD:?}
 . "$src/tests/harness/checks.sh"
@@ -10,7 +10,7 @@ trap 'exit 143' TERM INT HUP
 
 # ---- In the code ------------------------------------------------------------------------------------------------
 
-# direct FILES...: calls of getenv that base/env.h should make
+# direct FILES...: prints calls of getenv that should be calls of base/env.h
 direct() {
     grep -nE '(^|[^_[:alnum:]])getenv *\(' "$@" /dev/null
 }

@@ -3,7 +3,7 @@
 # The examples run and print what they promise, over each driver that can carry them.
 . "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
 
-# prints NAME EXPECTED COMMAND...: all of EXPECTED's lines are in the output, and the exit status is 0.
+# prints NAME EXPECTED COMMAND...: checks that all lines of EXPECTED are in the output, and that the exit status is 0
 prints() {
     name=$1 expected=$2
     shift 2

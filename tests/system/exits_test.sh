@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Programs that exit without mad_exit, in the midst of handshakes, do not crash: BUILD=<build folder> exits_test.sh
+# Programs that exit without mad_exit, in the middle of handshakes, do not crash: BUILD=<build folder> exits_test.sh
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 BUILD=${BUILD:?}

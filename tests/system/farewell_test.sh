@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A process that waits acknowledges the orderly end of its peer at once, on a plain link and on a sealed one.
+# A waiting process acknowledges the orderly end of its peer at once, on a plain link and on a sealed link.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/harness/checks.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# bench/figures: its rows, and the document that says by itself what was run; the numbers are nobody's business here.
+# bench/figures: its rows, and the document that describes its own run; the measured values do not matter here.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/harness/checks.sh"
@@ -11,7 +11,8 @@ trap 'exit 143' TERM INT HUP
 cd "$dir" || exit 1
 figures=$top/bench/figures
 
-# run ARGUMENTS...: code, ./out and ./err; a figure that misses its target is none of our failures
+# run ARGUMENTS...: runs bench/figures; exit status in $code, output in ./out and ./err; a missed target is no failure
+# here
 run() {
     within 100 "$figures" --build "$BUILD" "$@" >out 2>err </dev/null
     code=$?
@@ -39,7 +40,7 @@ run --peer ucx=/nonexistent/prefix --list
 check "a peer in a prefix that is not there" 2 "$code"
 check_lines "a peer in a prefix that is not there: says so" 1 'there is no folder /nonexistent/prefix' err
 
-# A reader that has gone is no error to talk of.
+# If the reader of the output has gone, that is no error.
 for what in --list --help; do
     check "$what to nobody" "" "$(within 60 python3 -c '
 import os, subprocess, sys
@@ -49,7 +50,7 @@ done = subprocess.run(sys.argv[1:], stdout=writer, stderr=subprocess.PIPE, text=
 print(done.stderr.strip())' "$figures" $what)"
 done
 
-# A missing program is not measured, for a reason, and fails nothing: a folder in which only the tools are built.
+# A missing program is reported with the reason, and is no failure: here only the tools are built.
 mkdir tools-only
 cp "$BUILD/mad_perf" "$BUILD/madrun" tools-only
 within 100 "$figures" --build tools-only --quick lost worlds failover >out 2>err </dev/null
@@ -76,7 +77,7 @@ for promise in "Shared memory" TCP MPI Waiting Gateways Instructions Oversubscri
 done
 check_lines "document: every figure belongs to a promise" 0 '^### Further' out
 check_lines "document: the machine" 1 '^- processor: .' out
-# From the programs to a row: few sizes and iterations, and ours in the place of a peer.
+# From the programs to a row: few sizes and iterations, with our program in the place of a peer.
 within 100 python3 -c '
 import sys
 sys.dont_write_bytecode = True
@@ -107,7 +108,7 @@ check_lines "the page: no part is left out" 0 '^Not measured yet' document/perfo
 run --from one.json --from another.json --markdown
 check_lines "document: of two runs" 1 '^This is put together of 2 runs' out
 
-# Other files in a build folder are not taken for the programs of this build.
+# Other files in a build folder are not mistaken for the programs of this build.
 mkdir -p stale/bench
 printf '#!/bin/sh\n' | tee stale/instr stale/bench/mad_perf stale/mad_perf >stale/bench/instr
 chmod +x stale/instr stale/mad_perf stale/bench/*
@@ -116,8 +117,9 @@ from figlib.context import Context
 context = Context("stale", True)
 print(context.program("instr"), context.program("mad_perf"))')
 check "programs are taken from where they are built" "$dir/stale/bench/instr $dir/stale/mad_perf" "$found"
-# The relay that ours is compared with passes on what an end sent before it closed, however late the other one reads.  How
-# much the kernel holds is not known: of these lengths one is a little more, and waits in the relay itself.
+# The relay with which ours is compared forwards what an end sent before it closed, however late the other end reads.
+# It is not known how much the kernel holds: one of these lengths is a little more than that, so that data waits in the
+# relay.
 within 60 python3 -c '
 import socket, subprocess, sys
 def listener():
@@ -147,7 +149,7 @@ def lost(length):
         pass
     near.close()
     try:
-        relay.wait(0.02)  # it is gone only if it forgot the rest
+        relay.wait(0.02)  # the relay has ended only if it lost the rest
     except subprocess.TimeoutExpired:
         pass
     got = 0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bench/figures computes of numbers and texts that are given: python3 figures_unit.py (figures_test.sh runs it)."""
+"""Test the computations of bench/figures on given numbers and texts: python3 figures_unit.py (figures_test.sh runs
+it)."""
 
 import json
 import os
@@ -222,7 +223,7 @@ class Document(unittest.TestCase):
         axes = svg.Axes([("a", [(1, 0.1), (16, 10)])], True)
         self.assertEqual((axes.x(1), axes.y(10)), (svg.LEFT, svg.TOP))
         self.assertEqual(axes.x(4), (axes.x(1) + axes.x(16)) / 2)
-        self.assertEqual(svg.Axes([("a", [(1, 1), (16, 9)])], False, 2).y(9), svg.TOP)  # above: at the edge
+        self.assertEqual(svg.Axes([("a", [(1, 1), (16, 9)])], False, 2).y(9), svg.TOP)  # above: drawn at the edge
 
     def test_parts_are_written_anew_and_the_rest_is_kept(self):
         text = "a\n<!-- made: run -->\nold\n<!-- end -->\nb\n<!-- made: other -->\nkept\n<!-- end -->\n"

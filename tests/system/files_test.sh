@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Files that the library and the tools write: never through a link or into what lies there of others; those with the job's
-# key for their owner alone, whatever the umask, and read only where that is so.
+# Files that the library and the tools write: never through a link, and never into a file of another user.  Files with
+# the job's key are for their owner only, whatever the umask, and are read only if that is so.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 bin=$(cd "${BUILD:?}" && pwd) || exit 1
 . "$src/tests/harness/checks.sh"
@@ -13,12 +13,12 @@ host=$(hostname)
 unset MAD_TRACE MAD_DRIVERS
 echo precious >victim
 
-# untouched NAME: what the links point at is as it was
+# untouched NAME: checks that the file to which the links point is unchanged
 untouched() { check "$1: what it points at" precious "$(cat victim)"; }
 
 # ---- The job's file ----------------------------------------------------------------------------------------------
 
-# The file exists when the sessions are open, and goes with the job: a rank that waits for its standard input.
+# The file exists while the sessions are open, and is removed with the job: rank 0 waits for its standard input.
 mkfifo in
 for mask in 000 022 777; do
     (umask $mask && exec timeout $limit "$bin/madrun" -n 1 --job-file job "$bin/tests/info_client" <in >out 2>err) &
@@ -31,7 +31,7 @@ for mask in 000 022 777; do
     check "job's file: umask $mask: it goes with the job" no "$([ -e job ] || echo no)"
 done
 
-# refused NAME TEXT: madrun does not write it
+# refused NAME TEXT: checks that madrun does not write the file
 refused() {
     within $limit "$bin/madrun" -n 1 --job-file job true >out 2>err
     check "job's file: $1: exit code" 1 $?
@@ -48,7 +48,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 rm -f job
 
-# joined NAME TEXT: madgw does not read it
+# joined NAME TEXT: checks that madgw does not read the file
 joined() {
     within $limit "$bin/madgw" --join job >out 2>err
     check "join: $1: exit code" 1 $?
@@ -67,7 +67,7 @@ rm -f job
 
 # ---- Timelines ---------------------------------------------------------------------------------------------------
 
-# traced END COMMAND: a program whose timeline would be written where this command has made NAMEEND
+# traced END COMMAND: runs a program whose timeline would be written to NAMEEND, which this command has created
 traced() {
     rm -f t.*
     MAD_TRACE=t within $limit sh -c "$2 t.$host.\$\$.json$1; exec '$bin/tests/world' listen" >out 2>err

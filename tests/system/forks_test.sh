@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Fork beside a session: BUILD=<build folder> forks_test.sh
+# fork in a process with a session: BUILD=<build folder> forks_test.sh
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 BUILD=$(cd "${BUILD:?}" && pwd)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# marcel-gdb.py: gdb lists the user-level threads and shows where those are that do not run: BUILD=<build folder> gdb_test.sh
+# marcel-gdb.py: gdb lists the user-level threads, and shows where those are that are switched out: BUILD=<build folder>
+# gdb_test.sh
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=${BUILD:-$(cd "$here/../.." && pwd)/build}
 . "$here/../harness/checks.sh"
@@ -39,7 +40,7 @@ check_lines "gdb's own backtrace is as before" 1 'stop_main \(' "$dir/again"
 check_lines "a backtrace of one that runs, from another kernel thread" 1 'stop_main \(' "$dir/running"
 check_lines "backtraces of all" 4 ' in (semaphore_main|condition_main|sleep_main|stop_main) \(' "$dir/all"
 
-# Like the test above, but with a core file, where the kernel writes one here.
+# Like the test above, but with a core file, if the kernel writes one here.
 (cd "$dir" && ulimit -c unlimited && LD_LIBRARY_PATH=$BUILD/.libs within 60 "$client") >/dev/null 2>&1
 core=$(ls "$dir"/core* 2>/dev/null | head -1)
 if [ -n "$core" ]; then

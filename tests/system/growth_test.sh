@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a server keeps of clients that come and go: BUILD=<build folder> growth_test.sh
-#   LONG=1   100,000 of them by each driver (2,000)
+# The memory that a server keeps for clients that come and go: BUILD=<build folder> growth_test.sh
+#   LONG=1: 100,000 clients over each driver (otherwise 2,000)
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 BUILD=$(cd "${BUILD:?}" && pwd)

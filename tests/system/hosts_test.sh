@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Several hosts and containers, made of namespaces (tests/lab): which ways are taken, and what happens when a rank or
-# the network between them goes.  BUILD: the folder with the built programs.
+# Several hosts and containers, made of namespaces (tests/lab): which paths are used, and what happens when a rank dies
+# or the network between them is cut.  BUILD: the folder with the built programs.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 LAB_SOURCE=${LAB_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 export BUILD LAB_SOURCE
@@ -10,7 +10,7 @@ lab_start "$0" "$@"
 . "$LAB_SOURCE/tests/harness/checks.sh"
 world=$BUILD/tests/world
 
-# on HOSTS ARGUMENTS...: madrun there; code, ./out and ./err
+# on HOSTS ARGUMENTS...: runs madrun there; exit status in $code, output in ./out and ./err
 on() {
     hosts=$1
     shift
@@ -105,7 +105,7 @@ test_interfaces() {
     check_lines "interfaces: IPv6" 2 ': tcp on eth1/6 \(fd77::/64\) used' out
     on wide,one -n 2 --env MAD_TCP_NETWORK=eth1=far,eth0=near "$world" talk
     check_lines "interfaces: networks named" 2 ': tcp on eth0 \(near\) used' out
-    # Both have a private network of the same numbers that leads nowhere (every host's docker0 is such a one).
+    # Both hosts have a private network with the same addresses, which leads nowhere (like docker0 on every host).
     for h in trap snare; do
         lab_in $h ip link add docker0 type veth peer name inner
         lab_in $h ip link set inner up
@@ -136,7 +136,7 @@ test_interfaces() {
 }
 
 both_talk() { [ "$(grep -c talks cut-out)" -ge 2 ]; }
-# Cut the network; both sides must say so in time.
+# Cut the network; both sides must report this in time.
 cut() {
     rm -f cut-out
     within 60 "$BUILD/madrun" --keep-going -n 2 --hosts one,two --launch-agent "$LAB/agent" --env MAD_PEER_TIMEOUT=3000 \
@@ -145,7 +145,7 @@ cut() {
     wait_for both_talk
     lab_cut one
     begin=$(now_ms)
-    # The launcher's own connection is not cut: it is a pipe.
+    # The launcher's own connection is a pipe, so it is not cut.
     wait $job
     check "cut, $1: exit code" 0 $?
     lab_mend one lan
@@ -191,7 +191,7 @@ test_binding() {
     if [ "$cpus" -lt 2 ]; then
         echo "# reserve: one core only: nothing to reserve"
     else
-        # Two NUMA nodes that are given to hwloc; the cores are the real ones.
+        # hwloc gets a description with two NUMA nodes; the cores are real.
         HWLOC_SYNTHETIC="numa:2 core:$((cpus / 2)) pu:1" HWLOC_THISSYSTEM=1
         export HWLOC_SYNTHETIC HWLOC_THISSYSTEM
         within $limit "$BUILD/madrun" -n 2 --bind numa --reserve-numa 0 sh -c 'grep Cpus_allowed_list /proc/self/status' >out 2>err

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Kernel TLS: sealed links over a kernel that has it, which kernel_tls.c plays where none does.
+# Kernel TLS: sealed links on a kernel with TLS; where the kernel has none, kernel_tls.c plays its part.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
 kernel=${BUILD:?}/tests/.libs/kernel_tls.so
@@ -10,7 +10,7 @@ trap 'exit 1' INT TERM HUP
 [ -f "$kernel" ] || { echo "$kernel is missing: make check builds it"; exit 1; }
 export MAD_TCP_SECURITY=seal MAD_PREFER=tcp
 
-# says NAME WORDS: how the doctor finds loopback protected
+# says NAME WORDS: checks what mad_info doctor reports about the protection of loopback
 says() {
     LD_PRELOAD=$kernel "$BUILD/mad_info" doctor 2>/dev/null | grep 'security .*tcp on lo:' >"$log"
     if grep -q "the job's key$2\$" "$log"; then ok "$1"; else not_ok "$1" "$(cat "$log")"; fi

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the memory of processes holds a job's key: key_memory.py JOBFILE MADRUN PID...  One line for each copy that a core dump
-would have: the process, where, what of it.  The job's key, as bytes and as digits, and the keys that ranks derive from it.
+"""Find copies of a job's key in the memory of processes: key_memory.py JOBFILE MADRUN PID...  Prints a line for each
+copy that a core dump would contain: the process, the place, and which key.  The job's key, as bytes and as digits, and
+the keys that ranks derive from it.
 
-The job's file has the key of gateways only.  The job's own is found in madrun, in memory that dumps leave out: it is that from
-which the other one follows."""
+The job's file has the key of gateways only.  The job's own key is found in madrun, in memory that dumps leave out; the
+gateways' key is derived from it."""
 import hashlib
 import hmac
 import re
@@ -18,7 +19,7 @@ def derive(key, label):
 
 
 def regions(pid):
-    """(begin, end, name, flags) of each mapping."""
+    """Yield (begin, end, name, flags) of each mapping."""
     with open("/proc/%d/smaps" % pid) as smaps:
         for line in smaps:
             head = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+ *(.*)", line)
@@ -45,7 +46,7 @@ def copies(pid, wanted):
 
 
 def job_key(madrun, of_gateways):
-    """The key in memory of madrun that no dump has; None: it is not there."""
+    """Return the key from the memory of madrun that no dump contains, or None."""
     with open("/proc/%d/mem" % madrun, "rb", 0) as memory:
         for begin, end, _, flags in regions(madrun):
             if "dd" not in flags or end - begin > 1 << 20:

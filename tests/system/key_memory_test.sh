@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The job's key, and what is derived from it, is nowhere in the memory of madrun and of the ranks where a core dump would have it.
+# The job's key, and all that is derived from it, is nowhere in the memory of madrun and of the ranks that a core dump
+# would contain.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 bin=$(cd "${BUILD:?}" && pwd) || exit 1
 . "$src/tests/harness/checks.sh"
@@ -12,10 +13,10 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 143' TERM INT HUP
 cd "$work" || exit 1
 mkfifo in
-printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >agent # other hosts, all of which are this one
+printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >agent # other hosts, all of which are this host
 chmod +x agent
 
-# looked_at NAME OPTIONS...: a job whose last rank waits for its standard input
+# looked_at NAME OPTIONS...: searches the memory of a job whose last rank waits for its standard input
 looked_at() {
     name=$1
     shift
@@ -29,7 +30,7 @@ looked_at() {
         check "$name: ranks" 2 "$(echo "$ranks" | wc -w)"
         # shellcheck disable=SC2086
         check "$name: no copy" "" "$(python3 "$src/tests/system/key_memory.py" job $madrun $ranks 2>&1)"
-        # The look finds what is there: the digits of a key in an environment, and a process that waits.
+        # The check itself is tested: it must find the digits of a key in the environment of a waiting process.
         SECRET=$(sed -n 's/^gateway-key //p' job) sleep 60 &
         other=$!
         check "$name: a copy is found" yes "$(python3 "$src/tests/system/key_memory.py" job "$madrun" $other |

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# kill -9 at random moments under load: the survivors notice it, and nothing else happens to them.
-#   DRIVERS="a b"   only these
+# kill -9 at random moments under load: the survivors get an error, and nothing else happens to them.
+#   DRIVERS="a b"   only these drivers
 #   ROUNDS=N rounds of each kind and driver (3; LONG=1: 50)     SEED=N   the same moments again
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -11,20 +11,21 @@ chmod 700 "$dir"
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 143' TERM INT HUP
 cd "$dir" || exit 1
-mark=mark-${dir##*.} # tells our processes from those of other runs
+mark=mark-${dir##*.} # distinguishes our processes from those of other runs
 seed=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 rounds=${ROUNDS:-${LONG:+50}}
 rounds=${rounds:-3}
 echo "# SEED=$seed ROUNDS=$rounds"
 
-# The next number below $1, to $random (minimal standard generator: small enough for every shell's integers).
+# random N: sets $random to the next random number below N (minimal standard generator: small enough for every shell's
+# integers)
 random() {
     state=$(((state * 16807 + 11) % 2147483647))
     random=$((state % $1))
 }
 state=$((seed % 2147483646 + 1))
 
-# environment DRIVER: what chooses the driver; ofi-P is ofi over libfabric's provider P
+# environment DRIVER: prints the variables that select the driver; ofi-P is ofi over libfabric's provider P
 environment() {
     case $1 in
     ofi-*) echo "MAD_DRIVERS=self,ofi MAD_PREFER=ofi MAD_OFI_PROVIDERS=${1#ofi-} MAD_MODULES=${MAD_MODULES-$BUILD/drivers/.libs}" ;;
@@ -32,13 +33,13 @@ environment() {
     esac
 }
 
-# round DRIVER KIND: says what went wrong
+# round DRIVER KIND: runs one round, and prints what went wrong
 round() {
     random 2
     n=$((3 + random))
     random $n
     victim=$random
-    random 60000 # most of the start, the connecting, and the first part of the load fall into it
+    random 60000 # usually within the start, the connecting, and the first part of the load
     us=$random
     mkdir -m 700 shm
     # shellcheck disable=SC2046
@@ -47,7 +48,7 @@ round() {
     code=$?
     good=$(grep -c 'good after' out)
     shm_left=$(ls shm | wc -l)
-    # The killed one could not take its socket away: the next one there does.
+    # The killed process could not remove its socket: the next process there does.
     MAD_SHM_DIR=$dir/shm "$BUILD/tests/world" listen >/dev/null 2>&1
     left=$(ls shm | wc -l)
     rm -rf shm

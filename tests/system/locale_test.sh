@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What machines write and read is the same in every locale: in the code (base/ascii.h), and of a process that has called
-# setlocale, in locales made here (a comma in numbers: de_DE; no pair of i and I: tr_TR).
+# Text for machines is written and read in the same way in every locale.  Checked in the code (base/ascii.h), and for a
+# process that has called setlocale, in locales made here (a comma in numbers: de_DE; I and i no pair: tr_TR).
 src=$(cd "$(dirname "$0")/../.." && pwd)
 bin=${BUILD:?}
 . "$src/tests/harness/checks.sh"
@@ -17,7 +17,7 @@ trap 'exit 143' TERM INT HUP
 
 # ---- In the code ------------------------------------------------------------------------------------------------
 
-# none NAME PATTERN FILES...
+# none NAME PATTERN FILES...: checks that no line of the files matches
 none() {
     name=$1 pattern=$2
     shift 2
@@ -29,7 +29,7 @@ none() {
     fi
 }
 cd "$src" || exit 1
-# Code that runs in other programs; drawings are made by mad_info alone.
+# Code that runs in other programs; only mad_info makes drawings.
 library=$(find src -name '*.[ch]' ! -path 'src/tools/*' ! -name 'draw*' ! -path src/base/ascii.h)
 # shellcheck disable=SC2086
 {
@@ -43,9 +43,9 @@ none "no program sets a locale" '\b(setlocale|uselocale) *\(' $(find src bench e
 command -v localedef >/dev/null && command -v python3 >/dev/null ||
     { echo "skipped: localedef or python3 is not here"; [ $failures = 0 ] && exit 77; exit 1; }
 mkdir "$work/locales"
-export LOCPATH="$work/locales" MAD_LOG=INFO XDG_CACHE_HOME="$work" # costs measured beside tests are not kept
+export LOCPATH="$work/locales" MAD_LOG=INFO XDG_CACHE_HOME="$work" # costs that are measured beside tests must not be kept
 
-# process LOCALE: begin one; 77 if there is no such locale
+# process LOCALE: starts a process in this locale; 77 if the locale does not exist
 process() {
     localedef -i "$1" -f UTF-8 "$work/locales/$1.UTF-8" >"$work/localedef" 2>&1
     rm -f "$work/in"

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# mad_info on live and dead processes, and in worlds made bad on purpose.  BUILD: the folder with the built programs.
-# Prints "ok NAME" or "not ok NAME".  Waiting is for things to happen, always with a limit.
+# mad_info on live and dead processes, and in faulty environments made on purpose.  BUILD: the folder with the built
+# programs.  Prints "ok NAME" or "not ok NAME".  The script waits for events, always with a limit.
 
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 export BUILD
 sockets=/tmp/madeleine-$(id -u)
-# Where it is permitted the sockets' directory is one of our own: other jobs of this user come and go.
+# If permitted, the sockets' directory is one of our own, because other jobs of this user come and go.
 if [ -z "$PRIVATE_SOCKETS" ] && unshare -m true 2>/dev/null; then
     mkdir -p -m 700 "$sockets"
     PRIVATE_SOCKETS=1 exec unshare -m sh -c 'mount -t tmpfs -o mode=700 none "$1"; exec sh "$2"' sh "$sockets" "$0"
@@ -16,7 +16,7 @@ madrun=$BUILD/madrun
 info=$BUILD/mad_info
 client=$BUILD/tests/info_client
 top=$(cd "$(dirname "$0")/../.." && pwd)
-python=python3 # one that has the parser of Prometheus, if there is one
+python=python3 # one with the parser of Prometheus, if there is one
 /usr/bin/python3 -c 'import prometheus_client' 2>/dev/null && python=/usr/bin/python3
 command -v python3 >/dev/null || { echo "skipped: python3 is not installed"; exit 77; }
 dir=$(mktemp -d) || exit 1
@@ -24,14 +24,14 @@ started=
 trap 'for p in $started; do kill -KILL "$p" 2>/dev/null; done; rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 unset MAD_COSTS
-export LC_ALL=C XDG_CACHE_HOME="$dir" # no costs that were measured beside tests are kept
+export LC_ALL=C XDG_CACHE_HOME="$dir" # costs that are measured beside tests must not be kept
 
-# run ARGS: mad_info's code, ./out and ./err
+# run ARGS: runs mad_info; exit status in $code, output in ./out and ./err
 run() {
     within $limit "$info" "$@" >out 2>err </dev/null
     code=$?
 }
-# json NAME EXPRESSION: ./out is one JSON object d for which it is true
+# json NAME EXPRESSION: checks that ./out is one JSON object d for which the expression is true
 json() {
     python3 -m json.tool out >/dev/null 2>json.err &&
         python3 -c '
@@ -45,7 +45,7 @@ sys.exit(not eval("(" + sys.argv[1] + ")"))' "$2" 2>>json.err
     fi
 }
 
-# A job of two; $zero and $one are their numbers.  It ends well when descriptor 3 is closed.
+# Start a job of two processes, whose numbers are $zero and $one.  It ends well when descriptor 3 is closed.
 job_start() {
     mkfifo in ready
     "$madrun" --no-label -n 2 --stdin 1 "$@" "$client" <in >ready 2>job.err &
@@ -148,7 +148,8 @@ test_explain() {
     check "stale sockets: removed by the next session" "" "$(ls "$sockets" | grep -E "^ask-$one-")"
 }
 
-# How many share the processors that a process may use, as if it had the whole host: by that it spins, or does not.
+# The number of processes that share the processors of this process, as if it had the whole host: it decides whether
+# threads spin.
 test_crowd() {
     cpus=$(taskset -cp $$ | sed 's/.*: *//') online=$(getconf _NPROCESSORS_ONLN)
     taskset -cp "${cpus%%[-,]*}" $$ >/dev/null
@@ -164,7 +165,7 @@ test_crowd() {
     job_end crowd
 }
 
-# Traffic of two processes: exactly what they have sent; and of all processes those, too.
+# Traffic of two processes: exactly what they have sent; and of all processes, which include these two.
 test_stats() {
     run stats
     check "stats without a process" 2 $code
@@ -205,7 +206,7 @@ test_stats_forms() {
     check "stats: text" 1 "$(grep -cE '^  shm +job +1 +70 +[0-9.]+ MiB +70 +[0-9.]+ MiB +0 ' out)"
     check "stats: text: channel" 1 "$(grep -cE '^  hop +1 +70 ' out)"
     kill -STOP "$one"
-    run stats all --json --timeout 5 # the other one answers in time on a busy host, too
+    run stats all --json --timeout 5 # the other process answers in time also on a busy host
     check "stats: all: one is stopped: exit code" 1 $code
     check_has "stats: all: why" "process $one did not answer within 5 s: it is stopped" err
     json "stats: all: the other one" '[p["sessions"][0]["rank"] for p in d["processes"] if p["pid"] == '"$zero"'] == [0] and
@@ -217,7 +218,7 @@ test_stats_forms() {
     check "stats: all: prometheus: its format" 0 $?
     kill -CONT "$one"
 }
-# A session that the program opens itself, as MPI's plugs do, has the rank that mpirun has told; or none.
+# A session that the program opens itself, as MPI's plug-ins do, has the rank that mpirun has given, or none.
 test_stats_told() {
     for told in "3 of 7:OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=7 PMIX_RANK=3" "5:PMIX_RANK=5" "1 of 2:PMI_RANK=1 PMI_SIZE=2" \
         "none:PMI_RANK=2 PMI_SIZE=2"; do
@@ -267,12 +268,12 @@ test_stats_watch() {
     check "stats: watch: rates end with it, too" 0 $?
     head -1 watched >out
     json "stats: watch: lines" 'd["processes"][0]["pid"] == '"$zero"
-    # As many rounds as there was time for, until it had seen the file and ended.
+    # The number of rounds depends on the time until the process had seen the file and ended.
     check "stats: watch: nothing moves any more" 0 \
         "$(sed -n '/by second/,$p' rates | awk '$1 == "shm" && $2 == "job" { print $4 }' | sort -u)"
 }
 
-# The timeline of live processes: the last events, to a file where the knob names one.
+# The timeline of live processes: the last events, written to a file if the knob names one.
 test_trace() {
     run trace
     check "trace without anything" 2 $code
@@ -296,7 +297,7 @@ test_trace() {
     python3 -c '
 import json, sys
 d = json.load(open(sys.argv[1]))
-d["otherData"]["boot_id"] = "another"  # and its clock is 5 s late, and its real time wrong
+d["otherData"]["boot_id"] = "another"  # and its clock is 5 s behind, and its real time is wrong
 for e in d["traceEvents"]:
     if "ts" in e: e["ts"] -= 5e6
 json.dump(d, open("moved", "w"))' "timeline.$(hostname).$one.json"
@@ -313,7 +314,7 @@ json.dump(d, open("moved", "w"))' "timeline.$(hostname).$one.json"
     check_has "trace: a span that is none" "give two numbers of microseconds from the first event on" err
     run trace merge timeline.*.json --svg nowhere/out.svg
     check "trace: a picture that cannot be written" "1 1" "$code $(grep -c "cannot be written: No such file" err)"
-    # Text that others may have written: names are shown, and do nothing.
+    # Text that others may have written: names are displayed, but never executed.
     echo '{"otherData": {"producer": "Madeleine, merged"}, "traceEvents": [
         {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "<script>&"}}, {"ph": "b"}, 7, null,
         {"ph": "X", "cat": "wait", "name": "asleep", "pid": 1, "tid": 1, "ts": 1e300, "dur": -5},
@@ -341,7 +342,7 @@ json.dump(d, open("moved", "w"))' "timeline.$(hostname).$one.json"
     check "trace: none is kept: exit code" 1 $code
     check_has "trace: none is kept" "it keeps no trace: start it with MAD_TRACE=PREFIX" err
     job_end "no trace"
-    # All kinds of messages by the way that they take while a timeline is kept, in a ring that is too small.
+    # All kinds of messages, by their paths, with a timeline in a ring that is too small.
     failed=
     for t in modes_alone blocks_pieces blocks_flush requests_many try_unpack_big_express posted_mixed direct_posts handlers_leave \
         mismatch_cases threads_busy; do
@@ -357,7 +358,7 @@ json.dump(d, open("moved", "w"))' "timeline.$(hostname).$one.json"
     check_has "trace: no such folder: why" "cannot be written: No such file" err
 }
 
-# A process that stands still does not answer; that is said, and asking does not harm it.
+# A process that stands still does not answer; mad_info reports that, and its queries do not harm the process.
 test_stuck() {
     kill -STOP "$zero"
     run explain "$zero" --timeout 0.3
@@ -377,7 +378,7 @@ cat >"$dir/garbage.py" <<'PY'
 import os, random, socket, sys
 def connect():
     s = socket.socket(socket.AF_UNIX)
-    s.connect(sys.argv[1]) # waits while the backlog is full
+    s.connect(sys.argv[1]) # blocks while the backlog is full
     s.settimeout(30)
     return s
 def answer(s):
@@ -392,7 +393,7 @@ def answer(s):
         return text
 random.seed(1)
 held = [connect() for _ in range(12)]              # say nothing
-slow = [connect() for _ in range(3)]               # ask, and do not read
+slow = [connect() for _ in range(3)]               # send a query, and do not read
 for s in slow:
     s.sendall(b"madeleine 1 explain\n")
 for n in (1, 63, 64, 65, 4096, 100000):
@@ -464,7 +465,7 @@ except ConnectionError:
 
 test_end() {
     job_start
-    run explain "$one" --timeout 0.2 # outside of the library: an answer or a clear text
+    run explain "$one" --timeout 0.2 # outside of the library: either an answer or a clear text
     if [ $code = 0 ] || grep -q "did not answer within 0.2 s: it waits in a system call outside the library" err; then
         ok "outside of the library"
     else
@@ -499,7 +500,7 @@ test_container() {
 test_doctor() {
     run doctor
     check "doctor: exit code and count" "$code" "$(sed -n 's/^\([0-9]*\) bad, .*/\1/p' out | sed 's/^[1-9].*/1/')"
-    stale=$sockets/stale-$$ # one that nobody sweeps
+    stale=$sockets/stale-$$ # one that no process removes
     python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$stale"
     run doctor --json
     rm -f "$stale"

@@ -13,7 +13,7 @@ perf() { # N ARGUMENT...
 outcome() { # NAME STATUS
     if [ "$2" -eq 0 ]; then ok "$1"; else not_ok "$1" "$(head -20 "$out/out" "$out/err")"; fi
 }
-# Each line is one object with the promised fields, in any number: rows TEST DRIVER SIZES
+# rows TEST DRIVER SIZES: checks that each line is one object with the promised fields, in any number
 number='[0-9]+(\.[0-9]+)?'
 rows() {
     fields="\"test\": \"$1\", \"driver\": \"$2\", \"size\": [0-9]+, \"iterations\": [0-9]+, \"latency_us_best\": $number"
@@ -71,11 +71,11 @@ for t in pingpong ring idle; do
     outcome "$t by user-level threads" $?
 done
 
-# No driver named: it says which one was taken.
+# Without a driver on the command line, the output names the driver that was used.
 perf 2 pingpong --sizes 8 $few && rows pingpong shm 8
 outcome "the driver that was taken" $?
 
-# The rules: 60 batches of 500, 100, 20 and 8 round trips.
+# The number of batches and round trips: 60 batches of 500, 100, 20 and 8 round trips.
 perf 1 pingpong --driver self --sizes 8,4K,4097,64K,65537,1M,1048577 --json &&
     [ "$(sed 's/.*"iterations": \([0-9]*\).*/\1/' "$out/out" | tr '\n' ' ')" = "30000 30000 6000 6000 1200 1200 480 " ]
 outcome "batches and round trips" $?
@@ -84,7 +84,7 @@ perf 2 pingpong --sizes 8,1K --batches 2 --iters 20 && grep -q '^# pingpong over
     grep -Eqx ' +1024 +40( +[0-9.]+){3}' "$out/out"
 outcome "the table" $?
 
-mistake() { # NAME PATTERN N ARGUMENT...
+mistake() { # mistake NAME PATTERN N ARGUMENT...: checks that these arguments are refused
     name=$1 pattern=$2
     shift 2
     perf "$@"

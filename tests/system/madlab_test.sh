@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# madlab: what is separate in a lab, what is shared, rates, what is scheduled, and that nothing is left.
-# BUILD: the folder with the built programs.
+# madlab: what is separate in a lab, what is shared, rates, the schedule, and that nothing is left behind.  BUILD: the
+# folder with the built programs.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/harness/checks.sh"
@@ -12,7 +12,7 @@ trap 'for j in $jobs; do kill -KILL "$j" 2>/dev/null; done; rm -rf "$dir"' EXIT
 trap 'exit 143' TERM INT HUP
 cd "$dir" || exit 1
 madlab=$BUILD/madlab
-mark=918${$} # in the command lines of what is to be gone
+mark=918${$} # in the command lines of processes that must be gone at the end
 
 cat >clusters.cfg <<'EOF'
 clusters = {
@@ -26,11 +26,11 @@ networks = {
 gateways = "gate";
 EOF
 
-# Begin of scripts in the lab.
+# The first lines of scripts in the lab.
 cat >inside <<'EOF'
 . ./library
 on() { "$MADLAB_AGENT" "$@"; }
-# reach FROM HOST PORT [SECONDS]: connect, and say how it went
+# reach FROM HOST PORT [SECONDS]: connects, and prints the result
 reach() {
     on "$1" python3 -c 'import socket, sys
 try:
@@ -39,7 +39,8 @@ try:
 except OSError as e:
     print(type(e).__name__, e)' "$2" "$3" "${4:-30}"
 }
-# listen HOST FILE: a server that tells its host, on all its addresses; the port is in FILE
+# listen HOST FILE: starts a server on all addresses of the host, which answers with the host's name; its port is in
+# FILE
 listen() {
     rm -f "$2"
     on "$1" python3 -c 'import os, socket, sys
@@ -52,8 +53,8 @@ while True: l.accept()[0].send(os.uname().nodename.encode())' "$2" &
 EOF
 cp "$top/tests/harness/checks.sh" library || exit 1
 
-# lab ARGUMENTS...: madlab run with clusters.cfg; code, ./out and ./err.  The command is ./script from standard input when
-# none is given.
+# lab ARGUMENTS...: runs madlab run with clusters.cfg; exit status in $code, output in ./out and ./err.  Without a
+# command, it runs ./script, which is read from standard input.
 lab() {
     case " $* " in
     *" -- "*) ;;
@@ -156,7 +157,7 @@ echo "red1 to gate's other address: $(reach red1 10.2.0.3 $g)"
 echo "blue2 to red2: $(reach blue2 10.1.0.2 $r)"
 for h in launch red1 gate; do on $h ip route show default | sed "s/^/default $h /"; done
 echo "forwarding: $(on gate cat /proc/sys/net/ipv4/ip_forward)"
-# Somebody sets a route; gate does not play.
+# A user sets a route, but gate does not forward.
 on red1 ip route add 10.2.0.0/16 via 10.1.0.3
 on blue1 ip route add 10.1.0.0/16 via 10.2.0.3
 echo "red1 by a route: $(reach red1 10.2.0.1 $b 2)"
@@ -172,7 +173,7 @@ EOF
     check_lines "routes: blue1 was not reached" 1 ': blue1$' out
 }
 
-# shaping HOST INTERFACE: its rate and whether it sent anything; needs $madlab to be there
+# shaping HOST INTERFACE: prints its rate, and whether it has sent anything; needs $madlab
 test_rates() {
     lab --at 0.2:throttle:blue=20Mbit/s <<'EOF'
 listen red2 red2.rate
@@ -192,7 +193,7 @@ EOF
     check_has "rates: said" "network 'blue' is throttled to 20Mbit/s" err
 }
 
-# The other ends of the interfaces, from outside.
+# The other ends of the interfaces, seen from outside.
 test_bridges() {
     mkfifo go
     within $limit "$madlab" run clusters.cfg --quiet -- sh -c 'echo up >ready; read x <go' >out 2>err &
@@ -223,8 +224,8 @@ test_bridges() {
 
 # --- what is scheduled ---
 
-# cut TARGET WHAT: what is cut is not reached, and stays so; what is restored is reached again.  Each is a run of its own,
-# in which nothing has to be done before the next action's time.
+# cut TARGET WHAT: checks that what is cut is unreachable, and stays so, and that what is restored is reachable again.
+# Each is a run of its own, in which nothing has to happen before the time of the next action.
 cut() {
     lab --at 1:cut:"$1" <<'EOF'
 listen red2 red2.cut
@@ -249,7 +250,7 @@ test_cut() {
     cut red "network 'red'"
 }
 
-# As above, no script has to be somewhere at an action's time.
+# As above, no script has to reach a place before the time of an action.
 test_kill() {
     lab --at 1:kill:red1 <<'EOF'
 on red1 sleep 1234567
@@ -353,7 +354,7 @@ snapshot() {
 }
 gone() { [ "$(running "$mark")" = 0 ]; }
 
-# left NAME: nothing is left of it
+# left NAME: checks that nothing is left of it
 left() {
     if wait_for gone; then ok "$1: no process is left"; else not_ok "$1: processes are left" "$(running "$mark")"; fi
     snapshot >after
@@ -389,7 +390,7 @@ test_left() {
         check "SIG$s: exit code" "${pair#*:}" $?
         left "SIG$s"
     done
-    # One that does not listen, told twice.
+    # One that does not react to the first signal gets a second one.
     rm -f up
     mkfifo up
     env --default-signal "$madlab" run clusters.cfg --quiet -- sh -c 'trap "" TERM; echo up >up; while :; do sleep 0.'$mark'; done' >out 2>err &
@@ -401,12 +402,12 @@ test_left() {
     wait $job
     check "SIGTERM twice: exit code" 143 $?
     left "SIGTERM twice"
-    # While it is being made.
+    # While the lab is being made.
     for n in 1 2 3 4 5 6; do
         env --default-signal "$madlab" run clusters.cfg --quiet -- sleep $mark >out 2>err &
         job=$!
         jobs="$jobs $job"
-        sleep 0.0$n # anywhere in it: whichever, nothing may be left
+        sleep 0.0$n # whichever moment this is, nothing may be left
         kill -KILL $job
         wait $job 2>/dev/null
     done
@@ -451,7 +452,7 @@ test_user() {
     left "user: SIGKILL"
 }
 
-# bad NAME TEXT ARGUMENTS...: exit code 2 and this is said
+# bad NAME TEXT ARGUMENTS...: checks that the exit status is 2 and this text is printed
 bad() {
     name=$1 text=$2
     shift 2
@@ -493,7 +494,7 @@ test_errors() {
     check "shell: SHELL is not there" 0 $?
 }
 
-# The root is a folder that is no mount point, below mounts that others share.
+# The root is a folder that is not a mount point, below mounts that other processes share.
 test_chroot() {
     if [ "$(id -u)" -ne 0 ] || ! unshare -m true 2>/dev/null; then
         echo "# chroot: only root can make one: left out"

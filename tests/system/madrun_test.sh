@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# madrun and the bootstrap, for real.  BUILD: the folder with the built programs.  Prints "ok NAME" or "not ok NAME".
-# Waiting is for things to happen (a line in a pipe, the end of a process), always with a limit, never for a time.
+# madrun and the bootstrap, as whole programs.  BUILD: the folder with the built programs.  Prints "ok NAME" or "not ok
+# NAME".  The script waits for events (a line in a pipe, the end of a process), always with a limit, and never for a
+# time.
 
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 . "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
@@ -12,15 +13,16 @@ trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 export LC_ALL=C
 
-# run ARGS: code, ./out and ./err
+# run ARGS: runs madrun; exit status in $code, output in ./out and ./err
 run() {
     within $limit "$madrun" "$@" >out 2>err </dev/null
     code=$?
 }
-# ended PID, in_state LETTER PID: what /proc says of it (a zombie that nobody collects has ended, too)
+# ended PID: true if the process has ended; in_state LETTER PID: true if /proc has this state (a zombie that nobody
+# collects has ended, too)
 ended() { [ ! -d "/proc/$1" ] || in_state '[ZX]' "$1"; }
 in_state() { grep -q "^State:.$1" "/proc/$2/status" 2>/dev/null; }
-# check_ended NAME PID...: each ends within the limit
+# check_ended NAME PID...: checks that each process ends within the limit
 check_ended() {
     name=$1
     shift
@@ -92,7 +94,7 @@ test_kill() {
     rm pids
 }
 
-# signal NAME: forwarded to the ranks, which end well
+# signal NAME: checks that the signal is forwarded to the ranks, which end well
 test_signals() {
     mkfifo ready
     hup=HUP
@@ -148,7 +150,7 @@ test_surroundings() {
     check "stdin: more than fits" 3000000 "$(cat out)"
 }
 
-# wrong NAME CODE TEXT ARGS: one message, with the cause and a remedy
+# wrong NAME CODE TEXT ARGS: checks that there is one message, with the cause and a remedy
 wrong() {
     name=$1 want=$2 text=$3
     shift 3
@@ -242,7 +244,7 @@ test_hosts() {
     check "hosts: env and folder" "[0] $dir,[0] y,[1] $dir,[1] y," "$(sort out | tr '\n' ,)"
     head -c 3000000 /dev/zero | within $limit "$madrun" -n 2 --stdin 1 --hosts a,b --launch-agent ./agent wc -c >out
     check "hosts: stdin" "[0] 0,[1] 3000000," "$(sort out | tr '\n' ,)"
-    # This agent dies with madrun, the proxy does not: it must notice by itself.
+    # This agent ends with madrun, but the proxy does not: the proxy must notice by itself.
     printf '#!/bin/sh\nshift\nexec 3<&0\n"$@" <&3 & wait $!\n' >agent
     mkfifo ready
     "$madrun" -n 2 --hosts a,b --launch-agent ./agent sh -c 'echo $$; exec sleep 1000' >ready 2>err </dev/null &

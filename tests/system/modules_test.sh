@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Drivers that are modules: which are found, loaded and skipped, and why; in the build folder, and installed.
+# Drivers that are modules: which modules are found, loaded and skipped, and the reasons; in the build folder, and
+# installed.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 work=$(mktemp -d) || exit 1
@@ -12,7 +13,7 @@ cc=$(sed -n 's/^CC = //p' "$BUILD/Makefile")
 mkdir "$work/m"
 cp "$built/datagram.so" "$built/datagram.need" "$work/m"
 
-# reason MODULE [VARIABLE=VALUE...]: why it is not loaded, or "loaded"
+# reason MODULE [VARIABLE=VALUE...]: prints why the module is not loaded, or "loaded"
 reason() {
     module=$1
     shift
@@ -23,7 +24,7 @@ for m in json.load(sys.stdin)["modules"]:
         print("loaded" if m["loaded"] else m["reason"])' "$module"
 }
 
-# module NAME ABI SIZE: a module that writes a file as soon as its code runs
+# module NAME ABI SIZE: makes a module that writes a file as soon as its code runs
 module() {
     cat >"$work/$1.c" <<END
 #define MADI_AS_MODULE
@@ -96,7 +97,7 @@ check "and over one that is installed" "the number came back as 5" "$(echo "$out
 folder=$(strings "$libs/libmadeleine.so" | grep -x '/.*/madeleine/drivers')
 check "which is where the library looks" "$(sed -n 's/^driverdir = //p' "$BUILD/Makefile" | sed "s|\$(libdir)|$(sed -n 's/^configured_libdir = //p' "$BUILD/Makefile")|")" "$folder"
 
-# A program with privileges that its caller lacks does not take the folder from the environment.
+# A program with privileges that its caller lacks does not take the folder of modules from the environment.
 if [ "$(id -u)" = 0 ]; then
     case "$(findmnt -no OPTIONS -T "$work" 2>/dev/null)" in *nosuid*) nosuid=1 ;; *) nosuid= ;; esac
     module other "$abi" "$whole"

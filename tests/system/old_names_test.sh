@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A program written for 0.1 compiles and runs, by all names of 0.1 that have changed: BUILD=<build folder> old_names_test.sh
+# A program written for version 0.1 compiles and runs, with all names of 0.1 that have changed: BUILD=<build folder>
+# old_names_test.sh
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/harness/checks.sh"
 work=$(mktemp -d) || exit 1
@@ -9,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 within 150 "$BUILD/tests/old_names" >"$work/log" 2>&1
 check "the old program runs" "0 " "$? $(head -5 "$work/log")"
 
-# Calls, each with the new name in a comment above (libmadeleine) or behind (libmarcel); types and constants.
+# The calls, each with the new name in a comment above it (libmadeleine) or behind it (libmarcel); types and constants.
 awk '/^\/\* mad_[a-z_]* \*\/$/ { new = $2 } /^[a-z].*[ *]mad_[a-z_]*\(/ && new {
     sub(/\(.*/, ""); sub(/.*[ *]/, ""); print $0, new; new = "" }' "$src/include/madeleine/names_0_1.h" >"$work/calls"
 sed -n 's/^int \(marcel_[a-z_]*\)(.*; *\/\* \(marcel_[a-z_]*\) \*\/$/\1 \2/p' "$src/include/marcel.h" >>"$work/calls"
@@ -22,7 +23,7 @@ for name in $(cut -d' ' -f1 "$work/calls") $(cat "$work/others"); do
 done
 check "the old program uses all" "" "$lost"
 
-# The table for programmers has them all, old and new.
+# The table for programmers has all names, old and new.
 lost=
 while read -r old new; do
     grep -qP "^$old\t$new(\t|\$)" "$src/man/madeleine-legacy.7" || lost="$lost $old"

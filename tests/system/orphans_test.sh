@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What ranks leave behind, in process groups and sessions of its own: it is collected when it ends, here and by proxies, and
-# ends with the job.
+# Processes that ranks leave behind, in process groups and sessions of their own: madrun and its proxies collect each
+# when it ends, and end the others with the job.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 . "$(cd "$(dirname "$0")" && pwd)/../harness/checks.sh"
 madrun=$BUILD/madrun
 dir=$(mktemp -d) || exit 1
-mark=${dir##*.} # tells our processes from those of other runs
+mark=${dir##*.} # distinguishes our processes from those of other runs
 clean() {
-    for p in /proc/[0-9]*; do # what a failed check left behind
+    for p in /proc/[0-9]*; do # end what a failed check left behind
         tr '\0' ' ' <"$p/cmdline" 2>/dev/null | grep -qF "watched-$mark" && kill -KILL "${p#/proc/}"
     done 2>/dev/null
     rm -rf "$dir"
@@ -18,7 +18,7 @@ cd "$dir" || exit 1
 printf '#!/bin/sh\nshift\nexec "$@"\n' >agent
 chmod +x agent
 
-# Ended with the last rank, or with madrun.  "$0": the mark, in the command lines of all.
+# These end with the last rank, or with madrun.  "$0" is the mark, which is in all command lines.
 cat >leave.sh <<'END2'
 setsid sh -c 'while :; do sleep 1000; done' "$1" &
 sh -c 'setsid sh -c "while :; do sleep 1000; done" "$1" & exit' sh "$1"
@@ -58,7 +58,7 @@ clean_marked() {
     wait_for none_running "watched-$mark"
 }
 
-# killed NAME ARGUMENTS...: by SIGKILL; those whose environment was emptied are not found then
+# killed NAME ARGUMENTS...: madrun is ended by SIGKILL; processes with an emptied environment are not found then
 test_killed() {
     sed -i '/env -i/d' leave.sh
     mkfifo ready
@@ -87,7 +87,7 @@ test_killed() {
     check_none "proxies are killed: nothing is left" "watched-$mark"
 }
 
-# As the first process of a container: rank 0 leaves many, and waits until none is a zombie.
+# madrun as the first process of a container: rank 0 leaves many processes behind, and waits until none is a zombie.
 test_first() {
     apart="unshare -pf --mount-proc --kill-child"
     [ "$(id -u)" -eq 0 ] || apart="unshare -Urpf --mount-proc --kill-child"

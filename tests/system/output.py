@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks that write lines, and a reader that counts those that are not what a rank wrote (output_test.sh).
+"""Ranks that write lines, and a reader that counts damaged lines (output_test.sh).
 
 output.py write KIND BYTES LINES [STREAM]   as a rank: LINES lines of about BYTES, in pieces of 3,000; KIND: text, json
 output.py read KIND BYTES                   "<lines> <of which bad>" of standard input

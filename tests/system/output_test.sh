@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What ranks write and how it comes out of madrun: begun lines, long lines, many ranks; here and through a launch agent.
+# Lines of ranks in the output of madrun: begun lines, long lines, many ranks; on this host and through a launch agent.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
@@ -14,7 +14,7 @@ printf '#!/bin/sh\nshift\nexec "$@"\n' >agent
 chmod +x agent
 away="--hosts a,b --launch-agent ./agent"
 
-# begin COMMAND...: ranks on both sides of FIFOs: 7 is rank 0's input, ./out what came so far
+# begin COMMAND...: starts ranks between FIFOs: descriptor 7 is rank 0's input, ./out has the output so far
 begin() {
     rm -f in
     : >out
@@ -24,7 +24,7 @@ begin() {
     job=$!
     exec 7>in
 }
-# go TEXT: say it to rank 0, and wait for the end
+# go TEXT: sends the text to rank 0, and waits for the end
 go() {
     echo "$1" >&7
     exec 7>&-
@@ -33,7 +33,7 @@ go() {
     job=
 }
 shows() { [ "$(cat "$1")" = "$2" ]; }
-# check_shown NAME FILE TEXT: the file comes to hold just this
+# check_shown NAME FILE TEXT: waits until the file contains exactly this text
 check_shown() {
     if wait_for shows "$2" "$3"; then ok "$1"; else not_ok "$1" "expected: $3" "got:      $(head -c 500 "$2")"; fi
 }
@@ -80,14 +80,14 @@ test_others() {
     check "lines without an end, without labels" "0 asks,1 asks,2 asks" "$(sort out | tr '\n' , | sed 's/,$//')"
     within $limit "$madrun" -n 2 sh -c '[ $PMI_RANK = 1 ] || exec sleep 1000; printf "begun " >&2; sleep 0.3; exit 3' >out 2>err </dev/null
     check "a message of madrun begins a line" 1 "$(grep -c '^madrun: rank 1 ended with exit code 3' err)"
-    # An object stays whole, and without a label, however long its rank pauses.
+    # An object is never split, and has no label, however long its rank pauses.
     begin -n 2 sh -c '[ $PMI_RANK = 0 ] || { echo one; exit; }; printf "{\"a\": "; read x; echo "$x}"'
     wait_for grep -q one out
     go 42
     check "an object with a pause" '[1] one,{"a": 42},' "$(tr '\n' , <out)"
 }
 
-# lines NAME KIND BYTES LINES ARGUMENTS...: of two ranks
+# lines NAME KIND BYTES LINES ARGUMENTS...: checks the output of two ranks that write such lines
 lines() {
     name=$1 kind=$2 size=$3 count=$4
     shift 4
@@ -109,7 +109,7 @@ test_lines() {
     lines "100 MB" text 100000000 1
 }
 
-# Held output is bounded: a line of 120 MB, and beside it another rank's lines that are held meanwhile.
+# The output that madrun holds is bounded: a line of 120 MB, and lines of another rank that are held meanwhile.
 test_memory() {
     line=$(head -c 999 /dev/zero | tr '\0' y)
     for how in --label "--label $away"; do

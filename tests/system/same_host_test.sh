@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A host is one host, however often, where, and in what spelling it is named: ranks are counted together, and one proxy runs.
+# A host is one host, however often, at which places, and in which spelling it is named: its ranks are counted together,
+# and one proxy runs.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 . "$(cd "$(dirname "$0")" && pwd)/../harness/checks.sh"
 madrun=$BUILD/madrun
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
-# Every call is noted; ssh -G, which asks for what ssh knows of a name, is not answered.
+# Every call is recorded; ssh -G, which asks for ssh's settings of a name, is not answered.
 mkdir bin
 printf '#!/bin/sh\n[ "$1" != -G ] || exit 1\nwhile case $1 in -o) shift ;; -*) ;; *) false ;; esac; do shift; done
 echo "$1" >>%s/calls\nFAKE_HOST=$1; export FAKE_HOST\nshift\nexec "$@"\n' "$dir" >bin/ssh
@@ -17,7 +18,7 @@ PATH=$dir/bin:$PATH
 own=$(hostname)
 upper=$(echo "$own" | tr '[:lower:]' '[:upper:]')
 
-# same NAME RANKS WANT CALLS ARGUMENTS...: "rank@host ..." and which hosts were called
+# same NAME RANKS WANT CALLS ARGUMENTS...: checks "rank@host ...", and which hosts were called
 same() {
     name=$1 n=$2 want=$3 calls=$4
     shift 4
@@ -45,7 +46,7 @@ test_here() {
 }
 
 test_elsewhere() {
-    # Addresses that are nobody's (RFC 5737, 3849): nothing is sent there.
+    # Addresses that belong to no host (RFC 5737, 3849): nothing is sent to them.
     same "addresses: apart" 3 "0@203.0.113.1 1@203.0.113.1 2@203.0.113.2" "203.0.113.1 203.0.113.2" --hosts 203.0.113.1,203.0.113.2,203.0.113.1
     same "addresses: spelling" 2 "0@2001:db8::1 1@2001:db8::1" 2001:db8::1 --hosts 2001:db8::1,2001:DB8:0::0:1
     same "addresses: IPv4 within IPv6" 2 "0@203.0.113.1 1@203.0.113.1" 203.0.113.1 --hosts 203.0.113.1,::ffff:203.0.113.1

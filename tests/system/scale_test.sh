@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Ten thousand peers that nobody speaks to, and one that never answers.
+# Ten thousand peers without communication, and one peer that never answers.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 . "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
 line=$(within 60 "$BUILD/mad_scale" 10000) || exit 1
 echo "# $line"
-# value NAME: rounded down
+# value NAME: prints the value, rounded down
 value() { echo "$line" | sed -n 's/.*"'"$1"'": \([0-9]*\).*/\1/p'; }
 check "a silent peer: at most 100 bytes beyond its address" 1 $(($(value bytes_per_peer_beyond_address) <= 100))
 check "a peer that never answers: not before its deadline" 1 $(($(value connect_ms) >= $(value connect_timeout_ms) - 1))

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Peers that are stopped before they were spoken to: BUILD=<build folder> stopped_test.sh
+# Peers that are stopped before communication with them begins: BUILD=<build folder> stopped_test.sh
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 BUILD=$(cd "${BUILD:?}" && pwd)

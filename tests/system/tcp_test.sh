@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The tcp driver among many: ends with bytes under way, long waits, many links, no descriptors, a full range of ports.
+# The tcp driver in rare situations: ends with bytes in flight, long waits, many links, no free descriptors, a range of
+# ports without a free one.
 #   CALLERS=N processes that connect, send, and end (300; LONG=1: 2000)     LINKS=N   idle links (200)
 # A cut link is in hosts_test.sh.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
@@ -14,7 +15,7 @@ cd "$dir" || exit 1
 load=$BUILD/tests/tcp_load
 export MAD_DRIVERS=tcp MAD_TCP_INTERFACES=lo
 
-# Each caller ends as soon as its last message has left it, with answers unread: none of its messages may be lost.
+# Each client ends as soon as its last message has left, with answers unread: none of its messages may be lost.
 test_ends() {
     callers=${CALLERS:-${LONG:+2000}}
     callers=${callers:-300}
@@ -30,7 +31,7 @@ test_ends() {
     sed 's/^/# /' hub
 }
 
-# cost NAME FILE: at most 2 % of a processor
+# cost NAME FILE: checks that at most 2 % of a processor were used
 cost() {
     ms=$(sed -n 's/.*: \([0-9]*\) ms of processor.*/\1/p' "$2")
     seconds=$(sed -n 's/.* \([0-9]*\) s: .*/\1/p' "$2")
@@ -38,8 +39,8 @@ cost() {
     sed 's/^/# /' "$2"
 }
 
-# idle HOW LINKS SECONDS [VARIABLE=VALUE]: connect that number of clients (with this in their environment) of a process that
-# only waits; $waiter_code, $caller_code, and what the waiting one said in ./waited and ./waited-err
+# idle HOW LINKS SECONDS [VARIABLE=VALUE]: connects that number of clients, with this variable, to a process that only
+# waits; exit statuses in $waiter_code and $caller_code, output of the waiting process in ./waited and ./waited-err
 idle() {
     mkfifo stay
     within 60 "$load" "$1" "$1" "$2" "$3" >waited 2>waited-err &
@@ -74,7 +75,7 @@ test_descriptors() {
     check_lines "no descriptors: said once" 1 'callers on lo are turned away: Too many open files; raise the limit' waited-err
 }
 
-# A range of one port, and two sessions: the second one says what is wrong and has no tcp.
+# A range of one port, and two sessions: the second session reports the cause, and has no tcp.
 test_ports() {
     port=$((20000 + $$ % 10000))
     MAD_TCP_PORTS=$port-$port within 60 "$load" wait port-a 0 3 >port-out 2>&1 &

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# mad_info topology and mad_info route, on the examples, on what the manual page shows, and on files that are wrong.
+# mad_info topology and mad_info route: on the examples, on the files in the manual page, and on faulty files.
 . "$(cd "$(dirname "$0")/../.." && pwd)/tests/harness/checks.sh"
 here=$(cd "$(dirname "$0")/../.." && pwd)
 info=$BUILD/mad_info
@@ -12,12 +12,12 @@ cd "$work" || exit 1
 unset MAD_TOPOLOGY
 export LC_ALL=C
 
-# run ARGS: mad_info's code, ./out and ./err
+# run ARGS: runs mad_info; exit status in $code, output in ./out and ./err
 run() {
     within $limit "$info" "$@" >out 2>err </dev/null
     code=$?
 }
-# json NAME EXPRESSION: ./out is one JSON object d for which it is true
+# json NAME EXPRESSION: checks that ./out is one JSON object d for which the expression is true
 json() {
     if python3 -c '
 import json, sys

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A link that always has more data does not shut the others out: BUILD=<build folder> turns_test.sh
-# A look at all links comes after 256 KiB, and takes up to 64 packets of each; it came after 1024 rounds, more than 750 messages.
+# A link that always has more data does not starve the others: BUILD=<build folder> turns_test.sh All links are polled
+# after 256 KiB, with up to 64 packets from each.  Before, they were polled after 1024 rounds, which are more than 750
+# messages.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=${BUILD:-$(cd "$here/../.." && pwd)/build}
 . "$here/../harness/checks.sh"

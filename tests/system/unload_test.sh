@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A plug-in's host closes the library while threads that have used it live on: BUILD=<build folder> unload_test.sh
+# The program that loaded a plug-in closes the library while threads that have used it still run: BUILD=<build folder>
+# unload_test.sh
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 BUILD=${BUILD:?}

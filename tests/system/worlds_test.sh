@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Faulty environments: faults around a session, one row each of the table in doc/troubleshooting.md.  Each must give
-# one message with those words, end within its limit, not by a signal, and leave others unharmed.
+# Faulty environments: one fault around a session for each row of the table in doc/troubleshooting.md.  Each fault must
+# give one message with the words of the row.  The process must end within its limit, not by a signal, and leave others
+# unharmed.
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 LAB_SOURCE=${LAB_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 export BUILD LAB_SOURCE
@@ -25,12 +26,13 @@ key=sixteen-bytes-key
 export MAD_SHM_DIR="$PWD/shm"
 : >rows
 
-# run COMMAND...: with a limit; code, ./out and ./err
+# run COMMAND...: runs it with a limit; exit status in $code, output in ./out and ./err
 run() {
     within 40 "$@" >out 2>err </dev/null
     code=$?
 }
-# row TEXT FILE [LINES]: the row of the table with this text: it is logged, N times (once), and nobody was killed
+# row TEXT FILE [LINES]: checks that the text of this row is logged, LINES times (once), and that no process was killed
+# by a signal
 row() {
     echo "$1" >>rows
     said=$(grep -cF -- "$1" "$2")
@@ -44,7 +46,7 @@ row() {
         ok "row: $1"
     fi
 }
-# A server that lives beside the strangers.
+# Start a server, to which strangers connect.
 serve() {
     rm -f stop address
     mkfifo stop
@@ -54,7 +56,7 @@ serve() {
     exec 4>stop
     lab_wait address
 }
-# still NAME: it answers, and by tcp too; then it ends in order
+# still NAME: checks that the server still answers, also over tcp; then ends it in order
 still() {
     run "$world" call address $key
     check "$1: the server answers" 0 $code
@@ -64,7 +66,7 @@ still() {
     wait $server
     check "$1: the server ends in order" 0 $?
 }
-# fake HOW: a process that only looks like the server
+# fake HOW: starts a process that only pretends to be the server
 fake() {
     rm -f hold elsewhere
     mkfifo hold
@@ -76,7 +78,7 @@ fake() {
     exec 5>&-
     wait $imposter
 }
-# half_open COMMAND...: while half-open connections occupy the server
+# half_open COMMAND...: runs the command while half-open connections occupy the server
 half_open() {
     rm -f hold half
     mkfifo hold
@@ -138,7 +140,7 @@ test_imposters() {
 test_limits() {
     export LD_LIBRARY_PATH="$BUILD/.libs"
     run sh -c 'ulimit -n 9; exec "$0" listen' "$(real "$world")"
-    grep -m 1 "Too many open files; raise" err >first # every adapter may lack one
+    grep -m 1 "Too many open files; raise" err >first # every adapter may lack a descriptor
     row "Too many open files; raise the limit (ulimit -n)" first
     run sh -c 'ulimit -n 5; exec "$0" listen' "$(real "$world")"
     check "no descriptors at all: an end, no signal" 1 $((code < 124))
@@ -157,7 +159,7 @@ test_limits() {
         check_lines "no ptrace permission: shared memory is used, which needs none" 2 ': shm on memory \([0-9a-f]+\) used' out
     fi
 }
-# The program behind libtool's script, which needs descriptors of its own.
+# The program itself, and not libtool's script, which needs descriptors of its own.
 real() {
     if [ -x "${1%/*}/.libs/${1##*/}" ]; then echo "${1%/*}/.libs/${1##*/}"; else echo "$1"; fi
 }
@@ -199,7 +201,8 @@ test_ports() {
     wait $server
 }
 
-# Addresses that are not listed, where the caller says so and where the server does; and a gateway's system calls.
+# Addresses that are not listed, when the connecting process checks and when the server does; and a gateway's system
+# calls.
 test_listed() {
     serve
     run env MAD_TCP_ALLOW=192.0.2.0/24 MAD_DRIVERS=self,tcp MAD_TCP_INTERFACES=lo "$world" call address $key
@@ -288,7 +291,7 @@ test_networks() {
     run "$madrun" -n 2 "$world" talk
     check_lines "a tiny /dev/shm: shared memory is used, which does not need it" 2 ': shm on memory \([0-9a-f]+\) used' out
     umount /dev/shm
-    unset MAD_SHM_DIR # all hosts of the lab see this directory
+    unset MAD_SHM_DIR # all hosts of the lab would share this directory
     lab_host near lan=10.77.1.1/24
     lab_host gone lan=10.77.1.2/24
     "$madrun" --timeout 60 --keep-going -n 2 --hosts near,gone --launch-agent "$LAB/agent" --env MAD_PEER_TIMEOUT=2000 \
