@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the scripts at the top: packages by Debian name.  install_packages NAME... installs what is missing when
-# it can, else says what is missing and goes on.  (iproute2: madlab makes networks with ip.)
+# Sourced by the scripts in the top folder: the needed packages, by their Debian names.  install_packages NAME...
+# installs missing packages if it may; otherwise it reports them and continues.  (iproute2: madlab makes networks with
+# ip.)
 build_packages="gcc make autoconf automake libtool pkg-config libhwloc-dev libssl-dev libjansson-dev libpmix-dev libconfig-dev
     libseccomp-dev iproute2"
-case $(uname -m) in x86_64) build_packages="$build_packages libipsec-mb-dev" ;; esac # it is for no other processor
-# With these configure has the plugs for MPI programs built.
+case $(uname -m) in x86_64) build_packages="$build_packages libipsec-mb-dev" ;; esac # it exists for no other processor
+# With these, configure builds the plug-ins for MPI programs.
 mpi_packages="openmpi-bin libopenmpi-dev libfabric-dev"
 deb_packages="build-essential debhelper dpkg-dev fakeroot lintian"
 test_packages="$mpi_packages build-essential check gdb git valgrind openssh-client openssh-server python3 mpich clang
@@ -31,15 +32,15 @@ install_packages() {
         { echo "$said" | tail -5 >&2; echo "some packages could not be installed; going on" >&2; }
 }
 
-# packages_now: which of those that configure looks for are there
+# packages_now: prints which packages are installed, of those that configure looks for
 packages_now() {
     # shellcheck disable=SC2086
     dpkg-query -W -f='${db:Status-Status} ${Package} ${Version}\n' $build_packages $test_packages 2>/dev/null | grep '^installed' |
         sort -u || :
 }
 
-# configure_in FOLDER ARGUMENT...: configure a build there, or, with the arguments that it was configured with, again when
-# packages have come, gone or changed since
+# configure_in FOLDER ARGUMENT...: configures a build there.  If packages were installed, removed or changed since, it
+# configures the build again, with its former arguments.
 configure_in() {
     folder=$1
     shift

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The tests again, built with sanitizers, and some under valgrind: BUILD=<build folder> sanitize.sh [address|ucontext|thread|stress|valgrind]
-# Each kind has a build of its own in BUILD/sanitize; valgrind takes BUILD itself.
+# Run the tests again, built with sanitizers, and some of them under valgrind: BUILD=<build folder> sanitize.sh
+# [address|ucontext|thread|stress|valgrind].  Each kind has a build of its own in BUILD/sanitize; valgrind uses BUILD
+# itself.
 src=$(cd "$(dirname "$0")/.." && pwd)
 BUILD=${BUILD:?}
 kinds=${*:-address ucontext thread valgrind}
@@ -10,7 +11,7 @@ trap 'rm -f "$log"' EXIT
 trap 'exit 1' INT TERM HUP
 . "$src/tests/harness/checks.sh"
 
-# quiet NAME COMMAND...: it ends with 0, and no sanitizer has said anything.
+# quiet NAME COMMAND...: checks that the command ends with 0, and that no sanitizer has reported anything
 quiet() {
     name=$1
     shift
@@ -23,7 +24,7 @@ quiet() {
     fi
 }
 
-# build KIND CONFIGURE-OPTIONS... -- PROGRAMS...
+# build KIND CONFIGURE-OPTIONS... -- PROGRAMS...: makes the build of this kind
 build() {
     kind=$1 options=
     shift
@@ -38,7 +39,7 @@ build() {
     fi
 }
 
-# Overflows of stacks are reported by the sanitizer itself; what Check's children die of, too.
+# Without tests of stack overflows and of children that die: the sanitizer itself reports these.
 marcel_tests="self_identifies_its_thread join_returns_the_result_once tree_of_threads_adds_up
     detached_threads_end_by_themselves higher_priority_runs_first yields_let_all_others_run yield_to_runs_the_named_thread
     event_is_seen_between_long_turns all_queues_get_on_between_long_turns seeds_run_by_their_priority
@@ -47,7 +48,8 @@ marcel_tests="self_identifies_its_thread join_returns_the_result_once tree_of_th
     mutex_held_mostly_is_shared cond_loses_no_item broadcast_wakes_all sem_counts_posts wait_ends_at_its_deadline
     post_at_the_deadline_counts_once sleepers_wake_in_order library_with_20000_threads_cannot_end library_starts_again"
 
-# Without the crowd, of which each thread would take mappings of AddressSanitizer's, of which a process has few.
+# Without the test with very many threads: each would take mappings of AddressSanitizer, and a process has only a
+# limited number.
 fd_tests="bytes_go_both_ways descriptor_serves_several_threads gathered_read_fills_its_pieces long_write_is_completed
     listening_socket_serves_several_threads wait_ends_with_event_or_deadline every_kind_of_file_can_be_waited_for
     errors_are_those_of_the_system close_ends_the_waits others_run_while_a_thread_waits sleep_lasts_its_time
@@ -61,8 +63,8 @@ address() {
         tests/marcel/blocking tests/marcel/fd tests/marcel/locks tests/marcel/stress tests/marcel/threads tests/marcel/workers \
         tests/channel_churn tests/no_memory tests/topology_memory tests/device tests/device_match $unit || return
     b=$BUILD/sanitize/address
-    # Check's forks end without freeing what their parent holds: leaks there are looked for by the others.
-    # A suite at a time: each case is a fork, which takes long with a sanitizer's mappings.
+    # Check's forked children end without freeing their parent's memory, so other tests look for leaks.  A suite at a
+    # time: each case is a fork, which takes long with a sanitizer's mappings.
     for suite in $([ ! "$unit" ] || "$b/tests/unit/unit" --list); do
         quiet "address: unit, $suite" env ASAN_OPTIONS=detect_leaks=0 "$b/tests/unit/unit" "$suite"
     done
@@ -100,7 +102,7 @@ address() {
     quiet "address: soak over fault:tcp" env MESSAGES=2K sh "$src/tests/soak/run.sh" fault:tcp
 }
 
-# Where there is no switch of our own.
+# A build without a switch of our own.
 ucontext() {
     build ucontext --enable-ucontext --enable-sanitizer=address,undefined -- libmarcel.la tests/marcel/blocking \
         tests/marcel/threads || return
@@ -109,7 +111,8 @@ ucontext() {
     quiet "ucontext: blocking calls" "$BUILD/sanitize/ucontext/tests/marcel/blocking"
 }
 
-# Shared memory between processes and membarrier are not seen by it: self and tcp tell of the core's threads.
+# ThreadSanitizer sees neither memory shared between processes nor membarrier, so only self and tcp test the core's
+# threads.
 thread() {
     cc=
     command -v clang >/dev/null && cc=CC=clang # gcc's knows no atomic_thread_fence
@@ -142,7 +145,7 @@ thread() {
     done
 }
 
-# Ten minutes of it (SECONDS_=N: another time), for tests/marcel/stress.sh.
+# Ten minutes of stress (SECONDS_=N: another time), for tests/marcel/stress.sh.
 stress() {
     cc=
     command -v clang >/dev/null && cc=CC=clang

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Fuzz every parser of outside bytes with libFuzzer and sanitizers: BUILD=<build folder> run.sh [TARGET...]
-# SECONDS_EACH=N: how long each (4; LONG=1: 120).  New inputs go to BUILD/fuzz/corpus/TARGET, findings to BUILD/fuzz/found/TARGET.
+# Fuzz every parser of bytes from outside with libFuzzer and sanitizers: BUILD=<build folder> run.sh [TARGET...]
+# SECONDS_EACH=N: duration of each (4; LONG=1: 120).  New inputs go to BUILD/fuzz/corpus/TARGET, findings to
+# BUILD/fuzz/found/TARGET.
 here=$(cd "$(dirname "$0")" && pwd)
 src=$(cd "$here/../.." && pwd)
 BUILD=${BUILD:-$src/build}
@@ -20,7 +21,7 @@ if [ ! -f "$out/Makefile" ]; then
         CFLAGS="-O1 -g -fno-sanitize-recover=all" CPPFLAGS=-DMADI_FOREIGN_HOOK >configure.log 2>&1) || { tail -5 "$out/configure.log"; exit 1; }
 fi
 make -s -j"$(nproc)" -C "$out" tests/fuzz/fuzz LDFLAGS="-fsanitize=fuzzer" >"$out/make.log" 2>&1 || { tail -20 "$out/make.log"; exit 1; }
-# No limit of descriptors hides a leak of them.
+# Without a lower limit of descriptors, so that a leak of them shows.
 ulimit -n 4096 2>/dev/null
 fuzz_one() {
     mkdir -p "$out/corpus/$1" "$out/found/$1"
@@ -35,7 +36,7 @@ fuzz_one() {
         return 1
     fi
 }
-# As many at once as there are processors: each has one for itself.
+# As many at once as there are processors, so that each has one for itself.
 failed=0
 # shellcheck disable=SC2086
 set -- $targets

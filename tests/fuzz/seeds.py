@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write the seed corpus: one well-formed input of each kind, from which the fuzzers go on."""
+"""Write the seed corpus: one well-formed input of each kind, with which the fuzzers start."""
 import json
 import os
 import re
@@ -53,7 +53,8 @@ seed("packets", "short", announce + packet(1, 3, 0, desc(8) + b"12345678", aux=6
 seed("packets", "posted", announce + user(7, 3) + packet(1, 3, 1, desc(8) + b"12345678" + desc(8, rmode=1) + b"abcdefgh", aux=64))
 seed("packets", "pieces", announce + packet(1, 1, 0, desc(4) + b"1234", aux=64) + user(1) + user(2, 2) + user(3, 3) +
      packet(1, 2, 0, desc(8, rmode=1) + b"12345678", aux=64, hand=2) + user(5))
-# A block that goes on in the next packet, or the next two: opened before, after and between, in all forms; then such as no peer sends.
+# A block that continues in the next packet, or in the next two.  It is opened before, after and between them, in all
+# forms.  Then blocks that no peer sends.
 begun = packet(1, 1, 0, desc(1000, rmode=1) + b"b" * 100, aux=128)
 rest = packet(1, 10, 0, b"r" * 900, aux=960)
 halves = packet(1, 8, 0, b"r" * 400, aux=448), packet(1, 10, 0, b"r" * 500, aux=576)
@@ -82,7 +83,7 @@ for name, end, more in (("share", 35000, 1), ("share-refused", 35000, 0), ("shar
     seed("packets", name, announce + user(8, 6) + user(0) + packet(11, 0, 0, struct.pack("<IIQQQ", 1 << 20, 9, 70000, 8192 + end % 2, end)) +
          grant + user(0) + grant + user(0))
 seed("packets", "bye", announce + packet(7, 0, 0, b"") + user(8, 3) + user(0))
-# To the bounds of the ledger (bounds.c): channels, messages on them, answers that are not read.
+# Up to the bounds of the ledger (bounds.c): channels, messages on them, unread answers.
 seed("packets", "channels", b"".join(packet(3, 0, i, b"c%02d\0" % i) for i in range(20)) + user(0))
 seed("packets", "waiting", packet(3, 0, 5, b"c\0") + b"".join(packet(1, 3, 5, b"", seq=i, aux=64) for i in range(24)) + user(0))
 seed("packets", "unread", user(14) + (packet(3, 0, 0, b"x\0") + packet(8, 0, 0, b"")) * 120 + user(0) * 4)
@@ -102,7 +103,7 @@ seed("tcp", "taken-wrong", bytes([4, 0xBF, 0x51, 0x01, 0x05]) + hdr(3, 0, 0, 2, 
 seed("tcp", "garbage", bytes([0]) + b"GET / HTTP/1.0\r\n\r\n")
 
 good = bytes([1, 1, 16]) + b"n" * 32
-proof = struct.pack("<QII", 65536, 0, 0) + address((b"tcp", b"net", tcp4), uid=b"n" * 16)  # the identity in that greeting
+proof = struct.pack("<QII", 65536, 0, 0) + address((b"tcp", b"net", tcp4), uid=b"n" * 16)  # the identity in that HELLO
 seed("hello", "called", b"\1" + good + bytes([2, len(proof) // 2 + 1]) + proof.ljust(len(proof) // 2 * 2 + 2, b"\0") + bytes([0, 8]) + hdr(3, 0, 0, 2, 0, 0))
 lane = struct.pack("<QII", 65536, 7, 0) + proof[16:]
 seed("hello", "lane", b"\1" + good + bytes([2, len(lane) // 2 + 1]) + lane.ljust(len(lane) // 2 * 2 + 2, b"\0"))
@@ -112,7 +113,7 @@ seed("hello", "refused", b"\0" + bytes([1, 5, 2]) + struct.pack("<I", 8))
 seed("hello", "garbage", b"\1" + bytes([0, 20]) + b"SSH-2.0-OpenSSH_9.2p1 and so on, forty bytes"[:40])
 seed("hello", "version", b"\1" + bytes([0, 6]) + b"MADH" + struct.pack("<HHI", 2, 1, 32))
 
-# Handshakes in frames, from sources 7 and 8; pieces, connections, repetitions.
+# Handshakes in frames, from sources 7 and 8: pieces, connections, repetitions.
 greet = bytes([2, 7, 1, 16]) + b"n" * 32
 proof = struct.pack("<QII", 65536, 0, 0) + address((b"frames", b"net", b""), uid=b"n" * 16)
 prove = bytes([3, 7, len(proof) // 2 + 1]) + proof.ljust(len(proof) // 2 * 2 + 2, b"d")
@@ -138,7 +139,7 @@ for how in (0, 1, 2, 3, 16, 32, 64, 65):
 for how in (0, 16, 128):
     seed("shm", "bad-answer-%d" % how, bytes([1, how, 0]) + b"\0" + struct.pack("<HH", 18, 0) + cell)
 
-# [side] [cut] [n] [kind, how]...: right ones, then each kind at each place, and each number.
+# [side] [cut] [n] [kind, how]...: correct ones, then each kind at each place, and each number.
 right = [b"\0\0", b"\1\0", b"\2\0"]
 for side, wanted in ((0, 3), (1, 2)):
     for n in range(5):
@@ -183,7 +184,7 @@ seed("boot", "refused", "cmd=response_to_init rc=-1\n")
 for i, text in enumerate(("a", "a,b:4,c", "node[1-3,07-09]x:2,fe80::1%eth0", "a,a,a:3", "u@h.example:9", "n[1-", "-o", "n[9-1]", ",", "a:0")):
     seed("hosts", str(i), bytes([3]) + text.encode())
 
-# Topology files: the examples, what they do not have, and what is wrong.
+# Topology files: the examples, features that these lack, and faulty files.
 examples = os.path.join(here, "../../examples/topology")
 for name in sorted(n for n in os.listdir(examples) if n.endswith(".conf")):
     with open(os.path.join(examples, name)) as file:
@@ -207,13 +208,13 @@ with open(os.path.join(here, "../../src/core/wire/wire.h")) as file:
     version = int(re.search(r"define MADI_WIRE_VERSION (\d+)", file.read()).group(1))
 to_me, to_peer = opened(1), opened(2)
 hello = struct.pack("<IHHI", 0x4844414D, version, 1, 52) + bytes(16) + b"\x77" * 16 + b"\x78" * 16 + b"\0\1\0\0"
-# Of the virtual link that is there: what this process has opened is its label 0, without the opener's flag.
-got = b"\1\0"  # OPEN, and nothing more is acknowledged
+# On the existing virtual link: a stream that this process has opened has label 0, without the opener's flag.
+got = b"\1\0"  # OPEN, and nothing else is acknowledged
 ready = fragment(0, 5, told=got)
 end_way, end_link = struct.pack("<II16x", 5, 1), struct.pack("<II16x", 5, 0)
 named = fragment(3, 1, b"a\0", seq=1, begin=b"\3\0\2", hand=1, told=got)
 packets = named + b"".join(fragment(3, 1, b"x" * 100, seq=i + 2, begin=b"\1\3\x64", hand=i & 3, told=got) for i in range(3))
-again = opened(1, 0, 3, 1, aux=0)  # by the other end, the turn of an end that was called
+again = opened(1, 0, 3, 1, aux=0)  # opened by the other end, with the turn of the accepting end
 seed("forward", "end", b"\1" + to_me + fragment(0, 0x84, hello, seq=1) + user(0) + fragment(0, 0x86, end_link + b"bye"))
 seed("forward", "transit", b"\1" + to_peer + user(0) + fragment(0, 0x84, hello, seq=1) +
      fragment(3, 0x81, b"12345678", seq=2, begin=b"\1\3\10") + fragment(0, 3, struct.pack("<Q", 1 << 30), peer=1) +
@@ -221,7 +222,7 @@ seed("forward", "transit", b"\1" + to_peer + user(0) + fragment(0, 0x84, hello, 
 seed("forward", "stalled", b"\1" + to_peer + user(14) + b"".join(
     fragment(3, 0x81, b"x" * 900, seq=i, begin=b"\1\3\10", hand=i & 3) for i in range(40)) + user(14) + user(0))
 seed("forward", "many", b"\1" + b"".join(opened(2, aux=i) for i in range(12)) + user(0))
-# To its bounds, likewise: labels, calls of processes that nobody knows, answers, handshakes, knowledge.
+# Likewise up to its bounds: labels, connections to unknown processes, answers, handshakes, announcements.
 seed("forward", "labels", b"\1" + b"".join(opened(2, aux=8 * i) for i in range(30)) + user(0))
 seed("forward", "unknown", b"\1" + b"".join(fragment(2, 0x82, aux=i, begin=bytes([255, 0x80 + i, 0, 0])) for i in range(12)) + user(0))
 seed("forward", "handshakes", b"\1" + b"".join(fragment(1, 0x82, aux=i, begin=bytes([255, 0x41 + i, 0, 0])) for i in range(8)) + user(0))
@@ -238,7 +239,8 @@ seed("forward", "short", b"\1" + ready + fragment(0, 1, b"x", seq=1, told=got))
 seed("forward", "ping", b"\1" + ready + fragment(0, 8, told=b"\0\1") + to_peer + fragment(0, 0x88, told=b"\0\1") + user(15) +
      fragment(0, 8, told=b"\0\0") + fragment(0, 9) + fragment(0, 0x89) + user(0))
 
-# A packet that changes while it is read: see fuzz_race.c.  changes: (offset in the body, other value) of the 16 bits there.
+# Return a packet that changes while it is read: see fuzz_race.c.  changes: (offset in the body, other value) of 16
+# bits.
 def racing(kind, what, begin=b"", body=b"", changes=(), flags=0, seq=0, aux=0, channel=0, times=2, cell=False):
     return (bytes([what << 4 | (8 if cell else 0) | times, kind, flags, channel, seq, aux]) +
             struct.pack("<H", len(body)) + begin + body + bytes([len(changes)]) +

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The seed corpus through the replay program, with whatever compiler and sanitizers the build has.
+# The seed corpus through the replay program, built with the compiler and the sanitizers of this build.
 here=$(cd "$(dirname "$0")" && pwd)
 failed=0
 for folder in "$here"/corpus/*; do

@@ -15,7 +15,7 @@
 # Everything hangs on one process: when it ends, by kill -9 too, the kernel ends all processes of the lab, and with the
 # last of them go the interfaces and mounts.  Nothing has a name outside.
 
-# lab_missing: succeeds and says why when there can be no lab here.
+# lab_missing: if there can be no lab here, prints the reason, and is true
 lab_missing() {
     LAB_USER=
     [ "$(id -u)" -eq 0 ] || LAB_USER="-U -r"
@@ -55,7 +55,8 @@ lab_start() {
     chmod +x $LAB/agent
 }
 
-# /dev/shm and /tmp of our own; what must be seen of the old /tmp is bound into the new one (LAB_DIR: the lab too).
+# lab_private: makes a /dev/shm and /tmp of our own; files of the old /tmp that must be visible are bound into the new
+# one (LAB_DIR: the lab, too)
 lab_private() {
     mount -t tmpfs -o mode=1777 lab /dev/shm && mkdir /dev/shm/new && mount -t tmpfs -o mode=1777 lab /dev/shm/new || return 1
     for keep in $LAB_KEEP ${LAB_DIR:+/tmp/testlab}; do
@@ -66,8 +67,8 @@ lab_private() {
     mkdir -p /dev/shm/new/testlab && mount --move /dev/shm/new /tmp && rmdir /dev/shm/new
 }
 
-# lab_init NAME FILE: the first process of a host or container; what it prepares is behind it.
-# Not --mount-proc: the number that the lab knows this process by is read in the lab's /proc.
+# lab_init NAME FILE: the first process of a host or container; the commands that prepare the host follow.  Without
+# --mount-proc, because the lab reads in its own /proc the number by which it knows this process.
 lab_init='
     read -r pid rest </proc/self/stat
     . "$LAB_LIBRARY"
@@ -75,11 +76,11 @@ lab_init='
     if [ -n "$2" ]; then mkdir -p /tmp/volume && mount --bind "$2" /tmp/volume || exit 1; fi
     ip link set lo up
     echo "$pid" >$LAB/pids/$1.new && mv $LAB/pids/$1.new $LAB/pids/$1
-    sleep 1000000 & # the host is there until it is ended
+    sleep 1000000 & # the host exists until this process is ended
     while :; do wait; done
 '
 
-# Wait until FILE is there and something in it (wait_for: tests/harness/checks.sh).
+# lab_wait FILE: waits until FILE exists and is not empty (wait_for: tests/harness/checks.sh)
 lab_wait() {
     wait_for test -s "$1" && return
     echo "lab: $1 did not appear" >&2

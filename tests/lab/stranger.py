@@ -24,12 +24,12 @@ def frame(version, kind, body, length=None):
 
 
 def greeting(uid):
-    """The body of HELLO to the process with this identity; as its network is authenticated."""
+    """Return the body of HELLO to the process with this identity, as if the own network were authenticated."""
     return os.urandom(16) + uid + os.urandom(16) + bytes([0, 1, 0, 0])
 
 
 def answer(s):
-    """(version, kind, body) of what the process sends next."""
+    """Return (version, kind, body) of the next frame from the process."""
     s.settimeout(30)
     head = s.recv(struct.calcsize(HEAD), socket.MSG_WAITALL)
     if len(head) < struct.calcsize(HEAD):
@@ -39,7 +39,7 @@ def answer(s):
 
 
 def version_of(where):
-    """Which version the process speaks: all that a stranger is to learn."""
+    """Return the version that the process speaks, which is all that a stranger may learn."""
     with socket.create_connection(where, timeout=30) as s:
         s.sendall(frame(0, HELLO, bytes(52)))
         return answer(s)[0]
@@ -63,7 +63,7 @@ def tcp_of(address):
 
 
 def moved(address, port):
-    """The same process, so it says, but at our port, and by tcp only."""
+    """Return an address with the same identity, but with our port, and with tcp only."""
     out = b""
     n = 0
     for driver, network, where in entries(address):
@@ -120,7 +120,7 @@ def attack(how, address):
             try:
                 s.send(bytes([byte]))
             except (BrokenPipeError, ConnectionResetError):
-                return 0  # its time was over before all that was sent: that it is closed is what was asked for
+                return 0  # the process had closed the connection, as it should, before all was sent
             select.select([], [], [], 0.01)
     closed_by_peer(s)
     return 0

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The switch for aarch64: built by a cross compiler, run by qemu, as far as both are here.
+# The switch for aarch64: built by a cross compiler, and run by qemu, if both are installed.
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/packages.sh"
 install_packages gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
@@ -11,8 +11,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 143' INT TERM HUP
 options="-O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -I$src/include -I$src/src -pthread"
 cases=$src/tests/marcel/cxx
-# As many at once as there are processors.
-# shellcheck disable=SC2086
+# Compile as many files at once as there are processors. shellcheck disable=SC2086
 built() {
     for f in "$src"/tests/marcel/threads*.c "$src/tests/marcel/support.c" "$src/tests/harness/cases.c" \
         "$src"/src/engine/*.c "$src"/src/marcel/*.[cS] "$src"/src/base/knob.c "$src"/src/base/lock.c "$src"/src/base/log.c "$src"/src/base/own.c "$src"/src/base/status.c; do
@@ -20,8 +19,7 @@ built() {
     done | xargs -P "$(nproc)" -L 1 aarch64-linux-gnu-gcc $options &&
         aarch64-linux-gnu-gcc $options -o "$work/threads" "$work"/*.o -lm
 }
-# The C++ cases, which link the library's objects only.
-# shellcheck disable=SC2086
+# Build the C++ cases, which are linked with the library's objects only. shellcheck disable=SC2086
 built_cxx() {
     aarch64-linux-gnu-gcc $options -c -DNAME=tables -o "$work/tables.o" "$cases/frames.c" &&
         aarch64-linux-gnu-gcc $options -c -DNAME=cleanup -fexceptions -o "$work/cleanup.o" "$cases/frames.c" &&
@@ -30,8 +28,8 @@ built_cxx() {
         aarch64-linux-gnu-g++ $options -std=c++17 -o "$work/cxx" "$cases"/*.cpp "$work"/src_*.o "$work/tables.o" \
             "$work/cleanup.o" "$work/plain.o"
 }
-# qemu keeps notes on each page that is reserved.  With 64 GiB of addresses (-R) Marcel reserves less for its stacks, and a
-# run takes seconds, not minutes.
+# Run a program under qemu.  qemu keeps records of each reserved page.  With 64 GiB of addresses (-R) Marcel reserves
+# less for its stacks, and a run takes seconds, not minutes.
 emulated() {
     timeout 120 qemu-aarch64 -R 0x1000000000 -L /usr/aarch64-linux-gnu "$@"
 }
@@ -41,7 +39,7 @@ if ! built >"$work/log" 2>&1; then
     exit 1
 fi
 echo "ok built for aarch64"
-# Faults on guards are not what this is about, and what qemu makes of address space and signals is its own.
+# Faults on guard pages are left out, because qemu handles address space and signals in its own way.
 emulated "$work/threads" self_identifies_its_thread join_returns_the_result_once tree_of_threads_adds_up \
     detached_threads_end_by_themselves higher_priority_runs_first yields_let_all_others_run \
     yield_to_runs_the_named_thread thread_keeps_its_name keepfp_keeps_the_rounding_mode \
@@ -50,7 +48,7 @@ emulated "$work/threads" self_identifies_its_thread join_returns_the_result_once
 rc=$?
 sed 's/^\(ok\|not ok\) /&aarch64: /' "$work/log"
 command -v aarch64-linux-gnu-g++ >/dev/null || exit $rc
-# In one process, for each one reserves room for stacks.
+# All cases run in one process, because each process reserves room for stacks.
 if built_cxx >"$work/log" 2>&1 && emulated "$work/cxx" --here rethrow_finds_its_exception nested_exceptions_stay_apart \
     uncaught_are_counted_by_thread exception_goes_to_another_thread handler_may_join \
     handler_may_block once_that_throws_runs_again cleanups_run_among_destructors \

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Threads of C++ programs: exceptions, and what runs at the end of a thread, as by POSIX threads: cxx_test.sh [COMPILER...]
+# Threads of C++ programs: exceptions, and handlers at the end of a thread, behave as with POSIX threads: cxx_test.sh
+# [COMPILER...]
 src=$(cd "$(dirname "$0")/../.." && pwd)
 . "$src/tests/packages.sh"
 install_packages g++
@@ -14,7 +15,7 @@ cases=$src/tests/marcel/cxx
 warnings="-Wall -Wextra -Werror"
 echo 'int main() { try { throw 1; } catch (int) { } }' >"$work/any.cpp"
 
-# object NAME OPTIONS...: NAME.o, of frames.c
+# object NAME OPTIONS...: compiles frames.c to NAME.o
 object() {
     frames=$1
     shift
@@ -22,7 +23,7 @@ object() {
     "$cc" $warnings -O2 -fPIC -c -o "$work/$frames.o" "-DNAME=$frames" "$@" "$cases/frames.c"
 }
 
-# program NAME OPTIONS...: of all sources
+# program NAME OPTIONS...: builds the program from all sources
 program() {
     result=$1
     shift
@@ -33,7 +34,7 @@ program() {
             "$work/cleanup.o" "$work/plain.o" "$@"
 }
 
-# right NAME COMMAND...: all is as it should be
+# right NAME COMMAND...: checks that all cases pass
 right() {
     name=$1
     shift
@@ -48,8 +49,8 @@ built() {
     return 1
 }
 
-# libc++ unwinds by a library of its own, glibc by gcc's: pthread_exit does not work there at all, and no foreign exception
-# is thrown again.
+# libc++ unwinds by a library of its own, and glibc by gcc's.  So pthread_exit does not work there at all, and a foreign
+# exception is never thrown again.
 of_libcxx="rethrow_finds_its_exception rethrow_finds_it_on_another_worker nested_exceptions_stay_apart
     uncaught_are_counted_by_thread exception_goes_to_another_thread handler_may_join handler_may_block
     once_that_throws_runs_again cleanups_run_among_destructors escaped_exception_terminates destructors_run_in_order

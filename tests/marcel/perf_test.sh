@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# marcel_perf: each test prints what it promises; how fast is not looked at.
+# marcel_perf: each test prints what it promises; the measured times do not matter here.
 perf=${BUILD:?}/marcel_perf
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # All primitives of libmarcel under random graphs of threads: BUILD=<build folder> stress.sh
-#   SECONDS_=N   how long (5)
-#   SEED=N       else by the clock
-#   LONG=1       as make soak does: ten minutes, and ten more under ThreadSanitizer
+#   SECONDS_=N duration in seconds (5)
+#   SEED=N seed, else chosen by the clock
+#   LONG=1 for make soak: ten minutes, and ten more under ThreadSanitizer
 here=$(cd "$(dirname "$0")/../.." && pwd)
 BUILD=${BUILD:?}
 seconds=${SECONDS_:-${LONG:+600}}
@@ -23,7 +23,7 @@ else
     failed=1
 fi
 
-# Lost objects and stuck threads are found.
+# The check itself is tested: it must find lost objects and stuck threads.
 if timeout -k 5 100 "$BUILD/tests/marcel/stress" --seconds 5 --limit 5 --lose 20 >"$log" 2>&1; then
     echo "not ok stress: a lost token was not missed"
     failed=1

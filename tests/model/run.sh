@@ -3,18 +3,19 @@
 # The protocols by which threads sleep and are woken (doc/locking.md), by which a stream takes another path
 # (doc/gateways.md), and by which two processes prove their identity (doc/wire.md). Every order of their steps is
 # tried: run.sh [MODEL...]
-# A model has to be without an error and to come to an end; with each of the defects that it knows (#ifdef) an error has
-# to be found.  As many searches at once as there are processors (4 at most).
-#   LONG=1       as make soak does: the search for what goes round for ever in the large leader, too (half a minute, 700 MB)
-#   TRAIL=N      print the last N steps that lead to an error of a model without defect
+# A model must have no error, and must end.  With each of its defects (#ifdef), an error must be found.  As many
+# searches run at once as there are processors (4 at most).
+#   LONG=1 for make soak: also searches the large model of the leader for endless loops (half a minute, 700 MB).
+#   TRAIL=N prints the last N steps to an error in a model without a defect
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
 
 search_s=300
 [ -z "$LONG" ] || search_s=1200
-quick=tcc # compiles in no time what runs half as fast: most defects are found at once
+quick=tcc # compiles fast, and the result runs half as fast: most defects are found at once
 command -v tcc >/dev/null || quick="gcc -O0"
-# search MODEL "SPIN-OPTIONS" "COMPILER" "PAN-OPTIONS": 0: all was seen and no error found, 1: an error, 2: neither
+# search MODEL "SPIN-OPTIONS" "COMPILER" "PAN-OPTIONS": 0: all states were seen and no error was found; 1: an error; 2:
+# neither
 search() {
     # shellcheck disable=SC2086
     { spin $2 -a "$1.pml" && $3 -w -DMEMLIM=900 -o pan pan.c && within $search_s ./pan -m100000 -w22 $4; } >out 2>&1 ||
@@ -25,7 +26,7 @@ search() {
     return 2
 }
 
-# good NAME "SPIN-OPTIONS" MODEL: whether the last search was
+# good NAME "SPIN-OPTIONS" MODEL: reports whether the last search was complete and without error
 good() {
     if [ $? = 0 ]; then
         ok "model $1"
@@ -35,10 +36,10 @@ good() {
     fi
 }
 
-# The tasks: MODEL SPIN-OPTION...
+# The tasks.  sound MODEL SPIN-OPTION...: the model has no error
 sound() { model=$1; shift; search "$model" "$*" "gcc -O1 -DSAFETY${LONG:+ -DCOLLAPSE}" ""; good "$model${*:+ $*}" "$*" "$model"; }
 ends() { model=$1; shift; search "$model" "$*" "gcc -O1 -DNP -DNOFAIR" -l; good "$model${*:+ $*}: comes to an end" "$*" "$model"; }
-# defect MODEL DEFECT OPTION...: it is found, with one of the options
+# defect MODEL DEFECT OPTION...: the defect is found, with one of the options
 defect() {
     model=$1 name=$2
     shift 2
@@ -83,7 +84,7 @@ tasks() {
     done
     for model; do
         options=
-        [ "$model" != leader ] || options="-DWAITERS=3 -DWAITERS=2" # most are found at once among three, and these not at all:
+        [ "$model" != leader ] || options="-DWAITERS=3 -DWAITERS=2" # most are found fast among three threads, these are not found:
         # shellcheck disable=SC2086
         for name in $(sed -n 's/^#if[n]*def \([A-Z_]*\).*/\1/p' "$here/$model.pml" | sort -u); do
             case $name in
@@ -105,7 +106,7 @@ if [ "$1" = task ]; then
     dir=$(mktemp -d "$MODEL_DIR/XXXXXX") && cp "$here"/*.pml "$dir" && cd "$dir" || exit 1
     text=$("$@"; exit $failures)
     failures=$?
-    echo "$text" # whole: others print too
+    echo "$text" # printed as a whole, because other tasks print too
     rm -rf "$dir"
     [ $failures = 0 ]
     exit

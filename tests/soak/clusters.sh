@@ -25,7 +25,7 @@ if [ $rc -ne 0 ]; then
     echo "skipped: no lab here: $(tail -1 out)"
     exit 77
 fi
-# All call all at once, on few cores: a call waits for its turn.
+# All processes connect to all others at the same time, on few cores, so a connection may wait for its turn.
 export MAD_CONNECT_TIMEOUT=${most}000
 within $((most + 20)) "$BUILD/madlab" run star.conf --quiet --share "$here/../.." --timeout $((most + 10)) -- sh -c '
     exec "$1" -v -n "$2" --topology star.conf --launch-agent "$MADLAB_AGENT" --timeout "$3" "$4" all 3' \

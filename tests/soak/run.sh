@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Nothing lost: BUILD=<build folder> run.sh [DRIVER...]   (self shm tcp fault:self fault:shm fault:tcp)
+# No message is lost: BUILD=<build folder> run.sh [DRIVER...]   (self shm tcp fault:self fault:shm fault:tcp)
 #   MESSAGES=N   in each run (200K; 20K behind fault)
-#   SEED=N       else by the clock
-#   LONG=1       as make soak does: ten million over each driver in two runs, two processes, then three with more threads
+#   SEED=N seed, else chosen by the clock
+#   LONG=1 for make soak: ten million over each driver in two runs, two processes, then three with more threads
 BUILD=${BUILD:?}
 messages=${MESSAGES:-${LONG:+5M}}
 seed=${SEED:-$(date +%s)}
@@ -14,7 +14,7 @@ trap 'rm -f "$log" "$log.rc"' EXIT
 trap 'exit 1' INT TERM HUP
 failed=0
 
-# run COMMAND...: into the log; when it takes long, what it says of its progress is shown
+# run COMMAND...: runs it with its output in the log; if it takes long, its reports of progress are shown
 run() {
     if [ -n "$LONG" ]; then
         { timeout -k 5 "$limit" "$@" 2>&1; echo $? >"$log.rc"; } | tee "$log" | sed -un '/^soak: [0-9]* s: /p'
@@ -23,7 +23,8 @@ run() {
     timeout -k 5 "$limit" "$@" --quiet >"$log" 2>&1
 }
 
-# soak DRIVER PROCESSES THREADS [--user-level]: of the senders; processes: none for one alone
+# soak DRIVER PROCESSES THREADS [--user-level]: runs soak with this number of sending threads; PROCESSES: none for one
+# process alone
 soak() {
     n=${messages:-200K}
     case $1 in fault:*) n=${messages:-20K} ;; esac # it delays

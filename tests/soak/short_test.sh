@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Short runs of messages to oneself between user-level threads, some beside each other: BUILD=<build folder> short_test.sh
-# Threads and handlers, the workers and the progress thread take turns in leading, and a wake-up that is lost ends a run
-# for good.
+# Short runs, several of them in parallel, in which user-level threads of one process send messages to each other:
+# BUILD=<build folder> short_test.sh Threads and handlers, the workers and the progress thread lead by turns; after a
+# lost wake-up a run never ends.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 BUILD=${BUILD:?}
 logs=$(mktemp -d) || exit 1
 trap 'rm -rf "$logs"' EXIT
 
-# run SEED: its log stays if it is not good
+# run SEED: keeps the log if the run fails
 run() {
     timeout -k 5 60 "$BUILD/tests/soak/soak" --driver self --messages 4000 --threads 3 --user-level --seed "$1" --quiet \
         >"$logs/$1" 2>&1 && grep -q '^soak: good' "$logs/$1" && rm "$logs/$1"

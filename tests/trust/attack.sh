@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# One attack of this folder: attack.sh NAME
+# Run one attack of this folder: attack.sh NAME
 . "$(dirname "$0")/../harness/checks.sh"
 where=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A member announces channels that nobody opens: as many as there are numbers; the same anew on one connection after the
-other; and under ever new names, each of which it closes again."""
+"""A member announces channels that nobody opens: all numbers at once; all numbers again on one connection after
+another; and channels with ever new names, each of which it closes again."""
 from peer import *
 
 BOUND = 4096  # "channels" in doc/limits.md
@@ -9,7 +9,7 @@ before = target.memory()
 
 
 def flood(names, close):
-    """Announce, from a new peer; how many names left before the target ended it."""
+    """Announce channels from a new peer, and return how many names were sent before the target ended the peer."""
     flooder = dial(target.address, make_address(os.urandom(16), [SELF]))
     flooder.settimeout(20)
     try:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A member asks (CHANNEL, CLOSE) and does not read the answers (CLOSED): they pile up at the target, up to a bound."""
+"""A member sends requests (CHANNEL, CLOSE) and does not read the answers (CLOSED): these pile up at the target, up to a
+bound."""
 from peer import *
 
 BOUND = 8  # MiB, "ctrl" in doc/limits.md

@@ -36,8 +36,8 @@ class Gateway:
         self.spoil = spoil or (lambda gateway, way, fragment: [fragment])
         self.seen = b""
         self.passed = 0
-        self.labels = [0, 0]  # next of our own, on the link to A and to B
-        self.routes = {}      # (end, label, opened by us) -> (the other end, label, opened by us)
+        self.labels = [0, 0]  # next label of our own, on the link to A and on the link to B
+        self.routes = {}      # (end, label, opened by us) -> (other end, label, opened by us)
         self.lock = threading.Lock()
         self.stop = False
         for end in self.ends:
@@ -82,7 +82,7 @@ class Gateway:
             pass
 
     def say_to(self, end, ours, label, kind, body, **head):
-        """About a stream: ours if we have opened it on this hop."""
+        """Forward a fragment about a stream; opened by us: on this hop."""
         self.say(end, Fragment(*split(fragment(kind, body, label=label, opener=ours, **head))))
 
     def take(self, end, f):
@@ -105,7 +105,7 @@ class Gateway:
             self.pass_on(end, out)
 
     def pass_on(self, end, f):
-        """As an honest gateway does."""
+        """Forward as an honest gateway does."""
         route = self.routes.get((end, f.label, not f.opener))
         if not route:
             return
@@ -114,7 +114,7 @@ class Gateway:
         self.say(route[0], out)
 
     def streams(self, end):
-        """(label, opened by us) of those to this end."""
+        """Return (label, opened by us) of the streams to this end."""
         return [(label, ours) for e, label, ours in self.routes if e == end]
 
     def end(self):
@@ -143,7 +143,7 @@ def world(encrypt="end-to-end", **more):
 
 
 def know(a, b):
-    """A's number of B."""
+    """Return the number that A has for B."""
     a.lines.clear()
     a.say("peer " + b.address.hex())
     return a.wait("peer ", 5).split()[1]
@@ -156,12 +156,12 @@ def send(a, number, what, seconds=15):
 
 
 SECRET = "the small secret"
-LONG = "the long secret " * 300   # header and body are sealed by themselves
-BIG = 700000                      # granted, in several fragments
+LONG = "the long secret " * 300   # header and body are sealed separately
+BIG = 700000                      # sent after a grant, in several fragments
 
 
 def messages(a, b, number):
-    """One of each kind from A; True if all came, and right."""
+    """Send one message of each kind from A; return True if all arrive, and are right."""
     said = [send(a, number, "send %%s %s" % SECRET), send(a, number, "send %%s %s" % LONG),
             send(a, number, "big %%s %d" % BIG)]
     good = all(s and "success" in s for s in said) and b.wait("got big", 10) and b.holding(": right")
@@ -169,7 +169,7 @@ def messages(a, b, number):
 
 
 def wrong(t):
-    """What was delivered and not sent."""
+    """Return the messages that were delivered but not sent."""
     out = [line for line in t.lines if "WRONG" in line]
     return out + [line for line in t.lines if line.startswith("got from") and SECRET not in line and
                   not LONG.startswith(line.split(": ", 1)[1])]
@@ -196,7 +196,7 @@ def honest():
 
 
 def attack(name, spoil, cause, alone=True, beside=True):
-    """Messages through a gateway that spoils; alone, then with an honest one beside it."""
+    """Send messages through a gateway that spoils fragments; first alone, then with an honest gateway in parallel."""
     for gateways in [1] * alone + [2] * beside:
         a, b = world()
         state.clear()
@@ -225,7 +225,7 @@ state = {}
 
 
 def counts(kind, way=0):
-    """How many of these have come since the attack began."""
+    """Return how many of these have arrived since the attack began."""
     key = kind, way
     state[key] = state.get(key, 0) + 1
     return state[key]
@@ -240,7 +240,7 @@ def change(at):
 
 
 def change_long(gateway, way, f):
-    """In the body of a long one."""
+    """Change the body of a long packet."""
     if state.get("armed") and f.kind == F_PACKET and not way and len(f.body) > 2000:
         return [changed(f, 1500)]
     return [f]
@@ -275,7 +275,7 @@ def reorder(gateway, way, f):
 
 
 def forge_ack(gateway, way, f):
-    """More is acknowledged than has come."""
+    """Acknowledge more than has arrived."""
     if state.get("armed") and f.kind == F_PACKET and not way and counts("ack") == 2:
         forged = f.copy()
         forged.kind, forged.seq, forged.body = F_ACK, 1, struct.pack("<II", f.seq + 3, 0) + bytes(16)
@@ -287,7 +287,7 @@ def forge_ack(gateway, way, f):
 
 
 def forge_head_ack(gateway, way, f):
-    """In the head of a packet of B."""
+    """Change the header of a packet of B."""
     if state.get("armed") and f.kind == F_PACKET and way:
         return [changed(f, 0)]
     return [f]
@@ -346,7 +346,8 @@ def take_over():
 
 
 def replay():
-    """The stream moves from one gateway to another; both record.  What the first has seen is sent again by the second."""
+    """The stream moves from one gateway to another, and both record it.  The second gateway sends again what the first
+    has seen."""
     a, b = world()
     first, taken = Gateway(b"g", a, b, lambda gateway, way, f: [f] + old(gateway, way, f)), []
     second_opens = []
@@ -357,7 +358,7 @@ def replay():
         return []
 
     def again(gateway, way, f):
-        """In the place of what comes now goes what had the same number then, and then all of it."""
+        """Replace each fragment by the one that had the same number before, and then send the whole record again."""
         if f.kind == F_OPEN:
             second_opens.append(f.copy())
         if way or f.kind != F_PACKET or state.get("replayed"):
@@ -404,7 +405,7 @@ def replay():
 
 
 def unproved_ready():
-    """The proof that the handshake is over is not the peer's: no packet goes to whoever that is."""
+    """The proof that ends the handshake is not the peer's: no packet is sent to its author."""
     for encrypt in ("end-to-end", "none"):
         a, b = world(encrypt)
         gateway = Gateway(b"g", a, b, lambda gateway, way, f: [changed(f, 12) if f.kind == F_READY and not way else f])

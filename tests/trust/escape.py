@@ -11,7 +11,7 @@ def is_plain(lines):
     return not any(c < " " or "\x7f" <= c for line in lines for c in line)
 
 
-# A network that is called so, of a peer that cannot be reached: in the log, in an event.
+# The name of a network, in the address of an unreachable peer: in the log, and in an event.
 target = Target("target", {"MAD_LOG": "debug", "MAD_DRIVERS": "self,tcp"})
 nowhere = make_address(os.urandom(16), [(b"tcp", EVIL, b"\4\1\0\x7f\0\0\1\x20")])
 target.say("peer " + nowhere.hex())
@@ -27,7 +27,7 @@ check("network: an event", len([line for line in shown if line.startswith("event
 check("the target answers", target.answers())
 target.end()
 
-# Why a stream is closed: in the log of the gateway, and in what it passes on.
+# The text of a closed stream: in the log of the gateway, and in the fragment that the gateway forwards.
 gateway = Target("gateway", dict(GATEWAY, MAD_DRIVERS="tcp,self,virtual", MAD_LOG="debug"))
 network = find(gateway.address, b"tcp")[1]
 virtual = find(gateway.address, b"virtual")[1]
@@ -38,7 +38,7 @@ def member(host, flags):
 
 
 def fragment_of(s, kind):
-    """The body of the next fragment of this kind, and its label."""
+    """Return the body of the next fragment of this kind, and its label."""
     while True:
         what, flags, _, n, _, label = struct.unpack("<BBHIII", read_n(s, 16))
         body = read_n(s, n)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A stranger without the key calls as often as it can and says nothing: members are let in all the same."""
+"""A stranger without the key connects as often as it can, and sends nothing: members can connect all the same."""
 import threading
 
 from peer import *

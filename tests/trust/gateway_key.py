@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Somebody has taken a gateway over, and so its key: as a gateway it is let in, but it passes for no rank, neither where it calls
-nor where it is called."""
+"""An attacker has taken over a gateway, and so has the gateway key: it is accepted as a gateway, but never as a rank,
+whether it connects or accepts."""
 import threading
 
 from peer import *
@@ -10,7 +10,7 @@ PASSIVE = b"P"
 
 
 def refusal(target, own, **how):
-    """What a call ends with; None: it is let in."""
+    """Return the error with which a connection attempt ends; None if it is accepted."""
     try:
         dial(target.address, own, **how).close()
         return None
@@ -36,7 +36,7 @@ def calls():
 
 
 def answer(listener, own, identity, role, seen):
-    """Be called, and prove what the gateway key proves."""
+    """Accept a connection, and send a proof that the gateway key makes."""
     try:
         s, _ = listener.accept()
         s.settimeout(5)
@@ -57,7 +57,7 @@ def answer(listener, own, identity, role, seen):
 
 
 def called(role):
-    """A rank's port has become the gateway's: it answers in its stead."""
+    """The gateway listens at the port of a rank, and answers in the rank's place."""
     name = "as a gateway" if role == GATEWAY_ROLE else "as a rank"
     caller = Target("caller", ENV)
     listener = socket.socket()

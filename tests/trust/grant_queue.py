@@ -14,7 +14,7 @@ announced = b"".join(struct.pack("<QII", 100000 | 1 << 48 | 1 << 50, 1 << 20 | i
 
 
 def taken():
-    """Wait until the target has taken the message, and so given its credit back; False: the connection is over."""
+    """Wait until the target has taken the message, and so returned its credit; False if the connection has ended."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
         got = [line for line in target.lines if line.startswith("got from")]

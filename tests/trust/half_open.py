@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A stranger who has seen an identity on the wire stops 256 handshakes, and keeps them up, after HELLO or before it: members
-are let in all the same."""
+"""A stranger that has seen an identity on the wire stops 256 handshakes before or after HELLO, and keeps their
+connections open: members can connect all the same."""
 import threading
 
 from peer import *
@@ -9,7 +9,7 @@ ENV = {"MAD_DRIVERS": "tcp,self"}
 
 
 def hold(target, greets):
-    """One stopped handshake."""
+    """Begin one handshake, and stop."""
     s = socket.create_connection(tcp_of(target.address), 5)
     s.settimeout(5)
     if greets:
@@ -17,12 +17,12 @@ def hold(target, greets):
         try:
             read_frame(s)
         except (EOFError, OSError):
-            pass  # it gave way already
+            pass  # it was already closed to make room
     return s
 
 
 def keep_up(target, held, stop):
-    """Call again for each handshake that is closed."""
+    """Connect again for each handshake that is closed."""
     while not stop.is_set():
         for s in select.select(held, [], [], 0.01)[0]:
             held.remove(s)

@@ -3,7 +3,7 @@
 other for as long: the first gateway lets no more follow than an end of this library asks for."""
 from peer import *
 
-ALLOWED = 16  # gateways on a way: GW_HOPS in state.h
+ALLOWED = 16  # maximum number of gateways on a path: GW_HOPS in state.h
 
 gateway = Target("gateway", dict(GATEWAY, MAD_DRIVERS="tcp,self,virtual"))
 network = find(gateway.address, b"tcp")[1]
@@ -15,7 +15,8 @@ def member(host, flags):
 
 
 def followers(asked, label):
-    """How many more the gateway lets follow, as the next process sees it; None: it sends nothing on."""
+    """Return the number of further gateways that the gateway permits, as the next process sees it; None if it forwards
+    nothing."""
     source.sendall(fragment(F_OPEN, open_body(there, stream=label + 1), label=label, channel=asked))
     left.settimeout(5)
     try:
@@ -28,7 +29,7 @@ def followers(asked, label):
         return None
 
 
-there = member(b"b", b"\4")  # a daemon: streams go to it on the lane that it has called on
+there = member(b"b", b"\4")  # a daemon: streams to it use the lane on which it has connected
 source, left = dial(gateway.address, member(b"a", b"\0")), dial(gateway.address, there, role=GATEWAY_ROLE)
 for label, (asked, expected) in enumerate(((ALLOWED, ALLOWED - 1), (1, 0), (65535, ALLOWED - 1), (ALLOWED + 1, ALLOWED - 1))):
     got = followers(asked, label)

@@ -14,12 +14,12 @@ network = find(target.address, b"virtual")[1]
 
 
 def process(identity, host, *more, pad_to=0):
-    """The address of a process that forwards on this host."""
+    """Return the address of a process that forwards on this host."""
     return make_address(identity, [*more, (b"virtual", network, b"\1" + host)], pad_to)
 
 
 class Flipper:
-    """A process that changes 16 bits of a link's memory, on and on."""
+    """Start a process that changes 16 bits of a link's memory again and again."""
 
     def __init__(self, fd):
         self.process = subprocess.Popen([BUILD + "/tests/trust/flip", str(fd)], stdin=subprocess.PIPE,
@@ -36,7 +36,7 @@ class Flipper:
 
 
 class Attacker:
-    """A member over shared memory that changes what it sends."""
+    """A member over shared memory that changes packets after it has sent them."""
 
     def __init__(self):
         self.link = Shm(target.address, process(os.urandom(16), b"a", SELF), directory)
@@ -51,7 +51,7 @@ class Attacker:
         return bool(select.select([self.link.socket], [], [], 0)[0])
 
     def send(self, bytes_, at, to):
-        """Send a fragment; 16 bits of its body, `at` bytes behind the beginning of it, change between what they are and `to`."""
+        """Send a fragment, and change the 16 bits at offset `at` of its body to `to` and back, again and again."""
         unit = 8
         where = self.link.unit(unit)
         self.link.memory[where:where + len(bytes_) - 16] = bytes_[16:]
@@ -62,7 +62,7 @@ class Attacker:
 
 
 def fragments(attacker, address, entry):
-    """(packet, offset of the 16 bits in its body, their other value)"""
+    """Yield (packet, offset of the 16 bits in its body, their other value)."""
     label = next(attacker.labels)
     opening = open_body(address, stream=int.from_bytes(os.urandom(7), "little"))
     yield fragment(F_KNOW, address), 8 + 2, 0xFFFF

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A peer written by hand, for attacks on a process of the library: handshake, packets, fragments, the shm driver's memory.
+"""A hand-written peer, for attacks on a process of the library: handshake, packets, fragments, the shm driver's memory.
 
-An attack is a script beside this one.  It starts a Target, speaks to it through the functions below, and prints one line
-per check with check().  doc/wire.md has the layouts."""
+An attack is a script beside this one.  An attack starts a Target, communicates with it through the functions below, and
+prints one line per check with check().  doc/wire.md has the layouts."""
 import array
 import fcntl
 import hashlib
@@ -25,7 +25,7 @@ failures = 0
 
 
 def check(name, good, *why):
-    """Print "ok NAME" or "not ok NAME" and the values that show it."""
+    """Print "ok NAME", or "not ok NAME" and the values that show the failure."""
     global failures
     print("%s %s" % ("ok" if good else "not ok", name), flush=True)
     if not good:
@@ -56,7 +56,7 @@ class Target:
         self.address = bytes.fromhex(line.split()[1])
 
     def read(self, seconds=0.0):
-        """Take the lines that have come; False: none within these seconds."""
+        """Read the lines that have arrived; return False if there were none within these seconds."""
         if not select.select([self.process.stdout], [], [], seconds)[0]:
             return False
         got = os.read(self.process.stdout.fileno(), 65536)
@@ -68,7 +68,7 @@ class Target:
         return True
 
     def wait(self, text, seconds):
-        """The first line that holds the text; None: there was none within these seconds."""
+        """Return the first line that contains the text; None if there was none within these seconds."""
         end = time.monotonic() + seconds
         while True:
             for line in self.lines:
@@ -93,7 +93,7 @@ class Target:
             pass
 
     def send(self, target, text, seconds=15):
-        """Send a message to another target; the line that tells its status."""
+        """Send a message to another target; return the line with its status."""
         self.lines.clear()
         self.say("peer " + target.address.hex())
         number = self.wait("peer ", 5).split()[1]
@@ -104,18 +104,18 @@ class Target:
         return self.process.poll() is None
 
     def answers(self, seconds=10):
-        """True if it still runs its loop."""
+        """Return True if the target still runs its loop."""
         mark = os.urandom(4).hex()
         self.say("echo " + mark)
         return self.alive() and self.wait("echo " + mark, seconds) is not None
 
     def memory(self):
-        """Resident, in MiB."""
+        """Return its resident memory, in MiB."""
         with open("/proc/%d/status" % self.process.pid) as f:
             return int(next(line for line in f if line.startswith("VmRSS")).split()[1]) / 1024
 
     def processor(self):
-        """Seconds of processor time."""
+        """Return its seconds of processor time."""
         with open("/proc/%d/stat" % self.process.pid) as f:
             fields = f.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -140,7 +140,7 @@ SELF = (b"self", b"self", b"")
 
 
 def entries(address):
-    """(driver, network, bytes) of each adapter in an address."""
+    """Yield (driver, network, bytes) of each adapter in an address."""
     at, out = 32, []
     while at < len(address):
         entry = []
@@ -157,7 +157,7 @@ def uid(address):
 
 
 def make_address(identity, adapters, pad_to=0):
-    """An address with this identity; padded with entries of no driver to about this length."""
+    """Return an address with this identity; padded with entries of unknown drivers to about this length."""
     body = b"".join(bytes([len(field)]) + field for adapter in adapters for field in adapter)
     while 32 + len(body) < pad_to:
         n = min(200, max(0, pad_to - 32 - len(body) - 3))
@@ -170,7 +170,7 @@ def find(address, driver):
 
 
 def tcp_of(address):
-    """(host, port) of the IPv4 entry."""
+    """Return (host, port) of the IPv4 entry."""
     for driver, _, where in entries(address):
         if driver == b"tcp" and where[0] == 4:
             return socket.inet_ntoa(where[3:7]), where[1] | where[2] << 8
@@ -178,7 +178,7 @@ def tcp_of(address):
 
 
 def tcp_entry(host, port, prefix=8):
-    """An adapter of tcp; its network is the subnet."""
+    """Return an entry of tcp for an adapter; its network is the subnet."""
     return b"tcp", b"", b"\x04" + struct.pack("<H", port) + socket.inet_aton(host) + bytes([prefix])
 
 
@@ -204,7 +204,7 @@ def read_frame(s):
 
 
 def derive(key, label):
-    """HKDF-SHA-256 without a salt: the first 32 bytes."""
+    """HKDF-SHA-256 without a salt: return the first 32 bytes."""
     fresh = hmac.new(bytes(32), key, hashlib.sha256).digest()
     return hmac.new(fresh, label + b"\1", hashlib.sha256).digest()
 
@@ -215,12 +215,12 @@ NONE, AUTH, SEAL = 0, 1, 2  # security of a network
 
 
 def hello_frame(target, own, role=RANK, security=AUTH):
-    """HELLO, whole, by which the process with the identity own calls the one with the identity target."""
+    """Return the whole frame HELLO from the process with the identity own to the one with the identity target."""
     return frame(HELLO, os.urandom(16) + target + own + bytes([role, security, 0, 0]))
 
 
 def greet(s, target, own, role=RANK, security=AUTH):
-    """Say HELLO, and return both frames of the exchange so far."""
+    """Send HELLO, and return both frames of the exchange so far."""
     hello = hello_frame(uid(target), uid(own), role, security)
     s.sendall(hello)
     kind, challenge = read_frame(s)
@@ -230,13 +230,13 @@ def greet(s, target, own, role=RANK, security=AUTH):
 
 
 def proof(key, side, driver, said, kind, body, binding=bytes(32)):
-    """The proof in a frame of this kind, before the body."""
+    """Return the proof for a frame of this kind; it precedes the body."""
     head = struct.pack("<IHHI", MAGIC, VERSION, kind, 32 + len(body))
     return hmac.new(key, side + driver + b"\0" + binding + b"".join(said) + head + body, hashlib.sha256).digest()
 
 
 def prove(s, own, said, lane=0, floor=65536, key=None, driver=b"tcp"):
-    """Say PROOF, and take the VERDICT."""
+    """Send PROOF, and read VERDICT."""
     key = key or (GATEWAY_KEY if GATEWAY_ROLE in (said[0][12 + 48], said[1][12 + 16]) else RANK_KEY)
     body = struct.pack("<QII", floor, lane, 0) + own
     s.sendall(frame(PROOF, proof(key, b"A", driver, said, PROOF, body) + body))
@@ -253,7 +253,7 @@ def shake(s, target, own, role=RANK, security=AUTH, **how):
 
 
 def dial(target, own, **how):
-    """A link of tcp to the target, as the process with the address own."""
+    """A link of tcp to the target, from the process with the address own."""
     s = socket.create_connection(tcp_of(target), 5)
     s.settimeout(5)
     shake(s, target, own, **how)
@@ -276,7 +276,7 @@ def cost(n):
 
 
 def message(channel, data, seq=0):
-    """A message of one block, in one packet."""
+    """Return a message of one block, in one packet."""
     body = struct.pack("<Q", len(data)) + data
     return packet(MSG, 3, channel, body, seq, cost(16 + len(body)))
 
@@ -293,7 +293,7 @@ def close_body(status, what, text=b"", proof=bytes(16)):
     return struct.pack("<II", status, what) + proof + text
 
 
-READY_BODY = bytes(48)  # proof and key, of an end that has neither
+READY_BODY = bytes(48)  # proof and key; both are zero for an end without a key
 
 
 # ---- shm ------------------------------------------------------------------------------------------------------------
@@ -302,19 +302,19 @@ _layout = {}
 
 
 def layout():
-    """Offsets and sizes of shm.h, as target.c was compiled with them."""
+    """Return offsets and sizes of shm.h, as target.c was compiled with them."""
     if not _layout:
         out = subprocess.check_output([BUILD + "/tests/trust/target", "layout"]).decode()
         _layout.update((k, int(v)) for k, v in (line.split("=") for line in out.split()))
     return _layout
 
 
-F_SEAL_FUTURE_WRITE = 0x10  # nobody can map it to write any more
+F_SEAL_FUTURE_WRITE = 0x10  # no process can map the memory for writing any more
 LENGTH_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 def memory_make(size, seals=LENGTH_SEALS, flags=0):
-    """A memfd, and a mapping of it that was made before it was sealed."""
+    """Return a memfd, and a mapping of it that was made before it was sealed."""
     fd = os.memfd_create("peer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING | flags)
     os.ftruncate(fd, size)
     view = mmap.mmap(fd, size)
@@ -324,7 +324,7 @@ def memory_make(size, seals=LENGTH_SEALS, flags=0):
 
 
 def event_make(count=2**64 - 2, flags=os.EFD_SEMAPHORE | os.EFD_NONBLOCK):
-    """What a process passes to be woken by: an eventfd whose count does not run out."""
+    """Return what a process passes so that others can wake it: an eventfd whose count does not run out."""
     fd = os.eventfd(0, flags | os.EFD_CLOEXEC)
     if count:
         os.write(fd, struct.pack("<Q", count))
@@ -332,10 +332,8 @@ def event_make(count=2**64 - 2, flags=os.EFD_SEMAPHORE | os.EFD_NONBLOCK):
 
 
 class Shm:
-    """The calling side of a shm link.
-
-    passed: turns the descriptors of a right offer (event, bell, memory) into those that are passed.
-    offer: does so with its 24 bytes."""
+    """The active side of a shm link.  passed: function that replaces the descriptors of a correct offer (event, bell,
+    memory).  offer: function that replaces its 24 bytes."""
 
     def __init__(self, target, own, directory, event=None, asleep=0, passed=list, offer=bytes):
         at = layout()
@@ -378,11 +376,11 @@ class Shm:
                 pass
 
     def unit(self, unit):
-        """Offset of a unit in the memory."""
+        """Return the offset of a unit in the memory."""
         return self.out + layout()["units"] + unit * 2048
 
     def send(self, bytes_, unit=None):
-        """Send a packet, its body in this unit unless it fits into a cell."""
+        """Send a packet; its body is in this unit unless it fits into a cell."""
         if unit is None:
             self.cell(bytes_)
         else:
@@ -390,6 +388,6 @@ class Shm:
             self.cell(bytes_[:16], unit + 1)
 
 
-# Two clusters with a gateway between, which a Target can be.
+# Two clusters with a gateway in between; a Target can be that gateway.
 TOPOLOGY = b'networks = { x = { driver = "tcp"; hosts = "a,g"; }; y = { driver = "tcp"; hosts = "b,g"; }; };'
 GATEWAY = {"MAD_TOPOLOGY": "hex:" + TOPOLOGY.hex(), "MAD_HOST": "g"}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A member sends a gateway fragments that cost no credit, to a process that does not read: READY of any length, READY
-beyond what credit allows, and MOVE.  The gateway keeps within its budget."""
+beyond what credit allows, and MOVE.  The gateway stays within its budget."""
 from peer import *
 
 MIB = 1 << 20
@@ -8,7 +8,7 @@ ENV = dict(GATEWAY, MAD_DRIVERS="tcp,self,virtual", MAD_FORWARD_BUDGET="2M")
 
 
 def start():
-    """A gateway, the process that reads nothing, and the one that floods it, with a stream to the other one."""
+    """Start a gateway, a process that reads nothing, and a process that floods it, with a stream to the second."""
     target = Target("gateway", ENV)
     net = find(target.address, b"tcp")[1]
     virtual = find(target.address, b"virtual")[1]

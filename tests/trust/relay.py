@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Somebody without the key passes a call on: to another process, back to its caller, or to the right one with a frame changed.
-Nobody takes a message that was not for it, and each end says why."""
+"""An attacker without the key relays a connection: to another process, back to its origin, or to the right process with
+a frame changed.  No process accepts a message that was not meant for it, and each end reports why."""
 import threading
 
 from peer import *
@@ -9,7 +9,7 @@ ENV = {"MAD_DRIVERS": "tcp,self", "MAD_CONNECT_TIMEOUT": "3000"}
 
 
 class Relay:
-    """Listens in the place of a target that has ended, and passes what comes on to another."""
+    """Listen in the place of a target that has ended, and forward all bytes to another process."""
 
     def __init__(self, place, to, change):
         self.to, self.change, self.seen = to, change, b""
@@ -31,7 +31,7 @@ class Relay:
 
     def carry(self, source, sink, side):
         try:
-            while True:  # the frames of the handshake; what follows goes as it is
+            while True:  # the handshake's frames; all later bytes are forwarded unchanged
                 kind, body = read_frame(source)
                 kind, body = self.change(side, kind, body)
                 sink.sendall(frame(kind, body))
@@ -49,7 +49,7 @@ class Relay:
 
 
 def attack(name, to_self, change, cause):
-    """Have A call B, which has ended, through the relay to C or to A itself."""
+    """Let A connect to B, which has ended, through the relay to C or to A itself."""
     a, b, c = Target("A", ENV), Target("B", ENV), Target("C", ENV)
     place = tcp_of(b.address)
     b.say("quit")
@@ -73,12 +73,12 @@ def attack(name, to_self, change, cause):
 
 
 def want(to, side, kind, body):
-    """HELLO asks for the process that the call is passed on to."""
+    """HELLO names the process to which the connection is relayed."""
     return kind, body[:16] + uid(to.address) + body[32:] if kind == HELLO else body
 
 
 def want_as_other(to, side, kind, body):
-    """And says to come from somebody else, so that the caller does not find itself."""
+    """HELLO also names another origin, so that the process does not recognise itself."""
     return kind, body[:16] + uid(to.address) + os.urandom(16) + body[48:] if kind == HELLO else body
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ends that do not agree on a network's security, or have other keys, and strangers who want less of it: refused, and explained
-at both ends."""
+"""Ends that differ about a network's security, or have different keys, and strangers that want less security: refused,
+with an explanation at both ends."""
 from peer import *
 
 BASE = {"MAD_DRIVERS": "tcp,self", "MAD_CONNECT_TIMEOUT": "2000"}
@@ -33,7 +33,7 @@ def agreed(name, caller, called):
 
 
 def stranger(name, first, cause):
-    """Somebody says these bytes to a sealed process."""
+    """Send these bytes to a sealed process as a stranger."""
     b = Target("B", env("seal"))
     with socket.create_connection(tcp_of(b.address), 5) as s:
         s.settimeout(5)
@@ -79,7 +79,7 @@ def openssl(folder, *words):
 
 
 def certificates():
-    """Certificates of hosts, of one authority and of another."""
+    """Make certificates of hosts, by one authority and by another."""
     folder = os.environ["TRUST_SCRATCH"]
     for name in ("site", "other"):
         openssl(folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",

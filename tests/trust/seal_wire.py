@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Somebody on the way of a sealed network reads, changes, drops, repeats, swaps, cuts and forges what passes: nothing of a
-message shows, nothing wrong is delivered, and the process that notices says why."""
+"""An attacker on the path of a sealed network reads, changes, drops, repeats, swaps, cuts and forges records.  No part
+of a message is visible, nothing wrong is delivered, and the process that notices reports why."""
 import threading
 
 from peer import *
@@ -11,13 +11,14 @@ TEXTS = ["the %s message of this test, which nobody else may read" % n for n in 
 
 
 def called_at(address, port):
-    """The address, with this port in its entry of tcp."""
+    """Return the address, with this port in its entry of tcp."""
     where = find(address, b"tcp")[2]
     return address.replace(where, where[:1] + struct.pack("<H", port) + where[3:])
 
 
 class Wire:
-    """Passes records on from a caller to a target, and does harm to those from the caller; keeps all that passes."""
+    """Forward records from a connecting process to a target, and harm those from the connecting process; record all of
+    them."""
 
     def __init__(self, target, harm=None):
         self.target, self.harm, self.seen = target, harm, b""
@@ -63,7 +64,7 @@ class Wire:
 
 
 def say_all(a, wire):
-    """Send all texts through the wire; what became of each."""
+    """Send all texts through the wire; return what became of each."""
     a.lines.clear()
     a.say("peer " + wire.address.hex())
     number = a.wait("peer ", 5).split()[1]
@@ -98,7 +99,7 @@ def at(number, change):
 
 
 def held(number, release):
-    """Keep the record of this number until the next one is there."""
+    """Hold back the record of this number until the next one has arrived."""
     kept = []
 
     def harm(n, record):
@@ -115,7 +116,8 @@ def flip(where):
 
 CAUSE = "is not as the peer sent it"
 NO_RECORD = "is no sealed record"
-# Records from the caller: 0 its hello of TLS, 1 the end of that, 2 and 3 HELLO and PROOF, then packets.
+# Records from the active side: 0 is its hello of TLS, 1 the end of the TLS handshake, 2 and 3 are HELLO and PROOF, then
+# packets.
 HARM = [
     ("changes a packet", at(6, flip(9)), CAUSE),
     ("changes a packet's tag", at(6, flip(-1)), CAUSE),

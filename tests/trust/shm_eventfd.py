@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A member passes descriptors that are not what they should be, or does with what is shared whatever it can.
-
-Each attack is by a new peer on one target, which a member beside them goes on to send to."""
+"""A member passes descriptors of wrong kinds, or does everything possible with shared ones.  Each attack is a new peer
+of one target; another member continues to send to that target."""
 import pty
 import stat
 import tempfile
@@ -13,8 +12,8 @@ PLACE = os.environ["TRUST_SCRATCH"] + "/shm"
 os.makedirs(PLACE, mode=0o700, exist_ok=True)
 ENV = {"MAD_DRIVERS": "shm,self", "MAD_SHM_DIR": PLACE}
 kept_null = os.open("/dev/null", os.O_RDWR)
-STALL = 0.6  # seconds that an attack may keep the target from its loop, on a loaded machine
-kept = []  # descriptors that live as long as this script
+STALL = 0.6  # seconds for which an attack may delay the target's loop, on a loaded machine
+kept = []  # descriptors that stay open as long as this script runs
 
 
 def keep(fd):
@@ -31,13 +30,13 @@ def shm(**how):
 
 
 def busy(link):
-    """Have the target answer something, and so ring a peer that is asleep."""
+    """Make the target answer, so that it rings a sleeping peer."""
     link.send(packet(CHANNEL, channel=1, body=b"x\0"))
     link.send(packet(CLOSE, channel=1))
 
 
 def harmed(name):
-    """The target still runs, and takes what a member sends."""
+    """Check that the target still runs, and receives from a member."""
     began = time.monotonic()
     check(name + ": the target answers", target.answers(), target.process.poll(), target.lines[-5:])
     took = time.monotonic() - began
@@ -45,7 +44,7 @@ def harmed(name):
 
 
 def refused(name, text, **how):
-    """An offer that is refused, with one line."""
+    """Check that an offer is refused, with one line in the log."""
     target.drain(0.05)
     target.lines.clear()
     open_before = target.descriptors()
@@ -64,7 +63,7 @@ def refused(name, text, **how):
 
 
 def instead(at, fd):
-    """Pass this descriptor instead of one of an offer."""
+    """Pass this descriptor in the place of one of an offer."""
     return lambda fds: fds[:at] + [fd] + fds[at + 1:]
 
 
@@ -134,7 +133,7 @@ def counts_wrong():
 
 
 def lingering_socket():
-    """Closing its last copy waits for 20 s, unless somebody forbids it."""
+    """A descriptor whose last close waits for 20 s, unless that is prevented."""
     listener = socket.create_server(("127.0.0.1", 0))
     s = socket.create_connection(listener.getsockname())
     kept.extend((listener, listener.accept()[0]))
@@ -150,7 +149,7 @@ def lingering_socket():
 
 
 def closing_waits():
-    """The target is to be the last that has the descriptor."""
+    """Make the target the last process with the descriptor."""
     for at in (0, 2, 100):
         linger = lingering_socket()
         target.drain(0.05)
@@ -170,7 +169,7 @@ def closing_waits():
 
 
 def event_abused():
-    """The event is one, and then its flags and its count are changed: rings neither wait nor get lost."""
+    """The event is a right one, but its flags and count are changed later: rings neither block nor get lost."""
     event = event_make()
     link = shm(event=event, asleep=1)
     os.set_blocking(event, True)
@@ -189,7 +188,7 @@ def event_abused():
 
 
 def bell_of_target():
-    """The target's bell and event are shared with all its peers: none can silence it for the others."""
+    """All peers share the target's bell and event: none of them can silence these for the others."""
     link = shm()
     bell = link.fds[BELL]
     writable = True
@@ -237,7 +236,7 @@ def bell_of_target():
 
 
 def rings_flood():
-    """Rings without messages cost the target no more than they cost who rings, and members are served."""
+    """Rings without messages cost the target at most as much as the ringing peer, and members are served."""
     link = shm()
     used, mine, end = target.processor(), time.process_time(), time.monotonic() + 2
     while time.monotonic() < end:
@@ -258,7 +257,7 @@ def bytes_stray():
         before, used = target.descriptors(), target.processor()
         try:
             send(link.socket)
-        except PermissionError:  # where the kernel can refuse descriptors
+        except PermissionError:  # if the kernel can refuse descriptors
             check(name + ": the kernel refuses it", True)
             link.socket.send(b"x")
         line = target.wait("sent bytes over the socket", 5)
@@ -272,7 +271,7 @@ def bytes_stray():
 
 
 def flag_stalls():
-    """A peer says that it writes the target's memory, for ever, and breaks the protocol."""
+    """A peer claims for ever that it is writing to the target's memory, and breaks the protocol."""
     at = layout()
     for again in range(8):
         target.drain(0.05)

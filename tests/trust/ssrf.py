@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A member has a gateway call addresses that it makes up: the gateway calls few at a time, on its own networks only, and does
-not say what it met there.  Processes that the gateway does not know are reached all the same."""
+"""A member makes a gateway connect to invented addresses.  The gateway makes few connections at a time, on its own
+networks only, and does not report what it found there.  Processes that the gateway does not know are reached all the
+same."""
 from peer import *
 
 TIMEOUT = 1500  # ms: MAD_CONNECT_TIMEOUT
@@ -11,7 +12,7 @@ virtual = find(gateway.address, b"virtual")[1]
 
 
 def address(host, port, ip="127.0.0.1", identity=None):
-    """Of a daemon, so that its streams take the connections there are."""
+    """The address of a daemon, so that its streams use existing connections."""
     return make_address(identity or os.urandom(16), [(b"tcp", net, b"\x04" + struct.pack("<H", port) + socket.inet_aton(ip)),
                                                      (b"virtual", virtual, b"\4" + host)])
 
@@ -35,7 +36,7 @@ class Member:
         return label
 
     def fragments(self, seconds):
-        """(when, kind, label, body) of what comes."""
+        """Yield (when, kind, label, body) of each fragment that arrives."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             while len(self.bytes) >= 16:
@@ -51,7 +52,7 @@ class Member:
                 pass
 
     def refusal(self, to, seconds=6):
-        """(seconds, status, what, text) of the CLOSE that answers; None: there was none."""
+        """Return (seconds, status, what, text) of the CLOSE that answers; None if there was none."""
         began, label = time.monotonic(), self.open(to)
         for when, kind, of, body in self.fragments(seconds):
             if kind == F_CLOSE and of == label:
@@ -59,7 +60,7 @@ class Member:
         return None
 
 
-# Knowledge that an attacker gains about a port.
+# Attempts to learn something about a port.
 silent, silent_port = listener(16)
 closed, closed_port = listener(1)
 closed.close()
@@ -106,11 +107,11 @@ for name, to in (("another subnet", address(b"b", 7000, "10.99.0.1")), ("a privi
     check(name + " is refused at once", said and said[0] < 0.5 and not said[3].count("refused"), said)
 check("a line says so", gateway.wait("which this gateway shares with that host: this gateway does not connect to it", 5), gateway.lines[-5:])
 
-# A process that nobody has told the gateway of is reached; its handshake comes back.
+# A process that the gateway does not know is reached; its handshake comes back.
 time.sleep(TIMEOUT / 1000 + 1)
 there = Target("there", dict(ENV, MAD_HOST="b"))
 member = Member()
-# As a rank's streams take a lane of their own, whose link G makes when it is asked.
+# The streams of a rank use a lane of their own; G makes the link of that lane when a stream needs it.
 label = member.open(there.address)
 caller = os.urandom(16)
 member.socket.sendall(fragment(F_HELLO, hello_frame(uid(there.address), caller), seq=1, label=label))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A member floods a gateway with what is about streams, and reads nothing: labels that skip thousands, questions (PING),
-streams that are refused, acknowledgements, knowledge of gateways that are not there, and handshakes with the gateway itself."""
+"""A member floods a gateway with fragments about streams, and reads nothing: labels that skip thousands, probes
+(PING), refused streams, acknowledgements, announcements of gateways that do not exist, and handshakes with the
+gateway itself."""
 from peer import *
 
 ENV = dict(GATEWAY, MAD_DRIVERS="tcp,self,virtual", MAD_FORWARD_BUDGET="2M")
@@ -22,11 +23,11 @@ class Gateway:
     def member(self):
         s = dial(self.target.address, self.address(b"a"))
         s.settimeout(10)
-        self.members.append(s)  # closed with answers unread it would reset, and the gateway lose what it has not read
+        self.members.append(s)  # if closed with unread answers, it would be reset, and the gateway lose data
         return s
 
     def flood(self, s, fragments):
-        """Send them all, or until the gateway ends the connection."""
+        """Send all of them, or stop when the gateway ends the connection."""
         part = b""
         try:
             for f in fragments:
@@ -41,7 +42,7 @@ class Gateway:
         return True
 
     def mapped(self):
-        """Private memory that is mapped, in MiB: pages of zeros, too."""
+        """Return the private mapped memory, in MiB, pages of zeros included."""
         with open("/proc/%d/status" % self.target.process.pid) as f:
             return int(next(line for line in f if line.startswith("VmData")).split()[1]) / 1024
 
@@ -58,7 +59,7 @@ def lines(g, text):
     return [x for x in g.target.holding(text) if "event" not in x]
 
 
-# One stream stays, and others come and go far behind it.
+# One stream stays, while others, with much higher numbers, come and go.
 g = Gateway()
 s = g.member()
 far = g.address(b"b", b"\4")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A member sends what its credits allow on channels that nobody opens: on many at once; and from ever new identities, which
-leave and are not forgotten while their messages wait."""
+"""A member sends as much as its credits allow on channels that nobody opens: on many channels at once; and from ever
+new identities, which leave and are not forgotten while their messages wait."""
 from peer import *
 
 target = Target("target", {"MAD_DRIVERS": "tcp,self"})
@@ -9,7 +9,8 @@ FLOOR = 65536
 
 
 def fill(channels, name):
-    """Use up the floor of each of these channels with messages of no bytes, from a new peer; False: it was ended."""
+    """Use up the credit floor of each of these channels with messages of 0 bytes, from a new peer; return False if the
+    peer was ended."""
     flooder = dial(target.address, make_address(os.urandom(16), [SELF]))
     flooder.settimeout(20)
     empty = b"".join(packet(MSG, 3, 0, b"", seq, 64) for seq in range(FLOOR // 64))
