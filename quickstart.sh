@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Install what is needed, build, run the ping-pong over every driver, print a table; then across two clusters of a lab, by
-# way of a gateway; then (unless --no-peers) over every driver beside peers, and write plots of all; then an MPI program over
-# both plugs.  --no-peers installs no MPI library either, but uses one that is there.
+# Install what is needed, build, run the ping-pong over every driver, and print a table.  Then run it across two
+# clusters of a lab, through a gateway.  Then (unless --no-peers) run it over every driver and over other libraries, and
+# draw plots of all.  Then run an MPI program over both plug-ins.  --no-peers also installs no MPI library, but uses an
+# installed one.
 set -eu
-export LC_ALL=C.UTF-8 # numbers have a point
+export LC_ALL=C.UTF-8 # so that numbers have a point
 cd "$(dirname "$0")"
 peers=yes
 case "${1-}" in
@@ -16,7 +17,7 @@ esac
 say() {
     echo "== $*"
 }
-loud() { # run, and show what it said only when it fails
+loud() { # loud COMMAND...: runs it, and shows its output only if it fails
     "$@" >build/quickstart.log 2>&1 || { tail -20 build/quickstart.log >&2; echo "quickstart: failed: $*" >&2; exit 1; }
 }
 mkdir -p build
@@ -38,7 +39,7 @@ for driver in self shm tcp; do
     build/madrun --no-label -n $n build/mad_perf pingpong --driver $driver --sizes $sizes --json >>build/quickstart.json ||
         { echo "quickstart: no ping-pong over $driver: see build/mad_info doctor" >&2; failed=1; }
 done
-# table DRIVERS FILE: one line a size: microseconds one way and MB/s of the best batch over each driver.
+# table DRIVERS FILE: prints one line a size: microseconds one way, and MB/s, of the best batch over each driver
 table() {
     awk -F'[{}:," ]+' -v columns="$1" '
     { delete field
@@ -59,8 +60,8 @@ table() {
 }
 table "self shm tcp" build/quickstart.json
 
-# Two clusters that share no network, and a gateway: on hosts that madlab makes, else by processes of this host that have no
-# driver in common.  build/clusters.json: the ping-pong inside a cluster, and across.
+# Two clusters that share no network, and a gateway: on hosts that madlab makes, or else as processes of this host
+# without a driver in common.  build/clusters.json: the ping-pong inside a cluster, and across.
 cluster_sizes=8,1K,8K,64K,1M
 : >build/clusters.json
 cat >build/clusters.conf <<'END'
@@ -104,12 +105,12 @@ if [ $peers = yes ]; then
     install_packages $peer_packages
     say "the same beside raw interfaces and peers, and plots (about three minutes)"
     command -v python3 >/dev/null || { echo "quickstart: python3 is not installed" >&2; exit 1; }
-    # A figure that misses its target is no failure of this script.
+    # A figure that misses its target does not make this script fail.
     bench/figures --quick --build build --plots build/plots --draw build/clusters.json shm-small shm-large tcp || [ $? -eq 1 ]
     say "plots: build/plots/figures.html and build/plots/*.svg"
 fi
 
-# An MPI program, compiled with Open MPI's mpicc, over each plug that was built: build/mpi.json.
+# An MPI program, compiled with Open MPI's mpicc, over each plug-in that was built: build/mpi.json.
 mpi() { # PLUG ARGUMENT...: how mpirun is to be called for it
     plug=$1
     shift

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The counters in mad_info(1), from the rows in src/core/inspect/counters.h:
+# Make the counters in mad_info(1) from the rows in src/core/inspect/counters.h:
 # awk -f counters.awk counters.h mad_info.1.in
 function roff(text) {
     gsub(/\\/, "\\e", text)
     gsub(/-/, "\\-", text)
     return text
 }
-# describe NAME: the rows of MADI_COUNTERS_NAME
+# describe NAME: prints the rows of MADI_COUNTERS_NAME
 function describe(name,    i, k) {
     for (i = 1; i <= rows[name]; i++) {
         k = kind[name, i] == "COUNTER" ? "counter" : ""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The list of knobs in madeleine-knobs(7), from the rows in src/base/knobs.h:
+# Make the list of knobs in madeleine-knobs(7) from the rows in src/base/knobs.h:
 # awk -f knobs.awk knobs.h madeleine-knobs.7.in
 function bound(text) {
     gsub(/^ +| +$/, "", text)
     if (text ~ /<<|_MAX$/)
-        return "" # so big that it is none
+        return "" # so large that there is no bound
     gsub(/ \* KB$/, "K", text)
     sub(/^KB$/, "1K", text)
     gsub(/ \* MB$/, "M", text)
@@ -18,12 +18,12 @@ function roff(text) {
     gsub(/-/, "\\-", text)
     return text
 }
-# describe ENTRY: a row, K(ID, "NAME", TYPE, "default", min, max, "help" "more")
+# describe ENTRY: prints a row, K(ID, "NAME", TYPE, "default", min, max, "help" "more")
 function describe(entry,    s, n, i, name, type, def, help, range, low, high) {
     n = split(entry, s, "\"")
     name = s[2]; type = s[3]; def = s[4]
     split(s[5], range, ",")
-    for (i = 6; i < n; i += 2) # a text in several pieces
+    for (i = 6; i < n; i += 2) # the text may have several pieces
         help = help s[i]
     low = bound(range[2]); high = bound(range[3])
     gsub(/[^A-Z]/, "", type)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The options in madrun(1), from the rows in src/tools/madrun_options.h:
+# Make the options in madrun(1) from the rows in src/tools/madrun_options.h:
 # awk -f options.awk madrun_options.h madrun.1.in
 function roff(text) {
     gsub(/\\"/, "\001", text) # a quote in a C string
@@ -13,24 +13,25 @@ function roff(text) {
     gsub(/''/, "\\(rq", text)
     gsub(/\001/, "\\(dq", text)
     gsub(/\002/, "\n.IP\n", text)
-    gsub(/  /, "\n", text) # a sentence has a line of its own
+    gsub(/  /, "\n", text) # each sentence has a line of its own
     return text
 }
-# argument NAME|name: words in capitals stand for something else
+# argument NAME|name: words in capitals stand for values
 function roff_argument(text) {
     text = roff(text)
     gsub(/[A-Z]+/, "\\fI&\\fP", text)
     gsub(/=/, "\\fB=\\fP", text)
     return text
 }
-# string FIELD: what stands between the quotes, or nothing
+# string FIELD: the text between the quotes, or nothing
 function string(field) {
     return field ~ /^ *"/ ? substr(field, index(field, "\"") + 1, length(field) - index(field, "\"") - 1) : ""
 }
 function option(name, letter) {
     return "\\fB" (name == "" ? "\\-" letter : "\\-\\-" roff(name)) "\\fP"
 }
-# The first line of a row: its name, letter and argument stand behind the type, member and value of an O, and first in a P.
+# begin LINE: the first line of a row.  Its name, letter and argument are behind the type, member and value of an O, and
+# first in a P.
 function begin(line,    field, first, letter) {
     sub(/, *\\$/, "", line)
     sub(/, NULL\) *\\?$/, "", line)

@@ -17,7 +17,8 @@ SLAB_SHIFT, LINE = 24, 64                          # src/marcel/slot.h, src/base
 
 
 class Machine:
-    """Where a switched-out context goes on: the frame that src/marcel/switch.h describes, behind its last instruction."""
+    """Return where a switched-out context continues: the frame that src/marcel/switch.h describes, behind its last
+    instruction."""
 
     def __init__(self, frame):
         self.name = frame.architecture().name()
@@ -27,7 +28,7 @@ class Machine:
         self.sp, self.pc = ("sp", "pc") if self.arm else ("rsp", "rip")
 
     def context(self, sp):
-        """Registers by name."""
+        """Return the registers by name."""
         word = lambda i: int(gdb.Value(sp + 8 * i).cast(word_type().pointer()).dereference())
         if self.arm:
             regs = {"x%d" % (19 + i): word(8 + i) for i in range(12)}
@@ -35,7 +36,7 @@ class Machine:
             return regs
         first = gdb.block_for_pc(word(0))
         if first and first.function and first.function.name == "ult_main" and first.start == word(0):
-            return {"rip": word(0), "rsp": sp + 8, "rbp": 0}  # it has not run yet
+            return {"rip": word(0), "rsp": sp + 8, "rbp": 0}  # the thread has not run yet
         return {"rip": word(0) + 1, "rsp": sp + 16, "rbp": word(1)}  # behind the pop
 
 
@@ -44,7 +45,7 @@ def word_type():
 
 
 class Elsewhere(Unwinder):
-    """The newest frame (of this stack pointer) was called by the context."""
+    """Report that the context called the newest frame (the one with this stack pointer)."""
 
     def __init__(self):
         super().__init__("marcel")
@@ -94,12 +95,12 @@ def variable(name):
 
 
 def control_size(kind):
-    """What a control block takes at the top of its slot."""
+    """Return the size of a control block at the top of its slot."""
     return (kind.sizeof + LINE - 1) & ~(LINE - 1)
 
 
 def control_blocks():
-    """All that have been in use, by address."""
+    """Yield all slots that have been in use, by address."""
     region = variable("madi_region")
     base, kind = int(region["base"]), gdb.lookup_type("madi_ult_t")
     if not int(region["size"]):
@@ -112,7 +113,7 @@ def control_blocks():
             continue
         for at in range(low, low + max(size, 1 << SLAB_SHIFT), size):
             ult = gdb.Value(at + size - top).cast(kind.pointer())
-            if int(ult["shift"]) != shift:  # no more were cut from this slab
+            if int(ult["shift"]) != shift:  # no further slots were cut from this slab
                 break
             yield ult
 
@@ -127,7 +128,7 @@ class Thread:
         self.name = self.name or "%#x" % int(self.record)
 
     def frames(self):
-        """From the newest on, while this thread is selected."""
+        """Return the newest frame of this thread, while it is selected."""
         frame = gdb.newest_frame()
         return frame.older() if elsewhere.context else frame
 
@@ -145,7 +146,7 @@ class Thread:
             self.kernel_thread.switch()
 
     def waits_for(self):
-        """The call of the program in which it is, with what it was given."""
+        """Return the program's call in which the thread is, with its arguments."""
         with self:
             frame = found = self.frames()
             while frame and frame.is_valid() and in_library(frame):
@@ -157,7 +158,8 @@ class Thread:
 
 
 def in_library(frame):
-    """Is it of this library or of libmadeleine?  By its source, which is right in a program that has them inside, too."""
+    """Return whether the function belongs to this library or to libmadeleine.  Its source file decides, which is right
+    also if a program contains the libraries."""
     symbol = frame.find_sal().symtab
     return bool(symbol and re.search(r"/src/(marcel|core|base|drivers)/", symbol.fullname()))
 
@@ -171,13 +173,14 @@ def describe(frame):
         for symbol in block or ():
             if symbol.is_argument:
                 given.append("%s=%s" % (symbol.name, frame.read_var(symbol).format_string(symbols=False, max_elements=4)))
-    except (RuntimeError, gdb.error):  # without debugging information: the name alone
+    except (RuntimeError, gdb.error):  # without debugging information, only the name is known
         pass
     return "%s(%s)" % (frame.name(), ", ".join(given))
 
 
 def on_stack(low, high):
-    """Does the selected kernel thread run there?  In a signal handler it may be on another stack: then further down."""
+    """Return whether the selected kernel thread runs on this stack.  In a signal handler it may be on another stack:
+    then an older frame decides."""
     frame = gdb.newest_frame()
     pointer = Machine(frame).sp
     try:
@@ -187,13 +190,14 @@ def on_stack(low, high):
             if low <= int(frame.read_register(pointer)) < high:
                 return True
             frame = frame.older()
-    except gdb.error:  # no way further down
+    except gdb.error:  # there is no older frame
         pass
     return False
 
 
 def kernel_thread_of(ult):
-    """The one that is on its stack; also when others have its worker meanwhile (marcel_blocking_begin)."""
+    """Return the user-level thread on whose stack it runs, also when another kernel thread has its worker
+    (marcel_blocking_begin)."""
     high = int(ult) + control_size(ult.type.target())
     low, selected = high - (1 << int(ult["shift"])), gdb.selected_thread()
     try:
@@ -228,7 +232,7 @@ class Marcel(gdb.Command):
 
 
 class Threads(gdb.Command):
-    """All user-level threads: number, name, state, and what they wait for."""
+    """List all user-level threads: number, name, state, and what they wait for."""
 
     def __init__(self):
         super().__init__("marcel threads", gdb.COMMAND_STACK)
@@ -241,7 +245,7 @@ class Threads(gdb.Command):
 
 
 class Backtrace(gdb.Command):
-    """The backtrace of a user-level thread, or of all."""
+    """Print the backtrace of a user-level thread, or of all."""
 
     def __init__(self):
         super().__init__("marcel bt", gdb.COMMAND_STACK)
@@ -262,7 +266,7 @@ class Backtrace(gdb.Command):
 
 
 class Select(gdb.Command):
-    """Look at the frames of a user-level thread; without a thread: at those of the kernel thread again."""
+    """Select the frames of a user-level thread; without a thread: those of the kernel thread again."""
 
     def __init__(self):
         super().__init__("marcel thread", gdb.COMMAND_STACK)
