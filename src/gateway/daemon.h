@@ -54,7 +54,7 @@ void madi_gateway_drain(mad_session_t *session);
 typedef enum madi_gateway_end {
     MADI_GATEWAY_DRAINED,  /* ended by one signal, after the last stream had gone */
     MADI_GATEWAY_STOPPED,  /* ended by a second signal */
-    MADI_GATEWAY_ABANDONED /* all connected processes have gone; only if requested */
+    MADI_GATEWAY_ABANDONED /* only with until_abandoned: all connected processes have gone */
 } madi_gateway_end_t;
 
 /* Forward until a signal requests the end.  Of the signals read from the signalfd `signals`, the first drains the

@@ -25,7 +25,7 @@ typedef struct madi_fd_watch {
     const struct marcel_thread *thread; /* the waiting thread */
     int fd;
     uint32_t wanted;        /* POLLIN, POLLOUT, ... (those of epoll have the same values) */
-    _Atomic(uint32_t) came; /* events of which it was notified; written under the list's lock; 0 while it waits */
+    _Atomic(uint32_t) came; /* events that have occurred; written under the list's lock; 0 while the thread waits */
 } madi_fd_watch_t;
 
 /* Kind of a descriptor, valid as long as the program closes it by marcel_close.  Kinds of sockets come before

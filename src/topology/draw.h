@@ -18,7 +18,7 @@ typedef struct madi_live_host {
     double passed, passed_bytes, stalls, resends; /* per second */
     double held, held_bytes, budget;              /* fragments held now, their memory, and its limit */
     int processes;                                /* processes that have answered */
-    int gateways;                                 /* number of these processes through which streams pass, or have passed */
+    int gateways; /* number of the processes counted in `processes` through which streams pass, or have passed */
     /* number of processes that do not answer; number of those that ended during the measurement */
     int silent, ended;
     int draining; /* number of processes that request that streams take other paths */
