@@ -3,10 +3,11 @@
 
   marcel threads        all threads: number, name, state, and what they wait for
   marcel bt N|NAME|all  the backtrace of a thread, wherever it is
-  marcel thread N|NAME  look at its frames (up, info locals, ...); `marcel thread` alone goes back
+  marcel thread N|NAME  select its frames (up, info locals, ...); `marcel thread` alone goes back
 
-Nothing is changed in the process, so core files are as good.  How a backtrace of a thread that is switched out comes about:
-an unwinder says of the newest frame of the current kernel thread that it was called from where that thread left off.
+The commands change nothing in the process, so they also work on core files.  The backtrace of a switched-out thread works
+in this way: an unwinder reports that the newest frame of the current kernel thread was called from the place where the
+switched-out thread continues.
 """
 import re
 import gdb

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Several virtual channels in one job, each over networks of its own (lanes.c): all of the hosts are processes on this one,
-# whose networks are the two addresses of the loopback interface, called as the file calls them.
+# Several virtual channels in one job, each over networks of its own (lanes.c).  All hosts are processes on this host.  Their
+# networks are the two addresses of the loopback interface, with the names that the file gives them.
 #
 #        x1 --- g1 --- y1
 #   a <                    > b       one: x1, y1    two: x2, y2    c is on x1 and x2

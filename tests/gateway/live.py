@@ -2,8 +2,8 @@
 """live.py WHAT FILE...: check what "mad_info topology --live" and "mad_info stats" report about a stream of long
 messages from live-a through live-g to live-b (live_test.sh).  Prints "ok" or "not ok" for each check.
   moving JSON    everything moves
-  balance JSON   of the gateway, while the receiver is stopped: what came has left, or waits
-  picture SVG    is well formed, says what it should, and no boxes and no texts lie over each other"""
+  balance JSON   of the gateway, while the receiver is stopped: data that arrived has left, or waits
+  picture SVG    is well formed, has the expected texts, and no boxes or texts overlap"""
 
 import json
 import sys

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Several gateways, all of them processes on this host whose networks are distinguished by what each may use, and by names:
-#   ring   four networks in a ring, n e s w, joined by four gateways, and ends on each network: traffic of all with all goes
-#          round in both directions over up to three hops.  It completes, also when all windows were full (ring.c).
-#   chain  a -(tcp)- g -(shm)- h -(tcp)- b, and the other way round: the conformance suite over three hops
-#   pair   two gateways side by side: both carry traffic
-# LONG=1: each test of the suite alone, and the ring again and again.
+# Several gateways, all of them processes on this host, whose networks differ in what each process may use, and in their
+# names:
+#   ring   four networks in a ring, n e s w, joined by four gateways, with ends on each network.  All ends exchange messages,
+#          in both directions of the ring, over up to three hops.  This completes even if all windows were full (ring.c).
+#   chain  a -(tcp)- g -(shm)- h -(tcp)- b, and the same reversed: the conformance suite over three hops
+#   pair   two parallel gateways: both carry traffic
+# LONG=1: each test of the suite in a run of its own, and the ring many times.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/start.sh"
 . "$here/ways.sh"

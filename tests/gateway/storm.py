@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""storm.py BUILD SEED [MESSAGES]: one run of soak over clusters of clusters that the seed decides, in a lab (madlab), while
-gateways are killed and stopped, and links cut and throttled, from before the start until after the end: whatever the seed
-has chosen leaves a way again before the deadline, so every message has to come, once, in order, and whole.
+"""storm.py BUILD SEED [MESSAGES]: one run of soak over clusters of clusters, in a lab (madlab).  Gateways are killed and
+stopped, and links are cut and throttled, from before the start until after the end.  These events always restore a path
+before the deadline, so every message has to arrive, once, in order, and whole.
 
-The seed decides networks (a chain, a ring, a star, clusters inside others, or any graph), gateways between them, where ranks
-are, which of soak's channels are virtual channels of the file and over what, and what happens when.  Prints what it has
-chosen, then 'ok storm-SEED' or 'not ok storm-SEED' and why; when nothing moves any more, also the stacks of all processes
-(gdb).  Ends with 0, 1, or 77 where there is no lab."""
+The seed decides the networks (a chain, a ring, a star, clusters inside others, or any graph), the gateways between them,
+the hosts of the ranks, which of soak's channels are virtual channels of the file and over which networks, and the events.
+Prints these decisions, then 'ok storm-SEED', or 'not ok storm-SEED' and the reason.  When nothing moves any more, also
+prints the stacks of all processes (gdb).  Exit status 0, 1, or 77 if there can be no lab."""
 import os
 import random
 import re

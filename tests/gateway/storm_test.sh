@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Random clusters of clusters, random load, random kills, pauses and cuts: storm.py, one run for each seed.  First one that
-# found two gateways of a ring, each of which had lost the next, sending a stream to each other for ever.
-# What a seed meets depends on the machine's speed: a seed that has found a mistake may pass with it the next time.  So each
-# cause that was found has a test of its own: in madgw_test.sh first, behind and unreached, in failover_test.sh still.
-#   SEED=N       the first of the others (by the clock)
-#   STORMS=N that number (none; LONG=1: 200)
-#   MESSAGES=N   in each (40K; LONG=1: 200K)
-#   ENCRYPT=1    with all virtual channels encrypted from end to end
+# Random clusters of clusters, random load, random kills, pauses and cuts: storm.py, one run for each seed.  The first run
+# has a seed that found an error: two gateways of a ring, each of which had lost the next, sent a stream to each other for
+# ever.  The effect of a seed depends on the machine's speed: a seed that found an error may pass with it the next time.
+# So each cause that was found has a test of its own: first, behind and unreached in madgw_test.sh, still in
+# failover_test.sh.
+#   SEED=N       the first of the other seeds (else chosen by the clock)
+#   STORMS=N     number of the other runs (none; LONG=1: 200)
+#   MESSAGES=N   messages in each run (40K; LONG=1: 200K)
+#   ENCRYPT=1    all virtual channels are encrypted from end to end
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
 . "$here/../harness/checks.sh"

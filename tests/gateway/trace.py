@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""trace.py [--overlap] FILE...: timelines of processes through one of which a long message has gone from rank 0 to rank 1
-(hop long).  Are they trace events as documented, and is the message seen in both networks at once?  With --overlap single
-fragments have to be seen in both at the same time, too.  Prints "ok" or "not ok" of each thing."""
+"""trace.py [--overlap] FILE...: check timelines of processes, one of which forwarded a long message from rank 0 to rank 1
+(hop long).  They must have trace events as documented, and show the message in both networks at once.  With --overlap,
+single fragments must be in both networks at the same time, too.  Prints "ok" or "not ok" for each check."""
 
 import json
 import sys

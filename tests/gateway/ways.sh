@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced after start.sh: one gateway between two hosts, a and b, all of
-# them processes on this host whose networks are distinguished by what each may use:
+# Sourced after start.sh: one gateway between two hosts, a and b.  All of them are processes on this host, whose networks
+# differ in what each process may use:
 #   tcp-tcp   a -(tcp over IPv4 loopback)- g -(tcp over IPv6 loopback)- b
-#   shm-tcp   a -(shared memory)- g -(tcp)- b          tcp-shm   the other way round
-# Sets ways to those that this host can do.
+#   shm-tcp   a -(shared memory)- g -(tcp)- b          tcp-shm   the same reversed
+# Sets $ways to those that work on this host.
 
 cat >"$dir/as" <<'END'
 #!/bin/sh

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by tests that need several hosts: Linux namespaces stand for hosts and containers.
 #
-#   lab_start "$0" "$@"      run the script anew inside namespaces of its own (this returns only there); 77 when they
-#                            are not permitted.  $LAB: a directory that all hosts see, the current one.
-#   lab_host NAME NET=ADDRESS/PREFIX...     a host: own host name, processes, network, IPC, /tmp, /dev/shm
-#   lab_attach NAME NET=ADDRESS/PREFIX...   give it interfaces eth0, eth1, ... on the bridges NET, which are made as
-#                            they are named; lab_host does this with what it is given
-#   lab_container NAME HOST net|no-net [DIRECTORY]   a container on that host: own name, processes, IPC, /tmp and
+#   lab_start "$0" "$@"      runs the script again inside namespaces of its own (and returns only there); exits with 77 if
+#                            these are not permitted.  $LAB: a directory that all hosts see, the current one.
+#   lab_host NAME NET=ADDRESS/PREFIX...     makes a host: own host name, processes, network, IPC, /tmp, /dev/shm
+#   lab_attach NAME NET=ADDRESS/PREFIX...   gives a host the interfaces eth0, eth1, ... on the bridges NET, which are made
+#                            when they are first named; lab_host calls this with its own arguments
+#   lab_container NAME HOST net|no-net [DIRECTORY]   makes a container on that host: own name, processes, IPC, /tmp and
 #                            /dev/shm; with the host's network or none.  /tmp/volume is DIRECTORY of the lab.
-#   lab_in NAME COMMAND...   run it there
-#   $LAB/agent NAME COMMAND...  the same, as madrun's --launch-agent
-#   lab_cut NAME, lab_mend NAME   the network drops everything of NAME's eth0 without a word; and carries it again
+#   lab_in NAME COMMAND...   runs the command there
+#   $LAB/agent NAME COMMAND...  does the same as madrun's --launch-agent
+#   lab_cut NAME, lab_mend NAME   the network silently drops all packets of NAME's eth0; and carries them again
 #
-# Everything hangs on one process: when it ends, by kill -9 too, the kernel ends all processes of the lab, and with the
-# last of them go the interfaces and mounts.  Nothing has a name outside.
+# The lab depends on one process: when it ends, even by kill -9, the kernel ends all processes of the lab, and the
+# interfaces and mounts disappear with the last of them.  Nothing of the lab is visible outside.
 
 # lab_missing: if there can be no lab here, prints the reason, and is true
 lab_missing() {

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A launcher of PMI-1 that lies: liar.py LIE PROGRAM ARGUMENTS...; two ranks, of which rank 0 is the program, and
-rank 1 only exists in the store.  Exits with the program's status.
+"""A launcher of PMI-1 with wrong answers: liar.py LIE PROGRAM ARGUMENTS...  The job has two ranks: rank 0 is the program,
+and rank 1 exists only in the store.  Exits with the program's status.
 
-  none      a job of one, all of it true
-  garbage   rank 1's address is not one         other     rank 1's address is rank 0's
-  length    values are shorter than they say    missing   rank 1 has put nothing
-  rank      rank 7 of 2                         refuse    init is refused
-  noise     answers are not of the protocol     endless   an answer that never ends
-  dies      gone before the fence               silent    no answer at all
+  none      a job of one, with true answers     garbage   rank 1's address is not an address
+  other     rank 1's address is rank 0's        length    values are shorter than announced
+  missing   rank 1 has no address               rank      rank 7 of 2
+  refuse    init is refused                     noise     answers are not of the protocol
+  endless   an answer that never ends           dies      the launcher ends before the fence
+  silent    no answer at all
 """
 import os
 import socket

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whoever may turn up at a Madeleine process's port, and processes that only look like one.
+"""Strangers that connect to a Madeleine process, and processes that only pretend to be one.
 
-  stranger.py scan|garbage|half|huge|version|proof ADDRESS   do that to the process with this address (a file)
+  stranger.py scan|garbage|half|huge|version|proof ADDRESS   send this to the process with this address (a file)
   stranger.py which ADDRESS          print the version of the protocol that the process speaks
-  stranger.py slow ADDRESS VERSION   say half a greeting of this version, a byte at a time, and no more
-        half: 400 connections that say nothing, until standard input ends; prints "ready"
+  stranger.py slow ADDRESS VERSION   send half a HELLO of this version, a byte at a time, and nothing more
+        half: 400 connections that send nothing, until standard input ends; prints "ready"
   stranger.py fake-version|fake-silent|fake-garbage|fake-close ADDRESS NEW
-        listen, write to NEW the address changed so that it leads here, and answer like that until standard input ends
+        listen, write to NEW the address changed so that it leads here, and answer in this way until standard input ends
 """
 import os
 import select

@@ -13,11 +13,10 @@ below() {
 
 # challenge SIZE P Q
 #
-# On more than four processes RandomAccess loses updates by itself: it has four receives from any source then, and
-# ends at the last "finished" that it finds in one of them. It does not look at those after it, where updates may
-# stand.  It does so over
-# every transport, and allows for a hundredth of its table; with this small a table that is three messages, so there only
-# the other checks count.
+# On more than four processes RandomAccess itself loses updates, over every transport.  It has four receives from any source
+# then, and ends at the first "finished" that it finds in one of them.  It does not check the receives behind it, which may
+# have updates.  It tolerates errors in a hundredth of its table.  In this small table these are three messages, so only the
+# other checks count here.
 challenge() {
     processes=$(($2 * $3)) what="$way, $1 on $2 x $3"
     hpcc_problem "$@" >hpccinf.txt

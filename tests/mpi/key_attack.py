@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A stranger calls the ranks of keyed.c with keys that it derives from the number of the job: key_attack.py OUT [KEY].
+"""A stranger connects to the ranks of keyed.c with keys that it derives from the number of the job: key_attack.py OUT [KEY].
 
-OUT is what the ranks print.  KEY: hexadecimal digits of a key that is known, to see that the attack works if it is right.
-Prints "joined" or "refused" for each rank, and how many keys were tried."""
+OUT: the output of the ranks.  KEY: hexadecimal digits of a known key, to check that the attack works with the right key.
+Prints "joined" or "refused" for each rank, and the number of keys that were tried."""
 import os
 import sys
 

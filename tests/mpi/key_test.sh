@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The key of a job, over each plug.  Where no mpirun has given random bits (srun --mpi=pmix and other direct launches; here:
-# the variable is taken away, and mpirun is only the PMIx server) Open MPI's own key is the number of the job: a stranger
-# that knows it does not join, and the job runs all the same, also one that it starts.  Keys that can be guessed are refused.
+# The key of a job, over each plug-in.  If no mpirun has given random bits (srun --mpi=pmix and other direct launches; here
+# the variable is removed, and mpirun is only the PMIx server), Open MPI's own key is the number of the job.  A stranger that
+# knows this number is refused, and the job runs all the same, also a job that it starts.  Keys that can be guessed are
+# refused.
 . "$(dirname "$0")/plugs.sh"
 limit=60
 bare="env -u OMPI_MCA_orte_precondition_transports"
@@ -32,8 +33,8 @@ test_single() {
 }
 
 # ---- A stranger
-# attacked NAME KEY [COMMAND...]: a job of two by this command is attacked with KEY, or with what its number gives if "";
-# ./verdict names the ranks that let the stranger join, out and err are the job's
+# attacked NAME KEY [COMMAND...]: attacks a job of two, started by this command, with KEY, or if KEY is "" with keys that
+# follow from its number.  ./verdict names the ranks that accepted the stranger; out and err are the job's
 attacked() {
     name=$1 key=$2
     shift 2

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""mpi4py with one thread: what comes is what was sent.  (Open MPI 4.1 has such windows only where one thread is asked for.)
+"""mpi4py with one thread: received data equal sent data.  (Open MPI 4.1 has these windows only if one thread is requested.)
 
-An argument "cm" leaves out synchronous sends of objects: Open MPI 4.1 over cm never answers one that is received after a
-matched probe, as objects are, with every provider of libfabric."""
+The argument "cm" leaves out synchronous sends of objects: Open MPI 4.1 over cm never answers a synchronous send that is
+received after a matched probe, as objects are, with any provider of libfabric."""
 import array
 import sys
 

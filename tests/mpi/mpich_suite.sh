@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# MPICH's own test-suite over each plug: no test fails that passes over the same MPI library's own tcp (suite.py says how
-# that is found out).  MAD_TEST_SUITE names the suite's folder test/mpi, built for Open MPI; MAD_TEST_MPICH_SUITE one that
-# was built for the MPICH that MAD_TEST_MPICH names; doc/mpi.md says how to have them.  FOLDERS: other folders of it.
+# MPICH's own test-suite over each plug-in: no test fails that passes over the same MPI library's own tcp (suite.py compares
+# them).  MAD_TEST_SUITE names the suite's folder test/mpi, built for Open MPI.  MAD_TEST_MPICH_SUITE names one that was
+# built for the MPICH in MAD_TEST_MPICH.  doc/mpi.md describes how to get them.  FOLDERS: other folders of the suite.
 suite=$MAD_TEST_SUITE mpich_suite=$MAD_TEST_MPICH_SUITE mpich=$MAD_TEST_MPICH
 [ -n "$suite$mpich_suite" ] || { echo "no test-suite is named: MAD_TEST_SUITE, see doc/mpi.md"; exit 77; }
 . "$(dirname "$0")/plugs.sh"

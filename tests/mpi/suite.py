@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run MPICH's own test-suite (its folder test/mpi, configured and built for the MPI library that is tried) over one way, and
-what fails there over that library's own tcp: suite.py [OPTION...] SUITE WAY [FOLDER[/PROGRAM]...]
+"""Run MPICH's own test-suite (its folder test/mpi, built for the tested MPI library) over one way.  Tests that fail are
+repeated over that library's own tcp: suite.py [OPTION...] SUITE WAY [FOLDER[/PROGRAM]...]
 
 One line a test: how it ended, seconds, folder, program, processes, arguments.
-  pass     over WAY
+  pass     passes over WAY
   both     fails over WAY, and over the library's own tcp
-  library  fails over WAY, and over libfabric's own provider under the same library
+  library  fails over WAY, and over libfabric's own provider with the same library
   unsteady fails over WAY, and passes when it is run again
   FAIL     fails over WAY each time, and passes over tcp
   none     was not built, or needs more memory than --memory

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Six clusters around one, so that three hops lead from each outer one to the next, through two gateways: 60 processes
-# (LONG=1: 200) that madrun starts from a host on none of the networks; each talks to all others.  Prints how long the start
-# and the first round took, and how much memory processes and gateways have.  Then six clusters with two gateways each around a
-# network of gateways: one of each two is killed, and then the other, while all call all.
+# Six clusters around one, so that three hops lead from each outer cluster to the next, through two gateways.  madrun starts
+# 60 processes (LONG=1: 200) from a host on none of the networks, and each exchanges messages with all others.  Prints the
+# times of the start and of the first round, and the memory of processes and gateways.  Then six clusters with two gateways
+# each around a network of gateways: one of each two gateways is killed, and then the other, while all processes connect to
+# all.
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
 . "$here/../harness/checks.sh"

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The README's two commands on a fresh Debian 12: a fresh clone (of what is committed) in a tree made by debootstrap, in
-# which nothing else is installed.  bare.sh [STEP...]; without any, all of them in this order:
-#   bare    ./quickstart.sh by a user who may not install anything: it says what is missing, and why it ends
+# The README's two commands on a fresh Debian 12: a fresh clone (of committed files) in a tree made by debootstrap, in which
+# nothing else is installed.  bare.sh [STEP...] runs these steps; without arguments all of them, in this order:
+#   bare    ./quickstart.sh by a user that may not install anything: it reports what is missing, and why it ends
 #   check   ./check.sh by root       quick   ./quickstart.sh by root
-#   user    ./quickstart.sh --no-peers by that user, now that the packages are there
-# With SUITE=trixie (Debian 13: gcc 14, clang 19, libfabric 2) or another, this one alone:
+#   user    ./quickstart.sh --no-peers by that user, with the packages that are now installed
+# With SUITE=trixie (Debian 13: gcc 14, clang 19, libfabric 2) or another suite, only this step:
 #   compilers    all programs with gcc and with clang, without a warning; the unit tests, and those of libfabric
-# Needs root, debootstrap, and a mirror (MIRROR=URL, else debootstrap's own); takes half an hour and 5 GB below TMPDIR
+# Needs root, debootstrap, and a mirror (MIRROR=URL, else debootstrap's own).  Takes half an hour, and 5 GB below TMPDIR
 # (/var/tmp), so it is run by hand: make check-bare.  BARE=DIRECTORY: use the tree there, or make it there, and keep it.
-# Everything is mounted in a namespace of its own: however this ends, nothing stays mounted and nothing goes on running.
+# All mounts are in a namespace of its own: however this script ends, nothing stays mounted, and no process remains.
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/harness/checks.sh"
 for tool in debootstrap git unshare setpriv pivot_root; do

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A PMI-1 launcher with the limits of Hydra (MPICH 4.2): pmi_server.py RANKS NAME VALUE COMMAND...
 
-NAME: bytes of the store's name; VALUE: the limit that it announces for values, final zero included.  It ends, and so does the
-job, when a line in either direction has more than 1,023 bytes, a key or a value more than was announced, or a byte that is
-not printable.  It takes backslashes away from values.  Says how long the longest line was."""
+NAME: bytes of the store's name.  VALUE: the limit of values that the server announces, final zero included.  The server
+ends, and with it the job, if a line in either direction has more than 1,023 bytes, if a key or a value is longer than
+announced, or if a byte is not printable.  It removes backslashes from values.  Prints the length of the longest line."""
 import os
 import selectors
 import socket

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""refuse.py COMMAND...: run it where reading and writing the memory of other processes is forbidden (EPERM), as in some
-containers.  Exit status 77 where that cannot be set up."""
+"""refuse.py COMMAND...: run the command where reading and writing the memory of other processes is forbidden (EPERM), as
+in some containers.  Exit status 77 if that cannot be set up."""
 
 import ctypes
 import os
