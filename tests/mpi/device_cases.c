@@ -116,7 +116,7 @@ static void one_receive(side_t *s, unsigned how, uint64_t tag, uint64_t *word)
     if (how & 2)
         while (mad_dev_probe(s->dev, &r, MAD_DEV_PEEK, &found) != MAD_OK)
             mad_dev_progress(s->dev);
-    if (how & 4 && mad_dev_receive_now(s->dev, &r, &got) == MAD_OK) {
+    if (how & 4 && mad_dev_receive_now(s->dev, r.from, r.tag, r.ignore, piece, &got) == MAD_OK) {
         CHECK_EQ(got.len, 8);
         CHECK_EQ(got.source, s->peer);
         CHECK_EQ(got.tag, one_tag(*word));

@@ -19,6 +19,7 @@ typedef struct model {
     int n;
 } model_t;
 static model_t receives, messages;
+static bool all_named; /* each receive names its source */
 
 static uint64_t seed = 88172645463325252u;
 static unsigned below(unsigned n)
@@ -67,7 +68,7 @@ static void *context_of(int id)
 static void a_receive(mad_dev_t *dev, const uint64_t *ignores, unsigned n_ignores, int id)
 {
     uint64_t ignore = ignores[below(n_ignores)], tag = below(6);
-    mad_peer_t from = below(3) ? (mad_peer_t)below(3) : MAD_ANY_SOURCE;
+    mad_peer_t from = all_named || below(3) ? (mad_peer_t)below(3) : MAD_ANY_SOURCE;
     int expected = model_take(&messages, from, tag, ignore);
     mad_dev_message_t *u = dev_match_receive(&dev->matchers[0], from, tag, ignore);
     op_t *op;
@@ -138,12 +139,14 @@ static void a_loss(mad_dev_t *dev)
         CHECK(receives.at[i].peer != peer);
 }
 
-static void random_steps(unsigned n_ignores)
+/* With one kind of ignored bits, and `named`, there is a single index. */
+static void random_steps(unsigned n_ignores, bool named)
 {
     static const uint64_t ignores[] = {0, 1, 7, 2, 4, 6, 3, 5};
     mad_dev_t *dev = calloc(1, sizeof *dev);
     int before = test_failures;
     receives.n = messages.n = 0;
+    all_named = named;
     for (int i = 0; i < STEPS && test_failures == before; i++) {
         /* sometimes more receives than messages, sometimes fewer: both queues get long */
         bool receive = below(100) < (i / 3000 % 2 ? 55u : 45u);
@@ -159,8 +162,8 @@ static void random_steps(unsigned n_ignores)
     dev_match_fini(&dev->matchers[0]);
     dev_pool_fini(dev);
     free(dev);
-    printf("%s random receives and messages, %u kinds of ignored bits\n", test_failures == before ? "ok" : "not ok",
-           n_ignores);
+    printf("%s random receives and messages, %u kinds of ignored bits%s\n", test_failures == before ? "ok" : "not ok",
+           n_ignores, named ? ", all sources named" : "");
 }
 
 /* Empty groups do not accumulate. */
@@ -168,6 +171,7 @@ static void many_tags(void)
 {
     mad_dev_t *dev = calloc(1, sizeof *dev);
     int before = test_failures;
+    mad_dev_message_t *u;
     for (uint64_t tag = 0; tag < 1000000; tag++) {
         op_t *op = dev_op_new(dev);
         op->tag = tag;
@@ -176,6 +180,13 @@ static void many_tags(void)
         CHECK(dev_match_arrival(&dev->matchers[0], 0, tag) == op);
         dev_match_unpost(&dev->matchers[0], op);
         dev_op_free(dev, op);
+        u = dev_message_new(dev);
+        u->envelope.source = 1;
+        u->envelope.tag = tag;
+        CHECK(dev_match_keep(&dev->matchers[0], u));
+        CHECK(dev_match_receive(&dev->matchers[0], 1, tag, 0) == u);
+        dev_match_take(&dev->matchers[0], u);
+        dev_message_free(dev, u);
     }
     CHECK(dev->matchers[0].indexes[0].n <= 128);
     dev_match_fini(&dev->matchers[0]);
@@ -187,9 +198,11 @@ static void many_tags(void)
 int main(void)
 {
     test_begin("matching", 100);
-    random_steps(1);
-    random_steps(3);
-    random_steps(8);
+    random_steps(1, true);
+    random_steps(1, false);
+    random_steps(3, true);
+    random_steps(3, false);
+    random_steps(8, false);
     many_tags();
     test_end();
     return test_failures != 0;

@@ -328,28 +328,59 @@ static inline bool head_is_short(const mad_arrival_t *a, uint64_t *head, uint64_
 }
 
 /* Copy the payload of a message with a short header to `to`, and end the message.  Return what a receive reports. */
-static inline mad_dev_got_t short_receive(const mad_arrival_t *a, uint64_t head, uint64_t tag, void *to)
+static inline void short_receive(const mad_arrival_t *a, uint64_t head, uint64_t tag, void *to, mad_dev_got_t *got)
 {
     madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), HEAD_SHORT);
-    mad_dev_got_t got = {.tag = tag,
-                         .data = head >> 32,
-                         .source = a->peer,
-                         .has_data = head >> 8 & FLAG_DATA,
-                         .len = a->len - HEAD_SHORT,
-                         .buffer = to};
-    if (MAD_DEV_LIKELY(got.len == 8)) /* the most common length, without a function call */
+    size_t len = a->len - HEAD_SHORT;
+    got->tag = tag;
+    got->data = head >> 32;
+    got->source = a->peer;
+    got->has_data = head >> 8 & FLAG_DATA;
+    got->len = len;
+    got->buffer = to;
+    if (MAD_DEV_LIKELY(len == 8)) /* the most common length, without a function call */
         madi_foreign_copy(to, bytes, 8);
-    else if (got.len)
-        madi_foreign_copy(to, bytes, got.len);
+    else if (len)
+        madi_foreign_copy(to, bytes, len);
     dev_message_end(a->message);
-    return got;
 }
 
-typedef enum arrived { ARRIVED_OTHER, ARRIVED_UNMATCHED, ARRIVED_RECEIVED } arrived_t;
+typedef enum arrived { ARRIVED_OTHER, ARRIVED_UNMATCHED, ARRIVED_RECEIVED, ARRIVED_KEPT } arrived_t;
+
+/* Keep a short message that no receive matches.  The caller counts its cost.  ARRIVED_OTHER, and nothing is done, if it is too
+ * long or if out of memory. */
+static inline arrived_t short_keep(mad_dev_t *dev, matcher_t *m, const mad_arrival_t *a, uint64_t head, uint64_t tag)
+{
+    madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), HEAD_SHORT);
+    size_t len = a->len - HEAD_SHORT;
+    mad_dev_message_t *u = MAD_DEV_LIKELY(len <= sizeof u->inside) ? dev_message_new(dev) : NULL;
+    if (!u)
+        return ARRIVED_OTHER;
+    u->envelope = (dev_envelope_t){.space = head >> 8 & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
+                                   .source = a->peer,
+                                   .tag = tag,
+                                   .data = head >> 32,
+                                   .len = len,
+                                   .cost = len + MAD_DEV_HEAD_COST,
+                                   .has_data = head >> 8 & FLAG_DATA};
+    if (!dev_match_keep(m, u)) {
+        dev_message_free(dev, u);
+        return ARRIVED_OTHER;
+    }
+    u->bytes = u->inside;
+    u->here = true;
+    if (MAD_DEV_LIKELY(len == 8)) /* the most common length, without a function call */
+        madi_foreign_copy(u->inside, bytes, 8);
+    else if (len)
+        madi_foreign_copy(u->inside, bytes, len);
+    dev_message_end(a->message);
+    return ARRIVED_KEPT;
+}
 
 /* Fast path, for most messages: one block with a short header and the payload, for a receive of one message that has
- * room for it.  The caller releases the cost of what was received.  Unless a message was received, nothing is done. */
-static inline arrived_t arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
+ * room for it.  A message that no receive matches is kept if `keeps`.  The caller counts the cost of what was received or
+ * kept.  Otherwise nothing is done. */
+static inline arrived_t arrive_quick(mad_dev_t *dev, const mad_arrival_t *a, bool keeps)
 {
     uint64_t head, tag;
     mad_dev_got_t got;
@@ -360,72 +391,61 @@ static inline arrived_t arrive_quick(mad_dev_t *dev, const mad_arrival_t *a)
     m = &dev->matchers[head >> 8 & FLAG_PLAIN];
     op = dev_match_arrival(m, a->peer, tag);
     if (!op)
-        return ARRIVED_UNMATCHED;
+        return keeps ? short_keep(dev, m, a, head, tag) : ARRIVED_UNMATCHED;
     if (!op->quick || a->len - HEAD_SHORT > op->room)
         return ARRIVED_OTHER;
     dev_match_unpost(m, op);
-    got = short_receive(a, head, tag, op->pieces[0].iov_base);
+    short_receive(a, head, tag, op->pieces[0].iov_base, &got);
     dev->notify_received(dev->arg, op->context, op->flags, &got);
     op->next = dev->free_ops; /* op has nothing else to be freed, because op->copy is NULL */
     dev->free_ops = op;
     return ARRIVED_RECEIVED;
 }
 
-/* Keep a message with a short header that no receive matches.  False if out of memory. */
-static bool short_keep(mad_dev_t *dev, const mad_arrival_t *a)
+static MAD_DEV_RARE void costs_count(mad_dev_t *dev, mad_peer_t peer, uint64_t received, uint64_t kept)
 {
-    uint64_t head = 0, tag = 0;
-    bool good = head_is_short(a, &head, &tag);
-    size_t len = a->len - HEAD_SHORT;
-    dev_envelope_t u = {.space = head >> 8 & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
-                        .source = a->peer,
-                        .tag = tag,
-                        .data = head >> 32,
-                        .len = len,
-                        .cost = len + MAD_DEV_HEAD_COST,
-                        .has_data = head >> 8 & FLAG_DATA};
-    return good && dev_message_keep(dev, &u, a->message, madi_foreign_skip(madi_foreign_of(a->base), HEAD_SHORT));
+    if (received)
+        dev_flow_consume(dev, peer, received);
+    if (kept)
+        dev_flow_hold(dev, peer, kept);
 }
 
 int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool keeps)
 {
     const mad_arrival_t *a = arrivals, *end = a + n;
-    uint64_t cost = 0; /* cost of the messages received here from one peer */
+    uint64_t received = 0, kept = 0; /* cost of the messages of one peer that are not counted yet */
     mad_peer_t peer = arrivals->peer;
     for (; a < end; a++) {
-        arrived_t arrived = arrive_quick(dev, a);
-        if (MAD_DEV_LIKELY(arrived == ARRIVED_RECEIVED)) {
-            if (!MAD_DEV_LIKELY(a->peer == peer)) {
-                if (cost)
-                    dev_flow_consume(dev, peer, cost);
-                peer = a->peer;
-                cost = 0;
-            }
-            cost += a->len - HEAD_SHORT + MAD_DEV_HEAD_COST;
-            continue;
+        arrived_t arrived;
+        if (!MAD_DEV_LIKELY(a->peer == peer)) {
+            costs_count(dev, peer, received, kept);
+            received = kept = 0;
+            peer = a->peer;
         }
-        if (arrived == ARRIVED_UNMATCHED) {
-            if (!keeps)
-                break;
-            if (short_keep(dev, a))
-                continue;
-        }
-        if (!dev_arrival_take(dev, a))
+        arrived = arrive_quick(dev, a, keeps);
+        if (MAD_DEV_LIKELY(arrived == ARRIVED_RECEIVED))
+            received += a->len - HEAD_SHORT + MAD_DEV_HEAD_COST;
+        else if (MAD_DEV_LIKELY(arrived == ARRIVED_KEPT))
+            kept += a->len - HEAD_SHORT + MAD_DEV_HEAD_COST;
+        else if (arrived == ARRIVED_UNMATCHED || !dev_arrival_take(dev, a))
             break;
     }
-    if (cost)
-        dev_flow_consume(dev, peer, cost);
+    if (MAD_DEV_LIKELY(received && !kept))
+        dev_flow_consume(dev, peer, received);
+    else
+        costs_count(dev, peer, received, kept);
     return (int)(a - arrivals);
 }
 
-bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *a, const mad_dev_receive_t *r, mad_dev_got_t *got)
+bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *a, mad_peer_t from, uint64_t tag, uint64_t ignore,
+                       struct iovec piece, mad_dev_got_t *got)
 {
-    uint64_t head, tag;
-    if (!head_is_short(a, &head, &tag) || (head >> 8 & FLAG_PLAIN) != r->space || (tag ^ r->tag) & ~r->ignore ||
-        (r->from != a->peer && r->from != MAD_ANY_SOURCE) || a->len - HEAD_SHORT > r->pieces[0].iov_len)
+    uint64_t head, its;
+    if (!head_is_short(a, &head, &its) || head & FLAG_PLAIN << 8 || (its ^ tag) & ~ignore ||
+        (from != a->peer && from != MAD_ANY_SOURCE) || a->len - HEAD_SHORT > piece.iov_len)
         return false;
-    *got = short_receive(a, head, tag, r->pieces[0].iov_base);
-    dev_flow_consume(dev, a->peer, got->len + MAD_DEV_HEAD_COST);
+    short_receive(a, head, its, piece.iov_base, got);
+    dev_flow_consume(dev, a->peer, a->len - HEAD_SHORT + MAD_DEV_HEAD_COST);
     return true;
 }
 

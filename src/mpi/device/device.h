@@ -71,7 +71,7 @@ typedef struct mad_dev_done {
     void *buffer; /* address of the first byte */
 } mad_dev_done_t;
 
-/* A message that has arrived completely, and whose receive was already posted. */
+/* A message that has arrived completely, and that one receive takes. */
 typedef struct mad_dev_got {
     uint64_t tag, data;
     mad_peer_t source;
@@ -151,11 +151,13 @@ typedef struct mad_dev_send {
  * also MAD_ERR_AGAIN until the peer has been connected once, and MAD_ERR_PEER or another status if the peer is lost. */
 mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *send, bool *later);
 
-/* Send a short message if nothing prevents it. pieces[1] is the payload; pieces[0] is filled by the device.  MAD_OK:
- * the send is complete, without a notification.  MAD_ERR_AGAIN: use mad_dev_send, which has other paths, or returns the
- * error. */
-mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t to, struct iovec pieces[2], uint64_t tag,
-                              uint32_t data, bool has_data);
+/* Data of a message for mad_dev_send_now, which is then received with has_data; 0: no data. */
+#define MAD_DEV_DATA(data) ((uint64_t)(data) << 32 | 0x200)
+
+/* Send a short tagged message if nothing prevents it.  All arguments fit into registers.  data: MAD_DEV_DATA of 32 bits, or
+ * 0.  MAD_OK: the send is complete, without a notification.  MAD_ERR_AGAIN: use mad_dev_send, which has other paths, or
+ * returns the error. */
+mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_peer_t to, const void *buf, size_t len, uint64_t tag, uint64_t data);
 
 typedef struct mad_dev_receive {
     mad_peer_t from; /* the source, or MAD_ANY_SOURCE */
@@ -176,11 +178,11 @@ mad_status_t mad_dev_receive(mad_dev_t *dev, const mad_dev_receive_t *receive);
 mad_status_t mad_dev_receive_one(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece,
                                  void *context);
 
-/* Receive the next message at once, without posting the receive and without a notification, after polling for a
- * fraction of a microsecond.  The receive has one piece, and multi is 0.  MAD_OK fills *got.  MAD_ERR_AGAIN: use
- * mad_dev_receive, since there is no message, or another one comes first, or it is a long one; always so if the device is
- * threaded. */
-mad_status_t mad_dev_receive_now(mad_dev_t *dev, const mad_dev_receive_t *receive, mad_dev_got_t *got);
+/* Receive the next tagged message at once, without posting the receive and without a notification, after polling for a
+ * fraction of a microsecond.  MAD_OK fills *got.  MAD_ERR_AGAIN: use mad_dev_receive, since there is no message, or another
+ * one comes first, or it is a long one; always so if the device is threaded. */
+mad_status_t mad_dev_receive_now(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece,
+                                 mad_dev_got_t *got);
 
 typedef enum mad_dev_probe { MAD_DEV_PEEK, MAD_DEV_CLAIM, MAD_DEV_DISCARD } mad_dev_probe_t;
 

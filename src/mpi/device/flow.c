@@ -91,14 +91,6 @@ MAD_DEV_RARE void dev_flow_refund_pending(mad_dev_t *dev, mad_peer_t from, uint6
         window_send(dev, from, f);
 }
 
-void dev_flow_release(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
-{
-    flow_t *f = dev_flow_find(dev, from);
-    if (f)
-        f->kept -= f->kept < cost ? f->kept : cost;
-    dev_flow_consume(dev, from, cost);
-}
-
 void dev_flow_fini(mad_dev_t *dev)
 {
     for (int k = 0; k < FLOW_CHUNKS; k++)

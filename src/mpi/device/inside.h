@@ -146,20 +146,24 @@ typedef struct match_place {
 
 /* A message that no receive has matched yet, or that has matched but not arrived completely. */
 struct mad_dev_message {
-    item_t item;
+    /* Three cache lines, all that a short message uses. */
     mad_dev_message_t *next, *prev; /* neighbours in order of arrival, or in the list of claimed messages */
+    unsigned char *bytes;           /* copy of the payload, in memory of its own or in `inside`; NULL if there is none */
     dev_envelope_t envelope;
-    unsigned char *bytes;   /* copy of the payload, in memory of its own or in `inside`; NULL if there is none */
-    mad_message_t *message; /* a parked message, which still contains the payload; else NULL */
-    bool loading;           /* true while the copy is not complete */
-    op_t *op;               /* the receive that has matched it meanwhile; NULL if none */
-    bool dropped;           /* discarded meanwhile */
-    void *context;          /* context of the claim */
-    match_place_t places[MAX_INDEXES];
     unsigned char inside[MAD_DEV_INSIDE]; /* a short payload */
+    bool here;                            /* true if `bytes` is complete, and the sender expects no answer */
+    match_place_t places[MAX_INDEXES];    /* most devices have one index */
+    /* The fields from here to `item` are zero in a free message, as are `bytes` and `here`. */
+    mad_message_t *message; /* a parked message, which still contains the payload; else NULL */
+    op_t *op;               /* the receive that has matched it meanwhile; NULL if none */
+    bool loading;           /* true while the copy is not complete */
+    bool dropped;           /* discarded meanwhile */
+    item_t item;            /* its status is MAD_OK in a free message */
+    void *context;          /* context of the claim */
 };
 
 static_assert(sizeof(struct mad_dev_message) <= MAD_DEV_HEAD_COST, "what a head costs is what it takes");
+static_assert(offsetof(struct mad_dev_message, places) + sizeof(match_place_t) <= 192, "three cache lines");
 
 /* Flow control with one peer, in both directions. */
 typedef struct flow {
@@ -198,6 +202,7 @@ typedef struct matcher {
     int n;
     uint32_t posted;                 /* number of receives, in all indexes and in the list below */
     match_group_t *hot;              /* group of the receive that was posted or matched last; NULL if none */
+    match_group_t *kept_in;          /* with a single index: group of the message that was kept last; else NULL */
     mad_dev_message_t *first, *last; /* the unexpected messages, oldest first */
     op_t *loose_first, *loose_last;  /* the posted receives that are not hashed */
 } matcher_t;
@@ -327,7 +332,27 @@ static inline void dev_op_free(mad_dev_t *dev, op_t *op)
     op->next = dev->free_ops;
     dev->free_ops = op;
 }
-mad_dev_message_t *dev_message_new(mad_dev_t *dev); /* Return a message whose envelope and places are not set. */
+bool dev_messages_more(mad_dev_t *dev); /* return false if out of memory */
+/* Return a message whose envelope and places are not set; NULL if out of memory. */
+static inline mad_dev_message_t *dev_message_new(mad_dev_t *dev)
+{
+    mad_dev_message_t *u = dev->free_messages;
+    if (!MAD_DEV_LIKELY(u)) {
+        if (!dev_messages_more(dev))
+            return NULL;
+        u = dev->free_messages;
+    }
+    dev->free_messages = u->next;
+    return u;
+}
+/* Free a message that has no bytes outside itself, and of which only `here` and `bytes` were set. */
+static inline void dev_message_free_short(mad_dev_t *dev, mad_dev_message_t *u)
+{
+    u->bytes = NULL;
+    u->here = false;
+    u->next = dev->free_messages;
+    dev->free_messages = u;
+}
 void dev_message_free(mad_dev_t *dev, mad_dev_message_t *message); /* frees the message and its bytes */
 void dev_pool_fini(mad_dev_t *dev);
 /* Numbers by which peers name operations.  No number is ever used again. */
@@ -379,6 +404,7 @@ static inline bool dev_flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
 }
 /* Undo dev_flow_take: the message was not sent. */
 void dev_flow_refund(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
+/* Count messages that are kept; `cost` is that of all. */
 void dev_flow_hold(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
 void dev_flow_refund_pending(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
 /* Count an arrived message that was matched immediately, and is not kept. */
@@ -390,7 +416,14 @@ static inline void dev_flow_consume(mad_dev_t *dev, mad_peer_t from, uint64_t co
     else
         dev_flow_refund_pending(dev, from, cost);
 }
-void dev_flow_release(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
+/* Count a message that is no longer kept. */
+static inline void dev_flow_release(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
+{
+    flow_t *f = dev_flow_find(dev, from);
+    if (MAD_DEV_LIKELY(f))
+        f->kept -= f->kept < cost ? f->kept : cost;
+    dev_flow_consume(dev, from, cost);
+}
 void dev_flow_raise(mad_dev_t *dev, mad_peer_t from, uint64_t more); /* HEAD_MORE has arrived */
 void dev_flow_fini(mad_dev_t *dev);
 
@@ -464,9 +497,6 @@ void dev_receives_fail(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 bool dev_message_keep(mad_dev_t *dev, const dev_envelope_t *envelope, mad_message_t *message, madi_foreign_t bytes);
 /* Give a kept message to a receive.  Both are freed, either now or when the payload has arrived. */
 void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *message);
-/* Receive a kept message at once: into the receive's only piece, and free it.  False, and nothing is done, unless its payload
- * is here and fits. */
-bool dev_message_fetch(mad_dev_t *dev, mad_dev_message_t *message, const mad_dev_receive_t *receive, mad_dev_got_t *got);
 void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *message);
 
 /* ---- arrive.c: under the lock ------------------------------------------------------------------------------------ */
@@ -477,9 +507,10 @@ bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *arrival);
 /* Match messages that were opened together, up to one that is stuck, or, unless `keeps`, up to one that no receive
  * matches.  Return their number, without that one. */
 int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool keeps);
-/* Copy a message's payload into the receive's only piece, fill *got and end the message.  False, and nothing is done, if
- * the receive does not match it, or if it is not short and whole. */
-bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *arrival, const mad_dev_receive_t *receive, mad_dev_got_t *got);
+/* Copy a tagged message's payload into the piece of a receive, fill *got and end the message.  False, and nothing is done,
+ * if the receive does not match it, or if it is not short and whole. */
+bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *arrival, mad_peer_t from, uint64_t tag, uint64_t ignore,
+                       struct iovec piece, mad_dev_got_t *got);
 bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message);
 bool dev_stuck_retry(mad_dev_t *dev); /* true if no message is stuck any more */
 /* Return the operation for the next len bytes: the receive itself, or a part of a multi-receive; NULL if out of memory. */

@@ -46,7 +46,7 @@ MAD_DEV_RARE match_group_t *dev_match_group_new(matcher_t *m, match_index_t *ind
     match_group_t *g;
     uint32_t slot;
     if (index->n >= index->size) {
-        m->hot = NULL;
+        m->hot = m->kept_in = NULL;
         index_sweep(index);
         if (index->n >= index->size / 2) {
             match_group_t **table = calloc(index->size * 2, sizeof *table);
@@ -69,29 +69,6 @@ MAD_DEV_RARE match_group_t *dev_match_group_new(matcher_t *m, match_index_t *ind
 
 /* ---- Indexes ----------------------------------------------------------------------------------------------------- */
 
-static void index_place_add(match_group_t *g, match_place_t *place, mad_dev_message_t *message)
-{
-    *place = (match_place_t){.prev = g->kept_last, .group = g, .message = message};
-    if (g->kept_last)
-        g->kept_last->next = place;
-    else
-        g->kept = place;
-    g->kept_last = place;
-}
-
-static void index_place_remove(match_place_t *place)
-{
-    match_group_t *g = place->group;
-    if (place->prev)
-        place->prev->next = place->next;
-    else
-        g->kept = place->next;
-    if (place->next)
-        place->next->prev = place->prev;
-    else
-        g->kept_last = place->prev;
-}
-
 static void index_fini(match_index_t *index)
 {
     for (uint32_t i = 0; i < index->size; i++)
@@ -109,7 +86,7 @@ static bool index_fill(matcher_t *m, int at)
         match_group_t *g = dev_match_group(m, &m->indexes[at], u->envelope.tag, u->envelope.source);
         if (!g)
             return false;
-        index_place_add(g, &u->places[at], u);
+        dev_match_place_add(g, &u->places[at], u);
     }
     return true;
 }
@@ -129,6 +106,7 @@ MAD_DEV_RARE match_index_t *dev_match_index_new(matcher_t *m, uint64_t ignore, b
         return NULL;
     }
     m->n++;
+    m->kept_in = NULL;
     return index;
 }
 
@@ -166,12 +144,10 @@ op_t *dev_match_arrival_slow(matcher_t *m, mad_peer_t source, uint64_t tag)
     return best;
 }
 
-mad_dev_message_t *dev_match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore)
+mad_dev_message_t *dev_match_receive_slow(matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore)
 {
     match_index_t *index;
     match_group_t *g;
-    if (!m->first)
-        return NULL;
     index = dev_match_index(m, ignore, from != MAD_ANY_SOURCE);
     if (index) {
         g = dev_match_group_find(index, tag, from);
@@ -263,40 +239,21 @@ MAD_DEV_RARE op_t *dev_match_withdraw(mad_dev_t *dev, mad_peer_t peer)
     return list;
 }
 
-bool dev_match_keep(matcher_t *m, mad_dev_message_t *message)
+bool dev_match_places_add(matcher_t *m, mad_dev_message_t *message)
 {
+    match_group_t *g = NULL;
     int i;
     for (i = 0; i < m->n; i++) {
-        match_group_t *g = dev_match_group(m, &m->indexes[i], message->envelope.tag, message->envelope.source);
+        g = dev_match_group(m, &m->indexes[i], message->envelope.tag, message->envelope.source);
         if (!g)
             break;
-        index_place_add(g, &message->places[i], message);
+        dev_match_place_add(g, &message->places[i], message);
     }
     if (i < m->n) {
         while (i-- > 0)
-            index_place_remove(&message->places[i]);
+            dev_match_place_remove(&message->places[i]);
         return false;
     }
-    message->next = NULL;
-    message->prev = m->last;
-    if (m->last)
-        m->last->next = message;
-    else
-        m->first = message;
-    m->last = message;
+    m->kept_in = m->n == 1 ? g : NULL;
     return true;
-}
-
-void dev_match_take(matcher_t *m, mad_dev_message_t *message)
-{
-    for (int i = 0; i < m->n; i++)
-        index_place_remove(&message->places[i]);
-    if (message->prev)
-        message->prev->next = message->next;
-    else
-        m->first = message->next;
-    if (message->next)
-        message->next->prev = message->prev;
-    else
-        m->last = message->prev;
 }

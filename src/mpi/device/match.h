@@ -7,14 +7,10 @@
 
 void dev_match_init(matcher_t *m);
 void dev_match_fini(matcher_t *m);
-/* Return the oldest unexpected message that the receive matches; NULL if none.  The message stays in the list. */
-mad_dev_message_t *dev_match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore);
 /* Return the oldest posted receive with this context; NULL if none.  The receive stays posted. */
 op_t *dev_match_find(mad_dev_t *dev, const void *context);
 /* Withdraw all posted receives that name this peer.  Return a list linked by `next`. */
 op_t *dev_match_withdraw(mad_dev_t *dev, mad_peer_t peer);
-bool dev_match_keep(matcher_t *m, mad_dev_message_t *message); /* return false if out of memory */
-void dev_match_take(matcher_t *m, mad_dev_message_t *message);
 
 /* ---- Groups and indexes ------------------------------------------------------------------------------------------ */
 
@@ -58,15 +54,23 @@ static inline match_index_t *dev_match_index(matcher_t *m, uint64_t ignore, bool
 
 op_t *dev_match_arrival_slow(matcher_t *m, mad_peer_t source, uint64_t tag);
 
+/* True if a message belongs into this group. */
+static inline bool dev_match_group_fits(const match_group_t *g, mad_peer_t source, uint64_t tag)
+{
+    return g->tag == (tag & ~g->index->ignore) && (g->peer == source || !g->index->sourced);
+}
+
 /* Return the oldest posted receive that a message matches; NULL if none.  The receive stays posted. */
 static inline op_t *dev_match_arrival(matcher_t *m, mad_peer_t source, uint64_t tag)
 {
     match_group_t *g = m->hot;
     if (!m->posted)
         return NULL;
-    if (MAD_DEV_LIKELY(g && g->index->posted == m->posted && g->tag == (tag & ~g->index->ignore) && g->posted) &&
-        (g->peer == source || !g->index->sourced))
+    if (MAD_DEV_LIKELY(g && g->index->posted == m->posted && dev_match_group_fits(g, source, tag) && g->posted))
         return g->posted; /* no other index has posted receives */
+    g = m->kept_in;
+    if (g && !m->loose_first && dev_match_group_fits(g, source, tag))
+        return g->posted; /* the only group in which a receive for this message can be */
     return dev_match_arrival_slow(m, source, tag);
 }
 
@@ -111,6 +115,78 @@ static inline void dev_match_unpost(matcher_t *m, op_t *op)
         *first = op->next;
     else
         dev_match_unpost_slow(*first, op->group ? &op->group->posted_last : &m->loose_last, op);
+}
+
+/* ---- Unexpected messages ------------------------------------------------------------------------------------------- */
+
+static inline void dev_match_place_add(match_group_t *g, match_place_t *place, mad_dev_message_t *message)
+{
+    *place = (match_place_t){.prev = g->kept_last, .group = g, .message = message};
+    if (g->kept_last)
+        g->kept_last->next = place;
+    else
+        g->kept = place;
+    g->kept_last = place;
+}
+
+static inline void dev_match_place_remove(match_place_t *place)
+{
+    match_group_t *g = place->group;
+    if (place->prev)
+        place->prev->next = place->next;
+    else
+        g->kept = place->next;
+    if (place->next)
+        place->next->prev = place->prev;
+    else
+        g->kept_last = place->prev;
+}
+
+bool dev_match_places_add(matcher_t *m, mad_dev_message_t *message); /* return false if out of memory */
+
+/* Add a message to its groups, and to the list of all.  False, and nothing is done, if out of memory. */
+static inline bool dev_match_keep(matcher_t *m, mad_dev_message_t *message)
+{
+    match_group_t *g = m->kept_in;
+    if (MAD_DEV_LIKELY(g && dev_match_group_fits(g, message->envelope.source, message->envelope.tag)))
+        dev_match_place_add(g, &message->places[0], message);
+    else if (!dev_match_places_add(m, message))
+        return false;
+    message->next = NULL;
+    message->prev = m->last;
+    if (m->last)
+        m->last->next = message;
+    else
+        m->first = message;
+    m->last = message;
+    return true;
+}
+
+static inline void dev_match_take(matcher_t *m, mad_dev_message_t *message)
+{
+    for (int i = 0; i < m->n; i++)
+        dev_match_place_remove(&message->places[i]);
+    if (message->prev)
+        message->prev->next = message->next;
+    else
+        m->first = message->next;
+    if (message->next)
+        message->next->prev = message->prev;
+    else
+        m->last = message->prev;
+}
+
+mad_dev_message_t *dev_match_receive_slow(matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore);
+
+/* Return the oldest unexpected message that the receive matches; NULL if none.  The message stays in the list. */
+static inline mad_dev_message_t *dev_match_receive(matcher_t *m, mad_peer_t from, uint64_t tag, uint64_t ignore)
+{
+    const match_group_t *g = m->kept_in;
+    if (!m->first)
+        return NULL;
+    if (MAD_DEV_LIKELY(g && g->peer == from && g->index->ignore == ignore && g->tag == (tag & ~ignore)))
+        return g->kept ? g->kept->message : NULL;
+    return dev_match_receive_slow(m, from, tag, ignore);
 }
 
 #endif

@@ -38,35 +38,23 @@ MAD_DEV_RARE bool dev_ops_more(mad_dev_t *dev)
     return c;
 }
 
-mad_dev_message_t *dev_message_new(mad_dev_t *dev)
+MAD_DEV_RARE bool dev_messages_more(mad_dev_t *dev)
 {
-    mad_dev_message_t *u = dev->free_messages;
-    if (!u) {
-        struct chunk *c = chunk_new(dev, true);
-        for (int i = 0; c && i < CHUNK; i++)
-            dev_message_free(dev, &c->at.messages[i]);
-        u = dev->free_messages;
-        if (!u)
-            return NULL;
-    }
-    dev->free_messages = u->next;
-    u->item.status = MAD_OK;
-    u->next = u->prev = NULL;
-    u->bytes = NULL;
-    u->message = NULL;
-    u->op = NULL;
-    u->context = NULL;
-    u->loading = u->dropped = false;
-    return u;
+    struct chunk *c = chunk_new(dev, true);
+    for (int i = 0; c && i < CHUNK; i++)
+        dev_message_free_short(dev, &c->at.messages[i]);
+    return c;
 }
 
 void dev_message_free(mad_dev_t *dev, mad_dev_message_t *u)
 {
     if (u->bytes != u->inside)
         free(u->bytes);
-    u->bytes = NULL;
-    u->next = dev->free_messages;
-    dev->free_messages = u;
+    u->message = NULL;
+    u->op = NULL;
+    u->loading = u->dropped = false;
+    u->item.status = MAD_OK;
+    dev_message_free_short(dev, u);
 }
 
 void dev_pool_fini(mad_dev_t *dev)

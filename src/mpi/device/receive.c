@@ -70,12 +70,55 @@ static mad_status_t receive_post(mad_dev_t *dev, op_t *op)
     return MAD_ERR_NOMEM;
 }
 
+/* Receive a kept message at once, and free it.  False, and nothing is done, unless its payload is here and fits. */
+__attribute__((always_inline)) static inline bool message_fetch(mad_dev_t *dev, matcher_t *m, mad_dev_message_t *u,
+                                                                struct iovec piece, mad_dev_got_t *got)
+{
+    const dev_envelope_t *e = &u->envelope;
+    size_t len = e->len;
+    if (!u->here || len > piece.iov_len)
+        return false;
+    got->tag = e->tag;
+    got->data = e->data;
+    got->source = e->source;
+    got->has_data = e->has_data;
+    got->len = len;
+    got->buffer = piece.iov_base;
+    if (MAD_DEV_LIKELY(len == 8)) /* the most common length, copied without a function call */
+        memcpy(piece.iov_base, u->bytes, 8);
+    else if (len)
+        memcpy(piece.iov_base, u->bytes, len);
+    dev_match_take(m, u);
+    if (MAD_DEV_LIKELY(e->cost))
+        dev_flow_release(dev, e->source, e->cost);
+    if (MAD_DEV_LIKELY(len <= sizeof u->inside))
+        dev_message_free_short(dev, u);
+    else
+        dev_message_free(dev, u);
+    return true;
+}
+
+/* Receive a kept message at once, in place of posting the receive.  False, and nothing is done, if there is none, or if it is
+ * not complete or longer than the receive. */
+static inline bool receive_kept(mad_dev_t *dev, const mad_dev_receive_t *r)
+{
+    matcher_t *m = &dev->matchers[r->space];
+    mad_dev_message_t *u = r->n == 1 && !r->multi ? dev_match_receive(m, r->from, r->tag, r->ignore) : NULL;
+    mad_dev_got_t got;
+    if (!u || !message_fetch(dev, m, u, r->pieces[0], &got))
+        return false;
+    dev->notify_received(dev->arg, r->context, r->flags, &got);
+    return true;
+}
+
 static __attribute__((noinline)) mad_status_t receive_other(mad_dev_t *dev, const mad_dev_receive_t *r)
 {
     matcher_t *m = &dev->matchers[r->space];
     mad_dev_message_t *u;
     mad_status_t lost;
     op_t *op;
+    if (receive_kept(dev, r))
+        return MAD_OK;
     if (dev_shown_waits(dev)) /* such messages arrived before this receive was posted, and before any failure since */
         dev_shown_take(dev, true);
     op = op_of_receive(dev, r);
@@ -94,6 +137,20 @@ static __attribute__((noinline)) mad_status_t receive_other(mad_dev_t *dev, cons
     return MAD_OK;
 }
 
+/* Receive the first message that waits in dev->shown at once, in place of posting the receive.  False, and nothing is done,
+ * if the receive does not match that message, or if an older receive or an older message might come first. */
+static bool receive_shown(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece, void *context,
+                          uint64_t flags)
+{
+    const matcher_t *m = &dev->matchers[MAD_DEV_TAGGED];
+    mad_dev_got_t got;
+    if (m->posted || m->first || !dev_arrival_fetch(dev, &dev->shown[dev->next_shown], from, tag, ignore, piece, &got))
+        return false;
+    dev->next_shown++;
+    dev->notify_received(dev->arg, context, flags, &got);
+    return true;
+}
+
 /* Fast path: one piece, one message, the group of the last receive, no unexpected message, no lost peer.  Return
  * false, without an effect, if one of these conditions does not hold. */
 static inline bool receive_quick(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t from, uint64_t tag, uint64_t ignore,
@@ -101,6 +158,9 @@ static inline bool receive_quick(mad_dev_t *dev, mad_dev_space_t space, mad_peer
 {
     matcher_t *m = &dev->matchers[space];
     op_t *op = dev->free_ops;
+    bool waits = dev_shown_waits(dev);
+    if (waits && space == MAD_DEV_TAGGED && receive_shown(dev, from, tag, ignore, piece, context, flags))
+        return true;
     if (!(op && !m->first && !dev->n_lost && !dev->watch && dev_match_is_hot(m, from, tag, ignore)))
         return false;
     dev->free_ops = op->next;
@@ -115,7 +175,7 @@ static inline bool receive_quick(mad_dev_t *dev, mad_dev_space_t space, mad_peer
     op->context = context;
     op->flags = flags;
     dev_match_post_to(dev, m, m->hot, op);
-    if (dev_shown_waits(dev))
+    if (waits)
         dev_shown_take(dev, false);
     return true;
 }
@@ -146,20 +206,21 @@ mad_status_t mad_dev_receive_one(mad_dev_t *dev, mad_peer_t from, uint64_t tag, 
     return receive_one_other(dev, from, tag, ignore, piece, context);
 }
 
-mad_status_t mad_dev_receive_now(mad_dev_t *dev, const mad_dev_receive_t *r, mad_dev_got_t *got)
+mad_status_t mad_dev_receive_now(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece,
+                                 mad_dev_got_t *got)
 {
-    matcher_t *m = &dev->matchers[r->space];
+    matcher_t *m = &dev->matchers[MAD_DEV_TAGGED];
     mad_dev_message_t *u;
     if (dev->threaded || dev->is_stuck)
         return MAD_ERR_AGAIN;
-    u = dev_match_receive(m, r->from, r->tag, r->ignore);
+    u = dev_match_receive(m, from, tag, ignore);
     if (u)
-        return dev_message_fetch(dev, u, r, got) ? MAD_OK : MAD_ERR_AGAIN;
+        return message_fetch(dev, m, u, piece, got) ? MAD_OK : MAD_ERR_AGAIN;
     if (m->posted || dev->n_lost)
         return MAD_ERR_AGAIN;
     if (!dev_shown_waits(dev) && !dev_shown_poll(dev))
         return MAD_ERR_AGAIN;
-    if (!dev_arrival_fetch(dev, &dev->shown[dev->next_shown], r, got))
+    if (!dev_arrival_fetch(dev, &dev->shown[dev->next_shown], from, tag, ignore, piece, got))
         return MAD_ERR_AGAIN;
     dev->next_shown++;
     return MAD_OK;

@@ -289,21 +289,20 @@ static mad_status_t peer_known(mad_dev_t *dev, mad_peer_t to)
     return status;
 }
 
-mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t to, struct iovec pieces[2], uint64_t tag,
-                              uint32_t data, bool has_data)
+mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_peer_t to, const void *buf, size_t len, uint64_t tag, uint64_t data)
 {
-    static_assert(FLAG_PLAIN == (int)MAD_DEV_PLAIN && MAD_DEV_TAGGED == 0, "a space is a flag");
+    static_assert(MAD_DEV_DATA(0) == FLAG_DATA << 8 && MAD_DEV_TAGGED == 0, "data are the first word of a head");
     /* The header as one vector, stored in the size in which it will be read: a reader would have to wait for two smaller
      * stores. */
     typedef uint64_t two_t __attribute__((vector_size(16)));
-    uint64_t flags = space | (has_data ? FLAG_DATA : 0), cost = pieces[1].iov_len + MAD_DEV_HEAD_COST;
-    two_t head = {HEAD_WHOLE | flags << 8 | (uint64_t)data << 32, tag};
+    uint64_t cost = len + MAD_DEV_HEAD_COST;
+    two_t head = {HEAD_WHOLE | data, tag};
     static_assert(sizeof head == HEAD_SHORT && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 &&
                       offsetof(dev_head_t, tag) == 8,
                   "the beginning of a head");
+    struct iovec pieces[2] = {{&head, sizeof head}, {(void *)buf, len}};
     /* whole_max is below MAD_DEV_LOAD_MAX, from which on the cost would be 0 (dev_flow_cost). */
-    if (MAD_DEV_LIKELY(pieces[1].iov_len <= dev->whole_max && dev_flow_take(dev, to, cost))) {
-        pieces[0] = (struct iovec){&head, sizeof head};
+    if (MAD_DEV_LIKELY(len <= dev->whole_max && dev_flow_take(dev, to, cost))) {
         if (MAD_DEV_LIKELY(mad_message_send_now(dev->channel, to, pieces, 2) == MAD_OK))
             return MAD_OK;
         dev_flow_refund(dev, to, cost);

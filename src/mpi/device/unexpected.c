@@ -15,9 +15,10 @@ static void message_gone(mad_dev_t *dev, mad_dev_message_t *u)
 
 static void message_loaded(mad_dev_t *dev, item_t *item)
 {
-    mad_dev_message_t *u = (mad_dev_message_t *)item;
+    mad_dev_message_t *u = (mad_dev_message_t *)((char *)item - offsetof(mad_dev_message_t, item));
     op_t *op = u->op;
     u->loading = false;
+    u->here = !item->status && !u->envelope.ack;
     if (op) {
         u->op = NULL;
         dev_message_meet(dev, op, u);
@@ -50,6 +51,7 @@ bool dev_message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *me
     if (!kept)
         return false;
     kept->envelope = *u;
+    kept->here = here && !u->ack;
     if (copied)
         kept->bytes = MAD_DEV_LIKELY(u->len <= sizeof kept->inside) ? kept->inside : malloc(u->len);
     if ((copied && !kept->bytes) || !dev_match_keep(m, kept)) {
@@ -94,26 +96,6 @@ void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
         dev_op_complete(dev, op);
     }
     message_gone(dev, u);
-}
-
-bool dev_message_fetch(mad_dev_t *dev, mad_dev_message_t *u, const mad_dev_receive_t *r, mad_dev_got_t *got)
-{
-    const dev_envelope_t *e = &u->envelope;
-    if (!u->bytes || u->loading || u->item.status || e->ack || e->len > r->pieces[0].iov_len)
-        return false;
-    *got = (mad_dev_got_t){.tag = e->tag,
-                           .data = e->data,
-                           .source = e->source,
-                           .has_data = e->has_data,
-                           .len = e->len,
-                           .buffer = r->pieces[0].iov_base};
-    if (MAD_DEV_LIKELY(e->len == 8)) /* the most common length, copied without a function call */
-        memcpy(got->buffer, u->bytes, 8);
-    else if (e->len)
-        memcpy(got->buffer, u->bytes, e->len);
-    dev_match_take(&dev->matchers[e->space], u);
-    message_gone(dev, u);
-    return true;
 }
 
 void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *u)

@@ -44,12 +44,12 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, 
 }
 
 /* Send at once.  False if that is impossible; mad_ofi_send must then be used. */
-static inline bool sent_now(const mad_ofi_ep_t *ep, struct iovec pieces[2], uint64_t data, bool has_data, fi_addr_t to,
+static inline bool sent_now(const mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data, bool has_data, fi_addr_t to,
                             uint64_t tag)
 {
     mad_peer_t peer = mad_ofi_peer(ep, to);
     return peer >= 0 && data <= UINT32_MAX &&
-           mad_dev_send_now(ep->dev, MAD_DEV_TAGGED, peer, pieces, tag, (uint32_t)data, has_data) == MAD_OK;
+           mad_dev_send_now(ep->dev, peer, buf, len, tag, has_data ? MAD_DEV_DATA(data) : 0) == MAD_OK;
 }
 
 /* Report a send that is complete at once. */
@@ -71,15 +71,20 @@ static inline void tagged_sent(mad_ofi_ep_t *ep, void *context)
     e->data = e->tag = 0;
 }
 
+static __attribute__((noinline)) ssize_t send_other(mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data,
+                                                    bool has_data, fi_addr_t to, uint64_t tag, void *context)
+{
+    struct iovec piece = {(void *)buf, len};
+    return mad_ofi_send(ep, MAD_DEV_TAGGED, &piece, 1, to, tag, data, ep->send_flags | (has_data ? FI_REMOTE_CQ_DATA : 0),
+                        context);
+}
+
 static inline ssize_t send_piece(mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data, bool has_data, fi_addr_t to,
                                  uint64_t tag, void *context)
 {
     const uint64_t other = FI_INJECT | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
-    struct iovec pieces[2];
-    pieces[1] = (struct iovec){(void *)buf, len};
-    if (ep->send_flags & other || !sent_now(ep, pieces, data, has_data, to, tag))
-        return mad_ofi_send(ep, MAD_DEV_TAGGED, pieces + 1, 1, to, tag, data,
-                            ep->send_flags | (has_data ? FI_REMOTE_CQ_DATA : 0), context);
+    if (ep->send_flags & other || !sent_now(ep, buf, len, data, has_data, to, tag))
+        return send_other(ep, buf, len, data, has_data, to, tag, context);
     tagged_sent(ep, context);
     return 0;
 }
@@ -106,9 +111,7 @@ static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, 
 static inline ssize_t tagged_send_inject(mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data, bool has_data,
                                          fi_addr_t to, uint64_t tag)
 {
-    struct iovec pieces[2];
-    pieces[1] = (struct iovec){(void *)buf, len};
-    if (len > MAD_OFI_INJECT || !sent_now(ep, pieces, data, has_data, to, tag))
+    if (len > MAD_OFI_INJECT || !sent_now(ep, buf, len, data, has_data, to, tag))
         return mad_ofi_inject(ep, MAD_DEV_TAGGED, buf, len, to, tag, data, has_data ? FI_REMOTE_CQ_DATA : 0);
     if (ep->cntrs[CNTR_SEND])
         mad_ofi_sent(ep, FI_TAGGED | FI_SEND | MAD_OFI_NO_REPORT, NULL);

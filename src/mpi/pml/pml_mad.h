@@ -64,10 +64,12 @@ typedef struct mad_pml_data {
 typedef struct mad_pml_request {
     ompi_request_t super;         /* must be first, because Open MPI has this pointer; req_mpi_object.comm is retained */
     struct mad_pml_request *next; /* next in the list of request.c */
-    mad_pml_kind_t kind;
-    mca_pml_base_send_mode_t mode;
-    int peer, tag; /* as passed by the caller: a rank or MPI_ANY_SOURCE; a tag or MPI_ANY_TAG */
-    void *buf;     /* set for persistent requests only, like count and type */
+    int peer, tag;                /* as passed by the caller: a rank or MPI_ANY_SOURCE; a tag or MPI_ANY_TAG */
+    /* One of MAD_PML_SEND and MAD_PML_RECEIVE; and a mode of Open MPI. */
+    uint8_t kind, mode;
+    bool
+        plain; /* true unless there is a packed copy, a retained type, or an attached buffer: the fields below are not read */
+    void *buf; /* set for persistent requests only, like count and type */
     size_t count;
     ompi_datatype_t *type; /* retained if the request is persistent; else NULL */
     void *attached;        /* part of the buffer of MPI_Buffer_attach; NULL if none */
@@ -135,8 +137,27 @@ int mad_pml_add_comm(ompi_communicator_t *comm);
 int mad_pml_del_comm(ompi_communicator_t *comm);
 
 /* request.c */
-/* Return a request for a message of this communicator, not started; NULL if out of memory. */
-mad_pml_request_t *mad_pml_request_new(mad_pml_kind_t kind, ompi_communicator_t *comm, int peer, int tag);
+mad_pml_request_t *mad_pml_request_alloc(void); /* Return a request from Open MPI's free list; NULL if out of memory. */
+/* Return a request for a message of this communicator, not started; NULL if out of memory.  Without threads, requests for
+ * reuse are in a list that costs less than Open MPI's. */
+static inline mad_pml_request_t *mad_pml_request_new(mad_pml_kind_t kind, ompi_communicator_t *comm, int peer, int tag)
+{
+    mad_pml_request_t *r = mad_pml->spare;
+    if (OPAL_LIKELY(r != NULL))
+        mad_pml->spare = r->next;
+    else if (!(r = mad_pml_request_alloc()))
+        return NULL;
+    OBJ_RETAIN(comm);
+    r->super.req_mpi_object.comm = comm;
+    OMPI_REQUEST_INIT(&r->super, false);
+    r->super.req_state = OMPI_REQUEST_ACTIVE;
+    r->kind = (uint8_t)kind;
+    r->mode = MCA_PML_BASE_SEND_STANDARD;
+    r->plain = true;
+    r->peer = peer;
+    r->tag = tag;
+    return r;
+}
 void mad_pml_request_release(mad_pml_request_t *request); /* free a request, which must not be in flight */
 int mad_pml_request_free(ompi_request_t **request);
 int mad_pml_request_start(size_t n, ompi_request_t **requests);

@@ -17,24 +17,32 @@ static inline int pattern_set(mad_dev_receive_t *r, int from, int tag, ompi_comm
 /* Set the request's piece. */
 static inline int data_set(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type)
 {
-    if (!mad_pml_is_plain(type, count))
+    if (!mad_pml_is_plain(type, count)) {
+        r->plain = false;
         return mad_pml_data_room(&r->data, buf, count, type);
+    }
     r->data.piece = mad_pml_piece(buf, count, type);
     return OMPI_SUCCESS;
 }
 
 /* The common part of all receives, inlined. */
-static inline int receive_begin(mad_pml_request_t *r, void *buf, size_t count, ompi_datatype_t *type, int from, int tag,
-                                ompi_communicator_t *comm)
+__attribute__((always_inline)) static inline int receive_begin(mad_pml_request_t *r, void *buf, size_t count,
+                                                               ompi_datatype_t *type, int from, int tag,
+                                                               ompi_communicator_t *comm)
 {
     mad_dev_receive_t pattern;
+    struct iovec piece = mad_pml_piece(buf, count, type);
     mad_status_t status;
     int rc = pattern_set(&pattern, from, tag, comm);
-    if (OPAL_LIKELY(rc == OMPI_SUCCESS))
-        rc = data_set(r, buf, count, type);
     if (OPAL_UNLIKELY(rc != OMPI_SUCCESS))
         return rc;
-    status = mad_dev_receive_one(mad_pml->dev, pattern.from, pattern.tag, pattern.ignore, r->data.piece, r);
+    if (OPAL_UNLIKELY(!mad_pml_is_plain(type, count))) {
+        rc = data_set(r, buf, count, type);
+        if (rc != OMPI_SUCCESS)
+            return rc;
+        piece = r->data.piece;
+    }
+    status = mad_dev_receive_one(mad_pml->dev, pattern.from, pattern.tag, pattern.ignore, piece, r);
     return OPAL_LIKELY(!status) ? OMPI_SUCCESS : mad_pml_error(status);
 }
 
@@ -100,14 +108,13 @@ int mad_pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int from, int 
 static inline bool message_received(void *buf, size_t count, ompi_datatype_t *type, int from, int tag,
                                     ompi_communicator_t *comm, ompi_status_public_t *status)
 {
-    struct iovec piece;
-    mad_dev_receive_t receive = {.pieces = &piece, .n = 1};
+    mad_dev_receive_t pattern;
     mad_dev_got_t got;
     if (atomic_load_explicit(&mad_pml->ended, memory_order_relaxed) || !mad_pml_is_plain(type, count) ||
-        pattern_set(&receive, from, tag, comm) != OMPI_SUCCESS)
+        pattern_set(&pattern, from, tag, comm) != OMPI_SUCCESS)
         return false;
-    piece = mad_pml_piece(buf, count, type);
-    if (mad_dev_receive_now(mad_pml->dev, &receive, &got) != MAD_OK)
+    if (mad_dev_receive_now(mad_pml->dev, pattern.from, pattern.tag, pattern.ignore, mad_pml_piece(buf, count, type),
+                            &got) != MAD_OK)
         return false;
     mad_pml_count(&mad_pml->received, got.len);
     if (status != MPI_STATUS_IGNORE) {

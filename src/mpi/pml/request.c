@@ -41,19 +41,9 @@ static void request_destruct(mad_pml_request_t *r)
 
 OBJ_CLASS_INSTANCE(mad_pml_request_t, ompi_request_t, request_construct, request_destruct);
 
-static __attribute__((noinline)) mad_pml_request_t *spare_request_alloc(void)
+mad_pml_request_t *mad_pml_request_alloc(void)
 {
     return (mad_pml_request_t *)opal_free_list_get(&mad_pml->requests);
-}
-
-/* Without threads, requests for reuse are in a list that costs less than Open MPI's. */
-static inline mad_pml_request_t *spare_request_take(void)
-{
-    mad_pml_request_t *r = mad_pml->spare;
-    if (OPAL_UNLIKELY(!r))
-        return spare_request_alloc();
-    mad_pml->spare = r->next;
-    return r;
 }
 
 static inline void spare_request_give(mad_pml_request_t *r)
@@ -66,31 +56,33 @@ static inline void spare_request_give(mad_pml_request_t *r)
     mad_pml->spare = r;
 }
 
-mad_pml_request_t *mad_pml_request_new(mad_pml_kind_t kind, ompi_communicator_t *comm, int peer, int tag)
+/* Release what few requests have: a packed copy, a retained type, and an index of Fortran. */
+static __attribute__((noinline)) void request_fini_rest(mad_pml_request_t *r)
 {
-    mad_pml_request_t *r = spare_request_take();
-    if (OPAL_UNLIKELY(!r))
-        return NULL;
-    OBJ_RETAIN(comm);
-    r->super.req_mpi_object.comm = comm;
-    OMPI_REQUEST_INIT(&r->super, false);
-    r->super.req_state = OMPI_REQUEST_ACTIVE;
-    r->kind = kind;
-    r->mode = MCA_PML_BASE_SEND_STANDARD;
-    r->peer = peer;
-    r->tag = tag;
-    return r;
+    if (r->data.packed != NULL)
+        mad_pml_data_release(&r->data);
+    if (r->type != NULL)
+        OMPI_DATATYPE_RELEASE(r->type);
+    r->type = NULL;
+    OMPI_REQUEST_FINI(&r->super);
+}
+
+static __attribute__((noinline)) void comm_release(ompi_communicator_t *comm)
+{
+    OBJ_RELEASE(comm);
 }
 
 void mad_pml_request_release(mad_pml_request_t *r)
 {
-    if (OPAL_UNLIKELY(r->data.packed != NULL))
-        mad_pml_data_release(&r->data);
-    if (OPAL_UNLIKELY(r->type != NULL))
-        OMPI_DATATYPE_RELEASE(r->type);
-    r->type = NULL;
-    OMPI_REQUEST_FINI(&r->super);
-    OBJ_RELEASE(r->super.req_mpi_object.comm);
+    ompi_communicator_t *comm = r->super.req_mpi_object.comm;
+    opal_object_t *object = (opal_object_t *)comm;
+    if (OPAL_UNLIKELY(!r->plain || r->super.req_f_to_c_index != MPI_UNDEFINED))
+        request_fini_rest(r);
+    r->super.req_state = OMPI_REQUEST_INVALID;
+    if (OPAL_LIKELY(!opal_using_threads() && object->obj_reference_count > 1))
+        object->obj_reference_count--; /* like OBJ_RELEASE, without the code for the last reference */
+    else
+        comm_release(comm);
     spare_request_give(r);
 }
 
@@ -123,6 +115,7 @@ void mad_pml_request_keep(mad_pml_request_t *r, void *buf, size_t count, ompi_da
     r->buf = buf;
     r->count = count;
     r->type = type;
+    r->plain = false;
     OMPI_DATATYPE_RETAIN(type);
 }
 
@@ -164,7 +157,7 @@ static void ended_push(mad_pml_request_t *r)
 
 /* Wake the thread that waits for a request.  before: the previous value of req_complete.  error: that of the request,
  * which may already be freed. */
-static void waiter_wake(void *before, int error)
+static inline void waiter_wake(void *before, int error)
 {
     if (before != REQUEST_PENDING && before != REQUEST_COMPLETED)
         wait_sync_update(before, 1, error);
@@ -182,11 +175,11 @@ static inline void *complete_set(mad_pml_request_t *r)
 }
 
 /* Complete a request for Open MPI.  Afterwards another thread may free the request. */
-void mad_pml_request_complete(mad_pml_request_t *r)
+static inline void request_complete(mad_pml_request_t *r)
 {
     int error = r->super.req_status.MPI_ERROR;
     void *before;
-    if (OPAL_UNLIKELY(r->super.req_complete_cb || r->attached)) {
+    if (OPAL_UNLIKELY(r->super.req_complete_cb || (!r->plain && r->attached))) {
         ended_push(r);
         return;
     }
@@ -199,6 +192,11 @@ void mad_pml_request_complete(mad_pml_request_t *r)
         return;
     }
     waiter_wake(before, error);
+}
+
+void mad_pml_request_complete(mad_pml_request_t *r)
+{
+    request_complete(r);
 }
 
 /* End a request outside the device's lock.  If its callback returns 1, the callback has started the request again, or
@@ -281,7 +279,7 @@ static inline void status_received(mad_pml_request_t *r, mad_peer_t peer, uint64
     s->_cancelled = 0;
     s->_ucount = len;
     mad_pml_count(&mad_pml->received, len);
-    if (OPAL_UNLIKELY(r->data.packed != NULL))
+    if (OPAL_UNLIKELY(!r->plain && r->data.packed))
         mad_pml_data_unpack(&r->data, len);
 }
 
@@ -291,7 +289,7 @@ void mad_pml_notify_received(void *arg, void *context, uint64_t flags, const mad
     (void)arg;
     (void)flags;
     status_received(r, got->source, got->data, got->tag, got->len);
-    mad_pml_request_complete(r);
+    request_complete(r);
 }
 
 void mad_pml_notify(void *arg, const mad_dev_done_t *done)

@@ -7,10 +7,8 @@
 /* Try to send at once; true if sent. */
 static inline bool message_leaves(ompi_communicator_t *comm, mad_peer_t to, int tag, struct iovec piece)
 {
-    struct iovec pieces[2];
-    pieces[1] = piece;
-    if (mad_dev_send_now(mad_pml->dev, MAD_DEV_TAGGED, to, pieces, mad_pml_tag(comm, tag), (uint32_t)comm->c_my_rank,
-                         true) != MAD_OK)
+    if (mad_dev_send_now(mad_pml->dev, to, piece.iov_base, piece.iov_len, mad_pml_tag(comm, tag),
+                         MAD_DEV_DATA((uint32_t)comm->c_my_rank)) != MAD_OK)
         return false;
     mad_pml_count(&mad_pml->sent, piece.iov_len);
     return true;
@@ -62,6 +60,7 @@ static int send_buffered(mad_pml_request_t *r, mad_peer_t to, const void *buf, s
     int rc;
     if (!own)
         return OMPI_ERR_OUT_OF_RESOURCE;
+    own->plain = false;
     own->attached = mca_pml_base_bsend_request_alloc_buf(len ? len : 1);
     if (!own->attached) {
         mad_pml_request_release(own);
@@ -90,10 +89,12 @@ int mad_pml_send_begin(mad_pml_request_t *r, const void *buf, size_t count, ompi
         return OMPI_ERR_UNREACH;
     if (r->mode == MCA_PML_BASE_SEND_BUFFERED)
         return send_buffered(r, to, buf, count, type);
-    if (mad_pml_is_plain(type, count))
+    if (mad_pml_is_plain(type, count)) {
         r->data.piece = mad_pml_piece(buf, count, type);
-    else
+    } else {
+        r->plain = false;
         rc = mad_pml_data_pack(&r->data, buf, count, type);
+    }
     return rc == OMPI_SUCCESS ? pml_send_piece(r, to, &r->data.piece) : rc;
 }
 
@@ -106,7 +107,7 @@ static mad_pml_request_t *send_request(const void *buf, size_t count, ompi_datat
         *rc = OMPI_ERR_OUT_OF_RESOURCE;
         return NULL;
     }
-    r->mode = mode;
+    r->mode = (uint8_t)mode;
     *rc = mad_pml_send_begin(r, buf, count, type);
     if (*rc == OMPI_SUCCESS)
         return r;
@@ -146,7 +147,7 @@ int mad_pml_isend_init(const void *buf, size_t count, ompi_datatype_t *type, int
     mad_pml_request_t *r = mad_pml_request_new(MAD_PML_SEND, comm, to, tag);
     if (!r)
         return OMPI_ERR_OUT_OF_RESOURCE;
-    r->mode = mode;
+    r->mode = (uint8_t)mode;
     mad_pml_request_keep(r, (void *)buf, count, type);
     *request = &r->super;
     return OMPI_SUCCESS;
