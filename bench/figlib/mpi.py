@@ -118,6 +118,15 @@ def pingpong(way, options=()):
     return measure
 
 
+def rates(way, options):
+    """{size: {form: messages per microsecond}}: all forms in one run, since the start takes longer than a form."""
+    def measure(context, sizes):
+        launch, env = job(context, way)
+        return by_operation(rows_list(launch + [peer_mpi(context), "--test", "rates"] + options + tail(context, sizes), env),
+                            "per_us_best")
+    return measure
+
+
 def overlap(way):
     """Measure like mad_perf overlap: rank 0 has a core of its own, and helper threads and a waiting peer have the other
     core.  The worst row counts."""

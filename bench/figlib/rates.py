@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measure windows of 64 messages in each form of sending and receiving, by `mad_perf rate` and by the peers' programs,
-which follow the same rules (raw/rate.h).  A source is called PEER-rate-FORM."""
+which follow the same rules (raw/rate.h).  A source is called PEER-rate-FORM, or PEER-rates: over MPI one start can measure
+all forms."""
 
 from . import mpi, sources
 
@@ -19,6 +20,7 @@ INSTEAD = {"call": "request"}
 MPI_FORMS = ("blocking", "request", "posted", "unexpected", "both")
 LIBFABRIC_FORMS = MPI_FORMS
 FEWER = ["--iters", "100", "--batches", "30"]
+FEWEST = ["--iters", "20", "--batches", "30"]  # over TCP, where all forms of one way would take 10 s
 
 
 def rated(source):
@@ -42,6 +44,7 @@ def options(form):
 SOURCES = {named("ours-" + driver, form): rated(sources.ours(driver, "rate", FORMS[form][1] + FEWER))
            for driver in ("shm", "tcp") for form in FORMS}
 SOURCES.update({named(way, form): rated(mpi.pingpong(way, options(form))) for way in mpi.WAYS for form in MPI_FORMS})
+SOURCES.update({way + "-rates": mpi.rates(way, FEWEST if way.endswith("-tcp") else FEWER) for way in mpi.WAYS})
 SOURCES.update({named(name, form): rated(sources.linked(*how, options(form)))
                 for name, how in sources.LINKED.items()
                 for form in (LIBFABRIC_FORMS if how[0] == "peer_ofi" else [f for f in FORMS if f not in INSTEAD])})

@@ -23,7 +23,7 @@ GROUPS = {
     "ofi": ("the driver ofi, beside libfabric alone", 12, 5),
     "seal": ("sealed TCP on loopback", 12, None),
     "mpi-sizes": ("Open MPI over our channels, and over its own", 55, 10),
-    "mpi-rate": ("message rates of Open MPI", 90, 5),
+    "mpi-rate": ("message rates of Open MPI", 25, 5),
     "mpi-overlap": ("computing while messages of Open MPI go", 14, 5),
     "mpi-matching": ("messages and receives of Open MPI that do not match", 16, 5),
     "mpi-collectives": ("operations of many processes of Open MPI", 40, 3),

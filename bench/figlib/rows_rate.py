@@ -13,8 +13,8 @@ def peers(network, form):
     return tuple(name for name in names if name in rates.SOURCES)
 
 
-def row(name, what, group, ours, beside, target, factor):
-    return Figure(name, what, group, ours, 8, "per_us_best", MILLION, beside, (), (), target, times(factor))
+def row(name, what, group, ours, beside, target, factor, field="per_us_best"):
+    return Figure(name, what, group, ours, 8, field, MILLION, beside, (), (), target, times(factor))
 
 
 def native(network, words, form):
@@ -24,9 +24,9 @@ def native(network, words, form):
 
 def plugged(plug, network, words, form):
     name, what, way = plug
-    own = tuple(rates.named(source + network, form) for source in ("openmpi-", "openmpi-ucx-"))
+    own = tuple("%s-%s-rates" % (source, network) for source in ("openmpi", "openmpi-ucx"))
     return row("%s-rate-%s-%s" % (name, network, form), "%s over %s, 8 B, %s" % (what, words, rates.FORMS[form][0]),
-               "mpi-rate", rates.named("mpi-%s-%s" % (way, network), form), own, ">= 1.0 x Open MPI's best path", 1.0)
+               "mpi-rate", "mpi-%s-%s-rates" % (way, network), own, ">= 1.0 x Open MPI's best path", 1.0, form)
 
 
 FIGURES = [native(*network, form) for network in NETWORKS for form in rates.FORMS]

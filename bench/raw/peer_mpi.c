@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ping-pong over MPI, by the rules of the other peers, for the MPI that it is compiled with; with buffers that are
- * not in the cache (cold.h); and windows of messages (rate.h). */
+ * not in the cache (cold.h); and windows of messages (rate.h), in one form (rate) or in each of them (rates). */
 #include <mpi.h>
 
 #include "cold.h"
@@ -79,6 +79,8 @@ static int test_run(pair_t *pair, const bench_options_t *o, const char *test, ra
     rate->moves = &moves;
     if (!strcmp(test, "rate"))
         return rate_test(rate, o);
+    if (!strcmp(test, "rates"))
+        return rate_test_forms(rate, o);
     if (!strcmp(test, "pingpong"))
         return pair_sizes(pair, o, mpi_body, pair);
     rc = shared_meet(&cold, pair_most(o)) || cold_test(&cold, o, !strcmp(test, "fresh"));

@@ -34,6 +34,7 @@ typedef struct rate {
     rate_form_t form;
     rate_receive_t receive;
     bool sends, takes;
+    const char *test; /* member "test" of the results; NULL: "rate" */
 } rate_t;
 
 static inline int rate_window_send(const rate_t *r)
@@ -137,7 +138,7 @@ static inline int rate_test(rate_t *r, const bench_options_t *o)
         snprintf(extra, sizeof extra, "\"per_us_best\": %.4f", 1 / us.best);
         bench_row_print(o,
                         &(bench_row_t){.who = pair->who,
-                                       .test = "rate",
+                                       .test = r->test ? r->test : "rate",
                                        .driver = pair->driver,
                                        .size = pair->size,
                                        .us = us,
@@ -146,6 +147,31 @@ static inline int rate_test(rate_t *r, const bench_options_t *o)
                                        .iterations = (long)bench_iterations(o, pair->size) * bench_batches(o, pair->size)});
     }
     return 0;
+}
+
+/* Measure every form that has no callbacks, one after another: starting some programs takes longer than a form.  0 or -1
+ * after a line on stderr. */
+static inline int rate_test_forms(rate_t *r, const bench_options_t *o)
+{
+    static const struct {
+        const char *name;
+        rate_form_t form;
+        rate_receive_t receive;
+        bool both;
+    } forms[] = {{"blocking", RATE_BLOCKING, RATE_OPEN, false},
+                 {"request", RATE_REQUEST, RATE_OPEN, false},
+                 {"posted", RATE_REQUEST, RATE_POSTED, false},
+                 {"unexpected", RATE_REQUEST, RATE_UNEXPECTED, false},
+                 {"both", RATE_REQUEST, RATE_POSTED, true}};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms && !rc; i++) {
+        r->test = forms[i].name;
+        r->form = forms[i].form;
+        r->receive = forms[i].receive;
+        r->sends = r->takes = forms[i].both;
+        rc = rate_test(r, o);
+    }
+    return rc;
 }
 
 #endif
