@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Checks of the requirements of shared memory and of single copies. */
+#include "base/costs.h"
+#include "base/env.h"
 #include "tools/mad_info.h"
 
 #include <errno.h>
@@ -123,6 +125,23 @@ static void check_clock(json_t *findings)
                     "source: %s", source);
 }
 
+static void check_costs(json_t *findings)
+{
+    const char *given = madi_env("MAD_COSTS");
+    char path[MADI_COSTS_PATH_MAX];
+    madi_costs_t c;
+    if (madi_costs_load(given, &c))
+        madi_info_found(findings, "costs", MADI_OK, NULL, "known from %u measurements", c.runs);
+    else if (!madi_costs_path(given, path))
+        madi_info_found(findings, "costs", MADI_OK, NULL,
+                        "neither read nor measured: MAD_COSTS is none, or HOME is not set");
+    else
+        madi_info_found(findings, "costs", MADI_WARNING,
+                        "blocks of 8 to 256 KiB may take a slower path in shared memory: run 'mad_info host' once on the "
+                        "idle host",
+                        "not known: there is no %s", path);
+}
+
 void madi_info_check_memory(json_t *findings)
 {
     check_memfd(findings);
@@ -131,4 +150,5 @@ void madi_info_check_memory(json_t *findings)
     check_membarrier(findings);
     check_huge(findings);
     check_clock(findings);
+    check_costs(findings);
 }

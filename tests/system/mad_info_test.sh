@@ -505,6 +505,13 @@ test_doctor() {
     run doctor --json
     rm -f "$stale"
     json "doctor: stale sockets" '[f["verdict"] for f in d["findings"] if f["check"] == "left behind"] == ["warning"]'
+    MAD_COSTS=$dir/nothing run doctor --json
+    json "doctor: missing costs" '[(f["verdict"], "remedy" in f) for f in d["findings"] if f["check"] == "costs"] ==
+        [("warning", True)]'
+    MAD_COSTS=none run doctor --json
+    json "doctor: no costs wanted" '[f["verdict"] for f in d["findings"] if f["check"] == "costs"] == ["ok"]'
+    MAD_COSTS=$dir/no/such/folder/costs MAD_LOG=info within $limit "$madrun" -n 2 "$BUILD/examples/ping" >out 2>err
+    check_has "missing costs are logged" "shm: info: the costs of this host are not known: run mad_info once" err
     (ulimit -l 0 && run doctor --json)
     json "doctor: ulimit -l" '[f["verdict"] for f in d["findings"] if f["check"] == "memlock"] == ["warning"]'
     (ulimit -n 60 && run doctor --json)

@@ -101,14 +101,24 @@ static size_t cells_max(const madi_costs_t *costs)
     return max < most ? max : most;
 }
 
+/* Load the costs of this host.  All zero if they are not known, which is logged unless the user wants it so. */
+static madi_costs_t costs_find(void)
+{
+    const char *given = madi_knob_text(MADI_KNOB_COSTS);
+    char path[MADI_COSTS_PATH_MAX];
+    madi_costs_t costs = {0};
+    if (!madi_costs_load(given, &costs) && madi_costs_path(given, path))
+        madi_log(MADI_LOG_INFO, "shm", "the costs of this host are not known: run mad_info once while the host is idle");
+    return costs;
+}
+
 static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
 {
     shm_adapter_t *a = (shm_adapter_t *)adapter;
     char dir[80];
     struct stat st;
-    madi_costs_t costs = {0};
+    madi_costs_t costs = costs_find();
 
-    madi_costs_load(madi_knob_text(MADI_KNOB_COSTS), &costs);
     a->cells_max = cells_max(&costs);
     a->event_fd = a->bell_fd = -1;
     a->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
