@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of drivers/ofi/ofi_name.c and drivers/ofi/ofi_tag.h. */
+/* Tests of drivers/ofi/ofi_memory.c, drivers/ofi/ofi_name.c and drivers/ofi/ofi_tag.h. */
 #include "unit.h"
 
 #include "drivers/ofi/ofi.h"
@@ -58,6 +58,30 @@ START_TEST(ofi_tag_keeps_its_fields)
 }
 END_TEST
 
+START_TEST(ofi_memory_without_modes_is_named_by_offset_and_own_key)
+{
+    ofi_memory_mode_t m = ofi_memory_mode(0, 8);
+    ck_assert(!m.local && !m.by_address && !m.backed && !m.bound);
+    ck_assert_uint_eq(m.key_mask, UINT64_MAX);
+    ck_assert_uint_eq(ofi_memory_mode(0, 16).key_mask, UINT64_MAX);
+    ck_assert_uint_eq(ofi_memory_mode(0, 4).key_mask, UINT32_MAX);
+    ck_assert_uint_eq(ofi_memory_mode(0, 1).key_mask, 255);
+}
+END_TEST
+
+START_TEST(ofi_memory_mode_has_a_field_for_each_bit)
+{
+    ck_assert(ofi_memory_mode(FI_MR_LOCAL, 8).local);
+    ck_assert(ofi_memory_mode(FI_MR_VIRT_ADDR, 8).by_address);
+    ck_assert(ofi_memory_mode(FI_MR_ALLOCATED, 8).backed);
+    ck_assert(ofi_memory_mode(FI_MR_ENDPOINT, 8).bound);
+    ck_assert_uint_eq(ofi_memory_mode(FI_MR_PROV_KEY, 8).key_mask, 0);
+    ofi_memory_mode_t m = ofi_memory_mode(OFI_MEMORY_MODES, 8);
+    ck_assert(!m.local && m.by_address && m.backed && m.bound && !m.key_mask);
+    ck_assert(ofi_memory_mode(OFI_MEMORY_MODES | FI_MR_LOCAL, 8).local);
+}
+END_TEST
+
 Suite *ofi_suite(void)
 {
     Suite *s = suite_create("ofi");
@@ -67,6 +91,8 @@ Suite *ofi_suite(void)
     tcase_add_test(c, ofi_finds_provider_in_list_by_each_of_its_names);
     tcase_add_test(c, ofi_knows_own_provider);
     tcase_add_test(c, ofi_tag_keeps_its_fields);
+    tcase_add_test(c, ofi_memory_without_modes_is_named_by_offset_and_own_key);
+    tcase_add_test(c, ofi_memory_mode_has_a_field_for_each_bit);
     suite_add_tcase(s, c);
     return s;
 }

@@ -91,8 +91,7 @@ static mad_status_t ofi_open(madi_adapter_t *adapter, char *reason)
     a->inject_max = a->info->tx_attr->inject_size < OFI_INJECT_MAX ? a->info->tx_attr->inject_size : OFI_INJECT_MAX;
     if (!madi_random(&a->key_seed, sizeof a->key_seed))
         return MAD_ERR_SYSTEM;
-    if (a->info->domain_attr->mr_key_size < sizeof a->key_seed)
-        a->key_seed &= (UINT64_C(1) << (a->info->domain_attr->mr_key_size * 8)) - 1;
+    a->memory = ofi_memory_mode(a->info->domain_attr->mr_mode, a->info->domain_attr->mr_key_size);
     caps_set(a);
     ofi_heat(a);
     status = ofi_buffers_open(a, reason);

@@ -6,6 +6,7 @@
  *   ofi_probe.c    which providers and domains become adapters
  *   ofi_name.c     names of adapters and networks
  *   ofi_tag.h      tags of messages
+ *   ofi_memory.c   registered memory
  *   ofi_peer.c     addresses of endpoints, and what an end of a link says of itself
  *   ofi_link.c     links: their life
  *   ofi_frame.c    frames of the handshake
@@ -75,6 +76,7 @@ typedef struct ofi_buffer {
     struct ofi_buffer *all;                                    /* list of all buffers of the adapter */
     uint64_t tag;                                              /* of the received message */
     size_t len;                                                /* bytes of it */
+    struct fid_mr *mr;                                         /* NULL: needs no registration */
     _Alignas(MADI_LINE) char data[OFI_PACKET_MAX + MADI_LINE]; /* a short body may be read beyond its end */
 } ofi_buffer_t;
 
@@ -102,6 +104,7 @@ typedef struct ofi_body {
         ofi_segment_t segment;
         char *at;
         size_t len;
+        struct fid_mr *mr; /* NULL: needs no registration, or is not posted */
     } part[OFI_GATHER];
 } ofi_body_t;
 
@@ -110,6 +113,7 @@ typedef struct ofi_copy {
     ofi_context_t context;
     struct ofi_copy *next, *all; /* free list; list of all */
     ofi_link_t *link;            /* NULL: none, or closed */
+    struct fid_mr *mr;           /* NULL: needs no registration */
     char data[OFI_PACKET_MAX];
 } ofi_copy_t;
 
@@ -130,6 +134,15 @@ typedef struct ofi_stash {
     uint64_t tag;
     int error;
 } ofi_stash_t;
+
+/* Demands of the provider on registered memory (fi_mr(3)). */
+typedef struct ofi_memory_mode {
+    bool local;        /* FI_MR_LOCAL: also memory that this side alone uses is registered, and named by its descriptor */
+    bool by_address;   /* FI_MR_VIRT_ADDR: a peer names memory by its address, else by the offset */
+    bool backed;       /* FI_MR_ALLOCATED: there are pages */
+    bool bound;        /* FI_MR_ENDPOINT: it is bound to the endpoint, then enabled */
+    uint64_t key_mask; /* of keys, which this side chooses; 0: the provider chooses (FI_MR_PROV_KEY) */
+} ofi_memory_mode_t;
 
 /* An endpoint to which this one sends. */
 typedef struct ofi_peer {
@@ -158,7 +171,8 @@ struct ofi_adapter {
     ofi_copy_t *copies, *all_copies; /* free ones; all */
     int n_copies;
     ofi_flight_t *flights, *used;
-    uint32_t ids;            /* of flights */
+    uint32_t ids; /* of flights */
+    ofi_memory_mode_t memory;
     uint64_t key_seed, keys; /* of registered memory, where the provider does not choose */
 
     /* receiving */
@@ -253,6 +267,21 @@ void ofi_network_name(const char *provider, const char *fabric, const char *host
 bool ofi_list_has(const char *list, const char *provider);
 /* True if it is Madeleine's own provider, or is layered over that. */
 bool ofi_is_own(const char *provider);
+
+/* ofi_memory.c */
+#define OFI_MEMORY_MODES (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT) /* without FI_MR_LOCAL */
+ofi_memory_mode_t ofi_memory_mode(int mr_mode, size_t key_size /* bytes */);
+/* Register memory of which `access` says the use: FI_REMOTE_READ, FI_SEND, FI_RECV or FI_READ.  Under io.  0 or a negative
+ * error. */
+int ofi_memory_register(ofi_adapter_t *a, void *at, size_t len, uint64_t access, struct fid_mr **mr);
+/* Like ofi_memory_register, but only if the provider wants it of memory that this side alone uses (else *mr is NULL), and
+ * not under io. */
+int ofi_memory_register_local(ofi_adapter_t *a, void *at, size_t len, uint64_t access, struct fid_mr **mr);
+void ofi_memory_forget(struct fid_mr **mr); /* NULL is fine; under io, unless the endpoint is closed */
+static inline void *ofi_memory_desc(struct fid_mr *mr)
+{
+    return mr ? fi_mr_desc(mr) : NULL;
+}
 
 /* ofi_peer.c; under the session's lock */
 /* Return the peer of this endpoint name, with one more use; NULL with the reason. */

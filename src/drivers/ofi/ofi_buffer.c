@@ -16,6 +16,10 @@ static bool buffer_make(ofi_adapter_t *a)
     if (!b)
         return false;
     *b = (ofi_buffer_t){.all = a->all_buffers, .context = {.use = OFI_USE_BUFFER, .object = b}};
+    if (ofi_memory_register_local(a, b->data, OFI_PACKET_MAX, FI_RECV, &b->mr)) {
+        free(b);
+        return false;
+    }
     a->all_buffers = b;
     a->n_buffers++;
     ofi_buffer_put(a, b);
@@ -35,6 +39,7 @@ void ofi_buffers_fini(ofi_adapter_t *a)
 {
     for (ofi_buffer_t *b; (b = a->all_buffers);) {
         a->all_buffers = b->all;
+        ofi_memory_forget(&b->mr);
         free(b);
     }
     a->spent = NULL;
@@ -66,10 +71,12 @@ void ofi_buffers_post(ofi_adapter_t *a)
     returned_collect(a);
     while (a->n_posted + a->n_spent < OFI_BUFFERS && buffer_make(a))
         continue;
+    ssize_t rc = 0;
     madi_lock(&a->io);
     while (a->ep && a->n_posted < OFI_BUFFERS && a->spent) {
         ofi_buffer_t *b = a->spent;
-        if (fi_recv(a->ep, b->data, OFI_PACKET_MAX, NULL, FI_ADDR_UNSPEC, &b->context))
+        rc = fi_recv(a->ep, b->data, OFI_PACKET_MAX, ofi_memory_desc(b->mr), FI_ADDR_UNSPEC, &b->context);
+        if (rc)
             break; /* the next poll tries again */
         a->spent = b->next;
         a->n_spent--;

@@ -14,16 +14,28 @@
 
 /* ---- Bodies, which are read straight to their destination ---------------------------------------------------------- */
 
+/* Post one read.  Under io.  0, -FI_EAGAIN or another negative error. */
+static ssize_t part_post(ofi_adapter_t *a, ofi_body_t *body, int i)
+{
+    if (a->ep && a->memory.local && !body->part[i].mr) {
+        int rc = ofi_memory_register(a, body->part[i].at, body->part[i].len, FI_READ, &body->part[i].mr);
+        if (rc) {
+            body->part[i].mr = NULL;
+            return rc == -FI_EAGAIN ? -FI_ENOMEM : rc;
+        }
+    }
+    return a->ep ? fi_read(a->ep, body->part[i].at, body->part[i].len, ofi_memory_desc(body->part[i].mr), body->from,
+                           body->part[i].segment.at, body->part[i].segment.key, &body->part[i].context)
+                 : -FI_ESHUTDOWN;
+}
+
 /* Post the reads that the provider has not taken.  Under io.  Returns the number of those taken. */
 static int body_post(ofi_adapter_t *a, ofi_body_t *body)
 {
     int n = 0;
     while (body->unposted < body->parts) {
         int i = body->unposted;
-        ssize_t rc = -FI_ESHUTDOWN;
-        if (a->ep)
-            rc = fi_read(a->ep, body->part[i].at, body->part[i].len, NULL, body->from, body->part[i].segment.at,
-                         body->part[i].segment.key, &body->part[i].context);
+        ssize_t rc = part_post(a, body, i);
         if (rc == -FI_EAGAIN)
             break;
         if (rc) { /* the link ends, and with it this body */
@@ -47,6 +59,17 @@ static void body_unlink(ofi_adapter_t *a, ofi_body_t *body)
     *p = body->next;
 }
 
+/* Free a body that is in no list. */
+static void body_free(ofi_adapter_t *a, ofi_body_t *body)
+{
+    madi_lock(&a->io);
+    for (int i = 0; i < OFI_GATHER; i++)
+        ofi_memory_forget(&body->part[i].mr);
+    madi_unlock(&a->io);
+    free(body->scratch);
+    free(body);
+}
+
 /* End a body of which nothing is under way any more. */
 static void body_end(ofi_adapter_t *a, ofi_body_t *body)
 {
@@ -54,8 +77,7 @@ static void body_end(ofi_adapter_t *a, ofi_body_t *body)
     bool failed = body->failed, dropped = body->scratch != NULL;
     uint32_t id = body->part[0].segment.id;
     body_unlink(a, body);
-    free(body->scratch);
-    free(body);
+    body_free(a, body);
     if (!l)
         return;
     l->receiving = NULL;
@@ -364,7 +386,6 @@ void ofi_receive_fini(ofi_adapter_t *a)
 {
     for (ofi_body_t *body; (body = a->bodies);) {
         a->bodies = body->next;
-        free(body->scratch);
-        free(body);
+        body_free(a, body);
     }
 }

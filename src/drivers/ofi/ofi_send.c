@@ -47,12 +47,18 @@ static ofi_copy_t *copy_take(ofi_adapter_t *a)
         return NULL;
     c->context = (ofi_context_t){.use = OFI_USE_COPY, .object = c};
     c->link = NULL;
+    if (ofi_memory_register_local(a, c->data, sizeof c->data, FI_SEND, &c->mr)) {
+        free(c);
+        return NULL;
+    }
     madi_lock(&a->io);
     bool has_room = a->n_copies < OFI_COPIES;
     if (has_room) {
         a->n_copies++;
         c->all = a->all_copies;
         a->all_copies = c;
+    } else {
+        ofi_memory_forget(&c->mr);
     }
     madi_unlock(&a->io);
     if (has_room)
@@ -93,7 +99,7 @@ static ssize_t message_copy(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const 
         atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
     }
     madi_lock(&a->io);
-    rc = a->ep ? fi_senddata(a->ep, c->data, total, NULL, tag, to, &c->context) : -FI_ESHUTDOWN;
+    rc = a->ep ? fi_senddata(a->ep, c->data, total, ofi_memory_desc(c->mr), tag, to, &c->context) : -FI_ESHUTDOWN;
     madi_unlock(&a->io);
     if (rc) {
         copy_leave(c);
@@ -151,7 +157,7 @@ static void flight_free(ofi_adapter_t *a, ofi_flight_t *f)
 {
     madi_lock(&a->io);
     while (f->parts)
-        fi_close(&f->mr[--f->parts]->fid);
+        ofi_memory_forget(&f->mr[--f->parts]);
     f->next = a->flights;
     a->flights = f;
     madi_unlock(&a->io);
@@ -160,21 +166,11 @@ static void flight_free(ofi_adapter_t *a, ofi_flight_t *f)
 /* Let the peer read one piece of a body.  Under io.  0 or a negative error. */
 static int piece_register(ofi_adapter_t *a, const struct iovec *piece, struct fid_mr **mr, ofi_segment_t *s)
 {
-    int mode = a->info->domain_attr->mr_mode, rc;
-    if (!a->ep)
-        return -FI_ESHUTDOWN;
-    rc = fi_mr_reg(a->domain, piece->iov_base, piece->iov_len, FI_REMOTE_READ, 0, a->key_seed ^ ++a->keys, 0, mr, NULL);
-    if (!rc && mode & FI_MR_ENDPOINT) {
-        rc = fi_mr_bind(*mr, &a->ep->fid, 0);
-        rc = rc ? rc : fi_mr_enable(*mr);
-        if (rc)
-            fi_close(&(*mr)->fid);
-    }
+    int rc = ofi_memory_register(a, piece->iov_base, piece->iov_len, FI_REMOTE_READ, mr);
     if (rc)
         return rc;
-    *s = (ofi_segment_t){.at = mode & FI_MR_VIRT_ADDR ? (uintptr_t)piece->iov_base : 0,
-                         .key = fi_mr_key(*mr),
-                         .len = (uint32_t)piece->iov_len};
+    *s = (ofi_segment_t){
+        .at = a->memory.by_address ? (uintptr_t)piece->iov_base : 0, .key = fi_mr_key(*mr), .len = (uint32_t)piece->iov_len};
     return 0;
 }
 
@@ -275,6 +271,7 @@ void ofi_send_fini(ofi_adapter_t *a)
 {
     for (ofi_copy_t *c; (c = a->all_copies);) {
         a->all_copies = c->all;
+        ofi_memory_forget(&c->mr);
         free(c);
     }
     for (ofi_flight_t *f; (f = a->flights);) {

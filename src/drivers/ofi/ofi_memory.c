@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ofi: registered memory. */
+#include "drivers/ofi/ofi.h"
+
+#include <unistd.h>
+
+#define KEYS_TRIED 16 /* keys of which each may be in use */
+
+ofi_memory_mode_t ofi_memory_mode(int mr_mode, size_t key_size)
+{
+    return (ofi_memory_mode_t){
+        .local = (mr_mode & FI_MR_LOCAL) != 0,
+        .by_address = (mr_mode & FI_MR_VIRT_ADDR) != 0,
+        .backed = (mr_mode & FI_MR_ALLOCATED) != 0,
+        .bound = (mr_mode & FI_MR_ENDPOINT) != 0,
+        .key_mask = mr_mode & FI_MR_PROV_KEY       ? 0
+                    : key_size >= sizeof(uint64_t) ? UINT64_MAX
+                                                   : (UINT64_C(1) << key_size * 8) - 1,
+    };
+}
+
+/* Have the kernel provide the pages.  What is there stays: only memory that the network will overwrite is written. */
+static void pages_touch(volatile char *at, size_t len, bool overwritten)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < len; i += page - ((uintptr_t)at + i) % page) {
+        char byte = at[i];
+        if (overwritten)
+            at[i] = byte;
+    }
+}
+
+static int memory_bind(ofi_adapter_t *a, struct fid_mr *mr)
+{
+    int rc = fi_mr_bind(mr, &a->ep->fid, 0);
+    return rc ? rc : fi_mr_enable(mr);
+}
+
+int ofi_memory_register(ofi_adapter_t *a, void *at, size_t len, uint64_t access, struct fid_mr **mr)
+{
+    int rc = -FI_ESHUTDOWN;
+    if (a->memory.backed)
+        pages_touch(at, len, access & (FI_RECV | FI_READ));
+    for (int i = 0; i < KEYS_TRIED && a->ep; i++) {
+        rc = fi_mr_reg(a->domain, at, len, access, 0, (a->key_seed ^ ++a->keys) & a->memory.key_mask, 0, mr, NULL);
+        if (rc != -FI_ENOKEY)
+            break;
+    }
+    if (rc || !a->memory.bound)
+        return rc;
+    rc = memory_bind(a, *mr);
+    if (rc)
+        fi_close(&(*mr)->fid);
+    return rc;
+}
+
+int ofi_memory_register_local(ofi_adapter_t *a, void *at, size_t len, uint64_t access, struct fid_mr **mr)
+{
+    *mr = NULL;
+    if (!a->memory.local)
+        return 0;
+    madi_lock(&a->io);
+    int rc = ofi_memory_register(a, at, len, access, mr);
+    madi_unlock(&a->io);
+    if (rc)
+        *mr = NULL;
+    return rc;
+}
+
+void ofi_memory_forget(struct fid_mr **mr)
+{
+    if (*mr)
+        fi_close(&(*mr)->fid);
+    *mr = NULL;
+}
