@@ -61,6 +61,16 @@ static bool queue_open(ofi_adapter_t *a, char *reason)
     return is_made(a, "a completion queue", rc, reason);
 }
 
+/* Bind the endpoint to its addresses.  ofi_rxm of libfabric 1.17 crashes when it closes an endpoint that has none: on
+ * failure it is left open. */
+static bool endpoint_bind_addresses(ofi_adapter_t *a, char *reason)
+{
+    if (is_made(a, "the addresses of an endpoint", fi_ep_bind(a->ep, &a->av->fid, 0), reason))
+        return true;
+    a->ep = NULL;
+    return false;
+}
+
 static bool endpoint_open(ofi_adapter_t *a, char *reason)
 {
     struct fi_av_attr av = {.type = FI_AV_TABLE};
@@ -69,8 +79,8 @@ static bool endpoint_open(ofi_adapter_t *a, char *reason)
            is_made(a, "a domain", fi_domain(a->fabric, a->info, &a->domain, NULL), reason) && queue_open(a, reason) &&
            is_made(a, "an address vector", fi_av_open(a->domain, &av, &a->av, NULL), reason) &&
            is_made(a, "an endpoint", fi_endpoint(a->domain, a->info, &a->ep, NULL), reason) &&
+           endpoint_bind_addresses(a, reason) &&
            is_made(a, "the queue of an endpoint", fi_ep_bind(a->ep, &a->cq->fid, FI_TRANSMIT | FI_RECV), reason) &&
-           is_made(a, "the addresses of an endpoint", fi_ep_bind(a->ep, &a->av->fid, 0), reason) &&
            is_made(a, "the start of an endpoint", fi_enable(a->ep), reason) &&
            is_made(a, "the address of an endpoint", fi_getname(&a->ep->fid, a->base.address, &a->name_len), reason);
 }

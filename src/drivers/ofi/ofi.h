@@ -192,6 +192,9 @@ struct ofi_adapter {
     atomic_bool failures;    /* sending has failed on a link */
     struct ofi_later *later; /* messages that the provider has not taken yet */
 
+    bool broken;      /* the endpoint or the queue cannot be used any more */
+    char failure[80]; /* what the provider has said of the last operation that failed; "": nothing */
+
     /* polling, as in tcp.h: tries until polling stops, and polls to skip before the next try */
     atomic_int hot, skip;
     int tried;           /* 1 + events of a take that has polled in place of the next poll; else 0 */
@@ -356,6 +359,8 @@ void ofi_receive_fini(ofi_adapter_t *a); /* the endpoint is closed */
 int ofi_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
 bool ofi_pure_poll(madi_adapter_t *adapter);
+/* Report that the provider has failed, and break all links.  for_good: the adapter cannot be used any more. */
+void ofi_links_fail(ofi_adapter_t *a, const char *what, int error, bool for_good);
 int ofi_drain(ofi_adapter_t *a); /* read the queue until it is empty, or a while; returns the number of events */
 /* Wait until the provider no longer writes to a body's destination, without upcalls.  If that takes too long, close the
  * endpoint, which breaks all links of the adapter. */

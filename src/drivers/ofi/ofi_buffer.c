@@ -83,6 +83,8 @@ void ofi_buffers_post(ofi_adapter_t *a)
         a->n_posted++;
     }
     madi_unlock(&a->io);
+    if (rc && rc != -FI_EAGAIN && !a->n_posted && !a->broken)
+        ofi_links_fail(a, "no receive buffer can be posted", (int)-rc, true);
 }
 
 bool ofi_buffer_lend(ofi_adapter_t *a)

@@ -95,6 +95,10 @@ static mad_status_t link_open(ofi_link_t *l, const void *name, size_t len, char 
 mad_status_t ofi_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     (void)fd; /* stays -1: the handshake is in frames */
+    if (ofi_of((ofi_link_t *)link)->broken) {
+        snprintf(reason, MADI_REASON_MAX, "the adapter cannot be used any more: its provider has failed");
+        return MAD_ERR_SYSTEM;
+    }
     return link_open((ofi_link_t *)link, addr, len, reason);
 }
 

@@ -24,23 +24,51 @@ static void context_landed(const ofi_context_t *context)
         ((ofi_body_t *)context->object)->flying--;
 }
 
+void ofi_links_fail(ofi_adapter_t *a, const char *what, int error, bool for_good)
+{
+    a->broken |= for_good;
+    madi_log(MADI_LOG_ERROR, "ofi", "%s: %s: %s; the connections of this adapter are closed%s", a->base.name, what,
+             a->fi->strerror(error), for_good ? ", and it takes no further ones" : "");
+    for (int i = 0; i < a->n_links; i++)
+        if (a->links[i])
+            ofi_send_failed(a->links[i], -error);
+}
+
+/* Read the completion of an operation that has failed.  Returns the number of completions: 0 or 1. */
+static int queue_read_error(ofi_adapter_t *a, ofi_stash_t *to)
+{
+    struct fi_cq_err_entry e = {0};
+    char text[sizeof a->failure] = "";
+    madi_lock(&a->io);
+    ssize_t n = fi_cq_readerr(a->cq, &e, 0);
+    if (n == 1)
+        snprintf(a->failure, sizeof a->failure, "%s", fi_cq_strerror(a->cq, e.prov_errno, e.err_data, text, sizeof text));
+    madi_unlock(&a->io);
+    if (n != 1 || !e.op_context) /* of an injected message: what has happened to the peer is found out by other means */
+        return 0;
+    madi_log(MADI_LOG_DEBUG, "ofi", "%s: an operation has failed: %s (%d); the provider: %s (%d)", a->base.name,
+             a->fi->strerror(e.err), e.err, a->failure, e.prov_errno);
+    *to = (ofi_stash_t){e.op_context, e.len, NO_TAG, e.err ? e.err : FI_EOTHER};
+    context_landed(to->context);
+    return 1;
+}
+
 /* Read completions.  Returns their number. */
 static int queue_read(ofi_adapter_t *a, ofi_stash_t *to, int max)
 {
     struct fi_cq_data_entry e[ENTRIES];
-    struct fi_cq_err_entry failure = {0};
     ssize_t n;
     madi_lock(&a->io);
     n = fi_cq_read(a->cq, e, (size_t)(max < ENTRIES ? max : ENTRIES));
-    if (MADI_UNLIKELY(n == -FI_EAVAIL))
-        n = fi_cq_readerr(a->cq, &failure, 0) == 1 ? 0 : -FI_EAGAIN;
     madi_unlock(&a->io);
-    if (n < 0)
+    if (n == -FI_EAGAIN || !n)
         return 0;
-    if (MADI_UNLIKELY(!n)) {
-        *to = (ofi_stash_t){failure.op_context, failure.len, NO_TAG, failure.err ? failure.err : FI_EOTHER};
-        context_landed(to->context);
-        return failure.op_context ? 1 : 0;
+    if (MADI_UNLIKELY(n == -FI_EAVAIL))
+        return queue_read_error(a, to);
+    if (MADI_UNLIKELY(n < 0)) {
+        if (!a->broken)
+            ofi_links_fail(a, "the completion queue cannot be read", (int)-n, true);
+        return 0;
     }
     for (int i = 0; i < n; i++) {
         to[i] = (ofi_stash_t){e[i].op_context, e[i].len, e[i].flags & FI_REMOTE_CQ_DATA ? e[i].data : NO_TAG, 0};
@@ -54,10 +82,14 @@ static void buffer_done(ofi_adapter_t *a, ofi_buffer_t *b, const ofi_stash_t *e)
     a->n_posted--;
     b->tag = e->tag;
     b->len = e->len;
-    if (e->error || e->len > OFI_PACKET_MAX)
-        ofi_buffer_put(a, b); /* cancelled, or too long for any peer's message */
-    else
+    if (!e->error && e->len <= OFI_PACKET_MAX) {
         ofi_arrived(a, b);
+        return;
+    }
+    ofi_buffer_put(a, b);
+    /* Else the message was too long, and no link's. */
+    if (e->error && e->error != FI_ETRUNC && e->error != FI_ECANCELED)
+        ofi_links_fail(a, "a message was lost", e->error, false);
 }
 
 static void entry_handle(ofi_adapter_t *a, const ofi_stash_t *e)
@@ -104,14 +136,8 @@ static void endpoint_end(ofi_adapter_t *a)
     fi_close(&a->ep->fid);
     a->ep = NULL;
     madi_unlock(&a->io);
-    madi_log(
-        MADI_LOG_ERROR, "ofi",
-        "%s: a peer has ended while a block was being read from it, and provider %s did not end the read within %lld ms; "
-        "the adapter and its connections are closed",
-        a->base.name, a->info->fabric_attr->prov_name, (long long)(AWAIT_NS / 1000000));
-    for (int i = 0; i < a->n_links; i++)
-        if (a->links[i])
-            ofi_send_failed(a->links[i], -FI_ESHUTDOWN);
+    ofi_links_fail(a, "a peer has ended while a block was being read from it, and the provider does not end the read",
+                   FI_ETIMEDOUT, true);
 }
 
 void ofi_body_await(ofi_adapter_t *a, const ofi_body_t *body)
@@ -151,8 +177,8 @@ static void failures_report(ofi_adapter_t *a)
         int error = l ? atomic_load_explicit(&l->failed, memory_order_relaxed) : 0;
         if (!error || l->down || l->closed)
             continue;
-        snprintf(text, sizeof text, "provider %.60s cannot send: %.80s", a->info->fabric_attr->prov_name,
-                 a->fi->strerror(error));
+        snprintf(text, sizeof text, "provider %.40s has failed: %.50s%s%.60s", a->info->fabric_attr->prov_name,
+                 a->fi->strerror(error), a->failure[0] ? "; its last error: " : "", a->failure);
         ofi_down(l, MAD_ERR_PEER, text);
     }
 }

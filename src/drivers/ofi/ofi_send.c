@@ -67,6 +67,14 @@ static ofi_copy_t *copy_take(ofi_adapter_t *a)
     return NULL;
 }
 
+static bool copies_exist(ofi_adapter_t *a)
+{
+    madi_lock(&a->io);
+    bool exist = a->n_copies > 0;
+    madi_unlock(&a->io);
+    return exist;
+}
+
 /* End the copy's use by a link. */
 static void copy_leave(ofi_copy_t *c)
 {
@@ -91,7 +99,7 @@ static ssize_t message_copy(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const 
     ssize_t rc;
     ofi_copy_t *c = copy_take(a);
     if (!c)
-        return -FI_EAGAIN;
+        return copies_exist(a) ? -FI_EAGAIN : -FI_ENOMEM; /* EAGAIN: one becomes free */
     bytes_gather(c->data, vec, n);
     c->link = l;
     if (l) { /* before the send: another thread may read the completion at once */
