@@ -16,12 +16,24 @@
 #define NAP_MIN INT64_C(50000)   /* ns: first period */
 #define NAP_MAX INT64_C(4000000) /* ns: longest period */
 
+/* True if the provider has nothing, and will make the descriptor readable when it has.  Else *error is why not. */
+static bool queue_is_quiet(ofi_adapter_t *a, int *error)
+{
+    struct fid *fids[1] = {&a->cq->fid};
+    madi_lock(&a->io);
+    *error = -fi_trywait(a->fabric, fids, 1);
+    madi_unlock(&a->io);
+    return !*error;
+}
+
+/* The descriptor of ofi_rxm stays readable after a message, until fi_trywait: call that when the queue is empty. */
 static void cq_ready(madi_watch_t *watch, uint32_t events)
 {
     ofi_adapter_t *a = MADI_CONTAINER(watch, ofi_adapter_t, cq_watch);
+    int error;
     (void)events;
-    ofi_heat(a);
-    ofi_poll(&a->base, 64);
+    if (ofi_drain(a) || !queue_is_quiet(a, &error))
+        ofi_heat(a);
 }
 
 static void nap_set(ofi_adapter_t *a, int64_t ns)
@@ -36,8 +48,8 @@ static void nap_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     if (read(watch->fd, &n, sizeof n) < 0)
         return;
-    a->nap_ns = ofi_drain(a) ? NAP_MIN : a->nap_ns < NAP_MAX / 2 ? a->nap_ns * 2 : NAP_MAX;
-    nap_set(a, a->nap_ns);
+    if (ofi_drain(a))
+        ofi_heat(a);
 }
 
 static mad_status_t watch_open(ofi_adapter_t *a, madi_watch_t *watch, void (*ready)(madi_watch_t *, uint32_t), char *reason)
@@ -50,15 +62,9 @@ static mad_status_t watch_open(ofi_adapter_t *a, madi_watch_t *watch, void (*rea
     return MAD_ERR_SYSTEM;
 }
 
-mad_status_t ofi_wait_open(ofi_adapter_t *a, char *reason)
+static mad_status_t nap_open(ofi_adapter_t *a, char *reason)
 {
     mad_status_t status;
-    if (a->cq_watch.fd > 0) {
-        status = watch_open(a, &a->cq_watch, cq_ready, reason);
-        if (status)
-            a->cq_watch.fd = 0; /* libfabric's */
-        return status;
-    }
     a->nap_ns = NAP_MIN;
     a->nap.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     status = watch_open(a, &a->nap, nap_ready, reason);
@@ -67,6 +73,28 @@ mad_status_t ofi_wait_open(ofi_adapter_t *a, char *reason)
     if (status)
         a->nap.fd = -1;
     return status;
+}
+
+mad_status_t ofi_wait_open(ofi_adapter_t *a, char *reason)
+{
+    if (a->cq_watch.fd <= 0)
+        return nap_open(a, reason);
+    mad_status_t status = watch_open(a, &a->cq_watch, cq_ready, reason);
+    if (status)
+        a->cq_watch.fd = 0; /* libfabric's */
+    return status;
+}
+
+/* Poll by the timer from now on, since the descriptor cannot be relied upon. */
+static void descriptor_give_up(ofi_adapter_t *a, int error)
+{
+    char reason[MADI_REASON_MAX];
+    if (nap_open(a, reason)) /* without a timer: try the descriptor again the next time */
+        return;
+    madi_watch_del(a->base.session, &a->cq_watch);
+    a->cq_watch.fd = 0;
+    madi_log(MADI_LOG_WARN, "ofi", "%s: fi_trywait: %s; the queue is polled by a timer", a->base.name,
+             a->fi->strerror(error));
 }
 
 void ofi_wait_close(ofi_adapter_t *a)
@@ -84,19 +112,21 @@ void ofi_wait_close(ofi_adapter_t *a)
 bool ofi_arm(madi_adapter_t *adapter)
 {
     ofi_adapter_t *a = (ofi_adapter_t *)adapter;
-    struct fid *fids[1] = {&a->cq->fid};
+    int error;
     if (a->deferred || a->n_stash || a->tried > 1)
         return false;
     ofi_buffers_post(a);
     if (a->cq_watch.fd > 0) {
-        madi_lock(&a->io);
-        int rc = fi_trywait(a->fabric, fids, 1);
-        madi_unlock(&a->io);
-        if (rc)
-            ofi_heat(a); /* so that the next poll reads the queue */
-        return !rc;
+        if (queue_is_quiet(a, &error))
+            return true;
+        ofi_heat(a); /* so that the next poll reads the queue */
+        if (error != FI_EAGAIN)
+            descriptor_give_up(a, error);
+        return false;
     }
-    a->nap_ns = atomic_load_explicit(&a->hot, memory_order_relaxed) > 1 ? NAP_MIN : a->nap_ns;
+    bool idle = atomic_load_explicit(&a->hot, memory_order_relaxed) <= 1; /* since the last sleep */
+    a->nap_ns = !idle ? NAP_MIN : a->nap_ns < NAP_MAX / 2 ? a->nap_ns * 2 : NAP_MAX;
+    atomic_store_explicit(&a->hot, 1, memory_order_relaxed);
     nap_set(a, a->nap_ns);
     return true;
 }
@@ -104,6 +134,8 @@ bool ofi_arm(madi_adapter_t *adapter)
 void ofi_disarm(madi_adapter_t *adapter)
 {
     ofi_adapter_t *a = (ofi_adapter_t *)adapter;
-    if (a->cq_watch.fd <= 0)
-        nap_set(a, 0);
+    if (a->cq_watch.fd > 0)
+        return;
+    nap_set(a, 0);
+    atomic_store_explicit(&a->skip, 0, memory_order_relaxed); /* the next poll reads the queue */
 }
