@@ -27,6 +27,7 @@ static bool net_space_text(char *text, size_t size, char *reason)
 static void caps_set(ofi_adapter_t *a)
 {
     bool memory = !strncmp(a->info->fabric_attr->prov_name, "shm", 3);
+    a->tries = memory ? 4 : 1;
     a->base.caps = (madi_caps_t){.packet_max = OFI_PACKET_MAX,
                                  .chunk_max = MADI_OFI_CHUNK_MAX,
                                  .rdv_min = MADI_OFI_GRANT_MIN,

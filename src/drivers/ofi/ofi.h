@@ -55,7 +55,7 @@
 #define OFI_BUFFERS_MAX 1024 /* receive buffers in all: more are not lent */
 #define OFI_COPIES 128       /* copied messages in flight */
 #define OFI_REPOST 16        /* buffers that are posted again together, unless there is nothing else to do */
-#define OFI_INJECT_MAX 256   /* bytes: longer packets are not gathered on the stack to be injected */
+#define OFI_INJECT_MAX 4096  /* bytes: longer packets are not gathered on the stack to be injected */
 #define OFI_NAME_BYTES 128   /* bytes of an endpoint's name at most; driver.h has room for that in an address */
 
 typedef struct ofi_link ofi_link_t;
@@ -197,6 +197,7 @@ struct ofi_adapter {
 
     /* polling, as in tcp.h: tries until polling stops, and polls to skip before the next try */
     atomic_int hot, skip;
+    int tries;           /* reads of an empty queue in one take */
     int tried;           /* 1 + events of a take that has polled in place of the next poll; else 0 */
     atomic_bool refused; /* a link refused a packet */
 

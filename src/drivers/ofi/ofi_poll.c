@@ -16,6 +16,7 @@
 #define AWAIT_NS INT64_C(500000000) /* wait for a body that is being written as its link is closed */
 #define NO_TAG (~UINT64_C(0))       /* no peer's: its kind is unknown */
 #define DRAIN_MAX 4096              /* events */
+#define RECENT 256                  /* tries that have found nothing */
 
 /* The provider has no more use for what the context is about. */
 static void context_landed(const ofi_context_t *context)
@@ -276,6 +277,17 @@ int ofi_poll(madi_adapter_t *adapter, int budget)
     return events;
 }
 
+/* Read one completion.  Where that makes no system call, and something has come or gone recently, look a few times: a turn
+ * through the core takes longer than a look. */
+static int queue_read_one(ofi_adapter_t *a, ofi_stash_t *to)
+{
+    int left = atomic_load_explicit(&a->hot, memory_order_relaxed) > OFI_HOT - RECENT ? a->tries : 1, n;
+    do
+        n = queue_read(a, to, 1);
+    while (!n && --left > 0);
+    return n;
+}
+
 /* Take one packet from the queue: the usual case of a spinning thread. */
 madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
@@ -283,7 +295,7 @@ madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
     ofi_stash_t e[1];
     if (a->tried || a->n_stash || a->deferred || atomic_load_explicit(&a->hot, memory_order_relaxed) <= 0 || poll_skips(a))
         return NULL;
-    if (!queue_read(a, e, 1)) {
+    if (!queue_read_one(a, e)) {
         a->tried = 1;
         return NULL;
     }

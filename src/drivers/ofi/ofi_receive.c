@@ -81,13 +81,15 @@ static void body_end(ofi_adapter_t *a, ofi_body_t *body)
     if (!l)
         return;
     l->receiving = NULL;
-    if (failed || !ofi_control_later(l, OFI_DONE, id)) {
-        ofi_down(l, failed ? MAD_ERR_PEER : MAD_ERR_NOMEM, "libfabric could not read the body of a packet");
+    if (failed) {
+        ofi_down(l, MAD_ERR_PEER, "libfabric could not read the body of a packet");
         return;
     }
     l->got_all++;
     if (!dropped)
         madi_rx_done(&l->base, &l->hdr, &l->rx);
+    if (!l->closed && !ofi_control_later(l, OFI_DONE, id)) /* after the upcall, whose message may be waited for */
+        ofi_down(l, MAD_ERR_NOMEM, "no memory to acknowledge the body of a packet");
     ofi_early_run(l);
 }
 
