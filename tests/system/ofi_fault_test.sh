@@ -1,0 +1,120 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The driver ofi when libfabric fails (ofi_fault.c): another driver serves where the start fails, what fails later is
+# reported, and nothing hangs, crashes, or leaves an object of libfabric open.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../harness/checks.sh"
+[ -e "${BUILD:?}/drivers/.libs/ofi.so" ] || { echo "skipped: the driver ofi is not a module here"; exit 77; }
+real=$(ldconfig -p 2>/dev/null | sed -n 's/.*libfabric\.so\.1 .*=> //p' | head -1)
+[ -n "$real" ] || { echo "skipped: libfabric.so.1 is not installed"; exit 77; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+mkdir fault broken empty
+cp "$BUILD/tests/.libs/ofi_fault.so" fault/libfabric.so.1 || exit 1
+echo "no library" >broken/libfabric.so.1
+cc=$(sed -n 's/^CC = //p' "$BUILD/Makefile")
+echo "int nothing = 1;" >nothing.c
+$cc -shared -fPIC -o empty/libfabric.so.1 nothing.c || exit 1
+export MAD_MODULES="$BUILD/drivers/.libs" MAD_PREFER=ofi MAD_OFI_PROVIDERS=tcp+rxm OFI_REAL="$real" MAD_PEER_TIMEOUT=5000
+
+# start FOLDER VARIABLE=VALUE...: ping with that libfabric; tcp is there, too
+start() {
+    folder=$1
+    shift
+    within 30 env LD_LIBRARY_PATH="$work/$folder" MAD_DRIVERS=self,ofi,tcp "$@" "$BUILD/madrun" --no-label -n 2 \
+        "$BUILD/examples/ping" >out 2>&1
+    code=$?
+}
+# falls NAME TEXT: what start has run went on over tcp, and said why
+falls() {
+    if [ $code = 0 ] && grep -q 'the number came back as 5' out && grep -qF -- "$2" out && ! grep -q ' [1-9][0-9]* objects' out; then
+        ok "$1"
+    else
+        not_ok "$1" "exit status $code, wanted: $2" "$(head -c 2000 out)"
+    fi
+}
+# perf FAULT TEST [VARIABLE=VALUE...]: mad_perf over ofi alone, with the fault in rank 1
+perf() {
+    fault=$1 test=$2
+    shift 2
+    within 60 env LD_LIBRARY_PATH="$work/fault" MAD_DRIVERS=self,ofi OFI_FAULT="$fault" OFI_FAULT_RANK=1 "$@" "$BUILD/madrun" \
+        --keep-going -n 2 "$BUILD/mad_perf" "$test" --driver ofi --sizes 8,1K,64K,1M --iters 20 --batches 2 >out 2>&1
+    code=$?
+}
+left_nothing() { ! grep -q 'ofi_fault: .* [1-9][0-9]* objects' out && [ "$(grep -c 'ofi_fault: .* 0 objects' out)" = 2 ]; }
+struck() { grep -q 'ofi_fault: [1-9]' out; }
+# bears FAULT: the messages arrive all the same
+bears() {
+    perf "$@"
+    if [ $code = 0 ] && struck && left_nothing; then ok "$1: bears it"; else not_ok "$1: exit status $code" "$(tail -n 12 out)"; fi
+}
+# reports FAULT TEST TEXT [VARIABLE=VALUE...]: the processes end by themselves, and the text is in what they say
+reports() {
+    text=$3 first=$1 second=$2
+    shift 3
+    perf "$first" "$second" "$@"
+    if [ $code -gt 0 ] && [ $code -lt 124 ] && struck && left_nothing && grep -qF -- "$text" out; then
+        ok "$first: reports it"
+    else
+        not_ok "$first: exit status $code, wanted: $text" "$(tail -n 12 out)"
+    fi
+}
+
+# ---- The start -------------------------------------------------------------------------------------------------------
+
+start broken
+falls "a library that cannot be opened" "libfabric.so.1: file too short; install libfabric"
+start empty
+falls "a library without the functions" "libfabric is older than 1.17"
+start fault OFI_OLD=1
+falls "an old library" "libfabric is older than 1.17"
+for call in getinfo,1 fabric,1 domain,1 av_open,1 endpoint,1 bind,2 enable,1 getname,1; do
+    start fault OFI_FAULT="$call,$([ $call = bind,2 ] && echo 1 || echo 0),12"
+    falls "$call fails" "Cannot allocate memory"
+done
+start fault OFI_FAULT=cq_open,1,0,12
+falls "cq_open fails, with a descriptor and without" "a completion queue of tcp+rxm"
+start fault OFI_FAULT=recv,1,0,12
+falls "no receive buffer can be posted" "no receive buffer could be posted"
+start fault OFI_FAULT=mr_reg,1,0,12 OFI_LOCAL=1
+falls "no memory can be registered" "no receive buffer could be posted"
+start fault OFI_FAULT=av_insert,1,0,12
+falls "no address is taken" "ofi_fault: 2 faults"
+start fault MAD_OFI_PROVIDERS=nowhere
+falls "a provider that is not there" "libfabric offers no provider nowhere here"
+start fault MAD_OFI_PROVIDERS=mad
+falls "our own provider" "provider mad is this library itself"
+
+# ---- Later -----------------------------------------------------------------------------------------------------------
+
+perf none,1,0,0 pingpong
+if [ $code = 0 ] && left_nothing; then ok "without faults nothing is left"; else not_ok "without faults" "$(tail -n 12 out)"; fi
+for call in inject send read; do
+    bears $call,20,2000,11 pingpong
+done
+bears cq_open,1,1,38 pingpong # polls by a timer
+bears trywait,1,0,22 idle
+bears comp_send,1,1,89 pingpong
+for call in inject send; do
+    reports $call,20,0,5 pingpong "provider tcp;ofi_rxm has failed: Input/output error"
+done
+reports read,2,0,5 pingpong "could not read the body"
+reports mr_reg,2,0,12 pingpong "provider tcp;ofi_rxm has failed: Cannot allocate memory"
+reports comp_recv,50,1,5 pingpong "a message was lost: Input/output error"
+reports comp_send,1,0,5 pingpong "the fault of a test"
+reports comp_read,1,1,5 pingpong "could not read the body"
+reports cq_read,200,0,5 pingpong "the completion queue cannot be read: Input/output error"
+
+# ---- Registered local memory -----------------------------------------------------------------------------------------
+
+for test in pingpong mixed; do
+    perf none,1,0,0 $test OFI_LOCAL=1
+    if [ $code = 0 ] && left_nothing && ! grep -q 'without registration' out; then
+        ok "$test with FI_MR_LOCAL: all memory is registered"
+    else
+        not_ok "$test with FI_MR_LOCAL: exit status $code" "$(tail -n 12 out)"
+    fi
+done
+reports mr_reg,70,0,12 pingpong "provider tcp;ofi_rxm has failed: Cannot allocate memory" OFI_LOCAL=1
+[ $failures = 0 ]

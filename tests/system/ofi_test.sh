@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The driver ofi over each provider of libfabric that a plain host has: how one is chosen, messages of all lengths, a
+# process that waits, and what is left in /dev/shm.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../harness/checks.sh"
+[ -e "${BUILD:?}/drivers/.libs/ofi.so" ] || { echo "skipped: the driver ofi is not a module here"; exit 77; }
+ldconfig -p 2>/dev/null | grep -q 'libfabric\.so\.1 ' || { echo "skipped: libfabric.so.1 is not installed"; exit 77; }
+work=$(mktemp -d) || exit 1
+memory() { find /dev/shm -user "$(id -u)" \( -name '*:*:*' -o -name 'fi_sm2_mmaps' \) 2>/dev/null | sort; }
+before=$(memory)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export MAD_MODULES="$BUILD/drivers/.libs" MAD_DRIVERS=self,ofi
+
+# adapters VARIABLE=VALUE...: the providers whose adapters are open
+adapters() {
+    env "$@" "$BUILD/mad_info" --json 2>err | python3 -c '
+import json, sys
+adapters = json.load(sys.stdin)["adapters"]
+print(*sorted({a["adapter"].split(":")[0] for a in adapters if a["driver"] == "ofi" and a["open"]}))'
+}
+check "the network's provider is chosen by MAD_OFI_PROVIDERS" "shm" "$(adapters MAD_OFI_PROVIDERS=shm)"
+check "or by FI_PROVIDER, a slow one included" "udp+rxd" "$(adapters FI_PROVIDER=udp)"
+check "a provider that loses messages is not used" "" "$(adapters MAD_OFI_PROVIDERS=sockets)"
+check_has "and the log says so" "provider sockets cannot be used: messages get lost over it" err
+check "a core provider means what is layered over it" "tcp+rxm" "$(adapters MAD_OFI_PROVIDERS=tcp)"
+check "FI_PROVIDER can leave out" "tcp+rxm" "$(adapters FI_PROVIDER='^shm,psm,psm2,psm3,sm2,lnx')"
+MAD_OFI_PROVIDERS=shm,psm2 "$BUILD/mad_info" >out 2>err
+check_has "mad_info says why one that was named is not used" "not used: libfabric offers no provider psm2 here" out
+check_has "and so does the log" "libfabric offers no provider psm2 here" err
+check_has "mad_info lists the module" "module, loaded: $MAD_MODULES/ofi.so" out
+
+for provider in tcp+rxm shm udp+rxd; do
+    export MAD_OFI_PROVIDERS=$provider
+    [ "$(adapters A=)" = "$provider" ] || { echo "# not tried: $provider, which libfabric lacks here"; continue; }
+    within 60 "$BUILD/madrun" -n 2 "$BUILD/mad_perf" mixed --driver ofi --iters 20 --batches 2 >out 2>&1
+    check "$provider: blocks of mixed lengths and modes" 0 $?
+    within 60 "$BUILD/madrun" -n 2 "$BUILD/mad_perf" idle --driver ofi --sizes 8 --iters 1 --batches 1 >out 2>&1
+    busy=$(sed -n 's/.*"cpu_us_per_s": \([0-9]*\).*/\1/p' out)
+    if [ "${busy:-1000000}" -lt 200000 ]; then
+        ok "$provider: a process that waits sleeps"
+    else
+        not_ok "$provider: a process that waits uses ${busy:-?} us of a processor in a second" "$(tail -5 out)"
+    fi
+done
+check "nothing is left in /dev/shm" "$before" "$(memory)"
+[ $failures = 0 ]
