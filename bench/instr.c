@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of 8 bytes for counting their instructions: instr self|shm|tcp [request|callback|call].
+/* Messages of 8 bytes for counting their instructions: instr self|shm|tcp [request|callback|call|posted|unexpected].
  *
  * instr_send is one message from begin to end of packing, instr_receive from begin to end of unpacking; the message has
- * arrived before, untouched.  With request, callback or call, it is up to the end of the request.  callgrind counts the
- * instructions, for example
+ * arrived before, untouched.  With request, callback or call, it is up to the end of the request.
+ *
+ * With posted or unexpected, messages go one way, in windows of 64.  instr_receive_post posts a receive and
+ * instr_receive_wait waits for it, once the whole window has arrived.  instr_receive_mark opens a message that was sent on
+ * another channel after the window, so the window's messages are unexpected.
+ *
+ * callgrind counts the instructions, for example
  *     valgrind --tool=callgrind --toggle-collect='instr_send*' --callgrind-out-file=F.%p instr shm
  * and the total is divided by the number of calls, which each process prints at its end.
  *
@@ -21,22 +26,31 @@
 
 #define WARM_UP 200 /* rounds before counting, so that connections and memory exist */
 #define MESSAGES 1000
+#define WINDOW 64
+#define WINDOWS 300
 
 typedef mad_status_t sender_t(mad_channel_t *channel, mad_peer_t peer, const void *buf);
 
+enum { RECEIVE_OPEN, RECEIVE_POSTED, RECEIVE_UNEXPECTED };
+
 typedef struct side {
     mad_session_t *session;
-    mad_channel_t *channel;
+    mad_channel_t *channel, *behind; /* behind: of the mark after a window */
     mad_peer_t peer;
     int pipe; /* pipe to the other process */
     bool first, alone;
     sender_t *send; /* function that sends in the form to be counted */
+    int receive;    /* RECEIVE_* */
+    mad_request_t *posted[WINDOW];
     char *from, *to;
     int sent, received;
 } side_t;
 
 sender_t instr_send, instr_send_request, instr_send_callback, instr_send_call;
 mad_status_t instr_receive(mad_channel_t *channel, mad_peer_t peer, void *buf);
+mad_status_t instr_receive_post(mad_channel_t *channel, mad_peer_t peer, void *buf, mad_request_t **request);
+mad_status_t instr_receive_wait(mad_request_t **request);
+mad_status_t instr_receive_mark(mad_channel_t *channel, mad_peer_t peer);
 
 __attribute__((noinline)) mad_status_t instr_send(mad_channel_t *channel, mad_peer_t peer, const void *buf)
 {
@@ -50,6 +64,25 @@ __attribute__((noinline)) mad_status_t instr_receive(mad_channel_t *channel, mad
     mad_message_t *message = mad_begin_unpacking_from(channel, peer);
     mad_unpack(message, buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     return mad_end_unpacking(message);
+}
+
+/* ---- Other forms of receiving --------------------------------------------------------------------------------- */
+
+__attribute__((noinline)) mad_status_t instr_receive_post(mad_channel_t *channel, mad_peer_t peer, void *buf,
+                                                          mad_request_t **request)
+{
+    mad_block_t block = {buf, 8, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
+    return mad_message_receive(channel, peer, &block, 1, request);
+}
+
+__attribute__((noinline)) mad_status_t instr_receive_wait(mad_request_t **request)
+{
+    return mad_request_wait(request, MAD_FOREVER);
+}
+
+__attribute__((noinline)) mad_status_t instr_receive_mark(mad_channel_t *channel, mad_peer_t peer)
+{
+    return mad_end_unpacking(mad_begin_unpacking_from(channel, peer));
 }
 
 /* ---- Other forms of sending ----------------------------------------------------------------------------------- */
@@ -142,6 +175,72 @@ static mad_status_t messages_run(side_t *s)
     return status;
 }
 
+/* ---- Windows -------------------------------------------------------------------------------------------------- */
+
+/* Report to the other process that it may go on, or wait for that report. */
+static bool turn_give(const side_t *s)
+{
+    return s->alone || write(s->pipe, "", 1) == 1;
+}
+
+static bool turn_wait(const side_t *s)
+{
+    char byte;
+    return s->alone || read(s->pipe, &byte, 1) == 1;
+}
+
+static mad_status_t window_post(side_t *s)
+{
+    mad_status_t status = MAD_OK;
+    for (int i = 0; i < WINDOW && !status && s->receive == RECEIVE_POSTED; i++)
+        status = instr_receive_post(s->channel, s->peer, s->to + 8 * i, &s->posted[i]);
+    return status || turn_give(s) ? status : MAD_ERR_SYSTEM;
+}
+
+static mad_status_t window_send(side_t *s, int round)
+{
+    mad_status_t status = turn_wait(s) ? MAD_OK : MAD_ERR_SYSTEM;
+    for (int i = 0; i < WINDOW && !status; i++, s->sent++) {
+        int value = round + i;
+        memcpy(s->from, &value, sizeof value);
+        status = s->send(s->channel, s->peer, s->from);
+    }
+    if (!status && s->receive == RECEIVE_UNEXPECTED)
+        status = mad_end_packing(mad_begin_packing(s->behind, s->peer));
+    return status || turn_give(s) ? status : MAD_ERR_SYSTEM;
+}
+
+static mad_status_t window_receive(side_t *s, int round)
+{
+    mad_status_t status = turn_wait(s) ? MAD_OK : MAD_ERR_SYSTEM;
+    if (!status && s->receive == RECEIVE_UNEXPECTED)
+        status = instr_receive_mark(s->behind, s->peer);
+    for (int i = 0; i < WINDOW && !status; i++, s->received++) {
+        int value = round + i;
+        char *to = s->to + 8 * i;
+        status = s->receive == RECEIVE_POSTED ? instr_receive_wait(&s->posted[i]) : instr_receive(s->channel, s->peer, to);
+        if (!status && memcmp(&value, to, sizeof value))
+            status = MAD_ERR_PROTOCOL;
+    }
+    return status;
+}
+
+static mad_status_t windows_run(side_t *s)
+{
+    mad_status_t status = mad_channel_open(s->session, "instr behind", &s->behind);
+    for (int i = 0; i < WINDOWS && !status; i++) {
+        if (!s->first || s->alone)
+            status = window_post(s);
+        if (!status && s->first)
+            status = window_send(s, i);
+        if (!status && (!s->first || s->alone))
+            status = window_receive(s, i);
+    }
+    return status;
+}
+
+/* ---- Both processes ------------------------------------------------------------------------------------------- */
+
 static mad_status_t peer_find(side_t *s)
 {
     const void *mine;
@@ -167,7 +266,7 @@ static mad_status_t side_run(side_t *s)
     if (!status)
         status = peer_find(s);
     if (!status)
-        status = messages_run(s);
+        status = s->receive ? windows_run(s) : messages_run(s);
     /* Do not leave while the other process may still need this one. */
     if (!status && !s->alone && (write(s->pipe, "", 1) != 1 || read(s->pipe, &byte, 1) != 1))
         status = MAD_ERR_SYSTEM;
@@ -175,37 +274,45 @@ static mad_status_t side_run(side_t *s)
     return status;
 }
 
-static sender_t *form_find(const char *name)
+/* Set how messages are sent and received.  Return false if there is no form of this name. */
+static bool form_set(side_t *s, const char *name)
 {
     static const struct {
         const char *name;
         sender_t *send;
-    } forms[] = {{"request", instr_send_request}, {"callback", instr_send_callback}, {"call", instr_send_call}};
+        int receive;
+    } forms[] = {{"", instr_send, RECEIVE_OPEN},
+                 {"request", instr_send_request, RECEIVE_OPEN},
+                 {"callback", instr_send_callback, RECEIVE_OPEN},
+                 {"call", instr_send_call, RECEIVE_OPEN},
+                 {"posted", instr_send_request, RECEIVE_POSTED},
+                 {"unexpected", instr_send_request, RECEIVE_UNEXPECTED}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (!strcmp(name, forms[i].name))
-            return forms[i].send;
-    return NULL;
+        if (!strcmp(name, forms[i].name)) {
+            s->send = forms[i].send;
+            s->receive = forms[i].receive;
+            return true;
+        }
+    return false;
 }
 
 int main(int argc, char **argv)
 {
     int fds[2];
-    sender_t *send = argc == 3 ? form_find(argv[2]) : argc == 2 ? instr_send : NULL;
-    if (!send)
-        return fputs("usage: instr self|shm|tcp [request|callback|call] (under callgrind)\n", stderr), 2;
-    bool alone = !strcmp(argv[1], "self");
+    side_t side = {.peer = 0};
+    if (argc < 2 || argc > 3 || !form_set(&side, argc == 3 ? argv[2] : ""))
+        return fputs("usage: instr self|shm|tcp [request|callback|call|posted|unexpected] (under callgrind)\n", stderr), 2;
+    side.alone = !strcmp(argv[1], "self");
     if (setenv("MAD_PREFER", argv[1], 1) || socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
         return perror("instr"), 1;
-    pid_t child = alone ? 1 : fork();
+    pid_t child = side.alone ? 1 : fork();
     if (child < 0)
         return perror("instr"), 1;
     close(fds[child ? 1 : 0]);
-    side_t side = {.pipe = fds[child ? 0 : 1],
-                   .first = child > 0,
-                   .alone = alone,
-                   .send = send,
-                   .from = calloc(1, 8),
-                   .to = calloc(1, 8)};
+    side.pipe = fds[child ? 0 : 1];
+    side.first = child > 0;
+    side.from = calloc(1, 8);
+    side.to = calloc(WINDOW, 8);
     mad_status_t status = side.from && side.to ? side_run(&side) : MAD_ERR_NOMEM;
     int ended = 0;
     if (status)
@@ -213,7 +320,7 @@ int main(int argc, char **argv)
     else
         printf("{\"driver\": \"%s\", \"sent\": %d, \"received\": %d}\n", argv[1], side.sent, side.received);
     close(side.pipe);
-    if (child && !alone)
+    if (child && !side.alone)
         waitpid(child, &ended, 0);
     free(side.from);
     free(side.to);

@@ -97,4 +97,4 @@ def instr(driver, form=None):
 
 
 SOURCES = {"instr-shm": instr("shm"), "instr-self": instr("self"),
-           **{"instr-shm-" + form: instr("shm", form) for form in ("request", "callback", "call")}}
+           **{"instr-shm-" + form: instr("shm", form) for form in ("request", "callback", "call", "posted", "unexpected")}}
