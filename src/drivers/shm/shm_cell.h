@@ -13,7 +13,7 @@ static_assert(SHM_CELL_DATA == MADI_PACKET_SHORT, "a short packet fills one cell
  * written (SHM_AHEAD_OUT).  Lines to be written are prefetched because the next locked instruction would wait for them.
  * Where messages and answers alternate, prefetches delay the lines that are needed.  So after an arrival the sender
  * prefetches only the current line, and the receiver prefetches only when it polls for several packets. */
-#define SHM_AHEAD 3
+#define SHM_AHEAD 10
 #define SHM_AHEAD_OUT 2
 
 static inline uint32_t shm_cells_of(size_t total)
