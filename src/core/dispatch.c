@@ -14,6 +14,7 @@
 #include "core/object/rx.h"
 #include "core/recv/posted.h"
 #include "core/recv/receive.h"
+#include "core/recv/short.h"
 #include "core/security/secret.h"
 #include "core/send/policy.h"
 #include "core/send/send.h"
@@ -311,26 +312,6 @@ static void control_dispatch(madi_link_t *link, const madi_wire_hdr_t *hdr, cons
 
 /* ---- Short packets -------------------------------------------------------------------------------------------- */
 
-/* Make a whole message in a short packet ready to be opened.  Return false if the packet needs the general path. */
-static bool short_make_ready(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body)
-{
-    madi_rx_msg_t *m;
-    if (hdr->length > MADI_SHORT_MAX || conn->arriving || conn->unopened || conn->channel->handler || madi_tracing ||
-        hdr->flags != (MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) ||
-        hdr->aux != madi_wire_cost(hdr->length + sizeof *hdr) ||
-        madi_credit_consumed(conn) + conn->rx_held + hdr->aux > conn->rx_limit || !(m = madi_rx_new(conn->gate->session)))
-        return false;
-    m->hdr = *hdr;
-    madi_foreign_copy(m->data, body, MADI_SHORT_MAX);
-    madi_rx_start(m, conn, madi_foreign_of(m->data), false);
-    m->cost = hdr->aux;
-    m->base.plain = 2;
-    conn->rx_held += hdr->aux;
-    MADI_CONN_COUNT(conn, messages_received, 1);
-    madi_rx_make_ready(m);
-    return true;
-}
-
 void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body)
 {
     madi_rx_t rx = {.head = body, .here = hdr->length};
@@ -340,7 +321,10 @@ void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t
     }
     if (MADI_LIKELY(hdr->type == MADI_WIRE_MSG)) {
         madi_conn_t *conn = madi_conn_by_remote(link->gate, hdr->channel);
-        if (conn && (conn->posted ? madi_posted_take_short(conn, hdr, body) : short_make_ready(conn, hdr, body)))
+        madi_short_t packet;
+        memcpy(&packet, hdr, sizeof *hdr);
+        madi_foreign_copy((char *)&packet + sizeof *hdr, body, MADI_SHORT_MAX);
+        if (conn && madi_short_take(conn, &packet, 1))
             return;
     }
     if (madi_rx_begin(link, hdr, &rx) != MADI_PLACE_COPY)

@@ -52,6 +52,11 @@ static inline bool marceli_waiter_is_woken(const marceli_waiter_t *w)
     return atomic_load_explicit(&((marceli_waiter_t *)w)->word, memory_order_relaxed) == MARCELI_WOKEN;
 }
 
+static inline bool marceli_waiters_none(const marceli_waiters_t *list)
+{
+    return !list->first;
+}
+
 /* Append a waiter to the list. */
 void marceli_waiters_add(marceli_waiters_t *list, marceli_waiter_t *w);
 void marceli_waiters_del(marceli_waiter_t *w);

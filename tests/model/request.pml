@@ -22,7 +22,7 @@
 #define CALLBACK 2
 #define WAITER 3 /* the owner's */
 
-byte state;       /* changed by locked instructions only */
+byte state;       /* changed by locked instructions only, or under session->lock: one step, here as there */
 bool freed;
 bool callback;    /* request->callback is set */
 byte called;      /* how often it was */

@@ -34,6 +34,7 @@
     X(madrun_hosts) \
     UNIT_OFI(X) \
     X(policy) \
+    X(posted) \
     X(progress_thread) \
     X(range) \
     X(route) \

@@ -85,10 +85,25 @@ static bool open_test(void *arg)
     return found;
 }
 
-static MADI_COLD madi_rx_msg_t *take_cancel(madi_rx_msg_t *m)
+/* Take a message that has arrived already.  NULL if none has, or if handlers or callbacks are due: the slow path runs
+ * those.  While more messages wait, the next call looks for these first, and not for packets.  Under session->lock. */
+static __attribute__((noinline)) madi_rx_msg_t *take_ready(mad_channel_t *channel, madi_conn_t *conn)
+{
+    mad_session_t *session = channel->session;
+    uint32_t n = atomic_load_explicit(&channel->n_ready, memory_order_relaxed);
+    if (!n || atomic_load_explicit(&session->has_calls, memory_order_relaxed))
+        return NULL;
+    if (MADI_LIKELY(n > 1))
+        session->last_hit = &madi_no_adapter;
+    return MADI_LIKELY(conn != NULL) ? madi_rx_take_from(conn) : channel_take(channel);
+}
+
+/* No packet was taken into the structure m: take a message that has arrived before.  Under session->lock. */
+static __attribute__((noinline)) madi_rx_msg_t *take_ready_instead(madi_rx_msg_t *m, mad_channel_t *channel,
+                                                                   madi_conn_t *conn)
 {
     madi_rx_free(m);
-    return NULL;
+    return take_ready(channel, conn);
 }
 
 /* Dispatch a packet that is not the message that was looked for, as if it had been polled. */
@@ -136,12 +151,21 @@ static MADI_COLD void credit_send_and_look_around(mad_session_t *session, madi_c
 }
 
 /* Make the next free message structure the first of the ring, since the one that was used last is still in use. */
-static MADI_COLD madi_rx_msg_t *rx_ring_advance(mad_session_t *session)
+static MADI_COLD void rx_ring_advance(mad_session_t *session)
 {
     madi_rx_msg_t *m = madi_rx_more(session);
     if (m)
         madi_rx_free(m);
-    return NULL;
+}
+
+/* Take a message that has arrived before; if there is none, prepare the next attempt.  Called if the first structure of
+ * the ring is in use.  Under session->lock. */
+static MADI_COLD madi_rx_msg_t *take_ready_or_advance(mad_channel_t *channel, madi_conn_t *conn)
+{
+    madi_rx_msg_t *m = take_ready(channel, conn);
+    if (!m)
+        rx_ring_advance(channel->session);
+    return m;
 }
 
 /* Take the adapter's next packet, if it is a message of one packet for this channel or connection, and no earlier message
@@ -154,11 +178,11 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_message(mad_ses
     uint32_t head;
 
     if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
-        return rx_ring_advance(session);
+        return take_ready_or_advance(channel, conn);
     atomic_store_explicit(&m->used, 1, memory_order_relaxed);
     link = adapter->driver->fast.take(adapter, &m->hdr, &m->first.loan); /* the loan is not set before */
     if (MADI_UNLIKELY(!link))
-        return take_cancel(m);
+        return take_ready_instead(m, channel, conn);
     if (!conn) {
         conn = madi_conn_by_remote(link->gate, m->hdr.channel);
         if (MADI_UNLIKELY(!conn || conn->channel != channel ||
@@ -211,7 +235,7 @@ static inline bool open_after_poll(opening_t *o, madi_adapter_t *hit)
     if (open_locked(o))
         return true;
     if (hit)
-        madi_progress_after(session, hit->driver->poll(hit, o->others ? POLLED_OTHERS : 1));
+        madi_progress_after(session, madi_poll_hit_adapter(session, hit, o->others ? POLLED_OTHERS : 1));
     else
         madi_progress_locked(session);
     if (open_locked(o))
@@ -508,17 +532,15 @@ static MADI_COLD mad_message_t *open_forever(mad_channel_t *channel, mad_peer_t 
     return &m->base;
 }
 
-/* Take a message that has arrived already.  NULL if none has, or if handlers or callbacks are due: the slow path runs
- * those. */
+/* Like take_ready, but takes the lock. */
 static madi_rx_msg_t *open_ready(mad_channel_t *channel, madi_conn_t *conn)
 {
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m;
-    if (!atomic_load_explicit(&channel->n_ready, memory_order_relaxed) ||
-        atomic_load_explicit(&session->has_calls, memory_order_relaxed))
+    if (!atomic_load_explicit(&channel->n_ready, memory_order_relaxed))
         return NULL;
     madi_lock(&session->lock);
-    m = conn ? madi_rx_take_from(conn) : channel_take(channel);
+    m = take_ready(channel, conn);
     madi_unlock(&session->lock);
     return m;
 }

@@ -13,32 +13,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-mad_status_t mad_message_receive(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
-                                 mad_request_t **request)
+/* Return the sum of the blocks' lengths; -1 if a block is not valid. */
+static inline int64_t blocks_len(const mad_block_t *blocks, int n)
+{
+    int64_t len = 0;
+    if (MADI_UNLIKELY(n < 0 || (n && !blocks)))
+        return -1;
+    for (const mad_block_t *b = blocks; b < blocks + n; b++) {
+        if (MADI_UNLIKELY((!b->base && b->len) || (unsigned)b->receive_mode > 1))
+            return -1;
+        len += (int64_t)b->len;
+    }
+    return len;
+}
+
+/* Append a receive to its connection's list.  Under session->lock. */
+static inline void posted_append(madi_conn_t *conn, madi_posted_t *posted)
+{
+    *conn->posted_tail = posted;
+    conn->posted_tail = &posted->next;
+}
+
+/* Post the first receive of a connection, or complete it.  Under session->lock. */
+static void posted_first(madi_posted_t *posted)
+{
+    madi_conn_t *conn = posted->conn;
+    mad_request_t *r = &posted->request;
+    madi_rx_msg_t *m = madi_rx_take_from(conn);
+    if (m) {
+        madi_posted_start(posted, m);
+    } else if (atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
+        r->posted = NULL;
+        madi_request_complete(r, conn->gate->status);
+    } else if (atomic_load_explicit(&conn->channel->closed, memory_order_relaxed)) { /* the channel was closed meanwhile */
+        r->posted = NULL;
+        madi_request_complete(r, madi_channel_status(conn->channel));
+    } else {
+        posted_append(conn, posted);
+        madi_conn_rx_quick(conn);
+        if (posted->offer >= 0)
+            madi_request_by_peer(r);
+    }
+}
+
+/* Post a receive of any form. */
+static __attribute__((noinline)) mad_status_t receive_any(mad_channel_t *channel, mad_peer_t source,
+                                                          const mad_block_t *blocks, int n, mad_request_t **request)
 {
     mad_session_t *session = channel->session;
+    int64_t len = blocks_len(blocks, n);
     mad_status_t status = MAD_OK;
-    madi_conn_t *conn;
     madi_posted_t *posted;
+    madi_conn_t *conn;
     mad_request_t *r;
-    madi_rx_msg_t *m;
-    size_t len = 0;
 
-    if (n < 0 || (n && !blocks))
+    if (len < 0)
         return MAD_ERR_INVAL;
-    for (int i = 0; i < n; i++)
-        if ((!blocks[i].base && blocks[i].len) || (unsigned)blocks[i].receive_mode > 1)
-            return MAD_ERR_INVAL;
-    status = madi_session_usable(session);
-    if (!status && atomic_load_explicit(&channel->closed, memory_order_relaxed))
-        status = madi_channel_status(channel);
-    if (status)
-        return status;
+    if (atomic_load_explicit(&channel->closed, memory_order_relaxed)) /* as all channels are in a child of fork */
+        return madi_channel_status(channel);
     conn = madi_conn_peek(channel, source);
     if (!conn && !(conn = madi_conn_get(channel, source, &status)))
         return status;
-    for (int i = 0; i < n; i++)
-        len += blocks[i].len;
     madi_lock(&session->lock);
     posted = madi_posted_new(conn, blocks, n, len >= MADI_POSTED_ASYNC_MIN);
     if (!posted) {
@@ -46,28 +81,36 @@ mad_status_t mad_message_receive(mad_channel_t *channel, mad_peer_t source, cons
         return MAD_ERR_NOMEM;
     }
     r = &posted->request;
-    m = conn->posted ? NULL : madi_rx_take_from(conn);
-    if (m) {
-        madi_posted_start(posted, m);
-    } else if (atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
-        r->posted = NULL;
-        madi_request_complete(r, conn->gate->status);
-    } else if (atomic_load_explicit(&channel->closed, memory_order_relaxed)) { /* the channel was closed meanwhile */
-        r->posted = NULL;
-        madi_request_complete(r, madi_channel_status(channel));
-    } else {
-        *conn->posted_tail = posted;
-        conn->posted_tail = &posted->next;
-        if (conn->posted == posted)
-            madi_conn_rx_quick(conn);
-        if (posted->offer >= 0)
-            madi_request_by_peer(r);
-    }
+    if (conn->posted)
+        posted_append(conn, posted);
+    else
+        posted_first(posted);
     madi_unlock(&session->lock);
-    if (request) {
-        madi_request_left(r);
-        *request = r;
-        return MAD_OK;
-    }
-    return mad_request_wait(&r, MAD_FOREVER);
+    if (!request)
+        return mad_request_wait(&r, MAD_FOREVER);
+    madi_request_left(r);
+    *request = r;
+    return MAD_OK;
+}
+
+/* The common receive is one of several, and of one short block: its call saves no registers. */
+mad_status_t mad_message_receive(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
+                                 mad_request_t **request)
+{
+    madi_conn_t *conn = madi_conn_peek(channel, source);
+    mad_session_t *session = channel->session;
+    madi_posted_t *posted = NULL;
+
+    if (MADI_UNLIKELY(!conn || n != 1 || !request || !blocks || !blocks->base || blocks->len > MADI_SHORT_BLOCK ||
+                      (unsigned)blocks->receive_mode > 1))
+        return receive_any(channel, source, blocks, n, request);
+    madi_lock(&session->lock);
+    /* where a receive is posted, the gate is not lost, and the channel is open */
+    if (MADI_LIKELY(conn->posted && (posted = madi_posted_reuse(session, conn, blocks))))
+        posted_append(conn, posted);
+    madi_unlock(&session->lock);
+    if (MADI_UNLIKELY(!posted))
+        return receive_any(channel, source, blocks, n, request);
+    *request = &posted->request;
+    return MAD_OK;
 }

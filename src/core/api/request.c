@@ -52,9 +52,21 @@ static void callback_run_instant(mad_session_t *session, void (*fn)(void *arg, m
     mad_request_detach(r, fn, arg);
 }
 
+/* Change the state of a pending request for its owner.  False if the request is done. */
+static bool state_enter(mad_request_t *r, uintptr_t from, uintptr_t to)
+{
+    mad_session_t *session = r->session; /* read first: the thread that completes r may free r */
+    bool received = r->received, entered;
+    if (received)
+        madi_lock(&session->lock); /* excludes madi_request_complete_posted */
+    entered = atomic_compare_exchange_strong_explicit(&r->state, &from, to, memory_order_acq_rel, memory_order_acquire);
+    if (received)
+        madi_unlock(&session->lock);
+    return entered;
+}
+
 void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t status), void *arg)
 {
-    uintptr_t pending = MADI_REQUEST_PENDING;
     mad_session_t *session = session_of(r);
     if (madi_request_is_instant(r)) {
         callback_run_instant(session, fn, arg);
@@ -69,8 +81,7 @@ void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t sta
     r->callback = fn;
     r->arg = arg;
     r->counted_called = callback_count(r); /* counted before the exchange below, after which another thread may free r */
-    if (!atomic_compare_exchange_strong_explicit(&r->state, &pending, MADI_REQUEST_CALLBACK, memory_order_acq_rel,
-                                                 memory_order_acquire)) {
+    if (!state_enter(r, MADI_REQUEST_PENDING, MADI_REQUEST_CALLBACK)) {
         if (r->counted_called)
             marceli_progress_count(-1);
         madi_request_queue_callback(r);
@@ -134,7 +145,7 @@ static bool wait_polled(mad_request_t *r)
         if (!hit && !atomic_load_explicit(&session->has_work, memory_order_relaxed))
             continue;
         madi_lock(&session->lock);
-        if (!madi_progress_after(session, hit ? hit->driver->poll(hit, POLLED) : 0) && hit)
+        if (!madi_progress_after(session, hit ? madi_poll_hit_adapter(session, hit, POLLED) : 0) && hit)
             madi_poll_missed(session, hit);
         madi_unlock(&session->lock);
         madi_calls_run(session);
@@ -145,7 +156,6 @@ static bool wait_polled(mad_request_t *r)
 static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **request, int64_t timeout_ns)
 {
     mad_request_t *r = *request;
-    uintptr_t state = MADI_REQUEST_PENDING;
     marceli_waiter_t w;
 
     if (request_is_lost(r) && !madi_request_is_done(r))
@@ -155,13 +165,10 @@ static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **reque
     marceli_waiter_init(&w);
     /* A changed state means that the request is done.  A changed state cannot mean a callback or a second waiter: a request
      * with a callback no longer belongs to the program, and only one thread waits for a request. */
-    if (!atomic_compare_exchange_strong_explicit(&r->state, &state, (uintptr_t)&w, memory_order_acq_rel,
-                                                 memory_order_acquire))
+    if (!state_enter(r, MADI_REQUEST_PENDING, (uintptr_t)&w))
         return request_take(request);
     marceli_wait(&w, request_done, r, madi_deadline(timeout_ns));
-    state = (uintptr_t)&w;
-    if (atomic_compare_exchange_strong_explicit(&r->state, &state, MADI_REQUEST_PENDING, memory_order_acq_rel,
-                                                memory_order_acquire))
+    if (state_enter(r, (uintptr_t)&w, MADI_REQUEST_PENDING))
         return MAD_ERR_TIMEOUT;
     while (!atomic_load_explicit(&r->let_go, memory_order_acquire)) /* pairs with madi_request_complete */
         sched_yield();

@@ -22,14 +22,6 @@ mad_request_t *madi_request_new(mad_session_t *session, bool async)
     return r;
 }
 
-void madi_request_free(mad_request_t *r)
-{
-    if (r->pooled)
-        atomic_store_explicit(&r->used, false, memory_order_release); /* pairs with posted_pooled */
-    else
-        free(r);
-}
-
 /* Count the request as one that the peer completes, without progress of this process. */
 void madi_request_by_peer(mad_request_t *r)
 {

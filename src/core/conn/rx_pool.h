@@ -19,6 +19,17 @@ static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)
     return m;
 }
 
+/* Like madi_rx_new, but for messages that are kept: try the structure after the one that was used last. */
+static inline madi_rx_msg_t *madi_rx_next(mad_session_t *session)
+{
+    madi_rx_msg_t *m = session->rx_ring->ring;
+    if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
+        return madi_rx_more(session);
+    atomic_store_explicit(&m->used, 1, memory_order_relaxed);
+    session->rx_ring = m;
+    return m;
+}
+
 /* Give the structure back for reuse.  Precondition: cleared, or MADI_PLAIN_INLINE, or MADI_PLAIN_LENT with its
  * loan returned.  Any thread, any lock. */
 static inline void madi_rx_free(madi_rx_msg_t *m)

@@ -24,6 +24,7 @@ struct mad_request {
     mad_request_t *next; /* the next request in the session's list of callbacks to run */
     int counted;         /* MADI_COUNTED*, or 0; constant once its owner has the request */
     bool counted_called; /* counted again, for the callback; field of the owner until state is MADI_REQUEST_CALLBACK */
+    bool received;       /* a posted receive: its owner changes state under session->lock.  Constant */
     bool pooled;         /* a posted receive of the pool (recv/posted_pool.c) */
     _Atomic(bool) used;  /* if pooled: cleared by the owner when it gives the request back, without a lock */
     /* The operation that completes the request: at most one of these is not NULL, and valid while it is pending.  Under session->lock. */

@@ -6,8 +6,11 @@
 #include "core/driver.h"
 #include "core/object/types.h"
 
-#define MADI_LOOK_AROUND 1024                               /* busy rounds between two polls of everything */
-#define MADI_EPOLL_EVERY 256                                /* empty rounds between two polls of the descriptors */
+#define MADI_LOOK_AROUND 1024 /* busy rounds between two polls of everything */
+#define MADI_EPOLL_EVERY 256  /* empty rounds between two polls of the descriptors */
+/* Deliver up to budget packets of an adapter whose pure_poll was true: short ones are taken several at once.  Return their
+ * number. */
+int madi_poll_hit_adapter(mad_session_t *session, madi_adapter_t *adapter, int budget);
 int madi_progress_locked(mad_session_t *session);           /* one round */
 int madi_progress_after(mad_session_t *session, int n);     /* the part of a round after the adapters' polls */
 int madi_look_around(mad_session_t *session);               /* poll every adapter and descriptor */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress: one round through the drivers, their descriptors, and what waits to be sent. */
 #include "base/clock.h"
+#include "core/conn/conn.h"
 #include "core/conn/credit.h"
 #include "core/connect/gate.h"
 #include "core/connect/hello.h"
@@ -10,10 +11,14 @@
 #include "core/link/polled.h"
 #include "core/progress/progress.h"
 #include "core/recv/receive.h"
+#include "core/recv/short.h"
 
+#include <string.h>
 #include <sys/epoll.h>
 
 #define POLL_BUDGET 32 /* packets that one adapter delivers before the next one gets its turn */
+#define SHORTS 16      /* short packets that one call takes */
+#define ALL_EVERY 16   /* number of rounds of which one polls all links of an adapter */
 
 static int poll_set(mad_session_t *session, int epfd)
 {
@@ -41,6 +46,39 @@ void madi_rare_ready(madi_watch_t *watch, uint32_t events)
     mad_session_t *session = MADI_CONTAINER(watch, mad_session_t, rare);
     (void)events;
     poll_set(session, session->rare_epfd);
+}
+
+/* Deliver short packets of one link.  Under session->lock. */
+static void shorts_deliver(madi_link_t *link, const madi_short_t *packet, int n)
+{
+    int taken;
+    for (const madi_short_t *end = packet + n; packet < end; packet += taken) {
+        madi_conn_t *conn = madi_conn_by_remote(link->gate, (uint16_t)(packet->words[0] >> 16));
+        taken = MADI_LIKELY(conn && !link->outer) ? madi_short_take(conn, packet, (int)(end - packet)) : 0;
+        if (MADI_UNLIKELY(!taken)) { /* one for the general path, which may close the link */
+            madi_wire_hdr_t hdr;
+            memcpy(&hdr, packet, sizeof hdr);
+            madi_rx_short(link, &hdr, madi_foreign_of((const char *)packet + sizeof hdr));
+            if (atomic_load_explicit(&link->state, memory_order_relaxed) != MADI_LINK_UP)
+                return;
+            taken = 1;
+        }
+    }
+}
+
+int madi_poll_hit_adapter(mad_session_t *session, madi_adapter_t *adapter, int budget)
+{
+    madi_short_t packets[SHORTS];
+    madi_link_t *link;
+    int n = 0;
+    if (MADI_LIKELY(adapter->driver->fast.take_short != NULL))
+        n = adapter->driver->fast.take_short(adapter, packets, sizeof packets[0], budget < SHORTS ? budget : SHORTS, &link);
+    if (MADI_LIKELY(n))
+        shorts_deliver(link, packets, n);
+    /* take_short looks at one link only; so that no link starves, poll all now and then */
+    if (MADI_UNLIKELY(!n || session->ticks % ALL_EVERY == 0))
+        n += adapter->driver->poll(adapter, budget);
+    return n;
 }
 
 static int pump_gates(mad_session_t *session)

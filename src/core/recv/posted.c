@@ -2,7 +2,9 @@
 /* Posted receives, and the messages that arrive for them. */
 #include "core/conn/credit.h"
 #include "core/conn/request.h"
+#include "core/link/notify.h"
 #include "core/link/trace.h"
+#include "core/object/gate.h"
 #include "core/object/message.h"
 #include "core/recv/posted.h"
 #include "core/recv/receive.h"
@@ -36,37 +38,52 @@ void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
     madi_rx_finish(m);
 }
 
-/* Remove the first posted receive from its connection's list. */
-void madi_posted_next(madi_conn_t *conn)
+/* The first posted receives of a connection were removed. */
+static void posted_changed(madi_conn_t *conn)
 {
-    conn->posted = conn->posted->next;
-    if (conn->posted) {
-        madi_posted_offer(conn);
+    if (MADI_LIKELY(conn->posted != NULL)) {
+        if (conn->posted->length_word == MADI_POSTED_LONG)
+            madi_posted_offer(conn);
     } else {
         conn->posted_tail = &conn->posted;
         madi_conn_rx_quick(conn);
     }
 }
 
-/* Receive a short packet into the first posted receive.  False where modes or lengths of the two sides differ: the
- * general path then reports which side is wrong. */
-bool madi_posted_take_short(madi_conn_t *conn, const madi_wire_hdr_t *hdr, madi_foreign_t body)
+void madi_posted_next(madi_conn_t *conn)
+{
+    conn->posted = conn->posted->next;
+    posted_changed(conn);
+}
+
+int madi_posted_take(madi_conn_t *conn, const madi_short_t *packet, int n)
 {
     madi_posted_t *p = conn->posted;
-    const mad_block_t *b = p->blocks;
+    uint64_t head = madi_short_head(conn);
+    int64_t credits = madi_short_credits(conn);
+    int taken = 0;
 
-    if (p->n != 1 || p->offer >= 0 || p->claimed || conn->arriving || conn->unopened || madi_tracing ||
-        hdr->length != MADI_WIRE_DESC_SIZE + b->len || hdr->flags != (MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) ||
-        hdr->aux != madi_wire_cost(hdr->length + sizeof *hdr) ||
-        madi_credit_consumed(conn) + conn->rx_held + hdr->aux > conn->rx_limit ||
-        !madi_foreign_equals8(body, madi_wire_desc(b->len, MADI_WIRE_INLINE, b->receive_mode, b->send_mode)))
-        return false;
-    if (b->len)
-        madi_foreign_copy_any(b->base, madi_foreign_skip(body, MADI_WIRE_DESC_SIZE), b->len);
-    MADI_CONN_COUNT(conn, messages_received, 1);
-    madi_credit_return(conn, hdr->aux);
-    madi_posted_next(conn);
-    p->request.posted = NULL;
-    madi_request_complete(&p->request, MAD_OK);
-    return true;
+    if (MADI_UNLIKELY(conn->arriving || conn->unopened || madi_tracing))
+        return 0;
+    for (; taken < n && p; taken++, packet++) {
+        mad_request_t *request = &p->request;
+        const mad_block_t *b = p->blocks;
+        if (MADI_UNLIKELY(packet->words[0] != (head | p->length_word) || packet->words[2] != p->desc ||
+                          packet->words[1] >> 32 != MADI_SHORT_COST || credits < (taken + 1) * MADI_SHORT_COST))
+            break;
+        if (MADI_LIKELY(b->len == 8))
+            memcpy(b->base, &packet->words[3], 8);
+        else if (b->len)
+            madi_copy(b->base, &packet->words[3], b->len);
+        p = p->next; /* read before the completion, after which the program may free the receive */
+        madi_request_complete_posted(request);
+    }
+    if (MADI_UNLIKELY(!taken))
+        return 0;
+    conn->posted = p;
+    MADI_CONN_COUNT(conn, messages_received, (uint64_t)taken);
+    madi_credit_return(conn, (uint32_t)taken * MADI_SHORT_COST);
+    posted_changed(conn);
+    madi_watchers_wake(conn->gate->session);
+    return taken;
 }

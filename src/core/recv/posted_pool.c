@@ -51,17 +51,10 @@ madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int
     if (!p)
         return NULL;
     madi_request_init(&p->request, session, async);
+    p->request.received = true;
     p->request.pooled = pooled;
-    atomic_store_explicit(&p->request.used, true, memory_order_relaxed);
-    p->request.posted = p;
     if (!n) /* a receive without blocks completes only when its peer is lost, so no thread stays awake for it */
         p->request.counted = 0;
-    p->conn = conn;
-    p->next = NULL;
-    p->offer = -1;
-    p->claimed = false;
-    p->n = n;
-    for (int i = 0; i < n; i++)
-        p->blocks[i] = blocks[i];
+    madi_posted_fill(p, conn, blocks, n);
     return p;
 }

@@ -3,12 +3,17 @@
 #include "core/conn/channel.h"
 #include "core/conn/conn.h"
 #include "core/conn/credit.h"
+#include "core/conn/rx_pool.h"
 #include "core/link/link.h"
 #include "core/link/trace.h"
 #include "core/object/gate.h"
+#include "core/object/message.h"
 #include "core/recv/posted.h"
 #include "core/recv/receive.h"
+#include "core/recv/short.h"
 #include "core/wire/wire.h"
+
+#include <string.h>
 
 void madi_conn_rx_quick(madi_conn_t *conn)
 {
@@ -22,13 +27,18 @@ void madi_conn_rx_quick(madi_conn_t *conn)
         madi_posted_offer(conn);
 }
 
-void madi_rx_make_ready(madi_rx_msg_t *m)
+/* Append a message to its connection's list. */
+static inline void ready_append(madi_conn_t *conn, madi_rx_msg_t *m)
 {
-    madi_conn_t *conn = m->conn;
-    mad_channel_t *channel = conn->channel;
     m->next = NULL;
     *conn->ready_tail = m;
     conn->ready_tail = &m->next;
+}
+
+/* Count n messages that were appended, and wake threads for them. */
+static inline void ready_added(madi_conn_t *conn, uint32_t n)
+{
+    mad_channel_t *channel = conn->channel;
     conn->fast_hdr = 0;
     if (!conn->in_ready) {
         conn->in_ready = true;
@@ -36,13 +46,50 @@ void madi_rx_make_ready(madi_rx_msg_t *m)
         *channel->ready_tail = conn;
         channel->ready_tail = &conn->next_ready;
     }
-    atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) + 1,
+    atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) + n,
                           memory_order_relaxed);
-    madi_openers_wake(conn);
+    if (MADI_UNLIKELY(!marceli_waiters_none(&conn->openers) || !marceli_waiters_none(&channel->openers)))
+        for (uint32_t i = 0; i < n; i++)
+            madi_openers_wake(conn);
+}
+
+void madi_rx_make_ready(madi_rx_msg_t *m)
+{
+    ready_append(m->conn, m);
+    ready_added(m->conn, 1);
+}
+
+int madi_ready_take(madi_conn_t *conn, const madi_short_t *packet, int n)
+{
+    mad_session_t *session = conn->gate->session;
+    uint32_t head = (uint32_t)madi_short_head(conn);
+    int64_t credits = madi_short_credits(conn);
+    int taken = 0;
+
+    if (MADI_UNLIKELY(conn->arriving || conn->unopened || conn->channel->handler || madi_tracing))
+        return 0;
+    for (; taken < n; taken++, packet++) {
+        madi_rx_msg_t *m;
+        if (MADI_UNLIKELY((uint32_t)packet->words[0] != head || packet->words[0] >> 32 > MADI_SHORT_MAX ||
+                          packet->words[1] >> 32 != MADI_SHORT_COST || credits < (taken + 1) * MADI_SHORT_COST ||
+                          !(m = madi_rx_next(session))))
+            break;
+        memcpy(&m->hdr, packet, sizeof *packet);
+        madi_rx_start(m, conn, madi_foreign_of(m->data), false);
+        m->cost = MADI_SHORT_COST;
+        m->base.plain = MADI_PLAIN_INLINE;
+        ready_append(conn, m);
+    }
+    if (MADI_UNLIKELY(!taken))
+        return 0;
+    conn->rx_held += (uint64_t)taken * MADI_SHORT_COST;
+    MADI_CONN_COUNT(conn, messages_received, (uint64_t)taken);
+    ready_added(conn, (uint32_t)taken);
+    return taken;
 }
 
 /* Return to the sender the credit that a message has held, because the message is being opened. */
-void madi_rx_open(madi_rx_msg_t *m)
+static inline void rx_open(madi_rx_msg_t *m)
 {
     m->opened = true;
     m->conn->rx_held -= m->cost;
@@ -53,6 +100,11 @@ void madi_rx_open(madi_rx_msg_t *m)
         m->receiving.next_unfinished = m->conn->unfinished;
         m->conn->unfinished = m;
     }
+}
+
+void madi_rx_open(madi_rx_msg_t *m)
+{
+    rx_open(m);
 }
 
 /* Take the next message of a connection.  Under session->lock. */
@@ -69,8 +121,9 @@ madi_rx_msg_t *madi_rx_take_from(madi_conn_t *conn)
     }
     atomic_store_explicit(&channel->n_ready, atomic_load_explicit(&channel->n_ready, memory_order_relaxed) - 1,
                           memory_order_relaxed);
-    madi_rx_open(m);
-    madi_conn_hand_back(conn);
+    rx_open(m);
+    if (MADI_UNLIKELY(conn->remote_closing))
+        madi_conn_hand_back(conn);
     return m;
 }
 
