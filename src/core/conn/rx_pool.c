@@ -13,15 +13,16 @@
 madi_rx_msg_t *madi_rx_more(mad_session_t *session)
 {
     madi_rx_msg_t *m = session->rx_ring, *new;
+    void *memory;
     for (int i = 0; m && i < 8; i++, m = m->ring)
         if (!atomic_load_explicit(&m->used, memory_order_acquire)) {
             atomic_store_explicit(&m->used, 1, memory_order_relaxed);
             session->rx_ring = m;
             return m;
         }
-    new = malloc(sizeof *new);
-    if (!new)
+    if (posix_memalign(&memory, MADI_LINE, sizeof *new))
         return NULL;
+    new = memory;
     new->ring = m ? m->ring : new;
     if (m)
         m->ring = new;

@@ -58,6 +58,7 @@ struct madi_rx_msg {
     bool may_leave_rest; /* a handler may leave the remaining blocks unread without a mismatch */
     uint32_t cost;       /* credit bytes held until the message is opened */
     madi_conn_t *conn;
+    madi_rx_msg_t *next;            /* the next message in conn->ready */
     madi_rx_packet_t *current;      /* the packet that owns cur..end; NULL if cur..end is in the field `data` */
     madi_rx_packet_t first;         /* the first packet, if its body is lent */
     uint64_t begun;                 /* MADI_PLAIN_BEGUN: link->begun at the loan; cur..end is the part written so far */
@@ -70,7 +71,6 @@ struct madi_rx_msg {
     mad_request_t *request;   /* completed with the message, once it has ended; NULL: none */
     int64_t began;            /* ns, while tracing: when the first packet arrived */
     marceli_waiter_t *waiter; /* the thread that waits for more of the message; under session->lock */
-    madi_rx_msg_t *next;      /* the next message in conn->ready */
     /* recv: under session->lock. */
     struct madi_recv_rx {
         bool placed;        /* the sender has written the first block to the offered destination */
@@ -78,11 +78,17 @@ struct madi_rx_msg {
         _Atomic(struct madi_rdv_recv *) cont; /* the destination of those bytes; NULL: discard them */
         madi_rx_msg_t *next_unfinished;       /* the next message in conn->unfinished */
     } receiving;
-    madi_rx_msg_t *ring;                /* the next structure in the session's ring */
+    _Alignas(16) madi_rx_msg_t *ring;   /* the next structure in the session's ring */
     _Atomic(uint8_t) used;              /* cleared by the thread that ends the message, without a lock */
     _Alignas(16) madi_wire_hdr_t hdr;   /* header of the first packet */
     unsigned char data[MADI_RX_INLINE]; /* body of a packet that is inside the message, directly behind hdr */
 };
+
+/* Opening and unpacking a short message needs two lines only, since structures in the ring begin at a line. */
+static_assert(offsetof(madi_rx_msg_t, next) + sizeof(void *) <= MADI_LINE &&
+                  offsetof(madi_rx_msg_t, ring) % MADI_LINE == 0 &&
+                  offsetof(madi_rx_msg_t, data) - offsetof(madi_rx_msg_t, ring) < MADI_LINE,
+              "the first line, and the line of the ring");
 
 /* Values of state, which set five fields in one store. */
 #define MADI_RX_WHOLE UINT64_C(0x0101)    /* cur_last and complete */
