@@ -136,6 +136,9 @@ How it is measured:
   median of the rounds' own ratios, so a machine that changes its speed between rounds does not decide. Each peer is judged
   over all rounds, and the peer that is hardest to beat counts. (The quickest peer of each round would be the one with luck
   in that round.) Counts and whole tests take one round, since their result does not change.
+- Where a hypervisor moves the processors, the time of a cache line between the two cores changes, and with it the time of
+  every small message. So that time is measured before and after each program of the groups in `figlib/phase.py`, and only
+  programs of the most frequent phase are compared.
 - `cache line` is the time in which a line passes from one core to another. `copy` is the fastest method of copying between
   two processes that `bench/raw/raw_copy.c` finds in that run. `raw-tcp` is two processes that spin on non-blocking sockets.
 - Instructions are counted by callgrind between begin and end of packing, and between begin and end of unpacking of a message
