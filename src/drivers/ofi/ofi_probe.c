@@ -106,7 +106,7 @@ static void provider_explain(const ofi_fi_t *fi, const char *provider, char *rea
                  info_fault(infos) ? info_fault(infos) : "MAD_OFI_PROVIDERS leaves it out");
     else if (!all)
         snprintf(reason, MADI_REASON_MAX,
-                 "libfabric offers no provider %.40s here: %.60s (see fi_info -l; FI_PROVIDER=%.40s)", provider,
+                 "libfabric offers no provider %.32s here: %.60s (see fi_info -l; FI_PROVIDER=%.32s)", provider,
                  fi->strerror(-error), getenv("FI_PROVIDER") ? getenv("FI_PROVIDER") : "");
     else if (!rdm)
         snprintf(reason, MADI_REASON_MAX, "provider %.40s has no reliable datagrams (FI_EP_RDM), nor a layer that adds them",
