@@ -203,6 +203,10 @@ test_ports() {
 
 # Addresses that are not listed, when the connecting process checks and when the server does; and a gateway's system
 # calls.
+test_costs() {
+    run env MAD_COSTS="$PWD/no/such/folder/costs" MAD_LOG=info MAD_DRIVERS=self,shm "$madrun" -n 2 "$world" talk
+    row "the costs of this host are not known" err 2
+}
 test_listed() {
     serve
     run env MAD_TCP_ALLOW=192.0.2.0/24 MAD_DRIVERS=self,tcp MAD_TCP_INTERFACES=lo "$world" call address $key
@@ -304,7 +308,7 @@ test_networks() {
     row "the host or the network is gone" err 2
 }
 
-for t in ${TESTS:-blocks strangers imposters limits knobs ports listed launchers pmix networks}; do
+for t in ${TESTS:-blocks strangers imposters limits knobs ports listed costs launchers pmix networks}; do
     "test_$t"
 done
 if [ -z "$TESTS" ] && [ -n "$LAB_INSIDE" ]; then

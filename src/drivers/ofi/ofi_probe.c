@@ -9,6 +9,7 @@
  * core shows in the log and in mad_info. */
 #include "drivers/ofi/ofi.h"
 
+#include "base/env.h"
 #include "base/knob.h"
 #include <netinet/in.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ static const char *const slow[] = {"udp;ofi_rxd", "net", "net;ofi_rxm", NULL};
 /* Return the providers that FI_PROVIDER names; "" if it names none, or those that are left out (^). */
 static const char *providers_of_libfabric(void)
 {
-    const char *list = getenv("FI_PROVIDER");
+    const char *list = madi_env("FI_PROVIDER");
     return list && *list != '^' ? list : "";
 }
 
@@ -107,7 +108,7 @@ static void provider_explain(const ofi_fi_t *fi, const char *provider, char *rea
     else if (!all)
         snprintf(reason, MADI_REASON_MAX,
                  "libfabric offers no provider %.32s here: %.60s (see fi_info -l; FI_PROVIDER=%.32s)", provider,
-                 fi->strerror(-error), getenv("FI_PROVIDER") ? getenv("FI_PROVIDER") : "");
+                 fi->strerror(-error), madi_env("FI_PROVIDER") ? madi_env("FI_PROVIDER") : "");
     else if (!rdm)
         snprintf(reason, MADI_REASON_MAX, "provider %.40s has no reliable datagrams (FI_EP_RDM), nor a layer that adds them",
                  provider);
