@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Write what is common to all processes that share this host and its network namespace. */
+/* Write a text that is the same in all processes that share this host and its network namespace. */
 static bool net_space_text(char *text, size_t size, char *reason)
 {
     char kernel[MADI_BOOT_ID_MAX];
@@ -36,7 +36,7 @@ static void caps_set(ofi_adapter_t *a)
                                  .gather_max = OFI_GATHER,
                                  .latency_us = memory ? 0.5 : 9,
                                  .bandwidth_MBs = memory ? 8000 : 4000,
-                                 .rank = memory ? 40 : 60}; /* after shm; after tcp */
+                                 .rank = memory ? 40 : 60}; /* in shared memory: after the driver shm; else after tcp */
 }
 
 /* Make an object of libfabric; report its failure. */
@@ -51,7 +51,7 @@ static bool queue_open(ofi_adapter_t *a, char *reason)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD};
     int rc = fi_cq_open(a->domain, &attr, &a->cq, NULL);
-    if (rc) { /* the provider has no descriptor */
+    if (rc) { /* the provider's queue has no descriptor */
         attr.wait_obj = FI_WAIT_NONE;
         rc = fi_cq_open(a->domain, &attr, &a->cq, NULL);
     } else {
@@ -62,8 +62,8 @@ static bool queue_open(ofi_adapter_t *a, char *reason)
     return is_made(a, "a completion queue", rc, reason);
 }
 
-/* Bind the endpoint to its addresses.  ofi_rxm of libfabric 1.17 crashes when it closes an endpoint that has none: on
- * failure it is left open. */
+/* Bind the endpoint to its addresses.  ofi_rxm of libfabric 1.17 crashes when it closes an endpoint without addresses:
+ * on failure the endpoint is left open. */
 static bool endpoint_bind_addresses(ofi_adapter_t *a, char *reason)
 {
     if (is_made(a, "the addresses of an endpoint", fi_ep_bind(a->ep, &a->av->fid, 0), reason))

@@ -7,7 +7,7 @@
  *   ofi_name.c     names of adapters and networks
  *   ofi_tag.h      tags of messages
  *   ofi_memory.c   registered memory
- *   ofi_peer.c     addresses of endpoints, and what an end of a link says of itself
+ *   ofi_peer.c     addresses of endpoints, and descriptions of links' ends
  *   ofi_link.c     links: their life
  *   ofi_frame.c    frames of the handshake
  *   ofi_send.c     outgoing packets
@@ -26,15 +26,15 @@
  *                                        <- - - - - - fi_read - - - - - -    to which the body is read
  *     op->done                           <- CONTROL: DONE --------------
  *
- * So no side copies a body, and the sender's memory is safe as soon as its registration is closed.  A body as a tagged message
- * of its own takes as long, since the provider reads it, too.  Providers complete messages out of order (FI_ORDER_SAS orders their matching), so packets have
- * numbers (ofi_tag.h), and early ones wait.
+ * So no side copies a body, and the sender's memory is safe as soon as its registration is closed.  A body as a tagged
+ * message of its own takes as long, since the provider reads the body then, too.  Providers complete messages out of order
+ * (FI_ORDER_SAS orders their matching), so packets have numbers (ofi_tag.h), and early packets wait.
  *
  * Locks.  The provider is opened with FI_THREAD_DOMAIN, because its own locks cost more (shm: 0.35 us without, 1.1 us with
- * them).  So `io` is held around each call of libfabric, by any thread; the free lists of the sender are under it, too.  It
- * is the last lock, and no upcall is made with it held.  All other state is under the session's lock, and that of sending
- * under the link's tx lock.  Every context of an operation is the adapter's, so that a completion after the end of its link
- * finds it.
+ * them).  So `io` is held around each call of libfabric, by any thread; the free lists of the sender are under it, too.
+ * `io` is the last lock, and no upcall is made with `io` held.  The state of sending is under the link's tx lock, all
+ * other state under the session's lock.  Every context of an operation belongs to the adapter, so that a completion
+ * after the end of its link still finds the context.
  */
 #ifndef OFI_H
 #define OFI_H
@@ -52,10 +52,10 @@
 #define OFI_PACKET_MAX ((size_t)16 << 10) /* bytes; ofi_rxm sends longer messages in several pieces */
 #define OFI_GATHER 16
 #define OFI_BUFFERS 64       /* receive buffers that are posted */
-#define OFI_BUFFERS_MAX 1024 /* receive buffers in all: more are not lent */
+#define OFI_BUFFERS_MAX 1024 /* maximum number of receive buffers; when all exist and few are posted, no buffer is lent */
 #define OFI_COPIES 128       /* copied messages in flight */
-#define OFI_REPOST 16        /* buffers that are posted again together, unless there is nothing else to do */
-#define OFI_INJECT_MAX 4096  /* bytes: longer packets are not gathered on the stack to be injected */
+#define OFI_REPOST 16        /* number of buffers that are posted again together; fewer if there is nothing else to do */
+#define OFI_INJECT_MAX 4096  /* bytes: longest packet that is gathered on the stack to be injected */
 #define OFI_NAME_BYTES 128   /* bytes of an endpoint's name at most; driver.h has room for that in an address */
 
 typedef struct ofi_link ofi_link_t;
@@ -64,9 +64,9 @@ typedef struct ofi_adapter ofi_adapter_t;
 /* The context of one operation of libfabric; its address comes back in the completion. */
 typedef enum ofi_use { OFI_USE_BUFFER, OFI_USE_BODY, OFI_USE_COPY } ofi_use_t;
 typedef struct ofi_context {
-    struct fi_context2 fi; /* the provider's */
+    struct fi_context2 fi; /* libfabric's own */
     ofi_use_t use;
-    void *object; /* the structure of that use to which it belongs */
+    void *object; /* the ofi_buffer_t, ofi_body_t or ofi_copy_t of the operation, by `use` */
 } ofi_context_t;
 
 /* A receive buffer. */
@@ -74,16 +74,16 @@ typedef struct ofi_buffer {
     ofi_context_t context;
     struct ofi_buffer *next;
     struct ofi_buffer *all;                                    /* list of all buffers of the adapter */
-    uint64_t tag;                                              /* of the received message */
-    size_t len;                                                /* bytes of it */
-    struct fid_mr *mr;                                         /* NULL: needs no registration */
-    _Alignas(MADI_LINE) char data[OFI_PACKET_MAX + MADI_LINE]; /* a short body may be read beyond its end */
+    uint64_t tag;                                              /* tag of the received message */
+    size_t len;                                                /* bytes of the received message */
+    struct fid_mr *mr;                                         /* registration of `data`; NULL if not needed */
+    _Alignas(MADI_LINE) char data[OFI_PACKET_MAX + MADI_LINE]; /* the last line: a copy may read beyond a short body */
 } ofi_buffer_t;
 
-/* Where a part of a body is in the sender's memory; behind a header. */
+/* The place of a part of a body in the sender's memory.  These segments travel behind a packet's header. */
 typedef struct ofi_segment {
-    uint64_t at, key; /* for fi_read */
-    uint32_t len;     /* bytes */
+    uint64_t at, key; /* address and key of the part, for fi_read */
+    uint32_t len;     /* bytes of the part */
     uint32_t id;      /* number of the flight, for DONE */
 } ofi_segment_t;
 static_assert(sizeof(ofi_segment_t) == 24, "segment");
@@ -98,28 +98,28 @@ typedef struct ofi_body {
     int parts;
     int flying; /* parts that the provider may still write: their completions were not read */
     bool failed;
-    void *scratch; /* where a dropped body goes; NULL if it is the core's memory */
+    void *scratch; /* memory for a dropped body; NULL if the body goes to the core's memory */
     struct {
         ofi_context_t context;
         ofi_segment_t segment;
         char *at;
         size_t len;
-        struct fid_mr *mr; /* NULL: needs no registration, or is not posted */
+        struct fid_mr *mr; /* registration of the destination; NULL if not needed, or not posted */
     } part[OFI_GATHER];
 } ofi_body_t;
 
 /* A copied message in flight. */
 typedef struct ofi_copy {
     ofi_context_t context;
-    struct ofi_copy *next, *all; /* free list; list of all */
-    ofi_link_t *link;            /* NULL: none, or closed */
-    struct fid_mr *mr;           /* NULL: needs no registration */
+    struct ofi_copy *next, *all; /* in the free list; in the list of all copies */
+    ofi_link_t *link;            /* the link that counts the message; NULL if none, or closed */
+    struct fid_mr *mr;           /* registration of `data`; NULL if not needed */
     char data[OFI_PACKET_MAX];
 } ofi_copy_t;
 
 /* A body that the peer reads from the memory of the operation's owner. */
 typedef struct ofi_flight {
-    struct ofi_flight *next; /* free list, or list of those in use */
+    struct ofi_flight *next; /* in the free list, or in the list of flights in use */
     ofi_link_t *link;
     madi_op_t *op;
     uint32_t id;
@@ -139,9 +139,9 @@ typedef struct ofi_stash {
 typedef struct ofi_memory_mode {
     bool local;        /* FI_MR_LOCAL: also memory that this side alone uses is registered, and named by its descriptor */
     bool by_address;   /* FI_MR_VIRT_ADDR: a peer names memory by its address, else by the offset */
-    bool backed;       /* FI_MR_ALLOCATED: there are pages */
-    bool bound;        /* FI_MR_ENDPOINT: it is bound to the endpoint, then enabled */
-    uint64_t key_mask; /* of keys, which this side chooses; 0: the provider chooses (FI_MR_PROV_KEY) */
+    bool backed;       /* FI_MR_ALLOCATED: the kernel has provided the pages */
+    bool bound;        /* FI_MR_ENDPOINT: a region is bound to the endpoint, then enabled */
+    uint64_t key_mask; /* mask of the keys that this side chooses; 0: the provider chooses (FI_MR_PROV_KEY) */
 } ofi_memory_mode_t;
 
 /* An endpoint to which this one sends. */
@@ -162,26 +162,26 @@ struct ofi_adapter {
     struct fid_ep *ep; /* NULL: not open, or closed before the adapter's end (endpoint_end); under io */
     struct fid_av *av;
     struct fid_cq *cq;
-    size_t inject_max; /* bytes */
+    size_t inject_max; /* bytes of the longest injected message */
     size_t name_len;   /* bytes of an endpoint's name, which begins base.address */
     ofi_peer_t *peers;
 
     /* under io */
     madi_lock_t io;
-    ofi_copy_t *copies, *all_copies; /* free ones; all */
+    ofi_copy_t *copies, *all_copies; /* free copies; all copies */
     int n_copies;
     ofi_flight_t *flights, *used;
-    uint32_t ids; /* of flights */
+    uint32_t ids; /* number of the newest flight */
     ofi_memory_mode_t memory;
-    uint64_t key_seed, keys; /* of registered memory, where the provider does not choose */
+    uint64_t key_seed, keys; /* seed and count of keys of registered memory, if this side chooses keys */
 
     /* receiving */
     ofi_buffer_t *all_buffers;
-    ofi_buffer_t *spent;              /* to be posted */
-    _Atomic(ofi_buffer_t *) returned; /* by slot_put */
+    ofi_buffer_t *spent;              /* buffers to be posted again */
+    _Atomic(ofi_buffer_t *) returned; /* buffers that slot_put has returned */
     int n_buffers, n_posted, n_spent;
-    int unposted;         /* bodies with parts that the provider has not taken yet */
-    ofi_body_t *bodies;   /* being read, those of closed links included */
+    int unposted;         /* number of bodies with parts that the provider has not taken yet */
+    ofi_body_t *bodies;   /* bodies being read, those of closed links included */
     ofi_link_t *deferred; /* links whose next packet waits for the next poll */
     ofi_stash_t *stash;   /* entries of the queue that were read while no upcall was possible */
     int n_stash, room_stash;
@@ -189,22 +189,22 @@ struct ofi_adapter {
     /* links, by index; free entries are NULL */
     ofi_link_t **links;
     int n_links, room_links;
-    atomic_bool failures;    /* sending has failed on a link */
+    atomic_bool failures;    /* true if sending has failed on a link */
     struct ofi_later *later; /* messages that the provider has not taken yet */
 
-    bool broken;      /* the endpoint or the queue cannot be used any more */
-    char failure[80]; /* what the provider has said of the last operation that failed; "": nothing */
+    bool broken;      /* true if the endpoint or the queue cannot be used any more */
+    char failure[80]; /* the provider's text about the last operation that failed; "" if none */
 
     /* polling, as in tcp.h: tries until polling stops, and polls to skip before the next try */
     atomic_int hot, skip;
-    int tries;           /* reads of an empty queue in one take */
+    int tries;           /* maximum number of reads of an empty queue in one take */
     int tried;           /* 1 + events of a take that has polled in place of the next poll; else 0 */
-    atomic_bool refused; /* a link refused a packet */
+    atomic_bool refused; /* true if a link refused a packet */
 
     /* sleep */
     madi_watch_t cq_watch; /* of the queue's descriptor; fd 0: the provider has none */
     madi_watch_t nap;      /* timer, for providers without a descriptor */
-    int64_t nap_ns;        /* the period now */
+    int64_t nap_ns;        /* ns: present period of `nap` */
     madi_watch_t tick;     /* timer of liveness */
     int64_t looked;        /* ns: last look at all links */
 };
@@ -212,18 +212,18 @@ struct ofi_adapter {
 struct ofi_link {
     madi_link_t base;
     ofi_peer_t *peer;
-    int index;    /* in the adapter's table, if numbered */
-    uint32_t key; /* by which messages to this end are known */
+    int index;    /* index in the adapter's table, if numbered */
+    uint32_t key; /* random key that messages to this end carry */
     bool numbered, started, closed, down;
-    bool dead;            /* the peer's process has ended */
+    bool dead;            /* true if the peer's process has ended */
     madi_watch_t process; /* a pidfd of a peer of this host; fd 0 if none */
 
     /* sending, under the tx lock */
-    uint64_t tag;      /* PACKET, to the peer, number 0 */
+    uint64_t tag;      /* tag of packets to the peer, with number 0 */
     uint16_t number;   /* of the next packet */
     atomic_int failed; /* error of libfabric that ended sending; 0 if none */
     atomic_bool refused;
-    atomic_int flying; /* copies and flights */
+    atomic_int flying; /* number of copies and flights in use */
 
     /* receiving, under the session's lock */
     uint16_t expected;   /* number of the next packet */
@@ -231,16 +231,16 @@ struct ofi_link {
     bool is_deferred;
     ofi_link_t *next_deferred;
     ofi_body_t *receiving; /* the body that the next packets wait for */
-    madi_wire_hdr_t hdr;   /* of it */
+    madi_wire_hdr_t hdr;   /* header of the packet whose body is `receiving` */
     madi_rx_t rx;
 
     /* the end, and liveness */
     uint32_t sent_all, acked; /* low halves of the numbers of packets: sent (tx lock), known to have been received */
-    uint32_t got_all;         /* delivered */
-    bool heard;               /* something came since the last tick */
-    int silent;               /* ticks since something came */
+    uint32_t got_all;         /* low half of the number of delivered packets */
+    bool heard;               /* true if something came since the last tick */
+    int silent;               /* number of ticks since something came */
     int64_t asked_at;         /* ns: time of the last ASK */
-    bool bye;                 /* the peer has ended after packet number bye_at */
+    bool bye;                 /* true if the peer has ended after packet number bye_at */
     uint32_t bye_at;
 };
 
@@ -269,19 +269,20 @@ void ofi_adapter_name(const char *provider, const char *domain, char *name);
 void ofi_network_name(const char *provider, const char *fabric, const char *host, char *name);
 /* True if a comma-separated list has this provider. */
 bool ofi_list_has(const char *list, const char *provider);
-/* True if it is Madeleine's own provider, or is layered over that. */
+/* True if the provider is Madeleine's own, or is layered over Madeleine's own. */
 bool ofi_is_own(const char *provider);
 
 /* ofi_memory.c */
 #define OFI_MEMORY_MODES (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT) /* without FI_MR_LOCAL */
 ofi_memory_mode_t ofi_memory_mode(int mr_mode, size_t key_size /* bytes */);
-/* Register memory of which `access` says the use: FI_REMOTE_READ, FI_SEND, FI_RECV or FI_READ.  Under io.  0 or a negative
+/* Register memory for the use `access`: FI_REMOTE_READ, FI_SEND, FI_RECV or FI_READ.  Under io.  Return 0 or a negative
  * error. */
 int ofi_memory_register(ofi_adapter_t *a, void *at, size_t len, uint64_t access, struct fid_mr **mr);
-/* Like ofi_memory_register, but only if the provider wants it of memory that this side alone uses (else *mr is NULL), and
- * not under io. */
+/* Like ofi_memory_register, but only if the provider requires that memory which this side alone uses is registered
+ * (else *mr is NULL), and not under io. */
 int ofi_memory_register_local(ofi_adapter_t *a, void *at, size_t len, uint64_t access, struct fid_mr **mr);
-void ofi_memory_forget(struct fid_mr **mr); /* NULL is fine; under io, unless the endpoint is closed */
+/* End a registration; *mr may be NULL.  Under io, unless the endpoint is closed. */
+void ofi_memory_forget(struct fid_mr **mr);
 static inline void *ofi_memory_desc(struct fid_mr *mr)
 {
     return mr ? fi_mr_desc(mr) : NULL;
@@ -290,20 +291,20 @@ static inline void *ofi_memory_desc(struct fid_mr *mr)
 /* ofi_peer.c; under the session's lock */
 /* Return the peer of this endpoint name, with one more use; NULL with the reason. */
 ofi_peer_t *ofi_peer_use(ofi_adapter_t *a, const void *name, size_t len, char *reason);
-void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer); /* one use less; NULL is fine */
+void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer); /* count one use less, and free an unused peer; NULL is fine */
 /* Properties of one end of a link, in the description that the handshake proves. */
 typedef struct ofi_description {
     uint32_t magic, version;
     uint32_t index, key;
     uint64_t host; /* hash of the boot id and of the namespace of processes */
     uint64_t born; /* start of the process, from /proc */
-    int32_t pid;   /* in that namespace */
+    int32_t pid;   /* process number in that namespace */
     uint32_t reserved;
 } ofi_description_t;
 #define OFI_MAGIC 0x6966646du
 #define OFI_VERSION 1
 size_t ofi_describe(madi_link_t *link, void *bytes); /* as driver.h says */
-/* True if that end is in this very process. */
+/* True if the described end is in this very process. */
 bool ofi_is_here(const ofi_description_t *d);
 /* Return a pidfd of the process if it runs on this host, can be seen, and is the same one; else -1. */
 int ofi_process_open(const ofi_description_t *d);
@@ -328,7 +329,7 @@ static inline ofi_link_t *ofi_link_of(const ofi_adapter_t *a, uint64_t tag)
 /* ofi_send.c */
 madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 /* Send a message of up to OFI_PACKET_MAX bytes that lie in up to OFI_GATHER pieces.  0, -FI_EAGAIN or another negative
- * error.  The bytes may be reused.  l: the link that counts it; NULL if none. */
+ * error.  The bytes may be reused.  l: the link that counts the message; NULL if none. */
 ssize_t ofi_message(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total,
                     ofi_link_t *l);
 void ofi_copy_done(ofi_adapter_t *a, ofi_copy_t *copy, int error);
@@ -341,7 +342,7 @@ void ofi_send_failed(ofi_link_t *l, ssize_t error);
 /* ofi_buffer.c */
 mad_status_t ofi_buffers_open(ofi_adapter_t *a, char *reason);
 void ofi_buffers_fini(ofi_adapter_t *a);                     /* the endpoint is closed */
-void ofi_buffer_put(ofi_adapter_t *a, ofi_buffer_t *buffer); /* it may be posted again */
+void ofi_buffer_put(ofi_adapter_t *a, ofi_buffer_t *buffer); /* return a buffer, which may be posted again */
 void ofi_buffers_post(ofi_adapter_t *a);                     /* post what may be posted */
 bool ofi_buffer_lend(ofi_adapter_t *a);                      /* true if the current buffer may be lent */
 void ofi_slot_put(madi_link_t *link, madi_foreign_t loan);
@@ -352,7 +353,7 @@ void ofi_arrived(ofi_adapter_t *a, ofi_buffer_t *buffer);
 bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *buffer);
 void ofi_body_done(ofi_adapter_t *a, ofi_body_t *body, int error);
 int ofi_post_bodies(ofi_adapter_t *a);
-int ofi_deferred(ofi_adapter_t *a); /* ask again for the packets that wait; returns their number */
+int ofi_deferred(ofi_adapter_t *a); /* offer packets to the core again that it has deferred; returns their number */
 void ofi_receive_forget(ofi_link_t *l);
 void ofi_receive_fini(ofi_adapter_t *a); /* the endpoint is closed */
 
@@ -379,7 +380,7 @@ void ofi_bye_check(ofi_link_t *l); /* a packet was delivered */
 /* Send a message, if not now then later, even if the link has ended.  False without memory. */
 bool ofi_control_later(ofi_link_t *l, ofi_what_t what, uint32_t number);
 void ofi_later_post(ofi_adapter_t *a);
-void ofi_later_fini(ofi_adapter_t *a); /* gives them a moment */
+void ofi_later_fini(ofi_adapter_t *a); /* wait a moment (LATER_NS) for the messages to leave, then drop them */
 bool ofi_drained(madi_link_t *link);
 mad_status_t ofi_tick_open(ofi_adapter_t *a, char *reason);
 void ofi_tick_close(ofi_adapter_t *a);

@@ -74,7 +74,7 @@ void ofi_bye_check(ofi_link_t *l)
 
 /* ---- Ends ------------------------------------------------------------------------------------------------------------- */
 
-/* Nothing reports that an injected message has left this process, so the peer is asked. */
+/* Nothing reports that an injected message has left this process, so ASK queries the peer. */
 bool ofi_drained(madi_link_t *link)
 {
     ofi_link_t *l = (ofi_link_t *)link;

@@ -42,8 +42,8 @@ static bool library_open(ofi_fi_t *fi, char *reason, size_t size)
     return true;
 }
 
-/* The library and its providers (psm, shm) install handlers of signals, which belong to the program: put those back that
- * were there. */
+/* The library and its providers (psm, shm) install handlers of signals, but signals belong to the program: afterwards
+ * its handlers are put back. */
 const ofi_fi_t *ofi_fi_open(char *reason, size_t size)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ofi: frames of the handshake.  A source is an endpoint's name; reliable datagrams do not report it, so each frame begins
- * with it:
+/* ofi: frames of the handshake.  A source is an endpoint's name; reliable datagrams do not report the source, so each
+ * frame begins with that name:
  *
  *   | length of the name (1 byte) | name | frame | */
 #include "drivers/ofi/ofi.h"

@@ -46,12 +46,12 @@ static void peer_process_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     if (l->closed || l->down)
         return;
-    ofi_drain(ofi_of(l)); /* deliver what it sent before */
+    ofi_drain(ofi_of(l)); /* deliver what the peer sent before its end */
     l->dead = true;
     ofi_down(l, MAD_ERR_PEER, "the process is gone");
 }
 
-/* Watch a peer of this host.  Others, and those in other namespaces, are only known by what they send. */
+/* Watch a peer of this host.  Peers of other hosts, and of other namespaces, are known only by what they send. */
 static void peer_process_watch(ofi_link_t *l, const ofi_description_t *d)
 {
     int fd = ofi_process_open(d);
@@ -94,7 +94,7 @@ static mad_status_t link_open(ofi_link_t *l, const void *name, size_t len, char 
 
 mad_status_t ofi_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
-    (void)fd; /* stays -1: the handshake is in frames */
+    (void)fd; /* *fd stays -1: the handshake is in frames */
     if (ofi_of((ofi_link_t *)link)->broken) {
         snprintf(reason, MADI_REASON_MAX, "the adapter cannot be used any more: its provider has failed");
         return MAD_ERR_SYSTEM;
@@ -147,7 +147,7 @@ void ofi_link_close(madi_link_t *link)
     l->closed = true;
     peer_process_unwatch(l);
     if (l->started && !l->bye && !l->dead)
-        ofi_control_later(l, OFI_BYE, l->sent_all); /* without memory the peer finds out by other means */
+        ofi_control_later(l, OFI_BYE, l->sent_all); /* without memory the peer notices the end by other means */
     if (l->numbered)
         a->links[l->index] = NULL;
     ofi_receive_forget(l);

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#define KEYS_TRIED 16 /* keys of which each may be in use */
+#define KEYS_TRIED 16 /* number of keys that are tried, since each may be in use */
 
 ofi_memory_mode_t ofi_memory_mode(int mr_mode, size_t key_size)
 {
@@ -19,7 +19,8 @@ ofi_memory_mode_t ofi_memory_mode(int mr_mode, size_t key_size)
     };
 }
 
-/* Have the kernel provide the pages.  What is there stays: only memory that the network will overwrite is written. */
+/* Have the kernel provide the pages.  The content stays: memory is read, and written back only if the network will
+ * overwrite it. */
 static void pages_touch(volatile char *at, size_t len, bool overwritten)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ofi: addresses of endpoints, and what an end of a link says of itself. */
+/* ofi: addresses of endpoints, and descriptions of links' ends. */
 #include "drivers/ofi/ofi.h"
 
 #include "base/host.h"
@@ -15,7 +15,7 @@
 ofi_peer_t *ofi_peer_use(ofi_adapter_t *a, const void *name, size_t len, char *reason)
 {
     ofi_peer_t *p = a->peers;
-    if (!len || len > OFI_NAME_BYTES || len != a->name_len) { /* a peer wrote it */
+    if (!len || len > OFI_NAME_BYTES || len != a->name_len) { /* a peer wrote the length */
         snprintf(reason, MADI_REASON_MAX, "the peer's address is not one of provider %.60s",
                  a->info->fabric_attr->prov_name);
         return NULL;

@@ -14,11 +14,11 @@
 
 #define ENTRIES 16                  /* completions of one read */
 #define AWAIT_NS INT64_C(500000000) /* wait for a body that is being written as its link is closed */
-#define NO_TAG (~UINT64_C(0))       /* no peer's: its kind is unknown */
-#define DRAIN_MAX 4096              /* events */
-#define RECENT 256                  /* tries that have found nothing */
+#define NO_TAG (~UINT64_C(0))       /* a tag that no peer sends: its kind is unknown */
+#define DRAIN_MAX 4096              /* maximum number of events of ofi_drain */
+#define RECENT 256                  /* number of tries that have found nothing */
 
-/* The provider has no more use for what the context is about. */
+/* Note that the provider no longer uses the buffer, body or copy of this context. */
 static void context_landed(const ofi_context_t *context)
 {
     if (context && context->use == OFI_USE_BODY)
@@ -88,14 +88,14 @@ static void buffer_done(ofi_adapter_t *a, ofi_buffer_t *b, const ofi_stash_t *e)
         return;
     }
     ofi_buffer_put(a, b);
-    /* Else the message was too long, and no link's. */
+    /* Otherwise the message was too long, and belongs to no link. */
     if (e->error && e->error != FI_ETRUNC && e->error != FI_ECANCELED)
         ofi_links_fail(a, "a message was lost", e->error, false);
 }
 
 static void entry_handle(ofi_adapter_t *a, const ofi_stash_t *e)
 {
-    if (!e->context) /* of an injected message */
+    if (!e->context) /* the completion of an injected message */
         return;
     switch (e->context->use) {
     case OFI_USE_BUFFER: buffer_done(a, e->context->object, e); break;
@@ -108,7 +108,7 @@ static int stash_handle(ofi_adapter_t *a)
 {
     int n = a->n_stash;
     ofi_stash_t *stash = a->stash;
-    a->stash = NULL; /* an upcall may fill another one */
+    a->stash = NULL; /* an upcall may fill another stash */
     a->n_stash = a->room_stash = 0;
     for (int i = 0; i < n; i++)
         entry_handle(a, &stash[i]);
@@ -116,7 +116,7 @@ static int stash_handle(ofi_adapter_t *a)
     return n;
 }
 
-/* Keep a completion for the next poll.  Without memory it is lost, and so is the buffer. */
+/* Keep a completion for the next poll.  Without memory the completion is lost, and so is the buffer. */
 static void stash_add(ofi_adapter_t *a, const ofi_stash_t *e)
 {
     if (a->n_stash == a->room_stash) {
@@ -243,7 +243,7 @@ static bool poll_skips(ofi_adapter_t *a)
 static void poll_cool(ofi_adapter_t *a)
 {
     int left = atomic_load_explicit(&a->hot, memory_order_relaxed), tries = OFI_HOT - left;
-    if (left > 1 || a->cq_watch.fd > 0) /* else no descriptor reports what comes: go on, rarely */
+    if (left > 1 || a->cq_watch.fd > 0) /* without a descriptor nothing reports arrivals: continue to poll, rarely */
         atomic_store_explicit(&a->hot, left - 1, memory_order_relaxed);
     atomic_store_explicit(&a->skip, tries < 256 ? 0 : tries < 32 * 64 ? tries / 64 : 32, memory_order_relaxed);
 }
@@ -277,8 +277,8 @@ int ofi_poll(madi_adapter_t *adapter, int budget)
     return events;
 }
 
-/* Read one completion.  Where that makes no system call, and something has come or gone recently, look a few times: a turn
- * through the core takes longer than a look. */
+/* Read one completion.  Where a read makes no system call, and something has come or gone recently, read a few times: a
+ * turn through the core takes longer than a read. */
 static int queue_read_one(ofi_adapter_t *a, ofi_stash_t *to)
 {
     int left = atomic_load_explicit(&a->hot, memory_order_relaxed) > OFI_HOT - RECENT ? a->tries : 1, n;

@@ -5,8 +5,8 @@
  * would open this driver.  By default the providers that serve no other purpose than tests are left out, and those of which
  * a better one uses the same card.
  *
- * What cannot be used, although it was asked for, is listed as an adapter, too: ofi_open then gives the reason, which the
- * core shows in the log and in mad_info. */
+ * A provider that cannot be used, although it was requested, is listed as an adapter, too: ofi_open then gives the
+ * reason, which the core shows in the log and in mad_info. */
 #include "drivers/ofi/ofi.h"
 
 #include "base/env.h"
@@ -18,7 +18,7 @@
 
 #define PROVIDERS_MAX 64
 
-#define NOTHING "libfabric" /* name of the adapter that says why there is none */
+#define NOTHING "libfabric" /* name of the adapter that reports why there is no other */
 
 /* Not used unless MAD_OFI_PROVIDERS or FI_PROVIDER names them: slower than others of the same networks. */
 static const char *const slow[] = {"udp;ofi_rxd", "net", "net;ofi_rxm", NULL};
@@ -75,13 +75,13 @@ static struct fi_info *provider_infos(const ofi_fi_t *fi, const char *provider, 
     return infos ? infos : provider_query(fi, provider, FI_EP_RDM, OFI_MEMORY_MODES | FI_MR_LOCAL, error);
 }
 
-/* Return why the driver cannot use what is offered; NULL if it can: the address fits, and a tag fits into the data of its
- * completions. */
+/* Return why the driver cannot use the offered info; NULL if the driver can: addresses fit, and the data of completions
+ * have room for a tag. */
 static const char *info_fault(const struct fi_info *i)
 {
     if (!i->domain_attr->name || !i->fabric_attr->name)
         return "its domain or fabric has no name";
-    if (!strcmp(i->fabric_attr->prov_name, "sockets")) /* version 1.17, under the conformance suite */
+    if (!strcmp(i->fabric_attr->prov_name, "sockets")) /* found with version 1.17, by the conformance suite */
         return "messages get lost over it: use tcp;ofi_rxm";
     if (i->ep_attr->max_msg_size < OFI_PACKET_MAX)
         return "its messages are shorter than a packet";

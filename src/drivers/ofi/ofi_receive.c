@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ofi: incoming packets.  All functions are called under the session's lock.
  *
- * The packets of a link are delivered in the order of their numbers.  One that comes early waits in link->early, in its
- * buffer; so do all that follow a packet whose body is being received, or that the core has answered with LATER. */
+ * The packets of a link are delivered in the order of their numbers.  A packet that comes early waits in link->early,
+ * in its buffer; so do all that follow a packet whose body is being received, or that the core has answered with LATER. */
 #include "drivers/ofi/ofi.h"
 
 #include <assert.h>
@@ -88,7 +88,7 @@ static void body_end(ofi_adapter_t *a, ofi_body_t *body)
     l->got_all++;
     if (!dropped)
         madi_rx_done(&l->base, &l->hdr, &l->rx);
-    if (!l->closed && !ofi_control_later(l, OFI_DONE, id)) /* after the upcall, whose message may be waited for */
+    if (!l->closed && !ofi_control_later(l, OFI_DONE, id)) /* after the upcall: the program may wait for its message */
         ofi_down(l, MAD_ERR_NOMEM, "no memory to acknowledge the body of a packet");
     ofi_early_run(l);
 }
@@ -115,7 +115,7 @@ int ofi_post_bodies(ofi_adapter_t *a)
             a->unposted--;
         if (!body->left) {
             body_end(a, body);
-            break; /* the list may be another one now */
+            break; /* body_end may have changed the list */
         }
     }
     return n;
@@ -207,7 +207,7 @@ static bool whole_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_
     return true;
 }
 
-/* Deliver a header whose body comes apart.  False: later. */
+/* Deliver a header whose body is read separately.  False: later. */
 static bool header_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_t *b)
 {
     l->hdr = *hdr;
@@ -347,8 +347,8 @@ bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *b)
 
 /* ---- The end ------------------------------------------------------------------------------------------------------------ */
 
-/* Stop the network from writing the core's memory: begin no further reads, and let those that are under way come to their
- * end.  The completions free the body, or ofi_receive_fini does. */
+/* Stop the network from writing the core's memory: begin no further reads, and let reads that are under way end.  The
+ * completions free the body, or ofi_receive_fini does. */
 static void body_stop(ofi_link_t *l)
 {
     ofi_adapter_t *a = ofi_of(l);

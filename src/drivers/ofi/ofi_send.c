@@ -99,7 +99,7 @@ static ssize_t message_copy(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const 
     ssize_t rc;
     ofi_copy_t *c = copy_take(a);
     if (!c)
-        return copies_exist(a) ? -FI_EAGAIN : -FI_ENOMEM; /* EAGAIN: one becomes free */
+        return copies_exist(a) ? -FI_EAGAIN : -FI_ENOMEM; /* EAGAIN: a copy becomes free later */
     bytes_gather(c->data, vec, n);
     c->link = l;
     if (l) { /* before the send: another thread may read the completion at once */
@@ -222,7 +222,7 @@ static ssize_t flight_send(ofi_link_t *l, uint64_t tag, const struct iovec *vec,
     f->link = l;
     f->op = op;
     ssize_t rc = flight_register(a, f, vec, n, segments);
-    if (!rc) { /* first: another thread may read the answer at once */
+    if (!rc) { /* in the list before the send: another thread may read the answer at once */
         madi_lock(&a->io);
         f->next = a->used;
         a->used = f;

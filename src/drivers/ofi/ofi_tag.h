@@ -8,8 +8,8 @@
  * The index and the key are the receiver's, and the sender knows them from the description of the other end.  The key is
  * random, so that a message to an earlier link with this index is recognised and dropped.
  *
- * They are not libfabric's tags: the provider shm of libfabric 1.17 loses messages that come before a receive which ignores
- * bits of the tag. */
+ * These tags are not libfabric's: the provider shm of libfabric 1.17 loses messages that come before a receive which
+ * ignores bits of the tag. */
 #ifndef OFI_TAG_H
 #define OFI_TAG_H
 
@@ -23,9 +23,9 @@ typedef enum ofi_kind {
 } ofi_kind_t;
 
 #define OFI_KEY_MASK ((UINT32_C(1) << 28) - 1)
-#define OFI_LINKS_MAX 65536 /* of an adapter */
+#define OFI_LINKS_MAX 65536 /* maximum number of links of an adapter */
 
-/* Return the tag of number 0. */
+/* Return the tag of a message with number 0. */
 static inline uint64_t ofi_tag(ofi_kind_t kind, uint32_t key, uint16_t index)
 {
     return (uint64_t)kind << 60 | (uint64_t)(key & OFI_KEY_MASK) << 32 | (uint64_t)index << 16;

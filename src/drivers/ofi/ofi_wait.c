@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ofi: sleep.  A provider whose completion queue has a descriptor (tcp;ofi_rxm) is watched, and fi_trywait looks once more
- * before the sleep.  One without (shm) is polled by a timer while the process sleeps, at a period that grows while nothing
- * comes. */
+ * before the sleep.  A provider without a descriptor (shm) is polled by a timer while the process sleeps, at a period
+ * that grows while nothing comes. */
 #include "drivers/ofi/ofi.h"
 
 #include "base/log.h"
@@ -16,7 +16,7 @@
 #define NAP_MIN INT64_C(50000)   /* ns: first period */
 #define NAP_MAX INT64_C(4000000) /* ns: longest period */
 
-/* True if the provider has nothing, and will make the descriptor readable when it has.  Else *error is why not. */
+/* True if the provider has nothing, and will make the descriptor readable when it has something.  Else *error is why not. */
 static bool queue_is_quiet(ofi_adapter_t *a, int *error)
 {
     struct fid *fids[1] = {&a->cq->fid};
@@ -81,7 +81,7 @@ mad_status_t ofi_wait_open(ofi_adapter_t *a, char *reason)
         return nap_open(a, reason);
     mad_status_t status = watch_open(a, &a->cq_watch, cq_ready, reason);
     if (status)
-        a->cq_watch.fd = 0; /* libfabric's */
+        a->cq_watch.fd = 0; /* libfabric owns the descriptor */
     return status;
 }
 
@@ -124,7 +124,7 @@ bool ofi_arm(madi_adapter_t *adapter)
             descriptor_give_up(a, error);
         return false;
     }
-    bool idle = atomic_load_explicit(&a->hot, memory_order_relaxed) <= 1; /* since the last sleep */
+    bool idle = atomic_load_explicit(&a->hot, memory_order_relaxed) <= 1; /* true if nothing came since the last sleep */
     a->nap_ns = !idle ? NAP_MIN : a->nap_ns < NAP_MAX / 2 ? a->nap_ns * 2 : NAP_MAX;
     atomic_store_explicit(&a->hot, 1, memory_order_relaxed);
     nap_set(a, a->nap_ns);
