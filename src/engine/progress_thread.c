@@ -80,8 +80,8 @@ static bool alive; /* user-level threads have entered and left since the last ch
 /* ---- The announcement of its sleep -------------------------------------------------------------------------------- */
 
 /* A waking thread changes NOT_ANNOUNCED to ANNOUNCING and then to ANNOUNCED.  The progress thread changes ANNOUNCED to
- * IN_USE, and to NOT_ANNOUNCED when it is no longer needed.  Until then it sleeps, any number of times, without a barrier
- * of its own. */
+ * IN_USE, and to NOT_ANNOUNCED when the thread is no longer needed.  Until then the thread sleeps, any number of times,
+ * without a barrier of its own. */
 enum announced { NOT_ANNOUNCED, ANNOUNCING, ANNOUNCED, IN_USE };
 
 static void sleep_announce(void)

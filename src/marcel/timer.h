@@ -11,7 +11,7 @@
 typedef struct madi_timer {
     int64_t deadline;                /* madi_now's nanoseconds */
     struct madi_timer *child;        /* the first child; all children are due later */
-    struct madi_timer *next, **back; /* siblings; back: the pointer that points to this one, NULL while it is not armed */
+    struct madi_timer *next, **back; /* siblings; back: the pointer that points to this timer, NULL if not armed */
 } madi_timer_t;
 
 typedef struct madi_timers {

@@ -48,7 +48,7 @@ static inline void madi_waitq_add(madi_waitq_t *queue, madi_party_t *party)
     }
 }
 
-/* Put a party that was passed over at the front of the queue. */
+/* Put a party at the front of the queue, since it has waited before and was not served. */
 static inline void madi_waitq_add_first(madi_waitq_t *queue, madi_party_t *party)
 {
     madi_waitq_add(queue, party);

@@ -24,7 +24,7 @@ typedef enum madi_lane_kind {
 typedef struct madi_bar {
     double begin, end; /* us of the timeline */
     double bytes;
-    int lane, row; /* row -1: no row was free */
+    int lane, row; /* row: -1 if no row was free */
     int number;    /* number of the message, block or stream */
 } madi_bar_t;
 

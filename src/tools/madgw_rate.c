@@ -10,7 +10,7 @@
 void madi_rate_divide(uint64_t total, uint64_t *need, size_t n)
 {
     uint64_t rest = total;
-    size_t open = n; /* number of gateways without a share */
+    size_t open = n; /* number of gateways whose share is not decided yet */
     bool done[JOBS_MAX] = {false};
     while (open) { /* jobs that need at most an equal share get what they need; the rest is divided among the others */
         uint64_t part = rest / open;

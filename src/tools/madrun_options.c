@@ -101,7 +101,7 @@ typedef struct option_row {
     bool has_argument;
     bool value; /* FLAG: the value that the member gets */
     size_t at;  /* FLAG, TEXT, NUMBER: offset of the member */
-    /* PARSED: text: of the argument, NULL if there is none; returns like madi_run_options_parse */
+    /* PARSED: parse the argument's text, NULL if there is no argument; return like madi_run_options_parse */
     int (*parse)(madi_run_options_t *options, char *text);
     long least, most; /* NUMBER */
     const char *want; /* NUMBER: what a valid argument is */

@@ -69,7 +69,7 @@ static __attribute__((noinline)) mad_status_t receive_any(mad_channel_t *channel
 
     if (len < 0)
         return MAD_ERR_INVAL;
-    if (atomic_load_explicit(&channel->closed, memory_order_relaxed)) /* as all channels are in a child of fork */
+    if (atomic_load_explicit(&channel->closed, memory_order_relaxed)) /* closed, as all channels are in a child of fork */
         return madi_channel_status(channel);
     conn = madi_conn_peek(channel, source);
     if (!conn && !(conn = madi_conn_get(channel, source, &status)))
@@ -93,7 +93,7 @@ static __attribute__((noinline)) mad_status_t receive_any(mad_channel_t *channel
     return MAD_OK;
 }
 
-/* The common receive is one of several, and of one short block: its call saves no registers. */
+/* The common call posts one short block while other receives are posted: this path saves no registers. */
 mad_status_t mad_message_receive(mad_channel_t *channel, mad_peer_t source, const mad_block_t *blocks, int n,
                                  mad_request_t **request)
 {

@@ -25,7 +25,7 @@ typedef struct client {
     struct madi_query *ask;
     unsigned born;
     bool answering;
-    size_t len, sent; /* bytes of question that have arrived; bytes of answer.json that were sent */
+    size_t len, sent; /* bytes of `question` that have arrived; bytes of `answer` that were sent */
     char question[QUESTION_MAX];
     madi_answer_t answer;
 } client_t;

@@ -24,7 +24,7 @@ typedef enum madi_trace_kind {
     MADI_TRACE_REQUEST,   /* a block is announced; number: the sender's handle */
     MADI_TRACE_GRANT,     /* the receiver has named the destination of a block */
     MADI_TRACE_GRANTED,   /* the grant has arrived at the sender */
-    MADI_TRACE_BLOCK_OUT, /* a block, from its announcement until it has left */
+    MADI_TRACE_BLOCK_OUT, /* the time of a block from its announcement until it has left */
     MADI_TRACE_BLOCK_IN,  /* a block, from the grant until it has arrived; number: the receiver's handle */
     MADI_TRACE_PIECE_OUT, /* a piece of a block, while the driver holds it */
     MADI_TRACE_PIECE_IN,

@@ -12,7 +12,7 @@
 typedef struct madi_rx_packet {
     struct madi_rx_packet *next;
     madi_foreign_t data; /* the packet's body: in this allocation, or a loan */
-    uint32_t len, cost;  /* bytes of the body; credit bytes */
+    uint32_t len, cost;  /* bytes of the body; credit bytes of the packet */
     bool last;           /* the last packet of the message */
     bool cont;           /* the packet continues the block that the packet before it has begun */
     bool inside;         /* the structure is part of its message, not an allocation of its own */

@@ -55,7 +55,7 @@ static void shorts_deliver(madi_link_t *link, const madi_short_t *packet, int n)
     for (const madi_short_t *end = packet + n; packet < end; packet += taken) {
         madi_conn_t *conn = madi_conn_by_remote(link->gate, (uint16_t)(packet->words[0] >> 16));
         taken = MADI_LIKELY(conn && !link->outer) ? madi_short_take(conn, packet, (int)(end - packet)) : 0;
-        if (MADI_UNLIKELY(!taken)) { /* one for the general path, which may close the link */
+        if (MADI_UNLIKELY(!taken)) { /* a packet for the general path, which may close the link */
             madi_wire_hdr_t hdr;
             memcpy(&hdr, packet, sizeof hdr);
             madi_rx_short(link, &hdr, madi_foreign_of((const char *)packet + sizeof hdr));

@@ -38,7 +38,7 @@ void madi_posted_start(madi_posted_t *posted, madi_rx_msg_t *m)
     madi_rx_finish(m);
 }
 
-/* The first posted receives of a connection were removed. */
+/* Update a connection whose first posted receives were removed. */
 static void posted_changed(madi_conn_t *conn)
 {
     if (MADI_LIKELY(conn->posted != NULL)) {

@@ -41,8 +41,8 @@ int madi_posted_take(madi_conn_t *conn, const madi_short_t *packets, int n);
 /* Like madi_posted_take, but makes the messages ready to be opened. */
 int madi_ready_take(madi_conn_t *conn, const madi_short_t *packets, int n);
 
-/* Receive short packets of a connection in the way that is due: the first packet that needs the general path is the last one
- * that is looked at. */
+/* Receive short packets of a connection into its posted receives, or make their messages ready if no receive is posted.
+ * The first packet that needs the general path ends the batch. */
 static inline int madi_short_take(madi_conn_t *conn, const madi_short_t *packets, int n)
 {
     return conn->posted ? madi_posted_take(conn, packets, n) : madi_ready_take(conn, packets, n);

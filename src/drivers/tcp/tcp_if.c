@@ -244,7 +244,7 @@ static mad_status_t tcp_network_knob(const char *adapter, const struct ifaddrs *
     return MAD_OK;
 }
 
-/* The madi_security_t called so; -1: none. */
+/* Return the madi_security_t of this name; -1 if none. */
 static int tcp_security_named(tcp_word_t word)
 {
     for (unsigned i = MADI_SECURITY_NONE; i <= MADI_SECURITY_SEAL; i++)

@@ -286,7 +286,7 @@ static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, m
     madi_foreign_copy(&h, block, len < sizeof h ? len : sizeof h);
     if (len < HEAD_SHORT || h.message.kind != HEAD_WHOLE || h.message.flags & FLAG_WIDE)
         return wide_in(dev, source, message, &h, block, len);
-    memset((char *)&h + HEAD_SHORT, 0, sizeof h - HEAD_SHORT); /* that part was payload */
+    memset((char *)&h + HEAD_SHORT, 0, sizeof h - HEAD_SHORT); /* the bytes behind the short header were payload */
     return message_read(dev, source, message, &h.message, madi_foreign_skip(block, HEAD_SHORT), len - HEAD_SHORT);
 }
 
@@ -347,8 +347,8 @@ static inline void short_receive(const mad_arrival_t *a, uint64_t head, uint64_t
 
 typedef enum arrived { ARRIVED_OTHER, ARRIVED_UNMATCHED, ARRIVED_RECEIVED, ARRIVED_KEPT } arrived_t;
 
-/* Keep a short message that no receive matches.  The caller counts its cost.  ARRIVED_OTHER, and nothing is done, if it is too
- * long or if out of memory. */
+/* Keep a short message that no receive matches.  The caller counts its cost.  ARRIVED_OTHER, and nothing is done, if
+ * the message is too long or if out of memory. */
 static inline arrived_t short_keep(mad_dev_t *dev, matcher_t *m, const mad_arrival_t *a, uint64_t head, uint64_t tag)
 {
     madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), HEAD_SHORT);

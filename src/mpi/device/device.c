@@ -129,9 +129,9 @@ static inline bool messages_open(mad_dev_t *dev, int max)
     return dev->n_shown;
 }
 
-/* Take messages that have arrived.  The first one that no receive matches, and all that came with it after that, wait
- * until the next receive is posted, or else for the next call: a program that receives one by one will match them
- * without their being kept. */
+/* Take messages that have arrived.  The first message that no receive matches, and all that came with it and behind it,
+ * wait until the next receive is posted, or else for the next call: a program that receives one by one will match these
+ * messages without their being kept. */
 static int take_messages(mad_dev_t *dev, int max)
 {
     int n = dev->is_stuck ? take_stuck(dev) : 0;

@@ -131,7 +131,7 @@ typedef struct dev_envelope {
     mad_dev_space_t space;
     mad_peer_t source;
     uint64_t tag, data, number;
-    size_t len, block; /* as in the header */
+    size_t len, block; /* bytes, as in the header */
     size_t cost;       /* cost of the message: dev_flow_cost of len */
     bool has_data, ack;
     bool asks; /* the payload is still at the sender */
@@ -404,7 +404,7 @@ static inline bool dev_flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
 }
 /* Undo dev_flow_take: the message was not sent. */
 void dev_flow_refund(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
-/* Count messages that are kept; `cost` is that of all. */
+/* Count messages that are kept; `cost` is their total cost. */
 void dev_flow_hold(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
 void dev_flow_refund_pending(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
 /* Count an arrived message that was matched immediately, and is not kept. */

@@ -228,8 +228,8 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, dev_head
 /* State of the connection to a peer.  A send without an error report would fail unnoticed if the peer cannot be
  * reached or has another key, and the peer might wait for it for ever.  So the first send without an error report
  * waits until an empty message has left, unless a connection exists already.  A peer that has sent a message is
- * connected, and answers to it are sent at once.  Open MPI 4.1 sends answers while it reads the queue; if it had to
- * wait there, it would read the queue again, into the same memory. */
+ * connected, and answers to it are sent at once.  Open MPI 4.1 sends answers while it reads the queue; if Open MPI had
+ * to wait in such a send, it would read the queue again, into the same memory. */
 enum { UNKNOWN = 0, GREETED, THERE };
 
 bool dev_peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer)

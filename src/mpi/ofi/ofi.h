@@ -302,7 +302,7 @@ static inline void mad_ofi_cntr_add_served(mad_ofi_cntr_t *reads, mad_ofi_cntr_t
 /* ---- mr.c, operate.c, atomic.c -------------------------------------------------------------------------------------- */
 
 extern struct fi_ops_mr mad_ofi_mr;
-/* the memory of an endpoint's domain; that endpoint is the device's argument */
+/* memory that the device lets peers access: regions of an endpoint's domain; `arg` of its functions is the endpoint */
 extern const mad_dev_memory_t mad_ofi_memory;
 /* Return the effect of an access on its target: FI_REMOTE_READ if it returns the content, FI_REMOTE_WRITE if it may
  * change the content.  A fetching atomic operation does both, except FI_ATOMIC_READ.  The region must permit the effect,
