@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Incoming messages: the header is read in place and matched; then the payload is placed or kept. */
+/* Incoming messages: the envelope is read in place and matched; then the payload is placed or kept. */
 #include "match.h"
 
 #include <madeleine/runtime.h>
@@ -261,7 +261,7 @@ static bool head_is_good(const dev_head_t *h)
     return h->kind >= HEAD_WHOLE && h->kind < HEAD_END && (h->kind != HEAD_LONG || !h->block || h->len <= MAD_DEV_LOAD_MAX);
 }
 
-/* Handle a first block that does not begin with the short header of a complete message.  h: the beginning of the block. */
+/* Handle a first block that does not begin with the short envelope of a whole message.  h: the beginning of the block. */
 static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const heads_t *h, madi_foreign_t block,
                     size_t len)
 {
@@ -286,7 +286,7 @@ static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, m
     madi_foreign_copy(&h, block, len < sizeof h ? len : sizeof h);
     if (len < HEAD_SHORT || h.message.kind != HEAD_WHOLE || h.message.flags & FLAG_WIDE)
         return wide_in(dev, source, message, &h, block, len);
-    memset((char *)&h + HEAD_SHORT, 0, sizeof h - HEAD_SHORT); /* the bytes behind the short header were payload */
+    memset((char *)&h + HEAD_SHORT, 0, sizeof h - HEAD_SHORT); /* the bytes behind the short envelope were payload */
     return message_read(dev, source, message, &h.message, madi_foreign_skip(block, HEAD_SHORT), len - HEAD_SHORT);
 }
 
@@ -313,21 +313,22 @@ bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *a)
     return false;
 }
 
-/* The header of most messages: short, of a whole message.  False for all others, and for those without a block in place. */
+/* Read the envelope of most messages: short, of a whole message.  False for all other messages, and for messages without
+ * a block in place. */
 static inline bool head_is_short(const mad_arrival_t *a, uint64_t *head, uint64_t *tag)
 {
     static_assert(HEAD_SHORT == 16 && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 &&
                       offsetof(dev_head_t, tag) == 8,
                   "the two words of a short head");
     madi_foreign_t block = madi_foreign_of(a->base);
-    if (!a->base || a->len - HEAD_SHORT > MAD_DEV_LOAD_MAX) /* len is also huge if the block is shorter than a header */
+    if (!a->base || a->len - HEAD_SHORT > MAD_DEV_LOAD_MAX) /* len is also huge if the block is shorter than an envelope */
         return false;
     *head = madi_foreign_read8(block);
     *tag = madi_foreign_read8(madi_foreign_skip(block, 8));
     return (*head & (0xff | (FLAG_WIDE | FLAG_ACK) << 8)) == HEAD_WHOLE;
 }
 
-/* Copy the payload of a message with a short header to `to`, and end the message.  Return what a receive reports. */
+/* Copy the payload of a message with a short envelope to `to`, and end the message.  Return what a receive reports. */
 static inline void short_receive(const mad_arrival_t *a, uint64_t head, uint64_t tag, void *to, mad_dev_got_t *got)
 {
     madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), HEAD_SHORT);
@@ -377,7 +378,7 @@ static inline arrived_t short_keep(mad_dev_t *dev, matcher_t *m, const mad_arriv
     return ARRIVED_KEPT;
 }
 
-/* Fast path, for most messages: one block with a short header and the payload, for a receive of one message that has
+/* Fast path, for most messages: one block with a short envelope and the payload, for a receive of one message that has
  * room for it.  A message that no receive matches is kept if `keeps`.  The caller counts the cost of what was received or
  * kept.  Otherwise nothing is done. */
 static inline arrived_t arrive_quick(mad_dev_t *dev, const mad_arrival_t *a, bool keeps)

@@ -288,7 +288,7 @@ static void peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
     dev_receives_fail(dev, peer, status);
     for (uint32_t i = 0; i < dev->n_numbered; i++) {
         op_t *op = dev->numbered[i];
-        if (!op || op->peer != peer || op->heading) /* a send whose header has not left yet fails by itself */
+        if (!op || op->peer != peer || op->heading) /* a send whose envelope has not left yet fails by itself */
             continue;
         dev_number_release(dev, op);
         if (op->done.sent) {
@@ -354,7 +354,7 @@ void mad_dev_peer_forget(mad_dev_t *dev, mad_peer_t peer)
 
 /* ---- Start and end ----------------------------------------------------------------------------------------------- */
 
-/* Longest payload that is sent with its header in one block, which fits into one packet of every network. */
+/* Longest payload that is sent with its envelope in one block, which fits into one packet of every network. */
 static size_t whole_max(mad_session_t *session)
 {
     mad_adapter_info_t info;

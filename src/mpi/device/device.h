@@ -7,7 +7,7 @@
  *
  *   match.[ch]    matching: posted receives and unexpected messages, hashed
  *   pool.c        memory of operations and messages; numbers by which peers name operations
- *   send.c        outgoing messages: sent at once, or header and payload with a request
+ *   send.c        outgoing messages: sent at once, or envelope and payload with a request
  *   arrive.c      incoming messages: read, and matched; the payload placed
  *   unexpected.c  messages kept until a receive takes them
  *   flow.c        limit of what a peer may send without a grant
@@ -17,11 +17,11 @@
  *   serve.c       such accesses by peers to the memory of this process
  *   device.c      start, end, progress, lost peers
  *
- * Memory: the device keeps the header of each unexpected message, in at most MAD_DEV_HEAD bytes, and its payload.  One
+ * Memory: the device keeps the envelope of each unexpected message, in at most MAD_DEV_HEAD bytes, and its payload.  One
  * sender may occupy MAD_DEV_WINDOW bytes in this process with both, and more if it needs more, up to MAD_DEV_WINDOWS for
  * all senders together.  Payloads beyond that, and payloads of more than 64 KiB, stay with the sender, and the send is
- * pending until a receive has matched.  The header is still sent, so every message can be matched.  A sender that waits
- * for each of its sends is stopped in this way; for a sender that does not wait, the device keeps one header per pending
+ * pending until a receive has matched.  The envelope is still sent, so every message can be matched.  A sender that waits
+ * for each of its sends is stopped in this way; for a sender that does not wait, the device keeps one envelope per pending
  * send.
  *
  * Threads: any thread if the device was opened `threaded`, otherwise one at a time.  Only opening and closing wait.

@@ -2,7 +2,7 @@
 /* Maximum amount that a peer may send without a grant; this limit bounds the memory for messages that no receive has
  * matched.  Both sides count the cost of messages: their length and MAD_DEV_HEAD_COST.  A sender starts with
  * MAD_DEV_WINDOW.  As messages are received, the receiver raises the limit, and lets the window of a sender that needs
- * more grow out of MAD_DEV_WINDOWS.  A sender beyond its limit sends only headers (rendezvous.c).  So each message is
+ * more grow out of MAD_DEV_WINDOWS.  A sender beyond its limit sends only envelopes (rendezvous.c).  So each message is
  * matched in order, and no message waits for a window. */
 #include "inside.h"
 

@@ -28,8 +28,8 @@ enum {
 };
 enum { FLAG_PLAIN = 1, FLAG_DATA = 2, FLAG_ACK = 4 /* send HEAD_MATCHED */, FLAG_WIDE = 8 };
 
-/* Header of a message.  Little endian, like all hosts that Madeleine supports.  Without FLAG_WIDE only the first 16
- * bytes are sent, so that they and eight bytes of payload fit one cell of shared memory. */
+/* The envelope of a message, as it travels.  Little endian, like all hosts that Madeleine supports.  Without FLAG_WIDE
+ * only the first 16 bytes are sent, so that they and eight bytes of payload fit one cell of shared memory. */
 typedef struct dev_head {
     uint8_t kind, flags;
     uint16_t zero;
@@ -112,7 +112,7 @@ typedef struct op {
         bool closed;  /* multi-receive: takes no further message */
         bool silent;  /* no notification */
         bool asks;    /* send: the payload waits for a grant */
-        bool heading; /* send: the message's header has not left yet */
+        bool heading; /* send: the message's envelope has not left yet */
         bool wanted;  /* send: the grant has arrived */
         bool remote;  /* true for an access to memory */
     };
@@ -126,12 +126,12 @@ static inline op_t *dev_item_op(item_t *item)
     return (op_t *)((char *)item - offsetof(op_t, item));
 }
 
-/* A message as its header describes it. */
+/* The envelope of a message that has arrived. */
 typedef struct dev_envelope {
     mad_dev_space_t space;
     mad_peer_t source;
     uint64_t tag, data, number;
-    size_t len, block; /* bytes, as in the header */
+    size_t len, block; /* bytes, as in dev_head_t */
     size_t cost;       /* cost of the message: dev_flow_cost of len */
     bool has_data, ack;
     bool asks; /* the payload is still at the sender */
@@ -216,7 +216,7 @@ struct mad_dev {
     void (*notify_received)(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got);
     void *arg;
     const mad_dev_memory_t *memory;
-    size_t whole_max; /* longest payload sent in the header's block, in bytes */
+    size_t whole_max; /* longest payload sent in the envelope's block, in bytes */
     int cores;        /* number of processors of this host */
     atomic_int known; /* number of peers of the session, counted up to cores + 1 (send.c) */
     _Atomic(item_t *) items;
@@ -429,7 +429,7 @@ void dev_flow_fini(mad_dev_t *dev);
 
 /* ---- rendezvous.c: under the lock, except dev_announce_send ----------------------------------------------------- */
 
-/* Send the header only; the payload follows after a grant. */
+/* Send the envelope only; the payload follows after a grant. */
 mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t len);
 /* Grant or drop a message whose payload is still at the sender. */
 void dev_announced_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t number, size_t len);
@@ -440,7 +440,7 @@ void dev_body_arrive(mad_dev_t *dev, mad_message_t *message, const dev_head_t *h
 
 /* ---- send.c ------------------------------------------------------------------------------------------------------ */
 
-/* Send a header without a payload. */
+/* Send an envelope without a payload. */
 void dev_answer_send(mad_dev_t *dev, mad_peer_t to, const dev_head_t *h);
 /* Enlarge an array that has one byte per peer, so that it includes this peer.  False if out of memory. */
 bool dev_peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer);
@@ -501,7 +501,7 @@ void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *message);
 
 /* ---- arrive.c: under the lock ------------------------------------------------------------------------------------ */
 
-/* Match a message that was opened.  False if its header has not arrived completely, or if out of memory; the message is
+/* Match a message that was opened.  False if its envelope has not arrived completely, or if out of memory; the message is
  * then in dev->stuck. */
 bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *arrival);
 /* Match messages that were opened together, up to one that is stuck, or, unless `keeps`, up to one that no receive

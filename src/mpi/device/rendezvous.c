@@ -3,7 +3,7 @@
  * this sender's payload, or the payload is long.
  *
  *   sender                                            receiver
- *   ANNOUNCE (number of the send, tag, length)   -->  matched, or kept: a header only
+ *   ANNOUNCE (number of the send, tag, length)   -->  matched, or kept: an envelope only
  *   the payload is sent; the send completes      <--  GRANT (that number, number of the receive)
  *   BODY (number of the receive), the payload    -->  placed in the receive's buffer */
 #include "inside.h"
@@ -66,7 +66,7 @@ static void body_send(mad_dev_t *dev, op_t *op)
         dev_item_attach(dev, request, &op->item, dev_send_left);
 }
 
-/* Continue after the header has left, or has failed to leave.  Meanwhile the grant may have come, or the peer may be
+/* Continue after the envelope has left, or has failed to leave.  Meanwhile the grant may have come, or the peer may be
  * lost. */
 static void head_left(mad_dev_t *dev, op_t *op, mad_status_t status)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Outgoing messages.  A short message is one block, header and payload, which is sent at once.  If it cannot be sent at
+/* Outgoing messages.  A short message is one block, envelope and payload, which is sent at once.  If it cannot be sent at
  * once, or is longer, the payload is a block of its own, moved directly from the program's memory to the receiver's. */
 #include "inside.h"
 
@@ -292,7 +292,7 @@ static mad_status_t peer_known(mad_dev_t *dev, mad_peer_t to)
 mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_peer_t to, const void *buf, size_t len, uint64_t tag, uint64_t data)
 {
     static_assert(MAD_DEV_DATA(0) == FLAG_DATA << 8 && MAD_DEV_TAGGED == 0, "data are the first word of a head");
-    /* The header as one vector, stored in the size in which it will be read: a reader would have to wait for two smaller
+    /* The envelope as one vector, stored in the size in which it will be read: a reader would have to wait for two smaller
      * stores. */
     typedef uint64_t two_t __attribute__((vector_size(16)));
     uint64_t cost = len + MAD_DEV_HEAD_COST;
