@@ -63,7 +63,7 @@ void gw_alive_set(gw_t *gw)
 {
     if (atomic_exchange(&gw->ticks, 1))
         return;
-    /* makes the progress thread check while the program computes; otherwise no thread is woken for it */
+    /* makes the progress thread check while the program computes; no other call wakes a thread for the check */
     marceli_progress_count_later(1);
     marceli_progress_kick_later();
     probe_timer_set(gw, probe_period(gw));

@@ -12,7 +12,7 @@ struct gw_held {
     madi_op_t *user; /* the core's operation; NULL for a copy */
     gw_end_t *end;
     gw_held_t *next;
-    int out;   /* number of fragments that refer to it: queued, or taken by a driver */
+    int out;   /* number of fragments that refer to this memory: queued, or taken by a driver */
     bool over; /* acknowledged or given up; `status` has the result */
     mad_status_t status;
     madi_wire_hdr_t hdr;

@@ -34,7 +34,7 @@ struct gw_side {
     gw_hop_t *hop; /* NULL if the hop no longer carries the stream */
     uint32_t label;
     bool opener;           /* true if this process has opened the stream on this hop */
-    bool visited;          /* for gw_sides_next */
+    bool visited;          /* used by gw_sides_next */
     gw_end_t *end;         /* the endpoint, if the stream ends here; else NULL */
     gw_transit_t *transit; /* the transit, if the stream passes through; else NULL */
     gw_route_t *route;     /* for a former path */
@@ -81,7 +81,7 @@ struct gw_hop {
     gw_side_t **sides[2]; /* hash tables: lists by slot */
     uint32_t n_sides[2], cap_sides[2];
     uint32_t n_labels[2]; /* the first label that has not been used yet */
-    uint32_t visited[2];  /* for gw_sides_next: slots already visited */
+    uint32_t visited[2];  /* used by gw_sides_next: slots already visited */
     /* The fragment being received, between rx_begin and rx_done. */
     enum gw_in { GW_IN_NONE, GW_IN_END, GW_IN_TRANSIT, GW_IN_WHOLE } in;
     gw_side_t *in_side;

@@ -61,13 +61,13 @@ struct gw {
     gw_dial_t *dials;                      /* pending connections made on behalf of peers (dial.c) */
     gw_hop_t *asker;                       /* hop for which the next process is being chosen; NULL if for this process */
     bool asker_claims;                     /* true if only peers have named the address of the chosen process */
-    int n_transits, closing;               /* number of passing streams; number of those that are closed at both ends */
+    int n_transits, closing;               /* number of passing streams; number of streams that are closed at both ends */
     _Atomic(int) unsettled;                /* 1 if the next poll has to handle one of the following fields */
     bool later;                            /* streams have to be freed, or need a path */
     gw_frag_t *sent;                       /* fragments in the program's memory that have left */
     gw_side_t *credit_list, **credit_tail; /* list of the sides whose peers have to be granted credit */
     struct madi_gateway_rate *rate;        /* rate.c; NULL: unlimited */
-    /* bytes that may still be granted (negative: overdrawn); time of that value in ns */
+    /* bytes that may still be granted (negative: overdrawn); ns: time of `rate_left` */
     int64_t rate_left, rate_at;
     madi_watch_t rate_timer; /* expires when credit that waits may be granted */
     gw_frag_t *pool;         /* free fragments of full size */

@@ -188,7 +188,7 @@ static void held_end(gw_held_t *held, mad_status_t status)
     held_finish(held);
 }
 
-/* Remove acknowledged fragments.  Return a list of those that refer to the program's memory. */
+/* Remove acknowledged fragments.  Return a list of the removed fragments that refer to the program's memory. */
 static gw_held_t *held_take(gw_window_t *w)
 {
     uint32_t ack = atomic_load_explicit(&w->ack, memory_order_relaxed);

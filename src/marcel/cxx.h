@@ -25,7 +25,7 @@ typedef struct madi_cxx_state {
 #endif
 } madi_cxx_state_t;
 
-/* Of a worker. */
+/* Exceptions of a worker. */
 typedef struct madi_cxx {
     /* State that each switch checks; if it is not zero, the switch calls madi_cxx_switch.  The state is that of the only run
      * time, a constant zero if there is none, or a constant one if there are several. */

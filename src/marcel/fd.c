@@ -224,7 +224,7 @@ static MADI_COLD ssize_t call_move_rest(madi_fd_call_t *call, ssize_t n)
 {
     const struct iovec *block = call->blocks;
     int left = call->count;
-    size_t skip = 0; /* of the first block */
+    size_t skip = 0; /* number of bytes to skip in the first block */
     ssize_t sum = 0;
     while (n > 0) {
         struct iovec rest;

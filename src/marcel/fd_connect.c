@@ -160,6 +160,6 @@ int marcel_connect(int fd, const struct sockaddr *address, socklen_t size)
 int marcel_close(int fd)
 {
     int rc = madi_fd_watch_close(fd);
-    madi_fd_watch_hint(); /* the other end */
+    madi_fd_watch_hint(); /* a thread of this process may wait for the other end */
     return rc;
 }

@@ -88,7 +88,7 @@ static MADI_COLD int mutex_lock_wait(madi_mutex_t *m, madi_party_t *self, int64_
         rc = madi_block(self, &m->queue, deadline); /* releases the lock */
         if (rc)
             return rc;
-        if (atomic_load_explicit(&m->owner, memory_order_relaxed) == self) { /* it was handed over */
+        if (atomic_load_explicit(&m->owner, memory_order_relaxed) == self) { /* the mutex was handed over */
             if (m->type == MARCEL_MUTEX_NORMAL)
                 atomic_store_explicit(&m->owner, NULL, memory_order_relaxed);
             return 0;

@@ -30,7 +30,7 @@ struct marcel_cleanup;
 enum madi_thread_state {
     MADI_SEED = 1, /* no worker has taken it: a compare-and-swap changes it to TAKEN, and the winner starts the thread */
     MADI_TAKEN,    /* the thread starts, runs, or has ended: see `joiner` */
-    MADI_GONE      /* in a pool */
+    MADI_GONE      /* the record is in a pool */
 };
 
 /* Values of `joiner` that are not a party. */
@@ -123,7 +123,7 @@ typedef struct madi_ult {
     struct madi_worker *worker; /* the worker that runs the thread; changes only while the thread is in no queue */
     uint8_t state;              /* enum madi_ult_state */
     uint8_t priority;           /* number of the thread's run queue; 0 runs first */
-    uint8_t shift;              /* its slot has 1 << shift bytes */
+    uint8_t shift;              /* the thread's slot has 1 << shift bytes */
     bool moves;                 /* true if it may move: when ready, it is in a list that other workers see (share.h) */
     uint32_t flags;             /* MADI_ULT, of its worker alone */
     atomic_bool clocks;         /* true while a migratable thread is about to wait with a deadline (timer_shared.h) */

@@ -151,7 +151,7 @@ void madi_worker_run(madi_worker_t *worker, madi_ult_t *base)
             worker->current = to;
             madi_monitor_hint();
             madi_switch_to(worker, base, to);
-            if (MADI_UNLIKELY(madi_worker_self() != worker)) /* it was handed over */
+            if (MADI_UNLIKELY(madi_worker_self() != worker)) /* the worker was handed over */
                 break;
             worker->current = NULL;
         } else if (atomic_load_explicit(&worker->stop, memory_order_acquire)) {

@@ -38,9 +38,9 @@ typedef struct madi_lane {
 typedef struct madi_lanes {
     char (*process)[100]; /* names */
     int processes;
-    madi_lane_t *lane; /* by process and kind */
+    madi_lane_t *lane; /* lanes, sorted by process and kind */
     int lanes;
-    madi_bar_t *bar; /* by lane and beginning */
+    madi_bar_t *bar; /* bars, sorted by lane and beginning */
     int bars;
     int outside;        /* bars outside the span */
     double lost;        /* number of events that the processes had already overwritten */

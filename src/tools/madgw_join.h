@@ -20,7 +20,7 @@
 #define MADI_JOB_FILE "madeleine-job 4" /* increased with each change of the format */
 
 typedef struct madi_job_file {
-    unsigned char key[32]; /* of gateways */
+    unsigned char key[32]; /* key of gateways */
     size_t key_len;
     struct {
         unsigned char *bytes;

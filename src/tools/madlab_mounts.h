@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define MADI_LAB_DIR "/tmp/madlab"            /* at the same path in every host */
+#define MADI_LAB_DIR "/tmp/madlab"            /* path of the lab's directory in every host */
 #define MADI_LAB_SOCKETS MADI_LAB_DIR "/host" /* sockets of the hosts' first processes, by host name */
 
 typedef struct madi_lab_shares {

@@ -13,10 +13,10 @@
 
 typedef struct madi_lab_links {
     const madi_lab_plan_t *plan;
-    int *space;      /* by host: descriptor of its network namespace */
-    bool *net_cut;   /* by network */
-    bool *port_cut;  /* by port */
-    int64_t *rate;   /* by port: current rate, bytes per second; 0: unlimited */
+    int *space;      /* descriptor of each host's network namespace */
+    bool *net_cut;   /* true for each network that is cut */
+    bool *port_cut;  /* true for each port that is cut */
+    int64_t *rate;   /* present rate of each port, bytes per second; 0: unlimited */
     bool tbf, netem; /* qdiscs that the kernel has */
 } madi_lab_links_t;
 

@@ -16,7 +16,7 @@ typedef enum madi_lab_action {
 typedef struct madi_lab_event {
     double at; /* seconds since the start of the command */
     madi_lab_action_t action;
-    const char *text;    /* as given, for messages */
+    const char *text;    /* text of the event as given, for messages */
     int net, port, host; /* -1: not part of the target */
     char *process;       /* NULL: the whole host */
     int64_t rate;        /* bytes per second */

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define GRACE_NS 2000000000LL         /* from SIGTERM to SIGKILL */
+#define GRACE_NS 2000000000LL         /* ns between SIGTERM and SIGKILL */
 #define TWICE_NS 1000000000LL         /* ns: a second interrupt within this time ends the job */
 #define STDIN_BYTES ((size_t)1 << 18) /* maximum number of bytes of standard input on the way to the rank */
 

@@ -123,7 +123,7 @@
 #define MADI_RUN_NO_MEMBER(name, letter, how, argument, help, manual)
 typedef struct madi_run_options {
     MADI_RUN_OPTIONS(MADI_RUN_MEMBER, MADI_RUN_NO_MEMBER)
-    int env_count; /* of env */
+    int env_count; /* number of entries of `env` */
     char **argv;   /* the program and its arguments, then NULL */
     int argc;
 } madi_run_options_t;

@@ -28,7 +28,7 @@
 /* A process as described in /proc. */
 typedef struct orphan_entry {
     const char *name; /* directory in /proc; if /proc is of another PID namespace, so is this number */
-    pid_t pid;        /* its number in our namespace */
+    pid_t pid;        /* number of the process in our namespace */
     bool zombie;
 } orphan_entry_t;
 

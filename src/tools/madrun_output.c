@@ -38,8 +38,8 @@ typedef struct stream {
 } stream_t;
 
 static stream_t streams[2];
-static output_text_t (*texts)[2]; /* by rank and stream */
-static char **label_of;           /* by rank; NULL: "[rank] " */
+static output_text_t (*texts)[2]; /* texts of each rank and stream */
+static char **label_of;           /* label of each rank; NULL: "[rank] " */
 static int rank_count;
 static size_t waiting; /* bytes in all texts */
 static bool alone, labelled;

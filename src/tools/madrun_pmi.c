@@ -30,7 +30,7 @@ typedef struct pmi_pair {
 
 typedef struct pmi_client {
     char place[17]; /* hash of the process's processors, equal if they are shared; empty if unknown */
-    int sharers;    /* number of processes with that place; 0: unknown */
+    int sharers;    /* number of processes with the same place; 0: unknown */
     bool joined, left, waiting, ended;
     bool passed; /* a gateway that has passed the first barrier, and takes no part in later ones */
 } pmi_client_t;

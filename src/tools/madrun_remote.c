@@ -27,7 +27,7 @@ struct madi_run_remote {
     const madi_run_events_t *events;
     pid_t pid; /* 0: ended */
     int status;
-    bool beside; /* for gateways, not ranks */
+    bool beside; /* true for proxies of gateways, not of ranks */
     bool greeted, done, lost;
     size_t chatter; /* bytes skipped so far */
     bool *ended;    /* true for each rank that has ended; indexed by rank - first */

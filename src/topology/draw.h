@@ -19,7 +19,7 @@ typedef struct madi_live_host {
     double held, held_bytes, budget;              /* fragments held now, their memory, and its limit */
     int processes;                                /* processes that have answered */
     int gateways; /* number of the processes counted in `processes` through which streams pass, or have passed */
-    /* number of processes that do not answer; number of those that ended during the measurement */
+    /* number of processes that do not answer; number of processes that ended during the measurement */
     int silent, ended;
     int draining; /* number of processes that request that streams take other paths */
     int lost_to;  /* number of processes anywhere that have lost the connection to this host's gateways */
@@ -28,7 +28,7 @@ typedef struct madi_live_host {
 typedef struct madi_live {
     madi_live_host_t *host; /* indexed as in the topology */
     const char *title;      /* one line that describes the measurement */
-    bool none;              /* no measurement was possible */
+    bool none;              /* true if no measurement was possible */
 } madi_live_t;
 
 /* Draw as DOT for Graphviz, or as SVG with a layout of its own: clusters side by side, networks as lines below.

@@ -44,7 +44,7 @@ typedef struct madi_route {
     int64_t bandwidth; /* bandwidth of the slowest network, in bytes per second */
     int hops;
     int later;   /* hops that are not over the preferred network */
-    bool best;   /* no other route is better */
+    bool best;   /* true if no other route is better */
     double ways; /* number of host-by-host routes that this route stands for, one per choice of a host for each hop */
     madi_route_hop_t hop[MADI_ROUTE_HOPS_MAX];
 } madi_route_t;

@@ -35,8 +35,8 @@ static_assert(MADI_COUNT_TRAFFIC_peers == 0 && COUNTS == MADI_COUNT_CHANNELS_pee
 
 typedef struct row {
     const madi_driver_t *driver;
-    const madi_adapter_t *adapter; /* of a network; else NULL */
-    const char *name;              /* of the class, or network */
+    const madi_adapter_t *adapter; /* adapter of a network; NULL for a class */
+    const char *name;              /* name of the class or network */
     int64_t count[COUNTS];         /* by MADI_COUNT_TRAFFIC_* */
 } row_t;
 

@@ -20,7 +20,7 @@ typedef const char *(*madi_control_handler_t)(madi_link_t *link, const madi_wire
 #define MADI_WIRE_HANDLER(name, number, length, handler) \
     const char *handler(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body);
 MADI_WIRE_CONTROLS(MADI_WIRE_HANDLER)
-#define MADI_WRONG_NUMBER "the end of a channel's number that is not in use" /* of CLOSE and CLOSED */
+#define MADI_WRONG_NUMBER "the end of a channel's number that is not in use" /* fault of a CLOSE or CLOSED */
 
 void madi_gate_work(madi_gate_t *gate);           /* have the next progress pump the gate; any lock */
 void madi_gate_go_on(madi_gate_t *gate);          /* like madi_gate_work, but the gate is pumped before any thread sleeps */

@@ -58,7 +58,7 @@ struct madi_tx {
     int64_t began;     /* ns, while tracing: when the message was queued */
     bool may_be_read;  /* the peer may read the long block from this process's memory */
     bool sender_polls; /* the sender polls for the completion, so it can move a part of the long block */
-    bool started;      /* its first packet was sent */
+    bool started;      /* the message's first packet was sent */
     bool ended;        /* the program has ended it */
     bool queued;       /* true if the message is in conn->queue or conn->deferred */
     bool all_sent;     /* all packets of the message were sent; announced blocks may be under way */

@@ -6,7 +6,7 @@
 
 const char madi_module_core = 0;
 
-static madi_lock_t lock; /* of the records */
+static madi_lock_t lock; /* protects the records */
 static madi_module_record_t records[MADI_MODULES_MAX];
 static int n_records;
 static const madi_driver_t *loaded[MADI_MODULES_MAX]; /* drivers of modules, in the order in which the modules were loaded */

@@ -9,8 +9,8 @@
 
 /* A module that was found.  The module stays loaded until the process ends. */
 typedef struct madi_module_record {
-    char name[16];                /* of the driver */
-    char path[256];               /* of the file */
+    char name[16];                /* name of the driver */
+    char path[256];               /* path of the module's file */
     char reason[MADI_REASON_MAX]; /* why it is not loaded */
     const madi_driver_t *driver;  /* NULL: not loaded */
 } madi_module_record_t;

@@ -149,7 +149,7 @@ static_assert(sizeof(madi_wire_credit_t) == 8, "credit");
 typedef struct madi_wire_mismatch {
     uint32_t seq;            /* number of the message */
     uint32_t index;          /* index of the block in the message */
-    uint64_t sent, expected; /* descriptors of both sides */
+    uint64_t sent, expected; /* descriptors of the block at the sender and at the receiver */
 } madi_wire_mismatch_t;
 static_assert(sizeof(madi_wire_mismatch_t) == 24, "mismatch");
 

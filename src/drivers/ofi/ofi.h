@@ -56,7 +56,7 @@
 #define OFI_COPIES 128       /* copied messages in flight */
 #define OFI_REPOST 16        /* number of buffers that are posted again together; fewer if there is nothing else to do */
 #define OFI_INJECT_MAX 4096  /* bytes: longest packet that is gathered on the stack to be injected */
-#define OFI_NAME_BYTES 128   /* bytes of an endpoint's name at most; driver.h has room for that in an address */
+#define OFI_NAME_BYTES 128   /* maximum number of bytes of an endpoint's name; an address of driver.h has room for them */
 
 typedef struct ofi_link ofi_link_t;
 typedef struct ofi_adapter ofi_adapter_t;
@@ -90,7 +90,7 @@ static_assert(sizeof(ofi_segment_t) == 24, "segment");
 
 /* A body that is being read, straight to its destination. */
 typedef struct ofi_body {
-    struct ofi_body *next; /* in the adapter's list */
+    struct ofi_body *next; /* next body of the adapter */
     ofi_link_t *link;      /* NULL: the link is closed */
     fi_addr_t from;
     int left;     /* parts that have not arrived */
@@ -220,7 +220,7 @@ struct ofi_link {
 
     /* sending, under the tx lock */
     uint64_t tag;      /* tag of packets to the peer, with number 0 */
-    uint16_t number;   /* of the next packet */
+    uint16_t number;   /* number of the next packet to send */
     atomic_int failed; /* error of libfabric that ended sending; 0 if none */
     atomic_bool refused;
     atomic_int flying; /* number of copies and flights in use */
@@ -334,7 +334,7 @@ ssize_t ofi_message(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct i
                     ofi_link_t *l);
 void ofi_copy_done(ofi_adapter_t *a, ofi_copy_t *copy, int error);
 void ofi_flight_done(ofi_link_t *l, uint32_t id);
-void ofi_copies_forget(ofi_link_t *l);  /* at the link's end */
+void ofi_copies_forget(ofi_link_t *l);  /* forget the copies of a link that ends */
 void ofi_flights_report(ofi_link_t *l); /* report ops in flight as failed */
 void ofi_send_fini(ofi_adapter_t *a);   /* the endpoint is closed */
 void ofi_send_failed(ofi_link_t *l, ssize_t error);

@@ -195,7 +195,7 @@ typedef struct shm_adapter {
     int event_fd, bell_fd;
     int bell_seals;   /* seals of this process's bell; a peer's bell must have the same ones, since both run on one kernel */
     int64_t sever_ns; /* ns: maximum wait of the next shm_sever for a peer that claims to write; 0: SHM_SEVER_NS */
-    int cores;        /* of this host */
+    int cores;        /* number of cores of this host */
     size_t cells_max; /* bytes of the longest packet in cells */
     madi_watch_t event_watch;
     shm_bell_t *bell;

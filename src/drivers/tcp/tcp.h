@@ -37,7 +37,7 @@ typedef struct madi_tcp_subnet {
     /* ip_len in bytes, 0 if there is none (loopback, or a name set by a knob); prefix in bits */
     unsigned char ip_len, prefix;
     bool has_peer;          /* the address is one end of a point-to-point pair */
-    unsigned char peer[16]; /* its other end */
+    unsigned char peer[16]; /* other end of the point-to-point pair */
     unsigned char ip[16];   /* the subnet's leading bits; the rest is 0 */
 } madi_tcp_subnet_t;
 
@@ -45,7 +45,7 @@ typedef struct madi_tcp_adapter {
     madi_adapter_t pub;
     struct sockaddr_storage self; /* the interface's address, with port 0: source address of connections */
     madi_tcp_subnet_t subnet;     /* subnet after which the network is named; ip_len 0 if it has another name */
-    madi_tcp_subnet_t own_subnet; /* of the interface */
+    madi_tcp_subnet_t own_subnet; /* subnet of the adapter's interface */
     bool loopback;
     bool listening; /* pub.listen_fd is ours */
 

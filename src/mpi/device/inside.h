@@ -110,7 +110,7 @@ typedef struct op {
         void *copy;         /* memory of a buffered send */
         size_t copy_len;
         bool closed;  /* multi-receive: takes no further message */
-        bool silent;  /* no notification */
+        bool silent;  /* true: no notification */
         bool asks;    /* send: the payload waits for a grant */
         bool heading; /* send: the message's envelope has not left yet */
         bool wanted;  /* send: the grant has arrived */
@@ -158,7 +158,7 @@ struct mad_dev_message {
     op_t *op;               /* the receive that has matched it meanwhile; NULL if none */
     bool loading;           /* true while the copy is not complete */
     bool dropped;           /* discarded meanwhile */
-    item_t item;            /* its status is MAD_OK in a free message */
+    item_t item;            /* item of the message; its status is MAD_OK in a free message */
     void *context;          /* context of the claim */
 };
 

@@ -88,7 +88,7 @@ void mad_ofi_wait_arm(mad_ofi_wait_t *wait);
 /* Wait until test(arg) is not 0, while the endpoints (NULL if none) make progress; poll if threads may not sleep.  False
  * after a time-out of ms (-1: none) that began at `begin` (mad_dev_clock). */
 bool mad_ofi_wait_for(mad_ofi_wait_t *wait, mad_ofi_eps_t *eps, int (*test)(void *arg), void *arg, int64_t begin, int ms);
-int mad_ofi_wait_control(mad_ofi_wait_t *wait, int command, void *arg); /* for FI_GETWAIT */
+int mad_ofi_wait_control(mad_ofi_wait_t *wait, int command, void *arg); /* serve FI_GETWAIT */
 /* Return the remaining part of a time-out of ms (-1: none) that began at `begin` (mad_dev_clock). */
 int mad_ofi_left(int64_t begin, int ms);
 
@@ -110,7 +110,7 @@ typedef struct mad_ofi_mrs {
 typedef struct mad_ofi_domain {
     struct fid_domain fid;
     mad_ofi_fabric_t *fabric;
-    bool threaded, automatic; /* from the domain's info */
+    bool threaded, automatic; /* as the domain's info says */
     /* properties of registered memory; false: offsets instead of addresses, keys chosen by the program */
     bool virtual_addresses, own_keys;
     mad_ofi_mrs_t mrs;

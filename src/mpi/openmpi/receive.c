@@ -185,7 +185,7 @@ static bool parked_read(shown_t *shown, parked_t *p)
     return false;
 }
 
-/* Continue all parked fragments; one thread at a time.  Return the number of those completed. */
+/* Continue all parked fragments; one thread at a time.  Return the number of fragments completed. */
 static __attribute__((noinline)) int look_at_parked(void)
 {
     parked_t *list, *next;

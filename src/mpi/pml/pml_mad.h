@@ -89,7 +89,7 @@ typedef struct mad_pml_component {
     mad_pml_request_t *spare;           /* requests for reuse; NULL if none, and where several threads call MPI */
     _Atomic(mad_pml_request_t *) ended; /* completed by the device, but not yet for Open MPI (request.c) */
     atomic_int failures;                /* number of failures logged */
-    bool report;                        /* the parameter of that name */
+    bool report;                        /* the parameter `report` */
     bool threaded;                      /* several threads may call MPI at the same time */
     mad_pml_count_t sent, received;
 } mad_pml_component_t;
