@@ -25,6 +25,7 @@ def line(context):
 
 
 def same(a, b):
+    """True if two times of a line belong to one phase; False if one of them was not measured."""
     return a is not None and b is not None and max(a, b) <= SAME * min(a, b)
 
 
@@ -49,18 +50,19 @@ def measure(context, measure_sizes, sizes):
 
 
 def lines(results):
+    """Return the time of a line of each row that has one."""
     return [row["line_us"] for one in results for by_size in one.values() for row in by_size.values() if "line_us" in row]
 
 
 def usual(found):
-    """Return the time that most of these are close to; None if none was measured."""
+    """Return the time to which most of the found times are close; None if none was measured."""
     known = [l for l in found if l is not None]
     return max(known, key=lambda c: (sum(same(c, l) for l in known), -c), default=None)
 
 
 def keep(results):
-    """Keep the rows of the most frequent phase.  Return (the rounds with these rows only, a note about what was left
-    out)."""
+    """Keep the rows of the most frequent phase.  Return (the rounds with these rows only, a note about the rows that are
+    left out)."""
     found = lines(results)
     centre = usual(found)
     if centre is None:
