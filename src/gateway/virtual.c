@@ -100,7 +100,7 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
     adapter->session->forward = &gw->forward;
     marceli_progress_count_serving(gw->forwards);
     gw->counted = gw->forwards;
-    madi_adapter_polled(adapter); /* polled even without links, because forwarding needs it */
+    madi_adapter_polled(adapter); /* polled even without virtual links, because forwarding needs the polls */
     return MAD_OK;
 }
 

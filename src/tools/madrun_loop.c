@@ -16,7 +16,7 @@
 #define READ_BYTES 65536
 #define SHARED_BYTES 4096    /* bytes that a writable pipe accepts without blocking */
 #define FULL_BYTES (1 << 20) /* bytes queued at which a choking pipe counts as full */
-#define LOW_BYTES (1 << 18)  /* bytes queued at which it no longer counts as full */
+#define LOW_BYTES (1 << 18)  /* bytes queued at which a full pipe counts as full no longer */
 
 static int epoll_fd = -1;
 static int full_pipes; /* number of choking pipes that are full now */
