@@ -27,7 +27,7 @@
 #define PS_MIN 5        /* ps a byte: shortest time that is believed; 200 GB/s */
 #define PS_MAX 10000
 
-/* The two sides of a measurement.  The receiver asks, the sender answers, and each does its part of a round. */
+/* The two sides of a measurement.  The receiver requests a round, the sender answers, and each does its part of a round. */
 typedef struct sides {
     _Alignas(MADI_LINE) _Atomic(uint32_t) asked;
     _Alignas(MADI_LINE) _Atomic(uint32_t) answered;

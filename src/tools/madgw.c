@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* madgw: a process of a job that only forwards messages between networks.
  *
- *   madgw.c          serving one job until asked to end        madgw_options.c  the command line
+ *   madgw.c          serving one job until it has to end       madgw_options.c  the command line
  *   madgw_join.c     the job file
  *   madgw_serve.c    serving several jobs: one process each, started and ended as files of a directory come and go
  *   madgw_jobs.c     these files                               madgw_process.c  these processes

@@ -139,7 +139,7 @@ static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *c
     return status;
 }
 
-/* The connection's lock is taken only after the work that does not need it.  The copy into the packet also finds out
+/* The connection's lock is taken only after the work that does not need it.  The copy into the packet also determines
  * whether the message is short. */
 mad_status_t mad_message_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n)
 {
