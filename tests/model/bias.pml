@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queues whose lock one worker has to itself (bias.h of libmarcel): the worker's section without a locked instruction, a
- * thread that takes the bias away, and a canceller of a thread that waits in the queue.
+/* Queues whose lock one worker has to itself (src/marcel/bias.h).  The worker enters its section without a locked
+ * instruction, while one thread takes the bias away, and another thread cancels the thread that waits in the queue.
  *
- * The worker's stores stand in a buffer until the hardware, or a barrier of all threads, makes them seen. */
+ * The worker's stores stay in a buffer until the hardware, or a barrier of all threads, makes them visible. */
 #define LOCKED 1
 #define BIAS 2
 
-#define OPEN 1 /* party->wait */
+#define OPEN 1 /* values of `wait`, which stands for party->wait */
 #define WOKEN 2
 #define CANCELLED 3
 
 #define POSTS 3
 
 byte word = BIAS;
-bool holds;                    /* as others see it */
-bool holds_written, buffered;  /* as the worker sees it; is that not seen yet? */
-byte inside;                   /* the section, or the lock */
-bool busy;                     /* thread->cancel: BUSY */
+bool holds;                    /* the worker's flag, as the other threads see it */
+bool holds_written, buffered;  /* the flag as the worker has written it; true: that store is still in the buffer */
+byte inside;                   /* number of threads in the section or with the lock: at most 1 */
+bool busy;                     /* the canceller's BUSY in thread->cancel */
 byte wait;
 bool queued;
-byte values;                   /* posted, and neither taken nor used to wake */
+byte values;                   /* number of posts that no thread has taken and that have woken no thread */
 byte woken, cancels, posts;
 bool over;
 
@@ -32,7 +32,7 @@ inline barrier_all() {
 #endif
 }
 
-/* What stands in the buffer may be seen at any time. */
+/* A store in the buffer may become visible at any time. */
 proctype hardware()
 {
     do
@@ -65,7 +65,7 @@ inline leave()
     fi
 }
 
-/* One thread of the worker waits, another posts. */
+/* A thread of the worker waits; another thread of the worker posts. */
 proctype worker()
 {
     byte i, seen;
@@ -122,7 +122,7 @@ inline unlock_other()
     d_step { inside--; word = 0 }
 }
 
-/* Takes one if it can. */
+/* Take a post, if there is one. */
 proctype other()
 {
     byte old;
@@ -164,7 +164,7 @@ proctype canceller()
 init
 {
     atomic { run hardware(); run worker(); run other(); run canceller() }
-    _nr_pr == 2; /* the hardware and this */
+    _nr_pr == 2; /* only the hardware and this process are left */
     over = true;
     assert(woken + cancels <= 1);
     assert(woken + cancels == 1 || queued);

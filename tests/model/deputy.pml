@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Idle workers: who of them leads for the user-level threads that wait, and who is called when the leader runs one (leader.c and
- * follower.c of libmarcel; how a leader sleeps is in leader.pml).
+/* Idle workers: which of them leads for the user-level threads that wait, and which of them is woken when the leader runs a
+ * thread (src/engine/leader.c and follower.c).  How a leader sleeps is in leader.pml.
  *
- * Two workers, two threads, of one worker or of both.  A thread waits for a message, runs when it has come, and waits again, or
- * runs for ever.  Messages come at any time.  In the end every message has been polled as long as a thread waits and
- * a worker is left that could, and no thread that was woken waits for a worker that sleeps.
+ * There are two workers, and two threads, both of one worker or one of each.  A thread waits for a message, runs when the
+ * message has arrived, and then waits again or runs for ever.  Messages arrive at any time.  In the end every message has
+ * been polled, as long as a thread waits and a worker is left to poll.  No thread that was woken waits for a worker that
+ * sleeps.
  *
- * All that the workers share is sequentially consistent, so memory is that of the model.  The clock may pass at any time. */
+ * All accesses to the workers' common variables are sequentially consistent, so the model needs no store buffers.  The clock
+ * may pass any deadline at any time. */
 #define MESSAGES 2
 
-#define NOBODY 0 /* madi_server.leader */
+#define NOBODY 0 /* values of `leader`, which stands for madi_server.leader */
 #define BY_WAITER 1
 #define BY_OTHER 2
 
 byte leader, blocked, claimants, n_idle, deputy, terms;
 byte sent, polled;
-byte whom[MESSAGES];  /* threads */
-bool listed[2];       /* madi_server.idle, under its lock */
-bool called[2];       /* the waiter's word is WOKEN */
-byte home[2];         /* of a thread: its worker */
-bool waits[2], ready[2], gone[2] /* a worker whose thread runs for ever */;
+byte whom[MESSAGES];  /* by message: its destination, a thread */
+bool listed[2];       /* by worker: in madi_server.idle, under that list's lock */
+bool called[2];       /* by worker: the word of its waiter is WOKEN */
+byte home[2];         /* by thread: its worker */
+bool waits[2], ready[2], gone[2] /* gone, by worker: its thread runs for ever */;
 
 #define has_ready(w) (ready[0] && home[0] == w || ready[1] && home[1] == w)
 #define waits_itself(w) (waits[0] && home[0] == w || waits[1] && home[1] == w)
 #define other_may_lead (blocked && leader == NOBODY && !claimants)
 
-/* leader_wanted; patient() is said by the caller: it depends on the clock */
+/* madi_leader_wanted.  The choice of madi_leader_may_return depends on the clock, and is left open. */
 inline leader_wanted(me)
 {
     if
@@ -33,7 +35,7 @@ inline leader_wanted(me)
         if
         :: other_may_lead ->
             if
-            :: deputy /* and madi_leader_may_return */
+            :: deputy /* and madi_leader_may_return is true */
             :: true ->
                 atomic {
                     if
@@ -91,7 +93,7 @@ inline leave(me)
 inline lead(me)
 {
     if
-    :: defers /* and madi_leader_may_return */
+    :: defers /* and madi_leader_may_return is true */
     :: !waits_itself(me) ->
         for_others = true;
         if
@@ -123,7 +125,7 @@ inline lead(me)
     fi
 }
 
-/* One message; step_down: it was for the other worker */
+/* Poll one message.  A leader may step down if the message was for the other worker (leader_defer). */
 inline poll(me)
 {
     atomic {
@@ -138,7 +140,7 @@ inline poll(me)
     :: to != 2 && home[to] != me ->
         called[home[to]] = true;
         if
-        :: leads && true -> defers = true; become_deputy(); leave(me) /* madi_leader_may_return */
+        :: leads && true -> defers = true; become_deputy(); leave(me) /* if madi_leader_may_return is true */
         :: true
         fi
     :: else
@@ -146,10 +148,10 @@ inline poll(me)
     to = 0
 }
 
-/* madi_may_follow, without the clock */
+/* madi_may_follow, with the clock left out */
 #define may_follow(me) (waits_itself(me) && leader == BY_WAITER || !waits_itself(me) && !other_may_lead)
 
-/* madi_follow, worker_follow, deputy_is_needed, deputy_check */
+/* madi_follow, with worker_follow, deputy_is_needed and deputy_check */
 inline follow(me)
 {
 #ifndef ASKER_SLEEPS
@@ -175,7 +177,7 @@ again:
 end_asleep:
         if
         :: called[me] -> called[me] = false; defers = true
-        :: !called[me] && is_deputy -> /* the clock */
+        :: !called[me] && is_deputy -> /* the deputy's deadline passes */
             defers = true;
             if
             :: terms == seen && other_may_lead -> defers = false
@@ -197,7 +199,7 @@ end_asleep:
     }
 }
 
-/* madi_worker_run, madi_worker_idle_wait, wait_on_kernel_thread */
+/* madi_worker_run, madi_worker_idle_wait and wait_on_kernel_thread */
 proctype worker(byte me)
 {
     byte t, to, seen;
@@ -226,7 +228,7 @@ end_epoll:
 #endif
         fi
     :: !leads && (defers || may_follow(me)) -> follow(me)
-    :: asks && !defers && !may_follow(me) -> leader != BY_OTHER || has_ready(me) /* meanwhile it polls */
+    :: asks && !defers && !may_follow(me) -> leader != BY_OTHER || has_ready(me) /* the worker polls meanwhile */
     :: else
     fi;
     goto look;
@@ -250,7 +252,7 @@ runs:
     }
     if
     :: gone[me] = true; goto ended
-    :: atomic { blocked++; waits[t] = true } /* wait_switching, wait_park */
+    :: atomic { blocked++; waits[t] = true } /* wait_switching and wait_park */
         if
 #ifndef NOBODY_CALLED
         :: has_ready(me) && blocked && leader == NOBODY -> leader_wanted(me)

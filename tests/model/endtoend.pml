@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A stream that is encrypted from end to end (doc/gateways.md; the gateways' cipher.h), against its gateways, which own
- * every way between the two ends: they see all fragments, leave out, repeat, reorder, change and make up.  They have no key of
- * the ends, so what is sealed or proved is something that an end has made; they choose which of it an end gets, when, on which
- * way, and under which number.
+/* A stream that is encrypted from end to end (src/gateway/cipher.h; doc/gateways.md), against its gateways.  The gateways
+ * control every path between the two ends: they read, drop, repeat, reorder, change and forge fragments.  They have no key
+ * of the ends, so each sealed or proved text was made by an end.  The gateways choose which of these texts an end receives,
+ * when, by which path, and under which number.
  *
- * End 0 sends packets 1 to PACKETS and may open other ways, on which it sends again what was not acknowledged.  End 1 sends one
- * packet, acknowledges, and closes.  Asserted of each end, whatever the gateways do: packets are delivered in order, each once,
- * and are the other end's; nothing counts as acknowledged that the other end has not got; a way is taken, and the end of
- * the stream believed, only if the other end has said so; and no two texts are sealed under one key and number. */
+ * End 0 sends packets 1 to PACKETS.  It may open further paths, and sends again there what was not acknowledged.  End 1
+ * sends one packet, acknowledges, and closes.  Asserted, whatever the gateways do:
+ *
+ *   - The packets that an end delivers are the other end's, in order, each once.
+ *   - A packet counts as acknowledged only if the other end has received it.
+ *   - An end takes another path, or the end of the stream, only from a message that the other end has made.
+ *   - An end seals no two different texts under one key and number. */
 #define PACKETS 2
-#define TURNS 3 /* ways */
+#define TURNS 3 /* number of paths; a path is named by its turn */
 
-/* What the ends have made: by end, turn and number. */
+/* Texts that an end has made, by end, turn and number. */
 typedef by_number_t { bool made[PACKETS + 2]; byte ack[PACKETS + 2] };
 typedef by_turn_t { by_number_t turn[TURNS] };
-by_turn_t sealed[2];   /* packets; a packet carries an acknowledgement, too */
-by_turn_t acked[2];    /* ACK, with a proof */
-bool opened[TURNS];    /* OPEN by end 0, with a proof */
+by_turn_t sealed[2];   /* sealed packets; each contains an acknowledgement, too */
+by_turn_t acked[2];    /* ACKs, each with a proof */
+bool opened[TURNS];    /* OPENs by end 0, each with a proof */
 bool closed;           /* CLOSE by end 1, with a proof */
 
-byte turn[2];          /* the way that an end is on */
-byte next[2] = 1;      /* number to send next */
-byte base[2] = 1;      /* up to here all is acknowledged */
-byte rx[2] = 1;        /* number that is due */
-bool over[2];          /* the end takes the stream for closed by the other one */
+byte turn[2];          /* by end: the path that it uses */
+byte next[2] = 1;      /* by end: number of the next packet that it sends */
+byte base[2] = 1;      /* by end: all packets before this number are acknowledged */
+byte rx[2] = 1;        /* by end: number of the packet that it expects */
+bool over[2];          /* by end: it takes the stream for closed by the other end */
 
 #ifdef KEY_WITHOUT_TURN
 #define KEY(t) 0
@@ -39,7 +42,7 @@ inline seal(me)
     next[me]++
 }
 
-/* The acknowledgement of all before count came to an end. */
+/* End `me` accepts an acknowledgement of all packets before `count`. */
 inline believe(me, count)
 {
     assert(count <= rx[1 - me]);
@@ -49,20 +52,20 @@ inline believe(me, count)
     fi
 }
 
-/* A gateway shows an end the packet n of end `from`, sealed on way t, as number c. */
+/* A gateway passes to end `me` packet n of end `from`, which was sealed on path t, under the number c. */
 inline present(me, from, t, n, c)
 {
     if
-    :: !sealed[from].turn[KEY(t)].made[n] -> skip /* there is no such text, and nobody else can make one */
+    :: !sealed[from].turn[KEY(t)].made[n] -> skip /* this text does not exist, and only its end can make it */
 #ifndef ONE_KEY_FOR_BOTH
-    :: sealed[from].turn[KEY(t)].made[n] && from == me -> skip /* the tag is wrong */
+    :: sealed[from].turn[KEY(t)].made[n] && from == me -> skip /* the tag is wrong: the text is the receiver's own */
 #endif
     :: sealed[from].turn[KEY(t)].made[n] && KEY(t) != KEY(turn[me]) -> skip
 #ifndef NUMBER_UNSEALED
     :: sealed[from].turn[KEY(t)].made[n] && n != c -> skip
 #endif
 #ifndef TAKEN_TWICE
-    :: sealed[from].turn[KEY(t)].made[n] && c != rx[me] -> skip /* it was here, or it is too early */
+    :: sealed[from].turn[KEY(t)].made[n] && c != rx[me] -> skip /* the packet arrived before, or arrives too early */
 #endif
     :: else ->
         assert(from == 1 - me);
@@ -78,7 +81,7 @@ proctype end(byte me)
     do
     :: atomic { !over[me] && next[me] <= (me == 0 -> PACKETS : 1) -> seal(me) }
     :: atomic { !over[me] && rx[me] > 1 -> acked[me].turn[turn[me]].made[rx[me]] = true }
-    /* Some packet comes. */
+    /* A packet arrives. */
     :: atomic {
             !over[me] && rx[me] <= (me == 1 -> PACKETS : 1) ->
             if :: from = 0 :: from = 1 fi;
@@ -88,7 +91,7 @@ proctype end(byte me)
             present(me, from, t, n, c);
             from = 0; t = 0; n = 0; c = 0
         }
-    /* Some ACK comes. */
+    /* An ACK arrives. */
     :: atomic {
             !over[me] ->
             if :: n = 2 :: n = 3 fi;
@@ -101,14 +104,14 @@ proctype end(byte me)
             fi;
             n = 0
         }
-    /* The way fails, or end 0 thinks so. */
+    /* The path fails, or end 0 takes it for failed. */
     :: atomic {
             me == 0 && !over[0] && turn[0] < TURNS - 1 ->
             turn[0]++;
             opened[turn[0]] = true;
             next[0] = base[0]
         }
-    /* Some OPEN comes. */
+    /* An OPEN arrives. */
     :: atomic {
             me == 1 && !over[1] ->
             if :: t = 1 :: t = 2 fi;
@@ -122,7 +125,7 @@ proctype end(byte me)
             t = 0
         }
     :: atomic { me == 1 && !over[1] && rx[1] > PACKETS && base[1] > 1 -> closed = true; over[1] = true; break }
-    /* Some CLOSE comes. */
+    /* A CLOSE arrives. */
     :: atomic {
             me == 0 && !over[0] ->
             if
@@ -133,7 +136,7 @@ proctype end(byte me)
             :: else -> skip
             fi;
             assert(!over[0] || closed);
-#ifdef NOBODY_CLOSES /* that it is found shows that honest ends come to their end here */
+#ifdef NOBODY_CLOSES /* if this assertion fails, honest ends can close the stream */
             assert(!over[0]);
 #endif
         }

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The handshake (hello.h, proof.h; doc/wire.md) against somebody who owns the network, after Dolev and Yao: he sees all that is
- * said, says anything to anybody, holds calls back and repeats them.  He does not have the rank key, so a proof under it is one
- * that a process has made; as a gateway of the job he has the gateway key, and proves under it whatever he likes.
+/* The handshake (src/core/connect/hello.h, src/core/security/proof.h; doc/wire.md) against an attacker who controls the
+ * network, after Dolev and Yao.  The attacker sees every frame, sends any frame to any process, and delays and repeats
+ * connection attempts.  The attacker does not have the ranks' key, so every proof under that key was made by a process.  The
+ * attacker is also a gateway of the job, so he has the gateways' key, and can prove anything under that key.
  *
- * Two calls are made by ranks, and two are answered, by whichever process he chooses.  What they have agreed on in the end
+ * Ranks make two connection attempts, and answer two.  The attacker chooses which process answers.  Each side asserts, after
+ * it has checked the other side's proof:
  *
- *   for the caller    the process that it wanted has answered this call, as it was made, and agrees on all that was said
- *   for the called    the process that it takes for the caller has made this call to it, and to nobody else
+ *   connecting side   the process that it wanted has answered this attempt, and agrees on the content of all frames
+ *   accepting side    the process that it takes for the connecting one has made this attempt to it, and to no other process
  *
- * is asserted where each of them has checked the other's proof.  A proof is the list of what it covers; a proof is accepted if
- * all of that is as the process that checks it has seen it.  Nonces are the numbers of calls and answers: nobody guesses one. */
+ * A proof is the list of the values that it covers.  A process accepts a proof if all these values are as the process itself
+ * has seen them.  Nonces are numbers of attempts and answers, because nobody can guess a nonce. */
 #define CALLS 2
 #define ANSWERS 2
-#define NOBODY 255 /* a nonce of the attacker's own */
+#define NOBODY 255 /* as a nonce: one that the attacker has made */
 #define PROOFS (CALLS + ANSWERS)
-#define MADE_UP PROOFS /* what a gateway proves: anything, under its key */
+#define MADE_UP PROOFS /* a proof by a gateway, under the gateways' key: it covers any values */
 
 #define RANK 0
-#define GATEWAY 1 /* roles */
-#define G 3       /* the gateway; ranks are 0, 1, 2 */
+#define GATEWAY 1 /* roles of a process */
+#define G 3       /* identity of the gateway; those of the ranks are 0, 1 and 2 */
 #define AUTH 1
 #define SEAL 2
 
-typedef said_t { /* HELLO and CHALLENGE */
+typedef said_t { /* fields of HELLO and CHALLENGE */
     byte nonce_a, wanted, caller, role_a, security_a;
     byte nonce_p, role_p, security_p
 };
@@ -30,7 +32,7 @@ typedef proof_t { bool made; bool passive; byte before; said_t said };
 
 proof_t proof[PROOFS];
 said_t call[CALLS], answer[ANSWERS];
-byte called_by[ANSWERS]; /* the proof that it has accepted, and then itself proved */
+byte called_by[ANSWERS]; /* by answer: the accepted proof, which the answering process's own proof covers */
 bool call_done[CALLS], answer_done[ANSWERS];
 
 inline same(x, y, yes)
@@ -47,7 +49,7 @@ inline same(x, y, yes)
 #endif
 }
 
-/* Whether somebody accepts what the attacker shows him as proof k. */
+/* Set `yes` if a process with the values `mine` accepts proof k, which the attacker presents. */
 inline accepts(mine, is_passive, chain, k, yes)
 {
     if
@@ -75,7 +77,8 @@ inline clear(x)
     }
 }
 
-/* What both ends take: networks of equal security talk to each other; or else, if the two were to settle for less. */
+/* True if an end with the security `own` accepts that of the other end.  Only equal securities are accepted.  With the
+ * defect SECURITY_UNSIGNED all are, as if two ends agreed on the lesser one. */
 #ifdef SECURITY_UNSIGNED
 #define TAKES(own, others) true
 #else
@@ -87,7 +90,7 @@ proctype calls(byte me; byte own; byte wants)
     byte k, r, n;
     bool yes;
     call[me].nonce_a = me; call[me].caller = own; call[me].wanted = wants; call[me].role_a = RANK; call[me].security_a = SEAL;
-    /* HELLO is on the wire.  Some CHALLENGE comes. */
+    /* HELLO has been sent.  A CHALLENGE arrives. */
     atomic {
         if
         :: call[me].nonce_p = NOBODY
@@ -98,7 +101,7 @@ proctype calls(byte me; byte own; byte wants)
         if :: call[me].security_p = SEAL :: call[me].security_p = AUTH fi;
         if
 #ifndef ROLE_UNCHECKED
-        :: call[me].role_p != RANK -> goto hung /* it wants a rank */
+        :: call[me].role_p != RANK -> goto hung /* the process connects only to a rank */
 #endif
         :: !TAKES(SEAL, call[me].security_p) -> goto hung
         :: else -> skip
@@ -106,7 +109,7 @@ proctype calls(byte me; byte own; byte wants)
         copy(proof[me].said, call[me]);
         proof[me].made = true
     }
-    /* Some VERDICT comes. */
+    /* A VERDICT arrives. */
     atomic {
         if
         :: k = 0 :: k = 1 :: k = 2 :: k = 3 :: k = MADE_UP
@@ -117,7 +120,7 @@ proctype calls(byte me; byte own; byte wants)
         :: else -> skip
         fi;
         call_done[me] = true;
-        /* The process that it wanted has answered, and agrees on everything. */
+        /* The wanted process has answered exactly once, and agrees on all values. */
         r = 0; n = 0;
         do
         :: r < ANSWERS ->
@@ -132,7 +135,7 @@ proctype calls(byte me; byte own; byte wants)
         :: else -> break
         od;
         assert(n == 1);
-#ifdef NOBODY_AGREES /* that it is found shows that honest calls come to their end here */
+#ifdef NOBODY_AGREES /* if this assertion fails, an honest attempt can succeed */
         assert(false);
 #endif
         goto over;
@@ -150,8 +153,8 @@ proctype answers(byte me)
 {
     byte k, i;
     bool yes;
-    /* Its CHALLENGE is on the wire from the start, as far as he is concerned.  Who this is: others refuse the call.  Some HELLO
-     * and some PROOF come; what would be refused is not shown to it. */
+    /* The attacker may have the CHALLENGE from the start.  `wanted` is the identity of this process, because a process
+     * refuses attempts that want another one.  A HELLO and a PROOF arrive; those that would be refused are left out. */
     atomic {
         if
         :: answer[me].wanted = 0
@@ -189,15 +192,15 @@ proctype answers(byte me)
         proof[CALLS + me].before = k;
         proof[CALLS + me].made = true;
         if
-        :: answer[me].caller == G -> skip /* the gateway is who he is */
+        :: answer[me].caller == G -> skip /* the attacker is this gateway, so nothing is to be asserted */
         :: else ->
-            /* The process that it takes for the caller has made this call, to this process. */
+            /* The process that this one takes for the connecting one has made this attempt, to this process. */
             i = answer[me].nonce_a;
             assert(i < CALLS);
             assert(call[i].caller == answer[me].caller && call[i].wanted == answer[me].wanted &&
                    call[i].nonce_p == answer[me].nonce_p && answer[me].role_a == RANK &&
                    call[i].security_a == answer[me].security_a);
-            i = 0; /* and nobody else was let in by it */
+            i = 0; /* and no other answer has accepted the same attempt */
             do
             :: i < ANSWERS ->
                 assert(i == me || !answer_done[i] || answer[i].caller == G || answer[i].nonce_a != answer[me].nonce_a);

@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The leader: who polls for all that wait, how it sleeps, and who comes after it (leader.c, follower.c, engine.c and waiter.c
- * of libmarcel).
+/* The leader: which thread polls for all that wait, how the leader sleeps, and which thread leads next (src/engine/leader.c,
+ * follower.c, engine.c and waiter.c).
  *
- * Three threads wait, each for a message of its own; one may give up.  A fourth sends these messages, and one for a
- * handler, by plain stores without a fence, and makes progress now and then.  A handler may take for ever.  In the end
- * whose message was sent has it, unless he runs the handler. */
+ * Three threads wait, each for a message of its own; one of them may give up.  A fourth thread sends these messages, and one
+ * message for a handler, by plain stores without a fence, and sometimes makes progress.  A handler may run for ever.  In the
+ * end each thread whose message was sent has received it, except a thread that runs the handler. */
 #ifndef WAITERS
 #define WAITERS 3
 #endif
-#define SENDER WAITERS /* thread */
+#define SENDER WAITERS /* number of the sending thread */
 #define THREADS (WAITERS + 1)
 #ifndef MESSAGES
-#define MESSAGES (WAITERS + 1) /* one for each, and one for a handler; fewer: some of them */
+#define MESSAGES (WAITERS + 1) /* one for each waiting thread, and one for the handler; if fewer, for some */
 #endif
-#define HANDLER WAITERS /* a message's destination that is no waiter */
+#define HANDLER WAITERS /* destination of the message for the handler */
 
-/* memory */
-#define SENT 0     /* messages in the ring: what pure_poll looks at */
+/* variables in memory (memory.pml) */
+#define SENT 0     /* number of messages in the ring, which pure_poll reads */
 #define SLEEPING 1 /* marceli_leader_sleeps, and bell->asleep of shm */
-#define LEADER 2   /* madi_server.leader: 0 none, 1 a thread that waits */
+#define LEADER 2   /* madi_server.leader; 0: none, 1: a waiting thread */
 #define VARS 3
 #include "memory.pml"
 
-#define RUNNING 0 /* marceli_waiter_state */
+#define RUNNING 0 /* values of `word`: marceli_waiter_state */
 #define ASLEEP 1
 #define LEADS_ASLEEP 2
 #define WOKEN 3
 
-byte ring[MESSAGES];    /* destinations */
-byte polled;            /* under session->lock: number of them that were polled */
-bool done[WAITERS];     /* it has its message; what test looks at */
-byte word[WAITERS];     /* changed by locked instructions only */
-bool follower[WAITERS]; /* madi_server.followers, under its lock */
+byte ring[MESSAGES];    /* by message: its destination */
+byte polled;            /* number of messages that were polled, under session->lock */
+bool done[WAITERS];     /* by thread: its message was polled; `test` reads this */
+byte word[WAITERS];     /* by thread: word of its waiter, changed by locked instructions only */
+bool follower[WAITERS]; /* by thread: in madi_server.followers, under that list's lock */
 byte n_followers;
-bool bell;              /* wake_fd */
-bool rung;              /* since the last sleep began */
+bool bell;              /* wake_fd is readable */
+bool rung;              /* wake_fd was written since the last sleep began */
 bool has_calls, calling;
-bool given_up;          /* one of them has */
-bool left[WAITERS];     /* for the judge: it waits no more */
-bool occupied[WAITERS + 1]; /* it runs the handler for ever */
+bool given_up;          /* a thread has given up */
+bool left[WAITERS];     /* by thread: it no longer waits; for `judge` */
+bool occupied[WAITERS + 1]; /* by thread: it runs the handler for ever */
 
 #define calls_wait() (has_calls && !calling)
 
-/* marceli_leader_wake, the flag looked at by a plain load */
+/* marceli_leader_wake, which reads the flag by a plain load */
 inline moved(me)
 {
     if
@@ -68,7 +68,7 @@ inline moved(me)
     fi
 }
 
-/* marceli_waiter_wake; with the lock under which it was found */
+/* marceli_waiter_wake, under the lock of the list in which the waiter was found */
 inline wake(me, w)
 {
     fence(me);
@@ -76,7 +76,7 @@ inline wake(me, w)
     word[w] = WOKEN
 }
 
-/* madi_server_poll: a packet, and whom it is for.  The source's turn, the session's lock are held for this one step. */
+/* madi_server_poll: poll one message, and wake its thread.  This one step stands for a source's turn under session->lock. */
 inline poll(me)
 {
     was = RUNNING;
@@ -101,7 +101,7 @@ inline poll(me)
     was = 0
 }
 
-/* leader_wanted; in which order they stand does not matter */
+/* madi_leader_wanted.  The order of the followers makes no difference. */
 inline followers_wake(me)
 {
     if
@@ -146,7 +146,7 @@ inline lead_no_more(me)
 #endif
 }
 
-/* wait_run_calls, madi_server_calls_run, madi_calls_run: one thread at a time, the others go on */
+/* wait_run_calls, madi_server_calls_run and madi_calls_run: one thread runs callbacks, and the others continue */
 inline run_calls(me)
 {
     if
@@ -155,7 +155,7 @@ inline run_calls(me)
         if
         :: leads -> lead_no_more(me)
 #ifndef OCCUPIED_HANDS_NOTHING_OVER
-        :: !leads -> followers_wake(me) /* it may have been woken to lead */
+        :: !leads -> followers_wake(me) /* the thread may have been woken to lead */
 #else
         :: !leads
 #endif
@@ -216,8 +216,8 @@ end_epoll:
         fi;
         quiet = true
     fi;
-    atomic { fence(me); word[me] = RUNNING } /* before it looks */
-    atomic { /* disarm; who arms next takes the same lock */
+    atomic { fence(me); word[me] = RUNNING } /* before the thread tests its condition */
+    atomic { /* disarm; the next thread that arms takes the same lock */
         fence(me);
         memory[SLEEPING] = 0;
         bell = bell && !quiet;
@@ -259,7 +259,7 @@ end_follower:
         :: else
         fi
     }
-    atomic { fence(me); word[me] = RUNNING } /* before it looks */
+    atomic { fence(me); word[me] = RUNNING } /* before the thread tests its condition */
 }
 
 /* wait_on_kernel_thread, with wait_spin and wait_poll */
@@ -291,7 +291,7 @@ leave:
     if
     :: leads -> lead_no_more(me)
 #ifndef NOT_PASSED_ON
-    :: !leads -> followers_wake(me) /* it may have been woken to lead */
+    :: !leads -> followers_wake(me) /* the thread may have been woken to lead */
 #else
     :: !leads
 #endif
@@ -302,7 +302,7 @@ gone:
     skip
 }
 
-/* A sender's short path, and mad_progress of the same thread */
+/* The short path of a send, and mad_progress in the same thread. */
 active proctype sender()
 {
     byte n, was, whom, to;
@@ -311,14 +311,14 @@ active proctype sender()
     :: n < MESSAGES ->
         atomic {
             if
-            :: to < WAITERS && (WAITERS == 2 || to != 1 || handler) -> ring[n] = to; to++ /* who of them leads is not said */
+            :: to < WAITERS && (WAITERS == 2 || to != 1 || handler) -> ring[n] = to; to++ /* any of the threads may lead */
             :: !handler && (WAITERS == 2 || to == 1) -> ring[n] = HANDLER; handler = true
             fi;
             n++
         }
 #if WAITERS == 2
         store(SENDER, SENT, n);
-#else /* a job with more processes than cores: senders fence */
+#else /* a job with more processes than cores, whose senders execute a fence */
         atomic { fence(SENDER); memory[SENT] = n }
 #endif
         moved(SENDER);
@@ -355,7 +355,7 @@ active proctype judge()
     :: w < polled -> assert(ring[w] == HANDLER || left[ring[w]] || occupied[ring[w]]); w++
     :: else -> break
     od;
-    /* What nobody has polled: nobody is left to do it, but whom it is not for, and who are in the handler. */
+    /* Messages that no thread has polled.  The thread of each of them has left, or runs the handler. */
     do
     :: w < memory[SENT] -> assert(ring[w] == HANDLER || left[ring[w]] || occupied[ring[w]]); w++
     :: else -> break

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory as x86 has it: a store waits in the buffer of its thread until it reaches memory, some time later, after the
- * thread's earlier ones; the thread itself sees it at once, the others do not.  A fence, a locked instruction, and
- * somebody else's membarrier empty the buffer.  THREADS and VARS are defined before this is included.
+/* Memory as x86 has it.  A store waits in the buffer of its thread until it reaches memory, after that thread's earlier
+ * stores.  The thread itself sees its store at once; other threads see the store when it has reached memory.  A fence, a
+ * locked instruction, and a membarrier of any thread empty the buffer.  A model defines THREADS and VARS before it includes
+ * this file.
  *
- * Only variables that are read without a lock and written by plain stores live here.  What is changed by locked
- * instructions alone is an ordinary variable, changed in one atomic step that begins with fence(); what is read and
- * written under a lock too. */
-#define STORES 2 /* in a buffer; a further one waits until the oldest has left */
+ * Only variables that are read without a lock and written by plain stores are in `memory`.  A variable that is changed by
+ * locked instructions alone is an ordinary variable, and changes in an atomic step that begins with fence().  So is a
+ * variable that is read and written under a lock. */
+#define STORES 2 /* maximum number of stores in a buffer; a further store waits until the oldest one has reached memory */
 
 byte memory[VARS];
-byte queued[THREADS];             /* stores in each buffer */
-byte where[THREADS * STORES];     /* they go, the oldest first */
+byte queued[THREADS];             /* by thread: number of stores in its buffer */
+byte where[THREADS * STORES];     /* variables that the stores change, the oldest store first */
 byte value[THREADS * STORES];
 
 #define load(me, x) (queued[me] == 2 && where[(me) * STORES + 1] == (x) -> value[(me) * STORES + 1] : \
@@ -26,7 +27,7 @@ inline store(me, x, what)
     }
 }
 
-/* The oldest store reaches memory.  In one step. */
+/* The oldest store of thread t reaches memory.  Used within one step. */
 inline drain(t)
 {
     memory[where[(t) * STORES]] = value[(t) * STORES];
@@ -37,7 +38,7 @@ inline drain(t)
     queued[t]--
 }
 
-/* Within an atomic step, or as one. */
+/* The buffer of thread t is emptied, within an atomic step or as one. */
 inline fence(t)
 {
     d_step {
@@ -79,7 +80,7 @@ end:
     od
 }
 
-/* A lock: an exchange takes it, a plain store gives it back (madi_lock, madi_unlock). */
+/* A lock.  An exchange takes it, and a plain store releases it (madi_lock, madi_unlock). */
 inline lock(me, x)
 {
     atomic { memory[x] == 0 -> fence(me); memory[x] = 1 }

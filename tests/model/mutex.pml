@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The mutex (mutex.c of libmarcel): its word, its queue, and waiters whose deadline passes at any time.
+/* The mutex (src/marcel/mutex.c): its word, its queue, and waiting threads whose deadline passes at any time.
  *
- * Three threads lock and unlock some times each; some may be late.  What the word and the queue hold is changed by locked
- * instructions or under the queue's lock, so here each such step is one.  In the end nobody has it, nobody waits. */
+ * Three threads lock and unlock the mutex TIMES times each; the deadline of one of them may pass.  The word changes by
+ * locked instructions, and the queue under its lock, so each change is one step here.  In the end the mutex is free, and no
+ * thread waits. */
 #define THREADS 3
 #define TIMES 2
 #define NOBODY 3
@@ -11,13 +12,13 @@
 #define WAITERS 2
 #define HANDOFF 4
 
-#define WAITS 1 /* party->wait, as long as it is in the queue */
+#define WAITS 1 /* values of `wait`: party->wait, while the thread is in the queue */
 #define TAKEN 2
 #define WOKEN 3
 #define LATE 4
 
 byte word;
-bool held;            /* the queue's lock */
+bool held;            /* lock of the queue */
 byte queue[THREADS], length;
 byte wait[THREADS];
 byte owner = NOBODY;
@@ -60,7 +61,8 @@ inline remove(me)
     }
 }
 
-/* madi_waitq_take: the first that is not late; from then on it cannot be */
+/* madi_waitq_take: take the first thread whose deadline has not passed.  After that, the deadline of this thread has no
+ * effect. */
 inline take(found)
 {
     d_step {
@@ -81,13 +83,13 @@ inline take(found)
     fi
 }
 
-/* lock_wait: had, or late */
+/* mutex_lock_wait: the thread gets the mutex, or its deadline passes */
 inline lock_wait(me)
 {
     again = false;
     do
     :: atomic { !held -> held = true }
-       d_step { /* take_or_announce */
+       d_step { /* mutex_take_or_announce */
            if
            :: !(word & LOCKED) ->
 #ifdef OTHERS_FORGOTTEN

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ends of a stream whose ways fail (window.c, resume.c, migrate.c of the gateways; doc/gateways.md, "Another way").
+/* The ends of a stream whose paths fail (src/gateway/window.c, resume.c and migrate.c; doc/gateways.md, "Another path").
  *
- * Each end has a thread that sends numbered packets, as many as its window has room for, and one that polls: it receives,
- * acknowledges, and takes other ways.  Ways fail at any time: what is under way there is lost, or some of it still comes; each
- * end finds out at any time later.  Both may open another way at once; OPENs come in any order.  In the end both are on one way,
- * each packet has come once, in order, and whole, and all are acknowledged.
+ * Each end has a thread that sends numbered packets as far as its window has room, and a thread that polls: it receives,
+ * acknowledges, and takes other paths.  Paths fail at any time.  A part of what is in flight on a failed path still arrives,
+ * or nothing.  Each end notices the failure at any later time.  Both ends may open another path at once, and OPENs arrive in
+ * any order.  In the end both ends use one path, each packet has arrived once, in order and whole, and all are acknowledged.
  *
- * A way is named by its turn: 0 is the first, even ones are opened by end 0, odd ones by end 1.  What is done under the
- * lock of an end, or under the session's and changes nothing that its sender looks at, is one step. */
+ * A path is named by its turn: 0 is the first path, end 0 opens those of even turns, and end 1 those of odd turns.  Two
+ * kinds of actions are one step: those under the lock of an end, and those under the session's lock that change nothing that
+ * the sender reads. */
 #ifndef PACKETS
-#define PACKETS 2 /* of end 0; end 1 sends one */
+#define PACKETS 2 /* number of packets that end 0 sends; end 1 sends one */
 #endif
 #ifndef FAILURES
 #define FAILURES 1
 #endif
 #define WINDOW 1
 #if FAILURES > 1
-#define WAYS 10 /* more than are opened */
+#define WAYS 10 /* number of turns, more than are used */
 #else
 #define WAYS 6
 #endif
@@ -31,24 +32,24 @@
 
 mtype = { PACKET, ACK, CLOSE };
 
-chan wire[2 * WAYS] = [4] of { mtype, byte, byte }; /* by way and receiver: number, ack */
+chan wire[2 * WAYS] = [4] of { mtype, byte, byte }; /* by path and receiver: number, acknowledgement */
 bool failed[WAYS];
-bool call[WAYS];     /* OPEN of that way is under way, or waits to be looked at */
+bool call[WAYS];     /* by path: its OPEN is in flight, or waits for the receiver */
 byte call_ack[WAYS];
 
 bool lock[2];
 byte side[2], turn[2];
 bool resuming[2];
-byte rx[2] = 1;      /* the number of the next packet */
+byte rx[2] = 1;      /* by end: number of the next packet that it expects */
 byte base[2] = 1, next[2] = 1, ack[2] = 1;
 bool wants[2], writable[2];
-byte half[2], half_way[2]; /* the packet that has come in part, and by which way */
-byte takes[2];       /* the way that is to be taken when it is here, and how much the other end has there */
+byte half[2], half_way[2]; /* by end: the packet of which a part has arrived, and the path of that packet */
+byte takes[2];       /* by end: path to take after the arriving packet; takes_ack: the acknowledgement in its OPEN */
 byte takes_ack[2];
 byte got[2];
 bool hasty = true, exhausted;
 
-/* Nobody hears what comes by a way that he has left. */
+/* Send on path w.  Nothing arrives on a path that the receiver has left. */
 inline put(w, me, kind, number)
 {
     if
@@ -57,7 +58,7 @@ inline put(w, me, kind, number)
     fi
 }
 
-/* Under the lock of the end, or in one step. */
+/* Send again all packets that are not acknowledged.  Used under the lock of the end, or in one step. */
 inline resend(me)
 {
     base[me] = ack[me];
@@ -89,7 +90,7 @@ inline room(me)
     fi
 }
 
-/* gw_migrate_take, of a way that the other end has opened */
+/* gw_migrate_take: take a path that the other end has opened */
 inline take(me, w, a)
 {
     put(side[me], me, CLOSE, 0);
@@ -144,7 +145,7 @@ inline called(me, w)
     }
 }
 
-/* gw_path_open.  The end that has not opened the stream lets the other one begin; but it may be too late */
+/* gw_path_open.  End 1 lets end 0 open another path first, but end 0 may do so too late. */
 inline open(me)
 {
     atomic {
@@ -168,11 +169,11 @@ inline open(me)
     }
 }
 
-/* fragment_is_next: a packet begins to arrive.  The sending thread may see at any moment what the packet acknowledges. */
+/* fragment_is_next: a packet begins to arrive.  The sending thread may see the packet's acknowledgement from now on. */
 inline begins(me)
 {
-    assert(number == rx[me]); /* what is sent again begins there, too */
-    assert(!half[me]);        /* two drivers never write to one place */
+    assert(number == rx[me]); /* a packet that is sent again begins here, too */
+    assert(!half[me]);        /* two drivers never write to the same memory */
     half[me] = number;
     half_way[me] = side[me]
 #ifdef COUNTED_WHEN_BEGUN
@@ -208,7 +209,7 @@ end_polls:
                 a = 0
             }
         fi
-    :: half[me] -> /* the rest of it is here */
+    :: half[me] -> /* the rest of the packet arrives */
         atomic {
             !lock[me];
             got[me]++;
@@ -240,7 +241,7 @@ end_polls:
     od
 }
 
-/* gw_window_room and what follows it in send */
+/* The sending thread: gw_window_room, and what follows that call. */
 proctype sender(byte me)
 {
     do

@@ -33,15 +33,15 @@
  *   sleep_as_leader   madi_leader_sleep, and one round of progress
  *   poll, run_calls   madi_request_complete, madi_calls_run
  */
-#define PROGRAM 0 /* threads */
+#define PROGRAM 0 /* numbers of threads */
 #define INSIDE 1
 #define PROGRESS 2
 #define PEER 3
 #define THREADS 4
 
-/* memory */
-#define ANSWER 0    /* the peer's answer, in shared memory */
-#define SLEEPING 1  /* marceli_leader_sleeps, bell->asleep */
+/* variables in memory (memory.pml) */
+#define ANSWER 0    /* the peer's answer has arrived in shared memory */
+#define SLEEPING 1  /* marceli_leader_sleeps, and bell->asleep */
 #define HAS_CALLS 2 /* session->has_calls; written under work_lock, and read without it */
 #define SAYS 3      /* MADI_SLEEPS_THREAD in marceli_leader_sleeps: set by the thread that wakes the progress thread */
 #ifdef LEFT
@@ -68,7 +68,7 @@ byte said;                        /* progress.announced */
 bool leading, stop, ticking, overdue, alive;
 bool calls_left = true; /* progress.calls; initially set by a callback that has run since */
 #ifdef POLLS
-#define RETURNS /* for its periodic checks, and for what they read */
+#define RETURNS /* needed only by periodic checks, and by the accesses that these checks read */
 bool left, polled, polls; /* left: marceli_progress_left_at is not 0 */
 #ifdef HANDED
 bool handed;
@@ -83,7 +83,7 @@ bool calling, called, ended;
 
 #define calls_wait(me) (load(me, HAS_CALLS) && !calling)
 
-/* calls_wait: set `need` if callbacks are due.  A thread that finds none clears calls_left. */
+/* calls_wait: set `need` if callbacks are due.  A thread that finds no callback clears calls_left. */
 inline look_for_calls(me)
 {
     if
@@ -194,7 +194,7 @@ inline kick(me)
 }
 
 #ifdef POLLS
-/* thread_kick(false): of a thread that is not expected to call the library again */
+/* thread_kick(false), for a thread that is not expected to call the library again */
 inline kick_called(me)
 {
     if
@@ -361,7 +361,7 @@ inline tick_or_go()
     if
     :: go != seen
     :: !inside -> ticked = true
-    :: inside -> /* the thread inside may be there for many checks */
+    :: inside -> /* `insider` may stay in the library for many checks */
 progress_tick:
         ticked = true
     fi
@@ -574,8 +574,8 @@ active proctype program()
     fi
 }
 
-#ifndef POLLS /* with both there would be too many states */
-/* marceli_wait, of a thread whose condition may become true at any time; it then returns to the program. */
+#ifndef POLLS /* with POLLS and `insider` there would be too many states */
+/* marceli_wait, in a thread whose condition may become true at any time.  The thread then returns to the program. */
 active proctype insider()
 {
     bool new, rang, need, saying;
@@ -612,7 +612,7 @@ active proctype insider()
 }
 #endif
 
-/* The other side of the operation */
+/* The peer, which answers the operation or not. */
 active proctype peer()
 {
     if

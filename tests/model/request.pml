@@ -1,43 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A request: completion, callback, and a thread that waits for it meet in one variable (request.c and calls.c of the core).
+/* A request: its completion, its callback, and a thread that waits for it meet in one variable (request.c and callbacks.c in
+ * src/core/api).
  *
- * One thread completes it.  Its owner waits for it, with or without a limit, alone or for any of several, or gives it up
- * with a callback, before or after it has waited in vain.  Another thread runs callbacks.  In the end it is freed, once,
- * and whoever asked for it was told; nobody touches it, or the waiter on the owner's stack, when it is gone. */
-#define COMPLETER 0 /* threads */
+ * One thread completes the request.  The request's owner waits for it, with or without a deadline, alone or together with
+ * other requests.  Or the owner detaches the request with a callback, before or after a wait in vain.  Another thread runs
+ * callbacks.  In the end the request has been freed once, and its owner has seen the completion or the callback has run.  No
+ * thread uses the request after that, nor the waiter on the owner's stack when it is gone. */
+#define COMPLETER 0 /* numbers of threads */
 #define OWNER 1
 #define RUNNER 2
 #define THREADS 3
 
-/* memory */
-#define WATCHERS 0 /* session->n_watchers: changed by locked instructions, looked at without a fence */
+/* variables in memory (memory.pml) */
+#define WATCHERS 0 /* session->n_watchers: changed by locked instructions, read without a fence */
 #define LET_GO 1   /* request->let_go */
 #define STATUS 2   /* request->status */
-#define SENT 3     /* everything is: what else is watched for; a plain store */
+#define SENT 3     /* stands for another condition that a thread may wait for; a plain store */
 #define VARS 4
 #include "memory.pml"
 
-#define PENDING 0 /* request->state */
+#define PENDING 0 /* values of `state`: request->state */
 #define DONE 1
 #define CALLBACK 2
-#define WAITER 3 /* the owner's */
+#define WAITER 3 /* with the owner's waiter */
 
-byte state;       /* changed by locked instructions only, or under session->lock: one step, here as there */
+byte state;       /* changed by locked instructions only, or under session->lock: one step here, too */
 bool freed;
 bool callback;    /* request->callback is set */
-byte called;      /* how often it was */
-bool queued_call; /* in session->callbacks, under work_lock */
+byte called;      /* number of calls of the callback */
+bool queued_call; /* the request is in session->callbacks, under work_lock */
 bool waiter;      /* the owner's marceli_waiter_t exists */
-bool watcher;     /* it stands in session->watchers, under wait_lock */
-bool woken;       /* its word */
-bool dozes;       /* for the judge */
+bool watcher;     /* the owner's waiter is in session->watchers, under wait_lock */
+bool woken;       /* the word of the owner's waiter is WOKEN */
+bool dozes;       /* the owner sleeps; for `judge` */
 
-bool for_sent;    /* the owner waits for that */
+bool for_sent;    /* the owner waits for SENT instead of the request */
 #define test() (for_sent -> load(OWNER, SENT) : state == DONE)
 
 #define use() assert(!freed)
 
-/* take, or the end of madi_calls_run's round */
+/* Free the request: at `take`, or at the end of a round of madi_calls_run. */
 inline free(me)
 {
     atomic {
@@ -102,11 +104,11 @@ active proctype completer()
     :: else
     fi;
     watchers_wake(COMPLETER);
-    store(COMPLETER, SENT, 1); /* something else; madi_progress_after */
+    store(COMPLETER, SENT, 1); /* another condition becomes true: madi_progress_after */
     watchers_wake(COMPLETER)
 }
 
-/* marceli_wait: until it is done or, if late may be, the deadline has passed */
+/* marceli_wait: return when the condition is true or, unless `forever`, when the deadline has passed */
 inline wait(forever)
 {
     do
@@ -120,7 +122,7 @@ end_asleep:
         :: !forever -> late = true
         fi;
         dozes = false;
-        atomic { fence(OWNER); woken = false } /* before it looks */
+        atomic { fence(OWNER); woken = false } /* before the thread tests its condition */
         if
         :: late -> late = false; break
         :: else
@@ -175,7 +177,7 @@ wait_one: /* mad_request_wait */
 #endif
     }
     if
-    :: waits -> waiter = false; woken = false; goto again /* MAD_ERR_TIMEOUT */
+    :: waits -> waiter = false; woken = false; goto again /* the call returns MAD_ERR_TIMEOUT */
     :: else
     fi;
 #ifndef NO_LET_GO
@@ -185,7 +187,7 @@ wait_one: /* mad_request_wait */
     waiter = false;
     goto take;
 
-wait_any: /* mad_request_wait_any: madi_watch_for */
+wait_any: /* mad_request_wait_any, with madi_watch_for */
     waiter = true;
 #ifdef WATCHES_AFTER_LOOK
     if

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A deadline of a thread that may move (timer_shared.h of libmarcel): of the workers that sleep one sleeps only until then.
+/* The deadline of a thread that may move (src/marcel/timer_shared.h): one of the sleeping workers sleeps only until then.
  *
- * Worker 0 arms it and computes from then on.  The others go to sleep, may be called for something else, and then compute,
- * or have nothing to do after all.  All is sequentially consistent.  In the end nobody sleeps past the deadline. */
+ * Worker 0 arms the deadline, and computes from then on.  The other workers go to sleep, and may be woken for another
+ * reason.  Each of them then computes, or finds no work.  All accesses are sequentially consistent.  In the end no worker
+ * sleeps past the deadline. */
 #define WORKERS 3
-#define CALLS 2 /* for something else */
+#define CALLS 2 /* number of wakes for another reason */
 
-bool first;          /* it is armed, and has not passed */
-bool until[WORKERS]; /* it sleeps only until then */
+bool first;          /* the deadline is armed, and has not passed */
+bool until[WORKERS]; /* by worker: it sleeps only until the deadline */
 bool idle[WORKERS];
 byte n_asleep;
 
@@ -28,7 +29,7 @@ inline look(me)
     o = 0
 }
 
-/* madi_share_wake: the first that sleeps; who changes idle counts */
+/* madi_share_wake: wake the first worker that sleeps.  The thread that changes `idle` also changes `n_asleep`. */
 inline wake(me)
 {
     o = 0;
@@ -94,14 +95,14 @@ proctype sleeper(byte me)
 #endif
 endasleep:
        if
-       :: atomic { !idle[me] -> skip } /* called */
+       :: atomic { !idle[me] -> skip } /* the worker was woken */
           if
           :: skip ->
 #ifndef NOT_PASSED_ON
               elsewhere(me);
 #endif
-              break /* it computes */
-          :: skip /* there was nothing for it */
+              break /* the worker computes */
+          :: skip /* the worker finds no work */
           fi
        :: atomic { knows && idle[me] -> first = false } /* the deadline has passed */
           awake(me);

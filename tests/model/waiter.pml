@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that wait for a message, each woken by itself (waiter.c of libmarcel; open.c and deliver.c of the core).
+/* Threads that wait for a message, each of which is woken alone (src/engine/waiter.c; open.c and ready.c of the core).
  *
- * Two wait, each for a message of any peer or of peer A; one of them may give up.  A third polls and delivers, a fourth
- * opens a message without waiting.  One of the two may come to run the program's code meanwhile, which may never return.
- * In the end nobody sleeps while there is a message for him, and nobody was woken who had left. */
+ * Two threads wait, each for a message of any peer or of peer A; one of them may give up.  A third thread polls and delivers
+ * messages, and a fourth one opens a message without waiting.  One of the first two threads may begin to run the program's
+ * code, which may never return.  In the end no thread sleeps while there is a message for it.  No thread is woken after it
+ * has left. */
 #define WAITERS 2
-#define POLLER 2 /* thread */
+#define POLLER 2 /* number of the polling thread */
 #define THIEF 3
 #define THREADS 4
 #define MESSAGES 2
 
-/* memory */
+/* variables in memory (memory.pml) */
 #define LOCK 0  /* session->lock */
 #define READY 1 /* channel->n_ready */
 #define VARS 2
 #include "memory.pml"
 
-#define RUNNING 0 /* marceli_waiter_state; the leader's sleep is in leader.pml */
+#define RUNNING 0 /* values of `word`: marceli_waiter_state.  The leader's sleep is in leader.pml */
 #define ASLEEP 1
 #define WOKEN 2
 
-#define A 0 /* peers; openers of their connections */
+#define A 0 /* peers, and lists of the threads that open a message of that peer */
 #define B 1
-#define ANY 2 /* openers of the channel */
+#define ANY 2 /* list of the threads that open a message of any peer */
 
-byte openers[3 * WAITERS]; /* lists, each the longest waiting first; under LOCK */
+byte openers[3 * WAITERS]; /* three lists under LOCK, in each the longest waiting thread first */
 byte n_openers[3];
-byte ready[2];         /* messages of each connection; under LOCK */
-byte word[WAITERS];    /* changed by locked instructions only */
-bool left[WAITERS];    /* the waiter's memory is used for something else */
-bool asleep[WAITERS];  /* for the judge */
+byte ready[2];         /* by peer: number of messages that can be opened; under LOCK */
+byte word[WAITERS];    /* by thread: word of its waiter, changed by locked instructions only */
+bool left[WAITERS];    /* by thread: the memory of its waiter has another use now */
+bool asleep[WAITERS];  /* by thread: it sleeps; for `judge` */
 byte source[WAITERS];
-bool occupied;         /* one runs the program's code, or did */
+bool occupied;         /* a thread runs the program's code, or has run it */
 
-/* marceli_waiters_wake_one: the longest waiting that is not awake; none: there is none.  A fence stands between what has
- * changed and the look at the words. */
+/* marceli_waiters_wake_one: wake the longest waiting thread that is not awake; none: there is no such thread.  A fence
+ * stands between the changed condition and the reads of the words. */
 inline wake_one(me, l)
 {
 #ifndef LOOK_WITHOUT_FENCE
@@ -77,7 +78,7 @@ inline openers_wake(me, peer)
     none = false
 }
 
-/* channel->n_ready changes.  Under LOCK. */
+/* Change channel->n_ready, under LOCK. */
 inline count(me, by)
 {
     n_ready = load(me, READY) + by;
@@ -85,7 +86,7 @@ inline count(me, by)
     n_ready = 0
 }
 
-/* madi_rx_take_from, channel_take.  Under LOCK. */
+/* madi_rx_take_from and channel_take, under LOCK. */
 inline take(me, from)
 {
     if
@@ -95,7 +96,7 @@ inline take(me, from)
     fi
 }
 
-/* open_test: a look without the lock, and one with it */
+/* open_test: check without the lock, and then once with it */
 inline open_test(me)
 {
     if
@@ -104,7 +105,7 @@ inline open_test(me)
     fi
 }
 
-/* message_offer, madi_rx_make_ready */
+/* message_offer and madi_rx_make_ready */
 active proctype poller()
 {
     byte i, w, n_ready, n, peer;
@@ -127,7 +128,7 @@ active proctype poller()
     od
 }
 
-/* open_try, by a thread that does not wait */
+/* open_try, in a thread that does not wait */
 active proctype thief()
 {
     byte n_ready;
@@ -145,7 +146,7 @@ inline waiter_add(me, l)
     }
 }
 
-/* marceli_waiters_del, openers_wake_next */
+/* marceli_waiters_del and openers_wake_next */
 inline waiter_leave(me, l)
 {
     atomic {
@@ -170,7 +171,7 @@ inline waiter_leave(me, l)
     unlock(me, LOCK)
 }
 
-/* open_wait_enlisted, with the waiting of a follower (marceli_wait, follow, madi_park) */
+/* open_wait_enlisted, whose thread waits like a follower (marceli_wait, madi_follow, madi_park) */
 proctype waiter(byte me)
 {
     byte i, w, n_ready;
@@ -196,12 +197,12 @@ look:
     if
     :: found -> goto leave
     :: !found
-    :: atomic { !found && !occupied -> occupied = true } /* run_calls of leader.c */
+    :: atomic { !found && !occupied -> occupied = true } /* calls_run_here */
 #ifndef OCCUPIED_UNMARKED
-        atomic { fence(me); word[me] = WOKEN } /* a message that comes from here on wakes another */
+        atomic { fence(me); word[me] = WOKEN } /* a message that arrives from now on wakes the other thread */
 #endif
 #ifndef OCCUPIED_WITHOUT_LOOK
-        open_test(me); /* one that came before does not wait for the program */
+        open_test(me); /* a message that arrived before does not wait for the program's code */
         if
         :: found -> goto leave
         :: else
@@ -227,13 +228,13 @@ sleep:
     }
 end_asleep:
     if
-    :: word[me] != ASLEEP /* doze: the kernel looks once more, and is called after the word is changed */
+    :: word[me] != ASLEEP /* the kernel compares the word again; a waking thread has changed the word before */
     :: me == 1 -> late = true
     fi;
 awake:
-    atomic { fence(me); asleep[me] = false; word[me] = RUNNING } /* before it looks */
+    atomic { fence(me); asleep[me] = false; word[me] = RUNNING } /* before the thread tests its condition */
     if
-    :: late -> open_test(me) /* the last one, in marceli_wait */
+    :: late -> open_test(me) /* the last test of marceli_wait */
     :: else -> goto look
     fi;
 leave:
