@@ -92,7 +92,7 @@ static mad_status_t start(mad_channel_t *to, unsigned char *from, mad_request_t 
     return mad_message_send(to, !rank, &block, 1, request);
 }
 
-/* Send many at once.  The receiver does not poll their channel until other messages have gone there and back. */
+/* Send many messages at once.  The receiver does not poll their channel until other messages have gone there and back. */
 static void ignored(void)
 {
     mad_request_t *requests[MANY] = {NULL};

@@ -42,11 +42,11 @@
 
 /* State that all processes see. */
 static struct shared {
-    _Atomic(uint64_t) received[2]; /* messages, by end */
+    _Atomic(uint64_t) received[2]; /* number of messages that each end has received */
     _Atomic(int) failed[2];        /* status of the failure of each end */
     _Atomic(int64_t) failed_at[2];
     _Atomic(int) bad, stop, known; /* known: number of addresses that processes were given */
-    _Atomic(int) wait, waiting;    /* 1: the ends have to wait for each other; number of ends that do */
+    _Atomic(int) wait, waiting;    /* wait: 1 if the ends have to wait for each other; waiting: number of ends that wait */
     _Atomic(int) silent;           /* number of gateways that ends have given up */
     bool one_way;                  /* true: only long messages, from the first end to the other */
 } * shared;
@@ -63,7 +63,7 @@ static const unsigned char key[32] = "the key of the fail-over test";
 
 static void nap(void)
 {
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* between two looks */
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* pause between two checks */
 }
 
 static bool all(int fd, void *bytes, size_t len, bool out)
@@ -83,7 +83,7 @@ static mad_session_t *session;
 static mad_channel_t *channel;
 static mad_peer_t other;
 static int me, from;            /* number of this end, 0 or 1; pipe of addresses */
-static _Atomic(int) introduced; /* number of times that the other end's address was given */
+static _Atomic(int) introduced; /* number of times that this end was given the other end's address */
 static unsigned char *buf;
 
 static size_t length_of(uint64_t number)
@@ -140,8 +140,8 @@ static mad_status_t move(uint64_t number, bool out)
     return status;
 }
 
-/* Add addresses, which arrive at any time.  The other end's address comes last, and once more when this end has to
- * connect again. */
+/* Add the addresses that arrive at any time.  The other end's address comes last, and once more when this end has to connect
+ * again. */
 static void *learn(void *arg)
 {
     static unsigned char address[ADDRESS];
@@ -181,7 +181,7 @@ static mad_status_t batches(uint64_t *number)
         if (status)
             break;
         *number += BATCH;
-        /* The first end decides what is next. */
+        /* The first end decides whether both ends continue, wait or stop. */
         if (me == 0) {
             mad_message_t *message = mad_begin_packing(channel, other);
             then = atomic_load(&shared->stop) ? STOP : atomic_load(&shared->wait) ? WAIT : GO_ON;
@@ -365,7 +365,7 @@ static void begone(child_t *g, const char *mode)
     kill(g->pid, !strcmp(mode, "leave") ? SIGUSR1 : hangs ? SIGSTOP : SIGKILL);
 }
 
-/* End a gateway in the way of this mode. */
+/* End a gateway as this mode requires. */
 static void bury(child_t *g, const char *mode)
 {
     if (strcmp(mode, "leave"))
@@ -380,7 +380,7 @@ static bool introduce(child_t *a, child_t *b, child_t *g, int *n)
     return tell(a, g) && tell(b, g) && known(*n);
 }
 
-/* Print the progress so far, in runs that take a while. */
+/* Print the progress so far if the run takes a while. */
 static void progress(const char *mode, int done, int64_t *told)
 {
     if (madi_now() - *told < 5 * SECOND)
@@ -401,7 +401,7 @@ static void again_and_again(const char *mode, int times, int64_t limit, child_t 
         if (more(5) < 0)
             break;
         begone(victim, mode);
-        took = more(2 * BATCH); /* some of these may have arrived before */
+        took = more(2 * BATCH); /* a part of these messages may have been in flight before */
         if (took < 0)
             break;
         longest = took > longest ? took : longest;
@@ -438,7 +438,7 @@ static void wait_ms(int ms)
         nap();
 }
 
-/* Make both ends wait for each other, with all messages acknowledged.  They request the acknowledgement within a part
+/* Make both ends wait for each other, with all messages acknowledged.  Each end requests the acknowledgement within a part
  * of the time of detection. */
 static void all_wait(void)
 {
@@ -487,7 +487,7 @@ static void pause_all(child_t *a, child_t *g, int64_t ms)
     result(more(2 * BATCH) >= 0, "pause: traffic goes on");
 }
 
-/* Stop all processes, as if the machine stood still: this time must not count against any of them. */
+/* Stop all processes, as if the machine stood still.  This time must not count against any process. */
 static void still(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
 {
     more(5);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* flow SECONDS: when rank 0's input has a line, or ends, each rank of the first half sends for that time. It sends
- * messages to one rank of the second half as fast as it can.  Each receiver says how many MB/s came from its first
- * message on. */
+/* flow SECONDS: each rank of the first half sends messages to one rank of the second half, as fast as it can.  The senders
+ * begin when rank 0's input has a line, or ends, and send for SECONDS.  Each receiver prints how many MB/s arrived, counted
+ * from its first message on. */
 #include <madeleine.h>
 
 #include <stdbool.h>

@@ -18,8 +18,8 @@
 
 #define LONGEST ((size_t)1 << 20)
 #define LONG ((size_t)32 << 20)
-#define MIDST 200 /* fragments */
-#define STREAM 60 /* messages */
+#define MIDST 200 /* number of forwarded fragments that show the middle of the load */
+#define STREAM 60 /* number of messages in a stream */
 #define TURNS 4000
 #define SECOND INT64_C(1000000000)
 
@@ -43,7 +43,7 @@ static void result(bool good, const char *name, int64_t value)
     printf("%s %s (%lld)\n", good ? "ok" : "not ok", name, (long long)value);
 }
 
-/* True in the middle of the load.  (The gateway's program hears nothing of what passes through.) */
+/* True in the middle of the load.  (The gateway's program is not notified of fragments that pass through.) */
 static bool under_load(void)
 {
     return told_now(session, "fragments") > MIDST;

@@ -43,7 +43,8 @@ static mad_status_t take(mad_channel_t *channel, mad_peer_t from, void *bytes, s
     return mad_end_unpacking(message);
 }
 
-/* Send numbered messages from a to b on each of these channels in turn, received from any source, and an answer on each. */
+/* Send numbered messages from a to b on each of these channels in turn, and an answer on each.  All of them are received
+ * from any source. */
 static mad_status_t stream(mad_channel_t *const *channel, int n)
 {
     unsigned char *bytes = calloc(1, LENGTH), last = 0;
@@ -118,7 +119,7 @@ static void direct(mad_channel_t *channel, const char *said)
     result(!status && strstr(text, said), "a direct connection takes the channel's network", text);
 }
 
-/* Make a mismatch on "two", and check that "one" still works. */
+/* Make a mismatch on "two", and check that "one" continues to work. */
 static void disagree(void)
 {
     char bytes[8] = "";
@@ -153,7 +154,7 @@ static void ways(void)
     disagree();
     direct(one, "channel one: tcp on lo (x1) used");
     direct(two, "channel two: tcp on lo/6 (x2) used");
-    mad_channel_open(session, "pair", &pair); /* the file names x2 first */
+    mad_channel_open(session, "pair", &pair); /* the topology file names x2 first for this channel */
     direct(pair, "channel pair: tcp on lo/6 (x2) used");
     mad_channel_open(session, "two/sub", &sub);
     passed(&sub, 1, "messages on a part of two");

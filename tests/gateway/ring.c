@@ -65,7 +65,7 @@ static void stop(void)
     pid_t waker = fork();
     if (waker == 0) {
         nanosleep(&time, NULL);
-        while (!kill(getppid(), SIGCONT)) /* again and again, because the parent may stop only now */
+        while (!kill(getppid(), SIGCONT)) /* repeatedly, because the parent may not have stopped yet */
             usleep(10000);
     }
     if (waker < 0)
@@ -127,7 +127,7 @@ static int be_end(void)
     return rc;
 }
 
-/* Forward until an end reports the end of the test.  Record what is held when nothing has moved for a while. */
+/* Forward until an end reports the end of the test.  Record the memory that is held when nothing has moved for a while. */
 static int be_gateway(void)
 {
     mad_status_t status = MAD_ERR_TIMEOUT;
@@ -151,7 +151,7 @@ static int be_gateway(void)
     return 0;
 }
 
-/* Notify the gateways of the end, from rank 0, when all ends have notified rank 0. */
+/* Rank 0 notifies the gateways of the end when all other ends have notified rank 0. */
 static int over(void)
 {
     mad_status_t status = MAD_OK;

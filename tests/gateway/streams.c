@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* streams [--stuck WAY] [--length N] [--seconds S] SENDERS RECEIVERS: many streams through one gateway, and the share
- * that each of them gets.
+/* streams [--stuck WAY] [--length N] [--seconds S] SENDERS RECEIVERS: many streams through one gateway, and the share that
+ * each of them gets.
  *
- * There are SENDERS + RECEIVERS + 2 processes: the senders, the receivers, the gateway, and the single receiver, which
- * has one stream, from the first sender.  Each sender sends messages of N bytes to each receiver, as fast as possible.
- * So SENDERS * RECEIVERS + 1 streams compete, each between a pair of processes of its own.  WAY says what the single
- * receiver does until S seconds are over:
- *   none       the same as the other receivers
- *   stop       it is stopped (SIGSTOP) in the middle of long messages, all granted.  The other streams begin when these
+ * There are SENDERS + RECEIVERS + 2 processes: the senders, the receivers, the gateway, and the single receiver, which has
+ * one stream, from the first sender.  Each sender sends messages of N bytes to each receiver, as fast as possible.  So
+ * SENDERS * RECEIVERS + 1 streams compete, each between a pair of processes of its own.  WAY is the behaviour of the single
+ * receiver until S seconds are over:
+ *   none       receives like the other receivers
+ *   stop       is stopped (SIGSTOP) in the middle of long messages, all granted.  The other streams begin when these
  *              messages wait in the gateway
- *   compute    it does not call the library
- *   forget     it calls the library, and receives no message
+ *   compute    does not call the library
+ *   forget     calls the library, and receives no message
  * After that the single receiver continues, and everything that was sent must arrive, complete and in order.
  *
- * The gateway prints one line of JSON: the bytes that the other streams got within the S seconds (least, mean, most, and
- * the ratio of the first two); the bytes of the single stream (single); the growth of the gateway's memory meanwhile; its
- * own counters.  It exits with 3 if S seconds were too short on this host for the single stream to fill its window. */
+ * The gateway prints one line of JSON: the bytes that the other streams got within the S seconds (least, mean, most, and the
+ * ratio of the first two); the bytes of the single stream (single); the growth of the gateway's memory meanwhile; its own
+ * counters.  The gateway exits with 3 if S seconds were too short on this host for the single stream to fill its window. */
 #include "base/clock.h"
 #include "told.h"
 
@@ -26,13 +26,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define UNDER_WAY 2            /* messages of each stream that are in flight */
+#define UNDER_WAY 2            /* number of messages of each stream that are in flight */
 #define LONG ((size_t)8 << 20) /* bytes of a message of the single stream: more than all sockets on its path hold */
-#define STREAMS_MAX 64         /* of one process */
+#define STREAMS_MAX 64         /* maximum number of streams of one process */
 #define GRANT_NS 50000000
 #define HELD 30000 /* bytes held in the gateway, from which the next hop is known to be full */
 #define LATE 3
-#define HELD_LOOK 5000000 /* ns */
+#define HELD_LOOK 5000000 /* ns: interval between two checks for HELD */
 #define HELD_WITHIN (20 * SECOND)
 #define SECOND INT64_C(1000000000)
 
@@ -45,7 +45,7 @@ static int rank, senders, receivers, stuck_rank, gateway;
 static enum stuck stuck;
 static size_t length = 65536;
 static double seconds = 2;
-static int64_t over;  /* ns */
+static int64_t over;  /* ns: time at which the S seconds are over */
 static long resident; /* KiB: peak memory of this process when all streams were open */
 
 static long resident_most(void)
@@ -63,10 +63,10 @@ static int failed(const char *what, mad_status_t status)
 
 /* ---- Streams ---------------------------------------------------------------------------------------------------- */
 
-/* At the beginning and at the end of each message. */
+/* Beginning and end of each message. */
 typedef struct mark {
     uint64_t number;
-    uint64_t last; /* no message follows */
+    uint64_t last; /* not 0: no message follows */
 } mark_t;
 
 typedef struct stream {
@@ -74,7 +74,7 @@ typedef struct stream {
     size_t longest;
     uint64_t begun, done;
     bool ended;  /* the last message is in flight, or has arrived */
-    int64_t got; /* bytes, before the time was over */
+    int64_t got; /* number of bytes that arrived before the time was over */
     unsigned char *buffer[UNDER_WAY];
     uint64_t number[UNDER_WAY]; /* number of the message in each slot; two messages may complete in any order */
 } stream_t;
@@ -105,7 +105,7 @@ static mark_t *mark_at(const stream_t *s, int slot, bool end)
     return (mark_t *)(void *)(s->buffer[slot] + (end ? length_of(s, slot) - sizeof(mark_t) : 0));
 }
 
-/* Send one message more, or post one receive more, in this slot. */
+/* Send one more message, or post one more receive, in this slot. */
 static int go_on(int at, bool sends)
 {
     stream_t *s = &streams[at / UNDER_WAY];
@@ -153,7 +153,7 @@ static void be_stuck(void)
     pid_t waker = stuck == STOP ? fork() : -1;
     if (waker == 0) {
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL);
-        while (!kill(getppid(), SIGCONT)) /* again and again, for it may stop only now */
+        while (!kill(getppid(), SIGCONT)) /* repeatedly, because this process may not have stopped yet */
             usleep(10000);
     }
     if (waker > 0) {
@@ -269,8 +269,8 @@ static void print(int64_t least, int64_t sum, int64_t most, int64_t single)
     told_end(&t);
 }
 
-/* Wait until the single stream, while it is alone, has filled its window here.  Beside a hundred streams this could take
- * very long. */
+/* Wait until the single stream, while no other one has begun, has filled its window here.  In parallel with a hundred
+ * streams this could take very long. */
 static int wait_until_held(void)
 {
     int64_t end = madi_now() + HELD_WITHIN;

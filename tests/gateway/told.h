@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Statistics of this process as a gateway: the numbers that mad_info shows.  For programs that are linked with the
- * inside of the library. */
+/* Statistics of this process as a gateway: the numbers that mad_info shows.  For programs that are linked with the library's
+ * internal objects. */
 #ifndef TESTS_TOLD_H
 #define TESTS_TOLD_H
 
@@ -15,7 +15,7 @@ typedef struct told {
     madi_json_t json;
 } told_t;
 
-/* Get all numbers of one moment; told_end frees them. */
+/* Return all numbers of one moment; told_end frees them. */
 static inline told_t told_begin(mad_session_t *session)
 {
     told_t t = {{0}};
@@ -42,7 +42,7 @@ static inline int64_t told(const told_t *t, const char *name)
     return at ? atoll(at + strlen(key)) : -1;
 }
 
-/* One number, now. */
+/* Return the present value of one number. */
 static inline int64_t told_now(mad_session_t *session, const char *name)
 {
     told_t t = told_begin(session);
