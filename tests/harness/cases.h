@@ -14,14 +14,14 @@
 #include "test.h"
 
 typedef struct test_case {
-    const char *name; /* NULL ends the table */
+    const char *name; /* name of the case; NULL ends the table */
     void (*run)(void);
 } test_case_t;
 
 typedef struct test_suite {
     const test_case_t *cases;
-    unsigned seconds;     /* deadline of each case */
-    const char *suffix;   /* appended to the names that are printed; NULL: none */
+    unsigned seconds;     /* time limit of each case, in seconds */
+    const char *suffix;   /* suffix of the printed names; NULL: none */
     void (*before)(void); /* called before each case, within its deadline; may be NULL */
 } test_suite_t;
 

@@ -15,14 +15,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* All return whether the check held: if (!CHECK(p != NULL)) return; */
+/* Checks.  Each returns true if it held: if (!CHECK(p != NULL)) return; */
 #define CHECK(cond) test_check((cond), __FILE__, __LINE__, "%s", #cond)
 #define CHECK_MSG(cond, ...) test_check((cond), __FILE__, __LINE__, __VA_ARGS__)
 #define CHECK_EQ(a, b) test_equal((long long)(a), (long long)(b), __FILE__, __LINE__, #a, #b)
 #define CHECK_STATUS(a, b) test_status((a), (b), __FILE__, __LINE__, #a)
 #define CHECK_OK(a) CHECK_STATUS(a, MAD_OK)
 
-extern _Atomic(int) test_failures; /* of this process, since its start */
+extern _Atomic(int) test_failures; /* number of failed checks of this process */
 extern char test_who[32];          /* name of the process, printed before each failure */
 
 bool test_check(bool held, const char *file, int line, const char *format, ...) __attribute__((format(printf, 4, 5)));
