@@ -272,7 +272,8 @@ int main(int argc, char **argv)
     n = procs > PROCS_MAX ? 0 : peers(list);
     if (!n || !table_make())
         return 1;
-    /* of all processes, all their peers, and all channels (one of which has a single thread) */
+    /* Number of messages of one sender thread.  All processes, all their peers and all channels share the messages equally;
+     * one channel has a single sender thread. */
     each = options.messages / ((uint64_t)procs * (uint64_t)n * ((WAYS - 1) * (uint64_t)options.threads + 1));
     each = each ? each : 1;
     for (int i = 0; i < WAYS; i++)

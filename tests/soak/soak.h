@@ -55,20 +55,20 @@ typedef struct ident {
     uint16_t source, dest;
     uint16_t thread, way;
     uint32_t pad;
-    uint64_t number; /* counts up for each source, thread, destination, channel */
+    uint64_t number; /* number of the message among those of its source, thread, destination and channel */
 } ident_t;
 
 typedef struct block {
-    size_t len, from; /* from: place in the table of random bytes */
+    size_t len, from; /* len: bytes; from: place in the table of random bytes */
     mad_send_mode_t smode;
     mad_receive_mode_t rmode;
     enum block_form pack, unpack;
-    bool flush; /* after packing it */
+    bool flush; /* flush after packing this block */
 } block_t;
 
 typedef struct shape {
     int n;
-    block_t blocks[BLOCKS_MAX]; /* 0: the identity */
+    block_t blocks[BLOCKS_MAX]; /* block 0 contains the identity */
     size_t total;
     enum send_form send;
     bool end_request; /* the receiver ends with a request */
@@ -78,15 +78,15 @@ typedef struct shape {
 /* Expectations of one receiver thread about one sender thread. */
 typedef struct expect {
     uint64_t next;
-    uint64_t missing[64]; /* numbers that were skipped so far */
+    uint64_t missing[64]; /* numbers of messages that were skipped and have not arrived */
     int n_missing;
 } expect_t;
 
 typedef struct options {
     uint64_t messages, seed;
     int threads;
-    size_t max;             /* bytes of a block */
-    bool quiet, user_level; /* user_level: all threads that make calls are Marcel's */
+    size_t max;             /* maximum number of bytes of a block */
+    bool quiet, user_level; /* user_level: all threads that call the library are user-level threads */
     const char *driver;
 } options_t;
 
@@ -114,13 +114,13 @@ const unsigned char *table_at(size_t from);
 void shape_make(shape_t *shape, const ident_t *id);
 ident_t ident_of(int source, int dest, int thread, enum way way, uint64_t number);
 bool ident_valid(const ident_t *id, enum way way);
-/* Record that a message with this number has arrived.  several: several threads receive, so there is no order. */
+/* Record that a message with this number has arrived.  several: true if several threads receive, so there is no order. */
 void arrived(expect_t *e, const ident_t *id, bool several);
 /* Return the number of messages that never arrived. */
 uint64_t never(const expect_t *e, uint64_t count);
 void check_block(const ident_t *id, const block_t *b, int index, const unsigned char *got);
 
-/* Memory of a message: its blocks one after another with guards between; grows, never shrinks. */
+/* Memory of a message: its blocks one after another, with guards between.  The memory grows, and never shrinks. */
 typedef struct arena {
     unsigned char *bytes;
     size_t cap, used;
@@ -130,13 +130,13 @@ unsigned char *arena_take(arena_t *arena, size_t len);
 #define ROOM(shape) ((shape)->total + (size_t)(shape)->n * 512)
 
 /* soak_send.c, soak_receive.c: thread functions */
-void *send_thread(void *arg); /* arg: its number */
+void *send_thread(void *arg); /* arg: number of the thread */
 void *any_thread(void *arg);
 void *from_thread(void *arg);
 void *posted_thread(void *arg);
 void *handler_thread(void *arg);
 void *try_thread(void *arg);
-void *pool_thread(void *arg); /* started twice */
+void *pool_thread(void *arg); /* two threads run this function */
 void handler_install(void);
 /* Count the messages that never arrived.  Called when the threads have ended. */
 void receive_sum(void);

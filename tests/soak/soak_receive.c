@@ -9,7 +9,7 @@
 #define GAP 7
 
 static expect_t expected[WAYS][PROCS_MAX][SENDERS_MAX];
-static marcel_mutex_t expected_lock = MARCEL_MUTEX_INITIALIZER; /* for channels on which several threads receive */
+static marcel_mutex_t expected_lock = MARCEL_MUTEX_INITIALIZER; /* for channels with several receiving threads */
 static _Atomic(uint64_t) taken[WAYS];
 
 /* A message that is being received. */
@@ -19,7 +19,7 @@ typedef struct taking {
     shape_t shape;
     arena_t arena;
     unsigned char *at[BLOCKS_MAX];
-    int next; /* the first block that was not unpacked */
+    int next; /* index of the first block that is not unpacked yet */
 } taking_t;
 
 static uint64_t due(enum way way)
@@ -34,7 +34,7 @@ static mad_status_t unpack_block(taking_t *t, const block_t *b, unsigned char *p
 {
     size_t third = b->len / PIECES;
     if (!may_wait) {
-        memset(p + b->len, 0xc3, 16); /* in one piece, whatever the form of the block is */
+        memset(p + b->len, 0xc3, 16); /* the whole block as one piece, whatever its form is */
         return mad_unpack_try(t->message, b->len ? p : NULL, b->len, b->smode, b->rmode);
     }
     if (b->unpack == FORM_PIECES) {
@@ -63,7 +63,7 @@ static void check(taking_t *t, int i, bool strided)
     check_block(&t->id, b, i, t->at[i]);
 }
 
-/* Unpack the first block, which describes the message.  False: no sender thread has sent this. */
+/* Unpack the first block, which describes the message.  False if no sender thread can have sent this message. */
 static bool take_ident(taking_t *t, mad_message_t *message, enum way way, bool may_wait)
 {
     mad_status_t status;
@@ -90,7 +90,7 @@ static bool take_ident(taking_t *t, mad_message_t *message, enum way way, bool m
     return true;
 }
 
-/* Unpack the remaining blocks. may_wait false: MAD_ERR_AGAIN if a block has not arrived. */
+/* Unpack the remaining blocks.  may_wait false: return MAD_ERR_AGAIN if a block has not arrived. */
 static mad_status_t take_blocks(taking_t *t, bool may_wait)
 {
     while (t->next < t->shape.n) {
@@ -186,7 +186,7 @@ void *from_thread(void *arg)
             mad_status_t status;
             if (!left[p])
                 continue;
-            /* with several sources wait for none of them for long */
+            /* with several sources, wait for a single one only briefly */
             status = mad_begin_unpacking_within(channels[WAY_FROM], list[p], n == 1 ? MAD_FOREVER : SECOND / 1000, &message);
             if (status == MAD_ERR_TIMEOUT)
                 continue;
@@ -271,7 +271,7 @@ static void post(line_t *line, int source)
     line->posted++;
 }
 
-/* Handle the next receive of the line, in order. */
+/* Handle completed receives of the line, in order. */
 static void posted_done(line_t *line)
 {
     unsigned slot = (unsigned)(line->done % POSTED);

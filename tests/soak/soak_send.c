@@ -29,7 +29,7 @@ static void slot_wait(slot_t *slot)
 {
     if (slot->request)
         good(mad_request_wait(&slot->request, MAD_FOREVER), "a sending request", &slot->id);
-    while (slot->callback) /* without calls of the library, which makes progress by itself */
+    while (slot->callback) /* this thread does not call the library, whose progress thread completes the message */
         slot->callback = marcel_sem_wait(&slot->called) != 0;
 }
 
@@ -44,8 +44,8 @@ static void slot_request(slot_t *slot, mad_request_t *request, bool callback)
     mad_request_detach(request, called, slot);
 }
 
-/* Return the bytes of the block that are packed.  CHEAPER blocks are in the table itself, others in the slot.  LATER
- * blocks are wrong until the end of packing. */
+/* Return the memory from which the block is packed: the table itself for CHEAPER blocks, the slot for all others.  The bytes
+ * of LATER blocks are wrong until the end of packing. */
 static const unsigned char *source_of(slot_t *slot, const block_t *b)
 {
     unsigned char *p;
@@ -116,7 +116,7 @@ static void send_at_once(slot_t *slot, const shape_t *shape, mad_channel_t *chan
     blocks[0] = (mad_block_t){&id, sizeof id, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     for (int i = 1; i < shape->n; i++) {
         block_t b = shape->blocks[i];
-        if (b.smode == MAD_SEND_LATER) /* sent with the present value, so right at once */
+        if (b.smode == MAD_SEND_LATER) /* the call sends the present value, so the bytes have to be right now */
             b.smode = MAD_SEND_SAFER;
         blocks[i] = (mad_block_t){(void *)(uintptr_t)source_of(slot, &b), b.len, shape->blocks[i].smode, b.rmode};
     }

@@ -47,7 +47,7 @@ const unsigned char *table_at(size_t from)
 static size_t length(uint64_t *state)
 {
     static const struct {
-        unsigned below; /* of 10000 */
+        unsigned below; /* upper bound of the numbers, out of 10000, that select this row */
         size_t max;
     } kinds[] = {{500, 0},          {6500, 64},      {9000, 1024},     {9900, 16 << 10},
                  {9980, 128 << 10}, {9997, 1 << 20}, {10000, SIZE_MAX}};
