@@ -16,7 +16,7 @@
 
 /* Small functions, one a line. */
 /* clang-format off */
-/* ---- Kinds: make, let go on, look ------------------------------------------------------------------------------- */
+/* ---- Kinds: make the objects, let the call continue, look at the objects ----------------------------------------- */
 
 static void read_away(int fd)
 {
@@ -38,7 +38,7 @@ static void fill(int fd)
     fcntl(fd, F_SETFL, flags);
 }
 
-/* Note the data that the other end can read: their amount, and whether the end follows. */
+/* Note the data that the other end can read: their amount, and whether the stream ends after them. */
 static void look_at_peer(objects_t *o)
 {
     char b[4096];
@@ -70,7 +70,7 @@ static void look_both_ways(objects_t *o)
     }
 }
 
-/* Like the function above, but for datagrams, up to one that is sent now. */
+/* Like look_both_ways, but for datagrams, up to one that is sent now. */
 static void look_at_datagrams(objects_t *o)
 {
     for (int i = 0; i < 2; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls on descriptors beside the plain calls of those names: each row of a table is done twice, on fresh objects, once by
- * the C library in a plain pthread and once by libmarcel in a user-level thread.  What is compared is a text: the result,
- * the bytes, whether the call waited, and what is then found at both ends. */
+/* Calls on descriptors compared with the plain calls of those names.  Each row of a table is executed twice, on fresh
+ * objects: once by the C library in a plain pthread, and once by libmarcel in a user-level thread.  A text is compared: the
+ * result, the bytes, whether the call waited, and what is then found at both ends. */
 #ifndef MARCEL_BESIDE_H
 #define MARCEL_BESIDE_H
 
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* One set of calls; all return a negative error number if they fail. */
+/* One of the two sets of calls.  All of them return a negative error number if they fail. */
 typedef struct calls {
     const char *name;
     ssize_t (*read)(int, void *, size_t);
@@ -23,14 +23,15 @@ typedef struct calls {
     int (*accept)(int, struct sockaddr *, socklen_t *);
     int (*connect)(int, const struct sockaddr *, socklen_t);
     int (*close)(int);
-    int (*poll)(int, int); /* a deadline in the past, unless the row has one */
+    int (*poll)(int, int); /* the wait has a deadline in the past, unless the row has one */
 } calls_t;
 
-/* Objects on which a call is tried.   fd[0] is its descriptor; all that are not -1 are closed afterwards. */
+/* Objects on which a call is tried.  fd[0] is the call's descriptor.  All descriptors that are not -1 are closed
+ * afterwards. */
 typedef struct objects {
     int fd[4];
     const calls_t *calls;
-    char text[4096]; /* what was found */
+    char text[4096]; /* record of what was found */
 } objects_t;
 
 void note(objects_t *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -40,8 +41,8 @@ typedef struct beside {
     const char *kind, *call;
     void (*make)(objects_t *o);
     void (*act)(objects_t *o);   /* make one call, or several */
-    void (*later)(objects_t *o); /* end the wait of `act`; NULL: it ends by itself */
-    void (*look)(objects_t *o);  /* note what is found afterwards; NULL: nothing */
+    void (*later)(objects_t *o); /* end the wait of `act`; NULL: the call of `act` ends without this */
+    void (*look)(objects_t *o);  /* note what is found at both ends afterwards; NULL: nothing is noted */
     int more_flags;              /* further flags of fd[0], like O_NONBLOCK */
 } beside_t;
 
@@ -50,7 +51,7 @@ extern bool older; /* true: the kernel appears to be older than it is */
 /* Execute a row in both ways, and compare the texts. */
 void beside(const beside_t *row);
 
-/* Objects of common kinds. */
+/* Make objects of common kinds. */
 void make_pair(objects_t *o, int type);
 void make_tcp(objects_t *o);
 void unblock(int fd);

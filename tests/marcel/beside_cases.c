@@ -16,7 +16,7 @@
 /* clang-format off */
 #define BIG ((size_t)1 << 20)
 static char big[BIG];
-static _Atomic(int) broken; /* SIGPIPEs */
+static _Atomic(int) broken; /* number of SIGPIPEs */
 
 static void count_broken(int sig)
 {

@@ -140,7 +140,7 @@ static bool plain_waits(turn_t *t)
     return false;
 }
 
-/* Make the plain call of the row.  True if it waited. */
+/* Make the plain call of the row.  True if the call waited. */
 static bool do_plain(turn_t *t)
 {
     pthread_t thread;
@@ -230,7 +230,7 @@ void make_pair(objects_t *o, int type)
     CHECK_EQ(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, o->fd), 0);
 }
 
-/* fd[0] connected to fd[1]. */
+/* Make a TCP connection from fd[0] to fd[1]. */
 void make_tcp(objects_t *o)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -30,7 +30,8 @@ static void *block(void *arg)
     return NULL;
 }
 
-/* Threads of every worker block in read, and computing threads continue: each of these ends one read after some turns. */
+/* Threads of every worker block in read, and computing threads continue.  Each of the computing threads ends one read after
+ * some turns. */
 typedef struct computer {
     _Atomic(int) *inside;
     int of_all;
@@ -93,7 +94,7 @@ static void all_block(void)
     free(blocked);
 }
 
-/* Twice: the kernel threads of the first round are used again. */
+/* Run the test twice: the second round uses the kernel threads of the first one again. */
 static void test_workers_run_while_all_threads_block(void)
 {
     int threads;
@@ -276,7 +277,7 @@ static void *others_hear(void *arg)
 static bool reaches(_Atomic(int) *counter, int value)
 {
     for (int i = 0; i < 20000 && atomic_load(counter) < value; i++)
-        usleep(1000); /* a pause between two checks: a call that wakes this thread could be the faulty one */
+        usleep(1000); /* pause between two checks: a call that wakes this thread could be the faulty one */
     return CHECK_MSG(atomic_load(counter) >= value, "%d of %d", atomic_load(counter), value);
 }
 

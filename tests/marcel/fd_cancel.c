@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls on descriptors are points of cancellation. */
+/* Calls on descriptors are cancellation points. */
 #include "fd.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static void *victim_main(void *arg)
     switch (v->way) {
     case READS:
     case READS_SOCKET: marcel_read(v->fd, &c, 1); break;
-    case WRITES: marcel_write(v->fd, big, sizeof big), marcel_write(v->fd, big, 1); break; /* the first returns a part */
+    case WRITES: marcel_write(v->fd, big, sizeof big), marcel_write(v->fd, big, 1); break; /* the first write is partial */
     case ACCEPTS: marcel_accept(v->fd, NULL, NULL); break;
     case POLLS: marcel_fd_wait(v->fd, POLLIN, CLOCK_MONOTONIC, NULL); break;
     case RECEIVES: marcel_recv(v->fd, &c, 1, 0); break;
@@ -51,7 +51,7 @@ static int victim_fd(victim_t *v, int more[3])
     if (v->way == ACCEPTS || v->way == CONNECTS) {
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         v->to = (struct sockaddr_un){.sun_family = AF_UNIX};
-        CHECK_EQ(bind(fd, (struct sockaddr *)&v->to, sizeof(sa_family_t)), 0); /* the kernel finds a name */
+        CHECK_EQ(bind(fd, (struct sockaddr *)&v->to, sizeof(sa_family_t)), 0); /* the kernel chooses the name */
         v->to_size = sizeof v->to;
         CHECK_EQ(getsockname(fd, (struct sockaddr *)&v->to, &v->to_size), 0);
         CHECK_EQ(listen(fd, 0), 0);

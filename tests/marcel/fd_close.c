@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Descriptors closed while they are waited for; threads that go on meanwhile. */
+/* Descriptors that are closed while threads wait for them; threads that continue meanwhile. */
 #include "fd.h"
 
 #include <poll.h>
@@ -26,7 +26,7 @@ static void *close_main(void *arg)
     for (int i = 0; i < READERS; i++)
         CHECK_EQ(marcel_create(&threads[i], NULL, read_closed, &fd[0]), 0);
     settle();
-    copy = dup(fd[0]); /* the pipe stays open */
+    copy = dup(fd[0]); /* keeps the pipe open */
     CHECK_EQ(marcel_close(fd[0]), 0);
     if (!pipe_make(other))
         return NULL;
@@ -60,7 +60,7 @@ void test_close_ends_the_waits(void)
     in_thread(close_main, NULL);
 }
 
-/* ---- Others go on ------------------------------------------------------------------------------------------------ */
+/* ---- Other threads continue -------------------------------------------------------------------------------------- */
 
 static _Atomic(int) over;
 
@@ -83,7 +83,7 @@ static void *write_and_read(void *arg)
     return NULL;
 }
 
-/* While one thread waits the others run.  They also run beside a thread that never has to wait. */
+/* While one thread waits, the other threads run.  They also run while another thread never has to wait. */
 static void *others_main(void *arg)
 {
     int fd[2];

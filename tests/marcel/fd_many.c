@@ -60,8 +60,8 @@ static void *come_and_read(void *arg)
     return read_one(arg);
 }
 
-/* A hundred thousand that wait for one descriptor, each for a byte of its own; nothing that is done for one may look at all
- * of them: that would take minutes. */
+/* A hundred thousand threads wait for one descriptor, each for a byte of its own.  No step for one of them may examine all
+ * of them, because that would take minutes. */
 void test_waits_of_100000_threads_are_cheap(void)
 {
     enum { CROWD = 100000, AT_ONCE = 1000 };

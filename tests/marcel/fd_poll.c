@@ -20,7 +20,7 @@ static void *poll_main(void *arg)
     CHECK_EQ(marcel_fd_wait(fd[0], POLLIN, CLOCK_MONOTONIC, &t), -ETIMEDOUT);
     clock_gettime(CLOCK_MONOTONIC, &now);
     CHECK(now.tv_sec > t.tv_sec || (now.tv_sec == t.tv_sec && now.tv_nsec >= t.tv_nsec));
-    CHECK_EQ(marcel_fd_wait(fd[0], POLLIN, CLOCK_MONOTONIC, &t), -ETIMEDOUT); /* long past */
+    CHECK_EQ(marcel_fd_wait(fd[0], POLLIN, CLOCK_MONOTONIC, &t), -ETIMEDOUT); /* a deadline that passed long ago */
     t = after_ms(CLOCK_REALTIME, 5);
     CHECK_EQ(marcel_fd_wait(fd[0], POLLIN, CLOCK_REALTIME, &t), -ETIMEDOUT);
     t.tv_nsec = 1000000000;
@@ -50,7 +50,7 @@ static void *post(void *arg)
     return NULL;
 }
 
-/* Includes files, and kinds of descriptors that have no non-blocking calls. */
+/* Wait for files, and for kinds of descriptors that have no non-blocking calls. */
 static void *kinds_main(void *arg)
 {
     struct itimerspec soon = {.it_value = {0, 5 * MS}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data through a pipe or a socket: there and back, by several threads at once, more than fits into it. */
+/* Data through a pipe or a socket: there and back, by several threads at once, and more data than the pipe holds. */
 #include "fd.h"
 
 #include <sys/socket.h>
@@ -45,7 +45,7 @@ static void *pipes_main(void *arg)
     ends = (ends_t){there[0], back[1]};
     CHECK_EQ(marcel_create(&thread, NULL, echo, &ends), 0);
     to_and_fro(back[0], there[1]);
-    CHECK_EQ(marcel_close(there[1]), 0); /* it reads the end */
+    CHECK_EQ(marcel_close(there[1]), 0); /* the thread then reads the end of the stream */
     CHECK_EQ(marcel_join(thread, NULL), 0);
     CHECK_EQ(marcel_close(there[0]), 0);
     close_both(back);
@@ -68,7 +68,7 @@ static void *sockets_main(void *arg)
     return NULL;
 }
 
-/* Both threads are on one worker, and each always needs it; also from a plain pthread. */
+/* Both threads are on one worker, so each turn needs a switch.  Then the first thread is a plain pthread. */
 void test_bytes_go_both_ways(void)
 {
     in_thread(pipes_main, NULL);
@@ -94,7 +94,7 @@ static void *shared_main(void *arg)
     settle();
     for (int i = 0; i < READERS; i++) {
         CHECK_EQ(marcel_write(fd[1], "x", 1), 1);
-        if (i % 3 == 0) /* one at a time, and several together */
+        if (i % 3 == 0) /* the bytes come one at a time, and several together */
             settle();
         CHECK(atomic_load(&got) <= i + 1);
     }

@@ -5,7 +5,7 @@
 
 #include "support.h"
 
-/* Either kind of thread. */
+/* A thread of either kind. */
 typedef struct any {
     bool plain;
     marcel_t thread;

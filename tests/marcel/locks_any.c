@@ -14,7 +14,7 @@ static void *plain_main(void *arg)
     void *result;
     any->thread = marcel_self();
     marcel_sem_post(&any->known);
-    marcel_cleanup_push(let_go, any); /* a canceller must have returned */
+    marcel_cleanup_push(let_go, any); /* a thread that cancels this one must have returned */
     result = any->run(any->arg);
     marcel_setcancelstate(MARCEL_CANCEL_DISABLE, NULL);
     marcel_cleanup_pop(1);

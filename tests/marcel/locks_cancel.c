@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cancellation in every wait, before it, and between waits; handlers; calls that are no cancellation points. */
+/* Cancellation in every wait, before a wait, and between waits; handlers; calls that are not cancellation points. */
 #include "locks.h"
 
 static marcel_cond_t cond = MARCEL_COND_INITIALIZER;
@@ -74,7 +74,7 @@ static void cancel_one(bool plain, int how, int when)
     else if (when == 2)
         pause_ms(1);
     CHECK_EQ(marcel_cancel(any.thread), 0);
-    CHECK_EQ(marcel_cancel(any.thread), 0); /* no effect the second time */
+    CHECK_EQ(marcel_cancel(any.thread), 0); /* the second cancel has no effect */
     void *result = any_end(&any);
     CHECK_MSG(result == MARCEL_CANCELED && cleaned == 110, "wait %d of a %s thread, case %d: %p, cleaned %d", how,
               plain ? "plain" : "user-level", when, result, cleaned);
@@ -115,7 +115,7 @@ static void *join_seed(void *arg)
     marcel_t seed, *out = arg;
     marcel_create(&seed, NULL, begin_and_wait, &completion);
     *out = seed;
-    marcel_join(seed, NULL); /* the seed runs at once, in place, and blocks */
+    marcel_join(seed, NULL); /* the seed runs at once, in place of this thread, and blocks */
     CHECK_MSG(false, "the join of a seed went on");
     return NULL;
 }
@@ -145,7 +145,7 @@ static void *not_now(void *arg)
     CHECK_EQ(marcel_setcancelstate(MARCEL_CANCEL_DISABLE, &old), 0);
     CHECK_EQ(old, MARCEL_CANCEL_ENABLE);
     begun++;
-    CHECK_EQ(marcel_sem_wait(arg), 0); /* not cancelled here */
+    CHECK_EQ(marcel_sem_wait(arg), 0); /* cancellation is disabled, so this wait succeeds */
     struct timespec until = after_ms(CLOCK_MONOTONIC, 5);
     CHECK_EQ(marcel_sem_clockwait(arg, CLOCK_MONOTONIC, &until), ETIMEDOUT);
     marcel_testcancel();
@@ -154,7 +154,7 @@ static void *not_now(void *arg)
     CHECK_EQ(old, MARCEL_CANCEL_DISABLE);
     cleaned++;
     marcel_sem_post(arg);
-    marcel_sem_wait(arg); /* although the semaphore has a unit */
+    marcel_sem_wait(arg); /* a cancellation point, although the semaphore has a unit */
     cleaned += 100;
     return NULL;
 }

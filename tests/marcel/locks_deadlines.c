@@ -102,7 +102,7 @@ void test_passed_deadline_ends_every_wait(void)
     marcel_completion_complete(&end);
     CHECK_EQ(marcel_join(blocked, &result), 0);
     CHECK(result == &end);
-    /* The waits that came too late have left nothing. */
+    /* The waits whose deadline has passed have changed no object. */
     CHECK_EQ(marcel_rwlock_unlock(&rwlock), 0);
     CHECK_EQ(marcel_rwlock_destroy(&rwlock), 0);
     CHECK_EQ(marcel_mutex_unlock(&mutex), 0);

@@ -19,7 +19,7 @@ static void *read_and_write(void *arg)
             CHECK_EQ(writers, 0);
             if (random >> 18 & 1)
                 marcel_yield();
-            if (random >> 19 & 1) { /* a second time: not behind writers that wait for the first */
+            if (random >> 19 & 1) { /* a second read lock does not wait for writers, which wait for the first one */
                 CHECK_EQ(marcel_rwlock_rdlock(&rwlock), 0);
                 marcel_yield();
                 CHECK_EQ(marcel_rwlock_unlock(&rwlock), 0);
@@ -173,7 +173,7 @@ void test_expired_writer_lets_readers_in(void)
         any_start(&writer, plain & 1, write_late, NULL);
         any_start(&reader, plain & 1, see_writer, NULL);
         any_end(&reader);
-        CHECK_EQ(marcel_rwlock_tryrdlock(&rwlock), 0); /* a thread that reads already passes the writer */
+        CHECK_EQ(marcel_rwlock_tryrdlock(&rwlock), 0); /* a thread that already reads passes the writer */
         CHECK_EQ(marcel_rwlock_unlock(&rwlock), 0);
         any_start(&reader, plain >> 1, read_behind, NULL);
         any_end(&reader);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls of Marcel behave like those of POSIX threads: posix [CASE...].  Each case is run three times: with the C
- * library's threads, then with Marcel's from a plain pthread and from a user-level thread.  What it finds has to be the
- * same, but for the differences of the table here, which marcel(7) tells of, and which have to be there. */
+ * library's threads, then with Marcel's from a plain pthread and from a user-level thread.  The noted values have to be the
+ * same, except for the differences in the table here, which marcel(7) documents.  These differences must occur. */
 #include "posix.h"
 #include "support.h"
 

@@ -8,7 +8,7 @@
         x(cond_crowd) x(sem_errors) x(rwlock_read) x(rwlock_write) x(barrier) x(join_errors) x(detach_errors) x(attributes) \
             x(ends) x(cancel_states) x(cancel_places) x(cancel_points) x(key_destructors) x(key_errors) x(once)
 
-/* In this order. */
+/* The cases for each library, in the order of the list above. */
 extern void (*const posix_pthread_cases[])(void);
 extern void (*const posix_marcel_cases[])(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One text for two libraries: with POSIX_MARCEL the names below are those of marcel.h, else those of the C library.
- * What a case finds goes to posix_note, under a name that is the same for both (posix.c compares). */
+/* One text for two libraries: with POSIX_MARCEL the names below are those of marcel.h, else those of the C library.  A case
+ * passes the values that it finds to posix_note, under a name that is the same for both libraries (posix.c compares). */
 #ifndef MARCEL_POSIX_NAMES_H
 #define MARCEL_POSIX_NAMES_H
 
@@ -17,9 +17,9 @@
 
 #ifdef POSIX_MARCEL
 #include <marcel.h>
-#define T(name) marcel_##name  /* calls and types */
-#define NP(name) marcel_##name /* a name that POSIX does not have */
-#define C(name) MARCEL_##name  /* constants */
+#define T(name) marcel_##name  /* name of a call or type */
+#define NP(name) marcel_##name /* calls whose POSIX name would end in _np */
+#define C(name) MARCEL_##name  /* name of a constant */
 #define TYPED_INITIALIZER(type) MARCEL_##type##_MUTEX_INITIALIZER
 #define SEM marcel_sem_t
 #define SEM_MAX MARCEL_SEM_VALUE_MAX
@@ -43,7 +43,7 @@
 #define CASES posix_pthread_cases
 #endif
 
-/* Times, of either clock. */
+/* Times on either clock. */
 static const struct timespec past = {1, 0}, before_all = {-5, 0}, too_many_ns = {1, 1000000000}, negative_ns = {1, -1};
 
 static inline struct timespec in_ms(clockid_t clock, long ms)
@@ -67,7 +67,7 @@ static inline void *elsewhere(void *(*run)(void *), void *arg)
     return result;
 }
 
-/* Like the macro above, but for calls that return an error number. */
+/* Note the error number that a call returns in a thread of its own. */
 #define NOTE_ELSEWHERE(what, run, arg) posix_note(what, (long)(intptr_t)elsewhere(run, arg))
 
 #endif

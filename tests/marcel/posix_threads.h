@@ -46,7 +46,7 @@ static void *join_self(void *arg)
     return (void *)(intptr_t)T(join)(T(self)(), NULL);
 }
 
-/* No invalid time: with one, glibc 2.36 checks a running thread again and again. */
+/* Errors of join.  No invalid time is tried, because glibc 2.36 then checks a running thread again and again. */
 static void join_errors(void)
 {
     lasting_t l;
@@ -88,7 +88,7 @@ static void attributes(void)
 {
     T(attr_t) attr;
     T(t) thread;
-    static SEM told; /* the thread may last a little longer than this */
+    static SEM told; /* static, because the thread may last a little longer than this function */
     size_t size = 0;
     int state = -1;
     S(init, &told, 0, 0);
@@ -170,7 +170,7 @@ static void off(void *arg)
     T(setcancelstate)(C(CANCEL_ENABLE), &old);
     happens(old == C(CANCEL_DISABLE) ? 3 : 4);
     T(cancel)(T(self)());
-    T(testcancel)(); /* the thread is already ending */
+    T(testcancel)(); /* the thread is already ending, so this call does nothing */
     happens(5);
 }
 
@@ -205,7 +205,7 @@ static void cancel_states(void)
 /* Calls in which a thread waits when it is cancelled. */
 typedef struct caught {
     enum { IN_JOIN, IN_TIMEDJOIN, IN_COND, IN_TIMED_COND, IN_SEM, IN_TIMED_SEM, IN_SLEEP, PLACES } in;
-    lasting_t lasting; /* the thread that it joins; `begun` is used by all */
+    lasting_t lasting; /* lasting.thread: the thread to join; all places use lasting.begun */
     T(mutex_t) mutex;
     T(cond_t) cond;
     SEM sem;
@@ -337,7 +337,7 @@ static void *set_keys(void *arg)
         rc += T(getspecific)(keys[i]) != NULL;
     rc += T(setspecific)(keys[0], &keys) + T(setspecific)(keys[1], &keys);
     T(setspecific)(keys[2], &keys);
-    T(setspecific)(keys[2], NULL); /* without a value, unless another destructor sets one */
+    T(setspecific)(keys[2], NULL); /* the key has no value at the end, unless another destructor sets one */
     return (void *)rc;
 }
 

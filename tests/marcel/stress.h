@@ -25,8 +25,8 @@ typedef struct node {
     int n_children;
     _Atomic(const char *) doing; /* kind of object for which the thread waits; NULL: it does not wait */
     _Atomic(int) object;
-    _Atomic(bool) asked; /* to end */
-    _Atomic(bool) named; /* `thread` is set */
+    _Atomic(bool) asked; /* true: the thread was asked to end by a cancel */
+    _Atomic(bool) named; /* true: `thread` is set */
 } node_t;
 
 /* stress_watch.c */
@@ -41,7 +41,7 @@ unsigned draw(node_t *me, unsigned below);
 /* Call these around a wait, with the kind and number of the object. */
 void begin_wait(node_t *me, const char *doing, int object);
 void end_wait(node_t *me);
-/* For a plain pthread: wait for the event for at most `us`.  True if it has happened. */
+/* For a plain pthread: wait for the event for at most `us` microseconds.  True if the event has happened. */
 bool has_come(sem_t *event, long us);
 /* Thread function of a plain pthread: watch until `over`, a semaphore, is posted. */
 void *watch(void *over);

@@ -12,7 +12,7 @@ void test_attributes_keep_legal_values_only(void)
     static const struct {
         int (*set)(marcel_attr_t *attr, int value);
         int (*get)(const marcel_attr_t *attr, int *value);
-        int first, other, none; /* none: no value, or 0 */
+        int first, other, none; /* none: an illegal value; 0 if there is none */
     } attributes[] = {
         {marcel_attr_setdetachstate, marcel_attr_getdetachstate, MARCEL_CREATE_JOINABLE, MARCEL_CREATE_DETACHED, 7},
         {marcel_attr_setpriority, marcel_attr_getpriority, MARCEL_PRIORITY_DEFAULT, MARCEL_PRIORITY_MAX,

@@ -30,7 +30,7 @@ static void *join_all_ways(void *arg)
             void *result = NULL;
             marcel_t thread;
             CHECK_EQ(marcel_create(&thread, NULL, ways[w], &thread), 0);
-            for (int i = 0; i < yields; i++) /* joined as a seed, as a started and as an ended thread */
+            for (int i = 0; i < yields; i++) /* the thread is joined as a seed, after its start, and after its end */
                 marcel_yield();
             CHECK_EQ(marcel_join(thread, &result), 0);
             CHECK(result == &thread);
@@ -98,7 +98,7 @@ static void *tree(void *arg)
     for (int i = 0; i < 3; i++)
         if (marcel_create(&child[i], NULL, tree, (void *)(depth - 1)))
             return NULL;
-    for (int i = 0; i < 3; i++) { /* the oldest first, so from the middle of the list of seeds */
+    for (int i = 0; i < 3; i++) { /* the oldest seed first, so each is taken from the middle of the list of seeds */
         void *part = NULL;
         if (depth & 1)
             marcel_yield();
@@ -114,7 +114,7 @@ void test_tree_of_threads_adds_up(void)
     marcel_t root;
     CHECK_EQ(marcel_create(&root, NULL, tree, (void *)8), 0);
     CHECK_EQ(marcel_join(root, &sum), 0);
-    CHECK_EQ((intptr_t)sum, 9841); /* (3^9 - 1) / 2 */
+    CHECK_EQ((intptr_t)sum, 9841); /* number of threads of the tree: (3^9 - 1) / 2 */
 }
 
 static marcel_sem_t done;

@@ -9,7 +9,7 @@ static void destroy(void *value)
 {
     destroyed++;
     if (destroyed == 1)
-        marcel_setspecific(key[0], value); /* once more */
+        marcel_setspecific(key[0], value); /* sets the value again, so that the destructor runs once more */
 }
 
 static void *use_keys(void *arg)

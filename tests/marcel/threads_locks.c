@@ -90,7 +90,7 @@ static void *mutex_types(void *arg)
 
 void test_mutex_types_behave_as_named(void)
 {
-    mutex_types(NULL); /* a plain pthread */
+    mutex_types(NULL); /* this thread is a plain pthread */
     in_thread(mutex_types, NULL);
 }
 

@@ -54,7 +54,7 @@ static void *set_flag(void *arg)
     return arg;
 }
 
-#define TURNS 300 /* several times the number of turns between two checks of what was passed over */
+#define TURNS 300 /* several times the number of turns between two checks of the queues that were passed over */
 
 static void *yield_with_seed(void *before)
 {
@@ -113,7 +113,7 @@ static void *spin_with_others(void *arg)
     for (int i = 0; i < 3; i++)
         marcel_create(&spinner[i], NULL, spin_for_flag, NULL);
     for (int i = 0; i < 20; i++)
-        marcel_yield(); /* they run */
+        marcel_yield(); /* the spinning threads run */
     marcel_create(&seed, NULL, set_flag, NULL);
     for (int i = 0; i < 3; i++)
         marcel_join(spinner[i], NULL);
@@ -141,9 +141,9 @@ static void *to_friend(void *arg)
     marcel_yield_to(friend[0]); /* a seed that is not the youngest */
     CHECK_EQ(order[0], 'x');
     marcel_yield_to(friend[1]);
-    marcel_yield_to(friend[1]); /* ready, and not the first */
+    marcel_yield_to(friend[1]); /* a ready thread that is not the first of its queue */
     order[ordered++] = 'm';
-    marcel_yield_to(me); /* nonsense: a yield */
+    marcel_yield_to(me); /* a thread that yields to itself only yields */
     CHECK_EQ(marcel_join(friend[1], NULL), 0);
     CHECK_EQ(marcel_join(friend[0], NULL), 0);
     return NULL;

@@ -36,7 +36,8 @@ static void *block(void *fd)
     return NULL;
 }
 
-/* Overflow a stack in a child, and check its output and its end. taken: on a kernel thread that the monitor has made. */
+/* Overflow a stack in a child, and check its output and its exit status.  taken: on a kernel thread that the monitor has
+ * made. */
 static void overflow_in_child(const char *guards, bool taken)
 {
     int fd[2], never[2], status;

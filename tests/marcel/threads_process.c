@@ -31,7 +31,7 @@ static void *plain_ends(void *arg)
 {
     marcel_t thread;
     marcel_sem_wait(&user_level_has_said);
-    say('p'); /* and the thread may still create threads */
+    say('p'); /* this plain pthread may still create user-level threads */
     CHECK_EQ(marcel_create(&thread, NULL, user_level_ends, NULL), 0);
     return arg;
 }
@@ -150,7 +150,7 @@ static void *nothing(void *arg)
     return arg;
 }
 
-/* Fork in a plain pthread: the child has no workers, and a thread would never run. */
+/* Fork in a plain pthread.  The child has no workers, so a user-level thread would never run there. */
 static void forks_plainly(void)
 {
     int status = 0;

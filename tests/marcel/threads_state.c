@@ -45,7 +45,7 @@ static long cancel_get(void)
     return old == MARCEL_CANCEL_DISABLE ? 1 : 2;
 }
 
-/* Not inlined, so that the address of such a variable is not kept across a switch. */
+/* Set a thread-local variable.  Not inlined, so that the address of the variable is not kept across a switch. */
 static __attribute__((noinline)) void local_set(long value)
 {
     local = value;
@@ -84,7 +84,7 @@ static long dlerror_get(void)
     return !text ? 0 : strstr(text, "first") ? 1 : 2;
 }
 
-/* A call that returns its buffer. */
+/* State in the buffer that a call returns: the one of inet_ntoa. */
 static const char *text_of[3];
 static void buffer_set(long value)
 {
@@ -99,7 +99,7 @@ static void mask_set(long value)
 {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGPROF); /* which workers do not block */
+    sigaddset(&set, SIGPROF); /* a signal that workers do not block */
     pthread_sigmask(value == 1 ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 static long mask_get(void)

@@ -30,7 +30,7 @@ void test_sem_counts_posts(void)
     CHECK_EQ(marcel_sem_trywait(&ping), EAGAIN);
     CHECK_EQ(marcel_sem_init(&pong, 0, 0), 0);
     CHECK_EQ(marcel_create(&thread, NULL, answer, NULL), 0);
-    for (int i = 0; i < 5000; i++) { /* a plain pthread and a user-level thread */
+    for (int i = 0; i < 5000; i++) { /* the plain pthread posts, and the user-level thread answers */
         marcel_sem_post(&ping);
         marcel_sem_wait(&pong);
     }

@@ -14,13 +14,13 @@ marcel_t create_moving(void *(*run)(void *), void *arg);
 void join(marcel_t thread);
 /* Start the library again, with that number of workers. */
 void start(int workers);
-/* A random number. */
+/* Return a random number less than `below`. */
 unsigned next(unsigned *seed, unsigned below);
 void short_sleep(long ns);
 
 extern _Atomic(int) reached;
 extern marcel_sem_t gate, arrived;
-/* Compute, without a switch, until n threads have reached their end; the second is a thread function. */
+/* Compute, without a switch, until n threads have reached their end; the second one is a thread function. */
 void compute_until(int n);
 void *compute(void *n);
 /* Thread functions.  The first one counts its arrival, waits at the gate, and counts twice that it has reached its end.

@@ -64,7 +64,7 @@ static void *visit(void *seed_given)
     for (int i = 0; i < 20; i++) {
         int side = (int)next(&seed, 2);
         if (next(&seed, 2)) {
-            marcel_sem_wait(&ball[1]); /* the place of the ball at the end */
+            marcel_sem_wait(&ball[1]); /* where the ball is at the end of the game */
             marcel_sem_post(&ball[1]);
         } else if (!marcel_sem_trywait(&ball[side])) {
             marcel_sem_post(&ball[side]);
@@ -173,7 +173,7 @@ void test_bias_ends_in_a_child(void)
 {
     marcel_t player[2];
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0))
-        return; /* without a bias the lost worker may hold a lock */
+        return; /* without membarrier, the child may find a lock that the lost worker holds */
     players_start(player, LONG_ENOUGH);
     join(create_at(1, forks, NULL));
     players_end(player);

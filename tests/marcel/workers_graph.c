@@ -14,7 +14,7 @@ void test_tree_on_all_workers_adds_up(void)
     }
 }
 
-/* A thread of a graph: it does some things, creates some others in all ways, and joins those that can be joined. */
+/* A thread of a graph makes some calls, creates other threads in all ways, and joins those that can be joined. */
 static _Atomic(int) begun, over, permits;
 static marcel_sem_t pool;
 static long counted;
@@ -85,7 +85,7 @@ static void *node(void *arg)
     }
     if (next(&seed, 2))
         step(&seed);
-    while (n > 0) { /* in any order */
+    while (n > 0) { /* join the children in any order */
         int i = (int)next(&seed, (unsigned)n);
         join(child[i]);
         child[i] = child[--n];
@@ -122,7 +122,7 @@ void test_random_graphs_of_threads_end(void)
             join(root[i]);
         for (int i = 0; i < 2; i++)
             pthread_join(plain[i], NULL);
-        start(n_workers); /* waits for the detached threads */
+        start(n_workers); /* a new start waits for the detached threads */
         CHECK_EQ(atomic_load(&begun), atomic_load(&over));
         CHECK_EQ(counted, atomic_load(&permits));
         int value = -1;

@@ -82,7 +82,7 @@ static void *hog_late(void *arg)
     return arg;
 }
 
-/* End the wait from a plain pthread when it has begun, or is about to begin. */
+/* End the wait from a plain pthread when the wait has begun, or is about to begin. */
 static void *end_wait(void *arg)
 {
     while (!atomic_load(&late.waits))

@@ -38,7 +38,7 @@ void test_placed_thread_stays(void)
     CHECK_EQ(marcel_create(&thread, &attr, stay, NULL), EINVAL);
 }
 
-/* ---- One that does not switch ------------------------------------------------------------------------------------ */
+/* ---- A thread that does not switch ------------------------------------------------------------------------------ */
 
 static void *reach(void *arg)
 {
@@ -83,7 +83,7 @@ void test_thread_from_outside_avoids_busy_workers(void)
     }
 }
 
-/* Movable threads that have started continue on other workers while this one computes. */
+/* Movable threads that have started continue on other workers while this thread computes. */
 static void *hog_moving(void *arg)
 {
     marcel_t thread[50];
@@ -134,7 +134,7 @@ void test_yielding_movable_threads_part(void)
     join(thread[1]);
 }
 
-/* ---- Nobody who may move is behind one that computes ------------------------------------------------------------- */
+/* ---- No movable thread stays behind one that computes ------------------------------------------------------------ */
 
 static marcel_t friend;
 

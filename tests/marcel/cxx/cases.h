@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads of a C++ program: one text for two libraries, as posix_names.h.  A case returns the number of things that were
-// not right; with -DPTHREAD, by the C library's threads, none may be either.
+// Threads of a C++ program: one text for two libraries, as posix_names.h.  A case returns the number of failures.  With
+// -DPTHREAD the cases run with the C library's threads, and must have no failure there, either.
 #ifndef MARCEL_CXX_CASES_H
 #define MARCEL_CXX_CASES_H
 
@@ -41,12 +41,12 @@
 #define SLEEP(s) marcel_sleep(s)
 #endif
 
-// Count what is not so, and say where.
+// Count a failure, and print its place.
 extern std::atomic<int> wrong;
 #define RIGHT(condition) \
     ((condition) ? (void)0 : (wrong++, (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition)))
 
-// Digits of what happened, in its order; one thread at a time.
+// Digits of the events, in their order; one thread at a time.
 extern long happened;
 static inline void happens(long digit)
 {
@@ -63,18 +63,19 @@ static inline void handler(void *digit)
     happens((long)digit);
 }
 
-// Threads that run this to their ends; attr may be null.
+// Create n threads that run this function, and join them; attr may be null.
 void run_all(int n, void *(*run)(void *), const T(attr_t) *attr = nullptr);
 void *elsewhere(void *(*run)(void *), void *arg = nullptr);
 
 struct test_case {
     const char *name;
     void (*run)();
-    const char *dies; // null; else the process is aborted, and says this
+    const char *dies; // text that the process prints when it is aborted; null: it is not aborted
 };
-extern const test_case exceptions[], ends[]; // each ends with a name that is null
+extern const test_case exceptions[], ends[]; // the last entry of each table has a null name
 
-// frames.c, compiled in three ways: call run(arg); push a handler around that; the same with an attribute.
+// frames.c, compiled in three ways.  Its functions call run(arg): directly, with a cleanup handler, or with a cleanup
+// attribute.
 extern "C" {
 void plain_call(void (*run)(void *), void *arg);
 void plain_push(void (*run)(void *), void *arg, void (*handle)(void *), void *digit);

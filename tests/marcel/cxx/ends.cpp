@@ -58,7 +58,7 @@ static void key_ends_after_the_unwinding()
     RIGHT(happened == 12);
 }
 
-// Frames of C: handlers of code without exceptions run after their function has been left.
+// Frames of C.  The cleanup handlers of C code that is compiled without exceptions run after their function has been left.
 static void *exits_through_c(void *)
 {
     object a(8);
@@ -148,7 +148,8 @@ static void rethrown_exit_goes_on()
     RIGHT(happened == 123);
 }
 
-// Its destructors switch, throw and handle: others may run, also one that ends in the same way.
+// An object whose destructor switches, throws and handles.  Other threads may run meanwhile, also one that ends in the same
+// way.
 struct busy {
     ~busy()
     {
@@ -217,7 +218,7 @@ static void *lasts(void *arg)
 struct unlocks {
     ~unlocks()
     {
-        at.held = T(mutex_trylock)(&at.mutex) != 0; // by oneself
+        at.held = T(mutex_trylock)(&at.mutex) != 0; // true if this thread still holds the mutex
         T(mutex_unlock)(&at.mutex);
         happens(1);
     }

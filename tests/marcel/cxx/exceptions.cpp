@@ -13,7 +13,7 @@ static std::string own_text()
     return "thread " + std::to_string(number++);
 }
 
-// The exception has to be the one in flight here, whichever thread throws meanwhile.
+// True if the exception in flight in this thread has this text, whichever thread throws meanwhile.
 static bool handles(const std::string &text)
 {
     try {
@@ -160,7 +160,7 @@ static void uncaught_are_counted_by_thread()
     together(counts);
 }
 
-// One throws, another handles what it threw.
+// One thread throws an exception, and another thread handles it.
 static std::exception_ptr passed;
 static SEM is_passed, is_taken;
 static std::atomic<int> alive;
@@ -220,7 +220,7 @@ static void exception_goes_to_another_thread()
     RIGHT(alive == 0);
 }
 
-// Runs in place of its parent, which is handling an exception, while this thread is not.
+// Thread function: run in place of the parent, which is handling an exception, while this thread handles none.
 static void *child(void *arg)
 {
     RIGHT(!std::current_exception() && std::uncaught_exceptions() == 0);
@@ -262,7 +262,7 @@ static void handler_may_join()
     run_all(2, parent);
 }
 
-// The kernel thread may be another afterwards.
+// Thread function: block, after which another kernel thread may run this thread.
 static void *blocks(void *arg)
 {
     std::string mine = own_text();
@@ -283,7 +283,7 @@ static void handler_may_block()
     run_all(THREADS, blocks);
 }
 
-// An exception leaves what calls it back.
+// A function of once that throws: the exception leaves the call of once, and a later call runs the function again.
 static T(once_t) once_control = C(ONCE_INIT);
 static int once_runs;
 static void once_throws()

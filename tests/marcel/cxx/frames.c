@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames of C between those of C++, by the options of the compiler: NAME is
- * tables   as usual: the stack can be unwound
- * cleanup  -fexceptions: and cleanup attributes run
+/* Frames of C between those of C++, compiled with these options of the compiler.  NAME is
+ * tables   no option: the stack can be unwound
+ * cleanup  -fexceptions: the stack can be unwound, and cleanup attributes run
  * plain    -fno-asynchronous-unwind-tables -fno-unwind-tables: unwinding ends here */
 #define JOINED(a, b) a##_##b
 #define NAMED(a, b) JOINED(a, b)
@@ -20,7 +20,7 @@ void NAMED(NAME, call)(void (*run)(void *), void *arg);
 void NAMED(NAME, call)(void (*run)(void *), void *arg)
 {
     run(arg);
-    __asm__ volatile("" : : : "memory"); /* no tail call */
+    __asm__ volatile("" : : : "memory"); /* prevents a tail call */
 }
 
 void NAMED(NAME, push)(void (*run)(void *), void *arg, void (*handle)(void *), void *digit);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program of C whose workers run before it loads a case and the run time of C++, for nobody else:
- * load LIBRARY CASE HOW [OTHER].  HOW: main, by its first thread; thread, by a user-level one, which then calls marcel_init.
- * OTHER: a library that is loaded before. */
+/* A program of C that starts workers, and then loads a case with the run time of C++: load LIBRARY CASE HOW [OTHER].  HOW:
+ * main, the first thread loads the case; thread, a user-level thread does, and then calls marcel_init.  OTHER: a library
+ * that is loaded before.  The symbols of both libraries are local. */
 #include <dlfcn.h>
 #include <marcel.h>
 #include <stdint.h>
