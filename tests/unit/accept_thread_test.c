@@ -11,18 +11,18 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define WITHIN 20 /* seconds; milliseconds in practice */
+#define WITHIN 20 /* seconds: deadline for events that take milliseconds in practice */
 
 typedef struct job {
     marceli_accept_entry_t entry;
     sem_t answered;
     _Atomic(int) answers;
-    int busy;     /* how many answers return false before one succeeds */
+    int busy;     /* number of answers that return false before one succeeds */
     int64_t soon; /* ns until the next call is due; 0: no time is set */
 } job_t;
 
-/* Thread-local data as a program may have it: it lies on the stack of the accept thread, and exceeds the stack size
- * asked for. */
+/* Thread-local data as a program may have it: the data lie on the stack of the accept thread, and exceed the requested stack
+ * size. */
 static _Thread_local volatile char own[400 * 1024];
 
 static bool answer(void *arg, int64_t *again)
@@ -70,7 +70,7 @@ START_TEST(entry_ready_is_served)
         eventfd_write(two.entry.fd, 1);
         check_answered(&two);
     }
-    ck_assert_int_eq(one.answers, 0); /* its descriptor was never ready */
+    ck_assert_int_eq(one.answers, 0); /* the entry's descriptor was never ready */
     job_close(&two);
     eventfd_write(one.entry.fd, 1);
     check_answered(&one);

@@ -240,7 +240,7 @@ START_TEST(address_of_many_networks_is_bounded)
 }
 END_TEST
 
-/* Return true if the list allows a call from an adapter in 10.1.2.0/24 or fd00:1::/64 to this address and port. */
+/* True if the list allows a connection from an adapter in 10.1.2.0/24 or fd00:1::/64 to this address and port. */
 static bool allowed(const char *list, const char *address, int port)
 {
     int family = strchr(address, ':') ? AF_INET6 : AF_INET;

@@ -73,7 +73,7 @@ static void same_opens(const objects_t *o, const madi_aead_about_t *about, size_
     memset(back, 0x55, len);
     ck_assert(madi_aead_open(o->open, about, want, vec, PIECES, want_tag));
     ck_assert_mem_eq(back, text, len);
-    memcpy(back + at, want, len); /* in place */
+    memcpy(back + at, want, len); /* the bytes are opened in place */
     ck_assert(madi_aead_open(o->open, about, back + at, &one, 1, want_tag));
     ck_assert_mem_eq(back + at, text, len);
 }
@@ -90,7 +90,7 @@ static void same_seals(const objects_t *o, const madi_aead_about_t *about, size_
     ck_assert(madi_aead_seal(o->seal, about, vec, PIECES, got + at, got_tag));
     ck_assert_mem_eq(got + at, want, len);
     ck_assert_mem_eq(got_tag, want_tag, sizeof want_tag);
-    memcpy(got + at, text, len); /* in place */
+    memcpy(got + at, text, len); /* the bytes are sealed in place */
     one.iov_base = got + at;
     ck_assert(madi_aead_seal(o->seal, about, &one, 1, got + at, got_tag));
     ck_assert_mem_eq(got + at, want, len);
@@ -127,7 +127,7 @@ START_TEST(aead_equals_openssl)
 }
 END_TEST
 
-/* Return true if the bytes open.  Otherwise check that no plaintext is left in the buffer. */
+/* True if the bytes open.  Otherwise check that no plaintext is left in the buffer. */
 static bool opens(const objects_t *o, const madi_aead_about_t *about, const unsigned char *bytes, size_t len,
                   const unsigned char *tag, int n)
 {

@@ -87,7 +87,7 @@ static void *count_up(void *arg)
     return arg;
 }
 
-/* More threads than cores, so that the slow path of the lock runs too. */
+/* More threads than cores, so that the slow path of the lock runs, too. */
 START_TEST(lock_excludes)
 {
     pthread_t threads[8];

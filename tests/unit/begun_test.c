@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core/recv/begun.c: a message whose last block is still being written, by a driver that shows it bit by bit. */
+/* Tests of core/recv/begun.c: a message whose last block is still being written.  The driver shows a part of the bytes, and
+ * more at each look. */
 #include "unit.h"
 
 #include "core/core.h"
@@ -10,7 +11,7 @@
 #define LEN 10000 /* bytes of the last block */
 #define ALL (HEAD + 8 + LEN)
 
-static size_t shown, step; /* bytes of the body; bytes that arrive before each look */
+static size_t shown, step; /* shown: bytes of the body; step: bytes that arrive before each look */
 static unsigned char body[ALL], out[LEN];
 
 static uint64_t here_by_steps(madi_link_t *link, uint64_t begun)
@@ -31,7 +32,7 @@ static uint64_t last_desc(void)
     return madi_wire_desc(LEN, MADI_WIRE_INLINE, MAD_RECEIVE_CHEAPER, 0);
 }
 
-/* Make the message as it is when the first block has been unpacked. */
+/* Make the message as it is after its first block has been unpacked. */
 static madi_rx_msg_t *setup(size_t first, size_t by)
 {
     uint64_t desc = last_desc();
@@ -53,7 +54,7 @@ static madi_rx_msg_t *setup(size_t first, size_t by)
     return &msg;
 }
 
-/* A body that arrives in steps of any size is complete at the end, and the message is then like others. */
+/* A body that arrives in steps of any size is complete at the end, and the message is then like any other one. */
 START_TEST(body_is_unpacked_as_it_arrives)
 {
     static const size_t steps[] = {1, 7, 64, 4096, LEN};
@@ -108,7 +109,7 @@ START_TEST(missing_rest_is_looked_and_waited_for)
     madi_begun_spin(m);
     ck_assert(!m->begun && madi_rx_left(m) == 8 + LEN);
     m = setup(HEAD + 8, 0);
-    madi_begun_spin(m); /* it ends */
+    madi_begun_spin(m); /* the call returns */
     ck_assert(m->begun);
     madi_begun_skip(m);
     ck_assert(!m->begun && m->base.plain == 3 && madi_rx_left(m) == 8 + LEN);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queues whose lock one worker has to itself (bias.h of libmarcel). */
+/* Queues whose lock one worker has to itself (src/marcel/bias.h). */
 #include "bias_test.h"
 
 #include "engine/leader.h"
@@ -13,7 +13,7 @@ START_TEST(test_bias_lasts_until_another_thread_locks)
     static madi_worker_t worker;
     madi_waitq_t queue = {.value = 0};
     ck_assert_int_eq(madi_worker_init(&worker, 4, 5), 0);
-    worker.bias = 10; /* with or without membarrier */
+    worker.bias = 10; /* set, so that the test is the same with and without membarrier */
     ck_assert(!madi_bias_enter(&worker, &queue));
     ck_assert_ptr_null(worker.holds);
     queue.lock.held = 10;
@@ -45,7 +45,7 @@ START_TEST(test_bias_of_a_lost_worker_ends_in_a_child)
     ck_assert(madi_bias_enter(&workers[1], &queue));
     madi_waitq_add(&queue, &party);
     madi_bias_forked(&workers[0]);
-    madi_waitq_lock(&queue); /* does not wait for the lost worker */
+    madi_waitq_lock(&queue); /* this call does not wait for the lost worker */
     ck_assert_ptr_null(queue.first);
     atomic_store(&madi_marcel.n_workers, 0);
 }

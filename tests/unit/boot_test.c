@@ -19,7 +19,7 @@ START_TEST(job_name_long_stays_distinct)
     memset(name, 'n', sizeof name);
     name[63] = 0;
     madi_boot_job_name(a, sizeof a, name);
-    ck_assert_str_eq(a, name); /* just fits */
+    ck_assert_str_eq(a, name); /* the name has the maximum length */
     memset(name, 'n', sizeof name);
     name[199] = 0;
     madi_boot_job_name(a, sizeof a, name);
@@ -64,7 +64,7 @@ END_TEST
 #define NAME "cmd=my_kvsname kvsname=space\n"
 
 typedef struct launcher {
-    const char *answers[24]; /* ends with NULL */
+    const char *answers[24]; /* answers in order; NULL after the last */
     int fd;
 } launcher_t;
 
@@ -160,7 +160,7 @@ START_TEST(pmi1_garbled_value_is_refused)
     }
     ck_assert_int_eq(join_with(all, &boot), MAD_OK);
     for (int i = 0; i < 14; i++)
-        if (strcmp(bad[i], "3:")) /* the client sends more requests for this one */
+        if (strcmp(bad[i], "3:")) /* the client sends further requests after this answer */
             ck_assert_msg(boot->ops->get(boot, 0, "k", value, sizeof value) == MAD_ERR_BOOT, "'%s' was accepted", bad[i]);
 }
 END_TEST
@@ -189,12 +189,12 @@ START_TEST(pmi1_bad_greeting_is_refused)
         madi_boot_t *boot = NULL;
         ck_assert_msg(join_with(bad[i], &boot) == MAD_ERR_BOOT, "greeting %zu was accepted", i);
         ck_assert_ptr_null(boot);
-        ck_assert_str_ne(err_text(), ""); /* with an error message */
+        ck_assert_str_ne(err_text(), ""); /* the refusal logs an error message */
     }
 }
 END_TEST
 
-/* An answer without a line end. */
+/* An answer without a line end is refused. */
 START_TEST(pmi1_endless_line_is_refused)
 {
     static char line[3 * MADI_BOOT_VALUE_MAX];
@@ -217,7 +217,7 @@ START_TEST(pmi1_bad_descriptor_is_refused)
     ck_assert_int_eq(madi_boot_pmi1_join("TEST_FD", &boot), MAD_ERR_BOOT);
     setenv("TEST_FD", "2x", 1);
     ck_assert_int_eq(madi_boot_pmi1_join("TEST_FD", &boot), MAD_ERR_BOOT);
-    setenv("TEST_FD", "2", 1); /* open, but not a socket */
+    setenv("TEST_FD", "2", 1); /* an open descriptor that is not a socket */
     ck_assert_int_eq(madi_boot_pmi1_join("TEST_FD", &boot), MAD_ERR_BOOT);
     ck_assert_ptr_nonnull(strstr(err_text(), "is no socket of this process"));
 }

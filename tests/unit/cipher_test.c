@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEN ((size_t)301) /* bytes; no multiple of the block size */
+#define LEN ((size_t)301) /* bytes: not a multiple of the block size */
 #define FEW 4             /* log2 of the numbers per generation: each key serves 16 numbers */
 
 static const unsigned char secret[GW_SECRET] = "the ends know this, nobody else";
@@ -17,7 +17,7 @@ typedef struct sealed {
     unsigned char bytes[LEN], tag[GW_TAG];
 } sealed_t;
 
-static gw_cipher_t *ends[2]; /* the active end first */
+static gw_cipher_t *ends[2]; /* ends[0]: the active end */
 
 static void pair_make(void)
 {
@@ -40,7 +40,7 @@ static unsigned char plain(size_t i)
     return (unsigned char)(i * 7 + 3);
 }
 
-/* Return what end 0 or 1 seals under this nonce, given in three pieces. */
+/* Return the text that this end seals under this nonce, given in three pieces. */
 static sealed_t seal(int end, gw_nonce_t place)
 {
     unsigned char bytes[LEN];
@@ -52,7 +52,7 @@ static sealed_t seal(int end, gw_nonce_t place)
     return s;
 }
 
-/* Return true if the end opens it.  Then the plaintext must be as it was sealed. */
+/* True if the end opens the text.  The plaintext must then be the one that was sealed. */
 static bool opens_as(int end, const sealed_t *s, const char *aad)
 {
     sealed_t copy = *s;
@@ -91,7 +91,7 @@ START_TEST(fragment_opens_nowhere_else)
     sealed_t s, other;
     pair_make();
     s = seal(0, place);
-    ck_assert(!opens(0, &s)); /* reflected to its sender */
+    ck_assert(!opens(0, &s)); /* the text is reflected to its sender */
     ck_assert(!opens_as(1, &s, (const char[GW_COVERED]){"ack 18"}));
     other = s;
     other.place.number++;
@@ -150,7 +150,7 @@ START_TEST(key_exchange_is_needed)
     ck_assert_ptr_nonnull(later = gw_cipher_new(secret, false, FEW));
     ends[1] = later;
     ck_assert(!opens(1, &s));
-    ck_assert(!gw_cipher_agree(later, gw_cipher_public(ends[0]))); /* it has not offered a public key */
+    ck_assert(!gw_cipher_agree(later, gw_cipher_public(ends[0]))); /* the later end has not offered a public key */
     ck_assert(gw_cipher_offer(later) && !gw_cipher_agree(later, none));
     ck_assert(gw_cipher_offer(later) && gw_cipher_agree(later, gw_cipher_public(ends[0])));
     ck_assert(!opens(1, &s));
@@ -170,11 +170,11 @@ START_TEST(new_path_changes_the_ciphertext)
         ck_assert(memcmp(s.bytes, first.bytes, 16) && memcmp(s.tag, first.tag, GW_TAG));
         ck_assert(opens(1, &s));
     }
-    for (uint64_t number = 14; number < 40; number++) { /* crosses two changes of generation */
+    for (uint64_t number = 14; number < 40; number++) { /* these numbers cross two changes of generation */
         s = seal(0, (gw_nonce_t){.number = number});
         ck_assert(opens(1, &s));
     }
-    s = seal(0, (gw_nonce_t){.number = 15}); /* and back, as in a retransmission */
+    s = seal(0, (gw_nonce_t){.number = 15}); /* back to an earlier number, as in a retransmission */
     ck_assert(!memcmp(s.bytes, first.bytes, sizeof s.bytes) && !memcmp(s.tag, first.tag, sizeof s.tag));
     ck_assert(opens(1, &s));
     pair_free();
@@ -205,7 +205,7 @@ START_TEST(proof_of_one_end_convinces_the_other)
     pair_make();
     ck_assert(gw_cipher_prove(ends[0], said, sizeof said, proof));
     ck_assert(gw_cipher_proved(ends[1], said, sizeof said, proof));
-    ck_assert(!gw_cipher_proved(ends[0], said, sizeof said, proof)); /* reflected to its sender */
+    ck_assert(!gw_cipher_proved(ends[0], said, sizeof said, proof)); /* the proof is reflected to its maker */
     ck_assert(!gw_cipher_proved(ends[1], other, sizeof other, proof));
     ck_assert(!gw_cipher_proved(ends[1], said, sizeof said - 1, proof));
     proof[15] ^= 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/api/cond.c, and of the progress thread for a program that sleeps outside the library.  They count how often
- * the thread slept, polled at its clock tick, and led.  No test measures time. */
+/* Tests of core/api/cond.c, and of the progress thread for a program that sleeps outside the library.  The tests count how
+ * often the thread slept, polled at its clock tick, and led.  No test measures time. */
 #include "unit.h"
 
 #include "core/core.h"
@@ -176,7 +176,7 @@ typedef struct side {
     mad_session_t *session;
     mad_channel_t *channel;
     mad_peer_t peer;
-    mad_block_t block; /* what is sent or received */
+    mad_block_t block; /* block that is sent or received */
     int fd;            /* a socket to the other process */
 } side_t;
 
@@ -204,7 +204,7 @@ static void side_close(side_t *s)
     close(s->fd);
 }
 
-/* The other process: sends n messages, each after a byte from the socket, and waits in the library meanwhile. */
+/* The other process: send n messages, each after a byte from the socket, and wait in the library meanwhile. */
 static int sends(side_t *s, int n)
 {
     char byte;

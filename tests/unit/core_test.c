@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/wire/handle.c, core/api/callbacks.c, the timeouts of core/connect/hello.c, and the sizes on which the fast path and the
- * memory per peer depend. */
+/* Tests of core/wire/handle.c, core/api/callbacks.c, the timeouts of core/connect/hello.c, and the sizes on which the fast
+ * path and the memory per peer depend. */
 #include "unit.h"
 
 #include "base/clock.h"
@@ -44,7 +44,7 @@ START_TEST(handle_added_is_found_until_deleted)
         madi_handle_del(h, handle[i]);
     for (int i = 0; i < 100; i++)
         ck_assert_ptr_eq(madi_handle_get(h, handle[i]), i % 2 ? &objects[i] : NULL);
-    madi_handle_del(h, handle[0]); /* again: no effect */
+    madi_handle_del(h, handle[0]); /* a second deletion has no effect */
     seen = 0;
     madi_handles_each(h, see, NULL);
     ck_assert_int_eq(seen, 50);
@@ -70,7 +70,7 @@ START_TEST(handle_deleted_stays_invalid)
 }
 END_TEST
 
-/* The table has a limit, and reports when it is reached. */
+/* The table has a limit, and reports an error when it is full. */
 START_TEST(handle_table_reports_its_limit)
 {
     struct madi_handles *h = madi_handles_new();
@@ -158,7 +158,7 @@ static void note_failure(void *arg, mad_status_t status)
     order[strlen(order)] = 'f';
 }
 
-/* While this handler runs no other one is called: so messages and a failed request wait at the same time. */
+/* While this handler runs no other one is called, so messages and a failed request wait at the same time. */
 static mad_handled_t both_at_once(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     (void)channel;
@@ -185,8 +185,8 @@ START_TEST(failure_follows_received_messages)
     while (strlen(order) < 12)
         mad_progress(handling);
     ck_assert_ptr_nonnull(strchr(order, 'f'));
-    ck_assert_int_ge(strchr(order, 'f') - order, 3); /* after the messages that were there before */
-    ck_assert_int_le(strchr(order, 'f') - order, 5); /* but not after all later ones */
+    ck_assert_int_ge(strchr(order, 'f') - order, 3); /* the failure is reported after the messages that arrived before */
+    ck_assert_int_le(strchr(order, 'f') - order, 5); /* but before most of the later messages */
     mad_exit(handling);
 }
 END_TEST
@@ -209,7 +209,7 @@ START_TEST(standstill_does_not_count_for_deadlines)
     gate.next = others = s->gates;
     s->gates = &gate;
     madi_hello_expire(s, now);
-    ck_assert_int_le(madi_hello_deadline(s), now + second); /* it is soon noticed if nobody checks */
+    ck_assert_int_le(madi_hello_deadline(s), now + second); /* a lack of checks is noticed soon */
     now += 60 * second;
     madi_hello_expire(s, now);
     ck_assert_int_eq(atomic_load(&gate.state), MADI_GATE_CONNECTING);
@@ -224,7 +224,8 @@ START_TEST(standstill_does_not_count_for_deadlines)
 }
 END_TEST
 
-/* After simultaneous connects the peer's should have won, but never arrives: so this side connects again. */
+/* This side has lost a tie of simultaneous connects, but the peer's connection never arrives, so this side connects
+ * again. */
 START_TEST(connection_that_never_comes_is_tried_again)
 {
     mad_session_t *s;
@@ -255,7 +256,7 @@ static void knocked(madi_watch_t *watch, uint32_t events)
     eventfd_read(watch->fd, &n);
 }
 
-/* Like the test above, but while the program computes and no handshake is open: the accept thread connects. */
+/* Like the test above, but no handshake is open, and the program computes: the accept thread connects. */
 START_TEST(connection_is_tried_again_while_computing)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -271,7 +272,7 @@ START_TEST(connection_is_tried_again_while_computing)
     gate->connect->redial_at = madi_now() + 50000000;
     ck_assert_int_eq(madi_watch_add_rare(s, &knock, EPOLLIN), MAD_OK);
     madi_unlock(&s->lock);
-    ck_assert_int_eq(eventfd_write(knock.fd, 1), 0); /* stands for the peer's message that its own call wins */
+    ck_assert_int_eq(eventfd_write(knock.fd, 1), 0); /* stands for the peer's message that the peer's own connection wins */
     for (int i = 0; i < 20000 && atomic_load(&gate->state) != MADI_GATE_UP; i++)
         nanosleep(&moment, NULL);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_UP);

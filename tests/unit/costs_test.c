@@ -61,7 +61,7 @@ START_TEST(costs_of_other_form_are_refused)
     snprintf(other, sizeof other, "%s ", text);
     ck_assert(!madi_costs_parse(other, &c));
     memcpy(other, text, sizeof text);
-    other[strlen("madeleine costs 3\n")]++; /* another processor */
+    other[strlen("madeleine costs 3\n")]++; /* the file is of another processor */
     ck_assert(!madi_costs_parse(other, &c));
     ck_assert(is_same(&c, &some));
 }
@@ -74,9 +74,9 @@ START_TEST(costs_are_the_least_of_all)
     madi_costs_t least = {90, 130, 490, 70, 45, 80, 4};
     c = madi_costs_least(&some, &slow);
     ck_assert(is_same(&c, &least));
-    c = madi_costs_least(&some, &none); /* no longer permitted */
+    c = madi_costs_least(&some, &none); /* reading the other process's memory is no longer permitted */
     ck_assert_uint_eq(c.direct_ns + c.direct_ps + c.both_ps, 0);
-    c = madi_costs_least(&none, &slow); /* permitted now */
+    c = madi_costs_least(&none, &slow); /* reading is permitted now */
     ck_assert_uint_eq(c.direct_ns, 490);
     c = madi_costs_least(&zero, &some);
     ck_assert(is_same(&c, &some));
@@ -102,9 +102,9 @@ START_TEST(costs_file_of_others_is_refused)
     snprintf(target, sizeof target, "%s/target", dir);
     ck_assert(madi_costs_path(NULL, path));
     ck_assert(!strncmp(path, sub, strlen(sub)));
-    ck_assert(!madi_costs_load(NULL, &c)); /* no folder */
+    ck_assert(!madi_costs_load(NULL, &c)); /* the folder does not exist */
     ck_assert_int_eq(mkdir(sub, 0700), 0);
-    ck_assert(!madi_costs_load(NULL, &c)); /* no file */
+    ck_assert(!madi_costs_load(NULL, &c)); /* the file does not exist */
     madi_costs_text(&some, text);
     write_file(path, text, 0600);
     ck_assert(madi_costs_load(NULL, &c) && is_same(&c, &some));
@@ -112,10 +112,10 @@ START_TEST(costs_file_of_others_is_refused)
     ck_assert(!madi_costs_load(NULL, &c));
     ck_assert_int_eq(rename(path, target), 0);
     ck_assert_int_eq(chmod(target, 0600), 0);
-    ck_assert_int_eq(symlink(target, path), 0); /* a link */
+    ck_assert_int_eq(symlink(target, path), 0); /* the path is a symbolic link */
     ck_assert(!madi_costs_load(NULL, &c));
     unlink(path);
-    ck_assert_int_eq(mkfifo(path, 0600), 0); /* a pipe, on which the call must not wait */
+    ck_assert_int_eq(mkfifo(path, 0600), 0); /* the path is a FIFO, on which the call must not wait */
     ck_assert(!madi_costs_load(NULL, &c));
     unlink(path);
     write_file(path, "", 0600);

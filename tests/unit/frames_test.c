@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/connect/frames.c and frames_in.c: handshakes over a driver without sockets.  Two sessions of this process are
- * the two ends.  The test is the network between them: it loses, repeats, reorders and changes frames, and sets the time. */
+/* Tests of core/connect/frames.c and frames_in.c: handshakes over a driver without sockets.  Two sessions of this process
+ * are the two ends.  The test is the network between them: it loses, repeats, reorders and changes frames, and sets the
+ * time. */
 #include "unit.h"
 
 #include "base/clock.h"
@@ -21,21 +22,21 @@
 #define STRANGER 0x55
 
 typedef struct frame {
-    int to; /* the session */
+    int to; /* index of the session that reads the frame; -1: none */
     unsigned char source;
     size_t len;
     unsigned char bytes[MADI_FRAME_MAX];
 } frame_t;
 
 static mad_session_t *s[2];
-static madi_gate_t *gate[2]; /* to the other one */
+static madi_gate_t *gate[2]; /* gate[i]: gate of session i to the other session */
 static madi_adapter_t made[2];
-static frame_t *wire; /* all frames that were sent, in their order */
+static frame_t *wire; /* all frames that were sent, in the order of sending */
 static int n_sent, n_read;
 static int refused[2]; /* number of frames that the driver of this side refuses from now on */
-static int ends[2];    /* calls of source_end */
-static int started[2]; /* calls of start */
-static int64_t now;    /* ns */
+static int ends[2];    /* number of calls of source_end */
+static int started[2]; /* number of calls of start */
+static int64_t now;    /* ns: the time that both sessions see */
 static bool accept_fails;
 
 /* ---- The driver ----------------------------------------------------------------------------------------------- */
@@ -53,7 +54,7 @@ static bool wire_put(int from, unsigned char to, const void *bytes, size_t len)
         return false;
     }
     ck_assert_uint_le(len, made[from].frame_max ? made[from].frame_max : MADI_FRAME_MAX);
-    f->to = to > 1 ? -1 : to; /* strangers read nothing */
+    f->to = to > 1 ? -1 : to; /* a frame to a stranger is not read by any session */
     f->source = (unsigned char)from;
     f->len = len;
     memcpy(f->bytes, bytes, len);
@@ -208,13 +209,13 @@ static void end(void)
 
 static void frame_deliver(const frame_t *f)
 {
-    static frame_t copy; /* upcalls send more */
+    static frame_t copy; /* a copy, because upcalls send further frames */
     copy = *f;
     if (copy.to >= 0)
         madi_frame_arrived(&made[copy.to], &copy.source, 1, copy.bytes, copy.len);
 }
 
-/* Deliver all frames that are under way, and those that follow from them. */
+/* Deliver all frames that are in flight, and those that the sessions send as a result. */
 static void frames_deliver(void)
 {
     while (n_read < n_sent)
@@ -265,7 +266,7 @@ START_TEST(four_frames_make_a_link_at_both_ends)
     both_are_up();
     ck_assert_int_eq(ends[0] + ends[1], 0); /* the source belongs to the link */
     pass(5 * SECOND);
-    ck_assert_int_eq(n_sent, 4); /* nothing is repeated */
+    ck_assert_int_eq(n_sent, 4); /* no frame is sent again */
     end();
 }
 END_TEST
@@ -287,16 +288,16 @@ START_TEST(long_frames_go_in_pieces)
     begin();
     made[0].frame_max = made[1].frame_max = MADI_FRAME_MIN;
     s[0]->address = realloc(s[0]->address, 4000);
-    memset(s[0]->address + s[0]->address_len, 0, 4000 - s[0]->address_len); /* entries of empty strings */
+    memset(s[0]->address + s[0]->address_len, 0, 4000 - s[0]->address_len); /* filled with entries of empty strings */
     s[0]->address_len += 3 * ((4000 - s[0]->address_len) / 3);
     s[0]->address[2] = (unsigned char)s[0]->address_len;
     s[0]->address[3] = (unsigned char)(s[0]->address_len >> 8);
     madi_gate_connect(gate[0]);
-    while (n_sent - n_read < 4) /* up to the pieces of PROOF */
+    while (n_sent - n_read < 4) /* until all pieces of PROOF have been sent */
         frame_deliver(&wire[n_read++]);
-    for (int i = n_sent - 1, first = n_read; i >= first; i--) /* which overtake each other */
+    for (int i = n_sent - 1, first = n_read; i >= first; i--) /* the pieces arrive in the opposite order */
         frame_deliver(&wire[i]);
-    n_read = n_sent - 1; /* VERDICT */
+    n_read = n_sent - 1; /* VERDICT, which was sent last */
     frames_deliver();
     ck_assert_msg(state(0) == MADI_GATE_UP, "%s", why(0));
     both_are_up();
@@ -313,7 +314,7 @@ START_TEST(a_lost_frame_is_sent_again)
     for (int i = 0; i < _i; i++)
         frame_deliver(&wire[n_read++]);
     ck_assert_int_eq(n_sent, _i + 1);
-    n_read++; /* lost */
+    n_read++; /* this frame is lost */
     pass(SECOND);
     both_are_up();
     end();
@@ -362,10 +363,10 @@ START_TEST(repeated_frames_change_nothing)
         frame_deliver(&wire[n_read++]);
     }
     both_are_up();
-    for (int i = 0, n = n_sent; i < 2 * n; i++) /* later, and in another order */
+    for (int i = 0, n = n_sent; i < 2 * n; i++) /* all frames arrive twice, later and in another order */
         frame_deliver(&wire[i * 7 % n]);
     frames_deliver();
-    pass(15 * SECOND); /* a repeated HELLO begins a handshake, which nobody goes on with */
+    pass(15 * SECOND); /* a repeated HELLO begins a handshake that no peer continues */
     both_are_up();
     end();
 }
@@ -376,7 +377,7 @@ START_TEST(a_silent_peer_ends_at_the_deadline)
     begin();
     madi_gate_connect(gate[0]);
     for (; n_read < n_sent && now < madi_now() + 20 * SECOND; now += SECOND / 20) {
-        n_read = n_sent; /* all is lost */
+        n_read = n_sent; /* all frames in flight are lost */
         madi_hello_expire(s[0], now);
         if (n_sent == n_read && state(0) == MADI_GATE_CONNECTING)
             n_read--;
@@ -392,7 +393,7 @@ START_TEST(a_stranger_that_goes_silent_is_forgotten)
 {
     begin();
     madi_gate_connect(gate[0]);
-    frame_deliver(&wire[n_read]); /* HELLO; its challenge is lost */
+    frame_deliver(&wire[n_read]); /* HELLO arrives; its CHALLENGE is lost */
     ck_assert_int_eq(s[1]->connect->n_accepted, 1);
     for (int i = 0; i < 300; i++, now += SECOND / 20)
         madi_hello_expire(s[1], now);
@@ -422,9 +423,9 @@ START_TEST(an_unknown_handshake_begins_anew)
     madi_gate_connect(gate[0]);
     while (n_sent < 3)
         frame_deliver(&wire[n_read++]);
-    ck_assert(madi_hello_evict(s[1])); /* its END overtakes nothing, and is lost */
+    ck_assert(madi_hello_evict(s[1])); /* the END of the evicted handshake is lost, and overtakes no frame */
     n_read = n_sent;
-    frame_deliver(&wire[2]); /* PROOF */
+    frame_deliver(&wire[2]); /* the third frame is PROOF */
     frames_deliver();
     pass(SECOND);
     both_are_up();
@@ -441,7 +442,7 @@ START_TEST(a_lost_connection_fails_its_handshake)
     madi_source_lost(&made[1], &source, 1, "the connection has ended");
     ck_assert_int_eq(s[1]->connect->n_accepted, 0);
     ck_assert_int_eq(ends[1], 1);
-    source = 0; /* a connection that goes on */
+    source = 0; /* a connection that stays */
     ck_assert(madi_source_opened(&made[1], &source, 1));
     madi_gate_connect(gate[0]);
     frames_deliver();
@@ -514,12 +515,12 @@ START_TEST(a_proof_of_another_handshake_is_refused)
     madi_gate_connect(gate[0]);
     while (n_sent < 3)
         frame_deliver(&wire[n_read++]);
-    old = wire[2]; /* PROOF, which never arrives */
+    old = wire[2]; /* the PROOF that never arrives */
     n_read = 3;
     madi_gate_down(gate[0], MAD_ERR_CLOSED, "the session ends");
     frames_deliver();
     ends[1] = 0;
-    frame_deliver(&wire[0]); /* HELLO, replayed: another challenge */
+    frame_deliver(&wire[0]); /* HELLO is replayed, and gets another challenge */
     n_read = n_sent;
     frame_deliver(&old);
     ck_assert_int_eq(wire[n_sent - 1].bytes[sizeof(madi_frame_piece_t) + 6], MADI_HELLO_REFUSE);
@@ -529,8 +530,8 @@ START_TEST(a_proof_of_another_handshake_is_refused)
 }
 END_TEST
 
-/* Of each frame one byte after the other is changed: in the piece's head (but for its three bytes that mean nothing), in the
- * frame's head, in the body. */
+/* One byte after another of each frame is changed: in the header of the piece (except three bytes without a meaning), in the
+ * header of the frame, and in the body. */
 START_TEST(a_changed_frame_makes_no_link)
 {
     static const int at[] = {0, 4, 8, 15, 16, 20, 24, 28, 30, 32, 36, 40, 50, 55, 60, 65};
@@ -574,7 +575,7 @@ START_TEST(a_flood_of_strangers_is_bounded_and_logged_once)
         frame_t hello = wire[0];
         memcpy(source + 1, &i, 3);
         memcpy(hello.bytes + 8, &i, sizeof i); /* the number of the handshake */
-        refused[1] = 10;                       /* the network is full of it */
+        refused[1] = 10;                       /* the network refuses the answers, as if it was full of them */
         madi_frame_arrived(&made[1], source, 1 + (size_t)(i % 4), hello.bytes, hello.len);
         madi_frame_arrived(&made[1], source, sizeof source, "SSH-2.0-OpenSSH_9.2p1 Debian, and so on", 40);
         ck_assert_int_le(s[1]->connect->n_accepted, 256);
@@ -583,7 +584,7 @@ START_TEST(a_flood_of_strangers_is_bounded_and_logged_once)
     for (const char *at = err_text(); (at = strstr(at, "what came is not a handshake")); at++)
         lines++;
     ck_assert_int_eq(lines, 1);
-    frames_deliver(); /* a member gets in all the same */
+    frames_deliver(); /* a member still connects */
     pass(SECOND);
     ck_assert_int_eq(state(0), MADI_GATE_UP);
     ck_assert_int_eq(state(1), MADI_GATE_UP);

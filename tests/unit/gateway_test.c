@@ -157,8 +157,8 @@ START_TEST(timer_set_fires_despite_sending)
 }
 END_TEST
 
-/* The default timeout grows with the processes per core, because such a process rarely runs.  A configured timeout is
- * kept. */
+/* The default timeout grows with the number of processes per core, because a process among many rarely runs.  A configured
+ * timeout is kept. */
 static void patience_is(int64_t ns, int64_t of_few)
 {
     world_t *w = world_new(0);
@@ -270,7 +270,7 @@ START_TEST(lane_of_each_channel_is_found)
     ck_assert_str_eq(madi_map_lane_name(m, madi_map_lane(m, "inner")), "inner");
     ck_assert_int_eq(next_to(m, "two", "d", reason), madi_map_host(m, "c"));
     ck_assert_int_ne(next_to(m, "one", "d", reason), madi_map_host(m, "c"));
-    ck_assert_int_ne(next_to(m, "any", "d", reason), madi_map_host(m, "c")); /* as the first */
+    ck_assert_int_ne(next_to(m, "any", "d", reason), madi_map_host(m, "c")); /* this lane has the routes of "one" */
     ck_assert_int_eq(madi_map_path(m, madi_map_lane(m, "two"), madi_map_self(m), madi_map_host(m, "d"), hosts, 4), 2);
     ck_assert_int_eq(hosts[0], madi_map_host(m, "c"));
     without = madi_map_host(m, "b");
@@ -336,8 +336,7 @@ START_TEST(adapter_on_a_lane_is_found)
     ck_assert_msg(strstr(reason, "none of the networks of channel two") != NULL, "%s", reason);
     ck_assert_int_eq(madi_map_network_index(m, two, "tcp", "lo", "127.0.0.0/8", reason), 0);
     ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x0", "10.0.0.0/8", reason), -1);
-    ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x00", "10.0.0.0/8", reason),
-                     0);                                                              /* no other one lacks an interface */
+    ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x00", "10.0.0.0/8", reason), 0); /* the only network left */
     ck_assert_int_eq(madi_map_network_index(m, inner, "tcp", "x0", "in", reason), 0); /* the adapter's network has this
                                                                                         * name */
     ck_assert_int_eq(madi_map_network_index(m, two, "tcp", "x00", "10.0.0.0/8", reason), -1);

@@ -105,8 +105,8 @@ START_TEST(sweep_removes_dead_sockets_only)
 }
 END_TEST
 
-/* A process killed before it renames its socket leaves NAME.new.  The sweep removes it only once it is too old to be in
- * use. */
+/* A process that is killed before it renames its socket leaves NAME.new.  The sweep removes this file only when the file is
+ * too old to be in use. */
 START_TEST(sweep_spares_young_unnamed_sockets)
 {
     char dir[] = "/tmp/unit-unix-XXXXXX", old[64], young[64], other[64];
@@ -179,7 +179,7 @@ START_TEST(socket_is_private_whatever_the_umask)
 }
 END_TEST
 
-/* Others own the directory's name, or could take it: each error names the cause and the remedy. */
+/* Other users own the directory's name, or could take it: each error names the cause and the remedy. */
 START_TEST(directory_of_others_is_explained)
 {
     char top[] = "/tmp/unit-unix-XXXXXX", dir[64], elsewhere[64], reason[200] = "";

@@ -14,7 +14,7 @@ static int bits_of(const char *text)
     return mad_mpi_key_bits(text, strlen(text));
 }
 
-/* Open MPI writes the job's number where mpirun gave no random bits: two words of 32 bits, twice.  These are refused. */
+/* Open MPI writes the job's number if mpirun gave no random bits: two words of 32 bits, twice.  These keys are refused. */
 START_TEST(job_numbers_are_refused)
 {
     char text[64];

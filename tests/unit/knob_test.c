@@ -108,7 +108,7 @@ START_TEST(knob_misspelt_is_reported)
         snprintf(wrong[2], sizeof wrong[2], "%.*s%s", (int)at + 1, name, name + at);
         for (int k = 0; k < 3; k++) {
             setenv(wrong[k], "1", 1);
-            ck_assert_int_eq(madi_knobs_load(), MAD_OK); /* a warning, not an error */
+            ck_assert_int_eq(madi_knobs_load(), MAD_OK); /* the result is a warning, and not an error */
             snprintf(want, sizeof want, "unknown variable %s: did you mean %s?", wrong[k], name);
             ck_assert_msg(strstr(err_text(), want) != NULL, "no '%s' in: %s", want, err_text());
             unsetenv(wrong[k]);
@@ -122,8 +122,8 @@ END_TEST
 START_TEST(foreign_variable_is_not_reported)
 {
     environment_clear();
-    setenv("MAD_BOOT_FD", "5", 1); /* set by the launcher */
-    setenv("MADNESS", "1", 1);     /* not a variable of Madeleine */
+    setenv("MAD_BOOT_FD", "5", 1); /* a variable that the launcher sets */
+    setenv("MADNESS", "1", 1);     /* a variable of another program */
     setenv("MAD_TEST_MPICH", "1", 1);
     setenv("MAD_", "1", 1);
     setenv("MAD_THIS_IS_A_NAME_MUCH_LONGER_THAN_ANY_KNOB_AND_LONGER_THAN_THE_TABLE_OF_DISTANCES", "1", 1);
@@ -139,7 +139,7 @@ START_TEST(program_sets_what_the_environment_does_not)
 {
     environment_clear();
     ck_assert_int_eq(madi_knob_set("MAD_CREDIT_FLOOR", "1M"), MAD_OK);
-    ck_assert_int_eq(madi_knob_set("MAD_CREDIT_FLOOR", "1"), MAD_ERR_CONFIG); /* the earlier one stays */
+    ck_assert_int_eq(madi_knob_set("MAD_CREDIT_FLOOR", "1"), MAD_ERR_CONFIG); /* the value that was set before stays */
     ck_assert_int_eq(madi_knob_set("MAD_TRACE", "here"), MAD_OK);
     ck_assert_int_eq(madi_knob_set("MAD_SPIN", "5"), MAD_OK);
     ck_assert_int_eq(madi_knob_set("MAD_SPIN", NULL), MAD_OK);
@@ -155,7 +155,7 @@ END_TEST
 START_TEST(program_sets_nothing_once_loaded)
 {
     environment_clear();
-    ck_assert_int_eq(load_with("MAD_SPIN", "soon"), MAD_ERR_CONFIG); /* not loaded, all others are */
+    ck_assert_int_eq(load_with("MAD_SPIN", "soon"), MAD_ERR_CONFIG); /* MAD_SPIN is not loaded; all other knobs are */
     unsetenv("MAD_SPIN");
     ck_assert_int_eq(madi_knob_set("MAD_SPIN", "5"), MAD_OK);
     ck_assert_int_eq(madi_knob_set("MAD_TRACE", "here"), MAD_ERR_BUSY);

@@ -44,7 +44,7 @@ START_TEST(all_peers_have_their_bound)
 {
     int64_t most = madi_bounds[MADI_CHARGE_CTRL].peer, small = most / 16;
     setup();
-    session->ledger.held[MADI_CHARGE_CTRL] = madi_bounds[MADI_CHARGE_CTRL].sum; /* charged to other peers */
+    session->ledger.held[MADI_CHARGE_CTRL] = madi_bounds[MADI_CHARGE_CTRL].sum; /* these bytes are charged to other peers */
     ck_assert(madi_charge(gates[0], MADI_CHARGE_CTRL, small));                  /* a peer that holds little is not refused */
     ck_assert(!madi_charge(gates[0], MADI_CHARGE_CTRL, 1));
     ck_assert(!madi_charge(gates[1], MADI_CHARGE_CTRL, small + 1));
@@ -73,11 +73,11 @@ START_TEST(log_lines_are_limited)
     ck_assert_int_ge(n, 256);
     ck_assert_int_lt(n, 300);
     ck_assert_int_gt(session->ledger.lines_left_out, 1600);
-    ck_assert(!madi_ledger_line(session, MADI_LOG_DEBUG)); /* this level is not shown, and so not counted */
+    ck_assert(!madi_ledger_line(session, MADI_LOG_DEBUG)); /* lines of this level are not printed, and so not counted */
     session->ledger.lines_at -= INT64_C(3600000000000);    /* an hour passes */
     ck_assert(madi_ledger_line(session, MADI_LOG_WARN));
     ck_assert_int_eq(session->ledger.lines, 255);
-    ck_assert_int_eq(session->ledger.lines_left_out, 0); /* the number left out was logged */
+    ck_assert_int_eq(session->ledger.lines_left_out, 0); /* the number of lines that were left out has been logged */
     teardown();
 }
 END_TEST

@@ -318,7 +318,7 @@ START_TEST(pmi_barrier_opens_when_all_have_come)
 {
     pmi_begin();
     ck_assert_str_eq(ask(0, "cmd=barrier_in"), "");
-    ck_assert_str_eq(ask(0, "cmd=barrier_in"), ""); /* entering twice counts once */
+    ck_assert_str_eq(ask(0, "cmd=barrier_in"), ""); /* a second entry of the same process is not counted */
     ck_assert_str_eq(ask(1, "cmd=barrier_in"), "");
     ck_assert_str_eq(ask(2, "cmd=barrier_in"), "cmd=barrier_out\n");
     ck_assert_str_eq(replies[0], "cmd=barrier_out\n");
@@ -332,7 +332,7 @@ START_TEST(pmi_barrier_opens_when_all_have_come)
 }
 END_TEST
 
-/* The number of processes with the same processors is sent to each process that reported its own. */
+/* Each process that reported its processors gets the number of processes that reported the same ones. */
 START_TEST(pmi_counts_sharers_of_processors)
 {
     pmi_begin();
@@ -403,8 +403,8 @@ START_TEST(pmi_abnormal_end_is_reported_once)
     ask(1, "cmd=init");
     ck_assert_str_eq(ask(1, "cmd=finalize"), "cmd=finalize_ack\n");
     ck_assert(madi_run_pmi_ended(0));
-    ck_assert(!madi_run_pmi_ended(0)); /* reported once */
-    ck_assert(!madi_run_pmi_ended(1)); /* a normal end */
+    ck_assert(!madi_run_pmi_ended(0)); /* the end is reported once */
+    ck_assert(!madi_run_pmi_ended(1)); /* this process has ended normally */
     ck_assert_str_eq(ask(0, "cmd=init"), "");
     madi_run_pmi_line(2, "cmd=abort exitcode=12");
     ck_assert_int_eq(aborted_rank, 2);
@@ -454,7 +454,7 @@ START_TEST(job_file_is_read_back)
     fclose(file);
     ck_assert_msg(madi_job_file_parse(&job, text, len, why, sizeof why) == 0, "%s", why);
     ck_assert_uint_eq(job.key_len, 32);
-    ck_assert_mem_eq(job.key, gateway_key, sizeof gateway_key); /* the gateways' key, not the job's */
+    ck_assert_mem_eq(job.key, gateway_key, sizeof gateway_key); /* the gateways' key instead of the job's */
     ck_assert_uint_eq(job.addresses, 3);                        /* one rank has no address */
     ck_assert_uint_eq(job.address[2].len, 2);
     ck_assert_mem_eq(job.address[2].bytes, "\x0a\x0b", 2);
@@ -471,7 +471,7 @@ START_TEST(job_file_is_read_back)
     }
     free(text);
     file = open_memstream(&text, &len);
-    fprintf(file, JOB_HEAD "address 01\ntopology 3\na=1"); /* without a line end */
+    fprintf(file, JOB_HEAD "address 01\ntopology 3\na=1"); /* the last line has no line end */
     madi_job_file_line(file, "\x02\xa0", 2);
     fclose(file);
     ck_assert_msg(madi_job_file_parse(&job, text, len, why, sizeof why) == 0, "%s", why);

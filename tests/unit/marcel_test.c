@@ -59,7 +59,7 @@ START_TEST(test_switch_returns_to_its_caller)
         trace = (10 * trace + 2) % 1000000;
         madi_switch(&context[0], context[1]);
     }
-    ck_assert_int_eq(trace, 121212 / 10 * 10 + 2); /* they alternate, and the last switch only leaves */
+    ck_assert_int_eq(trace, 121212 / 10 * 10 + 2); /* the contexts alternate, and the last switch only leaves */
     madi_slot_put(ult);
 }
 END_TEST
@@ -128,7 +128,7 @@ static madi_ult_t *slot_guarded(madi_guard_t method, int64_t limit)
     return ult;
 }
 
-START_TEST(test_guard_stops_an_overflow) /* ends with SIGSEGV, with or without the kernel's guard pages */
+START_TEST(test_guard_stops_an_overflow) /* the program ends with SIGSEGV, with or without the kernel's guard pages */
 {
     madi_ult_t *ult = slot_guarded(MADI_GUARD_AUTO, 10);
     ck_assert_int_eq(ult->flags & MADI_ULT_CANARY, 0);
@@ -144,7 +144,7 @@ START_TEST(test_guard_by_mprotect_stops_an_overflow)
 }
 END_TEST
 
-START_TEST(test_guard_hit_is_reported) /* ends with SIGABRT: the handler recognises an overflow */
+START_TEST(test_guard_hit_is_reported) /* the program ends with SIGABRT: the handler recognises an overflow */
 {
     madi_ult_t *ult = slot_guarded(MADI_GUARD_MPROTECT, 10);
     madi_guard_watch();
@@ -152,7 +152,7 @@ START_TEST(test_guard_hit_is_reported) /* ends with SIGABRT: the handler recogni
 }
 END_TEST
 
-START_TEST(test_fault_elsewhere_is_passed_on) /* ends with SIGSEGV: the address is no guard page */
+START_TEST(test_fault_elsewhere_is_passed_on) /* the program ends with SIGSEGV: the address is no guard page */
 {
     slot_guarded(MADI_GUARD_MPROTECT, 10);
     madi_guard_watch();
@@ -171,12 +171,12 @@ START_TEST(test_guard_beyond_the_limit_is_a_canary)
         ck_assert_int_eq(!(ult->flags & MADI_ULT_CANARY), i < 3);
     }
     ult->party.thread = NULL;
-    madi_guard_check(ult);                /* does not abort */
+    madi_guard_check(ult);                /* the check passes, and so does not abort */
     ((char *)madi_slot_low(ult))[-1] = 1; /* this slot has no guard page */
 }
 END_TEST
 
-START_TEST(test_canary_overwritten_aborts) /* ends with SIGABRT */
+START_TEST(test_canary_overwritten_aborts) /* the program ends with SIGABRT */
 {
     madi_ult_t *ult = slot_guarded(MADI_GUARD_MPROTECT, 0);
     ck_assert_int_ne(ult->flags & MADI_ULT_CANARY, 0);
@@ -221,7 +221,7 @@ START_TEST(test_deque_owner_takes_the_youngest)
 }
 END_TEST
 
-START_TEST(test_deque_drops_stale_entries) /* stale entries are dropped, so that the deque does not grow without bound */
+START_TEST(test_deque_drops_stale_entries) /* the deque drops stale entries, and so does not grow without bound */
 {
     madi_deque_t deque;
     ck_assert_int_eq(madi_deque_init(&deque), 0);
@@ -267,7 +267,7 @@ START_TEST(test_deque_gives_each_seed_once) /* each seed is taken exactly once *
         }
         for (struct marcel_thread *one; (one = madi_deque_pop(&shared));)
             atomic_fetch_add(&taken[one - seed], 1);
-        for (int i = 0; i < SEEDS; i++) /* a thief may have stolen a seed and not counted it yet */
+        for (int i = 0; i < SEEDS; i++) /* a thief may have stolen a seed that is not counted yet */
             while (atomic_load(&taken[i]) == 0)
                 sched_yield();
         for (int i = 0; i < SEEDS; i++)
@@ -347,7 +347,7 @@ START_TEST(test_waitq_keeps_order)
     madi_waitq_remove(&queue, &party[1]);
     atomic_store(&party[0].wait, MADI_WAIT_EXPIRED);
     atomic_store(&party[2].wait, MADI_WAIT_TIMED);
-    ck_assert_ptr_eq(madi_waitq_take(&queue), &party[2]); /* the first one has timed out already */
+    ck_assert_ptr_eq(madi_waitq_take(&queue), &party[2]); /* the deadline of the first thread has passed already */
     ck_assert_uint_eq(atomic_load(&party[2].wait), MADI_WAIT_WOKEN);
     ck_assert_ptr_eq(madi_waitq_take(&queue), &party[3]);
     ck_assert_ptr_null(madi_waitq_take(&queue));
@@ -436,7 +436,7 @@ START_TEST(test_expired_wait_ends_after_its_waker)
         asleep = MARCELI_ASLEEP;
     while (!atomic_compare_exchange_strong(&late.waiter.word, &asleep, MARCELI_WOKEN) && !atomic_load(&late.back));
     ck_assert_int_eq(atomic_load(&late.back), 0);
-    poll(NULL, 0, 5 * SOON / 1000000); /* an event that must not happen cannot be waited for */
+    poll(NULL, 0, 5 * SOON / 1000000); /* a sleep, because no event shows that nothing happens */
     ck_assert_msg(!atomic_load(&late.back), "it runs, and will be made ready");
     atomic_fetch_sub(&madi_server.blocked, 1);
     madi_ult_wake(late.waiter.ult);
@@ -493,8 +493,9 @@ END_TEST
 
 /* ---- Stolen from another worker --------------------------------------------------------------------------------- */
 
-/* A worker has stolen a movable thread, and a thread of its own becomes ready before it runs the stolen one.  The
- * stolen thread must not queue behind it, which may compute for long, but stay where a third worker finds it. */
+/* A worker has stolen a movable thread, and a thread of its own becomes ready before the worker runs the stolen one.  The
+ * stolen thread must not queue behind the other thread, which may compute for long, but stay where a third worker finds
+ * it. */
 START_TEST(test_stolen_thread_stays_visible)
 {
     static madi_worker_t workers[3];

@@ -14,7 +14,7 @@ enum { ONE = 1, HELD = 2, DIRECT = 4, POSTED = 8, ALONE = 16, ANSWERS = 32, BIG_
 
 typedef struct row {
     uint64_t len;
-    unsigned is; /* of the above */
+    unsigned is; /* the flags above */
     madi_path_sender_t sender;
     madi_path_t path;
 } row_t;
@@ -63,7 +63,7 @@ static const row_t rows[] = {
     {GRANT_MIN, DIRECT | POSTED, MADI_SENDER_WAITS, MADI_PATH_GRANT},
     {GRANT_MIN, ONE | DIRECT | POSTED | ALONE, MADI_SENDER_COMPUTES, MADI_PATH_READ},
     {GRANT_MIN, ONE | DIRECT | POSTED | ALONE, MADI_SENDER_POLLS, MADI_PATH_SHARE},
-    /* Not posted. */
+    /* Without a posted receive. */
     {GRANT_MIN, ONE | DIRECT, MADI_SENDER_WAITS, MADI_PATH_SHARE},
     {GRANT_MIN, ONE | DIRECT, MADI_SENDER_COMPUTES, MADI_PATH_GRANT},
     {GRANT_MIN, ONE | DIRECT | ALONE, MADI_SENDER_COMPUTES, MADI_PATH_READ},
@@ -129,14 +129,14 @@ END_TEST
 START_TEST(direct_min_follows_costs)
 {
     madi_costs_t c = {.copy_ps = 60, .turn_ns = 150, .direct_ns = 500, .direct_ps = 70, .both_ps = 45, .pipe_ps = 120};
-    ck_assert_uint_eq(madi_path_direct_min(&c), 700 * 1000 / 50); /* a read */
+    ck_assert_uint_eq(madi_path_direct_min(&c), 700 * 1000 / 50); /* the limit of blocks that are read */
     c.direct_ps = 115;
     ck_assert_uint_eq(madi_path_direct_min(&c), 32768); /* the limit of shared blocks */
     c.direct_ns = 5000;
     ck_assert_uint_eq(madi_path_direct_min(&c), 5350 * 1000 / 75);
     c.both_ps = c.direct_ps = 130;
     ck_assert_uint_eq(madi_path_direct_min(&c), MADI_PATH_MOST);
-    c.both_ps = c.direct_ps = c.direct_ns = 0; /* forbidden */
+    c.both_ps = c.direct_ps = c.direct_ns = 0; /* the kernel forbids reading the other process's memory */
     ck_assert_uint_eq(madi_path_direct_min(&c), MADI_PATH_MOST);
 }
 END_TEST

@@ -187,7 +187,8 @@ static void batch_add(const mad_channel_t *to, uint64_t number, size_t len)
     batch_link = conn->gate->link;
 }
 
-/* One batch has packets for posted receives, one that differs from its receive, and unexpected ones of two channels. */
+/* One batch contains packets for posted receives, a packet that differs from its receive, and unexpected packets of two
+ * channels. */
 START_TEST(mixed_packets_of_a_batch_reach_their_receivers)
 {
     static const madi_driver_t driver = {.name = "batch", .poll = batch_poll, .fast.take_short = batch_take};
@@ -197,7 +198,7 @@ START_TEST(mixed_packets_of_a_batch_reach_their_receivers)
     mad_request_t *requests[3];
     session_open();
     ck_assert_int_eq(mad_channel_open(session, "other", &other), MAD_OK);
-    number_send(channel, LAST); /* announces the channels' numbers */
+    number_send(channel, LAST); /* these messages announce the channels' numbers */
     number_receive(channel, LAST);
     number_send(other, LAST);
     number_receive(other, LAST);

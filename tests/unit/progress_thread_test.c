@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of the progress thread: where it runs, what it avoids, and what happens when it cannot run. */
+/* Tests of the progress thread: where it runs, which processors it avoids, and what happens when it cannot run. */
 #include "unit.h"
 
 #include "base/clock.h"
@@ -126,7 +126,7 @@ START_TEST(thread_avoids_the_processor_of_its_waker)
 }
 END_TEST
 
-/* The thread also leaves the processor of a polling thread, although it leads all the time and is not woken. */
+/* The progress thread also leaves the processor of a polling thread, although it leads all the time and is not woken. */
 START_TEST(thread_leaves_the_processor_of_a_poller)
 {
     static char to[BIG];
@@ -167,8 +167,8 @@ static bool forbid_binding(void)
 
 /* ---- The progress thread's processor ---------------------------------------------------------------------------- */
 
-/* A barrier of the progress thread would interrupt computing threads.  So the calling thread marks the leader as asleep
- * for it, and removes the mark when it is not needed. */
+/* A memory barrier that the progress thread executes would interrupt computing threads.  So the calling thread marks the
+ * leader as asleep on its behalf, and removes the mark when it is not needed. */
 START_TEST(sleep_is_announced_by_the_waker)
 {
     static char from[BIG], to[BIG];
@@ -182,7 +182,7 @@ START_TEST(sleep_is_announced_by_the_waker)
     ck_assert_int_eq(mad_channel_open(session, "said", &channel), MAD_OK);
     for (int i = 0; i < 100; i++) {
         ck_assert_int_eq(mad_message_receive(channel, 0, &block, 1, &request), MAD_OK);
-        if (i == 0) /* the thread has only begun; in later rounds it may still lead, and then it is not woken */
+        if (i == 0) /* in later rounds the thread may still lead, and is then not woken */
             ck_assert_int_ne(atomic_load(&marceli_leader_sleeps), 0);
         message = mad_begin_packing(channel, 0);
         mad_pack(message, from, BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
@@ -196,7 +196,7 @@ START_TEST(sleep_is_announced_by_the_waker)
 }
 END_TEST
 
-/* A program that polls itself has no progress thread until it asks for one. */
+/* A program that polls has no progress thread until it requests one. */
 START_TEST(thread_is_not_made_for_a_poller)
 {
     static char to[BIG];
@@ -232,7 +232,7 @@ static void begin_and_cancel(mad_channel_t *channel)
     ck_assert_int_eq(mad_request_wait(&request, MAD_FOREVER), MAD_ERR_CANCELLED);
 }
 
-/* If the thread cannot be bound it uses its caller's processors. */
+/* A progress thread that cannot be bound uses the processors of the thread that created it. */
 START_TEST(thread_not_bound_still_runs)
 {
     mad_channel_t *channel;
@@ -249,13 +249,13 @@ START_TEST(thread_not_bound_still_runs)
 END_TEST
 
 #if defined(MADI_SANITIZER_ASAN) || defined(MADI_SANITIZER_TSAN)
-enum { NEEDS_ROOM = 1 }; /* sanitizers need more memory at any time */
+enum { NEEDS_ROOM = 1 }; /* sanitizers need more memory at all times */
 #else
 enum { NEEDS_ROOM = 0 };
 #endif
 
-/* Without memory for its stack there is no progress thread.  One log line says so, each operation tries again, and the
- * thread starts when there is memory. */
+/* Without memory for its stack the progress thread does not start.  One log line reports this, each operation tries again,
+ * and the thread starts when there is memory. */
 START_TEST(thread_not_made_is_tried_again)
 {
     struct rlimit limit, none;
@@ -268,7 +268,7 @@ START_TEST(thread_not_made_is_tried_again)
     mad_progress_thread_set(0);
     ck_assert_int_eq(mad_init(NULL, NULL, &session), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "no room", &channel), MAD_OK);
-    begin_and_cancel(channel); /* allocates the memory that later calls need */
+    begin_and_cancel(channel); /* this call allocates the memory that later calls need */
     mad_progress_thread_set(1);
     err_keep();
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &limit), 0);

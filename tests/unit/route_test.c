@@ -26,8 +26,8 @@ static madi_topo_t *parse(const char *text)
 #define FAR INT64_MAX
 
 static uint64_t seed;
-static bool on[HOSTS][NETWORKS], through[HOSTS][NETWORKS]; /* [host][network]: is attached; forwards */
-static int64_t cost[NETWORKS];                             /* of a hop, times 64, plus 1 per hop, as a tie-breaker */
+static bool on[HOSTS][NETWORKS], through[HOSTS][NETWORKS]; /* [host][network]; on: attached; through: forwards */
+static int64_t cost[NETWORKS];                             /* cost of a hop, times 64, plus 1 as a tie-breaker */
 static bool ordered;
 
 static int random_below(int n)
@@ -36,8 +36,9 @@ static int random_below(int n)
     return (int)((seed >> 33) % (uint64_t)n);
 }
 
-/* Few different latencies, so that many routes cost the same.  The file lists the hosts in reverse order, so its host
- * numbers differ from these.  "super" is a gateway on all networks, so that the file is accepted, and is always down. */
+/* Write networks of few different latencies, so that many routes cost the same.  The file lists the hosts in reverse order,
+ * so its host numbers differ from the arrays'.  "super" is a gateway on all networks, so that the file is accepted, and is
+ * always down. */
 static void networks_write(char *text, size_t *n)
 {
     *n += (size_t)sprintf(text + *n, "networks = {\n");
@@ -123,7 +124,7 @@ static int downs_make(const madi_topo_t *topo, madi_route_down_t down[8])
     return downs;
 }
 
-/* Return the cost of the cheapest hop between two hosts, and in *ways how many networks offer it. */
+/* Return the cost of the cheapest hop between two hosts.  *ways: number of networks with that cost. */
 static int64_t hop(const bool *a, const bool *b, int *ways)
 {
     int64_t best = FAR;
@@ -142,7 +143,7 @@ static int64_t plus(int64_t a, int64_t b)
     return a == FAR || b == FAR ? FAR : a + b;
 }
 
-static int64_t between[HOSTS][HOSTS]; /* between gateways that forward at both ends */
+static int64_t between[HOSTS][HOSTS]; /* costs between gateways that forward at both ends */
 
 static void floyd_warshall(void)
 {
@@ -405,8 +406,8 @@ START_TEST(route_has_at_most_32_hops)
 }
 END_TEST
 
-/* 100,000 hosts: memory and time depend on the kinds of hosts, not on the hosts.  Two clusters, joined by 1,000 equal
- * gateways. */
+/* Two clusters of 100,000 hosts in all, joined by 1,000 equal gateways.  Memory and time depend on the number of kinds of
+ * hosts, not on the number of hosts. */
 START_TEST(routes_of_100000_hosts_are_cheap)
 {
     madi_topo_t *t =

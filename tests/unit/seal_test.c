@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct pair {
-    madi_seal_ctx_t *ctx[2]; /* of the active and the passive end */
+    madi_seal_ctx_t *ctx[2]; /* contexts of the active and the passive end */
     madi_seal_t *end[2];
     mad_status_t status[2];
     char reason[2][MADI_REASON_MAX];
@@ -77,7 +77,7 @@ static void pair_ready(pair_t *p)
     ck_assert_msg(shake(p, SIZE_MAX), "%s / %s", p->reason[0], p->reason[1]);
 }
 
-/* Open all records that are there.  *next: the kind of the last one. */
+/* Open all records that have arrived.  *next: the kind of the last one. */
 static size_t take(madi_seal_t *s, unsigned char *to, size_t max, madi_seal_next_t *next)
 {
     size_t got = 0, len;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/connect/search.c and of the connecting side of core/connect/hello.c: parallel connection attempts over several ways.
- * The test is the peer at the other end of every way, sets the time, and alone polls the descriptors. */
+/* Tests of core/connect/search.c and of the connecting side of core/connect/hello.c: parallel connection attempts over
+ * several paths.  The test is the peer at the other end of every path, sets the time, and alone polls the descriptors. */
 #include "unit.h"
 
 #include "base/clock.h"
@@ -22,11 +22,11 @@ enum { HELLO = 1, CHALLENGE, PROOF, VERDICT, REFUSE };
 static mad_session_t *s;
 static madi_gate_t *gate;
 static madi_adapter_t made[WAYS_MAX];
-static int other[WAYS_MAX], n_started, refuses; /* the test's end of each way; the number of connects; how many ways
-                                                 * refuse to connect */
+static int other[WAYS_MAX], n_started, refuses; /* other: the test's end of each path; n_started: number of connects;
+                                                 * refuses: number of paths that refuse to connect */
 static int64_t now;
 
-/* The gate's explanation, until the next call. */
+/* Return the gate's explanation, which is valid until the next call. */
 static const char *gate_why(void)
 {
     static char why[MADI_WHY_MAX];
@@ -69,7 +69,7 @@ static const madi_driver_t fake = {.name = "fake",
                                    .link_close = fake_end,
                                    .link_fini = fake_end};
 
-/* Open a session with n ways to a peer, way i of rank rank[i], and begin the search. */
+/* Open a session with n paths to a peer, path i of rank rank[i], and begin the search. */
 static void begin(int n, const int *rank)
 {
     unsigned char address[64] = {2};
@@ -106,7 +106,7 @@ static void end(void)
     madi_unlock(&s->lock);
 }
 
-/* Handle all events that are there. */
+/* Handle all events that have occurred. */
 static void progress(void)
 {
     while (madi_poll_descriptors(s))
@@ -129,7 +129,7 @@ static void say(int way, int kind, const void *body, size_t len)
     progress();
 }
 
-/* Return the type of the next frame on a way, 0 if there is none, or -1 if the way is closed. */
+/* Return the type of the next frame on a path, 0 if there is none, or -1 if the path is closed. */
 static int heard(int way)
 {
     unsigned char frame[9000];
@@ -151,14 +151,14 @@ static void challenge(int way)
     say(way, CHALLENGE, nonce, sizeof nonce);
 }
 
-/* 100 silent ways: the search tries all of them within a few delays. */
+/* 100 silent paths: the search tries all of them within a few delays. */
 START_TEST(search_tries_100_silent_paths_soon)
 {
     static const int at[] = {1, 2, 4, 8, 16, 32, 64, 100};
     begin(100, NULL);
     for (int i = 0; i < 8; i++) {
         ck_assert_int_eq(n_started, at[i]);
-        gate->connect->search->next_at = now; /* the next delay is over */
+        gate->connect->search->next_at = now; /* ends the next delay */
         ck_assert_int_le(madi_hello_deadline(s), now);
         madi_hello_expire(s, now);
     }
@@ -169,7 +169,7 @@ START_TEST(search_tries_100_silent_paths_soon)
     for (int i = 0; i < 99; i++) {
         int kind = heard(i);
         ck_assert(kind == HELLO || kind == -1);
-        ck_assert_int_eq(kind == HELLO ? heard(i) : kind, -1); /* closed, and no proof was sent */
+        ck_assert_int_eq(kind == HELLO ? heard(i) : kind, -1); /* the path is closed, and no proof was sent */
     }
     ck_assert_int_eq(gate->connect->n_attempts, 1);
     ck_assert_ptr_eq(gate->link->adapter, &made[99]);
@@ -177,7 +177,7 @@ START_TEST(search_tries_100_silent_paths_soon)
 }
 END_TEST
 
-/* When a way fails the next one starts at once.  When all have failed, so has the search. */
+/* When a path fails the next one starts at once.  When all have failed, so has the search. */
 START_TEST(search_starts_the_next_path_at_once)
 {
     refuses = 70;
@@ -189,8 +189,8 @@ START_TEST(search_starts_the_next_path_at_once)
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
     close(other[71]);
     progress();
-    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING); /* the peer may have been busy, or has ended: one
-                                                                        * more attempt */
+    ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING); /* the peer may have been busy, or has ended: the
+                                                                        * search makes one more attempt */
     ck_assert_int_gt(gate->connect->redial_at, 0);
     refuses = 72;
     madi_hello_expire(s, gate->connect->redial_at);
@@ -204,7 +204,7 @@ START_TEST(search_starts_the_next_path_at_once)
 }
 END_TEST
 
-/* The search waits one delay for a better way, and takes it if it answers in this time. */
+/* The search waits one delay for a better path, and takes that path if it answers in this time. */
 START_TEST(search_waits_for_a_better_path)
 {
     static const int rank[] = {10, 50};
@@ -251,7 +251,7 @@ START_TEST(search_takes_a_path_when_the_better_fails)
 }
 END_TEST
 
-/* Of equal ways the first that answers is taken. */
+/* Of equal paths the first that answers is taken. */
 START_TEST(search_takes_the_first_of_equal_paths)
 {
     begin(2, NULL);
@@ -263,7 +263,7 @@ START_TEST(search_takes_the_first_of_equal_paths)
 }
 END_TEST
 
-/* If the chosen way fails, the ways closed for it are tried again. */
+/* If the chosen path fails, the paths closed for it are tried again. */
 START_TEST(search_resumes_when_the_chosen_path_fails)
 {
     begin(2, NULL);
@@ -282,8 +282,8 @@ START_TEST(search_resumes_when_the_chosen_path_fails)
 }
 END_TEST
 
-/* A different process at one address ends this way only.  A different key makes the search fail, whatever the other
- * ways do. */
+/* A different process at one address ends this path only.  A different key makes the search fail, whatever the other paths
+ * do. */
 START_TEST(search_ends_on_another_key)
 {
     uint32_t stranger = MAD_ERR_PEER, key = MAD_ERR_AUTH;
@@ -325,7 +325,7 @@ START_TEST(search_limits_silent_closes)
 }
 END_TEST
 
-/* Both explanations come from one record: they name the same ways with the same reasons, and none that is used. */
+/* Both explanations come from one record: they name the same paths with the same reasons, and no path that is used. */
 START_TEST(explanations_agree_on_rejected_paths)
 {
     char text[8192], reason[MADI_REASON_MAX];
@@ -348,7 +348,7 @@ START_TEST(explanations_agree_on_rejected_paths)
 }
 END_TEST
 
-/* No way answers: the search ends after its timeout, and the error names the ways. */
+/* No path answers: the search ends after its timeout, and the error names the paths. */
 START_TEST(search_times_out_and_names_paths)
 {
     begin(5, NULL);

@@ -22,10 +22,10 @@ static int blocks(madi_share_t *s, int n, uint64_t len, const int64_t cost[2])
 
 static const int64_t far_apart[2] = {22000, 5600}, near[2] = {2600, 5600}, same[2] = {5000, 5000}, little[2] = {5000, 4500};
 
-/* How many blocks in a row are measured: 4 MiB. */
+/* number of blocks in a row that are measured: 4 MiB */
 #define TRY (64 - 1)
 
-/* Both ways are measured, and then the faster one is used.  Further trials of the slower one cost little, however slow
+/* Both methods are measured, and then the faster one is used.  Further trials of the slower method cost little, however slow
  * it is. */
 START_TEST(share_learns_the_faster_path)
 {
@@ -47,7 +47,7 @@ START_TEST(share_learns_the_faster_path)
 
     memset(&s, 0, sizeof s);
     blocks(&s, 20000, LEN, same);
-    ck_assert_int_le(blocks(&s, 64 * TRY, LEN, same), TRY + 1); /* no clear difference: copied, as without measurements */
+    ck_assert_int_le(blocks(&s, 64 * TRY, LEN, same), TRY + 1); /* without a clear difference, blocks are copied */
 
     memset(&s, 0, sizeof s);
     blocks(&s, 20000, LEN, little);
@@ -55,7 +55,7 @@ START_TEST(share_learns_the_faster_path)
 }
 END_TEST
 
-/* The first uses of a way are slow, and do not decide. */
+/* The first uses of a method are slow, and do not decide. */
 START_TEST(share_ignores_the_first_uses)
 {
     madi_share_t s = {0};
@@ -98,14 +98,14 @@ START_TEST(share_recovers_from_a_bad_trial)
 }
 END_TEST
 
-/* When the processes move, the other way may become the faster one. */
+/* When the processes move, the other method may become the faster one. */
 START_TEST(share_follows_moved_processes)
 {
     madi_share_t s = {0};
     blocks(&s, 2 * TRY + 10, LEN, near);
     blocks(&s, 8 * MADI_SHARE_KEPT, LEN, far_apart); /* one block in eight is timed */
     ck_assert_int_eq(blocks(&s, 64, LEN, far_apart), 64);
-    blocks(&s, 64 * 64 * 9, LEN, near); /* noticed when the other way is tried */
+    blocks(&s, 64 * 64 * 9, LEN, near); /* the change is noticed when the other method is tried */
     ck_assert_int_eq(blocks(&s, 64, LEN, near), 0);
 }
 END_TEST
@@ -135,15 +135,15 @@ START_TEST(share_chooses_by_class_of_lengths)
     blocks(&s, 260, 4 * LEN, far_apart);
     ck_assert_int_eq(blocks(&s, 32, LEN, near), 0);
     ck_assert_int_eq(blocks(&s, 32, 4 * LEN, far_apart), 32);
-    ck_assert_int_eq(blocks(&s, 32, 7 * LEN, longer), 32); /* of the same class */
+    ck_assert_int_eq(blocks(&s, 32, 7 * LEN, longer), 32); /* a length of the same class */
     blocks(&s, 20, UINT64_C(1) << 40, far_apart);
-    ck_assert_int_eq(blocks(&s, 24, UINT64_C(1) << 47, far_apart), 24); /* the last class */
+    ck_assert_int_eq(blocks(&s, 24, UINT64_C(1) << 47, far_apart), 24); /* a length of the last class */
     blocks(&s, 300, 20000, far_apart);
-    ck_assert_int_eq(blocks(&s, 32, 40000, far_apart), 32); /* the first class */
+    ck_assert_int_eq(blocks(&s, 32, 40000, far_apart), 32); /* a length of the first class */
 }
 END_TEST
 
-/* Impossible times cause at most a wrong choice, and not a lasting one. */
+/* Impossible times cause at most a wrong choice, which does not last. */
 START_TEST(share_survives_impossible_times)
 {
     madi_share_t s = {0};
@@ -161,11 +161,11 @@ END_TEST
 START_TEST(share_expects_the_last_polling_habit)
 {
     madi_share_habit_t h = {0};
-    ck_assert(!madi_share_begun(&h, 1000000)); /* nothing is known yet */
+    ck_assert(!madi_share_begun(&h, 1000000)); /* no habit is known yet */
     madi_share_polled(&h, 1000300);
     madi_share_polled(&h, 1900000); /* only the first poll counts */
     ck_assert(madi_share_begun(&h, 2000000));
-    madi_share_polled(&h, 2050000); /* the caller computed first */
+    madi_share_polled(&h, 2050000); /* the calling thread computed first */
     ck_assert(!madi_share_begun(&h, 3000000));
     ck_assert(!madi_share_begun(&h, 3000200)); /* the last of several begun operations counts */
     madi_share_polled(&h, 3000400);

@@ -62,7 +62,7 @@ START_TEST(bell_never_blocks_its_ringer)
 }
 END_TEST
 
-/* Each signal is an edge for epoll, whatever others do with the count, and without a signal there is none. */
+/* Each signal is an edge for epoll, whatever other processes do with the count, and without a signal there is no edge. */
 START_TEST(bell_ring_is_an_edge_each_time)
 {
     char reason[MADI_REASON_MAX];
@@ -101,7 +101,7 @@ START_TEST(bell_is_written_by_its_owner_only)
     ck_assert(!shm_sealed(a.bell_fd, SHM_BELL_SIZE - 1, a.bell_seals));
 
     fd = shm_memory_make(8192, 8192, reason);
-    ck_assert(!shm_sealed(fd, 8192, SHM_SEALS)); /* not sealed yet */
+    ck_assert(!shm_sealed(fd, 8192, SHM_SEALS)); /* the memory is not sealed yet */
     ck_assert_int_eq(shm_memory_seal(fd, false), SHM_SEALS);
     ck_assert(shm_sealed(fd, 8192, SHM_SEALS));
     ck_assert(!shm_sealed(fd, 4096, SHM_SEALS));
@@ -109,7 +109,7 @@ START_TEST(bell_is_written_by_its_owner_only)
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     closed = open(path, O_RDONLY);
     ck_assert_int_ge(closed, 0);
-    ck_assert(!shm_sealed(closed, 8192, SHM_SEALS)); /* cannot be mapped writable */
+    ck_assert(!shm_sealed(closed, 8192, SHM_SEALS)); /* this memory cannot be mapped writable */
     ck_assert(!shm_sealed(open(path, O_PATH), 8192, SHM_SEALS));
     ck_assert(!shm_sealed(open("/dev/zero", O_RDWR), 8192, SHM_SEALS));
     ck_assert(!shm_sealed(memfd_create("huge", MFD_ALLOW_SEALING | MFD_HUGETLB), 0, 0));

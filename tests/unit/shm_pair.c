@@ -88,7 +88,7 @@ const char *madi_remedy(int error)
     return "";
 }
 
-/* Return true if the event was signalled since the last call, which leaves its count at the maximum. */
+/* True if the event was signalled since the last call, which leaves the event's count at the maximum. */
 bool pair_rung(void)
 {
     uint64_t one = 1;
@@ -125,7 +125,7 @@ void pair_setup(void)
     }
 }
 
-/* Send a packet of len body bytes in n pieces, filled by its number.  op: the operation it belongs to. */
+/* Send a packet of len body bytes in n pieces, filled by its number.  op: the operation of the packet. */
 madi_sent_t pair_send_piece(size_t len, int n, unsigned number, madi_op_t *op)
 {
     static unsigned char body[SHM_BODY_MAX];

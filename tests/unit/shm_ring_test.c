@@ -37,12 +37,12 @@ START_TEST(ring_carries_every_length)
 }
 END_TEST
 
-/* Send a long body as an answer, and have it taken; true if it was lent, and is kept. */
+/* Send a long body as an answer, and take it.  True if the body was lent, and is kept. */
 static bool long_taken(size_t len, unsigned number)
 {
     unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA];
     madi_foreign_t loan = {0};
-    atomic_store(&pair_links[0].ahead, 0); /* an answer has come */
+    atomic_store(&pair_links[0].ahead, 0); /* an answer has arrived */
     ck_assert_uint_ge(shm_packet_room(&pair_links[0].base, len), len + sizeof(madi_wire_hdr_t));
     ck_assert_int_eq(pair_send(len, 3, number), MADI_SENT);
     atomic_store(&pair_adapters[1].hot, pair_links[1].inbox);
@@ -65,7 +65,7 @@ static void long_returned(void)
     atomic_fetch_sub(&pair_links[1].base.loans, 1);
 }
 
-/* Where messages and answers alternate a body may be longer than SHM_CHUNK.  Lent, it is the only loan. */
+/* If messages and answers alternate, a body may be longer than SHM_CHUNK.  When it is lent, it is the only loan. */
 START_TEST(ring_lends_one_long_body)
 {
     unsigned number = 0;
@@ -101,30 +101,31 @@ START_TEST(ring_of_many_peers_has_shorter_bodies)
 }
 END_TEST
 
-/* The last block of a long body is written after the cell.  A body of which a part is missing is not handed over by poll, and
- * keeps nobody awake; take lends what is there, and leaves the packet where it is until it is kept. */
+/* The last block of a long body is written after the cell.  While a part of the body is missing, poll does not hand the body
+ * over, and no thread stays awake for it.  take lends the bytes that are there, and the packet stays in the ring until the
+ * loan is kept. */
 START_TEST(ring_body_incomplete_is_not_handed_over)
 {
     unsigned char packet[SHM_CELLS_MAX * SHM_CELL_DATA];
     madi_link_t *link = &pair_links[1].base;
     madi_foreign_t loan = {0};
     pair_setup();
-    ck_assert_int_eq(pair_send(20, 2, 1), MADI_SENT); /* which makes the inbox the hot one */
+    ck_assert_int_eq(pair_send(20, 2, 1), MADI_SENT); /* this packet makes the inbox the hot one */
     ck_assert(shm_pure_poll(&pair_adapters[1].base));
     ck_assert_int_eq(pair_poll(), 1);
     atomic_store(&pair_adapters[1].hot, pair_links[1].inbox);
     ck_assert(!shm_answers(&pair_links[0].base));
-    atomic_store(&pair_links[0].ahead, 0); /* an answer has come */
+    atomic_store(&pair_links[0].ahead, 0); /* an answer has arrived */
     ck_assert_int_eq(pair_send(16000, 3, 2), MADI_SENT);
     atomic_fetch_sub(&pair_links[0].out->filled, 7000);
     ck_assert(!shm_any(&pair_adapters[1]));
     ck_assert_int_eq(pair_poll(), 0);
-    for (int i = 0; i < 2; i++) { /* as often as is asked */
+    for (int i = 0; i < 2; i++) { /* each call returns the packet again */
         ck_assert_ptr_eq(shm_take(&pair_adapters[1].base, packet, &loan), link);
         ck_assert(madi_foreign_is_set(loan) && link->begun);
     }
     ck_assert_uint_eq(shm_here(link, link->begun), 9000);
-    link->outer = link; /* one that is wrapped is handed over whole */
+    link->outer = link; /* a wrapped link hands the body over only when it is whole */
     ck_assert_ptr_null(shm_take(&pair_adapters[1].base, packet, &loan));
     link->outer = NULL;
     atomic_fetch_add(&pair_links[0].out->filled, 7000);
@@ -146,7 +147,7 @@ START_TEST(ring_body_incomplete_is_not_handed_over)
         ck_assert_int_eq(pair_poll(), 1);
         pair_check_last(SHM_CHUNK - number, number);
     }
-    ck_assert_int_eq(pair_send(16000, 3, 1), MADI_SENT); /* in a stream it is copied whole first */
+    ck_assert_int_eq(pair_send(16000, 3, 1), MADI_SENT); /* in a stream, the body is copied whole first */
     atomic_fetch_sub(&pair_links[0].out->filled, 1);
     ck_assert_int_eq(pair_poll(), 1);
     pair_check_last(16000, 1);
@@ -172,7 +173,7 @@ START_TEST(ring_full_refuses_packets)
 }
 END_TEST
 
-/* Runs that stay lent are skipped.  When all are lent, the sender is refused, and continues when one is returned. */
+/* Runs that stay lent are skipped.  When all runs are lent, the sender is refused, and continues when a run is returned. */
 START_TEST(ring_skips_lent_runs)
 {
     unsigned number = 0;
@@ -302,7 +303,7 @@ START_TEST(take_several_short_packets_in_order)
         }
         number += many;
     }
-    for (size_t len = MADI_SHORT_MAX + 1; len < 1000; len *= 4) { /* in cells, and in a run */
+    for (size_t len = MADI_SHORT_MAX + 1; len < 1000; len *= 4) { /* bodies in cells, and in a run */
         ck_assert_int_eq(pair_send(8, 2, 1), MADI_SENT);
         ck_assert_int_eq(pair_send(len, 2, 2), MADI_SENT);
         ck_assert_int_eq(pair_send(8, 2, 3), MADI_SENT);
@@ -362,8 +363,8 @@ START_TEST(ring_dropped_bodies_free_their_blocks)
 }
 END_TEST
 
-/* A body is copied before its header is known.  It is sent when the header is known, after packets sent meanwhile, or
- * never. */
+/* A body is copied before its header is known.  The packet is sent when the header is known, after packets sent meanwhile,
+ * or never. */
 START_TEST(ring_prepared_body_is_sent_later_or_never)
 {
     static unsigned char body[SHM_CHUNK];
@@ -389,7 +390,7 @@ START_TEST(ring_prepared_body_is_sent_later_or_never)
         pair_check_last(len, i);
     }
     ck_assert_int_eq(pair_poll(), 0);
-    for (unsigned n = 0;; n++) { /* a full ring refuses it; the receiver reports free cells in quarters of the ring */
+    for (unsigned n = 0;; n++) { /* the full ring refuses the packet; free cells are reported by quarters */
         madi_wire_hdr_t hdr = {.type = MADI_WIRE_DATA, .length = 1000};
         void *at = shm_prepare(&pair_links[0].base, body, 1000);
         if (shm_send_prepared(&pair_links[0].base, &hdr, at))
@@ -425,7 +426,7 @@ START_TEST(ring_works_between_two_threads)
 }
 END_TEST
 
-/* A sleeping receiver is woken, and one that is awake is not signalled. */
+/* A sleeping receiver is woken; a receiver that is awake gets no signal. */
 START_TEST(ring_wakes_only_a_sleeping_receiver)
 {
     pair_setup();
@@ -458,7 +459,7 @@ START_TEST(ring_oversubscribed_needs_no_barrier)
 }
 END_TEST
 
-/* A peer that announced its end, and still sends, is not read forever. */
+/* A peer that has announced its end, and still sends, is not read forever. */
 START_TEST(ring_announced_end_is_not_read_forever)
 {
     pair_setup();
@@ -478,7 +479,7 @@ START_TEST(ring_wakes_a_sender_when_there_is_space)
     atomic_store(&pair_bells[0].fence, 1);
     while (pair_send(8, 2, sent + 1) == MADI_SENT)
         sent++;
-    ck_assert(shm_arm(&pair_adapters[0].base)); /* nothing to receive, and no space */
+    ck_assert(shm_arm(&pair_adapters[0].base)); /* there is no packet to receive, and no space */
     ck_assert(!pair_rung());
     while (pair_poll())
         ;
@@ -501,14 +502,14 @@ END_TEST
 START_TEST(ring_garbage_ends_the_link_only)
 {
     static const struct {
-        uint64_t unit; /* plus 1; 0: the body is in cells */
+        uint64_t unit; /* number of the unit, plus 1; 0: the body is in cells */
         uint32_t length;
     } bad[] = {
-        {0, SHM_CELLS_MAX * SHM_CELL_DATA - sizeof(madi_wire_hdr_t) + 1}, /* too long for cells */
+        {0, SHM_CELLS_MAX * SHM_CELL_DATA - sizeof(madi_wire_hdr_t) + 1}, /* this body is too long for cells */
         {0, UINT32_MAX},
         {1, SHM_BODY_MAX + 1},
         {65535, 10},
-        {SHM_UNITS + 1, 1}, /* past the last unit */
+        {SHM_UNITS + 1, 1}, /* this body extends past the last unit */
         {SHM_UNITS, SHM_UNIT + 1},
         {1, UINT32_MAX},
     };

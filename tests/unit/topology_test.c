@@ -493,7 +493,7 @@ START_TEST(host_is_found_by_its_name)
     ck_assert_int_eq(madi_topo_host_find(t, "a.example.org"), 0);
     ck_assert_int_eq(madi_topo_host_find(t, "b"), 1);
     ck_assert_int_eq(madi_topo_host_find(t, "b.two"), -1);
-    ck_assert_int_eq(madi_topo_host_find(t, "c"), -1); /* ambiguous */
+    ck_assert_int_eq(madi_topo_host_find(t, "c"), -1); /* the name c is ambiguous */
     ck_assert_int_eq(madi_topo_host_find(t, "c.two"), 3);
     madi_topo_free(t);
 }
@@ -555,7 +555,7 @@ START_TEST(picture_marks_the_live_state)
     FILE *out = open_memstream(&svg, &len);
     int g = madi_topo_host_find(t, "g"), h = madi_topo_host_find(t, "h");
     ck_assert_int_eq(t->hosts, 4);
-    for (int i = 0; i < 4; i++) /* the maximum number of lines */
+    for (int i = 0; i < 4; i++) /* gives each box the maximum number of lines */
         host[i] = (madi_live_host_t){.on = on[i], .processes = 1, .gateways = 1, .stalls = 1};
     host[g].draining = 1;
     host[h].lost_to = 2;

@@ -20,8 +20,8 @@
 typedef struct waiter {
     mad_channel_t *channel;
     pthread_t thread;
-    int messages;  /* how many to receive */
-    long switches; /* how often the thread has slept */
+    int messages;  /* number of messages to receive */
+    long switches; /* number of times that the thread has slept */
 } waiter_t;
 
 static mad_session_t *session;
@@ -82,7 +82,7 @@ static int64_t clock_ns(clockid_t clock)
 static int64_t elapsed, used;
 static sem_t handled;
 
-/* A handler that takes long without using the processor. */
+/* Handle a message slowly, without using the processor. */
 static mad_handled_t slow(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     int64_t begun = clock_ns(CLOCK_MONOTONIC), before = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -96,7 +96,7 @@ static mad_handled_t slow(mad_channel_t *channel, mad_message_t *message, void *
     return MAD_CONSUMED;
 }
 
-/* The other waiting threads sleep meanwhile, and do not spin because a handler is to be run. */
+/* The other waiting threads sleep while a handler runs.  They do not spin because callbacks are due. */
 START_TEST(handler_lets_others_sleep)
 {
     mad_channel_t *channel;
@@ -120,7 +120,7 @@ END_TEST
 static sem_t entered, passed, over;
 static bool held_up;
 
-/* Return when another thread has received its message. */
+/* Handler: return when another thread has received its message. */
 static mad_handled_t until_passed(mad_channel_t *channel, mad_message_t *message, void *arg)
 {
     struct timespec limit;
@@ -152,8 +152,8 @@ static void until_waiting(int n)
     } while (state.inside < n || state.followers < n - 1);
 }
 
-/* Two threads wait on the same channel.  The first runs a handler, and a third one leads: the message must go to the
- * second. */
+/* Two threads wait on the same channel.  The first of them runs a handler, and a third thread leads.  The message must go to
+ * the second thread. */
 START_TEST(handler_holds_up_nothing)
 {
     mad_channel_t *same, *other, *slow_one;
@@ -168,7 +168,7 @@ START_TEST(handler_holds_up_nothing)
     ck_assert_int_eq(mad_channel_open(session, "other", &other), MAD_OK);
     ck_assert_int_eq(mad_channel_open(session, "slow", &slow_one), MAD_OK);
     ck_assert_int_eq(mad_channel_handler_set(slow_one, until_passed, NULL), MAD_OK);
-    for (int i = 0; i < 3; i++) { /* the last to fall asleep leads first */
+    for (int i = 0; i < 3; i++) { /* the thread that falls asleep last leads first */
         ck_assert_int_eq(pthread_create(&threads[i], NULL, receive_and_pass, i < 2 ? same : other), 0);
         until_waiting(i + 1);
     }
@@ -230,7 +230,7 @@ START_TEST(message_wakes_one_waiter)
     ck_assert_int_eq(mad_channel_open(session, "busy", &busy), MAD_OK);
     ck_assert_int_eq(pthread_create(&thread, NULL, receive_many, busy), 0);
     for (int i = 0; i < MESSAGES; i++) {
-        poll(NULL, 0, 1); /* lets it wait again, because its waking is tested */
+        poll(NULL, 0, 1); /* lets the thread wait again, because its wake is tested */
         send_to(busy);
         sem_wait(&got);
     }
@@ -249,7 +249,7 @@ END_TEST
 /* ---- Events that another thread takes --------------------------------------------------------------------------- */
 
 #define ROUNDS 100
-#define BURST 40 /* more than one poll handles */
+#define BURST 40 /* number of messages that is more than one poll handles */
 
 typedef struct talker {
     mad_session_t *session;
