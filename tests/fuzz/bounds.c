@@ -18,7 +18,7 @@ void world_bounds_lower(void)
     }
 }
 
-/* Return the least memory that messages on a channel take which was never opened. */
+/* Return the least memory that messages take on a channel that was never opened. */
 static int64_t least_waiting(const madi_conn_t *conn)
 {
     int64_t n = 0;
@@ -27,7 +27,8 @@ static int64_t least_waiting(const madi_conn_t *conn)
     return n;
 }
 
-/* As it can be counted.  Of a peer that has passed a bound and is about to be lost, something was not charged. */
+/* Count the memory that a gate holds, as far as it can be counted.  If the peer has passed a bound and is about to be lost,
+ * some of this memory was not charged. */
 static void gate_count(madi_gate_t *gate, int64_t n[MADI_CHARGES])
 {
     bool past = atomic_load(&gate->ledger.past);

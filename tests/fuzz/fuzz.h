@@ -30,7 +30,7 @@ void fuzz_begin(const target_t *target);
     } while (0)
 _Noreturn void fuzz_fail(const char *file, int line, const char *text);
 
-/* The input as a sequence of values; zeros follow its end. */
+/* The input as a sequence of values, followed by zeros without end. */
 typedef struct input {
     const uint8_t *at, *end;
 } input_t;

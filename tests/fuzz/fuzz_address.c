@@ -26,7 +26,7 @@ static void read_entry(const madi_address_entry_t *e)
 
 static void begin(void)
 {
-    world_driver("tcp"); /* which completes entries */
+    world_driver("tcp"); /* the driver tcp completes entries of addresses */
 }
 
 static void run(const uint8_t *data, size_t size)

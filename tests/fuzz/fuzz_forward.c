@@ -54,9 +54,9 @@ static void begin(void)
 
 static madi_gate_t *first; /* gate to the first peer */
 static gw_cipher_t *far;   /* keys of the other end of that stream */
-static bool encrypts;      /* it is */
+static bool encrypts;      /* true: the stream is encrypted */
 
-/* Do what the timer does. */
+/* Act like the timer.  late: an hour has passed, so every search for another path is over. */
 static void look(world_t *w, bool late)
 {
     mad_session_t *s = w->session;
@@ -149,7 +149,7 @@ static uint32_t protect(world_t *w, madi_wire_hdr_t *hdr, unsigned char *body)
         said = gw_statement_forward(&side, hdr, body);
         gw_cipher_prove(far, &said, gw_statement_len(&said), body + before);
         if (end && encrypts)
-            gw_cipher_agree(far, gw_cipher_public(end->cipher)); /* once */
+            gw_cipher_agree(far, gw_cipher_public(end->cipher)); /* only the first call has an effect */
         return (uint32_t)(before + sizeof(madi_wire_ready_t));
     }
     if (kind != MADI_FORWARD_PACKET || hdr->length < MADI_FORWARD_HEAD || !encrypts || hdr->channel == 1)
@@ -195,7 +195,8 @@ static uint64_t queued_cost(const gw_side_t *side)
     return n;
 }
 
-/* Data of streams that pass through is within what the budget has promised them, and all of that within the budget. */
+/* Check that the data of streams that pass through are within what the budget has promised them, and that the sum of the
+ * promises is within the budget. */
 static void budget_check(world_t *w)
 {
     mad_session_t *s = w->session;

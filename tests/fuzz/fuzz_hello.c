@@ -19,7 +19,7 @@
 
 typedef struct other {
     world_t w;
-    bool we_call; /* the library is on the active side */
+    bool we_call; /* true: the fuzzer is the active side */
     madi_transcript_t transcript;
 } other_t;
 
@@ -58,7 +58,7 @@ static void signed_frame(other_t *o, const unsigned char *body, size_t len)
     frame(o, head.kind, out, head.length);
 }
 
-/* Read the bytes that the library sent last. */
+/* Read the bytes that the library has sent since the last call. */
 static void listen_to(other_t *o)
 {
     unsigned char bytes[HEAD + 8704];

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Frames: the bytes come in pieces of the size that the first byte says -------------------------------------- */
+/* ---- Frames: the bytes arrive in pieces whose size is the first byte --------------------------------------------- */
 
 static void frames(const uint8_t *data, size_t size)
 {
@@ -32,7 +32,7 @@ static void frames(const uint8_t *data, size_t size)
 
 const target_t fuzz_frames = {"frames", NULL, frames};
 
-/* ---- Specs: what was understood packs to something that is understood in the same way ----------------------------- */
+/* ---- Specs: a spec that was unpacked is packed, and unpacked again without a change -------------------------------- */
 
 static void spec_free(madi_run_spec_t *s)
 {
@@ -106,7 +106,7 @@ static void pmi(const uint8_t *data, size_t size)
 
 const target_t fuzz_pmi = {"pmi", NULL, pmi};
 
-/* ---- Hosts: the first byte says how many ranks are to be placed --------------------------------------------------- */
+/* ---- Hosts: the first byte is the number of ranks to place ------------------------------------------------------- */
 
 static void hosts(const uint8_t *data, size_t size)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of libfabric's endpoints, as fi_av_insert gets them: [length of names] then a name.  The address that it is made into is
- * one, or it is refused; and what is made short again is the same. */
+/* Names of libfabric's endpoints, as fi_av_insert gets them: [length of names] then a name.  The name is refused or gives a
+ * valid address, and that address gives the same name back. */
 #include "fuzz.h"
 
 #ifdef FUZZ_OFI
@@ -23,7 +23,7 @@ static void run(const uint8_t *data, size_t size)
     unsigned char *name, *address = malloc(MAD_OFI_ADDRESS_MAX), again[MAD_OFI_NAME_MAX];
     size_t len, checked;
     name_len = 48 + 8 * (take8(&in) % ((MAD_OFI_NAME_MAX - 48) / 8 + 1));
-    name = malloc(name_len); /* of exactly this length, so that a read past the end is detected */
+    name = malloc(name_len); /* exactly this length, so that a read past the end is detected */
     if (!name || !address)
         abort();
     take_bytes(&in, name, name_len);
@@ -40,7 +40,7 @@ static void run(const uint8_t *data, size_t size)
     free(address);
 }
 
-#else /* without libfabric there are no names of endpoints */
+#else /* without libfabric, endpoints have no names */
 static void run(const uint8_t *data, size_t size)
 {
     (void)data, (void)size;

@@ -20,10 +20,10 @@
 
 typedef struct peer {
     world_t w;
-    bool active; /* the library makes the memory */
+    bool active; /* true: the library makes the memory */
     shm_pass_t pass;
-    shm_region_t *region; /* NULL: none */
-    int event, memory;    /* right ones; -1 */
+    shm_region_t *region; /* NULL: no memory is mapped */
+    int event, memory;    /* valid descriptors of the offer; -1: none */
 } peer_t;
 
 /* Open the descriptors that a process keeps from its first session on, before descriptors are counted. */
@@ -56,7 +56,7 @@ static int pipe_end(uint8_t how)
         return -1;
     while (how & 2 && write(ends[1], bytes, sizeof bytes) > 0)
         ;
-    fcntl(ends[one], F_SETFL, 0); /* it waits */
+    fcntl(ends[one], F_SETFL, 0); /* the descriptor is a blocking one */
     close(ends[!one]);
     return ends[one];
 }
@@ -96,7 +96,7 @@ static int thing(peer_t *p, uint8_t kind, uint8_t how)
     case 0: return p->event = peer_event(UINT64_MAX - 1 - how, EFD_SEMAPHORE | (how & 1 ? EFD_NONBLOCK : 0));
     case 1: return peer_memory(SHM_BELL_SIZE, PEER_BELL_SEALS, 0);
     case 2:
-        if (p->active || p->region) /* a descriptor of the library's, returned to it; once is enough */
+        if (p->active || p->region) /* the library's own descriptor, or that of the first time */
             return p->memory >= 0 ? dup(p->memory) : -1;
         return p->memory = peer_region(p->pass.nonce, &p->region);
     case 3: return peer_event(counts[how & 3], how & 4 && (how & 3) > 1 ? 0 : (how & 8 ? EFD_NONBLOCK : 0));
@@ -137,7 +137,8 @@ static bool pass_things(peer_t *p, input_t *in, uint8_t side, bool good)
     return good && n == wanted && len == sizeof pass;
 }
 
-/* The flags and the count belong to both.  What would make the fuzzer wait is left out. */
+/* Change the event's flags or count, which belong to both processes.  Changes that would make the fuzzer wait are left
+ * out. */
 static void event_change(const peer_t *p, uint8_t how)
 {
     uint64_t n = how & 1 ? 1 : UINT64_MAX - 300;

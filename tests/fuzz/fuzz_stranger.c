@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The handshake in frames, with the fuzzer as the network.  The input: [side] then frames
- *   0 [source] [length] bytes             as they are
- *   1 [source] [at] [length] bytes        a piece of the handshake that was heard of last, behind its head
- *   2 [source] [kind] [length] body       a whole frame with good heads
- *   3 [source] [length] body              likewise, signed with the job's key, of the kind that is due
- *   4 [source] [length]                   the last frame that the library sent, shorter perhaps, back to it
+ *   0 [source] [length] bytes             these bytes, unchanged
+ *   1 [source] [at] [length] bytes        a piece, with a valid header, of the handshake whose frame the library sent last
+ *   2 [source] [kind] [length] body       a whole frame with valid headers
+ *   3 [source] [length] body              a frame of the expected kind that is signed with the job's key
+ *   4 [source] [length]                   the last frame that the library sent, or a part of it, back to the library
  *   5 [source]                            a connection is opened, or is lost
  *   6 [number]                            that number of frames are refused from now on; time passes
- * The other side reads what it is sent, so it knows what is to be signed. */
+ * The other side reads the frames that the library sends, so it knows which bytes have to be signed. */
 #include "fuzz.h"
 #include "world.h"
 
@@ -23,13 +23,13 @@
 
 static struct {
     world_t w;
-    bool we_call; /* the library is the one that was called */
+    bool we_call; /* true: the fuzzer is the active side */
     madi_transcript_t transcript;
     uint64_t call;
     int refuse;
     size_t heard_len;
     unsigned char heard[MADI_FRAME_MAX];
-    int64_t later; /* ns that have passed */
+    int64_t later; /* ns: time that has passed */
 } net;
 
 /* ---- The driver ----------------------------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ bool fuzz_frame_answer(madi_adapter_t *adapter, const void *source, size_t sourc
 
 static void arrive(unsigned char source, const void *bytes, size_t len)
 {
-    unsigned char *copy = malloc(len ? len : 1); /* so that a sanitizer sees its end */
+    unsigned char *copy = malloc(len ? len : 1); /* exactly len bytes, to detect reads past the end */
     if (!copy)
         return;
     memcpy(copy, bytes, len);
@@ -103,7 +103,7 @@ static void frame(unsigned char source, unsigned kind, const void *body, size_t 
     piece(source, 0, (uint32_t)(sizeof head + len), out, sizeof head + len);
 }
 
-/* A frame with a good proof for what both sides have said so far. */
+/* Send a frame with a valid proof for all frames of both sides so far. */
 static void signed_frame(unsigned char source, const unsigned char *body, size_t len)
 {
     unsigned char out[BODY];
@@ -118,7 +118,7 @@ static void signed_frame(unsigned char source, const unsigned char *body, size_t
     frame(source, head.kind, out, head.length);
 }
 
-/* A greeting that is meant for this process, or a challenge for its own. */
+/* Complete a HELLO to this process, or a CHALLENGE that answers this process's own HELLO. */
 static size_t body_make(unsigned kind, unsigned char *body, size_t len)
 {
     if (kind == MADI_HELLO_HELLO && len >= 32) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Topology files.  An accepted file is complete, and has routes.  A refused file gets errors that begin with its name. */
+/* Topology files.  An accepted file is complete, and has routes.  Errors of a refused file begin with the file's name. */
 #include "fuzz.h"
 
 #include "topology/draw.h"

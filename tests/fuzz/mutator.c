@@ -12,10 +12,11 @@
 #define PAUSE 3 /* iterations of an empty loop between two changes */
 
 static struct place {
-    _Atomic(volatile uint16_t *) at; /* NULL: none */
+    _Atomic(volatile uint16_t *) at; /* NULL: this place is free */
     atomic_uint values;              /* low half: original value; high half: the other value */
 } places[MUTATED_MAX];
-/* AWAKE: the thread was woken, and has not begun.  It rests between two passes only, which stop waits for. */
+/* State of the thread.  AWAKE: the thread was woken, and has not begun.  mutator_stop waits until the thread rests, which
+ * happens only between two passes. */
 enum { RESTS, AWAKE, RUNS, SHALL_REST };
 static atomic_int state;
 static sem_t wake;
@@ -71,7 +72,7 @@ void mutator_set(int place, volatile void *at, uint16_t other)
     if (!at)
         return;
     atomic_store(&places[place].values, *word | (unsigned)other << 16);
-    atomic_store_explicit(&places[place].at, word, memory_order_release); /* pairs with pass */
+    atomic_store_explicit(&places[place].at, word, memory_order_release); /* pairs with the load in pass */
     start();
 }
 

@@ -5,10 +5,10 @@
 
 #include <stdint.h>
 
-#define MUTATED_MAX 3 /* places at once */
+#define MUTATED_MAX 3 /* maximum number of places that change at the same time */
 
-/* From now on the 16 bits at this aligned address change between what they are and `other`, on and on; place: less than
- * MUTATED_MAX.  at NULL: nothing does.  What was this place before may be written once more. */
+/* Change the 16 bits at this aligned address between their present value and `other`, repeatedly, from now on.  place: less
+ * than MUTATED_MAX.  at NULL: this place changes nothing.  The place's previous address may be written once more. */
 void mutator_set(int place, volatile void *at, uint16_t other);
 /* Record that `here` and `there`, where the library reads, are mappings of the same memory. */
 void mutator_mapped(const void *here, const void *there);

@@ -22,7 +22,7 @@ static void *hold(void *arg, const mad_dev_target_t *t, mad_dev_access_t access,
 static void drop(void *arg, const mad_dev_target_t *t, mad_dev_access_t access, uint8_t op, bool good)
 {
     (void)arg, (void)access, (void)op, (void)good;
-    FUZZ_CHECK(t->address <= sizeof memory && t->len <= sizeof memory - t->address); /* unchanged since it was held */
+    FUZZ_CHECK(t->address <= sizeof memory && t->len <= sizeof memory - t->address); /* the target is unchanged */
     FUZZ_CHECK(held >= t->len);
     held -= t->len;
 }
@@ -98,7 +98,7 @@ static const size_t lengths[] = {8, 0, 64, 1, 600, 4096, 9000, 70000};
 
 static struct iovec block(race_t *r, size_t len)
 {
-    void *p = r->n_blocks < RACE_BLOCKS ? malloc(len ? len : 1) : NULL; /* of this length exactly: finds writes past it */
+    void *p = r->n_blocks < RACE_BLOCKS ? malloc(len ? len : 1) : NULL; /* exactly len bytes: shows writes past them */
     if (p) {
         memset(p, 0x5a, len);
         r->blocks[r->n_blocks++] = p;

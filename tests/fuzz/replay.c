@@ -18,7 +18,7 @@ static int replay(const target_t *target, const char *path)
         return 1;
     }
     rewind(file);
-    data = malloc(size ? (size_t)size : 1); /* of exactly this size, so that a read past the end is detected */
+    data = malloc(size ? (size_t)size : 1); /* exactly this size, so that a read past the end is detected */
     if (!data || fread(data, 1, (size_t)size, file) != (size_t)size) {
         perror(path);
         return 1;

@@ -15,9 +15,9 @@ void peer_pass(const world_t *w, const shm_pass_t *pass, size_t len, const int *
 int peer_take(const world_t *w, shm_pass_t *pass, int *fds);
 void peer_close(const int *fds, int n);
 
-int peer_event(uint64_t count, int flags);                                 /* an eventfd */
-int peer_memory(size_t size, int seals, unsigned kind);                    /* a memfd; kind: flags of memfd_create */
-#define PEER_BELL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | 0x10) /* F_SEAL_FUTURE_WRITE */
+int peer_event(uint64_t count, int flags);                                 /* make an eventfd */
+int peer_memory(size_t size, int seals, unsigned kind);                    /* make a memfd; kind: flags of memfd_create */
+#define PEER_BELL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | 0x10) /* 0x10: F_SEAL_FUTURE_WRITE */
 int peer_region(const unsigned char *nonce, shm_region_t **region);        /* make valid memory, and map it */
 
 #endif

@@ -19,7 +19,7 @@
 extern const madi_driver_t madi_driver_tcp, madi_driver_shm, madi_driver_virtual;
 static madi_driver_t fake, frames, tcp, shm; /* filled by world_driver */
 const madi_driver_t *const madi_drivers[] = {&fake, &frames, &tcp, &shm, &madi_driver_virtual,
-                                             NULL}; /* instead of the registry's */
+                                             NULL}; /* in place of the registry's drivers */
 
 static world_t *current;
 bool fake_full;
@@ -167,7 +167,7 @@ static void fake_slot_put(madi_link_t *link, madi_foreign_t loan)
     loan_free(madi_foreign_pass_on(loan));
 }
 
-/* Read the peer's memory; odd addresses cannot be read.  Memory of this process that a request names must exist. */
+/* Read the peer's memory; odd addresses cannot be read.  Check that memory of this process that a request names exists. */
 static bool fake_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len)
 {
     size_t sum = 0;
@@ -278,7 +278,7 @@ size_t world_address(unsigned char *a, const char *driver, unsigned char uid)
     memset(a, 0, 100);
     a[0] = 2;
     memset(a + 4, uid, 16);
-    memset(a + 28, 0xff, 4); /* no rank */
+    memset(a + 28, 0xff, 4); /* the address has no rank */
     a[at++] = (unsigned char)n;
     memcpy(a + at, driver, n);
     at += n;
@@ -406,10 +406,10 @@ void world_progress(world_t *w)
     struct epoll_event e;
     for (int i = 0; i < 64; i++) {
         int n = mad_progress(w->session);
-        if (epoll_wait(w->session->epfd, &e, 1, 0) > 0) { /* as a waiting thread does */
+        if (epoll_wait(w->session->epfd, &e, 1, 0) > 0) { /* wait for an event, as a waiting thread does */
             madi_watch_t *watch = e.data.ptr;
             madi_lock(&w->session->lock);
-            if (watch->fd >= 0 && watch->ready) /* the bell of sleeping threads has no function */
+            if (watch->fd >= 0 && watch->ready) /* the event that wakes sleeping threads has no function here */
                 watch->ready(watch, e.events);
             madi_hellos_reap(w->session);
             madi_unlock(&w->session->lock);
@@ -426,7 +426,7 @@ static const size_t lengths[] = {0, 1, 4, 8, 40, 64, 70000, 1000, 5000, 9000, 20
 
 static void *block(world_t *w, size_t len)
 {
-    void *p = w->n_blocks < USER_BLOCKS ? malloc(len ? len : 1) : NULL; /* of this length exactly: finds writes past it */
+    void *p = w->n_blocks < USER_BLOCKS ? malloc(len ? len : 1) : NULL; /* exactly len bytes: shows writes past them */
     if (p) {
         memset(p, 0x5a, len);
         w->blocks[w->n_blocks++] = p;

@@ -15,7 +15,7 @@ typedef struct world {
     madi_gate_t *gate;
     madi_link_t *link;
     madi_adapter_t *adapter; /* adapter of the peer's driver */
-    int fd;                  /* the peer's end of the socket; -1: none */
+    int fd;                  /* the peer's end of the socket; -1: no socket */
     mad_channel_t *channel[2];
     mad_message_t *open;       /* a message being unpacked */
     void *blocks[USER_BLOCKS]; /* memory lent to the library until the end */
@@ -27,7 +27,8 @@ typedef struct world {
  * makes a pair of sockets. */
 void world_driver(const char *name);
 
-/* Open a session with a peer and its gate, not connected.  The peer's driver is that of the world, or the given one. */
+/* Open a session with a peer and its gate, which is not connected.  The peer's driver is that of the world, or the given
+ * one. */
 bool world_open(world_t *w);
 bool world_open_as(world_t *w, const char *driver);
 /* Make a world without channels for a session that was opened elsewhere. */
@@ -38,10 +39,11 @@ size_t world_address(unsigned char *address, const char *driver, unsigned char u
 int world_link(world_t *w, bool active);
 bool world_up(const world_t *w);
 void world_close(world_t *w);
-void world_down(world_t *w); /* begin the end of the peer */
+void world_down(world_t *w); /* begin the end of the link to the peer */
 
-/* bounds.c: the bounds of the ledger, so low that inputs come to them; once per process.  No peer has more than its bounds,
- * all together not more than theirs, and the counts are right. */
+/* bounds.c.  world_bounds_lower: lower the bounds of the ledger, once per process, so that inputs reach them.  The other
+ * function checks that each peer is within its bounds, that all peers are within the common ones, and that the counts are
+ * right. */
 void world_bounds_lower(void);
 void world_bounds_check(world_t *w);
 
@@ -49,8 +51,8 @@ void world_bounds_check(world_t *w);
 void world_step(world_t *w, uint8_t what);
 /* Return the mapping that the passive peer of a link of shm has of valid memory; NULL: none. */
 struct shm_region *world_shm_offer(world_t *w);
-/* A virtual link over that of the world, to somebody whom only its peer reaches; active: this process has opened its stream,
- * whose number is 0x40.  NULL: no memory. */
+/* Make a virtual link over that of the world, to a process that can be reached only through the world's peer.  active: this
+ * process has opened the stream, whose number is 0x40.  NULL: no memory. */
 madi_gate_t *world_far_open(world_t *w, bool active, bool encrypts);
 /* Set a topology for world_far_open in the environment, once per process. */
 void world_topology(void);
