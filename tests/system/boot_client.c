@@ -3,7 +3,7 @@
  *
  *   boot_client [SIZE]       put, fence and get twice; SIZE: fail unless the job has this many ranks
  *   boot_client nofini       join, and end with 0 without notifying the launcher
- *   boot_client die RANK     join; RANK ends with 3 at once, and the others wait in a fence that never completes
+ *   boot_client die RANK     join; RANK ends with 3 at once, and the other ranks wait in a fence that never completes
  *   boot_client beside FIFO  two ranks: get while another thread is in a fence, which rank 1 enters only after that
  *   boot_client key          as the first, and fail unless the launcher passed a key; print the job's name */
 #include "base/base.h"
@@ -24,7 +24,8 @@ static void name(char key[MADI_BOOT_KEY_MAX], unsigned round, size_t i)
     snprintf(key, MADI_BOOT_KEY_MAX, "test-%u-%zu%s", round, i, i % 2 ? "-a-key-as-long-as-launchers-let-it-be" : "");
 }
 
-/* Any character but blank and newline; '=', ':' and '\\' too, because the launchers' parsers might stumble over them. */
+/* Fill a value with any characters except blank and newline.  '=', ':' and '\\' are among them, because the launchers'
+ * parsers might stumble over these. */
 static void fill(char *value, size_t len, int rank, unsigned round)
 {
     for (size_t i = 0; i < len; i++)
@@ -76,7 +77,7 @@ static void *fence(void *arg)
     return boot->ops->fence(boot) == MAD_OK ? arg : NULL;
 }
 
-/* Rank 1 enters the last fence when rank 0 has closed the FIFO, and earlier fences at any time. */
+/* Rank 1 enters the last fence when rank 0 has closed the FIFO, and enters earlier fences at any time. */
 static int beside(madi_boot_t *boot, const char *fifo)
 {
     enum { FENCES = 50 };

@@ -59,7 +59,7 @@ static void meet(uint64_t number)
     get(control, number);
 }
 
-/* Close a channel with an unopened message, in flight or arrived; the sender's request ends all the same. */
+/* Close a channel with an unopened message, in flight or arrived.  The sender's request must still end. */
 static void leave(mad_channel_t *channel, uint64_t round, mad_request_t **request)
 {
     mad_block_t block = {big, round % 20 ? 16 : BIG, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
@@ -96,7 +96,7 @@ static void test_same(uint64_t rounds)
     CHECK_MSG(late < early + 2048, "%ld KiB after a tenth, %ld at the end", early, late);
 }
 
-/* The messages of one name arrive in order, whichever side has the name open at what time. */
+/* The messages of one name arrive in order, whichever side has the name open at any time. */
 static void test_again(uint64_t rounds)
 {
     mad_channel_t *channel;

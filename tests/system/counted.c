@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define THREADS 200
-#define YIELDS 100 /* of each */
+#define YIELDS 100 /* number of yields of each thread */
 #define LEFT 20    /* number of threads that wait behind a computing thread */
 
 static mad_session_t *session;
@@ -39,7 +39,7 @@ static void *keeps_worker(void *arg)
     for (int i = 0; i < LEFT; i++)
         CHECK(!marcel_create(&threads[i], NULL, is_taken, NULL));
     while (atomic_load(&taken) < LEFT)
-        sched_yield(); /* yields the kernel thread, not the user-level one */
+        sched_yield(); /* the kernel thread yields, and the user-level thread does not */
     for (int i = 0; i < LEFT; i++)
         CHECK(!marcel_join(threads[i], NULL));
     return arg;

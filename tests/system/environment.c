@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The environment that a program uses, made of the sources that decide it, so that it can be made setuid and still
- * find all its parts: environment_test.sh. */
+/* The environment that a program uses.  This program consists of the sources that decide this, so that it can be made setuid
+ * and still find all its parts: environment_test.sh. */
 #include "base/env.h"
 #include "base/knob.h"
 #include "boot/boot.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every rank calls all others, and exits at some moment while handshakes go on, without mad_exit: exits SEED.  Its exit
- * status is 7. */
+/* Every rank connects to all other ranks, and exits at some moment while handshakes are in progress, without mad_exit: exits
+ * SEED.  The exit status of each rank is 7. */
 #include <madeleine.h>
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MOST_US 30000 /* until it exits */
+#define MOST_US 30000 /* maximum time until the rank exits */
 #define STEP_US 100
 
 int main(int argc, char **argv)

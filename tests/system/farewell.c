@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes over tcp.  The first sends a message and ends in order; the second waits for one more that does not come, and
- * learns that the peer has ended.  It has its kernel acknowledge the peer's last packet at once: else mad_exit of the first
- * would wait for an acknowledgement that is delayed by some 40 ms.  The library's calls of setsockopt come to this program. */
+/* Two processes over tcp.  The first process sends a message and ends in order.  The second one waits for one more message,
+ * which does not arrive, and gets the report that the peer has ended.  The second process lets its kernel acknowledge the
+ * peer's last packet at once, because otherwise mad_exit of the first process waits some 40 ms for an acknowledgement.  For
+ * this, the program replaces setsockopt, which the library calls. */
 #define TEST_MAIN
 #include "harness/test.h"
 

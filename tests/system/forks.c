@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* forks CASE: fork, exec and similar calls in a process with a session.  One process is a server: it returns what it
- * receives, until its peer is lost or requests the end.  The other process is the client, and forks. */
+/* forks CASE: fork, exec and similar calls in a process with a session.  One process is a server: it returns the messages
+ * that it receives, until its peer is lost or requests the end.  The other process is the client, and forks. */
 #define TEST_MAIN
 #include "harness/test.h"
 
@@ -22,7 +22,7 @@
 static mad_session_t *session;
 static mad_channel_t *channel;
 static mad_peer_t peer;
-static int to_server[2], from_server[2], life[2]; /* pipes; processes end when `life` ends */
+static int to_server[2], from_server[2], life[2]; /* pipes; a process ends when the pipe `life` ends */
 
 /* ---- Both ------------------------------------------------------------------------------------------------------- */
 
@@ -255,7 +255,7 @@ static void forked_by_user_level(void)
     CHECK(!marcel_init() && !marcel_create(&t, NULL, fork_there, NULL) && !marcel_join(t, NULL));
 }
 
-/* Kill the parent; the server must notice that although a child lives. */
+/* Kill the parent.  The server must notice the loss although a child lives. */
 static void die(void (*fork_somehow)(void))
 {
     session_open();
@@ -268,7 +268,7 @@ static void die(void (*fork_somehow)(void))
 
 /* ---- Lives ------------------------------------------------------------------------------------------------------ */
 
-/* Check the use of the parent's session in a child.  how: how the child ends */
+/* Check the use of the parent's session in a child.  how: the way in which the child ends. */
 static void child_uses(int how)
 {
     static char body[100000];
@@ -320,7 +320,7 @@ static void uses(void)
         child_uses(how);
 }
 
-/* Give a child a session of its own beside its parent's, with the same server; then fork once more in the child. */
+/* Give a child a session of its own in addition to its parent's, with the same server; then fork once more in the child. */
 static void own_session(void)
 {
     char bytes[4096];
@@ -412,7 +412,7 @@ static void busy(void)
         pthread_join(threads[i], NULL);
 }
 
-/* Run commands, which do not know of the session. */
+/* Run commands, which do not know the session. */
 static void commands(void)
 {
     FILE *f;
@@ -483,7 +483,7 @@ static void run(int i)
     else
         CHECK(waitpid(client, &rc, 0) == client && WIFSIGNALED(rc));
     ended_well(server);
-    close(life[1]); /* now the processes that are left end */
+    close(life[1]); /* this ends the processes that are left */
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For gdb_test.sh: threads that wait, each in a way of its own, then a stop (SIGTRAP) in the one that runs. */
+/* For gdb_test.sh: threads that wait, each in a different call, then a stop (SIGTRAP) in the running thread. */
 #include <marcel.h>
 
 #include <signal.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* growth N [SECONDS [gateway]]:  N clients, each a session of its own, connect to one server and leave.  The memory that
- * the server keeps for them does not grow, its numbers are never reused, and old numbers are refused.  Then
- * mad_peer_forget is tested. gateway: clients and server are on the hosts a and b of the topology file, with a session on
- * g between them. */
+/* growth N [SECONDS [gateway]]: N clients, each a session of its own, connect to one server and end.  The memory that the
+ * server keeps for them does not grow, its numbers are never reused, and old numbers are refused.  Then mad_peer_forget is
+ * tested.  gateway: clients and server are on the hosts a and b of the topology file, with a session on g between them. */
 #define TEST_MAIN
 #include "harness/test.h"
 
@@ -204,7 +203,7 @@ static void forget_live(void)
     CHECK_STATUS(value_send(&server, number, 1), MAD_ERR_PEER);
     CHECK_STATUS(value_receive(&server, number, &value, NULL), MAD_ERR_PEER);
     CHECK_STATUS(mad_peer_explain(server.session, number, text, sizeof text), MAD_ERR_PEER);
-    CHECK_STATUS(value_receive(&client, client.peer, &value, NULL), MAD_ERR_PEER); /* the client has noticed it */
+    CHECK_STATUS(value_receive(&client, client.peer, &value, NULL), MAD_ERR_PEER); /* the client has noticed the loss */
     mad_address(server.session, &address, &len);
     CHECK_OK(mad_peer_add(client.session, address, len, &client.peer));
     again = exchange(&client);
@@ -225,7 +224,7 @@ static void lost_unread(void)
     mad_exit(client.session);
     for (int i = 0; i < 100; i++) {
         mad_progress(server.session);
-        usleep(1000); /* longer than it takes to forget a peer */
+        usleep(1000); /* longer than the server needs to forget a peer */
     }
     CHECK_STATUS(mad_peer_forget(server.session, number), MAD_ERR_BUSY);
     CHECK_OK(value_receive(&server, MAD_ANY_SOURCE, &value, &sender));
@@ -244,7 +243,7 @@ static void forget_added(void)
     mad_address(server.session, &address, &len);
     memcpy(bytes, address, len);
     for (int i = 0; i < 20000; i++) {
-        memcpy(bytes + 4, &i, sizeof i); /* another identity */
+        memcpy(bytes + 4, &i, sizeof i); /* changes the identity */
         if (!CHECK_OK(mad_peer_add(server.session, bytes, len, &peer)) || !CHECK_OK(mad_peer_forget(server.session, peer)))
             return;
         CHECK(first < 0 || peer > first);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two peers send in turn, both over TCP, or one of them through memory, so that each message arrives on another
- * connection than the last one.  Counts the polls until a message that has arrived is found.  (A poll that checks other
+/* Two peers send in turn, both over TCP, or one of them through memory, so that each message arrives on another connection
+ * than the last one.  The program counts the polls until a message that has arrived is found.  (A poll that checks other
  * connections only now and then, because each check is a system call, needed tens or thousands of polls.) */
 #define TEST_MAIN
 #include "harness/test.h"
@@ -11,7 +11,7 @@
 #define LOOKS 16
 #define ROUNDS 200
 
-static mad_session_t *session[3]; /* the first receives */
+static mad_session_t *session[3]; /* session[0] receives, and the others send */
 static mad_channel_t *channel[3];
 static mad_peer_t to[3];
 
@@ -61,7 +61,7 @@ static bool look_glanced(void)
     mad_arrival_t arrival;
     if (!mad_channel_poll(channel[0], &arrival, 1))
         return false;
-    if (arrival.message) /* the arrival contained the block */
+    if (arrival.message) /* NULL: the message has already ended */
         CHECK_OK(mad_end_unpacking(arrival.message));
     return true;
 }
@@ -86,7 +86,7 @@ static void in_turn(const char *first, const char *second, const char *third)
     test_begin("open", 60);
     if (!sides_open((const char *const[]){first, second, third}))
         exit(1);
-    for (int i = 2; i > 0; i--) { /* connected: TCP first */
+    for (int i = 2; i > 0; i--) { /* the peers connect one after the other, the one over TCP first */
         send_from(i);
         receive_end(mad_begin_unpacking(channel[0]));
     }

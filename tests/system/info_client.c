@@ -93,7 +93,7 @@ static void ready(void)
     fflush(stdout);
 }
 
-/* Wait for the end of the input: in a job without calling the library, alone inside of it. */
+/* Wait for the end of the input: a rank of a job does not call the library meanwhile, and a single rank waits in it. */
 static void wait_for_end(mad_session_t *session, mad_channel_t *channel)
 {
     struct pollfd end = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
     check("mad_init", mad_init(&argc, &argv, &session));
     check("mad_channel_open", mad_channel_open(session, "looked at", &channel));
     last = mad_size(session) - 1;
-    if (getenv("INFO_BYTES")) /* short messages make the connection */
+    if (getenv("INFO_BYTES")) /* short messages first, to make the connection */
         for (int back = 0; back < 2; back++)
             one(session, channel, back, ANSWER);
     if (getenv("INFO_POSTED"))

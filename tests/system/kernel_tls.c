@@ -25,7 +25,7 @@ typedef struct state {
     bool on, keyed;
     EVP_CIPHER_CTX *cipher;
     unsigned char iv[12], seq[8];
-    unsigned char *wait; /* bytes of records that the socket has not accepted */
+    unsigned char *wait; /* bytes of records that the socket has not accepted yet */
     size_t at, n;
 } state_t;
 
@@ -44,7 +44,7 @@ static const char *kind(void)
     return getenv("KERNEL_TLS") ? getenv("KERNEL_TLS") : "";
 }
 
-/* Write the waiting bytes as far as the socket accepts them.  Under the lock. */
+/* Write the waiting bytes as far as the socket accepts them.  Called with the lock held. */
 static void push(int fd)
 {
     state_t *s = &states[fd];
@@ -96,7 +96,7 @@ static bool sealed(int fd)
     return fd >= 0 && fd < FDS && states[fd].on && states[fd].keyed;
 }
 
-/* Append a record to the waiting bytes.  Under the lock. */
+/* Append a record to the waiting bytes.  Called with the lock held. */
 static void record(state_t *s, unsigned char type, const unsigned char *text, size_t len)
 {
     unsigned char *head = s->wait + s->n, *to = head + 5, nonce[12];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* left_behind: rank 0 sends, and then waits in the launcher, without calling the library, until rank 1 has come there,
- * too.  Rank 1 comes there only when it has the message.  So the driver must send the rest of a message whose sending has
- * ended although no thread calls the library; otherwise this program hangs. */
+/* left_behind: rank 0 sends, and then waits in the launcher, without calling the library, until rank 1 waits there, too.
+ * Rank 1 waits in the launcher only after it has received the message.  So the driver must send the rest of a message whose
+ * sending has ended although no thread calls the library; otherwise this program hangs. */
 #define TEST_MAIN
 #include "harness/test.h"
 

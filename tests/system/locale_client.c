@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program with a session and a locale: locale_client LOCALE.  It prints "ready", and ends with its input.  77: there is no
- * such locale. */
+/* A program with a session and a locale: locale_client LOCALE.  The program prints "ready", and ends with its input.  Exit
+ * status 77: there is no such locale. */
 #include <locale.h>
 #include <madeleine.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* many_waiting: 10,000 user-level threads, each in a blocking mad_begin_unpacking.  They need no kernel thread each, and
- * no processor time while no message arrives.  While messages arrive for one of them, they use one core at most.  All of
- * them get their messages.
+/* many_waiting: 10,000 user-level threads, each in a blocking mad_begin_unpacking.  The threads need no kernel thread each,
+ * and no processor time while no message arrives.  While messages arrive for one of them, the process uses one core at
+ * most.  All threads get their messages.
  *
  * Rank 0 waits, rank 1 sends (madrun -n 2); or one process is its own peer. */
 #define TEST_MAIN
@@ -122,7 +122,7 @@ static void costs_nothing(const char *which)
 {
     int64_t begin = now(), used = cpu();
     double share;
-    nanosleep(&(struct timespec){1, 0}, NULL); /* the time of the measurement */
+    nanosleep(&(struct timespec){1, 0}, NULL); /* duration of the measurement */
     share = (double)(cpu() - used) / (double)(now() - begin);
     printf("%s: %d wait: %.1f %% of a core, %d kernel threads\n", which, THREADS, 100 * share, kernel_threads());
     CHECK_MSG(share < QUIET_SHARE, "%s: %.2f of a core while nothing comes", which, share);
@@ -150,7 +150,7 @@ static void costs_a_core(const char *which)
     marcel_join(thread, NULL);
     share = (double)(cpu() - used) / (double)(now() - begin);
     printf("%s: messages come for one more: %.1f %% of a core\n", which, 100 * share);
-    /* One core polls.  In a single process the sending thread finds its own message without waiting, and uses another
+    /* One core polls.  In a single process the sending thread finds its own message without waiting, and so uses another
      * core. */
     CHECK_MSG(share < (alone ? 2.1 : 1.1), "%s: %.2f of a core while messages come", which, share);
 }

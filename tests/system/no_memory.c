@@ -31,7 +31,7 @@ static unsigned char out[BIG], in[BIG], scattered[BIG];
 typedef struct side {
     mad_session_t *session;
     mad_channel_t *channel;
-    mad_peer_t peer; /* the other */
+    mad_peer_t peer; /* peer number of the other session */
 } side_t;
 
 /* True for a status that lack of memory explains, here or on the other side. */
@@ -69,7 +69,7 @@ static mad_status_t pack(side_t *side, mad_request_t **request)
     return mad_end_packing_request(message, request);
 }
 
-/* Open the next message, unless the sender or the other session reports that it will not come. */
+/* Open the next message, unless the sender or the other session reports that this message will not arrive. */
 static mad_status_t open_next(side_t *side, const side_t *from, mad_request_t **sent, mad_message_t **message)
 {
     mad_status_t status = MAD_ERR_TIMEOUT;
@@ -103,7 +103,7 @@ static mad_status_t unpack(side_t *side, const side_t *from, mad_request_t **sen
     return mad_end_unpacking_request(message, request);
 }
 
-/* Wait for both ends of a message, for all requests that were begun.  Return the first failure. */
+/* Wait for both ends of a message, that is, for all requests that were begun.  Return the first failure. */
 static mad_status_t both(mad_status_t status, mad_request_t **requests, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -121,7 +121,7 @@ static mad_status_t packed(side_t *from, side_t *to)
     mad_status_t status = pack(from, &requests[0]);
     if (!status)
         status = unpack(to, from, &requests[0], &requests[1]);
-    if (status && requests[0]) { /* the sender would wait for the receive, as it should */
+    if (status && requests[0]) { /* the receive failed, and the sender would wait for it */
         if (to == from)
             mad_request_detach(requests[0], NULL, NULL), requests[0] = NULL;
         else
@@ -198,7 +198,7 @@ static mad_status_t exchange(side_t *a, side_t *b)
     return status;
 }
 
-/* Run an exchange in which the n-th allocation fails.  False if it has fewer allocations. */
+/* Run an exchange in which the n-th allocation fails.  False if the exchange has fewer allocations. */
 static bool sweep(int n, bool to_itself)
 {
     side_t a = {NULL, NULL, 0}, b = {NULL, NULL, 0};
@@ -219,7 +219,7 @@ static bool sweep(int n, bool to_itself)
 static void *begin_denied(void *arg)
 {
     side_t *side = arg;
-    denied = sizeof(madi_tx_t); /* only this size: while the thread waits it may receive for all threads */
+    denied = sizeof(madi_tx_t); /* only this size: the waiting thread may receive for all threads, and allocate */
     mad_message_t *message = mad_begin_packing(side->channel, side->peer);
     mad_pack(message, out, SMALL, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     CHECK_EQ(mad_end_packing(message), MAD_ERR_NOMEM);
@@ -227,7 +227,7 @@ static void *begin_denied(void *arg)
     return NULL;
 }
 
-/* While all of them wait, this thread ends its message, whose structure is in use until the message was received.  So
+/* While all other threads wait, this thread ends its message, whose structure is in use until the message is received.  So
  * no waiting thread finds a spare structure. */
 static void test_packers(void)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A libfabric whose calls fail.  LD_LIBRARY_PATH has the driver ofi find this one as libfabric.so.1; it passes all calls on to
- * the library that OFI_REAL names, whose objects get tables of operations from here.
- *   OFI_FAULT=CALL,FIRST,NUMBER,ERROR   of the calls CALL of this process, counted from 1, those from FIRST on fail with -ERROR;
- *                                       NUMBER: how many, 0: all
+/* A libfabric whose calls fail.  With LD_LIBRARY_PATH the driver ofi finds this library as libfabric.so.1.  It passes all
+ * calls on to the library that OFI_REAL names, whose objects get tables of operations from here.
+ *   OFI_FAULT=CALL,FIRST,NUMBER,ERROR   calls CALL of this process fail with -ERROR, from number FIRST on (the first is 1);
+ *                                       NUMBER: how many; 0: all
  *   OFI_FAULT_RANK=N                    only in the process of this rank
  *   OFI_LOCAL=1                         memory has to be registered before the endpoint uses it (FI_MR_LOCAL)
  * CALL is one of: getinfo fabric domain cq_open av_open endpoint bind enable getname av_insert mr_reg recv send inject read
- * trywait cq_read; or comp_recv, comp_send, comp_read: completions of these operations, which become errors.
- * At the end of the process one line on standard error has the number of faults, and of objects that were left open. */
+ * trywait cq_read; or comp_recv, comp_send, comp_read: completions of these operations, which become errors.  At the end of
+ * the process, one line on standard error has the number of faults, and of objects that were left open. */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -44,7 +44,7 @@ static struct {
 } fault;
 static bool local;
 
-/* ---- Faults ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Faults ------------------------------------------------------------------------------------------------------ */
 
 __attribute__((constructor)) static void fault_read(void)
 {
@@ -62,7 +62,7 @@ __attribute__((destructor)) static void fault_report(void)
         fprintf(stderr, "ofi_fault: %d faults, %d objects open\n", atomic_load(&fault.faults), atomic_load(&fault.open));
 }
 
-/* Count a call.  Returns true if it has to fail. */
+/* Count a call.  True if this call has to fail. */
 static bool fault_strikes(const char *call)
 {
     if (strcmp(call, fault.call) != 0)
@@ -74,9 +74,9 @@ static bool fault_strikes(const char *call)
     return true;
 }
 
-/* ---- Tables of operations -------------------------------------------------------------------------------------------------- */
+/* ---- Tables of operations ---------------------------------------------------------------------------------------- */
 
-/* A table in place of another one; it is kept until the process ends, since objects share none. */
+/* A table in place of another one.  The table is kept until the process ends, since objects share none. */
 typedef struct table {
     struct table *next;
     const void *of;
@@ -85,7 +85,7 @@ typedef struct table {
 static table_t *tables;
 static pthread_mutex_t tables_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Return a copy of a table, which can be changed; *at is what points to it from now on. */
+/* Return a copy of the table to which *at points.  The copy can be changed, and *at points to the copy from now on. */
 static void *table_replace(void *at, size_t size)
 {
     void *ops, **place = at;
@@ -119,7 +119,7 @@ static int object_close(struct fid *fid)
     return rc;
 }
 
-/* Count an object; return its operations. */
+/* Count an object that was opened, and return its operations. */
 static struct fi_ops *object_opened(struct fid *fid)
 {
     struct fi_ops *ops = table_replace(&fid->ops, sizeof *ops);
@@ -128,10 +128,10 @@ static struct fi_ops *object_opened(struct fid *fid)
     return ops;
 }
 
-/* ---- Registered memory ----------------------------------------------------------------------------------------------------- */
+/* ---- Registered memory ------------------------------------------------------------------------------------------- */
 
 typedef struct memory {
-    struct fid_mr *mr; /* NULL: free */
+    struct fid_mr *mr; /* the registration; NULL: this entry is free */
     const char *at;
     size_t len;
     int (*close)(struct fid *fid);
@@ -171,7 +171,7 @@ static int memory_register(struct fid *fid, const void *buf, size_t len, uint64_
     return 0;
 }
 
-/* True if the memory may be used: with FI_MR_LOCAL the descriptor has to be one of registered memory which holds it. */
+/* True if the memory may be used: with FI_MR_LOCAL, desc has to be the descriptor of registered memory that contains it. */
 static bool memory_usable(const void *buf, size_t len, const void *desc)
 {
     bool found = !local;
@@ -185,7 +185,7 @@ static bool memory_usable(const void *buf, size_t len, const void *desc)
     return found;
 }
 
-/* ---- Endpoints ------------------------------------------------------------------------------------------------------------- */
+/* ---- Endpoints --------------------------------------------------------------------------------------------------- */
 
 static ssize_t message_receive(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, void *context)
 {
@@ -259,7 +259,7 @@ static int endpoint_open(struct fid_domain *domain, struct fi_info *info, struct
     return 0;
 }
 
-/* ---- Queues ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Queues ------------------------------------------------------------------------------------------------------ */
 
 static _Thread_local struct fi_cq_data_entry failed; /* the completion that fi_cq_readerr returns */
 static _Thread_local bool has_failed;
@@ -273,7 +273,7 @@ static ssize_t queue_read(struct fid_cq *cq, void *buf, size_t count)
 {
     const struct fi_ops_cq *ops = table_of(cq->ops);
     struct fi_cq_data_entry *e = buf;
-    if (!count) /* of fi_trywait */
+    if (!count) /* a call by fi_trywait */
         return ops->read(cq, buf, count);
     if (fault_strikes("cq_read"))
         return -fault.error;
@@ -325,7 +325,7 @@ static int queue_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct
     return 0;
 }
 
-/* ---- Addresses, domains, fabrics ------------------------------------------------------------------------------------------- */
+/* ---- Addresses, domains, fabrics --------------------------------------------------------------------------------- */
 
 static int address_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *number, uint64_t flags,
                           void *context)
@@ -354,7 +354,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
     if (fault_strikes("domain"))
         return -fault.error;
     if (local)
-        info->domain_attr->mr_mode &= ~FI_MR_LOCAL; /* the provider does not know it */
+        info->domain_attr->mr_mode &= ~FI_MR_LOCAL; /* the real provider does not know this mode */
     int rc = ops->domain(fabric, info, domain, context);
     if (local)
         info->domain_attr->mr_mode |= FI_MR_LOCAL;
@@ -388,7 +388,7 @@ int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *con
     return 0;
 }
 
-/* ---- The library ----------------------------------------------------------------------------------------------------------- */
+/* ---- The library ------------------------------------------------------------------------------------------------- */
 
 __attribute__((constructor)) static void real_open(void)
 {
@@ -406,7 +406,7 @@ __attribute__((constructor)) static void real_open(void)
     *(void **)&real.version = dlsym(library, "fi_version");
 }
 
-/* With OFI_LOCAL nothing is offered to a caller that registers no local memory. */
+/* With OFI_LOCAL, a program that registers no local memory is offered no provider. */
 int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
                struct fi_info **info)
 {

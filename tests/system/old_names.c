@@ -12,7 +12,8 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* Structures that programs allocate keep size and layout (doc/api-abi-policy.md): no figure here changes within a soname. */
+/* Structures that programs allocate keep their size and layout (doc/api-abi-policy.md): no figure here changes within a
+ * soname. */
 #ifdef __LP64__
 #define PIN(type, size, alignment) \
     _Static_assert(sizeof(type) == (size) && _Alignof(type) == (alignment), #type " is part of the ABI")

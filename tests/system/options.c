@@ -7,7 +7,7 @@
 #include <madeleine.h>
 #include <marcel.h>
 
-/* True if the session has exactly the adapter of this driver. */
+/* True if the driver's adapter is the only one of the session. */
 static bool only_adapter(mad_session_t *s, const char *driver)
 {
     mad_adapter_info_t info;
@@ -43,7 +43,7 @@ static void session_takes_what_the_program_sets(void)
     CHECK_STATUS(mad_option_set("MAD_DRIVERS", "tcp"), MAD_ERR_BUSY);
 }
 
-/* With MAD_DRIVERS=self and MAD_WORKERS=3. */
+/* MAD_DRIVERS=self and MAD_WORKERS=3 are in the environment. */
 static void environment_wins_over_the_program(void)
 {
     mad_session_t *s = NULL;
@@ -62,7 +62,7 @@ static void marcel_takes_what_the_program_sets(void)
     CHECK_EQ(marcel_option_set("MAD_WORKER", "2"), EINVAL);
     CHECK_EQ(marcel_option_set("MAD_WORKERS", "many"), EINVAL);
     CHECK_EQ(marcel_option_set("MAD_WORKERS", "2"), 0);
-    CHECK_EQ(marcel_option_set("MAD_DRIVERS", "tcp"), 0); /* libmadeleine's */
+    CHECK_EQ(marcel_option_set("MAD_DRIVERS", "tcp"), 0); /* an option of libmadeleine, which libmarcel accepts */
     check_workers(2);
     CHECK_STATUS(mad_option_set("MAD_WORKERS", "1"), MAD_ERR_BUSY);
 }

@@ -72,7 +72,7 @@ static void peers(void)
     CHECK_OK(mad_peer_add(session, mine, len, &a));
     CHECK_EQ(a, 0);
     memcpy(other, mine, len);
-    other[4] ^= 1; /* another identity */
+    other[4] ^= 1; /* changes the identity */
     CHECK_OK(mad_peer_add(session, other, len, &a));
     CHECK_OK(mad_peer_add(session, other, len, &b));
     CHECK_EQ(a, 1);
@@ -167,7 +167,7 @@ static void unpacking(void)
     CHECK_STATUS(mad_unpack(message, text, 32, SENT), MAD_ERR_MISMATCH);
     CHECK_OK(mad_end_unpacking_request(message, &r));
     CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_MISMATCH);
-    CHECK_OK(mad_event_next(session, &event)); /* the messages were complete at the sender */
+    CHECK_OK(mad_event_next(session, &event)); /* both messages were complete at the sender */
     CHECK_STATUS(event.status, MAD_ERR_MISMATCH);
     while (mad_event_next(session, &event) == MAD_OK)
         continue;
@@ -236,7 +236,7 @@ static void handlers(void)
     memset(big, 'b', sizeof big);
     send_one(&big_block);
     CHECK_OK(mad_channel_handler_set(channel, on_message, &handled));
-    CHECK(progressed(&handled, 1)); /* what waited already */
+    CHECK(progressed(&handled, 1)); /* the message that arrived before the handler was set */
     CHECK(got[0] == 'b' && got[sizeof got - 1] == 'b');
     CHECK_OK(mad_message_send(channel, 0, &big_block, 1, &r));
     mad_request_detach(r, on_complete, &called);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stopped: the library waits for a peer on this host that a signal or a debugger has stopped, and reports that; it does
- * not wait for a peer that does not exist.  MAD_CONNECT_TIMEOUT is short. */
+/* stopped: the library waits for a peer on this host that a signal or a debugger has stopped, and reports the wait.  The
+ * library does not wait for a peer that does not exist.  MAD_CONNECT_TIMEOUT is short. */
 #define TEST_MAIN
 #include "harness/test.h"
 
@@ -102,7 +102,7 @@ static void explained(mad_peer_t peer, pid_t pid, char state)
     CHECK_MSG(strstr(text, wanted) != NULL, "no '%s' in: %s", wanted, text);
 }
 
-/* Check a peer that a signal has stopped.  Time-outs of calls are kept meanwhile. */
+/* Check a peer that a signal has stopped.  Timeouts of calls hold meanwhile. */
 static void by_signal(void)
 {
     mad_peer_t peer;
@@ -116,7 +116,7 @@ static void by_signal(void)
     answered(pid, peer, request);
 }
 
-/* Call fn for each thread of the process: the library's own threads answer too, so a debugger stops all. */
+/* Call fn for each thread of the process.  The library's own threads answer, too, so a debugger stops all threads. */
 static bool threads_each(pid_t pid, bool (*fn)(pid_t thread))
 {
     char path[40];

@@ -70,7 +70,7 @@ static unsigned char byte_of(const head_t *h, uint32_t i)
 
 /* ---- hub and call --------------------------------------------------------------------------------------------- */
 
-/* Send an answer, which the caller may no longer read. */
+/* Send an answer, which the caller may not read any more. */
 static void answer(mad_channel_t *ch, mad_peer_t peer, const head_t *h)
 {
     static char text[20000];
@@ -80,7 +80,7 @@ static void answer(mad_channel_t *ch, mad_peer_t peer, const head_t *h)
         mad_request_detach(request, NULL, NULL);
 }
 
-/* Receive one message into body.  False: the message was not complete, or not the next one of its caller. */
+/* Receive one message into body.  False if the message was not complete, or not the next one of its sender. */
 static bool hub_receive(mad_channel_t *ch, mad_message_t *message, unsigned char *body, uint32_t *next, uint32_t callers,
                         head_t *h)
 {
@@ -234,8 +234,8 @@ static mad_status_t link_call(const char *file, mad_session_t **s, mad_request_t
     return status ? status : mad_message_send(ch, peer, NULL, 0, request);
 }
 
-/* Make progress.  A session that was refused is replaced by a new one, which connects again. *open: some are not
- * connected yet. */
+/* Make progress.  A session that was refused is replaced by a new one, which connects again.  *open: true if some sessions
+ * are not connected yet. */
 static mad_status_t links_turn(const char *file, int n, mad_session_t **s, mad_request_t **requests, bool *open)
 {
     bool away = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A topology file is read, searched for routes and drawn, while the n-th allocation fails, for every n.  Each call
- * reports the failure or works, and no memory is lost (which the leak checker reports).  Then the same with a file that
+/* A topology file is read, searched for routes and drawn, while the n-th allocation fails, for every n.  Each call reports
+ * the failure or works, and no memory is lost (which the leak checker reports).  The test is then repeated with a file that
  * has errors. */
 #include "harness/allocations.h"
 #include "topology/draw.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A short message beside long ones: turns LENGTH MESSAGES ROUNDS
+/* A short message in parallel with long ones: turns LENGTH MESSAGES ROUNDS
  *
- * Rank 0 receives.  The last rank sends one short message.  The others keep rank 0 busy with long messages, many of which
- * are still under way when the short message has arrived.  The program counts how many long messages rank 0 receives
+ * Rank 0 receives.  The last rank sends one short message.  The other ranks keep rank 0 busy with long messages, many of
+ * which are still in flight when the short message has arrived.  The program counts how many long messages rank 0 receives
  * before the short one, and prints the maximum of all rounds. */
 #include <madeleine.h>
 

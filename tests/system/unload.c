@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unload LIBRARY: a program that loads the library as a plug-in, lets threads use it, and closes it before they end, as MPI
- * libraries do with their components. */
+/* unload LIBRARY: a program that loads the library as a plug-in, lets threads use it, and closes it before the threads end,
+ * as MPI libraries do with their components. */
 #include <madeleine.h>
 #include <marcel.h>
 

@@ -3,7 +3,7 @@
  *
  *   world talk             every rank sends to and receives from every other; prints which driver was used
  *   world twice            a second session of the rank, in this process or in a child, is refused; then as talk
- *   world watch busy|idle  ranks 0 and 1 communicate until one of them is lost; prints what was reported, and when
+ *   world watch busy|idle  ranks 0 and 1 communicate until one of them is lost; prints the reports, and their times
  *   world serve FILE KEY   a session without a launcher: writes its address to FILE, and answers until its input ends
  *   world call FILE KEY    sends a request to that server; prints the answer, or the error, the event and the explanation
  *   world mismatch         ranks 0 and 1 disagree about a block, then agree about another message
@@ -36,7 +36,7 @@ static int fail(const char *what, mad_status_t status)
     return 1;
 }
 
-/* Print the events so far, one on each line. */
+/* Print the events that have been reported, one on each line. */
 static void events_print(void)
 {
     mad_event_t event;
@@ -176,7 +176,7 @@ static mad_status_t watch_round(mad_channel_t *channel, int peer, bool first, vo
     return status;
 }
 
-/* Communicate until the peer is lost. idle: after one round both wait for a message that never arrives, so only the
+/* Communicate until the peer is lost.  idle: after one round both ranks wait for a message that never arrives, so only the
  * network can report the loss. */
 static int watch(bool idle)
 {

@@ -27,7 +27,7 @@ typedef struct target {
     mad_session_t *session;
     mad_channel_t *channel;
     bool deaf;
-    int64_t wait; /* ns: duration of the next receive */
+    int64_t wait; /* ns: timeout of the next receive */
 } target_t;
 
 static double now(void)
