@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Process 0 receives a word from any source; process 1 sends it, and waits for nothing. */
+/* Process 0 receives a word from any source; process 1 sends the word, and waits for nothing. */
 #include <mpi.h>
 
 #include <stdio.h>

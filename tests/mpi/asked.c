@@ -152,7 +152,7 @@ static void storm(void)
     told("any_source_storm");
 }
 
-/* Matched probes take messages out of the queue in another order than they arrived; they are received later. */
+/* Matched probes take messages out of the queue in another order than that of arrival; the messages are received later. */
 static void matched(void)
 {
     enum { MANY = 20 };
@@ -177,7 +177,7 @@ static void matched(void)
         EXPECT(n == lens[i] && st.MPI_SOURCE == left());
     }
     MPI_Iprobe(left(), MPI_ANY_TAG, MPI_COMM_WORLD, &flag, &st);
-    EXPECT(!flag); /* the messages are taken, and no other probe finds them */
+    EXPECT(!flag); /* the messages were taken, and no other probe finds them */
     for (int i = 0; i < MANY; i++)
         MPI_Imrecv(in + i * 50000, lens[i], MPI_BYTE, &m[i], &got[i]);
     MPI_Waitall(MANY, got, MPI_STATUSES_IGNORE);

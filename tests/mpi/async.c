@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A long message arrives while its sender makes no call of MPI: the sender waits for a file that the receiver makes
- * afterwards.  A message that the receiver cannot receive in one piece arrives in another way, any number of times. */
+/* A long message arrives while its sender makes no call of MPI, because the sender waits for a file that the receiver makes
+ * afterwards.  A message that the receiver cannot receive in one piece arrives by another method, in every round. */
 #include "check.h"
 
 #include <stdbool.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LONG = 1 << 20, ROUNDS = 20, COUNT = 1000, STRIDE = 160, PIECE = 100, AGAIN = 60000 /* looks, ms */ };
+enum { LONG = 1 << 20, ROUNDS = 20, COUNT = 1000, STRIDE = 160, PIECE = 100, AGAIN = 60000 /* AGAIN: checks, one a ms */ };
 
 static bool there(const char *name)
 {
@@ -77,7 +77,7 @@ static void in_pieces(unsigned char *bytes, MPI_Datatype type)
 
 int main(int argc, char **argv)
 {
-    bool receives = argc > 1; /* any argument */
+    bool receives = argc > 1; /* with any argument this rank receives */
     unsigned char *bytes = get(LONG);
     MPI_Datatype type;
     start(&argc, &argv, MPI_THREAD_SINGLE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communication between groups and access to memory of others: intercommunicators, neighbours, windows with every kind
- * of synchronization. */
+/* Communication between groups, and access to memory of other processes: intercommunicators, neighbours, windows with every
+ * kind of synchronization. */
 #include "check.h"
 
 /* Make an intercommunicator with even ranks on one side, and odd ranks on the other. */
@@ -51,7 +51,7 @@ static void neighbours(void)
     MPI_Cart_create(MPI_COMM_WORLD, 1, &dims, &periods, 0, &ring);
     for (int i = 0; i < 2 * LEN; i++)
         out[i] = rank * 3 * LEN + i;
-    if (size > 2) { /* with two, both neighbours are the same process, and MPI leaves their order to the library */
+    if (size > 2) { /* with two processes, both neighbours are the same process, and MPI leaves their order to the library */
         MPI_Ineighbor_alltoall(out, LEN, MPI_INT, in, LEN, MPI_INT, ring, &r);
         MPI_Wait(&r, MPI_STATUS_IGNORE);
         EXPECT(in[0] == left * 3 * LEN + LEN && in[2 * LEN - 1] == right * 3 * LEN + LEN - 1);

@@ -12,7 +12,7 @@
 
 static int rank, size, wrong, failed;
 
-/* Return byte i of a message: it shows the sender, the tag, and whether bytes were moved. */
+/* Return byte i of a message, which depends on the sender, the tag, and i. */
 static inline unsigned char byte_at(int from, int tag, size_t i)
 {
     uint64_t x = ((uint64_t)from << 40 ^ (uint64_t)tag << 20 ^ i) * UINT64_C(0x9E3779B97F4A7C15);

@@ -15,8 +15,8 @@ static unsigned char key[16] = "sixteen bytes 16";
 
 static _Thread_local unsigned naps; /* sleeps of this thread because it polled for long without a message */
 
-/* The C library's function, for the libraries too: a thread also sleeps for a lock that another thread holds, and in the
- * kernel's counts of switches both look the same. */
+/* Replaces the C library's function, for the libraries too.  A thread also sleeps for a lock that another thread holds, and
+ * in the kernel's counts of switches both sleeps look the same. */
 int nanosleep(const struct timespec *length, struct timespec *rest)
 {
     int error = clock_nanosleep(CLOCK_REALTIME, 0, length, rest);
@@ -53,7 +53,7 @@ static void tell_got(void *arg, void *context, uint64_t flags, const mad_dev_got
     tell(arg, &done);
 }
 
-/* Exchange bytes with the other process.  False: it has died. */
+/* Exchange bytes with the other process.  False if the other process has died. */
 static bool exchange(side_t *s, const void *out, void *in, size_t len)
 {
     size_t got = 0;
@@ -118,7 +118,7 @@ static bool open_side(side_t *s, const char *mode)
            CHECK_OK(mad_peer_add(mad_dev_session(s->dev), address, len, &s->self));
 }
 
-/* Run the cases.  False: the other process has ended. */
+/* Run the cases.  False if the other process has ended. */
 static bool run_cases(side_t *s, const device_case_t *c)
 {
     for (; c->name; c++) {
@@ -237,7 +237,7 @@ static void idle_beside(side_t *s)
     printf("%s idle beside\n", test_failures ? "not ok" : "ok");
 }
 
-/* An operation whose failure cannot be reported later fails at once, or has a peer. */
+/* Send without a completion and without an error report.  Such a send fails at once, unless its peer is connected. */
 static mad_status_t send_unheard(side_t *s, const struct iovec *piece)
 {
     mad_dev_send_t send = {
@@ -305,7 +305,7 @@ int main(int argc, char **argv)
         return rc;
     }
     rc = run_side(&s, mode);
-    if (!child) { /* until it is killed */
+    if (!child) { /* this process pauses until it is killed */
         if (rc)
             return rc;
         for (;;)

@@ -95,7 +95,7 @@ static void order(side_t *s)
     }
 }
 
-/* Messages of three tags, several of which arrive together, received one by one in every way.  Each receive gets the
+/* Messages of three tags, several of which arrive together, are received one by one in every way.  Each receive gets the
  * oldest message that fits. */
 enum { ONES = 300, ONE_TAGS = 3, ONE_ANY = ONE_TAGS };
 
@@ -146,7 +146,7 @@ static void each_takes_the_oldest(side_t *s)
                 tag = choice >> 16 & ONE_ANY;
                 for (oldest = 0; oldest < ONES && (taken[oldest] || (tag != ONE_ANY && one_tag(oldest) != tag));)
                     oldest++;
-            } while (oldest == ONES); /* no further message of that tag */
+            } while (oldest == ONES); /* no further message of that tag is left */
             one_receive(s, choice >> 20, tag, &word);
             CHECK_EQ(word, oldest);
             taken[oldest] = true;
@@ -191,7 +191,7 @@ static void data_and_spaces(side_t *s)
         }
 }
 
-/* Pieces on both sides, cut differently. */
+/* Both sides use pieces, which they cut differently. */
 static void pieces(side_t *s)
 {
     for (size_t i = 0; i < N_SIZES; i++) {
@@ -399,7 +399,7 @@ static void multi(side_t *s)
     for (int i = 0; i < posted; i++)
         bytes += atomic_load(&received[i].bytes);
     CHECK_EQ(bytes, all);
-    /* in order, one behind the other */
+    /* the messages are in order, one behind the other */
     int buffer = 0;
     size_t at = 0;
     for (int i = 0; i < N; i++) {

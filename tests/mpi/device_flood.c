@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that a receiver keeps for unexpected messages is bounded: heads, and as many payloads as device.h says. */
+/* The memory that a receiver keeps for unexpected messages is bounded: envelopes, and as many payloads as device.h
+ * promises. */
 #include "device_pair.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #define SANITIZED 0
 #endif
 
-/* FEW over the driver fault, which is slow, and with threads. */
+/* FEW: for the driver fault, which is slow, and for several threads. */
 enum { MANY = 100000, FEW = SANITIZED ? 2000 : 10000 };
 static const size_t lens[] = {8, 50000, 0, 200, 20000, 2000, 33000, 65536, 1, 900};
 #define N_LENS (sizeof lens / sizeof *lens)
@@ -80,7 +81,7 @@ static void flood_receive(side_t *s, int n, const unsigned char *bytes)
     CHECK_EQ(wrong, 0);
 }
 
-/* Process 0 floods. */
+/* Flood process 1 with messages of process 0. */
 void device_flood(side_t *s)
 {
     static unsigned char bytes[LONGEST];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device's matching compared with the simplest one: lists that are searched from the oldest entry on.  Random
- * receives and messages have few sources and tags, so that most fit several; there are more kinds of receives than are
- * hashed. */
+/* The device's matching compared with the simplest one: lists that are searched from the oldest entry on.  Random receives
+ * and messages have few sources and tags, so that most receives fit several messages.  There are more kinds of receives than
+ * are hashed. */
 #define TEST_MAIN
 #include "harness/test.h"
 
@@ -19,7 +19,7 @@ typedef struct model {
     int n;
 } model_t;
 static model_t receives, messages;
-static bool all_named; /* each receive names its source */
+static bool all_named; /* true: each receive names its source */
 
 static uint64_t seed = 88172645463325252u;
 static unsigned below(unsigned n)
@@ -125,7 +125,7 @@ static void a_cancel(mad_dev_t *dev)
     dev_op_free(dev, op);
 }
 
-/* Lose a peer: receives that name it are removed, and no others. */
+/* Lose a peer: receives that name this peer are removed, and no others. */
 static void a_loss(mad_dev_t *dev)
 {
     mad_peer_t peer = (mad_peer_t)below(3);
@@ -148,7 +148,7 @@ static void random_steps(unsigned n_ignores, bool named)
     receives.n = messages.n = 0;
     all_named = named;
     for (int i = 0; i < STEPS && test_failures == before; i++) {
-        /* sometimes more receives than messages, sometimes fewer: both queues get long */
+        /* sometimes there are more receives than messages, sometimes fewer, so that both queues get long */
         bool receive = below(100) < (i / 3000 % 2 ? 55u : 45u);
         if (below(2000) == 0)
             a_loss(dev);
@@ -166,7 +166,7 @@ static void random_steps(unsigned n_ignores, bool named)
            n_ignores, named ? ", all sources named" : "");
 }
 
-/* Empty groups do not accumulate. */
+/* Use many tags: empty groups do not accumulate. */
 static void many_tags(void)
 {
     mad_dev_t *dev = calloc(1, sizeof *dev);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes, each with a device; what the cases share. */
+/* Two processes, each with a device: declarations that the cases share. */
 #ifndef DEVICE_PAIR_H
 #define DEVICE_PAIR_H
 
@@ -12,17 +12,17 @@
 typedef struct side {
     mad_dev_t *dev;
     mad_peer_t peer, self;
-    int who; /* 0, 1 */
+    int who; /* number of this process: 0 or 1 */
     int fd;  /* socket to the other process, for barriers */
     bool threaded;
 } side_t;
 
-/* Result of an operation: its context. */
+/* Result of an operation; passed as the operation's context. */
 typedef struct result {
-    atomic_int n;     /* told so often */
-    atomic_bool over; /* with `released` */
+    atomic_int n;     /* number of reports */
+    atomic_bool over; /* true: the operation is over; set by the report with `released` */
     mad_dev_done_t done;
-    atomic_size_t bytes; /* of all completions */
+    atomic_size_t bytes; /* number of bytes of all completions */
 } result_t;
 
 static inline unsigned char byte_at(uint64_t tag, size_t i)
@@ -81,7 +81,7 @@ static inline void send_to(side_t *s, mad_peer_t to, uint64_t tag, void *buf, si
 
 /* Barrier of both processes, which make progress meanwhile. */
 void meet(side_t *s);
-/* Wait until an unmatched message for such a receive has arrived. */
+/* Wait until an unmatched message that fits this source and tag has arrived. */
 void until_there(side_t *s, mad_peer_t from, uint64_t tag, mad_dev_done_t *found);
 
 /* device_flood.c */
@@ -96,8 +96,8 @@ extern const device_case_t device_cases[], device_remote_cases[];
 
 /* Memory of the other process: a megabyte from address 0, of key 9. */
 extern const mad_dev_memory_t device_memory;
-/* Earlier accesses have ended, and others may come.  The two sides know this through a pipe, and ThreadSanitizer through
- * this call. */
+/* For ThreadSanitizer: earlier accesses have ended, and others may begin.  The two sides order their accesses through a
+ * pipe, which ThreadSanitizer does not see. */
 void device_memory_order(void);
 /* Make the access `what`, from or into buf. */
 void access_to(side_t *s, mad_dev_remote_t what, uint64_t address, uint64_t key, void *buf, size_t len, result_t *r);

@@ -206,7 +206,7 @@ static void atomics(side_t *s)
     meet(s);
     memcpy(&sum, memory + 8, 8);
     CHECK_EQ(sum, N);
-    while (atomic_load(&held)) /* the holds of a read end when its sender learns that it is complete */
+    while (atomic_load(&held)) /* the hold of a read ends with the report that the read is complete */
         mad_dev_progress(s->dev);
     meet(s);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A sender of many messages to a process that does not call MPI grows by its own requests, and not by memory for each
- * message beside them.  A file notifies the receiver when all were sent. */
+/* A sender sends many messages to a process that does not call MPI.  The sender's memory grows by its own requests, and not
+ * by further memory for each message.  A file notifies the receiver when all messages were sent. */
 #include "check.h"
 
 #include <time.h>

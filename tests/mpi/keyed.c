@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A job that is attacked.  Each rank prints what a stranger can find out: "rank N number NUMBER address HEX": the
- * job's number as Open MPI's variable has it, and the address, or name, of this process. The plug has put that into
- * Open MPI's exchange under the key argv[1].  It goes on until the file argv[2] is there; then all ranks add a number:
- * "sum N". */
+/* A job that is attacked.  Each rank prints the data that a stranger can find out: "rank N number NUMBER address HEX".
+ * NUMBER is the job's number as Open MPI's variable has it.  HEX is the address, or name, of this process, which the plug-in
+ * has put into Open MPI's exchange under the key argv[1].  The rank continues when the file argv[2] exists; then all ranks
+ * add a number: "sum N". */
 #include <mpi.h>
 #include <opal_config.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes that come later: started by the program (MPI_Comm_spawn, twice: the second group after the first has gone), and
- * met at a port (MPI_Comm_accept, MPI_Comm_connect).  An argument names the program to start instead of this one. */
+/* Processes that join later.  Some are started by the program (MPI_Comm_spawn, twice: the second group after the first one
+ * has ended), others connect at a port (MPI_Comm_accept, MPI_Comm_connect).  An argument names the program to start instead
+ * of this one. */
 #include "check.h"
 
 #define CHILDREN 2
@@ -33,7 +34,7 @@ static int child(MPI_Comm parents)
 {
     int none = 0;
     exchange(parents, 1);
-    MPI_Reduce(&wrong, &none, 1, MPI_INT, MPI_SUM, 0, parents); /* the parent tells */
+    MPI_Reduce(&wrong, &none, 1, MPI_INT, MPI_SUM, 0, parents); /* the parent prints the result */
     MPI_Comm_disconnect(&parents);
     MPI_Finalize();
     return 0;

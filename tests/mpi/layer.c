@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Corners of requests: freed before their end, persistent in every mode, buffered, taken by matched probes, truncated into
- * strided data, of communicators that are freed meanwhile, and beside collectives under way.  For two processes or more;
- * each pair (2k, 2k + 1) exchanges, a last process alone takes part in the collectives only. */
+/* Corner cases of requests: freed before their end, persistent in every mode, buffered, taken by matched probes, truncated
+ * into strided data, on communicators that are freed meanwhile, and in parallel with collectives.  For two processes or
+ * more: each pair (2k, 2k + 1) exchanges messages, and a last process without a partner takes part in the collectives
+ * only. */
 #include "check.h"
 
 enum { N = 300, LONG = 200000, TAG = 7 };
-static int other; /* the partner; MPI_PROC_NULL: none */
+static int other; /* rank of the partner; MPI_PROC_NULL: none */
 
 /* Free requests early.  Their buffers stay until an answer shows that all messages have arrived. */
 static void freed_early(void)
@@ -29,7 +30,7 @@ static void freed_early(void)
     free(out);
 }
 
-/* Each mode of persistent sends, started N times. */
+/* Each mode of persistent sends is started N times. */
 static void persistent_modes(void)
 {
     int (*const init[])(const void *, int, MPI_Datatype, int, int, MPI_Comm,
@@ -121,8 +122,8 @@ static void matched_probes(void)
     free(out);
 }
 
-/* Receive into every second int, with fewer of them than were sent: the data that fit arrive, with an error, and no
- * other memory changes. */
+/* Receive into every second int, with fewer ints than were sent.  The data that fit arrive, with an error, and no other
+ * memory changes. */
 static void strided_truncation(void)
 {
     enum { SENT = 5000, ROOM = 3000 };
@@ -150,7 +151,7 @@ static void strided_truncation(void)
     free(out);
 }
 
-/* A communicator is freed while its messages are under way. */
+/* A communicator is freed while its messages are in flight. */
 static void comm_freed(void)
 {
     unsigned char *out = get(LONG), *in = get(LONG);
@@ -193,7 +194,7 @@ static void beside_collectives(void)
     EXPECT(other == MPI_PROC_NULL || in == other);
 }
 
-/* Wait for one request, and for some, while they complete in another order. */
+/* Wait for one request, and for some requests, while they complete in another order. */
 static void some_of_many(void)
 {
     MPI_Request r[N];

@@ -172,8 +172,8 @@ static void crossing(void)
     told("crossing");
 }
 
-/* A receive that is too short is an error of that receive only.  (Open MPI 4.1 may write past its end, over its own
- * transports too: there is room.) */
+/* A receive that is too short is an error of that receive only.  (Open MPI 4.1 may write past the end of the buffer, over
+ * its own transports too, so the buffer has more room.) */
 static void truncation(void)
 {
     static const int lens[] = {100, 40000, 1 << 20};

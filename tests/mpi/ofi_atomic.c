@@ -115,7 +115,7 @@ static void operate(uint64_t kind, enum fi_datatype type, enum fi_op op, long d,
     }
 }
 
-/* Whatever fi_query_atomic offers works, and nothing else; the number of offered operations is known. */
+/* Every kind of operation that fi_query_atomic offers works, and no other one.  The number of offered kinds is known. */
 static void all_kinds(void)
 {
     static const uint64_t kinds[] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};

@@ -32,10 +32,10 @@ static void end_open(end_t *e, const struct fi_cq_attr *queue, const struct fi_c
     for (int i = 0; i < 6; i++)
         CHECK_ZERO(fi_ep_bind(e->ep, &(*cntrs[i])->fid, counted[i]));
     if (!CHECK_ZERO(fi_enable(e->ep)))
-        exit(1); /* nothing works without */
+        exit(1); /* no test works without endpoints */
     e->name_len = 10;
     CHECK_EQ(fi_getname(&e->ep->fid, e->name, &e->name_len), -FI_ETOOSMALL);
-    CHECK(e->name_len == NAME_LEN && !e->name[10]); /* the length of the name, which did not fit */
+    CHECK(e->name_len == NAME_LEN && !e->name[10]); /* the length of the whole name, which did not fit */
     memcpy(start, e->name, sizeof start);
     CHECK_ZERO(fi_getname(&e->ep->fid, e->name, &e->name_len));
     CHECK(!memcmp(start, e->name, sizeof start));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls of libfabric over its provider mad: two endpoints of one process; what the cases share. */
+/* The calls of libfabric over its provider mad: two endpoints of one process.  Declarations that the cases share. */
 #ifndef OFI_CALLS_H
 #define OFI_CALLS_H
 
@@ -16,7 +16,7 @@
 
 #define OFI_API FI_VERSION(1, 11)
 #define NAME_LEN 48 /* bytes: some clients have no room for more */
-/* FI_MR_BASIC, FI_MR_SCALABLE, FI_ORDER_STRICT, of which version 2 warns. */
+/* FI_MR_BASIC, FI_MR_SCALABLE and FI_ORDER_STRICT, which version 2 reports as deprecated. */
 #define OLD_MR_BASIC (1 << 0)
 #define OLD_MR_SCALABLE (1 << 1)
 #define OLD_ORDER_STRICT 0x1ff
@@ -34,7 +34,7 @@ typedef struct end {
     struct fid_ep *ep;
     struct fid_av *av;
     struct fid_cq *cq;
-    struct fid_cntr *sent, *received, *read, *written, *was_read, *was_written; /* reads, writes; by peers */
+    struct fid_cntr *sent, *received, *read, *written, *was_read, *was_written; /* was_: accesses by peers */
     fi_addr_t peer, self;
     unsigned char name[256];
     size_t name_len;
@@ -51,7 +51,7 @@ struct fid_fabric *fabric;
 struct fid_domain *domain;
 end_t a, b;
 
-/* Return hints for this provider, with these capabilities. */
+/* Return hints that request this provider and these capabilities. */
 static inline struct fi_info *hints_of(uint64_t caps)
 {
     struct fi_info *h = fi_allocinfo();
@@ -72,7 +72,7 @@ static inline void objects_close(struct fi_info *h)
 #endif
 
 struct fi_info *hints_new(void);
-/* Open two endpoints that know each other's address. flags: those with which they are bound to their queues. */
+/* Open two endpoints, each of which has the other's address.  flags: those with which they are bound to their queues. */
 void ends_open(enum fi_cq_format format, enum fi_wait_obj wait, enum fi_av_type type, uint64_t flags);
 void ends_open_with(const struct fi_cq_attr *cq, const struct fi_cntr_attr *cntr, enum fi_av_type type, uint64_t flags);
 void ends_close(void); /* an endpoint that is NULL was already closed */

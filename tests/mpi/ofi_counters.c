@@ -122,8 +122,8 @@ static const struct row {
     const char *name;
     ssize_t (*start)(void);
     int kind, entries;
-    int reads, writes;         /* at the initiator: FI_READ, FI_WRITE */
-    int was_read, was_written; /* at the target and at the region: FI_REMOTE_READ, FI_REMOTE_WRITE */
+    int reads, writes;         /* counts at the initiator: FI_READ, FI_WRITE */
+    int was_read, was_written; /* counts at the target and at the region: FI_REMOTE_READ, FI_REMOTE_WRITE */
 } rows[] = {
     {"fi_send", do_send, MESSAGE, 0, 0, 0, 0, 0},
     {"fi_sendv", do_sendv, MESSAGE, 0, 0, 0, 0, 0},
@@ -167,7 +167,7 @@ static const struct row {
 };
 #define ROWS (int)(sizeof rows / sizeof *rows)
 
-/* Expected counts at each place. */
+/* Places of the expected counts. */
 enum {
     A_SENT,
     A_RECEIVED,
@@ -241,19 +241,19 @@ static void row_run(const struct row *row, uint64_t expected[PLACES])
     receive(row->kind);
     CHECK_INJECTED(row->start());
     for (int i = 0; i < PLACES; i++)
-        while (fi_cntr_read(counters[i]) < expected[i]) /* both ends go on */
+        while (fi_cntr_read(counters[i]) < expected[i]) /* both ends make progress meanwhile */
             fi_cntr_read(counters[i < B_SENT ? B_SENT : A_SENT]);
     for (int i = 0; i < PLACES; i++)
         if (!CHECK_EQ(fi_cntr_read(counters[i]), expected[i]))
             printf("# %s: %s\n", row->name, places[i]);
 }
 
-/* Check the number of entries of the row at both ends, whatever they contain. */
+/* Read the entries of the row at both ends, and check their number. */
 static void entries_read(const struct row *row, bool selective)
 {
     struct fi_cq_tagged_entry entry;
     int sent = !(row->entries & NO_ENTRY), got = row->kind != ACCESS || row->entries & REMOTE_ENTRY;
-    if (selective) /* an operation that requests no entry gets none; a peer's write is no operation of the target */
+    if (selective) /* an operation that requests no entry gets none; a peer's write is not an operation of the target */
         sent = strstr(row->name, "msg") != NULL, got = row->kind == ACCESS && row->entries & REMOTE_ENTRY;
     for (; sent; sent--)
         CHECK_EQ(next_entry(&a, &entry, NULL), 1);
@@ -284,7 +284,7 @@ static void selective(void)
     table_run(FI_SELECTIVE_COMPLETION);
 }
 
-/* A refused operation is an error at its initiator, and nothing at its target. */
+/* A refused operation is counted as an error at its initiator, and is not counted at its target. */
 static void refused(void)
 {
     uint64_t bad;

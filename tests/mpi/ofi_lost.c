@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The death of a peer wakes threads that sleep at the descriptor of a completion queue, or in it, or at a counter:
- * ofi_lost.  The other process is this program again: ofi_lost peer FD, which talks through a socket. */
+/* The death of a peer wakes threads that sleep at the descriptor of a completion queue, in a call on the queue, or at a
+ * counter: ofi_lost.  The other process is this program, too: ofi_lost peer FD, which communicates through a socket. */
 #define TEST_MAIN
 #include "ofi_calls.h"
 
@@ -34,7 +34,7 @@ static bool start(void)
     return good;
 }
 
-/* Exchange names and a word, so that both are connected. */
+/* Exchange names and a word, so that both endpoints are connected. */
 static bool meet(int fd)
 {
     unsigned char name[256];
@@ -120,14 +120,14 @@ static void lose(int way)
         struct fi_msg_tagged m = {.msg_iov = &piece, .iov_count = 1, .addr = me.peer, .tag = 9, .context = &context};
         CHECK_ZERO(fi_tsendmsg(me.ep, &m, FI_COMPLETION | FI_DELIVERY_COMPLETE));
     } else if (way == READ) {
-        kill(child, SIGSTOP); /* the child's thread would still answer, if only with a refusal */
+        kill(child, SIGSTOP); /* otherwise the child's thread would still answer, if only with a refusal */
         CHECK_EQ(waitpid(child, NULL, WUNTRACED), child);
         CHECK_ZERO(fi_read(me.ep, &word, 8, NULL, me.peer, 0, 1, &context));
     } else {
         CHECK_ZERO(fi_trecv(me.ep, &word, 8, NULL, me.peer, 9, 0, &context));
     }
     CHECK_ZERO(fi_control(&me.cq->fid, FI_GETWAIT, &p.fd));
-    if (way == SREAD || way == COUNTER) { /* killed by another process, while this one sleeps */
+    if (way == SREAD || way == COUNTER) { /* another process kills the peer, while this one sleeps */
         killer = fork();
         if (!killer) {
             until_asleep(getppid());

@@ -79,7 +79,7 @@ static void probes(void)
     CHECK(expect_error(&b, FI_ENOMSG).op_context == &c);
     for (out = 42; out < 45; out++)
         CHECK_INJECTED(fi_tinjectdata(a.ep, &out, 8, out, a.peer, 3));
-    do { /* the message is in flight */
+    do { /* wait until the message is in flight */
         CHECK_ZERO(fi_trecvmsg(b.ep, &m, FI_PEEK | FI_CLAIM));
         if (fi_cq_read(b.cq, &entry, 1) == 1)
             break;
@@ -135,11 +135,11 @@ static void multi_receive(void)
         if (CHECK(at < sizeof buffer && !seen[at / 100]++))
             CHECK_EQ(buffer[at], at / 100);
     }
-    CHECK_EQ(n, 31); /* then less than 1000 bytes are left */
+    CHECK_EQ(n, 31); /* after 31 messages less than 1000 bytes are left */
     ends_close();
 }
 
-/* Injected data may be changed at once, whether they have left or not.  Data longer than the advertised size are refused. */
+/* Injected data may be changed at once, whether or not they have left.  Data longer than the advertised size are refused. */
 static void injected(void)
 {
     enum { N = 200 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of endpoints (mpi/ofi/name.c): which networks fit into 48 bytes, that a name gives its address back, what becomes of
- * bytes that are no name. */
+/* Names of endpoints (mpi/ofi/name.c): which networks fit into 48 bytes, whether a name gives its address back, and what
+ * happens to bytes that are not a name. */
 #define TEST_MAIN
 #include "harness/test.h"
 #include "mpi/ofi/ofi.h"
@@ -48,7 +48,7 @@ static void begin(void)
     entry("self", "self", "", 0);
 }
 
-/* Add an entry of shm, whose socket is named after the identity, or not. */
+/* Add an entry of shm.  near: its socket is named after the process's identity. */
 static void shm(bool near)
 {
     entry("shm", "0123456789abcdef", near ? address + 4 : (const unsigned char *)"otherone", 8);
@@ -76,7 +76,7 @@ static void end(void)
     address[3] = (unsigned char)(address_len >> 8);
 }
 
-/* True if the name of `address` gives it back, except its last `without` bytes. */
+/* True if the name of `address` gives this address back, except its last `without` bytes. */
 static bool comes_back(size_t without)
 {
     unsigned char name[MAD_OFI_NAME_MAX], back[MAD_OFI_ADDRESS_MAX];
@@ -117,7 +117,7 @@ static void fits(void)
     entry("fault", "shm:0123456789abcdef", "abcdefgh", 8);
     CHECK(comes_back(0));
     begin();
-    entry("tcp", "ours", "\4\x34\x12\x0a\1\2\3", 7); /* a name that a user has given */
+    entry("tcp", "ours", "\4\x34\x12\x0a\1\2\3", 7); /* an interface name that the user has given */
     CHECK(comes_back(0));
     begin();
     entry("tcp", "lo@0123456789abcdef", "\4\x34\x12\x7f\0\0\1", 7);
@@ -152,7 +152,7 @@ static void reaches_none(void)
     entry("tcp", network, "\4\x34\x12\x0a\1\2\3", 7);
     end();
     CHECK(!mad_ofi_name_make(address, address_len, name, sizeof name));
-    begin(); /* a process without networks is no error */
+    begin(); /* a process without networks has a name, too */
     end();
     CHECK(mad_ofi_name_make(address, address_len, name, sizeof name));
 }

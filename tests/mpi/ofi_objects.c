@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Accepted and refused hints; addresses, event queues. */
+/* Hints that are accepted and refused; addresses; event queues. */
 #include "ofi_calls.h"
 
-/* Call fi_getinfo; only this provider counts, and no layer above it. */
+/* Call fi_getinfo.  Only offers of this provider count, and none of a provider layered on it. */
 static int ask(struct fi_info *h)
 {
     struct fi_info *found = NULL;
@@ -54,7 +54,8 @@ static void offers(void)
 #undef OFFERED
 }
 
-/* The address at which fi_getinfo places an endpoint: any, of the length of a name; a node names this host or nothing. */
+/* The address at which fi_getinfo places an endpoint: any address of the length of a name.  A node, if given, must name this
+ * host. */
 static void sources(void)
 {
     static const struct {
@@ -87,7 +88,7 @@ static void sources(void)
     }
 }
 
-/* An offer can be requested again, with its source, and with a destination. */
+/* An offer of fi_getinfo can be requested again, with its source, and with a destination. */
 static void offered_again(void)
 {
     struct fi_info *h, *found = NULL;
@@ -107,7 +108,7 @@ static void offered_again(void)
     fi_freeinfo(h);
 }
 
-/* Capabilities of sending and receiving belong to endpoints; which peers can be reached belongs to the domain
+/* Capabilities of sending and receiving belong to endpoints.  Which peers can be reached belongs to the domain
  * (fi_endpoint(3)). */
 static void capabilities(void)
 {
@@ -154,7 +155,7 @@ static void addresses(void)
     ends_close();
 }
 
-/* Return the source of the next message, for an end that has its peer at this address. */
+/* Return the source of the next message, for an end whose peer is at this address. */
 static fi_addr_t source_of_next(void)
 {
     struct fi_cq_tagged_entry entry;
@@ -168,8 +169,8 @@ static fi_addr_t source_of_next(void)
     return source;
 }
 
-/* Remove an address and insert it again; insert it several times and remove one: the source is one of the inserted
- * addresses. */
+/* Remove an address and insert it again; insert one several times and remove one of these entries.  The source is one of the
+ * inserted addresses. */
 static void again(enum fi_av_type type)
 {
     fi_addr_t second, third;
@@ -204,8 +205,8 @@ static void again_in_map(void)
     again(FI_AV_MAP);
 }
 
-/* An endpoint that only accesses memory, or only has some, needs no queue for messages.  event: FI_RMA_EVENT, or 0: nothing
- * is counted. */
+/* An endpoint that only accesses memory, or only provides some, needs no queue for messages.  event: FI_RMA_EVENT, or 0 if
+ * nothing is counted. */
 static void memory_alone(uint64_t event)
 {
     struct fi_info *h = hints_new(), *writes = NULL, *has = NULL;
@@ -292,7 +293,7 @@ static void bound_late(void)
     CHECK_EQ(fi_av_insert(av, name, 1, &at, 0, NULL), 1);
     CHECK_ZERO(fi_ep_bind(ep, &sent->fid, FI_SEND));
     CHECK_ZERO(fi_ep_bind(ep, &received->fid, FI_RECV));
-    CHECK_EQ(fi_ep_bind(ep, &sent->fid, FI_SEND), -FI_EINVAL); /* there is one */
+    CHECK_EQ(fi_ep_bind(ep, &sent->fid, FI_SEND), -FI_EINVAL); /* a counter is bound already */
     CHECK_EQ(fi_ep_bind(ep, &av->fid, 0), -FI_EOPBADSTATE);
     for (uint64_t i = 1; i <= 3; i++) {
         CHECK_ZERO(fi_trecv(ep, &in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
@@ -388,7 +389,7 @@ static void events(void)
     CHECK_ZERO(fi_close(&eq->fid));
 }
 
-/* Insert thousands of addresses, and send to one of them: no other is connected. */
+/* Insert thousands of addresses, and send to one of them: no other peer is connected. */
 static void many_addresses(enum fi_av_type type)
 {
     enum { N = 5000 };

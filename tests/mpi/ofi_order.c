@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two endpoints of a domain that one thread uses, without counters and sources, as Open MPI has them: entries stand in their
- * queue in the order in which they came, errors among them, however many are read at once; of many messages some wait for
- * their way, and complete later, but once each.  ofi_order [SEED] */
+/* Two endpoints of a domain that one thread uses, without counters and sources, as Open MPI has them.  The entries of a
+ * queue, errors among them, are in the order of completion, however many are read at once.  Of many messages, some wait for
+ * room, and complete later, but once each.  ofi_order [SEED] */
 #define TEST_MAIN
 #include "ofi_calls.h"
 
@@ -43,9 +43,9 @@ static void end_close(end_t *e)
     CHECK_ZERO(fi_close(&e->av->fid));
 }
 
-#define FEW 10 /* number of messages that find room at once */
+#define FEW 10 /* number of messages for which there is room at once */
 
-/* A receive, and the message that matches it. */
+/* A receive, and the message that matches this receive. */
 typedef struct slot {
     uint64_t in[8];
     size_t room, len;
@@ -53,7 +53,7 @@ typedef struct slot {
 } slot_t;
 static slot_t slots[MOST];
 
-/* The i-th completion of n. */
+/* Return the slot of the i-th completion of n, and check the order. */
 static slot_t *slot_of(void *context, int i, int n)
 {
     slot_t *s = context;
@@ -71,7 +71,7 @@ static void entry_check(const struct fi_cq_tagged_entry *e, int i, int n)
     CHECK(e->len == s->len && s->len <= s->room && (!s->len || *(unsigned char *)s->in == (unsigned char)i));
 }
 
-/* Read some entries; return their number. */
+/* Read some entries, and return their number. */
 static int read_some(int i, int n)
 {
     struct fi_cq_tagged_entry entries[MOST];
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
     end_open(&b);
     CHECK_EQ(fi_av_insert(a.av, b.name, 1, &a.peer, 0, NULL), 1);
     CHECK_EQ(fi_av_insert(b.av, a.name, 1, &b.peer, 0, NULL), 1);
-    round_of(FEW + 1, false); /* these messages wait for the connection */
+    round_of(FEW + 1, false); /* the connection is not up, so these messages wait */
     for (int i = 0; i < ROUNDS && !test_failures; i++)
         round_of(1 + (int)below(below(10) ? FEW : MOST), below(2));
     printf("%s entries in order, seed %u\n", test_failures ? "not ok" : "ok", seed);

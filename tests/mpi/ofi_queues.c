@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues and counters: their entries, and how a thread sleeps until there is one. */
+/* Completion queues and counters: their entries, and the sleep of a thread until there is an entry. */
 #include "ofi_calls.h"
 
 #include <poll.h>
@@ -44,11 +44,11 @@ static void behind_others(void)
     CHECK_EQ(next_entry(&b, &entry, NULL), 1);
     CHECK_ZERO(fi_trecv(b.ep, &in, 8, NULL, b.peer, 1, 0, &in));
     for (int i = 0; i < 3; i++)
-        CHECK_EQ(fi_cq_read(b.cq, &entry, 1), -FI_EAGAIN); /* a quiet time */
+        CHECK_EQ(fi_cq_read(b.cq, &entry, 1), -FI_EAGAIN); /* no event arrives for a while */
     for (int i = 0; i < 5; i++)
         CHECK_INJECTED(fi_tinject(a.ep, &word, 8, a.peer, 2));
     CHECK_INJECTED(fi_tinject(a.ep, &word, 8, a.peer, 1));
-    if (getenv("MAD_DRIVERS")) /* networks that may take a while */
+    if (getenv("MAD_DRIVERS")) /* on a network the message may arrive later */
         CHECK_EQ(next_entry(&b, &entry, NULL), 1);
     else
         CHECK_EQ(fi_cq_read(b.cq, &entry, 1), 1);
@@ -83,7 +83,7 @@ static void count_zero(void)
 
     CHECK_ZERO(fi_recv(b.ep, &in, 8, NULL, FI_ADDR_UNSPEC, &in));
     CHECK_ZERO(fi_cancel(&b.ep->fid, &in));
-    CHECK_ZERO(fi_cq_read(b.cq, NULL, 0)); /* the queue contains an error, which stays */
+    CHECK_ZERO(fi_cq_read(b.cq, NULL, 0)); /* the queue contains an error, which stays there */
     CHECK_EQ(fi_cq_read(b.cq, &entry, 1), -FI_EAVAIL);
     CHECK_EQ(fi_cq_readerr(b.cq, &error, 0), 1);
     CHECK_EQ(error.err, FI_ECANCELED);
@@ -160,7 +160,7 @@ static void many_sleep(void)
     CHECK_ZERO(pthread_create(&threads[SLEEPERS], NULL, awaits_half, NULL));
     for (int i = 0; i < ENTRIES; i++) {
         CHECK_INJECTED(fi_inject(a.ep, &word, 8, a.peer));
-        if (i % 16 == 0) /* they sleep again */
+        if (i % 16 == 0) /* until the threads sleep again */
             while (atomic_load(&taken) <= i)
                 sched_yield();
     }
@@ -268,7 +268,7 @@ static void counters(void)
     CHECK_EQ(poll(&p, 1, 0), 0);
     CHECK_ZERO(fi_cntr_add(c, 1));
     CHECK_EQ(poll(&p, 1, 50000), 1);
-    CHECK_EQ(fi_trywait(fabric, fids, 1), -FI_EAGAIN); /* as long as the counter was not read */
+    CHECK_EQ(fi_trywait(fabric, fids, 1), -FI_EAGAIN); /* the counter has changed, and was not read */
     CHECK_EQ(fi_trywait(fabric, fids, 1), -FI_EAGAIN);
     CHECK_EQ(fi_cntr_read(c), 43);
     CHECK_ZERO(fi_trywait(fabric, fids, 1));
@@ -280,7 +280,7 @@ static void counters(void)
     CHECK_EQ(fi_cntr_open(domain, &attr, &c, NULL), -FI_ENOSYS);
 }
 
-/* Objects with wait objects that are supported or not; a queue of the second kind is not opened. */
+/* Wait objects that are supported, and those that are not: a queue with one of the latter is not opened. */
 static void wait_objects(void)
 {
     static const enum fi_wait_obj good[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_YIELD},
@@ -306,9 +306,9 @@ static void wait_objects(void)
     }
 }
 
-/* A counter that can be waited for makes other threads work on its whole endpoint.  So they work on a queue that
- * cannot be waited for, too, in a domain that one thread uses: each entry comes once.  Without its lock that went wrong in
- * one of two runs of MPICH with four threads, here seldom. */
+/* A counter that can be waited for lets other threads make progress on its whole endpoint.  These threads then also use a
+ * queue that cannot be waited for, in a domain that one thread uses.  Each entry must arrive once.  Without the queue's lock
+ * this failed in one of two runs of MPICH with four threads, and rarely here. */
 static void sleeping_counter(void)
 {
     enum { WINDOW = 16, TURNS = 3000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Remote memory access: writes and reads in all forms and sizes, refused accesses, reports to the other side. */
+/* Remote memory access: writes and reads in all forms and sizes, refused accesses, and reports to the target. */
 #include "ofi_calls.h"
 
 #define SIZE 300000
@@ -47,7 +47,7 @@ static void sizes(void)
         memset(back, 0, SIZE);
         CHECK_ZERO(fi_write(a.ep, here + 3, len, NULL, a.peer, at(5), fi_mr_key(mr), &contexts[0]));
         expect_sent(&a, &contexts[0]);
-        /* the data are there at the completion */
+        /* the data have arrived when the write completes */
         CHECK(!memcmp(there + 5, here + 3, len) && there[4] == 0 && there[5 + len] == 0);
         CHECK_ZERO(fi_read(a.ep, back, len, NULL, a.peer, at(5), fi_mr_key(mr), &contexts[1]));
         expect_sent(&a, &contexts[1]);
@@ -55,7 +55,7 @@ static void sizes(void)
     }
     CHECK_EQ(fi_cntr_read(a.read), 9);
     CHECK_EQ(fi_cntr_read(a.written), 9);
-    count_to(b.was_read, 9); /* the last report may come later */
+    count_to(b.was_read, 9); /* the last report may arrive later */
     CHECK_EQ(fi_cntr_read(b.was_written), 9);
     end();
 }
@@ -98,7 +98,7 @@ static void forms(void)
     CHECK_EQ(next_entry(&b, &entry, NULL), 1);
     CHECK(entry.data == 3 && there[0] == 6 && there[8] == 7);
     count_to(a.written, 5);
-    CHECK_EQ(fi_cq_read(a.cq, &entry, 1), -FI_EAGAIN); /* injected: counted only */
+    CHECK_EQ(fi_cq_read(a.cq, &entry, 1), -FI_EAGAIN); /* the injected write has no entry, and is only counted */
     CHECK_ZERO(fi_write(a.ep, here, 20, NULL, a.self, at(500), fi_mr_key(mr), &m));
     expect_sent(&a, &m);
     CHECK(!memcmp(there + 500, here, 20));
@@ -112,7 +112,7 @@ static void refused(void)
     struct iovec piece = {here, 16};
     struct fi_msg_rma m = {.msg_iov = &piece, .iov_count = 1, .rma_iov = rma, .rma_iov_count = 2};
     begin(FI_REMOTE_WRITE);
-    for (size_t len = 8; len <= 80000; len *= 100) { /* short, and long */
+    for (size_t len = 8; len <= 80000; len *= 100) { /* a short length and a long one */
         CHECK_ZERO(fi_write(a.ep, here, len, NULL, a.peer, at(SIZE - len + 1), fi_mr_key(mr), &rma));
         CHECK(expect_error(&a, FI_EACCES).op_context == &rma);
         CHECK_ZERO(fi_write(a.ep, here, len, NULL, a.peer, at(0) - 1, fi_mr_key(mr), NULL));
@@ -124,7 +124,7 @@ static void refused(void)
     }
     m.addr = a.peer;
     rma[0].key = rma[1].key = fi_mr_key(mr);
-    CHECK_ZERO(fi_writemsg(a.ep, &m, FI_COMPLETION)); /* all, or nothing */
+    CHECK_ZERO(fi_writemsg(a.ep, &m, FI_COMPLETION)); /* one of the two targets is refused, so neither is written */
     expect_error(&a, FI_EACCES);
     CHECK(there[0] == 0 && there[SIZE - 1] == 0 && !memcmp(there, there + 1, SIZE - 1));
     piece.iov_len = 15;

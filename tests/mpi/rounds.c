@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each process sends blocks to the next one, and checks what it receives, round after round, until there is a file: the
- * first argument.  The second: bytes of a block.  Process 0 says each round. */
+/* Each process sends blocks to the next one, and checks the blocks that it receives, in rounds, until a file exists.  First
+ * argument: the file.  Second argument: number of bytes of a block.  Process 0 prints each round. */
 #include <mpi.h>
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All have met all; then rank 1 is killed.  With MPI_ERRORS_RETURN operations that need it fail, and the others go on.  What
- * is left does not finalize, for Open MPI would wait for rank 1 there. */
+/* All processes have exchanged messages; then rank 1 is killed.  With MPI_ERRORS_RETURN, operations that need rank 1 fail,
+ * and the other processes continue.  The survivors do not finalize, because Open MPI would wait for rank 1 there. */
 #include "check.h"
 
 #include <signal.h>

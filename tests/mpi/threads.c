@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several threads of each process send and receive at the same time; also more short messages than there is room for. */
+/* Several threads of each process send and receive at the same time, also more short messages than there is room for. */
 #include "check.h"
 
 #include <pthread.h>

@@ -202,7 +202,7 @@ static void wild_round(traffic_t *t)
             expect_bytes(t->in[0], (size_t)n, st.MPI_SOURCE, stamp(t->rounds, t->number, rank, i));
         }
     MPI_Waitall(sent, requests, MPI_STATUSES_IGNORE);
-    MPI_Barrier(t->comms[0]); /* so that no message of the next round is taken for one of this round */
+    MPI_Barrier(t->comms[0]); /* without this barrier a message of the next round could be taken for one of this round */
 }
 
 static void collectives(traffic_t *t)

@@ -13,7 +13,7 @@ static void swap(void *out, int n_out, MPI_Datatype t_out, void *in, int n_in, M
     MPI_Sendrecv(out, n_out, t_out, other(), 5, in, n_in, t_in, other(), 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Send every second of n doubles into contiguous ones, and contiguous ones into every third. */
+/* Send every second of n doubles into contiguous ones, and contiguous doubles into every third one. */
 static void vectors(int n)
 {
     double *out = get(3 * (size_t)n * sizeof *out), *in = get(3 * (size_t)n * sizeof *in);
