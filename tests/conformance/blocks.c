@@ -91,7 +91,7 @@ static void string_receive(env_t *e)
 static void empty_send(env_t *e)
 {
     int value = 42;
-    mad_message_t *message = mad_begin_packing(e->ch[0], e->peer); /* a message without blocks */
+    mad_message_t *message = mad_begin_packing(e->ch[0], e->peer); /* this message has no blocks */
     CHECK_OK(mad_end_packing(message));
     message = mad_begin_packing(e->ch[0], e->peer);
     for (int pair = 0; pair < 6; pair++) {
@@ -104,7 +104,7 @@ static void empty_send(env_t *e)
     CHECK_OK(mad_pack(message, NULL, 0, CHEAPER, EXPRESS));
     CHECK_OK(mad_end_packing(message));
     CHECK_OK(mad_message_send(e->ch[0], e->peer, NULL, 0, NULL));
-    message = mad_begin_packing(e->ch[0], e->peer); /* flushed twice, with no block after */
+    message = mad_begin_packing(e->ch[0], e->peer); /* flushed twice, with no block afterwards */
     CHECK_OK(mad_message_flush(message));
     CHECK_OK(mad_pack(message, &value, sizeof value, CHEAPER, LAZY));
     CHECK_OK(mad_message_flush(message));

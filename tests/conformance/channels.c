@@ -147,7 +147,7 @@ static void any_source(env_t *e)
         numbers_to(e, e->ch[0], 0, FROM_EACH);
         numbers_to(e, e->ch[1], 0, 50); /* rank 0 does not receive these yet */
         numbers_to(e, e->ch[2], 0, 1);
-        message = mad_begin_unpacking(e->ch[3]); /* rank 0 has received all */
+        message = mad_begin_unpacking(e->ch[3]); /* rank 0 has received all messages */
         CHECK_OK(mad_unpack(message, &c, 1, CHEAPER, LAZY));
         CHECK_OK(mad_end_unpacking(message));
         return;
@@ -209,12 +209,12 @@ static void invalid_send(env_t *e)
             CHECK_STATUS(mad_end_unpacking(message), MAD_ERR_INVAL);
         }
     }
-    message = mad_begin_packing(e->ch[0], e->peer); /* an invalid argument fails the message ... */
+    message = mad_begin_packing(e->ch[0], e->peer); /* an invalid argument fails the message, but not the connection */
     CHECK_OK(mad_pack(message, buf, 8, CHEAPER, LAZY));
     CHECK_STATUS(mad_pack(message, NULL, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
     CHECK_STATUS(mad_pack(message, buf, 8, CHEAPER, LAZY), MAD_ERR_INVAL);
     CHECK_STATUS(mad_end_packing(message), MAD_ERR_INVAL);
-    send_numbered(e, e->ch[0], 5, 100); /* ... but not the connection */
+    send_numbered(e, e->ch[0], 5, 100); /* the connection continues to work */
     CHECK_STATUS(mad_channel_open(e->session, mad_channel_name(e->ch[0]), &again), MAD_ERR_BUSY);
     CHECK_STATUS(mad_channel_open(e->session, "", &again), MAD_ERR_INVAL);
     memset(long_name, 'x', sizeof long_name);

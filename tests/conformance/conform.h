@@ -26,12 +26,12 @@
 
 typedef struct env {
     mad_session_t *session;
-    mad_peer_t peer; /* the other role */
+    mad_peer_t peer; /* peer number of the other role */
     int rank, size;
-    int me; /* the role: 0 sends, 1 receives */
+    int me; /* the role of this process or thread: 0 sends, 1 receives */
     bool self;
     mad_channel_t *ch[CHANNELS];
-    mad_channel_t *ctl[2]; /* [i]: control channel to role i */
+    mad_channel_t *ctl[2]; /* ctl[i]: control channel to role i */
 } env_t;
 
 typedef struct test {
@@ -46,7 +46,7 @@ typedef struct test {
 extern const test_t mode_tests[], block_tests[], request_tests[], instant_tests[], posted_tests[], direct_tests[],
     handler_tests[], channel_tests[], runtime_tests[], mismatch_tests[], thread_tests[], session_tests[], limit_tests[];
 
-/* The roles synchronise: hear waits for the other role's tell. */
+/* Synchronisation of the roles: hear waits for the other role's tell. */
 void tell(env_t *e);
 void hear(env_t *e);
 mad_status_t hear_within(env_t *e, int64_t timeout_ns);
@@ -64,11 +64,11 @@ void thread_start(thread_t *thread, void *(*run)(void *arg), void *arg);
 void thread_join(thread_t *thread);
 
 int64_t now_ns(void);
-/* Fill len bytes in a pattern of the seed.  holds checks them, and reports where they differ. */
+/* Fill len bytes with a pattern of the seed.  HOLDS checks the pattern, and reports where the bytes differ. */
 void fill(void *buf, size_t len, uint32_t seed);
 bool holds(const void *buf, size_t len, uint32_t seed, const char *file, int line);
 #define HOLDS(buf, len, seed) holds(buf, len, seed, __FILE__, __LINE__)
-void *get(size_t len); /* allocates memory; never NULL */
+void *get(size_t len); /* allocate memory; never NULL */
 
 /* Send a message with a number (EXPRESS) and a body (CHEAPER) of len bytes in that number's pattern. */
 void send_numbered(env_t *e, mad_channel_t *ch, uint32_t number, size_t len);

@@ -15,14 +15,14 @@
 
 #define SECOND INT64_C(1000000000)
 #define LENGTH_MAX 200000
-#define MESSAGES 100000 /* more than are sent before a cut */
+#define MESSAGES 100000 /* more messages than are sent before a cut */
 
 typedef struct side {
     mad_session_t *session;
     mad_channel_t *data, *quiet;
     mad_peer_t peer;
     uint32_t salt;  /* seed of the contents that this side sends */
-    uint32_t begun; /* number of messages begun */
+    uint32_t begun; /* number of messages that this side has begun */
     uint32_t received;
     struct side *other;
 } side_t;
@@ -122,7 +122,7 @@ static void *receiver(void *arg)
     return NULL;
 }
 
-/* Operations begun before the cut that the peer never completes. */
+/* Operations that began before the cut, and that the peer never completes. */
 typedef struct idle {
     mad_message_t *message;
     mad_request_t *posted;

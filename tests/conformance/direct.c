@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of one long block by request.  Where the driver can, one of the two sides copies them directly between the
+/* Messages of one long block by request.  If the driver can, one of the two sides copies the block directly between the
  * buffers. */
 #include "conform.h"
 
@@ -41,7 +41,7 @@ static void receive_one(env_t *e, size_t len, uint32_t seed)
     free(p);
 }
 
-/* All requests begin before the first is waited for. */
+/* All requests begin before the first one is waited for. */
 static void requests_send(env_t *e)
 {
     mad_request_t *r[DIRECT];
@@ -152,7 +152,7 @@ static void cancel_receive(env_t *e)
     }
 }
 
-/* The message is shorter than posted for, or has one block more; the sender may use a request. */
+/* The message is shorter than its posted receive, or has one block more; the sender may use a request. */
 static void other_send(env_t *e)
 {
     void *p = filled(1 << 20, 3);
@@ -168,8 +168,8 @@ static void other_send(env_t *e)
         CHECK(status == MAD_OK || status == MAD_ERR_MISMATCH);
     }
     hear(e);
-    send_one(e, 1 << 20, 5);                             /* its grant comes behind the reports about the others */
-    while (mad_event_next(e->session, &event) == MAD_OK) /* of a message that had left */
+    send_one(e, 1 << 20, 5);                             /* this message's grant comes behind the reports about the others */
+    while (mad_event_next(e->session, &event) == MAD_OK) /* reports about messages that had left */
         CHECK_EQ(event.status, MAD_ERR_MISMATCH);
     free(p);
 }
@@ -218,7 +218,7 @@ static void shared_posted(env_t *e, size_t len, void *p, void *q, int *number)
 {
     mad_block_t b[3] = {block(p, len), {number, sizeof *number, SAFER, EXPRESS}, block(q, len)};
     mad_request_t *r;
-    b[0].send_mode = SAFER; /* the modes of i % 12 == 1 */
+    b[0].send_mode = SAFER; /* the blocks have the modes of i % 12 == 1 */
     CHECK_OK(mad_message_receive(e->ch[0], e->peer, b, 3, &r));
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
 }

@@ -123,7 +123,7 @@ static void leave_receive(env_t *e)
     free(s);
 }
 
-/* Like handlers_leave, with mad_message_drop.  The last messages are kept open for a while before. */
+/* Like handlers_leave, but with mad_message_drop.  The last messages are kept open for a while before the drop. */
 static void drop_receive(env_t *e)
 {
     mad_message_t *kept[4];
@@ -154,7 +154,7 @@ static void drop_send(env_t *e)
         mad_block_t blocks[2] = {{&i, sizeof i, SAFER, EXPRESS}, {body, i % 2 ? 100000 : 100, CHEAPER, LAZY}};
         CHECK_OK(mad_message_send(e->ch[0], e->peer, blocks, 2, &r[i]));
     }
-    for (int i = 0; i < (int)COUNT(r); i++) /* they complete, though the receiver unpacks no block */
+    for (int i = 0; i < (int)COUNT(r); i++) /* the sends complete, though the receiver unpacks no block */
         CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
     hear(e);
     while (mad_event_next(e->session, &event) == MAD_OK)
@@ -279,7 +279,7 @@ static void prefix_send(env_t *e)
             mad_pack(message, &values[i], 8, (mad_send_mode_t)(round % 4 == 3 ? i % 3 : (uint64_t)round % 4), EXPRESS);
         }
         mad_pack(message, body, round % 2 ? 100000 : 100, CHEAPER, LAZY);
-        mad_end_packing(message); /* fails if the handler found fewer blocks, which it has reported */
+        mad_end_packing(message); /* this fails if the handler found fewer blocks, which the handler has reported */
     }
     free(body);
 }
@@ -316,7 +316,7 @@ static void prefix_receive(env_t *e)
         if (!s->short_by[round])
             CHECK_OK(mad_end_unpacking(s->parked[round]));
         else
-            mad_end_unpacking(s->parked[round]); /* fails, because a part of the prefix was not unpacked */
+            mad_end_unpacking(s->parked[round]); /* this fails, because a part of the prefix was not unpacked */
     }
     handle_no_more(s);
     free(body);

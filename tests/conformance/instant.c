@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests of small messages, which leave at once where the way is free: each way to end one, and callbacks that do not
- * nest.  Where the way is not free the same has to hold. */
+/* Requests of small messages, which leave at once if nothing is queued before them: each way to end a request, and callbacks
+ * that do not nest.  If a message has to wait, its request must behave in the same way. */
 #include "conform.h"
 
 typedef enum form { BY_REQUEST, BY_CALL, FORMS } form_t;
@@ -27,7 +27,7 @@ static mad_request_t *number_send(env_t *e, form_t form, uint32_t number, size_t
     return request;
 }
 
-/* ---- Each way to end one -------------------------------------------------------------------------------------- */
+/* ---- Each way to end a request --------------------------------------------------------------------------------- */
 
 static void by_test(env_t *e, mad_request_t *request, uint32_t number, size_t len)
 {
@@ -57,7 +57,7 @@ static void by_wait_any(env_t *e, mad_request_t *request, uint32_t number, size_
     char nothing;
     mad_block_t block = {&nothing, 1, CHEAPER, LAZY};
     (void)number, (void)len;
-    CHECK_OK(mad_message_receive(e->ch[1], e->peer, &block, 1, &pending)); /* no message comes on this channel */
+    CHECK_OK(mad_message_receive(e->ch[1], e->peer, &block, 1, &pending)); /* no message arrives on this channel */
     all[0] = pending;
     all[2] = request;
     CHECK_OK(mad_request_wait_any(all, 3, MAD_FOREVER, &index));
@@ -69,7 +69,7 @@ static void by_wait_any(env_t *e, mad_request_t *request, uint32_t number, size_
     CHECK_EQ(index, 0);
 }
 
-/* One that has left is too late; one that has not is sent once more. */
+/* A message that has left is too late to cancel; any other one is sent once more. */
 static void by_cancel(env_t *e, mad_request_t *request, uint32_t number, size_t len)
 {
     mad_status_t status = mad_request_cancel(request);
@@ -124,7 +124,7 @@ static void ends_send(env_t *e)
         request = number_send(e, (i + 1) % FORMS, 3 * i + 1, lens[i % COUNT(lens)], LATER);
         if (request)
             by_wait(e, request, 0, 0);
-        send_numbered(e, e->ch[0], 3 * i + 2, 8); /* the blocking form keeps the order with the others */
+        send_numbered(e, e->ch[0], 3 * i + 2, 8); /* the blocking send keeps its order with the others */
     }
     hear(e);
 }
@@ -146,7 +146,7 @@ static void ends_receive(env_t *e)
 static void window_send(env_t *e)
 {
     mad_request_t *requests[WINDOW];
-    hear(e); /* nothing is received before */
+    hear(e); /* the receiver receives no message before this point */
     for (uint32_t i = 0; i < WINDOW; i++)
         requests[i] = number_send(e, i % FORMS, i, i % 60, SAFER);
     tell(e);
@@ -169,7 +169,7 @@ static size_t posted_len(uint32_t number)
     return number % 7 ? number % 50 : 0;
 }
 
-/* Messages that come before their receives are posted, and after that. */
+/* Messages that arrive before their receives are posted, and messages that arrive after that. */
 static void posted_send(env_t *e)
 {
     hear(e);
@@ -221,7 +221,7 @@ static void differ_send(env_t *e)
         CHECK_MSG(!status || (wrong && status == MAD_ERR_MISMATCH), "message %u: %s", i, mad_status_text(status));
         reported += status == MAD_ERR_MISMATCH;
     }
-    while (reported < SHORT_POSTED / 4) /* of those that had left there is an event each */
+    while (reported < SHORT_POSTED / 4) /* there is an event for each message that had left */
         reported += mad_event_next(e->session, &event) == MAD_OK;
     hear(e);
 }
@@ -255,7 +255,7 @@ typedef struct chain {
     int inside;
 } chain_t;
 
-/* Send the next message; its callback sends the one after it.  None of them runs inside another. */
+/* Send the next message; its callback sends the one after it.  No callback runs inside another. */
 static void chain_step(void *arg, mad_status_t status)
 {
     chain_t *chain = arg;
@@ -269,7 +269,7 @@ static void chain_step(void *arg, mad_status_t status)
     }
     chain->inside--;
     if (number == CHAIN)
-        atomic_store(&chain->next, number + 1); /* the last access: it is over now */
+        atomic_store(&chain->next, number + 1); /* the last access to chain, which may be gone now */
 }
 
 static void chain_send(env_t *e)
@@ -297,7 +297,7 @@ typedef struct nest {
     int inside;
 } nest_t;
 
-/* Requests that were complete before are given their callbacks by callbacks. */
+/* Callback: detach requests that are complete already, so that their callbacks are called from a callback. */
 static void nest_step(void *arg, mad_status_t status)
 {
     nest_t *nest = arg;
@@ -307,7 +307,7 @@ static void nest_step(void *arg, mad_status_t status)
     if (number < EARLIER)
         mad_request_detach(nest->requests[number], nest_step, nest);
     nest->inside--;
-    atomic_store(&nest->next, number + 1); /* the last access: it may be over now */
+    atomic_store(&nest->next, number + 1); /* the last access to nest, which may be gone now */
 }
 
 static void nest_send(env_t *e)

@@ -6,7 +6,7 @@
 #include <sys/uio.h>
 
 #define THOUSANDS 10000
-#define BY_ANY 100 /* waited for with mad_request_wait_any, which examines all requests each time */
+#define BY_ANY 100 /* number of requests that mad_request_wait_any waits for, which examines all of them each time */
 
 /* ---- Requests --------------------------------------------------------------------------------------------------- */
 
@@ -170,13 +170,13 @@ static void blocks_receive(env_t *e)
 
 /* ---- Lengths ---------------------------------------------------------------------------------------------------- */
 
-/* The lengths in bytes at which a block is copied, gathered, granted, or cut differently, in the core or in a driver.
- * The sizes that the adapter reports are added.  Headers take up to BEFORE bytes, so all lengths from BEFORE less to
- * two more are tested. */
+/* Lengths in bytes around which the core or a driver sends a block differently: copied, gathered, granted, or cut.  The
+ * sizes that the adapter reports are added.  Headers take up to BEFORE bytes, so all lengths from BEFORE bytes below such a
+ * length to two bytes above are tested. */
 static const size_t switches[] = {0,    40,      56,      64,      192,      256,      448,     512,
                                   1024, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10};
 #define BEFORE 72
-/* Around longer ones, only some lengths are tested. */
+/* Longer lengths of this kind, around which only some lengths are tested. */
 static const size_t far_switches[] = {128 << 10, 256 << 10, 512 << 10, 1 << 20};
 static const int far_steps[] = {-49, -48, -47, -25, -24, -23, -1, 0, 1};
 #define LENGTHS_MAX 4096

@@ -70,7 +70,7 @@ static bool says_none(size_t i, const char *text)
            !!strstr(text, "the receiver expects no such block") == (sent > expected);
 }
 
-/* how 1: by request */
+/* Bit of how: 1: by request. */
 static void cases_send(env_t *e)
 {
     char text[256] = "";

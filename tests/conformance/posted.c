@@ -49,7 +49,7 @@ static void before_receive(env_t *e)
     }
 }
 
-/* The messages come first: the big ones wait for the receives. */
+/* The messages arrive first: the big ones wait for the receives. */
 static void after_send(env_t *e)
 {
     mad_request_t *r[POSTS];
@@ -112,7 +112,7 @@ static void mixed_receive(env_t *e)
     }
 }
 
-/* A posted receive without a message can be cancelled: the message goes to the next one. */
+/* A posted receive without a message can be cancelled; the message then goes to the next receive. */
 static void cancel_send(env_t *e)
 {
     hear(e);
@@ -125,7 +125,7 @@ static void cancel_receive(env_t *e)
     mad_request_t *r[4];
     uint32_t numbers[4];
     void *bodies[4];
-    static const int as[4] = {3, 3, 4, 4}; /* 0 and 3 are cancelled */
+    static const int as[4] = {3, 3, 4, 4}; /* receives 0 and 3 are cancelled */
     for (int i = 0; i < 4; i++)
         post(e, as[i], &numbers[i], &bodies[i], &r[i]);
     CHECK_OK(mad_request_cancel(r[0]));

@@ -61,12 +61,12 @@ static void many_receive(env_t *e)
     }
 }
 
-/* ---- Announced blocks that stand --------------------------------------------------------------------------------- */
+/* ---- Announced blocks that wait -------------------------------------------------------------------------------- */
 
 #define STANDING 100
-#define STANDING_LEN 200000 /* bytes: what may go ahead of all grants is more than a connection's credit */
+#define STANDING_LEN 200000 /* bytes: STANDING blocks are more than a connection's credit */
 
-/* Messages whose blocks the receiver does not take yet do not hold back those behind them. */
+/* Messages whose blocks the receiver does not take yet do not hold back the messages behind them. */
 static void standing_send(env_t *e)
 {
     mad_request_t *requests[STANDING];
@@ -179,7 +179,7 @@ static void too_late_send(env_t *e)
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
     free(buf);
     CHECK_OK(mad_message_send(e->ch[0], e->peer, &(mad_block_t){&len, sizeof len, CHEAPER, LAZY}, 1, &r));
-    hear(e); /* the receiver has unpacked it */
+    hear(e); /* the receiver has unpacked the message */
     CHECK_STATUS(mad_request_cancel(r), MAD_ERR_TOO_LATE);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
 }
@@ -249,7 +249,7 @@ static void cancel_send_receive(env_t *e)
     for (int i = 0; i <= STUCK; i++) {
         int number = -1;
         mad_message_t *message = mad_begin_unpacking(e->ch[0]);
-        i += i == STUCK - 5 || i == STUCK - 1; /* these two were cancelled */
+        i += i == STUCK - 5 || i == STUCK - 1; /* these two messages were cancelled */
         CHECK_OK(mad_unpack(message, &number, sizeof number, SAFER, EXPRESS));
         CHECK_EQ(number, i);
         CHECK_OK(mad_unpack(message, buf, 1024, SAFER, LAZY));
@@ -380,7 +380,7 @@ static void order_receive(env_t *e)
     free(buf);
 }
 
-/* Messages sent by one call while another one is being packed follow that one. */
+/* Messages that one call sends while another message is being packed follow that other message. */
 static void held_send(env_t *e)
 {
     for (int how = 0; how < 4; how++) {
@@ -572,7 +572,7 @@ static void away_receive(env_t *e)
     }
 }
 
-/* No thread computes or calls the library: all wait for the semaphore that the callbacks post, 20 s at most. */
+/* Callback: post the semaphore for which all threads wait, 20 s at most.  No thread computes or calls the library. */
 static void post(void *arg, mad_status_t status)
 {
     CHECK_OK(status);

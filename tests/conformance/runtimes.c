@@ -13,7 +13,8 @@ static size_t len_of(uint32_t i)
     return lens[i % COUNT(lens)];
 }
 
-/* Open the next message by polling, mostly or only on all networks. */
+/* Open the next message by polling.  cheap: poll mostly those networks where a check costs next to nothing; else all
+ * networks. */
 static mad_message_t *next_message(env_t *e, bool cheap)
 {
     mad_message_t *message = NULL;
@@ -41,14 +42,14 @@ static void now_send(env_t *e)
         status = mad_message_send_now(e->ch[0], e->peer, pieces, 4);
         at_once += status == MAD_OK;
         if (status == MAD_OK) {
-            memset(body, 0, len_of(i)); /* it has been sent, so the buffer may be reused */
+            memset(body, 0, len_of(i)); /* the message has been sent, so the buffer may be reused */
             continue;
         }
         CHECK_STATUS(status, MAD_ERR_AGAIN);
         mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         CHECK_OK(mad_pack_gather(message, pieces, 4, CHEAPER, EXPRESS));
         CHECK_STATUS(mad_message_send_now(e->ch[0], e->peer, pieces, 4),
-                     MAD_ERR_AGAIN); /* a message that has begun comes first */
+                     MAD_ERR_AGAIN); /* the message that is being packed comes first */
         CHECK_OK(mad_end_packing(message));
     }
     CHECK(at_once > 0);
@@ -76,7 +77,7 @@ static void now_check(mad_message_t *message, const unsigned char *at, size_t le
     CHECK_OK(status);
     CHECK_EQ(len, sizeof i + len_of(i));
     memcpy(&number, at, sizeof number);
-    CHECK_EQ(number, i); /* in order, however they were sent */
+    CHECK_EQ(number, i); /* the messages arrive in order, however they were sent */
     HOLDS(at + sizeof i, len_of(i), i);
 }
 
@@ -104,13 +105,13 @@ static void glance_receive(env_t *e)
             CHECK_EQ(arrivals[k].peer, e->peer);
             now_check(arrivals[k].message, arrivals[k].base, arrivals[k].len, i + (uint32_t)k);
         }
-        for (int k = 0; k < n; k++) /* in a different order than they arrived */
+        for (int k = 0; k < n; k++) /* in a different order than that of arrival */
             if (arrivals[(k + n / 2) % n].message)
                 CHECK_OK(mad_end_unpacking(arrivals[(k + n / 2) % n].message));
         i += (uint32_t)n;
         if (!n && ++tries % 8 == 0)
             mad_progress(e->session);
-        if (!n && tries % 64 == 0 && i < MANY) { /* mixed with the other receive function */
+        if (!n && tries % 64 == 0 && i < MANY) { /* some messages are received by the other function */
             mad_message_t *message = next_message(e, false);
             now_check(message, NULL, 0, i++);
             CHECK_OK(mad_end_unpacking(message));
@@ -149,7 +150,7 @@ static void borrow_receive(env_t *e)
         size_t len = 0;
         mad_status_t status;
         for (uint32_t i = 0; i < COUNT(block_lens); i++) {
-            if ((round >> i % 3) & 1) { /* mixed with blocks that are unpacked */
+            if ((round >> i % 3) & 1) { /* some blocks are borrowed, and the others unpacked */
                 CHECK_OK(mad_unpack(message, copy, block_lens[i], CHEAPER, (round + i) % 3 ? EXPRESS : LAZY));
                 continue;
             }

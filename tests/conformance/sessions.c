@@ -148,7 +148,7 @@ static void *talk_again(void *arg)
     return NULL;
 }
 
-/* Sessions are opened and closed while others of the process exchange messages. */
+/* Sessions are opened and closed while other sessions of the process exchange messages. */
 static void beside(env_t *e)
 {
     thread_t thread;

@@ -5,13 +5,13 @@
 #define SENDERS 4
 #define RECEIVERS 2
 #define BUSY 3
-#define EACH 300 /* messages per thread and channel */
+#define EACH 300 /* number of messages per thread and channel */
 
 typedef struct work {
     env_t *e;
     int index;
     _Atomic(int) *left;
-    _Atomic(unsigned char) *seen; /* [channel][sender][message] */
+    _Atomic(unsigned char) *seen; /* by channel, sender and message: number of arrivals */
 } work_t;
 
 static size_t busy_len(uint32_t number)
