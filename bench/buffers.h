@@ -12,7 +12,7 @@
 typedef struct bench_space {
     char *base;
     size_t part;     /* bytes from one part to the next */
-    uint32_t parts;  /* a power of two */
+    uint32_t parts;  /* number of parts; a power of two */
     uint32_t number; /* number of parts taken so far */
 } bench_space_t;
 

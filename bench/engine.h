@@ -21,18 +21,18 @@ typedef struct bench_options {
     int n_sizes;
     int iterations;
     int batches;
-    int pairs;                         /* 0: all */
-    int ms;                            /* duration of tests that run for a time */
+    int pairs;                         /* number of pairs; 0: all */
+    int ms;                            /* ms: duration of tests that run for a time */
     const char *form, *receive, *ways; /* options of tests of rates; NULL: the default */
-    int cpus[BENCH_CPUS_MAX];          /* -1: not pinned */
+    int cpus[BENCH_CPUS_MAX];          /* processors to which the processes are bound; -1: not bound */
     bool json;
     bool help;
-    bool user_level; /* --threads marcel */
+    bool user_level; /* true with --threads marcel */
 } bench_options_t;
 
 typedef struct bench_stats {
-    double best;   /* time of the best batch */
-    double median; /* of all batches */
+    double best;   /* time per unit of the best batch */
+    double median; /* median of all batches */
     double mean;   /* mean of all batches, so that rare events count */
 } bench_stats_t;
 
@@ -51,7 +51,7 @@ typedef struct bench_row {
 /* Do n iterations.  Returns 0, or the code that ends the measurement. */
 typedef int (*bench_body_t)(void *arg, int n);
 
-/* Return the monotonic clock in ns. */
+/* Return the time of the monotonic clock in ns. */
 uint64_t bench_now(void);
 
 /* Tie the calling thread to a processor; cpu < 0 does nothing.  0 or -1 with errno. */
@@ -63,8 +63,8 @@ int bench_sizes_parse(const char *text, size_t *sizes, int max);
 /* Parse the options after argv[first].  0, or -1 after one line on stderr. */
 int bench_options_parse(bench_options_t *options, int argc, char **argv, int first, const char *default_sizes);
 
-/* Return the iterations of a batch; the number of batches.  The rules give minimum values unless the command line sets
- * them. */
+/* Return the number of iterations of a batch, or the number of batches.  The rules give minimum values unless the command
+ * line sets them. */
 int bench_iterations(const bench_options_t *options, size_t size);
 int bench_batches(const bench_options_t *options, size_t size);
 
@@ -79,7 +79,7 @@ int bench_measure(const bench_options_t *options, size_t size, double divisor, b
 /* Subtract ns nanoseconds from the current batch. */
 void bench_untimed(uint64_t ns);
 
-/* Print a row: a JSON object on one line, or a line of a table (with its head before the first row of a test). */
+/* Print a row: a JSON object on one line, or a line of a table (with the table's head before the first row of a test). */
 void bench_row_print(const bench_options_t *options, const bench_row_t *row);
 
 /* Report progress on stderr: always on a terminal, elsewhere once the measurement has lasted two seconds. */

@@ -35,12 +35,12 @@ enum { RECEIVE_OPEN, RECEIVE_POSTED, RECEIVE_UNEXPECTED };
 
 typedef struct side {
     mad_session_t *session;
-    mad_channel_t *channel, *behind; /* behind: of the mark after a window */
+    mad_channel_t *channel, *behind; /* behind: channel of the message after a window */
     mad_peer_t peer;
     int pipe; /* pipe to the other process */
     bool first, alone;
     sender_t *send; /* function that sends in the form to be counted */
-    int receive;    /* RECEIVE_* */
+    int receive;    /* form of receiving: RECEIVE_* */
     mad_request_t *posted[WINDOW];
     char *from, *to;
     int sent, received;

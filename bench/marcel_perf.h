@@ -18,9 +18,9 @@ typedef struct perf_test {
     batch_t pthread;         /* called in a pthread */
     batch_t beside;          /* batch for comparison, run in turn with the test in the same way; or NULL */
     const char *beside_name; /* name of that batch */
-    int n, pthread_n;        /* iterations per batch */
-    int batches;             /* 0: the default */
-    int workers;             /* 0: taken from the environment */
+    int n, pthread_n;        /* iterations per batch, of each kind */
+    int batches;             /* number of batches; 0: the default */
+    int workers;             /* number of workers; 0: taken from the environment */
     bool one_cpu;            /* the whole process is bound to one processor, so no thread may spin */
 } perf_test_t;
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #define ROUNDS 60
-#define WARM_UP 60 /* not timed */
+#define WARM_UP 60 /* number of rounds that are not timed */
 
 static volatile uint64_t sink;
 

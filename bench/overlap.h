@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Overlap of computation and communication, measured by the same rules for all that move messages: the library in
- * mad_perf, plain sockets and a thread in raw_overlap. */
+/* Overlap of computation and communication, measured by the same rules for all programs: mad_perf with the library, and
+ * raw_overlap with plain sockets and a thread. */
 #ifndef BENCH_OVERLAP_H
 #define BENCH_OVERLAP_H
 
@@ -36,6 +36,6 @@ int overlap_measure(const bench_options_t *o, bool sends, overlap_round_t round,
  * per us of a thread that has a processor. */
 void overlap_compute(uint64_t steps);
 double overlap_steps_per_us(void);
-double overlap_us_since(uint64_t start); /* of bench_now */
+double overlap_us_since(uint64_t start); /* Return the time since `start`, a time of bench_now. */
 
 #endif

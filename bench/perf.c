@@ -63,7 +63,7 @@ int perf_pingpong_body(void *perf, int n)
     return rc;
 }
 
-/* Alone, end_packing could wait for this process itself: start, receive, wait. */
+/* A process that is its own peer could wait in end_packing for itself: so start, receive, then wait. */
 int perf_self_body(void *perf, int n)
 {
     perf_t *p = perf;
@@ -121,7 +121,7 @@ int perf_timed_send(perf_t *p, int peer, int ms)
 {
     enum { WINDOW = 8 };
     mad_request_t *requests[WINDOW] = {NULL};
-    char *last = p->receive; /* not used otherwise */
+    char *last = p->receive; /* the message that marks the end; this buffer has no other use */
     uint64_t end = bench_now() + (uint64_t)ms * 1000000;
     int rc = 0;
     p->send[0] = 0;
@@ -188,7 +188,7 @@ int perf_verify(perf_t *p)
     return rc;
 }
 
-/* Return the driver that carries the messages to the peer; NULL if there is none. */
+/* Return the driver that carries the messages to the peer; NULL: none. */
 static const char *driver_used(const perf_t *p)
 {
     int index;

@@ -8,15 +8,15 @@
 
 #include "engine.h"
 
-#define PERF_WINDOW 64 /* most messages that the streaming kernels keep in flight */
+#define PERF_WINDOW 64 /* maximum number of messages that the streaming kernels keep in flight */
 
 typedef struct perf {
     bench_options_t options;
     mad_session_t *session;
     mad_channel_t *channel;
     int rank, ranks;
-    int peer;             /* the other one of a pair; this rank itself when alone */
-    bool first;           /* this rank times and prints */
+    int peer;             /* the other rank of a pair; this rank itself when alone */
+    bool first;           /* true: this rank times and prints */
     char *send, *receive; /* buffers from malloc, as long as the longest size */
     /* Size of the current measurement, in bytes. */
     size_t size;
@@ -28,11 +28,11 @@ typedef struct perf {
 typedef struct perf_test {
     const char *name;
     const char *help;
-    const char *sizes; /* default */
+    const char *sizes; /* default of --sizes */
     int (*run)(perf_t *p);
-    bool timed; /* the test runs for the time of --ms */
-    bool pairs; /* accepts --pairs */
-    bool forms; /* the test accepts --form, --receive and --ways */
+    bool timed; /* true: the test runs for the time of --ms */
+    bool pairs; /* true: the test accepts --pairs */
+    bool forms; /* true: the test accepts --form, --receive and --ways */
 } perf_test_t;
 
 extern const perf_test_t perf_pingpong, perf_bandwidth, perf_bidir, perf_rate, perf_manytoone, perf_modes, perf_mixed,
@@ -52,8 +52,8 @@ int perf_failed(const char *call, mad_status_t status);
 /* Ping-pong bodies: between a pair, and of a process with itself (one message an iteration). */
 int perf_pingpong_body(void *perf, int n);
 int perf_self_body(void *perf, int n);
-/* Send messages to the peer for ms, several of them in flight; the last one marks the end.  The other side receives
- * all; *came: number of those that arrived within the time. */
+/* Send messages to the peer for ms, several of them in flight; the last one marks the end.  The other side receives all
+ * messages; *came: number of messages that arrived within the time. */
 int perf_timed_send(perf_t *p, int peer, int ms);
 int perf_timed_receive(perf_t *p, int peer, int ms, long *came);
 /* Barrier of all ranks, also those without a part in the test. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computing on a gateway: rank 2 computes, in turn alone and while rank 0 sends messages to rank 1, which pass through
- * rank 2 if the topology says so. lost_percent is how much less it computes then; forwarding_percent is the time of its
+/* Computing on a gateway: rank 2 computes, in turn alone and while rank 0 sends messages to rank 1, which pass through rank
+ * 2 if the topology says so.  lost_percent is how much less rank 2 computes then; forwarding_percent is the time of its
  * other threads, in percent of one processor.  Times are per message. */
 #include <stdio.h>
 #include <sys/resource.h>
@@ -12,8 +12,8 @@
 #define TURNS 5    /* measurements without and with messages, in turn */
 
 typedef struct result {
-    double alone, beside;      /* steps per us */
-    double forwarding_percent; /* of one processor */
+    double alone, beside;      /* steps per us, without and with messages */
+    double forwarding_percent; /* percent of one processor */
 } result_t;
 
 static double cpu_us(int who)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A receiver that waits long: rank 1 waits for a message that rank 0 sends after sleeping for a second, and answers
- * it.  The time is from the send to the arrival of the answer, so it includes waking the receiver. cpu_us_per_s is the
- * processor time of the receiver's process during the wait, switches_per_s the number of times that it was woken. */
+/* A receiver that waits long.  Rank 1 waits for a message, which rank 0 sends after sleeping for a second, and answers this
+ * message.  The time is from the send to the arrival of the answer, so it includes waking the receiver.  cpu_us_per_s is the
+ * processor time of the receiver's process during the wait, switches_per_s the number of times that the process was
+ * woken. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>

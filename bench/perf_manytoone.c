@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every rank except 0 sends windows of messages to rank 0, which takes them in order of arrival, and answers each
+/* Every rank except 0 sends windows of messages to rank 0.  Rank 0 takes the messages in order of arrival, and answers each
  * window with an empty message.  Times are per message, at rank 0. */
 #include <stdio.h>
 

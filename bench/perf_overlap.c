@@ -7,8 +7,8 @@
 #include "overlap.h"
 #include "perf.h"
 
-/* One round of rank 1: a message each way.  Empty messages precede it, so that it is awake, and waits in the library,
- * when the round begins. */
+/* Run one round of rank 1: a message each way.  Empty messages precede the round, so that rank 1 is awake, and waits in the
+ * library, when the round begins. */
 static int idle_round(perf_t *p, bool sends)
 {
     int rc = perf_receive(p, p->peer, NULL, 0);
@@ -31,7 +31,8 @@ static int start(perf_t *p, bool sends, mad_request_t **request)
     return status ? perf_failed("post", status) : 0;
 }
 
-/* One round of rank 0.  The message that asks rank 1 to send is not part of the receive: its time is left out. */
+/* Run one round of rank 0.  The message that requests a send from rank 1 is not part of the receive: its time is left
+ * out. */
 static int busy_round(void *arg, bool sends, uint64_t steps, overlap_time_t *time)
 {
     perf_t *p = arg;

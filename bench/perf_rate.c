@@ -25,7 +25,7 @@ typedef struct rate {
     mad_request_t *sent[WINDOW], *posted[WINDOW];
     int called;          /* number of callbacks that have run */
     mad_status_t failed; /* status of a callback that failed, else MAD_OK */
-    char *in;            /* memory for a window */
+    char *in;            /* receive buffers of a window */
 } rate_t;
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static int message_send(rate_t *r, int i)
     return rc;
 }
 
-/* Send an empty message on the second channel. */
+/* Send an empty message on the channel `behind`. */
 static int mark_send(rate_t *r)
 {
     mad_status_t status = mad_end_packing(mad_begin_packing(r->behind, r->p->peer));

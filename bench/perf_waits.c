@@ -47,7 +47,7 @@ static mad_handled_t message_came(mad_channel_t *channel, mad_message_t *message
         block_came(NULL, status);
     else
         mad_request_detach(request, block_came, NULL);
-    return MAD_PARKED; /* the handler has already ended the message */
+    return MAD_PARKED; /* the handler has ended the message already, so the library must not */
 }
 
 static int has_come(void *arg)

@@ -32,7 +32,7 @@ static long resident(void)
     return here * sysconf(_SC_PAGESIZE);
 }
 
-/* Change an address of this process into that of another one: only the identity differs. */
+/* Change an address of this process into that of another process: only the identity differs. */
 static void other(unsigned char *address, unsigned number)
 {
     for (int i = 0; i < 16; i += 4) {
@@ -70,7 +70,7 @@ static void lead_to(unsigned char *address, size_t len, int port)
     }
 }
 
-/* Return the number of peers; -1 - CODE: exit with CODE. */
+/* Return the number of peers, or -1 - CODE if the program has to exit with CODE. */
 static int peers_asked(int argc, char **argv)
 {
     char *end;

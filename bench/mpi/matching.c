@@ -23,7 +23,7 @@ static int turns(void *arg, int n)
     return 0;
 }
 
-/* Receive the others, oldest first, which is fastest; it is not timed. */
+/* Receive the messages without a partner, oldest first, which is fastest; this is not timed. */
 static void others_receive(const mpi_perf_t *p, MPI_Request *requests, char *into)
 {
     for (int i = 0; i < (int)p->size; i++)
@@ -44,7 +44,7 @@ static int run(mpi_perf_t *p)
     if (!requests)
         return -1;
     others_send(p);
-    turn(p); /* messages do not overtake, so all that was sent has arrived */
+    turn(p); /* messages do not overtake, so all earlier messages have arrived */
     rc = mpi_perf_measure(p, "unexpected", 2, turns);
     others_receive(p, requests, &into);
     MPI_Waitall((int)p->size, requests, MPI_STATUSES_IGNORE);

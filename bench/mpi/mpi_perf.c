@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Benchmarks of an MPI library, by the rules of the other benchmarks:
  *
- *   mpi_perf overlap       how much of a message computing hides
+ *   mpi_perf overlap       the part of a message's time that computing hides
  *   mpi_perf matching      8 bytes there and back, with other messages in the queues (--sizes: their number)
  *   mpi_perf collectives   barrier, broadcast, sum, and all to all
  *   mpi_perf rma           memory of the other process is written, read, and added to
  *
- * Options are those of all benchmarks (engine.h).  The ping-pong and rates are in peer_mpi. */
+ * The options are those of all benchmarks (engine.h).  peer_mpi measures the ping-pong and rates. */
 #include "mpi_perf.h"
 
 #include <string.h>

@@ -12,7 +12,7 @@
 typedef struct mpi_perf {
     bench_options_t options;
     int rank, ranks;
-    bool first;           /* this process times and prints */
+    bool first;           /* true: this process times and prints */
     size_t size;          /* size of the current measurement; its meaning depends on the test */
     char *send, *receive; /* buffers of size bytes for each process, at least 8 */
     void *more;           /* private to the test */

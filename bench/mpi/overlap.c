@@ -16,7 +16,7 @@ static void signal_from(int peer)
     MPI_Recv(NULL, 0, MPI_BYTE, peer, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* One round of rank 1. */
+/* Run one round of rank 1. */
 static void idle_round(mpi_perf_t *p, bool sends)
 {
     signal_from(0);
@@ -29,7 +29,8 @@ static void idle_round(mpi_perf_t *p, bool sends)
     MPI_Send(p->send, (int)p->size, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
 }
 
-/* One round of rank 0 with `steps` of computing.  The message that asks rank 1 to send is not part of the receive. */
+/* Run one round of rank 0 with `steps` of computing.  The message that requests a send from rank 1 is not part of the
+ * receive. */
 static int busy_round(void *arg, bool sends, uint64_t steps, overlap_time_t *time)
 {
     mpi_perf_t *p = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rank 0 writes, reads and adds to memory of rank 1, while rank 1 waits in MPI: each operation until it is complete
- * there ("put"), and a batch that is completed together ("puts").  Two rows per operation.  The window is existing
- * memory (MPI_Win_create): if MPI allocated it, processes of one host would share it, and nothing would be sent. */
+/* Rank 0 writes, reads and adds to memory of rank 1, while rank 1 waits in MPI.  Each operation is completed by itself
+ * ("put"), or a batch is completed together ("puts"): two rows per operation.  The window is existing memory
+ * (MPI_Win_create): if MPI allocated the window, processes of one host would share it, and nothing would be sent. */
 #include "mpi_perf.h"
 
 #include <stdint.h>
@@ -12,7 +12,7 @@
 typedef struct side {
     MPI_Win window;
     void (*operation)(const mpi_perf_t *p, MPI_Win window);
-    bool each; /* complete each operation by itself */
+    bool each; /* true: complete each operation by itself */
 } side_t;
 
 static void put(const mpi_perf_t *p, MPI_Win window)
@@ -58,10 +58,10 @@ static int both(mpi_perf_t *p, void (*operation)(const mpi_perf_t *p, MPI_Win wi
     return mpi_perf_measure(p, many, 1, operations);
 }
 
-/* Check that the data have arrived, and were added as often as requested. */
+/* Check that the data have arrived, and that the additions were made as often as requested. */
 static int check(const mpi_perf_t *p, MPI_Win window)
 {
-    int batches = bench_batches(&p->options, p->size) + 1; /* the first one is not measured */
+    int batches = bench_batches(&p->options, p->size) + 1; /* the first batch is not measured */
     uint64_t times = 2 * (uint64_t)bench_iterations(&p->options, p->size) * (uint64_t)batches;
     if (!p->first)
         return 0;

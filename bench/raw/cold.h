@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ping-pong of a pair with buffers that are not in the cache, like fresh and written of mad_perf.  A program that
- * includes this provides its moves, and calls cold_test instead of pair_sizes. */
+ * includes this header provides its moves, and calls cold_test instead of pair_sizes. */
 #ifndef BENCH_RAW_COLD_H
 #define BENCH_RAW_COLD_H
 
@@ -68,7 +68,8 @@ static inline int cold_size(cold_t *c, const bench_options_t *o, bool fresh)
     return 0;
 }
 
-/* Measure every size. fresh: else written, from c->shared. 0 or -1 after a line on stderr. */
+/* Measure every size.  fresh: with fresh buffers; else with written ones, from c->shared.  0 or -1 after a line on
+ * stderr. */
 static inline int cold_test(cold_t *c, const bench_options_t *o, bool fresh)
 {
     pair_t warm = *c->pair;

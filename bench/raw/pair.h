@@ -16,12 +16,12 @@
 typedef struct pair {
     const char *who;    /* member "who" of the results */
     const char *driver; /* member "driver" of the results, or NULL */
-    bool first;         /* this side sends first, times and prints */
+    bool first;         /* true: this side sends first, times and prints */
     size_t size;        /* size of the current messages */
     char *send, *receive;
 } pair_t;
 
-typedef int (*pair_move_t)(pair_t *pair); /* one message; 0, or the code that ends the measurement */
+typedef int (*pair_move_t)(pair_t *pair); /* move one message; return 0, or the code that ends the measurement */
 
 /* Do n round trips.  Inlined, so that send and receive are called as if written here. */
 __attribute__((always_inline)) static inline int pair_turns(pair_t *pair, int n, pair_move_t send, pair_move_t receive)
@@ -130,8 +130,8 @@ static inline int pair_sizes(pair_t *pair, const bench_options_t *o, bench_body_
     return pair_test(pair, o, false, body, arg);
 }
 
-/* Remove an option that the engine does not know from the command line, and return its value; `value` if it is not
- * there. */
+/* Remove an option that the engine does not know from the command line, and return the option's value, or `value` if the
+ * option is not there. */
 static inline const char *pair_option(int *argc, char **argv, const char *name, const char *value)
 {
     for (int i = 1; i + 1 < *argc; i++)

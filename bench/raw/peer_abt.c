@@ -41,7 +41,7 @@ static void suspend_to(void *side)
 {
     bool first = !(intptr_t)side;
     if (first)
-        ABT_self_yield(); /* the other begins */
+        ABT_self_yield(); /* the other thread begins */
     else
         ABT_self_suspend();
     for (int i = first ? 0 : 1; i < TURNS; i++)
@@ -92,6 +92,6 @@ int main(int argc, char **argv)
         printf(", \"%s\": %.3f", ways[w].name, best);
         quickest = !w || best < quickest ? best : quickest;
     }
-    printf(", \"handoff\": %.3f, \"directed\": %.3f}\n", quickest, quickest); /* under the names of marcel_perf */
+    printf(", \"handoff\": %.3f, \"directed\": %.3f}\n", quickest, quickest); /* the names of the tests of marcel_perf */
     return ABT_finalize() ? 1 : 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ping-pong over MPI, by the rules of the other peers, for the MPI that it is compiled with; with buffers that are
- * not in the cache (cold.h); and windows of messages (rate.h), in one form (rate) or in each of them (rates). */
+/* The ping-pong over MPI, by the rules of the other peers, for the MPI library with which the program is compiled; with
+ * buffers that are not in the cache (cold.h); and windows of messages (rate.h), in one form (rate) or in each form
+ * (rates). */
 #include <mpi.h>
 
 #include "cold.h"
@@ -25,7 +26,7 @@ static int message_start(pair_t *pair, int i)
     return MPI_Isend(pair->send, (int)pair->size, MPI_BYTE, pair->first, TAG, MPI_COMM_WORLD, &sent[i]);
 }
 
-/* Wait for a message of a window: with the last one, for all of them. */
+/* Wait for a message of a window; with the last message, for all of them. */
 static int message_wait(pair_t *pair, int i)
 {
     (void)pair;

@@ -20,7 +20,7 @@ enum wait { POLL, SREAD, CNTR, FD, WAITS };
 static const char *const waits[WAITS] = {"poll", "sread", "cntr", "fd"};
 
 typedef struct operation {
-    struct fi_context2 context; /* must be first: a completion names it */
+    struct fi_context2 context; /* must be the first member: a completion names it */
     bool done;
 } operation_t;
 
@@ -35,12 +35,12 @@ typedef struct side {
     struct fid_ep *ep;
     struct fid_av *av;
     struct fid_cq *cq;
-    struct fid_cntr *cntr; /* counts arrivals (CNTR) */
+    struct fid_cntr *cntr; /* counter of arrivals (CNTR) */
     uint64_t counted;
     int cq_fd; /* descriptor of the queue (FD) */
     fi_addr_t peer;
     operation_t sent, received;
-    operation_t starts[RATE_WINDOW], posts[RATE_WINDOW]; /* of a window */
+    operation_t starts[RATE_WINDOW], posts[RATE_WINDOW]; /* operations of a window */
 } side_t;
 
 /* Sleep in poll until the queue has an entry, unless it has one already. */

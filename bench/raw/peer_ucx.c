@@ -15,7 +15,7 @@ typedef struct side {
     ucp_worker_h worker;
     ucp_ep_h ep;
     ucs_status_ptr_t sent[RATE_WINDOW], posted[RATE_WINDOW];
-    bool callbacks; /* sends have a callback */
+    bool callbacks; /* true: sends have a callback */
     int called;
 } side_t;
 
@@ -165,7 +165,8 @@ static int side_open(side_t *s, int fd)
     return side_connect(s, fd);
 }
 
-/* Close the side after both have reported their end; otherwise the first to leave could take messages with it. */
+/* Close the side after both sides have reported their end; otherwise messages could be lost with the side that ends
+ * first. */
 static void side_close(side_t *s, int fd)
 {
     char byte = 0;

@@ -17,14 +17,14 @@ typedef enum { RATE_OPEN, RATE_POSTED, RATE_UNEXPECTED, RATE_RECEIVES } rate_rec
 /* The moves that a program provides; i is the number of the message in its window. 0, or the code that ends the
  * measurement. */
 typedef struct rate_moves {
-    int (*send)(pair_t *pair);              /* blocking */
-    int (*receive)(pair_t *pair);           /* blocking */
+    int (*send)(pair_t *pair);              /* send one message, and return when the buffer is free */
+    int (*receive)(pair_t *pair);           /* receive one message, and return when it has arrived */
     int (*send_start)(pair_t *pair, int i); /* send by request, or with a callback */
     int (*send_wait)(pair_t *pair, int i);
-    int (*callbacks_wait)(pair_t *pair, int n); /* wait until n have run; NULL if there are no callbacks */
+    int (*callbacks_wait)(pair_t *pair, int n); /* wait until n callbacks have run; NULL: there are no callbacks */
     int (*post)(pair_t *pair, int i);
     int (*post_wait)(pair_t *pair, int i);
-    int (*mark_send)(pair_t *pair); /* send one byte that overtakes no message */
+    int (*mark_send)(pair_t *pair); /* send one byte, which overtakes no message */
     int (*mark_receive)(pair_t *pair);
 } rate_moves_t;
 

@@ -46,9 +46,9 @@ typedef struct lane {
     _Alignas(LINE) atomic_uint_fast64_t head;
     _Alignas(LINE) atomic_uint_fast64_t tail;
     _Alignas(LINE) uint64_t from;
-    atomic_uint_fast64_t ready; /* the sender's address is valid */
+    atomic_uint_fast64_t ready; /* number of messages whose address the sender has published */
     _Alignas(LINE) uint64_t into;
-    atomic_uint_fast64_t wanted; /* the receiver's address is valid */
+    atomic_uint_fast64_t wanted; /* number of messages whose address the receiver has published */
     _Alignas(LINE) atomic_uint_fast64_t read_done;
     _Alignas(LINE) atomic_uint_fast64_t written_done;
 } lane_t;
@@ -58,9 +58,9 @@ typedef struct shared {
     _Alignas(LINE) atomic_uint_fast64_t order; /* grows by one with each new order */
     way_t way;
     size_t size;
-    int iterations; /* 0: end */
+    int iterations; /* 0: the child ends */
     _Alignas(LINE) atomic_uint_fast64_t finished;
-    _Alignas(LINE) atomic_int failed; /* an errno */
+    _Alignas(LINE) atomic_int failed; /* errno of the failure; 0: none */
     _Alignas(4096) char rings[2][RING_MAX];
 } shared_t;
 
@@ -147,8 +147,8 @@ static const struct {
     const char *name;
     copy_t copy;
     bool (*usable)(void);
-    bool in, out;             /* worth trying in this direction */
-    bool brief_in, brief_out; /* worth trying even if not thorough */
+    bool in, out;             /* true: worth trying in this direction */
+    bool brief_in, brief_out; /* true: worth trying even if not thorough */
 } copies[] = {
     {"memcpy", copy_plain, always, true, true, true, true},
 #if defined(__x86_64__)
@@ -330,7 +330,8 @@ static int ring_add(way_t *ways, int n, size_t chunk, size_t ring_kib, bool thor
     return n;
 }
 
-/* List all methods that make sense for a size; if not thorough, those that were ever the best where this was written. */
+/* List all methods that make sense for a size.  Not thorough: only those that were ever the best on the machine where this
+ * list was made. */
 static int ways_list(way_t *ways, size_t size, bool thorough)
 {
     static const size_t all_kib[] = {8, 64, 1024, 1536, 2048, 3072, 4096, 8192}, brief_kib[] = {8, 2048, 3072};
@@ -388,7 +389,7 @@ static int ways_try(self_t *s, const bench_options_t *o, size_t size, bool thoro
     return good;
 }
 
-/* Read the finalists of a size that an earlier run left in the file RAW_COPY_KEEP; 0 if there are none. */
+/* Read the finalists of a size that an earlier run left in the file RAW_COPY_KEEP.  Return their number; 0: none. */
 static int finalists_load(size_t size, trial_t *trials)
 {
     FILE *file = getenv("RAW_COPY_KEEP") ? fopen(getenv("RAW_COPY_KEEP"), "r") : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The overlap that the host allows: like mad_perf overlap, but with a socket over loopback and a thread.  The thread
- * sleeps on the other processor, where the peer is.  It is woken with the message to move, and moves it while its
- * program computes.  Without computing, the program moves it itself, spinning. */
+/* The overlap that the host allows: like mad_perf overlap, but with a socket over loopback and a thread.  The thread sleeps
+ * on the other processor, where the peer is.  The thread is woken with the message to move, and moves the message while its
+ * program computes.  Without computing, the program itself moves the message, spinning. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -21,7 +21,7 @@ typedef struct side {
     atomic_int order; /* order to the thread; a futex */
 } side_t;
 
-/* Move all bytes. sleeps: wait in poll if the socket is not ready; else spin. */
+/* Move all bytes.  sleeps: wait in poll if the socket is not ready; else spin. */
 static int move_all(const side_t *side, bool out, bool sleeps)
 {
     char *at = out ? side->pair.send : side->pair.receive;
@@ -91,7 +91,7 @@ static int busy_round(void *arg, bool sends, uint64_t steps, overlap_time_t *tim
     return order == FAILED ? -1 : 0;
 }
 
-/* One round of the peer, which only waits. */
+/* Run one round of the peer, which only waits. */
 static int idle_round(const side_t *side, bool sends)
 {
     if (byte_move(side, false, true) || byte_move(side, true, true))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The floor of a gateway: two processes over sockets, directly and through a third one.  That one only copies bytes from
- * one socket to the other, in both directions, as they come; so a long message is in both networks at once.
+/* The floor of a gateway: two processes over sockets, directly and through a third process.  The third process only copies
+ * bytes from one socket to the other, in both directions, as they arrive; so a long message is in both networks at once.
  *
  *   raw_relay [--wait spin|yield|sleep] [--test pingpong|bandwidth] [--sizes LIST] [--iters N] [--batches N] [--json]
  *       over loopback, first directly, then through the relay: rows "raw_direct" and "raw_relay"
@@ -93,7 +93,7 @@ typedef struct way {
     int from, to;
     char *ring;
     size_t head, tail; /* bytes read and written so far */
-    bool ended;        /* no further bytes will arrive */
+    bool ended;        /* true: no further bytes will arrive */
 } way_t;
 
 static bool way_done(const way_t *w)
@@ -101,7 +101,8 @@ static bool way_done(const way_t *w)
     return w->ended && w->head == w->tail;
 }
 
-/* Move the bytes that can be moved one way now; -1 if an end has closed.  Bytes that came before are still passed on. */
+/* Move the bytes that can be moved in one direction now; -1 if an end has closed.  Bytes that arrived before are still
+ * passed on. */
 static int way_move(way_t *w)
 {
     size_t at = w->tail % RING, room = RING - (w->tail - w->head), part;
