@@ -77,7 +77,7 @@ int main(void)
     pid_t pid;
     if (getrandom(key, sizeof key, 0) != sizeof key || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends))
         return 1;
-    pid = fork(); /* before a session exists */
+    pid = fork(); /* forked before a session exists */
     if (pid < 0)
         return 1;
     child = pid == 0;

@@ -62,7 +62,7 @@ static mad_status_t receive_texts(mad_session_t *session, mad_channel_t *channel
     mad_status_t status = mad_channel_handler_set(channel, on_message, &inbox);
     int done = 0, good = 0;
     while (status == MAD_OK && done + atomic_load(&inbox.n_short) < MESSAGES) {
-        mad_progress(session); /* or any other call that makes progress */
+        mad_progress(session); /* any other call that makes progress would do, too */
         if (done < atomic_load(&inbox.n_parked)) {
             char *text = calloc(1, inbox.lengths[done]);
             mad_unpack(inbox.parked[done], text, inbox.lengths[done], MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REQUESTS 100 /* requests per client, sent at once */
+#define REQUESTS 100 /* number of requests per client, all sent at once */
 
 typedef struct question {
     long number;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WORDS (1 << 18) /* 1 MiB */
+#define WORDS (1 << 18) /* number of words in 1 MiB */
 
 static uint32_t word(int from, int to, uint32_t i)
 {
@@ -37,7 +37,7 @@ static mad_status_t finish(int me, int n, const uint32_t *in, mad_request_t **re
     int which, good = 0;
     for (int left = 2 * (n - 1); left > 0 && status == MAD_OK; left--) {
         status = mad_request_wait_any(requests, 2 * n, MAD_FOREVER, &which);
-        if (status == MAD_OK && which < n) { /* a receive */
+        if (status == MAD_OK && which < n) { /* the completed request is a receive */
             uint32_t i = 0;
             while (i < WORDS && in[(size_t)which * WORDS + i] == word(which, me, i))
                 i++;
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
         status = finish(mad_rank(session), n, in, requests);
     if (status != MAD_OK)
         fprintf(stderr, "posted: %s\n", mad_status_text(status));
-    mad_exit(session); /* before the buffers are freed */
+    mad_exit(session); /* ends the session before the buffers are freed */
     free(requests);
     free(out);
     free(in);

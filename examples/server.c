@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REQUESTS 10 /* per client */
+#define REQUESTS 10 /* number of requests per client */
 
 static mad_status_t serve(mad_channel_t *requests, mad_channel_t *answers, int clients)
 {

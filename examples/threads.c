@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define THREADS 4
-#define MESSAGES 1000 /* per thread */
+#define MESSAGES 1000 /* number of messages per thread */
 
 typedef struct shared {
     mad_channel_t *channel;
