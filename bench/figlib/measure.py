@@ -64,9 +64,10 @@ def rounds_of(group, rounds):
 
 
 def pairs_of(context, figures, missing):
-    """Return {(ours, peer): sizes} of the pairs that the figures compare."""
+    """Return {(ours, other): sizes} of the pairs that the figures compare."""
     sizes = wanted_sizes(context, figures, False)
-    return {(f.ours, peer): sizes[f.ours] & sizes[peer] for f in figures for peer in f.peers if peer not in missing}
+    return {(f.ours, other): sizes[f.ours] & sizes[other] for f in figures for other in f.peers + f.floors
+            if other not in missing}
 
 
 def measure(context, group, figures, rounds):
@@ -89,14 +90,25 @@ def measure(context, group, figures, rounds):
         spent = time.time() - start
         say("%s: round %d of %d, %.0f s, about %.0f s to go" % (group, number + 1, n, spent,
                                                                 spent / (number + 1) * (n - number - 1)))
-    for number in range(n if group in phase.GROUPS and not context.quick else 0):
+    return phases_part(context, group, figures, results, missing, 0 if context.quick else n)
+
+
+def phases_part(context, group, figures, results, missing, rounds):
+    """Keep the rounds' rows of one phase, after further rounds for what was measured in other phases only: at most so many
+    rounds.  Return what measure returns."""
+    if group not in phase.GROUPS:
+        return results, missing, ""
+    ours = {f.ours for f in figures}
+    for number in range(rounds + 1):
         wanted = phase.lacking(results, pairs_of(context, figures, missing))
-        if not wanted:
+        if not wanted or number == rounds:
             break
         say("%s: once more what was measured in other phases only: %s" % (group, ", ".join(sorted(wanted))))
-        results.append(round_run(context, group, n + number, wanted, missing, ours))
-    results, of_phase = phase.keep(results)
-    return results, missing, of_phase
+        results.append(round_run(context, group, len(results), wanted, missing, ours))
+    if wanted and (group not in SWEEPS or not rounds):
+        return results, missing, "the phase of the machine changed too often: programs of several phases are compared"
+    kept, of_phase = phase.keep(results)
+    return kept, missing, of_phase
 
 
 def counts_note(figure, row):
