@@ -92,7 +92,7 @@ def direct(context, sizes):
 
 
 def relay(context, test, sizes):
-    """Return {who: {size: row}}; who is raw_direct or raw_relay."""
+    """Return {source: {size: row}} of the sources raw_direct and raw_relay."""
     found = {}
     for row in rows_list([context.program("raw_relay"), "--wait", "sleep", "--test", test] + tail(sizes)):
         found.setdefault(row["who"], {})[row["size"]] = row

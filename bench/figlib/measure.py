@@ -94,8 +94,8 @@ def measure(context, group, figures, rounds):
 
 
 def phases_part(context, group, figures, results, missing, rounds):
-    """Keep the rounds' rows of one phase, after further rounds for what was measured in other phases only: at most so many
-    rounds.  Return what measure returns."""
+    """Keep the rows of one phase.  Pairs that were measured in other phases only get up to `rounds` further rounds before.
+    Return what measure returns."""
     if group not in phase.GROUPS:
         return results, missing, ""
     ours = {f.ours for f in figures}
