@@ -5,10 +5,10 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/static_mutex.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {MADI_KNOBS(MADI_KNOB_ROW)};
 static const char *const foreign[] = {"MAD_BOOT_FD"};
 #define TESTS "MAD_TEST_" /* prefix of variables for the tests */
 
-static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* sessions may start in several threads */
+static madi_static_mutex_t one_at_a_time = MADI_STATIC_MUTEX; /* sessions may start in several threads */
 
 static struct {
     const char *text;
@@ -181,15 +181,10 @@ static void load_log_level(void)
              values[MADI_KNOB_LOG].text);
 }
 
-void madi_knobs_forked(void)
-{
-    pthread_mutex_init(&one_at_a_time, NULL);
-}
-
 mad_status_t madi_knobs_load(void)
 {
     mad_status_t first = MAD_OK;
-    pthread_mutex_lock(&one_at_a_time);
+    madi_static_mutex_lock(&one_at_a_time);
     for (int i = 0; i < MADI_KNOB_COUNT; i++) {
         mad_status_t st = load_one((madi_knob_id_t)i);
         if (st && !first)
@@ -198,16 +193,16 @@ mad_status_t madi_knobs_load(void)
     if (!first)
         load_log_level();
     knob_check_names();
-    pthread_mutex_unlock(&one_at_a_time);
+    madi_static_mutex_unlock(&one_at_a_time);
     return first;
 }
 
 mad_status_t madi_knob_load(madi_knob_id_t id)
 {
     mad_status_t status;
-    pthread_mutex_lock(&one_at_a_time);
+    madi_static_mutex_lock(&one_at_a_time);
     status = load_one(id);
-    pthread_mutex_unlock(&one_at_a_time);
+    madi_static_mutex_unlock(&one_at_a_time);
     return status;
 }
 
@@ -241,9 +236,9 @@ mad_status_t madi_knob_set(const char *name, const char *value)
     status = value ? knob_parse(&madi_knobs[id], value, &v) : MAD_OK;
     if (status)
         return status;
-    pthread_mutex_lock(&one_at_a_time);
+    madi_static_mutex_lock(&one_at_a_time);
     status = option_replace(id, value);
-    pthread_mutex_unlock(&one_at_a_time);
+    madi_static_mutex_unlock(&one_at_a_time);
     return status;
 }
 

@@ -38,8 +38,6 @@ mad_status_t madi_knob_set(const char *name, const char *value);
 /* Load all knobs when a session starts.  An invalid value is MAD_ERR_CONFIG; an unknown MAD_* variable is a warning with
  * the nearest known name.  Both are logged. */
 mad_status_t madi_knobs_load(void);
-/* Reset the mutex in the child of a fork, where no other thread reads knobs. */
-void madi_knobs_forked(void);
 /* Read one knob without checking for unknown names: for libmarcel, which has only its own knobs. */
 mad_status_t madi_knob_load(madi_knob_id_t id);
 /* Return the value of a numeric knob in its base unit (bytes; nanoseconds for MS), or of a text knob.  After

@@ -2,6 +2,7 @@
 #include "engine/accept_thread.h"
 #include "base/clock.h"
 #include "base/own.h"
+#include "base/static_mutex.h"
 #include "engine/helper.h"
 #include "engine/wait_policy.h"
 
@@ -16,8 +17,8 @@
 
 #define STACK (256 * 1024)
 
-static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER; /* protects opening and closing; taken before `turn` */
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;     /* protects the list of entries; held during calls of serve */
+static madi_static_mutex_t changing = MADI_STATIC_MUTEX; /* protects opening and closing; taken before `turn` */
+static madi_static_mutex_t turn = MADI_STATIC_MUTEX;     /* protects the list of entries; held during calls of serve */
 static marceli_accept_entry_t *entries;
 static int epfd, wake_fd; /* valid while the thread runs */
 static _Atomic(bool) stopping;
@@ -36,7 +37,7 @@ static enum found entries_serve(int64_t *again)
 {
     enum found found = NONE_PENDING;
     *again = INT64_MAX;
-    pthread_mutex_lock(&turn);
+    madi_static_mutex_lock(&turn);
     for (marceli_accept_entry_t *entry = entries; entry; entry = entry->next) {
         bool pending = fd_is_readable(entry->fd, 0);
         /* acquire: pairs with marceli_accept_entry_call_at */
@@ -53,7 +54,7 @@ static enum found entries_serve(int64_t *again)
         if (entry->again < *again)
             *again = entry->again;
     }
-    pthread_mutex_unlock(&turn);
+    madi_static_mutex_unlock(&turn);
     return found;
 }
 
@@ -142,11 +143,11 @@ static void accept_thread_stop(void)
 int marceli_accept_entry_open(marceli_accept_entry_t *entry)
 {
     int error;
-    pthread_mutex_lock(&changing);
+    madi_static_mutex_lock(&changing);
     error = runs ? 0 : accept_thread_start();
     if (!error)
         error = accept_thread_watch(entry->fd);
-    pthread_mutex_lock(&turn);
+    madi_static_mutex_lock(&turn);
     if (!error) {
         entry->next = entries;
         entries = entry;
@@ -154,18 +155,18 @@ int marceli_accept_entry_open(marceli_accept_entry_t *entry)
         atomic_store_explicit(&entry->open, true, memory_order_release); /* pairs with marceli_accept_entry_call_at */
         accept_thread_wake();                                            /* the time `again` may have come already */
     }
-    pthread_mutex_unlock(&turn);
+    madi_static_mutex_unlock(&turn);
     if (runs && !entries)
         accept_thread_stop();
-    pthread_mutex_unlock(&changing);
+    madi_static_mutex_unlock(&changing);
     return error;
 }
 
 void marceli_accept_entry_close(marceli_accept_entry_t *entry)
 {
     marceli_accept_entry_t **at;
-    pthread_mutex_lock(&changing);
-    pthread_mutex_lock(&turn);
+    madi_static_mutex_lock(&changing);
+    madi_static_mutex_lock(&turn);
     for (at = &entries; *at && *at != entry; at = &(*at)->next)
         ;
     if (*at) {
@@ -173,18 +174,16 @@ void marceli_accept_entry_close(marceli_accept_entry_t *entry)
         epoll_ctl(epfd, EPOLL_CTL_DEL, entry->fd, NULL);
         *at = entry->next;
     }
-    pthread_mutex_unlock(&turn);
+    madi_static_mutex_unlock(&turn);
     if (runs && !entries)
         accept_thread_stop();
-    pthread_mutex_unlock(&changing);
+    madi_static_mutex_unlock(&changing);
 }
 
 void madi_accept_thread_forked(void)
 {
     entries = NULL;
     runs = 0;
-    pthread_mutex_init(&changing, NULL);
-    pthread_mutex_init(&turn, NULL);
 }
 
 void marceli_accept_entry_call_at(marceli_accept_entry_t *entry, int64_t when)

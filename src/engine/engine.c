@@ -5,6 +5,7 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/static_mutex.h"
 #include "engine/accept_thread.h"
 #include "engine/follower.h"
 #include "engine/leader.h"
@@ -32,8 +33,8 @@ madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns
 _Atomic(int) marceli_leader_sleeps;
 _Thread_local bool madi_polls_are_dear;
 
-static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t facts_lock = PTHREAD_MUTEX_INITIALIZER;
+static madi_static_mutex_t start_lock = MADI_STATIC_MUTEX;
+static madi_static_mutex_t facts_lock = MADI_STATIC_MUTEX;
 
 /* ---- Barriers ------------------------------------------------------------------------------------------------- */
 
@@ -94,7 +95,7 @@ int madi_server_probe(void)
 {
     static bool found;
     int64_t spin;
-    pthread_mutex_lock(&facts_lock);
+    madi_static_mutex_lock(&facts_lock);
     if (!found && !madi_knob_load(MADI_KNOB_SPIN)) {
         spin = madi_knob_int(MADI_KNOB_SPIN);
         madi_server.spin_ns = spin >= 0 ? spin * 1000 : -1;
@@ -102,7 +103,7 @@ int madi_server_probe(void)
         server_count_cores();
         found = true;
     }
-    pthread_mutex_unlock(&facts_lock);
+    madi_static_mutex_unlock(&facts_lock);
     return found ? 0 : -1;
 }
 
@@ -120,9 +121,6 @@ static void server_forked(void)
     madi_server.followers = madi_server.idle = NULL;
     madi_server.lock = (madi_lock_t){0};
     marceli_leader_sleeps = rung = 0;
-    pthread_mutex_init(&start_lock, NULL);
-    pthread_mutex_init(&facts_lock, NULL);
-    madi_knobs_forked();
     if (madi_server.asymmetric)
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
     madi_progress_thread_forked();
@@ -174,9 +172,9 @@ static int epoll_add(int fd)
 int marceli_server_open(void)
 {
     int rc;
-    pthread_mutex_lock(&start_lock);
+    madi_static_mutex_lock(&start_lock);
     rc = server_start();
-    pthread_mutex_unlock(&start_lock);
+    madi_static_mutex_unlock(&start_lock);
     return rc;
 }
 
@@ -207,7 +205,7 @@ static void server_count_processes(void)
 int marceli_category_add(const marceli_category_t *category)
 {
     int i = 0, found = 0;
-    pthread_mutex_lock(&start_lock);
+    madi_static_mutex_lock(&start_lock);
     if (!server_start()) {
         while (i < MADI_CATEGORIES && !source_is_free(&madi_server.sources[i]))
             i++;
@@ -229,7 +227,7 @@ int marceli_category_add(const marceli_category_t *category)
             found = i + 1;
         }
     }
-    pthread_mutex_unlock(&start_lock);
+    madi_static_mutex_unlock(&start_lock);
     if (found)
         marceli_leader_wake(); /* a sleep that has already begun does not watch the new category */
     return found;
@@ -237,10 +235,10 @@ int marceli_category_add(const marceli_category_t *category)
 
 void marceli_category_processes(int category, int processes)
 {
-    pthread_mutex_lock(&start_lock);
+    madi_static_mutex_lock(&start_lock);
     madi_server.sources[category - 1].c.processes = processes;
     server_count_processes();
-    pthread_mutex_unlock(&start_lock);
+    madi_static_mutex_unlock(&start_lock);
 }
 
 void marceli_category_del(int category)
@@ -248,7 +246,7 @@ void marceli_category_del(int category)
     madi_source_t *source = &madi_server.sources[category - 1];
     if (!category)
         return;
-    pthread_mutex_lock(&start_lock);
+    madi_static_mutex_lock(&start_lock);
     madi_lock(&source->turn);
     if (source->c.fd >= 0)
         epoll_ctl(madi_server.epfd, EPOLL_CTL_DEL, source->c.fd, NULL);
@@ -258,14 +256,14 @@ void marceli_category_del(int category)
     source->live = false;
     madi_unlock(&source->turn);
     server_count_processes();
-    pthread_mutex_unlock(&start_lock);
+    madi_static_mutex_unlock(&start_lock);
     /* a thread may still run the category's calls, perhaps one that waits for this worker */
     while (atomic_load_explicit(&source->users, memory_order_acquire))
         marcel_yield();
-    pthread_mutex_lock(&start_lock);
+    madi_static_mutex_lock(&start_lock);
     if (!any_source_has_calls())
         madi_progress_thread_stop();
-    pthread_mutex_unlock(&start_lock);
+    madi_static_mutex_unlock(&start_lock);
 }
 
 /* ---- One look ------------------------------------------------------------------------------------------------- */

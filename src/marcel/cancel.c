@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/cancel.h"
+#include "base/static_mutex.h"
 #include "engine/waiter.h"
 #include "marcel/bias.h"
 #include "marcel/plain_thread.h"
@@ -10,7 +11,7 @@
 #include <sched.h>
 
 /* Serializes cancellers.  A plain pthread that ends takes it too. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static madi_static_mutex_t lock = MADI_STATIC_MUTEX;
 
 /* ---- Waits in the polling server ------------------------------------------------------------------------------ */
 
@@ -81,7 +82,7 @@ int marcel_cancel(marcel_t thread)
     if (madi_gone(thread))
         return ESRCH;
     (void)madi_server_probe(); /* without a server (a knob is wrong) there is no barrier, and waiters execute fences */
-    pthread_mutex_lock(&lock);
+    madi_static_mutex_lock(&lock);
     atomic_fetch_or_explicit(&thread->cancel, MADI_CANCEL_PENDING | MADI_CANCEL_BUSY, memory_order_seq_cst);
     marceli_barrier();
     party = thread_party(thread);
@@ -91,7 +92,7 @@ int marcel_cancel(marcel_t thread)
         party = NULL;
     /* release: pairs with madi_cancel_settle.  The party does not go away, because it waits for madi_wake below. */
     atomic_fetch_and_explicit(&thread->cancel, ~(unsigned)MADI_CANCEL_BUSY, memory_order_release);
-    pthread_mutex_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
     if (party)
         madi_wake(party);
     return 0;
@@ -117,9 +118,9 @@ void madi_cancel_settle(struct marcel_thread *thread)
 
 void madi_cancel_forget(madi_party_t *party)
 {
-    pthread_mutex_lock(&lock);
+    madi_static_mutex_lock(&lock);
     party->thread->value = NULL;
-    pthread_mutex_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
 }
 
 /* ---- The thread's own side ------------------------------------------------------------------------------------ */

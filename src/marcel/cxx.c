@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/cxx.h"
 #include "base/base.h"
+#include "base/static_mutex.h"
 #include "marcel/thread.h"
 
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ typedef madi_cxx_state_t *(*globals_t)(void);
 static globals_t run_times[MADI_CXX_MAX]; /* entries are written once, before madi_cxx_found counts them */
 _Atomic(int) madi_cxx_found;
 /* held while a run time is added; the dynamic linker is not called while it is held */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static madi_static_mutex_t lock = MADI_STATIC_MUTEX;
 
 static const madi_cxx_state_t none, several = {.uncaught = 1};
 
@@ -57,7 +57,7 @@ static int run_time_library_note(struct dl_phdr_info *info, size_t size, void *a
 static void run_time_add(globals_t get)
 {
     int n, same = 0;
-    pthread_mutex_lock(&lock);
+    madi_static_mutex_lock(&lock);
     n = atomic_load_explicit(&madi_cxx_found, memory_order_relaxed);
     while (same < n && run_times[same]() != get())
         same++;
@@ -65,7 +65,7 @@ static void run_time_add(globals_t get)
         run_times[n] = get;
         atomic_store_explicit(&madi_cxx_found, n + 1, memory_order_release); /* pairs with madi_cxx_update */
     }
-    pthread_mutex_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
 }
 
 static MADI_COLD void run_times_find(void)

@@ -2,6 +2,7 @@
 #include "marcel/fd_watch.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/static_mutex.h"
 #include "engine/engine.h"
 #include "marcel/cancel.h"
 #include "marcel/carrier.h"
@@ -9,7 +10,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -45,7 +45,7 @@ static struct watch_set {
     _Atomic(int) hint;
 } set = {.epfd = -1};
 
-static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static madi_static_mutex_t start_lock = MADI_STATIC_MUTEX;
 
 /* Return the record of a descriptor; NULL if it has none. */
 static watched_t *watched_find(int fd)
@@ -206,7 +206,7 @@ static MADI_COLD int set_start(void)
                             .exit_blocking = set_exit_blocking,
                             .processes = 1};
     int rc = 0;
-    pthread_mutex_lock(&start_lock);
+    madi_static_mutex_lock(&start_lock);
     if (atomic_load_explicit(&set.epfd, memory_order_relaxed) < 0) {
         c.fd = madi_fd_own(epoll_create1(EPOLL_CLOEXEC));
         if (c.fd < 0) {
@@ -219,7 +219,7 @@ static MADI_COLD int set_start(void)
             atomic_store_explicit(&set.epfd, c.fd, memory_order_release); /* pairs with madi_fd_watch_begin */
         }
     }
-    pthread_mutex_unlock(&start_lock);
+    madi_static_mutex_unlock(&start_lock);
     return rc;
 }
 
@@ -310,7 +310,6 @@ void madi_fd_watch_forked(void)
     if (!worker)
         atomic_store_explicit(&set.n, 0, memory_order_relaxed);
     atomic_store_explicit(&set.epfd, -1, memory_order_relaxed);
-    pthread_mutex_init(&start_lock, NULL);
 }
 
 void madi_fd_watch_hint(void)

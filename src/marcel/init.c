@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start and end. */
 #include "base/knob.h"
+#include "base/static_mutex.h"
 #include "engine/leader.h"
 #include "marcel/carrier.h"
 #include "marcel/first_thread.h"
@@ -11,12 +12,11 @@
 
 #include <errno.h>
 #include <marcel.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 madi_marcel_t madi_marcel;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static madi_static_mutex_t lock = MADI_STATIC_MUTEX;
 
 unsigned madi_slot_shift_usual(void)
 {
@@ -107,7 +107,7 @@ int marcel_init(void)
     if (marcel_worker_count())
         return madi_carriers_left_behind() ? ENOTSUP : 0;
     madi_first_thread_watch();
-    pthread_mutex_lock(&lock);
+    madi_static_mutex_lock(&lock);
     if (!marcel_worker_count()) {
         rc = knobs_read(&n);
         if (!rc)
@@ -121,7 +121,7 @@ int marcel_init(void)
                 madi_guard_unwatch();
         }
     }
-    pthread_mutex_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
     return rc;
 }
 
@@ -144,7 +144,7 @@ int marcel_fini(void)
         return EPERM;
     if (marcel_worker_count() && madi_carriers_left_behind())
         return ENOTSUP;
-    pthread_mutex_lock(&lock);
+    madi_static_mutex_lock(&lock);
     if (marcel_worker_count() && !madi_marcel_all_ended()) {
         rc = EBUSY;
     } else if (marcel_worker_count()) {
@@ -154,7 +154,7 @@ int marcel_fini(void)
         atomic_store_explicit(&madi_marcel.from_outside, 0, memory_order_relaxed);
         madi_guard_unwatch();
     }
-    pthread_mutex_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
     return rc;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "marcel/slot.h"
+#include "base/static_mutex.h"
 #include "marcel/guard.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #ifdef HAVE_VALGRIND_VALGRIND_H
 #include <valgrind/valgrind.h>
@@ -19,7 +19,7 @@ static struct {
     uintptr_t cut, end;
 } classes[MADI_SLOT_SHIFT_MAX + 1];
 static uintptr_t next_slab;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static madi_static_mutex_t lock = MADI_STATIC_MUTEX;
 
 #define SLAB ((uintptr_t)1 << MADI_SLAB_SHIFT)
 
@@ -44,10 +44,10 @@ static int region_reserve(void)
 int madi_slot_init(void)
 {
     int rc = 0;
-    pthread_mutex_lock(&lock);
+    madi_static_mutex_lock(&lock);
     if (!madi_region.size)
         rc = region_reserve();
-    pthread_mutex_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
     return rc;
 }
 
@@ -110,20 +110,20 @@ madi_ult_t *madi_slot_get(unsigned shift)
     madi_ult_t *ult = NULL;
     if (shift > MADI_SLOT_SHIFT_MAX)
         return NULL;
-    pthread_mutex_lock(&lock);
+    madi_static_mutex_lock(&lock);
     ult = classes[shift].free;
     if (ult)
         classes[shift].free = ult->pooled;
     else if (madi_region.size)
         ult = slot_cut(shift);
-    pthread_mutex_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
     return ult;
 }
 
 void madi_slot_put(madi_ult_t *ult)
 {
-    pthread_mutex_lock(&lock);
+    madi_static_mutex_lock(&lock);
     ult->pooled = classes[ult->shift].free;
     classes[ult->shift].free = ult;
-    pthread_mutex_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
 }

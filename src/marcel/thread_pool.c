@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The pool of records: each worker keeps some records; all others are here. */
 #include "marcel/marcel.h"
+#include "base/static_mutex.h"
 #include "marcel/traits.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #define BATCH (MADI_RECORDS_KEPT / 2)
 
 static struct marcel_thread *free_records;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static madi_static_mutex_t lock = MADI_STATIC_MUTEX;
 
 _Static_assert(sizeof(struct marcel_thread) <= MADI_LINE, "a record is one line");
 
@@ -41,14 +42,14 @@ static void record_return(struct marcel_thread *thread)
 struct marcel_thread *madi_record_more(madi_worker_t *worker)
 {
     struct marcel_thread *thread, *more;
-    pthread_mutex_lock(&lock);
+    madi_static_mutex_lock(&lock);
     thread = record_take();
     for (int i = 0; worker && thread && i < BATCH && (more = record_take()); i++) {
         more->link = (uintptr_t)worker->records;
         worker->records = more;
         worker->n_records++;
     }
-    pthread_mutex_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
     return thread;
 }
 
@@ -56,7 +57,7 @@ void madi_record_less(madi_worker_t *worker, struct marcel_thread *thread)
 {
     free(thread->traits);
     thread->traits = NULL;
-    pthread_mutex_lock(&lock);
+    madi_static_mutex_lock(&lock);
     record_return(thread);
     for (int i = 0; worker && worker->n_records >= MADI_RECORDS_KEPT / 2 && i < BATCH; i++) {
         struct marcel_thread *more = worker->records;
@@ -64,5 +65,5 @@ void madi_record_less(madi_worker_t *worker, struct marcel_thread *thread)
         worker->n_records--;
         record_return(more);
     }
-    pthread_mutex_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of base: status, copy, lock, clock, and log. */
+/* Tests of base: status, copy, lock, mutex, clock, and log. */
 #include "unit.h"
 
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/static_mutex.h"
 #include <madeleine/status.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 START_TEST(status_has_text)
 {
@@ -175,18 +178,50 @@ START_TEST(log_escapes_control_characters)
 }
 END_TEST
 
+static madi_static_mutex_t held;
+static pthread_barrier_t is_held, may_release;
+
+static void *mutex_hold(void *arg)
+{
+    madi_static_mutex_lock(&held);
+    pthread_barrier_wait(&is_held);
+    pthread_barrier_wait(&may_release);
+    madi_static_mutex_unlock(&held);
+    return arg;
+}
+
+/* Fork while another thread holds the mutex: it is free in the child, and still held in the parent. */
+START_TEST(mutex_is_free_in_child_of_fork)
+{
+    pthread_t thread;
+    int status;
+    pid_t child;
+    pthread_barrier_init(&is_held, NULL, 2);
+    pthread_barrier_init(&may_release, NULL, 2);
+    ck_assert_int_eq(pthread_create(&thread, NULL, mutex_hold, NULL), 0);
+    pthread_barrier_wait(&is_held);
+    child = fork();
+    if (child == 0) {
+        alarm(10); /* ends a child that waits for ever */
+        madi_static_mutex_lock(&held);
+        _exit(pthread_mutex_trylock(&held.mutex) == EBUSY ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(pthread_mutex_trylock(&held.mutex), EBUSY);
+    pthread_barrier_wait(&may_release);
+    pthread_join(thread, NULL);
+    madi_static_mutex_lock(&held);
+    madi_static_mutex_unlock(&held);
+}
+END_TEST
+
 Suite *base_suite(void)
 {
     const TTest *tests[] = {
-        status_has_text,
-        status_values_are_distinct,
-        copy_moves_every_length,
-        copy_bulk_equals_memcpy,
-        lock_excludes,
-        deadline_never_overflows,
-        log_level_filters_lines,
-        log_long_line_is_cut,
-        log_escapes_control_characters,
+        status_has_text,      status_values_are_distinct,     copy_moves_every_length,  copy_bulk_equals_memcpy,
+        lock_excludes,        mutex_is_free_in_child_of_fork, deadline_never_overflows, log_level_filters_lines,
+        log_long_line_is_cut, log_escapes_control_characters,
     };
     return SUITE_OF("base", tests);
 }

@@ -118,7 +118,6 @@ static void fork_in_child(void)
         session_lose(s);
     all = NULL;
     pthread_mutex_init(&lock, NULL);
-    madi_knobs_forked();
     madi_trace_forked();
 }
 

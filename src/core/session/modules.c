@@ -3,13 +3,13 @@
  * need is there.  Without a folder this costs one system call. */
 #include "base/knob.h"
 #include "base/log.h"
+#include "base/static_mutex.h"
 #include "core/module.h"
 #include "core/session/session_own.h"
 #include "core/wire/drivers.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,13 +148,13 @@ static int is_module(const struct dirent *entry)
 
 void madi_modules_load(void)
 {
-    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* sessions may start in several threads */
+    static madi_static_mutex_t one = MADI_STATIC_MUTEX; /* sessions may start in several threads */
     const char *folder = madi_knob_text(MADI_KNOB_MODULES);
     struct dirent **files;
     int n;
     if (!*folder)
         folder = MADI_MODULE_FOLDER;
-    pthread_mutex_lock(&one);
+    madi_static_mutex_lock(&one);
     n = scandir(folder, &files, is_module, alphasort);
     for (int i = 0; i < n; i++) {
         module_consider(folder, files[i]->d_name);
@@ -162,5 +162,5 @@ void madi_modules_load(void)
     }
     if (n >= 0)
         free(files);
-    pthread_mutex_unlock(&one);
+    madi_static_mutex_unlock(&one);
 }

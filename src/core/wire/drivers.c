@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/wire/drivers.h"
+#include "base/static_mutex.h"
 #include "core/module.h"
 
 #include <string.h>
 
 const char madi_module_core = 0;
 
-static madi_lock_t lock; /* protects the records */
+static madi_static_mutex_t lock = MADI_STATIC_MUTEX; /* protects the records */
 static madi_module_record_t records[MADI_MODULES_MAX];
 static int n_records;
 static const madi_driver_t *loaded[MADI_MODULES_MAX]; /* drivers of modules, in the order in which the modules were loaded */
@@ -25,11 +26,11 @@ const madi_driver_t *madi_driver_at(int index)
 bool madi_module_record_at(int index, madi_module_record_t *record)
 {
     bool found;
-    madi_lock(&lock);
+    madi_static_mutex_lock(&lock);
     found = index < n_records;
     if (found)
         *record = records[index];
-    madi_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
     return found;
 }
 
@@ -40,21 +41,21 @@ static bool module_record_put(const madi_module_record_t *record)
         i++;
     if (i == MADI_MODULES_MAX)
         return false;
-    if (i == n_records)
-        n_records++;
-    if (record->driver && !records[i].driver) {
+    if (record->driver && !(i < n_records && records[i].driver)) {
         loaded[n] = record->driver;
         atomic_store_explicit(&n_loaded, n + 1, memory_order_release); /* pairs with madi_driver_at */
     }
     records[i] = *record;
+    if (i == n_records) /* afterwards, so that a child of fork never sees half a record */
+        n_records++;
     return true;
 }
 
 bool madi_module_record_put(const madi_module_record_t *record)
 {
     bool put;
-    madi_lock(&lock);
+    madi_static_mutex_lock(&lock);
     put = module_record_put(record);
-    madi_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
     return put;
 }

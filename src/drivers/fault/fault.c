@@ -5,9 +5,9 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/static_mutex.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ typedef struct wrapper {
 
 static wrapper_t wrappers[DRIVERS_MAX];
 static int n_wrappers;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects `wrappers`, which grows when modules were loaded */
+static madi_static_mutex_t lock = MADI_STATIC_MUTEX; /* protects `wrappers`, which grows when modules were loaded */
 
 extern const madi_driver_t madi_driver_fault;
 
@@ -93,7 +93,7 @@ static bool driver_is_wrapped(const madi_driver_t *driver)
 static void wrappers_make(void)
 {
     const madi_driver_t *driver;
-    pthread_mutex_lock(&lock);
+    madi_static_mutex_lock(&lock);
     for (int i = 0; (driver = madi_driver_at(i)) && n_wrappers < DRIVERS_MAX; i++) {
         wrapper_t *w = &wrappers[n_wrappers];
         if (driver == &madi_driver_fault || driver_is_wrapped(driver))
@@ -103,7 +103,7 @@ static void wrappers_make(void)
             w->table.frames = (madi_driver_frames_t){0};
         n_wrappers++;
     }
-    pthread_mutex_unlock(&lock);
+    madi_static_mutex_unlock(&lock);
 }
 
 static const madi_driver_t *inner_of(const madi_adapter_t *a)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "drivers/ofi/ofi_fi.h"
+#include "base/static_mutex.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -46,10 +46,10 @@ static bool library_open(ofi_fi_t *fi, char *reason, size_t size)
  * its handlers are put back. */
 const ofi_fi_t *ofi_fi_open(char *reason, size_t size)
 {
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static madi_static_mutex_t mutex = MADI_STATIC_MUTEX;
     static ofi_fi_t fi;
     static bool is_open;
-    pthread_mutex_lock(&mutex);
+    madi_static_mutex_lock(&mutex);
     if (!is_open) {
         struct sigaction before[NSIG];
         for (int i = 1; i < NSIG; i++)
@@ -59,6 +59,6 @@ const ofi_fi_t *ofi_fi_open(char *reason, size_t size)
             if (i != SIGKILL && i != SIGSTOP)
                 sigaction(i, &before[i], NULL);
     }
-    pthread_mutex_unlock(&mutex);
+    madi_static_mutex_unlock(&mutex);
     return is_open ? &fi : NULL;
 }
