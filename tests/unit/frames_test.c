@@ -366,7 +366,8 @@ START_TEST(repeated_frames_change_nothing)
     for (int i = 0, n = n_sent; i < 2 * n; i++) /* all frames arrive twice, later and in another order */
         frame_deliver(&wire[i * 7 % n]);
     frames_deliver();
-    pass(15 * SECOND); /* a repeated HELLO begins a handshake that no peer continues */
+    ck_assert_int_eq(s[1]->connect->n_accepted, 0); /* a repeated HELLO begins no handshake */
+    pass(15 * SECOND);
     both_are_up();
     end();
 }
@@ -413,6 +414,41 @@ START_TEST(an_end_takes_the_link_of_the_other_side_down)
     madi_gate_down(gate[0], MAD_ERR_CLOSED, "the session ends");
     frames_deliver();
     ck_assert_int_eq(state(1), MADI_GATE_DOWN);
+    end();
+}
+END_TEST
+
+START_TEST(an_end_after_a_repeated_hello_takes_the_link_down)
+{
+    begin();
+    madi_gate_connect(gate[0]);
+    while (started[1] == 0)
+        frame_deliver(&wire[n_read++]);
+    n_read = n_sent;         /* VERDICT is lost */
+    frame_deliver(&wire[0]); /* HELLO arrives again */
+    ck_assert_int_eq(s[1]->connect->n_accepted, 0);
+    madi_gate_down(gate[0], MAD_ERR_CLOSED, "the session ends");
+    frames_deliver();
+    ck_assert_int_eq(state(1), MADI_GATE_DOWN);
+    end();
+}
+END_TEST
+
+/* The passive side ends its link before the driver has taken VERDICT.  Then a repeated PROOF must not get that verdict. */
+START_TEST(a_verdict_is_not_repeated_when_its_link_has_ended)
+{
+    begin();
+    madi_gate_connect(gate[0]);
+    while (n_sent < 3)
+        frame_deliver(&wire[n_read++]);
+    refused[1] = 1;
+    frames_deliver();
+    ck_assert_int_eq(state(1), MADI_GATE_CONNECTING);
+    madi_gate_down(gate[1], MAD_ERR_CLOSED, "the session ends");
+    n_read = n_sent; /* its END is lost */
+    frame_deliver(&wire[2]);
+    frames_deliver();
+    ck_assert_int_eq(started[0], 0);
     end();
 }
 END_TEST
@@ -615,6 +651,8 @@ Suite *frames_suite(void)
                                   a_silent_peer_ends_at_the_deadline,
                                   a_stranger_that_goes_silent_is_forgotten,
                                   an_end_takes_the_link_of_the_other_side_down,
+                                  an_end_after_a_repeated_hello_takes_the_link_down,
+                                  a_verdict_is_not_repeated_when_its_link_has_ended,
                                   an_unknown_handshake_begins_anew,
                                   a_lost_connection_fails_its_handshake,
                                   a_link_that_is_lost_amid_its_handshake_fails,

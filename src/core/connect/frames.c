@@ -188,7 +188,7 @@ const unsigned char *madi_frames_join(madi_frames_t *f, const madi_frame_piece_t
 
 /* ---- Verdicts ------------------------------------------------------------------------------------------------- */
 
-/* A verdict: the proof that it answers, and the link that it has made (NULL: none, or it has ended). */
+/* A verdict: the proof that it answers, and the link that it has made (NULL: none, since the proof was refused). */
 typedef struct madi_kept_verdict {
     const madi_adapter_t *adapter; /* NULL: a free entry */
     madi_link_t *link;
@@ -242,5 +242,5 @@ void madi_verdict_forget(mad_session_t *s, const madi_link_t *link)
     madi_kept_verdict_t *v = s->connect->verdicts;
     for (int i = 0; v && i < VERDICTS; i++)
         if (v[i].link == link)
-            v[i].link = NULL;
+            v[i].adapter = NULL;
 }

@@ -78,9 +78,11 @@ void madi_verdict_keep(const madi_frames_t *frames, const unsigned char proof[MA
 /* Answer a proof that arrives again.  Return false if no verdict is kept for this proof. */
 bool madi_verdict_repeat(madi_adapter_t *adapter, const void *source, size_t source_len, uint64_t call,
                          const unsigned char proof[MADI_PROOF_LEN]);
-/* Return the link that the handshake has made; NULL if there is none, or if the link has ended. */
+/* Return the link that the handshake has made; NULL if there is none, if the link has ended, or if its verdict is no longer
+ * kept. */
 madi_link_t *madi_verdict_link(const madi_adapter_t *adapter, uint64_t call);
-void madi_verdict_forget(struct mad_session *session, const madi_link_t *link); /* the link ends */
+/* Forget the verdict of a link that ends.  A repeated proof is then answered by END. */
+void madi_verdict_forget(struct mad_session *session, const madi_link_t *link);
 /* Answer a proof of an unknown handshake by END, so that the active side begins anew. */
 void madi_frames_unknown(madi_adapter_t *adapter, const void *source, size_t source_len, uint64_t call);
 

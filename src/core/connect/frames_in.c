@@ -87,12 +87,14 @@ static madi_hello_t *stranger_arrived(madi_adapter_t *a, const void *source, siz
     if (piece->at || len < sizeof head)
         return NULL;
     memcpy(&head, frame, sizeof head);
+    link = madi_verdict_link(a, piece->call);
     if (head.kind == MADI_HELLO_END) {
-        link = madi_verdict_link(a, piece->call);
         if (link)
             madi_link_down(link, MAD_ERR_PEER, "the peer has given up the connection");
         return NULL;
     }
+    if (head.kind == MADI_HELLO_HELLO && link)
+        return NULL; /* HELLO arrived again; a second handshake of this number would take the END that is for the link */
     if (head.kind != MADI_HELLO_PROOF)
         return len == piece->total ? source_add(a, source, source_len) : NULL;
     if (len >= sizeof head + MADI_PROOF_LEN && !madi_verdict_repeat(a, source, source_len, piece->call, frame + sizeof head))
