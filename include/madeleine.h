@@ -244,8 +244,8 @@ mad_status_t mad_unpack(mad_message_t *message, void *buf, size_t len, mad_send_
                         mad_receive_mode_t receive_mode);
 
 /* Like mad_unpack, but never waits: returns MAD_ERR_AGAIN, and leaves buf untouched, while an EXPRESS block has not
- * arrived.  For a long block the first call asks the sender to send it into memory of the library; the call that finds
- * it complete copies it to buf. */
+ * arrived.  For a long block the first call requests the block from the sender, into memory of the library; the call
+ * that finds the block complete copies it to buf. */
 mad_status_t mad_unpack_try(mad_message_t *message, void *buf, size_t len, mad_send_mode_t send_mode,
                             mad_receive_mode_t receive_mode);
 

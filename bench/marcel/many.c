@@ -38,7 +38,7 @@ static double batch_marcel(int n)
     double took = perf_now() - start;
     free(threads);
     if (bytes > perf_bytes)
-        perf_bytes = bytes; /* the library keeps memory, so only the first threads need new memory */
+        perf_bytes = bytes; /* the library keeps the memory of ended threads, so only the first threads need new memory */
     return made == n ? took / n : -1;
 }
 

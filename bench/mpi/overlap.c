@@ -5,7 +5,7 @@
 
 #include "../overlap.h"
 
-/* Send an empty message: the other process is awake, or may begin. */
+/* Send an empty message: this process is ready, or the other one may begin. */
 static void signal_to(int peer)
 {
     MPI_Send(NULL, 0, MPI_BYTE, peer, 2, MPI_COMM_WORLD);
@@ -29,8 +29,7 @@ static void idle_round(mpi_perf_t *p, bool sends)
     MPI_Send(p->send, (int)p->size, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
 }
 
-/* Run one round of rank 0 with `steps` of computing.  The message that requests a send from rank 1 is not part of the
- * receive. */
+/* Run one round of rank 0 with `steps` of computing.  The time of a receive excludes the message that lets rank 1 send. */
 static int busy_round(void *arg, bool sends, uint64_t steps, overlap_time_t *time)
 {
     mpi_perf_t *p = arg;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* THE CONTRACT between the core and the drivers, for an engineer who adds a network.  Read drivers/skeleton next.
+/* THE CONTRACT between the core and the drivers, for an engineer who adds a network.  The example is drivers/skeleton:
+ * read it next.
  *
  * The life of a driver:
  *   probe    lists the adapters of this host that the driver can use.  Without hardware it lists none, and succeeds.
  *   open     makes an adapter usable: descriptors, listening socket, network name, address bytes.
  *   connect  opens the path to one peer's adapter, for the handshake (version, key, identities), which is the core's.
  *            Either the driver makes a stream socket: the core runs the handshake on it and then passes it to start, on
- *            both sides.  What start uses the socket for is the driver's affair: tcp sends packets over it; shm and pipes
- *            pass memory or pipes over it.  The core has read no byte beyond the handshake.  Or the driver makes no
- *            socket, and carries the core's frames as its first packets (group frames).
+ *            both sides.  The driver decides how start uses the socket: tcp sends packets over it; shm and pipes pass
+ *            memory or pipes over it.  The core has read no byte beyond the handshake.  Or the driver makes no socket,
+ *            and carries the core's frames as its first packets (group frames).
  *   start    sets up the link and calls madi_link_up when packets can flow: at once, or later from a watch or poll.
  *   send     moves one packet out.   poll  moves packets in and completes sends.
  *   close    ends the use of a link or an adapter; does not wait.   fini  frees it, also when half made.
@@ -309,22 +310,24 @@ typedef struct madi_driver_reach {
  *   link_close, link_fini      the handshake failed    source_end             no link came of this source
  *
  * Endpoints with connections (libfabric MSG, verbs RC with rdma_cm): a source is a connection that a peer has made.  Report
- * it by madi_source_opened, and its end by madi_source_lost.  Endpoints without (libfabric RDM, a UCX worker, verbs UD): a
- * source is the address to which an answer goes.  If the network does not report it, let each frame begin with it.
+ * it by madi_source_opened, and its end by madi_source_lost.  Endpoints without connections (libfabric RDM, a UCX
+ * worker, verbs UD): a source is the address to which an answer goes.  If the network does not report this address, let
+ * each frame begin with the sender's address.
  *
  * Strangers.  The driver keeps nothing for a source without connections, and at most the connection for the others; the core
- * keeps a bounded number of sources, each with a deadline, and drops the rest of what comes.  A driver passes frames on as
- * they come: garbage, repeated ones, those that nobody waits for.  A driver with a mark of its own tells frames from
- * packets.  Packets of a link are none of a stranger's: they carry a number that is hard to guess, from the link's secret or
- * from its description.
+ * keeps a bounded number of sources, each with a deadline, and drops the rest of what comes.  A driver passes all
+ * frames on unchanged: garbage, repeated frames, frames that no handshake waits for.  A driver that receives both by
+ * one endpoint distinguishes them by a mark of its own.  A stranger cannot forge packets of a link, because they carry
+ * a number that is hard to guess: one from the link's secret or from its description.
  *
- * Losses.  The core sends a frame again until its answer comes, and takes repeated ones: the network may lose, repeat and
- * reorder frames.  A driver may refuse one (false), and the core sends it again soon, or at madi_frame_writable.  When
- * frame_answer has taken VERDICT, start comes, and packets may leave.  On a network that loses or reorders, they may be there
- * before VERDICT: it is the driver that repairs that, as for all packets.
+ * Losses.  The network may lose, repeat and reorder frames: the core sends a frame again until the answer arrives, and
+ * accepts repeated frames.  A driver may refuse a frame (false); the core then sends the frame again soon, or at
+ * madi_frame_writable.  When frame_answer has taken VERDICT, the core calls start, and packets may leave.  On a network
+ * that loses or reorders, packets may arrive before VERDICT: the driver then restores the order, as for all packets.
  *
- * Security.  Networks of this group have the protections none and auth: with secure, SEAL is refused.  The proofs of both
- * ends contain their descriptions.  So what stands in there (addresses, numbers, keys of memory) is that of the peer. */
+ * Security.  Networks of this group have the protections none and auth: with secure, SEAL is refused.  The proofs of
+ * both ends cover their descriptions.  So the addresses, numbers and memory keys in a description are really the
+ * peer's. */
 typedef struct madi_driver_frames {
     /* Send a frame of the handshake of a link that connect has made; len is at most frame_max.  A failure of the network is
      * reported by madi_link_down, not from here.

@@ -21,8 +21,9 @@ struct madi_traffic;
  * If such a link is closed because a stream is stuck, the messages between these two ranks are not lost with it. */
 
 typedef struct madi_forward {
-    /* Start the forwarder, as a session starts.  The launcher, if any, has all addresses by now, and nobody else uses
-     * it.  Later the program may use the launcher (for a barrier), and the forwarder must not.  No lock. */
+    /* Start the forwarder, as a session starts.  The launcher, if any, has all addresses by now, and no other thread
+     * uses the launcher yet.  Later the program may use the launcher (for a barrier), and the forwarder must not.  No
+     * lock. */
     mad_status_t (*started)(struct mad_session *session);
     /* lane: the lane of the channel of this name.  lane_name: its name in the file ("": lane 0).  lanes: their number, lane
      * 0 included.  carries: true if the lane is for streams only.  Any lock. */

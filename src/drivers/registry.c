@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of drivers that are linked in: the only place that names them.  Drivers that configure made modules are not in
+/* The list of drivers that are linked in: the only place that names them.  Drivers that are built as modules are not in
  * this list. */
 #include "core/driver.h"
 

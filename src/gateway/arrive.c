@@ -25,7 +25,7 @@ static void malformed_reject(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 }
 
 /* Handle the end of the stream at the other endpoint.  Earlier bytes of its handshake may have been lost with a former
- * path, for instance that its own connection attempt counts. */
+ * path, for instance the bytes that report that its own connection attempt prevails. */
 static void end_peer_closed(gw_end_t *end, mad_status_t status, const char *text)
 {
     if (end->active && !end->started && end->turn && end->link)

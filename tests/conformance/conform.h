@@ -36,7 +36,7 @@ typedef struct env {
 
 typedef struct test {
     const char *name;
-    int procs; /* 2: two roles; 3: all() on three processes; 1: all() without a launched session */
+    int procs; /* number of processes.  2: two roles; 3: all() runs on each; 1: all() runs without a launcher */
     void (*send)(env_t *e);
     void (*receive)(env_t *e);
     void (*all)(env_t *e);

@@ -64,7 +64,7 @@ static void many_receive(env_t *e)
 /* ---- Announced blocks that wait -------------------------------------------------------------------------------- */
 
 #define STANDING 100
-#define STANDING_LEN 200000 /* bytes: STANDING blocks are more than a connection's credit */
+#define STANDING_LEN 200000 /* bytes; together the blocks exceed the longest credit window, 1 MiB */
 
 /* Messages whose blocks the receiver does not take yet do not hold back the messages behind them. */
 static void standing_send(env_t *e)

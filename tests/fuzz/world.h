@@ -47,7 +47,7 @@ void world_down(world_t *w); /* begin the end of the link to the peer */
 void world_bounds_lower(void);
 void world_bounds_check(world_t *w);
 
-/* Make one call of the user, chosen by the byte. */
+/* Make one call of the public interface; `what` chooses the call. */
 void world_step(world_t *w, uint8_t what);
 /* Return the mapping that the passive peer of a link of shm has of valid memory; NULL: none. */
 struct shm_region *world_shm_offer(world_t *w);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A long message arrives while its sender makes no call of MPI, because the sender waits for a file that the receiver makes
- * afterwards.  A message that the receiver cannot receive in one piece arrives by another method, in every round. */
+/* A long message arrives although one of its two ranks makes no call of MPI: rank 0 waits for a file that rank 1 makes
+ * when the message has arrived.  Rank 0 sends; with an argument, rank 0 then receives too.  Last, rank 1 receives
+ * messages into strided memory, which needs another method. */
 #include "check.h"
 
 #include <stdbool.h>
@@ -27,8 +28,8 @@ static void file_make(const char *name)
         fclose(f);
 }
 
-/* Rank 0 begins, and makes no call until the other rank is done.  The connection exists before, and the other rank has
- * noticed that no process waits for it. */
+/* Transfer a message.  Rank 0 begins, and makes no call of MPI until rank 1 has made the file.  The two ranks are
+ * connected before. */
 static void alone(unsigned char *bytes, int round, bool receives)
 {
     int from = receives;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two endpoints of a domain that one thread uses, without counters and sources, as Open MPI has them.  The entries of a
- * queue, errors among them, are in the order of completion, however many are read at once.  Of many messages, some wait for
- * room, and complete later, but once each.  ofi_order [SEED] */
+/* Two endpoints of a domain that one thread uses, without counters and sources, as Open MPI has them.  Up to FEW
+ * receives complete in the order of posting, errors among them, however many entries one call reads.  Of more messages,
+ * some wait for room: each receive then completes once, in any order.  ofi_order [SEED] */
 #define TEST_MAIN
 #include "ofi_calls.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/wire/handle.c, core/api/callbacks.c, the timeouts of core/connect/hello.c, and the sizes on which the fast
- * path and the memory per peer depend. */
+/* Tests of core/wire/handle.c, core/api/callbacks.c, the deadlines of core/connect/hello_deadline.c, and the sizes on
+ * which the fast path and the memory per peer depend. */
 #include "unit.h"
 
 #include "base/clock.h"

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of core/send/policy.c: the path of a block by its length, its form, and what both sides do. */
+/* Tests of core/send/policy.c: the path of a block by its length, its form, and the state of sender and receiver. */
 #include "unit.h"
 
 #include "core/send/policy.h"
 #include <string.h>
 
+/* Bytes: the limits of a link (madi_path_limits_t), and the room in a packet. */
 #define GRANT_MIN 32768
 #define DIRECT_MIN 12288
 #define ANSWER_MIN 100000
 #define ROOM 32744
 
+/* Properties of a block and of its two sides: the flags of a row. */
 enum { ONE = 1, HELD = 2, DIRECT = 4, POSTED = 8, ALONE = 16, ANSWERS = 32, BIG_ROOM = 64 };
 
 typedef struct row {
     uint64_t len;
-    unsigned is; /* the flags above */
+    unsigned is; /* flags */
     madi_path_sender_t sender;
     madi_path_t path;
 } row_t;

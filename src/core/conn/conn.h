@@ -23,7 +23,7 @@ struct madi_conn_gate *madi_conn_gate_new(void); /* return NULL if out of memory
 void madi_conn_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; no connection is in use */
 void madi_conn_gate_free(madi_gate_t *gate);     /* free all connections, and the part if there is one */
 
-/* Charges of a channel that is not open here. */
+/* Charges of a channel that the peer has announced and that is not open here. */
 /* charge an announced channel; if there are too many, charge nothing and return false */
 bool madi_unopened_announced(madi_conn_t *conn);
 void madi_unopened_drained(madi_conn_t *conn); /* record that no packet of the channel waits any more */

@@ -87,7 +87,7 @@ static uint64_t socket_source(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &n) ? 0 : (uint64_t)user.uid << 1 | 1;
 }
 
-/* Likewise for a source of a network without sockets. */
+/* Like socket_source, but for a network without sockets. */
 static uint64_t frames_source(const madi_frames_t *f)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -217,9 +217,9 @@ void madi_accept_hello(madi_hello_t *h)
         madi_hello_fail(h, MAD_ERR_SYSTEM, "the challenge could not be sent");
 }
 
-/* True if the incoming connection is not needed: there is a link, or this process's own attempt counts.  Of two processes
- * that connect to each other at once, the one with the lower uid prevails.  An incoming connection whose key is not proved
- * supersedes nothing. */
+/* True if the incoming connection is not needed: there is a link, or this process's own attempt prevails.  Of two
+ * processes that connect to each other at once, the one with the lower uid prevails.  An incoming connection whose key
+ * is not proved supersedes nothing. */
 static bool is_superseded(mad_session_t *s, madi_gate_t *gate)
 {
     int state = atomic_load_explicit(&gate->state, memory_order_relaxed);

@@ -163,7 +163,7 @@ static mad_status_t index_grow(mad_session_t *s)
     return MAD_OK;
 }
 
-/* Return a peer's position in the index; cap_index if the peer is not there because another number has its identity. */
+/* Return the position of a peer in the index.  cap_index if the index has a newer number for the same identity. */
 static uint32_t index_at(const mad_session_t *s, mad_peer_t peer)
 {
     for (uint32_t i = peer_hash(s, peer); s->connect->peer_index[i]; i = (i + 1) & (s->connect->cap_index - 1))
@@ -415,7 +415,7 @@ mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, boo
 mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, int lane, mad_peer_t *peer)
 {
     mad_peer_t p;
-    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* of a call with a lane, the address is not proved */
+    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane, the address is not proved */
     if (!status && peer_is_lost(s, p, lane))
         status = madi_peer_renumber(s, p, lane < 0 ? 0 : lane, false, &p);
     if (!status)

@@ -11,9 +11,9 @@
 /* Deliver up to budget packets of an adapter whose pure_poll was true: short ones are taken several at once.  Return their
  * number. */
 int madi_poll_hit_adapter(mad_session_t *session, madi_adapter_t *adapter, int budget);
-int madi_progress_locked(mad_session_t *session);           /* one round */
-int madi_progress_after(mad_session_t *session, int n);     /* the part of a round after the adapters' polls */
-int madi_look_around(mad_session_t *session);               /* poll every adapter and descriptor */
+int madi_progress_locked(mad_session_t *session);       /* run one round of progress; return the number of events */
+int madi_progress_after(mad_session_t *session, int n); /* end a round after the adapters' polls, which handled n events */
+int madi_look_around(mad_session_t *session);           /* poll every adapter and descriptor */
 void madi_rare_ready(madi_watch_t *watch, uint32_t events); /* callback of session->rare, which the accept thread shares */
 bool madi_pure_poll(mad_session_t *session);                /* true if a poll may find something; no lock */
 

@@ -79,8 +79,8 @@ static const char *library_use(void *library)
     return good ? NULL : "its self-test failed, or it does not know this processor";
 }
 
-/* True if processor and kernel have AES and carry-less multiplication for vectors of 512 bits.  (Compilers know names of
- * these for __builtin_cpu_supports late: clang 14 does not.) */
+/* True if processor and kernel have AES and carry-less multiplication for vectors of 512 bits.  (Older compilers, such
+ * as clang 14, lack names of these features for __builtin_cpu_supports.) */
 static bool processor_can(void)
 {
     unsigned a, b, c = 0, d;

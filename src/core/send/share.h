@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The choice between two methods for a block whose two sides wait.  The faster one depends on where the two processes run,
- * which changes.  So it is learned, per gate and class of lengths, from the durations of blocks.  Two choices are made so:
+/* The choice between two methods for a block whose sender and receiver both wait.  The faster method depends on where
+ * the two processes run, and processes move.  So the library learns the faster method from the durations of blocks, per
+ * gate and class of lengths.  There are two such choices:
  *   the receiver's, under session->lock: a granted block is shared (each side moves a part of it from memory to memory), or
  *       sent through the link
  *   the sender's, under gate->tx_lock: where messages and answers alternate, a block is announced, or put into a packet.

@@ -16,8 +16,8 @@ void madi_fork_forget(mad_session_t *session); /* undo madi_fork_watch at the se
 
 /* wait.c */
 mad_status_t madi_wait_init(mad_session_t *session);
-void madi_wait_sharers(mad_session_t *session, int sharers); /* set the number of processes on these processors.  No lock */
-void madi_wait_job(mad_session_t *session, const madi_boot_t *boot); /* the same, by the launcher's numbers, after a fence */
+void madi_wait_sharers(mad_session_t *session, int sharers); /* set the number of processes on these processors; no lock */
+void madi_wait_job(mad_session_t *session, const madi_boot_t *boot); /* like madi_wait_sharers, by the launcher's numbers */
 mad_status_t madi_wait_start(mad_session_t *session);                /* let other threads poll the session from now on */
 void madi_wait_accept(mad_session_t *session); /* start to serve incoming connections: the job's key is known */
 void madi_wait_stop(mad_session_t *session);   /* stop polling by other threads; no thread may wait; no lock */

@@ -208,7 +208,7 @@ static void datagram_close(madi_adapter_t *adapter)
 
 /* ---- The handshake -------------------------------------------------------------------------------------------- */
 
-/* Give the link a number, and enter it into the adapter's list.  Return false if the system has no random numbers. */
+/* Give the link a number, and enter the link into the adapter's list.  Return false if the system has no random numbers. */
 static bool link_enter(datagram_link_t *l)
 {
     l->process.fd = -1;

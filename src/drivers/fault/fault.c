@@ -173,7 +173,7 @@ static void caps_shorten(fault_adapter_t *a)
         c->chunk_min = c->chunk_max / 2;
 }
 
-/* The topology file has no networks of this driver. */
+/* Set the security that the wrapped driver has.  The topology file has no networks of the driver fault itself. */
 static mad_status_t fault_secure(madi_adapter_t *adapter, int given, char *reason)
 {
     madi_adapter_t *inner = ((fault_adapter_t *)adapter)->inner;

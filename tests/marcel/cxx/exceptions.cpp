@@ -13,7 +13,7 @@ static std::string own_text()
     return "thread " + std::to_string(number++);
 }
 
-// True if the exception in flight in this thread has this text, whichever thread throws meanwhile.
+// True if the exception that this thread handles has this text.  Other threads may throw meanwhile.
 static bool handles(const std::string &text)
 {
     try {
@@ -106,7 +106,8 @@ static void nested_exceptions_stay_apart()
     together(nests);
 }
 
-// The test of transactions: whether an exception leaves the scope.
+// Compares the number of uncaught exceptions in the destructor with the number before: one more if an exception unwinds.
+// A transaction finds in this way whether to roll back.
 struct guard {
     int before = std::uncaught_exceptions();
     bool unwinds;
