@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ping-pong of a program whose messages go to a handler.  It waits until the handler has run: in the library
- * (mad_cond_wait), or outside, in poll on a descriptor that the handler writes to, while the progress thread runs the
- * handler. */
+/* The ping-pong of a program whose messages go to a handler.  The program waits until the handler has run: in the
+ * library (mad_cond_wait), or outside, in poll on a descriptor that the handler writes to, while the progress thread
+ * runs the handler. */
 #include "perf.h"
 
 #include <errno.h>

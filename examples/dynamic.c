@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes without a launcher.  They exchange their addresses over a socket pair (a file would do as well), and
- * then a greeting.  Run: ./dynamic */
+/* Two processes without a launcher.  The processes exchange their addresses over a socket pair (a file would do as
+ * well), and then a greeting.  Run: ./dynamic */
 #include <madeleine.h>
 #include <stdio.h>
 #include <string.h>

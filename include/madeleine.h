@@ -119,13 +119,13 @@ mad_status_t mad_address(mad_session_t *session, const void **address, size_t *l
  * number, so that the program can try again.  Errors: MAD_ERR_INVAL (not an address), MAD_ERR_VERSION, MAD_ERR_NOMEM. */
 mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t len, mad_peer_t *peer);
 
-/* Forget a peer: close its connection in order and free its state.  Its number is never reused; calls with that number
- * fail with MAD_ERR_PEER from now on.  A process that connects again, or is added again, becomes a peer with another
- * number.
+/* Forget a peer: close its connection in order and free its state.  The peer's number is never reused; calls with that
+ * number fail with MAD_ERR_PEER from now on.  A process that connects again, or is added again, becomes a peer with
+ * another number.
  *
  * Some peers are forgotten automatically a while after their connection is lost: those that connected by themselves,
- * were never added by this process and are no ranks.  This requires that none of their messages is open or not yet
- * received.
+ * were never added by this process and are no ranks.  Such a peer is forgotten only when none of its messages is open
+ * or not yet received.
  *
  * May wait (until sent data have left, within the knob MAD_EXIT_TIMEOUT).  Errors: MAD_ERR_INVAL (no such peer, a rank,
  * or this process itself), MAD_ERR_PEER (already forgotten); MAD_ERR_BUSY (a message is open, pending or not yet

@@ -140,11 +140,11 @@ int marcel_tryjoin(marcel_t thread, void **result);
 /* Detach a thread: no thread will join it.  Errors: EINVAL (already detached), ESRCH as above. */
 int marcel_detach(marcel_t thread);
 
-/* End the calling thread.  Its stack is unwound as by pthread_exit: cleanup handlers (below), C++ destructors and C
- * cleanup attributes (compiled with -fexceptions) run, then the destructors of keys.  A function without an unwind
- * table stops the unwinding, which is logged.  A catch (...) must rethrow, and the call must not leave a noexcept
- * function; otherwise the process aborts.  A plain pthread ends as by pthread_exit.  If it was the initial thread, the
- * process exits with 0 when its last thread has ended. */
+/* End the calling thread.  The thread's stack is unwound as by pthread_exit: cleanup handlers (below), C++ destructors
+ * and C cleanup attributes (compiled with -fexceptions) run, then the destructors of keys.  A function without an
+ * unwind table stops the unwinding, which is logged.  A catch (...) must rethrow, and the call must not leave a
+ * noexcept function; otherwise the process aborts.  A plain pthread ends as by pthread_exit.  If it was the initial
+ * thread, the process exits with 0 when its last thread has ended. */
 #ifdef __cplusplus
 [[noreturn]]
 #else

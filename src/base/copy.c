@@ -60,8 +60,8 @@ void madi_copy_long(void *to, const void *from, size_t n)
 
 /* True if the destination lies 1 to 31 bytes behind the source, modulo the page size.  The string instruction by
  * which the C library copies long blocks then takes 20 to 30 times as long (Zen 4; it seems to wait for its own
- * recent stores).  This happens, for instance, if a page-aligned buffer is filled with data that follow a header of
- * 16 bytes. */
+ * recent stores).  Such a copy occurs, for instance, if a page-aligned buffer is filled with data that follow a header
+ * of 16 bytes. */
 static bool collides(const void *to, const void *from)
 {
     return (((uintptr_t)to - (uintptr_t)from) & 4095) - 1 < 31;

@@ -90,8 +90,8 @@ static int socket_fail(int fd)
     return -1;
 }
 
-/* Between bind and listen a socket looks as if its owner had ended, and a sweep would remove it.  So it has a temporary
- * name until it listens. */
+/* Between bind and listen a socket looks as if its owner had ended, and a sweep would remove it.  So the socket has a
+ * temporary name until the process listens on it. */
 int madi_unix_listen(const char *path, int backlog)
 {
     char early[MADI_UNIX_PATH_MAX];

@@ -67,7 +67,7 @@
  *   - link_close is called once: maybe from inside the driver's own upcalls, maybe for a link that connect or accept has
  *     made and start never got.
  *   - link_fini is called once for every link, never from inside madi_link_down.  After a failed connect or accept it comes
- *     alone.  It waits for the loans, except at the end of a session, which ends all of them.
+ *     alone.  The core delays link_fini until all loans are back, except at the end of a session, which ends all loans.
  *
  * Order.  The packets of one link stay in order; there is no order between links.  A driver delivers packets after
  * madi_link_up and before madi_link_down.  Packets that arrived before the link broke are delivered before that call.

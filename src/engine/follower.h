@@ -64,8 +64,8 @@ static inline bool madi_other_may_lead(void)
 /* If no thread leads, wake one sleeping thread to lead.  The choice is first a thread that waits itself, which no other
  * thread would serve; otherwise an idle worker, if user-level threads of other workers wait. */
 void madi_leader_wanted(void);
-/* True if the last leader is likely to wait again soon, so that no other thread is woken yet.  This is so on
- * oversubscribed cores, where a wake-up costs as much as a message, unless leaders recently failed to return. */
+/* True if the last leader is likely to wait again soon, so that no other thread is woken yet.  A leader is likely to
+ * return on oversubscribed cores, where a wake-up costs as much as a message, unless leaders recently failed to return. */
 bool madi_leader_may_return(void);
 /* True if the thread may sleep: another thread leads, or no thread has to lead. */
 bool madi_may_follow(const madi_waiting_t *w);

@@ -22,9 +22,9 @@
  * two checks.  Waking it for each message would take longer than the message.
  *
  * A program that polls (mad_progress), as MPI libraries do, is not inside the library between two polls, but polls again
- * at once.  This is assumed if the program did so the last time.  The thread is then not woken for operations that the
- * program leaves pending, as long as the thread checks periodically.  The first poll of the program makes the thread give
- * up the lead, since peers ring the bell for a leader that sleeps.
+ * at once.  The library assumes such a program if the program did so the last time.  The thread is then not woken for
+ * operations that the program leaves pending, as long as the thread checks periodically.  The first poll of the program
+ * makes the thread give up the lead, since peers ring the bell for a leader that sleeps.
  *
  * While the thread only serves other processes (handlers, forwarding), an event is usually followed by more.  The thread
  * then yields for a while before it sleeps again.  With pending requests it does not yield: the program computes, and the

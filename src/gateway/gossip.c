@@ -5,9 +5,9 @@
  * also sends the late gateway the addresses of gateways that joined late before.
  *
  * A process only advertises gateways that it is itself connected to, and no process relays advertised addresses.  So
- * a gateway that has left is no longer advertised, and a large job is not flooded.  This is sufficient: a gateway on
- * a path needs to know the next one only if both are on one network, and then they have common neighbours on that
- * network. */
+ * a gateway that has left is no longer advertised, and a large job is not flooded.  These announcements suffice: a
+ * gateway on a path needs to know the next one only if both are on one network, and then they have common neighbours on
+ * that network. */
 #include "gateway/gateway.h"
 #include "base/log.h"
 

@@ -8,8 +8,8 @@
  * stream opens the new path; the other endpoint does so only if nothing arrives for a while.  If both do, the greater
  * turn wins.
  *
- * A new stream does the same before its endpoints know each other.  But it tries further paths only after the death of
- * a gateway, which may come back; any other failure is reported immediately. */
+ * A new stream does the same before its endpoints know each other.  But a new stream tries further paths only after the
+ * death of a gateway, which may come back; any other failure is reported immediately. */
 #include "gateway/gateway.h"
 #include "base/clock.h"
 #include "base/knob.h"

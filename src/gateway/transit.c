@@ -55,8 +55,8 @@ static gw_transit_t *transit_new(gw_t *gw, size_t address_len)
     return t;
 }
 
-/* Return the number of gateways that may follow this one.  Their number is limited, because a peer that requests more could
- * make gateways pass its stream around for long. */
+/* Return the number of gateways that may follow this one.  The number of these gateways is limited, because a peer that
+ * requests more could make gateways pass its stream around for long. */
 static uint16_t gateways_allowed(gw_hop_t *hop, const madi_wire_hdr_t *hdr)
 {
     if (hdr->channel <= GW_HOPS)
@@ -283,7 +283,7 @@ void gw_transit_closed(gw_side_t *from, const madi_wire_close_t *c, const char *
     transit_closed(from->transit, from == &from->transit->side[1], c, text);
 }
 
-/* End a stream whose dial has failed, without a report.  Its opener is refused later (gw_dial_failed). */
+/* End a stream whose dial has failed, without a report.  The opener of the stream is refused later (gw_dial_failed). */
 static void transit_silence(gw_transit_t *t)
 {
     gw_dial_t *dial = t->dial;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Verification of what an endpoint receives: proofs of the other endpoint, and packets that it has sealed (protect.c).
  *
- * A fragment that is not valid here was changed, forged, reordered or repeated by a gateway.  Its path is then
- * treated as if that gateway had died: missing fragments arrive again by another path, and nothing wrong is
+ * A fragment that is not valid here was changed, forged, reordered or repeated by a gateway.  The path of this fragment
+ * is then treated as if that gateway had died: missing fragments arrive again by another path, and nothing wrong is
  * delivered.  After several such failures the stream ends. */
 #include "gateway/gateway.h"
 #include "base/log.h"
@@ -209,8 +209,8 @@ bool gw_sealed_done(gw_side_t *side)
     return false;
 }
 
-/* Receive a long packet.  Its header determines the destination of the body, which is decrypted there once it is
- * complete. */
+/* Receive a long packet.  The packet's header determines the destination of the body, which is decrypted there once it
+ * is complete. */
 static madi_place_t parts_packet_arrived(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
 {
     gw_end_t *end = side->end;

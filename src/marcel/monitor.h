@@ -15,8 +15,8 @@
  * these system calls while they hold a pointer to their worker, and they read it again afterwards.
  *
  * The monitor only interrupts calls that the kernel restarts after a signal, and that have no effect until they return.
- * Other calls would end early (EINTR, a short count), which the program does not expect.  Their threads go on to block
- * the worker. */
+ * Other calls would end early (EINTR, a short count), which the program does not expect.  Threads in such calls go on
+ * to block the worker. */
 #ifndef MADI_MONITOR_H
 #define MADI_MONITOR_H
 

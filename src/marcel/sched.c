@@ -220,8 +220,8 @@ madi_ult_t *madi_pick_all(madi_worker_t *worker)
     return madi_queue_take(worker);
 }
 
-/* Turn a join in place into a usual join, because the joined thread blocks or yields.  Its joiner then does not run right
- * after its end, but waits like others, and a cancel can end that wait. */
+/* Turn a join in place into a usual join, because the joined thread blocks or yields.  The joiner then does not run
+ * right after the end of the joined thread, but waits like others, and a cancel can end that wait. */
 static void join_in_place_end(madi_ult_t *ult)
 {
     struct marcel_thread *thread = ult->party.thread;

@@ -130,7 +130,8 @@ static inline int madi_wait_end(madi_party_t *party)
 /* The outermost function of every user-level thread. */
 void madi_ult_main(void);
 
-/* End the calling user-level thread, on an empty stack: all its functions have ended.  Its result is thread->value. */
+/* End the calling user-level thread, on an empty stack: all its functions have ended. The result of the thread is
+ * thread->value. */
 _Noreturn void madi_ult_end_anew(madi_ult_t *self);
 
 /* Return the thread that runs next, after checking all sources; NULL if none.  Called on `base`. */

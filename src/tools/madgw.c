@@ -151,8 +151,8 @@ static mad_status_t file_join(const madgw_entry_t *in, const madi_gw_options_t *
 
 /* ---- Serving ---------------------------------------------------------------------------------------------------- */
 
-/* Set knobs for a process that only forwards.  Its memory limit is a share of the host's memory, large enough for the
- * windows of many streams.  Only memory for fragments that it currently holds is used. */
+/* Set knobs for a process that only forwards.  The memory limit of the process is a share of the host's memory, large
+ * enough for the windows of many streams.  Only memory for fragments that it currently holds is used. */
 static void knobs_set(const madi_gw_options_t *o)
 {
     char text[32];

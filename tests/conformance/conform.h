@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The conformance suite: checks the semantics of messages over each driver.
  *
- * A test has two roles.  They are two processes (ranks 0 and 1) or, over the driver self, two threads of one process
- * that is its own peer.  Other tests have one function for all ranks, or open their own sessions. */
+ * A test has two roles.  The two roles are two processes (ranks 0 and 1) or, over the driver self, two threads of one
+ * process that is its own peer.  Other tests have one function for all ranks, or open their own sessions. */
 #ifndef CONFORM_H
 #define CONFORM_H
 

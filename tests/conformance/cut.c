@@ -164,7 +164,7 @@ static bool know(side_t *a, side_t *b)
     return CHECK_OK(mad_address(b->session, &address, &len)) && CHECK_OK(mad_peer_add(a->session, address, len, &a->peer));
 }
 
-/* Session c exchanges messages with a, which has not added c as a peer.  Their link must be unaffected. */
+/* Session c exchanges messages with a, which has not added c as a peer.  The link between a and c must be unaffected. */
 static void *third(void *arg)
 {
     side_t *c = arg;

@@ -138,7 +138,7 @@ static madi_sent_t fake_send(madi_link_t *link, const struct iovec *vec, int n, 
     return MADI_SENT;
 }
 
-/* Lent bodies.  Those that were not returned are freed with the link. */
+/* Lent bodies.  Bodies that were not returned are freed with the link. */
 #define LOANS 4096
 static void *loans[LOANS];
 

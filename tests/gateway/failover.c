@@ -487,7 +487,7 @@ static void pause_all(child_t *a, child_t *g, int64_t ms)
     result(more(2 * BATCH) >= 0, "pause: traffic goes on");
 }
 
-/* Stop all processes, as if the machine stood still.  This time must not count against any process. */
+/* Stop all processes, as if the machine stood still.  The time of the standstill must not count against any process. */
 static void still(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
 {
     more(5);

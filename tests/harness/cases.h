@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program of named cases: PROGRAM [CASE...].  It runs the given cases (all if none is given) in the order of its
- * table, and prints "ok CASE" or "not ok CASE" for each.  Failed checks are reported on stderr (test.h).
+/* A program of named cases: PROGRAM [CASE...].  The program runs the given cases (all if none is given) in the order of
+ * its table, and prints "ok CASE" or "not ok CASE" for each.  Failed checks are reported on stderr (test.h).
  *
  *     int main(int argc, char **argv)
  *     {

@@ -83,7 +83,7 @@ static void *write_and_read(void *arg)
     return NULL;
 }
 
-/* While one thread waits, the other threads run.  They also run while another thread never has to wait. */
+/* While one thread waits, the other threads run.  The other threads also run while another thread never has to wait. */
 static void *others_main(void *arg)
 {
     int fd[2];

@@ -3,11 +3,11 @@
  *
  * Rounds of some hundred milliseconds.  In each round, threads of both kinds make a random graph: they create other
  * threads, join them in all ways, cancel them, and use the same objects: mutexes, rwlocks, semaphores, queues (with a
- * condition each), barriers, completions and onces.  They use all forms of each call, with deadlines that are near, past,
- * or far.  One more thread cancels threads at random.  Everything that was taken is returned, by cleanup handlers if
- * necessary, so a wait without a deadline must end.  If no thread makes progress for `limit` seconds, a watchdog prints
- * which thread waits for which object, and aborts.  At the end of a round the counts must be right: every count, token
- * and item is there, every pass of a barrier had its threads, and each thread ended as requested.
+ * condition each), barriers, completions and onces.  The threads use all forms of each call, with deadlines that are
+ * near, past, or far.  One more thread cancels threads at random.  Everything that was taken is returned, by cleanup
+ * handlers if necessary, so a wait without a deadline must end.  If no thread makes progress for `limit` seconds, a
+ * watchdog prints which thread waits for which object, and aborts.  At the end of a round the counts must be right:
+ * every count, token and item is there, every pass of a barrier had its threads, and each thread ended as requested.
  *
  * --lose N: leave out the N-th return of a token; --stick: one thread waits for an event that never happens.  Both must
  * be detected. */

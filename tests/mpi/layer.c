@@ -8,7 +8,7 @@
 enum { N = 300, LONG = 200000, TAG = 7 };
 static int other; /* rank of the partner; MPI_PROC_NULL: none */
 
-/* Free requests early.  Their buffers stay until an answer shows that all messages have arrived. */
+/* Free requests early.  The buffers of freed requests stay until an answer shows that all messages have arrived. */
 static void freed_early(void)
 {
     unsigned char *out = get(LONG), *in = get(LONG);

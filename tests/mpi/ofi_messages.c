@@ -107,8 +107,8 @@ static void probes(void)
     ends_close();
 }
 
-/* Messages lie in the buffer in the order of sending.  They complete in any order, because the provider promises no
- * order of completions. */
+/* Messages lie in the buffer in the order of sending.  The messages complete in any order, because the provider
+ * promises no order of completions. */
 static void multi_receive(void)
 {
     enum { N = 50 };

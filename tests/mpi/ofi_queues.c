@@ -306,9 +306,9 @@ static void wait_objects(void)
     }
 }
 
-/* A counter that can be waited for lets other threads make progress on its whole endpoint.  These threads then also use a
- * queue that cannot be waited for, in a domain that one thread uses.  Each entry must arrive once.  Without the queue's lock
- * this failed in one of two runs of MPICH with four threads, and rarely here. */
+/* A counter that can be waited for lets other threads make progress on its whole endpoint.  The other threads then also
+ * use a queue that cannot be waited for, in a domain that one thread uses.  Each entry must arrive once.  Without the
+ * queue's lock this failed in one of two runs of MPICH with four threads, and rarely here. */
 static void sleeping_counter(void)
 {
     enum { WINDOW = 16, TURNS = 3000 };

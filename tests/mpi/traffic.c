@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random traffic between all ranks in both directions; every byte is checked: traffic THREADS SECONDS [SEED].
  *
- * Each thread has communicators of its own and runs rounds.  In a round each pair of ranks exchanges messages.  Their
- * number, lengths, send calls, tags and communicators follow from (seed, round, thread, sender, receiver), so both ranks
- * know them.  Receives are posted before or after the message, by source or any, by tag or any, after probes or matched
- * probes; some are cancelled.  (With TRAFFIC_MATCHED=no there are no matched probes: Open MPI 4.1's mtl ofi hangs in
- * them, over every provider.)  In the wild rounds all messages of a communicator are received as they arrive, and each
- * must arrive once. */
+ * Each thread has communicators of its own and runs rounds.  In a round each pair of ranks exchanges messages.  The
+ * number, lengths, send calls, tags and communicators of these messages follow from (seed, round, thread, sender,
+ * receiver), so both ranks know them.  Receives are posted before or after the message, by source or any, by tag or
+ * any, after probes or matched probes; some are cancelled.  (With TRAFFIC_MATCHED=no there are no matched probes: Open
+ * MPI 4.1's mtl ofi hangs in them, over every provider.)  In the wild rounds all messages of a communicator are
+ * received as they arrive, and each must arrive once. */
 #include "check.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A libfabric whose calls fail.  With LD_LIBRARY_PATH the driver ofi finds this library as libfabric.so.1.  It passes all
- * calls on to the library that OFI_REAL names, whose objects get tables of operations from here.
+/* A libfabric whose calls fail.  With LD_LIBRARY_PATH the driver ofi finds this library as libfabric.so.1.  This
+ * library passes all calls on to the library that OFI_REAL names, whose objects get tables of operations from here.
  *   OFI_FAULT=CALL,FIRST,NUMBER,ERROR   calls CALL of this process fail with -ERROR, from number FIRST on (the first is 1);
  *                                       NUMBER: how many; 0: all
  *   OFI_FAULT_RANK=N                    only in the process of this rank

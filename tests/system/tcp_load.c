@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One process to which many others connect over tcp.  It writes its address to FILE, which the others read.
+/* One process to which many others connect over tcp.  This process writes its address to FILE, which the others read.
  *
  *   tcp_load hub FILE N       receives all messages of N callers (call), answers each, and prints how many were complete
  *   tcp_load call FILE ID     opens a session, sends some messages, and ends at once, with answers that it has not read

@@ -104,8 +104,8 @@ START_TEST(peer_costs_little_memory)
 }
 END_TEST
 
-/* Send messages of small blocks to this process itself.  Their sums range around the size of the memory in which
- * blocks are staged. */
+/* Send messages of small blocks to this process itself.  The sums of the blocks' lengths range around the size of the
+ * memory in which blocks are staged. */
 START_TEST(message_around_stage_size_arrives)
 {
     enum { STEP = 40 };

@@ -96,7 +96,7 @@ static mad_handled_t slow(mad_channel_t *channel, mad_message_t *message, void *
     return MAD_CONSUMED;
 }
 
-/* The other waiting threads sleep while a handler runs.  They do not spin because callbacks are due. */
+/* The other waiting threads sleep while a handler runs.  The waiting threads do not spin because callbacks are due. */
 START_TEST(handler_lets_others_sleep)
 {
     mad_channel_t *channel;

@@ -169,7 +169,8 @@ static MADI_COLD madi_rx_msg_t *take_ready_or_advance(mad_channel_t *channel, ma
 }
 
 /* Take the adapter's next packet, if it is a message of one packet for this channel or connection, and no earlier message
- * waits.  Its body is copied from the driver's memory into the message's structure, or lent.  Under session->lock. */
+ * waits.  The packet's body is copied from the driver's memory into the message's structure, or lent.  Under
+ * session->lock. */
 static inline __attribute__((always_inline)) madi_rx_msg_t *take_message(mad_session_t *session, mad_channel_t *channel,
                                                                          madi_conn_t *conn, madi_adapter_t *adapter)
 {

@@ -79,8 +79,8 @@ bool madi_hello_tries(const madi_gate_t *gate, const madi_adapter_t *adapter)
     return h != NULL;
 }
 
-/* Give up all attempts of a gate except `taken` (NULL: all).  This implies nothing about the peer, so their paths may be
- * tried again. */
+/* Give up all attempts of a gate except `taken` (NULL: all).  The end of these attempts implies nothing about the peer,
+ * so their paths may be tried again. */
 static void attempts_abort(madi_gate_t *gate, const madi_hello_t *taken)
 {
     madi_hello_t *h = gate->connect->n_attempts ? gate->session->connect->hellos : NULL;

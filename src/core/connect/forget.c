@@ -3,8 +3,9 @@
  *
  * A lost peer that the program has not added and that is no rank, for instance a client that has ended, is released once
  * nothing refers to it: no message that is open or not received yet, no request, no stream.  mad_peer_forget releases any
- * other peer.  The number of a released peer is never given again: calls with it are refused.  Its gate and connections are
- * reused for other peers, but only after a while (RESTING in peer.c), since threads may still be leaving them. */
+ * other peer.  The number of a released peer is never given again: calls with it are refused.  The gate and the
+ * connections of a released peer are reused for other peers, but only after a while (RESTING in peer.c), since threads
+ * may still be leaving them. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "core/connect/connect_gate.h"

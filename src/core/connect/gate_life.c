@@ -21,8 +21,8 @@
 
 /* ---- Made ----------------------------------------------------------------------------------------------------- */
 
-/* Take a released gate that has rested for long enough; NULL if there is none.  Its memory for connections and handles
- * is used again. */
+/* Take a released gate that has rested for long enough; NULL if there is none.  The gate's memory for connections and
+ * handles is used again. */
 static madi_gate_t *gate_take_rested(mad_session_t *s)
 {
     madi_gate_t *g = s->connect->n_resting > RESTING ? s->connect->resting : NULL, blank = {.peer = -1};

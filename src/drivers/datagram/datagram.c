@@ -10,9 +10,9 @@
  *      packet     [number of the receiving end of the link][header][body]
  *      end        [number of the end of a link that is gone]
  *
- * A number is 64 random bits, which an end chooses and only the other end learns: strangers guess none.  VERDICT is in the
- * peer's queue of frames before a packet is in its queue of packets.  So a packet with an unknown number has the frames read
- * first.
+ * A number is 64 random bits, which an end chooses and only the other end learns: a stranger cannot guess it.  VERDICT
+ * is in the peer's queue of frames before a packet is in its queue of packets.  So the frames are read before a packet
+ * with an unknown number is dropped.
  *
  * A datagram is sent as a whole or not at all, and none is lost or overtaken.  A network that loses or reorders packets needs
  * numbers and repetitions here.  When a process ends, its pidfd shows that: the network's name holds the PID namespace, so

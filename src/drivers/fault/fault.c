@@ -358,7 +358,7 @@ static bool fault_admits(madi_adapter_t *adapter, int fd, char *reason)
     return !inner->driver->reach.admits || inner->driver->reach.admits(inner, fd, reason);
 }
 
-/* Make the inner link.  Its random numbers depend on whether this is the active side. */
+/* Make the inner link.  The random numbers of the link depend on whether this is the active side. */
 static mad_status_t link_make(fault_link_t *l, bool active)
 {
     fault_adapter_t *a = fault_of(l);

@@ -9,8 +9,7 @@
  * The order of the packets of one link is kept, and nothing is lost before a cut.
  *
  *   fault.c     the table, adapters, the dice, polling and sleeping
- *   fault_rx.c  what the inner driver says: packets, links up and down
- *   fault_tx.c  what the core sends
+ *   fault_rx.c  upcalls of the inner driver: packets, links up and down fault_tx.c  what the core sends
  */
 #ifndef MADI_FAULT_H
 #define MADI_FAULT_H

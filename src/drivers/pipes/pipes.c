@@ -11,9 +11,9 @@
  *      in   <----------------------------- pipe A -------- out
  *      out  ------------------------------ pipe B -------> in
  *
- * A pipe accepts up to PIPE_BUF bytes completely or not at all.  So it holds whole packets only, and neither side has to
- * keep a part of one.  The writing side opens its pipe for reading too, since a write without a reader raises SIGPIPE.
- * When the peer dies, the other pipe ends. */
+ * A pipe accepts up to PIPE_BUF bytes completely or not at all.  So a pipe holds whole packets only, and neither side
+ * has to keep a part of one.  The writing side opens its pipe for reading too, since a write without a reader raises
+ * SIGPIPE. When the peer dies, the other pipe ends. */
 #include "base/host.h"
 #include "base/own.h"
 #include "core/driver.h"

@@ -2,9 +2,10 @@
 /* skeleton: the smallest complete driver, to be copied for a driver of a new network.  Read core/driver.h first, and
  * doc/new-driver.md along with this file.
  *
- * Its network is the host: a link is a UNIX stream socket, on which packets follow each other (header, body, header, ...).
- * This driver has what every driver needs and nothing else: it copies, lends nothing, takes no operations, and polls every
- * link.  This driver is always compiled, so that it stays correct, but is used only if MAD_DRIVERS names it.
+ * The network of skeleton is the host: a link is a UNIX stream socket, on which packets follow each other (header,
+ * body, header, ...). This driver has what every driver needs and nothing else: it copies, lends nothing, takes no
+ * operations, and polls every link.  This driver is always compiled, so that it stays correct, but is used only if
+ * MAD_DRIVERS names it.
  *
  * "Yours" in a comment says what a driver for another network does there. */
 #include "base/host.h"
