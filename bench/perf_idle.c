@@ -14,10 +14,10 @@
 #define SLEEP_NS 1000000000L
 
 /* Measurement that the receiver sends back. */
-typedef struct told {
+typedef struct idle_cost {
     double cpu_us, waited_us;
     long switches;
-} told_t;
+} idle_cost_t;
 
 static double cpu_us(const struct rusage *r)
 {
@@ -32,32 +32,32 @@ static int waiter_round(perf_t *p)
     int rc = perf_receive(p, p->peer, p->receive, p->size);
     uint64_t end = bench_now();
     getrusage(RUSAGE_SELF, &after);
-    told_t told = {cpu_us(&after) - cpu_us(&before), (double)(end - start) / 1e3, after.ru_nvcsw - before.ru_nvcsw};
+    idle_cost_t cost = {cpu_us(&after) - cpu_us(&before), (double)(end - start) / 1e3, after.ru_nvcsw - before.ru_nvcsw};
     if (!rc)
         rc = perf_send(p, p->peer, p->send, p->size);
-    return rc ? rc : perf_send(p, p->peer, &told, sizeof told);
+    return rc ? rc : perf_send(p, p->peer, &cost, sizeof cost);
 }
 
-static int sleeper_round(perf_t *p, double *us, told_t *sum)
+static int sleeper_round(perf_t *p, double *us, idle_cost_t *sum)
 {
-    told_t told;
+    idle_cost_t cost;
     nanosleep(&(struct timespec){SLEEP_NS / 1000000000L, SLEEP_NS % 1000000000L}, NULL);
     uint64_t start = bench_now();
     if (perf_send(p, p->peer, p->send, p->size) || perf_receive(p, p->peer, p->receive, p->size))
         return -1;
     *us = (double)(bench_now() - start) / 1e3;
-    if (perf_receive(p, p->peer, &told, sizeof told))
+    if (perf_receive(p, p->peer, &cost, sizeof cost))
         return -1;
-    sum->cpu_us += told.cpu_us;
-    sum->waited_us += told.waited_us;
-    sum->switches += told.switches;
+    sum->cpu_us += cost.cpu_us;
+    sum->waited_us += cost.waited_us;
+    sum->switches += cost.switches;
     return 0;
 }
 
 static int size_run(perf_t *p)
 {
     double us[ROUNDS];
-    told_t sum = {0};
+    idle_cost_t sum = {0};
     char extra[96];
     int rounds = p->options.batches && p->options.batches < ROUNDS ? p->options.batches : ROUNDS, rc = perf_verify(p);
     p->options.batches = rounds;

@@ -15,14 +15,14 @@ HEADER = 24  # bytes of packet header and block descriptor: a limit of a packet 
 
 def thresholds(context):
     """Return the sizes at which shm changes its method."""
-    told = set()
+    reported = set()
     try:
         code, out, _ = run([context.program("mad_info"), "--json"], timeout=20)
         for line in out.splitlines() if not code else ():
-            told |= numbers(json.loads(line), False)
+            reported |= numbers(json.loads(line), False)
     except (Missing, ValueError):
         pass
-    every = told | set(THRESHOLDS)
+    every = reported | set(THRESHOLDS)
     return sorted({s for t in every for s in (t, t - HEADER) if s > 1})
 
 

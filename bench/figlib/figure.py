@@ -13,7 +13,7 @@ floors    raw interfaces: shown, and used by allowed
 target    as text
 allowed   (v, best) -> the most that ours may be in this round (for MB/s the least), None when what it compares with is
           missing; v(source) is that source's value in this round, v(source, field) another one of its row, best the
-          peer's;  None: there is no target, the value is only told; of a figure over many sizes (measure.SWEEPS): numbers
+          peer's;  None: there is no target, the value is only shown; of a figure over many sizes (measure.SWEEPS): numbers
 """
 
 import collections

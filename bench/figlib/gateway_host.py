@@ -35,7 +35,7 @@ def beside(context, sizes):
     return gateway.through(rows)
 
 
-def told(context, pid):
+def forwarding_report(context, pid):
     """Return the gateway's report about its forwarding; {} if it does not answer."""
     _, out, _ = run([context.program("mad_info"), "explain", str(pid), "--json"], timeout=20)
     try:
@@ -61,8 +61,8 @@ def until_streaming(context, child, pid):
     """Wait until all streams are open, and bytes flow."""
     until = time.time() + PATIENCE
     while time.time() < until and child.poll() is None:
-        said = told(context, pid()) if pid() else {}
-        if said.get("streams") == PAIRS and said["bytes"] > PAIRS << 20:
+        report = forwarding_report(context, pid()) if pid() else {}
+        if report.get("streams") == PAIRS and report["bytes"] > PAIRS << 20:
             return
         time.sleep(0.02)
     raise Missing("the streams did not begin")
@@ -76,8 +76,8 @@ def filled(context):
         for pid in receivers:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(STOPPED)
-        said = told(context, gate)
-        return {"held_MiB": said["bytes_held_most"] / 2**20, "budget_MiB": said["budget"] / 2**20,
+        report = forwarding_report(context, gate)
+        return {"held_MiB": report["bytes_held_most"] / 2**20, "budget_MiB": report["budget"] / 2**20,
                 "resident_MiB": resident_mib(gate)}
     finally:
         for pid in receivers:

@@ -84,7 +84,7 @@ def argobots_built(text):
 BUILT = {"ucx": ucx_built, "libfabric": libfabric_built, "openmpi": openmpi_built, "argobots": argobots_built}
 
 
-def told(package, prefix):
+def description(package, prefix):
     """Return what the package reports about itself; prefix: its folder."""
     if package == "argobots":
         try:
@@ -98,7 +98,7 @@ def told(package, prefix):
 
 @functools.lru_cache(maxsize=None)
 def find(package, prefix):
-    version, built = BUILT[package](told(package, prefix))
+    version, built = BUILT[package](description(package, prefix))
     return Peer(package, prefix, version, built)
 
 

@@ -23,7 +23,7 @@ static int turns(void *arg, int n)
     return 0;
 }
 
-/* Receive the messages without a partner, oldest first, which is fastest; this is not timed. */
+/* Receive the messages without a partner, oldest first, which is fastest; not timed. */
 static void others_receive(const mpi_perf_t *p, MPI_Request *requests, char *into)
 {
     for (int i = 0; i < (int)p->size; i++)

@@ -85,12 +85,12 @@ long madi_boot_number(const char *variable, long otherwise)
     return *end ? otherwise : number;
 }
 
-int madi_boot_told(int *size)
+int madi_boot_environment_rank(int *size)
 {
-    static const char *const said[][2] = {
+    static const char *const variables[][2] = {
         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMIX_RANK", ""}, {"PMI_RANK", "PMI_SIZE"}};
-    for (size_t i = 0; i < MADI_COUNT(said); i++) {
-        long rank = madi_boot_number(said[i][0], -1), n = madi_boot_number(said[i][1], 0);
+    for (size_t i = 0; i < MADI_COUNT(variables); i++) {
+        long rank = madi_boot_number(variables[i][0], -1), n = madi_boot_number(variables[i][1], 0);
         if (rank >= 0 && rank < (n ? n : INT_MAX) && n >= 0 && n <= INT_MAX) {
             *size = (int)n;
             return (int)rank;

@@ -57,7 +57,7 @@ void madi_boot_key_wipe(madi_boot_t *boot);
 
 /* Return the rank that a launcher's environment variables give this process, -1 if none.  *size: the number of ranks, 0
  * if unknown.  For sessions that a program opens by itself under another launcher, for instance mpirun. */
-int madi_boot_told(int *size);
+int madi_boot_environment_rank(int *size);
 
 /* Return the number in an environment variable; `otherwise` if the variable holds none. */
 long madi_boot_number(const char *variable, long otherwise);

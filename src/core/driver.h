@@ -35,7 +35,7 @@
  *   session   the session's                         poll connect start link_close ready arm disarm common within reachable
  *                                                   admits frame_send frame_answer accept describe source_end take
  *                                                   take_short keep_begun get sever offer withdraw drained
- *                                                   acknowledge unheard moves
+ *                                                   acknowledge host_silent moves
  *   tx        the link's tx lock; perhaps also      send send_short packet_room answers prepare send_prepared forget put
  *             the session's; any thread, one at a   claim
  *             time per link
@@ -482,7 +482,7 @@ typedef struct madi_driver_direct {
  *   core                                   driver
  *   a session ends in order -------------> drained             every millisecond until true; then link_close
  *   the peer's session ends -------------> acknowledge         so that the peer's drained becomes true soon
- *   a peer owes an answer  --------------> unheard             true: the peer's host is taken for dead
+ *   a peer owes an answer  --------------> host_silent         true: the peer's host is taken for dead
  *                          --------------> moves               true: the answer may be queued, so wait longer
  */
 typedef struct madi_driver_live {
@@ -496,7 +496,7 @@ typedef struct madi_driver_live {
     /* True if something is under way to the peer's host, and that host has acknowledged nothing for ns nanoseconds.
      * (Whether the peer itself computes or is stopped does not matter.)  NULL: not known.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
-    bool (*unheard)(madi_link_t *link, int64_t ns);
+    bool (*host_silent)(madi_link_t *link, int64_t ns);
     /* True if the network makes progress: bytes are under way and the peer's host has acknowledged some within ns
      * nanoseconds, or something has come from it.  (A probe may then be queued behind other traffic, and its answer
      * likewise.)  NULL: not known.

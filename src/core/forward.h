@@ -74,8 +74,8 @@ typedef struct madi_forward {
     /* True if this link's packets are encrypted from end to end.  Under the session's lock. */
     bool (*encrypts)(const madi_link_t *link);
     /* Write two objects for mad_info: the members of a session's forwarding, and its routes.  Under the session's lock. */
-    void (*say)(struct mad_session *session, madi_json_t *json);
-    void (*say_routes)(struct mad_session *session, madi_json_t *json);
+    void (*write)(struct mad_session *session, madi_json_t *json);
+    void (*write_routes)(struct mad_session *session, madi_json_t *json);
     /* Add the fragments that have gone over this gate (counted as messages), and their bytes: those of streams that end
      * here, and those of streams that pass.  Under the session's lock. */
     void (*traffic)(struct madi_gate *gate, struct madi_traffic *ends, struct madi_traffic *passing);

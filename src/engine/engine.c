@@ -339,22 +339,22 @@ void madi_server_calls_run(madi_source_t *source)
 
 /* ---- Reports of sleeps ------------------------------------------------------------------------------------------- */
 
-static _Atomic(void (*)(int64_t)) tell_slept;
+static _Atomic(void (*)(int64_t)) sleep_report;
 
 void marceli_sleeps_report(void (*slept)(int64_t begin))
 {
-    atomic_store_explicit(&tell_slept, slept, memory_order_relaxed);
+    atomic_store_explicit(&sleep_report, slept, memory_order_relaxed);
 }
 
 int64_t madi_sleep_begins(void)
 {
-    return MADI_UNLIKELY(atomic_load_explicit(&tell_slept, memory_order_relaxed) != NULL) ? madi_now() : 0;
+    return MADI_UNLIKELY(atomic_load_explicit(&sleep_report, memory_order_relaxed) != NULL) ? madi_now() : 0;
 }
 
 void madi_sleep_ends(int64_t began)
 {
     if (MADI_UNLIKELY(began != 0))
-        atomic_load_explicit(&tell_slept, memory_order_relaxed)(began);
+        atomic_load_explicit(&sleep_report, memory_order_relaxed)(began);
 }
 
 /* ---- The leader's sleep --------------------------------------------------------------------------------------- */

@@ -87,7 +87,7 @@ void gw_side_probe(gw_side_t *side)
         return;
     if (hop->asked && now - hop->asked > LEAST)
         return; /* an answer is already due */
-    if (hop->forwards ? !side_ping(side) : !hop->gate->link || !hop->gate->link->driver->live.unheard)
+    if (hop->forwards ? !side_ping(side) : !hop->gate->link || !hop->gate->link->driver->live.host_silent)
         return;
     if (!hop->asked)
         hop->asked = now;
@@ -157,8 +157,8 @@ static int64_t end_check(gw_end_t *end, int64_t now)
 static bool host_is_silent(gw_hop_t *hop, int64_t now)
 {
     madi_link_t *link = hop->gate->link;
-    if (atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->live.unheard &&
-        link->driver->live.unheard(link, now - hop->asked))
+    if (atomic_load_explicit(&link->state, memory_order_relaxed) == MADI_LINK_UP && link->driver->live.host_silent &&
+        link->driver->live.host_silent(link, now - hop->asked))
         return true;
     if (!hop->forwards)
         hop->asked = 0; /* until the next probe */

@@ -214,7 +214,7 @@ static madi_place_t fragment_begin(gw_hop_t *hop, const madi_wire_hdr_t *hdr, ma
         return transit_begin(hop, side, hdr, rx);
     if (!side && !kind_opens(kind) && kind != MADI_FORWARD_PING && kind != MADI_FORWARD_KNOW)
         return MADI_PLACE_DROP;
-    if (kind == MADI_FORWARD_PACKET && rx->here >= gw_packet_head(side, hdr))
+    if (kind == MADI_FORWARD_PACKET && rx->here >= gw_packet_header(side, hdr))
         return gw_end_packet(hop, side, hdr, rx);
     if (kind != MADI_FORWARD_PACKET && rx->here == hdr->length)
         return control_copy_and_handle(hop, side, hdr, rx->head);

@@ -35,7 +35,7 @@ static void end_send_control(gw_end_t *end, unsigned kind, const void *bytes, si
     bool may = end->side && !end->resuming;
     if (!frag)
         return; /* the other endpoint finds the loss at the handshake's deadline, or when this process ends */
-    gw_end_head(end, frag, kind, end->window.next, len, false);
+    gw_end_header(end, frag, kind, end->window.next, len, false);
     may = may && gw_protect(end, frag, &vec, len ? 1 : 0, len);
     gw_window_keep(end, kind, &vec, len ? 1 : 0, len);
     if (may)
@@ -281,7 +281,7 @@ void gw_end_open(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wire_open
 
 /* ---- Numbers ---------------------------------------------------------------------------------------------------- */
 
-void gw_end_head(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, size_t len, bool asks)
+void gw_end_header(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, size_t len, bool asks)
 {
     madi_wire_forward_t forward = {.ack = end->rx_seq, .ask = gw_window_wants_ack(end, len) || asks};
     bool opener = end->side && end->side->opener;

@@ -128,7 +128,7 @@ gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd);
 gw_side_t *gw_side_new(gw_end_t *end); /* Create a side that is on no hop; NULL if out of memory. */
 /* Write the head of a fragment for the current path.  asks: request an acknowledgement now; otherwise one is requested
  * only if it is due. */
-void gw_end_head(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, size_t len, bool asks);
+void gw_end_header(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, size_t len, bool asks);
 void gw_end_ack(gw_end_t *end, bool ask);                     /* Acknowledge what has arrived. */
 void gw_end_ack_by(gw_end_t *end, gw_side_t *side, bool ask); /* Like gw_end_ack, but on the given path. */
 void gw_end_acked(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body);
@@ -181,7 +181,7 @@ static inline size_t gw_protected_len(const gw_end_t *end, unsigned kind, size_t
     bool as_is = !end->encrypts && kind != MADI_FORWARD_READY;
     return MADI_LIKELY(as_is) ? len : len + gw_protected_more(end, kind, len);
 }
-/* Write a payload, sealed if necessary, after the head that gw_end_head made.  False if OpenSSL failed. */
+/* Write a payload, sealed if necessary, after the head that gw_end_header made.  False if OpenSSL failed. */
 bool gw_protect(gw_end_t *end, gw_frag_t *frag, const struct iovec *vec, int n, size_t len);
 /* Like gw_protect, but for a packet, written to out; hdr, forward and turn are those of its head. */
 bool gw_protect_packet(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward,
@@ -201,7 +201,7 @@ bool gw_close_proved(const gw_side_t *side, const madi_wire_close_t *c, const ch
  * repeatedly, the stream. */
 void gw_forged(gw_side_t *side, const char *text);
 /* Number of leading bytes of a packet's fragment that gw_end_packet needs; 0 if its length is invalid. */
-uint32_t gw_packet_head(const gw_side_t *side, const madi_wire_hdr_t *hdr);
+uint32_t gw_packet_header(const gw_side_t *side, const madi_wire_hdr_t *hdr);
 madi_place_t gw_sealed_packet(gw_hop_t *hop, gw_side_t *side, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 bool gw_sealed_done(gw_side_t *side); /* Verify the body of a long packet that is now complete; false if the other
                                        * endpoint did not send it. */

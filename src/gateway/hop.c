@@ -514,6 +514,6 @@ const madi_forward_t gw_forward = {.started = gw_started,
                                    .drained = hop_drained,
                                    .route = gw_route_text,
                                    .encrypts = gw_link_encrypts,
-                                   .say = gw_report,
-                                   .say_routes = gw_report_routes,
+                                   .write = gw_report,
+                                   .write_routes = gw_report_routes,
                                    .traffic = gw_traffic};

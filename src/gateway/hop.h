@@ -45,7 +45,7 @@ struct gw_side {
     uint32_t turn;              /* endpoint: turn (number of the attempt) of this path, as in madi_wire_open */
     uint32_t acks_out, acks_in; /* endpoint, encrypted: number of proved ACKs sent and received on this path */
     /* Incoming: credit that this process has granted, in bytes.  Under the session's lock. */
-    uint64_t rx_limit, rx_used, rx_back, rx_window, rx_told;
+    uint64_t rx_limit, rx_used, rx_back, rx_window;
     uint32_t free; /* bytes of the budget reserved for outgoing control fragments, which need no credit */
     gw_side_t *next_credit;
     bool credit_due;

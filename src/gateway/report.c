@@ -51,7 +51,7 @@ static void write_gateways(madi_json_t *j, gw_t *gw)
 
 /* Report all rows FORWARDING: counters, and values of this moment. ends: number of virtual links; unacked:
  * unacknowledged bytes. */
-static void say_sums(madi_json_t *j, const gw_t *gw, int64_t ends, int64_t unacked)
+static void sums_write(madi_json_t *j, const gw_t *gw, int64_t ends, int64_t unacked)
 {
     int64_t sums[GW_SUMS];
     memcpy(sums, gw->sums, sizeof sums);
@@ -84,6 +84,6 @@ void gw_report(struct mad_session *session, madi_json_t *j)
     madi_json_bool(j, "forwards", gw->forwards);
     madi_json_int(j, "fragment_max", (int64_t)gw->base.caps.chunk_max);
     madi_json_int(j, "window", madi_knob_int(MADI_KNOB_FORWARD_WINDOW));
-    say_sums(j, gw, ends, (int64_t)unacked);
+    sums_write(j, gw, ends, (int64_t)unacked);
     write_gateways(j, gw);
 }

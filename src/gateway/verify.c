@@ -131,7 +131,7 @@ static bool length_is_good(const gw_end_t *end, uint32_t length)
     return length >= WHOLE_LEAST && length <= most && (length <= WHOLE_MOST || length >= PARTS_LEAST);
 }
 
-uint32_t gw_packet_head(const gw_side_t *side, const madi_wire_hdr_t *hdr)
+uint32_t gw_packet_header(const gw_side_t *side, const madi_wire_hdr_t *hdr)
 {
     const gw_end_t *end = side ? side->end : NULL;
     if (!end || !end->encrypts)

@@ -374,7 +374,7 @@ static madi_sent_t send_held(gw_end_t *end, const struct iovec *vec, int n, size
         free(held);
         return MADI_AGAIN;
     }
-    gw_end_head(end, frag, MADI_FORWARD_PACKET, end->window.next, total, op && op->last);
+    gw_end_header(end, frag, MADI_FORWARD_PACKET, end->window.next, total, op && op->last);
     if (!gw_held_fill(held, frag)) {
         free(held);
         return MADI_AGAIN;
@@ -401,10 +401,10 @@ static madi_sent_t virtual_refuse(gw_end_t *end)
 }
 
 /* Headers of a fragment, which precede the packet's own header. */
-typedef struct virtual_head {
+typedef struct virtual_header {
     madi_wire_hdr_t hdr;
     madi_wire_forward_t forward;
-} virtual_head_t;
+} virtual_header_t;
 
 /* Send a packet (vec[1] and further) with its fragment's head in vec[0]. */
 static bool virtual_send_now(madi_link_t *link, const struct iovec *vec, int n, size_t total)
@@ -421,7 +421,7 @@ static bool virtual_send_now(madi_link_t *link, const struct iovec *vec, int n, 
 
 /* Like virtual_send_now, but sealed into one piece.  If the link refuses the packet, no other process has seen it, so its
  * nonce may be used again. */
-static bool send_sealed(gw_end_t *end, const virtual_head_t *head, const struct iovec *vec, int n, size_t total)
+static bool send_sealed(gw_end_t *end, const virtual_header_t *head, const struct iovec *vec, int n, size_t total)
 {
     unsigned char small[sizeof *head + MADI_SEALED_WHOLE + GW_SEALS], *packet = small;
     madi_link_t *link = end->side->hop->gate->link;
@@ -444,11 +444,11 @@ static madi_sent_t virtual_send_packet(gw_end_t *end, const struct iovec *vec, i
     size_t payload = gw_protected_len(end, MADI_FORWARD_PACKET, total);
     uint32_t cost = gw_cost((uint32_t)(sizeof(madi_wire_forward_t) + payload));
     int64_t began = madi_trace_now();
-    virtual_head_t head = {.hdr = {.type = MADI_WIRE_FORWARD,
-                                   .flags = (uint8_t)(MADI_FORWARD_PACKET | (side->opener ? MADI_FORWARD_OPENER : 0)),
-                                   .length = (uint32_t)(sizeof head.forward + payload),
-                                   .seq = end->window.next,
-                                   .aux = side->label}};
+    virtual_header_t head = {.hdr = {.type = MADI_WIRE_FORWARD,
+                                     .flags = (uint8_t)(MADI_FORWARD_PACKET | (side->opener ? MADI_FORWARD_OPENER : 0)),
+                                     .length = (uint32_t)(sizeof head.forward + payload),
+                                     .seq = end->window.next,
+                                     .aux = side->label}};
     if (!gw_side_may_send(side, &head.hdr, cost)) {
         gw_side_stalls(side);
         gw_alive_watch(end->gw);

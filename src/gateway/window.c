@@ -279,9 +279,9 @@ int gw_window_resend(gw_end_t *end)
         struct iovec vec = {(void *)k->bytes, k->len};
         if (!frag)
             return -1;
-        gw_end_head(end, frag, k->kind, seq++, k->len,
-                    /* with the last fragment request an acknowledgement, for which the program may wait */
-                    record_position(w, p + k->size) == w->tail);
+        gw_end_header(end, frag, k->kind, seq++, k->len,
+                      /* with the last fragment request an acknowledgement, for which the program may wait */
+                      record_position(w, p + k->size) == w->tail);
         if (k->held ? !gw_held_fill(k->held, frag) : !gw_protect(end, frag, &vec, k->len ? 1 : 0, k->len))
             return -1; /* the caller then gives up the stream, with everything in its window */
         gw_side_put(end->side, frag);

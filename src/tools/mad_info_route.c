@@ -21,7 +21,7 @@ typedef struct route_question {
     int64_t bytes;
 } route_question_t;
 
-/* True if the name without a domain matches several hosts; this is reported. */
+/* True if the name without a domain matches several hosts; the function then reports the ambiguity. */
 static bool name_ambiguous(const route_question_t *q, const char *name)
 {
     char list[300] = "", why[700];

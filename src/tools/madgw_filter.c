@@ -86,7 +86,7 @@ static void call_report(int number, const char *name)
     } else {
         n = text_add(text, n,
                      " is not on the list of those that a gateway makes, and fails; 'madgw --no-filter' runs without "
-                     "the list (said once)\n");
+                     "the list (logged once)\n");
     }
     if (write(STDERR_FILENO, text, n) < 0)
         return;
@@ -107,11 +107,11 @@ static void call_result(void *context, long value)
 
 static void call_refused(int number, siginfo_t *info, void *context)
 {
-    static atomic_uchar told[CALLS_MAX];
+    static atomic_uchar reported[CALLS_MAX];
     int error = errno, call = info->si_syscall;
     const char *name = hostile_name(call);
     (void)number;
-    if (name || call < 0 || call >= CALLS_MAX || !atomic_exchange_explicit(&told[call], 1, memory_order_relaxed))
+    if (name || call < 0 || call >= CALLS_MAX || !atomic_exchange_explicit(&reported[call], 1, memory_order_relaxed))
         call_report(call, name);
     if (name)
         _exit(128 + SIGSYS);

@@ -27,7 +27,7 @@ static void gw_help(void)
          "\n"
          "  --join FILE      the job: a file that madrun --job-file has written; -: standard input\n"
          "  --serve DIR      all jobs of this directory, each with a process of its own: files NAME.job that come and go\n"
-         "  --tell           say on standard output what others that join are to know of this gateway: a line for the file\n"
+         "  --tell           print the line by which gateways that join later find this one; add it to the job file\n"
          "  --host NAME      what the topology file calls this host; default: MAD_HOST, else its name\n"
          "  --cores LIST     run on these cores, as 0,2-3\n"
          "  --user NAME      whose rights it has when root starts it; default: the job file's owner, or nobody\n"

@@ -21,7 +21,7 @@
 typedef struct serve {
     const madi_serve_options_t *options;
     int signals, notes; /* notes: inotify's descriptor, -1: none */
-    int told;           /* number of received signals that request the end */
+    int end_signals;    /* number of received signals that request the end */
     bool scan;          /* something in the directory has changed */
     int64_t scanned, rated;
     struct pollfd fds[FDS];
@@ -35,10 +35,10 @@ static void signals_read(serve_t *s)
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGCHLD)
             continue;
-        if (info.ssi_signo == SIGHUP && s->told)
+        if (info.ssi_signo == SIGHUP && s->end_signals)
             continue;
-        s->told++;
-        madi_jobs_signal(s->told > 1 ? SIGKILL : SIGTERM);
+        s->end_signals++;
+        madi_jobs_signal(s->end_signals > 1 ? SIGKILL : SIGTERM);
     }
     madi_jobs_collect();
     s->scan = true; /* scan again, because a place is free or a job has left */
@@ -95,7 +95,7 @@ static int due_do(serve_t *s)
 
 static void serve_loop(serve_t *s)
 {
-    while (!s->told || some_run()) {
+    while (!s->end_signals || some_run()) {
         int wait = due_do(s);
         serve_poll_set(s);
         if (poll(s->fds, (nfds_t)s->n, wait) <= 0)
@@ -143,7 +143,7 @@ int madi_serve(const madi_serve_options_t *options, int signals)
     madi_jobs_close();
     if (s.notes >= 0)
         close(s.notes);
-    return s.told > 1 ? 128 + SIGTERM : 0;
+    return s.end_signals > 1 ? 128 + SIGTERM : 0;
 }
 
 void madi_serve_show(const madi_serve_options_t *o)

@@ -42,7 +42,7 @@ static const madi_run_events_t *events;
 static rank_t *ranks;
 static int left;       /* ranks that are running */
 static bool collected; /* the ranks have been reaped: their numbers may be reused */
-static bool told_done;
+static bool done_reported;
 static int trouble_fd = -1;
 static char topology[40]; /* path of the topology file; "" if there is none */
 static madi_run_pipe_t trouble;
@@ -385,14 +385,14 @@ static void ranks_collect(void)
 static void local_finish(void)
 {
     static int looks;
-    if (told_done)
+    if (done_reported)
         return;
     ranks_collect();
     if (madi_run_orphans_kill() > 0 && looks++ < KILLED_MAX) {
         madi_run_timer_set(&linger, KILLED_NS, local_finish);
         return;
     }
-    told_done = true;
+    done_reported = true;
     madi_run_timer_clear(&linger);
     for (int i = 0; i < spec->count; i++) {
         rank_t *rank = &ranks[i];
@@ -424,7 +424,7 @@ static void linger_over(void)
 static void check_done(void)
 {
     bool open = false;
-    if (left > 0 || told_done)
+    if (left > 0 || done_reported)
         return;
     for (int i = 0; i < spec->count; i++)
         open = open || (ranks[i].pid && (ranks[i].stream[0].fd >= 0 || ranks[i].stream[1].fd >= 0));

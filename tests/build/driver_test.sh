@@ -26,7 +26,7 @@ refused() {
 }
 
 if contract "$header"; then ok "driver: the contract is complete"; else not_ok "driver: the contract is complete" "$(cat "$work/log")"; fi
-refused "an operation that the table of locks leaves out" 's/acknowledge unheard moves$/acknowledge unheard/'
+refused "an operation that the table of locks leaves out" 's/acknowledge host_silent moves$/acknowledge host_silent/'
 refused "an operation under another lock" '0,/Lock: any\./s//Lock: tx./'
 refused "an operation without its line" '0,/Lock: tx\./s///'
 refused "an operation that no diagram shows" 's/-> forget$/-> drop/'

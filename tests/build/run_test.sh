@@ -81,7 +81,7 @@ check "sections are whole" "not ok late " "$(section slow.sh | tr '\n' ' ')"
 echo "timeout 999 sleep 1000.$mark" | script hangs
 LIMIT=1 tell 2 tests/hangs.sh tests/good.sh
 check "what hangs is ended" "1 2 passed, 1 failed, 0 skipped" "$code $(tail -1 out)"
-check_has "what hangs: is told" "hangs.sh: took too long" out
+check_has "what hangs: is reported" "hangs.sh: took too long" out
 check "what hangs: nothing is left" 0 "$(running "1000.$mark")"
 echo "setsid sleep 1000.$mark >/dev/null 2>&1 & echo ok left" | script leaves
 tell 2 tests/leaves.sh

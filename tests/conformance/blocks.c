@@ -244,7 +244,7 @@ static void flush_send(env_t *e)
         fill(b, 30000, 2);
         mad_pack(message, a, len, CHEAPER, EXPRESS);
         CHECK_OK(mad_message_flush(message));
-        hear(e); /* the receiver has the block */
+        await_peer(e); /* the receiver has the block */
         mad_pack(message, b, 100, CHEAPER, LAZY);
         CHECK_OK(mad_message_flush(message));
         mad_pack(message, b, 30000, LATER, LAZY);
@@ -263,7 +263,7 @@ static void flush_receive(env_t *e)
         mad_message_t *message = mad_begin_unpacking(e->ch[0]);
         CHECK_OK(mad_unpack(message, a, len, CHEAPER, EXPRESS));
         HOLDS(a, len, 1);
-        tell(e);
+        signal_peer(e);
         CHECK_OK(mad_unpack(message, b, 100, CHEAPER, LAZY));
         CHECK_OK(mad_unpack(message, c, 30000, LATER, LAZY));
         CHECK_OK(mad_unpack(message, d, 9, SAFER, EXPRESS));
@@ -282,17 +282,17 @@ static void flush_receive(env_t *e)
 static void flush_past_send(env_t *e)
 {
     uint32_t late = 1, now = 5;
-    bool heard;
+    bool arrived;
     mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
     mad_pack(message, &late, sizeof late, LATER, LAZY);
     mad_pack(message, &now, sizeof now, SAFER, EXPRESS);
     CHECK_OK(mad_message_flush(message));
-    heard = hear_within(e, 3 * SECOND) == MAD_OK;
-    CHECK_MSG(heard, "an EXPRESS block flushed after a LATER+CHEAPER one did not arrive before mad_end_packing");
+    arrived = await_peer_within(e, 3 * SECOND) == MAD_OK;
+    CHECK_MSG(arrived, "an EXPRESS block flushed after a LATER+CHEAPER one did not arrive before mad_end_packing");
     late = 2;
     CHECK_OK(mad_end_packing(message));
-    if (!heard)
-        hear(e);
+    if (!arrived)
+        await_peer(e);
 }
 
 static void flush_past_receive(env_t *e)
@@ -302,7 +302,7 @@ static void flush_past_receive(env_t *e)
     CHECK_OK(mad_unpack(message, &late, sizeof late, LATER, LAZY));
     CHECK_OK(mad_unpack(message, &now, sizeof now, SAFER, EXPRESS));
     CHECK_EQ(now, 5);
-    tell(e);
+    signal_peer(e);
     CHECK_OK(mad_end_unpacking(message));
     CHECK_EQ(late, 2);
 }

@@ -28,7 +28,7 @@ static void ignored_send(env_t *e)
         pending += mad_request_test(&r[i]) == MAD_ERR_AGAIN;
     CHECK_MSG(pending > 0, "%d messages, %d bytes, were accepted from a receiver that ignores them (budget 256K)", IGNORED,
               IGNORED * IGNORED_LEN);
-    tell(e);
+    signal_peer(e);
     for (int i = 0; i < IGNORED; i++)
         if (r[i])
             CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
@@ -43,7 +43,7 @@ static void ignored_receive(env_t *e)
         receive_numbered(e, e->ch[1], i, len);
         send_numbered(e, e->ch[2], i, len);
     }
-    hear(e);
+    await_peer(e);
     for (uint32_t i = 0; i < IGNORED; i++) {
         unsigned char buf[IGNORED_LEN];
         uint32_t number = ~0u;
@@ -70,7 +70,7 @@ static void halves_send(env_t *e)
     mad_message_flush(half);
     for (uint32_t i = 0; i < 100; i++)
         send_numbered(e, e->ch[2], i, i * 500);
-    tell(e);
+    signal_peer(e);
     mad_pack(half, buf, 50000, CHEAPER, LAZY);
     CHECK_OK(mad_end_packing(half));
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
@@ -86,7 +86,7 @@ static void halves_receive(env_t *e)
     HOLDS(head, 100, 1);
     for (uint32_t i = 0; i < 100; i++)
         receive_numbered(e, e->ch[2], i, i * 500);
-    hear(e);
+    await_peer(e);
     CHECK_OK(mad_unpack(half, buf, 50000, CHEAPER, LAZY));
     CHECK_OK(mad_end_unpacking(half));
     HOLDS(buf, 50000, 1);

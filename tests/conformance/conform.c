@@ -84,7 +84,7 @@ bool holds(const void *buf, size_t len, uint32_t seed, const char *file, int lin
     return true;
 }
 
-void tell(env_t *e)
+void signal_peer(env_t *e)
 {
     char c = 1;
     mad_message_t *message = mad_begin_packing(e->ctl[!e->me], e->peer);
@@ -92,7 +92,7 @@ void tell(env_t *e)
     CHECK_OK(mad_end_packing(message));
 }
 
-mad_status_t hear_within(env_t *e, int64_t timeout_ns)
+mad_status_t await_peer_within(env_t *e, int64_t timeout_ns)
 {
     char c = 0;
     mad_message_t *message = NULL;
@@ -103,9 +103,9 @@ mad_status_t hear_within(env_t *e, int64_t timeout_ns)
     return mad_end_unpacking(message);
 }
 
-void hear(env_t *e)
+void await_peer(env_t *e)
 {
-    CHECK_OK(hear_within(e, MAD_FOREVER));
+    CHECK_OK(await_peer_within(e, MAD_FOREVER));
 }
 
 void send_numbered(env_t *e, mad_channel_t *ch, uint32_t number, size_t len)
@@ -152,16 +152,16 @@ static void *sender(void *arg)
 {
     role_t *r = arg;
     r->test->send(&r->env);
-    tell(&r->env);
-    hear(&r->env);
+    signal_peer(&r->env);
+    await_peer(&r->env);
     return NULL;
 }
 
 static void receiver(role_t *r)
 {
     r->test->receive(&r->env);
-    hear(&r->env);
-    tell(&r->env);
+    await_peer(&r->env);
+    signal_peer(&r->env);
 }
 
 /* CONFORM_CHANNELS="one two": distributes the test's channels over these channels of the topology file, in turn. */

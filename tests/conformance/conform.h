@@ -46,10 +46,10 @@ typedef struct test {
 extern const test_t mode_tests[], block_tests[], request_tests[], instant_tests[], posted_tests[], direct_tests[],
     handler_tests[], channel_tests[], runtime_tests[], mismatch_tests[], thread_tests[], session_tests[], limit_tests[];
 
-/* Synchronisation of the roles: hear waits for the other role's tell. */
-void tell(env_t *e);
-void hear(env_t *e);
-mad_status_t hear_within(env_t *e, int64_t timeout_ns);
+/* Synchronisation of the roles: await_peer waits until the other role has called signal_peer. */
+void signal_peer(env_t *e);
+void await_peer(env_t *e);
+mad_status_t await_peer_within(env_t *e, int64_t timeout_ns);
 
 /* Check that messages to this peer use the wanted driver.  NULL: any driver. */
 void check_driver(mad_session_t *session, mad_peer_t peer, const char *wanted);

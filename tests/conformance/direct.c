@@ -68,12 +68,12 @@ static void posts_send(env_t *e)
 {
     for (int kind = 0; kind < 3; kind++) {
         if (kind)
-            hear(e);
+            await_peer(e);
         for (int i = 0; i < DIRECT; i++) {
             if (kind == 2)
                 send_one(e, 8, 77);
             if (kind != 1)
-                hear(e);
+                await_peer(e);
             send_one(e, direct_len(i), (uint32_t)i);
         }
     }
@@ -100,13 +100,13 @@ static void posts_receive(env_t *e)
         for (int i = 0; i < DIRECT && kind == 1; i++)
             post(e, i, &p[i], &r[i]);
         if (kind)
-            tell(e);
+            signal_peer(e);
         for (int i = 0; i < DIRECT; i++) {
             if (kind == 2)
                 receive_one(e, 8, 77);
             if (kind != 1) {
                 post(e, i, &p[i], &r[i]);
-                tell(e);
+                signal_peer(e);
             }
             posted(i, p[i], &r[i]);
         }
@@ -118,7 +118,7 @@ static void posts_receive(env_t *e)
 static void cancel_send(env_t *e)
 {
     for (int i = 0; i < DIRECT; i++) {
-        hear(e);
+        await_peer(e);
         send_one(e, direct_len(5), (uint32_t)i);
     }
 }
@@ -132,7 +132,7 @@ static void cancel_receive(env_t *e)
         post(e, 5, &p[1], &r[1]);
         if (i % 2) {
             mad_status_t status;
-            tell(e);
+            signal_peer(e);
             status = mad_request_cancel(r[1]); /* at this time the message for r[0] arrives */
             CHECK_STATUS(status, MAD_OK);
             CHECK_STATUS(mad_request_wait(&r[1], MAD_FOREVER), MAD_ERR_CANCELLED);
@@ -142,7 +142,7 @@ static void cancel_receive(env_t *e)
             CHECK_OK(mad_request_cancel(r[0]));
             CHECK_STATUS(mad_request_wait(&r[0], MAD_FOREVER), MAD_ERR_CANCELLED);
             fill(p[0], direct_len(5), 99);
-            tell(e);
+            signal_peer(e);
             CHECK_OK(mad_request_wait(&r[1], MAD_FOREVER));
             HOLDS(p[1], direct_len(5), (uint32_t)i);
             HOLDS(p[0], direct_len(5), 99);
@@ -161,13 +161,13 @@ static void other_send(env_t *e)
         mad_block_t b[2] = {block(p, i % 2 ? 1 << 20 : 900000), block(p, 50000)};
         mad_request_t *r = NULL;
         mad_status_t status;
-        hear(e);
+        await_peer(e);
         status = mad_message_send(e->ch[0], e->peer, b, 1 + i % 2, i < 2 ? NULL : &r);
         if (r)
             status = mad_request_wait(&r, MAD_FOREVER);
         CHECK(status == MAD_OK || status == MAD_ERR_MISMATCH);
     }
-    hear(e);
+    await_peer(e);
     send_one(e, 1 << 20, 5);                             /* this message's grant comes behind the reports about the others */
     while (mad_event_next(e->session, &event) == MAD_OK) /* reports about messages that had left */
         CHECK_EQ(event.status, MAD_ERR_MISMATCH);
@@ -181,11 +181,11 @@ static void other_receive(env_t *e)
     mad_request_t *r;
     for (int i = 0; i < 4; i++) {
         CHECK_OK(mad_message_receive(e->ch[0], e->peer, &b, 1, &r));
-        tell(e);
+        signal_peer(e);
         CHECK_STATUS(mad_request_wait(&r, MAD_FOREVER), MAD_ERR_MISMATCH);
     }
     CHECK_OK(mad_message_receive(e->ch[0], e->peer, &b, 1, &r));
-    tell(e);
+    signal_peer(e);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
     HOLDS(p, 1 << 20, 5);
     free(p);

@@ -25,7 +25,7 @@ static state_t *handle(env_t *e, mad_handler_t handler)
     memset(s, 0, sizeof *s);
     s->e = e;
     CHECK_OK(mad_channel_handler_set(e->ch[0], handler, s));
-    tell(e);
+    signal_peer(e);
     return s;
 }
 
@@ -41,10 +41,10 @@ static void handle_no_more(state_t *s)
 
 static void consume_send(env_t *e)
 {
-    hear(e);
+    await_peer(e);
     for (uint32_t i = 0; i < CONSUMED; i++)
         send_numbered(e, e->ch[0], i, 64);
-    hear(e); /* the receiver has removed its handler */
+    await_peer(e); /* the receiver has removed its handler */
     send_numbered(e, e->ch[0], 7, 64);
 }
 
@@ -67,7 +67,7 @@ static void consume_receive(env_t *e)
     until(e, &s->count, CONSUMED);
     CHECK_STATUS(mad_begin_unpacking_within(e->ch[0], MAD_ANY_SOURCE, 0, &message), MAD_ERR_AGAIN);
     handle_no_more(s);
-    tell(e);
+    signal_peer(e);
     receive_numbered(e, e->ch[0], 7, 64);
     for (uint32_t i = 0; i < CONSUMED; i++)
         HOLDS(s->bodies[i], 64, i);
@@ -86,7 +86,7 @@ static void leave_send(env_t *e)
     char *body = get(100000);
     mad_event_t event;
     memset(body, 0, 100000);
-    hear(e);
+    await_peer(e);
     for (int i = 0; i < LEFT; i++) {
         mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         mad_pack(message, &i, sizeof i, SAFER, EXPRESS);
@@ -98,7 +98,7 @@ static void leave_send(env_t *e)
         mad_pack(message, body, lens[i / 4 % 4], i % 5 ? CHEAPER : LATER, i % 7 ? LAZY : EXPRESS);
         CHECK_OK(mad_end_packing(message));
     }
-    hear(e);
+    await_peer(e);
     while (mad_event_next(e->session, &event) == MAD_OK)
         CHECK_MSG(false, "the sender gets the error: %s", event.text);
     free(body);
@@ -118,7 +118,7 @@ static void leave_receive(env_t *e)
 {
     state_t *s = handle(e, leave);
     until(e, &s->count, LEFT);
-    tell(e);
+    signal_peer(e);
     handle_no_more(s);
     free(s);
 }
@@ -127,7 +127,7 @@ static void leave_receive(env_t *e)
 static void drop_receive(env_t *e)
 {
     mad_message_t *kept[4];
-    tell(e);
+    signal_peer(e);
     for (int i = 0; i < LEFT; i++) {
         int number = -1;
         mad_message_t *message = mad_begin_unpacking(e->ch[0]);
@@ -135,12 +135,12 @@ static void drop_receive(env_t *e)
         CHECK_EQ(number, i);
         mad_message_drop(message);
     }
-    tell(e);
+    signal_peer(e);
     for (int i = 0; i < (int)COUNT(kept); i++)
         kept[i] = mad_begin_unpacking(e->ch[0]);
     for (int i = 0; i < (int)COUNT(kept); i++)
         mad_message_drop(kept[(i + 2) % (int)COUNT(kept)]);
-    tell(e);
+    signal_peer(e);
 }
 
 static void drop_send(env_t *e)
@@ -156,7 +156,7 @@ static void drop_send(env_t *e)
     }
     for (int i = 0; i < (int)COUNT(r); i++) /* the sends complete, though the receiver unpacks no block */
         CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
-    hear(e);
+    await_peer(e);
     while (mad_event_next(e->session, &event) == MAD_OK)
         CHECK_MSG(false, "the sender gets the error: %s", event.text);
     free(body);
@@ -170,7 +170,7 @@ static void park_send(env_t *e)
 {
     mad_request_t *r[COUNT(parked_lens)];
     void *bufs[COUNT(parked_lens)];
-    hear(e);
+    await_peer(e);
     for (size_t i = 0; i < COUNT(parked_lens); i++) {
         size_t len = parked_lens[i];
         mad_block_t blocks[2] = {{&len, sizeof len, SAFER, EXPRESS}, {NULL, len, CHEAPER, LAZY}};
@@ -218,7 +218,7 @@ static void park_receive(env_t *e)
 
 static void reply_send(env_t *e)
 {
-    hear(e);
+    await_peer(e);
     for (int i = 0; i < REPLIES; i++) {
         int value = -1;
         mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
@@ -271,7 +271,7 @@ static void prefix_send(env_t *e)
 {
     uint64_t values[PREFIX_BLOCKS];
     void *body = get(100000);
-    hear(e);
+    await_peer(e);
     for (int round = 0; round < 40; round++) {
         mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         for (uint64_t i = 0; i < PREFIX_BLOCKS; i++) {
@@ -279,7 +279,7 @@ static void prefix_send(env_t *e)
             mad_pack(message, &values[i], 8, (mad_send_mode_t)(round % 4 == 3 ? i % 3 : (uint64_t)round % 4), EXPRESS);
         }
         mad_pack(message, body, round % 2 ? 100000 : 100, CHEAPER, LAZY);
-        mad_end_packing(message); /* this fails if the handler found fewer blocks, which the handler has reported */
+        mad_end_packing(message); /* fails if the handler found fewer blocks, which the handler has reported */
     }
     free(body);
 }
@@ -316,7 +316,7 @@ static void prefix_receive(env_t *e)
         if (!s->short_by[round])
             CHECK_OK(mad_end_unpacking(s->parked[round]));
         else
-            mad_end_unpacking(s->parked[round]); /* this fails, because a part of the prefix was not unpacked */
+            mad_end_unpacking(s->parked[round]); /* fails, because a part of the prefix was not unpacked */
     }
     handle_no_more(s);
     free(body);

@@ -126,7 +126,7 @@ static void ends_send(env_t *e)
             by_wait(e, request, 0, 0);
         send_numbered(e, e->ch[0], 3 * i + 2, 8); /* the blocking send keeps its order with the others */
     }
-    hear(e);
+    await_peer(e);
 }
 
 static void ends_receive(env_t *e)
@@ -136,7 +136,7 @@ static void ends_receive(env_t *e)
         receive_numbered(e, e->ch[0], 3 * i + 1, lens[i % COUNT(lens)]);
         receive_numbered(e, e->ch[0], 3 * i + 2, 8);
     }
-    tell(e);
+    signal_peer(e);
 }
 
 /* ---- Windows -------------------------------------------------------------------------------------------------- */
@@ -146,18 +146,18 @@ static void ends_receive(env_t *e)
 static void window_send(env_t *e)
 {
     mad_request_t *requests[WINDOW];
-    hear(e); /* the receiver receives no message before this point */
+    await_peer(e); /* the receiver receives no message before this point */
     for (uint32_t i = 0; i < WINDOW; i++)
         requests[i] = number_send(e, i % FORMS, i, i % 60, SAFER);
-    tell(e);
+    signal_peer(e);
     for (uint32_t i = 0; i < WINDOW; i++)
         CHECK_OK(mad_request_wait(&requests[WINDOW - 1 - i], MAD_FOREVER));
 }
 
 static void window_receive(env_t *e)
 {
-    tell(e);
-    hear(e);
+    signal_peer(e);
+    await_peer(e);
     for (uint32_t i = 0; i < WINDOW; i++)
         receive_numbered(e, e->ch[0], i, i % 60);
 }
@@ -172,7 +172,7 @@ static size_t posted_len(uint32_t number)
 /* Messages that arrive before their receives are posted, and messages that arrive after that. */
 static void posted_send(env_t *e)
 {
-    hear(e);
+    await_peer(e);
     for (uint32_t i = 0; i < WINDOW; i++) {
         unsigned char body[50];
         mad_block_t block = {body, posted_len(i), SAFER, i % 2 ? EXPRESS : LAZY};
@@ -181,15 +181,15 @@ static void posted_send(env_t *e)
         CHECK_OK(mad_message_send(e->ch[0], e->peer, &block, 1, &request));
         CHECK_OK(mad_request_wait(&request, MAD_FOREVER));
     }
-    tell(e);
-    hear(e);
+    signal_peer(e);
+    await_peer(e);
 }
 
 static void posted_receive(env_t *e)
 {
     static unsigned char bodies[WINDOW][50];
     mad_request_t *requests[WINDOW];
-    tell(e);
+    signal_peer(e);
     for (uint32_t i = 0; i < WINDOW; i++) {
         size_t len = posted_len(i);
         mad_block_t block = {bodies[i], len, SAFER, i % 2 ? EXPRESS : LAZY};
@@ -199,8 +199,8 @@ static void posted_receive(env_t *e)
         CHECK_OK(mad_request_wait(&requests[i % 2 ? i : WINDOW - 2 - i], MAD_FOREVER));
     for (uint32_t i = 0; i < WINDOW; i++)
         HOLDS(bodies[i], posted_len(i), i);
-    hear(e);
-    tell(e);
+    await_peer(e);
+    signal_peer(e);
 }
 
 #define SHORT_POSTED 20
@@ -210,7 +210,7 @@ static void differ_send(env_t *e)
 {
     int reported = 0;
     mad_event_t event;
-    hear(e);
+    await_peer(e);
     for (uint32_t i = 0; i < SHORT_POSTED; i++) {
         unsigned char body[16];
         bool wrong = i % 4 == 3;
@@ -223,7 +223,7 @@ static void differ_send(env_t *e)
     }
     while (reported < SHORT_POSTED / 4) /* there is an event for each message that had left */
         reported += mad_event_next(e->session, &event) == MAD_OK;
-    hear(e);
+    await_peer(e);
 }
 
 static void differ_receive(env_t *e)
@@ -235,14 +235,14 @@ static void differ_receive(env_t *e)
         mad_block_t block = {bodies[i], 8, SAFER, LAZY};
         CHECK_OK(mad_message_receive(e->ch[0], e->peer, &block, 1, &requests[i]));
     }
-    tell(e);
+    signal_peer(e);
     for (uint32_t i = 0; i < SHORT_POSTED; i++) {
         CHECK_STATUS(mad_request_wait(&requests[i], MAD_FOREVER), i % 4 == 3 ? MAD_ERR_MISMATCH : MAD_OK);
         CHECK_EQ(bodies[i][8], 0x55);
         if (i % 4 != 3)
             HOLDS(bodies[i], 8, i);
     }
-    tell(e);
+    signal_peer(e);
 }
 
 /* ---- Callbacks ------------------------------------------------------------------------------------------------ */
@@ -278,7 +278,7 @@ static void chain_send(env_t *e)
     mad_request_detach(number_send(e, BY_CALL, UINT32_MAX, 8, SAFER), chain_step, &chain);
     while (atomic_load(&chain.next) <= CHAIN)
         mad_progress(e->session);
-    hear(e);
+    await_peer(e);
 }
 
 static void chain_receive(env_t *e)
@@ -286,7 +286,7 @@ static void chain_receive(env_t *e)
     receive_numbered(e, e->ch[0], UINT32_MAX, 8);
     for (uint32_t i = 0; i < CHAIN; i++)
         receive_numbered(e, e->ch[0], i, 8);
-    tell(e);
+    signal_peer(e);
 }
 
 #define EARLIER 40
@@ -318,14 +318,14 @@ static void nest_send(env_t *e)
     mad_request_detach(nest.requests[0], nest_step, &nest);
     while (atomic_load(&nest.next) <= EARLIER)
         mad_progress(e->session);
-    hear(e);
+    await_peer(e);
 }
 
 static void nest_receive(env_t *e)
 {
     for (uint32_t i = 0; i < EARLIER; i++)
         receive_numbered(e, e->ch[0], i, 8);
-    tell(e);
+    signal_peer(e);
 }
 
 const test_t instant_tests[] = {{.name = "instant_ends", .procs = 2, .send = ends_send, .receive = ends_receive},

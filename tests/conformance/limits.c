@@ -48,11 +48,11 @@ static void requests(env_t *e, bool sends)
     thousands_t *t = get(sizeof *t);
     for (int round = 0; round < 2; round++) {
         if (sends == (round == 1))
-            hear(e);
+            await_peer(e);
         for (int i = 0; i < THOUSANDS; i++)
             request_start(e, t, i, sends);
         if (sends == (round == 0))
-            tell(e);
+            signal_peer(e);
         for (int i = 0; i < BY_ANY; i++) {
             int index = -1;
             if (!CHECK_OK(mad_request_wait_any(t->requests, THOUSANDS, MAD_FOREVER, &index)))
@@ -136,7 +136,7 @@ static void blocks_send(env_t *e)
     area_t a = area_new(true);
     mad_message_t *message;
     CHECK_OK(mad_message_send(e->ch[0], e->peer, a.blocks, THOUSANDS, NULL));
-    hear(e); /* the receiver has posted the next receive */
+    await_peer(e); /* the receiver has posted the next receive */
     CHECK_OK(mad_message_send(e->ch[0], e->peer, a.blocks, THOUSANDS, NULL));
     message = mad_begin_packing(e->ch[0], e->peer);
     CHECK_OK(mad_pack_gather(message, a.pieces, THOUSANDS, CHEAPER, LAZY));
@@ -155,7 +155,7 @@ static void blocks_receive(env_t *e)
     CHECK_OK(mad_end_unpacking(message));
     area_seen(&a);
     CHECK_OK(mad_message_receive(e->ch[0], e->peer, a.blocks, THOUSANDS, &r));
-    tell(e);
+    signal_peer(e);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
     area_seen(&a);
     message = mad_begin_unpacking(e->ch[0]);
@@ -181,14 +181,14 @@ static const size_t far_switches[] = {128 << 10, 256 << 10, 512 << 10, 1 << 20};
 static const int far_steps[] = {-49, -48, -47, -25, -24, -23, -1, 0, 1};
 #define LENGTHS_MAX 4096
 
-static int lengths_of_adapter(env_t *e, size_t told[2])
+static int lengths_of_adapter(env_t *e, size_t reported[2])
 {
     mad_adapter_info_t info;
     int index;
     if (!CHECK_OK(mad_peer_adapter(e->session, e->peer, &index)) || !CHECK_OK(mad_adapter_get(e->session, index, &info)))
         return 0;
-    told[0] = info.packet_max;
-    told[1] = info.chunk_max;
+    reported[0] = info.packet_max;
+    reported[1] = info.chunk_max;
     return 2;
 }
 
@@ -209,14 +209,14 @@ static int far(size_t at, size_t *lengths, int n)
 /* Both sides use the same driver, and so compute the same lengths from its adapter. */
 static int lengths_all(env_t *e, size_t *lengths)
 {
-    size_t told[2];
-    int n = 0, n_told = lengths_of_adapter(e, told);
+    size_t reported[2];
+    int n = 0, n_reported = lengths_of_adapter(e, reported);
     for (size_t i = 0; i < COUNT(switches); i++)
         n = near(switches[i], lengths, n);
     for (size_t i = 0; i < COUNT(far_switches); i++)
         n = far(far_switches[i], lengths, n);
-    for (int i = 0; i < n_told; i++)
-        n = told[i] <= 64 << 10 ? near(told[i], lengths, n) : far(told[i], lengths, n);
+    for (int i = 0; i < n_reported; i++)
+        n = reported[i] <= 64 << 10 ? near(reported[i], lengths, n) : far(reported[i], lengths, n);
     CHECK(n < LENGTHS_MAX);
     return n;
 }
@@ -278,13 +278,13 @@ static void lengths_each(env_t *e, void (*run)(env_t *e, size_t len, int way, in
 
 static void lengths_send(env_t *e)
 {
-    hear(e);
+    await_peer(e);
     lengths_each(e, length_send);
 }
 
 static void lengths_receive(env_t *e)
 {
-    tell(e);
+    signal_peer(e);
     lengths_each(e, length_receive);
 }
 

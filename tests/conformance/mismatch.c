@@ -104,7 +104,7 @@ static void cases_send(env_t *e)
                 CHECK_MSG(strstr(text, mad_channel_name(e->ch[0])) && says_none(i, text), "%s: event: %s", cases[i].what,
                           text);
             send_numbered(e, e->ch[0], (uint32_t)i, i % 3 == 2 ? 100000 : 100);
-            hear(e);
+            await_peer(e);
             events += drain_events(e, e->peer, text);
             CHECK_MSG(events <= 1, "%s, how %d: %d events for one mismatch", cases[i].what, how, events);
         }
@@ -141,7 +141,7 @@ static void cases_receive(env_t *e)
                 free(bufs[b]);
             }
             receive_numbered(e, e->ch[0], (uint32_t)i, i % 3 == 2 ? 100000 : 100);
-            tell(e);
+            signal_peer(e);
         }
 }
 
@@ -149,7 +149,7 @@ static void cases_receive(env_t *e)
 static void posted_send(env_t *e)
 {
     char text[256] = "";
-    hear(e);
+    await_peer(e);
     for (size_t i = 0; i < COUNT(cases); i++) {
         const side_t *s = &cases[i].sent;
         mad_block_t blocks[4];
@@ -182,7 +182,7 @@ static void posted_receive(env_t *e)
             blocks[b] = (mad_block_t){get(s->b[b].len + 256), s->b[b].len, CHEAPER, s->b[b].mode};
         CHECK_OK(mad_message_receive(e->ch[0], e->peer, blocks, s->n, &r));
         if (!i)
-            tell(e);
+            signal_peer(e);
         status = mad_request_wait(&r, MAD_FOREVER);
         CHECK_MSG(status == MAD_ERR_MISMATCH, "%s: the posted receive got %s", cases[i].what, mad_status_name(status));
         for (int b = 0; b < s->n; b++) {
@@ -207,7 +207,7 @@ static void late_send(env_t *e)
         mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
         mad_pack(message, buf, 8, CHEAPER, EXPRESS);
         mad_message_flush(message);
-        hear(e); /* the receiver has unpacked all blocks */
+        await_peer(e); /* the receiver has unpacked all blocks */
         mad_pack(message, buf, 100, CHEAPER, LAZY);
         if (round)
             mad_pack(message, buf, round == 1 ? 200 : round == 2 ? 100000 : 5000, CHEAPER, LAZY);
@@ -228,7 +228,7 @@ static void late_receive(env_t *e)
         CHECK_OK(mad_unpack(message, a, 8, CHEAPER, EXPRESS));
         CHECK_OK(mad_unpack(message, b, 100, CHEAPER, LAZY));
         CHECK_OK(mad_unpack(message, c, 250, CHEAPER, LAZY));
-        tell(e);
+        signal_peer(e);
         CHECK_STATUS(mad_end_unpacking(message), MAD_ERR_MISMATCH);
         for (int i = 250; i < 300; i++)
             CHECK_EQ(c[i], 0x5a);

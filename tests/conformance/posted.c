@@ -18,7 +18,7 @@ static void send_all(env_t *e, mad_channel_t *ch)
 
 static void before_send(env_t *e)
 {
-    hear(e);
+    await_peer(e);
     send_all(e, e->ch[0]);
 }
 
@@ -40,7 +40,7 @@ static void before_receive(env_t *e)
         post(e, i, &numbers[i], &bodies[i], &r[i]);
     CHECK_STATUS(mad_request_test(&r[0]), MAD_ERR_AGAIN);
     CHECK_STATUS(mad_request_wait(&r[0], 10 * MS), MAD_ERR_TIMEOUT);
-    tell(e);
+    signal_peer(e);
     for (int i = 0; i < POSTS; i++) {
         CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
         CHECK_EQ(numbers[i], i);
@@ -64,7 +64,7 @@ static void after_send(env_t *e)
             (mad_block_t[]){{&numbers[i], sizeof numbers[i], CHEAPER, EXPRESS}, {bodies[i], post_len(i), CHEAPER, LAZY}}, 2,
             &r[i]));
     }
-    tell(e);
+    signal_peer(e);
     for (int i = 0; i < POSTS; i++) {
         CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
         free(bodies[i]);
@@ -76,7 +76,7 @@ static void after_receive(env_t *e)
     mad_request_t *r[POSTS];
     uint32_t numbers[POSTS];
     void *bodies[POSTS];
-    hear(e);
+    await_peer(e);
     for (int i = 0; i < POSTS; i++)
         post(e, i, &numbers[i], &bodies[i], &r[i]);
     for (int i = POSTS - 1; i >= 0; i--) {
@@ -90,7 +90,7 @@ static void after_receive(env_t *e)
 /* Posted receives precede mad_begin_unpacking on the same channel. */
 static void mixed_send(env_t *e)
 {
-    hear(e);
+    await_peer(e);
     send_all(e, e->ch[0]);
 }
 
@@ -101,7 +101,7 @@ static void mixed_receive(env_t *e)
     void *bodies[POSTS / 2];
     for (int i = 0; i < POSTS / 2; i++)
         post(e, i, &numbers[i], &bodies[i], &r[i]);
-    tell(e);
+    signal_peer(e);
     for (int i = POSTS / 2; i < POSTS; i++)
         receive_numbered(e, e->ch[0], (uint32_t)i, post_len(i));
     for (int i = 0; i < POSTS / 2; i++) {
@@ -115,7 +115,7 @@ static void mixed_receive(env_t *e)
 /* A posted receive without a message can be cancelled; the message then goes to the next receive. */
 static void cancel_send(env_t *e)
 {
-    hear(e);
+    await_peer(e);
     for (uint32_t i = 0; i < 3; i++)
         send_numbered(e, e->ch[0], i, post_len((int)i + 3));
 }
@@ -132,7 +132,7 @@ static void cancel_receive(env_t *e)
     CHECK_OK(mad_request_cancel(r[3]));
     CHECK_STATUS(mad_request_wait(&r[0], MAD_FOREVER), MAD_ERR_CANCELLED);
     CHECK_STATUS(mad_request_test(&r[3]), MAD_ERR_CANCELLED);
-    tell(e);
+    signal_peer(e);
     receive_numbered(e, e->ch[0], 2, post_len(5));
     CHECK_STATUS(mad_request_cancel(r[1]), MAD_ERR_TOO_LATE);
     for (int i = 1; i < 3; i++) {

@@ -22,7 +22,7 @@ static void many_send(env_t *e)
         mad_pack(message, bufs[i], len, CHEAPER, LAZY);
         CHECK_OK(mad_end_packing_request(message, &requests[i]));
     }
-    tell(e);
+    signal_peer(e);
     for (; left; left--) {
         index = -1;
         if (!CHECK_OK(mad_request_wait_any(requests, UNDER_WAY, MAD_FOREVER, &index)))
@@ -38,7 +38,7 @@ static void many_receive(env_t *e)
     mad_request_t *requests[4];
     mad_message_t *open[4];
     void *bufs[4];
-    hear(e);
+    await_peer(e);
     for (int i = 0; i < UNDER_WAY; i += 4) { /* four messages are open at once, and end in reverse order */
         for (int j = 0; j < 4; j++) {
             int number = -1;
@@ -135,7 +135,7 @@ static void timeout_send(env_t *e)
     CHECK_STATUS(mad_request_wait(&r, 0), MAD_ERR_TIMEOUT);
     CHECK_STATUS(mad_request_test(&r), MAD_ERR_AGAIN);
     CHECK(r != NULL);
-    tell(e);
+    signal_peer(e);
     while ((status = mad_request_test(&r)) == MAD_ERR_AGAIN)
         ;
     CHECK_OK(status);
@@ -151,7 +151,7 @@ static void timeout_receive(env_t *e)
     void *buf = get(len);
     mad_request_t *r = NULL;
     mad_message_t *message;
-    hear(e);
+    await_peer(e);
     message = mad_begin_unpacking(e->ch[0]);
     CHECK_OK(mad_unpack(message, buf, len, CHEAPER, LAZY));
     CHECK_OK(mad_end_unpacking_request(message, &r));
@@ -173,13 +173,13 @@ static void too_late_send(env_t *e)
     fill(buf, len, 4);
     mad_pack(message, buf, len, CHEAPER, LAZY);
     CHECK_OK(mad_end_packing_request(message, &r));
-    hear(e); /* the receiver has opened the message */
+    await_peer(e); /* the receiver has opened the message */
     CHECK_STATUS(mad_request_cancel(r), MAD_ERR_TOO_LATE);
-    tell(e);
+    signal_peer(e);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
     free(buf);
     CHECK_OK(mad_message_send(e->ch[0], e->peer, &(mad_block_t){&len, sizeof len, CHEAPER, LAZY}, 1, &r));
-    hear(e); /* the receiver has unpacked the message */
+    await_peer(e); /* the receiver has unpacked the message */
     CHECK_STATUS(mad_request_cancel(r), MAD_ERR_TOO_LATE);
     CHECK_OK(mad_request_wait(&r, MAD_FOREVER));
 }
@@ -192,8 +192,8 @@ static void too_late_receive(env_t *e)
     mad_message_t *message;
     receive_numbered(e, e->ch[0], 1, 10);
     message = mad_begin_unpacking(e->ch[0]);
-    tell(e);
-    hear(e);
+    signal_peer(e);
+    await_peer(e);
     CHECK_OK(mad_unpack(message, buf, len, CHEAPER, LAZY));
     CHECK_OK(mad_end_unpacking_request(message, &r));
     CHECK_STATUS(mad_request_cancel(r), MAD_ERR_TOO_LATE);
@@ -204,7 +204,7 @@ static void too_late_receive(env_t *e)
     CHECK_OK(mad_unpack(message, &value, sizeof value, CHEAPER, LAZY));
     CHECK_OK(mad_end_unpacking(message));
     CHECK_EQ(value, len);
-    tell(e);
+    signal_peer(e);
 }
 
 /* The receiver ignores the channel until the sender has no credits left.  Then the last message, and one before it,
@@ -233,7 +233,7 @@ static void cancel_send_send(env_t *e)
         CHECK_OK(mad_request_cancel(r[STUCK - 5]));
         CHECK_STATUS(mad_request_test(&r[STUCK - 5]), MAD_ERR_CANCELLED);
     }
-    tell(e);
+    signal_peer(e);
     for (int i = 0; i < STUCK; i++)
         if (r[i])
             CHECK_OK(mad_request_wait(&r[i], MAD_FOREVER));
@@ -245,7 +245,7 @@ static void cancel_send_send(env_t *e)
 static void cancel_send_receive(env_t *e)
 {
     char *buf = get(1024);
-    hear(e);
+    await_peer(e);
     for (int i = 0; i <= STUCK; i++) {
         int number = -1;
         mad_message_t *message = mad_begin_unpacking(e->ch[0]);
@@ -292,7 +292,7 @@ static void callback_send(env_t *e)
     CHECK_OK(mad_message_send(e->ch[0], e->peer, &(mad_block_t){buf, len, CHEAPER, LAZY}, 1, &r));
     mad_request_detach(r, sent_one, &c);
     CHECK_EQ(c.count, 0); /* the receiver has not begun to receive */
-    tell(e);
+    signal_peer(e);
     while (c.count < 50)
         mad_progress(e->session);
     CHECK_EQ(c.bad, 0);
@@ -313,7 +313,7 @@ static void callback_receive(env_t *e)
     void *buf = get(len);
     int values[49];
     mad_request_t *r = NULL;
-    hear(e);
+    await_peer(e);
     CHECK_OK(mad_message_receive(e->ch[0], e->peer, &(mad_block_t){buf, len, CHEAPER, LAZY}, 1, &r));
     mad_request_detach(r, got_one, &c);
     for (int i = 0; i < 49; i++) {
@@ -434,11 +434,11 @@ static void try_send(env_t *e)
     void *buf = get(1 << 20);
     mad_message_t *message;
     fill(buf, 1 << 20, 5);
-    hear(e);
+    await_peer(e);
     message = mad_begin_packing(e->ch[0], e->peer);
     mad_pack(message, buf, 8, CHEAPER, EXPRESS);
     CHECK_OK(mad_message_flush(message));
-    hear(e);
+    await_peer(e);
     mad_pack(message, buf, 16, CHEAPER, EXPRESS);
     mad_pack(message, buf, 5000, CHEAPER, LAZY);
     mad_pack(message, buf, 1 << 20, CHEAPER, LAZY);
@@ -459,7 +459,7 @@ static void try_receive(env_t *e)
     CHECK_STATUS(mad_begin_unpacking_within(e->ch[0], e->peer, 30 * MS, &message), MAD_ERR_TIMEOUT);
     CHECK_MSG(now_ns() - start >= 60 * MS && now_ns() - start < 10 * SECOND, "60 ms of time-outs took %lld ns",
               (long long)(now_ns() - start));
-    tell(e);
+    signal_peer(e);
     while ((status = mad_begin_unpacking_within(e->ch[0], MAD_ANY_SOURCE, 0, &message)) == MAD_ERR_AGAIN)
         ;
     if (!CHECK_OK(status))
@@ -471,7 +471,7 @@ static void try_receive(env_t *e)
         CHECK_STATUS(mad_unpack_try(message, buf, 16, CHEAPER, EXPRESS), MAD_ERR_AGAIN);
     CHECK_OK(mad_message_status(message));
     CHECK_EQ(buf[0], 0x5a);
-    tell(e);
+    signal_peer(e);
     while ((status = mad_unpack_try(message, buf, 16, CHEAPER, EXPRESS)) == MAD_ERR_AGAIN)
         mad_progress(e->session);
     CHECK_OK(status);
@@ -541,11 +541,11 @@ static void away_send(env_t *e)
     mad_request_detach(r, came, &flag);
     away_until(&flag); /* the receiver calls the library, and this side does not */
     for (size_t i = 0; i < COUNT(away_lens); i++) {
-        hear(e);
+        await_peer(e);
         block.len = away_lens[i];
         CHECK_OK(mad_message_send(e->ch[0], e->peer, &block, 1, NULL)); /* this side calls the library, and the receiver
                                                                         * does not */
-        hear(e);
+        await_peer(e);
     }
 }
 
@@ -565,10 +565,10 @@ static void away_receive(env_t *e)
         block.len = away_lens[i];
         CHECK_OK(mad_message_receive(e->ch[0], e->peer, &block, 1, &r));
         mad_request_detach(r, came, &flag);
-        tell(e);
+        signal_peer(e);
         away_until(&flag);
         HOLDS(buf, away_lens[i], 3);
-        tell(e);
+        signal_peer(e);
     }
 }
 

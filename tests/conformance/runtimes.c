@@ -64,7 +64,7 @@ static void now_send(env_t *e)
         CHECK_STATUS(mad_message_send_now(e->ch[0], -1, NULL, 0), MAD_ERR_INVAL);
         free(long_one.iov_base);
     }
-    hear(e);
+    await_peer(e);
     free(body);
 }
 
@@ -88,7 +88,7 @@ static void now_receive(env_t *e)
         now_check(message, NULL, 0, i);
         CHECK_OK(mad_end_unpacking(message));
     }
-    tell(e);
+    signal_peer(e);
 }
 
 /* ---- Many at once ----------------------------------------------------------------------------------------------- */
@@ -117,7 +117,7 @@ static void glance_receive(env_t *e)
             CHECK_OK(mad_end_unpacking(message));
         }
     }
-    tell(e);
+    signal_peer(e);
 }
 
 /* ---- Blocks of all lengths and modes, some of them borrowed ----------------------------------------------------- */
@@ -138,7 +138,7 @@ static void borrow_send(env_t *e)
         for (uint32_t i = 0; i < COUNT(block_lens); i++)
             free(bodies[i]);
     }
-    hear(e);
+    await_peer(e);
 }
 
 static void borrow_receive(env_t *e)
@@ -162,7 +162,7 @@ static void borrow_receive(env_t *e)
         }
         CHECK_OK(mad_end_unpacking(message));
     }
-    tell(e);
+    signal_peer(e);
     free(copy);
 }
 
@@ -176,7 +176,7 @@ static void none_send(env_t *e)
     mad_message_t *message = mad_begin_packing(e->ch[0], e->peer);
     CHECK_OK(mad_pack(message, &number, sizeof number, CHEAPER, EXPRESS));
     CHECK_OK(mad_end_packing(message));
-    hear(e);
+    await_peer(e);
     while (mad_event_next(e->session, &event) == MAD_ERR_AGAIN && now_ns() < deadline)
         mad_progress(e->session);
     CHECK_STATUS(event.status, MAD_ERR_MISMATCH); /* takes the event, so that later tests do not find it */
@@ -191,7 +191,7 @@ static void none_receive(env_t *e)
     CHECK_EQ(len, sizeof(int));
     CHECK_STATUS(mad_unpack_borrow(message, &at, &len), MAD_ERR_MISMATCH);
     CHECK_STATUS(mad_end_unpacking(message), MAD_ERR_MISMATCH);
-    tell(e);
+    signal_peer(e);
 }
 
 const test_t runtime_tests[] = {{.name = "runtimes_now", .procs = 2, .send = now_send, .receive = now_receive},

@@ -110,7 +110,7 @@ static void wrong_key(env_t *unused)
 
 enum { LAST = 1 << 20 };
 
-static void *hear_last(void *arg)
+static void *receive_last(void *arg)
 {
     env_t e = side(arg, 1);
     receive_numbered(&e, e.ch[0], 7, LAST);
@@ -131,7 +131,7 @@ static void last_request(env_t *unused)
     fill(body, LAST, number);
     if (pair_open(&p, "a secret of 16 and more", "a secret of 16 and more") && pair_add(&p, 0, 1) && pair_add(&p, 1, 0) &&
         CHECK_OK(mad_message_send(p.ch[0], p.peer[0], blocks, 2, &request))) {
-        thread_start(&thread, hear_last, &p);
+        thread_start(&thread, receive_last, &p);
         mad_exit(p.s[0]);
         thread_join(&thread);
         p.s[0] = NULL;

@@ -49,13 +49,13 @@ static void signed_frame(other_t *o, const unsigned char *body, size_t len)
     unsigned char out[BODY];
     int side = !o->we_call;
     size_t n = len + MADI_PROOF_LEN > BODY ? BODY - MADI_PROOF_LEN : len;
-    madi_frame_t head = {0x4844414d, MADI_WIRE_VERSION, side ? 4 : 3, (uint32_t)(MADI_PROOF_LEN + n)};
+    madi_frame_t header = {0x4844414d, MADI_WIRE_VERSION, side ? 4 : 3, (uint32_t)(MADI_PROOF_LEN + n)};
     const unsigned char *key = madi_secrets_key(o->w.session->secrets, MADI_ROLE_RANK);
-    if (!madi_proof_make(&o->transcript, key, side, &head, body, n))
+    if (!madi_proof_make(&o->transcript, key, side, &header, body, n))
         return;
     memcpy(out, o->transcript.proof[side], MADI_PROOF_LEN);
     memcpy(out + MADI_PROOF_LEN, body, n);
-    frame(o, head.kind, out, head.length);
+    frame(o, header.kind, out, header.length);
 }
 
 /* Read the bytes that the library has sent since the last call. */
@@ -108,14 +108,14 @@ static void one(other_t *o, input_t *in)
             memset(hello.caller, body[16], sizeof hello.caller);
             len = sizeof hello;
             memcpy(body, &hello, len);
-            o->transcript.hello.head = (madi_frame_t){0x4844414d, MADI_WIRE_VERSION, 1, (uint32_t)len};
+            o->transcript.hello.header = (madi_frame_t){0x4844414d, MADI_WIRE_VERSION, 1, (uint32_t)len};
             o->transcript.hello.body = hello;
         } else if (kind == 2 && len >= 16) {
             madi_challenge_t challenge = {.security = MADI_SECURITY_AUTH, .role = what & 128 ? body[0] : 0};
             memcpy(challenge.nonce, body, sizeof challenge.nonce);
             len = sizeof challenge;
             memcpy(body, &challenge, len);
-            o->transcript.challenge.head = (madi_frame_t){0x4844414d, MADI_WIRE_VERSION, 2, (uint32_t)len};
+            o->transcript.challenge.header = (madi_frame_t){0x4844414d, MADI_WIRE_VERSION, 2, (uint32_t)len};
             o->transcript.challenge.body = challenge;
         }
         frame(o, kind, body, len);

@@ -27,14 +27,14 @@ static struct {
     madi_transcript_t transcript;
     uint64_t call;
     int refuse;
-    size_t heard_len;
-    unsigned char heard[MADI_FRAME_MAX];
+    size_t sent_len;
+    unsigned char sent[MADI_FRAME_MAX];
     int64_t later; /* ns: time that has passed */
 } net;
 
 /* ---- The driver ----------------------------------------------------------------------------------------------- */
 
-static bool frame_heard(const void *bytes, size_t len)
+static bool frame_sent(const void *bytes, size_t len)
 {
     madi_frame_piece_t piece;
     const unsigned char *frame = (const unsigned char *)bytes + sizeof piece;
@@ -43,7 +43,7 @@ static bool frame_heard(const void *bytes, size_t len)
         net.refuse--;
         return false;
     }
-    memcpy(net.heard, bytes, net.heard_len = len);
+    memcpy(net.sent, bytes, net.sent_len = len);
     net.call = piece.call;
     memcpy(net.transcript.binding, "madeleine frames", 16);
     memcpy(net.transcript.binding + 24, &piece.call, sizeof piece.call);
@@ -59,14 +59,14 @@ static bool frame_heard(const void *bytes, size_t len)
 bool fuzz_frame_send(madi_link_t *link, const void *frame, size_t len)
 {
     (void)link;
-    return frame_heard(frame, len);
+    return frame_sent(frame, len);
 }
 
 bool fuzz_frame_answer(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len)
 {
     (void)adapter;
     FUZZ_CHECK(source && source_len == 1);
-    return frame_heard(frame, len);
+    return frame_sent(frame, len);
 }
 
 /* ---- The network ---------------------------------------------------------------------------------------------- */
@@ -88,19 +88,19 @@ static void arrive(unsigned char source, const void *bytes, size_t len)
 static void piece(unsigned char source, uint32_t at, uint32_t total, const void *bytes, size_t len)
 {
     unsigned char out[sizeof(madi_frame_piece_t) + 2 * BODY];
-    madi_frame_piece_t head = {.magic = 0x4644414d, .side = !net.we_call, .call = net.call, .at = at, .total = total};
-    memcpy(out, &head, sizeof head);
-    memcpy(out + sizeof head, bytes, len);
-    arrive(source, out, sizeof head + len);
+    madi_frame_piece_t header = {.magic = 0x4644414d, .side = !net.we_call, .call = net.call, .at = at, .total = total};
+    memcpy(out, &header, sizeof header);
+    memcpy(out + sizeof header, bytes, len);
+    arrive(source, out, sizeof header + len);
 }
 
 static void frame(unsigned char source, unsigned kind, const void *body, size_t len)
 {
     unsigned char out[sizeof(madi_frame_t) + BODY];
-    madi_frame_t head = {MADI_HELLO_MAGIC, MADI_WIRE_VERSION, (uint16_t)kind, (uint32_t)len};
-    memcpy(out, &head, sizeof head);
-    memcpy(out + sizeof head, body, len);
-    piece(source, 0, (uint32_t)(sizeof head + len), out, sizeof head + len);
+    madi_frame_t header = {MADI_HELLO_MAGIC, MADI_WIRE_VERSION, (uint16_t)kind, (uint32_t)len};
+    memcpy(out, &header, sizeof header);
+    memcpy(out + sizeof header, body, len);
+    piece(source, 0, (uint32_t)(sizeof header + len), out, sizeof header + len);
 }
 
 /* Send a frame with a valid proof for all frames of both sides so far. */
@@ -109,13 +109,13 @@ static void signed_frame(unsigned char source, const unsigned char *body, size_t
     unsigned char out[BODY];
     int side = !net.we_call;
     size_t n = len + MADI_PROOF_LEN > BODY ? BODY - MADI_PROOF_LEN : len;
-    madi_frame_t head = {MADI_HELLO_MAGIC, MADI_WIRE_VERSION, side ? 4 : 3, (uint32_t)(MADI_PROOF_LEN + n)};
+    madi_frame_t header = {MADI_HELLO_MAGIC, MADI_WIRE_VERSION, side ? 4 : 3, (uint32_t)(MADI_PROOF_LEN + n)};
     const unsigned char *key = madi_secrets_key(net.w.session->secrets, MADI_ROLE_RANK);
-    if (!madi_proof_make(&net.transcript, key, side, &head, body, n))
+    if (!madi_proof_make(&net.transcript, key, side, &header, body, n))
         return;
     memcpy(out, net.transcript.proof[side], MADI_PROOF_LEN);
     memcpy(out + MADI_PROOF_LEN, body, n);
-    frame(source, head.kind, out, head.length);
+    frame(source, header.kind, out, header.length);
 }
 
 /* Complete a HELLO to this process, or a CHALLENGE that answers this process's own HELLO. */
@@ -126,7 +126,7 @@ static size_t body_make(unsigned kind, unsigned char *body, size_t len)
         memcpy(hello.nonce, body, sizeof hello.nonce);
         memcpy(hello.wanted, net.w.session->uid, sizeof hello.wanted);
         memset(hello.caller, body[16], sizeof hello.caller);
-        net.transcript.hello.head = (madi_frame_t){MADI_HELLO_MAGIC, MADI_WIRE_VERSION, 1, sizeof hello};
+        net.transcript.hello.header = (madi_frame_t){MADI_HELLO_MAGIC, MADI_WIRE_VERSION, 1, sizeof hello};
         net.transcript.hello.body = hello;
         memcpy(body, &hello, sizeof hello);
         return sizeof hello;
@@ -134,7 +134,7 @@ static size_t body_make(unsigned kind, unsigned char *body, size_t len)
     if (kind == MADI_HELLO_CHALLENGE && len >= 16) {
         madi_challenge_t challenge = {.security = MADI_SECURITY_AUTH};
         memcpy(challenge.nonce, body, sizeof challenge.nonce);
-        net.transcript.challenge.head = (madi_frame_t){MADI_HELLO_MAGIC, MADI_WIRE_VERSION, 2, sizeof challenge};
+        net.transcript.challenge.header = (madi_frame_t){MADI_HELLO_MAGIC, MADI_WIRE_VERSION, 2, sizeof challenge};
         net.transcript.challenge.body = challenge;
         memcpy(body, &challenge, sizeof challenge);
         return sizeof challenge;
@@ -182,7 +182,7 @@ static void one(input_t *in)
     at = what == 1 ? take8(in) * 256u : 0;
     len = take8(in) * 2u;
     if (what == 4) {
-        arrive(source, net.heard, len < net.heard_len ? len : net.heard_len);
+        arrive(source, net.sent, len < net.sent_len ? len : net.sent_len);
         return;
     }
     take_bytes(in, body, len);

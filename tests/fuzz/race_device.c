@@ -48,14 +48,14 @@ static const mad_dev_memory_t own = {hold, drop, is_good, operate};
 
 /* ---- Life -------------------------------------------------------------------------------------------------------- */
 
-static void told(void *arg, const mad_dev_done_t *done)
+static void done_check(void *arg, const mad_dev_done_t *done)
 {
     (void)arg;
     FUZZ_CHECK((unsigned)done->status <= MAD_ERR_BUSY);
     FUZZ_CHECK(done->sent || done->served || done->len <= done->whole || done->status);
 }
 
-static void told_got(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
+static void received_check(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
 {
     (void)arg, (void)context;
     FUZZ_CHECK(got->len <= flags); /* flags contain the size of the receive's buffer */
@@ -66,8 +66,8 @@ bool race_device_open(race_t *r)
     mad_dev_options_t options = {.channel = "a",
                                  .key = WORLD_KEY,
                                  .key_len = strlen(WORLD_KEY),
-                                 .notify = told,
-                                 .notify_received = told_got,
+                                 .notify = done_check,
+                                 .notify_received = received_check,
                                  .arg = r,
                                  .memory = &own};
     held = 0;

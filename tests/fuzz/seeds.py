@@ -195,8 +195,8 @@ seed("topology", "cycle", 'clusters={a={clusters="b";};b={clusters="a";};};'
      'networks={n={driver="shm";clusters="a";latency="1us";};};')
 seed("topology", "nowhere", 'networks={red=1;};channels={c={network="red";};};virtual_channels={v={over="c";};};')
 
-def fragment(what, flags, body=b"", seq=0, aux=0, channel=8, peer=0, hand=0, begin=b"", told=b""):
-    return (bytes([what << 5 | hand << 2 | (2 if told else 0) | peer]) + told + bytes([flags, channel]) +
+def fragment(what, flags, body=b"", seq=0, aux=0, channel=8, peer=0, hand=0, begin=b"", ack_ask=b""):
+    return (bytes([what << 5 | hand << 2 | (2 if ack_ask else 0) | peer]) + ack_ask + bytes([flags, channel]) +
             struct.pack("<H", len(body)) + bytes([seq, aux]) + begin + body)
 
 
@@ -210,10 +210,10 @@ to_me, to_peer = opened(1), opened(2)
 hello = struct.pack("<IHHI", 0x4844414D, version, 1, 52) + bytes(16) + b"\x77" * 16 + b"\x78" * 16 + b"\0\1\0\0"
 # On the existing virtual link: a stream that this process has opened has label 0, without the opener's flag.
 got = b"\1\0"  # OPEN, and nothing else is acknowledged
-ready = fragment(0, 5, told=got)
+ready = fragment(0, 5, ack_ask=got)
 end_way, end_link = struct.pack("<II16x", 5, 1), struct.pack("<II16x", 5, 0)
-named = fragment(3, 1, b"a\0", seq=1, begin=b"\3\0\2", hand=1, told=got)
-packets = named + b"".join(fragment(3, 1, b"x" * 100, seq=i + 2, begin=b"\1\3\x64", hand=i & 3, told=got) for i in range(3))
+named = fragment(3, 1, b"a\0", seq=1, begin=b"\3\0\2", hand=1, ack_ask=got)
+packets = named + b"".join(fragment(3, 1, b"x" * 100, seq=i + 2, begin=b"\1\3\x64", hand=i & 3, ack_ask=got) for i in range(3))
 again = opened(1, 0, 3, 1, aux=0)  # opened by the other end, with the turn of the accepting end
 seed("forward", "end", b"\1" + to_me + fragment(0, 0x84, hello, seq=1) + user(0) + fragment(0, 0x86, end_link + b"bye"))
 seed("forward", "transit", b"\1" + to_peer + user(0) + fragment(0, 0x84, hello, seq=1) +
@@ -226,18 +226,18 @@ seed("forward", "many", b"\1" + b"".join(opened(2, aux=i) for i in range(12)) + 
 seed("forward", "labels", b"\1" + b"".join(opened(2, aux=8 * i) for i in range(30)) + user(0))
 seed("forward", "unknown", b"\1" + b"".join(fragment(2, 0x82, aux=i, begin=bytes([255, 0x80 + i, 0, 0])) for i in range(12)) + user(0))
 seed("forward", "handshakes", b"\1" + b"".join(fragment(1, 0x82, aux=i, begin=bytes([255, 0x41 + i, 0, 0])) for i in range(8)) + user(0))
-seed("forward", "unread", b"\1" + user(14) + b"".join(fragment(0, 0x88, aux=i, told=b"\0\1") for i in range(60)) + user(0) * 4)
-seed("forward", "acks", b"\1" + to_me + user(14) + b"".join(fragment(0, 0x87, told=b"\0\1") for i in range(60)) + user(0) * 4)
+seed("forward", "unread", b"\1" + user(14) + b"".join(fragment(0, 0x88, aux=i, ack_ask=b"\0\1") for i in range(60)) + user(0) * 4)
+seed("forward", "acks", b"\1" + to_me + user(14) + b"".join(fragment(0, 0x87, ack_ask=b"\0\1") for i in range(60)) + user(0) * 4)
 for active in (1, 0, 3, 2):  # the last two are encrypted
     begin = bytes([active]) + ready + user(8, 3) + user(9, 2)
-    seed("forward", "packets-%d" % active, begin + packets + user(0) + fragment(0, 7, told=b"\2\1") + fragment(0, 6, end_link))
-    seed("forward", "joined-%d" % active, begin + named + again + user(0) + fragment(0, 0x87, told=b"\1\1") +
-         fragment(3, 0x81, b"y" * 100, seq=2, begin=b"\1\3\x64", told=b"\2\0") + user(0))
+    seed("forward", "packets-%d" % active, begin + packets + user(0) + fragment(0, 7, ack_ask=b"\2\1") + fragment(0, 6, end_link))
+    seed("forward", "joined-%d" % active, begin + named + again + user(0) + fragment(0, 0x87, ack_ask=b"\1\1") +
+         fragment(3, 0x81, b"y" * 100, seq=2, begin=b"\1\3\x64", ack_ask=b"\2\0") + user(0))
     seed("forward", "lost-%d" % active, begin + fragment(0, 6, end_way + b"gone") + user(15) + again + user(0) +
          fragment(0, 6, end_way) + user(15, 1))
-seed("forward", "short", b"\1" + ready + fragment(0, 1, b"x", seq=1, told=got))
-seed("forward", "ping", b"\1" + ready + fragment(0, 8, told=b"\0\1") + to_peer + fragment(0, 0x88, told=b"\0\1") + user(15) +
-     fragment(0, 8, told=b"\0\0") + fragment(0, 9) + fragment(0, 0x89) + user(0))
+seed("forward", "short", b"\1" + ready + fragment(0, 1, b"x", seq=1, ack_ask=got))
+seed("forward", "ping", b"\1" + ready + fragment(0, 8, ack_ask=b"\0\1") + to_peer + fragment(0, 0x88, ack_ask=b"\0\1") + user(15) +
+     fragment(0, 8, ack_ask=b"\0\0") + fragment(0, 9) + fragment(0, 0x89) + user(0))
 
 # Return a packet that changes while it is read: see fuzz_race.c.  changes: (offset in the body, other value) of 16
 # bits.

@@ -55,7 +55,7 @@ static mad_status_t receive(mad_peer_t from, void *bytes, size_t len, mad_peer_t
     return mad_end_unpacking(in);
 }
 
-static mad_status_t tell(mad_peer_t to, void *bytes, size_t len)
+static mad_status_t bytes_send(mad_peer_t to, void *bytes, size_t len)
 {
     mad_block_t block = {bytes, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     mad_request_t *request = NULL;
@@ -185,7 +185,7 @@ static void ask(int count)
             if (!fgets(line, sizeof line, stdin))
                 exit(2);
             snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
-            status = tell(1, text, sizeof text);
+            status = bytes_send(1, text, sizeof text);
             if (!status)
                 status = receive(1, text, sizeof text, &peer);
             printf("%s: %s\n", status ? "failed" : "answered", status ? mad_status_text(status) : text);
@@ -196,7 +196,7 @@ static void ask(int count)
             /* Receive from any source, because rank 0 connects, and only when it sends its request. */
             status = receive(MAD_ANY_SOURCE, text, sizeof text, &peer);
             if (!status)
-                status = tell(peer, text, sizeof text);
+                status = bytes_send(peer, text, sizeof text);
             if (status) {
                 printf("rank 1: %s\n", mad_status_text(status));
                 fflush(stdout);
@@ -222,7 +222,7 @@ static void send_stream(unsigned char *bytes, size_t len)
         printf("sending %d\n", count);
         fflush(stdout);
         began = now();
-        status = tell(1, bytes, len);
+        status = bytes_send(1, bytes, len);
         if (status)
             fail("send to", 1, status);
         if (now() - began > longest)
@@ -247,7 +247,7 @@ static void receive_stream(unsigned char *bytes, size_t len)
         last = check(bytes, len, peer, count).last;
     }
     fill(bytes, len, 1, 0, count);
-    status = tell(0, bytes, len);
+    status = bytes_send(0, bytes, len);
     if (status)
         fail("send to", 0, status);
 }
@@ -269,7 +269,7 @@ static void others(void)
     mad_peer_t peer;
     mad_status_t status = MAD_OK;
     for (int i = 2; i < size && rank == 0 && !status; i++)
-        status = tell(i, &end, 1);
+        status = bytes_send(i, &end, 1);
     if (rank > 1)
         status = receive(MAD_ANY_SOURCE, &end, 1, &peer); /* from any source, as on rank 1, which connects to no rank */
     if (status)

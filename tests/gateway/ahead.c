@@ -4,7 +4,7 @@
  *   free   with credit for several such blocks: which blocks need a grant; many blocks at once; a channel that no process
  *          has open; lengths that differ; a request that is cancelled too late
  *   poor   without credit for one such block: all of them need a grant, and everything else is the same */
-#include "told.h"
+#include "statistics.h"
 
 #define LONGEST 300000
 #define TURNS 40

@@ -16,7 +16,7 @@
  * MS: messages have to arrive again within that number of milliseconds.  Messages of many lengths go both ways; each has
  * a number, and a checksum of all its bytes. */
 #include "base/clock.h"
-#include "told.h"
+#include "statistics.h"
 
 #include <madeleine.h>
 
@@ -221,7 +221,7 @@ static int end_run(bool again)
     }
     if (status)
         fprintf(stderr, "end %d: %s\n", me, mad_status_name(status));
-    atomic_fetch_add(&shared->silent, (int)told_now(session, "gateways_silent"));
+    atomic_fetch_add(&shared->silent, (int)statistic_now(session, "gateways_silent"));
     pthread_cancel(learner); /* later reports are of no interest */
     pthread_join(learner, NULL);
     close(from);
@@ -299,7 +299,7 @@ static bool start(child_t *c, const char *role, bool again)
     return true;
 }
 
-static bool tell(child_t *to, child_t *about)
+static bool address_pass(child_t *to, child_t *about)
 {
     return all(to->to, &about->is_end, sizeof about->is_end, true) && all(to->to, &about->len, sizeof about->len, true) &&
            all(to->to, about->address, about->len, true);
@@ -377,20 +377,21 @@ static void bury(child_t *g, const char *mode)
 static bool introduce(child_t *a, child_t *b, child_t *g, int *n)
 {
     *n += 2;
-    return tell(a, g) && tell(b, g) && known(*n);
+    return address_pass(a, g) && address_pass(b, g) && known(*n);
 }
 
 /* Print the progress so far if the run takes a while. */
-static void progress(const char *mode, int done, int64_t *told)
+static void progress(const char *mode, int done, int64_t *known_wanted)
 {
-    if (madi_now() - *told < 5 * SECOND)
+    if (madi_now() - *known_wanted < 5 * SECOND)
         return;
-    *told = madi_now();
+    *known_wanted = madi_now();
     printf("# %s: %d times\n", mode, done);
     fflush(stdout);
 }
 
-static void again_and_again(const char *mode, int times, int64_t limit, child_t *a, child_t *b, child_t *g, int *told)
+static void again_and_again(const char *mode, int times, int64_t limit, child_t *a, child_t *b, child_t *g,
+                            int *known_wanted)
 {
     int64_t said = madi_now(), *each = calloc((size_t)times + 1, sizeof *each);
     int64_t longest = 0, sum = 0;
@@ -409,7 +410,7 @@ static void again_and_again(const char *mode, int times, int64_t limit, child_t 
         each[done] = took;
         progress(mode, done + 1, &said);
         bury(victim, mode);
-        if (!start(victim, done % 2 ? "G2" : "G1", false) || !introduce(a, b, victim, told))
+        if (!start(victim, done % 2 ? "G2" : "G1", false) || !introduce(a, b, victim, known_wanted))
             break;
     }
     result(done == times, "%s: traffic went on %d of %d times, after %lld ms on average, %lld at most", mode, done, times,
@@ -423,12 +424,12 @@ static void again_and_again(const char *mode, int times, int64_t limit, child_t 
         result(longest <= limit * 1000000, "%s: each time within %lld ms", mode, (long long)limit);
 }
 
-static void back(child_t *a, child_t *b, child_t *g, int *told)
+static void back(child_t *a, child_t *b, child_t *g, int *known_wanted)
 {
     more(5);
     kill(g->pid, SIGKILL);
     bury(g, "kill");
-    result(start(g, "G1", false) && introduce(a, b, g, told) && more(2 * BATCH) > 0,
+    result(start(g, "G1", false) && introduce(a, b, g, known_wanted) && more(2 * BATCH) > 0,
            "back: traffic goes on through another");
 }
 
@@ -469,7 +470,8 @@ static void one(const char *mode, child_t *a, child_t *b, child_t *g, int64_t li
     result(last && last - began < limit, "%s: in time (%lld ms)", mode, (long long)((last - began) / 1000000));
     atomic_store(&shared->failed[0], 0);
     atomic_store(&shared->failed[1], 0);
-    result(start(g, "G1", false) && tell(a, g) && tell(b, g) && tell(a, b) && tell(b, a) && more(2 * BATCH) > 0,
+    result(start(g, "G1", false) && address_pass(a, g) && address_pass(b, g) && address_pass(a, b) && address_pass(b, a) &&
+               more(2 * BATCH) > 0,
            "%s: through another gateway they begin anew", mode);
 }
 
@@ -488,7 +490,7 @@ static void pause_all(child_t *a, child_t *g, int64_t ms)
 }
 
 /* Stop all processes, as if the machine stood still.  The time of the standstill must not count against any process. */
-static void still(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
+static void still(child_t *a, child_t *b, child_t *g, int *known_wanted, int64_t ms)
 {
     more(5);
     kill(g->pid, SIGKILL);
@@ -497,35 +499,36 @@ static void still(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
     kill(a->pid, SIGSTOP);
     kill(b->pid, SIGSTOP);
     wait_ms((int)ms);
-    if (!start(g, "G1", false) || !tell(a, g) || !tell(b, g))
+    if (!start(g, "G1", false) || !address_pass(a, g) || !address_pass(b, g))
         return;
     kill(a->pid, SIGCONT);
     kill(b->pid, SIGCONT);
-    *told += 2;
-    result(known(*told) && more(2 * BATCH) >= 0, "still: traffic goes on through another");
+    *known_wanted += 2;
+    result(known(*known_wanted) && more(2 * BATCH) >= 0, "still: traffic goes on through another");
 }
 
 /* Let the sender probe, and get an answer: both gateways are alive.  Then stop one of them. */
-static void behind(child_t *a, child_t *b, child_t *g, int *told, int64_t ms)
+static void behind(child_t *a, child_t *b, child_t *g, int *known_wanted, int64_t ms)
 {
     kill(b->pid, SIGSTOP);
     wait_ms((int)ms * 2);
-    if (!start(&g[2], "G3", false) || !tell(a, &g[2]) || !tell(&g[0], &g[2]) || !tell(&g[2], &g[0]))
+    if (!start(&g[2], "G3", false) || !address_pass(a, &g[2]) || !address_pass(&g[0], &g[2]) || !address_pass(&g[2], &g[0]))
         return;
     kill(g[1].pid, SIGSTOP);
     kill(b->pid, SIGCONT);
-    *told += 3;
-    result(known(*told) && tell(b, &g[2]) && more(4 * BATCH) >= 0, "behind: traffic goes on through the third");
+    *known_wanted += 3;
+    result(known(*known_wanted) && address_pass(b, &g[2]) && more(4 * BATCH) >= 0,
+           "behind: traffic goes on through the third");
 }
 
 /* Give each process the addresses of the processes with which it shares a network. */
-static bool chain(child_t *a, child_t *b, child_t *g, int *told)
+static bool chain(child_t *a, child_t *b, child_t *g, int *known_wanted)
 {
     bool good = start(&g[0], "G1", false) && start(&g[1], "G2", false);
-    good = good && tell(a, &g[0]) && tell(a, &g[1]) && tell(b, &g[0]) && tell(b, &g[1]) && tell(&g[0], &g[1]) &&
-           tell(&g[1], &g[0]);
-    *told = 6;
-    return good && known(*told);
+    good = good && address_pass(a, &g[0]) && address_pass(a, &g[1]) && address_pass(b, &g[0]) && address_pass(b, &g[1]) &&
+           address_pass(&g[0], &g[1]) && address_pass(&g[1], &g[0]);
+    *known_wanted = 6;
+    return good && known(*known_wanted);
 }
 
 int main(int argc, char **argv)
@@ -534,7 +537,7 @@ int main(int argc, char **argv)
     bool two = !strcmp(mode, "kill") || !strcmp(mode, "stop") || !strcmp(mode, "leave");
     bool anew = !strcmp(mode, "one") || !strcmp(mode, "mute") || !strcmp(mode, "wait"), far = !strcmp(mode, "behind");
     child_t a = {0}, b = {0}, g[3] = {0};
-    int told = 0, n = two ? 2 : 1, times = argc > 2 ? atoi(argv[2]) : 4;
+    int known_wanted = 0, n = two ? 2 : 1, times = argc > 2 ? atoi(argv[2]) : 4;
     int64_t limit = argc > 3 ? atoll(argv[3]) : 0;
     bool good;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -544,26 +547,26 @@ int main(int argc, char **argv)
     shared->one_way = far || !strcmp(mode, "pause");
     if (!start(&a, "A", anew) || !start(&b, "B", anew))
         return 2;
-    if (far && !chain(&a, &b, g, &told))
+    if (far && !chain(&a, &b, g, &known_wanted))
         return 2;
     for (int i = 0; i < n && !far; i++)
-        if (!start(&g[i], i ? "G2" : "G1", false) || !introduce(&a, &b, &g[i], &told))
+        if (!start(&g[i], i ? "G2" : "G1", false) || !introduce(&a, &b, &g[i], &known_wanted))
             return 2;
-    if (!tell(&a, &b) || !tell(&b, &a) || more(2) < 0)
+    if (!address_pass(&a, &b) || !address_pass(&b, &a) || more(2) < 0)
         return 2;
-    told += 2;
+    known_wanted += 2;
     if (!strcmp(mode, "back"))
-        back(&a, &b, g, &told);
+        back(&a, &b, g, &known_wanted);
     else if (anew)
         one(mode, &a, &b, g, (argc > 2 ? times : 10) * SECOND);
     else if (!strcmp(mode, "pause"))
         pause_all(&a, g, times);
     else if (!strcmp(mode, "still"))
-        still(&a, &b, g, &told, times);
+        still(&a, &b, g, &known_wanted, times);
     else if (far)
-        behind(&a, &b, g, &told, times);
+        behind(&a, &b, g, &known_wanted, times);
     else
-        again_and_again(mode, times, limit, &a, &b, g, &told);
+        again_and_again(mode, times, limit, &a, &b, g, &known_wanted);
     atomic_store(&shared->stop, 1);
     good = end_of(&a);
     good = end_of(&b) && good;

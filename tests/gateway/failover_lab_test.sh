@@ -51,12 +51,12 @@ outside() {
 start() {
     mkfifo input
     "$BUILD/madrun" --no-label -n 2 --topology two.conf --launch-agent "$MADLAB_AGENT" --timeout 80 --env MAD_FORWARD_DETECT=1000 \
-        --env MAD_PROGRESS_THREAD=1 -v "$across" stream "$1" >told 2>err <input &
+        --env MAD_PROGRESS_THREAD=1 -v "$across" stream "$1" >out 2>err <input &
     job=$!
     exec 8>input
     further 2
 }
-count() { sed -n 's/^sending //p' told | tail -1; }
+count() { sed -n 's/^sending //p' out | tail -1; }
 beyond() { [ "$(count)" -gt "$1" ] 2>/dev/null; }
 # further N: waits until N more messages have begun
 further() {
@@ -65,10 +65,10 @@ further() {
 }
 # gone_on AFTER: checks that the messages in flight have arrived, and the next one has begun
 gone_on() {
-    if further 1; then ok "$name: goes on after $1"; else not_ok "$name: goes on after $1" "$(tail -n 5 told err)"; fi
+    if further 1; then ok "$name: goes on after $1"; else not_ok "$name: goes on after $1" "$(tail -n 5 out err)"; fi
 }
-# tell_gateway SIGNAL HOST
-tell_gateway() {
+# signal_gateway SIGNAL HOST
+signal_gateway() {
     "$MADLAB_AGENT" "$2" sh -c 'for p in /proc/[0-9]*; do
         case $(cat $p/comm 2>/dev/null) in *madgw) kill -'"$1"' ${p#/proc/} ;; esac; done'
 }
@@ -77,8 +77,8 @@ finish() {
     exec 8>&-
     wait $job
     check "$name: the job's exit code" 0 $?
-    check_has "$name: all came" ' messages came once, in order, and whole' told
-    longest=$(sed -n 's/.*the longest took \([0-9]*\) ms/\1/p' told)
+    check_has "$name: all came" ' messages came once, in order, and whole' out
+    longest=$(sed -n 's/.*the longest took \([0-9]*\) ms/\1/p' out)
     check "$name: nothing waited for the network's own time-outs ($longest ms)" 1 $((${longest:-99999} < 20000))
 }
 has() { grep -q "$1" "$2"; }
@@ -91,19 +91,19 @@ inside() {
     start $((64 << 20))
     case $name in
     kill)
-        tell_gateway KILL gate0
+        signal_gateway KILL gate0
         gone_on "the kill of one"
         happens "madgw: host gate0: reached" err
-        tell_gateway KILL gate1
+        signal_gateway KILL gate1
         gone_on "the kill of the other"
         ;;
     stop)
-        tell_gateway STOP gate0
+        signal_gateway STOP gate0
         gone_on "one hangs"
-        tell_gateway CONT gate0
-        tell_gateway STOP gate1
+        signal_gateway CONT gate0
+        signal_gateway STOP gate1
         gone_on "the other hangs"
-        tell_gateway CONT gate1
+        signal_gateway CONT gate1
         ;;
     cut | far)
         happens 'gate0.* is cut' lab

@@ -9,7 +9,7 @@
  *           ranks suffice
  *   kill    the gateway is killed under load: both ends get MAD_ERR_PEER in time */
 #include "base/clock.h"
-#include "told.h"
+#include "statistics.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -46,24 +46,25 @@ static void result(bool good, const char *name, int64_t value)
 /* True in the middle of the load.  (The gateway's program is not notified of fragments that pass through.) */
 static bool under_load(void)
 {
-    return told_now(session, "fragments") > MIDST;
+    return statistic_now(session, "fragments") > MIDST;
 }
 
 static void look(void)
 {
-    told_t j = told_begin(session);
+    statistics_t j = statistics_take(session);
     int64_t copies, fragments, bytes;
-    fragments = told(&j, "fragments");
-    bytes = told(&j, "bytes");
-    copies = told(&j, "copies");
+    fragments = statistic(&j, "fragments");
+    bytes = statistic(&j, "bytes");
+    copies = statistic(&j, "copies");
     result(fragments > 100, "fragments were forwarded", fragments);
     result(bytes > (int64_t)(20 * LONGEST), "with what was sent", bytes);
     result(copies <= (getenv("MAD_DRIVERS") && strstr(getenv("MAD_DRIVERS"), "shm") ? fragments : fragments / 10),
            "copied at most once, and between sockets hardly ever", copies);
-    result(told(&j, "bytes_held") == 0, "nothing is held afterwards", told(&j, "bytes_held"));
-    result(told(&j, "bytes_held_most") <= told(&j, "budget"), "never more than the budget", told(&j, "bytes_held_most"));
-    result(told(&j, "streams") == 1, "one stream passes", told(&j, "streams"));
-    told_end(&j);
+    result(statistic(&j, "bytes_held") == 0, "nothing is held afterwards", statistic(&j, "bytes_held"));
+    result(statistic(&j, "bytes_held_most") <= statistic(&j, "budget"), "never more than the budget",
+           statistic(&j, "bytes_held_most"));
+    result(statistic(&j, "streams") == 1, "one stream passes", statistic(&j, "streams"));
+    statistics_free(&j);
 }
 
 static int exchange(void)
@@ -108,7 +109,8 @@ static int one_long(void)
 static int one_way(bool there)
 {
     unsigned char *buf = calloc(1, LONGEST);
-    int64_t copies = rank == 2 ? told_now(session, "copies") : 0, fragments = rank == 2 ? told_now(session, "fragments") : 0;
+    int64_t copies = rank == 2 ? statistic_now(session, "copies") : 0,
+            fragments = rank == 2 ? statistic_now(session, "fragments") : 0;
     mad_status_t status = MAD_OK;
     mad_barrier(session);
     for (int i = 0; rank < 2 && i < STREAM && !status; i++)
@@ -118,8 +120,8 @@ static int one_way(bool there)
     mad_barrier(session);
     free(buf);
     if (rank == 2) {
-        copies = told_now(session, "copies") - copies;
-        fragments = told_now(session, "fragments") - fragments;
+        copies = statistic_now(session, "copies") - copies;
+        fragments = statistic_now(session, "fragments") - fragments;
         printf("copies %s %lld %lld\n", there ? "there" : "back", (long long)copies, (long long)fragments);
     }
     return status != MAD_OK;

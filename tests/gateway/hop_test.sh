@@ -38,21 +38,21 @@ all_ready() { [ "$(grep -c '^ready ' "$dir/out")" = 3 ] || ! kill -0 $job 2>/dev
 hold() {
     held=$1
     shift
-    rm -f "$dir/go" "$dir/told"
+    rm -f "$dir/go" "$dir/report"
     : >"$dir/out" # here, and not when the job has begun: what the last one has said would be taken for this one's
     on "$held" 3 "$BUILD/tests/hop" hold "$dir/go" >"$dir/out" 2>"$dir/err" &
     job=$!
     wait_for all_ready
     pids=$(sort -k 2n "$dir/out" | sed -n 's/^ready [0-9]* //p')
     # shellcheck disable=SC2086
-    [ "$(echo "$pids" | wc -w)" = 3 ] && within $limit "$@" $pids >"$dir/told" 2>&1
+    [ "$(echo "$pids" | wc -w)" = 3 ] && within $limit "$@" $pids >"$dir/report" 2>&1
     rc=$?
     : >"$dir/go"
     wait $job
     check "held and looked at, $held" "0 0" "$rc $?"
-    [ $rc = 0 ] || cat "$dir/told" "$dir/err"
-    grep '^\(ok\|not ok\)' "$dir/told" | sed "s/\$/, $held/"
-    failures=$((failures + $(grep -c '^not ok' "$dir/told")))
+    [ $rc = 0 ] || cat "$dir/report" "$dir/err"
+    grep '^\(ok\|not ok\)' "$dir/report" | sed "s/\$/, $held/"
+    failures=$((failures + $(grep -c '^not ok' "$dir/report")))
 }
 if command -v python3 >/dev/null; then
     for way in $ways; do
@@ -64,18 +64,18 @@ if command -v python3 >/dev/null; then
         check "traced, $way" 0 $?
         "$BUILD/mad_info" trace merge "$dir/$way".*.json --output "$dir/$way.all"
         check "merged, $way" 0 $?
-        python3 "$here/trace.py" "$dir/$way".*.json "$dir/$way.all" >"$dir/told" 2>&1 || not_ok "looked at, $way" "$(cat "$dir/told")"
-        grep '^\(ok\|not ok\|#\)' "$dir/told" | sed "s/\$/, $way/"
-        failures=$((failures + $(grep -c '^not ok' "$dir/told")))
+        python3 "$here/trace.py" "$dir/$way".*.json "$dir/$way.all" >"$dir/report" 2>&1 || not_ok "looked at, $way" "$(cat "$dir/report")"
+        grep '^\(ok\|not ok\|#\)' "$dir/report" | sed "s/\$/, $way/"
+        failures=$((failures + $(grep -c '^not ok' "$dir/report")))
         "$BUILD/mad_info" trace merge "$dir/$way.all" --svg "$dir/$way.svg"
         check "drawn, $way" 0 $?
         "$BUILD/mad_info" trace merge "$dir/$way".*.json --span 100-2000000 --svg "$dir/$way.part.svg"
         check "a part drawn, $way" 0 $?
-        python3 "$here/timeline.py" "$dir/$way.svg" >"$dir/told" 2>&1 || not_ok "the picture, $way" "$(cat "$dir/told")"
-        python3 "$here/timeline.py" "$dir/$way.part.svg" part >>"$dir/told" 2>&1 ||
-            not_ok "a part, $way" "$(cat "$dir/told")"
-        grep '^\(ok\|not ok\)' "$dir/told" | sed "s/\$/, $way/"
-        failures=$((failures + $(grep -c '^not ok' "$dir/told")))
+        python3 "$here/timeline.py" "$dir/$way.svg" >"$dir/report" 2>&1 || not_ok "the picture, $way" "$(cat "$dir/report")"
+        python3 "$here/timeline.py" "$dir/$way.part.svg" part >>"$dir/report" 2>&1 ||
+            not_ok "a part, $way" "$(cat "$dir/report")"
+        grep '^\(ok\|not ok\)' "$dir/report" | sed "s/\$/, $way/"
+        failures=$((failures + $(grep -c '^not ok' "$dir/report")))
     done
 fi
 [ $failures = 0 ]

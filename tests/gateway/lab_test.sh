@@ -59,8 +59,8 @@ if command -v python3 >/dev/null; then
     lab "traced" two_clusters 3 red0,blue0,gate "$BUILD/tests/hop" long
     "$BUILD/mad_info" trace merge "$dir"/trace.*.json --output "$dir/all"
     check "merged" 0 $?
-    python3 "$here/trace.py" --overlap "$dir"/trace.*.json "$dir/all" >"$dir/told" 2>&1 || not_ok "looked at" "$(cat "$dir/told")"
-    grep '^\(ok\|not ok\|#\)' "$dir/told"
-    failures=$((failures + $(grep -c '^not ok' "$dir/told")))
+    python3 "$here/trace.py" --overlap "$dir"/trace.*.json "$dir/all" >"$dir/report" 2>&1 || not_ok "looked at" "$(cat "$dir/report")"
+    grep '^\(ok\|not ok\|#\)' "$dir/report"
+    failures=$((failures + $(grep -c '^not ok' "$dir/report")))
 fi
 [ $failures = 0 ]

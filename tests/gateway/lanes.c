@@ -6,7 +6,7 @@
  *                Direct connections use the channel's own network.  A mismatch on one channel does not affect the other
  *   lanes lost   g2 is killed: "two" is lost, and "one" continues.  A new number of the peer is valid on "one", too
  *   lanes alone  only a and c, each with the file that MAD_TOPOLOGY names: the result of a message on "one" is printed */
-#include "told.h"
+#include "statistics.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -66,14 +66,14 @@ static mad_status_t stream(mad_channel_t *const *channel, int n)
 /* Return the number of messages of this channel that a gateway has passed on. */
 static int64_t passed(mad_channel_t *const *channel, int n, const char *name)
 {
-    int64_t before = told_now(session, "bytes");
+    int64_t before = statistic_now(session, "bytes");
     mad_status_t status;
     mad_barrier(session);
     status = stream(channel, n);
     if (rank <= B)
         result(!status, name, mad_status_name(status));
     mad_barrier(session);
-    return told_now(session, "bytes") - before;
+    return statistic_now(session, "bytes") - before;
 }
 
 static void gateway_looks(const char *own, int64_t by_one, int64_t by_two, int64_t by_both)
@@ -87,7 +87,7 @@ static void gateway_looks(const char *own, int64_t by_one, int64_t by_two, int64
     result(by_both >= all && by_both < all + all / 10, "also when both are used at once", text);
     madi_lock(&session->lock);
     madi_json_begin(&json, NULL, '{');
-    session->forward->say_routes(session, &json);
+    session->forward->write_routes(session, &json);
     madi_json_end(&json, '}');
     madi_unlock(&session->lock);
     snprintf(row, sizeof row, "\"channel\": \"%s\"", own);

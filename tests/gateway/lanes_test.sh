@@ -51,8 +51,8 @@ at() {
     n=$(echo "$hosts" | tr , '\n' | wc -l)
     within 120 "$BUILD/madrun" --no-label $opt -n "$n" "$dir/as" "$hosts" "$@" >"$dir/out" 2>&1
 }
-# told NAME: checks the lines that the program has printed
-told() {
+# results_check NAME: checks the lines that the program has printed
+results_check() {
     grep '^\(ok\|not ok\) ' "$dir/out" | sed "s/ok /ok $1: /"
     failures=$((failures + $(grep -c '^not ok ' "$dir/out")))
 }
@@ -62,11 +62,11 @@ needs_loopback6
 
 at a,b,g1,g2,c "$BUILD/tests/lanes" ways
 check "two virtual channels at once" 0 $?
-told ways
+results_check ways
 check_lines "all have looked" 26 '^ok ' "$dir/out"
 
 MAD_FORWARD_DEADLINE=1000 opt=--keep-going at a,b,g1,g2,c "$BUILD/tests/lanes" lost
-told lost
+results_check lost
 check_lines "both ends have looked" 11 '^ok ' "$dir/out"
 
 # The conformance suite, whose channels are on virtual channels one and two by turns.
@@ -83,10 +83,10 @@ done
 # Files that differ: no process accepts a message on networks that its own file does not have.
 SECOND=$dir/other.cfg MAD_CONNECT_TIMEOUT=3000 at a,c "$BUILD/tests/lanes" alone
 check_has "another file: is refused" "the peer has another file" "$dir/out"
-check_lines "another file: both are told" 2 '^rank [01]: MAD_ERR_' "$dir/out"
+check_lines "another file: both get an error" 2 '^rank [01]: MAD_ERR_' "$dir/out"
 SECOND=$dir/none.cfg MAD_CONNECT_TIMEOUT=3000 at c,a "$BUILD/tests/lanes" alone
 check_has "a file without it: is refused" "the peer has another file" "$dir/out"
-check_lines "a file without it: both are told" 2 '^rank [01]: MAD_ERR_' "$dir/out"
+check_lines "a file without it: both get an error" 2 '^rank [01]: MAD_ERR_' "$dir/out"
 
 # On hosts with networks of their own (madlab), which the file distinguishes by interfaces: the kernel counts what the
 # interfaces send.

@@ -23,10 +23,10 @@ END
 needs_topology "$dir/live.cfg" live-a
 # live ARGS: runs mad_info topology --live, with its output in ./out
 live() { within $limit "$BUILD/mad_info" topology live.cfg "$@" >out 2>err; }
-# told: checks the lines that live.py has printed
-told() {
-    grep '^\(ok\|not ok\) ' told
-    failures=$((failures + $(grep -c '^not ok ' told)))
+# report_check: checks the lines that live.py has printed
+report_check() {
+    grep '^\(ok\|not ok\) ' report
+    failures=$((failures + $(grep -c '^not ok ' report)))
 }
 # host_pid HOST: prints the number of the process on this host
 host_pid() {
@@ -67,12 +67,12 @@ for s in json.load(sys.stdin)["processes"][0]["sessions"]: sys.exit(max(r["bytes
 }
 wait_for pids_known && wait_for passing || { not_ok "a program runs" "$(cat job out err)"; exit 1; }
 live --live 0.5 --json
-python3 "$here/live.py" moving out >told 2>&1 || not_ok "moving" "$(cat told)"
-told
+python3 "$here/live.py" moving out >report 2>&1 || not_ok "moving" "$(cat report)"
+report_check
 live --live 0.3 --svg live.svg
 check "drawn: exit code" 0 $?
-python3 "$here/live.py" picture live.svg >told 2>&1 || not_ok "picture" "$(cat told)"
-told
+python3 "$here/live.py" picture live.svg >report 2>&1 || not_ok "picture" "$(cat report)"
+report_check
 live --live 0.3 --dot
 check "dot: as many braces open as close" "$(tr -dc '{' <out | wc -c)" "$(tr -dc '}' <out | wc -c)"
 check_lines "dot: lines with loads" 4 '^h[0-9]+ -- n[0-9]+ .*out .*in .*penwidth=' out
@@ -94,7 +94,7 @@ kill -STOP "$held"
 live --live 0.1 --timeout 1
 kill -CONT "$held"
 check "another job's process is stopped: nothing of this one does not answer" 0 "$(grep -c 'did not answer' out)"
-check_has "another job's process is stopped: is told as one of others" "on hosts that the file does not name" out
+check_has "another job's process is stopped: is reported as one of others" "on hosts that the file does not name" out
 : >go
 wait $other
 
@@ -118,8 +118,8 @@ held() {
     return 1
 }
 if wait_for held; then
-    python3 "$here/live.py" balance all >told 2>&1 || not_ok "balance" "$(cat told)"
-    told
+    python3 "$here/live.py" balance all >report 2>&1 || not_ok "balance" "$(cat report)"
+    report_check
 else
     not_ok "the gateway holds something" "$(cat all)"
 fi

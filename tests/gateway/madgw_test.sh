@@ -132,8 +132,8 @@ tell() {
     "$MADLAB_AGENT" "$3" sh -c 'for p in /proc/[0-9]*; do
         case $(cat $p/comm 2>/dev/null) in *'"$2"') kill -'"$1"' ${p#/proc/} ;; esac; done'
 }
-# tell_gateway SIGNAL [HOST]: sends the signal to all madgw on the gateway
-tell_gateway() {
+# signal_gateway SIGNAL [HOST]: sends the signal to all madgw on the gateway
+signal_gateway() {
     tell "$1" madgw "${2:-gate}"
 }
 
@@ -180,7 +180,7 @@ test_counted() {
 test_kill() {
     start -n 2 -v "$across" ask 1
     seen "kill: ready" 'madgw: host gate: ready$'
-    tell_gateway KILL
+    signal_gateway KILL
     seen "kill: is said" "the gateway on host 'gate' was ended by signal 9 \(Killed\); starting it again"
     seen "kill: the new one calls" 'madgw: host gate: reached 2 processes'
     echo one >&8
@@ -189,10 +189,10 @@ test_kill() {
     start -n 2 --gateways once "$across" ask 2
     echo one >&8
     seen "kill, once: before" 'answered: one'
-    tell_gateway KILL
+    signal_gateway KILL
     seen "kill, once: is said" "the gateway on host 'gate' was ended by signal 9 \(Killed\); going on without it"
     echo two >&8
-    seen "kill, once: the program is told" 'failed: '
+    seen "kill, once: the program gets a report" 'failed: '
     finish "kill, once" 3
 }
 
@@ -202,7 +202,7 @@ test_dies() {
     kills=0
     paused() {
         ready=$(grep -c 'madgw: host gate: ready' err)
-        [ "$ready" = $kills ] || tell_gateway KILL
+        [ "$ready" = $kills ] || signal_gateway KILL
         kills=$ready
         has "$1"
     }
@@ -223,7 +223,7 @@ test_first() {
     wait_for test -s job
     "$MADLAB_AGENT" gate "$BUILD/madgw" -v --join job 2>gateway &
     wait_for grep -qs 'reached 2 processes' gateway
-    tell_gateway KILL
+    signal_gateway KILL
     seen "first: it is lost" "peer [0-9]*: the peer died"
     echo one >&8
     "$MADLAB_AGENT" gate "$BUILD/madgw" -v --join job 2>gateway &
@@ -231,10 +231,10 @@ test_first() {
     finish first 0
     start -n 2 --gateways once --env MAD_FORWARD_DEADLINE=1000 -v "$across" ask 1
     seen "first, and no other: ready" 'madgw: host gate: ready$'
-    tell_gateway KILL
+    signal_gateway KILL
     seen "first, and no other: it is lost" 'going on without it'
     echo one >&8
-    seen "first, and no other: the program is told" 'failed: '
+    seen "first, and no other: the program gets a report" 'failed: '
     finish "first, and no other" 3
     check_has "first, and no other: why" 'no path for 1' out err
     wait
@@ -273,7 +273,7 @@ test_drain() {
     start -n 2 -v "$across" ask 2
     echo one >&8
     seen "drain: before" 'answered: one'
-    tell_gateway TERM
+    signal_gateway TERM
     echo two >&8
     seen "drain: what passes goes on" 'answered: two'
     finish drain 0
@@ -282,10 +282,10 @@ test_drain() {
     echo one >&8
     seen "end at once: before" 'answered: one'
     told_again() { # two signals before the gateway reads them count as one
-        tell_gateway TERM
+        signal_gateway TERM
         has 'received a second signal to end'
     }
-    tell_gateway TERM
+    signal_gateway TERM
     if wait_for told_again; then ok "end at once: is said"; else not_ok "end at once: is said" "$(tail -n 20 out err)"; fi
     seen "end at once: is not started again" "ended with exit code 143; going on without it"
     echo two >&8
@@ -313,7 +313,7 @@ test_nobody_between() {
         wait_for test -s job
         if [ $how = file ]; then
             join gate0
-            tell_gateway KILL gate0
+            signal_gateway KILL gate0
             wait $!
         fi
         for host in middle gate1 gate0; do join $host; done
@@ -431,8 +431,8 @@ test_later() {
         ready() { grep -qs 'reached 2 processes' gateway$i; }
         if wait_for ready; then ok "later: ready"; else not_ok "later: ready" "$(cat gateway$i err)"; fi
     done
-    told() { grep -q 'was announced by another process: it forwards on gate1' gateway0 && grep -q 'was announced by another process: it forwards on gate0' gateway1; }
-    if wait_for told; then ok "later: told"; else not_ok "later: told" "$(cat gateway0 gateway1)"; fi
+    announced() { grep -q 'was announced by another process: it forwards on gate1' gateway0 && grep -q 'was announced by another process: it forwards on gate0' gateway1; }
+    if wait_for announced; then ok "later: announced"; else not_ok "later: announced" "$(cat gateway0 gateway1)"; fi
     echo one >&8
     seen "later: both are used" 'answered: one'
     finish "later: job" 0

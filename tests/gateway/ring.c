@@ -8,7 +8,7 @@
  * gateways are full.  Then they continue, and every message must arrive.
  *
  * Each gateway prints one line of JSON with its own counters; "still" is what it held when nothing moved. */
-#include "told.h"
+#include "statistics.h"
 
 #include <getopt.h>
 #include <signal.h>
@@ -133,21 +133,21 @@ static int be_gateway(void)
     mad_status_t status = MAD_ERR_TIMEOUT;
     int64_t moved = -1, still = 0;
     mad_message_t *message;
-    told_t t;
+    statistics_t t;
     while (status == MAD_ERR_TIMEOUT) {
         status = mad_begin_unpacking_within(channel, MAD_ANY_SOURCE, 100000000, &message);
-        t = told_begin(session);
-        if (told(&t, "bytes") == moved && told(&t, "bytes_held") > still)
-            still = told(&t, "bytes_held");
-        moved = told(&t, "bytes");
-        told_end(&t);
+        t = statistics_take(session);
+        if (statistic(&t, "bytes") == moved && statistic(&t, "bytes_held") > still)
+            still = statistic(&t, "bytes_held");
+        moved = statistic(&t, "bytes");
+        statistics_free(&t);
     }
     if (status || (status = mad_end_unpacking(message)))
         return failed("the end", status);
-    t = told_begin(session);
+    t = statistics_take(session);
     printf("{\"test\":\"ring\",\"rank\":%d,\"still\":%lld,\"given\":%lld,\"forwarding\":%s}\n", rank, (long long)still,
-           (long long)(told(&t, "budget") - told(&t, "budget_left")), t.json.text);
-    told_end(&t);
+           (long long)(statistic(&t, "budget") - statistic(&t, "budget_left")), t.json.text);
+    statistics_free(&t);
     return 0;
 }
 

@@ -17,7 +17,7 @@
  * ratio of the first two); the bytes of the single stream (single); the growth of the gateway's memory meanwhile; its own
  * counters.  The gateway exits with 3 if S seconds were too short on this host for the single stream to fill its window. */
 #include "base/clock.h"
-#include "told.h"
+#include "statistics.h"
 
 #include <getopt.h>
 #include <signal.h>
@@ -236,7 +236,7 @@ typedef struct result {
     int64_t got[STREAMS_MAX];
 } result_t;
 
-static int tell(void)
+static int result_send(void)
 {
     result_t r = {rank, n_streams, {0}};
     mad_block_t block = {&r, sizeof r, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS};
@@ -244,10 +244,10 @@ static int tell(void)
     for (int i = 0; i < n_streams; i++)
         r.got[i] = streams[i].got;
     status = mad_message_send(results, gateway, &block, 1, NULL);
-    return status ? failed("telling", status) : 0;
+    return status ? failed("sending the results", status) : 0;
 }
 
-static int hear(result_t *r)
+static int result_receive(result_t *r)
 {
     mad_message_t *message = mad_begin_unpacking(results);
     mad_status_t status;
@@ -260,13 +260,13 @@ static void print(int64_t least, int64_t sum, int64_t most, int64_t single)
 {
     int n = senders * receivers;
     double mean = (double)sum / n;
-    told_t t = told_begin(session);
+    statistics_t t = statistics_take(session);
     printf("{\"test\":\"streams\",\"streams\":%d,\"stuck\":\"%s\",\"length\":%zu,\"seconds\":%g,\"MBs\":%.1f,\"least\":%lld,"
            "\"mean\":%.0f,\"most\":%lld,\"ratio\":%.3f,\"single\":%lld,\"grown\":%lld,\"forwarding\":%s}\n",
            n + 1, stuck_names[stuck], length, seconds, (double)(sum + single) / seconds / 1e6, (long long)least, mean,
            (long long)most, mean > 0 ? (double)least / mean : 0, (long long)single,
            (long long)(resident_most() - resident) * 1024, t.json.text);
-    told_end(&t);
+    statistics_free(&t);
 }
 
 /* Wait until the single stream, while no other one has begun, has filled its window here.  In parallel with a hundred
@@ -276,7 +276,7 @@ static int wait_until_held(void)
     int64_t end = madi_now() + HELD_WITHIN;
     mad_status_t status = MAD_ERR_TIMEOUT;
     mad_message_t *message;
-    while (told_now(session, "bytes_held") < HELD && madi_now() < end && status == MAD_ERR_TIMEOUT)
+    while (statistic_now(session, "bytes_held") < HELD && madi_now() < end && status == MAD_ERR_TIMEOUT)
         status = mad_begin_unpacking_within(results, MAD_ANY_SOURCE, HELD_LOOK, &message);
     if (status == MAD_OK) { /* there are already results */
         fprintf(stderr, "streams: the time was over before the stuck one was stuck\n");
@@ -297,7 +297,7 @@ static int be_gateway(void)
     if (stuck == STOP && wait_until_held())
         return 1;
     for (int n = 0; n < receivers + 1; n++) {
-        if (hear(&r))
+        if (result_receive(&r))
             return 1;
         for (int i = 0; r.rank != stuck_rank && i < r.n; i++) {
             sum += r.got[i];
@@ -348,7 +348,7 @@ static int part(void)
     if (!rc)
         rc = move(sends);
     if (!rc && !sends)
-        rc = tell();
+        rc = result_send();
     return rc;
 }
 

@@ -252,7 +252,7 @@ static void *silent(void *arg)
 typedef struct others {
     _Atomic(int) *inside;
     int of_all, fd[2];
-    _Atomic(int) turns, heard, stop;
+    _Atomic(int) turns, bytes, stop;
 } others_t;
 
 static void *others_yield(void *arg)
@@ -265,12 +265,12 @@ static void *others_yield(void *arg)
     return NULL;
 }
 
-static void *others_hear(void *arg)
+static void *others_read(void *arg)
 {
     others_t *o = arg;
     char c;
     while (marcel_read(o->fd[0], &c, 1) == 1)
-        atomic_fetch_add(&o->heard, 1);
+        atomic_fetch_add(&o->bytes, 1);
     return NULL;
 }
 
@@ -299,12 +299,12 @@ static void silent_round(int *ways)
     reaches(&inside, workers);
     for (int w = 0; w < workers; w++) {
         threads[2 * w] = create_on(w, others_yield, &others[w]);
-        threads[2 * w + 1] = create_on(w, others_hear, &others[w]);
+        threads[2 * w + 1] = create_on(w, others_read, &others[w]);
     }
     for (int w = 0; w < workers; w++) {
         reaches(&others[w].turns, 1000);
         CHECK_EQ(write(others[w].fd[1], "m", 1), 1);
-        reaches(&others[w].heard, 1);
+        reaches(&others[w].bytes, 1);
     }
     for (int w = 0; w < workers; w++) {
         CHECK_EQ(write(blocked[w].fd[1], "xy", blocked[w].way == AGAIN ? 1 : 2), blocked[w].way == AGAIN ? 1 : 2);

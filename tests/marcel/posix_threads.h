@@ -78,7 +78,7 @@ static void detach_errors(void)
     S(wait, &l.gone);
 }
 
-static void *tell(void *arg)
+static void *post(void *arg)
 {
     S(post, (SEM *)arg);
     return NULL;
@@ -88,10 +88,10 @@ static void attributes(void)
 {
     T(attr_t) attr;
     T(t) thread;
-    static SEM told; /* static, because the thread may last a little longer than this function */
+    static SEM posted; /* static, because the thread may last a little longer than this function */
     size_t size = 0;
     int state = -1;
-    S(init, &told, 0, 0);
+    S(init, &posted, 0, 0);
     posix_note("init", T(attr_init)(&attr));
     posix_note("getdetachstate", T(attr_getdetachstate)(&attr, &state));
     posix_note("joinable (1)", state == C(CREATE_JOINABLE));
@@ -105,9 +105,9 @@ static void attributes(void)
     posix_note("setstacksize", T(attr_setstacksize)(&attr, 1 << 18));
     T(attr_getstacksize)(&attr, &size);
     posix_note("stack size (number)", (long)size);
-    posix_note("create", T(create)(&thread, &attr, tell, &told));
+    posix_note("create", T(create)(&thread, &attr, post, &posted));
     posix_note("destroy", T(attr_destroy)(&attr));
-    S(wait, &told);
+    S(wait, &posted);
     posix_note("init again", T(attr_init)(&attr));
     posix_note("destroy again", T(attr_destroy)(&attr));
 }

@@ -52,12 +52,12 @@ extern struct a_mutex {
     marcel_mutex_t mutex;
     int type, inside;
     long count;
-    _Atomic(long) told;
+    _Atomic(long) counted;
 } mutexes[MUTEXES];
 extern struct an_rwlock {
     marcel_rwlock_t rwlock;
     long a, b;
-    _Atomic(long) told;
+    _Atomic(long) counted;
 } rwlocks[RWLOCKS];
 extern struct a_sem {
     marcel_sem_t sem;

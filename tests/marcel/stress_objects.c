@@ -50,14 +50,14 @@ void objects_init(node_t *me)
 void objects_check(void)
 {
     for (int i = 0; i < MUTEXES; i++) {
-        if (mutexes[i].count != atomic_load(&mutexes[i].told))
-            fail("mutex %d: counted %ld, not %ld", i, mutexes[i].count, atomic_load(&mutexes[i].told));
+        if (mutexes[i].count != atomic_load(&mutexes[i].counted))
+            fail("mutex %d: counted %ld, not %ld", i, mutexes[i].count, atomic_load(&mutexes[i].counted));
         if (marcel_mutex_destroy(&mutexes[i].mutex))
             fail("mutex %d is locked at the end", i);
     }
     for (int i = 0; i < RWLOCKS; i++) {
-        if (rwlocks[i].a != atomic_load(&rwlocks[i].told))
-            fail("rwlock %d: counted %ld, not %ld", i, rwlocks[i].a, atomic_load(&rwlocks[i].told));
+        if (rwlocks[i].a != atomic_load(&rwlocks[i].counted))
+            fail("rwlock %d: counted %ld, not %ld", i, rwlocks[i].a, atomic_load(&rwlocks[i].counted));
         if (marcel_rwlock_destroy(&rwlocks[i].rwlock))
             fail("rwlock %d is locked at the end", i);
     }

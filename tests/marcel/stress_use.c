@@ -69,7 +69,7 @@ void use_mutex(node_t *me, int i, bool nested)
         fail("mutex %d: two inside", i);
     marcel_cleanup_push(mutex_give, (void *)(intptr_t)i);
     mutexes[i].count++;
-    atomic_fetch_add(&mutexes[i].told, 1);
+    atomic_fetch_add(&mutexes[i].counted, 1);
     if (mutexes[i].type == MARCEL_MUTEX_RECURSIVE && (marcel_mutex_lock(m) || marcel_mutex_unlock(m)))
         fail("mutex %d: not recursive", i);
     if (mutexes[i].type == MARCEL_MUTEX_ERRORCHECK && marcel_mutex_timedlock(m, &t) != EDEADLK)
@@ -109,7 +109,7 @@ void use_rwlock(node_t *me, int i)
         rwlocks[i].a++;
         stay(me);
         rwlocks[i].b++;
-        atomic_fetch_add(&rwlocks[i].told, 1);
+        atomic_fetch_add(&rwlocks[i].counted, 1);
     } else {
         long before = rwlocks[i].a;
         stay(me);

@@ -163,7 +163,7 @@ void test_yield_to_runs_the_named_thread(void)
 enum { BUSY = 3, BEFORE = 100, TIMES = 5, MOST = BUSY + 5 };
 
 static struct busy {
-    int turns, told_at, told, heard, pipe[2];
+    int turns, posted_at, posted, taken, pipe[2];
     bool over;
 } busy;
 
@@ -175,9 +175,9 @@ static void *compute(void *arg)
             clock_gettime(CLOCK_MONOTONIC, &now);
         while (now.tv_sec < until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec < until.tv_nsec));
         busy.turns++;
-        if (busy.told == busy.heard && busy.turns >= busy.told_at + BEFORE) {
-            busy.told++;
-            busy.told_at = busy.turns;
+        if (busy.posted == busy.taken && busy.turns >= busy.posted_at + BEFORE) {
+            busy.posted++;
+            busy.posted_at = busy.turns;
             CHECK_EQ(write(busy.pipe[1], "", 1), 1);
         }
         marcel_yield();
@@ -185,13 +185,13 @@ static void *compute(void *arg)
     return arg;
 }
 
-static void *hear(void *arg)
+static void *take_bytes(void *arg)
 {
     char byte;
     for (int i = 0; i < TIMES; i++) {
         CHECK_EQ(marcel_read(busy.pipe[0], &byte, 1), 1);
-        CHECK_MSG(busy.turns - busy.told_at <= MOST, "read after %d turns", busy.turns - busy.told_at);
-        busy.heard++;
+        CHECK_MSG(busy.turns - busy.posted_at <= MOST, "read after %d turns", busy.turns - busy.posted_at);
+        busy.taken++;
     }
     for (int i = 0; i < TIMES; i++) {
         int before = busy.turns;
@@ -210,7 +210,7 @@ void test_event_is_seen_between_long_turns(void)
     if (!CHECK_EQ(pipe(busy.pipe), 0))
         return;
     for (int i = 0; i <= BUSY; i++)
-        CHECK_EQ(marcel_create(&thread[i], NULL, i ? compute : hear, NULL), 0);
+        CHECK_EQ(marcel_create(&thread[i], NULL, i ? compute : take_bytes, NULL), 0);
     for (int i = 0; i <= BUSY; i++)
         CHECK_EQ(marcel_join(thread[i], NULL), 0);
     close(busy.pipe[0]);

@@ -48,7 +48,7 @@ static void completion(void)
     }
     MPI_Buffer_detach(&buffer, &n_buffer);
     free(buffer);
-    told("completion");
+    check_end("completion");
 }
 
 /* Receives are cancelled between others that get a message.  A send is either cancelled, and then never arrives, or it
@@ -78,7 +78,7 @@ static void cancel(int sends)
         EXPECT(!cancelled && st.MPI_SOURCE == left());
         expect_bytes(in + i * LEN, LEN, left(), i);
     }
-    told("cancel_receives");
+    check_end("cancel_receives");
     if (!sends)
         return;
     fill(out, LEN, rank, 77);
@@ -91,7 +91,7 @@ static void cancel(int sends)
         MPI_Recv(in, LEN, MPI_BYTE, left(), 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         expect_bytes(in, LEN, left(), 77);
     }
-    told("cancel_send");
+    check_end("cancel_send");
 }
 
 /* Rank 0 has many outstanding receives of two tags from any source, and completes them with Waitsome, Testany and
@@ -110,7 +110,7 @@ static void storm(void)
         }
         MPI_Waitall(EACH, r, MPI_STATUSES_IGNORE);
         free(numbers);
-        told("any_source_storm");
+        check_end("any_source_storm");
         return;
     }
     int total = EACH * (size - 1), taken = 0, posted = 0, turn = 0, *counts = calloc((size_t)size, sizeof *counts);
@@ -149,7 +149,7 @@ static void storm(void)
     free(counts);
     free(seen);
     free(bufs);
-    told("any_source_storm");
+    check_end("any_source_storm");
 }
 
 /* Matched probes take messages out of the queue in another order than that of arrival; the messages are received later. */
@@ -188,7 +188,7 @@ static void matched(void)
     EXPECT(none == MPI_MESSAGE_NO_PROC && st.MPI_SOURCE == MPI_PROC_NULL);
     MPI_Mrecv(in, 1, MPI_BYTE, &none, &st);
     MPI_Barrier(MPI_COMM_WORLD);
-    told("matched_probes");
+    check_end("matched_probes");
 }
 
 /* Persistent requests of every mode, received into types with gaps, and freed while messages are in flight. */
@@ -230,7 +230,7 @@ static void persistent(int buffered)
     EXPECT(to[2 * (N - 1)] == left() * 100000 + 110000 + N - 1);
     MPI_Type_free(&holes);
     MPI_Barrier(MPI_COMM_WORLD);
-    told("persistent_modes");
+    check_end("persistent_modes");
 }
 
 /* Messages to the process itself, to MPI_PROC_NULL, and of no bytes. */
@@ -252,7 +252,7 @@ static void edges(void)
     MPI_Sendrecv(NULL, 0, MPI_INT, right(), 1, NULL, 0, MPI_INT, left(), 1, MPI_COMM_WORLD, &st);
     MPI_Get_count(&st, MPI_INT, &n);
     EXPECT(n == 0 && st.MPI_SOURCE == left());
-    told("self_nobody_nothing");
+    check_end("self_nobody_nothing");
 }
 
 int main(int argc, char **argv)

@@ -86,17 +86,17 @@ int main(int argc, char **argv)
                  MPI_STATUS_IGNORE);
     for (int i = 0; i < 5; i++)
         alone(bytes, i, false);
-    told("sent_alone");
+    check_end("sent_alone");
     for (int i = 0; receives && i < 5; i++)
         alone(bytes, i, true);
     if (receives)
-        told("received_alone");
+        check_end("received_alone");
     MPI_Type_vector(COUNT, PIECE, STRIDE, MPI_BYTE, &type);
     MPI_Type_commit(&type);
     in_pieces(bytes, type);
     alone(bytes, 5, false);
     MPI_Type_free(&type);
-    told("in_pieces");
+    check_end("in_pieces");
     free(bytes);
     return finish();
 }

@@ -38,7 +38,7 @@ static void intercommunicators(void)
     MPI_Comm_free(&merged);
     MPI_Comm_free(&between);
     MPI_Comm_free(&half);
-    told("intercommunicators");
+    check_end("intercommunicators");
 }
 
 static void neighbours(void)
@@ -61,7 +61,7 @@ static void neighbours(void)
     MPI_Comm_free(&ring);
     free(out);
     free(in);
-    told("neighbours");
+    check_end("neighbours");
 }
 
 /* Windows of the program's own memory, which Open MPI cannot share among the processes of a host. */
@@ -83,7 +83,7 @@ static void windows(void)
     MPI_Win_fence(0, win);
     for (int i = 0; i < LEN / 3; i++)
         EXPECT(mem[3 * i] == left * 10000 + i && mem[3 * i + 1] == 0);
-    told("window_fence");
+    check_end("window_fence");
 
     MPI_Comm_group(MPI_COMM_WORLD, &world);
     MPI_Group_incl(world, 1, &right, &to);
@@ -100,7 +100,7 @@ static void windows(void)
     MPI_Group_free(&to);
     MPI_Group_free(&from);
     MPI_Group_free(&world);
-    told("window_post_start");
+    check_end("window_post_start");
 
     MPI_Win_fence(0, win);
     memset(mem, 0, LEN * sizeof *mem);
@@ -126,7 +126,7 @@ static void windows(void)
     free(mem);
     free(got);
     free(put);
-    told("window_locks");
+    check_end("window_locks");
 }
 
 int main(int argc, char **argv)

@@ -49,7 +49,7 @@ static inline void *get(size_t n)
 }
 
 /* End a check: rank 0 prints its result. */
-static inline void told(const char *name)
+static inline void check_end(const char *name)
 {
     int all = 0;
     MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -25,7 +25,7 @@ int nanosleep(const struct timespec *length, struct timespec *rest)
     return error ? -1 : 0;
 }
 
-static void tell(void *arg, const mad_dev_done_t *done)
+static void done_notify(void *arg, const mad_dev_done_t *done)
 {
     result_t *r = done->context;
     (void)arg;
@@ -38,7 +38,7 @@ static void tell(void *arg, const mad_dev_done_t *done)
         atomic_store(&r->over, true);
 }
 
-static void tell_got(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
+static void received_notify(void *arg, void *context, uint64_t flags, const mad_dev_got_t *got)
 {
     mad_dev_done_t done = {.context = context,
                            .flags = flags,
@@ -50,7 +50,7 @@ static void tell_got(void *arg, void *context, uint64_t flags, const mad_dev_got
                            .len = got->len,
                            .whole = got->len,
                            .buffer = got->buffer};
-    tell(arg, &done);
+    done_notify(arg, &done);
 }
 
 /* Exchange bytes with the other process.  False if the other process has died. */
@@ -94,8 +94,8 @@ static bool open_side(side_t *s, const char *mode)
     mad_dev_options_t options = {.channel = "device",
                                  .key = key,
                                  .key_len = sizeof key,
-                                 .notify = tell,
-                                 .notify_received = tell_got,
+                                 .notify = done_notify,
+                                 .notify_received = received_notify,
                                  .memory = &device_memory,
                                  .threaded = strcmp(mode, "polled") != 0,
                                  .by_handler = !strcmp(mode, "handled")};
@@ -209,8 +209,12 @@ static void idle_beside(side_t *s)
 {
     enum { N = 20000 };
     static unsigned char out[8], in[8];
-    mad_dev_options_t options = {
-        .channel = "idle", .key = key, .key_len = sizeof key, .notify = tell, .notify_received = tell_got, .arg = s};
+    mad_dev_options_t options = {.channel = "idle",
+                                 .key = key,
+                                 .key_len = sizeof key,
+                                 .notify = done_notify,
+                                 .notify_received = received_notify,
+                                 .arg = s};
     mad_dev_t *idle;
     unsigned before = 0;
     result_t sent, received;
@@ -238,7 +242,7 @@ static void idle_beside(side_t *s)
 }
 
 /* Send without a completion and without an error report.  Such a send fails at once, unless its peer is connected. */
-static mad_status_t send_unheard(side_t *s, const struct iovec *piece)
+static mad_status_t send_unreported(side_t *s, const struct iovec *piece)
 {
     mad_dev_send_t send = {
         .to = s->peer, .pieces = piece, .n = 1, .buffered = true, .no_completion = true, .no_error_report = true};
@@ -260,7 +264,7 @@ static int keys(side_t *s)
     key[0] ^= (unsigned char)s->who;
     if (!open_side(s, "polled"))
         return 1;
-    CHECK_STATUS(send_unheard(s, &piece), MAD_ERR_AUTH);
+    CHECK_STATUS(send_unreported(s, &piece), MAD_ERR_AUTH);
     meet(s);
     post(s, s->peer, 1, 0, buf, 8, &received);
     post(s, MAD_ANY_SOURCE, 2, 0, buf, 8, &any);

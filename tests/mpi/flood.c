@@ -63,6 +63,6 @@ int main(int argc, char **argv)
         receive(bytes);
     free(r);
     free(bytes);
-    told("flood");
+    check_end("flood");
     return finish();
 }

@@ -96,17 +96,17 @@ int main(int argc, char **argv)
     start(&argc, &argv, MPI_THREAD_SINGLE);
     for (int i = 0; i < 4; i++)
         collectives(MPI_COMM_WORLD, counts[i]);
-    told("collectives");
+    check_end("collectives");
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
     MPI_Comm_dup(half, &turned);
     for (int i = 0; i < 3; i++)
         collectives(turned, counts[i]);
     MPI_Comm_free(&half);
     MPI_Comm_free(&turned);
-    told("communicators");
+    check_end("communicators");
     non_blocking();
-    told("non_blocking_collectives");
+    check_end("non_blocking_collectives");
     windows();
-    told("windows");
+    check_end("windows");
     return finish();
 }

@@ -80,9 +80,9 @@ int main(int argc, char **argv)
     if (parents != MPI_COMM_NULL)
         return child(parents);
     meet();
-    told("meet_at_port");
+    check_end("meet_at_port");
     for (int i = 0; i < 2; i++)
         spawn(argc > 1 ? argv[1] : argv[0]);
-    told("spawn_twice");
+    check_end("spawn_twice");
     return finish();
 }

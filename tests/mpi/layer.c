@@ -247,22 +247,22 @@ int main(int argc, char **argv)
     if (other >= size)
         other = MPI_PROC_NULL;
     freed_early();
-    told("freed_early");
+    check_end("freed_early");
     persistent_modes();
-    told("persistent_modes");
+    check_end("persistent_modes");
     buffered();
-    told("buffered");
+    check_end("buffered");
     matched_probes();
-    told("matched_probes");
+    check_end("matched_probes");
     strided_truncation();
-    told("strided_truncation");
+    check_end("strided_truncation");
     comm_freed();
-    told("comm_freed");
+    check_end("comm_freed");
     beside_collectives();
-    told("beside_collectives");
+    check_end("beside_collectives");
     some_of_many();
-    told("some_of_many");
+    check_end("some_of_many");
     nothing_and_self();
-    told("nothing_and_self");
+    check_end("nothing_and_self");
     return finish();
 }

@@ -37,7 +37,7 @@ static void ring(void)
         if (rank != 0)
             MPI_Send(in, n, MPI_BYTE, right(), s, MPI_COMM_WORLD);
     }
-    told("ring");
+    check_end("ring");
 }
 
 static void exchange(void)
@@ -47,7 +47,7 @@ static void exchange(void)
         MPI_Sendrecv(out, sizes[s], MPI_BYTE, right(), s, in, MAX, MPI_BYTE, left(), s, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         expect_bytes(in, (size_t)sizes[s], left(), s);
     }
-    told("exchange");
+    check_end("exchange");
 }
 
 static void modes(void)
@@ -75,7 +75,7 @@ static void modes(void)
     }
     MPI_Buffer_detach(&buffer, &n_buffer);
     free(buffer);
-    told("send_modes");
+    check_end("send_modes");
 }
 
 /* Rank 0 receives from any source, with any tag; the messages of each sender arrive in order. */
@@ -102,7 +102,7 @@ static void any_source(void)
         }
         free(next);
     }
-    told("any_source");
+    check_end("any_source");
 }
 
 static void probe(void)
@@ -131,7 +131,7 @@ static void probe(void)
         MPI_Wait(&r, MPI_STATUS_IGNORE);
         MPI_Barrier(MPI_COMM_WORLD);
     }
-    told("probe");
+    check_end("probe");
 }
 
 /* Many more messages than any ring or credit holds, all sent before the first one is received. */
@@ -152,7 +152,7 @@ static void outstanding(void)
     }
     MPI_Waitall(MANY, r, MPI_STATUSES_IGNORE);
     free(r);
-    told("many_outstanding");
+    check_end("many_outstanding");
 }
 
 /* Long messages in both directions at once, waited for in another order. */
@@ -169,7 +169,7 @@ static void crossing(void)
     MPI_Waitall(2 * AT_ONCE, r, MPI_STATUSES_IGNORE);
     for (int i = 0; i < AT_ONCE; i++)
         expect_bytes(in + i * LEN, (size_t)(LEN - i), left(), i);
-    told("crossing");
+    check_end("crossing");
 }
 
 /* A receive that is too short is an error of that receive only.  (Open MPI 4.1 may write past the end of the buffer, over
@@ -191,7 +191,7 @@ static void truncation(void)
         MPI_Barrier(MPI_COMM_WORLD);
     }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-    told("truncation");
+    check_end("truncation");
 }
 
 static void cancel(void)
@@ -204,7 +204,7 @@ static void cancel(void)
     MPI_Wait(&r, &st);
     MPI_Test_cancelled(&st, &cancelled);
     EXPECT(cancelled);
-    told("cancel_receive");
+    check_end("cancel_receive");
 }
 
 static void persistent(void)
@@ -221,7 +221,7 @@ static void persistent(void)
     }
     MPI_Request_free(&r[0]);
     MPI_Request_free(&r[1]);
-    told("persistent");
+    check_end("persistent");
 }
 
 int main(int argc, char **argv)

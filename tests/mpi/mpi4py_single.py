@@ -16,7 +16,7 @@ rank, size = comm.rank, comm.size
 right, left = (rank + 1) % size, (rank - 1) % size
 
 
-def told(name):
+def check_end(name):
     comm.barrier()
     if rank == 0:
         print("ok", name, flush=True)
@@ -37,7 +37,7 @@ message_sent = comm.isend(thing(rank), right, tag=8)
 message = comm.mprobe(source=left)
 assert message.recv() == thing(left)
 message_sent.wait()
-told("objects")
+check_end("objects")
 
 assert comm.bcast(thing(0) if rank == 0 else None) == thing(0)
 assert comm.allgather(thing(rank)) == [thing(i) for i in range(size)]
@@ -48,7 +48,7 @@ assert comm.allreduce("%d " % rank) == "".join("%d " % i for i in range(size))
 assert comm.exscan(rank) == (None if rank == 0 else rank * (rank - 1) // 2)
 gathered = comm.gather(thing(rank), root=size - 1)
 assert gathered is None if rank != size - 1 else gathered == [thing(i) for i in range(size)]
-told("collectives of objects")
+check_end("collectives of objects")
 
 # Arrays, by upper-case calls: received into their own memory
 many = array.array("d", [rank + i / 8 for i in range(50000)])
@@ -67,7 +67,7 @@ every_third = MPI.DOUBLE.Create_vector(1000, 1, 3).Commit()
 some = array.array("d", [0.0]) * 3000
 comm.Sendrecv([many, 1000, MPI.DOUBLE], right, recvbuf=[some, 1, every_third], source=left)
 assert some[3 * 10] == left + 10 / 8 and some[3 * 10 + 1] == 0
-told("arrays")
+check_end("arrays")
 
 # Windows
 memory = MPI.Alloc_mem(8 * size)
@@ -90,7 +90,7 @@ window.Get(sum_at_0, 0, target=0)
 window.Unlock(0)
 assert sum_at_0[0] == 20 * size
 window.Free()
-told("windows")
+check_end("windows")
 
 # Groups: halves, and between them
 half = comm.Split(rank % 2, rank)
@@ -103,4 +103,4 @@ half.Free()
 ring = comm.Create_cart([size], periods=[True])
 assert ring.neighbor_allgather(rank) == [left, right]
 ring.Free()
-told("last: groups")
+check_end("last: groups")

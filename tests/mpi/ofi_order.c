@@ -49,7 +49,7 @@ static void end_close(end_t *e)
 typedef struct slot {
     uint64_t in[8];
     size_t room, len;
-    bool told;
+    bool completed;
 } slot_t;
 static slot_t slots[MOST];
 
@@ -57,9 +57,9 @@ static slot_t slots[MOST];
 static slot_t *slot_of(void *context, int i, int n)
 {
     slot_t *s = context;
-    if (!CHECK(s >= slots && s < slots + n && !s->told && (n > FEW || s == slots + i)))
+    if (!CHECK(s >= slots && s < slots + n && !s->completed && (n > FEW || s == slots + i)))
         return slots;
-    s->told = true;
+    s->completed = true;
     return s;
 }
 
@@ -97,20 +97,20 @@ static void round_of(int n, bool one_tag)
 {
     struct fi_cq_tagged_entry entry;
     unsigned char out[MOST][64];
-    int done = 0, told = 0;
+    int done = 0, sent = 0;
     for (int i = 0; i < n; i++) {
         slots[i].room = below(6) ? sizeof slots[i].in : 4;
         slots[i].len = below(3) ? 8 : below(sizeof out[i] + 1);
-        slots[i].told = false;
+        slots[i].completed = false;
         memset(out[i], i, sizeof out[i]);
         CHECK_ZERO(fi_trecv(b.ep, slots[i].in, slots[i].room, NULL, below(2) && !one_tag ? b.peer : FI_ADDR_UNSPEC,
                             one_tag ? 5 : i, 0, &slots[i]));
     }
     for (int i = 0; i < n; i++)
         CHECK_ZERO(fi_tsenddata(a.ep, out[i], slots[i].len, NULL, (uint64_t)i * 3, a.peer, one_tag ? 5 : i, out[i]));
-    while ((done < n || told < n) && !test_failures) {
+    while ((done < n || sent < n) && !test_failures) {
         if (fi_cq_read(a.cq, &entry, 1) == 1)
-            told += CHECK(entry.flags == (FI_SEND | FI_TAGGED));
+            sent += CHECK(entry.flags == (FI_SEND | FI_TAGGED));
         done += done < n ? read_some(done, n) : 0;
     }
     for (int i = 0; i < 3; i++)

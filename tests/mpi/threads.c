@@ -55,6 +55,6 @@ int main(int argc, char **argv)
         pthread_create(&t[i], NULL, thread_main, (void *)i);
     for (int i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);
-    told("threads");
+    check_end("threads");
     return finish();
 }

@@ -279,6 +279,6 @@ int main(int argc, char **argv)
     if (rank == 0)
         fprintf(stderr, "rank 0: %ld rounds, %ld messages, seed %llu\n", sums[0], sums[1], (unsigned long long)seed);
     EXPECT(sums[1] > 0);
-    told(n > 1 ? "traffic_of_threads" : "traffic");
+    check_end(n > 1 ? "traffic_of_threads" : "traffic");
     return finish();
 }

@@ -99,16 +99,16 @@ int main(int argc, char **argv)
         for (int i = 0; i < 5; i++)
             vectors(counts[i]);
     }
-    told("vectors");
+    check_end("vectors");
     if (rank < size / 2 * 2) {
         for (int i = 0; i < 5; i++)
             structures(counts[i]);
     }
-    told("structures");
+    check_end("structures");
     if (rank < size / 2 * 2) {
         transposed(10);
         transposed(500);
     }
-    told("transposed");
+    check_end("transposed");
     return finish();
 }

@@ -26,7 +26,7 @@ static void fences(MPI_Win win, unsigned char *mine)
     }
     free(out);
     free(in);
-    told("fences");
+    check_end("fences");
 }
 
 /* Write contiguous ints of this rank into every second int of the other one. */
@@ -54,7 +54,7 @@ static void strided(MPI_Win win, unsigned char *mine)
         EXPECT(out[i] == rank * 100000 + i);
     MPI_Type_free(&second);
     free(out);
-    told("strided");
+    check_end("strided");
 }
 
 /* All ranks add to memory of rank 0 at the same time, by three calls. */
@@ -88,7 +88,7 @@ static void sums(MPI_Win win, unsigned char *mine)
     MPI_Barrier(MPI_COMM_WORLD);
     free(add);
     free(all);
-    told("sums");
+    check_end("sums");
 }
 
 /* A lock made of compare-and-swap protects a count that is read and written. */
@@ -121,7 +121,7 @@ static void swaps(MPI_Win win, unsigned char *mine)
     MPI_Win_unlock(0, win);
     EXPECT(count == N * size);
     MPI_Barrier(MPI_COMM_WORLD);
-    told("swaps");
+    check_end("swaps");
 }
 
 /* Post, start, complete, wait: with the neighbours only. */
@@ -146,7 +146,7 @@ static void posts(MPI_Win win, unsigned char *mine)
     MPI_Group_free(&to);
     MPI_Group_free(&all);
     free(out);
-    told("posts");
+    check_end("posts");
 }
 
 /* Windows over memory of the program, and over memory that the library allocates. */

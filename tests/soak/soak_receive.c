@@ -46,7 +46,7 @@ static mad_status_t unpack_block(taking_t *t, const block_t *b, unsigned char *p
     return mad_unpack(t->message, b->len ? p : NULL, b->len, b->smode, b->rmode);
 }
 
-/* Copy the pieces of a strided block into one. */
+/* Move the pieces of a strided block together, so that the block is contiguous. */
 static void gather(const block_t *b, unsigned char *p)
 {
     size_t third = b->len / PIECES;

@@ -32,7 +32,7 @@ static void session_open(void)
     CHECK_OK(mad_channel_open(session, "forks", &channel));
 }
 
-static void address_tell(int fd)
+static void address_send(int fd)
 {
     const void *address;
     size_t len;
@@ -88,7 +88,7 @@ static void serve(bool lost)
     mad_peer_t from = -1;
     mad_status_t status;
     session_open();
-    address_tell(from_server[1]);
+    address_send(from_server[1]);
     while ((status = value_receive(channel, lost && from >= 0 ? from : MAD_ANY_SOURCE, &value, &from)) == MAD_OK &&
            value != QUIT)
         CHECK_OK(value_send(channel, from, value));
@@ -388,7 +388,7 @@ static void busy(void)
 {
     pthread_t threads[3];
     CHECK(!pthread_create(&threads[2], NULL, draws, NULL));
-    while (!atomic_load(&drawn)) /* the first draw loads algorithms under a lock that no library can take before a fork */
+    while (!atomic_load(&drawn)) /* the first RAND_bytes loads algorithms under a lock that no library takes before fork */
         sched_yield();
     CHECK(!pthread_create(&threads[0], NULL, always_inside, NULL));
     CHECK(!pthread_create(&threads[1], NULL, opens_and_ends, NULL));

@@ -71,7 +71,7 @@ static void *pusher(void *arg)
     return NULL;
 }
 
-static void tell(void)
+static void counts_print(void)
 {
     if (atomic_load(&keys))
         fprintf(stderr, "kernel_tls: %d records, %d keys\n", atomic_load(&records), atomic_load(&keys));
@@ -85,7 +85,7 @@ static void begin(void)
     *(void **)&real_setsockopt = dlsym(RTLD_NEXT, "setsockopt");
     *(void **)&real_close = dlsym(RTLD_NEXT, "close");
     *(void **)&real_fopen = dlsym(RTLD_NEXT, "fopen");
-    atexit(tell);
+    atexit(counts_print);
     if (!pthread_create(&thread, NULL, pusher, NULL))
         pthread_detach(thread);
 }

@@ -154,16 +154,16 @@ static void check_event(mad_channel_t *channel)
     mad_block_t block = {(void *)"?", 1, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request = NULL;
     mad_status_t status;
-    bool told = false;
+    bool reported = false;
     while (mad_event_next(session, &event) == MAD_OK) {
         if (event.peer == victim && event.status == MAD_ERR_PEER && strlen(event.text) > 20)
-            told = true;
+            reported = true;
         else
             printf("kill_load: rank %d: another event: %s peer %d: %s\n", me, mad_status_name(event.status), event.peer,
                    event.text);
     }
-    if (!told) {
-        printf("kill_load: rank %d: no event told of the death of rank %d\n", me, victim);
+    if (!reported) {
+        printf("kill_load: rank %d: no event reports the death of rank %d\n", me, victim);
         atomic_store(&failed, true);
     }
     status = finish(mad_message_send(channel, victim, &block, 1, &request), &request);

@@ -220,13 +220,13 @@ test_stats_forms() {
 }
 # A session that the program opens itself, as MPI's plug-ins do, has the rank that mpirun has given, or none.
 test_stats_told() {
-    for told in "3 of 7:OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=7 PMIX_RANK=3" "5:PMIX_RANK=5" "1 of 2:PMI_RANK=1 PMI_SIZE=2" \
+    for given in "3 of 7:OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=7 PMIX_RANK=3" "5:PMIX_RANK=5" "1 of 2:PMI_RANK=1 PMI_SIZE=2" \
         "none:PMI_RANK=2 PMI_SIZE=2"; do
-        rank=${told%%:*}
+        rank=${given%%:*}
         mkfifo input
         rm -f address
         # shellcheck disable=SC2086
-        env -u PMIX_RANK ${told#*:} "$BUILD/tests/world" serve address "the key of the told one" <input >/dev/null 2>&1 &
+        env -u PMIX_RANK ${given#*:} "$BUILD/tests/world" serve address "the key of the given one" <input >/dev/null 2>&1 &
         pid=$!
         started="$started $pid"
         exec 5>input
@@ -234,11 +234,11 @@ test_stats_told() {
         wait_for test -s address
         run stats $pid
         case $rank in
-        none) check "stats: told nothing" 0 "$(grep -c ': .*rank' out)" ;;
-        *) check "stats: told $rank" 1 "$(grep -c "^process $pid .*: rank $rank, Madeleine " out)" ;;
+        none) check "stats: given nothing" 0 "$(grep -c ': .*rank' out)" ;;
+        *) check "stats: given $rank" 1 "$(grep -c "^process $pid .*: rank $rank, Madeleine " out)" ;;
         esac
         run explain $pid
-        check "explain: told $rank" "$([ "$rank" = none ] && echo 0 || echo 1)" "$(grep -c "^process $pid .*: rank " out)"
+        check "explain: given $rank" "$([ "$rank" = none ] && echo 0 || echo 1)" "$(grep -c "^process $pid .*: rank " out)"
         exec 5>&-
         wait $pid
     done

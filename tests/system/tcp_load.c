@@ -119,7 +119,8 @@ static int hub(const char *file, uint32_t callers)
         messages++;
         whole += next[h.caller] == h.count;
     }
-    printf("%u of %u callers were heard to the end, %u messages, %s\n", whole, callers, messages, mad_status_name(status));
+    printf("%u of %u callers were received completely, %u messages, %s\n", whole, callers, messages,
+           mad_status_name(status));
     mad_exit(s);
     free(next);
     free(body);
@@ -160,13 +161,13 @@ static int64_t cpu_ms(const struct rusage *u)
 }
 
 /* Receive up to n messages, until none arrives for `seconds`.  Return their number. */
-static int hear(mad_channel_t *ch, int n, int seconds)
+static int receive_some(mad_channel_t *ch, int n, int seconds)
 {
     mad_message_t *message;
-    int heard = 0;
-    while (heard < n && mad_begin_unpacking_within(ch, MAD_ANY_SOURCE, seconds * SECOND, &message) == MAD_OK)
-        heard += mad_end_unpacking(message) == MAD_OK;
-    return heard;
+    int received = 0;
+    while (received < n && mad_begin_unpacking_within(ch, MAD_ANY_SOURCE, seconds * SECOND, &message) == MAD_OK)
+        received += mad_end_unpacking(message) == MAD_OK;
+    return received;
 }
 
 static mad_status_t measured_wait(mad_channel_t *ch, const char *what, int seconds)
@@ -189,7 +190,7 @@ static int wait_long(const char *file, int links, int seconds)
     mad_status_t status = start(&s, &ch);
     if (status || address_write(s, file))
         return fail("wait", status);
-    status = hear(ch, links, 30) == links ? measured_wait(ch, "waited", seconds) : MAD_ERR_TIMEOUT;
+    status = receive_some(ch, links, 30) == links ? measured_wait(ch, "waited", seconds) : MAD_ERR_TIMEOUT;
     mad_exit(s);
     return status ? fail("wait", status) : 0;
 }
@@ -200,7 +201,7 @@ static int few(const char *file, int links, int spare)
     mad_session_t *s;
     mad_channel_t *ch;
     mad_status_t status = start(&s, &ch);
-    int heard, next = open("/dev/null", O_RDONLY);
+    int received, next = open("/dev/null", O_RDONLY);
     if (status || next < 0 || getrlimit(RLIMIT_NOFILE, &all))
         return fail("few", status);
     now = all;
@@ -208,17 +209,17 @@ static int few(const char *file, int links, int spare)
     close(next);
     if (setrlimit(RLIMIT_NOFILE, &now) || address_write(s, file))
         return fail("few", MAD_ERR_SYSTEM);
-    heard = hear(ch, 1, 30); /* on a busy machine the first message may take long */
-    heard += heard ? hear(ch, links - 1, 3) : 0;
-    printf("%d heard at first\n", heard);
-    if (heard == 0 || heard == links)
+    received = receive_some(ch, 1, 30); /* on a busy machine the first message may take long */
+    received += received ? receive_some(ch, links - 1, 3) : 0;
+    printf("%d received at first\n", received);
+    if (received == 0 || received == links)
         status = MAD_ERR_PROTOCOL;
     if (!status)
         status = measured_wait(ch, "without descriptors", 2);
     setrlimit(RLIMIT_NOFILE, &all);
-    if (!status && hear(ch, links - heard, 30) != links - heard)
+    if (!status && receive_some(ch, links - received, 30) != links - received)
         status = MAD_ERR_TIMEOUT;
-    printf("heard %s\n", status ? "not all" : "all");
+    printf("received %s\n", status ? "not all" : "all");
     mad_exit(s);
     return status != MAD_OK;
 }

@@ -215,7 +215,7 @@ test_listed() {
     still "not listed"
     serve "MAD_TCP_ALLOW=192.0.2.0/24 MAD_DRIVERS=self,tcp MAD_TCP_INTERFACES=lo"
     run env MAD_DRIVERS=self,tcp MAD_TCP_INTERFACES=lo MAD_CONNECT_TIMEOUT=1000 "$world" call address $key
-    check_has "not listed: the server says so" "is not on the list of MAD_TCP_ALLOW (192.0.2.0/24) (said once" serve.err
+    check_has "not listed: the server says so" "is not on the list of MAD_TCP_ALLOW (192.0.2.0/24) (logged once" serve.err
     exec 4>&-
     wait $server
     run "$BUILD/tests/confined" exec

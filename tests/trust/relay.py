@@ -60,7 +60,7 @@ def attack(name, to_self, change, cause):
     said = a.send(b, "secret for B only")
     c.drain()
     check("%s: nobody takes the message" % name, not a.holding("got from") and not c.holding("got from"), a.lines, c.lines)
-    check("%s: the sender is told" % name, said and "success" not in said, said)
+    check("%s: the sender gets an error" % name, said and "success" not in said, said)
     check("%s: nothing of it travels" % name, b"secret" not in relay.seen)
     lines = to.holding(cause)
     check("%s: the process that was called says why, once" % name, len(lines) == 1, to.lines)

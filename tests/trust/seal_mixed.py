@@ -109,7 +109,7 @@ if subprocess.call("command -v openssl", shell=True, stdout=subprocess.DEVNULL) 
     broken = of("site", "site")
     broken["MAD_SEAL_PRIVATE_KEY"] = "/nonexistent"
     a = Target("A", broken)
-    check("a key that is not there is told of, and the network not used", a.holding("not used") and a.holding("/nonexistent"), a.lines)
+    check("a key that is not there is reported, and the network not used", a.holding("not used") and a.holding("/nonexistent"), a.lines)
     a.end()
 
 own = make_address(os.urandom(16), [SELF])

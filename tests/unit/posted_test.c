@@ -180,7 +180,7 @@ static void batch_add(const mad_channel_t *to, uint64_t number, size_t len)
 {
     const madi_conn_t *conn = madi_conn_peek((mad_channel_t *)to, 0);
     madi_short_t *p = &batch[n_batch++];
-    p->words[0] = madi_short_head(conn) | (MADI_WIRE_DESC_SIZE + len) << 32;
+    p->words[0] = madi_short_header(conn) | (MADI_WIRE_DESC_SIZE + len) << 32;
     p->words[1] = (uint64_t)MADI_SHORT_COST << 32;
     p->words[2] = madi_wire_desc(len, MADI_WIRE_INLINE, MAD_RECEIVE_CHEAPER, MAD_SEND_SAFER);
     p->words[3] = number;

@@ -130,7 +130,7 @@ static void say(int way, int kind, const void *body, size_t len)
 }
 
 /* Return the type of the next frame on a path, 0 if there is none, or -1 if the path is closed. */
-static int heard(int way)
+static int frame_type(int way)
 {
     unsigned char frame[9000];
     ssize_t n = recv(other[way], frame, HEAD, 0);
@@ -147,7 +147,7 @@ static const unsigned char nonce[20] = {1, 2, 3}; /* role and security are 0 */
 static void challenge(int way)
 {
     progress();
-    ck_assert_int_eq(heard(way), HELLO);
+    ck_assert_int_eq(frame_type(way), HELLO);
     say(way, CHALLENGE, nonce, sizeof nonce);
 }
 
@@ -165,11 +165,11 @@ START_TEST(search_tries_100_silent_paths_soon)
     ck_assert_int_eq(gate->connect->n_attempts, 100);
     ck_assert_int_eq(atomic_load(&gate->state), MADI_GATE_CONNECTING);
     challenge(99);
-    ck_assert_int_eq(heard(99), PROOF);
+    ck_assert_int_eq(frame_type(99), PROOF);
     for (int i = 0; i < 99; i++) {
-        int kind = heard(i);
+        int kind = frame_type(i);
         ck_assert(kind == HELLO || kind == -1);
-        ck_assert_int_eq(kind == HELLO ? heard(i) : kind, -1); /* the path is closed, and no proof was sent */
+        ck_assert_int_eq(kind == HELLO ? frame_type(i) : kind, -1); /* the path is closed, and no proof was sent */
     }
     ck_assert_int_eq(gate->connect->n_attempts, 1);
     ck_assert_ptr_eq(gate->link->adapter, &made[99]);
@@ -212,10 +212,10 @@ START_TEST(search_waits_for_a_better_path)
     gate->connect->search->next_at = now;
     madi_hello_expire(s, now);
     challenge(1);
-    ck_assert_int_eq(heard(1), 0);
+    ck_assert_int_eq(frame_type(1), 0);
     challenge(0);
-    ck_assert_int_eq(heard(0), PROOF);
-    ck_assert_int_eq(heard(1), -1);
+    ck_assert_int_eq(frame_type(0), PROOF);
+    ck_assert_int_eq(frame_type(1), -1);
     end();
 }
 END_TEST
@@ -227,11 +227,11 @@ START_TEST(search_takes_a_path_when_the_better_is_silent)
     gate->connect->search->next_at = now;
     madi_hello_expire(s, now);
     challenge(1);
-    ck_assert_int_eq(heard(1), 0);
+    ck_assert_int_eq(frame_type(1), 0);
     pass(2 * SECOND);
-    ck_assert_int_eq(heard(1), PROOF);
-    ck_assert_int_eq(heard(0), HELLO);
-    ck_assert_int_eq(heard(0), -1);
+    ck_assert_int_eq(frame_type(1), PROOF);
+    ck_assert_int_eq(frame_type(0), HELLO);
+    ck_assert_int_eq(frame_type(0), -1);
     end();
 }
 END_TEST
@@ -243,10 +243,10 @@ START_TEST(search_takes_a_path_when_the_better_fails)
     gate->connect->search->next_at = now;
     madi_hello_expire(s, now);
     challenge(1);
-    ck_assert_int_eq(heard(1), 0);
+    ck_assert_int_eq(frame_type(1), 0);
     close(other[0]);
     progress();
-    ck_assert_int_eq(heard(1), PROOF);
+    ck_assert_int_eq(frame_type(1), PROOF);
     end();
 }
 END_TEST
@@ -258,7 +258,7 @@ START_TEST(search_takes_the_first_of_equal_paths)
     gate->connect->search->next_at = now;
     madi_hello_expire(s, now);
     challenge(1);
-    ck_assert_int_eq(heard(1), PROOF);
+    ck_assert_int_eq(frame_type(1), PROOF);
     end();
 }
 END_TEST
@@ -270,14 +270,14 @@ START_TEST(search_resumes_when_the_chosen_path_fails)
     gate->connect->search->next_at = now;
     madi_hello_expire(s, now);
     challenge(1);
-    ck_assert_int_eq(heard(1), PROOF);
+    ck_assert_int_eq(frame_type(1), PROOF);
     ck_assert_int_eq(n_started, 2);
     close(other[0]);
     close(other[1]);
     progress();
     ck_assert_int_eq(n_started, 3);
     challenge(0);
-    ck_assert_int_eq(heard(0), PROOF);
+    ck_assert_int_eq(frame_type(0), PROOF);
     end();
 }
 END_TEST

@@ -110,7 +110,7 @@ static __attribute__((noinline)) bool send_long(madi_conn_t *conn, madi_tx_t *tx
 }
 
 /* Write the header of a plain message.  Under tx_lock. */
-static inline void plain_head_fill(const madi_conn_t *conn, madi_tx_t *tx, size_t total, uint64_t cost)
+static inline void plain_header_fill(const madi_conn_t *conn, madi_tx_t *tx, size_t total, uint64_t cost)
 {
     uint64_t head[2] = {conn->hdr_template | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32,
                         (uint32_t)conn->tx_seq | cost << 32};
@@ -126,7 +126,7 @@ static inline bool send_at_once(madi_conn_t *conn, madi_tx_t *tx)
 
     if (MADI_UNLIKELY(cost > conn->fast_credits))
         return false;
-    plain_head_fill(conn, tx, total, cost);
+    plain_header_fill(conn, tx, total, cost);
     conn->fast_credits -= cost;
     conn->tx_seq++;
     sent = MADI_LIKELY(total <= MADI_PACKET_SHORT) ? conn->send_short(conn->link, tx->small, total) : send_long(conn, tx);
@@ -333,7 +333,7 @@ static __attribute__((noinline)) bool end_tailed(madi_tx_t *tx)
     bool sent = false;
     madi_lock(&conn->gate->tx_lock);
     if (MADI_LIKELY(cost <= conn->fast_credits) && tail_fits(tx, &conn->link->adapter->caps)) {
-        plain_head_fill(conn, tx, total, cost);
+        plain_header_fill(conn, tx, total, cost);
         sent = conn->link->driver->send(conn->link, vec, 2, total, NULL) == MADI_SENT;
     }
     if (MADI_LIKELY(sent)) {

@@ -109,11 +109,11 @@ static void refusal_log(const madi_adapter_t *a, mad_status_t status, const char
     bool strange = status == MAD_ERR_AUTH || status == MAD_ERR_VERSION || status == MAD_ERR_PROTOCOL ||
                    status == MAD_ERR_CONFIG ||
                    status == MAD_ERR_TIMEOUT; /* of two peers that connect to each other at once, one gives up its attempt */
-    bool told = !strange || (s->connect->refused_logged >> status & 1);
+    bool logged = !strange || (s->connect->refused_logged >> status & 1);
     s->connect->refused_logged |= strange ? UINT32_C(1) << status : 0;
-    madi_log(told ? MADI_LOG_DEBUG : MADI_LOG_WARN, a->driver->name,
+    madi_log(logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, a->driver->name,
              "refused a caller from %s on %s: %s; this session goes on%s", from, a->name, text,
-             told ? "" : " (said once of each kind; MAD_LOG=debug shows all)");
+             logged ? "" : " (logged once for each kind; MAD_LOG=debug shows all)");
 }
 
 void madi_accept_refused(madi_hello_t *h, mad_status_t status, const char *text)
@@ -202,11 +202,11 @@ void madi_accept_hello(madi_hello_t *h)
 {
     mad_session_t *s = h->session;
     madi_challenge_t challenge = {.security = h->adapter->security};
-    if (h->head.length != sizeof h->transcript.hello.body) {
+    if (h->header.length != sizeof h->transcript.hello.body) {
         madi_hello_refuse(h, MAD_ERR_PROTOCOL, "the handshake's greeting has a wrong length");
         return;
     }
-    h->transcript.hello.head = h->head;
+    h->transcript.hello.header = h->header;
     memcpy(&h->transcript.hello.body, h->body, sizeof h->transcript.hello.body);
     if (!greeting_accept(h, &h->transcript.hello.body))
         return;
@@ -376,14 +376,14 @@ void madi_accept_proof(madi_hello_t *h)
             "job, or somebody is in between");
         return;
     }
-    if (h->head.length < head || madi_address_check(address, h->head.length - head, &len) ||
+    if (h->header.length < head || madi_address_check(address, h->header.length - head, &len) ||
         !address_is_proven(h, address)) {
         madi_hello_refuse(h, MAD_ERR_PROTOCOL, "the caller's address is not one, or not its own");
         return;
     }
     memcpy(&proof, h->body + MADI_PROOF_LEN, sizeof proof);
     h->description = head + len;
-    if (h->frames && h->head.length - h->description > MADI_DESCRIPTION_MAX) {
+    if (h->frames && h->header.length - h->description > MADI_DESCRIPTION_MAX) {
         madi_hello_refuse(h, MAD_ERR_PROTOCOL, "the caller's description of its end of the link is too long");
         return;
     }

@@ -296,11 +296,11 @@ static bool challenge_accept(madi_hello_t *h, const madi_challenge_t *challenge)
 void madi_attempt_challenge(madi_hello_t *h)
 {
     int64_t now = madi_now();
-    if (h->head.length != sizeof h->transcript.challenge.body) {
+    if (h->header.length != sizeof h->transcript.challenge.body) {
         madi_hello_fail(h, MAD_ERR_PROTOCOL, "the handshake's challenge has a wrong length");
         return;
     }
-    h->transcript.challenge.head = h->head;
+    h->transcript.challenge.header = h->header;
     memcpy(&h->transcript.challenge.body, h->body, sizeof h->transcript.challenge.body);
     if (!challenge_accept(h, &h->transcript.challenge.body))
         return;
@@ -313,7 +313,7 @@ void madi_attempt_challenge(madi_hello_t *h)
 /* True if the frame has the length of a verdict: without a socket, a description may follow. */
 static bool verdict_has_length(const madi_hello_t *h)
 {
-    size_t len = h->head.length, least = MADI_PROOF_LEN + sizeof(madi_hello_verdict_t);
+    size_t len = h->header.length, least = MADI_PROOF_LEN + sizeof(madi_hello_verdict_t);
     return len == least || (h->frames && len > least && len <= least + MADI_DESCRIPTION_MAX);
 }
 
@@ -349,7 +349,7 @@ void madi_attempt_refused(madi_hello_t *h)
 {
     uint32_t code = MAD_ERR_PROTOCOL;
     char text[160];
-    if (h->head.length == sizeof code)
+    if (h->header.length == sizeof code)
         memcpy(&code, h->body, sizeof code);
     if (code == MAD_ERR_AUTH)
         snprintf(text, sizeof text, "it refused this process: start both in one job, or give both the same key");

@@ -61,22 +61,22 @@ static bool frame_piece_send(madi_frames_t *f, const void *bytes, size_t len)
                    : op->frame_answer(f->adapter, f->source, f->source_len, bytes, len);
 }
 
-/* Send the frame that lies in `out` behind the room for a piece's head.  The head of each further piece overwrites,
+/* Send the frame that lies in `out` behind the room for a piece's header.  The header of each further piece overwrites,
  * until the piece is sent, bytes that have left.  Return false if the driver has not taken the whole frame. */
 static bool frame_send(madi_frames_t *f)
 {
-    madi_frame_piece_t head = {.magic = MAGIC, .side = !f->link, .call = f->call, .total = (uint32_t)f->out_len};
+    madi_frame_piece_t header = {.magic = MAGIC, .side = !f->link, .call = f->call, .total = (uint32_t)f->out_len};
     size_t frame_max = f->adapter->frame_max ? f->adapter->frame_max : MADI_FRAME_MAX;
-    size_t most = (frame_max - sizeof head) / MADI_PIECE_UNIT * MADI_PIECE_UNIT;
+    size_t most = (frame_max - sizeof header) / MADI_PIECE_UNIT * MADI_PIECE_UNIT;
     bool taken = true;
     for (size_t at = 0; at < f->out_len && taken; at += most) {
         size_t len = f->out_len - at < most ? f->out_len - at : most;
-        unsigned char covered[sizeof head], *piece = f->out + at;
-        head.at = (uint32_t)at;
-        memcpy(covered, piece, sizeof head);
-        memcpy(piece, &head, sizeof head);
-        taken = frame_piece_send(f, piece, sizeof head + len);
-        memcpy(piece, covered, sizeof head);
+        unsigned char covered[sizeof header], *piece = f->out + at;
+        header.at = (uint32_t)at;
+        memcpy(covered, piece, sizeof header);
+        memcpy(piece, &header, sizeof header);
+        taken = frame_piece_send(f, piece, sizeof header + len);
+        memcpy(piece, covered, sizeof header);
     }
     return taken;
 }
@@ -127,8 +127,8 @@ static bool frame_send_once(madi_frames_t *f, const void *frame, size_t len)
 
 void madi_frames_end(madi_frames_t *f)
 {
-    madi_frame_t head = {MADI_HELLO_MAGIC, MADI_WIRE_VERSION, MADI_HELLO_END, 0};
-    frame_send_once(f, &head, sizeof head);
+    madi_frame_t header = {MADI_HELLO_MAGIC, MADI_WIRE_VERSION, MADI_HELLO_END, 0};
+    frame_send_once(f, &header, sizeof header);
 }
 
 static madi_frames_t frames_of_source(madi_adapter_t *adapter, const void *source, size_t source_len, uint64_t call)

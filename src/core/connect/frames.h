@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Frames of a handshake on a network without sockets, as a driver carries them (driver.h, group frames).
  *
- *   a frame           head (12 bytes), body                        the same bytes as on a socket
- *   cut into pieces   [piece's head][bytes of the frame]           each is one frame for the driver
+ *   a frame           header (12 bytes), body                        the same bytes as on a socket
+ *   cut into pieces   [piece's header][bytes of the frame]           each is one frame for the driver
  *
  * The driver may lose, repeat and reorder pieces.  The active side sends its last frame again until the answer comes; the
  * passive side answers a repeated frame by the same answer.  The number of the handshake, which the active side chose,
@@ -22,7 +22,7 @@
 #define MADI_FRAME_BYTES (sizeof(madi_frame_t) + MADI_FRAME_BODY_MAX) /* bytes of the longest frame */
 #define MADI_PIECE_UNIT 512 /* bytes: the length of each piece of a frame, except the last, is a multiple of this */
 
-/* The head of a piece.  This head is the same in all versions of the protocol. */
+/* The header of a piece.  This header is the same in all versions of the protocol. */
 typedef struct madi_frame_piece {
     uint32_t magic;
     uint8_t side; /* 0: from the active side; 1: from the passive side */
@@ -30,7 +30,7 @@ typedef struct madi_frame_piece {
     uint64_t call;      /* number of the handshake, random */
     uint32_t at, total; /* offset of the piece in its frame, and length of the frame, in bytes */
 } madi_frame_piece_t;
-_Static_assert(sizeof(madi_frame_piece_t) == 24, "head of a piece");
+_Static_assert(sizeof(madi_frame_piece_t) == 24, "header of a piece");
 _Static_assert(sizeof(madi_frame_piece_t) + MADI_FRAME_BYTES <= MADI_FRAME_MAX, "a frame goes whole");
 _Static_assert(sizeof(madi_frame_piece_t) + MADI_PIECE_UNIT <= MADI_FRAME_MIN, "a piece has a unit at least");
 _Static_assert(MADI_FRAME_BYTES / MADI_PIECE_UNIT < 32, "units are counted in the bits of a word");
@@ -45,7 +45,7 @@ typedef struct madi_frames {
     bool last;       /* the frame in `out` is this side's last, so no END is sent */
     unsigned char source[MADI_ADDR_MAX];
     size_t source_len;
-    unsigned char *out; /* room for the head of a piece, then the frame that was made last; NULL: none yet */
+    unsigned char *out; /* room for the header of a piece, then the frame that was made last; NULL: none yet */
     size_t out_len;     /* bytes of that frame */
     int64_t again_at;   /* ns: when the frame is sent again; 0: not at all */
     int64_t interval;   /* ns between the last two times that the frame was sent */
@@ -67,7 +67,7 @@ void madi_frames_repeat(madi_frames_t *frames);
 /* Send END, after which this side knows nothing of the handshake. */
 void madi_frames_end(madi_frames_t *frames);
 
-/* Read and check the head of a piece.  Return false if these len bytes are not a piece. */
+/* Read and check the header of a piece.  Return false if these len bytes are not a piece. */
 bool madi_piece_read(const void *bytes, size_t len, madi_frame_piece_t *piece);
 /* Take a piece with its bytes.  Returns the frame if it is complete, valid until the next piece; else NULL.  Precondition:
  * piece was read from a piece of len bytes. */

@@ -43,15 +43,15 @@ static void active_arrived(madi_adapter_t *a, const madi_frame_piece_t *piece, c
 {
     madi_hello_t *h = active_find(a->session, a, piece->call);
     const unsigned char *frame = h ? madi_frames_join(h->frames, piece, bytes, len) : NULL;
-    madi_frame_t head;
+    madi_frame_t header;
     if (!frame)
         return;
-    memcpy(&head, frame, sizeof head);
-    if (head.kind == MADI_HELLO_END) {
+    memcpy(&header, frame, sizeof header);
+    if (header.kind == MADI_HELLO_END) {
         madi_attempt_cut(h, CLOSED);
         return;
     }
-    if ((head.kind == MADI_HELLO_CHALLENGE || head.kind == MADI_HELLO_VERDICT) && head.kind != (unsigned)h->expect)
+    if ((header.kind == MADI_HELLO_CHALLENGE || header.kind == MADI_HELLO_VERDICT) && header.kind != (unsigned)h->expect)
         return;
     h->frames->again_at = 0;
     madi_hello_take(h, frame, piece->total);
@@ -82,22 +82,23 @@ static madi_hello_t *source_add(madi_adapter_t *a, const void *source, size_t so
 static madi_hello_t *stranger_arrived(madi_adapter_t *a, const void *source, size_t source_len,
                                       const madi_frame_piece_t *piece, const unsigned char *frame, size_t len)
 {
-    madi_frame_t head;
+    madi_frame_t header;
     madi_link_t *link;
-    if (piece->at || len < sizeof head)
+    if (piece->at || len < sizeof header)
         return NULL;
-    memcpy(&head, frame, sizeof head);
+    memcpy(&header, frame, sizeof header);
     link = madi_verdict_link(a, piece->call);
-    if (head.kind == MADI_HELLO_END) {
+    if (header.kind == MADI_HELLO_END) {
         if (link)
             madi_link_down(link, MAD_ERR_PEER, "the peer has given up the connection");
         return NULL;
     }
-    if (head.kind == MADI_HELLO_HELLO && link)
+    if (header.kind == MADI_HELLO_HELLO && link)
         return NULL; /* HELLO arrived again; a second handshake of this number would take the END that is for the link */
-    if (head.kind != MADI_HELLO_PROOF)
+    if (header.kind != MADI_HELLO_PROOF)
         return len == piece->total ? source_add(a, source, source_len) : NULL;
-    if (len >= sizeof head + MADI_PROOF_LEN && !madi_verdict_repeat(a, source, source_len, piece->call, frame + sizeof head))
+    if (len >= sizeof header + MADI_PROOF_LEN &&
+        !madi_verdict_repeat(a, source, source_len, piece->call, frame + sizeof header))
         madi_frames_unknown(a, source, source_len, piece->call);
     return NULL;
 }
@@ -106,16 +107,16 @@ static madi_hello_t *stranger_arrived(madi_adapter_t *a, const void *source, siz
  * the frame is neither of these. */
 static bool repeated_arrived(madi_hello_t *h, const unsigned char *frame, size_t len)
 {
-    madi_frame_t head;
-    memcpy(&head, frame, sizeof head);
-    if (head.kind == MADI_HELLO_END) {
+    madi_frame_t header;
+    memcpy(&header, frame, sizeof header);
+    if (header.kind == MADI_HELLO_END) {
         madi_hello_fail(h, MAD_ERR_PEER, CLOSED);
         return true;
     }
     if (h->link) { /* the driver has not taken the verdict yet, so the verdict is repeated anyway */
         return true;
     }
-    if (head.kind != MADI_HELLO_HELLO || h->expect == MADI_HELLO_HELLO)
+    if (header.kind != MADI_HELLO_HELLO || h->expect == MADI_HELLO_HELLO)
         return false;
     if (len == sizeof h->transcript.hello && !memcmp(frame, &h->transcript.hello, len))
         madi_frames_repeat(h->frames);

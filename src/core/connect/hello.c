@@ -146,7 +146,7 @@ void madi_hello_start(madi_hello_t *h, madi_link_t *link, int fd)
     mad_status_t status;
     if (h->frames) {
         link->description = h->body + h->description;
-        link->description_len = h->head.length - h->description;
+        link->description_len = h->header.length - h->description;
     }
     status = link->driver->start(link, fd, h->active, reason);
     link->description = NULL;
@@ -158,17 +158,17 @@ void madi_hello_start(madi_hello_t *h, madi_link_t *link, int fd)
 
 /* Return the header of a frame that this process sends, with a body of len bytes.  HELLO and CHALLENGE are also kept, for
  * the proofs. */
-static madi_frame_t frame_head(madi_hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
+static madi_frame_t frame_header(madi_hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
 {
-    madi_frame_t head = {MADI_HELLO_MAGIC, MADI_WIRE_VERSION, (uint16_t)kind, (uint32_t)len};
+    madi_frame_t header = {MADI_HELLO_MAGIC, MADI_WIRE_VERSION, (uint16_t)kind, (uint32_t)len};
     if (kind == MADI_HELLO_HELLO) {
-        h->transcript.hello.head = head;
+        h->transcript.hello.header = header;
         memcpy(&h->transcript.hello.body, body, sizeof h->transcript.hello.body);
     } else if (kind == MADI_HELLO_CHALLENGE) {
-        h->transcript.challenge.head = head;
+        h->transcript.challenge.header = header;
         memcpy(&h->transcript.challenge.body, body, sizeof h->transcript.challenge.body);
     }
-    return head;
+    return header;
 }
 
 static bool frame_write(madi_hello_t *h, const struct iovec *vec, int n, size_t len)
@@ -184,9 +184,9 @@ static bool frame_write(madi_hello_t *h, const struct iovec *vec, int n, size_t 
 
 bool madi_hello_send(madi_hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
 {
-    madi_frame_t head = frame_head(h, kind, body, len);
-    struct iovec vec[] = {{&head, sizeof head}, {(void *)body, len}};
-    return frame_write(h, vec, 2, sizeof head + len);
+    madi_frame_t header = frame_header(h, kind, body, len);
+    struct iovec vec[] = {{&header, sizeof header}, {(void *)body, len}};
+    return frame_write(h, vec, 2, sizeof header + len);
 }
 
 madi_role_t madi_hello_peer_role(const madi_hello_t *h)
@@ -206,22 +206,22 @@ static const unsigned char *hello_key(const madi_hello_t *h)
 bool madi_hello_send_signed(madi_hello_t *h, madi_hello_kind_t kind, const void *body, size_t len)
 {
     int side = !h->active;
-    madi_frame_t head = frame_head(h, kind, body, MADI_PROOF_LEN + len);
-    struct iovec vec[] = {{&head, sizeof head}, {h->transcript.proof[side], MADI_PROOF_LEN}, {(void *)body, len}};
+    madi_frame_t header = frame_header(h, kind, body, MADI_PROOF_LEN + len);
+    struct iovec vec[] = {{&header, sizeof header}, {h->transcript.proof[side], MADI_PROOF_LEN}, {(void *)body, len}};
     if (h->frames)
         frames_bind(h);
-    return madi_proof_make(&h->transcript, hello_key(h), side, &head, body, len) &&
-           frame_write(h, vec, 3, sizeof head + MADI_PROOF_LEN + len);
+    return madi_proof_make(&h->transcript, hello_key(h), side, &header, body, len) &&
+           frame_write(h, vec, 3, sizeof header + MADI_PROOF_LEN + len);
 }
 
 bool madi_hello_check_signed(madi_hello_t *h)
 {
     int side = h->active;
-    size_t len = h->head.length;
+    size_t len = h->header.length;
     if (h->frames)
         frames_bind(h);
     return len >= MADI_PROOF_LEN &&
-           madi_proof_make(&h->transcript, hello_key(h), side, &h->head, h->body + MADI_PROOF_LEN, len - MADI_PROOF_LEN) &&
+           madi_proof_make(&h->transcript, hello_key(h), side, &h->header, h->body + MADI_PROOF_LEN, len - MADI_PROOF_LEN) &&
            !CRYPTO_memcmp(h->transcript.proof[side], h->body, MADI_PROOF_LEN);
 }
 
@@ -251,7 +251,7 @@ void madi_hello_security_text(const madi_hello_t *h, unsigned security, char *te
 static void frame_handle(madi_hello_t *h)
 {
     char text[160];
-    const madi_frame_t *f = &h->head;
+    const madi_frame_t *f = &h->header;
     if (f->version != MADI_WIRE_VERSION) {
         snprintf(text, sizeof text, "the peer speaks version %u of the protocol, this process %u: use the same release",
                  f->version, MADI_WIRE_VERSION);
@@ -282,20 +282,20 @@ static void tls_refuse(madi_hello_t *h)
                       "MAD_TCP_SECURITY");
 }
 
-/* Return true if h->head is the header of a frame, and there is memory for the body.  Otherwise end the handshake, and
+/* Return true if h->header is the header of a frame, and there is memory for the body.  Otherwise end the handshake, and
  * return false. */
-static bool head_ready(madi_hello_t *h)
+static bool header_ready(madi_hello_t *h)
 {
-    if (!h->active && (h->head.magic & 0xff) == 0x16 && !h->sealed && !h->frames) { /* a TLS record */
+    if (!h->active && (h->header.magic & 0xff) == 0x16 && !h->sealed && !h->frames) { /* a TLS record */
         tls_refuse(h);
         return false;
     }
-    if (h->head.magic != MADI_HELLO_MAGIC || h->head.length > MADI_FRAME_BODY_MAX) {
+    if (h->header.magic != MADI_HELLO_MAGIC || h->header.length > MADI_FRAME_BODY_MAX) {
         madi_hello_fail(h, MAD_ERR_PROTOCOL, "what came is not a handshake: no Madeleine process speaks there");
         return false;
     }
     free(h->body);
-    h->body = malloc(h->head.length ? h->head.length : 1);
+    h->body = malloc(h->header.length ? h->header.length : 1);
     if (!h->body)
         madi_hello_fail(h, MAD_ERR_NOMEM, "no memory for a frame of the handshake");
     return h->body != NULL;
@@ -320,8 +320,8 @@ void madi_hello_read_failed(madi_hello_t *h, ssize_t n)
 static bool frame_read(madi_hello_t *h)
 {
     for (;;) {
-        size_t head = sizeof h->head, want = h->n_in < head ? head : head + h->head.length;
-        unsigned char *to = h->n_in < head ? (unsigned char *)&h->head + h->n_in : h->body + h->n_in - head;
+        size_t header = sizeof h->header, want = h->n_in < header ? header : header + h->header.length;
+        unsigned char *to = h->n_in < header ? (unsigned char *)&h->header + h->n_in : h->body + h->n_in - header;
         ssize_t n;
         if (h->n_in == want)
             break;
@@ -331,7 +331,7 @@ static bool frame_read(madi_hello_t *h)
             return false;
         }
         h->n_in += (size_t)n;
-        if (h->n_in == head && !head_ready(h))
+        if (h->n_in == header && !header_ready(h))
             return false;
     }
     h->n_in = 0;
@@ -340,12 +340,12 @@ static bool frame_read(madi_hello_t *h)
 
 void madi_hello_take(madi_hello_t *h, const void *frame, size_t len)
 {
-    memcpy(&h->head, frame, sizeof h->head);
-    if (h->head.length != len - sizeof h->head)
-        h->head.magic = 0; /* no frame */
-    if (!head_ready(h))
+    memcpy(&h->header, frame, sizeof h->header);
+    if (h->header.length != len - sizeof h->header)
+        h->header.magic = 0; /* no frame */
+    if (!header_ready(h))
         return;
-    memcpy(h->body, (const unsigned char *)frame + sizeof h->head, h->head.length);
+    memcpy(h->body, (const unsigned char *)frame + sizeof h->header, h->header.length);
     frame_handle(h);
 }
 

@@ -57,7 +57,7 @@ typedef struct madi_hello {
     pid_t process;      /* process at the other end, if it is on this host; else 0 */
     uint64_t source;    /* passive: the source of the connection (accept.c) */
     madi_transcript_t transcript;
-    madi_frame_t head;   /* header of the frame that is arriving */
+    madi_frame_t header; /* header of the frame that is arriving */
     unsigned char *body; /* body of the incoming frame, once its header is complete */
     size_t description;  /* in frames: offset in the body where the other end's description begins; it ends with the body */
     size_t n_in;         /* number of bytes of header and body that have arrived */
@@ -88,7 +88,7 @@ void madi_hello_refuse(madi_hello_t *hello, mad_status_t status, const char *tex
 bool madi_hello_send(madi_hello_t *hello, madi_hello_kind_t kind, const void *body, size_t len);
 /* Send a frame with this side's proof before the body. */
 bool madi_hello_send_signed(madi_hello_t *hello, madi_hello_kind_t kind, const void *body, size_t len);
-/* True if the frame in hello->head and hello->body begins with a valid proof of the other side. */
+/* True if the frame in hello->header and hello->body begins with a valid proof of the other side. */
 bool madi_hello_check_signed(madi_hello_t *hello);
 madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* role that the peer claims, and whose key proves it */
 /* Derive the link's secret (link->secret).  Precondition: both proofs are made.  False without memory. */

@@ -114,9 +114,9 @@ static void announcer_uncharge(mad_session_t *s, const madi_peer_t *p)
 
 static void announced_end(mad_session_t *s, madi_peer_t *p)
 {
-    if (p->told)
+    if (p->announced)
         announcer_uncharge(s, p);
-    p->told = false;
+    p->announced = false;
 }
 
 static void peer_free(mad_session_t *s, madi_peer_t *p)
@@ -290,7 +290,7 @@ mad_status_t madi_peer_learn(madi_gate_t *announcer, const unsigned char *addres
         madi_uncharge(announcer, MADI_CHARGE_PEERS, cost);
     } else {
         madi_peer_t *p = madi_peer_at(s, *peer);
-        p->told = true;
+        p->announced = true;
         memcpy(p->address + len, &by, sizeof by);
     }
     return status;
@@ -372,8 +372,8 @@ static mad_status_t gates_share(mad_session_t *s, mad_peer_t from, mad_peer_t to
  * its announcer is not charged any more. */
 static bool announcer_charge_again(mad_session_t *s, const madi_peer_t *p)
 {
-    madi_gate_t *gate = p->told ? announcer_gate(s, p) : NULL;
-    return !p->told || (gate && madi_charge(gate, MADI_CHARGE_PEERS, announced_cost(p)));
+    madi_gate_t *gate = p->announced ? announcer_gate(s, p) : NULL;
+    return !p->announced || (gate && madi_charge(gate, MADI_CHARGE_PEERS, announced_cost(p)));
 }
 
 /* Look-ups by address find the new number from here on. */
@@ -393,12 +393,12 @@ mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, boo
     from = madi_peer_at(s, lost); /* the table may have grown */
     if (!to) {
         free(copy);
-        if (from->told)
+        if (from->announced)
             announcer_uncharge(s, from);
         return MAD_ERR_NOMEM;
     }
-    to->told = from->told;
-    memcpy(copy, from->address, len + (from->told ? sizeof(announcer_t) : 0));
+    to->announced = from->announced;
+    memcpy(copy, from->address, len + (from->announced ? sizeof(announcer_t) : 0));
     to->address = copy;
     to->kept = from->kept;
     to->claimed = from->claimed;
@@ -415,7 +415,7 @@ mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, boo
 mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, int lane, mad_peer_t *peer)
 {
     mad_peer_t p;
-    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane, the address is not proved */
+    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane, only a peer has reported it */
     if (!status && peer_is_lost(s, p, lane))
         status = madi_peer_renumber(s, p, lane < 0 ? 0 : lane, false, &p);
     if (!status)

@@ -17,7 +17,7 @@ struct madi_peer {
     bool wanted : 1;        /* another peer has named this one as a stream's end; not connected yet */
     /* true if the process is known from one peer only, which is charged for it; the gate of that peer is noted behind the
      * address */
-    bool told : 1;
+    bool announced : 1;
 };
 
 /* connect_session.c: this folder's part of a session (session->connect) */

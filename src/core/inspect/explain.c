@@ -242,7 +242,7 @@ enum { HEAD, CHANNELS, PEERS, TAIL, END };
 typedef struct explain {
     int stage;
     mad_peer_t only; /* the only requested peer; -1: all peers that have a gate */
-    bool told;       /* the gate of peer `only` on lane 0 was written */
+    bool written;    /* the gate of peer `only` on lane 0 was written */
     madi_gate_t *gate;
     uint32_t n_channels; /* number of channels written */
 } explain_t;
@@ -294,9 +294,9 @@ bool madi_explain_more(madi_answer_t *a)
         e->stage = PEERS;
         break;
     case PEERS:
-        if (e->only >= 0 && !e->told) {
+        if (e->only >= 0 && !e->written) {
             write_peer(j, s, e->only, 0);
-            e->told = true;
+            e->written = true;
             break;
         }
         while (e->gate && e->gate->peer < 0) /* released meanwhile */
@@ -311,7 +311,7 @@ bool madi_explain_more(madi_answer_t *a)
         madi_json_end(j, ']');
         if (s->forward) {
             madi_json_begin(j, "forwarding", '{');
-            s->forward->say(s, j);
+            s->forward->write(s, j);
             madi_json_end(j, '}');
         }
         e->stage = TAIL;

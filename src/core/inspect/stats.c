@@ -258,8 +258,8 @@ static void write_stats_end(madi_json_t *j, mad_session_t *s, const stats_t *sta
     madi_json_int(j, "channels_left_out", left_out > 0 ? left_out : 0);
     if (s->forward) {
         madi_json_begin(j, madi_counter_groups[MADI_GROUP_FORWARDING].key, '{');
-        s->forward->say(s, j);
-        s->forward->say_routes(s, j);
+        s->forward->write(s, j);
+        s->forward->write_routes(s, j);
         madi_json_end(j, '}');
     }
     madi_json_end(j, '}');

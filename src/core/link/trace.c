@@ -152,7 +152,7 @@ static void write_args(madi_json_t *j, const madi_trace_event_t *e)
     madi_json_end(j, '}');
 }
 
-static void write_event_head(madi_json_t *j, const madi_trace_event_t *e, const char *ph, int64_t when)
+static void write_event_header(madi_json_t *j, const madi_trace_event_t *e, const char *ph, int64_t when)
 {
     char name[64];
     if (e->driver)
@@ -181,7 +181,7 @@ static void write_event(madi_json_t *j, const madi_trace_event_t *e, uint64_t nu
 {
     static const char *const forms[] = {"i", "X", "b"};
     char form = kinds[e->kind].form;
-    write_event_head(j, e, form == 'b' ? forms[2] : form == 'x' ? forms[1] : forms[0], e->begin);
+    write_event_header(j, e, form == 'b' ? forms[2] : form == 'x' ? forms[1] : forms[0], e->begin);
     if (form == 'i')
         madi_json_text(j, "s", "t");
     if (form == 'x')
@@ -192,7 +192,7 @@ static void write_event(madi_json_t *j, const madi_trace_event_t *e, uint64_t nu
     madi_json_end(j, '}');
     if (form != 'b')
         return;
-    write_event_head(j, e, "e", e->end);
+    write_event_header(j, e, "e", e->end);
     write_id(j, number);
     madi_json_end(j, '}');
 }
@@ -206,7 +206,7 @@ static int64_t realtime_offset(void)
     return real - (before + (madi_now() - before) / 2);
 }
 
-static void write_trace_head(madi_json_t *j, const madi_trace_text_t *t)
+static void write_trace_header(madi_json_t *j, const madi_trace_text_t *t)
 {
     char kernel[MADI_BOOT_ID_MAX], name[MADI_HOST_MAX + 40]; /* processes of one kernel have the same clock */
     madi_boot_id(kernel);
@@ -280,7 +280,7 @@ bool madi_trace_more(madi_trace_text_t *t, madi_json_t *j)
         t->end = trace.next;
         t->next = trace.next > trace.size ? trace.next - trace.size : 0;
         madi_unlock(&trace.lock);
-        write_trace_head(j, t);
+        write_trace_header(j, t);
         t->stage = EVENTS;
         return true;
     case EVENTS:

@@ -82,7 +82,8 @@ struct madi_conn {
     madi_conn_t *next_of_gate;            /* next in gate->conns, or in the gate's list of connections for reuse */
 };
 
-/* Add n to a connection's counter of a row N (counters.h).  Each has one lock: session->lock or gate->tx_lock. */
+/* Add n to a connection's counter, which is a row N of counters.h.  Each counter has one lock: session->lock or
+ * gate->tx_lock. */
 #define MADI_CONN_COUNT(conn, key, n) madi_conn_count(conn, MADI_CONN_COUNT_##key, n)
 static inline void madi_conn_count(madi_conn_t *conn, enum madi_conn_place place, uint64_t n)
 {

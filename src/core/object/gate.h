@@ -51,7 +51,7 @@ struct madi_gate {
     uint64_t counts[MADI_GATE_COUNTS]; /* counters, by MADI_GATE_COUNT */
 };
 
-/* Add n to a gate's counter of a row N (counters.h).  Each has one lock: session->lock or gate->tx_lock. */
+/* Add n to a gate's counter, which is a row N of counters.h.  Each counter has one lock: session->lock or gate->tx_lock. */
 #define MADI_GATE_COUNT(gate, key, n) madi_gate_count(gate, MADI_GATE_COUNT_##key, n)
 static inline void madi_gate_count(madi_gate_t *gate, enum madi_gate_place place, uint64_t n)
 {

@@ -33,14 +33,15 @@ struct mad_session {
     _Atomic(int) closing; /* not 0: the session is ending; any lock */
     madi_boot_t *boot;    /* NULL: no launcher */
     int rank, size;
-    int launcher_rank, launcher_size; /* if boot is NULL: as the environment says (madi_boot_told); for a gateway -1 and 0 */
-    unsigned char uid[16];            /* the identity of this process, random */
-    unsigned char job[8];             /* a hash of the job's name */
-    struct madi_secrets *secrets;     /* NULL: the job's key is not known yet */
-    struct madi_seal_ctx *seal;       /* settings of sealed connections; NULL: no adapter seals */
-    unsigned char *address;           /* the address of this process */
-    size_t address_len;               /* length of the address in bytes */
-    const madi_forward_t *forward;    /* NULL: no virtual links */
+    int launcher_rank,
+        launcher_size; /* if boot is NULL: as the environment says (madi_boot_environment_rank); for a gateway -1 and 0 */
+    unsigned char uid[16];         /* the identity of this process, random */
+    unsigned char job[8];          /* a hash of the job's name */
+    struct madi_secrets *secrets;  /* NULL: the job's key is not known yet */
+    struct madi_seal_ctx *seal;    /* settings of sealed connections; NULL: no adapter seals */
+    unsigned char *address;        /* the address of this process */
+    size_t address_len;            /* length of the address in bytes */
+    const madi_forward_t *forward; /* NULL: no virtual links */
     /* Adapters; fixed after the start. */
     madi_adapter_t **adapters;
     int n_adapters;

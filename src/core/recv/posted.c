@@ -59,7 +59,7 @@ void madi_posted_next(madi_conn_t *conn)
 int madi_posted_take(madi_conn_t *conn, const madi_short_t *packet, int n)
 {
     madi_posted_t *p = conn->posted;
-    uint64_t head = madi_short_head(conn);
+    uint64_t head = madi_short_header(conn);
     int64_t credits = madi_short_credits(conn);
     int taken = 0;
 

@@ -62,7 +62,7 @@ void madi_rx_make_ready(madi_rx_msg_t *m)
 int madi_ready_take(madi_conn_t *conn, const madi_short_t *packet, int n)
 {
     mad_session_t *session = conn->gate->session;
-    uint32_t head = (uint32_t)madi_short_head(conn);
+    uint32_t head = (uint32_t)madi_short_header(conn);
     int64_t credits = madi_short_credits(conn);
     int taken = 0;
 

@@ -24,7 +24,7 @@ static_assert(offsetof(madi_wire_hdr_t, channel) == 2 && offsetof(madi_wire_hdr_
 static_assert(MADI_PACKET_SHORT <= MADI_SHORT_COST && MADI_LINE == 64, "madi_wire_cost rounds up to lines");
 
 /* Return the first header word, with length 0, of a message in one packet. */
-static inline uint64_t madi_short_head(const madi_conn_t *conn)
+static inline uint64_t madi_short_header(const madi_conn_t *conn)
 {
     return MADI_WIRE_MSG | (uint64_t)(MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags) << 8 | (uint64_t)conn->remote << 16;
 }

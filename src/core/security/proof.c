@@ -20,7 +20,7 @@ static bool hmac_pieces(const unsigned char *key, const struct iovec *piece, int
     return good;
 }
 
-bool madi_proof_make(madi_transcript_t *transcript, const unsigned char *key, int side, const madi_frame_t *head,
+bool madi_proof_make(madi_transcript_t *transcript, const unsigned char *key, int side, const madi_frame_t *header,
                      const void *body, size_t len)
 {
     char letter = "AP"[side];
@@ -30,7 +30,7 @@ bool madi_proof_make(madi_transcript_t *transcript, const unsigned char *key, in
                                   {&transcript->hello, sizeof transcript->hello},
                                   {&transcript->challenge, sizeof transcript->challenge},
                                   {transcript->proof[0], side ? MADI_PROOF_LEN : 0},
-                                  {(void *)head, sizeof *head},
+                                  {(void *)header, sizeof *header},
                                   {(void *)body, len}};
     return hmac_pieces(key, piece, sizeof piece / sizeof *piece, transcript->proof[side]);
 }

@@ -6,7 +6,7 @@
  *   proof of the passive side = HMAC(key, "P" | driver | binding | HELLO | CHALLENGE | proof of the active side | VERDICT)
  *   secret of the link        = HMAC(key, "S" | both proofs)
  *
- * Each frame's name stands for the whole frame, head and body, without the proof in it.  The key is that of the two roles
+ * Each frame's name stands for the whole frame, header and body, without the proof in it.  The key is that of the two roles
  * (secret.h).  If a handshake is relayed to another process, reflected, or changed on its path, the two ends see different
  * frames.  In each of these cases the proofs of one end do not match what the other end expects. */
 #ifndef MADI_PROOF_H
@@ -49,19 +49,19 @@ typedef struct madi_transcript {
     unsigned char binding[32]; /* bytes of the channel that the frames go through, as TLS exports them; zero for a plain
                                 * socket */
     struct {
-        madi_frame_t head;
+        madi_frame_t header;
         madi_greeting_t body;
     } hello;
     struct {
-        madi_frame_t head;
+        madi_frame_t header;
         madi_challenge_t body;
     } challenge;
     unsigned char proof[2][MADI_PROOF_LEN]; /* proof of the active side, proof of the passive side */
 } madi_transcript_t;
 
-/* Compute the proof of the active (side 0) or the passive side (1), in a frame with this head, and keep it in the
+/* Compute the proof of the active (side 0) or the passive side (1), in a frame with this header, and keep it in the
  * transcript.  body: what follows the proof in the frame.  False without memory. */
-bool madi_proof_make(madi_transcript_t *transcript, const unsigned char *key, int side, const madi_frame_t *head,
+bool madi_proof_make(madi_transcript_t *transcript, const unsigned char *key, int side, const madi_frame_t *header,
                      const void *body, size_t len);
 /* Compute the secret of the two ends.  Other processes, even those with the job's key, cannot compute it.  Precondition:
  * both proofs are made. */

@@ -7,7 +7,7 @@
 #include <marcel.h>
 #include <stddef.h>
 
-/* libmarcel reads the knobs of waiting, workers and stacks, from a table of its own, which this sets as well.  A value
+/* Set a knob in both tables: libmarcel reads the knobs of waiting, workers and stacks from a table of its own.  A value
  * that libmarcel refuses has no effect, although this library's table keeps it. */
 mad_status_t mad_option_set(const char *name, const char *value)
 {

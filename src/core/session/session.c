@@ -88,7 +88,7 @@ static bool accept_make_room(mad_session_t *s, madi_listener_t *l)
 {
     int fd;
     if (!s->own->full_logged)
-        madi_log(MADI_LOG_WARN, l->adapter->driver->name, "callers on %s are turned away: %s%s (said once)",
+        madi_log(MADI_LOG_WARN, l->adapter->driver->name, "callers on %s are turned away: %s%s (logged once)",
                  l->adapter->name, strerror(errno), madi_remedy(errno));
     s->own->full_logged = true;
     if (madi_hello_evict(s))
@@ -105,12 +105,12 @@ static bool source_is_admitted(madi_adapter_t *a, int fd)
 {
     mad_session_t *s = a->session;
     char reason[MADI_REASON_MAX] = "";
-    bool told = s->own->refusal_logged;
+    bool logged = s->own->refusal_logged;
     if (!a->driver->reach.admits || a->driver->reach.admits(a, fd, reason))
         return true;
     s->own->refusal_logged = true;
-    madi_log(told ? MADI_LOG_DEBUG : MADI_LOG_WARN, a->driver->name, "refused a caller on %s: %s%s", a->name, reason,
-             told ? "" : " (said once; MAD_LOG=debug shows all)");
+    madi_log(logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, a->driver->name, "refused a caller on %s: %s%s", a->name, reason,
+             logged ? "" : " (logged once; MAD_LOG=debug shows all)");
     return false;
 }
 
@@ -446,7 +446,7 @@ mad_status_t madi_session_open(madi_role_t role, const void *key, size_t key_len
     status = madi_knobs_load();
     if (!status)
         status = secrets_take(s, role, key, key_len);
-    s->launcher_rank = madi_boot_told(&s->launcher_size);
+    s->launcher_rank = madi_boot_environment_rank(&s->launcher_size);
     if (!status)
         status = session_start(s);
     return session_begin(s, status, session);

@@ -186,7 +186,7 @@ static mad_status_t datagram_open(madi_adapter_t *adapter, char *reason)
     return MAD_OK;
 }
 
-/* Also called for an adapter whose open failed halfway: then the end of a descriptor is the end of its watch. */
+/* Also called for an adapter whose open failed halfway: then the close of a descriptor ends its watch, too. */
 static void datagram_fini(madi_adapter_t *adapter)
 {
     datagram_adapter_t *a = (datagram_adapter_t *)adapter;

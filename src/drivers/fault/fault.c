@@ -309,7 +309,7 @@ static int fault_poll(madi_adapter_t *adapter, int budget)
         n += fault_link_cut(l);
         if (!l->closed)
             n += fault_deliver(l, now);
-        if (!l->closed && l->told_up)
+        if (!l->closed && l->up_reported)
             n += fault_flush(l, now);
     }
     return n;

@@ -85,7 +85,7 @@ struct fault_link {
     _Atomic(int64_t) cut_at;
     /* receiving, under the session's lock */
     fault_dice_t dice;
-    bool is_up, told_up, is_down;
+    bool is_up, up_reported, is_down;
     int64_t up_due;
     mad_status_t down_status;
     char down_text[MADI_REASON_MAX];

@@ -63,7 +63,7 @@ static void in_free(fault_link_t *l, fault_in_t *p)
 /* True if a packet may be delivered now: the link is up, and no earlier packet waits. */
 static bool packet_passes(fault_link_t *l)
 {
-    return l->told_up && !l->in && fault_delay(fault_of(l), &l->dice, 0) == 0 &&
+    return l->up_reported && !l->in && fault_delay(fault_of(l), &l->dice, 0) == 0 &&
            !fault_chance(&l->dice, fault_of(l)->plan.lend);
 }
 
@@ -144,9 +144,9 @@ static void up_rx_short(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_for
         keep_short(l, hdr, body);
 }
 
-static void tell_up(fault_link_t *l)
+static void up_report(fault_link_t *l)
 {
-    l->told_up = true;
+    l->up_reported = true;
     madi_link_up(&l->base);
 }
 
@@ -160,7 +160,7 @@ static void up_link_up(madi_link_t *inner)
     if (l->up_due > now)
         fault_due(fault_of(l), l->up_due);
     else
-        tell_up(l);
+        up_report(l);
 }
 
 static void fault_report_down(fault_link_t *l)
@@ -240,7 +240,7 @@ void fault_slot_put(madi_link_t *link, madi_foreign_t loan)
 static bool take_stored(fault_link_t *l, int64_t now, void *packet)
 {
     fault_in_t *p = l->in;
-    if (!l->told_up || !p || p->due > now || madi_foreign_is_set(p->loan) || p->hdr.length > MADI_SHORT_MAX)
+    if (!l->up_reported || !p || p->due > now || madi_foreign_is_set(p->loan) || p->hdr.length > MADI_SHORT_MAX)
         return false;
     memcpy(packet, &p->hdr, sizeof p->hdr);
     memcpy((char *)packet + sizeof p->hdr, p->body, MADI_SHORT_MAX);
@@ -304,12 +304,12 @@ static void deliver_one(fault_link_t *l, fault_in_t *p)
 int fault_deliver(fault_link_t *l, int64_t now)
 {
     int n = 0;
-    if (l->is_up && !l->told_up && !l->closed) {
+    if (l->is_up && !l->up_reported && !l->closed) {
         if (now < l->up_due) {
             fault_due(fault_of(l), l->up_due);
             return 0;
         }
-        tell_up(l);
+        up_report(l);
         n++;
     }
     while (!l->closed && l->in && (l->in->due <= now || l->is_down)) {

@@ -277,7 +277,7 @@ static void tcp_disarm(madi_adapter_t *adapter)
     .wait = {.pure_poll = tcp_pure_poll, .arm = tcp_arm, .disarm = tcp_disarm}, \
     .live = {.drained = madi_tcp_drained, \
              .acknowledge = madi_tcp_acknowledge, \
-             .unheard = madi_tcp_unheard, \
+             .host_silent = madi_tcp_host_silent, \
              .moves = madi_tcp_moves}
 
 static mad_status_t tcp_secure(madi_adapter_t *adapter, int given, char *reason);

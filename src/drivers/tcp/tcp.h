@@ -175,7 +175,7 @@ void madi_tcp_alive_close(madi_tcp_adapter_t *tcp); /* close what is open, also 
 /* Start the timer if necessary, because bytes are in flight. */
 void madi_tcp_alive_set(madi_tcp_adapter_t *tcp);
 void madi_tcp_keepalive(int fd);
-bool madi_tcp_unheard(madi_link_t *link, int64_t ns);
+bool madi_tcp_host_silent(madi_link_t *link, int64_t ns);
 bool madi_tcp_moves(madi_link_t *link, int64_t ns);
 void madi_tcp_started_add(madi_tcp_link_t *link);
 void madi_tcp_started_remove(madi_tcp_link_t *link); /* no effect if the link is not in the list */

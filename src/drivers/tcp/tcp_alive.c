@@ -50,16 +50,17 @@ void madi_tcp_alive_set(madi_tcp_adapter_t *tcp)
 
 /* True if bytes are in flight and nothing was acknowledged for ns nanoseconds.  Bytes that do not fit into the peer's
  * window are not in flight, but the kernel's window probe is. */
-static bool tcp_unheard(const struct tcp_info *info, int64_t ns)
+static bool tcp_host_silent(const struct tcp_info *info, int64_t ns)
 {
     return (info->tcpi_unacked || info->tcpi_probes) && (int64_t)info->tcpi_last_ack_recv * 1000000 >= ns;
 }
 
-bool madi_tcp_unheard(madi_link_t *pub, int64_t ns)
+bool madi_tcp_host_silent(madi_link_t *pub, int64_t ns)
 {
     struct tcp_info info = {0};
     socklen_t len = sizeof(info);
-    return getsockopt(((madi_tcp_link_t *)pub)->watch.fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && tcp_unheard(&info, ns);
+    return getsockopt(((madi_tcp_link_t *)pub)->watch.fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+           tcp_host_silent(&info, ns);
 }
 
 /* Segments are in flight only while the other host has room for them, so a window of zero does not count as movement. */
@@ -86,7 +87,7 @@ static bool tcp_look(madi_tcp_link_t *link, int64_t now)
         link->silent_since = 0;
         return false;
     }
-    if (!tcp_unheard(&info, limit / LOOKS)) {
+    if (!tcp_host_silent(&info, limit / LOOKS)) {
         link->silent_since = 0;
     } else if (!link->silent_since) {
         link->silent_since = now;

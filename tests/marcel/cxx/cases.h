@@ -74,7 +74,7 @@ struct test_case {
 };
 extern const test_case exceptions[], ends[]; // the last entry of each table has a null name
 
-// frames.c, compiled in three ways.  Its functions call run(arg): directly, with a cleanup handler, or with a cleanup
+// frames.c, compiled in three ways.  The functions call run(arg): directly, with a cleanup handler, or with a cleanup
 // attribute.
 extern "C" {
 void plain_call(void (*run)(void *), void *arg);
