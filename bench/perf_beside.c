@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Computing on a gateway: rank 2 computes, in turn alone and while rank 0 sends messages to rank 1, which pass through rank
- * 2 if the topology says so.  lost_percent is how much less rank 2 computes then; forwarding_percent is the time of its
- * other threads, in percent of one processor.  Times are per message. */
+ * 2 if the topology says so.  lost_percent is how much less rank 2 computes while it forwards; forwarding_percent is
+ * the time of its other threads, in percent of one processor.  Times are per message. */
 #include <stdio.h>
 #include <sys/resource.h>
 

@@ -31,8 +31,7 @@ static int start(perf_t *p, bool sends, mad_request_t **request)
     return status ? perf_failed("post", status) : 0;
 }
 
-/* Run one round of rank 0.  The message that requests a send from rank 1 is not part of the receive: its time is left
- * out. */
+/* Run one round of rank 0.  The time of a receive excludes the message that lets rank 1 send. */
 static int busy_round(void *arg, bool sends, uint64_t steps, overlap_time_t *time)
 {
     perf_t *p = arg;

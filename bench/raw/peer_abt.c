@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two threads of Argobots on one execution stream that hand over to each other by name, in each way that it has:
+/* Two threads of Argobots on one execution stream that hand over to each other by name, in each way that Argobots has:
  *
  *   peer_abt [--batches N] [--cpus A,B] [--json]
  *

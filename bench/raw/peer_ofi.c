@@ -20,7 +20,7 @@ enum wait { POLL, SREAD, CNTR, FD, WAITS };
 static const char *const waits[WAITS] = {"poll", "sread", "cntr", "fd"};
 
 typedef struct operation {
-    struct fi_context2 context; /* must be the first member: a completion names it */
+    struct fi_context2 context; /* must be first: a completion points to this member */
     bool done;
 } operation_t;
 

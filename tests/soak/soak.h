@@ -31,7 +31,7 @@
 enum way {
     WAY_ANY,     /* begin_unpacking, from any source */
     WAY_FROM,    /* from one source after the other */
-    WAY_POSTED,  /* post_unpacking; one sender thread, since the receiver must know what comes next */
+    WAY_POSTED,  /* posted receives; one sender thread, since the receiver must know what comes next */
     WAY_HANDLER, /* a handler that consumes or parks messages */
     WAY_TRY,     /* try to begin, try to unpack, test for the end */
     WAY_POOL,    /* begin_unpacking from any source, by several threads */
