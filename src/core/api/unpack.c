@@ -243,7 +243,8 @@ mad_status_t mad_unpack_strided(mad_message_t *message, void *base, size_t len, 
     return status;
 }
 
-/* Like the spinning in open_wait: no look at the clock, and the thread does not become the leader. */
+/* Poll for the rest of the block a limited number of times.  As in open_wait, the thread does not read the clock and
+ * does not become the leader. */
 void madi_cont_poll(madi_rx_msg_t *m)
 {
     mad_session_t *session = m->base.session;

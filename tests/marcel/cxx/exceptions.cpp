@@ -221,7 +221,7 @@ static void exception_goes_to_another_thread()
     RIGHT(alive == 0);
 }
 
-// Thread function: run in place of the parent, which is handling an exception, while this thread handles none.
+// Thread function: while the parent handles an exception, a join runs this thread, which handles none.
 static void *child(void *arg)
 {
     RIGHT(!std::current_exception() && std::uncaught_exceptions() == 0);
