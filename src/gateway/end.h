@@ -118,7 +118,7 @@ typedef struct gw_link {
 
 /* virtual.c */
 gw_frag_t *gw_held_frag(gw_held_t *held); /* Make a fragment of a held packet, ready to be queued; NULL if out of memory. */
-bool gw_held_fill(gw_held_t *held, gw_frag_t *frag); /* Fill the body once the head is set; false if OpenSSL failed, and
+bool gw_held_fill(gw_held_t *held, gw_frag_t *frag); /* Fill the body once the header is set; false if OpenSSL failed, and
                                                       * frag is freed. */
 
 /* end.c.  The caller holds the session's lock, and no tx_lock. */
@@ -126,8 +126,8 @@ bool gw_held_fill(gw_held_t *held, gw_frag_t *frag); /* Fill the body once the h
  * of sockets, and *their_fd is the core's end of this pair.  NULL if memory or descriptors are short. */
 gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd);
 gw_side_t *gw_side_new(gw_end_t *end); /* Create a side that is on no hop; NULL if out of memory. */
-/* Write the head of a fragment for the current path.  asks: request an acknowledgement now; otherwise one is requested
- * only if it is due. */
+/* Write the header of a fragment for the current path.  asks: request an acknowledgement now; otherwise one is
+ * requested only if it is due. */
 void gw_end_header(gw_end_t *end, gw_frag_t *frag, unsigned kind, uint32_t seq, size_t len, bool asks);
 void gw_end_ack(gw_end_t *end, bool ask);                     /* Acknowledge what has arrived. */
 void gw_end_ack_by(gw_end_t *end, gw_side_t *side, bool ask); /* Like gw_end_ack, but on the given path. */
@@ -181,9 +181,9 @@ static inline size_t gw_protected_len(const gw_end_t *end, unsigned kind, size_t
     bool as_is = !end->encrypts && kind != MADI_FORWARD_READY;
     return MADI_LIKELY(as_is) ? len : len + gw_protected_more(end, kind, len);
 }
-/* Write a payload, sealed if necessary, after the head that gw_end_header made.  False if OpenSSL failed. */
+/* Write a payload, sealed if necessary, after the header that gw_end_header made.  False if OpenSSL failed. */
 bool gw_protect(gw_end_t *end, gw_frag_t *frag, const struct iovec *vec, int n, size_t len);
-/* Like gw_protect, but for a packet, written to out; hdr, forward and turn are those of its head. */
+/* Like gw_protect, but for a packet, written to out; hdr, forward and turn are those of the packet's header. */
 bool gw_protect_packet(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward,
                        const struct iovec *vec, int n, size_t len, unsigned char *out);
 void gw_protect_ack(gw_side_t *side, gw_frag_t *frag); /* Add a proof to an ACK; frag has room for it. */

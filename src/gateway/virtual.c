@@ -406,7 +406,7 @@ typedef struct virtual_header {
     madi_wire_forward_t forward;
 } virtual_header_t;
 
-/* Send a packet (vec[1] and further) with its fragment's head in vec[0]. */
+/* Send a packet (vec[1] and further) with its fragment's header in vec[0]. */
 static bool virtual_send_now(madi_link_t *link, const struct iovec *vec, int n, size_t total)
 {
     unsigned char small[MADI_PACKET_SHORT];
