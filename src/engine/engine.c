@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define EVENTS 8 /* events fetched per call; all categories are polled, whichever has an event */
-#define BELL 1   /* epoll data of wake_fd: a ring only says that a poll without system calls will find something */
+#define BELL 1   /* epoll data of wake_fd: a write to wake_fd means that a poll without system calls will find an event */
 
 madi_server_t madi_server = {.epfd = -1, .wake_fd = -1, .processes = 1, .spin_ns = -1};
 _Atomic(int) marceli_leader_sleeps;

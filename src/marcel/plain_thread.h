@@ -13,8 +13,8 @@
 int madi_plain_thread_block(madi_party_t *party, madi_waitq_t *queue, int64_t deadline, unsigned kind);
 void madi_plain_thread_wake(madi_party_t *party);
 
-/* Sleep as a party that is in no queue.  Before another thread can find the party, the caller has cleared `woken` and set
- * `wait`.  Return as madi_wait_end (sched.h) does. */
+/* Let the plain pthread of this party sleep; the party is in no queue.  Before another thread can find the party, the
+ * caller has cleared `woken` and set `wait`.  Return as madi_wait_end (sched.h) does. */
 int madi_plain_thread_sleep_until(madi_party_t *party, int64_t deadline);
 
 /* Wait while *word equals value.  Return ETIMEDOUT after the deadline (MADI_NEVER if none), else 0.  May return 0 without

@@ -48,7 +48,7 @@ typedef struct madi_hello {
     int way;           /* active: index of the path in the gate's search */
     bool active, connected;
     bool challenged;          /* active: CHALLENGE has arrived, so the attempt can be chosen */
-    int64_t hold;             /* ns; the time until which a challenged attempt waits for a better path */
+    int64_t hold;             /* ns; until this time an attempt with CHALLENGE waits for a better path */
     bool unsure;              /* an end without a verdict is not a refusal, because the peer's answer may be lost */
     madi_hello_kind_t expect; /* the kind of the next frame */
     int64_t deadline;

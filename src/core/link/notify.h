@@ -7,6 +7,7 @@
 
 /* Wait for a condition of several objects: `test` is called after every event.  MAD_OK or MAD_ERR_TIMEOUT.  No lock held. */
 mad_status_t madi_watch_for(mad_session_t *session, bool (*test)(void *arg), void *arg, int64_t deadline);
-void madi_watchers_wake(mad_session_t *session); /* wake the threads in madi_watch_for; any lock but wait_lock */
+/* Wake the threads in madi_watch_for.  The caller may hold any lock except wait_lock. */
+void madi_watchers_wake(mad_session_t *session);
 
 #endif
