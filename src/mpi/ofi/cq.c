@@ -128,6 +128,17 @@ static inline size_t take_tagged(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *bu
     return i;
 }
 
+/* Prepare for the next read; has_room: this one could have returned more.  Return true if entries are left.  Under the
+ * lock. */
+static inline bool cq_settle(mad_ofi_cq_t *cq, bool has_room)
+{
+    bool is_left = cq->head != cq->tail;
+    cq->drained = has_room && !is_left && !cq->locked;
+    if (!is_left)
+        cq->head = cq->tail = 0; /* reuse the first entries, because they are in the cache */
+    return is_left;
+}
+
 /* Read up to n entries.  Return their number; -FI_EAVAIL if the first entry is an error, -FI_EAGAIN if there is none.
  * If n is 0, return 0 if there is any entry, an error or not. */
 static ssize_t cq_take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources)
@@ -147,10 +158,7 @@ static ssize_t cq_take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources
         cq->head++;
         got++;
     }
-    cq->drained = (size_t)got < n && cq->head == cq->tail && !cq->locked;
-    is_left = cq->head != cq->tail;
-    if (!is_left)
-        cq->head = cq->tail = 0; /* reuse the first entries, because they are in the cache */
+    is_left = cq_settle(cq, (size_t)got < n);
     cq_unlock(cq);
     if (got || (is_left && !n))
         return got;
@@ -193,16 +201,10 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *s
     return is_empty(cq) ? -FI_EAGAIN : cq_take(cq, buf, n, sources);
 }
 
-/* Read directly into the program's buffer, bypassing the empty ring.  If the last read has emptied the queue, this
- * one does not poll: polling would delay a program that reads until nothing is left, as Open MPI does, and then
- * handles what it has read. */
-static inline ssize_t read_at_once(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *buf, size_t n)
+/* Make progress while the ring is empty, and let completions be written directly into the program's buffer. */
+static __attribute__((noinline)) ssize_t cq_read_new(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *buf, size_t n)
 {
     const struct fi_cq_tagged_entry *end;
-    if (cq->drained) {
-        cq->drained = false;
-        return -FI_EAGAIN;
-    }
     cq->into = buf;
     cq->into_end = buf + n;
     cq_look(cq, buf);
@@ -214,12 +216,24 @@ static inline ssize_t read_at_once(mad_ofi_cq_t *cq, struct fi_cq_tagged_entry *
     return end - buf;
 }
 
+/* Fast path: the only reader, and the longest format.  If the last read has emptied the queue, this one does not poll:
+ * polling would delay a program that reads until nothing is left, as Open MPI does, and then handles what it has read. */
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t n)
 {
     mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
-    if (is_empty(cq) && cq->format == FI_CQ_FORMAT_TAGGED && n)
-        return read_at_once(cq, buf, n);
-    return cq_readfrom(fid, buf, n, NULL);
+    size_t got;
+    if (!cq->direct || !n)
+        return cq_readfrom(fid, buf, n, NULL);
+    if (cq->head != cq->tail) {
+        got = take_tagged(cq, buf, n);
+        cq_settle(cq, got < n);
+        return got ? (ssize_t)got : -FI_EAVAIL;
+    }
+    if (cq->drained) {
+        cq->drained = false;
+        return -FI_EAGAIN;
+    }
+    return cq_read_new(cq, buf, n);
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint64_t flags)
@@ -357,6 +371,7 @@ int mad_ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct f
     cq->format = attr->format;
     cq->domain = d;
     cq->locked = d->threaded || d->automatic || cq->wait.fd >= 0;
+    cq->direct = !cq->locked && cq->format == FI_CQ_FORMAT_TAGGED;
     pthread_mutex_init(&cq->lock, NULL);
     atomic_fetch_add(&d->users, 1);
     cq->fid.fid = (struct fid){.fclass = FI_CLASS_CQ, .context = context, .ops = &fid_ops};

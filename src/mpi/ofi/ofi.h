@@ -142,6 +142,7 @@ typedef struct mad_ofi_cq {
     mad_ofi_domain_t *domain;
     enum fi_cq_format format;
     bool locked;
+    bool direct; /* a single thread uses the queue, in the longest format */
     pthread_mutex_t lock;
     mad_ofi_entry_t *ring;
     uint32_t size, head, tail; /* size is a power of two */
