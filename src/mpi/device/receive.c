@@ -153,8 +153,9 @@ static bool receive_shown(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_
 
 /* Fast path: one piece, one message, the group of the last receive, no unexpected message, no lost peer.  Return
  * false, without an effect, if one of these conditions does not hold. */
-static inline bool receive_quick(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t from, uint64_t tag, uint64_t ignore,
-                                 struct iovec piece, void *context, uint64_t flags)
+__attribute__((always_inline)) static inline bool receive_quick(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t from,
+                                                                uint64_t tag, uint64_t ignore, struct iovec piece,
+                                                                void *context, uint64_t flags)
 {
     matcher_t *m = &dev->matchers[space];
     op_t *op = dev->free_ops;
@@ -198,11 +199,28 @@ static __attribute__((noinline)) mad_status_t receive_one_other(mad_dev_t *dev, 
     return mad_dev_receive(dev, &r);
 }
 
+/* Receive a kept message, or else post the receive. */
+static __attribute__((noinline)) mad_status_t receive_one_kept(mad_dev_t *dev, mad_peer_t from, uint64_t tag,
+                                                               uint64_t ignore, struct iovec piece, void *context)
+{
+    matcher_t *m = &dev->matchers[MAD_DEV_TAGGED];
+    mad_dev_message_t *u = dev_match_receive(m, from, tag, ignore);
+    mad_dev_got_t got;
+    if (!u || !message_fetch(dev, m, u, piece, &got))
+        return receive_one_other(dev, from, tag, ignore, piece, context);
+    dev->notify_received(dev->arg, context, 0, &got);
+    return MAD_OK;
+}
+
 mad_status_t mad_dev_receive_one(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece,
                                  void *context)
 {
-    if (MAD_DEV_LIKELY(!dev->threaded && receive_quick(dev, MAD_DEV_TAGGED, from, tag, ignore, piece, context, 0)))
-        return MAD_OK;
+    if (MAD_DEV_LIKELY(!dev->threaded)) {
+        if (dev->matchers[MAD_DEV_TAGGED].first)
+            return receive_one_kept(dev, from, tag, ignore, piece, context);
+        if (MAD_DEV_LIKELY(receive_quick(dev, MAD_DEV_TAGGED, from, tag, ignore, piece, context, 0)))
+            return MAD_OK;
+    }
     return receive_one_other(dev, from, tag, ignore, piece, context);
 }
 

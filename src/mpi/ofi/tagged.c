@@ -4,28 +4,26 @@
 
 #define EP(fid) FROM_FID(mad_ofi_ep_t, fid)
 
+static __attribute__((noinline)) ssize_t recv_other(mad_ofi_ep_t *ep, void *buf, size_t len, fi_addr_t from, uint64_t tag,
+                                                    uint64_t ignore, void *context)
+{
+    struct iovec piece = {buf, len};
+    return mad_ofi_receive(ep, MAD_DEV_TAGGED, &piece, 1, from, tag, ignore, ep->receive_flags & ~(uint64_t)FI_MULTI_RECV,
+                           context);
+}
+
 /* Receive without the options that few calls need: several pieces, and flags of the call. */
 static ssize_t tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t tag,
                            uint64_t ignore, void *context)
 {
     mad_ofi_ep_t *ep = EP(fid);
-    struct iovec piece = {buf, len};
-    mad_dev_receive_t r = {.from = MAD_ANY_SOURCE,
-                           .space = MAD_DEV_TAGGED,
-                           .pieces = &piece,
-                           .n = 1,
-                           .tag = tag,
-                           .ignore = ignore,
-                           .context = context,
-                           .flags = FI_TAGGED};
+    mad_peer_t source = MAD_ANY_SOURCE;
     (void)desc;
-    if (ep->receive_selective && !(ep->receive_flags & FI_COMPLETION))
-        r.flags |= MAD_OFI_QUIET;
-    if (ep->caps & FI_DIRECTED_RECV && from != FI_ADDR_UNSPEC && (r.from = mad_ofi_peer(ep, from)) < 0)
-        return ep->dev ? -FI_EINVAL : -FI_EOPBADSTATE;
-    if (!ep->dev)
-        return -FI_EOPBADSTATE;
-    return mad_ofi_rc(mad_dev_receive(ep->dev, &r));
+    if (!ep->dev || (ep->receive_selective && !(ep->receive_flags & FI_COMPLETION)))
+        return recv_other(ep, buf, len, from, tag, ignore, context);
+    if (ep->caps & FI_DIRECTED_RECV && from != FI_ADDR_UNSPEC && (source = mad_ofi_peer(ep, from)) < 0)
+        return -FI_EINVAL;
+    return mad_ofi_rc(mad_dev_receive_one(ep->dev, source, tag, ignore, (struct iovec){buf, len}, context));
 }
 
 static ssize_t tagged_recvv(struct fid_ep *ep, const struct iovec *pieces, void **desc, size_t n, fi_addr_t from,

@@ -33,6 +33,13 @@ static uint64_t space_kind(mad_dev_space_t space)
     return space == MAD_DEV_PLAIN ? FI_MSG : FI_TAGGED;
 }
 
+/* Return the kind of a receive, from the flags that the device returns.  mad_dev_receive_one, which is only for tagged
+ * messages, stores none. */
+static inline uint64_t receive_kind(uint64_t flags)
+{
+    return flags & FI_MSG ? FI_MSG : FI_TAGGED;
+}
+
 /* ---- Completions --------------------------------------------------------------------------------------------------- */
 
 static void sent_notify(mad_ofi_ep_t *ep, uint64_t flags, void *context, mad_status_t status)
@@ -68,7 +75,7 @@ static void served_count(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
 static void received_notify(mad_ofi_ep_t *ep, const mad_dev_done_t *done)
 {
     struct fi_cq_tagged_entry e = {.op_context = done->context,
-                                   .flags = FI_RECV | (done->flags & (FI_MSG | FI_TAGGED)),
+                                   .flags = FI_RECV | receive_kind(done->flags),
                                    .len = done->len,
                                    .buf = done->buffer,
                                    .data = done->data,
@@ -114,7 +121,7 @@ void mad_ofi_notify_received(void *arg, void *context, uint64_t flags, const mad
         return;
     }
     e->op_context = context;
-    e->flags = FI_RECV | (flags & (FI_MSG | FI_TAGGED)) | (got->has_data ? FI_REMOTE_CQ_DATA : 0);
+    e->flags = FI_RECV | receive_kind(flags) | (got->has_data ? FI_REMOTE_CQ_DATA : 0);
     e->len = got->len;
     e->buf = got->buffer;
     e->data = got->data;
