@@ -407,14 +407,18 @@ void dev_flow_refund(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
 /* Count messages that are kept; `cost` is their total cost. */
 void dev_flow_hold(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
 void dev_flow_refund_pending(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
-/* Count an arrived message that was matched immediately, and is not kept. */
-static inline void dev_flow_consume(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
+/* Like dev_flow_consume, with the flow of that peer; NULL if there is none yet. */
+static inline void dev_flow_consume_in(mad_dev_t *dev, flow_t *f, mad_peer_t from, uint64_t cost)
 {
-    flow_t *f = dev_flow_find(dev, from);
     if (MAD_DEV_LIKELY(f) && MAD_DEV_LIKELY(f->due + cost < MAD_DEV_WINDOW / 4))
         f->due += cost;
     else
         dev_flow_refund_pending(dev, from, cost);
+}
+/* Count an arrived message that was matched immediately, and is not kept. */
+static inline void dev_flow_consume(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
+{
+    dev_flow_consume_in(dev, dev_flow_find(dev, from), from, cost);
 }
 /* Count a message that is no longer kept. */
 static inline void dev_flow_release(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
@@ -422,7 +426,7 @@ static inline void dev_flow_release(mad_dev_t *dev, mad_peer_t from, uint64_t co
     flow_t *f = dev_flow_find(dev, from);
     if (MAD_DEV_LIKELY(f))
         f->kept -= f->kept < cost ? f->kept : cost;
-    dev_flow_consume(dev, from, cost);
+    dev_flow_consume_in(dev, f, from, cost);
 }
 void dev_flow_raise(mad_dev_t *dev, mad_peer_t from, uint64_t more); /* HEAD_MORE has arrived */
 void dev_flow_fini(mad_dev_t *dev);
