@@ -77,8 +77,8 @@ static __attribute__((noinline)) ssize_t send_other(mad_ofi_ep_t *ep, const void
                         context);
 }
 
-static inline ssize_t send_piece(mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data, bool has_data, fi_addr_t to,
-                                 uint64_t tag, void *context)
+__attribute__((always_inline)) static inline ssize_t send_piece(mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data,
+                                                                bool has_data, fi_addr_t to, uint64_t tag, void *context)
 {
     const uint64_t other = FI_INJECT | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
     if (ep->send_flags & other || !sent_now(ep, buf, len, data, has_data, to, tag))
