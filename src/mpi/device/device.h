@@ -174,7 +174,7 @@ typedef struct mad_dev_receive {
  * MAD_ERR_INVAL. */
 mad_status_t mad_dev_receive(mad_dev_t *dev, const mad_dev_receive_t *receive);
 
-/* Like mad_dev_receive, but for one tagged message into one piece, and in fewer instructions. */
+/* Like mad_dev_receive, but for one tagged message into one piece, without flags, and in fewer instructions. */
 mad_status_t mad_dev_receive_one(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece,
                                  void *context);
 
