@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of drivers/ofi/ofi_memory.c, drivers/ofi/ofi_name.c and drivers/ofi/ofi_tag.h. */
+/* Tests of drivers/ofi/ofi_memory.c, drivers/ofi/ofi_name.c and drivers/fabric/tag.h. */
 #include "unit.h"
 
 #include "drivers/ofi/ofi.h"
@@ -50,11 +50,11 @@ END_TEST
 
 START_TEST(ofi_tag_keeps_its_fields)
 {
-    uint64_t tag = ofi_tag(OFI_KIND_CONTROL, OFI_KEY_MASK, 0xffff) | 0x1234;
-    ck_assert_int_eq(ofi_tag_kind(tag), OFI_KIND_CONTROL);
-    ck_assert_uint_eq(ofi_tag_key(tag), OFI_KEY_MASK);
-    ck_assert_uint_eq(ofi_tag_index(tag), 0xffff);
-    ck_assert_uint_eq(ofi_tag_number(tag), 0x1234);
+    uint64_t tag = fabric_tag(FABRIC_KIND_CONTROL, FABRIC_KEY_MASK, 0xffff) | 0x1234;
+    ck_assert_int_eq(fabric_tag_kind(tag), FABRIC_KIND_CONTROL);
+    ck_assert_uint_eq(fabric_tag_key(tag), FABRIC_KEY_MASK);
+    ck_assert_uint_eq(fabric_tag_index(tag), 0xffff);
+    ck_assert_uint_eq(fabric_tag_number(tag), 0x1234);
 }
 END_TEST
 

@@ -2,27 +2,11 @@
 /* ofi: the table, and adapters. */
 #include "drivers/ofi/ofi.h"
 
-#include "base/host.h"
 #include "base/random.h"
 #include "core/module.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-/* Write a text that is the same in all processes that share this host and its network namespace. */
-static bool net_space_text(char *text, size_t size, char *reason)
-{
-    char kernel[MADI_BOOT_ID_MAX];
-    struct stat ns;
-    madi_boot_id(kernel);
-    if (!kernel[0] || stat("/proc/self/ns/net", &ns)) {
-        snprintf(reason, MADI_REASON_MAX, "the network namespace has no name: /proc cannot be read");
-        return false;
-    }
-    snprintf(text, size, "%.8s.%llx", kernel, (unsigned long long)ns.st_ino);
-    return true;
-}
 
 static void caps_set(ofi_adapter_t *a)
 {
@@ -92,7 +76,7 @@ static mad_status_t ofi_open(madi_adapter_t *adapter, char *reason)
     char host[32];
     mad_status_t status;
     a->fi = ofi_fi_open(reason, MADI_REASON_MAX);
-    if (!a->fi || !net_space_text(host, sizeof host, reason))
+    if (!a->fi || !fabric_space_text("net", host, sizeof host, reason))
         return MAD_ERR_SYSTEM;
     a->info = ofi_info_find(a->fi, adapter->name, reason);
     if (!a->info || !endpoint_open(a, reason))
@@ -104,7 +88,7 @@ static mad_status_t ofi_open(madi_adapter_t *adapter, char *reason)
         return MAD_ERR_SYSTEM;
     a->memory = ofi_memory_mode(a->info->domain_attr->mr_mode, a->info->domain_attr->mr_key_size);
     caps_set(a);
-    ofi_heat(a);
+    fabric_heat(&a->heat);
     status = ofi_buffers_open(a, reason);
     if (!status)
         status = ofi_wait_open(a, reason);
@@ -156,10 +140,9 @@ static void ofi_fini(madi_adapter_t *adapter)
     fid_close(a->fabric ? &a->fabric->fid : NULL);
     if (a->info)
         a->fi->freeinfo(a->info);
-    free(a->links);
+    fabric_table_fini(&a->links);
     free(a->stash);
-    a->ep = NULL, a->av = NULL, a->cq = NULL, a->domain = NULL, a->fabric = NULL, a->info = NULL, a->links = NULL,
-    a->stash = NULL;
+    a->ep = NULL, a->av = NULL, a->cq = NULL, a->domain = NULL, a->fabric = NULL, a->info = NULL, a->stash = NULL;
 }
 
 const madi_driver_t madi_driver_ofi = {

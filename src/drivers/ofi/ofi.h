@@ -5,9 +5,8 @@
  *   ofi_fi.c       the library libfabric
  *   ofi_probe.c    which providers and domains become adapters
  *   ofi_name.c     names of adapters and networks
- *   ofi_tag.h      tags of messages
  *   ofi_memory.c   registered memory
- *   ofi_peer.c     addresses of endpoints, and descriptions of links' ends
+ *   ofi_peer.c     addresses of endpoints
  *   ofi_link.c     links: their life
  *   ofi_frame.c    frames of the handshake
  *   ofi_send.c     outgoing packets
@@ -28,7 +27,7 @@
  *
  * So no side copies a body, and the sender's memory is safe as soon as its registration is closed.  A body as a tagged
  * message of its own takes as long, since the provider reads the body then, too.  Providers complete messages out of order
- * (FI_ORDER_SAS orders their matching), so packets have numbers (ofi_tag.h), and early packets wait.
+ * (FI_ORDER_SAS orders their matching), so packets have numbers (drivers/fabric/tag.h), and early packets wait.
  *
  * Locks.  The provider is opened with FI_THREAD_DOMAIN, because its own locks cost more (shm: 0.35 us without, 1.1 us with
  * them).  So `io` is held around each call of libfabric, by any thread; the free lists of the sender are under it, too.
@@ -40,8 +39,11 @@
 #define OFI_H
 
 #include "core/driver.h"
+#include "drivers/fabric/end.h"
+#include "drivers/fabric/heat.h"
+#include "drivers/fabric/process.h"
+#include "drivers/fabric/table.h"
 #include "drivers/ofi/ofi_fi.h"
-#include "drivers/ofi/ofi_tag.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -74,7 +76,7 @@ typedef struct ofi_buffer {
     ofi_context_t context;
     struct ofi_buffer *next;
     struct ofi_buffer *all;                                    /* list of all buffers of the adapter */
-    uint64_t tag;                                              /* tag of the received message */
+    fabric_early_t early;                                      /* early.tag is the tag of the received message */
     size_t len;                                                /* bytes of the received message */
     struct fid_mr *mr;                                         /* registration of `data`; NULL if not needed */
     _Alignas(MADI_LINE) char data[OFI_PACKET_MAX + MADI_LINE]; /* the last line: a copy may read beyond a short body */
@@ -186,17 +188,15 @@ struct ofi_adapter {
     ofi_stash_t *stash;   /* entries of the queue that were read while no upcall was possible */
     int n_stash, room_stash;
 
-    /* links, by index; free entries are NULL */
-    ofi_link_t **links;
-    int n_links, room_links;
+    fabric_table_t links;
     atomic_bool failures;    /* true if sending has failed on a link */
     struct ofi_later *later; /* messages that the provider has not taken yet */
 
     bool broken;      /* true if the endpoint or the queue cannot be used any more */
     char failure[80]; /* the provider's text about the last operation that failed; "" if none */
 
-    /* polling, as in tcp.h: tries until polling stops, and polls to skip before the next try */
-    atomic_int hot, skip;
+    /* polling */
+    fabric_heat_t heat;
     int tries;           /* maximum number of reads of an empty queue in one take */
     int tried;           /* 1 + events of a take that has polled in place of the next poll; else 0 */
     atomic_bool refused; /* true if a link refused a packet */
@@ -226,31 +226,17 @@ struct ofi_link {
     atomic_int flying; /* number of copies and flights in use */
 
     /* receiving, under the session's lock */
-    uint16_t expected;   /* number of the next packet */
-    ofi_buffer_t *early; /* packets that came before their turn, in order of their numbers */
+    uint16_t expected;     /* number of the next packet */
+    fabric_early_t *early; /* packets that came before their turn, in order of their numbers */
     bool is_deferred;
     ofi_link_t *next_deferred;
     ofi_body_t *receiving; /* the body that the next packets wait for */
     madi_wire_hdr_t hdr;   /* header of the packet whose body is `receiving` */
     madi_rx_t rx;
 
-    /* the end, and liveness */
-    uint32_t sent_all, acked; /* low halves of the numbers of packets: sent (tx lock), known to have been received */
-    uint32_t got_all;         /* low half of the number of delivered packets */
-    bool heard;               /* true if something came since the last tick */
-    int silent;               /* number of ticks since something came */
-    int64_t asked_at;         /* ns: time of the last ASK */
-    bool bye;                 /* true if the peer has ended after packet number bye_at */
-    uint32_t bye_at;
+    fabric_end_t end;
 };
 
-#define OFI_HOT 4000 /* empty tries until the adapter is no longer hot */
-
-static inline void ofi_heat(ofi_adapter_t *a)
-{
-    atomic_store_explicit(&a->hot, OFI_HOT, memory_order_relaxed);
-    atomic_store_explicit(&a->skip, 0, memory_order_relaxed);
-}
 static inline ofi_adapter_t *ofi_of(const ofi_link_t *l)
 {
     return (ofi_adapter_t *)l->base.adapter;
@@ -292,26 +278,12 @@ static inline void *ofi_memory_desc(struct fid_mr *mr)
 /* Return the peer of this endpoint name, with one more use; NULL with the reason. */
 ofi_peer_t *ofi_peer_use(ofi_adapter_t *a, const void *name, size_t len, char *reason);
 void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer); /* count one use less, and free an unused peer; NULL is fine */
-/* Properties of one end of a link, in the description that the handshake proves. */
-typedef struct ofi_description {
-    uint32_t magic, version;
-    uint32_t index, key;
-    uint64_t host; /* hash of the boot id and of the namespace of processes */
-    uint64_t born; /* start of the process, from /proc */
-    int32_t pid;   /* process number in that namespace */
-    uint32_t reserved;
-} ofi_description_t;
-#define OFI_MAGIC 0x6966646du
-#define OFI_VERSION 1
-size_t ofi_describe(madi_link_t *link, void *bytes); /* as driver.h says */
-/* True if the described end is in this very process. */
-bool ofi_is_here(const ofi_description_t *d);
-/* Return a pidfd of the process if it runs on this host, can be seen, and is the same one; else -1. */
-int ofi_process_open(const ofi_description_t *d);
-
 /* ofi_link.c */
+#define OFI_MAGIC 0x6966646du /* of descriptions */
+#define OFI_VERSION 1
 mad_status_t ofi_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
 mad_status_t ofi_accept(madi_link_t *link, const void *source, size_t source_len, char *reason);
+size_t ofi_describe(madi_link_t *link, void *bytes);
 mad_status_t ofi_start(madi_link_t *link, int fd, bool active, char *reason);
 void ofi_link_close(madi_link_t *link);
 void ofi_link_fini(madi_link_t *link);
@@ -321,9 +293,8 @@ void ofi_down(ofi_link_t *l, mad_status_t status, const char *text);
 /* Return the link to which a message with this tag belongs; NULL if there is none any more. */
 static inline ofi_link_t *ofi_link_of(const ofi_adapter_t *a, uint64_t tag)
 {
-    int index = ofi_tag_index(tag);
-    ofi_link_t *l = index < a->n_links ? a->links[index] : NULL;
-    return l && l->key == ofi_tag_key(tag) ? l : NULL;
+    ofi_link_t *l = fabric_table_at(&a->links, tag);
+    return l && l->key == fabric_tag_key(tag) ? l : NULL;
 }
 
 /* ofi_send.c */
@@ -369,16 +340,11 @@ int ofi_drain(ofi_adapter_t *a); /* read the queue until it is empty, or a while
 void ofi_body_await(ofi_adapter_t *a, const ofi_body_t *body);
 
 /* ofi_control.c */
-typedef enum ofi_what { OFI_PING, OFI_ASK, OFI_ACK, OFI_DONE, OFI_BYE } ofi_what_t;
-typedef struct ofi_control {
-    uint32_t what;   /* ofi_what_t */
-    uint32_t number; /* packets: ACK received, ASK and BYE sent; PING 0, 1: answer; DONE: a flight's id */
-} ofi_control_t;
-bool ofi_control_send(ofi_link_t *l, ofi_what_t what, uint32_t number);
-void ofi_control_arrived(ofi_link_t *l, const ofi_control_t *c);
+bool ofi_control_send(ofi_link_t *l, fabric_what_t what, uint32_t number);
+void ofi_control_arrived(ofi_link_t *l, const fabric_control_t *c);
 void ofi_bye_check(ofi_link_t *l); /* a packet was delivered */
 /* Send a message, if not now then later, even if the link has ended.  False without memory. */
-bool ofi_control_later(ofi_link_t *l, ofi_what_t what, uint32_t number);
+bool ofi_control_later(ofi_link_t *l, fabric_what_t what, uint32_t number);
 void ofi_later_post(ofi_adapter_t *a);
 void ofi_later_fini(ofi_adapter_t *a); /* wait a moment (LATER_NS) for the messages to leave, then drop them */
 bool ofi_drained(madi_link_t *link);

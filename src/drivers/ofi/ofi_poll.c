@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ofi: the completion queue, and when polling is worth a call.
  *
- * Reading the queue makes the provider progress, and may cost system calls.  So a spinning thread reads it all the time
- * only for a while after the last send or arrival (hot), then less and less often; then the queue's descriptor, or the timer
- * of ofi_wait.c, makes the adapter hot again. */
+ * Reading the queue makes the provider progress, and may cost system calls: drivers/fabric/heat.h.  The queue's descriptor, or
+ * the timer of ofi_wait.c, makes the adapter hot again. */
 #include "drivers/ofi/ofi.h"
 
 #include "base/clock.h"
@@ -30,9 +29,9 @@ void ofi_links_fail(ofi_adapter_t *a, const char *what, int error, bool for_good
     a->broken |= for_good;
     madi_log(MADI_LOG_ERROR, "ofi", "%s: %s: %s; the connections of this adapter are closed%s", a->base.name, what,
              a->fi->strerror(error), for_good ? ", and it takes no further ones" : "");
-    for (int i = 0; i < a->n_links; i++)
-        if (a->links[i])
-            ofi_send_failed(a->links[i], -error);
+    for (int i = 0; i < a->links.n; i++)
+        if (a->links.links[i])
+            ofi_send_failed(a->links.links[i], -error);
 }
 
 /* Read the completion of an operation that has failed.  Returns the number of completions: 0 or 1. */
@@ -81,7 +80,7 @@ static int queue_read(ofi_adapter_t *a, ofi_stash_t *to, int max)
 static void buffer_done(ofi_adapter_t *a, ofi_buffer_t *b, const ofi_stash_t *e)
 {
     a->n_posted--;
-    b->tag = e->tag;
+    b->early.tag = e->tag;
     b->len = e->len;
     if (!e->error && e->len <= OFI_PACKET_MAX) {
         ofi_arrived(a, b);
@@ -152,7 +151,7 @@ void ofi_body_await(ofi_adapter_t *a, const ofi_body_t *body)
         if (!n && madi_now() >= end)
             endpoint_end(a);
     }
-    ofi_heat(a);
+    fabric_heat(&a->heat);
 }
 
 /* Handle up to about budget completions.  Returns their number. */
@@ -173,8 +172,8 @@ static void failures_report(ofi_adapter_t *a)
 {
     char text[MADI_REASON_MAX];
     atomic_store_explicit(&a->failures, false, memory_order_relaxed);
-    for (int i = 0; i < a->n_links; i++) {
-        ofi_link_t *l = a->links[i];
+    for (int i = 0; i < a->links.n; i++) {
+        ofi_link_t *l = a->links.links[i];
         int error = l ? atomic_load_explicit(&l->failed, memory_order_relaxed) : 0;
         if (!error || l->down || l->closed)
             continue;
@@ -187,8 +186,8 @@ static void failures_report(ofi_adapter_t *a)
 static void refused_report(ofi_adapter_t *a)
 {
     atomic_store_explicit(&a->refused, false, memory_order_relaxed);
-    for (int i = 0; i < a->n_links; i++) {
-        ofi_link_t *l = a->links[i];
+    for (int i = 0; i < a->links.n; i++) {
+        ofi_link_t *l = a->links.links[i];
         if (l && !l->closed && !l->down && atomic_exchange_explicit(&l->refused, false, memory_order_relaxed))
             madi_link_writable(&l->base);
     }
@@ -230,30 +229,9 @@ int ofi_drain(ofi_adapter_t *a)
 
 /* ---- When to poll --------------------------------------------------------------------------------------------------- */
 
-static bool poll_skips(ofi_adapter_t *a)
-{
-    int skip = atomic_load_explicit(&a->skip, memory_order_relaxed);
-    if (skip <= 0)
-        return false;
-    atomic_store_explicit(&a->skip, skip - 1, memory_order_relaxed);
-    return true;
-}
-
-/* Account for a try that found nothing. */
-static void poll_cool(ofi_adapter_t *a)
-{
-    int left = atomic_load_explicit(&a->hot, memory_order_relaxed), tries = OFI_HOT - left;
-    if (left > 1 || a->cq_watch.fd > 0) /* without a descriptor nothing reports arrivals: continue to poll, rarely */
-        atomic_store_explicit(&a->hot, left - 1, memory_order_relaxed);
-    atomic_store_explicit(&a->skip, tries < 256 ? 0 : tries < 32 * 64 ? tries / 64 : 32, memory_order_relaxed);
-}
-
 bool ofi_pure_poll(madi_adapter_t *adapter)
 {
-    ofi_adapter_t *a = (ofi_adapter_t *)adapter;
-    if (MADI_LIKELY(atomic_load_explicit(&a->hot, memory_order_relaxed) <= 0))
-        return false;
-    return !poll_skips(a);
+    return fabric_heat_polls(&((ofi_adapter_t *)adapter)->heat);
 }
 
 int ofi_poll(madi_adapter_t *adapter, int budget)
@@ -264,16 +242,16 @@ int ofi_poll(madi_adapter_t *adapter, int budget)
         events = a->tried - 1;
         a->tried = 0;
     } else {
-        if (atomic_load_explicit(&a->hot, memory_order_relaxed) <= 0 || poll_skips(a))
+        if (!fabric_heat_polls(&a->heat))
             return 0;
         events = queue_handle(a, budget);
     }
     events += rest_handle(a);
     queue_post(a, events);
     if (events)
-        ofi_heat(a);
+        fabric_heat(&a->heat);
     else
-        poll_cool(a);
+        fabric_heat_cool(&a->heat, a->cq_watch.fd > 0);
     return events;
 }
 
@@ -281,7 +259,7 @@ int ofi_poll(madi_adapter_t *adapter, int budget)
  * turn through the core takes longer than a read. */
 static int queue_read_one(ofi_adapter_t *a, ofi_stash_t *to)
 {
-    int left = atomic_load_explicit(&a->hot, memory_order_relaxed) > OFI_HOT - RECENT ? a->tries : 1, n;
+    int left = fabric_heat_left(&a->heat) > FABRIC_HOT - RECENT ? a->tries : 1, n;
     do
         n = queue_read(a, to, 1);
     while (!n && --left > 0);
@@ -293,16 +271,16 @@ madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
 {
     ofi_adapter_t *a = (ofi_adapter_t *)adapter;
     ofi_stash_t e[1];
-    if (a->tried || a->n_stash || a->deferred || atomic_load_explicit(&a->hot, memory_order_relaxed) <= 0 || poll_skips(a))
+    if (a->tried || a->n_stash || a->deferred || !fabric_heat_polls(&a->heat))
         return NULL;
     if (!queue_read_one(a, e)) {
         a->tried = 1;
         return NULL;
     }
     ofi_buffer_t *b = e->context && e->context->use == OFI_USE_BUFFER && !e->error ? e->context->object : NULL;
-    ofi_link_t *l = b && ofi_tag_kind(e->tag) == OFI_KIND_PACKET ? ofi_link_of(a, e->tag) : NULL;
+    ofi_link_t *l = b && fabric_tag_kind(e->tag) == FABRIC_KIND_PACKET ? ofi_link_of(a, e->tag) : NULL;
     if (l) {
-        b->tag = e->tag;
+        b->early.tag = e->tag;
         b->len = e->len;
     }
     if (!l || !ofi_takes(l, b)) {
@@ -319,9 +297,9 @@ madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
     }
     a->n_posted--;
     l->expected++;
-    l->got_all++;
-    l->heard = true;
-    ofi_heat(a);
+    l->end.got++;
+    l->end.heard = true;
+    fabric_heat(&a->heat);
     if (lend) {
         memcpy(packet, b->data, sizeof(madi_wire_hdr_t));
         *loan = madi_foreign_of(b->data + sizeof(madi_wire_hdr_t));

@@ -10,7 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EARLY_MAX 512 /* packets of a link that wait in buffers */
+static ofi_buffer_t *early_buffer(fabric_early_t *early)
+{
+    return MADI_CONTAINER(early, ofi_buffer_t, early);
+}
 
 /* ---- Bodies, which are read straight to their destination ---------------------------------------------------------- */
 
@@ -85,10 +88,10 @@ static void body_end(ofi_adapter_t *a, ofi_body_t *body)
         ofi_down(l, MAD_ERR_PEER, "libfabric could not read the body of a packet");
         return;
     }
-    l->got_all++;
+    l->end.got++;
     if (!dropped)
         madi_rx_done(&l->base, &l->hdr, &l->rx);
-    if (!l->closed && !ofi_control_later(l, OFI_DONE, id)) /* after the upcall: the program may wait for its message */
+    if (!l->closed && !ofi_control_later(l, FABRIC_DONE, id)) /* after the upcall: the program may wait for its message */
         ofi_down(l, MAD_ERR_NOMEM, "no memory to acknowledge the body of a packet");
     ofi_early_run(l);
 }
@@ -183,7 +186,7 @@ static bool whole_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_
     madi_foreign_t body = madi_foreign_of(b->data + sizeof *hdr);
     if (hdr->length <= MADI_SHORT_MAX) {
         l->expected++;
-        l->got_all++;
+        l->end.got++;
         madi_rx_short(&l->base, hdr, body);
         ofi_buffer_put(a, b);
         return true;
@@ -196,7 +199,7 @@ static bool whole_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_
     if (place == MADI_PLACE_LATER)
         return false;
     l->expected++;
-    l->got_all++;
+    l->end.got++;
     if (place == MADI_PLACE_KEEP)
         return true;
     if (place == MADI_PLACE_COPY && !l->closed) {
@@ -257,21 +260,21 @@ static bool packet_may_come(const ofi_link_t *l)
 void ofi_early_run(ofi_link_t *l)
 {
     ofi_adapter_t *a = ofi_of(l);
-    while (l->early && packet_may_come(l) && ofi_tag_number(l->early->tag) == l->expected) {
-        ofi_buffer_t *b = l->early;
-        l->early = b->next; /* b may be posted again, or lent, when turn_deliver returns */
+    while (l->early && packet_may_come(l) && fabric_tag_number(l->early->tag) == l->expected) {
+        ofi_buffer_t *b = early_buffer(l->early);
+        l->early = b->early.next; /* b may be posted again, or lent, when turn_deliver returns */
         if (turn_deliver(l, b))
             continue;
         if (l->closed) { /* ofi_receive_forget has been here */
             ofi_buffer_put(a, b);
             return;
         }
-        b->next = l->early;
-        l->early = b;
+        b->early.next = l->early;
+        l->early = &b->early;
         l->is_deferred = true;
         l->next_deferred = a->deferred;
         a->deferred = l;
-        ofi_heat(a);
+        fabric_heat(&a->heat);
     }
     ofi_bye_check(l);
 }
@@ -279,22 +282,11 @@ void ofi_early_run(ofi_link_t *l)
 /* Insert a packet in the order of numbers; drop what no peer sends. */
 static void early_add(ofi_link_t *l, ofi_buffer_t *b)
 {
-    ofi_buffer_t **p = &l->early;
-    uint16_t distance = (uint16_t)(ofi_tag_number(b->tag) - l->expected), other = 0;
-    int n = 0;
-    for (; *p; p = &(*p)->next, n++) {
-        other = (uint16_t)(ofi_tag_number((*p)->tag) - l->expected);
-        if (other >= distance)
-            break;
-    }
-    if ((*p && other == distance) || distance >= 0x8000 || (n >= EARLY_MAX && packet_may_come(l))) {
+    fabric_place_t place = fabric_early_add(&l->early, &b->early, l->expected, packet_may_come(l));
+    if (place != FABRIC_PLACE_ADDED)
         ofi_buffer_put(ofi_of(l), b);
-        if (n >= EARLY_MAX && packet_may_come(l))
-            ofi_down(l, MAD_ERR_PROTOCOL, "more packets came than the network holds, and the next one is missing");
-        return;
-    }
-    b->next = *p;
-    *p = b;
+    if (place == FABRIC_PLACE_MANY)
+        ofi_down(l, MAD_ERR_PROTOCOL, "more packets came than the network holds, and the next one is missing");
 }
 
 int ofi_deferred(ofi_adapter_t *a)
@@ -312,19 +304,19 @@ int ofi_deferred(ofi_adapter_t *a)
 
 void ofi_arrived(ofi_adapter_t *a, ofi_buffer_t *b)
 {
-    ofi_kind_t kind = ofi_tag_kind(b->tag);
-    ofi_control_t control;
-    if (kind == OFI_KIND_FRAME) {
+    fabric_kind_t kind = fabric_tag_kind(b->early.tag);
+    fabric_control_t control;
+    if (kind == FABRIC_KIND_FRAME) {
         ofi_frame_arrived(a, b);
         return;
     }
-    ofi_link_t *l = kind <= OFI_KIND_CONTROL ? ofi_link_of(a, b->tag) : NULL;
+    ofi_link_t *l = kind <= FABRIC_KIND_CONTROL ? ofi_link_of(a, b->early.tag) : NULL;
     if (!l || l->closed || l->down) {
         ofi_buffer_put(a, b);
         return;
     }
-    l->heard = true;
-    if (kind == OFI_KIND_CONTROL) {
+    l->end.heard = true;
+    if (kind == FABRIC_KIND_CONTROL) {
         bool is_one = b->len == sizeof control;
         memcpy(&control, b->data, sizeof control);
         ofi_buffer_put(a, b);
@@ -340,9 +332,9 @@ bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *b)
 {
     uint32_t length;
     memcpy(&length, b->data + offsetof(madi_wire_hdr_t, length), sizeof length);
-    return !l->early && packet_may_come(l) && ofi_tag_number(b->tag) == l->expected && b->len >= sizeof(madi_wire_hdr_t) &&
-           b->len == length + sizeof(madi_wire_hdr_t) && (uint8_t)b->data[0] >= MADI_WIRE_MSG &&
-           (uint8_t)b->data[0] < MADI_WIRE_TYPES;
+    return !l->early && packet_may_come(l) && fabric_tag_number(b->early.tag) == l->expected &&
+           b->len >= sizeof(madi_wire_hdr_t) && b->len == length + sizeof(madi_wire_hdr_t) &&
+           (uint8_t)b->data[0] >= MADI_WIRE_MSG && (uint8_t)b->data[0] < MADI_WIRE_TYPES;
 }
 
 /* ---- The end ------------------------------------------------------------------------------------------------------------ */
@@ -377,8 +369,9 @@ void ofi_receive_forget(ofi_link_t *l)
             break;
         }
     l->is_deferred = false;
-    for (ofi_buffer_t *b; (b = l->early);) {
-        l->early = b->next;
+    while (l->early) {
+        ofi_buffer_t *b = early_buffer(l->early);
+        l->early = b->early.next;
         ofi_buffer_put(a, b);
     }
     body_stop(l);

@@ -296,7 +296,7 @@ void ofi_send_failed(ofi_link_t *l, ssize_t error)
 {
     atomic_store_explicit(&l->failed, (int)-error, memory_order_relaxed);
     atomic_store_explicit(&ofi_of(l)->failures, true, memory_order_release);
-    ofi_heat(ofi_of(l));
+    fabric_heat(&ofi_of(l)->heat);
 }
 
 madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
@@ -310,10 +310,10 @@ madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     if (MADI_UNLIKELY(atomic_load_explicit(&l->failed, memory_order_relaxed)))
         return MADI_AGAIN;
     rc = is_long ? flight_send(l, tag, vec, n, op) : ofi_message(a, l->peer->addr, tag, vec, n, total, l);
-    ofi_heat(a);
+    fabric_heat(&a->heat);
     if (MADI_LIKELY(!rc)) {
         l->number++;
-        l->sent_all++;
+        l->end.sent++;
         return is_long ? MADI_TAKEN : MADI_SENT;
     }
     if (rc != -FI_EAGAIN)

@@ -33,7 +33,7 @@ static void cq_ready(madi_watch_t *watch, uint32_t events)
     int error;
     (void)events;
     if (ofi_drain(a) || !queue_is_quiet(a, &error))
-        ofi_heat(a);
+        fabric_heat(&a->heat);
 }
 
 static void nap_set(ofi_adapter_t *a, int64_t ns)
@@ -49,7 +49,7 @@ static void nap_ready(madi_watch_t *watch, uint32_t events)
     if (read(watch->fd, &n, sizeof n) < 0)
         return;
     if (ofi_drain(a))
-        ofi_heat(a);
+        fabric_heat(&a->heat);
 }
 
 static mad_status_t watch_open(ofi_adapter_t *a, madi_watch_t *watch, void (*ready)(madi_watch_t *, uint32_t), char *reason)
@@ -119,14 +119,14 @@ bool ofi_arm(madi_adapter_t *adapter)
     if (a->cq_watch.fd > 0) {
         if (queue_is_quiet(a, &error))
             return true;
-        ofi_heat(a); /* so that the next poll reads the queue */
+        fabric_heat(&a->heat); /* so that the next poll reads the queue */
         if (error != FI_EAGAIN)
             descriptor_give_up(a, error);
         return false;
     }
-    bool idle = atomic_load_explicit(&a->hot, memory_order_relaxed) <= 1; /* true if nothing came since the last sleep */
+    bool idle = fabric_heat_left(&a->heat) <= 1; /* true if nothing came since the last sleep */
     a->nap_ns = !idle ? NAP_MIN : a->nap_ns < NAP_MAX / 2 ? a->nap_ns * 2 : NAP_MAX;
-    atomic_store_explicit(&a->hot, 1, memory_order_relaxed);
+    atomic_store_explicit(&a->heat.hot, 1, memory_order_relaxed);
     nap_set(a, a->nap_ns);
     return true;
 }
@@ -137,5 +137,5 @@ void ofi_disarm(madi_adapter_t *adapter)
     if (a->cq_watch.fd > 0)
         return;
     nap_set(a, 0);
-    atomic_store_explicit(&a->skip, 0, memory_order_relaxed); /* the next poll reads the queue */
+    atomic_store_explicit(&a->heat.skip, 0, memory_order_relaxed); /* the next poll reads the queue */
 }

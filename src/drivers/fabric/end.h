@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fabric: what the drivers at a link's two ends say to each other beside the packets, to end a link without loss and to find
+ * out that a peer has died.  The state, and what follows from a message; the driver sends and receives.
+ *
+ *   PING 1, PING 0   are you there? / yes.  A connectionless endpoint does not report that a peer has died
+ *   ASK n            at an end without loss: has all arrived, n packets?
+ *   ACK n            n packets have arrived
+ *   DONE n           the driver's own: the body of number n has been read, its memory is the sender's again
+ *   BYE n            the link is closed, after packet number n
+ *
+ * They are outside of the order of packets, which is why BYE names its place. */
+#ifndef FABRIC_END_H
+#define FABRIC_END_H
+
+#include "core/driver.h"
+
+typedef enum fabric_what { FABRIC_PING, FABRIC_ASK, FABRIC_ACK, FABRIC_DONE, FABRIC_BYE } fabric_what_t;
+typedef struct fabric_control {
+    uint32_t what;   /* fabric_what_t */
+    uint32_t number; /* packets: ACK received, ASK and BYE sent; PING 0, 1: answer */
+} fabric_control_t;
+static_assert(sizeof(fabric_control_t) == 8, "control");
+
+/* State of one end.  Under the session's lock, except sent. */
+typedef struct fabric_end {
+    uint32_t sent, acked; /* low halves of the numbers of packets: sent (tx lock), known to have been received */
+    uint32_t got;         /* delivered */
+    bool heard;           /* something came since the last look */
+    int silent;           /* looks since something came */
+    int64_t asked_at;     /* ns: time of the last ASK */
+    bool bye;             /* the peer has ended after packet number bye_at */
+    uint32_t bye_at;
+} fabric_end_t;
+
+/* Handle a message.  True if *answer has to be sent.  Nothing is done for DONE. */
+bool fabric_end_arrived(fabric_end_t *end, const fabric_control_t *control, fabric_control_t *answer);
+/* True if the peer has closed the link, and all its packets were delivered. */
+static inline bool fabric_end_reached(const fabric_end_t *end)
+{
+    return MADI_UNLIKELY(end->bye) && end->got == end->bye_at;
+}
+#define FABRIC_CLOSED "connection closed by peer"
+/* True if it is time to ask whether all packets have arrived. */
+bool fabric_end_asks(fabric_end_t *end);
+
+/* Period in ns of the looks at links whose peer nothing else watches: MAD_PEER_TIMEOUT has FABRIC_LOOKS of them, or more. */
+#define FABRIC_LOOKS 8
+int64_t fabric_look_ns(void);
+typedef enum fabric_look { FABRIC_LOOK_HEARD, FABRIC_LOOK_SILENT, FABRIC_LOOK_GONE } fabric_look_t;
+/* Look at one link.  SILENT: send PING 1.  GONE, with the text of MADI_REASON_MAX bytes: the link is broken. */
+fabric_look_t fabric_end_look(fabric_end_t *end, char *text);
+
+/* Make and watch a timer that serves rare events even while the program computes.  On failure watch->fd is -1. */
+mad_status_t fabric_tick_open(struct mad_session *session, madi_watch_t *watch, int64_t period /* ns */, char *reason);
+bool fabric_tick_take(madi_watch_t *watch);                               /* in ready: false if the timer has not expired */
+void fabric_tick_close(struct mad_session *session, madi_watch_t *watch); /* Legal for one that was not opened */
+
+#endif
