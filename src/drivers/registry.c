@@ -4,7 +4,7 @@
 #include "core/driver.h"
 
 extern const madi_driver_t madi_driver_self, madi_driver_shm, madi_driver_tcp, madi_driver_skeleton, madi_driver_pipes,
-    madi_driver_datagram, madi_driver_fault, madi_driver_virtual, madi_driver_ofi;
+    madi_driver_datagram, madi_driver_fault, madi_driver_virtual, madi_driver_ofi, madi_driver_ucx;
 
 /* clang-format off */
 const madi_driver_t *const madi_drivers[] = {
@@ -18,6 +18,9 @@ const madi_driver_t *const madi_drivers[] = {
 #endif
 #if defined(HAVE_OFI_DRIVER) && !defined(MADI_MODULE_OFI)
     &madi_driver_ofi,
+#endif
+#if defined(HAVE_UCX_DRIVER) && !defined(MADI_MODULE_UCX)
+    &madi_driver_ucx,
 #endif
     &madi_driver_fault,
     &madi_driver_virtual,

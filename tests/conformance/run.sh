@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The conformance suite over each driver: BUILD=<build folder> run.sh [DRIVER...]
 #   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, datagram, ofi-PROVIDER (ofi over a
-#            provider of libfabric), or fault:DRIVER (DRIVER behind fault); without arguments: all of them, with ofi-tcp
+#            provider of libfabric), ucx-TLS (ucx over a transport of UCX), or fault:DRIVER (DRIVER behind fault); without
+#            arguments: all of them, with ofi-tcp, ucx-tcp and ucx-posix
 #   TESTS="a b"  run only these tests
 #   SEEDS=N      fault: number of seeds (1); the first is SEED (else chosen by the clock)
 #   LONG=1       fault: each test in processes of its own, 20 seeds
@@ -20,7 +21,7 @@ log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 trap 'exit 1' INT TERM HUP
 . "$here/../harness/checks.sh"
-export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram and ofi are modules
+export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram, ofi and ucx are modules
 
 # environment DRIVER SEED: prints the variables that select the driver
 environment() {
@@ -29,6 +30,8 @@ environment() {
     skeleton | pipes | datagram) echo "MAD_DRIVERS=$1 MAD_PREFER=$1" ;;
     ofi-*) echo "MAD_DRIVERS=self,ofi MAD_PREFER=ofi MAD_OFI_PROVIDERS=${1#ofi-}" ;;
     fault:ofi-*) echo "MAD_DRIVERS=fault MAD_FAULT=ofi MAD_PREFER=fault MAD_FAULT_SEED=$2 MAD_OFI_PROVIDERS=${1#fault:ofi-}" ;;
+    ucx-*) echo "MAD_DRIVERS=self,ucx MAD_PREFER=ucx UCX_TLS=${1#ucx-}" ;;
+    fault:ucx-*) echo "MAD_DRIVERS=fault MAD_FAULT=ucx MAD_PREFER=fault MAD_FAULT_SEED=$2 UCX_TLS=${1#fault:ucx-}" ;;
     seal) echo "MAD_PREFER=tcp MAD_TCP_SECURITY=seal" ;;
     fault:seal) echo "MAD_DRIVERS=fault MAD_FAULT=tcp MAD_PREFER=fault MAD_FAULT_SEED=$2 MAD_TCP_SECURITY=seal" ;;
     fault:*) echo "MAD_DRIVERS=fault MAD_FAULT=${1#fault:} MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
@@ -76,14 +79,16 @@ fits() {
     esac
 }
 
-# The driver ofi, if it was built; the library libfabric is then there, too.
+# The drivers ofi and ucx, if they were built; their libraries are then there, too.
 ofi=
 [ -e "$MAD_MODULES/ofi.so" ] && ofi=ofi-tcp
+ucx=
+[ -e "$MAD_MODULES/ucx.so" ] && ucx='ucx-tcp ucx-posix'
 
 "$conform" --list >"$log" || exit 1
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
-    for driver in ${*:-self shm tcp seal skeleton pipes datagram $ofi fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
+    for driver in ${*:-self shm tcp seal skeleton pipes datagram $ofi $ucx fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
         # Behind fault, or with user-level threads, all tests of two processes run in one session, which is faster.
         together=
         case $THREADS:$driver in *:fault:* | marcel:*) [ -n "$LONG$TESTS" ] || together=1 ;; esac

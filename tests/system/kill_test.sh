@@ -25,10 +25,12 @@ random() {
 }
 state=$((seed % 2147483646 + 1))
 
-# environment DRIVER: prints the variables that select the driver; ofi-P is ofi over libfabric's provider P
+# environment DRIVER: prints the variables that select the driver; ofi-P is ofi over libfabric's provider P, ucx-T is ucx over UCX's
+# transport T
 environment() {
     case $1 in
     ofi-*) echo "MAD_DRIVERS=self,ofi MAD_PREFER=ofi MAD_OFI_PROVIDERS=${1#ofi-} MAD_MODULES=${MAD_MODULES-$BUILD/drivers/.libs}" ;;
+    ucx-*) echo "MAD_DRIVERS=self,ucx MAD_PREFER=ucx UCX_TLS=${1#ucx-} MAD_MODULES=${MAD_MODULES-$BUILD/drivers/.libs}" ;;
     *) echo "MAD_PREFER=$1" ;;
     esac
 }
@@ -63,11 +65,13 @@ round() {
     return 1
 }
 
-# The driver ofi, if it was built.  (With libfabric's shm a killed process leaves a file in /dev/shm: not by default.)
+# The drivers ofi and ucx, if they were built.  (With libfabric's shm a killed process leaves a file in /dev/shm: not by default.)
 ofi=
 [ -e "$BUILD/drivers/.libs/ofi.so" ] && ofi=ofi-tcp
+ucx=
+[ -e "$BUILD/drivers/.libs/ucx.so" ] && ucx=ucx-tcp
 memory() { find /dev/shm -newer "$dir" -user "$(id -u)" -name '*mad*' | wc -l; }
-for driver in ${DRIVERS:-shm tcp $ofi}; do
+for driver in ${DRIVERS:-shm tcp $ofi $ucx}; do
     for kind in small big many mixed; do
         bad=0
         for _ in $(seq "$rounds"); do

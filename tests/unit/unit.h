@@ -13,6 +13,13 @@
 #define UNIT_OFI(X)
 #endif
 
+/* The driver ucx is built only with UCX's headers. */
+#ifdef HAVE_UCX_DRIVER
+#define UNIT_UCX(X) X(ucx)
+#else
+#define UNIT_UCX(X)
+#endif
+
 /* The suites, by name: address is address_suite, in address_test.c. */
 #define UNIT_SUITES(X) \
     X(address) \
@@ -42,6 +49,7 @@
     X(search) \
     X(share) \
     X(topology) \
+    UNIT_UCX(X) \
     X(wait) \
     X(wire)
 

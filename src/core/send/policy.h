@@ -166,6 +166,12 @@
 #define MADI_OFI_EAGER ((size_t)0)
 #define MADI_OFI_CHUNK_MAX ((size_t)8 << 20)
 
+/* UCX: those of libfabric.  Not measured */
+#define MADI_UCX_CONT_MIN ((size_t)15 << 10)
+#define MADI_UCX_GRANT_MIN ((size_t)768 << 10)
+#define MADI_UCX_EAGER ((size_t)0)
+#define MADI_UCX_CHUNK_MAX ((size_t)8 << 20)
+
 /* gathered packets up to this length are copied, which is cheaper than a gather list.  Not recorded */
 #define MADI_TCP_SMALL 512
 

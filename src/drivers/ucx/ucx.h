@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ucx: packets over UCX, by active messages of UCP.
+ *
+ *   ucx.c          the table; adapters
+ *   ucx_lib.c      the library libucp
+ *   ucx_probe.c    which devices become adapters
+ *   ucx_name.c     names of networks
+ *   ucx_peer.c     UCX's endpoints
+ *   ucx_link.c     links: their life
+ *   ucx_frame.c    frames of the handshake
+ *   ucx_send.c     outgoing packets
+ *   ucx_message.c  incoming messages, in UCX's callback
+ *   ucx_receive.c  incoming packets, in their order
+ *   ucx_body.c     bodies that UCX's rendezvous writes to their destination
+ *   ucx_poll.c     progress, when polling is worth a call, and sleep
+ *   ucx_control.c  messages between the drivers, liveness
+ *
+ * An adapter is a device (an interface, a port, or this host's memory) with the transports that UCX_TLS selects for it.  It
+ * has one context and one worker for all its links.
+ *
+ *   packet of up to packet_max bytes     sender                              receiver
+ *     a copied message, eager            -- header: tag; packet -------->    kept by UCX, and lent; or copied
+ *   longer packet, with an op
+ *     from the program's memory          -- header: tag, packet's ------>    the core names the destination
+ *                                        <- - - UCX's rendezvous - - - ->    body
+ *     op->done, when UCX completes the request
+ *
+ * UCX completes messages out of order (an eager one overtakes a rendezvous), so packets have numbers (drivers/fabric/tag.h),
+ * and early ones wait.
+ *
+ * Locks.  The worker is opened with UCS_THREAD_MODE_SERIALIZED, and the driver's lock `io` is held around each call of UCX, by
+ * any thread.  UCS_THREAD_MODE_MULTI would not do: many builds of UCX are without it, and its lock would be held during the
+ * callbacks, in which the core's locks, which come first, could not be taken.  `io` is the last lock, and no upcall is made with
+ * it held.  Sending from several threads needs no other.
+ *
+ * All callbacks of UCX come from ucp_worker_progress.  It is called under the session's lock and io only, so what the callbacks
+ * write is under both, and is read under either.  All other state is under the session's lock, and that of sending under the
+ * link's tx lock. */
+#ifndef UCX_H
+#define UCX_H
+
+#include "core/driver.h"
+#include "drivers/fabric/end.h"
+#include "drivers/fabric/heat.h"
+#include "drivers/fabric/process.h"
+#include "drivers/fabric/table.h"
+#include "drivers/ucx/ucx_lib.h"
+
+#define UCX_PACKET_MAX ((size_t)16 << 10) /* bytes */
+#define UCX_GATHER 16
+#define UCX_COPIES 128    /* copied messages in flight, of links' packets */
+#define UCX_SMALL 768     /* bytes of a message that is copied out of UCX's memory at once */
+#define UCX_LENT_MAX 1024 /* messages in UCX's memory that are lent: more are copied */
+#define UCX_TLS_MAX 128   /* bytes of a list of transports */
+#define UCX_ADDRESS_MAX MADI_ADDR_MAX
+#define UCX_FRAME_MAX MADI_FRAME_MAX
+static_assert(UCX_FRAME_MAX + 1 + UCX_ADDRESS_MAX <= UCX_PACKET_MAX, "frame");
+static_assert(UCX_SMALL >= MADI_TAKE_MAX + sizeof(madi_wire_hdr_t), "small");
+
+typedef struct ucx_link ucx_link_t;
+typedef struct ucx_adapter ucx_adapter_t;
+
+/* A device of UCX, with its transports. */
+typedef struct ucx_device {
+    char name[MADI_NAME_MAX]; /* of the adapter: "shm", or the device's */
+    char tls[UCX_TLS_MAX];    /* "posix,cma" */
+    bool memory;              /* this host's memory */
+} ucx_device_t;
+
+/* Header of an active message. */
+typedef struct ucx_head {
+    uint64_t tag;
+    madi_wire_hdr_t hdr; /* of a packet whose body comes by rendezvous; else not sent */
+} ucx_head_t;
+static_assert(sizeof(ucx_head_t) == 24, "head");
+
+/* A received message. */
+typedef enum ucx_where {
+    UCX_WHERE_SMALL, /* in small */
+    UCX_WHERE_COPY,  /* allocated */
+    UCX_WHERE_LENT,  /* in UCX's memory, perhaps shared with the peer */
+    UCX_WHERE_BODY   /* at the peer: data is UCX's descriptor */
+} ucx_where_t;
+typedef struct ucx_packet {
+    fabric_early_t early;    /* with the tag */
+    struct ucx_packet *next; /* free list, or list of arrivals */
+    ucx_where_t where;
+    size_t len; /* bytes at data; of a body, its length */
+    char *data;
+    madi_wire_hdr_t hdr;                                   /* of a body */
+    _Alignas(MADI_LINE) char small[UCX_SMALL + MADI_LINE]; /* a short body may be read beyond its end */
+} ucx_packet_t;
+
+/* A body that UCX writes to its destination. */
+typedef struct ucx_body {
+    struct ucx_body *next; /* in the adapter's list of those that have ended */
+    ucx_link_t *link;      /* NULL: the link is closed */
+    bool ended;
+    ucs_status_t status;
+} ucx_body_t;
+
+/* A copied message in flight. */
+typedef struct ucx_copy {
+    struct ucx_copy *next, *all; /* free list; list of all */
+    ucx_adapter_t *adapter;
+    ucx_link_t *link; /* NULL: none, or closed */
+    uint64_t tag;     /* the header */
+    char data[UCX_PACKET_MAX];
+} ucx_copy_t;
+
+/* A packet with an op, whose body leaves from the memory of the operation's owner. */
+typedef struct ucx_flight {
+    struct ucx_flight *next; /* free list, or the adapter's list of those in flight, or of those that have ended */
+    ucx_adapter_t *adapter;
+    ucx_link_t *link;
+    madi_op_t *op;
+    ucs_status_t status;
+    ucx_head_t head;
+    ucp_dt_iov_t piece[UCX_GATHER];
+} ucx_flight_t;
+
+/* An endpoint of UCX.  All links and sources with the same address share it, since UCX joins the endpoints of two workers
+ * in pairs: closing one would break another link of the peer. */
+typedef struct ucx_peer {
+    struct ucx_peer *next;
+    ucp_ep_h ep;        /* NULL: closed */
+    ucs_status_t error; /* UCS_OK, or why it cannot be used any more */
+    int uses;
+    bool source; /* one use is that of a source of frames */
+    uint8_t len;
+    unsigned char address[UCX_ADDRESS_MAX];
+} ucx_peer_t;
+
+struct ucx_adapter {
+    madi_adapter_t base;
+    const ucx_lib_t *lib;
+    ucx_device_t device;
+    ucp_context_h context;
+    ucp_worker_h worker; /* NULL: none */
+    ucx_peer_t *peers;   /* session's lock and io */
+
+    madi_lock_t io;
+    ucx_copy_t *copies, *all_copies; /* free ones; all.  io */
+    int n_copies;                    /* those in use by packets.  io */
+    ucx_flight_t *flights, *flying;  /* free ones; those in flight.  io */
+    int closing;                     /* endpoints that are being closed */
+
+    /* receiving, under the session's lock */
+    ucx_packet_t *packets;                  /* free ones */
+    ucx_packet_t *first_arrived, **arrived; /* in the order in which UCX reported them; where the next one goes */
+    ucx_flight_t *landed;                   /* flights that have ended */
+    ucx_body_t *bodies;                     /* bodies that have ended */
+    ucx_link_t *deferred;                   /* links whose next packet waits for the next poll */
+    atomic_int lent;                        /* messages in UCX's memory */
+    bool lost;                              /* a message was dropped for lack of memory */
+    fabric_table_t links;
+    atomic_bool failures; /* sending has failed on a link, or an endpoint */
+
+    bool broken; /* UCX must not progress any more */
+
+    /* polling */
+    fabric_heat_t heat;
+    int tried;           /* 1 + events of a take that has polled in place of the next poll; else 0 */
+    atomic_bool refused; /* a link refused a packet */
+
+    /* sleep */
+    madi_watch_t wakeup; /* of the worker's descriptor, which is UCX's */
+    madi_watch_t tick;   /* timer of liveness */
+    int64_t looked;      /* ns: last look at all links */
+};
+
+struct ucx_link {
+    madi_link_t base;
+    ucx_peer_t *peer;
+    int index;    /* in the adapter's table, if numbered */
+    uint32_t key; /* by which messages to this end are known */
+    bool numbered, started, closed, down;
+    bool dead;            /* the peer's process has ended */
+    madi_watch_t process; /* a pidfd of a peer of this host; fd 0 if none */
+
+    /* sending, under the tx lock */
+    uint64_t tag;      /* PACKET, to the peer, number 0 */
+    uint16_t number;   /* of the next packet */
+    atomic_int failed; /* ucs_status_t that ended sending; 0 if none */
+    atomic_bool refused;
+    atomic_int flying; /* copies and flights */
+
+    /* receiving, under the session's lock */
+    uint16_t expected;     /* number of the next packet */
+    fabric_early_t *early; /* packets that came before their turn, in order of their numbers */
+    bool is_deferred;
+    ucx_link_t *next_deferred;
+    ucx_body_t *receiving; /* the body that the next packets wait for */
+    madi_wire_hdr_t hdr;   /* of it */
+    madi_rx_t rx;
+
+    fabric_end_t end;
+};
+
+static inline ucx_adapter_t *ucx_of(const ucx_link_t *l)
+{
+    return (ucx_adapter_t *)l->base.adapter;
+}
+/* Return the link to which a message with this tag belongs; NULL if there is none any more. */
+static inline ucx_link_t *ucx_link_of(const ucx_adapter_t *a, uint64_t tag)
+{
+    ucx_link_t *l = fabric_table_at(&a->links, tag);
+    return l && l->key == fabric_tag_key(tag) ? l : NULL;
+}
+
+/* ucx_probe.c */
+mad_status_t ucx_probe(const madi_driver_t *driver, struct mad_session *session);
+/* Find the device of an adapter's name.  False with the reason. */
+bool ucx_device_find(const ucx_lib_t *lib, const char *name, ucx_device_t *device, char *reason);
+/* Open a context; device NULL: all that UCX offers here. */
+ucs_status_t ucx_context_open(const ucx_lib_t *lib, const ucx_device_t *device, ucp_context_h *context);
+
+/* ucx_name.c */
+/* Add a line of ucp_context_print_info to the devices: room for max, *n are there. */
+void ucx_device_add(ucx_device_t *devices, int *n, int max, const char *line);
+/* Write the name of the device's network, MADI_NAME_MAX bytes.  False with the reason. */
+bool ucx_network_name(const ucx_device_t *device, char *name, char *reason);
+
+/* ucx_peer.c; under the session's lock */
+/* Return the peer of this address, with one more use; NULL with the reason. */
+ucx_peer_t *ucx_peer_use(ucx_adapter_t *a, const void *address, size_t len, char *reason);
+/* Like ucx_peer_use, but without a further use, or for a source. */
+ucx_peer_t *ucx_peer_of_source(ucx_adapter_t *a, const void *address, size_t len, char *reason);
+void ucx_source_end(madi_adapter_t *adapter, const void *source, size_t source_len); /* as driver.h says */
+void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer);                              /* one use less; NULL is fine */
+/* Close the endpoint so that UCX ends what is under way on it.  All links of the peer break. */
+void ucx_peer_break(ucx_adapter_t *a, ucx_peer_t *peer, ucs_status_t error);
+void ucx_peers_fini(ucx_adapter_t *a);
+
+/* ucx_link.c; as driver.h says */
+#define UCX_MAGIC 0x7863756du /* of descriptions */
+#define UCX_VERSION 1
+mad_status_t ucx_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
+mad_status_t ucx_accept(madi_link_t *link, const void *source, size_t source_len, char *reason);
+size_t ucx_describe(madi_link_t *link, void *bytes);
+mad_status_t ucx_start(madi_link_t *link, int fd, bool active, char *reason);
+void ucx_link_close(madi_link_t *link);
+void ucx_link_fini(madi_link_t *link);
+/* Report that the link is down, once. */
+void ucx_down(ucx_link_t *l, mad_status_t status, const char *text);
+
+/* ucx_send.c */
+madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+typedef enum ucx_sent { UCX_SENT_OK, UCX_SENT_AGAIN, UCX_SENT_FAILED } ucx_sent_t;
+/* Send a message of up to UCX_PACKET_MAX bytes that lie in up to UCX_GATHER pieces.  The bytes may be reused.  FAILED:
+ * *status has the cause.  l: the link that counts it; NULL: one of the driver's own, which is not refused. */
+ucx_sent_t ucx_message_send(ucx_adapter_t *a, ucx_peer_t *peer, uint64_t tag, const struct iovec *vec, int n, size_t total,
+                            ucx_link_t *l, ucs_status_t *status);
+void ucx_send_failed(ucx_link_t *l, ucs_status_t status);
+void ucx_copies_forget(ucx_link_t *l);  /* at the link's end */
+int ucx_flights_land(ucx_adapter_t *a); /* report flights that have ended; returns their number */
+/* Report all flights of the link, although UCX has not ended them: it must not progress any more. */
+void ucx_flights_drop(ucx_link_t *l);
+bool ucx_flights_exist(ucx_link_t *l);
+void ucx_send_fini(ucx_adapter_t *a); /* the worker is gone */
+
+/* ucx_message.c */
+/* The callback of all active messages. */
+ucs_status_t ucx_message_arrived(void *arg, const void *head, size_t head_len, void *data, size_t len,
+                                 const ucp_am_recv_param_t *param);
+ucx_packet_t *ucx_arrived_take(ucx_adapter_t *a);       /* the next one; NULL: none */
+void ucx_packet_put(ucx_adapter_t *a, ucx_packet_t *p); /* it has been handled */
+/* Lend the bytes of a packet that is in UCX's memory, until slot_put; the structure of the packet is free. */
+void ucx_packet_lend(ucx_adapter_t *a, ucx_packet_t *p);
+void ucx_slot_put(madi_link_t *link, madi_foreign_t loan);
+void ucx_message_fini(ucx_adapter_t *a);
+
+/* ucx_receive.c */
+void ucx_packet_handle(ucx_adapter_t *a, ucx_packet_t *p);
+/* True if it is the link's next packet, whole; then *hdr is its header. */
+bool ucx_takes(const ucx_link_t *l, const ucx_packet_t *p, madi_wire_hdr_t *hdr);
+void ucx_early_run(ucx_link_t *l);  /* deliver what has waited for its turn */
+int ucx_deferred(ucx_adapter_t *a); /* ask again for the packets that wait; returns their number */
+void ucx_receive_forget(ucx_link_t *l);
+
+/* ucx_body.c */
+/* Receive the body of l->hdr to l->rx.base; desc is UCX's from here on. */
+void ucx_body_begin(ucx_link_t *l, void *desc);
+void ucx_body_drop(ucx_adapter_t *a, void *desc);
+int ucx_bodies_land(ucx_adapter_t *a); /* deliver bodies that are complete; returns their number */
+void ucx_body_forget(ucx_link_t *l);   /* at the link's end, after ucx_link_await */
+
+/* ucx_poll.c */
+int ucx_poll(madi_adapter_t *adapter, int budget);
+madi_link_t *ucx_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
+bool ucx_pure_poll(madi_adapter_t *adapter);
+int ucx_progress(ucx_adapter_t *a); /* returns the number of events that UCX reports */
+int ucx_drain(ucx_adapter_t *a);    /* handle all there is, or a while; returns the number of events */
+/* Wait until UCX no longer uses memory for the link, without upcalls.  If that takes too long, the adapter breaks: UCX
+ * makes no progress any more, so it moves no bytes. */
+void ucx_link_await(ucx_link_t *l);
+/* Report that UCX has failed, and break all links.  for_good: the adapter cannot be used any more. */
+void ucx_links_fail(ucx_adapter_t *a, const char *what, ucs_status_t status, bool for_good);
+mad_status_t ucx_wakeup_open(ucx_adapter_t *a, char *reason);
+void ucx_wakeup_close(ucx_adapter_t *a);
+bool ucx_arm(madi_adapter_t *adapter);
+
+/* ucx_control.c */
+bool ucx_control_send(ucx_link_t *l, fabric_what_t what, uint32_t number);
+void ucx_control_arrived(ucx_link_t *l, const fabric_control_t *c);
+void ucx_bye_check(ucx_link_t *l); /* a packet was delivered */
+bool ucx_drained(madi_link_t *link);
+mad_status_t ucx_tick_open(ucx_adapter_t *a, char *reason);
+
+/* ucx_frame.c; as driver.h says */
+bool ucx_frame_send(madi_link_t *link, const void *frame, size_t len);
+bool ucx_frame_answer(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);
+void ucx_frame_arrived(ucx_adapter_t *a, ucx_packet_t *p);
+
+#endif

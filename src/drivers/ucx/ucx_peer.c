@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ucx: UCX's endpoints, one for each address of a worker.
+ *
+ * An address is a peer's own words, and UCX reads it without a length: the buffer that it is in is longer, and ends with
+ * zeros.  That is no protection against a hostile address: UCX reads as unprotected what arrives at its ports. */
+#include "drivers/ucx/ucx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ADDRESS_ROOM 4096 /* bytes */
+
+/* UCX has found out that the peer, or the network, is gone.  Called in ucp_worker_progress. */
+static void endpoint_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    ucx_adapter_t *a = arg;
+    for (ucx_peer_t *p = a->peers; p; p = p->next)
+        if (p->ep == ep && p->error == UCS_OK)
+            p->error = status;
+    atomic_store_explicit(&a->failures, true, memory_order_release);
+}
+
+static ucs_status_t endpoint_open(ucx_adapter_t *a, ucx_peer_t *p)
+{
+    _Alignas(16) unsigned char address[ADDRESS_ROOM] = {0};
+    ucp_ep_params_t params = {
+        .field_mask =
+            UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = (ucp_address_t *)(void *)address,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {.cb = endpoint_failed, .arg = a},
+    };
+    memcpy(address, p->address, p->len);
+    madi_lock(&a->io);
+    ucs_status_t status = a->worker && !a->broken ? a->lib->ep_create(a->worker, &params, &p->ep) : UCS_ERR_NOT_CONNECTED;
+    if (status == UCS_OK) {
+        p->next = a->peers;
+        a->peers = p;
+    }
+    madi_unlock(&a->io);
+    return status;
+}
+
+/* Return the usable peer of this address; NULL if there is none. */
+static ucx_peer_t *peer_find(const ucx_adapter_t *a, const void *address, size_t len)
+{
+    ucx_peer_t *p = a->peers;
+    while (p && (p->error != UCS_OK || p->len != len || memcmp(p->address, address, len) != 0))
+        p = p->next;
+    return p;
+}
+
+static ucx_peer_t *peer_make(ucx_adapter_t *a, const void *address, size_t len, char *reason)
+{
+    if (!len || len > UCX_ADDRESS_MAX) { /* a peer wrote it */
+        snprintf(reason, MADI_REASON_MAX, "the peer's address is not one of UCX");
+        return NULL;
+    }
+    ucx_peer_t *p = calloc(1, sizeof *p);
+    if (!p) {
+        snprintf(reason, MADI_REASON_MAX, "no memory for a peer");
+        return NULL;
+    }
+    p->len = (uint8_t)len;
+    memcpy(p->address, address, len);
+    ucs_status_t status = endpoint_open(a, p);
+    if (status == UCS_OK)
+        return p;
+    snprintf(reason, MADI_REASON_MAX, "UCX cannot connect device %s to the peer's address: %.60s", a->base.name,
+             a->lib->status_string(status));
+    free(p);
+    return NULL;
+}
+
+ucx_peer_t *ucx_peer_use(ucx_adapter_t *a, const void *address, size_t len, char *reason)
+{
+    ucx_peer_t *p = peer_find(a, address, len);
+    p = p ? p : peer_make(a, address, len, reason);
+    if (p && p->source)
+        p->source = false; /* its use becomes this one */
+    else if (p)
+        p->uses++;
+    return p;
+}
+
+ucx_peer_t *ucx_peer_of_source(ucx_adapter_t *a, const void *address, size_t len, char *reason)
+{
+    ucx_peer_t *p = peer_find(a, address, len);
+    p = p ? p : peer_make(a, address, len, reason);
+    if (p && !p->uses) {
+        p->source = true;
+        p->uses = 1;
+    }
+    return p;
+}
+
+void ucx_source_end(madi_adapter_t *adapter, const void *source, size_t source_len)
+{
+    ucx_adapter_t *a = (ucx_adapter_t *)adapter;
+    for (ucx_peer_t *p = a->peers; p; p = p->next)
+        if (p->source && p->len == source_len && !memcmp(p->address, source, source_len)) {
+            p->source = false;
+            ucx_peer_drop(a, p);
+            return;
+        }
+}
+
+/* ---- The end -------------------------------------------------------------------------------------------------- */
+
+static void endpoint_closed(void *request, ucs_status_t status, void *arg)
+{
+    ucx_adapter_t *a = arg;
+    (void)status;
+    a->closing--;
+    a->lib->request_free(request);
+}
+
+/* Close the endpoint.  force: what is under way on it is cancelled, else it leaves before.  Under io. */
+static void endpoint_close(ucx_adapter_t *a, ucx_peer_t *p, bool force)
+{
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .flags = force ? UCP_EP_CLOSE_FLAG_FORCE : 0,
+        .cb.send = endpoint_closed,
+        .user_data = a,
+    };
+    if (!p->ep)
+        return;
+    ucs_status_ptr_t request = a->worker ? a->lib->ep_close(p->ep, &param) : NULL;
+    if (UCS_PTR_IS_PTR(request))
+        a->closing++;
+    p->ep = NULL;
+}
+
+void ucx_peer_break(ucx_adapter_t *a, ucx_peer_t *p, ucs_status_t error)
+{
+    madi_lock(&a->io);
+    if (p->error == UCS_OK)
+        p->error = error;
+    endpoint_close(a, p, true);
+    madi_unlock(&a->io);
+    atomic_store_explicit(&a->failures, true, memory_order_release);
+}
+
+void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer)
+{
+    ucx_peer_t **p = &a->peers;
+    if (!peer || --peer->uses)
+        return;
+    madi_lock(&a->io);
+    while (*p != peer)
+        p = &(*p)->next;
+    *p = peer->next;
+    endpoint_close(a, peer, peer->error != UCS_OK);
+    madi_unlock(&a->io);
+    fabric_heat(&a->heat);
+    free(peer);
+}
+
+void ucx_peers_fini(ucx_adapter_t *a)
+{
+    while (a->peers) {
+        a->peers->uses = 1;
+        ucx_peer_drop(a, a->peers);
+    }
+}

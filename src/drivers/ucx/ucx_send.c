@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ucx: outgoing packets. */
+#include "drivers/ucx/ucx.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGE 0 /* number of the only active message */
+
+/* ---- Copied messages --------------------------------------------------------------------------------------------- */
+
+/* Return a place for a message; NULL if all are in flight, or without memory.  Under io. */
+static ucx_copy_t *copy_take(ucx_adapter_t *a, bool counted, ucx_sent_t *why)
+{
+    ucx_copy_t *c = a->copies;
+    *why = UCX_SENT_AGAIN;
+    if (counted && a->n_copies >= UCX_COPIES)
+        return NULL;
+    if (MADI_LIKELY(c != NULL)) {
+        a->copies = c->next;
+        return c;
+    }
+    c = malloc(sizeof *c);
+    *why = a->n_copies ? UCX_SENT_AGAIN : UCX_SENT_FAILED;
+    if (!c)
+        return NULL;
+    c->adapter = a;
+    c->link = NULL;
+    c->all = a->all_copies;
+    a->all_copies = c;
+    return c;
+}
+
+/* The copy is not used any more.  Under io. */
+static void copy_free(ucx_adapter_t *a, ucx_copy_t *c)
+{
+    if (c->link) {
+        madi_link_holds(&c->link->base, -1);
+        atomic_fetch_sub_explicit(&c->link->flying, 1, memory_order_relaxed);
+        c->link = NULL;
+    }
+    c->next = a->copies;
+    a->copies = c;
+}
+
+/* Called in ucp_worker_progress. */
+static void copy_left(void *request, ucs_status_t status, void *arg)
+{
+    ucx_copy_t *c = arg;
+    ucx_adapter_t *a = c->adapter;
+    if (c->link) {
+        a->n_copies--;
+        if (status != UCS_OK)
+            ucx_send_failed(c->link, status);
+    }
+    copy_free(a, c);
+    a->lib->request_free(request);
+}
+
+static void bytes_gather(char *to, const struct iovec *vec, int n)
+{
+    for (int i = 0; i < n; i++) {
+        madi_copy(to, vec[i].iov_base, vec[i].iov_len);
+        to += vec[i].iov_len;
+    }
+}
+
+/* Send a copy.  Under io. */
+static ucx_sent_t copy_send(ucx_adapter_t *a, ucx_peer_t *peer, ucx_copy_t *c, size_t total, ucx_link_t *l,
+                            ucs_status_t *status)
+{
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
+                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+        .cb.send = copy_left,
+        .user_data = c,
+    };
+    ucs_status_ptr_t request = UCS_STATUS_PTR(peer->error != UCS_OK ? peer->error : UCS_ERR_NOT_CONNECTED);
+    if (MADI_LIKELY(peer->ep && peer->error == UCS_OK && a->worker && !a->broken))
+        request = a->lib->am_send(peer->ep, MESSAGE, &c->tag, sizeof c->tag, c->data, total, &param);
+    if (UCS_PTR_IS_PTR(request)) { /* io is held, so the callback has not come yet */
+        c->link = l;
+        if (l) {
+            a->n_copies++;
+            madi_link_holds(&l->base, 1);
+            atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+        }
+        return UCX_SENT_OK;
+    }
+    copy_free(a, c);
+    *status = UCS_PTR_RAW_STATUS(request);
+    return request ? UCX_SENT_FAILED : UCX_SENT_OK;
+}
+
+ucx_sent_t ucx_message_send(ucx_adapter_t *a, ucx_peer_t *peer, uint64_t tag, const struct iovec *vec, int n, size_t total,
+                            ucx_link_t *l, ucs_status_t *status)
+{
+    ucx_sent_t sent;
+    assert(total <= UCX_PACKET_MAX);
+    *status = UCS_ERR_NO_MEMORY;
+    madi_lock(&a->io);
+    ucx_copy_t *c = copy_take(a, l != NULL, &sent);
+    if (MADI_LIKELY(c != NULL)) {
+        c->tag = tag;
+        bytes_gather(c->data, vec, n);
+        sent = copy_send(a, peer, c, total, l, status);
+    }
+    madi_unlock(&a->io);
+    return sent;
+}
+
+void ucx_copies_forget(ucx_link_t *l)
+{
+    ucx_adapter_t *a = ucx_of(l);
+    madi_lock(&a->io);
+    for (ucx_copy_t *c = a->all_copies; c; c = c->all)
+        if (c->link == l) {
+            madi_link_holds(&l->base, -1);
+            atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
+            a->n_copies--;
+            c->link = NULL;
+        }
+    madi_unlock(&a->io);
+}
+
+/* ---- Packets with an op ------------------------------------------------------------------------------------------ */
+
+/* Called in ucp_worker_progress. */
+static void flight_ended(void *request, ucs_status_t status, void *arg)
+{
+    ucx_flight_t *f = arg, **p = &f->adapter->flying;
+    ucx_adapter_t *a = f->adapter;
+    a->lib->request_free(request);
+    while (*p && *p != f)
+        p = &(*p)->next;
+    if (!*p) { /* ucx_flights_drop has been here */
+        free(f);
+        return;
+    }
+    *p = f->next;
+    f->status = status;
+    f->next = a->landed;
+    a->landed = f;
+}
+
+static ucx_flight_t *flight_take(ucx_adapter_t *a)
+{
+    ucx_flight_t *f = a->flights;
+    if (f)
+        a->flights = f->next;
+    return f ? f : malloc(sizeof *f);
+}
+
+/* List the pieces of the body, behind the header.  Returns their number. */
+static size_t pieces_list(ucx_flight_t *f, const struct iovec *vec, int n)
+{
+    size_t pieces = 0;
+    for (int i = 0; i < n; i++) {
+        size_t skip = i ? 0 : sizeof(madi_wire_hdr_t);
+        if (vec[i].iov_len > skip)
+            f->piece[pieces++] = (ucp_dt_iov_t){(char *)vec[i].iov_base + skip, vec[i].iov_len - skip};
+    }
+    return pieces;
+}
+
+/* Send a flight.  Under io. */
+static ucs_status_ptr_t flight_post(ucx_adapter_t *a, ucx_link_t *l, ucx_flight_t *f, size_t pieces)
+{
+    ucp_request_param_t param = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE,
+        .flags = UCP_AM_SEND_FLAG_RNDV,
+        .datatype = pieces == 1 ? ucp_dt_make_contig(1) : UCP_DATATYPE_IOV,
+        .cb.send = flight_ended,
+        .user_data = f,
+    };
+    const void *from = pieces == 1 ? f->piece->buffer : f->piece;
+    if (!l->peer->ep || l->peer->error != UCS_OK || !a->worker || a->broken)
+        return UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED);
+    return a->lib->am_send(l->peer->ep, MESSAGE, &f->head, sizeof f->head, from, pieces == 1 ? f->piece->length : pieces,
+                           &param);
+}
+
+/* Send a packet from the memory of the op's owner.  TAKEN, SENT, or AGAIN with *status. */
+static madi_sent_t flight_send(ucx_link_t *l, uint64_t tag, const struct iovec *vec, int n, madi_op_t *op,
+                               ucs_status_t *status)
+{
+    ucx_adapter_t *a = ucx_of(l);
+    madi_lock(&a->io);
+    ucx_flight_t *f = flight_take(a);
+    if (!f) {
+        madi_unlock(&a->io);
+        return MADI_AGAIN;
+    }
+    f->adapter = a;
+    f->link = l;
+    f->op = op;
+    f->head.tag = tag;
+    memcpy(&f->head.hdr, vec->iov_base, sizeof f->head.hdr);
+    ucs_status_ptr_t request = flight_post(a, l, f, pieces_list(f, vec, n));
+    bool taken = UCS_PTR_IS_PTR(request);
+    f->next = taken ? a->flying : a->flights;
+    *(taken ? &a->flying : &a->flights) = f;
+    if (taken)
+        atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+    madi_unlock(&a->io);
+    *status = UCS_PTR_RAW_STATUS(request);
+    return taken ? MADI_TAKEN : request ? MADI_AGAIN : MADI_SENT;
+}
+
+/* Report a flight, which is in no list. */
+static void flight_report(ucx_adapter_t *a, ucx_flight_t *f, mad_status_t status)
+{
+    madi_op_t *op = f->op;
+    ucx_link_t *l = f->link;
+    atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
+    madi_lock(&a->io);
+    f->next = a->flights;
+    a->flights = f;
+    madi_unlock(&a->io);
+    op->done(op, status);
+}
+
+int ucx_flights_land(ucx_adapter_t *a)
+{
+    int n = 0;
+    for (ucx_flight_t *f; (f = a->landed); n++) {
+        a->landed = f->next;
+        if (f->status != UCS_OK && !f->link->closed)
+            ucx_send_failed(f->link, f->status);
+        flight_report(a, f, f->status == UCS_OK ? MAD_OK : MAD_ERR_PEER);
+    }
+    return n;
+}
+
+bool ucx_flights_exist(ucx_link_t *l)
+{
+    ucx_adapter_t *a = ucx_of(l);
+    madi_lock(&a->io);
+    ucx_flight_t *f = a->flying;
+    while (f && f->link != l)
+        f = f->next;
+    madi_unlock(&a->io);
+    return f != NULL;
+}
+
+void ucx_flights_drop(ucx_link_t *l)
+{
+    ucx_adapter_t *a = ucx_of(l);
+    ucx_flight_t **p = &a->flying, *f;
+    madi_lock(&a->io);
+    while ((f = *p)) {
+        if (f->link != l) {
+            p = &f->next;
+            continue;
+        }
+        madi_op_t *op = f->op;
+        *p = f->next; /* f itself stays UCX's */
+        atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
+        madi_unlock(&a->io);
+        op->done(op, MAD_ERR_PEER);
+        madi_lock(&a->io);
+        p = &a->flying;
+    }
+    madi_unlock(&a->io);
+}
+
+void ucx_send_fini(ucx_adapter_t *a)
+{
+    for (ucx_copy_t *c; (c = a->all_copies);) {
+        a->all_copies = c->all;
+        free(c);
+    }
+    for (ucx_flight_t *f; (f = a->flights);) {
+        a->flights = f->next;
+        free(f);
+    }
+    a->copies = NULL;
+    a->n_copies = 0;
+}
+
+/* ---- Packets -------------------------------------------------------------------------------------------------------------- */
+
+void ucx_send_failed(ucx_link_t *l, ucs_status_t status)
+{
+    atomic_store_explicit(&l->failed, status, memory_order_relaxed);
+    atomic_store_explicit(&ucx_of(l)->failures, true, memory_order_release);
+    fabric_heat(&ucx_of(l)->heat);
+}
+
+madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    ucx_link_t *l = (ucx_link_t *)link;
+    ucx_adapter_t *a = ucx_of(l);
+    uint64_t tag = l->tag | l->number;
+    ucs_status_t status = UCS_OK;
+    madi_sent_t sent = MADI_AGAIN;
+    assert(n >= 1 && n <= UCX_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t) && (op || total <= UCX_PACKET_MAX));
+    if (MADI_UNLIKELY(atomic_load_explicit(&l->failed, memory_order_relaxed)))
+        return MADI_AGAIN;
+    if (total > UCX_PACKET_MAX)
+        sent = flight_send(l, tag, vec, n, op, &status);
+    else if (ucx_message_send(a, l->peer, tag, vec, n, total, l, &status) == UCX_SENT_OK)
+        sent = MADI_SENT;
+    else if (status == UCS_ERR_NO_MEMORY)
+        status = UCS_OK;
+    fabric_heat(&a->heat);
+    if (MADI_LIKELY(sent != MADI_AGAIN)) {
+        l->number++;
+        l->end.sent++;
+        return sent;
+    }
+    if (status != UCS_OK)
+        ucx_send_failed(l, status);
+    atomic_store_explicit(&l->refused, true, memory_order_relaxed);
+    atomic_store_explicit(&a->refused, true, memory_order_release);
+    return MADI_AGAIN;
+}
