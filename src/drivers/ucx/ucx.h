@@ -19,11 +19,13 @@
  * has one context and one worker for all its links.
  *
  *   packet of up to packet_max bytes     sender                              receiver
- *     a copied message, eager            -- header: tag; packet -------->    kept by UCX, and lent; or copied
+ *     a copied message, eager            -- tag, packet ---------------->    kept by UCX, and lent; or copied
  *   longer packet, with an op
  *     from the program's memory          -- header: tag, packet's ------>    the core names the destination
  *                                        <- - - UCX's rendezvous - - - ->    body
  *     op->done, when UCX completes the request
+ *
+ * A short message has no header of UCX, since UCX sends one with header and data on a longer path.
  *
  * UCX completes messages out of order (an eager one overtakes a rendezvous), so packets have numbers (drivers/fabric/tag.h),
  * and early ones wait.
@@ -67,10 +69,12 @@ typedef struct ucx_device {
     bool memory;              /* this host's memory */
 } ucx_device_t;
 
-/* Header of an active message. */
+/* Header of an active message whose data is a body that comes by rendezvous.  Others have none: their data begins with the
+ * tag. */
+#define UCX_TAG_SIZE sizeof(uint64_t)
 typedef struct ucx_head {
     uint64_t tag;
-    madi_wire_hdr_t hdr; /* of a packet whose body comes by rendezvous; else not sent */
+    madi_wire_hdr_t hdr;
 } ucx_head_t;
 static_assert(sizeof(ucx_head_t) == 24, "head");
 
@@ -104,9 +108,10 @@ typedef struct ucx_copy {
     struct ucx_copy *next, *all; /* free list; list of all */
     ucx_adapter_t *adapter;
     ucx_link_t *link; /* NULL: none, or closed */
-    uint64_t tag;     /* the header */
+    uint64_t tag;     /* the message begins here */
     char data[UCX_PACKET_MAX];
 } ucx_copy_t;
+static_assert(offsetof(ucx_copy_t, data) == offsetof(ucx_copy_t, tag) + UCX_TAG_SIZE, "copy");
 
 /* A packet with an op, whose body leaves from the memory of the operation's owner. */
 typedef struct ucx_flight {

@@ -46,7 +46,7 @@ void ucx_packet_put(ucx_adapter_t *a, ucx_packet_t *p)
     case UCX_WHERE_COPY: free(p->data); break;
     case UCX_WHERE_LENT:
         atomic_fetch_sub_explicit(&a->lent, 1, memory_order_relaxed);
-        data_release(a, p->data);
+        data_release(a, p->data - UCX_TAG_SIZE);
         break;
     case UCX_WHERE_BODY:
         if (p->data)
@@ -66,7 +66,7 @@ void ucx_slot_put(madi_link_t *link, madi_foreign_t loan)
     ucx_adapter_t *a = (ucx_adapter_t *)link->adapter;
     char *body = madi_foreign_pass_on(loan);
     atomic_fetch_sub_explicit(&a->lent, 1, memory_order_relaxed);
-    data_release(a, body - sizeof(madi_wire_hdr_t));
+    data_release(a, body - sizeof(madi_wire_hdr_t) - UCX_TAG_SIZE);
 }
 
 /* ---- The callback, under the session's lock and io --------------------------------------------------------------- */
@@ -90,7 +90,7 @@ ucx_packet_t *ucx_arrived_take(ucx_adapter_t *a)
 }
 
 /* Place the bytes of an eager message.  Returns what the callback returns, or UCS_ERR_NO_MEMORY. */
-static ucs_status_t packet_fill(ucx_adapter_t *a, ucx_packet_t *p, void *data, size_t len, bool stays)
+static ucs_status_t packet_fill(ucx_adapter_t *a, ucx_packet_t *p, char *data, size_t len, bool stays)
 {
     p->len = len;
     p->data = p->small;
@@ -115,21 +115,23 @@ ucs_status_t ucx_message_arrived(void *arg, const void *head, size_t head_len, v
     ucx_adapter_t *a = arg;
     bool body = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
     ucs_status_t status = UCS_INPROGRESS;
-    if (head_len != (body ? sizeof(ucx_head_t) : sizeof(uint64_t)) || (!body && len > UCX_PACKET_MAX))
+    if (head_len != (body ? sizeof(ucx_head_t) : 0) ||
+        (!body && (len < UCX_TAG_SIZE || len > UCX_TAG_SIZE + UCX_PACKET_MAX)))
         return UCS_OK; /* no peer of ours sends that */
     ucx_packet_t *p = packet_take(a);
     if (!p) {
         a->lost = true;
         return UCS_OK;
     }
-    memcpy(&p->early.tag, head, sizeof p->early.tag);
+    memcpy(&p->early.tag, body ? head : data, UCX_TAG_SIZE);
     if (MADI_UNLIKELY(body)) {
         memcpy(&p->hdr, (const char *)head + offsetof(ucx_head_t, hdr), sizeof p->hdr);
         p->where = UCX_WHERE_BODY;
         p->data = data;
         p->len = len;
     } else {
-        status = packet_fill(a, p, data, len, param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA);
+        status = packet_fill(a, p, (char *)data + UCX_TAG_SIZE, len - UCX_TAG_SIZE,
+                             param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA);
     }
     if (status == UCS_ERR_NO_MEMORY) {
         packet_free(a, p);

@@ -80,7 +80,7 @@ static ucx_sent_t copy_send(ucx_adapter_t *a, ucx_peer_t *peer, ucx_copy_t *c, s
     };
     ucs_status_ptr_t request = UCS_STATUS_PTR(peer->error != UCS_OK ? peer->error : UCS_ERR_NOT_CONNECTED);
     if (MADI_LIKELY(peer->ep && peer->error == UCS_OK && a->worker && !a->broken))
-        request = a->lib->am_send(peer->ep, MESSAGE, &c->tag, sizeof c->tag, c->data, total, &param);
+        request = a->lib->am_send(peer->ep, MESSAGE, NULL, 0, &c->tag, UCX_TAG_SIZE + total, &param);
     if (UCS_PTR_IS_PTR(request)) { /* io is held, so the callback has not come yet */
         c->link = l;
         if (l) {
