@@ -124,14 +124,14 @@ typedef struct ucx_flight {
     ucp_dt_iov_t piece[UCX_GATHER];
 } ucx_flight_t;
 
-/* An endpoint of UCX.  All links and sources with the same address share it, since UCX joins the endpoints of two workers
- * in pairs: closing one would break another link of the peer. */
+/* An endpoint of UCX.  All links and sources with the same address share it. */
 typedef struct ucx_peer {
     struct ucx_peer *next;
     ucp_ep_h ep;        /* NULL: closed */
     ucs_status_t error; /* UCS_OK, or why it cannot be used any more */
     int uses;
     bool source; /* one use is that of a source of frames */
+    bool linked; /* a link has used it */
     uint8_t len;
     unsigned char address[UCX_ADDRESS_MAX];
 } ucx_peer_t;
@@ -235,6 +235,7 @@ void ucx_source_end(madi_adapter_t *adapter, const void *source, size_t source_l
 void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer);                              /* one use less; NULL is fine */
 /* Close the endpoint so that UCX ends what is under way on it.  All links of the peer break. */
 void ucx_peer_break(ucx_adapter_t *a, ucx_peer_t *peer, ucs_status_t error);
+void ucx_peers_reap(ucx_adapter_t *a); /* free those that UCX has lost and nothing uses */
 void ucx_peers_fini(ucx_adapter_t *a);
 
 /* ucx_link.c; as driver.h says */

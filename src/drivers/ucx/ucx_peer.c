@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ucx: UCX's endpoints, one for each address of a worker.
  *
+ * UCX joins the endpoints of two workers in pairs, in the order in which they are made.  If one side closed its endpoint and
+ * made another, the two of a pair would not be those in use: UCX would answer a rendezvous over a closed endpoint, and closing
+ * the one in use would not end the rendezvous.  So an endpoint that a link has used stays open until UCX reports its end, or
+ * the adapter ends; that of a stranger is closed when the core forgets it.
+ *
  * An address is a peer's own words, and UCX reads it without a length: the buffer that it is in is longer, and ends with
  * zeros.  That is no protection against a hostile address: UCX reads as unprotected what arrives at its ports. */
 #include "drivers/ucx/ucx.h"
@@ -77,10 +82,12 @@ ucx_peer_t *ucx_peer_use(ucx_adapter_t *a, const void *address, size_t len, char
 {
     ucx_peer_t *p = peer_find(a, address, len);
     p = p ? p : peer_make(a, address, len, reason);
-    if (p && p->source)
-        p->source = false; /* its use becomes this one */
-    else if (p)
+    if (!p)
+        return NULL;
+    if (!p->source)
         p->uses++;
+    p->source = false; /* its use becomes this one */
+    p->linked = true;
     return p;
 }
 
@@ -143,11 +150,10 @@ void ucx_peer_break(ucx_adapter_t *a, ucx_peer_t *p, ucs_status_t error)
     atomic_store_explicit(&a->failures, true, memory_order_release);
 }
 
-void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer)
+/* Close and free a peer that is not used. */
+static void peer_end(ucx_adapter_t *a, ucx_peer_t *peer)
 {
     ucx_peer_t **p = &a->peers;
-    if (!peer || --peer->uses)
-        return;
     madi_lock(&a->io);
     while (*p != peer)
         p = &(*p)->next;
@@ -158,10 +164,26 @@ void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer)
     free(peer);
 }
 
+void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer)
+{
+    if (!peer || --peer->uses)
+        return;
+    if (!peer->linked || peer->error != UCS_OK)
+        peer_end(a, peer);
+}
+
+void ucx_peers_reap(ucx_adapter_t *a)
+{
+    ucx_peer_t *next;
+    for (ucx_peer_t *p = a->peers; p; p = next) {
+        next = p->next;
+        if (!p->uses && p->error != UCS_OK)
+            peer_end(a, p);
+    }
+}
+
 void ucx_peers_fini(ucx_adapter_t *a)
 {
-    while (a->peers) {
-        a->peers->uses = 1;
-        ucx_peer_drop(a, a->peers);
-    }
+    while (a->peers)
+        peer_end(a, a->peers);
 }

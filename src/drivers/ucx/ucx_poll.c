@@ -64,6 +64,7 @@ static void failures_report(ucx_adapter_t *a)
                  a->lib->status_string(status));
         ucx_down(l, MAD_ERR_PEER, text);
     }
+    ucx_peers_reap(a);
 }
 
 static void refused_report(ucx_adapter_t *a)
