@@ -25,7 +25,7 @@
  *                                        <- - - UCX's rendezvous - - - ->    body
  *     op->done, when UCX completes the request
  *
- * A short message has no header of UCX, since UCX sends one with header and data on a longer path.
+ * An eager message has no header of UCX: the tag precedes the packet in its data, so UCX has one piece to copy.
  *
  * UCX completes messages out of order (an eager one overtakes a rendezvous), so packets have numbers (drivers/fabric/tag.h),
  * and early ones wait.
