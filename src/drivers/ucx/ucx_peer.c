@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ucx: UCX's endpoints, one for each address of a worker.
  *
- * UCX joins the endpoints of two workers in pairs, in the order in which they are made.  If one side closed its endpoint and
- * made another, the two of a pair would not be those in use: UCX would answer a rendezvous over a closed endpoint, and closing
- * the one in use would not end the rendezvous.  So an endpoint that a link has used stays open until UCX reports its end, or
- * the adapter ends; that of a stranger is closed when the core forgets it.
+ * UCX joins the endpoints of two workers in pairs, in the order in which they are made, and keeps a closed one while the other
+ * of the pair may send.  If one side closed its endpoint and made another, those in use would be of different pairs.  So an
+ * endpoint that a link has used stays open until UCX reports its end, or the adapter ends; that of a stranger is closed when
+ * the core forgets it.
  *
  * An address is a peer's own words, and UCX reads it without a length: the buffer that it is in is longer, and ends with
  * zeros.  That is no protection against a hostile address: UCX reads as unprotected what arrives at its ports. */

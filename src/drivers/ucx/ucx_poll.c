@@ -12,6 +12,7 @@
 
 #define AWAIT_NS INT64_C(500000000) /* wait for memory that UCX uses as a link is closed */
 #define DRAIN_MAX 4096              /* events */
+#define DEAD_CALLS 8192             /* calls in which UCX handles a whole queue of shared memory */
 #define PART 16                     /* packets between two looks at what is rare */
 
 void ucx_links_fail(ucx_adapter_t *a, const char *what, ucs_status_t status, bool for_good)
@@ -118,14 +119,32 @@ int ucx_drain(ucx_adapter_t *a)
     return events;
 }
 
+/* True if UCX uses memory for the link. */
+static bool link_is_busy(ucx_link_t *l)
+{
+    return (l->receiving && !l->receiving->ended) || ucx_flights_exist(l);
+}
+
+/* Within a host, UCX does not end what is under way to a process that has died while its queue was full.  Nothing reads or
+ * writes for it any more, once the messages that it has left in this process's queue are handled. */
+static void dead_await(ucx_link_t *l)
+{
+    for (int i = 0; i < DEAD_CALLS && link_is_busy(l); i++)
+        ucx_progress(ucx_of(l));
+}
+
 void ucx_link_await(ucx_link_t *l)
 {
     ucx_adapter_t *a = ucx_of(l);
-    if (!(l->receiving && !l->receiving->ended) && !ucx_flights_exist(l))
+    if (!link_is_busy(l))
         return;
     ucx_peer_break(a, l->peer, UCS_ERR_CANCELED);
+    if (l->dead && a->device.memory) {
+        dead_await(l);
+        return;
+    }
     int64_t end = madi_now() + AWAIT_NS;
-    while (!a->broken && ((l->receiving && !l->receiving->ended) || ucx_flights_exist(l))) {
+    while (!a->broken && link_is_busy(l)) {
         ucx_progress(a);
         if (madi_now() >= end)
             ucx_links_fail(a, "a peer has ended while a block was on its way, and UCX does not end that", UCS_ERR_TIMED_OUT,
