@@ -9,7 +9,7 @@
 
 #define CLOSE_NS INT64_C(50000000) /* ns that an adapter's end waits for the last messages to leave */
 
-static void caps_set(ucx_adapter_t *a)
+static void ucx_caps_set(ucx_adapter_t *a)
 {
     bool memory = a->device.memory, tcp = !strncmp(a->device.tls, "tcp", 3);
     a->base.caps = (madi_caps_t){.packet_max = UCX_PACKET_MAX,
@@ -28,7 +28,7 @@ static void caps_set(ucx_adapter_t *a)
 }
 
 /* Read what UCX has done; report its failure. */
-static bool is_made(const ucx_adapter_t *a, const char *what, ucs_status_t status, char *reason)
+static bool ucx_is_made(const ucx_adapter_t *a, const char *what, ucs_status_t status, char *reason)
 {
     if (status != UCS_OK)
         snprintf(reason, MADI_REASON_MAX, "UCX, %.30s for device %.47s: %.60s", what, a->base.name,
@@ -39,7 +39,7 @@ static bool is_made(const ucx_adapter_t *a, const char *what, ucs_status_t statu
 static bool address_set(ucx_adapter_t *a, char *reason)
 {
     ucp_address_t *address;
-    if (!is_made(a, "the address", a->lib->worker_get_address(a->worker, &address, &a->base.address_len), reason))
+    if (!ucx_is_made(a, "the address", a->lib->worker_get_address(a->worker, &address, &a->base.address_len), reason))
         return false;
     bool fits = a->base.address_len <= UCX_ADDRESS_MAX;
     if (fits)
@@ -64,9 +64,9 @@ static bool worker_open(ucx_adapter_t *a, char *reason)
         .cb = ucx_message_arrived,
         .arg = a,
     };
-    return is_made(a, "a context", ucx_context_open(a->lib, &a->device, &a->context), reason) &&
-           is_made(a, "a worker", a->lib->worker_create(a->context, &params, &a->worker), reason) &&
-           is_made(a, "a handler", a->lib->worker_set_am_recv_handler(a->worker, &handler), reason) &&
+    return ucx_is_made(a, "a context", ucx_context_open(a->lib, &a->device, &a->context), reason) &&
+           ucx_is_made(a, "a worker", a->lib->worker_create(a->context, &params, &a->worker), reason) &&
+           ucx_is_made(a, "a handler", a->lib->worker_set_am_recv_handler(a->worker, &handler), reason) &&
            address_set(a, reason);
 }
 
@@ -78,7 +78,7 @@ static mad_status_t ucx_open(madi_adapter_t *adapter, char *reason)
     if (!a->lib || !ucx_device_find(a->lib, adapter->name, &a->device, reason) ||
         !ucx_network_name(&a->device, adapter->network, reason) || !worker_open(a, reason))
         return MAD_ERR_SYSTEM;
-    caps_set(a);
+    ucx_caps_set(a);
     fabric_heat(&a->heat);
     mad_status_t status = ucx_wakeup_open(a, reason);
     return status ? status : ucx_tick_open(a, reason);

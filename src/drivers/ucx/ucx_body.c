@@ -22,7 +22,7 @@ static void body_written(void *request, ucs_status_t status, size_t len, void *a
 }
 
 /* Deliver a body that has ended, which is in no list. */
-static void body_end(ucx_link_t *l, ucx_body_t *body)
+static void ucx_body_end(ucx_link_t *l, ucx_body_t *body)
 {
     ucs_status_t status = body->status;
     free(body);
@@ -59,7 +59,7 @@ void ucx_body_begin(ucx_link_t *l, void *desc)
     if (UCS_PTR_IS_PTR(request))
         return;
     body->status = UCS_PTR_RAW_STATUS(request);
-    body_end(l, body);
+    ucx_body_end(l, body);
 }
 
 void ucx_body_drop(ucx_adapter_t *a, void *desc)
@@ -75,7 +75,7 @@ int ucx_bodies_land(ucx_adapter_t *a)
     int n = 0;
     for (ucx_body_t *body; (body = a->bodies); n++) {
         a->bodies = body->next;
-        body_end(body->link, body);
+        ucx_body_end(body->link, body);
     }
     return n;
 }

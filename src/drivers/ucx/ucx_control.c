@@ -52,7 +52,7 @@ bool ucx_drained(madi_link_t *link)
     return false;
 }
 
-static void link_look(ucx_link_t *l)
+static void ucx_link_look(ucx_link_t *l)
 {
     char text[MADI_REASON_MAX];
     switch (fabric_end_look(&l->end, text)) {
@@ -62,7 +62,7 @@ static void link_look(ucx_link_t *l)
     }
 }
 
-static void tick_ready(madi_watch_t *watch, uint32_t events)
+static void ucx_tick_ready(madi_watch_t *watch, uint32_t events)
 {
     ucx_adapter_t *a = MADI_CONTAINER(watch, ucx_adapter_t, tick);
     int64_t now = madi_now();
@@ -77,12 +77,12 @@ static void tick_ready(madi_watch_t *watch, uint32_t events)
         ucx_link_t *l = a->links.links[i];
         if (!l || l->closed || l->down || !l->started || l->process.fd > 0) /* a pidfd reports more, and sooner */
             continue;
-        link_look(l);
+        ucx_link_look(l);
     }
 }
 
 mad_status_t ucx_tick_open(ucx_adapter_t *a, char *reason)
 {
-    a->tick.ready = tick_ready;
+    a->tick.ready = ucx_tick_ready;
     return fabric_tick_open(a->base.session, &a->tick, TICK_NS < fabric_look_ns() ? TICK_NS : fabric_look_ns(), reason);
 }

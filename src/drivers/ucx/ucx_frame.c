@@ -8,7 +8,7 @@
  * source.  Closing it after each answer would break the peer's endpoint. */
 #include "drivers/ucx/ucx.h"
 
-static ucx_sent_t frame_post(ucx_adapter_t *a, ucx_peer_t *peer, const void *frame, size_t len, ucs_status_t *status)
+static ucx_sent_t ucx_frame_post(ucx_adapter_t *a, ucx_peer_t *peer, const void *frame, size_t len, ucs_status_t *status)
 {
     unsigned char n = (unsigned char)a->base.address_len;
     struct iovec vec[3] = {{&n, 1}, {a->base.address, n}, {(void *)(uintptr_t)frame, len}};
@@ -19,7 +19,7 @@ bool ucx_frame_send(madi_link_t *link, const void *frame, size_t len)
 {
     ucx_link_t *l = (ucx_link_t *)link;
     ucs_status_t status;
-    ucx_sent_t sent = frame_post(ucx_of(l), l->peer, frame, len, &status);
+    ucx_sent_t sent = ucx_frame_post(ucx_of(l), l->peer, frame, len, &status);
     if (sent == UCX_SENT_FAILED)
         ucx_send_failed(l, status);
     return sent == UCX_SENT_OK;
@@ -33,7 +33,7 @@ bool ucx_frame_answer(madi_adapter_t *adapter, const void *source, size_t source
     ucx_peer_t *peer = ucx_peer_of_source(a, source, source_len, reason);
     if (!peer)
         return true; /* nothing has this address */
-    return frame_post(a, peer, frame, len, &status) != UCX_SENT_AGAIN;
+    return ucx_frame_post(a, peer, frame, len, &status) != UCX_SENT_AGAIN;
 }
 
 void ucx_frame_arrived(ucx_adapter_t *a, ucx_packet_t *p)

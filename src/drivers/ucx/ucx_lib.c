@@ -11,7 +11,7 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
-static bool library_open(void *arg, char *reason, size_t size)
+static bool ucx_library_open(void *arg, char *reason, size_t size)
 {
     ucx_lib_t *u = arg;
     const fabric_symbol_t ucp[] = {
@@ -55,7 +55,7 @@ const ucx_lib_t *ucx_lib_open(char *reason, size_t size)
     static ucx_lib_t lib;
     static bool is_open;
     madi_static_mutex_lock(&mutex);
-    is_open = is_open || fabric_handlers_kept(library_open, &lib, reason, size);
+    is_open = is_open || fabric_handlers_kept(ucx_library_open, &lib, reason, size);
     madi_static_mutex_unlock(&mutex);
     return is_open ? &lib : NULL;
 }

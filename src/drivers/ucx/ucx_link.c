@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-static void peer_process_ready(madi_watch_t *watch, uint32_t events)
+static void ucx_peer_process_ready(madi_watch_t *watch, uint32_t events)
 {
     ucx_link_t *l = MADI_CONTAINER(watch, ucx_link_t, process);
     (void)events;
@@ -25,7 +25,7 @@ void ucx_down(ucx_link_t *l, mad_status_t status, const char *text)
 }
 
 /* Make what both ends need for the handshake: the other end's address, and a number. */
-static mad_status_t link_open(ucx_link_t *l, const void *address, size_t len, char *reason)
+static mad_status_t ucx_link_open(ucx_link_t *l, const void *address, size_t len, char *reason)
 {
     l->peer = ucx_peer_use(ucx_of(l), address, len, reason);
     if (!l->peer)
@@ -42,12 +42,12 @@ mad_status_t ucx_connect(madi_link_t *link, const void *addr, size_t len, int *f
         snprintf(reason, MADI_REASON_MAX, "the adapter cannot be used any more: UCX has failed");
         return MAD_ERR_SYSTEM;
     }
-    return link_open((ucx_link_t *)link, addr, len, reason);
+    return ucx_link_open((ucx_link_t *)link, addr, len, reason);
 }
 
 mad_status_t ucx_accept(madi_link_t *link, const void *source, size_t source_len, char *reason)
 {
-    return link_open((ucx_link_t *)link, source, source_len, reason);
+    return ucx_link_open((ucx_link_t *)link, source, source_len, reason);
 }
 
 size_t ucx_describe(madi_link_t *link, void *bytes)
@@ -66,7 +66,7 @@ mad_status_t ucx_start(madi_link_t *link, int fd, bool active, char *reason)
         return MAD_ERR_PROTOCOL;
     l->tag = fabric_tag(FABRIC_KIND_PACKET, d.key, (uint16_t)d.index);
     l->process.ready =
-        peer_process_ready; /* other hosts' and namespaces' peers are only known by what UCX and they report */
+        ucx_peer_process_ready; /* other hosts' and namespaces' peers are only known by what UCX and they report */
     fabric_process_watch(&d.process, link->adapter->session, &l->process);
     l->started = l->end.heard = true;
     fabric_heat(&ucx_of(l)->heat);

@@ -26,7 +26,7 @@ static void endpoint_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
     atomic_store_explicit(&a->failures, true, memory_order_release);
 }
 
-static ucs_status_t endpoint_open(ucx_adapter_t *a, ucx_peer_t *p)
+static ucs_status_t ucx_endpoint_open(ucx_adapter_t *a, ucx_peer_t *p)
 {
     _Alignas(16) unsigned char address[ADDRESS_ROOM] = {0};
     ucp_ep_params_t params = {
@@ -69,7 +69,7 @@ static ucx_peer_t *peer_make(ucx_adapter_t *a, const void *address, size_t len, 
     }
     p->len = (uint8_t)len;
     memcpy(p->address, address, len);
-    ucs_status_t status = endpoint_open(a, p);
+    ucs_status_t status = ucx_endpoint_open(a, p);
     if (status == UCS_OK)
         return p;
     snprintf(reason, MADI_REASON_MAX, "UCX cannot connect device %s to the peer's address: %.60s", a->base.name,

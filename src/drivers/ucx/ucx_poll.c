@@ -47,9 +47,9 @@ static ucx_packet_t *packet_next(ucx_adapter_t *a)
     return ucx_arrived_take(a);
 }
 
-/* ---- What is rare ------------------------------------------------------------------------------------------------ */
+/* ---- Rare events ------------------------------------------------------------------------------------------------ */
 
-static void failures_report(ucx_adapter_t *a)
+static void ucx_failures_report(ucx_adapter_t *a)
 {
     char text[MADI_REASON_MAX];
     atomic_store_explicit(&a->failures, false, memory_order_relaxed);
@@ -68,7 +68,7 @@ static void failures_report(ucx_adapter_t *a)
     ucx_peers_reap(a);
 }
 
-static void refused_report(ucx_adapter_t *a)
+static void ucx_refused_report(ucx_adapter_t *a)
 {
     atomic_store_explicit(&a->refused, false, memory_order_relaxed);
     for (int i = 0; i < a->links.n; i++) {
@@ -79,7 +79,7 @@ static void refused_report(ucx_adapter_t *a)
 }
 
 /* Returns the number of events. */
-static int rest_handle(ucx_adapter_t *a)
+static int ucx_rest_handle(ucx_adapter_t *a)
 {
     int events = 0;
     if (MADI_UNLIKELY(a->landed != NULL))
@@ -93,9 +93,9 @@ static int rest_handle(ucx_adapter_t *a)
         ucx_links_fail(a, "a message was lost", UCS_ERR_NO_MEMORY, false);
     }
     if (MADI_UNLIKELY(atomic_load_explicit(&a->failures, memory_order_relaxed)))
-        failures_report(a);
+        ucx_failures_report(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->refused, memory_order_relaxed)))
-        refused_report(a);
+        ucx_refused_report(a);
     return events;
 }
 
@@ -113,7 +113,7 @@ int ucx_drain(ucx_adapter_t *a)
     int events = 0, n;
     do {
         n = ucx_progress(a);
-        n += messages_handle(a, PART) + rest_handle(a);
+        n += messages_handle(a, PART) + ucx_rest_handle(a);
         events += n;
     } while (n && events < DRAIN_MAX);
     return events;
@@ -172,7 +172,7 @@ int ucx_poll(madi_adapter_t *adapter, int budget)
             return 0;
         events = messages_handle(a, budget);
     }
-    events += rest_handle(a);
+    events += ucx_rest_handle(a);
     if (events)
         fabric_heat(&a->heat);
     else

@@ -20,7 +20,7 @@ static void packet_count(ucx_link_t *l)
 }
 
 /* Deliver a packet that lies whole in this process's memory.  False: later. */
-static bool whole_deliver(ucx_link_t *l, const madi_wire_hdr_t *hdr, ucx_packet_t *p)
+static bool ucx_whole_deliver(ucx_link_t *l, const madi_wire_hdr_t *hdr, ucx_packet_t *p)
 {
     ucx_adapter_t *a = ucx_of(l);
     madi_foreign_t body = madi_foreign_of(p->data + sizeof *hdr);
@@ -51,7 +51,7 @@ static bool whole_deliver(ucx_link_t *l, const madi_wire_hdr_t *hdr, ucx_packet_
 }
 
 /* Deliver a header whose body comes by rendezvous.  False: later. */
-static bool header_deliver(ucx_link_t *l, ucx_packet_t *p)
+static bool ucx_header_deliver(ucx_link_t *l, ucx_packet_t *p)
 {
     void *desc = p->data;
     l->hdr = p->hdr;
@@ -86,12 +86,12 @@ static bool header_read(const ucx_packet_t *p, madi_wire_hdr_t *hdr)
 }
 
 /* Deliver a link's next packet.  False: later. */
-static bool turn_deliver(ucx_link_t *l, ucx_packet_t *p)
+static bool ucx_turn_deliver(ucx_link_t *l, ucx_packet_t *p)
 {
     madi_wire_hdr_t hdr = {0};
     char text[MADI_REASON_MAX];
     if (header_read(p, &hdr))
-        return p->where == UCX_WHERE_BODY ? header_deliver(l, p) : whole_deliver(l, &hdr, p);
+        return p->where == UCX_WHERE_BODY ? ucx_header_deliver(l, p) : ucx_whole_deliver(l, &hdr, p);
     snprintf(text, sizeof text,
              "received a packet of type %u with %u bytes in a message of %zu, which no peer sends: check which program the "
              "peer runs",
@@ -102,7 +102,7 @@ static bool turn_deliver(ucx_link_t *l, ucx_packet_t *p)
     return true;
 }
 
-static bool packet_may_come(const ucx_link_t *l)
+static bool ucx_packet_may_come(const ucx_link_t *l)
 {
     return l->started && !l->closed && !l->down && !l->receiving && !l->is_deferred;
 }
@@ -110,10 +110,10 @@ static bool packet_may_come(const ucx_link_t *l)
 void ucx_early_run(ucx_link_t *l)
 {
     ucx_adapter_t *a = ucx_of(l);
-    while (l->early && packet_may_come(l) && fabric_tag_number(l->early->tag) == l->expected) {
+    while (l->early && ucx_packet_may_come(l) && fabric_tag_number(l->early->tag) == l->expected) {
         ucx_packet_t *p = early_packet(l->early);
         l->early = p->early.next; /* p may be free when turn_deliver returns */
-        if (turn_deliver(l, p))
+        if (ucx_turn_deliver(l, p))
             continue;
         if (l->closed) { /* ucx_receive_forget has been here */
             ucx_packet_put(a, p);
@@ -143,7 +143,7 @@ int ucx_deferred(ucx_adapter_t *a)
 }
 
 /* Handle a message between the drivers. */
-static void control_handle(ucx_adapter_t *a, ucx_link_t *l, ucx_packet_t *p)
+static void ucx_control_handle(ucx_adapter_t *a, ucx_link_t *l, ucx_packet_t *p)
 {
     fabric_control_t control;
     bool is_one = p->where == UCX_WHERE_SMALL && p->len == sizeof control;
@@ -167,10 +167,10 @@ void ucx_packet_handle(ucx_adapter_t *a, ucx_packet_t *p)
     }
     l->end.heard = true;
     if (kind == FABRIC_KIND_CONTROL) {
-        control_handle(a, l, p);
+        ucx_control_handle(a, l, p);
         return;
     }
-    fabric_place_t place = fabric_early_add(&l->early, &p->early, l->expected, packet_may_come(l));
+    fabric_place_t place = fabric_early_add(&l->early, &p->early, l->expected, ucx_packet_may_come(l));
     if (place != FABRIC_PLACE_ADDED)
         ucx_packet_put(a, p);
     if (place == FABRIC_PLACE_MANY)
@@ -181,8 +181,8 @@ void ucx_packet_handle(ucx_adapter_t *a, ucx_packet_t *p)
 
 bool ucx_takes(const ucx_link_t *l, const ucx_packet_t *p, madi_wire_hdr_t *hdr)
 {
-    return !l->early && packet_may_come(l) && fabric_tag_number(p->early.tag) == l->expected && p->where != UCX_WHERE_BODY &&
-           header_read(p, hdr);
+    return !l->early && ucx_packet_may_come(l) && fabric_tag_number(p->early.tag) == l->expected &&
+           p->where != UCX_WHERE_BODY && header_read(p, hdr);
 }
 
 void ucx_receive_forget(ucx_link_t *l)

@@ -11,7 +11,7 @@
 /* ---- Copied messages --------------------------------------------------------------------------------------------- */
 
 /* Return a place for a message; NULL if all are in flight, or without memory.  Under io. */
-static ucx_copy_t *copy_take(ucx_adapter_t *a, bool counted, ucx_sent_t *why)
+static ucx_copy_t *ucx_copy_take(ucx_adapter_t *a, bool counted, ucx_sent_t *why)
 {
     ucx_copy_t *c = a->copies;
     *why = UCX_SENT_AGAIN;
@@ -33,7 +33,7 @@ static ucx_copy_t *copy_take(ucx_adapter_t *a, bool counted, ucx_sent_t *why)
 }
 
 /* The copy is not used any more.  Under io. */
-static void copy_free(ucx_adapter_t *a, ucx_copy_t *c)
+static void ucx_copy_free(ucx_adapter_t *a, ucx_copy_t *c)
 {
     if (c->link) {
         madi_link_holds(&c->link->base, -1);
@@ -54,11 +54,11 @@ static void copy_left(void *request, ucs_status_t status, void *arg)
         if (status != UCS_OK)
             ucx_send_failed(c->link, status);
     }
-    copy_free(a, c);
+    ucx_copy_free(a, c);
     a->lib->request_free(request);
 }
 
-static void bytes_gather(char *to, const struct iovec *vec, int n)
+static void ucx_bytes_gather(char *to, const struct iovec *vec, int n)
 {
     for (int i = 0; i < n; i++) {
         madi_copy(to, vec[i].iov_base, vec[i].iov_len);
@@ -90,7 +90,7 @@ static ucx_sent_t copy_send(ucx_adapter_t *a, ucx_peer_t *peer, ucx_copy_t *c, s
         }
         return UCX_SENT_OK;
     }
-    copy_free(a, c);
+    ucx_copy_free(a, c);
     *status = UCS_PTR_RAW_STATUS(request);
     return request ? UCX_SENT_FAILED : UCX_SENT_OK;
 }
@@ -102,10 +102,10 @@ ucx_sent_t ucx_message_send(ucx_adapter_t *a, ucx_peer_t *peer, uint64_t tag, co
     assert(total <= UCX_PACKET_MAX);
     *status = UCS_ERR_NO_MEMORY;
     madi_lock(&a->io);
-    ucx_copy_t *c = copy_take(a, l != NULL, &sent);
+    ucx_copy_t *c = ucx_copy_take(a, l != NULL, &sent);
     if (MADI_LIKELY(c != NULL)) {
         c->tag = tag;
-        bytes_gather(c->data, vec, n);
+        ucx_bytes_gather(c->data, vec, n);
         sent = copy_send(a, peer, c, total, l, status);
     }
     madi_unlock(&a->io);
@@ -146,7 +146,7 @@ static void flight_ended(void *request, ucs_status_t status, void *arg)
     a->landed = f;
 }
 
-static ucx_flight_t *flight_take(ucx_adapter_t *a)
+static ucx_flight_t *ucx_flight_take(ucx_adapter_t *a)
 {
     ucx_flight_t *f = a->flights;
     if (f)
@@ -185,12 +185,12 @@ static ucs_status_ptr_t flight_post(ucx_adapter_t *a, ucx_link_t *l, ucx_flight_
 }
 
 /* Send a packet from the memory of the op's owner.  TAKEN, SENT, or AGAIN with *status. */
-static madi_sent_t flight_send(ucx_link_t *l, uint64_t tag, const struct iovec *vec, int n, madi_op_t *op,
-                               ucs_status_t *status)
+static madi_sent_t ucx_flight_send(ucx_link_t *l, uint64_t tag, const struct iovec *vec, int n, madi_op_t *op,
+                                   ucs_status_t *status)
 {
     ucx_adapter_t *a = ucx_of(l);
     madi_lock(&a->io);
-    ucx_flight_t *f = flight_take(a);
+    ucx_flight_t *f = ucx_flight_take(a);
     if (!f) {
         madi_unlock(&a->io);
         return MADI_AGAIN;
@@ -302,7 +302,7 @@ madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     if (MADI_UNLIKELY(atomic_load_explicit(&l->failed, memory_order_relaxed)))
         return MADI_AGAIN;
     if (total > UCX_PACKET_MAX)
-        sent = flight_send(l, tag, vec, n, op, &status);
+        sent = ucx_flight_send(l, tag, vec, n, op, &status);
     else if (ucx_message_send(a, l->peer, tag, vec, n, total, l, &status) == UCX_SENT_OK)
         sent = MADI_SENT;
     else if (status == UCS_ERR_NO_MEMORY)
