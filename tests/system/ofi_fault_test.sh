@@ -66,7 +66,7 @@ reports() {
 start broken
 falls "a library that cannot be opened" "libfabric.so.1: file too short; install libfabric"
 start empty
-falls "a library without the functions" "libfabric is older than 1.17"
+falls "a library without the functions" "libfabric.so.1 lacks fi_getinfo: install libfabric"
 start fault OFI_OLD=1
 falls "an old library" "libfabric is older than 1.17"
 for call in getinfo,1 fabric,1 domain,1 av_open,1 endpoint,1 bind,2 enable,1 getname,1; do
