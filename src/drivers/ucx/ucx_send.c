@@ -305,15 +305,13 @@ madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
         sent = ucx_flight_send(l, tag, vec, n, op, &status);
     else if (ucx_message_send(a, l->peer, tag, vec, n, total, l, &status) == UCX_SENT_OK)
         sent = MADI_SENT;
-    else if (status == UCS_ERR_NO_MEMORY)
-        status = UCS_OK;
     fabric_heat(&a->heat);
     if (MADI_LIKELY(sent != MADI_AGAIN)) {
         l->number++;
         l->end.sent++;
         return sent;
     }
-    if (status != UCS_OK)
+    if (status != UCS_OK && status != UCS_ERR_NO_MEMORY) /* without memory the packet is refused for a while */
         ucx_send_failed(l, status);
     atomic_store_explicit(&l->refused, true, memory_order_relaxed);
     atomic_store_explicit(&a->refused, true, memory_order_release);
