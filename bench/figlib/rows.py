@@ -21,6 +21,7 @@ GROUPS = {
     "shm-large": ("large messages in shared memory", 9, None),
     "tcp": ("TCP on loopback", 9, None),
     "ofi": ("the driver ofi, beside libfabric alone", 12, 5),
+    "ucx": ("the driver ucx, beside UCX alone", 12, 5),
     "seal": ("sealed TCP on loopback", 12, None),
     "mpi-sizes": ("Open MPI over our channels, and over its own", 55, 10),
     "mpi-rate": ("message rates of Open MPI", 25, 5),
@@ -78,6 +79,10 @@ PROMISES = [
      "The driver ofi beside the same ping-pong written against libfabric alone, over its providers shm and tcp;ofi_rxm. 8 B"
      " and 1 KiB: at most the larger of 1.05 x and + 50 ns. 64 KiB, 1 MiB and 4 MiB: at least 0.98 x the bandwidth.",
      ("ofi",)),
+    ("Over UCX",
+     "The driver ucx beside the same ping-pong written against UCX alone, over its transports posix and tcp. 8 B and 1 KiB:"
+     " at most the larger of 1.05 x and + 50 ns. 64 KiB, 1 MiB and 4 MiB: at least 0.98 x the bandwidth.",
+     ("ucx",)),
     ("Sealed networks",
      "TCP on loopback with security seal (TLS 1.3). 1 MiB: at least 0.9 x what `openssl speed` says of the cipher on one "
      "core, and at least 0.8 x a core that encrypts at that speed and copies as a plain connection does: on loopback the "
@@ -169,8 +174,21 @@ RELAYS = ("socat", "socat-8K", "zmq_proxy")
 LIMITED = ">= 0.98 x a socket over one of the networks"
 RESUMED = "<= 2 x the time of detection"
 TUNED = "<= 1.15 x the time with the best of 4 to 256 KiB"
-BY_OFI = "<= libfabric alone + max(5 %, 0.05 us)"
+# Libraries of other networks that drivers use: driver, name, peer, ways.
+LIBRARIES = (("ofi", "libfabric", "libfabric", ("shm", "tcp")), ("ucx", "UCX", "ucx", ("posix", "tcp")))
 BEST_TCP = ">= 0.97 x best of raw socket and Open MPI"
+
+
+def beside_library(driver, name, library, way):
+    """Compare a driver over a library with the library alone."""
+    source, alone = "ours-%s-%s" % (driver, way), "%s-%s" % (library, way)
+    goal, limit = "<= %s alone + max(5 %%, 0.05 us)" % name, over(alone, lambda raw: max(0.05 * raw, 0.05))
+    return [latency("%s-%s-8" % (driver, way), "%s's %s by the driver %s, 8 B" % (name, way, driver), driver, source, 8,
+                    (), (), (alone,), goal, limit),
+            latency("%s-%s-1K" % (driver, way), "the same, 1 KiB", driver, source, KIB, (), (), (alone,), goal, limit)] + [
+                bandwidth("%s-%s-%s" % (driver, way, label), "the same, %s" % text, driver, source, size, (alone,), (), (),
+                          ">= 0.98 x %s alone" % name, times(0.98))
+                for label, text, size in (("64K", "64 KiB", 64 * KIB), ("1M", "1 MiB", MIB), ("4M", "4 MiB", 4 * MIB))]
 
 
 FIGURES = rows_curve.FIGURES + [
@@ -192,14 +210,8 @@ FIGURES = rows_curve.FIGURES + [
               BEST_TCP, times(0.97)),
     bandwidth("tcp-4M", "TCP on loopback, 4 MiB", "tcp", "ours-tcp", 4 * MIB, ("openmpi-tcp", "raw-tcp"), TCP_OTHERS,
               (), BEST_TCP, times(0.97)),
-] + [figure for provider in ("shm", "tcp") for figure in (
-    latency("ofi-%s-8" % provider, "libfabric's %s by the driver ofi, 8 B" % provider, "ofi", "ours-ofi-" + provider, 8,
-            (), (), ("libfabric-" + provider,), BY_OFI, over("libfabric-" + provider, lambda raw: max(0.05 * raw, 0.05))),
-    latency("ofi-%s-1K" % provider, "the same, 1 KiB", "ofi", "ours-ofi-" + provider, KIB, (), (),
-            ("libfabric-" + provider,), BY_OFI, over("libfabric-" + provider, lambda raw: max(0.05 * raw, 0.05)))) + tuple(
-                bandwidth("ofi-%s-%s" % (provider, label), "the same, %s" % text, "ofi", "ours-ofi-" + provider, size,
-                          ("libfabric-" + provider,), (), (), ">= 0.98 x libfabric alone", times(0.98))
-                for label, text, size in (("64K", "64 KiB", 64 * KIB), ("1M", "1 MiB", MIB), ("4M", "4 MiB", 4 * MIB)))] + [
+] + [figure for driver, name, library, ways in LIBRARIES for way in ways
+     for figure in beside_library(driver, name, library, way)] + [
     latency("seal-8", "sealed TCP on loopback, 8 B", "seal", "sealed", 8, (), (), ("ours-tcp",), "<= plain + 1.5 us",
             over("ours-tcp", lambda plain: 1.5)),
     bandwidth("seal-1M", "sealed TCP on loopback, 1 MiB", "seal", "sealed", MIB, (), (), ("openssl", "ours-tcp"),

@@ -43,14 +43,14 @@ def user_level(driver):
     return measure
 
 
-def over_ofi(provider):
-    """The driver ofi over a provider of libfabric."""
+def over_library(driver, variables):
+    """A driver over the library of another network, with the variables that choose its transport."""
     def measure(context, sizes):
-        env = {"MAD_DRIVERS": "self,ofi", "MAD_OFI_PROVIDERS": provider}
+        env = dict({"MAD_DRIVERS": "self," + driver}, **variables)
         modules = os.path.join(os.path.dirname(context.program("mad_perf")), "drivers", ".libs")
         if os.path.isdir(modules):  # in the build folder
             env["MAD_MODULES"] = modules
-        return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), "pingpong", "--driver", "ofi")
+        return run_rows(context.madrun(2, "--bind", "core", context.program("mad_perf"), "pingpong", "--driver", driver)
                         + context.tail(sizes), env)
     return measure
 
@@ -148,8 +148,10 @@ SOURCES = {
     "ours-shm": ours("shm"),
     "ours-tcp": ours("tcp"),
     "ours-self": alone,
-    "ours-ofi-shm": over_ofi("shm"),
-    "ours-ofi-tcp": over_ofi("tcp+rxm"),
+    "ours-ofi-shm": over_library("ofi", {"MAD_OFI_PROVIDERS": "shm"}),
+    "ours-ofi-tcp": over_library("ofi", {"MAD_OFI_PROVIDERS": "tcp+rxm"}),
+    "ours-ucx-posix": over_library("ucx", {"UCX_TLS": "posix"}),
+    "ours-ucx-tcp": over_library("ucx", {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}),
     "ours-shm-cond": ours("shm", "cond"),
     "ours-shm-outside": ours("shm", "outside"),
     "ours-tcp-cond": ours("tcp", "cond"),
