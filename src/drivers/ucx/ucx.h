@@ -161,7 +161,8 @@ struct ucx_adapter {
     fabric_table_t links;
     atomic_bool failures; /* sending has failed on a link, or an endpoint */
 
-    bool broken; /* UCX must not progress any more */
+    bool broken; /* true if UCX must not progress any more */
+    bool deaths; /* true if a process has died that shared UCX's queues in memory: it may have blocked one of them */
 
     /* polling */
     fabric_heat_t heat;

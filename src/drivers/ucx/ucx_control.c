@@ -75,7 +75,9 @@ static void ucx_tick_ready(madi_watch_t *watch, uint32_t events)
     a->looked = now;
     for (int i = 0; i < a->links.n; i++) {
         ucx_link_t *l = a->links.links[i];
-        if (!l || l->closed || l->down || !l->started || l->process.fd > 0) /* a pidfd reports more, and sooner */
+        if (!l || l->closed || l->down || !l->started)
+            continue;
+        if (l->process.fd > 0 && !a->deaths) /* a pidfd reports more, and sooner; but not that a queue is blocked */
             continue;
         ucx_link_look(l);
     }

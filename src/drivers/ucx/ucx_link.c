@@ -11,8 +11,9 @@ static void ucx_peer_process_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     if (l->closed || l->down)
         return;
-    ucx_drain(ucx_of(l)); /* deliver what it sent before */
+    ucx_drain(ucx_of(l)); /* deliver what the peer sent before its end */
     l->dead = true;
+    ucx_of(l)->deaths = ucx_of(l)->device.memory;
     ucx_down(l, MAD_ERR_PEER, "the process is gone");
 }
 
