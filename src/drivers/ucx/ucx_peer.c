@@ -6,15 +6,20 @@
  * endpoint that a link has used stays open until UCX reports its end, or the adapter ends; that of a stranger is closed when
  * the core forgets it.
  *
- * An address is a peer's own words, and UCX reads it without a length: the buffer that it is in is longer, and ends with
- * zeros.  That is no protection against a hostile address: UCX reads as unprotected what arrives at its ports. */
+ * The peer wrote an address, and the first frame of a stranger has one, too: the answer needs an endpoint.  UCX parses an
+ * address without a length, so the buffer is long enough for every address of this length, and ends with zeros.  UCX aborts
+ * on an address of an unknown version, so the version is checked here.  That is no protection against a hostile address: UCX
+ * also parses those in its own messages, which a stranger can send to its ports (SECURITY.md). */
 #include "drivers/ucx/ucx.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ADDRESS_ROOM 4096 /* bytes */
+/* Bytes: UCX parses up to 128 entries of an address (UCP_MAX_RESOURCES), of at most 40 bytes where all lengths are zeros.
+ * A length in the peer's bytes leads up to 255 bytes further. */
+#define ADDRESS_ROOM 8192
+static_assert(ADDRESS_ROOM >= UCX_ADDRESS_MAX + 2 * 255 + 128 * 40, "address");
 
 /* UCX has found out that the peer, or the network, is gone.  Called in ucp_worker_progress. */
 static void endpoint_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
@@ -28,15 +33,16 @@ static void endpoint_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 
 static ucs_status_t ucx_endpoint_open(ucx_adapter_t *a, ucx_peer_t *p)
 {
-    _Alignas(16) unsigned char address[ADDRESS_ROOM] = {0};
     ucp_ep_params_t params = {
         .field_mask =
             UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
-        .address = (ucp_address_t *)(void *)address,
+        .address = calloc(1, ADDRESS_ROOM),
         .err_mode = UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {.cb = endpoint_failed, .arg = a},
     };
-    memcpy(address, p->address, p->len);
+    if (!params.address)
+        return UCS_ERR_NO_MEMORY;
+    memcpy((void *)(uintptr_t)params.address, p->address, p->len);
     madi_lock(&a->io);
     ucs_status_t status = a->worker && !a->broken ? a->lib->ep_create(a->worker, &params, &p->ep) : UCS_ERR_NOT_CONNECTED;
     if (status == UCS_OK) {
@@ -44,6 +50,7 @@ static ucs_status_t ucx_endpoint_open(ucx_adapter_t *a, ucx_peer_t *p)
         a->peers = p;
     }
     madi_unlock(&a->io);
+    free((void *)(uintptr_t)params.address);
     return status;
 }
 
@@ -56,9 +63,17 @@ static ucx_peer_t *peer_find(const ucx_adapter_t *a, const void *address, size_t
     return p;
 }
 
+/* True if UCX may parse an address of this version, which is in the low half of its first byte: known versions are 0, 1, and
+ * this process's own. */
+static bool address_version_known(const ucx_adapter_t *a, const unsigned char *address)
+{
+    int version = *address & 15;
+    return version <= 1 || version == (*a->base.address & 15);
+}
+
 static ucx_peer_t *peer_make(ucx_adapter_t *a, const void *address, size_t len, char *reason)
 {
-    if (!len || len > UCX_ADDRESS_MAX) { /* a peer wrote it */
+    if (!len || len > UCX_ADDRESS_MAX || !address_version_known(a, address)) {
         snprintf(reason, MADI_REASON_MAX, "the peer's address is not one of UCX");
         return NULL;
     }
