@@ -3,7 +3,7 @@
 # The conformance suite over each driver: BUILD=<build folder> run.sh [DRIVER...]
 #   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, datagram, ofi-PROVIDER (ofi over a
 #            provider of libfabric), ucx-TLS (ucx over a transport of UCX), or fault:DRIVER (DRIVER behind fault); without
-#            arguments: all of them, with ofi-tcp, ucx-tcp and ucx-posix
+#            arguments: all of them, with ofi-tcp, and a shorter form of ucx-tcp and ucx-posix
 #   TESTS="a b"  run only these tests
 #   SEEDS=N      fault: number of seeds (1); the first is SEED (else chosen by the clock)
 #   LONG=1       fault: each test in processes of its own, 20 seeds
@@ -89,9 +89,10 @@ ucx=
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
     for driver in ${*:-self shm tcp seal skeleton pipes datagram $ofi $ucx fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
-        # Behind fault, or with user-level threads, all tests of two processes run in one session, which is faster.
+        # Behind fault, with user-level threads, and over ucx among all drivers, all tests of two processes run in one
+        # session, which is faster.
         together=
-        case $THREADS:$driver in *:fault:* | marcel:*) [ -n "$LONG$TESTS" ] || together=1 ;; esac
+        case $THREADS:$driver:$# in *:fault:* | marcel:* | *:ucx-*:0) [ -n "$LONG$TESTS" ] || together=1 ;; esac
         while read -r name procs alone; do
             fits "$name" "$procs" "$driver" || continue
             [ -n "$together" ] && [ "$procs" = 2 ] && [ -z "$alone" ] && continue
