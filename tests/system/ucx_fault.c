@@ -28,7 +28,7 @@ static struct {
     void (*config_release)(ucp_config_t *);
     ucs_status_t (*init)(unsigned, unsigned, const ucp_params_t *, const ucp_config_t *, ucp_context_h *);
     void (*cleanup)(ucp_context_h);
-    void (*print_info)(const ucp_context_h, FILE *);
+    void (*print_info)(ucp_context_h, FILE *);
     ucs_status_t (*worker_create)(ucp_context_h, const ucp_worker_params_t *, ucp_worker_h *);
     void (*worker_destroy)(ucp_worker_h);
     ucs_status_t (*get_address)(ucp_worker_h, ucp_address_t **, size_t *);
@@ -174,7 +174,7 @@ void ucp_cleanup(ucp_context_h context)
     real.cleanup(context);
 }
 
-void ucp_context_print_info(const ucp_context_h context, FILE *stream)
+void ucp_context_print_info(ucp_context_h context, FILE *stream)
 {
     real.print_info(context, stream);
 }

@@ -18,7 +18,7 @@ typedef struct ucx_lib {
     ucs_status_t (*init)(unsigned major, unsigned minor, const ucp_params_t *params, const ucp_config_t *config,
                          ucp_context_h *context); /* ucp_init_version */
     void (*cleanup)(ucp_context_h context);
-    void (*context_print_info)(const ucp_context_h context, FILE *stream);
+    void (*context_print_info)(ucp_context_h context, FILE *stream);
     ucs_status_t (*worker_create)(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker);
     void (*worker_destroy)(ucp_worker_h worker);
     ucs_status_t (*worker_get_address)(ucp_worker_h worker, ucp_address_t **address, size_t *len);
