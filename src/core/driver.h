@@ -346,7 +346,7 @@ typedef struct madi_driver_frames {
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
     size_t (*describe)(madi_link_t *link, void *bytes);
     /* Forget a source: its handshakes have ended, and none has become a link.  The same address may come again, as a new
-     * source.  Called for each that was opened, or has sent a frame that the core took.  Frames that frame_answer has taken
+     * source.  Called for each that was opened, or has sent a frame that the core took or answered.  Frames that frame_answer has taken
      * still have to leave.  NULL: the driver keeps nothing for a source.  Lock: session.  Waits: no.  Owner: nothing is
      * left.  Errors: none. */
     void (*source_end)(madi_adapter_t *adapter, const void *source, size_t source_len);

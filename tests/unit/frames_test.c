@@ -453,6 +453,38 @@ START_TEST(a_verdict_is_not_repeated_when_its_link_has_ended)
 }
 END_TEST
 
+/* A stranger repeats a proof that it has seen.  The driver keeps nothing for strangers that the core has only answered. */
+START_TEST(a_proof_from_another_source_is_unknown)
+{
+    begin();
+    madi_gate_connect(gate[0]);
+    frames_deliver();
+    both_are_up();
+    wire[2].source = STRANGER;
+    frame_deliver(&wire[2]);
+    ck_assert_int_eq(wire[n_sent - 1].bytes[sizeof(madi_frame_piece_t) + 6], MADI_HELLO_END);
+    ck_assert_int_eq(ends[1], 1);
+    both_are_up();
+    end();
+}
+END_TEST
+
+/* A stranger that has seen the number of a handshake cannot end its link. */
+START_TEST(an_end_from_another_source_is_dropped)
+{
+    static frame_t frame;
+    begin();
+    madi_gate_connect(gate[0]);
+    frames_deliver();
+    frame = wire[0];
+    frame.source = STRANGER;
+    frame.bytes[sizeof(madi_frame_piece_t) + 6] = MADI_HELLO_END;
+    frame_deliver(&frame);
+    both_are_up();
+    end();
+}
+END_TEST
+
 START_TEST(an_unknown_handshake_begins_anew)
 {
     begin();
@@ -653,6 +685,8 @@ Suite *frames_suite(void)
                                   an_end_takes_the_link_of_the_other_side_down,
                                   an_end_after_a_repeated_hello_takes_the_link_down,
                                   a_verdict_is_not_repeated_when_its_link_has_ended,
+                                  a_proof_from_another_source_is_unknown,
+                                  an_end_from_another_source_is_dropped,
                                   an_unknown_handshake_begins_anew,
                                   a_lost_connection_fails_its_handshake,
                                   a_link_that_is_lost_amid_its_handshake_fails,

@@ -144,6 +144,17 @@ void madi_frames_unknown(madi_adapter_t *adapter, const void *source, size_t sou
     madi_frames_end(&f);
 }
 
+void madi_source_end(madi_adapter_t *adapter, const void *source, size_t source_len)
+{
+    const madi_hello_t *h = adapter->session->connect->hellos;
+    for (const madi_frames_t *f; h; h = h->next)
+        if ((f = h->frames) && !h->active && h->adapter == adapter && f->source_len == source_len &&
+            !memcmp(f->source, source, source_len))
+            return;
+    if (adapter->driver->frames.source_end)
+        adapter->driver->frames.source_end(adapter, source, source_len);
+}
+
 /* ---- In ------------------------------------------------------------------------------------------------------- */
 
 bool madi_piece_read(const void *bytes, size_t len, madi_frame_piece_t *piece)
@@ -191,17 +202,20 @@ const unsigned char *madi_frames_join(madi_frames_t *f, const madi_frame_piece_t
 /* A verdict: the proof that it answers, and the link that it has made (NULL: none, since the proof was refused). */
 typedef struct madi_kept_verdict {
     const madi_adapter_t *adapter; /* NULL: a free entry */
+    unsigned char source[MADI_ADDR_MAX];
+    size_t source_len;
     madi_link_t *link;
     uint64_t call;
     size_t len; /* bytes of frame */
     unsigned char proof[MADI_PROOF_LEN], frame[MADI_VERDICT_MAX];
 } madi_kept_verdict_t;
 
-static madi_kept_verdict_t *verdict_of(const madi_adapter_t *adapter, uint64_t call)
+static madi_kept_verdict_t *verdict_of(const madi_adapter_t *adapter, const void *source, size_t source_len, uint64_t call)
 {
     madi_kept_verdict_t *v = adapter->session->connect->verdicts;
     for (int i = 0; v && i < VERDICTS; i++)
-        if (v[i].adapter == adapter && v[i].call == call)
+        if (v[i].adapter == adapter && v[i].call == call && v[i].source_len == source_len &&
+            !memcmp(v[i].source, source, source_len))
             return &v[i];
     return NULL;
 }
@@ -215,7 +229,9 @@ void madi_verdict_keep(const madi_frames_t *f, const unsigned char proof[MADI_PR
     if (!part->verdicts || f->out_len > MADI_VERDICT_MAX)
         return; /* without memory a lost verdict is not repeated */
     v = &part->verdicts[part->next_verdict++ % VERDICTS];
-    *v = (madi_kept_verdict_t){.adapter = f->adapter, .link = link, .call = f->call, .len = f->out_len};
+    *v = (madi_kept_verdict_t){
+        .adapter = f->adapter, .source_len = f->source_len, .link = link, .call = f->call, .len = f->out_len};
+    memcpy(v->source, f->source, f->source_len);
     memcpy(v->proof, proof, MADI_PROOF_LEN);
     memcpy(v->frame, f->out + sizeof(madi_frame_piece_t), f->out_len);
 }
@@ -224,16 +240,16 @@ bool madi_verdict_repeat(madi_adapter_t *adapter, const void *source, size_t sou
                          const unsigned char proof[MADI_PROOF_LEN])
 {
     madi_frames_t f = frames_of_source(adapter, source, source_len, call);
-    madi_kept_verdict_t *v = verdict_of(adapter, call);
+    madi_kept_verdict_t *v = verdict_of(adapter, source, source_len, call);
     if (!v || memcmp(v->proof, proof, MADI_PROOF_LEN))
         return false;
     frame_send_once(&f, v->frame, v->len);
     return true;
 }
 
-madi_link_t *madi_verdict_link(const madi_adapter_t *adapter, uint64_t call)
+madi_link_t *madi_verdict_link(const madi_adapter_t *adapter, const void *source, size_t source_len, uint64_t call)
 {
-    madi_kept_verdict_t *v = verdict_of(adapter, call);
+    madi_kept_verdict_t *v = verdict_of(adapter, source, source_len, call);
     return v ? v->link : NULL;
 }
 

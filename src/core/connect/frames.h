@@ -73,18 +73,20 @@ bool madi_piece_read(const void *bytes, size_t len, madi_frame_piece_t *piece);
  * piece was read from a piece of len bytes. */
 const unsigned char *madi_frames_join(madi_frames_t *frames, const madi_frame_piece_t *piece, const void *bytes, size_t len);
 
-/* Verdicts that were sent, for proofs that arrive again: the last few of the session. */
+/* Verdicts that were sent, for proofs that arrive again from the same source: the last few of the session. */
 void madi_verdict_keep(const madi_frames_t *frames, const unsigned char proof[MADI_PROOF_LEN], madi_link_t *link);
 /* Answer a proof that arrives again.  Return false if no verdict is kept for this proof. */
 bool madi_verdict_repeat(madi_adapter_t *adapter, const void *source, size_t source_len, uint64_t call,
                          const unsigned char proof[MADI_PROOF_LEN]);
 /* Return the link that the handshake has made; NULL if there is none, if the link has ended, or if its verdict is no longer
  * kept. */
-madi_link_t *madi_verdict_link(const madi_adapter_t *adapter, uint64_t call);
+madi_link_t *madi_verdict_link(const madi_adapter_t *adapter, const void *source, size_t source_len, uint64_t call);
 /* Forget the verdict of a link that ends.  A repeated proof is then answered by END. */
 void madi_verdict_forget(struct mad_session *session, const madi_link_t *link);
 /* Answer a proof of an unknown handshake by END, so that the active side begins anew. */
 void madi_frames_unknown(madi_adapter_t *adapter, const void *source, size_t source_len, uint64_t call);
+/* Have the driver forget a source that belongs to no link, unless a handshake with this source is left. */
+void madi_source_end(madi_adapter_t *adapter, const void *source, size_t source_len);
 
 /* frames_in.c */
 /* Send again the frames of all handshakes of the session for which it is time.  now: ns. */

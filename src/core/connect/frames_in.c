@@ -87,7 +87,7 @@ static madi_hello_t *stranger_arrived(madi_adapter_t *a, const void *source, siz
     if (piece->at || len < sizeof header)
         return NULL;
     memcpy(&header, frame, sizeof header);
-    link = madi_verdict_link(a, piece->call);
+    link = madi_verdict_link(a, source, source_len, piece->call);
     if (header.kind == MADI_HELLO_END) {
         if (link)
             madi_link_down(link, MAD_ERR_PEER, "the peer has given up the connection");
@@ -97,9 +97,12 @@ static madi_hello_t *stranger_arrived(madi_adapter_t *a, const void *source, siz
         return NULL; /* HELLO arrived again; a second handshake of this number would take the END that is for the link */
     if (header.kind != MADI_HELLO_PROOF)
         return len == piece->total ? source_add(a, source, source_len) : NULL;
-    if (len >= sizeof header + MADI_PROOF_LEN &&
-        !madi_verdict_repeat(a, source, source_len, piece->call, frame + sizeof header))
+    if (len < sizeof header + MADI_PROOF_LEN)
+        return NULL;
+    if (!madi_verdict_repeat(a, source, source_len, piece->call, frame + sizeof header))
         madi_frames_unknown(a, source, source_len, piece->call);
+    if (!link)
+        madi_source_end(a, source, source_len);
     return NULL;
 }
 

@@ -79,19 +79,6 @@ int madi_hello_release(madi_hello_t *h)
     return fd;
 }
 
-/* Have the driver forget the source of a handshake that has ended, unless another one is with it. */
-static void source_end(const madi_hello_t *ended)
-{
-    const madi_frames_t *f = ended->frames, *g;
-    const madi_hello_t *h = ended->session->connect->hellos;
-    for (; h; h = h->next)
-        if ((g = h->frames) && !h->active && h->adapter == ended->adapter && g->source_len == f->source_len &&
-            !memcmp(g->source, f->source, f->source_len))
-            return;
-    if (ended->adapter->driver->frames.source_end)
-        ended->adapter->driver->frames.source_end(ended->adapter, f->source, f->source_len);
-}
-
 void madi_hello_close(madi_hello_t *h)
 {
     int fd = madi_hello_release(h);
@@ -102,7 +89,7 @@ void madi_hello_close(madi_hello_t *h)
     if (h->frames->out && !h->frames->last)
         madi_frames_end(h->frames);
     if (!h->active && !h->link) /* if there is a link, the source belongs to the link */
-        source_end(h);
+        madi_source_end(h->adapter, h->frames->source, h->frames->source_len);
 }
 
 void madi_hello_abort(madi_hello_t *h)
