@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fabric: what the drivers at a link's two ends say to each other beside the packets, to end a link without loss and to find
- * out that a peer has died.  The state, and what follows from a message; the driver sends and receives.
+/* fabric: messages that the drivers at a link's two ends exchange besides packets, to end a link without loss and to find out
+ * that a peer has died.  This file has the state, and what follows from a message; the driver sends and receives.
  *
  *   PING 1, PING 0   are you there? / yes.  A connectionless endpoint does not report that a peer has died
  *   ASK n            at an end without loss: has all arrived, n packets?
@@ -8,7 +8,7 @@
  *   DONE n           the driver's own: the body of number n has been read, its memory is the sender's again
  *   BYE n            the link is closed, after packet number n
  *
- * They are outside of the order of packets, which is why BYE names its place. */
+ * These messages are outside the order of packets, so BYE names the packet that it follows. */
 #ifndef FABRIC_END_H
 #define FABRIC_END_H
 

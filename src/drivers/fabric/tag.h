@@ -9,7 +9,7 @@
  * The index and the key are the receiver's, and the sender knows them from the description of the other end.  The key is
  * random, so that a message to an earlier link with this index is recognised and dropped.
  *
- * They are no tags of libfabric's or UCX's own matching: the provider shm of libfabric 1.17 loses messages that come before
+ * These tags are not used in libfabric's or UCX's own matching: the provider shm of libfabric 1.17 loses messages that come before
  * a receive which ignores bits of the tag. */
 #ifndef FABRIC_TAG_H
 #define FABRIC_TAG_H

@@ -27,7 +27,7 @@ static void ucx_caps_set(ucx_adapter_t *a)
                                                 : 46}; /* after shm and ofi; after tcp; fabrics before tcp */
 }
 
-/* Read what UCX has done; report its failure. */
+/* Return true if a call of UCX has succeeded.  On failure write the reason.  what: what the call makes. */
 static bool ucx_is_made(const ucx_adapter_t *a, const char *what, ucs_status_t status, char *reason)
 {
     if (status != UCS_OK)

@@ -31,12 +31,12 @@
  * and early ones wait.
  *
  * Locks.  The worker is opened with UCS_THREAD_MODE_SERIALIZED, and the driver's lock `io` is held around each call of UCX, by
- * any thread.  UCS_THREAD_MODE_MULTI would not do: many builds of UCX are without it, and its lock would be held during the
- * callbacks, in which the core's locks, which come first, could not be taken.  `io` is the last lock, and no upcall is made with
- * it held.  Sending from several threads needs no other.
+ * any thread.  UCS_THREAD_MODE_MULTI would not do: many builds of UCX are without that mode, and UCX's own lock would be held
+ * during the callbacks, in which the core's locks, which come first, could not be taken.  `io` is the last lock, and no upcall
+ * is made while it is held.  Threads that send at the same time need no further lock.
  *
- * All callbacks of UCX come from ucp_worker_progress.  It is called under the session's lock and io only, so what the callbacks
- * write is under both, and is read under either.  All other state is under the session's lock, and that of sending under the
+ * All callbacks of UCX come from ucp_worker_progress, which is called under the session's lock and io.  So either lock is
+ * enough to read what the callbacks write.  All other state is under the session's lock, and that of sending under the
  * link's tx lock. */
 #ifndef UCX_H
 #define UCX_H
@@ -69,8 +69,8 @@ typedef struct ucx_device {
     bool memory;              /* this host's memory */
 } ucx_device_t;
 
-/* Header of an active message whose data is a body that comes by rendezvous.  Others have none: their data begins with the
- * tag. */
+/* Header of an active message whose data is a body that comes by rendezvous.  Other messages have no header: their data
+ * begins with the tag. */
 #define UCX_TAG_SIZE sizeof(uint64_t)
 typedef struct ucx_head {
     uint64_t tag;
@@ -234,7 +234,7 @@ ucx_peer_t *ucx_peer_use(ucx_adapter_t *a, const void *address, size_t len, char
 ucx_peer_t *ucx_peer_of_source(ucx_adapter_t *a, const void *address, size_t len, char *reason);
 void ucx_source_end(madi_adapter_t *adapter, const void *source, size_t source_len); /* as driver.h says */
 void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer);                              /* one use less; NULL is fine */
-/* Close the endpoint so that UCX ends what is under way on it.  All links of the peer break. */
+/* Close the peer's endpoint, so that UCX ends all transfers on it.  All links of the peer break. */
 void ucx_peer_break(ucx_adapter_t *a, ucx_peer_t *peer, ucs_status_t error);
 void ucx_peers_reap(ucx_adapter_t *a); /* free those that UCX has lost and nothing uses */
 void ucx_peers_fini(ucx_adapter_t *a);
@@ -271,7 +271,7 @@ void ucx_send_fini(ucx_adapter_t *a); /* the worker is gone */
 ucs_status_t ucx_message_arrived(void *arg, const void *head, size_t head_len, void *data, size_t len,
                                  const ucp_am_recv_param_t *param);
 ucx_packet_t *ucx_arrived_take(ucx_adapter_t *a);       /* the next one; NULL: none */
-void ucx_packet_put(ucx_adapter_t *a, ucx_packet_t *p); /* it has been handled */
+void ucx_packet_put(ucx_adapter_t *a, ucx_packet_t *p); /* the packet has been handled */
 /* Lend the bytes of a packet that is in UCX's memory, until slot_put; the structure of the packet is free. */
 void ucx_packet_lend(ucx_adapter_t *a, ucx_packet_t *p);
 void ucx_slot_put(madi_link_t *link, madi_foreign_t loan);
@@ -279,7 +279,7 @@ void ucx_message_fini(ucx_adapter_t *a);
 
 /* ucx_receive.c */
 void ucx_packet_handle(ucx_adapter_t *a, ucx_packet_t *p);
-/* True if it is the link's next packet, whole; then *hdr is its header. */
+/* True if p is the link's next packet, and whole; *hdr is then the packet's header. */
 bool ucx_takes(const ucx_link_t *l, const ucx_packet_t *p, madi_wire_hdr_t *hdr);
 void ucx_early_run(ucx_link_t *l);  /* deliver what has waited for its turn */
 int ucx_deferred(ucx_adapter_t *a); /* ask again for the packets that wait; returns their number */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx: bodies that UCX's rendezvous writes to their destination.  The next packets of the link wait for them. */
+/* ucx: bodies that UCX's rendezvous writes to their destination.  The next packets of the link wait until a body ends. */
 #include "drivers/ucx/ucx.h"
 
 #include <stdlib.h>

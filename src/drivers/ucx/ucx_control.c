@@ -3,7 +3,7 @@
  *
  * UCX reports the end of a peer where a transport notices it (tcp, InfiniBand), and late within a host; a peer that is
  * stopped, or whose host is gone, may never be reported.  A timer of the adapter makes UCX progress and looks at every link.
- * It is a rare watch, so handshakes, PING and ASK are answered while the program computes. */
+ * The timer is a rare watch, so handshakes, PING and ASK are answered while the program computes. */
 #include "drivers/ucx/ucx.h"
 
 #include "base/clock.h"

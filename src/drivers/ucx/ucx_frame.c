@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ucx: frames of the handshake.  A source is the address of a worker.  Active messages do not report it, so each frame
- * begins with it:
+/* ucx: frames of the handshake.  A source is the address of a worker.  Active messages do not report the sender's address, so
+ * each frame begins with it:
  *
  *   | length of the address (1 byte) | address | frame |
  *
  * UCX connects to a worker before anything is sent to it, so the endpoint to a source is kept until the core forgets the
- * source.  Closing it after each answer would break the peer's endpoint. */
+ * source.  If the endpoint were closed after each answer, the peer's endpoint would break. */
 #include "drivers/ucx/ucx.h"
 
 static ucx_sent_t ucx_frame_post(ucx_adapter_t *a, ucx_peer_t *peer, const void *frame, size_t len, ucs_status_t *status)

@@ -66,8 +66,8 @@ mad_status_t ucx_start(madi_link_t *link, int fd, bool active, char *reason)
     if (!fabric_description_read(link, UCX_MAGIC, UCX_VERSION, &d, reason))
         return MAD_ERR_PROTOCOL;
     l->tag = fabric_tag(FABRIC_KIND_PACKET, d.key, (uint16_t)d.index);
-    l->process.ready =
-        ucx_peer_process_ready; /* other hosts' and namespaces' peers are only known by what UCX and they report */
+    /* peers of other hosts and namespaces have no such watch: only UCX and messages report their end */
+    l->process.ready = ucx_peer_process_ready;
     fabric_process_watch(&d.process, link->adapter->session, &l->process);
     l->started = l->end.heard = true;
     fabric_heat(&ucx_of(l)->heat);

@@ -8,8 +8,8 @@
  *
  * The peer wrote an address, and the first frame of a stranger has one, too: the answer needs an endpoint.  UCX parses an
  * address without a length, so the buffer is long enough for every address of this length, and ends with zeros.  UCX aborts
- * on an address of an unknown version, so the version is checked here.  That is no protection against a hostile address: UCX
- * also parses those in its own messages, which a stranger can send to its ports (SECURITY.md). */
+ * on an address of an unknown version, so the version is checked here.  These checks do not protect against a hostile
+ * address: UCX also parses the addresses in its own messages, which a stranger can send to its ports (SECURITY.md). */
 #include "drivers/ucx/ucx.h"
 
 #include <stdio.h>

@@ -125,8 +125,8 @@ static bool link_is_busy(ucx_link_t *l)
     return (l->receiving && !l->receiving->ended) || ucx_flights_exist(l);
 }
 
-/* Within a host, UCX does not end what is under way to a process that has died while its queue was full.  Nothing reads or
- * writes for it any more, once the messages that it has left in this process's queue are handled. */
+/* Within a host, UCX does not end a transfer to a process that has died while that process's queue was full.  Once the
+ * messages that the dead process has left in this process's queue are handled, nothing reads or writes for the transfer. */
 static void dead_await(ucx_link_t *l)
 {
     for (int i = 0; i < DEAD_CALLS && link_is_busy(l); i++)
@@ -218,7 +218,7 @@ madi_link_t *ucx_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
 
 /* ---- Sleep ----------------------------------------------------------------------------------------------------------- */
 
-/* True if UCX has nothing, and will make the descriptor readable when it has. */
+/* Return true if no event waits in UCX.  UCX then makes the descriptor readable when an event comes. */
 static bool worker_arm(ucx_adapter_t *a)
 {
     madi_lock(&a->io);

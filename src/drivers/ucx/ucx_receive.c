@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ucx: incoming packets.  All functions are called under the session's lock.
  *
- * The packets of a link are delivered in the order of their numbers.  One that comes early waits in link->early; so do all
- * that follow a packet whose body is being received, or that the core has answered with LATER. */
+ * The packets of a link are delivered in the order of their numbers.  A packet that comes early waits in link->early.  All
+ * packets wait there that follow one whose body is being received, or one that the core has answered with LATER. */
 #include "drivers/ucx/ucx.h"
 
 #include <stdio.h>

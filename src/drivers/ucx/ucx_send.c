@@ -32,7 +32,7 @@ static ucx_copy_t *ucx_copy_take(ucx_adapter_t *a, bool counted, ucx_sent_t *why
     return c;
 }
 
-/* The copy is not used any more.  Under io. */
+/* Free a copy, which UCX no longer uses.  Under io. */
 static void ucx_copy_free(ucx_adapter_t *a, ucx_copy_t *c)
 {
     if (c->link) {
