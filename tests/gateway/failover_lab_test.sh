@@ -15,7 +15,6 @@ export LC_ALL=C
 lab() {
     name=$1
     shift
-    : >said
     within 100 "$BUILD/madlab" run two.conf "$@" --share "$here/../.." --timeout 90 -- sh "$here/failover_lab_test.sh" "$name" \
         >out 2>lab
     rc=$?
@@ -51,12 +50,12 @@ outside() {
 start() {
     mkfifo input
     "$BUILD/madrun" --no-label -n 2 --topology two.conf --launch-agent "$MADLAB_AGENT" --timeout 80 --env MAD_FORWARD_DETECT=1000 \
-        --env MAD_PROGRESS_THREAD=1 -v "$across" stream "$1" >out 2>err <input &
+        --env MAD_PROGRESS_THREAD=1 -v "$across" stream "$1" >stream 2>err <input &
     job=$!
     exec 8>input
     further 2
 }
-count() { sed -n 's/^sending //p' out | tail -1; }
+count() { sed -n 's/^sending //p' stream | tail -1; }
 beyond() { [ "$(count)" -gt "$1" ] 2>/dev/null; }
 # further N: waits until N more messages have begun
 further() {
@@ -65,7 +64,7 @@ further() {
 }
 # gone_on AFTER: checks that the messages in flight have arrived, and the next one has begun
 gone_on() {
-    if further 1; then ok "$name: goes on after $1"; else not_ok "$name: goes on after $1" "$(tail -n 5 out err)"; fi
+    if further 1; then ok "$name: goes on after $1"; else not_ok "$name: goes on after $1" "$(tail -n 5 stream err)"; fi
 }
 # signal_gateway SIGNAL HOST
 signal_gateway() {
@@ -77,8 +76,8 @@ finish() {
     exec 8>&-
     wait $job
     check "$name: the job's exit code" 0 $?
-    check_has "$name: all came" ' messages came once, in order, and whole' out
-    longest=$(sed -n 's/.*the longest took \([0-9]*\) ms/\1/p' out)
+    check_has "$name: all came" ' messages came once, in order, and whole' stream
+    longest=$(sed -n 's/.*the longest took \([0-9]*\) ms/\1/p' stream)
     check "$name: nothing waited for the network's own time-outs ($longest ms)" 1 $((${longest:-99999} < 20000))
 }
 has() { grep -q "$1" "$2"; }
