@@ -105,6 +105,8 @@ EOF
         [ -n "$THREADS" ] && continue # cut.c uses plain threads only
         case $driver in
         fault:seal) passes "cut-seal-$first" env MAD_TCP_SECURITY=seal "$BUILD/tests/cut" tcp "$first" ${LONG:+5}5 ;;
+        fault:ofi-*) passes "cut-${driver#fault:}-$first" env "MAD_OFI_PROVIDERS=${driver#fault:ofi-}" "$BUILD/tests/cut" ofi "$first" ${LONG:+5}5 ;;
+        fault:ucx-*) passes "cut-${driver#fault:}-$first" env "UCX_TLS=${driver#fault:ucx-}" "$BUILD/tests/cut" ucx "$first" ${LONG:+5}5 ;;
         fault:*) passes "cut-${driver#fault:}-$first" "$BUILD/tests/cut" "${driver#fault:}" "$first" ${LONG:+5}5 ;;
         esac
     done
