@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* THE CONTRACT between the core and the drivers, for an engineer who adds a network.  The example is drivers/skeleton:
- * read it next.
+/* The contract between the core and the drivers, for an engineer who adds a network.  The example is drivers/skeleton, the
+ * next file to read.
  *
  * The life of a driver:
  *   probe    lists the adapters of this host that the driver can use.  Without hardware it lists none, and succeeds.

@@ -138,7 +138,7 @@ end:
                at[c].verdict = at[c].verdict | BIT(at[c].nonce_own);
                at[c].sends = true;
                at[c].handshake = NONE
-           :: at[c].handshake != NONE -> /* it gives up */
+           :: at[c].handshake != NONE -> /* the passive side gives up */
                if
                :: at[c].handshake == LINKED -> link_ends(c)
                :: else
@@ -172,7 +172,7 @@ proctype calls()
                :: at[c].state == UP && at[c].sends -> skip /* a packet */
                :: at[c].state == PROOF && at[c].sends -> assert(at[c].verdict) /* a packet that overtakes the verdict */
                :: at[c].state != UP && at[c].end_back -> at[c].state = GONE
-               :: at[c].state != UP -> at[c].state = GONE /* it gives up */
+               :: at[c].state != UP -> at[c].state = GONE /* the active side gives up */
                fi;
                if
                :: at[c].state == GONE && !at[c].end -> at[c].end = true; break
