@@ -288,6 +288,7 @@ static int fault_link_cut(fault_link_t *l)
     char text[MADI_REASON_MAX];
     if (!atomic_load_explicit(&l->cut, memory_order_relaxed) || l->closed)
         return 0;
+    fault_up_report(l);
     snprintf(text, sizeof text, "cut by the driver fault after %lld packets (MAD_FAULT_SEED=%llu)",
              (long long)atomic_load_explicit(&l->cut_at, memory_order_relaxed), (unsigned long long)fault_of(l)->plan.seed);
     madi_link_down(&l->base, MAD_ERR_PEER, text);

@@ -111,6 +111,9 @@ void fault_count(fault_link_t *l, fault_dice_t *dice); /* count a packet, and cu
 
 /* fault_rx.c.  The caller holds the session's lock. */
 extern const madi_upcalls_t fault_upcalls;
+/* Report that the link is up, if the inner link is.  Also called before the end of such a link is reported: the peer has
+ * the link up, so this process must not look for another one and leave the peer's messages behind. */
+void fault_up_report(fault_link_t *l);
 int fault_deliver(fault_link_t *l, int64_t now); /* deliver packets that are due; return their number */
 madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
 void fault_slot_put(madi_link_t *link, madi_foreign_t loan);

@@ -144,8 +144,10 @@ static void up_rx_short(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_for
         keep_short(l, hdr, body);
 }
 
-static void up_report(fault_link_t *l)
+void fault_up_report(fault_link_t *l)
 {
+    if (!l->is_up || l->up_reported)
+        return;
     l->up_reported = true;
     madi_link_up(&l->base);
 }
@@ -160,13 +162,14 @@ static void up_link_up(madi_link_t *inner)
     if (l->up_due > now)
         fault_due(fault_of(l), l->up_due);
     else
-        up_report(l);
+        fault_up_report(l);
 }
 
 static void fault_report_down(fault_link_t *l)
 {
     char text[MADI_REASON_MAX];
     memcpy(text, l->down_text, sizeof text);
+    fault_up_report(l);
     madi_link_down(&l->base, l->down_status, text);
 }
 
@@ -309,7 +312,7 @@ int fault_deliver(fault_link_t *l, int64_t now)
             fault_due(fault_of(l), l->up_due);
             return 0;
         }
-        up_report(l);
+        fault_up_report(l);
         n++;
     }
     while (!l->closed && l->in && (l->in->due <= now || l->is_down)) {
