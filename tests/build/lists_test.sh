@@ -34,6 +34,13 @@ for script in $(echo "$listed" | sed -n 's/^.* \(.*\.sh\)$/\1/p' | sort -u); do
 done
 check "each test of a list exists" "" "$lost"
 
+# `make install` links the libraries of the build folder again, so programs of another test would not find them meanwhile.
+beside=
+for script in $(cd "$here" && grep -lE '^make .*\$BUILD" install ' tests/*/*.sh); do
+    echo "$listed" | grep -qx "alone $script" || beside="$beside $script"
+done
+check "a test that runs make install runs alone" "" "$beside"
+
 # disorder FILE...: the places where a list has two items on a line, an item twice, or items out of order.  The lists
 # `long` and `alone` need not be sorted: their order is that in which the tests run.
 disorder() {
