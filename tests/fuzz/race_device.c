@@ -175,12 +175,12 @@ void race_device_step(race_t *r, uint8_t what)
 
 size_t race_device_head(input_t *in, unsigned char *to, bool accesses)
 {
-    dev_head_t h = {.kind = take8(in), .flags = take8(in), .tag = take8(in), .block = take8(in), .number = take8(in)};
-    remote_head_t a = {.kind = (uint8_t)(HEAD_WRITE + h.kind % 8), .flags = h.flags, .n = take8(in), .number = h.number};
+    wire_envelope_t h = {.kind = take8(in), .flags = take8(in), .tag = take8(in), .block = take8(in), .number = take8(in)};
+    remote_hdr_t a = {.kind = (uint8_t)(KIND_WRITE + h.kind % 8), .flags = h.flags, .n = take8(in), .number = h.number};
     h.len = a.len = take16(in);
     if (!accesses) {
         memcpy(to, &h, sizeof h);
-        return h.flags & FLAG_WIDE ? sizeof h : HEAD_SHORT;
+        return h.flags & FLAG_WIDE ? sizeof h : ENVELOPE_SHORT;
     }
     memcpy(to, &a, sizeof a);
     for (int i = 0; i < (a.n & 3); i++) {

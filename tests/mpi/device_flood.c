@@ -64,7 +64,7 @@ static void flood_receive(side_t *s, int n, const unsigned char *bytes)
     static unsigned char got[LONGEST];
     mad_dev_done_t found;
     result_t r;
-    size_t before = resident(), grown, bound = MAD_DEV_WINDOW + MAD_DEV_WINDOWS + (size_t)n * MAD_DEV_HEAD + (8 << 20);
+    size_t before = resident(), grown, bound = MAD_DEV_WINDOW + MAD_DEV_WINDOWS + (size_t)n * MAD_DEV_ENVELOPE + (8 << 20);
     uint64_t wrong = 0;
     until_there(s, s->peer, 2, &found);
     grown = resident() - before;

@@ -203,7 +203,7 @@ static bool message_in(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *m
         dev_op_fill(op, bytes, u->len);
         dev_message_end(message);
         dev_op_complete(dev, op);
-    } else if (u->asks) {
+    } else if (u->needs_grant) {
         dev_message_end(message);
         dev_announced_receive(dev, op, u->source, u->number, u->len);
     } else {
@@ -215,79 +215,79 @@ static bool message_in(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *m
 static void matched_in(mad_dev_t *dev, mad_peer_t source, uint64_t number)
 {
     op_t *op = dev_number_find(dev, number);
-    if (!op || op->peer != source || !op->done.sent || op->asks || op->remote)
+    if (!op || op->peer != source || !op->done.sent || op->needs_grant || op->remote)
         return;
     dev_number_release(dev, op);
     dev_send_advance(dev, op, MAD_OK);
 }
 
 /* Handle an answer or a payload, which are blocks that are not messages by themselves. */
-static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const dev_head_t *h, madi_foreign_t rest,
-                      size_t len)
+static void answer_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const wire_envelope_t *h,
+                      madi_foreign_t rest, size_t len)
 {
-    if (h->kind == HEAD_BODY || h->kind == HEAD_BODY_LONG) {
+    if (h->kind == KIND_BODY || h->kind == KIND_BODY_LONG) {
         dev_body_arrive(dev, message, h, rest, len);
         return;
     }
     dev_message_end(message);
-    if (h->kind == HEAD_MATCHED)
+    if (h->kind == KIND_MATCHED)
         matched_in(dev, source, h->number);
-    else if (h->kind == HEAD_GRANT)
+    else if (h->kind == KIND_GRANT)
         dev_grant_arrive(dev, source, h);
     else
         dev_flow_raise(dev, source, h->number);
 }
 
-static bool message_read(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const dev_head_t *h, madi_foreign_t rest,
-                         size_t len)
+static bool message_read(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const wire_envelope_t *h,
+                         madi_foreign_t rest, size_t len)
 {
-    bool whole = h->kind == HEAD_WHOLE;
+    bool whole = h->kind == KIND_WHOLE;
     dev_envelope_t u = {.space = h->flags & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
                         .source = source,
                         .tag = h->tag,
                         .data = (uint64_t)h->data_high << 32 | h->data,
                         .number = h->number,
                         .len = whole ? len : h->len,
-                        .block = h->kind == HEAD_LONG ? h->block : 0,
+                        .block = h->kind == KIND_LONG ? h->block : 0,
                         .has_data = h->flags & FLAG_DATA,
                         .ack = h->flags & FLAG_ACK,
-                        .asks = h->kind == HEAD_ANNOUNCE};
-    u.cost = u.asks ? 0 : dev_flow_cost(u.len);
+                        .needs_grant = h->kind == KIND_ANNOUNCE};
+    u.cost = u.needs_grant ? 0 : dev_flow_cost(u.len);
     return message_in(dev, &u, message, whole ? rest : (madi_foreign_t){0});
 }
 
-static bool head_is_good(const dev_head_t *h)
+static bool envelope_is_valid(const wire_envelope_t *h)
 {
-    return h->kind >= HEAD_WHOLE && h->kind < HEAD_END && (h->kind != HEAD_LONG || !h->block || h->len <= MAD_DEV_LOAD_MAX);
+    return h->kind >= KIND_WHOLE && h->kind < KIND_END && (h->kind != KIND_LONG || !h->block || h->len <= MAD_DEV_LOAD_MAX);
 }
 
 /* Handle a first block that does not begin with the short envelope of a whole message.  h: the beginning of the block. */
-static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const heads_t *h, madi_foreign_t block,
+static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const hdrs_t *h, madi_foreign_t block,
                     size_t len)
 {
-    const dev_head_t *m = &h->message;
+    const wire_envelope_t *m = &h->message;
     madi_foreign_t rest = madi_foreign_skip(block, sizeof *m);
-    if (m->kind >= HEAD_WRITE)
+    if (m->kind >= KIND_WRITE)
         return dev_remote_serve(dev, source, message, &h->access, block, len);
-    if (len < sizeof *m || !(m->flags & FLAG_WIDE) || !head_is_good(m)) {
+    if (len < sizeof *m || !(m->flags & FLAG_WIDE) || !envelope_is_valid(m)) {
         dev_message_end(message); /* malformed: drop it */
         return true;
     }
-    if (m->kind == HEAD_WHOLE || m->kind == HEAD_LONG || m->kind == HEAD_ANNOUNCE)
+    if (m->kind == KIND_WHOLE || m->kind == KIND_LONG || m->kind == KIND_ANNOUNCE)
         return message_read(dev, source, message, m, rest, len - sizeof *m);
     answer_in(dev, source, message, m, rest, len - sizeof *m);
     return true;
 }
 
 /* Handle a first block that has arrived completely.  False if out of memory. */
-static bool head_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, madi_foreign_t block, size_t len)
+static bool first_block_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, madi_foreign_t block, size_t len)
 {
-    heads_t h = {0};
+    hdrs_t h = {0};
     madi_foreign_copy(&h, block, len < sizeof h ? len : sizeof h);
-    if (len < HEAD_SHORT || h.message.kind != HEAD_WHOLE || h.message.flags & FLAG_WIDE)
+    if (len < ENVELOPE_SHORT || h.message.kind != KIND_WHOLE || h.message.flags & FLAG_WIDE)
         return wide_in(dev, source, message, &h, block, len);
-    memset((char *)&h + HEAD_SHORT, 0, sizeof h - HEAD_SHORT); /* the bytes behind the short envelope were payload */
-    return message_read(dev, source, message, &h.message, madi_foreign_skip(block, HEAD_SHORT), len - HEAD_SHORT);
+    memset((char *)&h + ENVELOPE_SHORT, 0, sizeof h - ENVELOPE_SHORT); /* the bytes behind the short envelope were payload */
+    return message_read(dev, source, message, &h.message, madi_foreign_skip(block, ENVELOPE_SHORT), len - ENVELOPE_SHORT);
 }
 
 static MAD_DEV_RARE void arrival_copy(mad_arrival_t *to, const mad_arrival_t *a)
@@ -307,7 +307,7 @@ bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *a)
 {
     if (!a->base)
         return dev_message_arrive(dev, a->message);
-    if (head_in(dev, a->peer, a->message, madi_foreign_of(a->base), a->len))
+    if (first_block_in(dev, a->peer, a->message, madi_foreign_of(a->base), a->len))
         return true;
     arrival_stick(dev, a);
     return false;
@@ -315,28 +315,29 @@ bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *a)
 
 /* Read the envelope of most messages: short, of a whole message.  False for all other messages, and for messages without
  * a block in place. */
-static inline bool head_is_short(const mad_arrival_t *a, uint64_t *head, uint64_t *tag)
+static inline bool envelope_is_short(const mad_arrival_t *a, uint64_t *envelope, uint64_t *tag)
 {
-    static_assert(HEAD_SHORT == 16 && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 &&
-                      offsetof(dev_head_t, tag) == 8,
-                  "the two words of a short head");
+    static_assert(ENVELOPE_SHORT == 16 && offsetof(wire_envelope_t, flags) == 1 && offsetof(wire_envelope_t, data) == 4 &&
+                      offsetof(wire_envelope_t, tag) == 8,
+                  "the two words of a short envelope");
     madi_foreign_t block = madi_foreign_of(a->base);
-    if (!a->base || a->len - HEAD_SHORT > MAD_DEV_LOAD_MAX) /* len is also huge if the block is shorter than an envelope */
+    if (!a->base ||
+        a->len - ENVELOPE_SHORT > MAD_DEV_LOAD_MAX) /* len is also huge if the block is shorter than an envelope */
         return false;
-    *head = madi_foreign_read8(block);
+    *envelope = madi_foreign_read8(block);
     *tag = madi_foreign_read8(madi_foreign_skip(block, 8));
-    return (*head & (0xff | (FLAG_WIDE | FLAG_ACK) << 8)) == HEAD_WHOLE;
+    return (*envelope & (0xff | (FLAG_WIDE | FLAG_ACK) << 8)) == KIND_WHOLE;
 }
 
 /* Copy the payload of a message with a short envelope to `to`, and end the message.  Return what a receive reports. */
-static inline void short_receive(const mad_arrival_t *a, uint64_t head, uint64_t tag, void *to, mad_dev_got_t *got)
+static inline void short_receive(const mad_arrival_t *a, uint64_t envelope, uint64_t tag, void *to, mad_dev_got_t *got)
 {
-    madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), HEAD_SHORT);
-    size_t len = a->len - HEAD_SHORT;
+    madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), ENVELOPE_SHORT);
+    size_t len = a->len - ENVELOPE_SHORT;
     got->tag = tag;
-    got->data = head >> 32;
+    got->data = envelope >> 32;
     got->source = a->peer;
-    got->has_data = head >> 8 & FLAG_DATA;
+    got->has_data = envelope >> 8 & FLAG_DATA;
     got->len = len;
     got->buffer = to;
     if (MAD_DEV_LIKELY(len == 8)) /* the most common length, without a function call */
@@ -350,20 +351,20 @@ typedef enum arrived { ARRIVED_OTHER, ARRIVED_UNMATCHED, ARRIVED_RECEIVED, ARRIV
 
 /* Keep a short message that no receive matches.  The caller counts its cost.  ARRIVED_OTHER, and nothing is done, if
  * the message is too long or if out of memory. */
-static inline arrived_t short_keep(mad_dev_t *dev, matcher_t *m, const mad_arrival_t *a, uint64_t head, uint64_t tag)
+static inline arrived_t short_keep(mad_dev_t *dev, matcher_t *m, const mad_arrival_t *a, uint64_t envelope, uint64_t tag)
 {
-    madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), HEAD_SHORT);
-    size_t len = a->len - HEAD_SHORT;
+    madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), ENVELOPE_SHORT);
+    size_t len = a->len - ENVELOPE_SHORT;
     mad_dev_message_t *u = MAD_DEV_LIKELY(len <= sizeof u->inside) ? dev_message_new(dev) : NULL;
     if (!u)
         return ARRIVED_OTHER;
-    u->envelope = (dev_envelope_t){.space = head >> 8 & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
+    u->envelope = (dev_envelope_t){.space = envelope >> 8 & FLAG_PLAIN ? MAD_DEV_PLAIN : MAD_DEV_TAGGED,
                                    .source = a->peer,
                                    .tag = tag,
-                                   .data = head >> 32,
+                                   .data = envelope >> 32,
                                    .len = len,
-                                   .cost = len + MAD_DEV_HEAD_COST,
-                                   .has_data = head >> 8 & FLAG_DATA};
+                                   .cost = len + MAD_DEV_ENVELOPE_COST,
+                                   .has_data = envelope >> 8 & FLAG_DATA};
     if (!dev_match_keep(m, u)) {
         dev_message_free(dev, u);
         return ARRIVED_OTHER;
@@ -383,20 +384,20 @@ static inline arrived_t short_keep(mad_dev_t *dev, matcher_t *m, const mad_arriv
  * kept.  Otherwise nothing is done. */
 static inline arrived_t arrive_quick(mad_dev_t *dev, const mad_arrival_t *a, bool keeps)
 {
-    uint64_t head, tag;
+    uint64_t envelope, tag;
     mad_dev_got_t got;
     matcher_t *m;
     op_t *op;
-    if (!head_is_short(a, &head, &tag))
+    if (!envelope_is_short(a, &envelope, &tag))
         return ARRIVED_OTHER;
-    m = &dev->matchers[head >> 8 & FLAG_PLAIN];
+    m = &dev->matchers[envelope >> 8 & FLAG_PLAIN];
     op = dev_match_arrival(m, a->peer, tag);
     if (!op)
-        return keeps ? short_keep(dev, m, a, head, tag) : ARRIVED_UNMATCHED;
-    if (!op->quick || a->len - HEAD_SHORT > op->room)
+        return keeps ? short_keep(dev, m, a, envelope, tag) : ARRIVED_UNMATCHED;
+    if (!op->quick || a->len - ENVELOPE_SHORT > op->room)
         return ARRIVED_OTHER;
     dev_match_unpost(m, op);
-    short_receive(a, head, tag, op->pieces[0].iov_base, &got);
+    short_receive(a, envelope, tag, op->pieces[0].iov_base, &got);
     dev->notify_received(dev->arg, op->context, op->flags, &got);
     op->next = dev->free_ops; /* op has nothing else to be freed, because op->copy is NULL */
     dev->free_ops = op;
@@ -425,9 +426,9 @@ int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool
         }
         arrived = arrive_quick(dev, a, keeps);
         if (MAD_DEV_LIKELY(arrived == ARRIVED_RECEIVED))
-            received += a->len - HEAD_SHORT + MAD_DEV_HEAD_COST;
+            received += a->len - ENVELOPE_SHORT + MAD_DEV_ENVELOPE_COST;
         else if (MAD_DEV_LIKELY(arrived == ARRIVED_KEPT))
-            kept += a->len - HEAD_SHORT + MAD_DEV_HEAD_COST;
+            kept += a->len - ENVELOPE_SHORT + MAD_DEV_ENVELOPE_COST;
         else if (arrived == ARRIVED_UNMATCHED || !dev_arrival_take(dev, a))
             break;
     }
@@ -441,12 +442,12 @@ int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool
 bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *a, mad_peer_t from, uint64_t tag, uint64_t ignore,
                        struct iovec piece, mad_dev_got_t *got)
 {
-    uint64_t head, its;
-    if (!head_is_short(a, &head, &its) || head & FLAG_PLAIN << 8 || (its ^ tag) & ~ignore ||
-        (from != a->peer && from != MAD_ANY_SOURCE) || a->len - HEAD_SHORT > piece.iov_len)
+    uint64_t envelope, its;
+    if (!envelope_is_short(a, &envelope, &its) || envelope & FLAG_PLAIN << 8 || (its ^ tag) & ~ignore ||
+        (from != a->peer && from != MAD_ANY_SOURCE) || a->len - ENVELOPE_SHORT > piece.iov_len)
         return false;
-    short_receive(a, head, its, piece.iov_base, got);
-    dev_flow_consume(dev, a->peer, a->len - HEAD_SHORT + MAD_DEV_HEAD_COST);
+    short_receive(a, envelope, its, piece.iov_base, got);
+    dev_flow_consume(dev, a->peer, a->len - ENVELOPE_SHORT + MAD_DEV_ENVELOPE_COST);
     return true;
 }
 

@@ -288,7 +288,7 @@ static void peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
     dev_receives_fail(dev, peer, status);
     for (uint32_t i = 0; i < dev->n_numbered; i++) {
         op_t *op = dev->numbered[i];
-        if (!op || op->peer != peer || op->heading) /* a send whose envelope has not left yet fails by itself */
+        if (!op || op->peer != peer || op->envelope_waits) /* a send whose envelope has not left yet fails by itself */
             continue;
         dev_number_release(dev, op);
         if (op->done.sent) {
@@ -362,7 +362,7 @@ static size_t whole_max(mad_session_t *session)
     for (int i = 0; i < mad_adapter_count(session); i++)
         if (!mad_adapter_get(session, i, &info) && info.packet_max < room)
             room = info.packet_max;
-    return room - MAD_DEV_HEADERS - sizeof(dev_head_t);
+    return room - MAD_DEV_HEADERS - sizeof(wire_envelope_t);
 }
 
 static mad_status_t dev_session_start(mad_dev_t *dev, const mad_dev_options_t *options)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Maximum amount that a peer may send without a grant; this limit bounds the memory for messages that no receive has
- * matched.  Both sides count the cost of messages: their length and MAD_DEV_HEAD_COST.  A sender starts with
+ * matched.  Both sides count the cost of messages: their length and MAD_DEV_ENVELOPE_COST.  A sender starts with
  * MAD_DEV_WINDOW.  As messages are received, the receiver raises the limit, and lets the window of a sender that needs
  * more grow out of MAD_DEV_WINDOWS.  A sender beyond its limit sends only envelopes (rendezvous.c).  So each message is
  * matched in order, and no message waits for a window. */
@@ -60,9 +60,9 @@ void dev_flow_raise(mad_dev_t *dev, mad_peer_t from, uint64_t more)
 
 static void window_send(mad_dev_t *dev, mad_peer_t to, flow_t *f)
 {
-    f->told += f->due;
+    f->announced += f->due;
     f->due = 0;
-    dev_answer_send(dev, to, &(dev_head_t){.kind = HEAD_MORE, .flags = FLAG_WIDE, .number = f->told});
+    dev_answer_send(dev, to, &(wire_envelope_t){.kind = KIND_MORE, .flags = FLAG_WIDE, .number = f->announced});
 }
 
 void dev_flow_hold(mad_dev_t *dev, mad_peer_t from, uint64_t cost)

@@ -16,38 +16,38 @@
 /* ---- Wire format ----------------------------------------------------------------------------------------------- */
 
 enum {
-    HEAD_WHOLE = 1, /* the payload follows in the same block */
-    HEAD_LONG,      /* the payload follows in one or several further blocks */
-    HEAD_MATCHED,   /* answer: message `number` has matched a receive */
-    HEAD_ANNOUNCE,  /* the payload stays with the sender until HEAD_GRANT */
-    HEAD_GRANT,     /* answer: send the payload of message `number` to receive `len`; len 0: drop the message */
-    HEAD_BODY,      /* payload for receive `number`, in the same block */
-    HEAD_BODY_LONG, /* payload for receive `number`, in a second block */
-    HEAD_MORE,      /* answer: `number` is the new limit, beyond MAD_DEV_WINDOW, of payload bytes sent without a grant */
-    HEAD_END
+    KIND_WHOLE = 1, /* the payload follows in the same block */
+    KIND_LONG,      /* the payload follows in one or several further blocks */
+    KIND_MATCHED,   /* answer: message `number` has matched a receive */
+    KIND_ANNOUNCE,  /* the payload stays with the sender until KIND_GRANT */
+    KIND_GRANT,     /* answer: send the payload of message `number` to receive `len`; len 0: drop the message */
+    KIND_BODY,      /* payload for receive `number`, in the same block */
+    KIND_BODY_LONG, /* payload for receive `number`, in a second block */
+    KIND_MORE,      /* answer: `number` is the new limit, beyond MAD_DEV_WINDOW, of payload bytes sent without a grant */
+    KIND_END
 };
-enum { FLAG_PLAIN = 1, FLAG_DATA = 2, FLAG_ACK = 4 /* send HEAD_MATCHED */, FLAG_WIDE = 8 };
+enum { FLAG_PLAIN = 1, FLAG_DATA = 2, FLAG_ACK = 4 /* send KIND_MATCHED */, FLAG_WIDE = 8 };
 
 /* The envelope of a message, as it travels.  Little endian, like all hosts that Madeleine supports.  Without FLAG_WIDE
  * only the first 16 bytes are sent, so that they and eight bytes of payload fit one cell of shared memory. */
-typedef struct dev_head {
+typedef struct wire_envelope {
     uint8_t kind, flags;
     uint16_t zero;
     uint32_t data; /* low half */
     uint64_t tag;
     uint32_t data_high;
-    uint32_t block;  /* HEAD_LONG: length of the blocks of the payload, in bytes; 0: one block */
-    uint64_t number; /* FLAG_ACK, HEAD_ANNOUNCE: number of the send */
-    uint64_t len;    /* HEAD_LONG, HEAD_ANNOUNCE, HEAD_BODY_LONG: length of the payload */
-} dev_head_t;
-#define HEAD_SHORT offsetof(dev_head_t, data_high)
-static_assert(HEAD_SHORT == 16 && sizeof(dev_head_t) == 40, "what travels has no holes");
+    uint32_t block;  /* KIND_LONG: length of the blocks of the payload, in bytes; 0: one block */
+    uint64_t number; /* FLAG_ACK, KIND_ANNOUNCE: number of the send */
+    uint64_t len;    /* KIND_LONG, KIND_ANNOUNCE, KIND_BODY_LONG: length of the payload */
+} wire_envelope_t;
+#define ENVELOPE_SHORT offsetof(wire_envelope_t, data_high)
+static_assert(ENVELOPE_SHORT == 16 && sizeof(wire_envelope_t) == 40, "what travels has no holes");
 
 /* Accesses to memory.  A request consists of the header, its targets, and the payload: data, operands, operands to
- * compare with.  For HEAD_WRITE_LONG the payload is a second block.  An answer consists of the header and the data that
+ * compare with.  For KIND_WRITE_LONG the payload is a second block.  An answer consists of the header and the data that
  * were read. */
-enum { HEAD_WRITE = 16, HEAD_WRITE_LONG, HEAD_READ, HEAD_ATOMIC, HEAD_FETCH, HEAD_COMPARE, HEAD_ANSWER, HEAD_ANSWER_LONG };
-typedef struct remote_head {
+enum { KIND_WRITE = 16, KIND_WRITE_LONG, KIND_READ, KIND_ATOMIC, KIND_FETCH, KIND_COMPARE, KIND_ANSWER, KIND_ANSWER_LONG };
+typedef struct remote_hdr {
     uint8_t kind, flags; /* FLAG_DATA */
     uint8_t type, op;
     uint8_t n;       /* number of targets */
@@ -55,16 +55,16 @@ typedef struct remote_head {
     uint16_t zero;
     uint64_t number, data;
     uint64_t len; /* length of the payload */
-} remote_head_t;
-static_assert(sizeof(remote_head_t) == 32 && sizeof(mad_dev_target_t) == 24, "what travels has no holes");
+} remote_hdr_t;
+static_assert(sizeof(remote_hdr_t) == 32 && sizeof(mad_dev_target_t) == 24, "what travels has no holes");
 /* The beginning of a message's first block.  These bytes are copied once before they are checked, because the peer can still
  * change them. */
-typedef union heads {
-    dev_head_t message;
-    remote_head_t access;
-} heads_t;
-static_assert(offsetof(dev_head_t, kind) == offsetof(remote_head_t, kind), "the kind tells them apart");
-#define REMOTE_HEAD_MAX (sizeof(remote_head_t) + MAD_DEV_PIECES * sizeof(mad_dev_target_t))
+typedef union hdrs {
+    wire_envelope_t message;
+    remote_hdr_t access;
+} hdrs_t;
+static_assert(offsetof(wire_envelope_t, kind) == offsetof(remote_hdr_t, kind), "the kind tells them apart");
+#define REMOTE_HDR_MAX (sizeof(remote_hdr_t) + MAD_DEV_PIECES * sizeof(mad_dev_target_t))
 
 #define MAD_DEV_RARE __attribute__((noinline, cold))
 #define MAD_DEV_LIKELY(x) __builtin_expect(!!(x), 1)
@@ -109,12 +109,12 @@ typedef struct op {
         uint64_t wanted_by; /* send: number of the receive that has granted it; 0 if the message was dropped */
         void *copy;         /* memory of a buffered send */
         size_t copy_len;
-        bool closed;  /* multi-receive: takes no further message */
-        bool silent;  /* true: no notification */
-        bool asks;    /* send: the payload waits for a grant */
-        bool heading; /* send: the message's envelope has not left yet */
-        bool wanted;  /* send: the grant has arrived */
-        bool remote;  /* true for an access to memory */
+        bool closed;         /* multi-receive: takes no further message */
+        bool silent;         /* true: no notification */
+        bool needs_grant;    /* send: the payload waits for a grant */
+        bool envelope_waits; /* send: the message's envelope has not left yet */
+        bool wanted;         /* send: the grant has arrived */
+        bool remote;         /* true for an access to memory */
     };
     mad_dev_done_t done; /* context and flags are set when it is notified */
 } op_t;
@@ -131,10 +131,10 @@ typedef struct dev_envelope {
     mad_dev_space_t space;
     mad_peer_t source;
     uint64_t tag, data, number;
-    size_t len, block; /* bytes, as in dev_head_t */
+    size_t len, block; /* bytes, as in wire_envelope_t */
     size_t cost;       /* cost of the message: dev_flow_cost of len */
     bool has_data, ack;
-    bool asks; /* the payload is still at the sender */
+    bool needs_grant; /* the payload is still at the sender */
 } dev_envelope_t;
 
 /* The place of a message in a group. */
@@ -162,7 +162,7 @@ struct mad_dev_message {
     void *context;          /* context of the claim */
 };
 
-static_assert(sizeof(struct mad_dev_message) <= MAD_DEV_HEAD_COST, "what a head costs is what it takes");
+static_assert(sizeof(struct mad_dev_message) <= MAD_DEV_ENVELOPE_COST, "what an envelope costs is what it takes");
 static_assert(offsetof(struct mad_dev_message, places) + sizeof(match_place_t) <= 192, "three cache lines");
 
 /* Flow control with one peer, in both directions. */
@@ -172,7 +172,7 @@ typedef struct flow {
     /* Bytes by which the peer's limit has been raised: told, which the peer knows of, and due, which must still be sent to
      * it.  Both are the cost of all messages that have arrived and are no longer kept, plus the growth of the peer's
      * window. */
-    uint64_t told, due;
+    uint64_t announced, due;
     uint64_t grown;
     uint64_t kept;
 } flow_t;
@@ -364,7 +364,7 @@ void dev_number_release(mad_dev_t *dev, op_t *op);
 
 static inline uint64_t dev_flow_cost(size_t len)
 {
-    return len <= MAD_DEV_LOAD_MAX ? len + MAD_DEV_HEAD_COST : 0;
+    return len <= MAD_DEV_LOAD_MAX ? len + MAD_DEV_ENVELOPE_COST : 0;
 }
 /* Return the flow of a peer; NULL if there is none yet.  Any thread may call, because chunks are only added, and never
  * moved or freed. */
@@ -428,30 +428,30 @@ static inline void dev_flow_release(mad_dev_t *dev, mad_peer_t from, uint64_t co
         f->kept -= f->kept < cost ? f->kept : cost;
     dev_flow_consume_in(dev, f, from, cost);
 }
-void dev_flow_raise(mad_dev_t *dev, mad_peer_t from, uint64_t more); /* HEAD_MORE has arrived */
+void dev_flow_raise(mad_dev_t *dev, mad_peer_t from, uint64_t more); /* KIND_MORE has arrived */
 void dev_flow_fini(mad_dev_t *dev);
 
 /* ---- rendezvous.c: under the lock, except dev_announce_send ----------------------------------------------------- */
 
 /* Send the envelope only; the payload follows after a grant. */
-mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t len);
+mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, wire_envelope_t *h, size_t len);
 /* Grant or drop a message whose payload is still at the sender. */
 void dev_announced_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t number, size_t len);
 void dev_announced_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number);
-/* Handle a HEAD_GRANT; handle a HEAD_BODY or a HEAD_BODY_LONG. */
-void dev_grant_arrive(mad_dev_t *dev, mad_peer_t source, const dev_head_t *h);
-void dev_body_arrive(mad_dev_t *dev, mad_message_t *message, const dev_head_t *h, madi_foreign_t bytes, size_t len);
+/* Handle a KIND_GRANT; handle a KIND_BODY or a KIND_BODY_LONG. */
+void dev_grant_arrive(mad_dev_t *dev, mad_peer_t source, const wire_envelope_t *h);
+void dev_body_arrive(mad_dev_t *dev, mad_message_t *message, const wire_envelope_t *h, madi_foreign_t bytes, size_t len);
 
 /* ---- send.c ------------------------------------------------------------------------------------------------------ */
 
 /* Send an envelope without a payload. */
-void dev_answer_send(mad_dev_t *dev, mad_peer_t to, const dev_head_t *h);
+void dev_answer_send(mad_dev_t *dev, mad_peer_t to, const wire_envelope_t *h);
 /* Enlarge an array that has one byte per peer, so that it includes this peer.  False if out of memory. */
 bool dev_peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer);
 /* Notify the sender that its message has matched. */
 void dev_matched_send(mad_dev_t *dev, mad_peer_t to, uint64_t number);
 /* Make an operation for a send; NULL with the reason in *status.  Takes the lock. */
-op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, mad_status_t *status);
+op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool needs_grant, mad_status_t *status);
 /* Count bytes that are copied for a buffered send; false if the limit is reached.  Any thread. */
 bool dev_buffer_take(mad_dev_t *dev, size_t len);
 void dev_buffer_release(mad_dev_t *dev, size_t len);
@@ -537,13 +537,13 @@ void dev_op_received(mad_dev_t *dev, item_t *item); /* handle the item of a rece
 /* Copy the contents of all pieces to `to`; return the end of the copy. */
 unsigned char *dev_pieces_gather(unsigned char *to, const struct iovec *pieces, int n);
 /* Handle the answer to an access, and end the message. */
-void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h,
+void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_hdr_t *h,
                          madi_foreign_t bytes, size_t len);
 /* Release the targets of an item that belongs to an access by a peer.  Called when the device closes. */
 void dev_remote_forget(mad_dev_t *dev, item_t *item);
 /* Handle a request of a peer for memory, or an answer. h: the beginning of the block, padded with zeros.  Return
  * false if out of memory. */
-bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h,
-                      madi_foreign_t block, size_t len);
+bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_hdr_t *h, madi_foreign_t block,
+                      size_t len);
 
 #endif

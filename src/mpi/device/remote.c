@@ -47,21 +47,21 @@ static bool remote_good(const mad_dev_remote_t *r, size_t *total)
 }
 
 /* Write header and targets; return their length. */
-static size_t remote_head_fill(unsigned char *block, const mad_dev_remote_t *r, uint64_t number, size_t payload)
+static size_t remote_hdr_fill(unsigned char *block, const mad_dev_remote_t *r, uint64_t number, size_t payload)
 {
-    static const uint8_t kinds[] = {[MAD_DEV_WRITE] = HEAD_WRITE,
-                                    [MAD_DEV_READ] = HEAD_READ,
-                                    [MAD_DEV_ATOMIC] = HEAD_ATOMIC,
-                                    [MAD_DEV_FETCH] = HEAD_FETCH,
-                                    [MAD_DEV_COMPARE] = HEAD_COMPARE};
-    remote_head_t h = {.kind = kinds[r->access],
-                       .flags = r->has_data ? FLAG_DATA : 0,
-                       .type = r->type,
-                       .op = r->op,
-                       .n = (uint8_t)r->n_targets,
-                       .number = number,
-                       .data = r->data,
-                       .len = payload};
+    static const uint8_t kinds[] = {[MAD_DEV_WRITE] = KIND_WRITE,
+                                    [MAD_DEV_READ] = KIND_READ,
+                                    [MAD_DEV_ATOMIC] = KIND_ATOMIC,
+                                    [MAD_DEV_FETCH] = KIND_FETCH,
+                                    [MAD_DEV_COMPARE] = KIND_COMPARE};
+    remote_hdr_t h = {.kind = kinds[r->access],
+                      .flags = r->has_data ? FLAG_DATA : 0,
+                      .type = r->type,
+                      .op = r->op,
+                      .n = (uint8_t)r->n_targets,
+                      .number = number,
+                      .data = r->data,
+                      .len = payload};
     size_t len = (size_t)r->n_targets * sizeof *r->targets;
     memcpy(block, &h, sizeof h);
     memcpy(block + sizeof h, r->targets, len);
@@ -98,18 +98,18 @@ static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
 
 /* ---- Sending ----------------------------------------------------------------------------------------------------- */
 
-static mad_status_t write_later(mad_dev_t *dev, op_t *op, size_t head_len, bool whole)
+static mad_status_t write_later(mad_dev_t *dev, op_t *op, size_t envelope_len, bool whole)
 {
     mad_message_t *message = mad_begin_packing(dev->channel, op->peer);
     mad_request_t *request;
     mad_status_t status;
-    struct iovec pieces[MAD_DEV_PIECES + 1] = {{op->copy, head_len}};
+    struct iovec pieces[MAD_DEV_PIECES + 1] = {{op->copy, envelope_len}};
     if (whole) {
         memcpy(pieces + 1, op->pieces, (size_t)op->n * sizeof *pieces);
         mad_pack_gather(message, pieces, op->n + 1, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
     } else {
-        ((remote_head_t *)op->copy)->kind = HEAD_WRITE_LONG;
-        mad_pack(message, op->copy, head_len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
+        ((remote_hdr_t *)op->copy)->kind = KIND_WRITE_LONG;
+        mad_pack(message, op->copy, envelope_len, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS);
         mad_pack_gather(message, op->pieces, op->n, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
     }
     status = mad_end_packing_request(message, &request);
@@ -120,21 +120,21 @@ static mad_status_t write_later(mad_dev_t *dev, op_t *op, size_t head_len, bool 
 
 static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *r, size_t len)
 {
-    unsigned char block[REMOTE_HEAD_MAX];
-    size_t head_len = remote_head_fill(block, r, op->number, len);
-    bool whole = len <= MAD_DEV_ORDERED || len + REMOTE_HEAD_MAX <= dev->whole_max;
+    unsigned char block[REMOTE_HDR_MAX];
+    size_t envelope_len = remote_hdr_fill(block, r, op->number, len);
+    bool whole = len <= MAD_DEV_ORDERED || len + REMOTE_HDR_MAX <= dev->whole_max;
     mad_status_t status = MAD_ERR_AGAIN;
     if (whole) { /* a request that is longer than this network's packets is still sent as one block */
-        struct iovec pieces[MAD_DEV_PIECES + 1] = {{block, head_len}};
+        struct iovec pieces[MAD_DEV_PIECES + 1] = {{block, envelope_len}};
         memcpy(pieces + 1, op->pieces, (size_t)op->n * sizeof *pieces);
         status = mad_message_send_now(dev->channel, r->to, pieces, op->n + 1);
     }
     if (status) {
-        status = dev_op_copy(dev, op, head_len, r->buffered ? len : 0);
+        status = dev_op_copy(dev, op, envelope_len, r->buffered ? len : 0);
         if (status)
             return status;
-        memcpy(op->copy, block, head_len);
-        status = write_later(dev, op, head_len, whole);
+        memcpy(op->copy, block, envelope_len);
+        status = write_later(dev, op, envelope_len, whole);
         if (!status)
             return MAD_OK;
     }
@@ -158,16 +158,16 @@ static void request_left(mad_dev_t *dev, item_t *item)
 
 static mad_status_t request_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *r)
 {
-    unsigned char bytes[REMOTE_HEAD_MAX + 2 * MAD_DEV_ATOMIC_MAX];
+    unsigned char bytes[REMOTE_HDR_MAX + 2 * MAD_DEV_ATOMIC_MAX];
     size_t len = dev_pieces_length(r->pieces, r->n) + dev_pieces_length(r->compares, r->n_compares);
-    size_t head_len = remote_head_fill(bytes, r, op->number, len);
-    struct iovec piece = {bytes, head_len + len};
-    mad_block_t block = {bytes, head_len + len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    size_t envelope_len = remote_hdr_fill(bytes, r, op->number, len);
+    struct iovec piece = {bytes, envelope_len + len};
+    mad_block_t block = {bytes, envelope_len + len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     uint64_t number = op->number;
     mad_request_t *request;
     mad_status_t status;
     op_t *carrier;
-    dev_pieces_gather(dev_pieces_gather(bytes + head_len, r->pieces, r->n), r->compares, r->n_compares);
+    dev_pieces_gather(dev_pieces_gather(bytes + envelope_len, r->pieces, r->n), r->compares, r->n_compares);
     if (mad_message_send_now(dev->channel, r->to, &piece, 1) == MAD_OK)
         return MAD_OK;
     dev_lock(dev);
@@ -211,18 +211,18 @@ mad_status_t mad_dev_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
 
 /* ---- Answers ----------------------------------------------------------------------------------------------------- */
 
-void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h,
+void dev_remote_answered(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_hdr_t *h,
                          madi_foreign_t bytes, size_t len)
 {
     op_t *op = dev_number_find(dev, h->number);
-    size_t there = h->kind == HEAD_ANSWER ? len : h->len;
+    size_t there = h->kind == KIND_ANSWER ? len : h->len;
     if (!op || !op->remote || op->peer != source) {
         dev_message_end(message); /* malformed: drop it */
         return;
     }
     dev_number_release(dev, op);
     /* An operation without room is a write: its item may still be used by the request. */
-    if (h->kind == HEAD_ANSWER_LONG && !h->refused && there == op->room && there) {
+    if (h->kind == KIND_ANSWER_LONG && !h->refused && there == op->room && there) {
         dev_op_receive_from(dev, op, message, there, 0, dev_send_left);
         return;
     }

@@ -28,7 +28,7 @@ static bool pieces_join(op_t *op, size_t len)
     return true;
 }
 
-static mad_status_t body_now(mad_dev_t *dev, const op_t *op, dev_head_t *h, int n)
+static mad_status_t body_now(mad_dev_t *dev, const op_t *op, wire_envelope_t *h, int n)
 {
     struct iovec pieces[MAD_DEV_PIECES + 1];
     pieces[0] = (struct iovec){h, sizeof *h};
@@ -39,7 +39,7 @@ static mad_status_t body_now(mad_dev_t *dev, const op_t *op, dev_head_t *h, int 
 
 static void body_send(mad_dev_t *dev, op_t *op)
 {
-    dev_head_t h = {.kind = HEAD_BODY, .flags = FLAG_WIDE, .number = op->wanted_by};
+    wire_envelope_t h = {.kind = KIND_BODY, .flags = FLAG_WIDE, .number = op->wanted_by};
     mad_block_t blocks[2] = {{&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS}};
     mad_request_t *request;
     mad_status_t status;
@@ -57,7 +57,7 @@ static void body_send(mad_dev_t *dev, op_t *op)
         dev_send_advance(dev, op, MAD_ERR_NOMEM);
         return;
     }
-    h.kind = HEAD_BODY_LONG;
+    h.kind = KIND_BODY_LONG;
     blocks[1] = (mad_block_t){op->pieces[0].iov_base, h.len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER};
     status = mad_message_send(dev->channel, op->peer, blocks, 2, &request);
     if (status)
@@ -68,12 +68,12 @@ static void body_send(mad_dev_t *dev, op_t *op)
 
 /* Continue after the envelope has left, or has failed to leave.  Meanwhile the grant may have come, or the peer may be
  * lost. */
-static void head_left(mad_dev_t *dev, op_t *op, mad_status_t status)
+static void envelope_left(mad_dev_t *dev, op_t *op, mad_status_t status)
 {
     mad_peer_t to = op->peer;
     if (!status)
         status = dev_peer_status(dev, to);
-    op->heading = false;
+    op->envelope_waits = false;
     if (op->wanted) {
         body_send(dev, op);
     } else if (status) {
@@ -85,10 +85,10 @@ static void head_left(mad_dev_t *dev, op_t *op, mad_status_t status)
 
 static void head_done(mad_dev_t *dev, item_t *item)
 {
-    head_left(dev, dev_item_op(item), item->status);
+    envelope_left(dev, dev_item_op(item), item->status);
 }
 
-mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t len)
+mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, wire_envelope_t *h, size_t len)
 {
     struct iovec piece = {h, sizeof *h};
     mad_block_t block = {h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
@@ -97,7 +97,7 @@ mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head
     op_t *op = dev_op_of_send(dev, s, len, true, &status);
     if (!op)
         return status;
-    h->kind = HEAD_ANNOUNCE;
+    h->kind = KIND_ANNOUNCE;
     h->flags = (uint8_t)((h->flags & ~FLAG_ACK) | FLAG_WIDE);
     h->number = op->number;
     h->len = len;
@@ -110,20 +110,20 @@ mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, dev_head
         }
     }
     dev_lock(dev);
-    head_left(dev, op, status); /* report the failure like a later one, so that all failures take one path */
+    envelope_left(dev, op, status); /* report the failure like a later one, so that all failures take one path */
     dev_unlock(dev);
     return MAD_OK;
 }
 
-void dev_grant_arrive(mad_dev_t *dev, mad_peer_t source, const dev_head_t *h)
+void dev_grant_arrive(mad_dev_t *dev, mad_peer_t source, const wire_envelope_t *h)
 {
     op_t *op = dev_number_find(dev, h->number);
-    if (!op || op->peer != source || !op->done.sent || !op->asks)
+    if (!op || op->peer != source || !op->done.sent || !op->needs_grant)
         return;
     dev_number_release(dev, op);
     op->wanted = true;
     op->wanted_by = h->len;
-    if (!op->heading)
+    if (!op->envelope_waits)
         body_send(dev, op);
 }
 
@@ -131,7 +131,8 @@ void dev_grant_arrive(mad_dev_t *dev, mad_peer_t source, const dev_head_t *h)
 
 static void grant_send(mad_dev_t *dev, mad_peer_t source, uint64_t number, uint64_t wanted_by)
 {
-    dev_answer_send(dev, source, &(dev_head_t){.kind = HEAD_GRANT, .flags = FLAG_WIDE, .number = number, .len = wanted_by});
+    dev_answer_send(dev, source,
+                    &(wire_envelope_t){.kind = KIND_GRANT, .flags = FLAG_WIDE, .number = number, .len = wanted_by});
 }
 
 void dev_announced_receive(mad_dev_t *dev, op_t *op, mad_peer_t source, uint64_t number, size_t len)
@@ -154,7 +155,7 @@ void dev_announced_drop(mad_dev_t *dev, mad_peer_t source, uint64_t number)
     grant_send(dev, source, number, 0);
 }
 
-void dev_body_arrive(mad_dev_t *dev, mad_message_t *message, const dev_head_t *h, madi_foreign_t bytes, size_t len)
+void dev_body_arrive(mad_dev_t *dev, mad_message_t *message, const wire_envelope_t *h, madi_foreign_t bytes, size_t len)
 {
     op_t *op = dev_number_find(dev, h->number);
     if (!op || op->peer != mad_message_peer(message) || op->done.sent) {
@@ -162,7 +163,7 @@ void dev_body_arrive(mad_dev_t *dev, mad_message_t *message, const dev_head_t *h
         return;
     }
     dev_number_release(dev, op);
-    if (h->kind == HEAD_BODY_LONG) {
+    if (h->kind == KIND_BODY_LONG) {
         dev_op_receive_from(dev, op, message, op->done.whole, 0, dev_op_received);
         return;
     }

@@ -89,20 +89,20 @@ void dev_send_left(mad_dev_t *dev, item_t *item)
 
 /* ---- Sending ----------------------------------------------------------------------------------------------------- */
 
-static inline size_t send_head_fill(dev_head_t *h, const mad_dev_send_t *s, size_t len)
+static inline size_t send_envelope_fill(wire_envelope_t *h, const mad_dev_send_t *s, size_t len)
 {
     bool wide = s->data >> 32 || s->matched;
-    *h = (dev_head_t){
-        .kind = HEAD_WHOLE, .data = (uint32_t)s->data, .tag = s->tag, .data_high = (uint32_t)(s->data >> 32), .len = len};
+    *h = (wire_envelope_t){
+        .kind = KIND_WHOLE, .data = (uint32_t)s->data, .tag = s->tag, .data_high = (uint32_t)(s->data >> 32), .len = len};
     h->flags = (uint8_t)((s->space == MAD_DEV_PLAIN ? FLAG_PLAIN : 0) | (s->has_data ? FLAG_DATA : 0) |
                          (s->matched ? FLAG_ACK : 0) | (wide ? FLAG_WIDE : 0));
-    return wide ? sizeof *h : HEAD_SHORT;
+    return wide ? sizeof *h : ENVELOPE_SHORT;
 }
 
-static inline mad_status_t send_whole(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t head_len)
+static inline mad_status_t send_whole(mad_dev_t *dev, const mad_dev_send_t *s, wire_envelope_t *h, size_t envelope_len)
 {
     struct iovec pieces[MAD_DEV_PIECES + 1];
-    pieces[0] = (struct iovec){h, head_len};
+    pieces[0] = (struct iovec){h, envelope_len};
     for (int i = 0; i < s->n; i++)
         pieces[i + 1] = s->pieces[i];
     return mad_message_send_now(dev->channel, s->to, pieces, s->n + 1);
@@ -143,12 +143,12 @@ static bool in_blocks(mad_dev_t *dev, const op_t *op, uint64_t len)
 }
 
 /* Send as two blocks or more, with a request. */
-static mad_status_t send_in_blocks(mad_dev_t *dev, op_t *op, dev_head_t *h)
+static mad_status_t send_in_blocks(mad_dev_t *dev, op_t *op, wire_envelope_t *h)
 {
     mad_message_t *message = mad_begin_packing(dev->channel, op->peer);
     mad_request_t *request;
     mad_status_t status;
-    h->kind = HEAD_LONG;
+    h->kind = KIND_LONG;
     h->flags |= FLAG_WIDE;
     h->block = in_blocks(dev, op, h->len) ? (uint32_t)dev->whole_max : 0;
     mad_pack(message, h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
@@ -171,7 +171,7 @@ static mad_status_t op_take_payload(mad_dev_t *dev, op_t *op, const mad_dev_send
     return s->buffered && len ? dev_op_copy(dev, op, 0, len) : MAD_OK;
 }
 
-op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool asks, mad_status_t *status)
+op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool needs_grant, mad_status_t *status)
 {
     op_t *op;
     dev_lock(dev);
@@ -180,14 +180,14 @@ op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool a
     if (!*status) {
         op->peer = s->to;
         op->silent = s->no_completion;
-        op->asks = op->heading = asks;
-        op->awaits = s->matched && !asks ? 2 : 1;
+        op->needs_grant = op->envelope_waits = needs_grant;
+        op->awaits = s->matched && !needs_grant ? 2 : 1;
         op->context = s->context;
         op->flags = s->flags;
         op->done = (mad_dev_done_t){.sent = true, .released = true};
-        if ((asks || s->matched) && !dev_number_assign(dev, op))
+        if ((needs_grant || s->matched) && !dev_number_assign(dev, op))
             *status = MAD_ERR_NOMEM;
-        else if (asks || s->matched)
+        else if (needs_grant || s->matched)
             dev_peer_watch(dev, s->to);
     }
     if (*status && op) {
@@ -201,7 +201,7 @@ op_t *dev_op_of_send(mad_dev_t *dev, const mad_dev_send_t *s, size_t len, bool a
 }
 
 /* Send with an operation, whose completion is reported by `notify`. */
-static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, dev_head_t *h, size_t len)
+static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, wire_envelope_t *h, size_t len)
 {
     mad_status_t status;
     op_t *op = dev_op_of_send(dev, s, len, false, &status);
@@ -258,7 +258,7 @@ static void greeting_left(mad_dev_t *dev, item_t *item)
 
 static mad_status_t peer_greet(mad_dev_t *dev, mad_peer_t to)
 {
-    dev_head_t h = {.kind = HEAD_MATCHED, .flags = FLAG_WIDE}; /* 0 is no send's number */
+    wire_envelope_t h = {.kind = KIND_MATCHED, .flags = FLAG_WIDE}; /* 0 is no send's number */
     mad_block_t block = {&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
     op_t *op = dev_op_new(dev);
@@ -291,16 +291,16 @@ static mad_status_t peer_known(mad_dev_t *dev, mad_peer_t to)
 
 mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_peer_t to, const void *buf, size_t len, uint64_t tag, uint64_t data)
 {
-    static_assert(MAD_DEV_DATA(0) == FLAG_DATA << 8 && MAD_DEV_TAGGED == 0, "data are the first word of a head");
+    static_assert(MAD_DEV_DATA(0) == FLAG_DATA << 8 && MAD_DEV_TAGGED == 0, "data are the first word of an envelope");
     /* The envelope as one vector, stored in the size in which it will be read: a reader would have to wait for two smaller
      * stores. */
     typedef uint64_t two_t __attribute__((vector_size(16)));
-    uint64_t cost = len + MAD_DEV_HEAD_COST;
-    two_t head = {HEAD_WHOLE | data, tag};
-    static_assert(sizeof head == HEAD_SHORT && offsetof(dev_head_t, flags) == 1 && offsetof(dev_head_t, data) == 4 &&
-                      offsetof(dev_head_t, tag) == 8,
-                  "the beginning of a head");
-    struct iovec pieces[2] = {{&head, sizeof head}, {(void *)buf, len}};
+    uint64_t cost = len + MAD_DEV_ENVELOPE_COST;
+    two_t envelope = {KIND_WHOLE | data, tag};
+    static_assert(sizeof envelope == ENVELOPE_SHORT && offsetof(wire_envelope_t, flags) == 1 &&
+                      offsetof(wire_envelope_t, data) == 4 && offsetof(wire_envelope_t, tag) == 8,
+                  "the beginning of an envelope");
+    struct iovec pieces[2] = {{&envelope, sizeof envelope}, {(void *)buf, len}};
     /* whole_max is below MAD_DEV_LOAD_MAX, from which on the cost would be 0 (dev_flow_cost). */
     if (MAD_DEV_LIKELY(len <= dev->whole_max && dev_flow_take(dev, to, cost))) {
         if (MAD_DEV_LIKELY(mad_message_send_now(dev->channel, to, pieces, 2) == MAD_OK))
@@ -312,14 +312,14 @@ mad_status_t mad_dev_send_now(mad_dev_t *dev, mad_peer_t to, const void *buf, si
 
 mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
 {
-    size_t len, head_len;
+    size_t len, envelope_len;
     uint64_t cost;
-    dev_head_t h;
+    wire_envelope_t h;
     mad_status_t status;
     if (s->n < 0 || s->n > MAD_DEV_PIECES)
         return MAD_ERR_INVAL;
     len = dev_pieces_length(s->pieces, s->n);
-    head_len = send_head_fill(&h, s, len);
+    envelope_len = send_envelope_fill(&h, s, len);
     cost = dev_flow_cost(len);
     if (cost && !dev_flow_take(dev, s->to, cost)) {
         status = dev_announce_send(dev, s, &h, len);
@@ -327,7 +327,7 @@ mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
             *later = true;
         return status;
     }
-    if (!s->matched && len <= dev->whole_max && send_whole(dev, s, &h, head_len) == MAD_OK) {
+    if (!s->matched && len <= dev->whole_max && send_whole(dev, s, &h, envelope_len) == MAD_OK) {
         *later = false;
         return MAD_OK;
     }
@@ -343,10 +343,10 @@ mad_status_t mad_dev_send(mad_dev_t *dev, const mad_dev_send_t *s, bool *later)
 
 void dev_matched_send(mad_dev_t *dev, mad_peer_t to, uint64_t number)
 {
-    dev_answer_send(dev, to, &(dev_head_t){.kind = HEAD_MATCHED, .flags = FLAG_WIDE, .number = number});
+    dev_answer_send(dev, to, &(wire_envelope_t){.kind = KIND_MATCHED, .flags = FLAG_WIDE, .number = number});
 }
 
-void dev_answer_send(mad_dev_t *dev, mad_peer_t to, const dev_head_t *h)
+void dev_answer_send(mad_dev_t *dev, mad_peer_t to, const wire_envelope_t *h)
 {
     struct iovec piece = {(void *)h, sizeof *h};
     mad_block_t block = {(void *)h, sizeof *h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};

@@ -10,7 +10,7 @@
 static pthread_mutex_t atomics = PTHREAD_MUTEX_INITIALIZER;
 
 typedef struct remote_request {
-    remote_head_t h;
+    remote_hdr_t h;
     mad_dev_access_t access;
     mad_peer_t source;
     mad_dev_target_t targets[MAD_DEV_PIECES];
@@ -66,7 +66,7 @@ static void written_notify(mad_dev_t *dev, mad_peer_t source, size_t len, bool h
 /* Send an answer.  bytes: has room for a header before it; NULL if nothing was read. */
 static void remote_answer(mad_dev_t *dev, mad_peer_t to, uint64_t number, bool refused, unsigned char *bytes, size_t len)
 {
-    remote_head_t h = {.kind = HEAD_ANSWER, .number = number, .refused = refused, .len = len}, alone;
+    remote_hdr_t h = {.kind = KIND_ANSWER, .number = number, .refused = refused, .len = len}, alone;
     unsigned char *at = bytes ? bytes - sizeof h : (unsigned char *)&alone;
     mad_block_t block = {at, sizeof h + len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     struct iovec piece = {at, sizeof h + len};
@@ -173,7 +173,7 @@ static void read_out(mad_dev_t *dev, item_t *item)
  * sent. */
 static bool read_long_in(mad_dev_t *dev, const remote_request_t *r)
 {
-    remote_head_t h = {.kind = HEAD_ANSWER_LONG, .number = r->h.number, .len = r->total};
+    remote_hdr_t h = {.kind = KIND_ANSWER_LONG, .number = r->h.number, .len = r->total};
     mad_block_t blocks[] = {{&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                             {r->pieces[0].iov_base, r->total, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
     op_t *op = op_of_request(dev, r, r->h.n > 1 ? r->total : 0);
@@ -196,10 +196,10 @@ static bool read_long_in(mad_dev_t *dev, const remote_request_t *r)
 
 static void read_short_in(mad_dev_t *dev, const remote_request_t *r)
 {
-    unsigned char bytes[sizeof(remote_head_t) + MAD_DEV_ORDERED];
-    dev_pieces_gather(bytes + sizeof(remote_head_t), r->pieces, r->h.n);
+    unsigned char bytes[sizeof(remote_hdr_t) + MAD_DEV_ORDERED];
+    dev_pieces_gather(bytes + sizeof(remote_hdr_t), r->pieces, r->h.n);
     targets_release(dev, r->targets, r->h.n, r->access, 0, true);
-    remote_answer(dev, r->source, r->h.number, false, bytes + sizeof(remote_head_t), r->total);
+    remote_answer(dev, r->source, r->h.number, false, bytes + sizeof(remote_hdr_t), r->total);
     served_notify(dev, MAD_DEV_READ, 0, r->source, r->total);
 }
 
@@ -230,7 +230,7 @@ static bool atomic_good(const mad_dev_t *dev, const remote_request_t *r, size_t 
 static void atomic_in(mad_dev_t *dev, const remote_request_t *r, madi_foreign_t bytes, size_t len)
 {
     unsigned char operands[2 * MAD_DEV_ATOMIC_MAX];
-    unsigned char room[sizeof(remote_head_t) + MAD_DEV_ATOMIC_MAX], *results = room + sizeof(remote_head_t);
+    unsigned char room[sizeof(remote_hdr_t) + MAD_DEV_ATOMIC_MAX], *results = room + sizeof(remote_hdr_t);
     bool fetches = r->access != MAD_DEV_ATOMIC, compares = r->access == MAD_DEV_COMPARE, good = atomic_good(dev, r, len);
     size_t at = 0;
     if (good)
@@ -257,26 +257,26 @@ static bool request_read(remote_request_t *r, madi_foreign_t block, madi_foreign
     static const mad_dev_access_t accesses[] = {MAD_DEV_WRITE,  MAD_DEV_WRITE, MAD_DEV_READ,
                                                 MAD_DEV_ATOMIC, MAD_DEV_FETCH, MAD_DEV_COMPARE};
     size_t targets = r->h.n * sizeof *r->targets;
-    if (r->h.kind < HEAD_WRITE || r->h.kind > HEAD_COMPARE || r->h.n > MAD_DEV_PIECES || *len < sizeof r->h + targets)
+    if (r->h.kind < KIND_WRITE || r->h.kind > KIND_COMPARE || r->h.n > MAD_DEV_PIECES || *len < sizeof r->h + targets)
         return false;
-    r->access = accesses[r->h.kind - HEAD_WRITE];
+    r->access = accesses[r->h.kind - KIND_WRITE];
     madi_foreign_copy(r->targets, madi_foreign_skip(block, sizeof r->h), targets);
     *bytes = madi_foreign_skip(block, sizeof r->h + targets);
     *len -= sizeof r->h + targets;
     return true;
 }
 
-bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_head_t *h,
-                      madi_foreign_t block, size_t len)
+bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, const remote_hdr_t *h, madi_foreign_t block,
+                      size_t len)
 {
     remote_request_t r = {.source = source};
     madi_foreign_t bytes;
     bool room = true;
     if (len >= sizeof r.h)
         r.h = *h;
-    if (!message && (r.h.kind == HEAD_ANSWER_LONG || r.h.kind == HEAD_WRITE_LONG))
+    if (!message && (r.h.kind == KIND_ANSWER_LONG || r.h.kind == KIND_WRITE_LONG))
         return true; /* the request is malformed: the second block is missing */
-    if (r.h.kind == HEAD_ANSWER || r.h.kind == HEAD_ANSWER_LONG) {
+    if (r.h.kind == KIND_ANSWER || r.h.kind == KIND_ANSWER_LONG) {
         dev_remote_answered(dev, source, message, &r.h, madi_foreign_skip(block, sizeof r.h), len - sizeof r.h);
         return true;
     }
@@ -285,7 +285,7 @@ bool dev_remote_serve(mad_dev_t *dev, mad_peer_t source, mad_message_t *message,
         return true;
     }
     targets_hold(dev, &r);
-    if (r.h.kind == HEAD_WRITE_LONG)
+    if (r.h.kind == KIND_WRITE_LONG)
         return write_long_in(dev, message, &r);
     if (r.refused)
         remote_refuse(dev, &r);

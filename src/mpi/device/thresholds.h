@@ -22,9 +22,9 @@
 
 /* Memory that a sender may make a receiver keep (rationale.md, "How does the layer match, complete and limit?") */
 /* bytes: maximum memory for the envelope of a message that no receive has matched */
-#define MAD_DEV_HEAD 896
+#define MAD_DEV_ENVELOPE 896
 #define MAD_DEV_INSIDE 32                  /* bytes: longest payload that is kept in the memory of such an envelope */
-#define MAD_DEV_HEAD_COST 384              /* bytes that an envelope counts for in windows, in addition to its payload */
+#define MAD_DEV_ENVELOPE_COST 384          /* bytes that an envelope counts for in windows, in addition to its payload */
 #define MAD_DEV_WINDOW ((size_t)1 << 20)   /* bytes that each sender may send without a grant */
 #define MAD_DEV_WINDOWS ((size_t)32 << 20) /* bytes by which the windows of all senders together may grow */
 /* maximum number of bytes of pending buffered sends that the device keeps in its memory */

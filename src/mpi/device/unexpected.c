@@ -47,7 +47,7 @@ bool dev_message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *me
     mad_dev_message_t *kept = dev_message_new(dev);
     matcher_t *m = &dev->matchers[u->space];
     size_t copied_max = u->block ? MAD_DEV_LOAD_MAX : MAD_DEV_FETCH_MAX;
-    bool here = madi_foreign_is_set(bytes), copied = here || (!u->asks && u->len <= copied_max);
+    bool here = madi_foreign_is_set(bytes), copied = here || (!u->needs_grant && u->len <= copied_max);
     if (!kept)
         return false;
     kept->envelope = *u;
@@ -60,7 +60,7 @@ bool dev_message_keep(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *me
     }
     if (u->cost)
         dev_flow_hold(dev, u->source, u->cost);
-    if (u->asks) {
+    if (u->needs_grant) {
         dev_message_end(message);
     } else if (here) {
         if (MAD_DEV_LIKELY(u->len == 8)) /* the most common length, copied without a function call */
@@ -85,7 +85,7 @@ void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *u)
     }
     if (u->envelope.ack)
         dev_matched_send(dev, u->envelope.source, u->envelope.number);
-    if (u->envelope.asks) {
+    if (u->envelope.needs_grant) {
         dev_announced_receive(dev, op, u->envelope.source, u->envelope.number, u->envelope.len);
     } else if (u->message) {
         dev_op_receive_from(dev, op, u->message, u->envelope.len, u->envelope.block, dev_op_received);
@@ -104,7 +104,7 @@ void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *u)
     if (u->envelope.ack)
         dev_matched_send(dev, u->envelope.source, u->envelope.number);
     u->envelope.ack = false;
-    if (u->envelope.asks)
+    if (u->envelope.needs_grant)
         dev_announced_drop(dev, u->envelope.source, u->envelope.number);
     if (u->loading) {
         u->dropped = true;
