@@ -31,12 +31,12 @@
 
 /* Kinds of messages; the header precedes the bytes. */
 enum { ANSWER, OFFER, WITHDRAWN };
-typedef struct get_head {
+typedef struct get_hdr {
     uint64_t kind;
     uint64_t number;  /* number of the get (ANSWER), otherwise of the registration */
     uint64_t address; /* offer: address at the sender */
     uint64_t size;    /* number of bytes; 0 if the registration does not exist */
-} get_head_t;
+} get_hdr_t;
 
 typedef struct get_question {
     uint64_t number;
@@ -145,8 +145,8 @@ static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
 /* Offer a registration.  If the offer fails, the peer will request the memory. */
 static void registration_offer(registration_t *r)
 {
-    get_head_t head = {OFFER, r->named.number, r->address, r->size};
-    mad_block_t blocks[2] = {{&head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
+    get_hdr_t hdr = {OFFER, r->named.number, r->address, r->size};
+    mad_block_t blocks[2] = {{&hdr, sizeof hdr, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                              {(void *)(uintptr_t)r->address, r->size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
     if (mad_message_send(mad_btl->bulk, r->named.endpoint->peer, blocks, 2, &r->offer))
         r->offer = NULL;
@@ -157,8 +157,8 @@ static void registration_offer(registration_t *r)
  * In the latter case the withdrawal comes too late, and has no effect. */
 static void registration_withdraw(registration_t *r)
 {
-    get_head_t head = {.kind = WITHDRAWN, .number = r->named.number};
-    mad_block_t block = {&head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
+    get_hdr_t hdr = {.kind = WITHDRAWN, .number = r->named.number};
+    mad_block_t block = {&hdr, sizeof hdr, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
     bool all_here = mad_request_cancel(r->offer) == MAD_OK; /* true if no byte of the message has left */
     if (!all_here && !mad_message_send(mad_btl->bulk, r->named.endpoint->peer, &block, 1, &request))
@@ -372,16 +372,16 @@ int mad_btl_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *
 
 /* Give an offer to a get of the whole registration, or keep it.  A get of a part requests the memory, and the offer is
  * withdrawn in the end. */
-static void offer_read(mad_message_t *message, const get_head_t *head)
+static void offer_read(mad_message_t *message, const get_hdr_t *hdr)
 {
     mad_peer_t peer = mad_message_peer(message);
     offered_t *o = malloc(sizeof *o);
     get_t *g = NULL, **p, *parts = NULL;
     if (!o)
         return; /* the message stays open until the session ends */
-    *o = (offered_t){NULL, peer, head->number, head->address, head->size, message};
+    *o = (offered_t){NULL, peer, hdr->number, hdr->address, hdr->size, message};
     opal_mutex_lock(&lock);
-    while (!g && (p = get_find(peer, head->number))) {
+    while (!g && (p = get_find(peer, hdr->number))) {
         get_t *found = *p;
         *p = found->next;
         if (is_all_of(found, o)) {
@@ -400,7 +400,7 @@ static void offer_read(mad_message_t *message, const get_head_t *head)
     opal_mutex_unlock(&lock);
     for (get_t *next; parts; parts = next) {
         next = parts->next;
-        if (get_request(parts, head->number) != OPAL_SUCCESS && named_find(parts->named.number, peer, true, true))
+        if (get_request(parts, hdr->number) != OPAL_SUCCESS && named_find(parts->named.number, peer, true, true))
             get_complete(parts, OPAL_ERROR);
     }
     if (g) {
@@ -428,10 +428,10 @@ static void offer_forget(mad_message_t *message, uint64_t number)
 }
 
 /* Handle the bytes that a get has requested. */
-static void answer_read(mad_message_t *message, const get_head_t *head)
+static void answer_read(mad_message_t *message, const get_hdr_t *hdr)
 {
-    get_t *g = (get_t *)named_find(head->number, mad_message_peer(message), true, true);
-    if (g && head->size == g->size) {
+    get_t *g = (get_t *)named_find(hdr->number, mad_message_peer(message), true, true);
+    if (g && hdr->size == g->size) {
         get_unpack(message, g);
         return;
     }
@@ -442,16 +442,16 @@ static void answer_read(mad_message_t *message, const get_head_t *head)
 
 static void bulk_read(mad_message_t *message)
 {
-    get_head_t head;
+    get_hdr_t hdr;
     /* The header is in the first packet, so a message whose header is only announced is malformed. */
-    if (mad_unpack_try(message, &head, sizeof head, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS))
+    if (mad_unpack_try(message, &hdr, sizeof hdr, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS))
         mad_message_drop(message);
-    else if (head.kind == OFFER)
-        offer_read(message, &head);
-    else if (head.kind == WITHDRAWN)
-        offer_forget(message, head.number);
+    else if (hdr.kind == OFFER)
+        offer_read(message, &hdr);
+    else if (hdr.kind == WITHDRAWN)
+        offer_forget(message, hdr.number);
     else
-        answer_read(message, &head);
+        answer_read(message, &hdr);
 }
 
 static mad_status_t bulk_open(bool all, mad_message_t **message)
@@ -496,14 +496,14 @@ void mad_btl_answer(mad_peer_t peer, madi_foreign_t bytes, size_t len)
 {
     get_question_t q;
     registration_t *r;
-    get_head_t a;
+    get_hdr_t a;
     mad_block_t blocks[2];
     mad_request_t *request;
     if (len != sizeof q)
         return;
     madi_foreign_copy(&q, bytes, sizeof q);
     r = (registration_t *)named_find(q.handle.number, peer, false, false);
-    a = (get_head_t){.kind = ANSWER, .number = q.number, .size = q.size};
+    a = (get_hdr_t){.kind = ANSWER, .number = q.number, .size = q.size};
     if (!r || q.address < r->address || q.address - r->address > r->size || q.size > r->size - (q.address - r->address))
         a.size = 0;
     blocks[0] = (mad_block_t){&a, sizeof a, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
