@@ -135,7 +135,7 @@ void shm_bell_stuck(shm_link_t *l)
 
 /* Handle all links that wait for space.  If told is false, make the peers report when space is free.  If told is true,
  * return true if one of the links has space now. */
-static bool stuck_each(shm_adapter_t *a, bool told)
+static bool stuck_each(shm_adapter_t *a, bool announced)
 {
     shm_inbox_t **inboxes = atomic_load_explicit(&a->inboxes, memory_order_relaxed);
     bool space = false;
@@ -144,7 +144,7 @@ static bool stuck_each(shm_adapter_t *a, bool told)
         if (!l)
             continue;
         madi_link_lock_tx(&l->base);
-        if (l->stuck && !told) {
+        if (l->stuck && !announced) {
             atomic_store_explicit(&l->out->wanted, 1, memory_order_relaxed);
         } else if (l->stuck && shm_space(l)) {
             l->stuck = false;

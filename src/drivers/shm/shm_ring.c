@@ -4,7 +4,7 @@
 
 static_assert(SHM_CELLS_MAX * SHM_CELL_DATA <= sizeof(madi_wire_hdr_t) + MADI_TAKE_MAX,
               "take hands over all that is in cells");
-#define TELL (SHM_CELLS / 4)               /* step, in cells, by which `consumed` is stored */
+#define PUBLISH_STEP (SHM_CELLS / 4)       /* step, in cells, by which `consumed` is stored */
 #define FETCH (4 * MADI_LINE)              /* bytes of a body that are prefetched as soon as its address is known */
 #define LONGEST (SHM_CHUNK / SHM_UNIT + 1) /* units of a run */
 #define LEND (2 * LONGEST)                 /* units per loan: at most half of the units in use are lent */
@@ -37,7 +37,7 @@ static inline bool cell_count(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cel
     l->received = number;
     atomic_store_explicit(&inbox->next, cell + 1, memory_order_relaxed);
     atomic_store_explicit(&inbox->number, number + 1, memory_order_relaxed);
-    return MADI_UNLIKELY(number % TELL == 0);
+    return MADI_UNLIKELY(number % PUBLISH_STEP == 0);
 }
 
 static inline void cell_consume(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
@@ -54,7 +54,7 @@ static void consume_cells(shm_link_t *l, uint32_t cells)
     l->received = number;
     atomic_store_explicit(&inbox->next, &l->in->cells[number & SHM_MASK], memory_order_relaxed);
     atomic_store_explicit(&inbox->number, number + 1, memory_order_relaxed);
-    if (before / TELL != number / TELL)
+    if (before / PUBLISH_STEP != number / PUBLISH_STEP)
         consumed_publish(l, inbox, number);
     atomic_store_explicit(&inbox->more, cells - 1, memory_order_relaxed);
 }
@@ -297,7 +297,7 @@ static __attribute__((noinline)) madi_link_t *take_cells(shm_link_t *l, const sh
     return &l->base;
 }
 
-static __attribute__((noinline)) madi_link_t *take_and_tell(shm_link_t *l)
+static __attribute__((noinline)) madi_link_t *take_and_publish(shm_link_t *l)
 {
     consumed_publish(l, l->inbox, l->received);
     return &l->base;
@@ -320,7 +320,7 @@ madi_link_t *shm_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
     madi_foreign_copy(packet, madi_foreign_of(cell->data), SHM_CELL_DATA);
     if (MADI_UNLIKELY(hdr->length > MADI_SHORT_MAX))
         return take_cells(l, cell, packet);
-    return cell_count(l, inbox, cell, number) ? take_and_tell(l) : &l->base;
+    return cell_count(l, inbox, cell, number) ? take_and_publish(l) : &l->base;
 }
 
 int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link)
@@ -342,7 +342,7 @@ int shm_take_short(madi_adapter_t *adapter, void *packets, size_t stride, int ma
         if (MADI_UNLIKELY(((const madi_wire_hdr_t *)packet)->length > MADI_SHORT_MAX))
             break;
         cell++;
-        if (MADI_UNLIKELY(number % TELL == 0)) {
+        if (MADI_UNLIKELY(number % PUBLISH_STEP == 0)) {
             l->received = number;
             consumed_publish(l, inbox, number);
             cell = atomic_load_explicit(&inbox->next, memory_order_relaxed);
