@@ -48,8 +48,8 @@ int64_t fabric_look_ns(void)
 fabric_look_t fabric_end_look(fabric_end_t *end, char *text)
 {
     int64_t limit = madi_knob_int(MADI_KNOB_PEER_TIMEOUT);
-    end->silent = end->heard ? 0 : end->silent + 1;
-    end->heard = false;
+    end->silent = end->arrived ? 0 : end->silent + 1;
+    end->arrived = false;
     if (end->silent * fabric_look_ns() < limit)
         return end->silent ? FABRIC_LOOK_SILENT : FABRIC_LOOK_HEARD;
     snprintf(text, MADI_REASON_MAX, "nothing came for %lld ms (MAD_PEER_TIMEOUT): the peer, its host or the network is gone",

@@ -25,7 +25,7 @@ static_assert(sizeof(fabric_control_t) == 8, "control");
 typedef struct fabric_end {
     uint32_t sent, acked; /* low halves of the numbers of packets: sent (tx lock), known to have been received */
     uint32_t got;         /* delivered */
-    bool heard;           /* something came since the last look */
+    bool arrived;         /* something came since the last look */
     int silent;           /* looks since something came */
     int64_t asked_at;     /* ns: time of the last ASK */
     bool bye;             /* the peer has ended after packet number bye_at */

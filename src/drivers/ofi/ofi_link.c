@@ -74,7 +74,7 @@ mad_status_t ofi_start(madi_link_t *link, int fd, bool active, char *reason)
     l->tag = fabric_tag(FABRIC_KIND_PACKET, d.key, (uint16_t)d.index);
     l->process.ready = peer_process_ready; /* other hosts' and namespaces' peers are only known by what they send */
     fabric_process_watch(&d.process, link->adapter->session, &l->process);
-    l->started = l->end.heard = true;
+    l->started = l->end.arrived = true;
     fabric_heat(&a->heat);
     madi_link_up(&l->base);
     if (!l->closed)

@@ -298,7 +298,7 @@ madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
     a->n_posted--;
     l->expected++;
     l->end.got++;
-    l->end.heard = true;
+    l->end.arrived = true;
     fabric_heat(&a->heat);
     if (lend) {
         memcpy(packet, b->data, sizeof(madi_wire_hdr_t));

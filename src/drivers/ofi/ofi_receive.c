@@ -315,7 +315,7 @@ void ofi_arrived(ofi_adapter_t *a, ofi_buffer_t *b)
         ofi_buffer_put(a, b);
         return;
     }
-    l->end.heard = true;
+    l->end.arrived = true;
     if (kind == FABRIC_KIND_CONTROL) {
         bool is_one = b->len == sizeof control;
         memcpy(&control, b->data, sizeof control);

@@ -69,7 +69,7 @@ mad_status_t ucx_start(madi_link_t *link, int fd, bool active, char *reason)
     /* peers of other hosts and namespaces have no such watch: only UCX and messages report their end */
     l->process.ready = ucx_peer_process_ready;
     fabric_process_watch(&d.process, link->adapter->session, &l->process);
-    l->started = l->end.heard = true;
+    l->started = l->end.arrived = true;
     fabric_heat(&ucx_of(l)->heat);
     madi_link_up(link);
     if (!l->closed)

@@ -201,7 +201,7 @@ madi_link_t *ucx_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
     }
     l->expected++;
     l->end.got++;
-    l->end.heard = true;
+    l->end.arrived = true;
     fabric_heat(&a->heat);
     memcpy(packet, &hdr, sizeof hdr);
     if (lend) {

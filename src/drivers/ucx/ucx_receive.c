@@ -165,7 +165,7 @@ void ucx_packet_handle(ucx_adapter_t *a, ucx_packet_t *p)
         ucx_packet_put(a, p);
         return;
     }
-    l->end.heard = true;
+    l->end.arrived = true;
     if (kind == FABRIC_KIND_CONTROL) {
         ucx_control_handle(a, l, p);
         return;
