@@ -415,12 +415,12 @@ static bool leader_fall_asleep(marceli_waiter_t *w)
                                                    memory_order_relaxed);
 }
 
-void madi_leader_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline, bool said)
+void madi_leader_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline, bool announced)
 {
     bool quiet, deep = true;
     int64_t began;
     atomic_exchange_explicit(&rung, 0, memory_order_seq_cst); /* cleared before the leader polls */
-    if (!said) {
+    if (!announced) {
         atomic_fetch_or_explicit(&marceli_leader_sleeps, MADI_SLEEPS, memory_order_seq_cst);
         marceli_barrier();
     }
@@ -434,7 +434,7 @@ void madi_leader_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, 
         madi_sleep_ends(began);
     }
     atomic_exchange_explicit(&w->word, MARCELI_RUNNING, memory_order_seq_cst); /* set before the thread polls */
-    if (!said)
+    if (!announced)
         atomic_fetch_and_explicit(&marceli_leader_sleeps, ~MADI_SLEEPS, memory_order_relaxed);
     sources_disarm(deep);
 }

@@ -281,12 +281,12 @@ static bool leader_test(void *arg)
 }
 
 /* Sleep once in epoll, and run the calls that are due.  said: see madi_leader_sleep. */
-static void leader_sleep(madi_waiting_t *w, bool said)
+static void leader_sleep(madi_waiting_t *w, bool announced)
 {
     if (w->worker)
         madi_worker_sleeps(w->worker, false);
     madi_woke_other = false;
-    madi_leader_sleep(w->waiter, leader_test, w, w->deadline, said);
+    madi_leader_sleep(w->waiter, leader_test, w, w->deadline, announced);
     if (w->worker)
         madi_worker_awake(w->worker);
     leader_defer(w);
@@ -321,7 +321,7 @@ static void wait_begin(madi_waiting_t *w)
     w->yield_ns = madi_yield_ns(w->spin_ns);
 }
 
-void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool said)
+void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool announced)
 {
     madi_waiting_t w = {.waiter = waiter, .test = test, .deadline = INT64_MAX, .runs = true};
     w.leads = madi_lead_take(MADI_LED_BY_THREAD);
@@ -331,7 +331,7 @@ void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg)
     /* The thread does not sleep as long as there is something to do, nor after it has run calls, for which it dropped the
      * lead. */
     if (!(w.yield_ns ? wait_yield(&w) : wait_poll(&w, 1)) && w.leads)
-        leader_sleep(&w, said);
+        leader_sleep(&w, announced);
     if (w.leads)
         madi_lead_drop();
 }
