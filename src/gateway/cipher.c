@@ -181,23 +181,23 @@ bool gw_cipher_open(gw_cipher_t *c, const gw_nonce_t *nonce, const void *covered
 
 /* ---- Proved ----------------------------------------------------------------------------------------------------- */
 
-static bool statement_mac(const keys_t *keys, const void *said, size_t len, unsigned char out[KEY])
+static bool statement_mac(const keys_t *keys, const void *statement, size_t len, unsigned char out[KEY])
 {
     unsigned n = KEY;
-    return HMAC(EVP_sha256(), keys->prove, KEY, said, len, out, &n) && n == KEY;
+    return HMAC(EVP_sha256(), keys->prove, KEY, statement, len, out, &n) && n == KEY;
 }
 
-bool gw_cipher_prove(const gw_cipher_t *c, const void *said, size_t len, unsigned char proof[GW_TAG])
+bool gw_cipher_prove(const gw_cipher_t *c, const void *statement, size_t len, unsigned char proof[GW_TAG])
 {
     unsigned char whole[KEY];
-    if (!statement_mac(&c->keys[GW_OURS], said, len, whole))
+    if (!statement_mac(&c->keys[GW_OURS], statement, len, whole))
         return false;
     memcpy(proof, whole, GW_TAG);
     return true;
 }
 
-bool gw_cipher_proved(const gw_cipher_t *c, const void *said, size_t len, const unsigned char proof[GW_TAG])
+bool gw_cipher_proved(const gw_cipher_t *c, const void *statement, size_t len, const unsigned char proof[GW_TAG])
 {
     unsigned char whole[KEY];
-    return statement_mac(&c->keys[GW_THEIRS], said, len, whole) && !CRYPTO_memcmp(whole, proof, GW_TAG);
+    return statement_mac(&c->keys[GW_THEIRS], statement, len, whole) && !CRYPTO_memcmp(whole, proof, GW_TAG);
 }

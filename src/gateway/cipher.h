@@ -73,7 +73,7 @@ bool gw_cipher_open(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *co
 
 /* Prove a statement of this endpoint; true if OpenSSL succeeded. gw_cipher_proved: true if the other endpoint proved
  * it.  Any thread. */
-bool gw_cipher_prove(const gw_cipher_t *cipher, const void *said, size_t len, unsigned char proof[GW_TAG]);
-bool gw_cipher_proved(const gw_cipher_t *cipher, const void *said, size_t len, const unsigned char proof[GW_TAG]);
+bool gw_cipher_prove(const gw_cipher_t *cipher, const void *statement, size_t len, unsigned char proof[GW_TAG]);
+bool gw_cipher_proved(const gw_cipher_t *cipher, const void *statement, size_t len, const unsigned char proof[GW_TAG]);
 
 #endif

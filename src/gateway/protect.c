@@ -37,34 +37,34 @@ size_t gw_protected_more(const gw_end_t *end, unsigned kind, size_t len)
 
 /* ---- Proofs ----------------------------------------------------------------------------------------------------- */
 
-size_t gw_statement_close(gw_statement_t *said, const gw_side_t *side, const madi_wire_close_t *c, const char *text)
+size_t gw_statement_close(gw_statement_t *statement, const gw_side_t *side, const madi_wire_close_t *c, const char *text)
 {
     size_t len = strnlen(text, GW_TEXT);
-    *said =
+    *statement =
         (gw_statement_t){.kind = MADI_FORWARD_CLOSE, .turn = side->turn, .stream = side->end->stream, .status = c->status};
-    memcpy(said->text, text, len);
+    memcpy(statement->text, text, len);
     return offsetof(gw_statement_t, text) + len;
 }
 
 gw_statement_t gw_statement_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
     madi_wire_forward_t forward;
-    gw_statement_t said;
+    gw_statement_t statement;
     memcpy(&forward, body, sizeof forward);
-    said = (gw_statement_t){.kind = hdr->flags & MADI_FORWARD_KIND,
-                            .turn = side->turn,
-                            .stream = side->end->stream,
-                            .number = hdr->seq,
-                            .ack = forward.ack,
-                            .ask = forward.ask};
-    if (said.kind == MADI_FORWARD_READY)
-        memcpy(said.text, (const char *)body + sizeof forward + offsetof(madi_wire_ready_t, key), GW_PUBLIC);
-    return said;
+    statement = (gw_statement_t){.kind = hdr->flags & MADI_FORWARD_KIND,
+                                 .turn = side->turn,
+                                 .stream = side->end->stream,
+                                 .number = hdr->seq,
+                                 .ack = forward.ack,
+                                 .ask = forward.ask};
+    if (statement.kind == MADI_FORWARD_READY)
+        memcpy(statement.text, (const char *)body + sizeof forward + offsetof(madi_wire_ready_t, key), GW_PUBLIC);
+    return statement;
 }
 
-size_t gw_statement_len(const gw_statement_t *said)
+size_t gw_statement_len(const gw_statement_t *statement)
 {
-    return GW_STATEMENT + (said->kind == MADI_FORWARD_READY ? GW_PUBLIC : 0);
+    return GW_STATEMENT + (statement->kind == MADI_FORWARD_READY ? GW_PUBLIC : 0);
 }
 
 gw_statement_t gw_statement_open(unsigned kind, const madi_wire_open_t *open)
@@ -74,27 +74,28 @@ gw_statement_t gw_statement_open(unsigned kind, const madi_wire_open_t *open)
 
 void gw_protect_open(const gw_end_t *end, unsigned kind, madi_wire_open_t *open)
 {
-    gw_statement_t said = gw_statement_open(kind, open);
-    if (end->cipher && !gw_cipher_prove(end->cipher, &said, GW_STATEMENT, open->proof))
+    gw_statement_t statement = gw_statement_open(kind, open);
+    if (end->cipher && !gw_cipher_prove(end->cipher, &statement, GW_STATEMENT, open->proof))
         /* the other endpoint refuses an OPEN without proof, so OPEN is sent again later */
         memset(open->proof, 0, sizeof open->proof);
 }
 
 void gw_protect_close(const gw_side_t *side, madi_wire_close_t *c, const char *text)
 {
-    gw_statement_t said;
+    gw_statement_t statement;
     size_t len;
     if (c->what != MADI_CLOSE_LINK || !side->end->cipher)
         return;
-    len = gw_statement_close(&said, side, c, text);
-    if (!gw_cipher_prove(side->end->cipher, &said, len, c->proof))
+    len = gw_statement_close(&statement, side, c, text);
+    if (!gw_cipher_prove(side->end->cipher, &statement, len, c->proof))
         memset(c->proof, 0, sizeof c->proof);
 }
 
 static bool forward_prove(const gw_side_t *side, gw_frag_t *frag)
 {
-    gw_statement_t said = gw_statement_forward(side, &frag->hdr, frag->body);
-    return gw_cipher_prove(side->end->cipher, &said, gw_statement_len(&said), frag->body + sizeof(madi_wire_forward_t));
+    gw_statement_t statement = gw_statement_forward(side, &frag->hdr, frag->body);
+    return gw_cipher_prove(side->end->cipher, &statement, gw_statement_len(&statement),
+                           frag->body + sizeof(madi_wire_forward_t));
 }
 
 void gw_protect_ack(gw_side_t *side, gw_frag_t *frag)

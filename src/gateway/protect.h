@@ -27,10 +27,10 @@ typedef struct gw_covered {
 static_assert(sizeof(gw_covered_t) == GW_COVERED, "covered has no holes");
 
 /* Fill *said with the statement that a CLOSE proves, and return its length. */
-size_t gw_statement_close(gw_statement_t *said, const gw_side_t *side, const madi_wire_close_t *c, const char *text);
+size_t gw_statement_close(gw_statement_t *statement, const gw_side_t *side, const madi_wire_close_t *c, const char *text);
 gw_statement_t gw_statement_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr,
-                                    const void *body); /* Like gw_statement_close, but for READY and ACK */
-size_t gw_statement_len(const gw_statement_t *said);   /* length of the statement of a READY, ACK, OPEN or TRY */
+                                    const void *body);    /* Like gw_statement_close, but for READY and ACK */
+size_t gw_statement_len(const gw_statement_t *statement); /* length of the statement of a READY, ACK, OPEN or TRY */
 gw_statement_t gw_statement_open(unsigned kind, const madi_wire_open_t *open);
 gw_covered_t gw_covered(const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward);
 

@@ -54,9 +54,9 @@ static void repeat_log(gw_side_t *side)
 
 bool gw_open_proved(gw_end_t *end, unsigned kind, const madi_wire_open_t *open)
 {
-    gw_statement_t said = gw_statement_open(kind, open);
+    gw_statement_t statement = gw_statement_open(kind, open);
     /* An endpoint without keys cannot prove anything, but it gets no packets either. */
-    if (!end->cipher || gw_cipher_proved(end->cipher, &said, GW_STATEMENT, open->proof) || !end->ready)
+    if (!end->cipher || gw_cipher_proved(end->cipher, &statement, GW_STATEMENT, open->proof) || !end->ready)
         return true;
     madi_log(end->unproved_logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, "virtual",
              "a process that knows the number of a stream, but not the secret of its ends, requested to resume it: refused, "
@@ -68,9 +68,9 @@ bool gw_open_proved(gw_end_t *end, unsigned kind, const madi_wire_open_t *open)
 
 static bool forward_proved(const gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
 {
-    gw_statement_t said = gw_statement_forward(side, hdr, body);
+    gw_statement_t statement = gw_statement_forward(side, hdr, body);
     const unsigned char *proof = (const unsigned char *)body + sizeof(madi_wire_forward_t);
-    return gw_cipher_proved(side->end->cipher, &said, gw_statement_len(&said), proof);
+    return gw_cipher_proved(side->end->cipher, &statement, gw_statement_len(&statement), proof);
 }
 
 bool gw_ready_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body)
@@ -109,12 +109,12 @@ bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body
 
 bool gw_close_proved(const gw_side_t *side, const madi_wire_close_t *c, const char *text)
 {
-    gw_statement_t said;
+    gw_statement_t statement;
     size_t len;
     if (!side->end->encrypts || !side->end->ready)
         return true;
-    len = gw_statement_close(&said, side, c, text);
-    return gw_cipher_proved(side->end->cipher, &said, len, c->proof);
+    len = gw_statement_close(&statement, side, c, text);
+    return gw_cipher_proved(side->end->cipher, &statement, len, c->proof);
 }
 
 /* ---- Packets ---------------------------------------------------------------------------------------------------- */
