@@ -32,6 +32,7 @@
     X(core) \
     X(costs) \
     X(frames) \
+    X(frames_stranger) \
     X(gateway) \
     X(json) \
     X(key) \
