@@ -89,9 +89,9 @@ mad_status_t mad_option_set(const char *name, const char *value);
 mad_status_t mad_init(int *argc, char ***argv, mad_session_t **session);
 
 /* Start a session without a launcher; peers are added by address with mad_peer_add. key: the secret shared by all
- * sessions that may communicate with each other, key_len bytes (16 to 64); it is copied.  Ownership and errors as for
- * mad_init, except that MAD_ERR_BOOT does not occur and MAD_ERR_INVAL means a key of wrong length, or one whose bytes
- * are all equal. */
+ * sessions that may communicate with each other, key_len bytes (16 to 64); the key is copied.  Ownership and errors as
+ * for mad_init, except that MAD_ERR_BOOT does not occur and MAD_ERR_INVAL means a key of wrong length, or one whose
+ * bytes are all equal. */
 mad_status_t mad_open(const void *key, size_t key_len, mad_session_t **session);
 
 /* End a session: deliver what was sent, including by pending requests (within the knob MAD_EXIT_TIMEOUT), close
@@ -110,13 +110,14 @@ mad_status_t mad_barrier(mad_session_t *session);
 
 /* ---- Addresses and peers -------------------------------------------------------------------------------------- */
 
-/* Set *address and *len (bytes) to this process's address.  The program may pass it to other processes by any means.
- * Borrowed until mad_exit.  Always returns MAD_OK. */
+/* Set *address and *len (bytes) to this process's address.  The program may pass the address to other processes by any
+ * means.  The bytes are borrowed until mad_exit.  Always returns MAD_OK. */
 mad_status_t mad_address(mad_session_t *session, const void **address, size_t *len);
 
 /* Add a peer by its address, len bytes, which are copied.  The first use of the peer opens the connection.  The same
- * address yields the same peer; but after the connection to that peer was lost, it yields a new peer with another
- * number, so that the program can try again.  Errors: MAD_ERR_INVAL (not an address), MAD_ERR_VERSION, MAD_ERR_NOMEM. */
+ * address yields the same peer; but after the connection to that peer was lost, the address yields a new peer with
+ * another number, so that the program can try again.  Errors: MAD_ERR_INVAL (not an address), MAD_ERR_VERSION,
+ * MAD_ERR_NOMEM. */
 mad_status_t mad_peer_add(mad_session_t *session, const void *address, size_t len, mad_peer_t *peer);
 
 /* Forget a peer: close its connection in order and free its state.  The peer's number is never reused; calls with that
@@ -152,9 +153,10 @@ mad_status_t mad_adapter_get(const mad_session_t *session, int index, mad_adapte
 mad_status_t mad_peer_adapter(mad_session_t *session, mad_peer_t peer, int *index);
 
 /* Write the route of messages to a peer into buf: the hosts' names from the topology file, in order, separated by
- * blanks, including this process's host and the peer's.  The text is cut to len bytes and always ends with a zero; it
- * is empty if no gateway lies between.  The first gateway is the one in use; those after it are the best route from
- * there.  Any thread; never waits.  Errors: MAD_ERR_INVAL (no such peer, or len is 0), MAD_ERR_AGAIN (not connected). */
+ * blanks, including this process's host and the peer's.  The text is cut to len bytes and always ends with a zero; the
+ * text is empty if no gateway lies between.  The first gateway is the one in use; those after it are the best route
+ * from there.  Any thread; never waits.  Errors: MAD_ERR_INVAL (no such peer, or len is 0), MAD_ERR_AGAIN (not
+ * connected). */
 mad_status_t mad_peer_route(mad_session_t *session, mad_peer_t peer, char *buf, size_t len);
 
 /* Like mad_peer_route, but for messages on this channel: a channel that the topology file names has networks of its own
@@ -354,9 +356,9 @@ void mad_cond_free(mad_cond_t *cond);
  * different tests. test runs often, in the caller's thread and without a lock; it must not wait or call the library.
  * MAD_ERR_TIMEOUT: test is still 0.  May wait. */
 mad_status_t mad_cond_wait(mad_cond_t *cond, int (*test)(void *arg), void *arg, int64_t timeout_ns);
-/* Make all waiting threads run their tests again.  Call it after each change of what they test; the caller makes the
- * change visible to them (by an atomic or a lock).  A full fence.  Any thread, also in handlers and callbacks; never
- * waits. */
+/* Make all waiting threads run their tests again.  Call mad_cond_wake after each change of what the tests read; the
+ * caller makes the change visible to the tests (by an atomic or a lock).  A full fence.  Any thread, also in handlers
+ * and callbacks; never waits. */
 void mad_cond_wake(mad_cond_t *cond);
 
 /* ---- Events --------------------------------------------------------------------------------------------------- */

@@ -41,9 +41,9 @@ extern "C" {
 /* ---- The library ---------------------------------------------------------------------------------------------- */
 
 /* Start the workers: one per core that the process may use (knob MAD_WORKERS).  Optional, since the first marcel_create
- * does it.  While they run, a call only checks whether a C++ run time has been loaded since (marcel(7)).  Errors:
- * ENOMEM, EAGAIN (no kernel thread), EINVAL (an invalid knob, which is logged), ENOTSUP (in the child of a fork by a
- * plain pthread, if workers ran in the parent). */
+ * starts them.  While the workers run, a call only checks whether a C++ run time has been loaded since (marcel(7)).
+ * Errors: ENOMEM, EAGAIN (no kernel thread), EINVAL (an invalid knob, which is logged), ENOTSUP (in the child of a fork
+ * by a plain pthread, if workers ran in the parent). */
 int marcel_init(void);
 
 /* End the workers; the library can be started again.  Only from a plain pthread.  Errors: EBUSY (a thread has not
@@ -76,8 +76,8 @@ typedef struct marcel_attr {
     long marcel_inside[12]; /* private to the library */
 } marcel_attr_t;
 
-/* Fill attr with the defaults.  Release it with marcel_attr_destroy.  Any number of threads may be created from it;
- * each copies it. */
+/* Fill attr with the defaults.  Release it with marcel_attr_destroy.  Any number of threads may be created from attr;
+ * each copies attr. */
 int marcel_attr_init(marcel_attr_t *attr);
 int marcel_attr_destroy(marcel_attr_t *attr);
 
@@ -122,14 +122,15 @@ int marcel_attr_getname(const marcel_attr_t *attr, char name[MARCEL_NAME_MAX]);
 /* Handle of a thread; valid until the thread is joined or, if detached, ends. */
 typedef struct marcel_thread *marcel_t;
 
-/* Create a thread that runs run(arg). attr NULL: the defaults.  Ownership: the caller ends it with marcel_join or
- * marcel_detach.  Errors: EAGAIN (memory), EINVAL (attr: no such worker, or stack too big), and those of marcel_init. */
+/* Create a thread that runs run(arg). attr NULL: the defaults.  Ownership: the caller ends the thread with marcel_join
+ * or marcel_detach.  Errors: EAGAIN (memory), EINVAL (attr: no such worker, or stack too big), and those of
+ * marcel_init. */
 int marcel_create(marcel_t *thread, const marcel_attr_t *attr, void *(*run)(void *), void *arg);
 
-/* Wait until the thread has ended. *result (unless result is NULL) is what it returned or passed to marcel_exit.  May
- * switch.  Only one thread may join a thread.  Errors: EINVAL (detached, being joined by another, or a plain pthread),
- * EDEADLK (the caller itself, or a thread that joins the caller), ESRCH (joined already, or ended detached; unless a
- * new thread has taken over its handle). */
+/* Wait until the thread has ended. *result (unless result is NULL) is what the thread returned or passed to
+ * marcel_exit.  May switch.  Only one thread may join a thread.  Errors: EINVAL (detached, being joined by another, or
+ * a plain pthread), EDEADLK (the caller itself, or a thread that joins the caller), ESRCH (joined already, or ended
+ * detached; unless a new thread has taken over its handle). */
 int marcel_join(marcel_t thread, void **result);
 /* Like marcel_join, but with a deadline or without waiting.  Unless they return 0, the thread can still be joined.  Errors:
  * as above; tryjoin: EBUSY (the thread has not ended). */
@@ -152,7 +153,7 @@ _Noreturn
 #endif
 void marcel_exit(void *result);
 
-/* Return the calling thread; a plain pthread has a handle too.  NULL if there is no memory for that handle. */
+/* Return the calling thread; a plain pthread has a handle too.  Return NULL if there is no memory for that handle. */
 marcel_t marcel_self(void);
 /* Return non-zero if both handles are of one thread. */
 int marcel_equal(marcel_t a, marcel_t b);
@@ -307,7 +308,7 @@ typedef struct marcel_mutex {
 #define MARCEL_ERRORCHECK_MUTEX_INITIALIZER {8, 2, {0, 0, 0, 0, 0}}
 /* clang-format on */
 
-/* Fill attr with the defaults, and release it.  Each mutex copies it. */
+/* Fill attr with the defaults, and release it.  Each mutex copies attr. */
 int marcel_mutexattr_init(marcel_mutexattr_t *attr);
 int marcel_mutexattr_destroy(marcel_mutexattr_t *attr);
 /* Kind of mutex: MARCEL_MUTEX_NORMAL, _RECURSIVE or _ERRORCHECK.  Errors: EINVAL. */

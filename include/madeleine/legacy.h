@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Historic spellings of Madeleine's interface, defined in terms of <madeleine.h>, for programs that follow its early
- * slides; and the names of 0.1. */
+/* Historic spellings of Madeleine's interface, defined in terms of <madeleine.h>, for programs that follow the slides
+ * of the first Madeleine; and the names of 0.1. */
 #ifndef MADELEINE_LEGACY_H
 #define MADELEINE_LEGACY_H
 

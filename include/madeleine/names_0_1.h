@@ -12,12 +12,12 @@
 extern "C" {
 #endif
 
-struct mad_arrival; /* needed where <madeleine/runtime.h> includes this file */
+struct mad_arrival; /* declared here, for <madeleine/runtime.h> includes this file */
 
 #define mad_connection mad_message
 typedef mad_message_t mad_connection_t;
 
-/* A time-out of mad_begin_unpacking_timed only: act like mad_begin_unpacking_poll. */
+/* A time-out that only mad_begin_unpacking_timed accepts: the call then acts like mad_begin_unpacking_poll. */
 #define MAD_GLANCE (-2)
 
 /* Each call does what the call named in the comment above it does. */

@@ -12,10 +12,11 @@ extern "C" {
 
 /* ---- Sending -------------------------------------------------------------------------------------------------- */
 
-/* Send at once a message of one EXPRESS block, made of n pieces in order.  On MAD_OK it has left, and the pieces may be
- * changed.  On MAD_ERR_AGAIN nothing is sent: there is no connection yet, earlier messages are queued, credits are
- * missing, or the message is too long for one packet.  Another form can then send it.  The array is not kept.  Any thread;
- * never waits.  Errors: MAD_ERR_AGAIN, MAD_ERR_INVAL (no such peer, n below 0, or a piece without memory). */
+/* Send at once a message of one EXPRESS block, made of n pieces in order.  On MAD_OK the message has left, and the
+ * pieces may be changed.  On MAD_ERR_AGAIN nothing is sent: there is no connection yet, earlier messages are queued,
+ * credits are missing, or the message is too long for one packet.  Another form can then send it.  The array is not
+ * kept.  Any thread; never waits.  Errors: MAD_ERR_AGAIN, MAD_ERR_INVAL (no such peer, n below 0, or a piece without
+ * memory). */
 mad_status_t mad_message_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n);
 
 /* ---- Receiving ------------------------------------------------------------------------------------------------ */
@@ -57,9 +58,10 @@ int mad_channel_poll(mad_channel_t *channel, mad_arrival_t *arrivals, int max);
 
 /* ---- The progress thread -------------------------------------------------------------------------------------- */
 
-/* Enable (1) or disable (0) the progress thread for the whole process from now on, overriding MAD_PROGRESS_THREAD.  For
- * runtimes that poll by themselves, or rely on the thread, and must not change an environment that other threads may be
- * reading.  Call it before the first session, or while no operation is pending.  Any thread; never waits. */
+/* Enable (1) or disable (0) the progress thread for the whole process from now on, overriding MAD_PROGRESS_THREAD.
+ * Meant for runtimes that poll by themselves, or rely on the thread, and must not change an environment that other
+ * threads may be reading.  Call it before the first session, or while no operation is pending.  Any thread; never
+ * waits. */
 void mad_progress_thread_set(int enabled);
 
 /* Hand progress over to the progress thread at once: the program is about to sleep outside the library (poll, a

@@ -84,7 +84,7 @@ static inline void madi_relax(void)
 }
 
 /* A lock held for well under a microsecond.  Taking it costs one locked instruction, releasing it a plain store.  A
- * thread that does not get it spins briefly and then gives up its core, so that a preempted holder can run. */
+ * thread that does not get the lock spins briefly and then gives up its core, so that a preempted holder can run. */
 typedef struct madi_lock {
     atomic_int held;
 } madi_lock_t;

@@ -26,7 +26,7 @@ __attribute__((constructor)) static void find_wide(void)
     has_wide = __builtin_cpu_supports("avx2");
 }
 
-/* Copy 64 bytes.  The compilers' own copies of constant length use half of such a register. */
+/* Copy 64 bytes.  The compilers' own copies of constant length use half of a wide register. */
 __attribute__((target("avx2"))) static inline void copy_line(char *d, const char *s)
 {
     __m256i low = _mm256_loadu_si256((const __m256i_u *)s), high = _mm256_loadu_si256((const __m256i_u *)(s + 32));

@@ -28,11 +28,11 @@ typedef struct madi_costs {
 #define MADI_COSTS_PATH_MAX 512
 #define MADI_COSTS_TEXT_MAX 512
 
-/* Combine the figures kept so far with those of one more measurement: the least of each.  What is impossible (0) in the new
- * one is impossible. */
+/* Combine the figures kept so far with those of one more measurement: the least of each.  A path that is impossible (0)
+ * in the new measurement is impossible in the result. */
 madi_costs_t madi_costs_least(const madi_costs_t *kept, const madi_costs_t *measured);
-/* Write the file's path.  given: value of MAD_COSTS; NULL or empty if it has none.  False if no folder is known, if the
- * name is too long, or if given is "none". */
+/* Write the file's path.  given: value of MAD_COSTS; NULL or empty if the knob has none.  Return false if no folder is
+ * known, if the name is too long, or if given is "none". */
 bool madi_costs_path(const char *given, char path[MADI_COSTS_PATH_MAX]);
 /* Return the whole text of the file. */
 void madi_costs_text(const madi_costs_t *costs, char text[MADI_COSTS_TEXT_MAX]);

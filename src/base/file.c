@@ -35,7 +35,7 @@ static int device_open(const char *path)
     int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || (!fstat(fd, &now) && !S_ISREG(now.st_mode)))
         return fd;
-    close(fd); /* the link has changed since the check: it names another file now */
+    close(fd); /* the link has changed since the check: the link names another file now */
     errno = ELOOP;
     return -1;
 }
@@ -103,7 +103,7 @@ bool madi_output_close(madi_output_t *o, bool good, char *why, size_t len)
 
 /* ---- Secrets ---------------------------------------------------------------------------------------------------- */
 
-/* False if users other than this one and root own the file or have access to it; `why` gives the reason. */
+/* Return false if users other than this one and root own the file or have access to it; `why` gives the reason. */
 static bool is_private(const struct stat *st, char *why, size_t len)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)

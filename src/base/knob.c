@@ -27,7 +27,7 @@ const madi_knob_t madi_knobs[MADI_KNOB_COUNT] = {MADI_KNOBS(MADI_KNOB_ROW)};
 static const char *const foreign[] = {"MAD_BOOT_FD"};
 #define TESTS "MAD_TEST_" /* prefix of variables for the tests */
 
-static madi_static_mutex_t one_at_a_time = MADI_STATIC_MUTEX; /* sessions may start in several threads */
+static madi_static_mutex_t one_at_a_time = MADI_STATIC_MUTEX; /* for loads: sessions start in any thread */
 
 static struct {
     const char *text;

@@ -55,7 +55,7 @@ int madi_fd_own(int fd)
 
 int madi_fd_close(int fd)
 {
-    if (fd >= 0 && fd / BITS < WORDS) /* cleared before the number can belong to another descriptor */
+    if (fd >= 0 && fd / BITS < WORDS) /* the bit is cleared before the number can belong to another descriptor */
         atomic_fetch_and_explicit(&owned[fd / BITS], ~(UINT64_C(1) << fd % BITS), memory_order_relaxed);
     return close(fd);
 }

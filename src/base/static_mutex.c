@@ -6,7 +6,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects changes of the list */
 static _Atomic(madi_static_mutex_t *) all;
 
-/* The list is consistent at every moment, even if another thread of the parent was changing it. */
+/* The list of mutexes is consistent at every moment, even if another thread of the parent was changing it. */
 static void mutexes_forked(void)
 {
     pthread_mutex_init(&lock, NULL);
@@ -34,7 +34,7 @@ static void mutex_list(madi_static_mutex_t *mutex)
 
 void madi_static_mutex_lock(madi_static_mutex_t *mutex)
 {
-    if (!atomic_load_explicit(&mutex->listed, memory_order_acquire)) /* listed before it is first held */
+    if (!atomic_load_explicit(&mutex->listed, memory_order_acquire)) /* a mutex is listed before it is first held */
         mutex_list(mutex);
     pthread_mutex_lock(&mutex->mutex);
 }

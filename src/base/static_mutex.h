@@ -2,8 +2,8 @@
 /* A mutex that is free in the child of a fork.  A plain mutex that another thread held at the fork stays locked in the
  * child for ever, because its holder does not exist there.
  *
- * Use it for static data: the child has what the holder left, so every change must leave data that a child can use.
- * A mutex of this kind is never destroyed. */
+ * Use this mutex for static data: the child has what the holder left, so every change must leave data that a child can
+ * use.  A mutex of this kind is never destroyed. */
 #ifndef MADI_STATIC_MUTEX_H
 #define MADI_STATIC_MUTEX_H
 

@@ -102,7 +102,8 @@ int madi_unix_listen(const char *path, int backlog)
         return -1;
     }
     fd = unix_socket(early, &sa);
-    /* Private to its owner from the beginning; set again after bind, because the umask may remove rights. */
+    /* The socket is private to its owner from the beginning; its mode is set again after bind, because the umask may
+     * remove rights. */
     if (fd < 0 || fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&sa, sizeof sa))
         return socket_fail(fd);
     if (chmod(early, 0600) || listen(fd, backlog) || rename(early, path)) {
@@ -122,7 +123,7 @@ int madi_unix_connect(const char *path)
     return fd;
 }
 
-/* Write the final name of a socket.  False if the socket may still be about to get that name. */
+/* Write the final name of a socket.  Return false if the socket may still be about to get that name. */
 static bool settled(const char *path, const char *name, char *final, size_t len)
 {
     struct stat st;

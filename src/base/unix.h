@@ -12,9 +12,9 @@
 /* Write the default location of the directory: "/tmp/madeleine-UID". */
 void madi_unix_dir_default(char *dir, size_t len);
 
-/* Create the directory if needed, with mode 0700 whatever the umask.  False if other users could write to it: it is a
- * link, belongs to another user, is writable by others, or can be replaced by others.  reason names the problem and a
- * remedy. */
+/* Create the directory if needed, with mode 0700 whatever the umask.  Return false if other users could write to the
+ * directory: it is a link, belongs to another user, is writable by others, or can be replaced by others.  reason names
+ * the problem and a remedy. */
 bool madi_unix_dir(const char *dir, struct stat *st, char *reason, size_t len);
 
 /* Return a non-blocking socket that listens at path, with mode 0600 whatever the umask.  No process finds it there

@@ -31,8 +31,8 @@ static const struct {
     {"PMI-1", "PMI_FD", pmi1_join},
 };
 
-/* Variables that show that this process is one of many, with a remedy if no launcher that set them can be reached.
- * Without this check each of these processes would silently become rank 0 of its own session of one. */
+/* Variables that show that this process is one of many, each with a remedy for the case that the launcher cannot be
+ * reached.  Without this check each of these processes would silently become rank 0 of its own session of one. */
 static const struct {
     const char *variable, *remedy;
 } steps[] = {

@@ -27,7 +27,7 @@ typedef struct madi_boot_ops {
     /* Prefetch values: the next n (at most MADI_BOOT_AHEAD) calls of get will be for this key, of these ranks, in this
      * order.  The member is NULL if the launcher answers only one query at a time. */
     void (*ahead)(madi_boot_t *boot, const char *key, const int *ranks, int n);
-    /* Report a normal end to the launcher, and free boot.  Called by madi_boot_leave. */
+    /* Report a normal end to the launcher, and free the object boot.  Called by madi_boot_leave. */
     void (*fini)(madi_boot_t *boot);
 } madi_boot_ops_t;
 

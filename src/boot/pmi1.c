@@ -74,7 +74,7 @@ static void read_sharers(pmi1_t *pmi)
         pmi->boot.sharers = (int)n;
 }
 
-/* Read an answer, which must have this command.  The end of a fence may arrive before it. */
+/* Read an answer, which must have this command.  The end of a fence may arrive before the answer. */
 static mad_status_t read_answer(pmi1_t *pmi, const char *answer)
 {
     mad_status_t status = madi_pmi1_read(&pmi->line);
@@ -355,7 +355,8 @@ static void pmi1_ahead(madi_boot_t *boot, const char *key, const int *ranks, int
     pmi1_unlock(pmi);
 }
 
-/* True if data have come, or if the bell was signalled.  waits: wait for that; otherwise only check. */
+/* True if data have come, or if the bell was signalled.  If waits is true, wait until one of the two happens; otherwise
+ * only check. */
 static bool pmi1_readable(const pmi1_t *pmi, bool waits)
 {
     struct pollfd p[2] = {{.fd = pmi->line.fd, .events = POLLIN}, {.fd = pmi->bell, .events = POLLIN}};
@@ -369,8 +370,8 @@ static bool pmi1_readable(const pmi1_t *pmi, bool waits)
     return n != 0;
 }
 
-/* Wait for the end of the fence.  Called with the lock, which is released while waiting.  Once prefetched answers are
- * read, no other thread's answer is outstanding. */
+/* Wait for the end of the fence.  Called with the lock, which this function releases while it waits.  Once prefetched
+ * answers are read, no other thread's answer is outstanding. */
 static mad_status_t fence_end(pmi1_t *pmi)
 {
     mad_status_t status = MAD_OK;
@@ -411,7 +412,7 @@ static void pmi1_fini(madi_boot_t *boot)
     pmi1_t *pmi = (pmi1_t *)boot;
     if (!pmi->line.gone)
         (void)pmi1_request(pmi, "finalize_ack",
-                           "cmd=finalize\n"); /* a failure is logged; there is no caller to return it to */
+                           "cmd=finalize\n"); /* a failure is only logged, because no caller takes a status */
     madi_fd_close(pmi->line.fd);
     madi_fd_close(pmi->bell);
     pthread_mutex_destroy(&pmi->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* PMIx, as used by Open MPI's mpirun, prte and srun.  The PMIx library is loaded at run time, so one build works on
- * hosts with and without it.  Of its header only declarations that need no linking are used. */
+ * hosts with and without it.  Of PMIx's header, only declarations that need no linking are used. */
 #include "boot/boot.h"
 
 #ifdef HAVE_PMIX
