@@ -127,30 +127,35 @@ struct madi_op {
 /* Capabilities and limits of an adapter's links; plain data, set by open. */
 typedef struct madi_caps {
     /* Lengths in bytes. */
-    size_t packet_max; /* the longest packet (header included) that send always takes without an op: MADI_PACKET_MIN to 32
-                           * KiB.  Credit comes back in halves of MAD_CREDIT_FLOOR, and one half must pay for a packet */
-    size_t chunk_max;  /* the longest packet that send takes with an op (pieces of granted blocks); at least packet_max */
-    size_t chunk_min;  /* not 0: the driver copies, and its copying overlaps the peer's when a block is sent in pieces of
-                           * at least this length; less than chunk_max */
-    size_t rdv_min;    /* blocks from this length on use rendezvous: a grant is cheaper than a copy */
-    size_t cont_min;   /* blocks from this length up to rdv_min (exclusive) begin in their message's packet.  The rest
-                           * comes in a packet of up to chunk_max, which the receiver's driver may place itself.  0: none */
+    /* the longest packet (header included) that send always takes without an op: MADI_PACKET_MIN to 32 KiB.  Credit
+     * comes back in halves of MAD_CREDIT_FLOOR, and one half must pay for a packet */
+    size_t packet_max;
+    size_t chunk_max; /* the longest packet that send takes with an op (pieces of granted blocks); at least packet_max */
+    /* not 0: the driver copies, and its copying overlaps the peer's when a block is sent in pieces of at least this
+     * length; less than chunk_max */
+    size_t chunk_min;
+    size_t rdv_min; /* blocks from this length on use rendezvous: a grant is cheaper than a copy */
+    /* blocks from this length up to rdv_min (exclusive) begin in their message's packet.  The rest comes in a packet of
+     * up to chunk_max, which the receiver's driver may place itself.  0: none */
+    size_t cont_min;
     /* where link->direct is set, in a driver with the operation `answers`: shortest block that is announced if its sender
      * answers and then waits (policy.h).  0: rdv_min applies */
     size_t direct_min;
     size_t answer_min; /* like direct_min, but where link->direct is not set */
-    bool learned;      /* direct_min is an estimate: a block from MADI_SHARE_MIN to answer_min is sent in the way that has
-                        * proved faster */
+    /* direct_min is an estimate: a block from MADI_SHARE_MIN to answer_min is sent by the method that has proved faster */
+    bool learned;
     size_t rdv_eager;  /* bytes of a rendezvous block that may be sent ahead of the grant */
     int gather_max;    /* entries of vec that `send` takes: 16 or more, for the core sends up to 16 */
     double latency_us; /* us: expected time of a short packet, one way */
     double bandwidth_MBs;
-    int rank;   /* the path with the lowest rank is preferred: self 0, shm 10, tcp 50, virtual 200 */
-    bool self;  /* reaches only this process itself */
-    bool ahead; /* one call of send takes two packets: one as without an op, then one with an op (op->ahead).
-                           * Requires gather_max of 18 or more */
-    bool many;  /* send may be given an op that the driver holds already: done is called once for each time it
-                           * was taken, and the header is copied */
+    int rank;  /* the path with the lowest rank is preferred: self 0, shm 10, tcp 50, virtual 200 */
+    bool self; /* reaches only this process itself */
+    /* one call of send takes two packets: one as without an op, then one with an op (op->ahead). Requires gather_max of
+     * 18 or more */
+    bool ahead;
+    /* send may be given an op that the driver holds already: done is called once for each time the op was taken, and the
+     * header is copied */
+    bool many;
 } madi_caps_t;
 
 /* Protection of a network; the values are sent to peers. */
@@ -195,8 +200,9 @@ struct madi_link {
     /* Group frames: the description of the other end, which wrote it and proved the key, during start; else NULL. */
     const unsigned char *description;
     size_t description_len; /* bytes; at most MADI_DESCRIPTION_MAX */
-    struct madi_seal *seal; /* from start on: the state of a sealed connection (seal.h); NULL: not sealed.  The driver
-                                * uses it until link_fini; the core frees it after that */
+    /* from start on: the state of a sealed connection (seal.h); NULL: not sealed.  The driver uses it until link_fini;
+     * the core frees it after that */
+    struct madi_seal *seal;
 };
 
 /* A posted receive that is advertised to the sender.  The offer is only for a message that begins at this position of
@@ -272,8 +278,8 @@ typedef struct madi_driver_reach {
      * possible.  name has MADI_NAME_MAX bytes.  NULL: never possible.
      * Lock: any.  Waits: no.  Owner: unchanged.  Errors: none; a peer may have written addr. */
     bool (*network)(const void *addr, size_t len, char *name);
-    /* True if this adapter can talk to one whose network has another name: subnets of different lengths, of which one holds
-     * the other's address.  NULL: never.
+    /* True if this adapter can communicate with one whose network has another name: subnets of different lengths, of
+     * which one holds the other's address.  NULL: never.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none; a peer may have written addr. */
     bool (*common)(madi_adapter_t *adapter, const char *network, const void *addr, size_t len);
     /* True if an address on a common network really lies in that network, as this host knows it.  The address may be forged,
@@ -283,8 +289,8 @@ typedef struct madi_driver_reach {
     /* True if this adapter can reach that address, given a network in common.  NULL: always true.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: false, with reason. */
     bool (*reachable)(madi_adapter_t *adapter, const void *addr, size_t len, char *reason);
-    /* True if an incoming connection, which the core has accepted on listen_fd, may begin its handshake.  Called before any
-     * byte of it is read.  NULL: always true.
+    /* True if an incoming connection, which the core has accepted on listen_fd, may begin its handshake.  Called before
+     * any byte of the connection is read.  NULL: always true.
      * Lock: session.  Waits: no.  Owner: the core keeps fd.  Errors: false, with reason. */
     bool (*admits)(madi_adapter_t *adapter, int fd, char *reason);
     /* Set adapter->security.  given: the madi_security_t in the topology file for the adapter's network, or -1 if none.
@@ -331,11 +337,12 @@ typedef struct madi_driver_reach {
 typedef struct madi_driver_frames {
     /* Send a frame of the handshake of a link that connect has made; len is at most frame_max.  A failure of the network is
      * reported by madi_link_down, not from here.
-     * Lock: session.  Waits: no.  Owner: the core keeps frame.  Errors: false, not taken; not connected yet, perhaps. */
+     * Lock: session.  Waits: no.  Owner: the core keeps frame.  Errors: false if the frame was not taken, for instance
+     * because the link is not connected yet. */
     bool (*frame_send)(madi_link_t *link, const void *frame, size_t len);
     /* Send a frame to a source, as it was given to madi_frame_arrived.
-     * Lock: session.  Waits: no.  Owner: the core keeps all bytes.  Errors: false, not taken.  True for a source that is
-     * gone. */
+     * Lock: session.  Waits: no.  Owner: the core keeps all bytes.  Errors: false if the frame was not taken; true if
+     * the source is gone. */
     bool (*frame_answer)(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);
     /* Like connect, but on the passive side: make the path of a link to a source whose key is proved.  From here on a
      * source that is a connection belongs to the link; frame_answer may still come for it, until start.
@@ -361,13 +368,13 @@ typedef struct madi_driver_frames {
  *   awake, or did not sleep -------------> disarm              then ready of the watches, and poll
  */
 typedef struct madi_driver_wait {
-    /* True if poll would find something.  Cheap; may be wrong in both directions for a limited time.  NULL: only regular
-     * polls and watched descriptors find it.
+    /* True if poll would find something.  Cheap; may be wrong in both directions for a limited time.  NULL: only
+     * regular polls and watched descriptors find packets.
      * Lock: any.  Waits: no.  Owner: unchanged.  Errors: none. */
     bool (*pure_poll)(madi_adapter_t *adapter);
-    /* Prepare for sleep: turn notification on, then look once more.  False if there is work already.  In either case disarm
-     * is called afterwards.  A packet that a thread of this process sends to itself meanwhile is reported with
-     * madi_adapter_wake.  NULL: watched descriptors suffice.
+    /* Prepare for sleep: turn notification on, then look once more.  Return false if there is work already.  In either
+     * case disarm is called afterwards.  A packet that a thread of this process sends to itself meanwhile is reported
+     * with madi_adapter_wake.  NULL: watched descriptors suffice.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
     bool (*arm)(madi_adapter_t *adapter);
     /* Turn notification off again.  NULL: there is nothing to turn off.
@@ -395,23 +402,24 @@ typedef struct madi_driver_wait {
 typedef struct madi_driver_fast {
     /* Like send without op, but for a contiguous packet of at most MADI_PACKET_SHORT bytes; that many are readable at
      * packet.  NULL: the core calls send.
-     * Lock: tx.  Waits: no.  Owner: the core keeps packet.  Errors: false, not taken. */
+     * Lock: tx.  Waits: no.  Owner: the core keeps packet.  Errors: false if the packet was not taken. */
     bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
     /* Return the length of the longest packet that send would take now without an op; it need not be found out beyond `want`
      * bytes.  Called for a block that is too long for packet_max and that need not be announced: with enough room and
      * credit, it goes in its message's packet.  NULL: packet_max.
      * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
     size_t (*packet_room)(madi_link_t *link, size_t want);
-    /* True if, as far as known, a message has arrived since the last one left: the peer then probably waits for the next
-     * one, and nothing follows that.  Without this operation, that is not known.
+    /* True if, as far as known, a message has arrived since the last one left: the peer then probably waits for the
+     * next one, and nothing follows that.  Without this operation, the core does not know whether the peer waits.
      * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
     bool (*answers)(madi_link_t *link);
     /* Copy a body in advance to where send would put it, while its grant, and so its header, is awaited.  Returns a handle
      * of the copy.  One of these follows: send_prepared that is taken, forget, or link_close.  One body per link at a time.
-     * Lock: tx.  Waits: no.  Owner: the driver has the copy, the core keeps body.  Errors: NULL, no space. */
+     * Lock: tx.  Waits: no.  Owner: the driver has the copy, the core keeps body.  Errors: NULL if there is no space. */
     void *(*prepare)(madi_link_t *link, const void *body, size_t len);
     /* Send a prepared body with its header.
-     * Lock: tx.  Waits: no.  Owner: the handle ends, unless false.  Errors: false, not taken; the body stays prepared. */
+     * Lock: tx.  Waits: no.  Owner: the handle ends, unless false.  Errors: false if the packet was not taken; the body
+     * stays prepared. */
     bool (*send_prepared)(madi_link_t *link, const madi_wire_hdr_t *hdr, void *prepared);
     /* Drop a prepared body.
      * Lock: tx.  Waits: no.  Owner: the handle ends.  Errors: none. */
@@ -466,14 +474,15 @@ typedef struct madi_driver_direct {
      * Lock: session.  Waits: for a put of the peer that is under way.  Owner: this process's memory.  Errors: none. */
     void (*sever)(madi_link_t *link);
     /* At the receiver: advertise a posted receive, and return the number of the offer.
-     * Lock: session.  Waits: no.  Owner: the peer may write the memory until withdraw.  Errors: -1, no room. */
+     * Lock: session.  Waits: no.  Owner: the peer may write the memory until withdraw.  Errors: -1 if there is no room. */
     int (*offer)(madi_link_t *link, const madi_offer_t *offer);
-    /* At the receiver: end the offer.  False if the sender has claimed it already, and writes.
+    /* At the receiver: end the offer.  Return false if the sender has claimed it already, and writes.
      * Lock: session.  Waits: no.  Owner: this process's memory, unless false.  Errors: none. */
     bool (*withdraw)(madi_link_t *link, int number);
-    /* At the sender: claim the offer with this position, len and channel.  True if there is one: at is set, and the receiver
-     * can no longer withdraw it.
-     * Lock: tx.  Waits: no.  Owner: the memory at wanted->at is this side's to write.  Errors: false, no offer. */
+    /* At the sender: claim the offer with this position, len and channel.  Return true if there is one: at is set, and
+     * the receiver can no longer withdraw it.
+     * Lock: tx.  Waits: no.  Owner: the memory at wanted->at is this side's to write.  Errors: false if there is no
+     * such offer. */
     bool (*claim)(madi_link_t *link, madi_offer_t *wanted);
 } madi_driver_direct_t;
 
@@ -625,7 +634,8 @@ const char *madi_security_name(unsigned security); /* "none", "auth", "seal", "u
  * Report a frame: of the peer to which a link is being connected, or of a source.  Upcalls and operations may follow from
  * inside: frame_send, frame_answer, accept, describe, start, source_end, link_close. */
 void madi_frame_arrived(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);
-/* Report that frame_send or frame_answer would take a frame now.  Without it the core tries again within milliseconds. */
+/* Report that frame_send or frame_answer would take a frame now.  Without this report the core tries again within
+ * milliseconds. */
 void madi_frame_writable(madi_adapter_t *adapter);
 /* Report that a peer has made a connection, on which nothing has come yet.  Return false if the core refuses the source;
  * source_end is then not called for this source. */
@@ -639,7 +649,8 @@ void madi_link_up(madi_link_t *link);
 /* Report that the link is broken, or that it cannot be connected; text is the cause.  The core calls link_close, and link_fini later, never from inside this
  * call. */
 void madi_link_down(madi_link_t *link, mad_status_t status, const char *text);
-/* Report that a send that was refused may succeed now.  Without it the core tries again within a millisecond.  Any lock. */
+/* Report that a send that was refused may succeed now.  Without this report the core tries again within a millisecond.
+ * Any lock. */
 void madi_link_writable(madi_link_t *link);
 /* Add n (may be negative) to the number of packets for which send returned SENT but of which the driver still holds bytes.
  * These bytes leave when the adapter is polled, by the progress thread if the program does not call the library.  What is
@@ -672,7 +683,7 @@ typedef struct madi_watch madi_watch_t;
 struct madi_watch {
     int fd;
     void (*ready)(madi_watch_t *watch, uint32_t events);
-    bool carries; /* the driver's: messages arrive by it */
+    bool carries; /* set by the driver: messages arrive by this descriptor */
     bool rare;    /* the core's: added by madi_watch_add_rare */
 };
 /* Begin to watch for events.  MAD_ERR_SYSTEM (see errno): the watch was not added. */

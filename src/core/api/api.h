@@ -31,9 +31,9 @@ bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n);
 void madi_packing_release(madi_conn_t *conn); /* let the next message be packed; under gate->tx_lock */
 
 /* unpack.c */
-/* Wait, and make progress, until test(arg) is true. */
+/* Wait until test(arg) is true, and make progress meanwhile. */
 void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg);
-void madi_cont_poll(madi_rx_msg_t *msg); /* poll until the block is complete, for a limited time */
+void madi_cont_poll(madi_rx_msg_t *msg); /* poll for a limited time, until the block is complete */
 
 /* callbacks.c */
 void madi_calls_run(mad_session_t *session); /* run queued callbacks and handlers; no lock */

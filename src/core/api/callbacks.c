@@ -44,14 +44,14 @@ void madi_calls_run(mad_session_t *session)
             session->for_handlers_tail = &session->for_handlers;
         madi_lock(&session->work_lock);
         r = session->callbacks;
-        if (r && r->status && m) { /* after a failure (a lost peer?), earlier messages are handled first */
+        if (r && r->status && m) { /* after a failure, for instance a lost peer, earlier messages come first */
             last = last ? last : handled_last(session, m);
             r = m == last ? r : NULL;
         }
         last = r ? NULL : last;
         if (r && !(session->callbacks = r->next))
             session->callbacks_tail = &session->callbacks;
-        if (!r && !m) { /* decided under the locks, so a thread that adds a call later sees that no thread runs calls */
+        if (!r && !m) { /* this is decided under the locks: a thread that adds a call later sees that no thread runs calls */
             atomic_store_explicit(&session->has_calls, 0, memory_order_relaxed);
             atomic_store_explicit(&session->api.runs_calls, 0, memory_order_release);
         }

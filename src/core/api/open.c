@@ -22,9 +22,9 @@
 #include <string.h>
 
 #define MANY 16          /* the largest number of messages that one call opens */
-#define POLLED_OTHERS 16 /* packets of a round, once a round has found only packets for other receivers */
+#define POLLED_OTHERS 16 /* number of packets that a round takes, once a round has found only packets for other receivers */
 
-/* Take the next message of a channel, whose connections take turns.  NULL if none. */
+/* Take the next message of a channel, whose connections take turns.  Return NULL if none. */
 static madi_rx_msg_t *channel_take(mad_channel_t *channel)
 {
     madi_conn_t *conn;
@@ -51,7 +51,7 @@ typedef struct opening {
     mad_peer_t source;
     madi_conn_t *conn;
     madi_rx_msg_t *msg;
-    bool others; /* true if a round has brought packets, but not the wanted message */
+    bool others; /* true if a round of progress has brought packets, but not the wanted message */
     mad_status_t status;
 } opening_t;
 
@@ -85,8 +85,9 @@ static bool open_test(void *arg)
     return found;
 }
 
-/* Take a message that has arrived already.  NULL if none has, or if handlers or callbacks are due: the slow path runs
- * those.  While more messages wait, the next call looks for these first, and not for packets.  Under session->lock. */
+/* Take a message that has arrived already.  Return NULL if none has, or if handlers or callbacks are due: the slow path
+ * runs those.  While more messages wait, the next call looks for these first, and not for packets.  Under
+ * session->lock. */
 static __attribute__((noinline)) madi_rx_msg_t *take_ready(mad_channel_t *channel, madi_conn_t *conn)
 {
     mad_session_t *session = channel->session;
@@ -214,7 +215,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_chann
     mad_session_t *session = channel->session;
     madi_rx_msg_t *m;
     madi_lock(&session->lock);
-    m = take_message(session, channel, source, session->last_hit); /* now and then: send credits, poll all adapters */
+    m = take_message(session, channel, source, session->last_hit); /* now and then, send credits and poll all adapters */
     madi_unlock(&session->lock);
     return m;
 }

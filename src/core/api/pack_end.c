@@ -424,7 +424,7 @@ static __attribute__((noinline)) mad_status_t end_by_request(mad_message_t *mess
 
 mad_status_t mad_end_packing_request(mad_message_t *message, mad_request_t **request)
 {
-    mad_session_t *session = message->session; /* read first: the message may be reused as soon as it is sent */
+    mad_session_t *session = message->session; /* read the session first: the message may be reused as soon as it is sent */
     if (MADI_LIKELY(message->plain) && madi_request_may_be_instant(session) && MADI_LIKELY(end_short(message))) {
         *request = madi_request_instant(session);
         return MAD_OK;

@@ -69,7 +69,7 @@ static __attribute__((noinline)) mad_status_t receive_any(mad_channel_t *channel
 
     if (len < 0)
         return MAD_ERR_INVAL;
-    if (atomic_load_explicit(&channel->closed, memory_order_relaxed)) /* closed, as all channels are in a child of fork */
+    if (atomic_load_explicit(&channel->closed, memory_order_relaxed)) /* in a child of fork all channels are closed */
         return madi_channel_status(channel);
     conn = madi_conn_peek(channel, source);
     if (!conn && !(conn = madi_conn_get(channel, source, &status)))

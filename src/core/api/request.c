@@ -22,8 +22,8 @@ static mad_session_t *session_of(mad_request_t *r)
     return madi_request_is_instant(r) ? (mad_session_t *)((uintptr_t)r - 1) : r->session;
 }
 
-/* Count a request a second time as it gets a callback, since no call of the program waits for it any more.  True if it
- * was counted; the count lasts until the request is done. */
+/* Count a request a second time as it gets a callback, since no call of the program waits for it any more.  Return true
+ * if the request was counted; the count lasts until the request is done. */
 static bool callback_count(const mad_request_t *r)
 {
     if (madi_request_is_done(r) || !r->counted || r->counted == MADI_COUNTED)
@@ -44,7 +44,7 @@ static void callback_run_instant(mad_session_t *session, void (*fn)(void *arg, m
             return;
         r = madi_request_new(session, false);
     }
-    if (!r) { /* a child of fork has no queue; and if memory is short, a nested call is better than none */
+    if (!r) { /* in a child of fork there is no queue; and if memory is short, a nested call is better than none */
         fn(arg, MAD_OK);
         return;
     }
@@ -52,10 +52,10 @@ static void callback_run_instant(mad_session_t *session, void (*fn)(void *arg, m
     mad_request_detach(r, fn, arg);
 }
 
-/* Change the state of a pending request for its owner.  False if the request is done. */
+/* Change the state of a pending request for its owner.  Return false if the request is done. */
 static bool state_enter(mad_request_t *r, uintptr_t from, uintptr_t to)
 {
-    mad_session_t *session = r->session; /* read first: the thread that completes r may free r */
+    mad_session_t *session = r->session; /* r->session is read first, because the thread that completes r may free r */
     bool received = r->received, entered;
     if (received)
         madi_lock(&session->lock); /* excludes madi_request_complete_posted */
@@ -80,7 +80,7 @@ void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t sta
     }
     r->callback = fn;
     r->arg = arg;
-    r->counted_called = callback_count(r); /* counted before the exchange below, after which another thread may free r */
+    r->counted_called = callback_count(r); /* count r before the exchange below, after which another thread may free r */
     if (!state_enter(r, MADI_REQUEST_PENDING, MADI_REQUEST_CALLBACK)) {
         if (r->counted_called)
             marceli_progress_count(-1);
@@ -133,7 +133,8 @@ static bool request_done(void *arg)
 
 #define POLLED 16 /* packets that a waiting thread handles in one poll */
 
-/* Poll for a limited number of times, without a waiter and without a look at the clock.  True if the request is done. */
+/* Poll for a limited number of times, without a waiter and without a look at the clock.  Return true if the request is
+ * done. */
 static bool wait_polled(mad_request_t *r)
 {
     mad_session_t *session = r->session;
@@ -163,8 +164,8 @@ static __attribute__((noinline)) mad_status_t request_wait(mad_request_t **reque
     if (timeout_ns && wait_polled(r))
         return request_take(request);
     marceli_waiter_init(&w);
-    /* A changed state means that the request is done.  A changed state cannot mean a callback or a second waiter: a request
-     * with a callback no longer belongs to the program, and only one thread waits for a request. */
+    /* If the state has changed, the request is done.  No other change is possible, neither a callback nor a second
+     * waiter: a request with a callback no longer belongs to the program, and only one thread waits for a request. */
     if (!state_enter(r, MADI_REQUEST_PENDING, (uintptr_t)&w))
         return request_take(request);
     marceli_wait(&w, request_done, r, madi_deadline(timeout_ns));
@@ -248,7 +249,7 @@ static bool cancel_posted(mad_request_t *r)
     return false;
 }
 
-/* Remove a message from a list.  False if it is not there. */
+/* Remove a message from a list.  Return false if it is not there. */
 static bool cancel_in_list(madi_tx_t **list, madi_tx_t ***tail, madi_tx_t *tx)
 {
     for (madi_tx_t **p = list; *p; p = &(*p)->next)

@@ -69,7 +69,7 @@ static mad_status_t begun_complete(madi_rx_msg_t *m, bool may_wait)
         madi_begun_wait(m);
         return madi_message_status(&m->base);
     }
-    mad_progress(m->base.session); /* progress, as for a message that has not arrived */
+    mad_progress(m->base.session); /* make progress, as for a message that has not arrived */
     madi_begun_look(m);
     return m->begun ? MAD_ERR_AGAIN : MAD_OK;
 }
@@ -159,7 +159,7 @@ static inline __attribute__((always_inline)) bool unpack_plain(madi_rx_msg_t *m,
     madi_foreign_t at = m->cur;
     if (MADI_UNLIKELY(madi_rx_left(m) < MADI_WIRE_DESC_SIZE + len))
         return false;
-    if (MADI_UNLIKELY(!madi_foreign_equals8(at, desc))) /* compares the modes too; blocks with equal modes are legal */
+    if (MADI_UNLIKELY(!madi_foreign_equals8(at, desc))) /* the modes are compared too; blocks with equal modes are legal */
         return false;
     madi_foreign_copy_any(buf, madi_foreign_skip(at, MADI_WIRE_DESC_SIZE), len);
     m->cur = madi_foreign_skip(at, MADI_WIRE_DESC_SIZE + len);

@@ -13,7 +13,8 @@ mad_channel_t *madi_channel_find(mad_session_t *session, const char *name); /* c
 const mad_channel_t *madi_channel_at(const mad_session_t *session, uint32_t n);
 /* Handle that a peer no longer uses the channel: release it if possible.  Under session->lock. */
 void madi_channel_release_check(mad_channel_t *channel);
-/* Take a channel out of its session, and keep it for reuse.  Precondition: nothing refers to it.  Under session->lock. */
+/* Take a channel out of its session, and keep it for reuse.  Precondition: nothing refers to the channel.  Under
+ * session->lock. */
 void madi_channel_rest(mad_channel_t *channel);
 
 /* This folder's part of a session (session->conn). */

@@ -7,11 +7,11 @@
 
 /* return NULL if out of memory, or if no number is free */
 madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate);
-/* Take a connection out of its gate, give its number back, and keep it for reuse.  Under both locks.  Precondition: nothing
- * else refers to it. */
+/* Take a connection out of its gate, give its number back, and keep it for reuse.  Under both locks.  Precondition:
+ * nothing else refers to the connection. */
 void madi_conn_rest(madi_conn_t *conn);
 madi_conn_t *madi_conn_by_number(madi_gate_t *gate, uint16_t number); /* under gate->tx_lock; NULL: number not in use */
-void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum); /* add its traffic to sum; also under gate->tx_lock */
+void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum); /* add its traffic to *sum; also under gate->tx_lock */
 madi_traffic_t madi_conns_traffic(const madi_gate_t *gate); /* traffic of all connections so far; also under gate->tx_lock */
 static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t number)
 {

@@ -28,7 +28,7 @@ static inline void madi_request_free(mad_request_t *request)
 mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: needs progress while no thread waits */
 /* Count a request as one that the peer completes.  Called before the peer can complete it. */
 void madi_request_by_peer(mad_request_t *request);
-/* Wake the progress thread if it is needed, before the request is returned to the program.  No lock. */
+/* Wake the progress thread if the request needs it.  Called before the request is returned to the program.  No lock. */
 void madi_request_left(mad_request_t *request);
 void madi_request_complete(mad_request_t *request, mad_status_t status); /* any lock */
 

@@ -9,7 +9,7 @@
 madi_rx_msg_t *madi_rx_more(mad_session_t *session);
 void madi_rx_clear(madi_rx_msg_t *msg); /* reset all fields for reuse */
 
-/* Return an empty message structure, marked as used; madi_rx_start fills it.  NULL if out of memory. */
+/* Return an empty message structure, marked as used; madi_rx_start fills it.  Return NULL if out of memory. */
 static inline madi_rx_msg_t *madi_rx_new(mad_session_t *session)
 {
     madi_rx_msg_t *m = session->rx_ring;

@@ -35,7 +35,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define ACCEPTED_MAX 256 /* maximum number of handshakes of incoming connections of a session at a time */
+#define ACCEPTED_MAX 256 /* maximum number of incoming connections of a session whose handshakes run at a time */
 #define SOURCES 256      /* buckets in which sources are counted */
 
 /* ---- Incoming connections --------------------------------------------------------------------------------------- */

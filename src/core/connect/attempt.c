@@ -195,7 +195,7 @@ mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, in
 
 /* ---- Frames --------------------------------------------------------------------------------------------------- */
 
-/* False if the socket could not be connected: the attempt has ended. */
+/* Return false if the socket could not be connected: the attempt has ended. */
 static bool connect_succeeded(madi_hello_t *h)
 {
     int error = 0;
@@ -329,7 +329,7 @@ void madi_attempt_verdict(madi_hello_t *h)
         return;
     }
     memcpy(&verdict, h->body + MADI_PROOF_LEN, sizeof verdict);
-    if (verdict.status == MAD_ERR_BUSY) { /* the peer's own attempt is preferred, and is under way */
+    if (verdict.status == MAD_ERR_BUSY) { /* the peer prefers its own attempt, which is under way */
         h->gate->connect->redial_at = madi_deadline(CALL_AGAIN);
         attempt_drop(h);
         return;

@@ -47,8 +47,8 @@ struct madi_connect_gate {
     bool no_answer;                /* an attempt got no answer: the network or the host may be down for a short time */
     bool timed_out;                /* no path was connected within MAD_CONNECT_TIMEOUT, and none was chosen */
     int process;                   /* connecting: the peer's process number, if it is on this host; 0 if not known */
-    bool stop_logged;              /* a log line has reported that the peer is stopped */
-    bool quiet;                    /* the program does not know of the gate, and gets no events */
+    bool stop_logged;              /* true if a log line has reported that the peer is stopped */
+    bool quiet;                    /* true if the program does not know of the gate, and gets no events */
     int sharers;                   /* number of other peer numbers that share the gate */
     madi_adapter_t *adapter;       /* adapter of the present link, or of the last one; NULL if the gate was never up */
     struct madi_failure *failures; /* paths that failed, the last one first; NULL if none */

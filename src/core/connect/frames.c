@@ -227,7 +227,7 @@ void madi_verdict_keep(const madi_frames_t *f, const unsigned char proof[MADI_PR
     if (!part->verdicts)
         part->verdicts = calloc(VERDICTS, sizeof *part->verdicts);
     if (!part->verdicts || f->out_len > MADI_VERDICT_MAX)
-        return; /* without memory a lost verdict is not repeated */
+        return; /* if there is no memory, a lost verdict is not repeated */
     v = &part->verdicts[part->next_verdict++ % VERDICTS];
     *v = (madi_kept_verdict_t){
         .adapter = f->adapter, .source_len = f->source_len, .link = link, .call = f->call, .len = f->out_len};

@@ -42,7 +42,7 @@ typedef struct madi_frames {
     uint64_t call;
     bool call_known; /* passive: HELLO has arrived */
     bool taken;      /* the driver has taken all bytes of the frame in `out` */
-    bool last;       /* the frame in `out` is this side's last, so no END is sent */
+    bool last;       /* the frame in `out` is the last one of this side, so no END is sent */
     unsigned char source[MADI_ADDR_MAX];
     size_t source_len;
     unsigned char *out; /* room for the header of a piece, then the frame that was made last; NULL: none yet */
@@ -54,13 +54,14 @@ typedef struct madi_frames {
     uint32_t in_units;  /* bits: units of the incoming frame that have arrived */
 } madi_frames_t;
 
-/* Make the frames of an active handshake.  NULL if out of memory, or if the system has no random numbers. */
+/* Make the frames of an active handshake.  Return NULL if out of memory, or if the system has no random numbers. */
 madi_frames_t *madi_frames_active(madi_link_t *link);
-/* Make the frames of a handshake with a source.  NULL if out of memory. */
+/* Make the frames of a handshake with a source.  Return NULL if out of memory. */
 madi_frames_t *madi_frames_passive(madi_adapter_t *adapter, const void *source, size_t source_len);
 void madi_frames_free(madi_frames_t *frames); /* NULL is fine */
 
-/* Make a frame of n pieces of memory, in place of the one before, and send it.  Return false if out of memory. */
+/* Make a frame of n pieces of memory, in place of the frame before, and send the new frame.  Return false if out of
+ * memory. */
 bool madi_frames_put(madi_frames_t *frames, const struct iovec *vec, int n, size_t len);
 /* Send the last frame again, and set the time of the next repetition. */
 void madi_frames_repeat(madi_frames_t *frames);

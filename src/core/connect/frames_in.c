@@ -68,7 +68,7 @@ static madi_hello_t *passive_find(mad_session_t *s, const madi_adapter_t *a, con
     return h;
 }
 
-/* Make the handshake of a source.  NULL if out of memory. */
+/* Make the handshake of a source.  Return NULL if out of memory. */
 static madi_hello_t *source_add(madi_adapter_t *a, const void *source, size_t source_len)
 {
     madi_frames_t *f = madi_frames_passive(a, source, source_len);
@@ -78,7 +78,8 @@ static madi_hello_t *source_add(madi_adapter_t *a, const void *source, size_t so
     return h;
 }
 
-/* Handle a frame of which no handshake is known.  Returns the handshake that it begins; NULL: it begins none. */
+/* Handle a frame of which no handshake is known.  Returns the handshake that the frame begins; NULL if the frame begins
+ * none. */
 static madi_hello_t *stranger_arrived(madi_adapter_t *a, const void *source, size_t source_len,
                                       const madi_frame_piece_t *piece, const unsigned char *frame, size_t len)
 {
@@ -106,8 +107,8 @@ static madi_hello_t *stranger_arrived(madi_adapter_t *a, const void *source, siz
     return NULL;
 }
 
-/* Handle a frame of a handshake that waits for another one, or for none: one that arrived again, or END.  Return false if
- * the frame is neither of these. */
+/* Handle a frame that its handshake does not wait for: a frame that arrived again, or END.  Return false if the frame
+ * is neither of these. */
 static bool repeated_arrived(madi_hello_t *h, const unsigned char *frame, size_t len)
 {
     madi_frame_t header;

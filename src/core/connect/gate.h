@@ -18,7 +18,7 @@ madi_conn_t *madi_conn_get(mad_channel_t *channel, mad_peer_t peer, mad_status_t
 
 /* gate_life.c.  The caller holds session->lock. */
 madi_gate_t *madi_gate_new(mad_session_t *session, mad_peer_t peer, int lane); /* return NULL if out of memory */
-void madi_gate_rest(madi_gate_t *gate); /* keep a released gate for reuse.  Precondition: in no list, and not referred to */
+void madi_gate_rest(madi_gate_t *gate);       /* keep a released gate, to which nothing refers, for reuse */
 void madi_gates_free(mad_session_t *session); /* free all gates, as the session ends */
 /* Return the adapter of the gate's link, or of its last link; NULL if the gate was never up. */
 const madi_adapter_t *madi_gate_adapter(const madi_gate_t *gate);
@@ -34,9 +34,9 @@ bool madi_conn_retire_unused(madi_conn_t *conn);  /* like madi_conn_retire; prec
                                                    * use */
 /* Retire a connection; return false if that is not possible yet.  Precondition: channel not open, or gate down. */
 bool madi_conn_retire(madi_conn_t *conn);
-bool madi_conn_in_use(madi_conn_t *conn);    /* true if a message of the connection is open, pending, or not received */
-void madi_unopened_sweep(madi_gate_t *gate); /* release unopened channels that peers no longer use; before each
-                                                   * announcement */
+bool madi_conn_in_use(madi_conn_t *conn); /* true if a message of the connection is open, pending, or not received */
+/* release unopened channels that peers no longer use; before each announcement */
+void madi_unopened_sweep(madi_gate_t *gate);
 
 /* ledger_enforce.c.  A driver's upcall must not call these functions. */
 void madi_ledger_enforce(madi_gate_t *gate); /* end the gate's connection if its peer has passed a bound */

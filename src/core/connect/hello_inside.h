@@ -50,7 +50,7 @@ typedef struct madi_hello {
     bool challenged;          /* active: CHALLENGE has arrived, so the attempt can be chosen */
     int64_t hold;             /* ns; until this time an attempt with CHALLENGE waits for a better path */
     bool unsure;              /* an end without a verdict is not a refusal, because the peer's answer may be lost */
-    madi_hello_kind_t expect; /* the kind of the next frame */
+    madi_hello_kind_t expect; /* the kind of frame that is expected next */
     int64_t deadline;
     int64_t began;
     bool looked_behind; /* `process` was determined, or cannot be determined */
@@ -73,9 +73,10 @@ typedef struct madi_hello {
 /* Make a handshake that takes fd, or frames (then fd is -1), on success.  NULL without memory. */
 madi_hello_t *madi_hello_new(mad_session_t *session, madi_adapter_t *adapter, int fd, madi_frames_t *frames);
 void madi_hello_ready(madi_watch_t *watch, uint32_t events);
-/* End the handshake, and return its descriptor, which the calling function owns then; -1 if there is no socket. */
+/* End the handshake, and return its descriptor, which the calling function then owns; -1 if there is no socket. */
 int madi_hello_release(madi_hello_t *hello);
-/* End the handshake, and close its socket.  Without a socket, notify the other side, and the driver that has its source. */
+/* End the handshake, and close its socket.  Without a socket, notify the other side, and the driver to which the source
+ * belongs. */
 void madi_hello_close(madi_hello_t *hello);
 /* Have the driver start the link of a handshake that was released; fd: its descriptor.  On failure the link goes down. */
 void madi_hello_start(madi_hello_t *hello, madi_link_t *link, int fd);

@@ -57,7 +57,8 @@ enum madi_peer_path madi_peer_path_explain(mad_session_t *s, mad_peer_t peer, in
 
 /* ---- As text -------------------------------------------------------------------------------------------------- */
 
-/* Describe paths to the peer.  If taken is true, describe the paths that its packets use or have used; else all others. */
+/* Describe paths to the peer.  If taken is true, describe the paths that the peer's packets use or have used; else
+ * describe all other paths. */
 static void write_paths(madi_text_t *t, madi_gate_t *gate, bool taken)
 {
     mad_session_t *s = gate->session;

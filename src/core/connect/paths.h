@@ -40,8 +40,8 @@ enum madi_peer_path {
     MADI_PEER_PATH_REJECTED
 };
 /* Return the state of a path to a peer whose address is known.  reason (MADI_REASON_MAX bytes) receives the cause of the
- * state.  For USED it is empty, or notes that the stream is encrypted.  For TRIED it is empty, unless the peer's process is
- * stopped by a signal. */
+ * state.  For USED the reason is empty, or notes that the stream is encrypted.  For TRIED the reason is empty, unless
+ * the peer's process is stopped by a signal. */
 enum madi_peer_path madi_peer_path_explain(mad_session_t *session, mad_peer_t peer, int lane, madi_adapter_t *a,
                                            char *reason);
 const char *madi_peer_path_name(enum madi_peer_path way); /* "used", "connecting", "was used", ... */

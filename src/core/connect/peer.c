@@ -25,8 +25,8 @@ static uint32_t uid_hash(const unsigned char *uid)
 
 /* ---- Numbers: each is given once, to the end of the session ------------------------------------------------------- */
 
-/* Return the entry of a number: its low bits are the index.  A number is given only if its entry is free.  So it is
- * enough that a quarter of the table is free, however many numbers were given. */
+/* Return the entry of a number: its low bits are the index.  A number is given only if its entry is free.  So it
+ * suffices that a quarter of the table is free, however many numbers were given. */
 static madi_peer_t *place_of(const mad_session_t *s, mad_peer_t peer)
 {
     return &s->connect->peers[(uint32_t)peer & (s->connect->cap_peers - 1)];
@@ -326,7 +326,7 @@ madi_gate_t *madi_peer_gate_find(const mad_session_t *s, mad_peer_t peer, int la
     return p->lanes ? p->lanes[lane - 1] : NULL;
 }
 
-/* Return the place of the peer's gate on that lane, which may be NULL yet.  NULL if out of memory. */
+/* Return the place of the peer's gate on that lane, where the pointer may still be NULL.  Return NULL if out of memory. */
 static madi_gate_t **gate_at(mad_session_t *s, mad_peer_t peer, int lane)
 {
     madi_peer_t *p = madi_peer_at(s, peer);
@@ -415,7 +415,7 @@ mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, boo
 mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, int lane, mad_peer_t *peer)
 {
     mad_peer_t p;
-    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane, only a peer has reported it */
+    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane, only a peer has reported the address */
     if (!status && peer_is_lost(s, p, lane))
         status = madi_peer_renumber(s, p, lane < 0 ? 0 : lane, false, &p);
     if (!status)

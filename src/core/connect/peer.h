@@ -5,7 +5,7 @@
 
 #include "core/object/types.h"
 
-/* A peer.  Before communication begins it costs this structure and its address. */
+/* A peer.  Before communication begins, a peer costs this structure and its address. */
 struct madi_peer {
     madi_gate_t *gate;      /* on lane 0 */
     unsigned char *address; /* allocated; NULL: a rank whose address was not fetched yet */
@@ -13,10 +13,10 @@ struct madi_peer {
     mad_peer_t number;      /* -1: the entry is free */
     bool kept : 1;          /* the program has added this peer, so the library does not free it */
     bool serves : 1;        /* the forwarder sends streams through this peer */
-    bool claimed : 1;       /* only other peers have reported this address; no connection to it has confirmed it */
+    bool claimed : 1;       /* only other peers have reported this address; no connection has confirmed the address */
     bool wanted : 1;        /* another peer has named this one as a stream's end; not connected yet */
-    /* true if the process is known from one peer only, which is charged for it; the gate of that peer is noted behind the
-     * address */
+    /* true if the process is known from one peer only, which is charged for the process; the gate of that peer is noted
+     * behind the address */
     bool announced : 1;
 };
 
@@ -37,16 +37,16 @@ mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address,
  * peer has announced too many processes. */
 mad_status_t madi_peer_learn(madi_gate_t *announcer, const unsigned char *address, size_t len, mad_peer_t *peer);
 mad_peer_t madi_peer_find(mad_session_t *session, const unsigned char *address); /* find a peer by identity; -1 if none */
-/* Record that the peer is connected: no other peer is charged for it any more.  If reached is true, this process has
- * connected to the peer, so the peer's address is right. */
+/* Record that the peer is connected: no other peer is charged for this peer any more.  If reached is true, this process
+ * has connected to the peer, so the peer's address is right. */
 void madi_peer_proved(mad_session_t *session, mad_peer_t peer, bool reached);
 mad_status_t madi_peer_gate(mad_session_t *session, mad_peer_t peer, int lane, madi_gate_t **gate); /* makes it if needed */
 madi_gate_t *madi_peer_gate_find(const mad_session_t *session, mad_peer_t peer, int lane); /* NULL if not made yet */
 int madi_lanes(mad_session_t *session);                   /* number of lanes: 1 without a topology file */
 bool madi_lane_carries(mad_session_t *session, int lane); /* true if the lane carries streams, and no messages */
-/* Give a lost peer a new number, since the process may be reachable again.  On lanes on which it is not lost both numbers
- * share a gate, and its messages come from the old number.  quiet: only the library communicates with it on that lane, and
- * the program gets no event.  MAD_ERR_INVAL if the peer has a new number already. */
+/* Give a lost peer a new number, since the process may be reachable again.  On lanes on which the peer is not lost,
+ * both numbers share a gate, and the peer's messages come from the old number.  quiet: only the library communicates
+ * with the peer on that lane, and the program gets no event.  MAD_ERR_INVAL if the peer has a new number already. */
 mad_status_t madi_peer_renumber(mad_session_t *session, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer);
 /* Like madi_peer_add, but give a new number to a peer that is lost on that lane; lane -1 means any lane. */
 mad_status_t madi_peer_add_anew(mad_session_t *session, const unsigned char *address, size_t len, int lane,

@@ -142,7 +142,7 @@ bool madi_conns_retire_gate(madi_gate_t *gate)
             p = &(*p)->next_of_channel;
         *p = conn->next_of_channel;
         place_clear(c, conn);
-        madi_channel_release_check(c); /* release the channel if only that peer had announced it */
+        madi_channel_release_check(c); /* release the channel if only that peer had announced the channel */
     }
     return true;
 }

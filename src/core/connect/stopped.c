@@ -51,7 +51,7 @@ static bool address_text(const struct sockaddr_storage *a, char text[48])
 }
 
 /* Return the inode of the socket at that address of this host, which listens or is the other end of this process's
- * socket.  0 if there is no such socket. */
+ * socket.  Return 0 if there is no such socket. */
 static unsigned long socket_at(bool is_v6, const char *its, const char *ours)
 {
     char line[512], local[64], remote[64];

@@ -11,7 +11,7 @@
  * examines all processes. */
 pid_t madi_process_behind(int fd);
 pid_t madi_process_near(int fd);      /* like madi_process_behind, but returns 0 where the search would be slow */
-char madi_process_stopped(pid_t pid); /* 'T' (stopped by a signal), 't' (by a debugger), or 0: running, or gone */
+char madi_process_stopped(pid_t pid); /* return 'T': stopped by a signal, 't': by a debugger, 0: not stopped, or gone */
 
 /* If the process is stopped, postpone the deadline of a handshake with it, and that of the gate: time for which it is
  * stopped does not count.  gate NULL: an incoming connection, which has none.  Under session->lock. */

@@ -241,7 +241,7 @@ enum { HEAD, CHANNELS, PEERS, TAIL, END };
 
 typedef struct explain {
     int stage;
-    mad_peer_t only; /* the only requested peer; -1: all peers that have a gate */
+    mad_peer_t only; /* the peer that is requested; -1: all peers that have a gate */
     bool written;    /* the gate of peer `only` on lane 0 was written */
     madi_gate_t *gate;
     uint32_t n_channels; /* number of channels written */

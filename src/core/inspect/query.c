@@ -18,7 +18,7 @@
 #define CLIENTS 4 /* clients at a time; one more ends the oldest, so that silent clients do not lock others out */
 #define QUESTION_MAX 64
 #define BACKLOG 16
-#define PIECES 4 /* pieces of an answer that are sent in one go, before other events have their turn */
+#define PIECES 4 /* pieces of an answer that are sent together, before other events have their turn */
 
 typedef struct client {
     madi_watch_t watch; /* fd -1: free */
@@ -71,7 +71,7 @@ static bool question_refuse(madi_answer_t *a)
     char text[160];
     if (a->state)
         return false;
-    a->state = malloc(1); /* not NULL, which marks the error as written */
+    a->state = malloc(1); /* a state that is not NULL marks the error as written */
     snprintf(text, sizeof text,
              "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats, or trace",
              MADI_QUERY_VERSION, peers_known(a->session) - 1);

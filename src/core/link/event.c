@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events: reports to the program that belong to no pending call. */
+/* Events: reports that belong to no pending call of the program. */
 #include "base/log.h"
 #include "core/driver.h"
 #include "core/link/event.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events: reports to the program that belong to no pending call. */
+/* Events: reports that belong to no pending call of the program. */
 #ifndef MADI_EVENT_H
 #define MADI_EVENT_H
 

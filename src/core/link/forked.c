@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session in a child of fork, which cannot use it. */
+/* Sessions in a child of fork, which cannot use them. */
 #include "base/log.h"
 #include "core/driver.h"
 #include "core/link/usable.h"

@@ -19,11 +19,11 @@
 #include <stdint.h>
 
 typedef enum madi_charge {
-    MADI_CHARGE_CTRL,     /* bytes: control packets that wait for the peer to read */
-    MADI_CHARGE_ANSWERS,  /* bytes: those of the control packets that are about streams (credit, refusals, signs of life) */
-    MADI_CHARGE_CHANNELS, /* channels that the peer announced and the program has not open */
-    MADI_CHARGE_WAITING,  /* bytes: messages on these channels */
-    MADI_CHARGE_STREAMS,  /* streams that the peer opened over its link to this process */
+    MADI_CHARGE_CTRL,       /* bytes: control packets that wait for the peer to read */
+    MADI_CHARGE_ANSWERS,    /* bytes: control packets about streams (credit, refusals, signs of life) that wait likewise */
+    MADI_CHARGE_CHANNELS,   /* channels that the peer has announced and the program has not opened */
+    MADI_CHARGE_WAITING,    /* bytes: messages on these channels */
+    MADI_CHARGE_STREAMS,    /* streams that the peer opened over its link to this process */
     MADI_CHARGE_HANDSHAKES, /* streams that the peer opened, that end here, and that are not connected yet */
     MADI_CHARGE_PEERS,      /* bytes: what this process knows of processes that only this peer has announced */
     MADI_CHARGE_DIALS,      /* connection attempts on the peer's behalf, to an address that only peers have named */
@@ -51,7 +51,7 @@ typedef struct madi_ledger_sum {
     _Atomic(int64_t) held[MADI_CHARGES];
     _Atomic(int) over;          /* bits: kinds whose common bound is passed, so that one peer has to be ended */
     int64_t most[MADI_CHARGES]; /* the bound of all peers, if MAD_FORWARD_BUDGET lowers it; else 0 */
-    int64_t lines, lines_at;    /* number of log lines that may be written, and when that was last increased (ns) */
+    int64_t lines, lines_at;    /* number of log lines that may be written, and time of its last increase (ns) */
     int64_t lines_left_out;
 } madi_ledger_sum_t;
 
@@ -80,13 +80,14 @@ void madi_uncharge_orphan(struct mad_session *session, madi_charge_t what, int64
 
 /* Log, once for each kind, that something was refused to a peer whose connection goes on.  Under the session's lock. */
 void madi_ledger_refused(struct madi_gate *gate, madi_charge_t what);
-/* Mark a peer that has passed this bound.  The next round of progress ends its connection.  Any lock. */
+/* Mark a peer that has passed this bound.  The next round of progress ends the peer's connection.  Any lock. */
 void madi_ledger_pass(struct madi_gate *gate, madi_charge_t what);
 /* True if one more line of this level about peers may be logged now.  Lines that are left out are counted, and the next one
  * that is logged says how many.  Under the session's lock. */
 bool madi_ledger_line(struct mad_session *session, madi_log_level_t level);
 
-/* Members of an object of mad_info: what one peer has of each kind, and all have, with the bounds. */
+/* Write members of a JSON object for mad_info: for each kind of charge, the amounts of one peer and of all peers, with
+ * the bounds. */
 void madi_ledger_write(const struct madi_gate *gate, madi_json_t *json);
 void madi_ledger_write_sum(const struct mad_session *session, madi_json_t *json);
 

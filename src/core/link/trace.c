@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AT_ONCE 64 /* events made into text in one go */
+#define AT_ONCE 64 /* number of events that are made into text in one step */
 
 bool madi_tracing;
 
@@ -331,7 +331,7 @@ void madi_trace_write(void)
     snprintf(t->name, sizeof t->name, "%s.%s.%d.json", madi_knob_text(MADI_KNOB_TRACE), trace.host, (int)getpid());
     if (madi_output_open(&t->out, t->name, 0600, false, t->why, sizeof t->why)) {
         bool whole = write_file(t->out.file);
-        snprintf(t->why, sizeof t->why, "%s", strerror(errno)); /* the reason is of use only if the file is incomplete */
+        snprintf(t->why, sizeof t->why, "%s", strerror(errno)); /* the reason is shown only if the file is incomplete */
         good = madi_output_close(&t->out, whole, t->why, sizeof t->why);
     }
     if (!good)

@@ -31,7 +31,7 @@ struct madi_conn {
     mad_peer_t peer;       /* number of the gate's peer */
     uint64_t hdr_template; /* the first 8 header bytes of a message in one packet, with length 0 */
     /* Sending: fields under gate->tx_lock. */
-    bool announced;            /* CHANNEL was sent: the peer knows the number */
+    bool announced;            /* the packet CHANNEL was sent, so the peer knows the channel's number */
     bool closing;              /* the channel is closed: CLOSE is due when nothing is left to send (send/close.c) */
     bool close_sent;           /* CLOSE was sent, and CLOSED has not arrived: the number is not free yet */
     marceli_waiters_t packers; /* threads that wait for packing */
@@ -72,7 +72,7 @@ struct madi_conn {
     uint64_t rx_window, rx_floor;         /* credit bytes: the present window, and its least size */
     uint64_t rx_held;                     /* credit bytes of messages that have arrived and were not opened yet */
     uint16_t remote;                      /* the peer's number for the channel; valid while remote_known */
-    bool remote_known;                    /* CHANNEL has arrived, and CLOSED was not sent */
+    bool remote_known;                    /* the packet CHANNEL has arrived, and CLOSED was not sent */
     bool remote_closing;                  /* CLOSE has arrived: no message follows, and the peer waits for CLOSED */
     bool opened_since_announce;           /* the channel was open at some time since the peer announced its number */
     bool unopened;                        /* the channel is not open: its messages wait, charged to the peer (unopened.c) */

@@ -36,7 +36,7 @@ struct madi_gate {
      * lock, and reads the state named beside `status` or `link`, may read that field too. */
     _Atomic(int) state;  /* enum madi_gate_state */
     mad_status_t status; /* DOWN: the cause */
-    madi_link_t *link;   /* UP: in use; DOWN: closed, and not freed yet; NULL: none */
+    madi_link_t *link;   /* in state UP the link in use; in state DOWN a closed link that is not freed yet; NULL if none */
     /* Under session->lock, unless a field says otherwise. */
     madi_conn_t *conns;         /* all connections in use; changed under both locks */
     madi_conn_t **by_remote;    /* connections by the peer's channel numbers; an entry is NULL if not announced */

@@ -17,7 +17,7 @@ typedef enum madi_plain {
     MADI_PLAIN_STAGED = 1,
     MADI_PLAIN_TAILED = 2, /* as STAGED, but the last block's bytes stay in the program's memory: tail */
     /* Receiving: the whole message is in the current packet */
-    MADI_PLAIN_PACKET = 1, /* the packet has memory of its own, or more than a loan to be released */
+    MADI_PLAIN_PACKET = 1, /* the packet has memory of its own, or more than a loan has to be released */
     MADI_PLAIN_INLINE = 2, /* the packet is in the message's structure */
     MADI_PLAIN_LENT = 3,   /* the packet is a loan, and nothing else has to be released */
     MADI_PLAIN_BEGUN = 4   /* the packet is a loan that the sender is still writing */
@@ -35,7 +35,7 @@ struct mad_message {
 /* Completion for which a call waits. */
 typedef struct madi_waitable {
     _Atomic(int) done;
-    marceli_waiter_t *waiter; /* NULL: the waiting thread is woken by other means */
+    marceli_waiter_t *waiter; /* the waiting thread; NULL if it is woken by other means */
 } madi_waitable_t;
 
 static inline bool madi_done(const madi_waitable_t *w)

@@ -23,10 +23,10 @@ struct mad_request {
     void *arg;
     mad_request_t *next; /* the next request in the session's list of callbacks to run */
     int counted;         /* MADI_COUNTED*, or 0; constant once its owner has the request */
-    bool counted_called; /* counted again, for the callback; field of the owner until state is MADI_REQUEST_CALLBACK */
-    bool received;       /* a posted receive: its owner changes state under session->lock.  Constant */
+    bool counted_called; /* counted again for its callback; the owner's field until state is MADI_REQUEST_CALLBACK */
+    bool received;       /* the request is a posted receive, whose owner changes state under session->lock.  Constant */
     bool pooled;         /* a posted receive of the pool (recv/posted_pool.c) */
-    _Atomic(bool) used;  /* if pooled: cleared by the owner when it gives the request back, without a lock */
+    _Atomic(bool) used;  /* if pooled: the owner clears this flag when it gives the request back, without a lock */
     /* The operation that completes the request: at most one of these is not NULL, and valid while it is pending.  Under session->lock. */
     madi_tx_t *tx;              /* a message to be sent */
     madi_rx_msg_t *rx;          /* a message that is being received */

@@ -68,7 +68,7 @@ struct madi_rx_msg {
     uint64_t rdv_bytes;                          /* bytes of all blocks that were granted; under session->lock */
     madi_rx_early_t *early;   /* the next block, if it is being received into the library's memory; or NULL */
     bool postponed;           /* MADI_PLACE_LATER was returned once for the next packet of a continued block */
-    mad_request_t *request;   /* completed with the message, once it has ended; NULL: none */
+    mad_request_t *request;   /* the request that completes with the message, once the message has ended; NULL: none */
     int64_t began;            /* ns, while tracing: when the first packet arrived */
     marceli_waiter_t *waiter; /* the thread that waits for more of the message; under session->lock */
     /* recv: under session->lock. */
@@ -79,7 +79,7 @@ struct madi_rx_msg {
         madi_rx_msg_t *next_unfinished;       /* the next message in conn->unfinished */
     } receiving;
     _Alignas(16) madi_rx_msg_t *ring;   /* the next structure in the session's ring */
-    _Atomic(uint8_t) used;              /* cleared by the thread that ends the message, without a lock */
+    _Atomic(uint8_t) used;              /* the thread that ends the message clears this flag, without a lock */
     _Alignas(16) madi_wire_hdr_t hdr;   /* header of the first packet */
     unsigned char data[MADI_RX_INLINE]; /* body of a packet that is inside the message, directly behind hdr */
 };

@@ -34,7 +34,7 @@ struct mad_session {
     madi_boot_t *boot;    /* NULL: no launcher */
     int rank, size;
     int launcher_rank,
-        launcher_size; /* if boot is NULL: as the environment says (madi_boot_environment_rank); for a gateway -1 and 0 */
+        launcher_size; /* if boot is NULL: those of the environment (madi_boot_environment_rank); for a gateway -1 and 0 */
     unsigned char uid[16];         /* the identity of this process, random */
     unsigned char job[8];          /* a hash of the job's name */
     struct madi_secrets *secrets;  /* NULL: the job's key is not known yet */

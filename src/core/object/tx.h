@@ -8,7 +8,7 @@
 
 #include <sys/uio.h>
 
-/* Whether a long block goes into its message's packet or is announced, where measured durations decide. */
+/* Whether a long block goes into its message's packet or is announced; used where measured durations decide. */
 typedef enum madi_way { MADI_WAY_OPEN, MADI_WAY_PACKET, MADI_WAY_ANNOUNCED } madi_way_t;
 
 /* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */
@@ -19,7 +19,7 @@ typedef struct madi_piece {
     bool run;           /* true for a run: off and len are a range of the stage buffer */
     bool later;         /* block: sent with its value at mad_end_packing */
     uint8_t way;        /* block: madi_way_t */
-    bool timed;         /* block: the time that this way of sending takes is recorded */
+    bool timed;         /* block: the duration is recorded, to compare methods of sending */
     uint64_t desc;      /* block: its descriptor */
     uint32_t off, len;  /* a run's offset and length in bytes */
     void *copy;         /* a copy of a block, freed with the message; NULL if none */
@@ -39,7 +39,7 @@ struct madi_tx {
     mad_message_t base;
     madi_conn_t *conn;
     madi_tx_t *next;        /* the next message in conn->queue or conn->deferred */
-    mad_request_t *request; /* completed with the message; NULL: the thread that ends it waits */
+    mad_request_t *request; /* the request that completes with the message; NULL: the thread that ends the message waits */
     madi_waitable_t *wait;  /* the completion for which the ending thread waits; NULL if no thread waits */
     /* Fields of the packer; after a flush under tx_lock. */
     struct iovec tail;    /* MADI_PLAIN_TAILED: the last block's bytes; its descriptor is the end of `small` */
@@ -62,7 +62,7 @@ struct madi_tx {
     bool ended;        /* the program has ended it */
     bool queued;       /* true if the message is in conn->queue or conn->deferred */
     bool all_sent;     /* all packets of the message were sent; announced blocks may be under way */
-    bool flushed;      /* set by the packer: progress may be sending the message, so pieces and stage need tx_lock */
+    bool flushed;      /* set by the packing thread: progress may be sending the message, so pieces and stage need tx_lock */
     /* send: blocks that do not leave in the message's packets; under tx_lock. */
     struct madi_send_tx {
         uint32_t n_held;    /* number of the blocks in rdv_pending that wait for the end of the message */
@@ -70,7 +70,7 @@ struct madi_tx {
         bool cont_busy;     /* the driver holds a packet of the continued block: cont_op and cont_hdr */
         madi_op_t cont_op;
         madi_wire_hdr_t cont_hdr;
-        bool put_tried;     /* true once the receiver's offer for the first block was looked for */
+        bool put_tried;     /* true once the sender has looked for the receiver's offer for the first block */
         uint64_t put_at;    /* address of the first block at the receiver; 0 if it was not offered */
         uint64_t put_bytes; /* number of bytes written at put_at */
     } sending;

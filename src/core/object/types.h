@@ -7,8 +7,8 @@
  *                                              \- rx (a message that arrived)
  *
  * Each object has a header in this folder if folders below its owner use its fields; else its header is in its owner's
- * folder.  The fields of a structure stand together by the lock that protects them.  What only one folder uses of an object is
- * in a part of that object: struct madi_FOLDER_OBJECT is private to src/core/FOLDER (tests/build/fields.py).
+ * folder.  The fields of a structure stand together by the lock that protects them.  State that only one folder uses is
+ * in a part of the object: struct madi_FOLDER_OBJECT is private to src/core/FOLDER (tests/build/fields.py).
  *
  * Locks, in this order (see doc/locking.md):
  *   session->lock   everything that is received, matched, or connected; progress

@@ -8,8 +8,8 @@
 
 #define MADI_LOOK_AROUND 1024 /* busy rounds between two polls of everything */
 #define MADI_EPOLL_EVERY 256  /* empty rounds between two polls of the descriptors */
-/* Deliver up to budget packets of an adapter whose pure_poll was true: short ones are taken several at once.  Return their
- * number. */
+/* Deliver up to budget packets of an adapter whose pure_poll has returned true.  Several short packets are taken at
+ * once.  Return the number of packets. */
 int madi_poll_hit_adapter(mad_session_t *session, madi_adapter_t *adapter, int budget);
 int madi_progress_locked(mad_session_t *session);       /* run one round of progress; return the number of events */
 int madi_progress_after(mad_session_t *session, int n); /* end a round after the adapters' polls, which handled n events */

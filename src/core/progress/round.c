@@ -31,7 +31,7 @@ static int poll_set(mad_session_t *session, int epfd)
             handled++;
         }
     }
-    if (handled) /* a sleeping leader does not see these events; and the budget may have left packets */
+    if (handled) /* a sleeping leader does not see these events; and packets may be left, because of the budget */
         madi_session_wake(session);
     return handled;
 }
@@ -75,7 +75,7 @@ int madi_poll_hit_adapter(mad_session_t *session, madi_adapter_t *adapter, int b
         n = adapter->driver->fast.take_short(adapter, packets, sizeof packets[0], budget < SHORTS ? budget : SHORTS, &link);
     if (MADI_LIKELY(n))
         shorts_deliver(link, packets, n);
-    /* take_short looks at one link only; so that no link starves, poll all now and then */
+    /* take_short looks at one link only; all links are polled now and then, so that none starves */
     if (MADI_UNLIKELY(!n || session->ticks % ALL_EVERY == 0))
         n += adapter->driver->poll(adapter, budget);
     return n;

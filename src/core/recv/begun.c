@@ -70,7 +70,7 @@ static bool rest_has_arrived(void *arg)
 {
     rest_t *rest = arg;
     bool down = atomic_load_explicit(&rest->msg->first.link->state, memory_order_acquire) != MADI_LINK_UP;
-    rest->there = bytes_arrived(rest->msg); /* the state was read first, so no byte before the link's end is missed */
+    rest->there = bytes_arrived(rest->msg); /* the link's state was read first, so no byte before the link's end is missed */
     return rest->there >= rest->n || down;
 }
 

@@ -27,7 +27,7 @@ struct madi_posted {
 
 #define MADI_POSTED_LONG (UINT64_C(0xffffffff) << 32) /* longer than every short packet */
 
-/* Blocks for which a pooled receive has room; the most pooled receives of a session. */
+/* Number of blocks for which a pooled receive has room; maximum number of pooled receives of a session. */
 #define MADI_POSTED_BLOCKS 2
 #define MADI_POSTED_POOLED 256
 
@@ -54,8 +54,8 @@ static inline void madi_posted_fill(madi_posted_t *p, madi_conn_t *conn, const m
         p->blocks[i] = blocks[i];
 }
 
-/* Like madi_posted_new, for a block that a short packet can hold, with a structure of the pool that was used before.  NULL if
- * the next structure of the pool is in use. */
+/* Like madi_posted_new, for a block that a short packet can hold, with a structure of the pool that was used before.
+ * Return NULL if the next structure of the pool is in use. */
 static inline madi_posted_t *madi_posted_reuse(mad_session_t *session, madi_conn_t *conn, const mad_block_t *block)
 {
     madi_posted_t *last = session->recv.posted_ring, *p;

@@ -114,8 +114,8 @@ static bool block_may_share(madi_rdv_recv_t *r)
     return r->shared;
 }
 
-/* Read the bytes behind r->end, the first stride at once: the waiting thread has nothing else to do, and the sender
- * moves its own part or waits as well. */
+/* Read the bytes behind r->end, and the first stride of them at once.  The waiting thread has nothing else to do; the
+ * sender moves its own part, or waits as well. */
 static void pull_at_once(madi_rdv_recv_t *r, uint64_t at)
 {
     madi_gate_t *gate = r->gate;
@@ -327,7 +327,7 @@ void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status)
     madi_rdv_recv_t *r;
     while ((r = gate->recv->incoming)) {
         madi_message_fail(&r->msg->base, status);
-        r->eager = r->len; /* the block has failed: spread nothing over the pieces */
+        r->eager = r->len; /* the block has failed: nothing is to be spread over the pieces */
         madi_rdv_recv_done(r);
     }
 }

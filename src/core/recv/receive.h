@@ -14,8 +14,8 @@
 #include "core/object/rx.h"
 #include "core/wire/wire.h"
 
-/* Return the next block of a message in place, and move the cursor behind it.  False unless the message is plain, and
- * all bytes of the block are in its packet. */
+/* Return the next block of a message in place, and move the cursor behind it.  Return false unless the message is
+ * plain, and all bytes of the block are in its packet. */
 static inline bool madi_borrow_plain(madi_rx_msg_t *m, const void **base, size_t *len)
 {
     uint64_t desc;
@@ -119,7 +119,7 @@ mad_status_t madi_cont_start(madi_rx_msg_t *msg, const struct iovec *pieces, int
                              madi_waitable_t *wait);
 void madi_cont_drop(madi_rx_msg_t *msg, const madi_sent_block_t *block); /* discard the rest of a continued block */
 void madi_cont_skip(madi_rx_msg_t *msg, bool cont); /* skip bytes of a dropped block; cont: the packet continues the block */
-void madi_cont_feed(madi_rx_msg_t *msg);            /* copy a packet of that block, which arrived elsewhere, into place */
+void madi_cont_feed(madi_rx_msg_t *msg); /* copy a packet of the continued block, which arrived elsewhere, into place */
 /* Begin to receive a packet that continues a block whose destination is known.  Return false if the packet does not continue
  * that block. */
 bool madi_cont_begin(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
@@ -147,7 +147,7 @@ void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 /* Begin to receive the rest of the announced or continued block at the cursor into memory of the library. */
 mad_status_t madi_early_start(madi_rx_msg_t *msg, const madi_sent_block_t *block);
 void madi_early_drop(madi_rx_msg_t *msg);
-static inline void madi_early_forget(madi_rx_msg_t *msg) /* free a borrowed block: it is valid until the next call only */
+static inline void madi_early_forget(madi_rx_msg_t *msg) /* free a borrowed block, which is valid only until the next call */
 {
     if (msg->early && msg->early->borrowed)
         madi_early_drop(msg);

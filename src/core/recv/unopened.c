@@ -8,7 +8,7 @@
 #include "core/recv/receive.h"
 
 /* Discard messages of lost peers first: the program may never open them, and only the program could release them
- * otherwise.  True if some were discarded. */
+ * otherwise.  Return true if some were discarded. */
 static bool lost_messages_drop(mad_session_t *s)
 {
     int64_t dropped = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* AES-GCM by intel-ipsec-mb (aead_fast.h).  Of its manager only pointers to functions are used: these have no state but the
- * key and the context that they are given, so threads share them. */
+/* AES-GCM by intel-ipsec-mb (aead_fast.h).  Only pointers to functions are used of the library's manager.  The
+ * functions have no state but the key and the context that they are given, so threads share the functions. */
 #include "core/security/aead_fast.h"
 
 #ifdef HAVE_IPSEC_MB

@@ -2,9 +2,9 @@
 /* AES-GCM by intel-ipsec-mb, for aead.c.
  *
  * The library is loaded when the first key is made, and only on processors with AES and carry-less multiplication for
- * vectors of 512 bits: OpenSSL 3.0 does not use these instructions; where they are missing, it is as fast as the
- * library.  So a process that encrypts nothing does not load it, and on a host without the library OpenSSL does the
- * work. */
+ * vectors of 512 bits: OpenSSL 3.0 does not use these instructions; where they are missing, OpenSSL is as fast as the
+ * library.  So a process that encrypts nothing does not load the library, and on a host without the library OpenSSL
+ * does the work. */
 #ifndef MADI_AEAD_FAST_H
 #define MADI_AEAD_FAST_H
 
@@ -12,8 +12,8 @@
 
 typedef struct madi_aead_fast madi_aead_fast_t;
 
-/* Make an object for keys of 16 or 32 bytes.  NULL if not built in, if the library or the processor lacks what is
- * needed, or if memory is short. */
+/* Make an object for keys of 16 or 32 bytes.  Return NULL if not built in, if the library or the processor lacks what
+ * is needed, or if memory is short. */
 madi_aead_fast_t *madi_aead_fast_new(size_t key_len);
 void madi_aead_fast_free(madi_aead_fast_t *fast); /* wipes the key; NULL is fine */
 void madi_aead_fast_key_set(madi_aead_fast_t *fast, const unsigned char *key);

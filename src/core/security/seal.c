@@ -230,7 +230,7 @@ madi_seal_t *madi_seal_new(madi_seal_ctx_t *ctx, bool active)
         madi_seal_free(s);
         return NULL;
     }
-    SSL_set_bio(s->ssl, in, out); /* the SSL object takes ownership of both */
+    SSL_set_bio(s->ssl, in, out); /* the SSL object takes ownership of both BIOs */
     SSL_set_app_data(s->ssl, s);
     if (active)
         SSL_set_connect_state(s->ssl);

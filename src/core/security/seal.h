@@ -25,7 +25,7 @@
 
 #define MADI_SEAL_KEY 32                             /* bytes of the job's key */
 #define MADI_SEAL_BINDING 32                         /* bytes that only the two ends of one connection know */
-#define MADI_SEAL_TEXT 16384                         /* the most payload bytes of a record */
+#define MADI_SEAL_TEXT 16384                         /* maximum number of payload bytes of a record */
 #define MADI_SEAL_MORE 22                            /* bytes that a record adds: header 5, type 1, tag 16 */
 #define MADI_SEAL_BATCH ((size_t)8 * MADI_SEAL_TEXT) /* the most payload bytes that are encrypted and not sent yet */
 #define MADI_SEAL_REKEY (UINT64_C(1) << 23)          /* records until the key is updated: AES-GCM is safe for 2^24.5 */
@@ -35,8 +35,8 @@ typedef struct madi_seal madi_seal_t;         /* one connection */
 
 /* Make the settings of a session, by the knobs MAD_SEAL_*.  NULL: reason (MADI_REASON_MAX bytes) says why. */
 madi_seal_ctx_t *madi_seal_ctx_new(char *reason);
-/* Set the key of the job that both ends have, MADI_SEAL_KEY bytes, from which the PSK follows.  Borrows it as long as
- * connections are made.  To be called before the first connection. */
+/* Set the key of the job that both ends have, MADI_SEAL_KEY bytes, from which the PSK follows.  The settings borrow the
+ * key as long as connections are made.  To be called before the first connection. */
 void madi_seal_key_set(madi_seal_ctx_t *ctx, const unsigned char *key);
 void madi_seal_ctx_free(madi_seal_ctx_t *ctx); /* frees the settings; NULL is fine; connections made with them may go on */
 /* Describe the settings for people: "TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key". */

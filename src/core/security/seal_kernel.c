@@ -2,10 +2,10 @@
 /* Kernel TLS: the kernel makes the records that a TCP socket sends, so that payload is encrypted on its way into the kernel
  * instead of being encrypted and then copied.  Received records are still opened by seal_record.c.
  *
- * Not every kernel with kernel TLS can change keys (Linux 6.14 can), and a connection must be able to.  So the kernel has to
- * pass a trial before it gets the first link.  What it sends on a pair of sockets of this process, before and after an
- * update of the key, must open by seal_record.c.  If the kernel fails, seal_record.c makes the records; nothing else is
- * different. */
+ * Not every kernel with kernel TLS can change keys (Linux 6.14 can), and a connection must be able to change its key.
+ * So the kernel has to pass a trial before it gets the first link.  What it sends on a pair of sockets of this process,
+ * before and after an update of the key, must open by seal_record.c.  If the kernel fails, seal_record.c makes the
+ * records; nothing else is different. */
 #include "base/knob.h"
 #include "base/own.h"
 #include "base/random.h"
@@ -163,7 +163,7 @@ static bool trial_receive(madi_seal_t *s, int fd, const unsigned char *want, siz
     return true;
 }
 
-/* Send payload before and after an update of the key.  True if all of it opens. */
+/* Send payload before and after an update of the key.  Return true if all of it opens. */
 static bool trial_run(madi_seal_t *from, madi_seal_t *to, const int fd[2], unsigned char *text)
 {
     for (int round = 0; round < 2; round++)
@@ -220,7 +220,7 @@ bool madi_seal_kernel_begin(madi_seal_t *s, int fd)
     if (!s->ctx->kernel || s->out_at < s->out_n || setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", 4))
         return false;
     s->in_kernel = key_give(s, fd);
-    return s->in_kernel; /* without a key the socket sends unencrypted bytes, as before */
+    return s->in_kernel; /* if the kernel has no key, the socket sends unencrypted bytes, as before */
 }
 
 bool madi_seal_kernel_count(madi_seal_t *s, int fd, size_t len)

@@ -28,7 +28,7 @@ static bool secret_expand(const madi_seal_ctx_t *ctx, const unsigned char *secre
     bool done;
     info[0] = 0;        /* the length's high byte */
     info[used] = 0;     /* no context */
-    info[used + 1] = 1; /* the first block of the expansion, and the only one */
+    info[used + 1] = 1; /* number of the block of the expansion: the first one, and the only one */
     done = HMAC(ctx->hash, secret, (int)ctx->suite->hash_len, info, (size_t)used + 2, out, NULL) != NULL;
     if (done)
         memcpy(to, out, len);
@@ -161,7 +161,7 @@ bool madi_seal_put_as(madi_seal_t *s, unsigned char type, const void *bytes, siz
     return s->out_n + len + MADI_SEAL_MORE <= SEAL_OUT_SIZE && record_put(s, type, &from, &len);
 }
 
-/* Send KeyUpdate: the next record is under the next key. */
+/* Send KeyUpdate: the next record is encrypted under the next key. */
 static bool update_send(madi_seal_t *s)
 {
     static const unsigned char message[5] = {SEAL_KEY_UPDATE, 0, 0, 1, 0};

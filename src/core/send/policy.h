@@ -24,7 +24,7 @@
 /* ---- Thresholds ------------------------------------------------------------------------------------------------
  *
  * All thresholds by which the library decides how bytes are sent; files that need one include this header.  In quotes:
- * the entry of doc/rationale.md with the measurement.  "Entry as above": the entry that was quoted last.  "Not recorded":
+ * the entry of doc/rationale.md with the measurement.  "Entry as above": the entry that was quoted last.  "No entry":
  * no entry has a measurement.  Knobs (MAD_CREDIT_FLOOR, MAD_CREDIT_BUDGET, MAD_SHM_READ_MIN, MAD_FORWARD_FRAGMENT) are
  * in base/knobs.h.  Runtimes that use the public interface have their own tables: mpi/device/thresholds.h,
  * mpi/openmpi/thresholds.h, and mpi/ofi/ofi.h.
@@ -35,8 +35,8 @@
 /* bytes of the stage buffer in a message: one block of MADI_COPY_SHORT and some short ones (rationale.md, "How are
  * bytes copied?") */
 #define MADI_STAGE 2560
-#define MADI_COPY_INLINE 64 /* longest block, in bytes, that the shortest path copies: one cache line.  Not recorded */
-#define MADI_COPY_MAX 192   /* longest CHEAPER block, in bytes, that is copied: cheaper than a gather entry.  Not recorded */
+#define MADI_COPY_INLINE 64 /* longest block, in bytes, that the shortest path copies: one cache line.  No entry */
+#define MADI_COPY_MAX 192   /* longest CHEAPER block, in bytes, that is copied: cheaper than a gather entry.  No entry */
 
 /* bytes: like MADI_COPY_MAX, while the whole message is in the stage buffer and the block is not its tail
  * (rationale.md, "How are bytes copied?") */
@@ -48,9 +48,9 @@
 #define MADI_TAIL_MAX 65536 /* longest tail, in bytes: an upper bound, above all lengths from which blocks are announced */
 
 /* bytes: longest block that is copied out of a plain message without a lock: an upper bound, above every packet_max.
- * Not recorded */
+ * No entry */
 #define MADI_PLAIN_MAX 65536
-#define MADI_GATHER 16 /* pieces of a packet; each driver takes that number (caps.gather_max).  Not recorded */
+#define MADI_GATHER 16 /* pieces of a packet; each driver takes that number (caps.gather_max).  No entry */
 
 /* largest number of segments of a block that are gathered where they lie; more segments are copied together
  * (rationale.md, "What do the rarer forms of a block cost?") */
@@ -59,7 +59,8 @@
 
 /* One packet. */
 
-/* bytes of a packet that are collected on the stack: header, descriptors, short blocks.  Bounds the stack; not recorded */
+/* bytes of a packet that are collected on the stack: header, descriptors, short blocks.  The limit bounds the stack.
+ * No entry */
 #define MADI_PACKET_OWN 4096
 
 /* bytes of a packet with the beginning of a continued block: short, so that it is cheap to copy and read at once
@@ -92,15 +93,15 @@
  * arrives (rationale.md, "Can the wait for the grant be used?") */
 #define MADI_PREPARED_MAX 16384
 
-/* bytes of a posted receive that is ever advertised: for shorter blocks not even the other conditions are tested.  Not
- * recorded */
+/* least length in bytes of a posted receive that is advertised: for shorter blocks not even the other conditions are
+ * tested.  No entry */
 #define MADI_OFFER_MIN 1024
 
-/* bytes of a posted receive that needs the progress thread, since it may need a grant (rationale.md, "What makes
- * progress while the program computes?") */
+/* least length in bytes of a posted receive that needs the progress thread, since such a receive may need a grant
+ * (rationale.md, "What makes progress while the program computes?") */
 #define MADI_POSTED_ASYNC_MIN 8192
-#define MADI_BLOCK_PS 300           /* ps a byte: twice the time of a block on a slow host.  Not recorded */
-#define MADI_BLOCK_WAIT_MAX 4000000 /* ns: longest spinning for a block under way.  Not recorded */
+#define MADI_BLOCK_PS 300           /* ps a byte: twice the time of a block on a slow host.  No entry */
+#define MADI_BLOCK_WAIT_MAX 4000000 /* ns: longest time for which a thread spins for a block in flight.  No entry */
 
 /* Shared blocks: which method is faster is learned (share.h; rationale.md, "How is the quicker way found?") */
 #define MADI_SHARE_MIN_BITS 15                            /* log2 of MADI_SHARE_MIN: the first class */
@@ -123,9 +124,9 @@
 #define MADI_SHARE_POLL_NS 5000 /* ns: a sender whose first call for progress comes later has computed meanwhile */
 
 /* Limits of the links of each network that the library has (caps in driver.h), in bytes. */
-#define MADI_SELF_PACKET_MAX (16 * 1024)       /* a sixteenth of the ring.  Not recorded */
-#define MADI_SELF_CHUNK_MAX (64 * 1024)        /* a quarter of the ring.  Not recorded */
-#define MADI_SELF_GRANT_MIN (8 * 1024)         /* half a packet: a granted block is copied once, not twice.  Not recorded */
+#define MADI_SELF_PACKET_MAX (16 * 1024)       /* a sixteenth of the ring.  No entry */
+#define MADI_SELF_CHUNK_MAX (64 * 1024)        /* a quarter of the ring.  No entry */
+#define MADI_SELF_GRANT_MIN (8 * 1024)         /* half a packet: a granted block is copied once, not twice.  No entry */
 #define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* rationale.md, "From which length on is a block granted?" */
 
 /* limit of direct reads where the costs of the host are not known (rationale.md, "From which length on does the
@@ -159,7 +160,8 @@
 #define MADI_TCP_EAGER ((size_t)16 << 10) /* bytes sent ahead of a grant: rationale.md, "How long are packets over TCP?" */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* longest packet with an op: rationale.md, "Which buffers and calls?" */
 
-/* The provider fetches a body from this length on (ofi_rxm: 16 KiB).  "How does the driver ofi use libfabric?" */
+/* The provider fetches a body from this length on (ofi_rxm: 16 KiB).  See rationale.md, "How does the driver ofi use
+ * libfabric?" */
 #define MADI_OFI_CONT_MIN ((size_t)15 << 10)
 /* from this length on a block waits for a grant.  Not measured: the first limit of TCP */
 #define MADI_OFI_GRANT_MIN ((size_t)768 << 10)
@@ -172,7 +174,7 @@
 #define MADI_UCX_EAGER ((size_t)0)
 #define MADI_UCX_CHUNK_MAX ((size_t)8 << 20)
 
-/* gathered packets up to this length are copied, which is cheaper than a gather list.  Not recorded */
+/* gathered packets up to this length are copied, which is cheaper than a gather list.  No entry */
 #define MADI_TCP_SMALL 512
 
 /* shorter blocks may travel with their message, without a grant (rationale.md, "Which blocks go through gateways
@@ -195,20 +197,21 @@ typedef enum madi_path {
 /* The sender's behaviour until the block has left. */
 typedef enum madi_path_sender {
     MADI_SENDER_WAITS,   /* in a call that blocks */
-    MADI_SENDER_POLLS,   /* has a request, and calls for progress continuously */
-    MADI_SENDER_COMPUTES /* has a request, and may not call for progress for long */
+    MADI_SENDER_POLLS,   /* the sender has a request, and calls for progress all the time */
+    MADI_SENDER_COMPUTES /* the sender has a request, and may not call for progress for a long time */
 } madi_path_sender_t;
 
 typedef struct madi_path_block {
     uint64_t len;    /* bytes */
-    uint64_t room;   /* bytes: the longest block that still fits into the message's packet */
+    uint64_t room;   /* length in bytes of the longest block that still fits into the message's packet */
     bool contiguous; /* false if the block lies in several segments */
     bool held;       /* LATER, in a message that has not ended: the block's bytes may still change */
     bool direct;     /* the two processes reach each other's memory */
     bool posted;     /* the receive is posted, and its address was offered to the sender */
-    bool answers;    /* messages and answers alternate: the receiver waits for this message, and nothing follows it, so
-                      * both sides copy a block in a packet at the same time */
-    bool alone;      /* nothing else is in flight between the two, and it is the message's only long block */
+    /* messages and answers alternate: the receiver waits for this message, and nothing follows the message, so both sides
+     * copy a block in a packet at the same time */
+    bool answers;
+    bool alone; /* nothing else is in flight between the two processes, and the message has no other long block */
     madi_path_sender_t sender;
 } madi_path_block_t;
 
@@ -235,12 +238,13 @@ const char *madi_path_name(madi_path_t path);
  * a share is faster than a packet. */
 size_t madi_path_direct_min(const madi_costs_t *costs);
 
-/* Return the length from which on a body is faster in memory of its own than in a ring of cache lines, which the receiver
- * fetches ahead.  This length is greater where a copy between the cores is expensive.  0 if the costs were not measured. */
+/* Return the length from which on a body is faster in memory of its own than in a ring of cache lines, which the
+ * receiver fetches ahead.  This length is greater where a copy between the cores is expensive.  Return 0 if the costs
+ * were not measured. */
 size_t madi_path_run_min(const madi_costs_t *costs);
 
-/* Return for how long (ns) a thread spins that waits for len bytes in flight: twice as long as they take on a slow host,
- * but 4 ms at most.  Sleeping and being woken costs more than the rest of a block. */
+/* Return for how long (ns) a thread spins that waits for len bytes in flight: twice as long as these bytes take on a
+ * slow host, but 4 ms at most.  To sleep and to be woken costs more than the rest of a block. */
 int64_t madi_path_wait_ns(uint64_t len);
 
 #endif

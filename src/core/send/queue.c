@@ -168,7 +168,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
     bool waits =
-        (tx->wait || tx->sender_polls) && tx->conn->gate->link->direct; /* each of the sides may move a part of the block */
+        (tx->wait || tx->sender_polls) && tx->conn->gate->link->direct; /* both sides may move a part of the block */
     bool direct = (tx->may_be_read || waits) && at && !held;            /* the waiting receiver may read the block */
     madi_wire_rdv_t rdv = {0, 0};
     if (!packet_fits(p, 2, MADI_WIRE_RDV_AT_SIZE, 0))
@@ -466,7 +466,7 @@ bool madi_conn_pump(madi_conn_t *conn)
         if (tx_pump(tx) != MAD_OK)
             return false;
         if (!tx->all_sent)
-            return true; /* the message is still being packed */
+            return true; /* the message is still being packed, so nothing more can be sent */
         conn->queue = tx->next;
         if (!conn->queue)
             conn->queue_tail = &conn->queue;

@@ -80,7 +80,7 @@ bool madi_tx_put(madi_tx_t *tx, const madi_piece_t *piece)
         n = MADI_STRIDE;
     if (!gate->link->driver->direct.put(gate->link, tx->sending.put_at + tx->sending.put_bytes,
                                         (const unsigned char *)piece->base + tx->sending.put_bytes, n)) {
-        tx->sending.put_at = 0; /* the block is then sent like others, if the peer is still there */
+        tx->sending.put_at = 0; /* the block is then sent like other blocks, if the peer is still there */
         return false;
     }
     tx->sending.put_bytes += n;

@@ -42,7 +42,7 @@ bool madi_conn_pump(madi_conn_t *conn);  /* send from the connection's queue; re
 void madi_conn_fail(madi_conn_t *conn, mad_status_t status);
 bool madi_conn_wants_link(const madi_conn_t *conn); /* true if the connection waits for the link, not for credits */
 void madi_conn_kick(madi_conn_t *conn);             /* put the connection into the gate's list of pending connections */
-/* send from the queues of that list; return true if one was put into the list again */
+/* send from the queues of that list; return true if a connection was put into the list again */
 bool madi_pending_pump(madi_gate_t *gate);
 
 /* cont.c.  The caller holds gate->tx_lock. */

@@ -46,7 +46,7 @@ bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed)
     *timed = c->run; /* the last block of a run is timed, too */
     if (c->run) {
         c->run--;
-    } else if (c->tried < 2) { /* the first trial is of not sharing, the second one of sharing */
+    } else if (c->tried < 2) { /* the first trial is without sharing, the second one with sharing */
         c->shared = (c->tried++ == 0) == share->shared_first;
         c->run = method_blocks(len, c->shared) - 1;
         c->left = trial_blocks(len) << MADI_SHARE_PART_FIRST;

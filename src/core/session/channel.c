@@ -60,7 +60,7 @@ mad_status_t mad_channel_open(mad_session_t *s, const char *name, mad_channel_t 
     return status;
 }
 
-/* Called under session->lock and tx_lock. */
+/* True if messages of the connection are queued.  Called under session->lock and tx_lock. */
 static bool is_queued(const madi_conn_t *conn)
 {
     return conn->queue || conn->deferred;

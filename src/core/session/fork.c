@@ -41,7 +41,7 @@ static void tx_lose(madi_tx_t *tx)
     tx->rdv_pending = 0;
 }
 
-/* The threads that pack or wait do not exist in the child. */
+/* Reset a connection in the child, where the threads that pack or wait do not exist. */
 static void conn_lose(madi_conn_t *conn)
 {
     for (madi_tx_t *tx = conn->queue; tx; tx = tx->next)
@@ -84,7 +84,7 @@ static void channel_lose(mad_channel_t *channel)
     atomic_store_explicit(&channel->closed, 1, memory_order_relaxed);
     for (uint32_t i = 0; i <= a->mask; i++)
         atomic_store_explicit(&a->at[i], madi_conn_nobody(i), memory_order_relaxed);
-    /* not 0, so that mad_channel_poll looks further and finds the channel closed */
+    /* a value that is not 0 makes mad_channel_poll look further, and find the channel closed */
     atomic_store_explicit(&channel->n_ready, 1, memory_order_relaxed);
     channel->ready = NULL;
     channel->openers = (marceli_waiters_t){0};

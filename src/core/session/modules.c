@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Drivers that are modules (core/module.h): found in one folder, and loaded if MAD_DRIVERS does not exclude them and what they
- * need is there.  Without a folder this costs one system call. */
+/* Drivers that are modules (core/module.h): found in one folder, and loaded if MAD_DRIVERS does not exclude them and
+ * what they need is there.  If there is no folder, the search costs one system call. */
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/static_mutex.h"
@@ -93,7 +93,7 @@ static void module_load(madi_module_record_t *m)
     }
     entry = dlsym(object, "madi_module");
     if (module_check(m, entry))
-        m->driver = entry->driver; /* a module in use is never unloaded */
+        m->driver = entry->driver; /* a module whose driver is in use is never unloaded */
     else
         dlclose(object);
 }

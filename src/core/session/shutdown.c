@@ -109,7 +109,7 @@ static bool shutdown_gates(shutdown_t *p, int64_t deadline)
             madi_gate_ctrl(g, &hdr, NULL);
     madi_unlock(&s->lock);
     while ((status = madi_watch_for(s, gates_drained, p, deadline_soon(deadline))) != MAD_OK && madi_now() < deadline)
-        ; /* look again soon, because an acknowledgement wakes no thread */
+        ; /* check again soon, because an acknowledgement wakes no thread */
     return status == MAD_OK;
 }
 

@@ -89,7 +89,7 @@ static const madi_driver_t *driver_named(const char *name)
     return NULL;
 }
 
-/* Set the network of an entry that does not contain the name: it follows from the address bytes. */
+/* Set the network of an entry that does not contain the network's name: the name follows from the address bytes. */
 static void entry_imply_network(madi_address_entry_t *e)
 {
     const madi_driver_t *driver = driver_named(e->driver);

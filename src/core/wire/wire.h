@@ -132,7 +132,8 @@ static_assert(sizeof(madi_wire_grant_t) == 24, "grant");
 /* A grant of a block whose sender waits and has sent its address: both sides move a part of it.  The sender writes
  * bytes before `end` into the receiver's memory, and sends the remaining bytes before `end` as DATA.  At least one byte
  * is sent as DATA, to show that all bytes before it have been written.  The receiver reads the bytes behind `end`, and
- * then sends a grant with drop.  If it cannot read them, it sends a grant without drop, and they come as DATA too. */
+ * then sends a grant with drop.  A receiver that cannot read these bytes sends a grant without drop, and the bytes come
+ * as DATA too. */
 typedef struct madi_wire_share {
     uint32_t sender, receiver; /* as in madi_wire_grant */
     uint64_t len;              /* as in madi_wire_grant */
@@ -159,14 +160,14 @@ static_assert(sizeof(madi_wire_mismatch_t) == 24, "mismatch");
  * The body begins with madi_wire_forward. */
 enum madi_forward_kind {
     MADI_FORWARD_PACKET = 1, /* a packet of the virtual link: header and body */
-    MADI_FORWARD_OPEN = 2,   /* madi_wire_open, then the address of the stream's other end.  channel: hops left */
+    MADI_FORWARD_OPEN = 2,   /* madi_wire_open, then the address of the stream's other end.  channel: number of hops left */
     MADI_FORWARD_CREDIT = 3, /* credit for this hop: madi_wire_credit */
     MADI_FORWARD_HELLO = 4,  /* bytes of the handshake between the ends */
     MADI_FORWARD_READY = 5,  /* the sender's handshake is over: madi_wire_ready */
     MADI_FORWARD_CLOSE = 6,  /* the last fragment: madi_wire_close, then a text without a final zero */
     MADI_FORWARD_ACK = 7, /* end to end; body: madi_wire_forward, and a proof if encrypted, where seq counts these packets */
     MADI_FORWARD_PING = 8,  /* ask 1: a query whether the gateways of this stream are alive; the answer has ask 0 */
-    MADI_FORWARD_MOVE = 9,  /* for the ends: use another path. channel: number of gateways that the packet has passed */
+    MADI_FORWARD_MOVE = 9,  /* the ends shall use another path.  channel: number of gateways that the packet has passed */
     MADI_FORWARD_TRY = 10,  /* like OPEN, for a path in parallel with the stream's present one, which stays in use */
     MADI_FORWARD_KNOW = 11, /* about this hop, not about a stream: the address of a process that forwards */
     MADI_FORWARD_KINDS      /* number of kinds, plus 1 */
@@ -175,7 +176,7 @@ enum madi_forward_kind {
 #define MADI_FORWARD_OPENER 0x80
 
 typedef struct madi_wire_forward {
-    uint32_t ack; /* fragments that the sender has received of the stream, end to end */
+    uint32_t ack; /* number of fragments of the stream that the sender has received, counted from end to end */
     uint32_t ask; /* 1: acknowledge this at once */
 } madi_wire_forward_t;
 static_assert(sizeof(madi_wire_forward_t) == 8, "forward");
