@@ -56,8 +56,8 @@ typedef struct datagram_adapter {
     madi_adapter_t base;
     madi_watch_t frames, packets;
     name_t packets_name;
-    datagram_link_t *links; /* from connect or accept on, until link_close */
-    _Atomic(bool) any_lost; /* a link's peer did not take a packet since it has ended: the next poll reports it */
+    datagram_link_t *links; /* links of the adapter, each from connect or accept on until link_close */
+    _Atomic(bool) any_lost; /* the peer of a link has ended, and so did not take a packet: the next poll reports the end */
     struct {
         name_t to;
         uint64_t number; /* 0: none */

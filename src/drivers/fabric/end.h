@@ -32,7 +32,7 @@ typedef struct fabric_end {
     uint32_t bye_at;
 } fabric_end_t;
 
-/* Handle a message.  True if *answer has to be sent.  Nothing is done for DONE. */
+/* Handle a message.  Return true if *answer has to be sent.  Nothing is done for DONE. */
 bool fabric_end_arrived(fabric_end_t *end, const fabric_control_t *control, fabric_control_t *answer);
 /* True if the peer has closed the link, and all its packets were delivered. */
 static inline bool fabric_end_reached(const fabric_end_t *end)

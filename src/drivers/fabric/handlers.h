@@ -18,7 +18,8 @@ typedef struct fabric_symbol {
     void *at; /* a pointer to a pointer to a function */
 } fabric_symbol_t;
 
-/* Open the library `file`, for good, and find the n symbols.  False with the reason (size bytes).  remedy: text for users. */
+/* Open the library `file`, for good, and find the n symbols.  On failure return false, and write the reason (size
+ * bytes). remedy: text for users. */
 bool fabric_library_open(const char *file, const fabric_symbol_t *symbols, int n, const char *remedy, char *reason,
                          size_t size);
 

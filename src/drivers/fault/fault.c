@@ -300,7 +300,7 @@ static int fault_poll(madi_adapter_t *adapter, int budget)
     fault_adapter_t *a = (fault_adapter_t *)adapter;
     int64_t now = madi_now();
     int n = 0;
-    /* Work that stays undone sets a new due time. */
+    /* Work that this poll leaves undone sets a new due time. */
     atomic_store_explicit(&a->due, INT64_MAX, memory_order_seq_cst);
     if (adapter_hidden(a, now))
         fault_due(a, a->hidden_until);

@@ -77,10 +77,10 @@ typedef struct fault_out {
 struct fault_link {
     madi_link_t base;
     madi_link_t *inner;
-    fault_link_t *next; /* stays valid after close, since a poll may be iterating */
+    fault_link_t *next; /* the next link; stays valid after close, since a poll may be iterating */
     uint64_t number;
     bool closed;
-    _Atomic(int) cut;       /* the link was cut; the next poll reports it */
+    _Atomic(int) cut;       /* the link was cut; the next poll reports the cut */
     _Atomic(int64_t) moved; /* number of packets, both directions */
     _Atomic(int64_t) cut_at;
     /* receiving, under the session's lock */

@@ -86,7 +86,7 @@ static madi_place_t up_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr, 
     if (fault_of(l)->plan.lend < 0)
         rx->loan = (madi_foreign_t){0};
     if (packet_passes(l)) {
-        /* counted first, because the core may return the loan during the call */
+        /* the loan is counted first, because the core may return it during the call */
         atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed);
         place = madi_rx_begin(&l->base, hdr, rx);
         if (place != MADI_PLACE_KEEP)

@@ -48,7 +48,7 @@ static void inner_done(madi_op_t *op, mad_status_t status)
     finish_later(p, status, l->closed ? 0 : fault_delay(fault_of(l), &l->dice, madi_now()));
 }
 
-/* Call done for the operations that are due.  Without the lock, since done may send. */
+/* Call done for the operations that are due.  Called without the tx lock, since done may send. */
 static int finish_due(fault_link_t *l, int64_t now)
 {
     fault_out_t *list, *p;

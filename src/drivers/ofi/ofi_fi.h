@@ -22,8 +22,8 @@ typedef struct ofi_fi {
     uint32_t (*version)(void);
 } ofi_fi_t;
 
-/* Open the library, at the first call.  NULL with the reason (size bytes) if it is missing, or too old.  The library
- * stays open.  Called by probe and open only, one thread at a time. */
+/* Open the library, at the first call.  On failure return NULL, and write the reason (size bytes) if it is missing, or
+ * too old.  The library stays open.  Called by probe and open only, one thread at a time. */
 const ofi_fi_t *ofi_fi_open(char *reason, size_t size);
 
 #endif

@@ -248,7 +248,7 @@ static void flight_end(ofi_adapter_t *a, ofi_flight_t *f, mad_status_t status)
     op->done(op, status);
 }
 
-/* Take a flight of the link out of the list: the one of this number, or (0) any.  NULL if there is none. */
+/* Take a flight of the link out of the list: the one of this number, or (0) any.  Return NULL if there is none. */
 static ofi_flight_t *flight_find(ofi_link_t *l, uint32_t id)
 {
     ofi_adapter_t *a = ofi_of(l);

@@ -35,7 +35,7 @@ static_assert(PACKET_MAX >= MADI_PACKET_MIN, "a packet of every driver has that 
 
 typedef struct pipes_link {
     madi_link_t base;
-    madi_watch_t watch; /* watches the socket, or `in` once the link is up */
+    madi_watch_t watch; /* the watch of the socket and, once the link is up, of `in` */
     int sock, in, out;  /* -1 unless open, from start on */
     bool started, closed;
 } pipes_link_t;
@@ -87,7 +87,7 @@ static mad_status_t pipes_open(madi_adapter_t *a, char *reason)
 
 static void pipes_close(madi_adapter_t *a)
 {
-    fd_end(&a->listen_fd); /* also called as fini, for an adapter whose open failed halfway */
+    fd_end(&a->listen_fd); /* this function is also fini, for an adapter whose open failed halfway */
 }
 
 static mad_status_t pipes_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
@@ -160,7 +160,7 @@ static bool packet_receive(pipes_link_t *l)
         return false;
     }
     madi_place_t place = madi_rx_begin(&l->base, &hdr, &rx);
-    if (l->closed) /* closed by the core, which may happen in any upcall */
+    if (l->closed) /* the core has closed the link, which may happen in any upcall */
         return false;
     if (hdr.length && read(l->in, place == MADI_PLACE_COPY ? rx.base : sink, hdr.length) != (ssize_t)hdr.length)
         madi_link_down(&l->base, MAD_ERR_PROTOCOL, "only a part of a packet arrived");

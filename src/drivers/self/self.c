@@ -61,7 +61,7 @@ static void self_receive_packet(self_link_t *l, const unsigned char *p, uint64_t
     madi_wire_hdr_t hdr;
     madi_rx_t rx = {0};
     memcpy(&hdr, p, sizeof hdr);
-    /* safe to read: the ring has spare room for a short packet behind its end */
+    /* this read is safe: the ring has spare room for a short packet behind its end */
     if (MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) {
         madi_rx_short(&l->base, &hdr, madi_foreign_of(p + sizeof hdr));
         return;

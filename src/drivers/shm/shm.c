@@ -101,7 +101,8 @@ static size_t cells_max(const madi_costs_t *costs)
     return max < most ? max : most;
 }
 
-/* Load the costs of this host.  All zero if they are not known, which is logged unless the user wants it so. */
+/* Load the costs of this host.  The costs are all zero if they are not known; this lack is logged unless the user has
+ * requested it. */
 static madi_costs_t costs_find(void)
 {
     const char *given = madi_knob_text(MADI_KNOB_COSTS);

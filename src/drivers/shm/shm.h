@@ -57,7 +57,7 @@
 #define SHM_UNIT 2048
 #define SHM_UNITS 1536              /* 3 MiB */
 #define SHM_WINDOW_MIN 128          /* units in use initially: 256 KiB */
-#define SHM_WINDOW_SHARE (8 * 1536) /* if all links of a process together need more units, each gets fewer */
+#define SHM_WINDOW_SHARE (8 * 1536) /* if all links of a process together need more units than this, each link gets fewer */
 #define SHM_LONG (2 << 20)          /* bytes: pieces of blocks from this length on use the first SHM_LONG_UNITS units only */
 /* units; the part of the ring that long blocks use has to be small, because they need the caches (doc/rationale.md) */
 #define SHM_LONG_UNITS 768
@@ -92,9 +92,9 @@ typedef struct shm_offer {
 
 typedef struct shm_half {
     /* written by the receiver */
-    _Alignas(MADI_LINE) _Atomic(uint32_t) consumed;        /* number of cells read; updated once per quarter of the ring */
-    _Alignas(MADI_LINE) _Atomic(uint8_t) freed[SHM_UNITS]; /* number of times that a run that began here was returned,
-                                                             * modulo 256 */
+    _Alignas(MADI_LINE) _Atomic(uint32_t) consumed; /* number of cells read; updated once per quarter of the ring */
+    /* number of times that a run that began here was returned, modulo 256 */
+    _Alignas(MADI_LINE) _Atomic(uint8_t) freed[SHM_UNITS];
     _Alignas(MADI_LINE) shm_reach_t reach;
     _Atomic(uint32_t) severed;      /* not 0: the sender must stop reading and writing the receiver's memory */
     shm_offer_t offers[SHM_OFFERS]; /* places for offers of posted receives; the sender writes their words too */
@@ -140,7 +140,7 @@ enum { SHM_FD_EVENT, SHM_FD_BELL, SHM_FD_MEMORY, SHM_FDS };
  * link's close it refers to a cell that never arrives. */
 typedef struct shm_inbox {
     _Atomic(shm_cell_t *) next;
-    _Atomic(uint32_t) number; /* expected low half of that cell's head */
+    _Atomic(uint32_t) number; /* low half of the head that the next cell will have */
     _Atomic(uint32_t) more;   /* number of cells of the last packet, without the first one */
     struct shm_link *link;    /* the inbox's link; under the session's lock; NULL if the inbox is free */
 } shm_inbox_t;
@@ -156,7 +156,7 @@ typedef struct shm_link {
     uint32_t next, known, window;       /* units: the next to try, the first one not known to be free, the number in use */
     uint64_t filled;                    /* this side's copy of out->filled */
     uint32_t reach;                     /* number of leading units that the current packet may use */
-    bool stuck;                         /* a packet found no space; protected by the tx lock */
+    bool stuck;                         /* true if a packet has found no space; under the tx lock */
     bool fence;                         /* membarrier does not suffice between these two processes: execute fences */
     uint8_t used[SHM_UNITS];            /* number of times that a run starting here was filled, modulo 256 */
     uint8_t length[SHM_UNITS];          /* number of units of the run that starts here */
@@ -185,7 +185,7 @@ typedef struct shm_link {
     _Atomic(int64_t) proved; /* ns: last time when pid was proved to be the peer's */
     shm_reach_t peer;
     unsigned char proof[16]; /* this side's proof */
-    uint64_t mark;           /* lies after the proof; the peer writes here to test whether it can */
+    uint64_t mark;           /* a word after the proof, which the peer writes to test whether it can write here */
 } shm_link_t;
 static_assert(offsetof(shm_link_t, mark) == offsetof(shm_link_t, proof) + 16, "the mark is behind the proof");
 

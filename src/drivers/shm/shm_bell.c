@@ -87,7 +87,7 @@ int shm_event_make(char *reason)
     return -1;
 }
 
-/* Read the entry of a descriptor in a folder of /proc/self.  False on failure. */
+/* Read the entry of a descriptor in a folder of /proc/self.  Return false on failure. */
 static bool proc_read(const char *folder, int fd, char *text, size_t len)
 {
     char path[64];
@@ -133,8 +133,8 @@ void shm_bell_stuck(shm_link_t *l)
     atomic_fetch_add_explicit(&((shm_adapter_t *)l->base.adapter)->n_stuck, 1, memory_order_relaxed);
 }
 
-/* Handle all links that wait for space.  If told is false, make the peers report when space is free.  If told is true,
- * return true if one of the links has space now. */
+/* Handle all links that wait for space.  If announced is false, request by `wanted` that the
+ * peers report free space.  If announced is true, return true if one of the links has space now. */
 static bool stuck_each(shm_adapter_t *a, bool announced)
 {
     shm_inbox_t **inboxes = atomic_load_explicit(&a->inboxes, memory_order_relaxed);

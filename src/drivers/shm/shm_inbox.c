@@ -10,7 +10,7 @@ static shm_cell_t never; /* cell whose head is 0, a value that a poll never expe
 static void inbox_set(shm_inbox_t *inbox, shm_cell_t *next, shm_link_t *link)
 {
     atomic_store_explicit(&inbox->number, 1, memory_order_relaxed);
-    /* pairs with shm_pure_poll, which may read the mapping from now on */
+    /* this store pairs with shm_pure_poll, which may read the mapping from now on */
     atomic_store_explicit(&inbox->next, next, memory_order_release);
     inbox->link = link;
 }

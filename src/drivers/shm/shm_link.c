@@ -43,7 +43,7 @@ static void pair_unmap(shm_link_t *l)
         int cap = a->cap_ranges ? a->cap_ranges * 2 : 8;
         void **p = realloc(a->ranges, (size_t)cap * sizeof *p);
         if (!p)
-            return; /* without memory for the record, the range just stays reserved */
+            return; /* if there is no memory for the record, the range only stays reserved */
         a->ranges = p;
         a->cap_ranges = cap;
     }

@@ -42,7 +42,7 @@ int shm_memory_make(size_t size, size_t some, char *reason)
 int shm_memory_seal(int fd, bool own)
 {
     if (own)
-        fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE); /* an older kernel has no such seal */
+        fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE); /* this call fails on older kernels, which lack this seal */
     return fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) ? 0 : fcntl(fd, F_GET_SEALS) & SEALS_ASKED;
 }
 

@@ -31,7 +31,7 @@ static __attribute__((noinline)) void consumed_publish(shm_link_t *l, shm_inbox_
     shm_bell_space(l);
 }
 
-/* Count a cell that was read.  number: low half of its head.  True if consumed_publish has to follow. */
+/* Count a cell that was read.  number: low half of its head.  Return true if consumed_publish has to follow. */
 static inline bool cell_count(shm_link_t *l, shm_inbox_t *inbox, shm_cell_t *cell, uint32_t number)
 {
     l->received = number;

@@ -140,7 +140,7 @@ void shm_run_drop(shm_link_t *l, uint32_t unit)
 
 void shm_run_free(shm_link_t *l, uint32_t unit)
 {
-    /* relaxed: no other thread returns this run */
+    /* a relaxed load suffices, because no other thread returns this run */
     uint8_t times = atomic_load_explicit(&l->in->freed[unit], memory_order_relaxed);
     atomic_store_explicit(&l->in->freed[unit], (uint8_t)(times + 1), memory_order_release); /* pairs with run_reclaim */
     shm_bell_space(l);

@@ -40,9 +40,10 @@ static void shm_copy(void *to, const void *from, size_t len)
         madi_copy(to, from, len);
 }
 
-/* Write the body's last block in pieces, so that the receiver copies one out while the next is copied in.  The cell and
- * the bytes before the block are already published.  Used if messages and answers alternate.  In a stream of messages it
- * would delay both sides, since the receiver is still busy with the previous message, or waits for the sender. */
+/* Write the body's last block in pieces, so that the receiver copies one piece out while the next one is copied in.
+ * The cell and the bytes before the block are already published.  Used if messages and answers alternate.  In a stream
+ * of messages it would delay both sides, since the receiver is still busy with the previous message, or waits for the
+ * sender. */
 static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *block)
 {
     const char *from = block->iov_base;

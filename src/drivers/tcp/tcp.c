@@ -82,8 +82,8 @@ typedef struct tcp_io {
 static const tcp_io_t tcp_plain = {madi_tcp_receive, madi_tcp_take, madi_tcp_flush};
 static const tcp_io_t tcp_sealed = {madi_tcp_seal_receive, madi_tcp_seal_take, madi_tcp_seal_flush};
 
-/* Poll links that still have unread bytes from the last time, for which no further edge is reported.  *emptied: a link
- * that is now read to the end. */
+/* Poll links that still have unread bytes from the last time, for which the kernel reports no further edge.  *emptied:
+ * a link that is now read to the end. */
 static inline __attribute__((always_inline)) int tcp_poll_unread(madi_tcp_adapter_t *tcp, int budget, const tcp_io_t *io,
                                                                  madi_tcp_link_t **emptied)
 {

@@ -26,7 +26,7 @@
 #define MADI_TCP_RX_SIZE ((size_t)64 << 10) /* size of the receive buffer: many small packets fit into one system call */
 /* maximum bytes read into the buffer after a big body, since each is copied twice */
 #define MADI_TCP_RX_LOW ((size_t)4 << 10)
-#define MADI_TCP_BIG ((size_t)256 << 10) /* bytes: shortest body that counts as big */
+#define MADI_TCP_BIG ((size_t)256 << 10) /* length in bytes of the shortest body that counts as big */
 /* bytes: like MADI_TCP_BIG, for a body that may be read directly to its destination */
 #define MADI_TCP_PLACED ((size_t)16 << 10)
 
@@ -61,7 +61,7 @@ typedef struct madi_tcp_adapter {
     int tried;
     int leave_out; /* calls of `take` to skip, because the last read found that many packets or emptied the socket */
     unsigned vain; /* number of tries of a hot link that found nothing */
-    bool ask;      /* true if the next poll has to poll the other links, too */
+    bool ask;      /* true if the next poll has to include the other links */
 
     /* A packet on a watched socket costs 0.2 us more in the kernel, even if no thread calls epoll.  So a link that polls
      * find busy is parked: it is not watched, but tried by at least every other poll, until the process is about to sleep
@@ -91,7 +91,7 @@ struct madi_tcp_link {
     bool watched, shut;
     madi_tcp_link_t *started_next, **started_at;
     int64_t silent_since; /* tcp_alive.c */
-    bool ending;          /* the watch reported the connection's end: read until recv returns it */
+    bool ending;          /* the watch has reported the connection's end: read until recv returns the end */
     atomic_bool closed;   /* make no upcalls any more: the link is down, or link_close was called */
 
     /* Receiving, under the session's lock.  rx_buf[head..tail) is not parsed yet.  Within a body, `left` bytes are
@@ -103,7 +103,7 @@ struct madi_tcp_link {
     madi_rx_t rx;
     madi_place_t place;
     bool in_body, is_unread;
-    bool lent;     /* a part of rx_buf was lent, and may still be */
+    bool lent;     /* a part of rx_buf was lent, and may still be lent */
     bool deferred; /* the packet whose header is at `head` waits for the next poll */
     char *body;
     size_t left;
@@ -178,7 +178,7 @@ void madi_tcp_keepalive(int fd);
 bool madi_tcp_host_silent(madi_link_t *link, int64_t ns);
 bool madi_tcp_moves(madi_link_t *link, int64_t ns);
 void madi_tcp_started_add(madi_tcp_link_t *link);
-void madi_tcp_started_remove(madi_tcp_link_t *link); /* no effect if the link is not in the list */
+void madi_tcp_started_remove(madi_tcp_link_t *link); /* remove a link from the list of started links, if it is there */
 
 /* tcp_buffer.c.  The caller holds the session's lock. */
 bool madi_tcp_buffers_open(madi_tcp_link_t *link); /* return false if out of memory */

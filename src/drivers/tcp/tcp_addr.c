@@ -202,7 +202,7 @@ bool madi_tcp_common(madi_adapter_t *adapter, const char *network, const void *a
     unsigned char net[16];
     int bits = (int)(8 * ip_len), prefix;
     if (!ip_len || ip_len != tcp->subnet.ip_len || tcp->subnet.has_peer || !madi_tcp_network(addr, len, name) ||
-        strcmp(name, network) != 0) /* the name was set by a knob */
+        strcmp(name, network) != 0) /* a knob has set the name */
         return false;
     prefix = a[len - 1];
     memcpy(net, a + 3, ip_len);

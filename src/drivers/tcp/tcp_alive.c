@@ -2,10 +2,10 @@
 /* tcp: a peer that acknowledges nothing is dead after MAD_PEER_TIMEOUT.
  *
  * On an idle link the kernel's keepalive probes the peer.  While bytes are in flight it does not; instead the kernel
- * retransmits for a quarter of an hour.  TCP_USER_TIMEOUT would end that, but would also cut a live peer that does not
- * read.  So the first send starts a timer of the adapter.  When the timer expires, every link with bytes in flight must
- * have received something since the last time.  The timer is started again only while bytes are in flight, so an idle
- * process is never woken.
+ * retransmits for a quarter of an hour.  TCP_USER_TIMEOUT would end the retransmissions, but would also cut a live peer
+ * that does not read.  So the first send starts a timer of the adapter.  When the timer expires, every link with bytes
+ * in flight must have received something since the last time.  The timer is started again only while bytes are in
+ * flight, so an idle process is never woken.
  */
 #include "base/clock.h"
 #include "base/knob.h"

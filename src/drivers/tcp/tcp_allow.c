@@ -109,7 +109,7 @@ static bool item_holds(const tcp_item_t *item, const madi_tcp_adapter_t *tcp, co
     }
 }
 
-/* Return the next item, and advance *list past it.  NULL if none. */
+/* Return the next item, and advance *list past it.  Return NULL if none. */
 static const char *list_next(const char **list, const char **end)
 {
     const char *at = *list + strspn(*list, ", ");

@@ -25,7 +25,7 @@ static bool buffer_is_free(madi_tcp_buffer_t *buffer)
     return !atomic_load_explicit(&buffer->loans, memory_order_acquire); /* pairs with madi_tcp_slot_put */
 }
 
-/* Return a buffer that can replace rx_buf; NULL if there is none, or no memory. */
+/* Return a buffer that can replace rx_buf; NULL if there is no such buffer, or no memory. */
 static madi_tcp_buffer_t *buffer_spare(madi_tcp_link_t *link)
 {
     for (int i = 0; i < MADI_TCP_BUFFERS; i++) {

@@ -113,7 +113,7 @@ mad_status_t madi_tcp_start(madi_link_t *pub, int fd, bool active, char *reason)
     status = madi_tcp_alive_open(tcp, reason);
     if (status)
         return status;
-    /* Fails on other stream sockets (tests).  Without these options a link is slow but correct. */
+    /* These calls fail on other stream sockets (tests).  Without these options a link is slow but correct. */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     madi_tcp_keepalive(fd);
     if (tcp->loopback)
@@ -233,7 +233,7 @@ static void tcp_unread_add(madi_tcp_link_t *link)
         tcp->unread = link;
     tcp->unread_last = link;
     tcp->unread_count++;
-    madi_tcp_heat(tcp); /* make the next poll try the link; otherwise none would */
+    madi_tcp_heat(tcp); /* make the next poll try the link, which no poll would try otherwise */
 }
 
 void madi_tcp_unread_remove(madi_tcp_link_t *link)
@@ -438,8 +438,8 @@ static bool tcp_is_one(const madi_tcp_link_t *link, size_t n)
            n == sizeof(madi_wire_hdr_t) + length;
 }
 
-/* Lend the body if the n bytes that were read are one packet.  Return false if they are not, or if the body cannot be
- * lent. */
+/* Lend the body if the n bytes that were read are one packet.  Return false if they are not one packet, or if the body
+ * cannot be lent. */
 static bool tcp_take_lent(madi_tcp_link_t *link, void *packet, madi_foreign_t *loan, size_t n)
 {
     madi_wire_hdr_t hdr;

@@ -12,7 +12,7 @@ void madi_tcp_keep_no_more(madi_tcp_link_t *link)
     link->tx_holds = false;
 }
 
-/* Return the number of bytes that the socket accepted, 0 if it is full, -1 on an error. */
+/* Return the number of bytes that the socket has accepted: 0 if it is full, -1 on an error. */
 static ssize_t tcp_write(int fd, const struct iovec *vec, int n)
 {
     struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)vec, .msg_iovlen = (size_t)n};
@@ -41,7 +41,7 @@ static ssize_t tcp_write_small(int fd, const struct iovec *vec, int n)
 }
 
 /* Handle an error of sending.  Runs in any thread without the session's lock, so the receiving side has to report the
- * error: it sees the end of the connection after this shutdown of the socket. */
+ * error: that side sees the end of the connection after this shutdown of the socket. */
 static void tcp_broken(madi_tcp_link_t *link)
 {
     atomic_store_explicit(&link->tx_errno, errno, memory_order_relaxed);
@@ -118,8 +118,8 @@ madi_sent_t madi_tcp_send(madi_link_t *pub, const struct iovec *vec, int n, size
         link->tx_refused = true;
         return MADI_AGAIN;
     }
-    /* Set before the socket is tried: an edge that is reported directly after the socket was full must find this set.
-     * (The kernel's locks on the socket's wait queue order the two threads.) */
+    /* Set before the socket is tried: an edge that is reported directly after the socket was full must find tx_blocked
+     * set. (The kernel's locks on the socket's wait queue order the two threads.) */
     atomic_store_explicit(&link->tx_blocked, true, memory_order_release);
     done = n > 1 && total <= MADI_TCP_SMALL ? tcp_write_small(link->watch.fd, vec, n) : tcp_write(link->watch.fd, vec, n);
     if (atomic_load_explicit(&tcp->hot_sent, memory_order_relaxed) != link)

@@ -216,7 +216,7 @@ static inline ucx_link_t *ucx_link_of(const ucx_adapter_t *a, uint64_t tag)
 
 /* ucx_probe.c */
 mad_status_t ucx_probe(const madi_driver_t *driver, struct mad_session *session);
-/* Find the device of an adapter's name.  False with the reason. */
+/* Find the device of an adapter's name.  On failure return false, and write the reason. */
 bool ucx_device_find(const ucx_lib_t *lib, const char *name, ucx_device_t *device, char *reason);
 /* Open a context; device NULL: all that UCX offers here. */
 ucs_status_t ucx_context_open(const ucx_lib_t *lib, const ucx_device_t *device, ucp_context_h *context);
@@ -224,7 +224,7 @@ ucs_status_t ucx_context_open(const ucx_lib_t *lib, const ucx_device_t *device, 
 /* ucx_name.c */
 /* Add a line of ucp_context_print_info to the devices: room for max, *n are there. */
 void ucx_device_add(ucx_device_t *devices, int *n, int max, const char *line);
-/* Write the name of the device's network, MADI_NAME_MAX bytes.  False with the reason. */
+/* Write the name of the device's network, MADI_NAME_MAX bytes.  On failure return false, and write the reason. */
 bool ucx_network_name(const ucx_device_t *device, char *name, char *reason);
 
 /* ucx_peer.c; under the session's lock */

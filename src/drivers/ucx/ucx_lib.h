@@ -38,8 +38,8 @@ typedef struct ucx_lib {
     const char *(*status_string)(ucs_status_t status); /* libucs */
 } ucx_lib_t;
 
-/* Open the library, at the first call.  NULL with the reason (size bytes) if it is missing, or too old.  The library
- * stays open.  Called by probe and open only. */
+/* Open the library, at the first call.  On failure return NULL, and write the reason (size bytes) if it is missing, or
+ * too old.  The library stays open.  Called by probe and open only. */
 const ucx_lib_t *ucx_lib_open(char *reason, size_t size);
 
 #endif

@@ -77,8 +77,8 @@ static void subnet_write(const struct ifaddrs *i, char *text, size_t size)
     snprintf(text, size, "%s/%d", number, bits);
 }
 
-/* Write the subnet of an interface, of IPv4 if it has that, as UCX prefers it; or of this host's loopback.  False with the
- * reason. */
+/* Write the subnet of an interface, of IPv4 if it has that, as UCX prefers it; or of this host's loopback.  On failure
+ * return false, and write the reason. */
 static bool interface_subnet(const char *interface, char *text, size_t size, char *reason)
 {
     struct ifaddrs *all = NULL;

@@ -71,7 +71,7 @@ static bool ucx_header_deliver(ucx_link_t *l, ucx_packet_t *p)
     return true;
 }
 
-/* Read the header of a packet, once.  False if no peer sends it. */
+/* Read the header of a packet, once.  Return false if no peer sends it. */
 static bool header_read(const ucx_packet_t *p, madi_wire_hdr_t *hdr)
 {
     if (p->where == UCX_WHERE_BODY) {
