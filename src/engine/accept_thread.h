@@ -36,7 +36,7 @@ void marceli_accept_entry_call_at(marceli_accept_entry_t *entry, int64_t when);
 
 /* Return 1 if the accept thread exists, else 0. */
 int madi_accept_thread_runs(void);
-/* Reset in the child of a fork: no entry is open, and the thread does not exist. */
+/* Reset the state in the child of a fork: no entry is open, and the thread does not exist. */
 void madi_accept_thread_forked(void);
 
 #endif

@@ -73,12 +73,12 @@ void marceli_leader_wake(void)
     sleeps = atomic_load_explicit(&marceli_leader_sleeps, memory_order_relaxed);
     if (!sleeps || (sleeps == MADI_SLEEPS_THREAD && madi_is_progress_thread))
         return;
-    /* ordered before the leader's reset of `rung`, after which the leader polls */
+    /* this exchange comes before the leader's reset of `rung`, after which the leader polls */
     if (atomic_exchange_explicit(&rung, 1, memory_order_seq_cst))
         return;
     atomic_fetch_add_explicit(&madi_server.wakes, 1, memory_order_relaxed);
     if (write(madi_server.wake_fd, &one, sizeof one) < 0)
-        return; /* the counter is full: wake_fd is readable anyway */
+        return; /* the counter of wake_fd is full, so wake_fd is readable anyway */
 }
 
 /* ---- Start ---------------------------------------------------------------------------------------------------- */

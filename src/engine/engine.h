@@ -128,9 +128,9 @@ int marceli_processes_per_core(int processes);
 /* State as mad_info shows it.  Counts begin at the start of the process. */
 #define MARCELI_KINDS 4 /* most names of categories */
 typedef struct marceli_state {
-    int64_t spin_ns;      /* ns for which a wait spins when it has a core */
+    int64_t spin_ns;      /* ns for which a waiting thread spins when it has a core */
     int inside;           /* kernel threads that wait */
-    int followers;        /* waiting threads that sleep behind a leader; included in the number above */
+    int followers;        /* waiting threads that sleep behind a leader; `waiting` includes them */
     int blocked;          /* user-level threads that wait */
     uint64_t sleeps;      /* number of leaders' sleeps in epoll */
     uint64_t polls, hits; /* number of polls, and of polls that found an event, of all categories */
@@ -150,7 +150,7 @@ typedef struct marceli_state {
 void marceli_state_get(marceli_state_t *state);
 
 /* Report each sleep of a waiting kernel thread: after the sleep, that thread calls `slept` with the time when the sleep
- * began (madi_now's ns).  Call once, before other threads exist.  `slept` must not wait. */
+ * began (madi_now's ns).  To be called once, before other threads exist.  `slept` must not wait. */
 void marceli_sleeps_report(void (*slept)(int64_t begin));
 
 /* Number of polls that a caller may do by itself before marceli_wait: the number of polls of a wait before it reads the

@@ -22,7 +22,7 @@ typedef struct madi_waiting {
     uint64_t terms; /* value of madi_server.terms when this thread became the deputy */
 } madi_waiting_t;
 
-/* True if the wait is for a thread of this kernel thread, which a leader elsewhere would have to wake. */
+/* True if the thread that waits runs on this kernel thread, which a leader on another one would have to wake. */
 static inline bool madi_waits_itself(const madi_waiting_t *w)
 {
     return !w->worker || w->worker->waiting;
@@ -61,7 +61,7 @@ static inline bool madi_other_may_lead(void)
 
 #pragma GCC visibility push(hidden)
 
-/* If no thread leads, wake one sleeping thread to lead.  The choice is first a thread that waits itself, which no other
+/* If no thread leads, wake one sleeping thread to lead.  The first choice is a thread that waits itself, which no other
  * thread would serve; otherwise an idle worker, if user-level threads of other workers wait. */
 void madi_leader_wanted(void);
 /* True if the last leader is likely to wait again soon, so that no other thread is woken yet.  A leader is likely to

@@ -168,7 +168,7 @@ static void leader_defer(madi_waiting_t *w)
     lead_resign(w);
 }
 
-/* Poll once; in every MADI_DEEP_EVERY-th spin also where a poll costs a system call.  True if there was an event. */
+/* Poll once; in every MADI_DEEP_EVERY-th spin also where a poll costs a system call.  Return true if there was an event. */
 static bool wait_poll(madi_waiting_t *w, uint32_t spins)
 {
     madi_source_t *calls;
@@ -244,7 +244,7 @@ static bool wait_spin(madi_waiting_t *w)
         bool polls = w->leads || !marceli_is_led();
         if (w->test(w->arg))
             return true;
-        /* reset, because an event found in memory says nothing about the cost of the next polls */
+        /* this flag is reset, because an event found in memory does not show the cost of the next polls */
         madi_polls_are_dear = false;
         if (polls && wait_poll(w, spins))
             begun = 0;
@@ -280,7 +280,7 @@ static bool leader_test(void *arg)
     return leader_is_replaceable(w) || w->test(w->arg);
 }
 
-/* Sleep once in epoll, and run the calls that are due.  said: see madi_leader_sleep. */
+/* Sleep once in epoll, and run the calls that are due.  announced: see madi_leader_sleep. */
 static void leader_sleep(madi_waiting_t *w, bool announced)
 {
     if (w->worker)
@@ -340,10 +340,10 @@ void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg)
 static void wait_park(madi_waiting_t *w)
 {
     madi_worker_t *worker = w->waiter->ult->worker;
-    /* false if the thread may continue on another worker */
+    /* stays is false if the thread may continue on another worker */
     bool stays = !w->waiter->ult->moves;
     atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst); /* madi_park counts it out */
-    if (madi_has_others(worker)) /* the scheduler does this for threads that become ready later */
+    if (madi_has_others(worker)) /* for threads that become ready later, the scheduler does this */
         madi_leader_wanted_elsewhere(worker);
     madi_clock_looks_begin(worker);
     if (stays)

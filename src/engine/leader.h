@@ -86,7 +86,7 @@ extern _Thread_local bool madi_polls_are_dear; /* true if a poll of this kernel 
 madi_source_t *madi_server_calls(void);
 void madi_server_calls_run(madi_source_t *source);
 void madi_server_calls_release(madi_source_t *source);
-/* Let the leader sleep once, unless test(arg) is true, and poll all categories afterwards.  said: the sleep was already
+/* Let the leader sleep once, unless test(arg) is true, and poll all categories afterwards.  announced: the sleep was already
  * announced by the bit MADI_SLEEPS_THREAD and a later barrier; the bit is still set on return. */
 void madi_leader_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, int64_t deadline, bool announced);
 
@@ -96,7 +96,7 @@ void madi_leader_sleep(marceli_waiter_t *w, bool (*test)(void *arg), void *arg, 
 bool madi_lead_take(int led_by);
 void madi_lead_drop(void);
 /* Make the progress thread lead, if no other thread leads.  The progress thread sleeps until an event has come, or until
- * test is true because the thread is not needed.  yields: poll and yield before the sleep, as a wait does.  said: see
+ * test is true because the thread is not needed.  yields: poll and yield before the sleep, as a wait does.  announced: see
  * madi_leader_sleep. */
 void madi_progress_thread_lead(marceli_waiter_t *waiter, bool (*test)(void *arg), bool yields, bool announced);
 /* Wait until test(arg) is true, or until the deadline, on a worker that has nothing to run. */

@@ -184,7 +184,7 @@ static void *progress_thread_main(void *arg)
         alive = alive && seen == before; /* false if a wake-up came, which changes `go` */
         if (atomic_exchange(&progress.polled, 0))
             alive = true;
-        if (atomic_load(&progress.stop)) /* read after `go`, because `stop` is written before `go` */
+        if (atomic_load(&progress.stop)) /* `stop` is read after `go`, because `stop` is written before `go` */
             break;
         if (!thread_is_needed()) {
             sleep_retract();
@@ -194,11 +194,11 @@ static void *progress_thread_main(void *arg)
         atomic_store(&progress.leading, 1);
         madi_count(&madi_server.thread_terms);
         if (!atomic_load(&marceli_progress_left_at))
-            /* not 0, so that the next poll of the program calls marceli_progress_polled */
+            /* a value that is not 0 makes the next poll of the program call marceli_progress_polled */
             atomic_store(&marceli_progress_left_at, madi_now());
         madi_progress_thread_lead(&progress.waiter, thread_not_needed, thread_yields(),
                                   sleep_is_announced()); /* true unless another thread still leads */
-        /* cleared before any sleep on `go`: while `leading` is 1 no thread wakes this one */
+        /* `leading` is cleared before any sleep on `go`: while `leading` is 1 no thread wakes this one */
         atomic_store(&progress.leading, 0);
     }
     sleep_retract();
@@ -266,7 +266,7 @@ static bool thread_start(void)
     return false;
 }
 
-/* Wake the progress thread, and create it if necessary.  leads: it is expected to lead. */
+/* Wake the progress thread, and create it if necessary.  leads: the progress thread is expected to lead. */
 static void thread_request(bool leads)
 {
     if (!marceli_progress_is_allowed() || !thread_start())
@@ -325,8 +325,8 @@ void marceli_progress_kick_later(void)
 
 void marceli_progress_has_calls(void)
 {
-    /* Acts as a fence too: either the progress thread sees these calls, or the caller sees that a thread leads or is
-     * inside. */
+    /* This store acts as a fence too: either the progress thread sees these calls, or the caller sees that a thread
+     * leads or is inside. */
     atomic_store(&progress.calls, 1);
     if (atomic_load(&progress.exists) && !atomic_load(&progress.leading) && !atomic_load(&madi_server.inside) &&
         !(atomic_load(&progress.polls) && atomic_load(&progress.ticking)))

@@ -7,7 +7,7 @@
 
 bool madi_oversubscribed(int processes, int waiting)
 {
-    /* the launcher may bind each process to cores of its own */
+    /* host_cores, because the launcher may bind each process to cores of its own */
     int cores = processes > 1 ? madi_server.host_cores : madi_server.cores;
     return (int64_t)processes * waiting > cores;
 }

@@ -90,13 +90,13 @@ static inline bool madi_spin_looks_deep(uint32_t spins)
 #define MADI_DEPUTY_NS 500000 /* ns between two checks by the deputy */
 /* ns for which idle workers are woken immediately, if the deputy led too often */
 #define MADI_DEPUTY_BAN_NS (32 * MADI_DEPUTY_NS)
-#define MADI_RETURNS_OF_ONE 4 /* returns of leaders that outweigh one leader that did not return */
+#define MADI_RETURNS_OF_ONE 4 /* number of leaders that soon waited again, which outweighs one leader that did not */
 #define MADI_RETURNS_KEPT 16  /* most returns that are counted */
 
 /* ---- Threads of the library --------------------------------------------------------------------------------------- */
 
 #define MADI_TICK_NS INT64_C(4000000) /* ns between two periodic checks by the progress thread */
-#define MADI_TICKS 25                 /* periodic checks after the last operation that other processes finish */
+#define MADI_TICKS 25                 /* number of periodic checks after the last operation that other processes finish */
 #define MADI_POLLS_BACK 64            /* polls after a hand-over until the program counts as one that polls */
 /* ns; a program that polls later than this after it left an operation pending has computed */
 #define MADI_POLL_SOON_NS INT64_C(20000)
@@ -112,7 +112,8 @@ static inline bool madi_spin_looks_deep(uint32_t spins)
 
 /* True if the progress thread yields before it sleeps.  serves: number of operations that never end, because they serve
  * other processes; pending: number of all operations.  An event for another process is usually followed by more.  With
- * pending requests the program computes, and the peer that sends what they wait for may need the other processor. */
+ * pending requests the program computes, and the peer that sends what these requests wait for may need the other
+ * processor. */
 static inline bool madi_thread_yields(int serves, int pending)
 {
     return serves > 0 && serves == pending;
@@ -135,7 +136,7 @@ static inline int64_t madi_look_every(int64_t every, int events)
 #define MADI_POLL_ALL_EVERY 64  /* calls without a message until all networks are polled, whatever the clock says */
 
 #define MADI_DEVICE_LOSSES_EVERY 1024 /* calls without a message until peers are checked for losses */
-#define MADI_DEVICE_GLANCES 64        /* looks of a blocking receive until it is posted */
+#define MADI_DEVICE_GLANCES 64        /* number of polls of a blocking receive until the receive is posted */
 #define MADI_DEVICE_YIELD_EVERY 256   /* calls without a message until the processor is offered to other threads */
 /* with a handler, a call without a message counts as this number of calls: a peer's progress thread may have to run */
 #define MADI_DEVICE_HANDLED 4

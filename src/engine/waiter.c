@@ -39,7 +39,7 @@ static void ult_count_out_and_wake(madi_ult_t *ult)
     madi_ult_wake(ult);
 }
 
-/* Post-switch function, which runs on the stack of the next thread: from now on the thread can be woken. */
+/* Post-switch function, which runs on the stack of the next thread: from now on the switched thread can be woken. */
 static void ult_asleep(void *arg)
 {
     marceli_waiter_t *w = arg;
