@@ -5,7 +5,8 @@
  * A timer runs fast while something is pending, and slowly while there are only endpoints.  An endpoint that waits, and
  * saw nothing new between two checks, requests an acknowledgement from the other endpoint and a sign of life from its
  * next gateway.  Each gateway that is probed about a stream probes the next one.  Anything that arrives from a gateway
- * is a sign of life.  Without one for MAD_FORWARD_DETECT, the connection to it is ended, as if it had died.
+ * is a sign of life.  If a gateway gives no sign of life for MAD_FORWARD_DETECT, the connection to the gateway is
+ * ended, as if the gateway had died.
  *
  * The other *endpoint* owes no sign of life: it may be computing.  But its host acknowledges what the network delivers,
  * and the last gateway checks this if the driver can report it.  doc/gateways.md adds up the resulting times. */
@@ -63,7 +64,7 @@ void gw_alive_set(gw_t *gw)
 {
     if (atomic_exchange(&gw->ticks, 1))
         return;
-    /* makes the progress thread check while the program computes; no other call wakes a thread for the check */
+    /* these calls make the progress thread check while the program computes; no other call wakes a thread for the check */
     marceli_progress_count_later(1);
     marceli_progress_kick_later();
     probe_timer_set(gw, probe_period(gw));
@@ -248,7 +249,7 @@ static void probe_tick(madi_watch_t *watch, uint32_t events)
     next = probe_all(gw, now);
     if (next == NEVER) {
         if (gw->ends)
-            /* before the store below: after it another thread may set an earlier time */
+            /* the timer is set before the store below, after which another thread may set an earlier time */
             probe_timer_set(gw, gw_step_limit(gw));
         atomic_store(&gw->ticks, 0);
         next = probe_all(gw, madi_now()); /* a thread that sent something before the store found the timer running */

@@ -4,7 +4,7 @@
 #include "gateway/gateway.h"
 #include "base/log.h"
 
-/* bytes: longest control fragment handled on the stack; only those with addresses or handshake bytes are longer */
+/* bytes: longest control fragment handled on the stack; only fragments with addresses or handshake bytes are longer */
 #define FEW 256
 
 #include <stdio.h>

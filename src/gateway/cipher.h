@@ -44,25 +44,25 @@ typedef struct gw_nonce {
 } gw_nonce_t;
 
 /* Create the keys of a stream.  active: this endpoint has opened the stream.  generation_bits: log2 of the number of
- * fragments under one key.  NULL if out of memory, or if OpenSSL failed. */
+ * fragments under one key.  Return NULL if out of memory, or if OpenSSL failed. */
 gw_cipher_t *gw_cipher_new(const unsigned char secret[GW_SECRET], bool active, unsigned generation_bits);
 void gw_cipher_free(gw_cipher_t *cipher); /* wipes the keys; NULL is legal */
 
 #define GW_PUBLIC 32
-/* Make a key pair for the exchange.  False if OpenSSL failed. */
+/* Make a key pair for the exchange.  Return false if OpenSSL failed. */
 bool gw_cipher_offer(gw_cipher_t *cipher);
 /* public key for the other endpoint; zeros before gw_cipher_offer */
 const unsigned char *gw_cipher_public(const gw_cipher_t *cipher);
-/* Mix the public keys of both endpoints into the sealing keys, and forget the key pair.  False if `theirs` is not a valid
- * key. */
+/* Mix the public keys of both endpoints into the sealing keys, and forget the key pair.  Return false if `theirs` is
+ * not a valid key. */
 bool gw_cipher_agree(gw_cipher_t *cipher, const unsigned char theirs[GW_PUBLIC]);
 
-/* Return the 64-bit number of a record in that direction: the one with the low 32 bits seq that is closest to the last
- * number used. */
+/* Return the 64-bit number of a record in that direction: of the numbers whose low 32 bits are seq, the one that is
+ * closest to the last number used. */
 uint64_t gw_cipher_number(const gw_cipher_t *cipher, enum gw_direction direction, uint32_t seq);
 
 /* Seal n pieces into out, which has room for all their bytes, and write the tag. covered: GW_COVERED bytes, or NULL.
- * False if OpenSSL failed.  One thread at a time. */
+ * Return false if OpenSSL failed.  One thread at a time. */
 bool gw_cipher_seal(gw_cipher_t *cipher, const gw_nonce_t *nonce, const void *covered, const struct iovec *vec, int n,
                     unsigned char *out, unsigned char *tag);
 /* Decrypt and verify len bytes in place.  If the other endpoint did not seal them under this identity, return false; the

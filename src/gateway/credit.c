@@ -76,7 +76,7 @@ void gw_credit_back(gw_side_t *side, uint32_t cost)
     side->next_credit = NULL;
     if (!gw->credit_list)
         gw->credit_tail = &gw->credit_list;
-    *gw->credit_tail = side; /* served in turn, because a bandwidth limit may delay some */
+    *gw->credit_tail = side; /* sides are served in turn, because a bandwidth limit may delay some */
     gw->credit_tail = &side->next_credit;
     atomic_store_explicit(&gw->unsettled, 1, memory_order_relaxed);
 }

@@ -13,11 +13,11 @@
  * MAD_ERR_BOOT, logged (not started by a launcher), and those of madi_gateway_check. */
 typedef struct madi_boot madi_boot_t;
 mad_status_t madi_gateway_join(mad_session_t **session, madi_boot_t **boot, const char **host);
-/* Report a normal end to the launcher.  After mad_exit. */
+/* Report a normal end to the launcher.  To be called after mad_exit. */
 void madi_gateway_leave(madi_boot_t *boot);
 
 /* Like mad_open, but for a process that only forwards; other processes prefer it to forwarding ranks. key: the
- * gateways' key (core/security/secret.h).  With it nobody can impersonate a rank, nor read or forge what ranks
+ * gateways' key (core/security/secret.h).  With this key nobody can impersonate a rank, nor read or forge what ranks
  * protect end to end. */
 mad_status_t madi_gateway_open(const void *key, size_t key_len, mad_session_t **session);
 

@@ -3,9 +3,9 @@
  * that does not know that process has no other source of the address, which the sender of the OPEN may have invented.
  * For an address that only peers have named (madi_peer_t.claimed) these rules hold:
  *
- *   - it must be on a network of the topology file that both hosts share, and in the subnet of the adapter that would dial;
- *   - few dials are pending at a time, for one peer and in total (MADI_CHARGE_DIALS);
- *   - the only reported failure is that the process did not answer, always after the same delay: peers cannot find out
+ *   - the address must be on a network of the topology file that both hosts share, and in the subnet of the adapter
+ *   that would dial; - few dials are pending at a time, for one peer and in total (MADI_CHARGE_DIALS); - the only
+ *   reported failure is that the process did not answer, always after the same delay: peers cannot find out
  *     whether a port is closed, filtered, or in use by others.
  *
  * Once the destination has answered and proved the job's key, its address is no longer a claim. */

@@ -253,7 +253,7 @@ static void end_accept(gw_hop_t *hop, const madi_wire_hdr_t *hdr, const madi_wir
     side->tx_limit = open->limit;
     gw_credit_unlimited(side);
     if (open->turn)
-        gw_end_ack(end, false); /* an earlier OPEN did not arrive, and the opener waits for an answer */
+        gw_end_ack(end, false); /* the answer to an earlier OPEN did not arrive, and the opener waits for an answer */
     madi_hello_accept(&hop->gw->base, fd);
 }
 

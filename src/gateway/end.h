@@ -36,7 +36,7 @@ typedef struct gw_window {
 typedef struct gw_avoid {
     mad_peer_t peer[32];
     int n;
-    bool lost; /* also avoid peers that were lost; only another dial shows whether one is back */
+    bool lost; /* true to avoid lost peers, too; only another dial shows whether a lost peer is back */
 } gw_avoid_t;
 
 /* A READY fragment that is kept for later. */
@@ -57,10 +57,10 @@ struct gw_end {
     uint64_t stream;   /* random number of the stream, equal at both ends and on all paths (madi_wire_open) */
     uint32_t turn;
     bool active;              /* this process has opened the stream */
-    bool started, ready;      /* the handshake is over at this endpoint; at the other endpoint */
-    bool closed;              /* CLOSE was sent, or cannot be sent */
+    bool started, ready;      /* started: the handshake is over at this endpoint; ready: at the other endpoint */
+    bool closed;              /* true if CLOSE was sent, or cannot be sent */
     bool gone;                /* the other endpoint has closed, or no path is left */
-    bool dead;                /* closed and gone: will be freed */
+    bool dead;                /* closed and gone: the endpoint will be freed */
     _Atomic(uint32_t) rx_seq; /* number of fragments received completely */
     gw_window_t window;
     _Atomic(int) n_held; /* number of packets (gw_held_t) kept by this endpoint */
@@ -68,8 +68,8 @@ struct gw_end {
     bool partial, partial_asks;
     madi_wire_hdr_t partial_hdr;
     madi_rx_t partial_rx;
-    gw_hop_t *charged;  /* hop whose peer is charged for the handshake; NULL after the handshake, or if this process
-                          * opened the stream */
+    /* hop whose peer is charged for the handshake; NULL after the handshake, or if this process opened the stream */
+    gw_hop_t *charged;
     madi_watch_t watch; /* this endpoint's end of the socket pair during the handshake; fd is -1 otherwise */
     int their_fd;       /* descriptor number of the core's end */
     bool refused;       /* on the list hop->refused */
@@ -79,7 +79,7 @@ struct gw_end {
     bool asked;           /* an acknowledgement was requested since then */
     uint32_t drain_asked; /* last fragment for which an acknowledgement was requested at the session's end */
     /* resume.c */
-    bool resuming;       /* a path was opened, and the other endpoint has not answered yet */
+    bool resuming;       /* true if a path was opened, and the other endpoint has not answered yet */
     int64_t lost;        /* ns: time since which there is no path; 0 if there is one */
     int64_t try_at;      /* ns: time at which to try the next path, or to give up the one being tried */
     mad_status_t status; /* reason of the last failure */
@@ -122,8 +122,8 @@ bool gw_held_fill(gw_held_t *held, gw_frag_t *frag); /* Fill the body once the h
                                                       * frag is freed. */
 
 /* end.c.  The caller holds the session's lock, and no tx_lock. */
-/* Create an endpoint without a path.  active: this process opens the virtual link.  The core makes the handshake over a pair
- * of sockets, and *their_fd is the core's end of this pair.  NULL if memory or descriptors are short. */
+/* Create an endpoint without a path.  active: this process opens the virtual link.  The core makes the handshake over a
+ * pair of sockets, and *their_fd is the core's end of this pair.  Return NULL if memory or descriptors are short. */
 gw_end_t *gw_end_new(gw_t *gw, bool active, int *their_fd);
 gw_side_t *gw_side_new(gw_end_t *end); /* Create a side that is on no hop; NULL if out of memory. */
 /* Write the header of a fragment for the current path.  asks: request an acknowledgement now; otherwise one is
@@ -181,7 +181,7 @@ static inline size_t gw_protected_len(const gw_end_t *end, unsigned kind, size_t
     bool as_is = !end->encrypts && kind != MADI_FORWARD_READY;
     return MADI_LIKELY(as_is) ? len : len + gw_protected_more(end, kind, len);
 }
-/* Write a payload, sealed if necessary, after the header that gw_end_header made.  False if OpenSSL failed. */
+/* Write a payload, sealed if necessary, after the header that gw_end_header made.  Return false if OpenSSL failed. */
 bool gw_protect(gw_end_t *end, gw_frag_t *frag, const struct iovec *vec, int n, size_t len);
 /* Like gw_protect, but for a packet, written to out; hdr, forward and turn are those of the packet's header. */
 bool gw_protect_packet(gw_end_t *end, const madi_wire_hdr_t *hdr, const madi_wire_forward_t *forward,
@@ -194,7 +194,7 @@ void gw_protect_close(const gw_side_t *side, madi_wire_close_t *c, const char *t
 /* True if the other endpoint sent this OPEN or TRY, or if the other endpoint cannot prove that yet. */
 bool gw_open_proved(gw_end_t *end, unsigned kind, const madi_wire_open_t *open);
 bool gw_ready_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body);
-/* False if the proof is wrong; the path was then given up. */
+/* Return false if the proof is wrong; these functions have then given the path up. */
 bool gw_ack_proved(gw_side_t *side, const madi_wire_hdr_t *hdr, const void *body);
 bool gw_close_proved(const gw_side_t *side, const madi_wire_close_t *c, const char *text);
 /* Handle a fragment that the other endpoint cannot have sent (text says why): give up the path or, if this happens
@@ -230,8 +230,8 @@ void gw_window_drop(gw_end_t *end, mad_status_t status); /* Empty the window for
 
 /* resume.c.  The caller holds the session's lock. */
 void gw_path_lost(gw_side_t *side, enum madi_close_what what, mad_status_t status, const char *text);
-bool gw_path_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address); /* Open a path over hop; false if out of
-                                                                               * memory. */
+/* Open a path over hop; false if out of memory. */
+bool gw_path_open(gw_end_t *end, gw_hop_t *hop, const unsigned char *address);
 /* Begin a new stream without a path, because the processes that lead to the other endpoint are currently lost. */
 void gw_path_wait(gw_end_t *end, const char *why);
 void gw_path_check(gw_end_t *end, int64_t now); /* Check an endpoint that has no path. */
@@ -242,7 +242,7 @@ static inline const unsigned char *gw_end_address(const gw_end_t *end)
     return end->link ? madi_peer_address(end->gw->base.session, end->link->gate->peer) : NULL;
 }
 /* Create a side for a path over hop.  label: that of a path which the other endpoint has opened; NULL: this endpoint
- * opens the path, under a new label.  NULL if out of memory, or if the hop is down. */
+ * opens the path, under a new label.  Return NULL if out of memory, or if the hop is down. */
 gw_side_t *gw_path_begin(gw_end_t *end, gw_hop_t *hop, const uint32_t *label);
 uint32_t gw_path_turn(const gw_end_t *end); /* Turn of the next path that this endpoint opens. */
 void gw_path_send_open(gw_end_t *end, gw_side_t *side, unsigned kind, uint32_t turn, const unsigned char *address);

@@ -77,13 +77,14 @@ static inline gw_side_t *gw_transit_other(gw_side_t *side)
 }
 
 /* dial.c.  The caller holds the session's lock. */
-/* True if an address that only peers have named may be dialled.  False is logged, once per peer that names one. */
+/* True if an address that only peers have named may be dialled.  A refusal is logged, once for each peer that names
+ * such an address. */
 bool gw_dial_address_allowed(gw_hop_t *from, const unsigned char *address);
 /* True if this gate may be dialled on behalf of gw->asker.  Return false, and the reason, if too many dials are pending on
  * behalf of gw->asker. */
 bool gw_dial_allowed(gw_t *gw, const madi_gate_t *gate, char *reason);
-/* Record a pending dial for the peer that opened a stream under this label.  NULL if out of memory, or if there are too
- * many. */
+/* Record a pending dial for the peer that opened a stream under this label.  Return NULL if out of memory, or if there
+ * are too many. */
 gw_dial_t *gw_dial_new(gw_hop_t *hop, uint32_t label, bool direct);
 void gw_dial_follow(gw_dial_t *dial, gw_transit_t *transit); /* Make the stream wait for this dial. */
 void gw_dial_leave(gw_transit_t *transit);                   /* The stream is over. */

@@ -24,8 +24,8 @@ static bool gate_forwards(gw_t *gw, const madi_gate_t *gate)
     return gw_flags_of(gw, madi_peer_address(gw->base.session, gate->peer)) & GW_FORWARDS;
 }
 
-/* True if this gateway has too many unread fragments to be sent another address.  Otherwise a gateway that reconnects
- * repeatedly could get it disconnected. */
+/* True if this gateway has too many unread fragments to be sent another address.  Without this check, a gateway that
+ * reconnects repeatedly could cause the disconnection of that peer. */
 static bool gate_is_behind(const madi_gate_t *gate)
 {
     return atomic_load_explicit((_Atomic(int64_t) *)&gate->ledger.held[MADI_CHARGE_ANSWERS], memory_order_relaxed) >

@@ -256,7 +256,7 @@ static madi_sent_t frag_send(gw_hop_t *hop, gw_frag_t *frag)
     size_t total = sizeof frag->hdr + frag->hdr.length;
     madi_sent_t sent;
     frag->began = began;
-    frag->taken = true; /* set before another thread may complete the fragment */
+    frag->taken = true; /* `taken` is set before another thread may complete the fragment */
     atomic_fetch_add_explicit(&hop->in_flight, 1, memory_order_relaxed);
     sent = link->driver->send(link, frag->more ? frag->more : frag->vec, frag->n, total, &frag->op);
     if (sent != MADI_TAKEN) {
@@ -322,7 +322,7 @@ void gw_hop_pump(gw_hop_t *hop)
     }
     while ((frag = done)) {
         done = frag->next;
-        if (frag->held) { /* completed later, because that takes another tx_lock */
+        if (frag->held) { /* such a fragment is completed later, because its completion takes another tx_lock */
             frag->next = hop->gw->sent;
             hop->gw->sent = frag;
             atomic_store_explicit(&hop->gw->unsettled, 1, memory_order_relaxed);

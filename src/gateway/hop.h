@@ -20,7 +20,7 @@ struct gw_frag {
     madi_foreign_t loan;
     uint32_t cost;
     bool pooled;
-    bool taken;               /* taken by the driver, and so included in the hop's in_flight */
+    bool taken;               /* true if the driver has taken the fragment, which the hop's in_flight then includes */
     int64_t queued_at, began; /* for traces, ns: when the fragment was queued, and when the driver took it */
     int n;
     struct iovec vec[2];
@@ -31,7 +31,7 @@ struct gw_frag {
 
 /* A stream on one hop, as this process sees it. */
 struct gw_side {
-    gw_hop_t *hop; /* NULL if the hop no longer carries the stream */
+    gw_hop_t *hop; /* the hop; NULL if no hop carries the stream any more */
     uint32_t label;
     bool opener;           /* true if this process has opened the stream on this hop */
     bool visited;          /* used by gw_sides_next */
@@ -91,7 +91,7 @@ struct gw_hop {
     gw_side_t *active, **active_tail; /* list of the sides that have a fragment, and credit for it */
     gw_end_t *refused;                /* virtual links whose send was refused because this link was full */
     _Atomic(int) in_flight;           /* fragments that the driver has taken; their completion resumes sending */
-    /* [0] of streams that end here, [1] of other streams; locks as for the sides' counters */
+    /* counters: [0] of streams that end here, [1] of other streams; locks as for the sides' counters */
     gw_count_t in_all[2], out_all[2];
 };
 
@@ -154,7 +154,7 @@ void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
 /* credit.c.  The caller holds the session's lock, and no tx_lock. */
 void gw_budget_shares(gw_t *gw); /* Reserve parts of the budget; once, at the start. */
-/* Reserve the first window, and `opening` bytes for an outgoing OPEN.  False if the budget is used up. */
+/* Reserve the first window, and `opening` bytes for an outgoing OPEN.  Return false if the budget is used up. */
 bool gw_credit_open(gw_side_t *side, size_t opening);
 void gw_credit_close(gw_side_t *side);
 void gw_credit_first(gw_side_t *side);               /* Grant the first window. */

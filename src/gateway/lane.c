@@ -4,8 +4,8 @@
  * stream is opened tells a gateway which networks to use next; fragments need not carry the lane.
  *
  * With n lanes in the file, lane n + i carries the streams of lane i between two ranks.  So a rank that gives no sign
- * of life while streams wait can soon be given up as a gateway.  Direct messages to it wait, as for every other rank.
- * A daemon carries only streams and needs no second lane. */
+ * of life while streams wait can soon be given up as a gateway.  Direct messages to that rank wait, as for every other
+ * rank.  A daemon carries only streams and needs no second lane. */
 #include "gateway/gateway.h"
 
 #include <limits.h>
@@ -46,7 +46,7 @@ int gw_lane_to(gw_t *gw, int lane, const unsigned char *address)
     unsigned flags = 0;
     int host = gw_host_of(gw, address, &flags);
     bool rank = !gw_is_daemon() && !(flags & GW_DAEMON);
-    /* within one host, no process becomes unreachable by itself */
+    /* processes of one host need no second lane: none of them becomes unreachable by itself */
     return rank && host != gw->host ? lane + madi_map_lanes(gw->map) : lane;
 }
 

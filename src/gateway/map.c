@@ -111,7 +111,7 @@ static const char *interface_with(const struct ifaddrs *all, const char *address
     return NULL;
 }
 
-/* Find the interfaces of this host on its networks.  False if out of memory. */
+/* Find the interfaces of this host on its networks.  Return false if out of memory. */
 static bool interfaces_find(madi_map_t *m)
 {
     const madi_topo_host_t *self = &m->topo->host[m->self];
@@ -202,7 +202,7 @@ static int virtual_of(const madi_map_t *m, int lane)
 }
 
 /* Return one of the possible next hosts of the best routes that choice->better accepts: the one at index choice->number
- * modulo the number of these hosts.  -1 if none. */
+ * modulo the number of these hosts.  Return -1 if none. */
 static int next_host_choose(const madi_route_t *route, int count, const madi_map_choice_t *choice)
 {
     uint64_t n = 0, wanted = UINT64_MAX;

@@ -8,8 +8,8 @@
 typedef struct madi_map madi_map_t;
 
 /* Read the topology file (its name, or "hex:" and its text in hexadecimal), and find this process's host in it
- * (MAD_HOST, or the host's own name).  NULL on failure; reason says why.  All calls on one map must be under one lock,
- * because paths are computed on first use. */
+ * (MAD_HOST, or the host's own name).  Return NULL on failure; reason says why.  All calls on one map must be under one
+ * lock, because paths are computed on first use. */
 madi_map_t *madi_map_open(const char *file, char *reason);
 void madi_map_close(madi_map_t *map); /* NULL is legal */
 
@@ -23,18 +23,18 @@ const char *madi_map_lane_name(const madi_map_t *map, int lane); /* "" for 0 */
  * on any lane. */
 bool madi_map_encrypts(const madi_map_t *map, int lane);
 bool madi_map_encrypts_any(const madi_map_t *map);
-/* Return the index of an adapter's network among the networks of the lane (not lane 0); also 0 if no network of the file has
- * this driver. -1 if it is on none; reason (may be NULL) says so.  An adapter is on the network of the file that has the
- * same name as its own network.  The adapter is also on the network whose interface on this host, given by name or address,
- * is the adapter's name (up to a slash).  If neither holds, it is on each network of its driver for which no interface is
- * given. */
+/* Return the index of an adapter's network among the networks of the lane (not lane 0); also 0 if no network of the
+ * file has this driver.  Return -1 if it is on none; reason (may be NULL) says so.  An adapter is on the network of the
+ * file that has the same name as its own network.  The adapter is also on the network whose interface on this host,
+ * given by name or address, is the adapter's name (up to a slash).  If neither holds, the adapter is on each network of
+ * its driver for which no interface is given. */
 int madi_map_network_index(const madi_map_t *map, int lane, const char *driver, const char *adapter, const char *network,
                            char *reason);
 /* Return the security (madi_security_t) of the adapter's network, the strongest if it may be on several; -1 if it is on
  * none. */
 int madi_map_security(const madi_map_t *map, const char *driver, const char *adapter, const char *network);
-/* Return the name of the network by which the adapter reaches a host (-1 or this host: any).  NULL if there is no
- * common network, or more than one. */
+/* Return the name of the network by which the adapter reaches a host (-1 or this host: any).  Return NULL if there is
+ * no common network, or more than one. */
 const char *madi_map_network(const madi_map_t *map, const char *driver, const char *adapter, const char *network, int host);
 
 /* Number of hosts; hosts are numbered from 0.  madi_map_host: number of the host with this name; -1 if it is not in the
@@ -55,7 +55,7 @@ typedef struct madi_map_choice {
 } madi_map_choice_t;
 
 /* Return the next host on one of the lane's best paths to host `to`; `to` itself if it shares a network with this host.
- * choice NULL: any path. -1 if there is no path; reason says why. */
+ * choice NULL: any path.  Return -1 if there is no path; reason says why. */
 int madi_map_next(const madi_map_t *map, int lane, int to, const madi_map_choice_t *choice, char *reason);
 /* Write the hosts of one of the lane's best paths, from the first one after `from` up to `to`, at most max of them.
  * Return the length of the path; 0 if there is none. */

@@ -18,7 +18,7 @@ typedef struct process {
 struct gw_place {
     process_t *process;
     uint32_t n, cap;
-    uint32_t turn; /* index of the process that gets the next stream: the load is shared */
+    uint32_t turn; /* index of the process that gets the next stream, since processes take turns */
 };
 
 static bool virtual_entry_find(gw_t *gw, const unsigned char *address, madi_address_entry_t *e)
@@ -64,7 +64,7 @@ static mad_status_t next_place_add(gw_t *gw, int host, mad_peer_t peer, bool dae
         before = peer_mark(gw, at->process[i].peer);
         if (!before.since || before.number != mark.number)
             continue;
-        if (before.since <= mark.since) /* equal if the peer was lost and is back with a new number */
+        if (before.since <= mark.since) /* the marks are equal if the peer was lost and is back with a new number */
             at->process[i].peer = peer;
         return MAD_OK;
     }
@@ -136,9 +136,9 @@ void gw_places_free(gw_t *gw)
 }
 
 /* Look up the processes on other gateway hosts at the start.  A gateway must know the processes on the next
- * gateway hosts before other processes use it.  Other processes need these for their first virtual link.  In jobs
- * of up to AT_ONCE ranks they fetch all addresses now, because later they would all wait for each other and for
- * the launcher. */
+ * gateway hosts before other processes use it.  Other processes need these for their first virtual link.  In jobs of up
+ * to AT_ONCE ranks, all processes fetch all addresses now.  Later they would all wait for each other and for the
+ * launcher. */
 #define AT_ONCE 2000
 mad_status_t gw_started(mad_session_t *s)
 {

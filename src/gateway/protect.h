@@ -26,7 +26,7 @@ typedef struct gw_covered {
 } gw_covered_t;
 static_assert(sizeof(gw_covered_t) == GW_COVERED, "covered has no holes");
 
-/* Fill *said with the statement that a CLOSE proves, and return its length. */
+/* Fill *statement with the statement that a CLOSE proves, and return its length. */
 size_t gw_statement_close(gw_statement_t *statement, const gw_side_t *side, const madi_wire_close_t *c, const char *text);
 gw_statement_t gw_statement_forward(const gw_side_t *side, const madi_wire_hdr_t *hdr,
                                     const void *body);    /* Like gw_statement_close, but for READY and ACK */

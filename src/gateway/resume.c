@@ -196,8 +196,8 @@ static void end_give_up(gw_end_t *end, bool late, const char *why)
     gw_end_closed(end, end->started ? MAD_ERR_PEER : end->status, end->started || late ? text : why);
 }
 
-/* Return the time (ns) until which a path is sought.  For a new stream it is a little before the handshake's deadline, so
- * that the reason is reported. */
+/* Return the time (ns) until which a path is sought.  For a new stream this time is a little before the handshake's
+ * deadline, so that the reason is reported. */
 static int64_t resume_deadline(const gw_end_t *end)
 {
     int64_t deadline = end->lost + madi_knob_int(MADI_KNOB_FORWARD_DEADLINE), handshake;

@@ -12,7 +12,7 @@
  * GW_FRAGMENT_LEAST applies if a network is slow, or if its driver has a lower limit. */
 #define GW_FRAGMENT ((size_t)256 << 10)
 #define GW_FRAGMENT_LEAST ((size_t)32 << 10)
-/* us that a fragment may take on the slowest network; a hop is idle that long when a message begins or ends */
+/* us that a fragment may take on the slowest network; a hop is idle for that time when a message begins or ends */
 #define GW_FRAGMENT_US 250
 #define GW_HEAD (sizeof(madi_wire_hdr_t) + sizeof(madi_wire_forward_t)) /* headers before the payload, in bytes */
 /* maximum number of bytes that tags add to a packet */
@@ -50,7 +50,7 @@ struct gw {
     bool draining; /* this process accepts no new streams, and requests that passing streams take other paths (gw_drain) */
     bool counted;  /* true if counted by marceli_progress_count_serving */
     bool awaits;   /* true if one of the launcher's gateways was missing at the start; another one will replace it */
-    gw_place_t *places; /* by host: the forwarding processes among the first n_placed peers; NULL before the first use */
+    gw_place_t *places; /* the forwarding processes among the first n_placed peers, by host; NULL before the first use */
     uint32_t n_placed;
     uint32_t n_known;   /* number of peers when this process started; further peers came later */
     uint64_t label_key; /* secret, odd number that places labels in the hash tables */
@@ -63,7 +63,7 @@ struct gw {
     bool asker_claims;                     /* true if only peers have named the address of the chosen process */
     int n_transits, closing;               /* number of passing streams; number of streams that are closed at both ends */
     _Atomic(int) unsettled;                /* 1 if the next poll has to handle one of the following fields */
-    bool later;                            /* streams have to be freed, or need a path */
+    bool later;                            /* true if streams have to be freed, or need a path */
     gw_frag_t *sent;                       /* fragments in the program's memory that have left */
     gw_side_t *credit_list, **credit_tail; /* list of the sides whose peers have to be granted credit */
     struct madi_gateway_rate *rate;        /* rate.c; NULL: unlimited */

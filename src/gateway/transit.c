@@ -31,7 +31,7 @@ static int peer_host(const madi_gate_t *gate)
     return gw_host_of(gw_of_session(gate->session), madi_peer_address(gate->session, gate->peer), NULL);
 }
 
-/* address_len: length of the destination's address, which the outgoing OPEN repeats. */
+/* Make a transit.  address_len: length of the destination's address, which the outgoing OPEN repeats. */
 static gw_transit_t *transit_new(gw_t *gw, size_t address_len)
 {
     gw_transit_t *t = calloc(1, sizeof *t);
@@ -87,7 +87,7 @@ static mad_status_t next_gate_choose(gw_hop_t *hop, const madi_wire_hdr_t *hdr, 
     gw->asker = hop;
     gw->asker_claims = false;
     /* If the only other path leads back, lost processes are dialled again.  Otherwise two gateways that have both lost
-     * the next one would pass streams to each other, and never find out that it has come back. */
+     * the next one would pass streams to each other, and never find out that the next gateway has come back. */
     status = lost.lost ? gw_next_gate(gw, hop->gate->lane, address, &lost, gate, direct, reason) : MAD_ERR_UNREACHABLE;
     if (status || *gate == hop->gate) {
         reason[0] = 0;
@@ -97,7 +97,7 @@ static mad_status_t next_gate_choose(gw_hop_t *hop, const madi_wire_hdr_t *hdr, 
     return status;
 }
 
-/* Refuse a stream that cannot continue.  t: the stream as far as it was opened; NULL if it was not. */
+/* Refuse a stream that cannot continue.  t: the stream as far as it was opened; NULL if it was not opened. */
 static void stream_refuse(gw_hop_t *hop, const madi_wire_hdr_t *hdr, gw_transit_t *t, mad_status_t status, bool gone,
                           const char *reason)
 {

@@ -204,7 +204,7 @@ bool gw_sealed_done(gw_side_t *side)
     gw_nonce_t nonce = nonce_of(end, GW_PART_BODY);
     if (gw_cipher_open(end->cipher, &nonce, NULL, end->partial_rx.base, end->partial_hdr.length, end->partial_tag))
         return true;
-    /* so the destination is filled again by another path, or the packet is never delivered */
+    /* the destination is then filled again by another path, or the packet is never delivered */
     gw_forged(side, "the body of a fragment was changed");
     return false;
 }

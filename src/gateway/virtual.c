@@ -100,7 +100,7 @@ static mad_status_t virtual_open(madi_adapter_t *adapter, char *reason)
     adapter->session->forward = &gw->forward;
     marceli_progress_count_serving(gw->forwards);
     gw->counted = gw->forwards;
-    madi_adapter_polled(adapter); /* polled even without virtual links, because forwarding needs the polls */
+    madi_adapter_polled(adapter); /* the adapter is polled even without virtual links, because forwarding needs the polls */
     return MAD_OK;
 }
 
@@ -279,7 +279,7 @@ static void virtual_slot_put(madi_link_t *link, madi_foreign_t loan)
     atomic_fetch_sub_explicit(&carrier->loans, 1, memory_order_release); /* pairs with madi_links_reap */
 }
 
-/* True if everything is acknowledged, and no control fragment about the stream still waits for its gate. */
+/* True if everything is acknowledged, and no control fragment about the stream waits for the stream's gate any more. */
 static bool virtual_drained(madi_link_t *link)
 {
     gw_end_t *end = ((gw_link_t *)link)->end;
@@ -382,7 +382,7 @@ static madi_sent_t send_held(gw_end_t *end, const struct iovec *vec, int n, size
     atomic_fetch_add(&end->n_held, 1);
     gw_window_hold(end, held, total);
     if (gw_side_send_user(end->side, frag) == MADI_SENT) {
-        held->out--; /* no race: acknowledgements are processed under the same tx_lock */
+        held->out--; /* there is no race, because acknowledgements are processed under the same tx_lock */
         free(frag);
     }
     return op ? MADI_TAKEN : MADI_SENT;
@@ -492,8 +492,8 @@ static madi_sent_t virtual_send(madi_link_t *link, const struct iovec *vec, int 
 }
 
 /* Longest packet that may go without a grant.  A grant costs two more passes through all gateways, so a block is
- * sent without one while nothing long is pending for that peer.  Otherwise it waits for a grant, so that a peer with
- * many blocks does not delay peers with few. */
+ * sent without one while nothing long is pending for that peer.  Otherwise the block waits for a grant, so that a peer
+ * with many blocks does not delay peers with few. */
 static size_t virtual_packet_room(madi_link_t *link, size_t want)
 {
     const madi_caps_t *caps = &link->adapter->caps;
