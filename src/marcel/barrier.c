@@ -63,7 +63,7 @@ static int barrier_wait_until(void *barrier, void *none, int64_t deadline)
     if (b->queue.value + 1 >= b->count) {
         barrier_count_arrived(&b->queue, true);
         b->queue.value = 0;
-        madi_wake_all(&b->queue); /* also releases the lock; from now on the barrier may be destroyed */
+        madi_wake_all(&b->queue); /* this call also releases the lock; from now on the barrier may be destroyed */
         return MARCEL_BARRIER_SERIAL_THREAD;
     }
     b->queue.value++;

@@ -49,7 +49,7 @@ void madi_bias_forked(madi_worker_t *survivor);
 static inline bool madi_bias_enter(madi_worker_t *worker, madi_waitq_t *queue)
 {
     atomic_store_explicit(&worker->holds, queue, memory_order_relaxed);
-    atomic_signal_fence(memory_order_seq_cst); /* pairs with the barrier of all threads in bias.c */
+    atomic_signal_fence(memory_order_seq_cst); /* this fence pairs with the barrier of all threads in bias.c */
     if (MADI_LIKELY((uint32_t)atomic_load_explicit(&queue->lock.held, memory_order_relaxed) == worker->bias))
         return true;
     atomic_store_explicit(&worker->holds, NULL, memory_order_release);
@@ -58,7 +58,7 @@ static inline bool madi_bias_enter(madi_worker_t *worker, madi_waitq_t *queue)
 
 static inline void madi_bias_leave(madi_worker_t *worker)
 {
-    atomic_store_explicit(&worker->holds, NULL, memory_order_release); /* pairs with the acquire in bias.c */
+    atomic_store_explicit(&worker->holds, NULL, memory_order_release); /* this release pairs with the acquire in bias.c */
 }
 
 /* Like madi_waitq_take, but inside the section.  There a plain store decides how the wait ends: only this worker ends

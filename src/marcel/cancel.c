@@ -58,8 +58,8 @@ static bool party_begins_to_join(madi_party_t *party)
            (wait == MADI_WAIT_JOINS_OPEN && atomic_load_explicit(&joins->joiner, memory_order_relaxed) == MADI_JOINER_NONE);
 }
 
-/* End the wait of a party as cancelled.  Return false if the party does not wait.  The bit BUSY keeps its control block
- * from being freed. */
+/* End the wait of a party as cancelled.  Return false if the party does not wait.  The bit BUSY keeps the party's
+ * control block from being freed. */
 static bool party_end_wait(madi_party_t *party)
 {
     if (!party->plain)
@@ -90,7 +90,7 @@ int marcel_cancel(marcel_t thread)
         party_interrupt(party);
     if (party && !party_end_wait(party))
         party = NULL;
-    /* release: pairs with madi_cancel_settle.  The party does not go away, because it waits for madi_wake below. */
+    /* This release pairs with madi_cancel_settle.  The party does not go away, because it waits for madi_wake below. */
     atomic_fetch_and_explicit(&thread->cancel, ~(unsigned)MADI_CANCEL_BUSY, memory_order_release);
     madi_static_mutex_unlock(&lock);
     if (party)

@@ -46,7 +46,7 @@ bool madi_cancel_back_out(madi_party_t *party);
 static inline __attribute__((always_inline)) void madi_cancel_fence(void)
 {
     if (MADI_LIKELY(madi_server.asymmetric))
-        atomic_signal_fence(memory_order_seq_cst); /* pairs with the barrier in marcel_cancel */
+        atomic_signal_fence(memory_order_seq_cst); /* this fence pairs with the barrier in marcel_cancel */
     else
         atomic_thread_fence(memory_order_seq_cst);
 }

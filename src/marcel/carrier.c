@@ -122,7 +122,7 @@ static void *carrier_main(void *arg)
     if (madi_guard_thread_start(&carrier->signal_stack))
         madi_log(MADI_LOG_WARN, "marcel", "no memory for a signal stack: overflows of stacks are not reported");
     context_adopt(&carrier->base);
-    /* acquire: pairs with the release in worker_offer */
+    /* this acquire pairs with the release in worker_offer */
     while ((offer = atomic_exchange_explicit(&carrier->offer, 0, memory_order_acquire)) != MADI_CARRIER_STOP) {
         if (offer)
             worker_carry(carrier, carrier->offered);
@@ -289,7 +289,7 @@ int marcel_blocking_end(void)
     self = carrier->blocked;
     carrier->blocked = NULL;
     offer = carrier->number;
-    /* relaxed: no other kernel thread has carried the worker meanwhile */
+    /* a relaxed exchange suffices, because no other kernel thread has carried the worker meanwhile */
     if (atomic_compare_exchange_strong_explicit(&carrier->successor->offer, &offer, 0, memory_order_relaxed,
                                                 memory_order_relaxed))
         worker_take_back(carrier, self->worker);

@@ -31,7 +31,7 @@ typedef struct madi_beat {
 enum madi_retake { MADI_RETAKE_NONE, MADI_RETAKE_ASKED, MADI_RETAKE_NOW };
 
 typedef struct madi_carrier {
-    madi_worker_t orphan_worker; /* used by a thread that returns from a call and has no worker; only `post` is used */
+    madi_worker_t orphan_worker; /* the worker of a thread that returns from a call and has no worker; only `post` is used */
     madi_ult_t base;             /* the scheduler's context on this kernel thread's own stack */
     madi_ult_t *blocked;         /* the thread that occupies this kernel thread during a blocking call; NULL if none */
     unsigned depth;              /* depth of nested blocking calls */
@@ -44,7 +44,8 @@ typedef struct madi_carrier {
     int place;              /* number of the worker to whose place this kernel thread is bound; -1 if none */
     unsigned number;        /* number of this kernel thread */
     madi_worker_t *offered; /* the worker on offer; written by the kernel thread that offers it */
-    /* the worker that it runs, for the monitor; NULL if it is spare, or its thread is in a declared call */
+    /* the worker that the carrier runs, for the monitor; NULL if the carrier is spare, or its thread is in a declared
+     * call */
     _Atomic(madi_worker_t *) carries;
     int tid;
     void *signal_stack;
@@ -59,7 +60,7 @@ typedef struct madi_carrier {
 } madi_carrier_t;
 
 #define MADI_CARRIER_STOP (~0u)  /* value of `offer`: the kernel thread must end */
-#define MADI_CARRIER_FIRST (~1u) /* value of `offer`: its first worker, which no other carrier ran before */
+#define MADI_CARRIER_FIRST (~1u) /* value of `offer`: the carrier's first worker, which no other carrier has run before */
 
 #pragma GCC visibility push(hidden)
 

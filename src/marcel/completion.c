@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completions: a queue whose value says whether the completion is complete.  Every check takes the lock.  So a thread
- * that has found it complete may free it immediately: the completing thread no longer holds the lock. */
+ * that has found the completion complete may free it immediately: the completing thread no longer holds the lock. */
 #include "marcel/cancel.h"
 #include "marcel/sched.h"
 #include "marcel/sleep.h"

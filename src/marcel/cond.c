@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Conditions: a queue.  A waiter enters it before the mutex is released.  No thread can take the waiter out before it has
- * left its stack, since the queue's lock is kept until then. */
+/* Conditions: each is a queue, which a waiter enters before the mutex is released.  No thread can take the waiter out
+ * before it has left its stack, since the queue's lock is kept until then. */
 #include "marcel/cancel.h"
 #include "marcel/sched.h"
 #include "marcel/sleep.h"

@@ -117,7 +117,7 @@ static MADI_COLD int join_plain(struct marcel_thread *thread)
     return rc;
 }
 
-/* Let other threads run first; done once in a period. */
+/* Let other threads run first.  Called once in a period. */
 static MADI_COLD void join_yield(madi_worker_t *worker)
 {
     worker->tick = 1;

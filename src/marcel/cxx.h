@@ -31,7 +31,7 @@ typedef struct madi_cxx {
      * time, a constant zero if there is none, or a constant one if there are several. */
     const madi_cxx_state_t *watched;
     madi_cxx_state_t *state[MADI_CXX_MAX]; /* indexed by run time: its state in the worker's kernel thread */
-    int n;                                 /* number of run times whose state is known here */
+    int n;                                 /* number of run times whose state this worker knows */
 } madi_cxx_t;
 
 #pragma GCC visibility push(hidden)

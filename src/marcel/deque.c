@@ -40,7 +40,7 @@ void madi_deque_fini(madi_deque_t *deque)
     atomic_store_explicit(&deque->hints, NULL, memory_order_relaxed);
 }
 
-/* Drop stale entries; return the number left.  Thieves may meanwhile miss an entry or see it twice, which is harmless
+/* Drop stale entries; return the number left.  Thieves may meanwhile miss an entry or see it twice, which does no harm,
  * because entries are hints. */
 static size_t hints_compact(madi_hints_t *hints, size_t end)
 {
@@ -76,7 +76,7 @@ static struct marcel_thread *deque_scan(madi_deque_t *deque, size_t from, size_t
     size_t end = atomic_load_explicit(&deque->end, memory_order_acquire);
     madi_hints_t *hints = atomic_load_explicit(&deque->hints, memory_order_acquire);
     if (end > hints->room)
-        end = hints->room; /* the array was read before it was replaced by a larger one */
+        end = hints->room; /* the array was read before a larger one replaced it */
     for (*next = from; *next < end; (*next)++) {
         struct marcel_thread *thread = atomic_load_explicit(&hints->hint[*next], memory_order_relaxed);
         if (thread && madi_seed_take(thread)) {

@@ -44,7 +44,7 @@ struct marcel_thread *madi_deque_steal_likely(madi_deque_t *deque);
 static inline bool madi_seed_take(struct marcel_thread *thread)
 {
     unsigned seed = MADI_SEED;
-    /* acquire: pairs with the release in madi_deque_push, so that the creator's writes are visible */
+    /* this acquire pairs with the release in madi_deque_push, so that the creator's writes are visible */
     return atomic_load_explicit(&thread->state, memory_order_relaxed) == MADI_SEED &&
            atomic_compare_exchange_strong_explicit(&thread->state, &seed, MADI_TAKEN, memory_order_acquire,
                                                    memory_order_relaxed);

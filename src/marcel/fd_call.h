@@ -59,8 +59,8 @@ ssize_t madi_fd_aside(madi_fd_call_t *call);
  * does this on a descriptor. */
 ssize_t madi_fd_polled(madi_fd_call_t *call);
 
-/* True if a call on an eventfd, a timerfd or a similar descriptor fails at once, because it has fewer than the 8 bytes
- * that these move. */
+/* True if a call on an eventfd, a timerfd or a similar descriptor fails at once, because the call has fewer bytes than
+ * the 8 that these descriptors move. */
 bool madi_fd_refuses_short(const madi_fd_call_t *call);
 
 /* Return 0 if a call that would block may wait, -EAGAIN if not, -EBADF if the descriptor is not open in that direction. */
@@ -72,7 +72,7 @@ int madi_fd_kind_find(int fd);
 /* Return the flags of the open file (O_...), or a negative error number. */
 int madi_fd_flags(int fd);
 
-/* Return those of the events that are pending now, 0 if none, or -EBADF. */
+/* Return which of the events are pending now, 0 if none, or -EBADF. */
 int madi_fd_poll_now(int fd, uint32_t events);
 
 /* Return the value of an option of level SOL_SOCKET; `otherwise` if the descriptor is no socket or lacks the option. */

@@ -12,7 +12,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Make the calling thread wait like this at its end, if it is the first thread of the process.  Any thread may call,
+/* Make the calling thread wait in this way at its end, if it is the first thread of the process.  Any thread may call,
  * repeatedly. */
 void madi_first_thread_watch(void);
 

@@ -98,7 +98,8 @@ static void fault_forward(int signo, siginfo_t *info, void *context)
     if (before->sa_flags & SA_SIGINFO) {
         before->sa_sigaction(signo, info, context);
     } else if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN) {
-        /* Restore the earlier handler: the instruction faults again, and the system acts as without ours. */
+        /* Restore the earlier handler: the instruction faults again, and the system acts as if this handler did not
+         * exist. */
         sigaction(signo, before, NULL);
     } else {
         before->sa_handler(signo);
@@ -132,7 +133,8 @@ void madi_guard_unwatch(void)
 {
     for (int i = 0; guard.watching && i < 2; i++) {
         struct sigaction now;
-        /* A handler that was installed after ours may pass faults on to ours.  In that case ours stays. */
+        /* A handler that was installed after the library's may pass faults on to the library's.  In that case the
+         * library's handler stays. */
         if (!sigaction(signals[i], NULL, &now) && now.sa_sigaction == on_fault)
             sigaction(signals[i], &guard.before[i], NULL);
     }

@@ -20,12 +20,12 @@ typedef struct joining {
 static bool joiner_set(struct marcel_thread *thread, madi_party_t *self, uintptr_t *found)
 {
     *found = MADI_JOINER_NONE;
-    /* release: the joiner's context is saved; acquire: the result is visible */
+    /* release: the joiner's context is saved before; acquire: the thread's result is visible afterwards */
     return atomic_compare_exchange_strong_explicit(&thread->joiner, found, (uintptr_t)self, memory_order_acq_rel,
                                                    memory_order_acquire);
 }
 
-/* Post-switch function.  Once the party is the joiner, it may already run elsewhere, or have ended. */
+/* Post-switch function.  As soon as the party is the joiner, it may run elsewhere, or end. */
 static void join_post(void *arg)
 {
     joining_t *joining = arg;

@@ -8,7 +8,7 @@
 typedef struct madi_marcel {
     _Atomic(int) n_workers; /* 0: not started */
     madi_worker_t *workers;
-    /* true without membarrier: each entry into a shared list then needs a fence (share.h) */
+    /* true if there is no membarrier: each entry into a shared list then needs a fence (share.h) */
     bool fences;
     bool binds;                                                  /* true if each worker is bound to its place */
     _Alignas(MADI_LINE) _Atomic(int) n_asleep;                   /* workers whose `idle` is set */

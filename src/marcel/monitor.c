@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define QUIET 100                    /* rounds in which no worker runs a thread, before the monitor sleeps */
-#define FALLBACK INT64_C(1000000000) /* ns of that sleep if there is no barrier by which to see which workers run */
+#define FALLBACK INT64_C(1000000000) /* ns of the monitor's sleep if there is no barrier by which to see which workers run */
 
 _Atomic(uint64_t) madi_monitor_retaken;
 _Atomic(int) madi_monitor_asleep;

@@ -12,7 +12,7 @@
  * its end.  At that moment the thread returns to the worker (madi_ult_reattach).
  *
  * So running code is interrupted only for a comparison.  In libmarcel itself, only the calls of fd.c on files block in
- * these system calls while they hold a pointer to their worker, and they read it again afterwards.
+ * these system calls while they hold a pointer to their worker, and they read that pointer again afterwards.
  *
  * The monitor only interrupts calls that the kernel restarts after a signal, and that have no effect until they return.
  * Other calls would end early (EINTR, a short count), which the program does not expect.  Threads in such calls go on

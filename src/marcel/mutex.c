@@ -54,7 +54,7 @@ int marcel_mutex_destroy(marcel_mutex_t *mutex)
 
 static bool mutex_word_change(madi_mutex_t *m, unsigned from, unsigned to)
 {
-    /* acquire: pairs with the release of the last holder; release: pairs with the next holder */
+    /* the acquire pairs with the release of the last holder, the release with the acquire of the next holder */
     return atomic_compare_exchange_strong_explicit(&m->word, &from, to, memory_order_acq_rel, memory_order_relaxed);
 }
 
@@ -190,9 +190,9 @@ static MADI_COLD void mutex_unlock_wake(madi_mutex_t *m, unsigned typed)
         word = atomic_load_explicit(&m->word, memory_order_relaxed);
         party = madi_waitq_take(&m->queue);
         if (!party) {
-            /* No waiter: those that set WAITERS have left after a time-out.  The bits are cleared under the lock, so a
-             * waiter that comes now sets them again, and the loop finds it.  The word is changed last, because the thread
-             * that locks the mutex next may destroy it. */
+            /* There is no waiter: the threads that set WAITERS have left after a time-out.  The bits are cleared under
+             * the lock, so a waiter that comes now sets them again, and the loop finds it.  The word is changed last,
+             * because the thread that locks the mutex next may destroy it. */
             word = typed | MADI_MUTEX_LOCKED;
             atomic_store_explicit(&m->word, word, memory_order_relaxed);
             madi_unlock(&m->queue.lock);
@@ -203,7 +203,7 @@ static MADI_COLD void mutex_unlock_wake(madi_mutex_t *m, unsigned typed)
         if (word & MADI_MUTEX_HANDOFF) {
             atomic_store_explicit(&m->owner, party, memory_order_relaxed);
             atomic_store_explicit(&m->word, typed | MADI_MUTEX_LOCKED | (m->queue.first ? MADI_MUTEX_WAITERS : 0),
-                                  /* relaxed: other threads change the word only under the queue's lock */
+                                  /* a relaxed store suffices: other threads change the word only under the queue's lock */
                                   memory_order_relaxed);
             madi_unlock(&m->queue.lock);
         } else {

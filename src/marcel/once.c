@@ -31,7 +31,7 @@ static int once_wait(atomic_uint *state)
 
 static void once_end(atomic_uint *state, unsigned how)
 {
-    madi_lock(&waiting.lock); /* under the lock, so that no thread is between its check and its wait */
+    madi_lock(&waiting.lock); /* waiting threads are woken under the lock, so that none is between its check and its wait */
     atomic_store_explicit(state, how, memory_order_release);
     madi_wake_all(&waiting);
 }

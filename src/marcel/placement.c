@@ -147,7 +147,7 @@ int madi_placement_find(int n)
     places = NULL;
     n_places = 0;
     if (n < 2 || allowed_get(&allowed) < n)
-        return 0; /* more workers than processors: the kernel schedules them */
+        return 0; /* there are more workers than processors, so the kernel schedules them */
     places = malloc((size_t)n * sizeof *places);
     if (!places)
         return ENOMEM;

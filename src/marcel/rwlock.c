@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Locks for many readers or one writer.  All state is under the lock of one queue.  The rwlock is given in the order
- * of arrival: a reader does not overtake a waiting writer, so no thread starves; consecutive readers get it together.
- * A thread that unlocks gives the rwlock to the next thread, so it is never free while a thread waits.
+/* Locks for many readers or one writer.  All state is under the lock of one queue.  The rwlock is given in the order of
+ * arrival: a reader does not overtake a waiting writer, so no thread starves; consecutive readers get the rwlock
+ * together.  A thread that unlocks gives the rwlock to the next thread, so the rwlock is never free while a thread
+ * waits.
  *
  * A reader that already holds any rwlock for reading overtakes waiting writers, because these may be waiting for that
  * reader to unlock. */

@@ -326,7 +326,7 @@ int marcel_yield(void)
     madi_worker_t *worker = madi_worker_self();
     if (MADI_LIKELY(worker))
         worker_yield(worker);
-    else if (!madi_ult_self()) /* otherwise the thread has returned to its worker */
+    else if (!madi_ult_self()) /* madi_ult_self has returned a detached thread to its worker */
         sched_yield();
     return 0;
 }

@@ -41,8 +41,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Return the calling thread as a party; a plain pthread gets its record at the first call.  NULL if there is no memory
- * for the record. */
+/* Return the calling thread as a party; a plain pthread gets its record at the first call.  Return NULL if there is no
+ * memory for the record. */
 madi_party_t *madi_party_self(void);
 
 /* Block and wake, as described above.  The caller of madi_block is `party`, which is in the queue and holds the queue's
@@ -106,14 +106,14 @@ void madi_clock_looks_begin(madi_worker_t *worker);
 void madi_clock_begin(madi_ult_t *self, int64_t deadline);
 int madi_clock_end(madi_ult_t *self);
 
-/* Make a suspended thread ready; callable from any thread. */
+/* Make a suspended thread ready.  Any thread may call. */
 void madi_ready(madi_ult_t *ult);
 
 /* Put the thread into the queue of its worker.  Called on that worker. */
 void madi_ready_here(madi_worker_t *worker, madi_ult_t *ult);
 
-/* Give a taken seed a slot; the thread is then suspended, ready to be switched to.  Called on the worker.  NULL if there
- * is no memory. */
+/* Give a taken seed a slot; the thread is then suspended, ready to be switched to.  Called on the worker.  Return NULL
+ * if there is no memory. */
 madi_ult_t *madi_ult_start(madi_worker_t *worker, struct marcel_thread *thread);
 
 /* Give the worker a new thread from outside, or a thread that must not be taken as a seed. */
@@ -163,7 +163,7 @@ static inline void madi_queue_out(madi_worker_t *worker, madi_ult_t *ult)
     madi_ring_link_t *next = ult->link.next, *prev = ult->link.prev;
     prev->next = next;
     next->prev = prev;
-    if (MADI_UNLIKELY(ult->priority != MADI_USUAL) && next == prev) /* the queue is empty: only its head is left */
+    if (MADI_UNLIKELY(ult->priority != MADI_USUAL) && next == prev) /* the queue is empty: only the queue's head is left */
         worker->odd &= ~(1u << ult->priority);
 }
 

@@ -91,8 +91,8 @@ static inline void sem_value_set(madi_waitq_t *queue, uint32_t value)
     __atomic_store_n(&queue->value, value, __ATOMIC_RELAXED);
 }
 
-/* Spin on the value without the lock, which is left to a posting thread.  Only if no other thread is ready on this
- * worker. */
+/* Spin on the value without the lock, which is left to a posting thread.  Called only if no other thread is ready on
+ * this worker. */
 static MADI_COLD void sem_spin(madi_worker_t *worker, const madi_waitq_t *queue)
 {
     if (!madi_may_spin(worker))
@@ -187,7 +187,7 @@ int marcel_sem_post(marcel_sem_t *sem)
     madi_party_t *party;
     bool biased;
     int rc = 0;
-    madi_fetch_to_write(s); /* fetch the line for writing in one step, because another core may have it */
+    madi_fetch_to_write(s); /* fetch the semaphore's line for writing in one step, because another core may have the line */
     biased = sem_enter(s, worker);
     party = biased ? madi_bias_take(&s->queue) : madi_waitq_take(&s->queue);
     if (!party) {

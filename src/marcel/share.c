@@ -29,7 +29,7 @@ void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult)
 void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult)
 {
     movable_add(worker, ult);
-    /* pairs with the fence in madi_shared; a single worker executes no barrier */
+    /* this fence pairs with the fence in madi_shared; a single worker executes no barrier */
     atomic_thread_fence(memory_order_seq_cst);
     if (!madi_worker_wake(worker) && atomic_load_explicit(&madi_marcel.n_asleep, memory_order_relaxed))
         madi_share_wake(worker);

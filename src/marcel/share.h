@@ -6,8 +6,9 @@
  *             in this list only after it has left its stack.
  *   outside   one list for all: seeds made by plain pthreads
  *
- * A worker with no thread of its own checks the lists of other workers, the nearest first (placement.h).  While it spins,
- * it checks only now and then, so as not to take their cache lines; before it sleeps, it checks everything.
+ * A worker with no thread of its own checks the lists of other workers, the nearest first (placement.h).  A spinning
+ * worker checks these lists only now and then, so as not to take their cache lines; before it sleeps, the worker checks
+ * everything.
  *
  * Why no thread is left behind while a worker sleeps: a thread that puts an entry into a list checks afterwards whether a
  * worker sleeps, and wakes the nearest.  A worker that goes to sleep announces it (idle, n_asleep), then checks
@@ -24,8 +25,8 @@
  * `ult` is saved.  take: return the longest waiting thread; NULL if none. */
 void madi_movable_put(madi_worker_t *worker, madi_ult_t *ult);
 madi_ult_t *madi_movable_take(madi_worker_t *worker);
-/* Make a thread of another worker ready.  The thread stays with that worker if the worker sleeps, and is then woken, or if
- * it checks soon. */
+/* Make a thread of another worker ready.  The thread stays with that worker if the worker sleeps (the worker is then
+ * woken), or if the worker checks its lists soon. */
 void madi_movable_send(madi_worker_t *worker, madi_ult_t *ult);
 
 /* Put and take seeds made by plain pthreads. */
@@ -36,7 +37,7 @@ struct marcel_thread *madi_outside_take(void);
  * everything, not only where a thread is likely. */
 bool madi_share_find(madi_worker_t *worker, bool all);
 
-/* Wake a sleeping worker, since there may be work for it: the one nearest to `worker`, or any if that is NULL. */
+/* Wake a sleeping worker, since there may be work for it: the one nearest to `worker`, or any if `worker` is NULL. */
 void madi_share_wake(madi_worker_t *worker);
 
 /* Wake another sleeping worker if there is more to run.  Called by a woken worker that is about to run a thread, which

@@ -25,7 +25,7 @@ static madi_static_mutex_t lock = MADI_STATIC_MUTEX;
 
 static int region_reserve(void)
 {
-    /* Address space may be limited: if it is, try half the size. */
+    /* If address space is limited, try half the size. */
     for (unsigned shift = MADI_REGION_SHIFT; shift >= MADI_SLAB_SHIFT + 4; shift--) {
         uintptr_t align = (uintptr_t)1 << (shift < MADI_SLOT_SHIFT_MAX ? shift : MADI_SLOT_SHIFT_MAX);
         uintptr_t size = (uintptr_t)1 << shift;

@@ -114,7 +114,7 @@ static void clock_stop(madi_ult_t *self)
 {
     if (MADI_UNLIKELY(self->moves))
         madi_timer_shared_leave(self);
-    else if (MADI_UNLIKELY(self->timer.back)) /* woken before the deadline: the timer is still armed */
+    else if (MADI_UNLIKELY(self->timer.back)) /* the thread was woken before the deadline, so the timer is still armed */
         madi_timer_disarm(&self->worker->timers, &self->timer);
 }
 
@@ -255,10 +255,10 @@ bool madi_claim_begin(madi_party_t *party, unsigned how, madi_waitq_t **queue)
         return claim_join(party, wait, how);
     if ((wait != MADI_WAIT_TIMED || how == MADI_WAIT_CANCELLED) && wait != MADI_WAIT_OPEN)
         return false;
-    /* acquire: pairs with the release by the waiter, which makes party->queue visible */
+    /* this acquire pairs with the waiter's release, which makes party->queue visible */
     if (!atomic_compare_exchange_strong_explicit(&party->wait, &wait, how, memory_order_acquire, memory_order_relaxed))
         return false;
-    *queue = party->queue; /* stays unchanged, since no other thread can wake the party now */
+    *queue = party->queue; /* party->queue stays unchanged, since no other thread can wake the party now */
     return true;
 }
 
@@ -306,7 +306,7 @@ void madi_ready(madi_ult_t *ult)
     madi_worker_wake(worker);
 }
 
-/* Wake the thread if it is in spin_woken; return false if not.  release: pairs with the acquire there. */
+/* Wake the thread if it is in spin_woken; return false if it is not.  The release pairs with the acquire there. */
 static inline bool wake_spinning(madi_party_t *party)
 {
     unsigned spins = MADI_PARTY_SPINS;
@@ -342,7 +342,7 @@ int madi_waitq_close(madi_waitq_t *queue)
 {
     bool left = false, waits = false;
     while (!left && !waits) {
-        madi_waitq_lock(queue); /* under the lock, so that the last waker has left the queue */
+        madi_waitq_lock(queue); /* the queue is locked once, so that the last waker has left the queue */
         madi_party_t *party = queue->first;
         left = !party;
         while (party && !(waits = madi_waitq_waits(party)) && party->next != queue->first)

@@ -2,7 +2,7 @@
 /* The objects of threads: the record that a marcel_t points to, the party that waits, and the control block.
  *
  *   struct marcel_thread   64 bytes from a pool.  marcel_create makes it (a seed: function and argument), marcel_join
- *                          takes the result from it.  It lives as long as a thread may name this one.
+ *                          takes the result from it.  The record lives as long as another thread may name its thread.
  *   madi_ult_t             the control block of a started user-level thread, at the top of its slot (slot.h).  It lives
  *                          as long as the thread runs.
  *   madi_party_t           any thread that can wait: the first part of a control block, or the record of a plain pthread
@@ -43,7 +43,7 @@ struct marcel_thread {
     void *value;                    /* the argument; after the end of the thread, its result */
     _Atomic(uintptr_t) joiner;      /* a party that waits in marcel_join, or one of the values above */
     _Atomic(struct madi_ult *) ult; /* control block of the thread while it runs */
-    uintptr_t link;                 /* used in a pool, or in an inbox (inbox.h) */
+    uintptr_t link;                 /* link in a pool, or in an inbox (inbox.h) */
     struct madi_traits *traits;     /* set by attributes and marcel_setname; NULL if none */
     atomic_uint state;
     atomic_uint cancel; /* cancel.h */
@@ -98,7 +98,7 @@ typedef struct madi_party {
 
 /* ---- The control block ---------------------------------------------------------------------------------------- */
 
-/* Written only by the thread's worker.  Other threads may read it, and see a recent value. */
+/* States of a thread, written only by the thread's worker.  Other threads may read the state, and see a recent value. */
 enum madi_ult_state { MADI_ULT_NONE, MADI_ULT_READY, MADI_ULT_RUNNING, MADI_ULT_BLOCKED };
 
 /* Link of a run queue, which is a ring with a head, so that adding and removing need no branch. */
@@ -110,7 +110,7 @@ enum {
     /* Flags for extra work at a switch from or to the thread. */
     MADI_ULT_KEEPS_FP = 1,
     MADI_ULT_CANARY = 2,
-    MADI_ULT_THROWS = 4, /* switched out while handling an exception; the state of the exception is in `cxx` */
+    MADI_ULT_THROWS = 4, /* the thread was switched out while it handled an exception, whose state is in `cxx` */
     MADI_ULT_BOTH = 0xff,
     /* Flags for extra work at the next switch from the thread to another. */
     MADI_ULT_IN_PLACE = 0x100,    /* a joiner of the same worker runs as soon as the thread ends */

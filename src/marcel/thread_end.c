@@ -70,7 +70,7 @@ static void thread_ended_post(void *arg)
 /* End a thread whose joiner does not wait in place; return the next thread. */
 static madi_ult_t *end_alone(madi_worker_t *worker, struct marcel_thread *thread)
 {
-    /* release: the result is visible to the joiner; acquire: what the joiner wrote is visible here */
+    /* release: the result is visible to the joiner; acquire: the joiner's writes are visible here */
     uintptr_t joiner = atomic_exchange_explicit(&thread->joiner, MADI_JOINER_ENDED, memory_order_acq_rel);
     if (joiner == MADI_JOINER_DETACHED)
         madi_record_put(worker, thread);
@@ -118,7 +118,7 @@ static inline __attribute__((always_inline, noreturn)) void ult_finish(madi_ult_
     worker->current = to;
     if (MADI_UNLIKELY(((self->flags | to->flags) & MADI_ULT_BOTH) | madi_cxx_held(&worker->cxx)))
         madi_switch_extra(worker, self, to);
-    /* Free the slot only now.  If it were free earlier, `to` could have been started on it. */
+    /* Free the slot only now.  If the slot were free earlier, `to` could have been started on it. */
     bool usual = self->shift == madi_marcel.slot_shift;
     if (MADI_LIKELY(usual))
         madi_worker_slot_put(worker, self);

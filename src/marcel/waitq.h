@@ -32,7 +32,7 @@ static inline void madi_waitq_lock(madi_waitq_t *queue)
         madi_waitq_lock_slow(queue, word);
 }
 
-/* Functions called with the lock held */
+/* The functions below are called with the queue's lock held. */
 
 static inline void madi_waitq_add(madi_waitq_t *queue, madi_party_t *party)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A worker: the scheduler of one core, and its queues.  A kernel thread carries it (carrier.h), usually the same one.
+/* A worker: the scheduler of one core, and its queues.  A kernel thread carries the worker (carrier.h), usually the
+ * same one.
  *
  * The first part of the structure is touched by the worker alone: by the threads that it runs, and by its scheduler,
  * which runs on its kernel thread's own stack, `base`.  So there are no atomics.  Other threads reach the worker through
@@ -73,7 +74,7 @@ typedef struct madi_worker {
     bool movable_turn;             /* true if the oldest movable thread came first in the last period, false if a seed */
     int *near, n_near;             /* the other workers, the nearest first */
     unsigned looks;                /* number of checks since the worker became idle */
-    bool woken;                    /* true if another thread woke it, and it has run no thread since */
+    bool woken;                    /* true if another thread has woken the worker, and the worker has run no thread since */
     int waiting;                   /* number of the worker's threads that wait for the polling server */
     /* switches between two checks of the clock: MADI_PERIOD, or fewer if switches take long */
     uint32_t period;
@@ -90,7 +91,7 @@ typedef struct madi_worker {
     _Alignas(2 * MADI_LINE) madi_deque_t deque;
     _Alignas(2 * MADI_LINE) madi_movable_t movable;
     _Alignas(2 * MADI_LINE) madi_inbox_t inbox;
-    /* 1 if asleep or about to sleep; a thread that sets it to 0 wakes the worker */
+    /* 1 if the worker sleeps or is about to sleep; a thread that sets `idle` to 0 wakes the worker */
     _Alignas(2 * MADI_LINE) _Atomic(int) idle;
     marceli_waiter_t waiter; /* the waiter by which the worker is woken */
     _Atomic(int64_t) until;  /* ns: when the worker wakes by itself; written before `idle` */
