@@ -30,7 +30,8 @@ typedef struct mad_mpi_key {
     size_t len;         /* bytes; 0: there is no key */
     const char *source; /* origin of the key, for log texts; static; NULL if there is no key */
     char why
-        /* why there is no key, or why an earlier source was ignored; one line without a newline; "" if neither applies */
+        /* the reason why there is no key, or why an earlier source was ignored; one line without a newline; "" if
+         * neither applies */
         [512];
 } mad_mpi_key_t;
 
@@ -42,19 +43,19 @@ int mad_mpi_key_bits(const void *key, size_t len);
 /* True if the key has a valid length and enough entropy.  Otherwise clear the key, and set why: "NAME holds ...; REMEDY". */
 bool mad_mpi_key_fit(mad_mpi_key_t *key, const char *name, const char *remedy);
 
-/* Take the key from the environment (1 and 2 above).  Return 1 with a key; 0 if there is none, and then why
- * says whether Open MPI's variable was ignored; -1 if MADELEINE_KEY is refused, with why. */
+/* Take the key from the environment (1 and 2 above).  Return 1 with a key; 0 if there is none: the text in why then
+ * says whether Open MPI's variable was ignored.  Return -1 if MADELEINE_KEY is refused, with the reason in why. */
 int mad_mpi_key_environment(mad_mpi_key_t *key);
 
-/* Make a random key.  False, with why, if the system has no random bytes. */
+/* Make a random key.  Return false, with the reason in why, if the system has no random bytes. */
 bool mad_mpi_key_make(mad_mpi_key_t *key, const char *source);
 
-/* Write the key as hexadecimal digits, for an exchange.  The caller wipes text. */
+/* Write the key as hexadecimal digits, for an exchange.  The calling function overwrites text with zeros afterwards. */
 void mad_mpi_key_write(const mad_mpi_key_t *key, char text[MAD_MPI_KEY_TEXT]);
-/* Read hexadecimal digits.  False, with the key cleared, if text is anything else. */
+/* Read hexadecimal digits.  Return false, with the key cleared, if text is anything else. */
 bool mad_mpi_key_read(mad_mpi_key_t *key, const char *text, const char *source);
 
-/* Overwrite the key with zeros; why stays. */
+/* Overwrite the key with zeros; the text in why stays. */
 void mad_mpi_key_wipe(mad_mpi_key_t *key);
 
 #endif

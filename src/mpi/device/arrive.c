@@ -123,7 +123,7 @@ mad_status_t dev_unpack_blocks(mad_message_t *message, struct iovec *pieces, int
         while (used < n && left >= pieces[used].iov_len)
             left -= pieces[used++].iov_len;
         last = &pieces[used];
-        if (left) { /* the rest of this piece takes the next block */
+        if (left) { /* the next block goes to the rest of this piece */
             struct iovec rest = {(unsigned char *)last->iov_base + left, last->iov_len - left};
             last->iov_len = left;
             status = mad_unpack_scatter(message, pieces, used + 1, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
@@ -185,7 +185,7 @@ void dev_op_receive_from(mad_dev_t *dev, op_t *op, mad_message_t *message, size_
 
 /* ---- Headers ----------------------------------------------------------------------------------------------------- */
 
-/* Match a message or keep it.  False if out of memory; the message is then tried again. */
+/* Match a message or keep it.  Return false if out of memory; the message is then tried again. */
 static bool message_in(mad_dev_t *dev, const dev_envelope_t *u, mad_message_t *message, madi_foreign_t bytes)
 {
     op_t *op = dev_match_arrival(&dev->matchers[u->space], u->source, u->tag);
@@ -279,7 +279,7 @@ static bool wide_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, c
     return true;
 }
 
-/* Handle a first block that has arrived completely.  False if out of memory. */
+/* Handle a first block that has arrived completely.  Return false if out of memory. */
 static bool first_block_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *message, madi_foreign_t block, size_t len)
 {
     hdrs_t h = {0};
@@ -313,8 +313,8 @@ bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *a)
     return false;
 }
 
-/* Read the envelope of most messages: short, of a whole message.  False for all other messages, and for messages without
- * a block in place. */
+/* Read the envelope of most messages: short, of a whole message.  Return false for all other messages, and for messages
+ * without a block in place. */
 static inline bool envelope_is_short(const mad_arrival_t *a, uint64_t *envelope, uint64_t *tag)
 {
     static_assert(ENVELOPE_SHORT == 16 && offsetof(wire_envelope_t, flags) == 1 && offsetof(wire_envelope_t, data) == 4 &&

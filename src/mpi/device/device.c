@@ -271,7 +271,7 @@ mad_status_t dev_peer_status(const mad_dev_t *dev, mad_peer_t peer)
     return peer >= 0 && peer < dev->n_lost ? (mad_status_t)(dev->lost[peer] & ~WATCHED) : MAD_OK;
 }
 
-/* Record the status, or WATCHED.  False if out of memory. */
+/* Record the status, or WATCHED.  Return false if out of memory. */
 static bool lost_note(mad_dev_t *dev, mad_peer_t peer, unsigned status)
 {
     if (!dev_peers_grow(&dev->lost, &dev->n_lost, peer))
@@ -288,7 +288,7 @@ static void peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
     dev_receives_fail(dev, peer, status);
     for (uint32_t i = 0; i < dev->n_numbered; i++) {
         op_t *op = dev->numbered[i];
-        if (!op || op->peer != peer || op->envelope_waits) /* a send whose envelope has not left yet fails by itself */
+        if (!op || op->peer != peer || op->envelope_waits) /* a send whose envelope has not left yet fails without help */
             continue;
         dev_number_release(dev, op);
         if (op->done.sent) {
@@ -328,7 +328,7 @@ void dev_peer_watch(mad_dev_t *dev, mad_peer_t peer)
         return;
     w = calloc(1, sizeof *w);
     if (!w || !lost_note(dev, peer, WATCHED) || mad_message_receive(dev->watch, peer, NULL, 0, &request)) {
-        free(w); /* do without the watch: each call of the program checks for losses too */
+        free(w); /* the device does without the watch: each call of the program checks for losses, too */
         return;
     }
     w->peer = peer;

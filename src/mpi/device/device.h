@@ -17,7 +17,7 @@
  *   serve.c       such accesses by peers to the memory of this process
  *   device.c      start, end, progress, lost peers
  *
- * Memory: the device keeps the envelope of each unexpected message, in at most MAD_DEV_HEAD bytes, and its payload.  One
+ * Memory: the device keeps the envelope of each unexpected message, in at most MAD_DEV_ENVELOPE bytes, and its payload.  One
  * sender may occupy MAD_DEV_WINDOW bytes in this process with both, and more if it needs more, up to MAD_DEV_WINDOWS for
  * all senders together.  Payloads beyond that, and payloads of more than 64 KiB, stay with the sender, and the send is
  * pending until a receive has matched.  The envelope is still sent, so every message can be matched.  A sender that waits
@@ -139,9 +139,9 @@ typedef struct mad_dev_send {
     uint64_t tag, data;
     bool has_data;
     bool buffered;        /* the memory may change after the call */
-    bool matched;         /* completes only when a receive has matched the message */
+    bool matched;         /* the send completes only when a receive has matched the message */
     bool no_completion;   /* notify only if the send fails */
-    bool no_error_report; /* do not notify even if it fails; needs an established connection (mad_dev_send) */
+    bool no_error_report; /* do not notify even if the send fails; needs an established connection (mad_dev_send) */
     void *context;
     uint64_t flags;
 } mad_dev_send_t;
@@ -179,8 +179,8 @@ mad_status_t mad_dev_receive_one(mad_dev_t *dev, mad_peer_t from, uint64_t tag, 
                                  void *context);
 
 /* Receive the next tagged message at once, without posting the receive and without a notification, after polling for a
- * fraction of a microsecond.  MAD_OK fills *got.  MAD_ERR_AGAIN: use mad_dev_receive, since there is no message, or another
- * one comes first, or it is a long one; always so if the device is threaded. */
+ * fraction of a microsecond.  MAD_OK fills *got.  MAD_ERR_AGAIN: use mad_dev_receive, since there is no message, or
+ * another one comes first, or the message is long.  A threaded device always returns MAD_ERR_AGAIN. */
 mad_status_t mad_dev_receive_now(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece,
                                  mad_dev_got_t *got);
 
@@ -195,7 +195,8 @@ mad_status_t mad_dev_probe(mad_dev_t *dev, const mad_dev_receive_t *receive, mad
 mad_status_t mad_dev_receive_claimed(mad_dev_t *dev, const mad_dev_receive_t *receive, bool discard);
 
 /* Cancel a posted receive with this context, the oldest if there are several; the receive is notified with
- * MAD_ERR_CANCELLED.  MAD_ERR_TOO_LATE: there is none, or a message has matched it.  Sends cannot be cancelled. */
+ * MAD_ERR_CANCELLED.  MAD_ERR_TOO_LATE: there is no such receive, or a message has matched it.  Sends cannot be
+ * cancelled. */
 mad_status_t mad_dev_cancel(mad_dev_t *dev, void *context);
 
 /* ---- Memory of peers ---------------------------------------------------------------------------------------------- */

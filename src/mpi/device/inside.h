@@ -116,7 +116,7 @@ typedef struct op {
         bool wanted;         /* send: the grant has arrived */
         bool remote;         /* true for an access to memory */
     };
-    mad_dev_done_t done; /* context and flags are set when it is notified */
+    mad_dev_done_t done; /* result; context and flags are set when the program is notified */
 } op_t;
 static_assert(offsetof(op_t, pieces) + sizeof(struct iovec) <= 128, "two cache lines");
 
@@ -169,9 +169,9 @@ static_assert(offsetof(struct mad_dev_message, places) + sizeof(match_place_t) <
 typedef struct flow {
     _Atomic uint64_t sent,
         more; /* sent: cost of everything sent without a grant; more: limit beyond MAD_DEV_WINDOW, set by the peer */
-    /* Bytes by which the peer's limit has been raised: told, which the peer knows of, and due, which must still be sent to
-     * it.  Both are the cost of all messages that have arrived and are no longer kept, plus the growth of the peer's
-     * window. */
+    /* Bytes by which the peer's limit has been raised: announced, which the peer knows of, and due, which must still be
+     * announced.  Together they are the cost of all messages that have arrived and are no longer kept, plus the growth of
+     * the peer's window. */
     uint64_t announced, due;
     uint64_t grown;
     uint64_t kept;
@@ -225,8 +225,8 @@ struct mad_dev {
     uint64_t orders;
     mad_dev_message_t *claimed;
     struct arrival *arrived, *arrived_last; /* with by_handler: list of messages that have arrived, in order */
-    /* A message whose first block has not arrived completely.  Later messages wait for it, because the order must be
-     * kept. */
+    /* A message whose first block has not arrived completely.  Later messages wait for this message, because the order
+     * must be kept. */
     mad_arrival_t stuck; /* if base is not NULL, the block has arrived, but memory was lacking */
     bool is_stuck;
     mad_arrival_t shown[MAD_DEV_SHOWN]; /* polled: messages that were opened together */
@@ -290,8 +290,8 @@ static inline void dev_unlock(mad_dev_t *dev)
 /* ---- pool.c: under the lock ------------------------------------------------------------------------------------- */
 
 bool dev_ops_more(mad_dev_t *dev); /* return false if out of memory */
-/* Reset the fields that neither receives nor sends set.  In three steps, because compilers use an instruction that is
- * slow to start for a single one. */
+/* Reset the fields that neither receives nor sends set.  The reset has three steps: for a single one, compilers use an
+ * instruction that is slow to start. */
 static inline void dev_op_clear(op_t *op)
 {
     op->quick = false;
@@ -396,7 +396,7 @@ static inline bool dev_flow_take_from(const mad_dev_t *dev, flow_t *f, uint64_t 
     return false;
 }
 bool dev_flow_take_slow(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
-/* True if a message of this cost may be sent without a grant; the cost is then counted as sent. */
+/* Return true if a message of this cost may be sent without a grant; the cost is then counted as sent. */
 static inline bool dev_flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
 {
     flow_t *f = dev_flow_find(dev, to);
@@ -446,7 +446,7 @@ void dev_body_arrive(mad_dev_t *dev, mad_message_t *message, const wire_envelope
 
 /* Send an envelope without a payload. */
 void dev_answer_send(mad_dev_t *dev, mad_peer_t to, const wire_envelope_t *h);
-/* Enlarge an array that has one byte per peer, so that it includes this peer.  False if out of memory. */
+/* Enlarge an array that has one byte per peer, so that it includes this peer.  Return false if out of memory. */
 bool dev_peers_grow(unsigned char **by_peer, int *n, mad_peer_t peer);
 /* Notify the sender that its message has matched. */
 void dev_matched_send(mad_dev_t *dev, mad_peer_t to, uint64_t number);
@@ -497,7 +497,7 @@ void dev_receives_fail(mad_dev_t *dev, mad_peer_t peer, mad_status_t status);
 /* ---- unexpected.c: under the lock --------------------------------------------------------------------------------- */
 
 /* Keep a message that no receive has matched.  bytes not set: the payload is the next block, or is still at the sender.
- * False if out of memory. */
+ * Return false if out of memory. */
 bool dev_message_keep(mad_dev_t *dev, const dev_envelope_t *envelope, mad_message_t *message, madi_foreign_t bytes);
 /* Give a kept message to a receive.  Both are freed, either now or when the payload has arrived. */
 void dev_message_meet(mad_dev_t *dev, op_t *op, mad_dev_message_t *message);
@@ -505,14 +505,14 @@ void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *message);
 
 /* ---- arrive.c: under the lock ------------------------------------------------------------------------------------ */
 
-/* Match a message that was opened.  False if its envelope has not arrived completely, or if out of memory; the message is
- * then in dev->stuck. */
+/* Match a message that was opened.  Return false if the message's envelope has not arrived completely, or if out of
+ * memory; the message is then in dev->stuck. */
 bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *arrival);
 /* Match messages that were opened together, up to one that is stuck, or, unless `keeps`, up to one that no receive
  * matches.  Return their number, without that one. */
 int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool keeps);
-/* Copy a tagged message's payload into the piece of a receive, fill *got and end the message.  False, and nothing is done,
- * if the receive does not match it, or if it is not short and whole. */
+/* Copy a tagged message's payload into the piece of a receive, fill *got and end the message.  Return false, and do
+ * nothing, if the receive does not match the message, or if the message is not short and whole. */
 bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *arrival, mad_peer_t from, uint64_t tag, uint64_t ignore,
                        struct iovec piece, mad_dev_got_t *got);
 bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message);

@@ -144,7 +144,7 @@ static inline void dev_match_place_remove(match_place_t *place)
 
 bool dev_match_places_add(matcher_t *m, mad_dev_message_t *message); /* return false if out of memory */
 
-/* Add a message to its groups, and to the list of all.  False, and nothing is done, if out of memory. */
+/* Add a message to its groups, and to the list of all.  If out of memory, do nothing, and return false. */
 static inline bool dev_match_keep(matcher_t *m, mad_dev_message_t *message)
 {
     match_group_t *g = m->kept_in;

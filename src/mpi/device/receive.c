@@ -70,7 +70,8 @@ static mad_status_t receive_post(mad_dev_t *dev, op_t *op)
     return MAD_ERR_NOMEM;
 }
 
-/* Receive a kept message at once, and free it.  False, and nothing is done, unless its payload is here and fits. */
+/* Receive a kept message at once, and free it.  Return false, and do nothing, unless the message's payload is here and
+ * fits. */
 __attribute__((always_inline)) static inline bool message_fetch(mad_dev_t *dev, matcher_t *m, mad_dev_message_t *u,
                                                                 struct iovec piece, mad_dev_got_t *got)
 {
@@ -98,8 +99,8 @@ __attribute__((always_inline)) static inline bool message_fetch(mad_dev_t *dev, 
     return true;
 }
 
-/* Receive a kept message at once, in place of posting the receive.  False, and nothing is done, if there is none, or if it is
- * not complete or longer than the receive. */
+/* Receive a kept message at once, in place of posting the receive.  Return false, and do nothing, if there is no such
+ * message, or if the message is not complete or longer than the receive. */
 static inline bool receive_kept(mad_dev_t *dev, const mad_dev_receive_t *r)
 {
     matcher_t *m = &dev->matchers[r->space];
@@ -137,8 +138,8 @@ static __attribute__((noinline)) mad_status_t receive_other(mad_dev_t *dev, cons
     return MAD_OK;
 }
 
-/* Receive the first message that waits in dev->shown at once, in place of posting the receive.  False, and nothing is done,
- * if the receive does not match that message, or if an older receive or an older message might come first. */
+/* Receive the first message that waits in dev->shown at once, in place of posting the receive.  Return false, and do
+ * nothing, if the receive does not match that message, or if an older receive or an older message might come first. */
 static bool receive_shown(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece, void *context,
                           uint64_t flags)
 {

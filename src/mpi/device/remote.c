@@ -138,7 +138,7 @@ static mad_status_t write_out(mad_dev_t *dev, op_t *op, const mad_dev_remote_t *
         if (!status)
             return MAD_OK;
     }
-    dev_lock(dev); /* report the failure like a later one, so that all failures take one path */
+    dev_lock(dev); /* this failure is reported like a later one, so that all failures take one path */
     dev_send_advance(dev, op, status);
     dev_unlock(dev);
     return MAD_OK;

@@ -110,7 +110,7 @@ mad_status_t dev_announce_send(mad_dev_t *dev, const mad_dev_send_t *s, wire_env
         }
     }
     dev_lock(dev);
-    envelope_left(dev, op, status); /* report the failure like a later one, so that all failures take one path */
+    envelope_left(dev, op, status); /* this failure is reported like a later one, so that all failures take one path */
     dev_unlock(dev);
     return MAD_OK;
 }

@@ -123,7 +123,7 @@ static bool cores_suffice(mad_dev_t *dev)
     int n = atomic_load_explicit(&dev->known, memory_order_relaxed), adapter;
     while (n <= dev->cores && mad_peer_adapter(dev->session, n, &adapter) != MAD_ERR_INVAL)
         n++;
-    /* several threads may store this; the last value is good, because peers are never removed */
+    /* several threads may store this number; the last value is good, because peers are never removed */
     atomic_store_explicit(&dev->known, n, memory_order_relaxed);
     return n <= dev->cores;
 }
@@ -215,7 +215,7 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, wire_env
         return MAD_OK;
     }
     status = send_in_blocks(dev, op, h);
-    if (status) { /* report the failure like a later one, so that all failures take one path */
+    if (status) { /* this failure is reported like a later one, so that all failures take one path */
         dev_lock(dev);
         dev_send_advance(dev, op, status);
         dev_unlock(dev);
@@ -226,8 +226,8 @@ static mad_status_t send_later(mad_dev_t *dev, const mad_dev_send_t *s, wire_env
 /* ---- First contact ----------------------------------------------------------------------------------------------- */
 
 /* State of the connection to a peer.  A send without an error report would fail unnoticed if the peer cannot be
- * reached or has another key, and the peer might wait for it for ever.  So the first send without an error report
- * waits until an empty message has left, unless a connection exists already.  A peer that has sent a message is
+ * reached or has another key, and the peer might wait for the message for ever.  So the first send without an error
+ * report waits until an empty message has left, unless a connection exists already.  A peer that has sent a message is
  * connected, and answers to it are sent at once.  Open MPI 4.1 sends answers while it reads the queue; if Open MPI had
  * to wait in such a send, it would read the queue again, into the same memory. */
 enum { UNKNOWN = 0, GREETED, THERE };

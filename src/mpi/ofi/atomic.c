@@ -5,7 +5,8 @@
 #define EP(fid) FROM_FID(mad_ofi_ep_t, fid)
 #define COUNT(type, op, access) (MAD_DEV_ATOMIC_MAX / mad_ofi_atomic_size(access, type, op))
 
-/* Make pieces of bytes from counts of elements.  False if there are too many, or if they are too long. */
+/* Make pieces of bytes from counts of elements.  Return false if there are too many elements, or if the pieces are too
+ * long. */
 static bool ioc_pieces(const struct fi_ioc *ioc, size_t n, size_t size, struct iovec *pieces)
 {
     if (n > MAD_DEV_PIECES)

@@ -36,7 +36,7 @@ static bool cq_grow(mad_ofi_cq_t *cq)
     return true;
 }
 
-/* Return a new entry at the end; NULL if out of memory.  Under the lock. */
+/* Return a new entry at the end; NULL if out of memory.  The caller holds the queue's lock. */
 static mad_ofi_entry_t *cq_entry_add(mad_ofi_cq_t *cq)
 {
     if (cq->tail - cq->head == cq->size && !cq_grow(cq))
@@ -135,7 +135,7 @@ static inline bool cq_settle(mad_ofi_cq_t *cq, bool has_room)
     bool is_left = cq->head != cq->tail;
     cq->drained = has_room && !is_left && !cq->locked;
     if (!is_left)
-        cq->head = cq->tail = 0; /* reuse the first entries, because they are in the cache */
+        cq->head = cq->tail = 0; /* reuse the first entries of the ring, because they are in the cache */
     return is_left;
 }
 
@@ -165,7 +165,7 @@ static ssize_t cq_take(mad_ofi_cq_t *cq, void *buf, size_t n, fi_addr_t *sources
     return is_left ? -FI_EAVAIL : -FI_EAGAIN;
 }
 
-/* True if the ring is empty.  Without the lock only if a single thread uses the queue. */
+/* True if the ring is empty.  The caller holds the lock, unless a single thread uses the queue. */
 static inline bool is_empty(const mad_ofi_cq_t *cq)
 {
     return !cq->locked && cq->head == cq->tail;
@@ -270,10 +270,10 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t n, fi_addr_t *
     mad_ofi_cq_t *cq = FROM_FID(mad_ofi_cq_t, fid);
     int64_t begin = mad_dev_clock();
     ssize_t got;
-    (void)cond; /* the condition is only a hint */
+    (void)cond; /* the condition passed by the program is only a hint: it is not used */
     if (cq->wait.fd < 0)
         return -FI_EINVAL;
-    do { /* repeat, because another thread may take the entry that has woken this one */
+    do { /* repeat, because another thread may take the entry whose arrival has woken this thread */
         got = cq_take(cq, buf, n, sources);
     } while (got == -FI_EAGAIN && !atomic_exchange(&cq->signalled, false) &&
              mad_ofi_wait_for(&cq->wait, &cq->eps, cq_has_news, cq, begin, timeout));

@@ -25,7 +25,8 @@
     (FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | \
      FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | \
      FI_ORDER_ATOMIC_WAW)
-/* reported number of queues, counters and endpoints; there is no limit, and more is offered if the hints request more */
+/* number of queues, counters and endpoints that fi_getinfo reports; there is no limit, and more is offered if the hints
+ * request more */
 #define COUNT 1024
 
 /* ---- Hints -------------------------------------------------------------------------------------------------------- */

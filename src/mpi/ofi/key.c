@@ -89,7 +89,7 @@ static bool file_make(const char *path)
     return fd >= 0 && good;
 }
 
-/* Return the reason why the file cannot hold a key, by ssh's rules for key files; NULL if it can. */
+/* Return the reason why the file cannot hold a key, by ssh's rules for key files; NULL if the file can hold one. */
 static const char *file_fault(int fd)
 {
     struct stat st;
@@ -186,7 +186,7 @@ static int file_of_user(mad_mpi_key_t *key)
 /* ---- The key of the process --------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static mad_mpi_key_t known; /* protected by the lock; len is 0 until the key is found */
+static mad_mpi_key_t known; /* the key; protected by the lock; its len is 0 until the key is found */
 
 static int key_find(mad_mpi_key_t *key)
 {
@@ -202,7 +202,7 @@ static int key_find(mad_mpi_key_t *key)
     if (found > 0)
         MAD_OFI_INFO(FABRIC, "the key is from: %s\n", key->source);
     else
-        /* written here too, because libfabric's own log is off by default */
+        /* print the reason here too, because libfabric's own log is off by default */
         fprintf(stderr, "mad: libfabric: error: no key: %s\n", key->why);
     return found;
 }

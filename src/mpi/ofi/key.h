@@ -14,7 +14,8 @@
 
 #include "mpi/key.h"
 
-/* Each function returns 1 with a key, 0 if its source does not exist, or -1 with why if the source is refused. */
+/* Each function returns 1 with a key, 0 if its source does not exist, or -1 with the reason in key->why if the source
+ * is refused. */
 int mad_ofi_key_text(mad_mpi_key_t *key); /* reads FI_MAD_KEY; takes a tenth of a second */
 int mad_ofi_key_file(mad_mpi_key_t *key, const char *path);
 int mad_ofi_key_pmix(mad_mpi_key_t *key);

@@ -104,7 +104,7 @@ static void mr_release(void *arg, const mad_dev_target_t *target, mad_dev_access
     mad_ofi_domain_t *d = ep->domain;
     mr_t *mr;
     pthread_mutex_lock(&d->mrs.lock);
-    mr = mr_find(&d->mrs, target->key); /* a region that is in use is not freed */
+    mr = mr_find(&d->mrs, target->key); /* this always finds the region: one that is in use is not freed */
     if (good && ep->caps & FI_RMA_EVENT)
         mad_ofi_cntr_add_served(mr->read, mr->written, mad_ofi_effect(access, op));
     mr->busy--;

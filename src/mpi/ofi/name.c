@@ -113,8 +113,8 @@ static size_t put_virtual(unsigned char *to, const unsigned char *from)
     return put_entry(to, "virtual", network, from + 9, from[8]);
 }
 
-/* Restore an entry into room for three strings of 255 bytes; return its length.  *used: bytes of the short form; 0 if
- * that is not valid. */
+/* Restore an entry into room for three strings of 255 bytes; return its length.  *used: length of the short form in
+ * bytes; 0 if the short form is not valid. */
 static size_t lengthen(unsigned char *to, const unsigned char *from, const unsigned char *end, const unsigned char *identity,
                        size_t *used)
 {
@@ -216,7 +216,7 @@ static size_t shorten_as_is(const name_entry_t *e, unsigned char *to)
     return e->len - *e->driver;
 }
 
-/* Write the short form into room for 600 bytes.  Return its length, or 0 if there is none. */
+/* Write the short form into room for 600 bytes.  Return its length, or 0 if the entry has no short form. */
 static size_t shorten(const name_entry_t *e, const unsigned char *identity, unsigned char *to)
 {
     unsigned char again[3 * 256];

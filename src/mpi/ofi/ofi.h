@@ -70,7 +70,7 @@ typedef struct mad_ofi_eps {
 
 typedef struct mad_ofi_wait {
     int fd;                    /* readable if something is queued; -1: no thread may sleep, and cond is NULL */
-    atomic_bool armed;         /* a thread may be sleeping on fd */
+    atomic_bool armed;         /* true while a thread may be sleeping on fd */
     _Atomic(int64_t) armed_at; /* time of arming, ns */
     atomic_bool soon;          /* true if the last sleep was short, so that it is better to spin for that time */
     mad_cond_t *cond;          /* condition for threads that wait in calls of this provider */
@@ -78,18 +78,18 @@ typedef struct mad_ofi_wait {
 
 int mad_ofi_wait_open(mad_ofi_wait_t *wait, enum fi_wait_obj kind); /* -FI_ENOSYS: unsupported kind */
 void mad_ofi_wait_close(mad_ofi_wait_t *wait);
-/* Wake the sleeping threads.  Called after something was queued. */
+/* Wake the sleeping threads.  Callers have queued something before. */
 void mad_ofi_wait_wake(mad_ofi_wait_t *wait);
 /* Like mad_ofi_wait_for, but only for as long as the library's own waits spin. */
 bool mad_ofi_wait_moment(mad_ofi_wait_t *wait, int (*test)(void *arg), void *arg);
 /* Make fd readable when something is queued from now on.  The caller checks, before the program sleeps on fd, whether
  * something is already queued. */
 void mad_ofi_wait_arm(mad_ofi_wait_t *wait);
-/* Wait until test(arg) is not 0, while the endpoints (NULL if none) make progress; poll if threads may not sleep.  False
- * after a time-out of ms (-1: none) that began at `begin` (mad_dev_clock). */
+/* Wait until test(arg) is not 0, while the endpoints (NULL if none) make progress; poll if threads may not sleep.
+ * Return false if a time-out of `ms` milliseconds (-1: none) ended, which began at `begin` (mad_dev_clock). */
 bool mad_ofi_wait_for(mad_ofi_wait_t *wait, mad_ofi_eps_t *eps, int (*test)(void *arg), void *arg, int64_t begin, int ms);
 int mad_ofi_wait_control(mad_ofi_wait_t *wait, int command, void *arg); /* serve FI_GETWAIT */
-/* Return the remaining part of a time-out of ms (-1: none) that began at `begin` (mad_dev_clock). */
+/* Return the remaining milliseconds of a time-out of `ms` milliseconds (-1: none) that began at `begin` (mad_dev_clock). */
 int mad_ofi_left(int64_t begin, int ms);
 
 /* ---- Objects ------------------------------------------------------------------------------------------------------ */
@@ -142,14 +142,14 @@ typedef struct mad_ofi_cq {
     mad_ofi_domain_t *domain;
     enum fi_cq_format format;
     bool locked;
-    bool direct; /* a single thread uses the queue, in the longest format */
+    bool direct; /* true if a single thread uses the queue, and reads entries in the longest format */
     pthread_mutex_t lock;
     mad_ofi_entry_t *ring;
-    uint32_t size, head, tail; /* size is a power of two */
+    uint32_t size, head, tail; /* size of the ring, a power of two; places of the first and of the next new entry */
     /* Buffer of a program that reads from an empty ring, as the only reader.  Entries are written there while there is
      * room, and until an entry has to go to the ring. */
     struct fi_cq_tagged_entry *into, *into_end;
-    bool drained; /* the last read has emptied the queue, and had room for more */
+    bool drained; /* true if the last read has emptied the queue, and had room for more */
     mad_ofi_wait_t wait;
     atomic_bool signalled;
     mad_ofi_eps_t eps;
@@ -161,7 +161,7 @@ typedef struct mad_ofi_cntr {
     mad_ofi_domain_t *domain;
     atomic_ullong value, errors;
     atomic_ullong seen; /* value + errors at the time when the program last read one of them */
-    bool of_region;     /* the counter counts, or has counted, accesses to registered memory */
+    bool of_region;     /* true if the counter counts, or has counted, accesses to registered memory */
     mad_ofi_wait_t wait;
     mad_ofi_eps_t eps;
     atomic_int users;
@@ -177,18 +177,18 @@ struct mad_ofi_ep {
     mad_ofi_ep_t *next; /* next in the list of the address vector */
     mad_ofi_cq_t *send_cq, *receive_cq;
     bool send_selective, receive_selective;
-    mad_ofi_cq_t *got_cq, *sent_cq; /* set, from fi_enable on, if entries need no source */
+    mad_ofi_cq_t *got_cq, *sent_cq; /* queues for entries that need no source; set by fi_enable, else NULL */
     mad_ofi_cntr_t *cntrs[MAD_OFI_CNTRS];
     uint64_t caps, send_flags, receive_flags;
     size_t multi_min;
-    bool by_handler; /* the device was opened with this option */
+    bool by_handler; /* true if the device was opened with this option */
     mad_dev_t *dev;  /* NULL until enabled */
     /* Peers by address, and addresses by peer.  Arrays grow by replacement; old arrays stay until the endpoint is freed. */
     _Atomic(mad_peer_t *) peers;
     atomic_size_t n_peers;
     fi_addr_t *addresses;
     size_t n_addresses;
-    bool repeated; /* some process has, or has had, several addresses */
+    bool repeated; /* true if some process has, or has had, several addresses */
     struct mad_ofi_old {
         struct mad_ofi_old *next;
         void *memory;
@@ -199,12 +199,12 @@ struct mad_ofi_ep {
 
 /* Copy the secret shared by endpoints that may communicate, and return its length, 16 to 64 bytes; or return a negative
  * error, which is logged.  The secret is determined once per process, which may wait for the first process of the job;
- * later calls copy it.  Any thread.  The caller wipes its copy. */
+ * later calls copy it.  Any thread may call this.  The caller wipes its copy of the secret. */
 int mad_ofi_key(unsigned char key[64]);
 void mad_ofi_key_forget(void); /* wipe the secret */
 /* Return the length of names in bytes, equal in all processes. */
 size_t mad_ofi_name_len(void);
-/* Write a name of name_len bytes.  False if the name would not suffice to reach the process. */
+/* Write a name of name_len bytes.  Return false if the name would not suffice to reach the process. */
 bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *name, size_t name_len);
 /* Restore the address from a name; return its length, at most MAD_OFI_ADDRESS_MAX, or 0 if the name is not valid. */
 size_t mad_ofi_name_address(const unsigned char *name, size_t name_len, unsigned char *address);

@@ -41,7 +41,7 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, 
     return mad_ofi_receive(EP(ep), MAD_DEV_TAGGED, m->msg_iov, m->iov_count, m->addr, m->tag, m->ignore, flags, m->context);
 }
 
-/* Send at once.  False if that is impossible; mad_ofi_send must then be used. */
+/* Send at once.  Return false if that is impossible; mad_ofi_send must then be used. */
 static inline bool sent_now(const mad_ofi_ep_t *ep, const void *buf, size_t len, uint64_t data, bool has_data, fi_addr_t to,
                             uint64_t tag)
 {

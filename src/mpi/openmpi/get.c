@@ -56,7 +56,7 @@ typedef struct registration {
     named_t named;
     mca_btl_base_registration_handle_t handle;
     uint64_t address, size;
-    mad_request_t *offer; /* request of the offer; NULL if it is not offered */
+    mad_request_t *offer; /* request of the offer; NULL if the registration is not offered */
 } registration_t;
 
 typedef struct get {
@@ -77,7 +77,7 @@ static uint32_t n_places, used;
 static uint64_t last;
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 
-/* Double the table.  Under the lock. */
+/* Double the table.  The caller holds the lock. */
 static bool named_grow(void)
 {
     uint32_t n = n_places ? n_places * 2 : 64;
@@ -111,7 +111,8 @@ static bool named_add(named_t *object, mad_btl_endpoint_t *endpoint)
     return good;
 }
 
-/* Return the object with this number, if the peer may use it; NULL if there is none.  take: remove it from the table. */
+/* Return the object with this number, if the peer may use it; NULL if there is none. take: remove the object from the
+ * table. */
 static named_t *named_find(uint64_t number, mad_peer_t peer, bool is_get, bool take)
 {
     named_t *object;
@@ -160,7 +161,7 @@ static void registration_withdraw(registration_t *r)
     get_hdr_t hdr = {.kind = WITHDRAWN, .number = r->named.number};
     mad_block_t block = {&hdr, sizeof hdr, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     mad_request_t *request;
-    bool all_here = mad_request_cancel(r->offer) == MAD_OK; /* true if no byte of the message has left */
+    bool all_here = mad_request_cancel(r->offer) == MAD_OK; /* true if no byte of the message has left this process */
     if (!all_here && !mad_message_send(mad_btl->bulk, r->named.endpoint->peer, &block, 1, &request))
         mad_request_detach(request, NULL, NULL);
     mad_request_detach(r->offer, NULL, NULL); /* freed on completion */
@@ -241,13 +242,13 @@ typedef struct offered {
     mad_message_t *message;
 } offered_t;
 
-/* Offers and gets by number.  The one that comes first waits here for the other.  Under the lock. */
+/* Offers and gets by number.  The one that comes first waits here for the other.  The lock protects this table. */
 static struct bucket {
     offered_t *offers;
     get_t *gets;
 } buckets[BUCKETS];
 
-/* Return the address of the list's pointer to an offer; NULL if there is none.  Under the lock. */
+/* Return the address of the list's pointer to an offer; NULL if there is none.  The caller holds the lock. */
 static offered_t **offer_find(mad_peer_t peer, uint64_t number)
 {
     offered_t **p = &buckets[number % BUCKETS].offers;
@@ -256,8 +257,8 @@ static offered_t **offer_find(mad_peer_t peer, uint64_t number)
     return *p ? p : NULL;
 }
 
-/* Return the address of the list's pointer to the oldest get that waits for this offer; NULL if there is none.  Under the
- * lock. */
+/* Return the address of the list's pointer to the oldest get that waits for this offer; NULL if there is none.  The
+ * caller holds the lock. */
 static get_t **get_find(mad_peer_t peer, uint64_t number)
 {
     get_t **p = &buckets[number % BUCKETS].gets;
@@ -266,7 +267,7 @@ static get_t **get_find(mad_peer_t peer, uint64_t number)
     return *p ? p : NULL;
 }
 
-/* Remove a get from the list.  Under the lock. */
+/* Remove a get from the list.  The caller holds the lock. */
 static void get_unlink(const get_t *g)
 {
     for (get_t **p = &buckets[g->offer % BUCKETS].gets; *p; p = &(*p)->next)

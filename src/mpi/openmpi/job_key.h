@@ -6,13 +6,13 @@
 #include "mpi/key.h"
 
 typedef struct mad_ompi_exchange {
-    const char *name;  /* the key's name in Open MPI's exchange; static */
-    const char *label; /* static; log lines begin with it, for instance "btl mad" */
+    const char *name;  /* the key's name in Open MPI's exchange: a static text */
+    const char *label; /* a static text with which log lines begin, for instance "btl mad" */
     int output;        /* Open MPI's stream for log lines */
 } mad_ompi_exchange_t;
 
-/* Find the key of the job; wait until the job's first process has made one, at most MAD_MPI_KEY_WAIT.  False, logged,
- * if there is none. */
+/* Find the key of the job; wait at most MAD_MPI_KEY_WAIT until the job's first process has made one.  Return false, and
+ * log the reason, if there is no key. */
 bool mad_ompi_key(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key);
 
 #endif

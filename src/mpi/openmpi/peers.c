@@ -29,7 +29,7 @@ static bool is_memory(int adapter)
     return !mad_adapter_get(mad_btl->session, adapter, &info) && !strcmp(info.driver, "shm");
 }
 
-/* Return the array with room for this peer; NULL if out of memory.  Under the lock. */
+/* Return the array with room for this peer; NULL if out of memory.  The caller holds the lock. */
 static mad_btl_served_t *served_for(mad_peer_t peer)
 {
     mad_btl_served_t *old = atomic_load_explicit(&mad_btl->served, memory_order_relaxed), *more;
@@ -89,8 +89,8 @@ static bool is_near(const opal_proc_t *proc)
 
 /* ---- Endpoints -------------------------------------------------------------------------------------------------- */
 
-/* Make an endpoint.  NULL if the process has no address of this component, or one of another version, or if the other
- * module serves it. */
+/* Make an endpoint.  Return NULL if the process has no address of this component, or one of another version, or if the
+ * other module serves it. */
 static mad_btl_endpoint_t *endpoint_new(mca_btl_base_module_t *btl, opal_proc_t *proc)
 {
     mad_btl_endpoint_t *endpoint = NULL;

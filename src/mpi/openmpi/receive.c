@@ -61,7 +61,7 @@ static void parked_push(parked_t *p)
     opal_mutex_unlock(&parked_lock);
 }
 
-/* Unpack further blocks of a long fragment, as far as they have arrived.  False if some are missing. */
+/* Unpack further blocks of a long fragment, as far as they have arrived.  Return false if some blocks are missing. */
 static bool long_read(shown_t *shown, parked_t *p)
 {
     const void *data;
@@ -172,7 +172,7 @@ static __attribute__((noinline)) void fragment_park(const mad_arrival_t *arrival
     parked_push(p);
 }
 
-/* Continue a parked fragment.  Return true if it is complete, and then freed. */
+/* Continue a parked fragment.  If the fragment is complete, free it and return true. */
 static bool parked_read(shown_t *shown, parked_t *p)
 {
     if (p->bytes && long_read(shown, p))

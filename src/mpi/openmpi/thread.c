@@ -13,13 +13,14 @@
 
 static pthread_t thread;
 static atomic_bool stop;
-/* true in the component's thread, from which Open MPI may add or remove peers while another thread waits for its end */
+/* true in the component's thread, from which Open MPI may add or remove peers while another thread waits for this one's
+ * end */
 static _Thread_local bool is_it;
 static bool runs; /* under the lock */
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 
-/* True if the program has made no progress since `seen`.  False before its first call: until then Open MPI has not set
- * the receiver of fragments, which would be lost. */
+/* True if the program has made no progress since `seen`.  Return false before the program's first call: until then Open
+ * MPI has not set the receiver of fragments, which would be lost. */
 static bool away(unsigned seen)
 {
     return seen && atomic_load_explicit(&mad_btl->calls, memory_order_relaxed) == seen &&

@@ -71,7 +71,8 @@ int mad_pml_del_procs(struct ompi_proc_t **procs, size_t n)
 
 int mad_pml_add_comm(ompi_communicator_t *comm)
 {
-    /* equals the communicator's own group, unless it is an intercommunicator */
+    /* number of ranks of the remote group, which is the communicator's own group unless the communicator is an
+     * intercommunicator */
     int n = comm->c_remote_group->grp_proc_count;
     struct mca_pml_comm_t *peers = malloc(sizeof *peers + (size_t)n * sizeof *peers->by);
     if (!peers)

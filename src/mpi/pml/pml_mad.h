@@ -47,7 +47,7 @@
 /* Peers of a communicator, to which Open MPI keeps a pointer.  An entry is filled on first use, and never changes
  * afterwards. */
 struct mca_pml_comm_t {
-    int n;                   /* number of ranks; of the remote group if there is one */
+    int n;                   /* number of ranks, of the remote group if there is one */
     _Atomic mad_peer_t by[]; /* MAD_PML_NO_PEER: not known yet */
 };
 
@@ -56,7 +56,7 @@ typedef enum mad_pml_kind { MAD_PML_SEND, MAD_PML_RECEIVE } mad_pml_kind_t;
 /* A buffer of the caller, as passed to the device. */
 typedef struct mad_pml_data {
     struct iovec piece;         /* the caller's memory, or the packed copy */
-    void *packed;               /* owned; NULL if the data are contiguous */
+    void *packed;               /* the packed copy, which is freed with the buffer; NULL if the data are contiguous */
     ompi_datatype_t *type;      /* datatype, retained while the data are packed; else NULL */
     opal_convertor_t convertor; /* valid while there is a packed copy */
 } mad_pml_data_t;
@@ -69,7 +69,7 @@ typedef struct mad_pml_request {
     uint8_t kind, mode;
     bool
         plain; /* true unless there is a packed copy, a retained type, or an attached buffer: the fields below are not read */
-    void *buf; /* set for persistent requests only, like count and type */
+    void *buf; /* buffer as passed by the caller; like count and type, set for persistent requests only */
     size_t count;
     ompi_datatype_t *type; /* retained if the request is persistent; else NULL */
     void *attached;        /* part of the buffer of MPI_Buffer_attach; NULL if none */
@@ -86,11 +86,11 @@ typedef struct mad_pml_component {
     mca_pml_base_component_2_0_0_t super;
     mad_dev_t *dev;
     opal_free_list_t requests;
-    mad_pml_request_t *spare;           /* requests for reuse; NULL if none, and where several threads call MPI */
+    mad_pml_request_t *spare; /* requests for reuse; NULL if there are none, and always NULL if several threads call MPI */
     _Atomic(mad_pml_request_t *) ended; /* completed by the device, but not yet for Open MPI (request.c) */
     atomic_int failures;                /* number of failures logged */
     bool report;                        /* the parameter `report` */
-    bool threaded;                      /* several threads may call MPI at the same time */
+    bool threaded;                      /* true if several threads may call MPI at the same time */
     mad_pml_count_t sent, received;
 } mad_pml_component_t;
 
@@ -121,14 +121,14 @@ int mad_pml_error(mad_status_t status);
 
 /* peers.c */
 mad_peer_t mad_pml_find_peer(ompi_communicator_t *comm, int rank);
-/* Return the peer of a rank.  MAD_PML_NO_PEER, logged, if it cannot be reached. */
+/* Return the peer of a rank.  If the rank cannot be reached, log this and return MAD_PML_NO_PEER. */
 static inline mad_peer_t mad_pml_peer(ompi_communicator_t *comm, int rank)
 {
     mad_peer_t peer = atomic_load_explicit(&comm->c_pml_comm->by[rank], memory_order_relaxed);
     return OPAL_LIKELY(peer >= 0) ? peer : mad_pml_find_peer(comm, rank);
 }
-/* Return the rank of a peer; MPI_ANY_SOURCE if it has none in this communicator. claimed: the rank that its message
- * names. */
+/* Return the rank of a peer; MPI_ANY_SOURCE if the peer has no rank in this communicator.  claimed: the rank that the
+ * peer's message names. */
 int mad_pml_rank(ompi_communicator_t *comm, mad_peer_t peer, uint64_t claimed);
 int mad_pml_publish(void); /* publish this process's address */
 int mad_pml_add_procs(struct ompi_proc_t **procs, size_t n);
@@ -163,7 +163,7 @@ int mad_pml_request_free(ompi_request_t **request);
 int mad_pml_request_start(size_t n, ompi_request_t **requests);
 /* Record the arguments of a persistent request. */
 void mad_pml_request_keep(mad_pml_request_t *request, void *buf, size_t count, ompi_datatype_t *type);
-/* Complete a request whose status is set, after the device's last use of it.  Any thread. */
+/* Complete a request whose status is set, after the device's last use of the request.  Any thread may call this. */
 void mad_pml_request_complete(mad_pml_request_t *request);
 int mad_pml_request_end_all(void); /* end all requests in the list; return their number */
 void mad_pml_notify(void *arg, const mad_dev_done_t *done);
@@ -199,7 +199,7 @@ int mad_pml_send(const void *buf, size_t count, ompi_datatype_t *type, int to, i
 
 /* receive.c */
 int mad_pml_receive_begin(mad_pml_request_t *request, void *buf, size_t count, ompi_datatype_t *type);
-/* Fill *r so that it matches this rank and tag.  OMPI_ERR_UNREACH: the rank cannot be reached. */
+/* Fill *r so that it matches this rank and tag.  Return OMPI_ERR_UNREACH if the rank cannot be reached. */
 int mad_pml_pattern(mad_dev_receive_t *r, int from, int tag, ompi_communicator_t *comm);
 /* Wait for a receive, and free it. status may be MPI_STATUS_IGNORE. */
 int mad_pml_receive_end(mad_pml_request_t *request, ompi_status_public_t *status);

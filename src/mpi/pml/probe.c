@@ -4,7 +4,7 @@
 
 #include <opal/runtime/opal_progress.h>
 
-/* Look for a message.  MAD_ERR_AGAIN: there is none at the moment. */
+/* Look for a message.  Return MAD_ERR_AGAIN if there is none at the moment. */
 static mad_status_t probe_look(mad_dev_receive_t *r, mad_dev_probe_t how, ompi_communicator_t *comm, int from,
                                ompi_status_public_t *status)
 {
@@ -56,7 +56,7 @@ static void message_fill(ompi_message_t *message, mad_pml_request_t *r, ompi_com
     message->count = status->_ucount;
 }
 
-/* Claim the message under the request, which is its context. */
+/* Claim a message, with this request as the context of the claim. */
 static int probe_claim(int from, int tag, ompi_communicator_t *comm, mad_pml_request_t *r, ompi_status_public_t *status)
 {
     mad_dev_receive_t receive = {.context = r};

@@ -95,7 +95,7 @@ int mad_pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int from, int 
     int rc;
     if (OPAL_UNLIKELY(!r))
         return OMPI_ERR_OUT_OF_RESOURCE;
-    *request = &r->super; /* set before the receive begins, because it may complete at once */
+    *request = &r->super; /* set the request before the receive begins, because the receive may complete at once */
     rc = receive_begin(r, buf, count, type, from, tag, comm);
     if (OPAL_UNLIKELY(rc != OMPI_SUCCESS)) {
         *request = MPI_REQUEST_NULL;
@@ -104,7 +104,7 @@ int mad_pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int from, int 
     return rc;
 }
 
-/* Try to receive without a request; true if received. */
+/* Try to receive a message without a request; return true if a message was received. */
 static inline bool message_received(void *buf, size_t count, ompi_datatype_t *type, int from, int tag,
                                     ompi_communicator_t *comm, ompi_status_public_t *status)
 {

@@ -155,8 +155,8 @@ static void ended_push(mad_pml_request_t *r)
         ;
 }
 
-/* Wake the thread that waits for a request.  before: the previous value of req_complete.  error: that of the request,
- * which may already be freed. */
+/* Wake the thread that waits for a request.  before: the previous value of req_complete.  error: the error of the
+ * request; the request may already be freed. */
 static inline void waiter_wake(void *before, int error)
 {
     if (before != REQUEST_PENDING && before != REQUEST_COMPLETED)
@@ -187,7 +187,7 @@ static inline void request_complete(mad_pml_request_t *r)
     if (OPAL_LIKELY(before == REQUEST_PENDING))
         return;
     if (before == REQUEST_FREED) {
-        r->super.req_complete = REQUEST_FREED; /* no other thread has a pointer to it */
+        r->super.req_complete = REQUEST_FREED; /* from now on no other thread has a pointer to the request */
         ended_push(r);
         return;
     }

@@ -4,7 +4,7 @@
 
 #include <ompi/mca/pml/base/pml_base_bsend.h>
 
-/* Try to send at once; true if sent. */
+/* Try to send a message at once; return true if it was sent. */
 static inline bool message_leaves(ompi_communicator_t *comm, mad_peer_t to, int tag, struct iovec piece)
 {
     if (mad_dev_send_now(mad_pml->dev, to, piece.iov_base, piece.iov_len, mad_pml_tag(comm, tag),
@@ -14,8 +14,8 @@ static inline bool message_leaves(ompi_communicator_t *comm, mad_peer_t to, int 
     return true;
 }
 
-/* Common part of all modes: try to send without a request; return true if the send is complete.  Not for synchronous
- * sends, which end when a receive has matched. */
+/* Common part of all modes: try to send without a request; return true if the send is complete.  Synchronous sends do
+ * not use this, because they end when a receive has matched. */
 static inline bool message_sent(const void *buf, size_t count, const ompi_datatype_t *type, mad_peer_t to, int tag,
                                 mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
@@ -98,7 +98,7 @@ int mad_pml_send_begin(mad_pml_request_t *r, const void *buf, size_t count, ompi
     return rc == OMPI_SUCCESS ? pml_send_piece(r, to, &r->data.piece) : rc;
 }
 
-/* Make a request for a message that could not be sent at once.  NULL with the reason in *rc. */
+/* Make a request for a message that could not be sent at once.  On failure return NULL, with the error code in *rc. */
 static mad_pml_request_t *send_request(const void *buf, size_t count, ompi_datatype_t *type, int to, int tag,
                                        mca_pml_base_send_mode_t mode, ompi_communicator_t *comm, int *rc)
 {
