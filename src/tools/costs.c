@@ -96,7 +96,7 @@ static bool receive_copy(sides_t *s, uint32_t round, size_t len)
 {
     word_wait(&s->answered, round - 1);
     memcpy(s->to, round_slot(s, round), len);
-    __asm__ volatile("" ::"r"(s->to) : "memory"); /* keeps the compiler from leaving out the copy */
+    __asm__ volatile("" ::"r"(s->to) : "memory"); /* keep the compiler from leaving out the copy */
     return true;
 }
 
@@ -119,7 +119,7 @@ static bool receive_in_pieces(sides_t *s, uint32_t round, size_t len)
                 sched_yield();
         memcpy(s->to + done, round_slot(s, round) + done, PIECE);
     }
-    atomic_store_explicit(&s->filled, 0, memory_order_relaxed); /* published by the store that begins the next round */
+    atomic_store_explicit(&s->filled, 0, memory_order_relaxed); /* published by the store with which the next round begins */
     return true;
 }
 
@@ -167,8 +167,8 @@ static int by_time(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* Return the time of a round in ns that a quarter of the rounds do not exceed.  after_answer: only the receiver's part
- * after the answer.  0 if the operation is impossible. */
+/* Return the time of a round in ns that a quarter of the rounds do not exceed.  after_answer: measure only the
+ * receiver's part after the answer.  Return 0 if the operation is impossible. */
 static int64_t round_time(sides_t *s, size_t len, bool after_answer)
 {
     int64_t end = madi_now() + BUDGET;

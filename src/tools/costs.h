@@ -6,7 +6,7 @@
 
 #include "base/costs.h"
 
-/* Measure between these two cores, for 120 ms.  Return false if the host is busy, or if both are the same core. */
+/* Measure the costs between these two cores, for 120 ms.  Return false if the host is busy, or if both are the same core. */
 bool madi_costs_measure(int first, int last, madi_costs_t *costs);
 /* Write this host's file, and its path to `path`.  On failure return false; `why` has the cause as a text. */
 bool madi_costs_store(const madi_costs_t *costs, char path[MADI_COSTS_PATH_MAX], char *why, size_t len);

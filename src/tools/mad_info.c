@@ -25,7 +25,7 @@
 
 static const struct {
     const char *name, *arguments, *help;
-    const char *options; /* accepted options, by their getopt values */
+    const char *options; /* getopt values of the options that the command accepts */
     int args_min, args_max;
     int (*run)(const madi_info_options_t *options);
 } commands[] = {
@@ -45,7 +45,7 @@ static const struct {
     {"route", "[FILE] A B", "which routes messages take from host A to host B, and why: --channel NAME, --size BYTES",
      "jtcb", 2, 3, madi_info_route},
 };
-#define GIVEN_MAX 128 /* getopt values of options are below this */
+#define GIVEN_MAX 128 /* bound of the options' getopt values */
 #define N_COMMANDS (int)(sizeof commands / sizeof *commands)
 
 static void info_help(void)
@@ -86,7 +86,8 @@ static const struct option table[] = {{"json", no_argument, NULL, 'j'},        {
                                       {"size", required_argument, NULL, 'b'},  {"help", no_argument, NULL, 'h'},
                                       {"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0}};
 
-/* Parse the options; given[] records the getopt values seen. -1: continue; else the exit code. */
+/* Parse the options; given[] records the getopt values seen.  Return -1 if the program is to continue, otherwise its
+ * exit code. */
 static int parse(madi_info_options_t *o, char *given, int argc, char **argv)
 {
     int option;

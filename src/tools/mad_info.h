@@ -30,7 +30,7 @@ int madi_info_topology(const madi_info_options_t *options); /* mad_info_topology
 int madi_info_route(const madi_info_options_t *options);    /* mad_info_route.c */
 
 /* mad_info_query.c: query a live process; return an array with the answers of its sessions. question: as in
- * core/inspect/query.h, for instance "explain 3".  NULL on failure; `why` gives the reason and a remedy. */
+ * core/inspect/query.h, for instance "explain 3".  Return NULL on failure; `why` gives the reason and a remedy. */
 #define MADI_INFO_WHY_MAX 400
 json_t *madi_info_query(int pid, const char *question, double timeout, char *why);
 /* Query all processes of this user (as root: of all users).  Return [{pid sessions[]}], with {pid error} for a process
@@ -45,7 +45,7 @@ bool madi_info_pid(const char *text, int *n);
 void madi_info_program(int pid, char *name, size_t len);
 
 /* mad_info_calibrate.c: measure this host, in about a second. */
-/* mad_info_costs.c: measure between these cores; empty if both are the same core */
+/* mad_info_costs.c: measure costs between these cores; return an empty object if both are the same core */
 json_t *madi_info_costs(int first, int last);
 json_t *madi_info_calibrate(void);
 
@@ -57,7 +57,7 @@ const char *madi_info_bytes(double n);             /* "64 KiB"; in one of four s
 const char *madi_info_rank(const json_t *session); /* "rank 2 of 3, ", "rank 2, " or ""; in a static buffer */
 void madi_info_print_json(const json_t *object);
 void madi_info_print_adapters(const json_t *session);
-void madi_info_column(const char *text, int width);          /* print text, padded with at least two blanks to width */
+void madi_info_column(const char *text, int width);          /* print text, padded with blanks (at least two) to the width */
 void madi_info_print_knobs(const json_t *session, bool all); /* all: with defaults and help */
 /* Report the failure of a subcommand: to stderr, and with --json also as {"error": why} to stdout.  Return 1. */
 int madi_info_failed(const madi_info_options_t *options, const char *why);

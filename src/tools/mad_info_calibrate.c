@@ -65,7 +65,7 @@ typedef struct core_pair {
 
 static uint32_t note_await(core_pair_t *p, int me)
 {
-    return atomic_load_explicit(&p->said[!me].count, memory_order_acquire); /* pairs with the release in note_send */
+    return atomic_load_explicit(&p->said[!me].count, memory_order_acquire); /* this load pairs with the store in note_send */
 }
 
 /* Wait until the other thread's count differs from `old`, and return it. */
@@ -196,7 +196,7 @@ static json_t *wakes_measure(int from, int to)
         bell.bells[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         bell.epolls[i] = epoll_create1(EPOLL_CLOEXEC);
         if (epoll_ctl(bell.epolls[i], EPOLL_CTL_ADD, bell.bells[i], &e))
-            return list; /* out of descriptors; not closed, because the process ends soon */
+            return list; /* no descriptors are left; those of this list are not closed, because the process ends soon */
     }
     s = pair_exchange(&bell, from, to, 1);
     json_array_append_new(list, json_pack("{s:s, s:f, s:f}", "by", "eventfd in epoll", "best_us", s.best / 1000, "median_us",

@@ -123,6 +123,6 @@ static void check_stale(json_t *findings)
 
 void madi_info_check_library(json_t *findings)
 {
-    check_stale(findings); /* first: opening a session would clean up */
+    check_stale(findings); /* check this first, because opening a session would remove the leftovers */
     check_session(findings);
 }

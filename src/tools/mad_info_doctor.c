@@ -19,7 +19,7 @@ void madi_info_found(json_t *findings, const char *check, madi_verdict_t verdict
     vsnprintf(cause, sizeof cause, format, args);
     va_end(args);
     f = json_pack("{s:s, s:s, s:s}", "check", check, "verdict", names[verdict], "cause", cause);
-    if (!f) /* bytes that are not valid text */
+    if (!f) /* the text has bytes that are not valid UTF-8 */
         f = json_pack("{s:s, s:s, s:s}", "check", check, "verdict", names[verdict], "cause", "unprintable");
     if (verdict != MADI_OK && remedy)
         json_object_set_new(f, "remedy", json_string(remedy));

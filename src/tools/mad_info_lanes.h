@@ -24,7 +24,7 @@ typedef enum madi_lane_kind {
 typedef struct madi_bar {
     double begin, end; /* us of the timeline */
     double bytes;
-    int lane, row; /* row: -1 if no row was free */
+    int lane, row; /* row of the lane; -1 if no row was free */
     int number;    /* number of the message, block or stream */
 } madi_bar_t;
 
@@ -48,8 +48,8 @@ typedef struct madi_lanes {
     double first, last; /* extent of all events except waits */
 } madi_lanes_t;
 
-/* Make the lanes of a process's document, or of a merged one. span: "FROM-TO" in microseconds from the first
- * event; NULL for everything.  False on failure; `why` gives the reason. */
+/* Make the lanes of a process's document, or of a merged one. span: "FROM-TO" in microseconds from the first event;
+ * NULL for everything.  Return false on failure; `why` gives the reason. */
 bool madi_lanes_make(const json_t *document, const char *span, madi_lanes_t *lanes, char *why);
 void madi_lanes_fini(madi_lanes_t *lanes);
 

@@ -60,8 +60,8 @@ static bool same_job(const merge_part_t *a, const merge_part_t *b)
 
 /* ---- Clocks ----------------------------------------------------------------------------------------------------- */
 
-/* Write a key that is equal for the send event and the receive event of a message.  False if the event is not a message
- * between ranks. */
+/* Write a key that is equal for the send event and the receive event of a message.  Return false if the event is not a
+ * message between ranks. */
 static bool message_key(const merge_part_t *p, const json_t *event, bool sent, char *key, size_t len)
 {
     const json_t *args = json_object_get(event, "args");

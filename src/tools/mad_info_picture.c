@@ -33,7 +33,7 @@ typedef struct drawing {
     const madi_lanes_t *l;
     FILE *out;
     int y, lanes; /* position reached so far; number of lanes drawn so far */
-    /* number of marks drawn; of bars that share a mark; of bars left out because no row was free */
+    /* numbers of marks drawn, of bars that share a mark, and of bars left out because no row was free */
     long marks, joined, crowded;
     char network[16][32];
     int networks;

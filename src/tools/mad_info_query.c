@@ -107,10 +107,10 @@ static void question_put(const madi_target_t *t, const char *question)
     char line[64];
     int n = snprintf(line, sizeof line, "madeleine 1 %s\n", question);
     for (int i = 0; i < t->count; i++)
-        send(t->fds[i], line, (size_t)n, MSG_NOSIGNAL); /* a failure becomes visible when the answer is read */
+        send(t->fds[i], line, (size_t)n, MSG_NOSIGNAL); /* an error of send becomes visible when the answer is read */
 }
 
-/* Parse an answer, and free its text.  NULL on failure; `why` gives the reason. */
+/* Parse an answer, and free its text.  Return NULL on failure; `why` gives the reason. */
 static json_t *answer_parse(answer_t *a, int pid, double timeout, char *why)
 {
     json_t *answer = NULL;
@@ -177,7 +177,7 @@ json_t *madi_info_query(int pid, const char *question, double timeout, char *why
     do {
         t = (madi_target_t){.pid = pid};
         found = madi_target_find(&t, why);
-        /* queries of other processes may be ahead of this one */
+        /* repeat, because the queries of other processes may be ahead of this one */
     } while (found && !t.count && madi_now() < deadline && !usleep(10000));
     if (!found)
         return NULL;

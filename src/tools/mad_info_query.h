@@ -14,8 +14,8 @@ typedef struct madi_target {
     bool full; /* a socket refused a connection because its queue is full */
 } madi_target_t;
 
-/* mad_info_answer.c: parse the object with which a session has answered.  NULL if the text is no object, or has bytes
- * that no session writes. */
+/* mad_info_answer.c: parse the object with which a session has answered.  Return NULL if the text is no object, or has
+ * bytes that no session writes. */
 json_t *madi_info_answer(const char *text, size_t len);
 /* mad_info_find.c: connect to the sockets of a process, of which only pid is set before.  On failure return false; `why` has
  * the reason. */

@@ -237,7 +237,7 @@ json_t *madi_stats_gather(const madi_info_options_t *o, int pid, char *why)
     return processes;
 }
 
-/* Report processes that do not answer to stderr; true if there are any. */
+/* Report processes that do not answer to stderr; return true if there are any. */
 static bool silent_report(const json_t *processes)
 {
     bool any = false;

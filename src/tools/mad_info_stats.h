@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Query a process, or all processes (pid -1).  Return [{pid program sessions[]}], with {pid program error} for a process
- * that does not answer.  NULL if process pid does not answer; `why` gives the reason. */
+/* Query a process, or all processes (pid -1).  Return [{pid program sessions[]}], with {pid program error} for a
+ * process that does not answer.  Return NULL if process pid does not answer; `why` gives the reason. */
 json_t *madi_stats_gather(const madi_info_options_t *options, int pid, char *why);
-/* Return the process with that number among those that have answered; NULL if none. */
+/* Return the process with that number among those that have answered; NULL if there is none. */
 const json_t *madi_stats_process(const json_t *processes, double pid);
 void madi_info_sleep_until(int64_t when); /* ns of the monotonic clock */
 

@@ -31,12 +31,13 @@
 typedef struct madgw_entry {
     int fd;       /* descriptor of the job file; -1 for the launcher's job */
     bool adds;    /* true if lines can be appended to the file */
-    int topology; /* descriptor of the topology's text, kept open; -1 if none */
+    int topology; /* descriptor of the topology's text, which stays open; -1 if there is no topology */
     uid_t uid;    /* user that root becomes */
     gid_t gid;
 } madgw_entry_t;
 
-/* Make MAD_TOPOLOGY name a copy in memory, since the file may be readable only by root.  0, or -1 with the reason in why. */
+/* Make MAD_TOPOLOGY name a copy in memory, since the file may be readable only by root.  Return 0, or -1 with the
+ * reason in why. */
 static int topology_copy(madgw_entry_t *in, char *why, size_t len)
 {
     const char *path = getenv("MAD_TOPOLOGY");
@@ -59,7 +60,7 @@ static int topology_copy(madgw_entry_t *in, char *why, size_t len)
         snprintf(why, len, "no memory for the topology: %s", strerror(errno));
         return -1;
     }
-    /* fails if there is no other user to change to; this process then stays the owner */
+    /* this fails if there is no other user to change to; this process then stays the owner */
     (void)!fchown(in->topology, in->uid, in->gid);
     setenv("MAD_TOPOLOGY", at, 1);
     return 0;
@@ -77,7 +78,7 @@ static int user_find(madgw_entry_t *in, const madi_gw_options_t *o, char *why, s
     return madi_confine_find(o->user ? o->user : MADI_CONFINE_NOBODY, &in->uid, &in->gid, why, len);
 }
 
-/* Open what only root may open, then give up all privileges.  Nothing that other users have written is read before that. */
+/* Open what only root may open, then give up all privileges.  Before that, read nothing that other users have written. */
 static int entry_open(madgw_entry_t *in, const madi_gw_options_t *o)
 {
     char why[300] = "";
@@ -263,7 +264,7 @@ int main(int argc, char **argv)
         madi_serve_show(&o.serve);
         return 0;
     }
-    /* before the session is opened, so that its threads block the signals too */
+    /* open these before the session, so that the session's threads block the signals too */
     signals = signals_open(!o.join && !o.serve.dir);
     if (signals < 0) {
         perror("madgw: signals");

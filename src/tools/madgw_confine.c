@@ -88,7 +88,7 @@ int madi_confine_user(uid_t uid, gid_t gid, char *why, size_t len)
     /* The environment of the former user root is useless: only root can read its directories. */
     unsetenv("XDG_RUNTIME_DIR");
     unsetenv("HOME");
-    prctl(PR_SET_DUMPABLE, 1); /* needed until the session is open: gives this user its /proc/self */
+    prctl(PR_SET_DUMPABLE, 1); /* gives this user its /proc/self, which is needed until the session is open */
     return 0;
 }
 
@@ -103,7 +103,7 @@ static void capabilities_drop(uint32_t keep)
         keep = 0;
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     for (int i = 0; prctl(PR_CAPBSET_READ, i) >= 0; i++)
-        prctl(PR_CAPBSET_DROP, i); /* fails without the right to drop capabilities; then there are none to drop */
+        prctl(PR_CAPBSET_DROP, i); /* this fails without the right to drop capabilities; then there are none to drop */
     if (syscall(SYS_capget, &head, data) != 0)
         return;
     for (int i = 0; i < 2; i++) {
@@ -140,7 +140,7 @@ static void all_drop(uint32_t keep)
 
 void madi_confine_begin(void)
 {
-    /* keep the two that a change to another user needs; the change removes them */
+    /* keep the two that a change to another user needs; the change of user then drops them */
     all_drop(1u << CAP_SETUID | 1u << CAP_SETGID);
 }
 

@@ -19,7 +19,8 @@
 
 #define MADI_CONFINE_NOBODY "nobody" /* user for a gateway that belongs to root */
 
-/* Find a user by name or number.  -1 if there is none, or if the user is root; `why` gives the reason. */
+/* Find a user by name or number.  Return 0; or -1 if there is no such user, or if the user is root, with the reason in
+ * `why`. */
 int madi_confine_find(const char *name, uid_t *uid, gid_t *gid, char *why, size_t len);
 /* Return the group of a user; the group of nobody if the user is not in the user database. */
 gid_t madi_confine_group(uid_t uid);

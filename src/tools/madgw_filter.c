@@ -159,7 +159,7 @@ static int rule_failed;
 static void allow(scmp_filter_ctx ctx, int call, unsigned n, const struct scmp_arg_cmp *args)
 {
     int result = seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, call, n, args);
-    if (result < 0 && result != -EDOM) /* EDOM: this machine has no such call */
+    if (result < 0 && result != -EDOM) /* EDOM: this machine has no such system call */
         rule_failed = result;
 }
 

@@ -62,7 +62,7 @@ typedef struct madi_job {
 } madi_job_t;
 
 /* All functions are called only by the serving process, which has a single thread. */
-/* Open and check the directory. 0, or -1 with the reason in why. */
+/* Open and check the directory.  Return 0, or -1 with the reason in why. */
 int madi_jobs_open(const madi_serve_options_t *options, char *why, size_t len);
 madi_job_t *madi_jobs_first(void);
 /* Scan the directory: add new jobs, and end gateways whose files are gone. */

@@ -131,8 +131,8 @@ int madi_job_file_open(const char *path, bool *adds, char *why, size_t len)
     return fd;
 }
 
-/* Move the text into memory of twice the size, and wipe the old copy, which contains the key.  NULL if out of memory; the
- * text is then freed too. */
+/* Move the text into memory of twice the size, and wipe the old copy, which contains the key.  Return NULL if out of
+ * memory; the text is then freed too. */
 static char *text_grow(char *text, size_t *room)
 {
     char *more = malloc(2 * *room);

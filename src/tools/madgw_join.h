@@ -35,7 +35,7 @@ typedef struct madi_job_file {
 /* Open the file at path ("-": standard input).  *adds: true if lines can be appended.  Return a descriptor, or -1 with
  * the reason in why. */
 int madi_job_file_open(const char *path, bool *adds, char *why, size_t len);
-/* Read the open file from its beginning, or standard input. 0, or -1 with the reason in why. */
+/* Read the open file from its beginning, or standard input.  Return 0, or -1 with the reason in why. */
 int madi_job_file_read(madi_job_file_t *job, int fd, char *why, size_t len);
 /* Like madi_job_file_read, but from a text. */
 int madi_job_file_parse(madi_job_file_t *job, const char *text, size_t text_len, char *why, size_t len);

@@ -70,7 +70,7 @@ static int cores_take(const char *list)
     return -1;
 }
 
-/* Parse a number of bytes such as "100", "64K", "2.5G".  -1 if invalid, which was reported. */
+/* Parse a number of bytes such as "100", "64K", "2.5G".  Return -1 if invalid, which was reported. */
 static int64_t bytes_take(const char *option, const char *text)
 {
     static const char units[] = "KMGT";
@@ -134,7 +134,7 @@ static int options_finish(madi_gw_options_t *o)
     return -1;
 }
 
-/* Parse an option for several jobs.  False if invalid, which was reported. */
+/* Parse an option for several jobs.  Return false if invalid, which was reported. */
 static bool serve_take(madi_gw_options_t *o, int option)
 {
     madi_serve_options_t *s = &o->serve;

@@ -5,7 +5,7 @@
 
 #include "tools/madgw_jobs.h"
 
-/* Start the process, and set job->pid and job->log.  False on failure; see errno. */
+/* Start the process, and set job->pid and job->log.  Return false on failure; see errno. */
 bool madi_process_start(madi_job_t *job, const madi_serve_options_t *options, int dir_fd);
 
 #endif

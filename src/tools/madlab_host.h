@@ -19,7 +19,7 @@ typedef struct madi_lab_host_setup {
 /* Start a host.  Return the process number of its first process, and in *ready a descriptor for madi_lab_host_wait; -1 on
  * failure, which was reported. */
 pid_t madi_lab_host_start(const madi_lab_host_setup_t *setup, int *ready);
-/* Wait until the host accepts requests, and close ready. -1 on failure, which was reported. */
+/* Wait until the host accepts requests, and close ready.  Return -1 on failure, which was reported. */
 int madi_lab_host_wait(const madi_lab_host_setup_t *setup, int ready);
 
 #endif

@@ -16,14 +16,14 @@ typedef struct madi_lab_shares {
     int count;
 } madi_lab_shares_t;
 
-/* Add a directory or file.  Only those in /tmp and /dev/shm are kept; others are visible anyway.  False if the path does
- * not exist, or is /tmp or /dev/shm itself; `why` gives the reason. */
+/* Add a directory or file.  Only those in /tmp and /dev/shm are kept; others are visible anyway.  Return false if the
+ * path does not exist, or is /tmp or /dev/shm itself; `why` gives the reason. */
 bool madi_lab_shares_add(madi_lab_shares_t *shares, const char *path, char *why, size_t len);
 /* True if no host will see path: it is in /tmp or /dev/shm, and not shared. */
 bool madi_lab_shares_hide(const madi_lab_shares_t *shares, const char *path);
 
-/* Make the mounts, in the calling process's own mount namespace.  first: this is the lab's first process, which makes the
- * lab's directory; otherwise it is a host's.  False on failure; `why` gives the reason. */
+/* Make the mounts, in the calling process's own mount namespace.  first: this is the lab's first process, which makes
+ * the lab's directory; otherwise it is a host's.  Return false on failure; `why` gives the reason. */
 bool madi_lab_mounts_make(const madi_lab_shares_t *shares, bool first, char *why, size_t len);
 /* Replace a file of the machine, if it exists, by one of the lab's directory. */
 void madi_lab_mounts_replace(const char *file, const char *with);

@@ -22,10 +22,10 @@ typedef struct madi_lab_links {
 
 /* True if the programs exist; otherwise report which one is missing. */
 bool madi_lab_links_tools(void);
-/* Determine what the kernel supports, in a network namespace of its own.  False if something essential is missing, which
- * was reported. */
+/* Determine in a temporary network namespace what the kernel supports.  If something essential is missing, report it
+ * and return false. */
 bool madi_lab_links_probe(madi_lab_links_t *links);
-/* Create all namespaces, bridges and interfaces.  -1 on failure, which was reported. */
+/* Create all namespaces, bridges and interfaces.  Return -1 on failure, which was reported. */
 int madi_lab_links_make(madi_lab_links_t *links, const madi_lab_plan_t *plan);
 
 /* Perform a scheduled action on one port, or on the whole network if port is -1. */

@@ -22,7 +22,7 @@ typedef struct madi_lab_event {
     int64_t rate;        /* bytes per second */
 } madi_lab_event_t;
 
-/* Parse an action. -1 if the text is invalid, which was reported. */
+/* Parse an action.  Return -1 if the text is invalid, which was reported. */
 int madi_lab_event_parse(madi_lab_event_t *event, const madi_lab_plan_t *plan, const char *text);
 /* Sort by time; actions of equal time keep their order. */
 void madi_lab_events_sort(madi_lab_event_t *events, int count);

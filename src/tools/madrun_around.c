@@ -37,7 +37,7 @@ static void read_job(madi_run_buffer_t *gateways)
             around_add(gateways, ",", strchr(madi_run_buffer_at(gateways), '=')[1] ? 1 : 0);
             around_add(gateways, value, strcspn(value, " ")); /* without the place */
             around_add(gateways, "", 1);
-            gateways->len--; /* removes the final zero, so that the next iteration appends */
+            gateways->len--; /* remove the final zero, so that the next iteration appends */
         }
     }
     explicit_bzero(text, len);

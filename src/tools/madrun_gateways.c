@@ -17,8 +17,8 @@
 
 #define GRACE_NS 2000000000LL /* ns from SIGTERM to SIGKILL, and until agents that do not answer are ended */
 #define SOON_NS 100000000LL   /* ns: first pause before a gateway is restarted */
-#define LATE_NS 30000000000LL /* ns: longest pause; the pause doubles if the gateway soon failed again */
-#define LIVED 10              /* "soon": within this many times the last pause after the gateway had joined */
+#define LATE_NS 30000000000LL /* ns: longest pause; the pause doubles if the gateway soon failed again (LIVED) */
+#define LIVED 10 /* a gateway failed "soon" if it lived less than this many times the last pause after it had joined */
 #define AGAIN_NS 1000000000LL /* ns: first pause for a gateway that did not join the job; doubles each time */
 #define TRIES_MAX 5
 
@@ -27,7 +27,7 @@ typedef struct gateway {
     madi_run_remote_t *remote;
     bool joined;   /* true if the gateway has joined since its last start */
     bool announce; /* true if the ranks do not know the gateway's address */
-    bool spoken;   /* true if the reason of its failure was reported */
+    bool spoken;   /* true if the reason of the gateway's failure was reported */
     int64_t since; /* ns: time at which the gateway joined */
     int64_t pause; /* ns: last pause before a restart of a gateway that had joined; 0: none */
     int tries;     /* consecutive starts without joining */
@@ -163,7 +163,7 @@ static void gateway_on_ended(int number, int status)
                  madi_run_signal_name(WTERMSIG(status)));
     else
         snprintf(text, sizeof(text), "the gateway on host '%s' ended with exit code %d", g->what->host, WEXITSTATUS(status));
-    /* Exit codes of a gateway that was ended on purpose. */
+    /* a gateway that was ended on purpose has one of these exit codes */
     gateway_failed(g, text, WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 128 + SIGTERM));
 }
 

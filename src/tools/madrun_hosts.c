@@ -88,7 +88,7 @@ static int hosts_entry_add(madi_run_hosts_t *hosts, char *entry, char *why, size
 {
     char *close = strchr(entry, ']'), *colon = strchr(close ? close : entry, ':');
     int slots = 0;
-    if (colon && !strchr(colon + 1, ':')) { /* two or more colons: a numeric IPv6 address */
+    if (colon && !strchr(colon + 1, ':')) { /* two or more colons mean a numeric IPv6 address */
         if (slots_parse(colon + 1, &slots) != 0) {
             snprintf(why, len, "'%.80s': give how many processes after the colon, from 1 to %d", entry, SLOTS_MAX);
             return -1;
@@ -156,7 +156,7 @@ int madi_run_hosts_read(madi_run_hosts_t *hosts, const char *path, char *why, si
         number++;
         result = hosts_line_add(hosts, line, text, sizeof(text));
     }
-    error = ferror(file) ? errno : 0; /* a directory can be opened, but not read */
+    error = ferror(file) ? errno : 0; /* a directory can be opened, but not read: getline reports the error */
     if (error)
         snprintf(why, len, "'%s' cannot be read: %s", path, strerror(error));
     else if (result != 0)

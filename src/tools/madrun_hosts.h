@@ -18,7 +18,7 @@ typedef struct madi_run_hosts {
     int count;
 } madi_run_hosts_t;
 
-/* Add the hosts of "a,b:4,node[1-3,07-09]:2". 0, or -1 with the reason in why. */
+/* Add the hosts of "a,b:4,node[1-3,07-09]:2".  Return 0, or -1 with the reason in why. */
 int madi_run_hosts_add(madi_run_hosts_t *hosts, const char *list, char *why, size_t len);
 /* Add one host.  slots: 0 if it was named without a number. */
 int madi_run_hosts_put(madi_run_hosts_t *hosts, const char *name, int slots, char *why, size_t len);

@@ -26,9 +26,9 @@
 #define STDIN_BYTES ((size_t)1 << 18) /* maximum number of bytes of standard input on the way to the rank */
 
 static const madi_run_options_t *options;
-static madi_run_remote_t **home; /* proxy of each rank; NULL: this host */
+static madi_run_remote_t **home; /* proxy of each rank; NULL if the rank runs on this host */
 static int hosts_left, exit_code;
-static bool stopping, *spoken; /* spoken[rank]: the reason of its failure was reported */
+static bool stopping, *spoken; /* spoken[rank] is true if the reason of the rank's failure was reported */
 static madi_run_timer_t grace, limit;
 static madi_run_pipe_t input;
 static size_t input_under_way;
@@ -150,7 +150,7 @@ static void job_on_failed(int rank, int code, const char *text)
     if (exit_code == 0)
         exit_code = code;
     if (!stopping && !said)
-        madi_run_say("%s", text); /* printed once, because the reason is the same for all ranks */
+        madi_run_say("%s", text); /* print this only once, because the reason is the same for all ranks */
     said = true;
     spoken[rank] = true;
     job_stop();

@@ -31,8 +31,8 @@ static int fill(FILE *file)
     return result;
 }
 
-/* Create a temporary file beside path, private to its owner whatever the umask, and store its name in next.  -1 with the
- * reason in why. */
+/* Create a temporary file beside path, readable by its owner only, whatever the umask, and store its name in next.
+ * Return 0, or -1 with the reason in why. */
 static int jobfile_create_next(const char *path, char *next, size_t next_len, char *why, size_t len)
 {
     int fd;

@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-/* Check that the file can be written. 0, or -1 with the reason in why. */
+/* Check that the file can be written.  Return 0, or -1 with the reason in why. */
 int madi_run_job_file_check(const char *path, char *why, size_t len);
-/* Write or rewrite the file atomically, readable by its owner only. 0, or -1 with the reason in why. */
+/* Write or rewrite the file atomically, readable by its owner only.  Return 0, or -1 with the reason in why. */
 int madi_run_job_file_write(const char *path, char *why, size_t len);
 /* Remove the file at the end of the job. */
 void madi_run_job_file_remove(void);

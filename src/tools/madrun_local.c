@@ -79,7 +79,7 @@ static void got_request(madi_run_pipe_t *pipe)
         if (strlen(line) == len - 1)
             events->line(rank_of(pipe), line);
         if (pipe->fd < 0)
-            return; /* the answer could not be written, and the pipe was closed during the call */
+            return; /* the call has closed the pipe, because the answer could not be written */
         madi_run_buffer_drop(&pipe->in, len);
     }
     if (pipe->eof || pipe->broken || pipe->in.len > LINE_BYTES)
@@ -153,7 +153,8 @@ static void child_env(int rank, int boot_fd)
 
 static _Noreturn void rank_run(int rank, pid_t parent, const int fds[4], const cpu_set_t *place, const sigset_t *mask)
 {
-    /* A shell lets background jobs ignore interrupts; ranks must not, because madrun forwards interrupts on purpose. */
+    /* A shell makes background jobs ignore interrupts; ranks must not ignore them, because madrun forwards interrupts
+     * on purpose. */
     static const int defaults[] = {SIGPIPE, SIGTTIN, SIGTTOU, SIGINT, SIGQUIT};
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -375,7 +376,7 @@ static void ranks_collect(void)
     if (collected)
         return;
     madi_run_local_signal(SIGKILL);
-    madi_run_guard_end(); /* first: waitpid below lets the kernel reuse the process numbers */
+    madi_run_guard_end(); /* end the guard first: waitpid below lets the kernel reuse the process numbers */
     for (int i = 0; i < spec->count; i++)
         while (ranks[i].pid && waitpid(ranks[i].pid, NULL, 0) < 0 && errno == EINTR)
             ;
@@ -401,7 +402,7 @@ static void local_finish(void)
         for (int s = 0; s < 2; s++) {
             madi_run_pipe_t *pipe = &rank->stream[s];
             madi_run_pipe_drain(pipe);
-            if (pipe->fd >= 0) { /* a process that left the process group keeps the pipe open */
+            if (pipe->fd >= 0) { /* the pipe is open, because a process that left the process group keeps it open */
                 pipe->eof = true;
                 got_output(pipe);
             }
@@ -439,7 +440,7 @@ static void rank_ended(rank_t *rank, const siginfo_t *info)
     int status = info->si_code == CLD_EXITED ? (info->si_status & 0xff) << 8 : info->si_status & 0x7f;
     rank->exited = true;
     left--;
-    madi_run_pipe_drain(&rank->pmi); /* the rank's last request may be "finalize" */
+    madi_run_pipe_drain(&rank->pmi); /* read first: the rank's last request may be "finalize" */
     madi_run_pipe_close(&rank->pmi);
     for (int s = 0; s < 2; s++)
         madi_run_pipe_drain(&rank->stream[s]);

@@ -17,7 +17,7 @@
 
 typedef struct madi_run_output_hooks {
     void (*lost)(void);                          /* standard output or standard error can no longer be written */
-    void (*hold)(int rank, int stream, bool on); /* stop reading the rank's stream, or resume */
+    void (*hold)(int rank, int stream, bool on); /* called to stop reading the rank's stream (on), or to resume */
 } madi_run_output_hooks_t;
 
 /* Initialise.  The output of a single rank is passed on unchanged, without labels.  beside: number of processes after the

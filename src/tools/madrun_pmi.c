@@ -115,7 +115,7 @@ __attribute__((format(printf, 2, 3))) static void reply(int rank, const char *fo
                                                                                          * the key */
 }
 
-/* Copy the value of the word `name` of line; false if it is missing, or does not fit. */
+/* Copy the value of the word `name` of line; return false if the word is missing, or does not fit. */
 static bool word(const char *line, const char *name, char *value, size_t len)
 {
     size_t n = strlen(name);
@@ -152,7 +152,7 @@ static void do_init(int rank, const char *line)
         clients[rank].place[0] = 0;
     places_changed = true;
     key_text(rank < count ? secret : gateway_secret, hex);
-    clients[rank].joined = true; /* joins perhaps again, because a script may start several programs in turn */
+    clients[rank].joined = true; /* the rank may join more than once, because a script may start several programs in turn */
     clients[rank].left = false;
     reply(rank,
           "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 mad_job=%s mad_rank=%d mad_size=%d mad_gateways=%d "

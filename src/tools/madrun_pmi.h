@@ -12,11 +12,11 @@
 
 typedef struct madi_run_pmi_hooks {
     void (*reply)(int rank, const char *text, size_t len);
-    void (*aborted)(int rank, int code); /* this rank requests the end of the job */
-    void (*passed)(void);                /* a barrier is complete; may be NULL */
+    void (*aborted)(int rank, int code); /* called when this rank requests the end of the job */
+    void (*passed)(void);                /* called when a barrier is complete; may be NULL */
 } madi_run_pmi_hooks_t;
 
-/* Create the job's name and key. 0, or -1 with errno. */
+/* Create the job's name and key.  Return 0, or -1 with errno. */
 int madi_run_pmi_init(int ranks, int gateways, const madi_run_pmi_hooks_t *hooks);
 void madi_run_pmi_line(int rank, const char *line);
 /* Record that a process has ended: the others do not wait for it any more.  Return true if it had joined the job, and has
@@ -26,8 +26,8 @@ bool madi_run_pmi_ended(int rank);
 void madi_run_pmi_absent(int rank);
 /* Record that a gateway which had ended is started again. */
 void madi_run_pmi_again(int gateway);
-/* Write the gateways' key, and all addresses published, as lines of a job file (tools/madgw_join.h).  False on a write
- * error. */
+/* Write the gateways' key, and all addresses published, as lines of a job file (tools/madgw_join.h).  Return false on a
+ * write error. */
 bool madi_run_pmi_write(FILE *file);
 /* Return the job's key in hexadecimal, for ranks that another launcher starts. */
 void madi_run_pmi_key(char hex[MADI_RUN_KEY_DIGITS + 1]);

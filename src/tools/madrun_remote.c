@@ -71,7 +71,7 @@ static void remote_lose(madi_run_remote_t *remote, const char *why)
     madi_run_pipe_close(&remote->to);
 }
 
-/* Handle a frame.  False if a proxy cannot have sent it. */
+/* Handle a frame.  Return false if a proxy cannot have sent it. */
 static bool remote_frame_handle(madi_run_remote_t *remote, const madi_run_frame_t *frame)
 {
     int index = frame->rank - remote->first;
@@ -109,7 +109,7 @@ static bool remote_frame_handle(madi_run_remote_t *remote, const madi_run_frame_
     }
 }
 
-/* Skip lines up to the greeting.  False if it has not arrived yet. */
+/* Skip lines up to the greeting.  Return false if the greeting has not arrived yet. */
 static bool greeting_found(madi_run_remote_t *remote, madi_run_pipe_t *pipe)
 {
     char *end;
@@ -174,7 +174,7 @@ static _Noreturn void agent_run(const madi_run_remote_t *remote, const int in[2]
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
     int count = 0;
     path[n > 0 ? n : 0] = 0;
-    setsid(); /* no terminal, so that only madrun sends signals, and the agent cannot ask for a password */
+    setsid(); /* give the agent no terminal, so that only madrun sends signals, and the agent cannot ask for a password */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     putenv(of_agent);
     dup2(in[0], 0);
@@ -315,7 +315,8 @@ void madi_run_remote_fini(void)
     }
 }
 
-/* Resolve a host by the user's ssh_config, which may define other names.  False if it has no entry for the host. */
+/* Resolve a host by the user's ssh_config, which may define other names.  Return false if ssh_config has no entry for
+ * the host. */
 static bool ssh_alias(const char *host, char *name, size_t len)
 {
     char command[512], line[512];

@@ -30,7 +30,7 @@ const char *madi_run_remote_resolve(const char *host);
 /* Run the proxy.  Return the exit code. */
 int madi_run_proxy(void);
 
-/* Data of a START frame: the numbers of a spec, and its texts, each ended by a zero. */
+/* Write the data of a START frame: the numbers of a spec, and its texts, each followed by a zero byte. */
 void madi_run_spec_pack(const madi_run_spec_t *spec, madi_run_buffer_t *buffer);
 /* copy the texts; return -1 if data is garbled */
 int madi_run_spec_unpack(madi_run_spec_t *spec, const char *data, size_t len);

@@ -13,10 +13,10 @@ typedef struct madi_run_gateway {
     const char *cores; /* "0,2,3"; "": anywhere */
 } madi_run_gateway_t;
 
-/* Read and check the file, which all other functions use.  -1 on failure, which was reported. */
+/* Read and check the file, which all other functions use.  On failure report the reason and return -1. */
 int madi_run_topology_open(const char *path);
 void madi_run_topology_close(void);       /* legal without a file */
-const char *madi_run_topology_text(void); /* text of the file; NULL if none */
+const char *madi_run_topology_text(void); /* text of the file; NULL if there is no file */
 
 /* Determine the hosts from those that the user named.  If the user named none: all hosts of the file that do not forward,
  * or all hosts if all forward.  Names of clusters are replaced by their hosts; a name that is not in the file is an

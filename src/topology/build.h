@@ -10,7 +10,7 @@ typedef struct madi_topo_chunk madi_topo_chunk_t;
 typedef struct madi_topo_arena {
     madi_topo_chunk_t *chunks;
     size_t used, size; /* bytes of the newest chunk */
-    bool failed;       /* out of memory at least once: the result is incomplete */
+    bool failed;       /* true if memory was lacking at least once: the result is then incomplete */
 } madi_topo_arena_t;
 
 /* Allocate zeroed memory; NULL if out of memory. */
@@ -26,7 +26,7 @@ void madi_topo_arena_fini(madi_topo_arena_t *arena);
 typedef struct madi_topo_whole {
     madi_topo_t topo;
     madi_topo_arena_t arena;
-    int *slot; /* hash table of hosts by name: index + 1, or 0 if empty; its size, `slots`, is a power of two */
+    int *slot; /* hash table of hosts by name: index + 1, or 0 if the slot is empty; its size, `slots`, is a power of two */
     unsigned slots;
 } madi_topo_whole_t;
 

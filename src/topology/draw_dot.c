@@ -3,7 +3,7 @@
  * there. */
 #include "topology/draw.h"
 
-/* Write the live text of a box and its style. */
+/* Write the lines of live data in a box, and the box's style. */
 static void live_box(const madi_live_t *live, const madi_cell_t *cell, FILE *out)
 {
     static const char *const looks[] = {[MADI_LIVE_IDLE] = "fontcolor=\"#808080\"",

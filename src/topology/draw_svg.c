@@ -89,7 +89,7 @@ static int cell_width(const picture_t *p, const madi_cell_t *cell)
     return width > least ? width : least;
 }
 
-/* Draw the live text of a cell.  A last line that reports a problem has a dark shade of the box's colour. */
+/* Draw the lines of live data of a cell.  A last line that reports a problem has a dark shade of the box's colour. */
 static void live_draw(const picture_t *p, const madi_cell_t *cell)
 {
     char line[MADI_LIVE_LINES][MADI_LIVE_LINE], style[100];
@@ -259,7 +259,7 @@ static void svg_draw(picture_t *p)
             on_draw(p, &p->cells.cell[i], k);
 }
 
-/* Draw into memory first: the size is written at the beginning, but known only at the end. */
+/* Draw into memory first, because the picture's size is written at the beginning, but known only at the end. */
 mad_status_t madi_topo_svg(const madi_topo_t *topo, const madi_live_t *live, FILE *out)
 {
     picture_t p = {.topo = topo, .live = live, .x = MARGIN};

@@ -10,7 +10,7 @@ static void error_add(madi_topo_build_t *build, const char *text)
 {
     size_t n = strlen(text);
     char *more = realloc(build->errors, build->errors_len + n + 1);
-    if (!more) /* out of memory: keep the errors so far */
+    if (!more) /* out of memory: keep only the errors found so far */
         return;
     memcpy(more + build->errors_len, text, n + 1);
     build->errors = more;

@@ -25,7 +25,7 @@ typedef struct madi_route_relay {
     madi_route_nets_t on;
     const int *host;
     int hosts;
-    madi_route_key_t far; /* distance from the source; cost -1: unreachable */
+    madi_route_key_t far; /* distance from the source; its cost is -1 if the relay is unreachable */
     /* Number of best paths from the source. */
     double ways;
 } madi_route_relay_t;
@@ -42,7 +42,7 @@ struct madi_routes {
     int downs;
     madi_route_relay_t *relay;
     int relays;
-    int *at, *first; /* the relays on network n are at[first[n]] to at[first[n + 1] - 1] */
+    int *at, *first; /* on network n are the relays at[first[n]] to at[first[n + 1] - 1] */
 };
 
 /* Return the key of one hop over network between hosts with these networks. */

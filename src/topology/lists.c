@@ -127,8 +127,8 @@ static void take_cluster(madi_topo_names_t *names, const char *name)
     for (int host = 0; host < topo->hosts; host++)
         if (topo->host[host].cluster >= 0 && cluster_inside(topo, topo->host[host].cluster, cluster))
             names->hosts->take(names->hosts, host,
-                               /* negative for a host that is named through its cluster; naming the host itself takes
-                                * precedence */
+                               /* the line is negative for a host that is named through its cluster: naming the host
+                                * itself takes precedence */
                                -names->line);
 }
 

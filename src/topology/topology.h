@@ -77,9 +77,9 @@ typedef struct madi_topo_gateway {
     int *host;
     int hosts;
     int count; /* gateway processes per host */
-    int *core; /* cores for the gateways; cores 0: any */
+    int *core; /* cores for the gateways; if there are none, any core */
     int cores;
-    int *network; /* networks between which the gateways forward; networks 0: all of the host */
+    int *network; /* networks between which the gateways forward; if there are none, all networks of the host */
     int networks;
     bool given; /* false: made by the parser */
     int line;
@@ -128,7 +128,7 @@ typedef struct madi_topo {
 mad_status_t madi_topo_load(const char *path, madi_topo_t **topo, char **errors);
 /* Like madi_topo_load, but for a text; file is its name in errors. */
 mad_status_t madi_topo_parse(const char *file, const char *text, size_t len, madi_topo_t **topo, char **errors);
-/* Return all bytes of a file, to be freed by the caller; NULL on failure, see errno. */
+/* Return all bytes of a file, to be freed by the caller; NULL on failure, with errno set. */
 char *madi_topo_slurp(const char *path, size_t *len);
 void madi_topo_free(madi_topo_t *topo); /* NULL is legal */
 
@@ -141,7 +141,7 @@ int madi_topo_cluster_find(const madi_topo_t *topo, const char *name);
 int madi_topo_channel_find(const madi_topo_t *topo, const char *name);
 int madi_topo_virtual_find(const madi_topo_t *topo, const char *name);
 /* Return the host of this name.  Without an exact match, return the only host whose name is equal up to the first dot
- * ("node7" for "node7.example.org", and vice versa). -1 if there is none, or more than one. */
+ * ("node7" for "node7.example.org", and vice versa).  Return -1 if there is none, or more than one. */
 int madi_topo_host_find(const madi_topo_t *topo, const char *name);
 /* Return the host that this process runs on, by gethostname(2); -1 if unknown. */
 int madi_topo_self(const madi_topo_t *topo);

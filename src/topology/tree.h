@@ -35,7 +35,7 @@ const config_setting_t *madi_tree_root(const madi_tree_t *tree);
 void madi_tree_free(madi_tree_t *tree); /* NULL is legal */
 
 /* Check a group against a table.  Unknown, missing or wrongly typed settings are errors. found[i]: the setting of entry
- * i, or NULL.  False if there was an error. */
+ * i, or NULL.  Return false if there was an error. */
 bool madi_tree_group(madi_topo_build_t *build, const config_setting_t *group, const madi_tree_entry_t *table, int n,
                      const config_setting_t **found);
 
