@@ -150,8 +150,9 @@ def fragments_judge(one, turns, last):
     automatic = judged.pop(0)
     beside = ", ".join("%d KiB %.0f" % (length / KIB, us) for length, us in judged.items())
     return {0: {"behind": automatic / min(judged.values()), "automatic": automatic, "sweep": sweep,
-                "note": "a message takes %.0f us; with fragments of %s in the same turns; in those before, of " %
-                        (automatic, beside) + ", ".join("%d KiB %.0f" % (length / KIB, us) for length, us in sweep.items())}}
+                "note": "a message takes %.0f us; in the same turns, us with fragments of %s; in the turns before, us with "
+                        "fragments of " % (automatic, beside) +
+                        ", ".join("%d KiB %.0f" % (length / KIB, us) for length, us in sweep.items())}}
 
 
 def fragments(context, sizes):

@@ -30,7 +30,7 @@ def beside(context, sizes):
     rows = gateway.rows_list(gateway.job(context, 1, "beside", "--ms", "2000", "--sizes", ",".join(map(str, sizes)),
                                          "--json", cpus=context.cpus), gateway.DRIVERS)
     for row in rows:
-        row["note"] = "forwarding took %.0f %% of its processor, at %.0f MB/s" % (row["forwarding_percent"],
+        row["note"] = "forwarding took %.0f %% of the gateway's processor, at %.0f MB/s" % (row["forwarding_percent"],
                                                                                row["bandwidth_MBs_best"])
     return gateway.through(rows)
 

@@ -139,7 +139,8 @@ def overlap(way):
         rows = rows_list(launch + [mpi_perf(context), "overlap"] + tail(context, sizes), env)
         worst = max(rows, key=lambda row: row["exposed_percent"])
         exposed = {w: max(r["exposed_percent"] for r in rows if r["way"] == w) for w in ("send", "receive")}
-        worst["note"] = "sent %.1f %%, received %.1f %%" % (exposed["send"], exposed["receive"])
+        worst["note"] = "%.1f %% of a sent message and %.1f %% of a received one are not hidden" % (exposed["send"],
+                                                                                                exposed["receive"])
         return {rows[0]["size"]: worst}
     return measure
 

@@ -42,14 +42,14 @@ def ucx_built(text):
     checks = [what for what, name in (("parameter checks", "ENABLE_PARAMS_CHECK"), ("assertions", "ENABLE_ASSERT"),
                                       ("debug data", "ENABLE_DEBUG_DATA")) if name in on]
     known = "#define ENABLE_" in text
-    how = "with " + ", ".join(checks) if checks else "release" if known else "unknown: it does not say"
+    how = "with " + ", ".join(checks) if checks else "release" if known else "unknown: no output names the options"
     return version and version.group(1), how + (" (multi-threading)" if "ENABLE_MT" in on else "")
 
 
 def libfabric_built(text):
     """Return version and kind of build.  fi_info prints only its version, in which a debug build is marked."""
     version = re.search(r"^libfabric:\s*(\d[\w.]*)", text, re.M)
-    return version and version.group(1), "debug" if re.search(r"debug", text, re.I) else "release (it names no options)"
+    return version and version.group(1), "debug" if re.search(r"debug", text, re.I) else "release (fi_info names no options)"
 
 
 def openmpi_built(text):
@@ -77,7 +77,7 @@ def argobots_built(text):
     version = re.search(r"^Version:\s*(\S+)", text, re.M)
     answers = dict(re.findall(r"^(%s): (\d)$" % "|".join(ARGOBOTS_KINDS), text, re.M))
     on = [name for name, yes in answers.items() if yes != "0"]
-    how = "with " + ", ".join(on) if on else "release" if answers else "unknown: it does not say"
+    how = "with " + ", ".join(on) if on else "release" if answers else "unknown: no output names the options"
     return version and version.group(1), how
 
 

@@ -48,8 +48,9 @@ def notes(results):
     return found + list(missing)
 
 
-LEGEND = ("ours, peer: best (median) of the rounds; ratio: ours / the peer's that is hardest to beat, of the bests, and "
-          "median of the rounds' own ratios; of target: ours / what is allowed (for MB/s the inverse), median of the rounds; at most 1 passes")
+LEGEND = ("ours and peer: the best (median) of the rounds; ratio best, ratio median: ours / the peer that is hardest to "
+          "beat, of the bests, and as the median of the rounds' own ratios; of target: ours / what is allowed (for MB/s "
+          "the inverse), as the median of the rounds; a figure passes if that is at most 1")
 
 
 def runs_of(results):
@@ -85,12 +86,13 @@ def groups_shorten(names):
 def verdict(results):
     """Return a text with the number of figures that pass, and the names of those that do not."""
     by = {row["figure"]: row["verdict"] for row in results}
-    named = {"pass": [], "FAIL": [], "not measured": [], "told": []}
+    named = {"pass": [], "FAIL": [], "not measured": [], "no target": []}
     for figure in rows.FIGURES:
-        named[by.get(figure.name, "not measured")].append(figure.name)
+        named.setdefault(by.get(figure.name, "not measured"), []).append(figure.name)
     named["not measured"] = groups_shorten(named["not measured"])
-    text = "%d of %d figures pass" % (len(named["pass"]), len(rows.FIGURES) - len(named["told"]))
-    for what, key in (("Failed", "FAIL"), ("Not measured", "not measured"), ("Without a target", "told")):
+    text = "%d of %d figures pass" % (len(named["pass"]), len(rows.FIGURES) - len(named["no target"]))
+    for what, key in (("Figures that failed", "FAIL"), ("Figures not measured", "not measured"),
+                      ("Figures without a target", "no target")):
         text += ". %s: %s" % (what, "; ".join(named[key])) if named[key] else ""
     return text + "."
 
@@ -119,10 +121,11 @@ For developers: every figure that the project promises, beside its target. Users
 
 How it is measured:
 
-- Ours is `madrun -n 2 --bind core mad_perf pingpong` in the default configuration: all drivers open, thread-safe, with the
-  progress thread. Messages are one block, `CHEAPER`/`CHEAPER`. A latency is one way: half a round trip.
+- The values *ours* are those of `madrun -n 2 --bind core mad_perf pingpong` in the default configuration: all drivers open,
+  thread-safe, with the progress thread. Messages are one block, `CHEAPER`/`CHEAPER`. A latency is one way: half a round
+  trip.
 - Peers run the same ping-pong (`bench/raw`), written as their manuals recommend, with the same buffers from malloc, the same
-  batches and the same statistics, bound to the same two processors. NetPIPE is a program of others.
+  batches and the same statistics, bound to the same two processors. The program NetPIPE is not ours.
 - A measurement has at least 60 batches. A batch has at least 500 round trips up to 4 KiB, 100 up to 64 KiB, 20 up to 1 MiB,
   and 8 above. *Best* is the best batch. Payload is checked in an untimed pass.
 - A curve is the ping-pong of 48 sizes. At each size the peer that is hardest to beat counts, by the median of the rounds'
@@ -131,7 +134,8 @@ How it is measured:
 - The MPI programs are `peer_mpi` (`bench/raw`) and `mpi_perf` (`bench/mpi`). The same programs run over our plug-ins and over
   the MPI library's own transports: Open MPI with `btl mad,self` (names `mpi-`), with `mtl ofi` and our provider (`mpi-ofi-`),
   and with `btl vader,self` or `tcp,self`. For `overlap` the worst value counts: of send and receive, and of computing for 1,
-  1.5 and 2 times the message. With more processes than cores the median of the batches counts, elsewhere the best.
+  1.5 and 2 times the message. A value with more processes than cores is the median of the batches; every other value is the
+  best batch.
 - In each round all compared programs run one after another, in an order that changes with the round. The verdict is the
   median of the rounds' own ratios, so a machine that changes its speed between rounds does not decide. Each peer is judged
   over all rounds, and the peer that is hardest to beat counts. (The quickest peer of each round would be the one with luck
@@ -151,11 +155,11 @@ def print_runs(results):
     runs = runs_of(results)
     print("## This run\n\n" + verdict(results) + "\n")
     if len(runs) == 1:
-        print("All of it is one run; what is compared ran interleaved, round by round.\n")
+        print("All figures are of one run; the programs that are compared ran in turn, round by round.\n")
         for line in run_lines(runs[0][0], ("run",)):
             print("- " + line)
     else:
-        print("This is put together of %d runs; within each, what is compared ran interleaved, round by round.\n" %
+        print("The figures are of %d runs; in each run, the programs that are compared ran in turn, round by round.\n" %
               len(runs))
         for facts, figures in runs:
             print("- %s: %s" % (", ".join(figures), "; ".join(run_lines(facts, ("run",)))))
@@ -197,7 +201,7 @@ def print_markdown(results):
 
 def print_sources(results):
     """Print all sources that were measured with ours, one line for each figure."""
-    print("\n## Everything that was measured beside\n\nBest (median) over the rounds; one way.\n")
+    print("\n## Everything that was measured beside\n\nThe table has the best (median) over the rounds, one way.\n")
     print("| figure | unit | ours | beside |\n|---|---|---|---|")
     for row in results:
         if row["others"]:

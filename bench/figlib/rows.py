@@ -394,7 +394,7 @@ def judge(figure, results, missing):
     every = {s: v for s, v in every.items() if v}
     verdict = "not measured" if of_target is None else "pass" if of_target <= 1 else "FAIL"
     if ours and not figure.allowed:
-        verdict = "told"
+        verdict = "no target"
     lost = [s for s in (figure.ours,) + figure.peers + figure.floors + figure.others if s in missing]
     return {"figure": figure.name, "group": figure.group, "what": figure.what, "target": figure.target, "unit": figure.unit,
             "size": figure.size, "ours": ours, "peer": peer, "peer_value": every.get(peer), "others": every,

@@ -143,12 +143,12 @@ class Peers(unittest.TestCase):
     def test_ucx(self):
         self.assertEqual(peers.ucx_built(UCX_CHECKED), ("1.13.1", "with parameter checks, assertions (multi-threading)"))
         self.assertEqual(peers.ucx_built(UCX_RELEASE), ("1.23.0", "release"))
-        self.assertEqual(peers.ucx_built("# Version 1.9"), ("1.9", "unknown: it does not say"))
+        self.assertEqual(peers.ucx_built("# Version 1.9"), ("1.9", "unknown: no output names the options"))
         self.assertEqual(peers.ucx_built("")[0], None)
 
     def test_libfabric(self):
         self.assertEqual(peers.libfabric_built("fi_info: 2.6.0\nlibfabric: 2.6.0\nlibfabric api: 2.6\n"),
-                         ("2.6.0", "release (it names no options)"))
+                         ("2.6.0", "release (fi_info names no options)"))
         self.assertEqual(peers.libfabric_built("no")[0], None)
 
     def test_openmpi(self):
@@ -158,7 +158,7 @@ class Peers(unittest.TestCase):
 
     def test_argobots(self):
         said = "Name: Argobots\nVersion: 1.2\n"
-        self.assertEqual(peers.argobots_built(said), ("1.2", "unknown: it does not say"))
+        self.assertEqual(peers.argobots_built(said), ("1.2", "unknown: no output names the options"))
         self.assertEqual(peers.argobots_built(said + "debug: 0\nchecks of errors: 0\n"), ("1.2", "release"))
         self.assertEqual(peers.argobots_built(said + "debug: 0\nchecks of errors: 1\n"), ("1.2", "with checks of errors"))
 
