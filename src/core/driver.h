@@ -174,7 +174,7 @@ struct madi_adapter {
     madi_caps_t caps;    /* set by open */
     unsigned char address[MADI_ADDR_MAX]; /* set by open */
     size_t address_len;
-    const unsigned char *identity; /* the core's: 16 random bytes, those of the session */
+    const unsigned char *identity; /* set by the core: 16 random bytes, those of the session */
     uint8_t security;              /* madi_security_t: AUTH, unless `open` sets it */
     int listen_fd;                 /* set by open: a listening socket that the core accepts on, or -1 */
     uint32_t frame_max;            /* set by open, group frames: bytes of the longest frame that the driver carries; the core
@@ -195,7 +195,7 @@ struct madi_link {
     bool direct;              /* set before madi_link_up: `get` and `put` work */
     madi_link_t *outer;       /* the link that wraps this one and gets its upcalls; NULL if none */
     madi_link_t *next_dead;   /* the core's */
-    _Atomic(uint32_t) loans;  /* the core's: number of lent bodies that it still holds */
+    _Atomic(uint32_t) loans;  /* set by the core: number of lent bodies that the core still holds */
     unsigned char secret[32]; /* the core's: known to the two ends only, from start on (proof.h) */
     /* Group frames: the description of the other end, which wrote it and proved the key, during start; else NULL. */
     const unsigned char *description;

@@ -22,7 +22,7 @@ typedef struct keys {
 } keys_t;
 
 struct gw_cipher {
-    keys_t keys[2]; /* by gw_direction */
+    keys_t keys[2]; /* keys, indexed by gw_direction */
     unsigned generation_bits;
     bool active;
     EVP_PKEY *pair; /* key pair of the key exchange; NULL before and after it */

@@ -72,7 +72,7 @@ struct gw_end {
     gw_hop_t *charged;
     madi_watch_t watch; /* this endpoint's end of the socket pair during the handshake; fd is -1 otherwise */
     int their_fd;       /* descriptor number of the core's end */
-    bool refused;       /* on the list hop->refused */
+    bool refused;       /* true if the endpoint is on the list hop->refused */
     gw_end_t *next_refused;
     /* alive.c */
     uint32_t seen;        /* acknowledged plus received fragments at the last check */

@@ -37,7 +37,7 @@ struct gw_side {
     bool visited;          /* used by gw_sides_next */
     gw_end_t *end;         /* the endpoint, if the stream ends here; else NULL */
     gw_transit_t *transit; /* the transit, if the stream passes through; else NULL */
-    gw_route_t *route;     /* for a former path */
+    gw_route_t *route;     /* the route, if this side belongs to a former path; else NULL */
     gw_side_t *next_label; /* next in hop->sides */
     gw_side_t *next_old;   /* next former path of the same endpoint; events on former paths are ignored */
     bool old;
@@ -55,8 +55,8 @@ struct gw_side {
     gw_frag_t *queue, **queue_tail;
     gw_side_t *next_active; /* next in hop->active */
     bool active;
-    bool stalled;       /* waiting for credit */
-    int64_t stalled_at; /* for traces, ns: begin of the wait for credit */
+    bool stalled;       /* true while the stream waits for credit */
+    int64_t stalled_at; /* ns, for traces: begin of the wait for credit */
     gw_count_t out;
     uint64_t stalls, resends; /* number of waits for credit; number of fragments sent again on another path */
     uint32_t queued, queued_most;
@@ -86,7 +86,7 @@ struct gw_hop {
     enum gw_in { GW_IN_NONE, GW_IN_END, GW_IN_TRANSIT, GW_IN_WHOLE } in;
     gw_side_t *in_side;
     gw_frag_t *in_frag; /* TRANSIT and WHOLE: fragment that receives the bytes */
-    int64_t in_began;   /* for traces: ns, time of the first byte */
+    int64_t in_began;   /* ns, for traces: time of the first byte */
     /* Outgoing, under tx_lock. */
     gw_side_t *active, **active_tail; /* list of the sides that have a fragment, and credit for it */
     gw_end_t *refused;                /* virtual links whose send was refused because this link was full */

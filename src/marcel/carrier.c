@@ -47,7 +47,7 @@ static void signals_block(void)
     pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
-static bool left_behind; /* by a fork */
+static bool left_behind; /* true if a fork has left this thread behind */
 
 /* Reset in the child of a fork.  If a user-level thread forked, its kernel thread exists in the child and gets the
  * program's signal mask back, because a program that the child executes would inherit the mask.  Otherwise the child has

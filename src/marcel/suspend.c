@@ -59,7 +59,7 @@ bool madi_may_spin(madi_worker_t *worker)
     if (worker->tick > 1)
         return true;
     if (worker->timers.first || !madi_outside_empty())
-        return false; /* the scheduler's own context (base) has to check these first */
+        return false; /* the scheduler's own context (base) has to check timers and seeds from outside first */
     worker->tick = MADI_PERIOD;
     madi_count(&worker->periods);
     return true;

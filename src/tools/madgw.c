@@ -247,7 +247,7 @@ static int gateway_run(const madi_gw_options_t *o, int signals)
     if (!status)
         gateway_confine(o);
     code = status ? 1 : gateway_serve(o, session, signals, host);
-    if (code == 128 + SIGTERM) /* at once; connected processes notice */
+    if (code == 128 + SIGTERM) /* end at once: connected processes notice */
         _exit(code);
     mad_exit(session);
     madi_gateway_leave(boot);

@@ -155,7 +155,7 @@ int madi_lab_exec(int argc, char **argv)
     signals = signalfd(-1, &set, SFD_CLOEXEC);
     fd = madi_lab_exec_start(host, argv + skip, false);
     if (fd < 0 || signals < 0)
-        return 255; /* like ssh */
+        return 255; /* the exit code that ssh uses for its own failures */
     for (;;) {
         struct pollfd look[2] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
         if (poll(look, 2, -1) < 0)

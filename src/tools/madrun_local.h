@@ -16,7 +16,7 @@ typedef struct madi_run_spec {
     madi_run_bind_t bind;
     int reserve, stdin_rank; /* -1: none */
     bool verbose;
-    bool beside;          /* for a gateway, not a rank; not sent to proxies */
+    bool beside;          /* true for the processes of gateways, not of ranks; not sent to proxies */
     bool foreign;         /* another launcher, which gets no rank's environment; not sent to proxies */
     const char *wdir;     /* NULL: unchanged */
     const char *topology; /* text of the topology file; "" if none */

@@ -23,7 +23,7 @@ typedef struct madi_run_output_hooks {
 /* Initialise.  The output of a single rank is passed on unchanged, without labels.  beside: number of processes after the
  * ranks. */
 void madi_run_output_init(int ranks, int beside, bool label, const madi_run_output_hooks_t *hooks);
-void madi_run_output_label(int number, const char *label);                /* in place of "[number] " */
+void madi_run_output_label(int number, const char *label);                /* sets a label that replaces "[number] " */
 void madi_run_output(int rank, int stream, const char *data, size_t len); /* len 0: its end */
 bool madi_run_output_waiting(void);                                       /* something is still queued */
 void madi_run_output_fini(void);

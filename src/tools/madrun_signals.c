@@ -28,7 +28,7 @@ int madi_run_signals_init(const int *numbers, size_t count, void (*act)(int numb
     for (size_t i = 0; i < count; i++)
         sigaddset(&set, numbers[i]);
     if (sigaction(SIGHUP, NULL, &hup) == 0 && hup.sa_handler == SIG_IGN)
-        sigdelset(&set, SIGHUP); /* under nohup */
+        sigdelset(&set, SIGHUP); /* this process runs under nohup */
     on_signal = act;
     signal(SIGPIPE, SIG_IGN);
     /* in the background, a read from the terminal should end the input, but must not stop the job */

@@ -43,7 +43,7 @@ typedef struct madi_topo_build {
     madi_topo_arena_t scratch; /* freed when reading ends */
     const char **text;         /* start of each line of the file; the last entry is the end of the text */
     int lines;
-    madi_topo_pair_t *pair; /* in the order of networks */
+    madi_topo_pair_t *pair; /* pairs in the order of networks */
     int pairs;
     int networks_line; /* line of the networks section */
     const char *where; /* current object for messages, for instance "network 'red'"; or NULL */

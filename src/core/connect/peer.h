@@ -7,7 +7,7 @@
 
 /* A peer.  Before communication begins, a peer costs this structure and its address. */
 struct madi_peer {
-    madi_gate_t *gate;      /* on lane 0 */
+    madi_gate_t *gate;      /* the peer's gate on lane 0 */
     unsigned char *address; /* allocated; NULL: a rank whose address was not fetched yet */
     madi_gate_t **lanes;    /* gates on lanes from 1 on; NULL: none was used yet */
     mad_peer_t number;      /* -1: the entry is free */

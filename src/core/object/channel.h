@@ -25,15 +25,15 @@ struct mad_channel {
     _Atomic(int) closed;                /* not 0: calls fail; written under session->lock, read without a lock */
     int lane;                           /* the channel's lane (forward.h) */
     bool is_open;                       /* false if the channel was only announced by peers, or is closed */
-    bool awaits_release;                /* in session->awaiting_release */
+    bool awaits_release;                /* true if the channel is in session->awaiting_release */
     bool close_waits;                   /* mad_channel_close waits for messages in flight */
     madi_conn_t *ready, **ready_tail;   /* connections with messages, round robin */
     marceli_waiters_t openers;          /* threads that wait for a message of any peer */
     mad_handler_t handler;              /* the program's handler for each message */
     void *handler_arg;
     madi_conn_t *all;             /* all connections */
-    mad_channel_t *next;          /* in session->channels */
-    mad_channel_t *next_awaiting; /* in session->awaiting_release */
+    mad_channel_t *next;          /* next in session->channels */
+    mad_channel_t *next_awaiting; /* next in session->awaiting_release */
     char name[MAD_CHANNEL_NAME_MAX];
 };
 

@@ -78,7 +78,7 @@ struct madi_conn {
     bool unopened;                        /* the channel is not open: its messages wait, charged to the peer (unopened.c) */
     bool unopened_counted;                /* the channel is charged as one of the peer's channels that are not open */
     int64_t unopened_bytes;               /* bytes charged for the messages of the channel that is not open */
-    madi_conn_t *next_of_channel;         /* in channel->all */
+    madi_conn_t *next_of_channel;         /* next in channel->all */
     madi_conn_t *next_of_gate;            /* next in gate->conns, or in the gate's list of connections for reuse */
 };
 

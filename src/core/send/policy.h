@@ -196,7 +196,7 @@ typedef enum madi_path {
 
 /* The sender's behaviour until the block has left. */
 typedef enum madi_path_sender {
-    MADI_SENDER_WAITS,   /* in a call that blocks */
+    MADI_SENDER_WAITS,   /* the sender waits in a call that blocks */
     MADI_SENDER_POLLS,   /* the sender has a request, and calls for progress all the time */
     MADI_SENDER_COMPUTES /* the sender has a request, and may not call for progress for a long time */
 } madi_path_sender_t;

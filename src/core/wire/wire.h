@@ -53,7 +53,7 @@ static_assert(sizeof(madi_wire_hdr_t) == 16, "packet header");
     W(MISMATCH, 6, sizeof(madi_wire_mismatch_t), madi_mismatch_arrived) \
     /* no more packets follow; an orderly end */ \
     W(BYE, 7, 0, madi_bye_arrived) \
-    /* channel: no message follows under this number */ \
+    /* in `channel` a channel's number, under which no message follows */ \
     W(CLOSE, 8, 0, madi_close_arrived) \
     /* channel as the *sender of the messages* numbers it: the number is free again */ \
     W(CLOSED, 9, 0, madi_closed_arrived) \
@@ -104,7 +104,8 @@ static inline uint64_t madi_wire_desc(uint64_t len, unsigned kind, unsigned rmod
 #define MADI_WIRE_DESC_RMODE(d) ((unsigned)((d) >> 50 & 1))
 #define MADI_WIRE_DESC_SMODE(d) ((unsigned)((d) >> 51 & 3))
 #define MADI_WIRE_DESC_WAITS (UINT64_C(1) << 53)
-/* In MISMATCH only.  NONE: that side has no block with this index.  ANY: the receiver accepts any length. */
+/* Descriptors in MISMATCH only.  NONE: the side of this descriptor has no block with the index in MISMATCH.  ANY: the
+ * receiver accepts any length. */
 #define MADI_WIRE_DESC_NONE (UINT64_C(1) << 54)
 #define MADI_WIRE_DESC_ANY (UINT64_C(1) << 55)
 

@@ -383,7 +383,7 @@ static madi_sent_t datagram_link_send(madi_link_t *link, const struct iovec *vec
     struct iovec all[GATHER_MAX + 1] = {{&l->peer_number, sizeof l->peer_number}};
     int error;
     (void)total;
-    (void)op; /* the packet is complete when this returns */
+    (void)op; /* the packet is complete when datagram_send returns */
     memcpy(all + 1, vec, (size_t)n * sizeof *vec);
     error = datagram_send(datagram_of(l)->packets.fd, &l->peer_packets, all, n + 1);
     if (error == ECONNREFUSED)

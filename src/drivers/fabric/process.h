@@ -9,15 +9,15 @@
 typedef struct fabric_process {
     uint64_t host; /* hash of the boot id and of the namespace of processes; 0: not known */
     uint64_t born; /* start of the process, in clock ticks after the boot; 0: not known */
-    int32_t pid;   /* in that namespace */
+    int32_t pid;   /* process number in that namespace */
     uint32_t reserved;
 } fabric_process_t;
 static_assert(sizeof(fabric_process_t) == 24, "process");
 
 /* Properties of one end of a link, in the description that the handshake proves. */
 typedef struct fabric_description {
-    uint32_t magic, version; /* of the driver */
-    uint32_t index, key;     /* of the link, as in tag.h */
+    uint32_t magic, version; /* magic and version of the driver */
+    uint32_t index, key;     /* index and key of the link, as in tag.h */
     fabric_process_t process;
 } fabric_description_t;
 static_assert(sizeof(fabric_description_t) == 40 && sizeof(fabric_description_t) <= MADI_DESCRIPTION_MAX, "description");

@@ -24,7 +24,7 @@ typedef enum fabric_kind {
 } fabric_kind_t;
 
 #define FABRIC_KEY_MASK ((UINT32_C(1) << 28) - 1)
-#define FABRIC_LINKS_MAX 65536 /* of an adapter */
+#define FABRIC_LINKS_MAX 65536 /* maximum number of links of an adapter */
 
 /* Return the tag of number 0. */
 static inline uint64_t fabric_tag(fabric_kind_t kind, uint32_t key, uint16_t index)

@@ -128,7 +128,7 @@ static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, madi_foreign
         return;
     }
     madi_foreign_copy(p->body, body,
-                      hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* body has at least this length */
+                      hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* memory of that length is readable */
     in_add(l, p);
 }
 

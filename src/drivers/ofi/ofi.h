@@ -279,7 +279,7 @@ static inline void *ofi_memory_desc(struct fid_mr *mr)
 ofi_peer_t *ofi_peer_use(ofi_adapter_t *a, const void *name, size_t len, char *reason);
 void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer); /* count one use less, and free an unused peer; NULL is fine */
 /* ofi_link.c */
-#define OFI_MAGIC 0x6966646du /* of descriptions */
+#define OFI_MAGIC 0x6966646du /* magic of descriptions */
 #define OFI_VERSION 1
 mad_status_t ofi_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
 mad_status_t ofi_accept(madi_link_t *link, const void *source, size_t source_len, char *reason);

@@ -193,7 +193,8 @@ static void refused_report(ofi_adapter_t *a)
     }
 }
 
-/* Do what is rare: packets, parts, links that wait for something.  Returns the number of events. */
+/* Handle what occurs rarely: packets that arrived early, buffers to post again, failed and refused sends.  Return the
+ * number of events. */
 static int rest_handle(ofi_adapter_t *a)
 {
     int events = 0;

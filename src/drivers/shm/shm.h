@@ -123,7 +123,7 @@ typedef struct shm_region {
 
 /* State that a process shows to all its peers. */
 typedef struct shm_bell {
-    _Atomic(uint32_t) asleep; /* not 0: the bell's owner may be asleep; its event wakes it (shm_bell.c) */
+    _Atomic(uint32_t) asleep; /* not 0: the bell's owner may be asleep; the event of the bell wakes the owner (shm_bell.c) */
     _Atomic(uint32_t) fence;  /* not 0: the owner does not use membarrier, so its peers have to execute fences */
 } shm_bell_t;
 #define SHM_BELL_SIZE 4096

@@ -163,7 +163,7 @@ static mad_status_t skeleton_start(madi_link_t *link, int fd, bool active, char 
     l->watch = (madi_watch_t){.fd = fd, .ready = skeleton_socket_ready, .carries = true};
     if (madi_watch_add(link->adapter->session, &l->watch, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "the socket cannot be watched: %s", strerror(errno));
-        madi_fd_close(fd); /* the driver owns fd, also when this fails */
+        madi_fd_close(fd); /* the driver owns fd, also when this call fails */
         return MAD_ERR_SYSTEM;
     }
     l->started = true;
@@ -264,7 +264,7 @@ static int skeleton_flush(skeleton_link_t *l)
         writable = true;
     }
     madi_link_unlock_tx(&l->base);
-    if (writable) /* called without the tx lock, like every upcall */
+    if (writable) /* this upcall is made without the tx lock, like every upcall */
         madi_link_writable(&l->base);
     return done > 0;
 }

@@ -193,7 +193,7 @@ static madi_sent_t seal_send_kernel(madi_tcp_link_t *link, const struct iovec *v
 {
     if (!atomic_load_explicit(&link->tx_blocked, memory_order_relaxed) &&
         !madi_seal_kernel_count(link->pub.seal, link->watch.fd, total)) {
-        atomic_store_explicit(&link->tx_blocked, true, memory_order_release); /* for ever */
+        atomic_store_explicit(&link->tx_blocked, true, memory_order_release); /* the link takes nothing any more */
         madi_tcp_broken(link);
         return MADI_AGAIN;
     }

@@ -64,9 +64,9 @@ typedef struct ucx_adapter ucx_adapter_t;
 
 /* A device of UCX, with its transports. */
 typedef struct ucx_device {
-    char name[MADI_NAME_MAX]; /* of the adapter: "shm", or the device's */
+    char name[MADI_NAME_MAX]; /* name of the adapter: "shm", or the device's name */
     char tls[UCX_TLS_MAX];    /* "posix,cma" */
-    bool memory;              /* this host's memory */
+    bool memory;              /* true for the memory of this host */
 } ucx_device_t;
 
 /* Header of an active message whose data is a body that comes by rendezvous.  Other messages have no header: their data
@@ -80,24 +80,24 @@ static_assert(sizeof(ucx_head_t) == 24, "head");
 
 /* A received message. */
 typedef enum ucx_where {
-    UCX_WHERE_SMALL, /* in small */
-    UCX_WHERE_COPY,  /* allocated */
-    UCX_WHERE_LENT,  /* in UCX's memory, perhaps shared with the peer */
-    UCX_WHERE_BODY   /* at the peer: data is UCX's descriptor */
+    UCX_WHERE_SMALL, /* the bytes are in `small` */
+    UCX_WHERE_COPY,  /* the bytes are in memory that was allocated for them */
+    UCX_WHERE_LENT,  /* the bytes are in UCX's memory, perhaps shared with the peer */
+    UCX_WHERE_BODY   /* the bytes are at the peer: data is UCX's descriptor */
 } ucx_where_t;
 typedef struct ucx_packet {
-    fabric_early_t early;    /* with the tag */
+    fabric_early_t early;    /* what is known before the packet's turn, with its tag */
     struct ucx_packet *next; /* free list, or list of arrivals */
     ucx_where_t where;
     size_t len; /* bytes at data; of a body, its length */
     char *data;
-    madi_wire_hdr_t hdr;                                   /* of a body */
+    madi_wire_hdr_t hdr;                                   /* header of a body */
     _Alignas(MADI_LINE) char small[UCX_SMALL + MADI_LINE]; /* a short body may be read beyond its end */
 } ucx_packet_t;
 
 /* A body that UCX writes to its destination. */
 typedef struct ucx_body {
-    struct ucx_body *next; /* in the adapter's list of those that have ended */
+    struct ucx_body *next; /* next in the adapter's list of bodies that have ended */
     ucx_link_t *link;      /* NULL: the link is closed */
     bool ended;
     ucs_status_t status;
@@ -145,9 +145,9 @@ struct ucx_adapter {
     ucx_peer_t *peers;   /* session's lock and io */
 
     madi_lock_t io;
-    ucx_copy_t *copies, *all_copies; /* free ones; all.  io */
-    int n_copies;                    /* those in use by packets.  io */
-    ucx_flight_t *flights, *flying;  /* free ones; those in flight.  io */
+    ucx_copy_t *copies, *all_copies; /* free copies; all copies; under io */
+    int n_copies;                    /* number of copies in use by packets; under io */
+    ucx_flight_t *flights, *flying;  /* free flights; flights in use; under io */
     int closing;                     /* endpoints that are being closed */
 
     /* receiving, under the session's lock */
@@ -170,7 +170,7 @@ struct ucx_adapter {
     atomic_bool refused; /* a link refused a packet */
 
     /* sleep */
-    madi_watch_t wakeup; /* of the worker's descriptor, which is UCX's */
+    madi_watch_t wakeup; /* watch of the worker's descriptor, which belongs to UCX */
     madi_watch_t tick;   /* timer of liveness */
     int64_t looked;      /* ns: last look at all links */
 };
@@ -178,15 +178,15 @@ struct ucx_adapter {
 struct ucx_link {
     madi_link_t base;
     ucx_peer_t *peer;
-    int index;    /* in the adapter's table, if numbered */
-    uint32_t key; /* by which messages to this end are known */
+    int index;    /* index in the adapter's table, if `numbered` */
+    uint32_t key; /* key by which messages to this end are known */
     bool numbered, started, closed, down;
     bool dead;            /* the peer's process has ended */
     madi_watch_t process; /* a pidfd of a peer of this host; fd 0 if none */
 
     /* sending, under the tx lock */
     uint64_t tag;      /* PACKET, to the peer, number 0 */
-    uint16_t number;   /* of the next packet */
+    uint16_t number;   /* number of the next packet */
     atomic_int failed; /* ucs_status_t that ended sending; 0 if none */
     atomic_bool refused;
     atomic_int flying; /* copies and flights */
@@ -197,7 +197,7 @@ struct ucx_link {
     bool is_deferred;
     ucx_link_t *next_deferred;
     ucx_body_t *receiving; /* the body that the next packets wait for */
-    madi_wire_hdr_t hdr;   /* of it */
+    madi_wire_hdr_t hdr;   /* header of that body */
     madi_rx_t rx;
 
     fabric_end_t end;
@@ -240,7 +240,7 @@ void ucx_peers_reap(ucx_adapter_t *a); /* free those that UCX has lost and nothi
 void ucx_peers_fini(ucx_adapter_t *a);
 
 /* ucx_link.c; as driver.h says */
-#define UCX_MAGIC 0x7863756du /* of descriptions */
+#define UCX_MAGIC 0x7863756du /* magic of descriptions */
 #define UCX_VERSION 1
 mad_status_t ucx_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
 mad_status_t ucx_accept(madi_link_t *link, const void *source, size_t source_len, char *reason);

@@ -51,7 +51,7 @@ typedef struct remote_hdr {
     uint8_t kind, flags; /* FLAG_DATA */
     uint8_t type, op;
     uint8_t n;       /* number of targets */
-    uint8_t refused; /* in answers: true if refused */
+    uint8_t refused; /* in answers: true if the access is refused */
     uint16_t zero;
     uint64_t number, data;
     uint64_t len; /* length of the payload */
