@@ -316,3 +316,19 @@ seed("seal", "end", b"\2" + record(23, b"z" * 1500) + record(21, bytes([1, 0])))
 seed("seal", "odd", b"\2" + record(22, bytes([4, 0, 0, 40]) + bytes(40)))
 seed("seal", "padded", b"\2" + record(23, b"a" * 30 + bytes(1200)) + record(1, bytes(20)))
 seed("seal", "clear", b"\2" + record(23, b"ok") + record(0, bytes([23, 3, 3, 0, 30]) + bytes(30)))
+
+# [length] own address of UCX, then the peer's
+tcp_13 = bytes.fromhex(
+    "2084956572393cbccf20920102bb956f7aa63737acf9ffffef00000000cf"
+    "1917b75138539e3e4bd7e0373701132300828e05")
+tcp_23 = bytes.fromhex(
+    "208b1f61a02be221e5000e0102bb956f7aa63737acf9ffffefcf1917b751"
+    "38539e3e4bd7e03737011323008295918780")
+memory_1 = bytes.fromhex(
+    "20f237a0e3cf3627a74008bb956f7aa637372ca7d377cc2b32004c3e5077ccab33004f230088ca5300c0020000"
+    "c02188bb956f7aa637372c478bbd37063600242e5077ccab330092210084ca530000")
+memory_2 = bytes.fromhex(
+    "0102b9d6120a3f9469bf0008bb956f7aa637372ca7d34475430081009b00"
+    "88e75300c0020000c00188bb956f7aa637372c478bfb5543000000990084e7530000")
+for name, own, peer in (("tcp", tcp_13, tcp_23), ("memory", memory_1, memory_1), ("formats", memory_1, memory_2)):
+    seed("ucx", name, bytes([len(own)]) + own + peer)

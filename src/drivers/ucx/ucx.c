@@ -42,12 +42,15 @@ static bool address_set(ucx_adapter_t *a, char *reason)
     if (!ucx_is_made(a, "the address", a->lib->worker_get_address(a->worker, &address, &a->base.address_len), reason))
         return false;
     bool fits = a->base.address_len <= UCX_ADDRESS_MAX;
-    if (fits)
+    if (fits) {
         memcpy(a->base.address, address, a->base.address_len);
-    else
+        ucx_address_read(a->base.address, a->base.address_len, &a->shape);
+        a->shape.memory = a->device.memory;
+    } else {
         snprintf(reason, MADI_REASON_MAX,
                  "UCX's address of device %.47s has %zu bytes, more than %d: name fewer transports (UCX_TLS)", a->base.name,
                  a->base.address_len, UCX_ADDRESS_MAX);
+    }
     a->lib->worker_release_address(a->worker, address);
     return fits;
 }

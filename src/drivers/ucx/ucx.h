@@ -5,6 +5,7 @@
  *   ucx_lib.c      the library libucp
  *   ucx_probe.c    which devices become adapters
  *   ucx_name.c     names of networks
+ *   ucx_address.c  addresses, checked before UCX parses them
  *   ucx_peer.c     UCX's endpoints
  *   ucx_link.c     links: their life
  *   ucx_frame.c    frames of the handshake
@@ -46,6 +47,7 @@
 #include "drivers/fabric/heat.h"
 #include "drivers/fabric/process.h"
 #include "drivers/fabric/table.h"
+#include "drivers/ucx/ucx_address.h"
 #include "drivers/ucx/ucx_lib.h"
 
 #define UCX_PACKET_MAX ((size_t)16 << 10) /* bytes */
@@ -142,6 +144,7 @@ struct ucx_adapter {
     ucx_device_t device;
     ucp_context_h context;
     ucp_worker_h worker; /* NULL: none */
+    ucx_shape_t shape;   /* of base.address */
     ucx_peer_t *peers;   /* session's lock and io */
 
     madi_lock_t io;

@@ -6,10 +6,11 @@
  * endpoint that a link has used stays open until UCX reports its end, or the adapter ends; that of a stranger is closed when
  * the core forgets it.
  *
- * The peer wrote an address, and the first frame of a stranger has one, too: the answer needs an endpoint.  UCX parses an
- * address without a length, so the buffer is long enough for every address of this length, and ends with zeros.  UCX aborts
- * on an address of an unknown version, so the version is checked here.  These checks do not protect against a hostile
- * address: UCX also parses the addresses in its own messages, which a stranger can send to its ports (SECURITY.md). */
+ * The peer wrote an address, and the first frame of a stranger has one, too: the answer needs an endpoint.  UCX gets an
+ * address that has passed the check of ucx_address.h.  UCX parses an address without a length, so the buffer is long enough
+ * for every address of this length, and ends with zeros.  The check does not protect against a hostile sender of UCX's own
+ * messages, in which UCX also parses addresses (SECURITY.md).  That is why frames are not answered on the endpoints that UCX
+ * makes itself (UCP_AM_SEND_FLAG_REPLY): for those UCX parses the stranger's address unchecked (doc/rationale.md). */
 #include "drivers/ucx/ucx.h"
 
 #include <stdio.h>
@@ -63,17 +64,9 @@ static ucx_peer_t *peer_find(const ucx_adapter_t *a, const void *address, size_t
     return p;
 }
 
-/* True if UCX may parse an address of this version, which is in the low half of its first byte: known versions are 0, 1, and
- * this process's own. */
-static bool address_version_known(const ucx_adapter_t *a, const unsigned char *address)
-{
-    int version = *address & 15;
-    return version <= 1 || version == (*a->base.address & 15);
-}
-
 static ucx_peer_t *peer_make(ucx_adapter_t *a, const void *address, size_t len, char *reason)
 {
-    if (!len || len > UCX_ADDRESS_MAX || !address_version_known(a, address)) {
+    if (!len || len > UCX_ADDRESS_MAX || !ucx_address_check(&a->shape, address, len)) {
         snprintf(reason, MADI_REASON_MAX, "the peer's address is not one of UCX");
         return NULL;
     }
