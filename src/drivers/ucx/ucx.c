@@ -112,12 +112,8 @@ static void ucx_close(madi_adapter_t *adapter)
         ucx_progress(a);
 }
 
-static void ucx_fini(madi_adapter_t *adapter)
+static void ucx_worker_fini(ucx_adapter_t *a)
 {
-    ucx_adapter_t *a = (ucx_adapter_t *)adapter;
-    ucx_close(adapter);
-    if (a->arrived)
-        ucx_message_fini(a);
     if (a->worker)
         a->lib->worker_destroy(a->worker);
     a->worker = NULL;
@@ -125,6 +121,16 @@ static void ucx_fini(madi_adapter_t *adapter)
     if (a->context)
         a->lib->cleanup(a->context);
     a->context = NULL;
+}
+
+static void ucx_fini(madi_adapter_t *adapter)
+{
+    ucx_adapter_t *a = (ucx_adapter_t *)adapter;
+    ucx_close(adapter);
+    if (a->arrived)
+        ucx_message_fini(a);
+    if (!a->closing) /* else the worker stays, for UCX aborts when it destroys one whose endpoints are being closed */
+        ucx_worker_fini(a);
     fabric_table_fini(&a->links);
 }
 
