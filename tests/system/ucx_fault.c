@@ -7,8 +7,11 @@
  *   OLD_UCX=1                           the library is version 1.9
  * CALL is one of: config_read config_modify init worker_create get_address get_efd set_handler arm ep_create send recv; or
  * comp_send, comp_recv: completions of these operations, which become errors; or ep_error: a call of progress in which an
- * endpoint of this process fails.  At the end of the process, one line on standard error has the number of faults, and of
+ * endpoint of this process fails; or damage: before frame FIRST of the handshake, NUMBER damaged copies leave, with ERROR as
+ * the seed of the damage.  At the end of the process, one line on standard error has the number of faults, and of
  * objects that were left open. */
+#include "core/connect/frames.h"
+#include "drivers/fabric/tag.h"
 #include <ucp/api/ucp.h>
 
 #include <dlfcn.h>
@@ -298,12 +301,63 @@ static void receive_ended(void *request, ucs_status_t status, size_t len, void *
     o.received(request, fault_strikes("comp_recv") ? (ucs_status_t)fault.error : status, len, o.arg);
 }
 
+static void copy_ended(void *request, ucs_status_t status, void *arg)
+{
+    (void)status;
+    free(arg);
+    real.request_free(request);
+}
+
+/* Make a frame (drivers/ucx/ucx_frame.c) one of a stranger, by another number of the handshake, and change 1 to 4 bytes of the
+ * frame: of the address in three of four. */
+static void frame_damage(unsigned char *frame, size_t count, unsigned *seed)
+{
+    size_t from = sizeof(uint64_t), len = count - from, n = frame[from];
+    if (from + 1 + n + sizeof(madi_frame_piece_t) > count)
+        return;
+    for (size_t i = 0; i < sizeof(uint64_t); i++)
+        frame[from + 1 + n + offsetof(madi_frame_piece_t, call) + i] = (unsigned char)(rand_r(seed) >> 4);
+    if (rand_r(seed) % 4) {
+        len = n;
+        from++;
+    }
+    for (int left = 1 + rand_r(seed) % 4; left > 0; left--)
+        frame[from + (size_t)rand_r(seed) % len] = (unsigned char)(rand_r(seed) >> 4);
+}
+
+/* Send damaged copies of a frame, if it is time. */
+static void damaged_send(ucp_ep_h ep, unsigned id, const void *frame, size_t count)
+{
+    unsigned seed = (unsigned)fault.error;
+    uint64_t tag;
+    if (strcmp(fault.call, "damage") != 0 || count <= sizeof tag)
+        return;
+    memcpy(&tag, frame, sizeof tag);
+    if (fabric_tag_kind(tag) != FABRIC_KIND_FRAME || atomic_fetch_add(&fault.calls, 1) + 1 != fault.first)
+        return;
+    for (int i = 0; i < fault.number; i++) {
+        unsigned char *copy = malloc(count);
+        ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                     .cb.send = copy_ended,
+                                     .user_data = copy};
+        if (!copy)
+            abort();
+        memcpy(copy, frame, count);
+        frame_damage(copy, count, &seed);
+        if (!UCS_PTR_IS_PTR(real.send(ep, id, NULL, 0, copy, count, &param))) /* no callback comes */
+            free(copy);
+        atomic_fetch_add(&fault.faults, 1);
+    }
+}
+
 ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_len, const void *buffer,
                                  size_t count, const ucp_request_param_t *param)
 {
     ucp_request_param_t own;
     if (fault_strikes("send"))
         return UCS_STATUS_PTR(fault.error);
+    if (!header_len)
+        damaged_send(ep, id, buffer, count);
     operation_t *o = operation_make(param, &own);
     o->sent = param->cb.send;
     own.cb.send = send_ended;
