@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The driver ucx over each transport of UCX that a plain host has: how one is chosen, messages of all lengths, a process that
-# waits, and what is left in shared memory.
+# waits, two hosts of a lab, and what is left in shared memory.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
 [ -e "${BUILD:?}/drivers/.libs/ucx.so" ] || { echo "skipped: the driver ucx is not a module here"; exit 77; }
@@ -40,5 +40,27 @@ for tls in tcp posix sysv posix,cma; do
         not_ok "$tls: a process that waits uses ${busy:-?} us of a processor in a second" "$(tail -5 out)"
     fi
 done
+
+# Two hosts of a lab (madlab), over tcp.
+cat >job <<'EOF'
+#!/bin/sh
+exec "$MADRUN" --no-label -n 2 --hosts red0,red1 --launch-agent "$MADLAB_AGENT" --env MAD_DRIVERS=self,ucx --env UCX_TLS=tcp \
+    --env MAD_MODULES="$MAD_MODULES" "$@"
+EOF
+chmod +x job
+chmod 755 "$work"
+export MADRUN="$BUILD/madrun"
+# lab COMMAND...: a job of two hosts, one process each
+lab() {
+    within 150 "$BUILD/madlab" run "$here/../../examples/topology/two_clusters.conf" --quiet --share "$work" \
+        --share "$here/../.." --timeout 140 -- "$@" >out 2>&1
+}
+if lab true; then
+    lab "$work/job" "$BUILD/tests/conform" all
+    code=$?
+    if [ $code = 0 ]; then ok "conformance between two hosts"; else not_ok "conformance between two hosts: $code" "$(tail -12 out)"; fi
+else
+    echo "# not tried: two hosts, since there is no lab here: $(tail -1 out)"
+fi
 check "nothing is left in /dev/shm" "$before" "$(memory)"
 [ $failures = 0 ]
