@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define CLOSE_NS INT64_C(50000000) /* ns that an adapter's end waits for the last messages to leave */
+#define CLOSE_CALLS 1000           /* least number of calls of UCX in that wait: another process may have the core */
 
 static void ucx_caps_set(ucx_adapter_t *a)
 {
@@ -99,6 +100,15 @@ static mad_status_t ucx_secure(madi_adapter_t *adapter, int given, char *reason)
     return MAD_OK;
 }
 
+/* Wait until endpoints are closed, and messages have left. */
+static void ucx_closes_await(ucx_adapter_t *a)
+{
+    int64_t end = madi_now() + CLOSE_NS;
+    int calls = 0;
+    while ((a->closing > 0 || (a->peers && a->n_unsent > 0)) && !a->broken && (calls++ < CLOSE_CALLS || madi_now() < end))
+        ucx_progress(a);
+}
+
 static void ucx_close(madi_adapter_t *adapter)
 {
     ucx_adapter_t *a = (ucx_adapter_t *)adapter;
@@ -106,10 +116,10 @@ static void ucx_close(madi_adapter_t *adapter)
     fabric_tick_close(adapter->session, &a->tick);
     if (!a->lib)
         return;
+    ucx_peers_close(a);
+    ucx_closes_await(a);
     ucx_peers_fini(a);
-    int64_t end = madi_now() + CLOSE_NS;
-    while (a->closing > 0 && !a->broken && madi_now() < end)
-        ucx_progress(a);
+    ucx_closes_await(a);
 }
 
 static void ucx_worker_fini(ucx_adapter_t *a)

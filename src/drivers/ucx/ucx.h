@@ -55,6 +55,7 @@
 #define UCX_COPIES 128    /* copied messages in flight, of links' packets */
 #define UCX_SMALL 768     /* bytes of a message that is copied out of UCX's memory at once */
 #define UCX_LENT_MAX 1024 /* messages in UCX's memory that are lent: more are copied */
+#define UCX_ENDED_MAX 256 /* endpoints to strangers that wait for their last answers to leave */
 #define UCX_TLS_MAX 128   /* bytes of a list of transports */
 #define UCX_ADDRESS_MAX MADI_ADDR_MAX
 #define UCX_FRAME_MAX MADI_FRAME_MAX
@@ -132,8 +133,9 @@ typedef struct ucx_peer {
     ucp_ep_h ep;        /* NULL: closed */
     ucs_status_t error; /* UCS_OK, or why it cannot be used any more */
     int uses;
-    bool source; /* one use is that of a source of frames */
-    bool linked; /* a link has used it */
+    bool source;   /* one use is that of a source of frames */
+    bool linked;   /* a link has used it */
+    int64_t ended; /* ns: when the last use ended, if no link has used it; 0: it is used */
     uint8_t len;
     unsigned char address[UCX_ADDRESS_MAX];
 } ucx_peer_t;
@@ -150,8 +152,10 @@ struct ucx_adapter {
     madi_lock_t io;
     ucx_copy_t *copies, *all_copies; /* free copies; all copies; under io */
     int n_copies;                    /* number of copies in use by packets; under io */
+    int n_unsent;                    /* number of copies that UCX has not completed; under io */
     ucx_flight_t *flights, *flying;  /* free flights; flights in use; under io */
     int closing;                     /* endpoints that are being closed */
+    int n_ended;                     /* number of peers with `ended`; under the session's lock */
 
     /* receiving, under the session's lock */
     ucx_packet_t *packets;                  /* free ones */
@@ -239,7 +243,8 @@ void ucx_source_end(madi_adapter_t *adapter, const void *source, size_t source_l
 void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer);                              /* one use less; NULL is fine */
 /* Close the peer's endpoint, so that UCX ends all transfers on it.  All links of the peer break. */
 void ucx_peer_break(ucx_adapter_t *a, ucx_peer_t *peer, ucs_status_t error);
-void ucx_peers_reap(ucx_adapter_t *a); /* free those that UCX has lost and nothing uses */
+void ucx_peers_reap(ucx_adapter_t *a);  /* free those that nothing uses: that UCX has lost, or strangers after a while */
+void ucx_peers_close(ucx_adapter_t *a); /* close those of links; their last messages leave */
 void ucx_peers_fini(ucx_adapter_t *a);
 
 /* ucx_link.c; as driver.h says */

@@ -70,6 +70,7 @@ static void ucx_tick_ready(madi_watch_t *watch, uint32_t events)
     if (!fabric_tick_take(watch))
         return;
     ucx_drain(a);
+    ucx_peers_reap(a);
     if (now - a->looked < fabric_look_ns())
         return;
     a->looked = now;

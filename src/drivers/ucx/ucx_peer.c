@@ -3,8 +3,8 @@
  *
  * UCX joins the endpoints of two workers in pairs, in the order in which they are made, and keeps a closed one while the other
  * of the pair may send.  If one side closed its endpoint and made another, those in use would be of different pairs.  So an
- * endpoint that a link has used stays open until UCX reports its end, or the adapter ends; that of a stranger is closed when
- * the core forgets it.
+ * endpoint that a link has used stays open until UCX reports its end, or the adapter ends.  That of a stranger is closed a
+ * while after the core has forgotten the stranger, by force: for an address that leads nowhere, an orderly close never ends.
  *
  * The peer wrote an address, and the first frame of a stranger has one, too: the answer needs an endpoint.  UCX gets an
  * address that has passed the check of ucx_address.h.  UCX parses an address without a length, so the buffer is long enough
@@ -13,6 +13,7 @@
  * makes itself (UCP_AM_SEND_FLAG_REPLY): for those UCX parses the stranger's address unchecked (doc/rationale.md). */
 #include "drivers/ucx/ucx.h"
 
+#include "base/clock.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,8 @@ static void endpoint_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
             p->error = status;
     atomic_store_explicit(&a->failures, true, memory_order_release);
 }
+
+#define ENDED_NS INT64_C(1000000000) /* ns in which the last answer to a stranger leaves */
 
 static ucs_status_t ucx_endpoint_open(ucx_adapter_t *a, ucx_peer_t *p)
 {
@@ -86,12 +89,19 @@ static ucx_peer_t *peer_make(ucx_adapter_t *a, const void *address, size_t len, 
     return NULL;
 }
 
+static void peer_resume(ucx_adapter_t *a, ucx_peer_t *p)
+{
+    a->n_ended -= p->ended != 0;
+    p->ended = 0;
+}
+
 ucx_peer_t *ucx_peer_use(ucx_adapter_t *a, const void *address, size_t len, char *reason)
 {
     ucx_peer_t *p = peer_find(a, address, len);
     p = p ? p : peer_make(a, address, len, reason);
     if (!p)
         return NULL;
+    peer_resume(a, p);
     if (!p->source)
         p->uses++;
     p->source = false; /* its use becomes this one */
@@ -104,6 +114,7 @@ ucx_peer_t *ucx_peer_of_source(ucx_adapter_t *a, const void *address, size_t len
     ucx_peer_t *p = peer_find(a, address, len);
     p = p ? p : peer_make(a, address, len, reason);
     if (p && !p->uses) {
+        peer_resume(a, p);
         p->source = true;
         p->uses = 1;
     }
@@ -162,30 +173,53 @@ void ucx_peer_break(ucx_adapter_t *a, ucx_peer_t *p, ucs_status_t error)
 static void peer_end(ucx_adapter_t *a, ucx_peer_t *peer)
 {
     ucx_peer_t **p = &a->peers;
+    peer_resume(a, peer);
     madi_lock(&a->io);
     while (*p != peer)
         p = &(*p)->next;
     *p = peer->next;
-    endpoint_close(a, peer, peer->error != UCS_OK);
+    endpoint_close(a, peer, peer->error != UCS_OK || !peer->linked);
     madi_unlock(&a->io);
     fabric_heat(&a->heat);
     free(peer);
+}
+
+/* Free the peers that nothing uses: those that UCX has lost, and those of strangers that ended before that time. */
+static void ucx_peers_free(ucx_adapter_t *a, int64_t before)
+{
+    ucx_peer_t *next;
+    for (ucx_peer_t *p = a->peers; p; p = next) {
+        next = p->next;
+        if (!p->uses && (p->error != UCS_OK || (p->ended && p->ended < before)))
+            peer_end(a, p);
+    }
 }
 
 void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer)
 {
     if (!peer || --peer->uses)
         return;
-    if (!peer->linked || peer->error != UCS_OK)
+    if (peer->error != UCS_OK) {
         peer_end(a, peer);
+    } else if (!peer->linked) {
+        if (a->n_ended == UCX_ENDED_MAX)
+            ucx_peers_free(a, INT64_MAX);
+        peer->ended = madi_now();
+        a->n_ended++;
+    }
 }
 
 void ucx_peers_reap(ucx_adapter_t *a)
 {
+    ucx_peers_free(a, madi_now() - ENDED_NS);
+}
+
+void ucx_peers_close(ucx_adapter_t *a)
+{
     ucx_peer_t *next;
     for (ucx_peer_t *p = a->peers; p; p = next) {
         next = p->next;
-        if (!p->uses && p->error != UCS_OK)
+        if (p->linked)
             peer_end(a, p);
     }
 }

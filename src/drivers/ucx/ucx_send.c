@@ -49,6 +49,7 @@ static void copy_left(void *request, ucs_status_t status, void *arg)
 {
     ucx_copy_t *c = arg;
     ucx_adapter_t *a = c->adapter;
+    a->n_unsent--;
     if (c->link) {
         a->n_copies--;
         if (status != UCS_OK)
@@ -83,6 +84,7 @@ static ucx_sent_t copy_send(ucx_adapter_t *a, ucx_peer_t *peer, ucx_copy_t *c, s
         request = a->lib->am_send(peer->ep, MESSAGE, NULL, 0, &c->tag, UCX_TAG_SIZE + total, &param);
     if (UCS_PTR_IS_PTR(request)) { /* io is held, so the callback has not come yet */
         c->link = l;
+        a->n_unsent++;
         if (l) {
             a->n_copies++;
             madi_link_holds(&l->base, 1);
