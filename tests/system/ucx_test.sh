@@ -60,7 +60,7 @@ if lab true; then
     code=$?
     if [ $code = 0 ]; then ok "conformance between two hosts"; else not_ok "conformance between two hosts: $code" "$(tail -12 out)"; fi
 else
-    echo "# not tried: two hosts, since there is no lab here: $(tail -1 out)"
+    echo "# not tried: two hosts, as there is no lab here: $(tail -1 out)"
 fi
 check "nothing is left in /dev/shm" "$before" "$(memory)"
 [ $failures = 0 ]
