@@ -168,8 +168,9 @@
 #define MADI_OFI_EAGER ((size_t)0)
 #define MADI_OFI_CHUNK_MAX ((size_t)8 << 20)
 
-/* UCX: those of libfabric.  Not measured */
-#define MADI_UCX_CONT_MIN ((size_t)15 << 10)
+/* from this length on UCX's rendezvous carries a block (rationale.md, "From which length on is UCX's rendezvous used?") */
+#define MADI_UCX_CONT_MIN ((size_t)31 << 10)
+/* from this length on a block waits for a grant: 128 KiB to 2 MiB make no difference.  Entry as above */
 #define MADI_UCX_GRANT_MIN ((size_t)768 << 10)
 #define MADI_UCX_EAGER ((size_t)0)
 #define MADI_UCX_CHUNK_MAX ((size_t)8 << 20)

@@ -50,7 +50,7 @@
 #include "drivers/ucx/ucx_address.h"
 #include "drivers/ucx/ucx_lib.h"
 
-#define UCX_PACKET_MAX ((size_t)16 << 10) /* bytes */
+#define UCX_PACKET_MAX ((size_t)32 << 10) /* bytes */
 #define UCX_GATHER 16
 #define UCX_COPIES 128    /* copied messages in flight, of links' packets */
 #define UCX_SMALL 768     /* bytes of a message that is copied out of UCX's memory at once */
@@ -249,7 +249,7 @@ void ucx_peers_fini(ucx_adapter_t *a);
 
 /* ucx_link.c; as driver.h says */
 #define UCX_MAGIC 0x7863756du /* magic of descriptions */
-#define UCX_VERSION 1
+#define UCX_VERSION 2
 mad_status_t ucx_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
 mad_status_t ucx_accept(madi_link_t *link, const void *source, size_t source_len, char *reason);
 size_t ucx_describe(madi_link_t *link, void *bytes);
