@@ -168,7 +168,7 @@ const madi_driver_t madi_driver_ucx = {
                .describe = ucx_describe,
                .source_end = ucx_source_end},
     .wait = {.pure_poll = ucx_pure_poll, .arm = ucx_arm},
-    .fast = {.take = ucx_take, .slot_put = ucx_slot_put},
+    .fast = {.send_short = ucx_send_short, .take = ucx_take, .slot_put = ucx_slot_put},
     .live = {.drained = ucx_drained},
 };
 

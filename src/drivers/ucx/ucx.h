@@ -111,7 +111,8 @@ typedef struct ucx_copy {
     struct ucx_copy *next, *all; /* free list; list of all */
     ucx_adapter_t *adapter;
     ucx_link_t *link; /* NULL: none, or closed */
-    uint64_t tag;     /* the message begins here */
+    ucp_request_param_t param;
+    uint64_t tag; /* the message begins here */
     char data[UCX_PACKET_MAX];
 } ucx_copy_t;
 static_assert(offsetof(ucx_copy_t, data) == offsetof(ucx_copy_t, tag) + UCX_TAG_SIZE, "copy");
@@ -158,6 +159,8 @@ struct ucx_adapter {
     int n_ended;                     /* number of peers with `ended`; under the session's lock */
 
     /* receiving, under the session's lock */
+    void *taking;                           /* where ucx_take wants the next packet; NULL: nowhere */
+    ucx_link_t *taken;                      /* the link of the packet that has come there; NULL: none has */
     ucx_packet_t *packets;                  /* free ones */
     ucx_packet_t *first_arrived, **arrived; /* in the order in which UCX reported them; where the next one goes */
     ucx_flight_t *landed;                   /* flights that have ended */
@@ -261,6 +264,7 @@ void ucx_down(ucx_link_t *l, mad_status_t status, const char *text);
 
 /* ucx_send.c */
 madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+bool ucx_send_short(madi_link_t *link, const void *packet, size_t total);
 typedef enum ucx_sent { UCX_SENT_OK, UCX_SENT_AGAIN, UCX_SENT_FAILED } ucx_sent_t;
 /* Send a message of up to UCX_PACKET_MAX bytes that lie in up to UCX_GATHER pieces.  The bytes may be reused.  FAILED:
  * *status has the cause.  l: the link that counts it; NULL: one of the driver's own, which is not refused. */
@@ -287,8 +291,19 @@ void ucx_message_fini(ucx_adapter_t *a);
 
 /* ucx_receive.c */
 void ucx_packet_handle(ucx_adapter_t *a, ucx_packet_t *p);
-/* True if p is the link's next packet, and whole; *hdr is then the packet's header. */
-bool ucx_takes(const ucx_link_t *l, const ucx_packet_t *p, madi_wire_hdr_t *hdr);
+/* Return the link of a packet with this tag, if the packet is the link's next one and may be delivered now; else NULL. */
+ucx_link_t *ucx_turn(const ucx_adapter_t *a, uint64_t tag);
+/* True if this is the header of an eager packet of len bytes. */
+static inline bool ucx_header_fits(const madi_wire_hdr_t *hdr, size_t len)
+{
+    return hdr->type >= MADI_WIRE_MSG && hdr->type < MADI_WIRE_TYPES && hdr->length == len - sizeof *hdr;
+}
+/* Account for a packet that is delivered now. */
+static inline void ucx_packet_count(ucx_link_t *l)
+{
+    l->expected++;
+    l->end.got++;
+}
 void ucx_early_run(ucx_link_t *l);  /* deliver what has waited for its turn */
 int ucx_deferred(ucx_adapter_t *a); /* ask again for the packets that wait; returns their number */
 void ucx_receive_forget(ucx_link_t *l);

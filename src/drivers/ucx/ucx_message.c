@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ucx: incoming messages.
  *
- *   ucx_message_arrived     short            copied to a packet of the driver
+ *   ucx_message_arrived     short            copied to where ucx_take wants it, or to a packet of the driver
  *                           longer           stays in UCX's memory if UCX permits that, and may be lent; else copied
  *                           by rendezvous    stays with the peer until the core names the destination
  *
@@ -109,6 +109,24 @@ static ucs_status_t packet_fill(ucx_adapter_t *a, ucx_packet_t *p, char *data, s
     return UCS_OK;
 }
 
+/* Copy an eager packet to where ucx_take wants it.  False: it must be listed instead. */
+static bool packet_take_now(ucx_adapter_t *a, uint64_t tag, const char *data, size_t len)
+{
+    madi_wire_hdr_t hdr;
+    if (len < sizeof hdr || len > sizeof hdr + MADI_TAKE_MAX)
+        return false;
+    ucx_link_t *l = ucx_turn(a, tag);
+    if (!l)
+        return false;
+    madi_copy(a->taking, data, len);
+    memcpy(&hdr, a->taking, sizeof hdr);
+    if (!ucx_header_fits(&hdr, len))
+        return false;
+    a->taking = NULL;
+    a->taken = l;
+    return true;
+}
+
 ucs_status_t ucx_message_arrived(void *arg, const void *head, size_t head_len, void *data, size_t len,
                                  const ucp_am_recv_param_t *param)
 {
@@ -118,12 +136,17 @@ ucs_status_t ucx_message_arrived(void *arg, const void *head, size_t head_len, v
     if (head_len != (body ? sizeof(ucx_head_t) : 0) ||
         (!body && (len < UCX_TAG_SIZE || len > UCX_TAG_SIZE + UCX_PACKET_MAX)))
         return UCS_OK; /* no peer of ours sends that */
+    uint64_t tag;
+    memcpy(&tag, body ? head : data, UCX_TAG_SIZE);
+    if (a->taking && !body && packet_take_now(a, tag, (char *)data + UCX_TAG_SIZE, len - UCX_TAG_SIZE))
+        return UCS_OK;
+    a->taking = NULL; /* what comes next follows this message */
     ucx_packet_t *p = packet_take(a);
     if (!p) {
         a->lost = true;
         return UCS_OK;
     }
-    memcpy(&p->early.tag, body ? head : data, UCX_TAG_SIZE);
+    p->early.tag = tag;
     if (MADI_UNLIKELY(body)) {
         memcpy(&p->hdr, (const char *)head + offsetof(ucx_head_t, hdr), sizeof p->hdr);
         p->where = UCX_WHERE_BODY;

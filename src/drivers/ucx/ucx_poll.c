@@ -180,40 +180,59 @@ int ucx_poll(madi_adapter_t *adapter, int budget)
     return events;
 }
 
+/* Take a message that is listed.  NULL: it was handled otherwise. */
+static madi_link_t *listed_take(ucx_adapter_t *a, ucx_packet_t *p, void *packet, madi_foreign_t *loan)
+{
+    bool is_lent = p->where == UCX_WHERE_LENT, is_small = p->where == UCX_WHERE_SMALL && p->len >= sizeof(madi_wire_hdr_t);
+    ucx_link_t *l = is_lent || is_small ? ucx_turn(a, p->early.tag) : NULL;
+    madi_wire_hdr_t hdr;
+    if (l) {
+        madi_foreign_copy(&hdr, madi_foreign_of(p->data), sizeof hdr);
+        if (!ucx_header_fits(&hdr, p->len) || (is_lent ? hdr.type != MADI_WIRE_MSG : hdr.length > MADI_TAKE_MAX))
+            l = NULL;
+    }
+    if (!l) {
+        ucx_packet_handle(a, p);
+        return NULL;
+    }
+    if (is_lent) {
+        memcpy(packet, &hdr, sizeof hdr);
+        *loan = madi_foreign_of(p->data + sizeof hdr);
+        ucx_packet_lend(a, p);
+    } else {
+        madi_copy(packet, p->data, p->len);
+        ucx_packet_put(a, p);
+    }
+    return &l->base;
+}
+
 /* Take one packet: the usual case of a spinning thread. */
 madi_link_t *ucx_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     ucx_adapter_t *a = (ucx_adapter_t *)adapter;
-    madi_wire_hdr_t hdr;
     if (a->tried || a->deferred || !fabric_heat_polls(&a->heat))
         return NULL;
-    ucx_packet_t *p = packet_next(a);
+    ucx_packet_t *p = ucx_arrived_take(a);
+    madi_link_t *link = NULL;
     if (!p) {
-        a->tried = 1;
+        a->taken = NULL;
+        a->taking = packet;
+        ucx_progress(a);
+        a->taking = NULL;
+        link = a->taken ? &a->taken->base : NULL;
+        p = link ? NULL : ucx_arrived_take(a);
+    }
+    if (p)
+        link = listed_take(a, p, packet, loan);
+    if (!link) {
+        a->tried = p ? 2 : 1;
         return NULL;
     }
-    ucx_link_t *l = fabric_tag_kind(p->early.tag) == FABRIC_KIND_PACKET ? ucx_link_of(a, p->early.tag) : NULL;
-    bool lend = p->where == UCX_WHERE_LENT;
-    if (!l || !ucx_takes(l, p, &hdr) || (lend && hdr.type != MADI_WIRE_MSG) || (!lend && hdr.length > MADI_TAKE_MAX)) {
-        ucx_packet_handle(a, p);
-        a->tried = 2;
-        return NULL;
-    }
-    l->expected++;
-    l->end.got++;
+    ucx_link_t *l = (ucx_link_t *)link;
+    ucx_packet_count(l);
     l->end.arrived = true;
     fabric_heat(&a->heat);
-    memcpy(packet, &hdr, sizeof hdr);
-    if (lend) {
-        *loan = madi_foreign_of(p->data + sizeof hdr);
-        ucx_packet_lend(a, p);
-        return &l->base;
-    }
-    memcpy((char *)packet + sizeof hdr, p->data + sizeof hdr, MADI_SHORT_MAX);
-    if (hdr.length > MADI_SHORT_MAX)
-        memcpy((char *)packet + MADI_PACKET_SHORT, p->data + MADI_PACKET_SHORT, hdr.length - MADI_SHORT_MAX);
-    ucx_packet_put(a, p);
-    return &l->base;
+    return link;
 }
 
 /* ---- Sleep ----------------------------------------------------------------------------------------------------------- */

@@ -13,19 +13,13 @@ static ucx_packet_t *early_packet(fabric_early_t *early)
     return MADI_CONTAINER(early, ucx_packet_t, early);
 }
 
-static void packet_count(ucx_link_t *l)
-{
-    l->expected++;
-    l->end.got++;
-}
-
 /* Deliver a packet that lies whole in this process's memory.  False: later. */
 static bool ucx_whole_deliver(ucx_link_t *l, const madi_wire_hdr_t *hdr, ucx_packet_t *p)
 {
     ucx_adapter_t *a = ucx_of(l);
     madi_foreign_t body = madi_foreign_of(p->data + sizeof *hdr);
     if (hdr->length <= MADI_SHORT_MAX) {
-        packet_count(l);
+        ucx_packet_count(l);
         madi_rx_short(&l->base, hdr, body);
         ucx_packet_put(a, p);
         return true;
@@ -37,7 +31,7 @@ static bool ucx_whole_deliver(ucx_link_t *l, const madi_wire_hdr_t *hdr, ucx_pac
     madi_place_t place = madi_rx_begin(&l->base, hdr, &rx);
     if (place == MADI_PLACE_LATER)
         return false;
-    packet_count(l);
+    ucx_packet_count(l);
     if (place == MADI_PLACE_KEEP) {
         ucx_packet_lend(a, p);
         return true;
@@ -82,7 +76,7 @@ static bool header_read(const ucx_packet_t *p, madi_wire_hdr_t *hdr)
     if (p->len < sizeof *hdr)
         return false;
     madi_foreign_copy(hdr, madi_foreign_of(p->data), sizeof *hdr);
-    return hdr->type >= MADI_WIRE_MSG && hdr->type < MADI_WIRE_TYPES && hdr->length == p->len - sizeof *hdr;
+    return ucx_header_fits(hdr, p->len);
 }
 
 /* Deliver a link's next packet.  False: later. */
@@ -179,10 +173,11 @@ void ucx_packet_handle(ucx_adapter_t *a, ucx_packet_t *p)
         ucx_early_run(l);
 }
 
-bool ucx_takes(const ucx_link_t *l, const ucx_packet_t *p, madi_wire_hdr_t *hdr)
+ucx_link_t *ucx_turn(const ucx_adapter_t *a, uint64_t tag)
 {
-    return !l->early && ucx_packet_may_come(l) && fabric_tag_number(p->early.tag) == l->expected &&
-           p->where != UCX_WHERE_BODY && header_read(p, hdr);
+    ucx_link_t *l = fabric_tag_kind(tag) == FABRIC_KIND_PACKET ? ucx_link_of(a, tag) : NULL;
+    bool is_next = l && !l->early && ucx_packet_may_come(l) && fabric_tag_number(tag) == l->expected;
+    return is_next ? l : NULL;
 }
 
 void ucx_receive_forget(ucx_link_t *l)

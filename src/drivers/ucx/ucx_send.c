@@ -10,28 +10,6 @@
 
 /* ---- Copied messages --------------------------------------------------------------------------------------------- */
 
-/* Return a place for a message; NULL if all are in flight, or without memory.  Under io. */
-static ucx_copy_t *ucx_copy_take(ucx_adapter_t *a, bool counted, ucx_sent_t *why)
-{
-    ucx_copy_t *c = a->copies;
-    *why = UCX_SENT_AGAIN;
-    if (counted && a->n_copies >= UCX_COPIES)
-        return NULL;
-    if (MADI_LIKELY(c != NULL)) {
-        a->copies = c->next;
-        return c;
-    }
-    c = malloc(sizeof *c);
-    *why = a->n_copies ? UCX_SENT_AGAIN : UCX_SENT_FAILED;
-    if (!c)
-        return NULL;
-    c->adapter = a;
-    c->link = NULL;
-    c->all = a->all_copies;
-    a->all_copies = c;
-    return c;
-}
-
 /* Free a copy, which UCX no longer uses.  Under io. */
 static void ucx_copy_free(ucx_adapter_t *a, ucx_copy_t *c)
 {
@@ -59,6 +37,36 @@ static void copy_left(void *request, ucs_status_t status, void *arg)
     a->lib->request_free(request);
 }
 
+/* Return a place for a message; NULL if all are in flight, or without memory.  Under io. */
+static ucx_copy_t *ucx_copy_take(ucx_adapter_t *a, bool counted, ucx_sent_t *why)
+{
+    ucx_copy_t *c = a->copies;
+    *why = UCX_SENT_AGAIN;
+    if (counted && a->n_copies >= UCX_COPIES)
+        return NULL;
+    if (MADI_LIKELY(c != NULL)) {
+        a->copies = c->next;
+        return c;
+    }
+    c = malloc(sizeof *c);
+    *why = a->n_copies ? UCX_SENT_AGAIN : UCX_SENT_FAILED;
+    if (!c)
+        return NULL;
+    c->adapter = a;
+    c->link = NULL;
+    c->param = (ucp_request_param_t){
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
+                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+        .cb.send = copy_left,
+        .user_data = c,
+    };
+    c->all = a->all_copies;
+    a->all_copies = c;
+    return c;
+}
+
 static void ucx_bytes_gather(char *to, const struct iovec *vec, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -67,29 +75,38 @@ static void ucx_bytes_gather(char *to, const struct iovec *vec, int n)
     }
 }
 
+static bool may_send(const ucx_adapter_t *a, const ucx_peer_t *peer)
+{
+    return peer->ep && peer->error == UCS_OK && a->worker && !a->broken;
+}
+
+/* Hand a copy to UCX.  Under io. */
+static ucs_status_ptr_t copy_post(ucx_adapter_t *a, const ucx_peer_t *peer, const ucx_copy_t *c, size_t total)
+{
+    return a->lib->am_send(peer->ep, MESSAGE, NULL, 0, &c->tag, UCX_TAG_SIZE + total, &c->param);
+}
+
+/* UCX sends the copy later.  Under io, so the callback has not come yet. */
+static void copy_kept(ucx_adapter_t *a, ucx_copy_t *c, ucx_link_t *l)
+{
+    c->link = l;
+    a->n_unsent++;
+    if (!l)
+        return;
+    a->n_copies++;
+    madi_link_holds(&l->base, 1);
+    atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+}
+
 /* Send a copy.  Under io. */
 static ucx_sent_t copy_send(ucx_adapter_t *a, ucx_peer_t *peer, ucx_copy_t *c, size_t total, ucx_link_t *l,
                             ucs_status_t *status)
 {
-    const ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
-                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-        .flags = UCP_AM_SEND_FLAG_EAGER,
-        .memory_type = UCS_MEMORY_TYPE_HOST,
-        .cb.send = copy_left,
-        .user_data = c,
-    };
     ucs_status_ptr_t request = UCS_STATUS_PTR(peer->error != UCS_OK ? peer->error : UCS_ERR_NOT_CONNECTED);
-    if (MADI_LIKELY(peer->ep && peer->error == UCS_OK && a->worker && !a->broken))
-        request = a->lib->am_send(peer->ep, MESSAGE, NULL, 0, &c->tag, UCX_TAG_SIZE + total, &param);
-    if (UCS_PTR_IS_PTR(request)) { /* io is held, so the callback has not come yet */
-        c->link = l;
-        a->n_unsent++;
-        if (l) {
-            a->n_copies++;
-            madi_link_holds(&l->base, 1);
-            atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
-        }
+    if (MADI_LIKELY(may_send(a, peer)))
+        request = copy_post(a, peer, c, total);
+    if (UCS_PTR_IS_PTR(request)) {
+        copy_kept(a, c, l);
         return UCX_SENT_OK;
     }
     ucx_copy_free(a, c);
@@ -293,6 +310,13 @@ void ucx_send_failed(ucx_link_t *l, ucs_status_t status)
     fabric_heat(&ucx_of(l)->heat);
 }
 
+/* Count a packet that has left. */
+static void packet_left(ucx_link_t *l)
+{
+    l->number++;
+    l->end.sent++;
+}
+
 madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     ucx_link_t *l = (ucx_link_t *)link;
@@ -309,8 +333,7 @@ madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
         sent = MADI_SENT;
     fabric_heat(&a->heat);
     if (MADI_LIKELY(sent != MADI_AGAIN)) {
-        l->number++;
-        l->end.sent++;
+        packet_left(l);
         return sent;
     }
     if (status != UCS_OK && status != UCS_ERR_NO_MEMORY) /* without memory the packet is refused for a while */
@@ -318,4 +341,30 @@ madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     atomic_store_explicit(&l->refused, true, memory_order_relaxed);
     atomic_store_explicit(&a->refused, true, memory_order_release);
     return MADI_AGAIN;
+}
+
+bool ucx_send_short(madi_link_t *link, const void *packet, size_t total)
+{
+    ucx_link_t *l = (ucx_link_t *)link;
+    ucx_adapter_t *a = ucx_of(l);
+    madi_lock(&a->io);
+    ucx_copy_t *c = a->copies; /* stays in the list unless UCX keeps it */
+    if (MADI_LIKELY(c && a->n_copies < UCX_COPIES && may_send(a, l->peer) &&
+                    !atomic_load_explicit(&l->failed, memory_order_relaxed))) {
+        c->tag = l->tag | l->number;
+        memcpy(c->data, packet, MADI_PACKET_SHORT);
+        ucs_status_ptr_t request = copy_post(a, l->peer, c, total);
+        if (MADI_UNLIKELY(UCS_PTR_IS_PTR(request))) {
+            a->copies = c->next;
+            copy_kept(a, c, l);
+        }
+        if (MADI_LIKELY(!UCS_PTR_IS_ERR(request))) {
+            madi_unlock(&a->io);
+            fabric_heat(&a->heat);
+            packet_left(l);
+            return true;
+        }
+    }
+    madi_unlock(&a->io);
+    return ucx_send(link, &(struct iovec){(void *)packet, total}, 1, total, NULL) == MADI_SENT;
 }
