@@ -6,7 +6,7 @@
  *   OFI_FAULT_RANK=N                    only in the process of this rank
  *   OFI_LOCAL=1                         memory has to be registered before the endpoint uses it (FI_MR_LOCAL)
  * CALL is one of: getinfo fabric domain cq_open av_open endpoint bind enable getname av_insert mr_reg recv send inject read
- * trywait cq_read; or comp_recv, comp_send, comp_read: completions of these operations, which become errors.  At the end of
+ * trywait cq_read; mr_long, read_long: mr_reg and read of more than 16 KiB, which is program memory; or comp_recv, comp_send, comp_read: completions of these operations, which become errors.  At the end of
  * the process, one line on standard error has the number of faults, and of objects that were left open. */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -27,6 +27,7 @@
 
 #define PROVIDER_ERROR 77 /* prov_errno of completions that fail */
 #define MEMORY_MAX 4096
+#define LONG 16384 /* bytes of the driver's own buffers */
 
 static struct {
     int (*getinfo)(uint32_t, const char *, const char *, uint64_t, const struct fi_info *, struct fi_info **);
@@ -156,7 +157,7 @@ static int memory_register(struct fid *fid, const void *buf, size_t len, uint64_
 {
     struct fid_domain *domain = (struct fid_domain *)fid;
     const struct fi_ops_mr *ops = table_of(domain->mr);
-    if (fault_strikes("mr_reg"))
+    if (fault_strikes("mr_reg") || (len > LONG && fault_strikes("mr_long")))
         return -fault.error;
     int rc = ops->reg(fid, buf, len, access, offset, key, flags, mr, context), i = 0;
     if (rc)
@@ -214,7 +215,7 @@ static ssize_t memory_read(struct fid_ep *ep, void *buf, size_t len, void *desc,
                            void *context)
 {
     const struct fi_ops_rma *ops = table_of(ep->rma);
-    if (fault_strikes("read"))
+    if (fault_strikes("read") || (len > LONG && fault_strikes("read_long")))
         return -fault.error;
     return memory_usable(buf, len, desc) ? ops->read(ep, buf, len, desc, from, at, key, context) : -FI_EINVAL;
 }

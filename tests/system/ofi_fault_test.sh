@@ -49,6 +49,16 @@ bears() {
     perf "$@"
     if [ $code = 0 ] && struck && left_nothing; then ok "$1: bears it"; else not_ok "$1: exit status $code" "$(tail -n 12 out)"; fi
 }
+# copies FAULT TEST [VARIABLE=VALUE...]: likewise, and one line of the log of this process says that blocks are copied
+copies() {
+    perf "$@"
+    if [ $code = 0 ] && struck && left_nothing && ! grep -q 'without registration' out &&
+        [ "$(grep -c 'the memory of a block cannot be registered: .* is copied' out)" = 1 ]; then
+        ok "$1 ${3:+$3 }$2: blocks are copied"
+    else
+        not_ok "$1 ${3:+$3 }$2: exit status $code, wanted: blocks are copied, one line" "$(tail -n 12 out)"
+    fi
+}
 # reports FAULT TEST TEXT [VARIABLE=VALUE...]: the processes end by themselves, and the text is in what they say
 reports() {
     text=$3 first=$1 second=$2
@@ -100,11 +110,29 @@ for call in inject send; do
     reports $call,20,0,5 pingpong "provider tcp;ofi_rxm has failed: Input/output error"
 done
 reports read,2,0,5 pingpong "could not read the body"
-reports mr_reg,2,0,12 pingpong "provider tcp;ofi_rxm has failed: Cannot allocate memory"
 reports comp_recv,50,1,5 pingpong "a message was lost: Input/output error"
 reports comp_send,1,0,5 pingpong "the fault of a test"
 reports comp_read,1,1,5 pingpong "could not read the body"
 reports cq_read,200,0,5 pingpong "the completion queue cannot be read: Input/output error"
+
+# ---- Memory that cannot be registered -----------------------------------------------------------------------------
+
+for test in pingpong mixed; do
+    copies mr_reg,1,0,12 $test
+    copies mr_reg,3,5,11 $test
+    copies mr_long,1,0,14 $test OFI_LOCAL=1
+    copies mr_reg,76,0,12 $test OFI_LOCAL=1 # the driver's own memory is registered before that
+    copies read_long,1,0,14 $test
+    copies read_long,3,2,12 $test OFI_LOCAL=1
+done
+within 120 env LD_LIBRARY_PATH="$work/fault" MAD_DRIVERS=self,ofi OFI_FAULT=mr_long,1,0,14 OFI_LOCAL=1 "$BUILD/madrun" -n 2 \
+    "$BUILD/tests/conform" all >out 2>&1
+code=$?
+if [ $code = 0 ] && left_nothing; then
+    ok "the conformance suite where no memory of the program can be registered"
+else
+    not_ok "the conformance suite where no memory of the program can be registered: exit status $code" "$(tail -n 12 out)"
+fi
 
 # ---- Registered local memory -----------------------------------------------------------------------------------------
 
@@ -116,5 +144,4 @@ for test in pingpong mixed; do
         not_ok "$test with FI_MR_LOCAL: exit status $code" "$(tail -n 12 out)"
     fi
 done
-reports mr_reg,70,0,12 pingpong "provider tcp;ofi_rxm has failed: Cannot allocate memory" OFI_LOCAL=1
 [ $failures = 0 ]

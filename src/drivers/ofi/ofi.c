@@ -91,6 +91,8 @@ static mad_status_t ofi_open(madi_adapter_t *adapter, char *reason)
     fabric_heat(&a->heat);
     status = ofi_buffers_open(a, reason);
     if (!status)
+        status = ofi_copies_open(a, reason);
+    if (!status)
         status = ofi_wait_open(a, reason);
     return status ? status : ofi_tick_open(a, reason);
 }
@@ -133,8 +135,8 @@ static void ofi_fini(madi_adapter_t *adapter)
     }
     fid_close(a->av ? &a->av->fid : NULL);
     fid_close(a->cq ? &a->cq->fid : NULL);
-    ofi_buffers_fini(a);
     ofi_receive_fini(a);
+    ofi_buffers_fini(a);
     ofi_send_fini(a);
     fid_close(a->domain ? &a->domain->fid : NULL);
     fid_close(a->fabric ? &a->fabric->fid : NULL);

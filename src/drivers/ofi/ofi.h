@@ -24,9 +24,13 @@
  *     from the program's memory          -- PACKET: header, key -------->    the core names the destination,
  *                                        <- - - - - - fi_read - - - - - -    to which the body is read
  *     op->done                           <- CONTROL: DONE --------------
+ *   longer packet, in memory that cannot be registered
+ *     copied messages, then op->done     -- PACKET: header ------------->    the core names the destination,
+ *                                        -- PACKETs: 16 KiB each ------->    to which the body is copied
  *
- * So no side copies a body, and the sender's memory is safe as soon as its registration is closed.  A body as a tagged
- * message of its own takes as long, since the provider reads the body then, too.  Providers complete messages out of order
+ * Except for the last case, no side copies a body, and the sender's memory is safe as soon as its registration is closed.  A body
+ * as a tagged message of its own takes as long, since the provider reads the body then, too.  A receiver whose memory
+ * cannot be registered reads the body in parts, to the buffer in which the header came.  Providers complete messages out of order
  * (FI_ORDER_SAS orders their matching), so packets have numbers (drivers/fabric/tag.h), and early packets wait.
  *
  * Locks.  The provider is opened with FI_THREAD_DOMAIN, because its own locks cost more (shm: 0.35 us without, 1.1 us with
@@ -56,6 +60,7 @@
 #define OFI_BUFFERS 64       /* receive buffers that are posted */
 #define OFI_BUFFERS_MAX 1024 /* maximum number of receive buffers; when all exist and few are posted, no buffer is lent */
 #define OFI_COPIES 128       /* copied messages in flight */
+#define OFI_COPIES_MIN 8     /* copied messages for which memory is registered at the start, if it has to be */
 #define OFI_REPOST 16        /* number of buffers that are posted again together; fewer if there is nothing else to do */
 #define OFI_INJECT_MAX 4096  /* bytes: longest packet that is gathered on the stack to be injected */
 #define OFI_NAME_BYTES 128   /* maximum number of bytes of an endpoint's name; an address of driver.h has room for them */
@@ -64,11 +69,11 @@ typedef struct ofi_link ofi_link_t;
 typedef struct ofi_adapter ofi_adapter_t;
 
 /* The context of one operation of libfabric; its address comes back in the completion. */
-typedef enum ofi_use { OFI_USE_BUFFER, OFI_USE_BODY, OFI_USE_COPY } ofi_use_t;
+typedef enum ofi_use { OFI_USE_BUFFER, OFI_USE_BODY, OFI_USE_BOUNCE, OFI_USE_COPY } ofi_use_t;
 typedef struct ofi_context {
     struct fi_context2 fi; /* libfabric's own */
     ofi_use_t use;
-    void *object; /* the ofi_buffer_t, ofi_body_t or ofi_copy_t of the operation, by `use` */
+    void *object; /* the ofi_buffer_t, ofi_body_t (BODY, BOUNCE) or ofi_copy_t of the operation, by `use` */
 } ofi_context_t;
 
 /* A receive buffer. */
@@ -90,7 +95,8 @@ typedef struct ofi_segment {
 } ofi_segment_t;
 static_assert(sizeof(ofi_segment_t) == 24, "segment");
 
-/* A body that is being read, straight to its destination. */
+/* A body that is being read, straight to its destination.  A part whose memory cannot be registered is read to `buffer`, a
+ * piece after the other, and copied from there. */
 typedef struct ofi_body {
     struct ofi_body *next; /* next body of the adapter */
     ofi_link_t *link;      /* NULL: the link is closed */
@@ -100,7 +106,15 @@ typedef struct ofi_body {
     int parts;
     int flying; /* parts that the provider may still write: their completions were not read */
     bool failed;
+    bool waits;    /* counted in adapter->unposted */
     void *scratch; /* memory for a dropped body; NULL if the body goes to the core's memory */
+    /* The buffer in which the header came; NULL: all parts are posted. */
+    ofi_buffer_t *buffer;
+    ofi_context_t bounce;
+    bool by_buffer;         /* true if the part `unposted` is read to the buffer */
+    bool bouncing;          /* true if a read to the buffer is under way */
+    size_t bounced, length; /* bytes: of that part that have come, of the read that is under way */
+    int refused;            /* error of the memory that could not be registered; 0 if none, or logged */
     struct {
         ofi_context_t context;
         ofi_segment_t segment;
@@ -119,14 +133,18 @@ typedef struct ofi_copy {
     char data[OFI_PACKET_MAX];
 } ofi_copy_t;
 
-/* A body that the peer reads from the memory of the operation's owner. */
+/* A body that the peer reads from the memory of the operation's owner, or that is sent by copies. */
 typedef struct ofi_flight {
     struct ofi_flight *next; /* in the free list, or in the list of flights in use */
     ofi_link_t *link;
     madi_op_t *op;
-    uint32_t id;
+    uint32_t id; /* 0: sent by copies */
     int parts;
     struct fid_mr *mr[OFI_GATHER];
+    /* by copies, under the tx lock */
+    struct iovec vec[OFI_GATHER]; /* the packet, header included */
+    int n;
+    size_t sent, total; /* bytes of the packet */
 } ofi_flight_t;
 
 /* A completion, as it was read. */
@@ -175,13 +193,15 @@ struct ofi_adapter {
     ofi_flight_t *flights, *used;
     uint32_t ids; /* number of the newest flight */
     ofi_memory_mode_t memory;
-    uint64_t key_seed, keys; /* seed and count of keys of registered memory, if this side chooses keys */
+    uint64_t key_seed, keys;   /* seed and count of keys of registered memory, if this side chooses keys */
+    atomic_bool copies_logged; /* true if the log says that blocks are copied */
 
     /* receiving */
     ofi_buffer_t *all_buffers;
     ofi_buffer_t *spent;              /* buffers to be posted again */
     _Atomic(ofi_buffer_t *) returned; /* buffers that slot_put has returned */
     int n_buffers, n_posted, n_spent;
+    int max_buffers;      /* OFI_BUFFERS_MAX, or the number of those that could be registered */
     int unposted;         /* number of bodies with parts that the provider has not taken yet */
     ofi_body_t *bodies;   /* bodies being read, those of closed links included */
     ofi_link_t *deferred; /* links whose next packet waits for the next poll */
@@ -190,6 +210,7 @@ struct ofi_adapter {
 
     fabric_table_t links;
     atomic_bool failures;    /* true if sending has failed on a link */
+    atomic_int copying;      /* number of links with a body that is sent by copies */
     struct ofi_later *later; /* messages that the provider has not taken yet */
 
     bool broken;      /* true if the endpoint or the queue cannot be used any more */
@@ -223,7 +244,8 @@ struct ofi_link {
     uint16_t number;   /* number of the next packet to send */
     atomic_int failed; /* error of libfabric that ended sending; 0 if none */
     atomic_bool refused;
-    atomic_int flying; /* number of copies and flights in use */
+    atomic_int flying;     /* number of copies and flights in use */
+    ofi_flight_t *copying; /* the body that is sent by copies, before any other packet; NULL if none */
 
     /* receiving, under the session's lock */
     uint16_t expected;     /* number of the next packet */
@@ -233,6 +255,8 @@ struct ofi_link {
     ofi_body_t *receiving; /* the body that the next packets wait for */
     madi_wire_hdr_t hdr;   /* header of the packet whose body is `receiving` */
     madi_rx_t rx;
+    size_t missing; /* bytes of that body that come in the next packets; 0 if none */
+    bool dropping;  /* true if they are dropped */
 
     fabric_end_t end;
 };
@@ -261,12 +285,16 @@ bool ofi_is_own(const char *provider);
 /* ofi_memory.c */
 #define OFI_MEMORY_MODES (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT) /* without FI_MR_LOCAL */
 ofi_memory_mode_t ofi_memory_mode(int mr_mode, size_t key_size /* bytes */);
-/* Register memory for the use `access`: FI_REMOTE_READ, FI_SEND, FI_RECV or FI_READ.  Under io.  Return 0 or a negative
+/* Register memory for the uses `access`: FI_REMOTE_READ, FI_SEND, FI_RECV, FI_READ.  Under io.  Return 0 or a negative
  * error. */
 int ofi_memory_register(ofi_adapter_t *a, void *at, size_t len, uint64_t access, struct fid_mr **mr);
 /* Like ofi_memory_register, but only if the provider requires that memory which this side alone uses is registered
  * (else *mr is NULL), and not under io. */
 int ofi_memory_register_local(ofi_adapter_t *a, void *at, size_t len, uint64_t access, struct fid_mr **mr);
+/* True if this error of an operation is one of its memory, which the provider could not register by itself. */
+bool ofi_memory_is_cause(ssize_t rc);
+/* Log, once for each adapter, that blocks are copied, because of this negative error.  Not under io. */
+void ofi_memory_refused(ofi_adapter_t *a, int error);
 /* End a registration; *mr may be NULL.  Under io, unless the endpoint is closed. */
 void ofi_memory_forget(struct fid_mr **mr);
 static inline void *ofi_memory_desc(struct fid_mr *mr)
@@ -280,7 +308,7 @@ ofi_peer_t *ofi_peer_use(ofi_adapter_t *a, const void *name, size_t len, char *r
 void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer); /* count one use less, and free an unused peer; NULL is fine */
 /* ofi_link.c */
 #define OFI_MAGIC 0x6966646du /* magic of descriptions */
-#define OFI_VERSION 1
+#define OFI_VERSION 2
 mad_status_t ofi_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
 mad_status_t ofi_accept(madi_link_t *link, const void *source, size_t source_len, char *reason);
 size_t ofi_describe(madi_link_t *link, void *bytes);
@@ -303,8 +331,12 @@ madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
  * error.  The bytes may be reused.  l: the link that counts the message; NULL if none. */
 ssize_t ofi_message(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total,
                     ofi_link_t *l);
+/* Make the copies without which nothing could be sent when no more memory can be registered. */
+mad_status_t ofi_copies_open(ofi_adapter_t *a, char *reason);
 void ofi_copy_done(ofi_adapter_t *a, ofi_copy_t *copy, int error);
 void ofi_flight_done(ofi_link_t *l, uint32_t id);
+int ofi_copying_post(
+    ofi_adapter_t *a); /* send more of the bodies that are copied; returns the number of those at their end */
 void ofi_copies_forget(ofi_link_t *l);  /* forget the copies of a link that ends */
 void ofi_flights_report(ofi_link_t *l); /* report ops in flight as failed */
 void ofi_send_fini(ofi_adapter_t *a);   /* the endpoint is closed */
@@ -323,6 +355,7 @@ void ofi_arrived(ofi_adapter_t *a, ofi_buffer_t *buffer);
 /* True if the buffer has the link's next packet, whole and short enough for take. */
 bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *buffer);
 void ofi_body_done(ofi_adapter_t *a, ofi_body_t *body, int error);
+void ofi_bounce_done(ofi_adapter_t *a, ofi_body_t *body, int error);
 int ofi_post_bodies(ofi_adapter_t *a);
 int ofi_deferred(ofi_adapter_t *a); /* offer packets to the core again that it has deferred; returns their number */
 void ofi_receive_forget(ofi_link_t *l);

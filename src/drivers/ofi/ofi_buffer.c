@@ -4,7 +4,8 @@
  *   posted --(message)--> used --(ofi_buffer_put)---------> spent --(ofi_buffers_post)--> posted
  *                           \--(lent; ofi_slot_put)--> returned --/
  *
- * While buffers are lent, or hold packets that wait for their turn, further ones are made, up to OFI_BUFFERS_MAX. */
+ * While buffers are lent, or hold packets that wait for their turn, further ones are made, up to OFI_BUFFERS_MAX, or until one
+ * cannot be registered.  A buffer also serves to read a body whose destination cannot be registered (ofi_receive.c). */
 #include "drivers/ofi/ofi.h"
 
 #include <stdio.h>
@@ -12,11 +13,12 @@
 
 static bool buffer_make(ofi_adapter_t *a)
 {
-    ofi_buffer_t *b = a->n_buffers < OFI_BUFFERS_MAX ? aligned_alloc(MADI_LINE, sizeof *b) : NULL;
+    ofi_buffer_t *b = a->n_buffers < a->max_buffers ? aligned_alloc(MADI_LINE, sizeof *b) : NULL;
     if (!b)
         return false;
     *b = (ofi_buffer_t){.all = a->all_buffers, .context = {.use = OFI_USE_BUFFER, .object = b}};
-    if (ofi_memory_register_local(a, b->data, OFI_PACKET_MAX, FI_RECV, &b->mr)) {
+    if (ofi_memory_register_local(a, b->data, OFI_PACKET_MAX, FI_RECV | FI_READ, &b->mr)) {
+        a->max_buffers = a->n_buffers;
         free(b);
         return false;
     }
@@ -28,6 +30,7 @@ static bool buffer_make(ofi_adapter_t *a)
 
 mad_status_t ofi_buffers_open(ofi_adapter_t *a, char *reason)
 {
+    a->max_buffers = OFI_BUFFERS_MAX;
     ofi_buffers_post(a);
     if (a->n_posted)
         return MAD_OK;
@@ -91,7 +94,7 @@ bool ofi_buffer_lend(ofi_adapter_t *a)
 {
     if (a->n_posted + a->n_spent <= OFI_BUFFERS / 2)
         returned_collect(a);
-    return a->n_posted + a->n_spent > OFI_BUFFERS / 2 || a->n_buffers < OFI_BUFFERS_MAX;
+    return a->n_posted + a->n_spent > OFI_BUFFERS / 2 || a->n_buffers < a->max_buffers;
 }
 
 void ofi_slot_put(madi_link_t *link, madi_foreign_t loan)

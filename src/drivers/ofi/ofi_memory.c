@@ -2,6 +2,7 @@
 /* ofi: registered memory. */
 #include "drivers/ofi/ofi.h"
 
+#include "base/log.h"
 #include <unistd.h>
 
 #define KEYS_TRIED 16 /* number of keys that are tried, since each may be in use */
@@ -66,6 +67,23 @@ int ofi_memory_register_local(ofi_adapter_t *a, void *at, size_t len, uint64_t a
     if (rc)
         *mr = NULL;
     return rc;
+}
+
+bool ofi_memory_is_cause(ssize_t rc)
+{
+    return rc == -FI_ENOMEM || rc == -FI_EFAULT || rc == -FI_EINVAL || rc == -FI_EACCES || rc == -FI_EPERM ||
+           rc == -FI_ENOSPC;
+}
+
+void ofi_memory_refused(ofi_adapter_t *a, int error)
+{
+    if (atomic_exchange_explicit(&a->copies_logged, true, memory_order_relaxed))
+        return;
+    madi_log(
+        MADI_LOG_WARN, "ofi",
+        "%s: the memory of a block cannot be registered: %s; this block is copied, and so are others like it: raise the "
+        "limit of locked memory (ulimit -l), or use memory that is writable and no file",
+        a->base.name, a->fi->strerror(-error));
 }
 
 void ofi_memory_forget(struct fid_mr **mr)

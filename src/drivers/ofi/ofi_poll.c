@@ -17,7 +17,7 @@
 #define DRAIN_MAX 4096              /* maximum number of events of ofi_drain */
 #define RECENT 256                  /* number of tries that have found nothing */
 
-/* Note that the provider no longer uses the buffer, body or copy of this context. */
+/* Note that the provider no longer writes to a part of a body. */
 static void context_landed(const ofi_context_t *context)
 {
     if (context && context->use == OFI_USE_BODY)
@@ -99,6 +99,7 @@ static void entry_handle(ofi_adapter_t *a, const ofi_stash_t *e)
     switch (e->context->use) {
     case OFI_USE_BUFFER: buffer_done(a, e->context->object, e); break;
     case OFI_USE_BODY: ofi_body_done(a, e->context->object, e->error); break;
+    case OFI_USE_BOUNCE: ofi_bounce_done(a, e->context->object, e->error); break;
     case OFI_USE_COPY: ofi_copy_done(a, e->context->object, e->error); break;
     }
 }
@@ -204,6 +205,8 @@ static int rest_handle(ofi_adapter_t *a)
         events += ofi_post_bodies(a);
     if (MADI_UNLIKELY(a->later != NULL))
         ofi_later_post(a);
+    if (MADI_UNLIKELY(atomic_load_explicit(&a->copying, memory_order_relaxed)))
+        events += ofi_copying_post(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->failures, memory_order_relaxed)))
         failures_report(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->refused, memory_order_relaxed)))

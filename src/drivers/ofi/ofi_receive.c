@@ -17,38 +17,68 @@ static ofi_buffer_t *early_buffer(fabric_early_t *early)
 
 /* ---- Bodies, which are read straight to their destination ---------------------------------------------------------- */
 
-/* Post one read.  Under io.  0, -FI_EAGAIN or another negative error. */
+/* Post the read of a part, straight to its destination.  Under io.  0, -FI_EAGAIN or another negative error; by_buffer: the
+ * part has to be read to the buffer. */
 static ssize_t part_post(ofi_adapter_t *a, ofi_body_t *body, int i)
 {
-    if (a->ep && a->memory.local && !body->part[i].mr) {
-        int rc = ofi_memory_register(a, body->part[i].at, body->part[i].len, FI_READ, &body->part[i].mr);
-        if (rc) {
+    if (!a->ep)
+        return -FI_ESHUTDOWN;
+    if (a->memory.local && !body->part[i].mr) {
+        body->refused = ofi_memory_register(a, body->part[i].at, body->part[i].len, FI_READ, &body->part[i].mr);
+        body->by_buffer = body->refused != 0;
+        if (body->by_buffer) {
             body->part[i].mr = NULL;
-            return rc == -FI_EAGAIN ? -FI_ENOMEM : rc;
+            return body->refused;
         }
     }
-    return a->ep ? fi_read(a->ep, body->part[i].at, body->part[i].len, ofi_memory_desc(body->part[i].mr), body->from,
-                           body->part[i].segment.at, body->part[i].segment.key, &body->part[i].context)
+    ssize_t rc = fi_read(a->ep, body->part[i].at, body->part[i].len, ofi_memory_desc(body->part[i].mr), body->from,
+                         body->part[i].segment.at, body->part[i].segment.key, &body->part[i].context);
+    if (ofi_memory_is_cause(rc)) {
+        body->refused = (int)rc;
+        body->by_buffer = true;
+    }
+    return rc;
+}
+
+/* Post the read of a part's next bytes to the buffer.  Like part_post. */
+static ssize_t bounce_post(ofi_adapter_t *a, ofi_body_t *body, int i)
+{
+    size_t left = body->part[i].len - body->bounced;
+    body->length = left < OFI_PACKET_MAX ? left : OFI_PACKET_MAX;
+    body->bounce = (ofi_context_t){.use = OFI_USE_BOUNCE, .object = body};
+    return a->ep ? fi_read(a->ep, body->buffer->data, body->length, ofi_memory_desc(body->buffer->mr), body->from,
+                           body->part[i].segment.at + body->bounced, body->part[i].segment.key, &body->bounce)
                  : -FI_ESHUTDOWN;
+}
+
+/* Give up the parts that are not posted. */
+static void body_cut(ofi_body_t *body)
+{
+    body->left -= body->parts - body->unposted;
+    body->parts = body->unposted;
 }
 
 /* Post the reads that the provider has not taken.  Under io.  Returns the number of those taken. */
 static int body_post(ofi_adapter_t *a, ofi_body_t *body)
 {
     int n = 0;
-    while (body->unposted < body->parts) {
+    while (body->unposted < body->parts && !body->bouncing) {
         int i = body->unposted;
-        ssize_t rc = part_post(a, body, i);
+        ssize_t rc = body->by_buffer ? 0 : part_post(a, body, i);
+        if (body->by_buffer)
+            rc = bounce_post(a, body, i);
         if (rc == -FI_EAGAIN)
             break;
         if (rc) { /* the link ends, and with it this body */
             body->failed = true;
-            body->left -= body->parts - i;
-            body->parts = body->unposted = i;
+            body_cut(body);
             break;
         }
-        body->unposted++;
-        body->flying++;
+        body->bouncing = body->by_buffer;
+        if (!body->by_buffer) {
+            body->unposted++;
+            body->flying++;
+        }
         n++;
     }
     return n;
@@ -69,6 +99,8 @@ static void body_free(ofi_adapter_t *a, ofi_body_t *body)
     for (int i = 0; i < OFI_GATHER; i++)
         ofi_memory_forget(&body->part[i].mr);
     madi_unlock(&a->io);
+    if (body->buffer)
+        ofi_buffer_put(a, body->buffer);
     free(body->scratch);
     free(body);
 }
@@ -96,11 +128,60 @@ static void body_end(ofi_adapter_t *a, ofi_body_t *body)
     ofi_early_run(l);
 }
 
+/* Account for a change of the body: more parts are posted, or have come.  True if the body has ended. */
+static bool body_settle(ofi_adapter_t *a, ofi_body_t *body)
+{
+    bool waits = body->unposted < body->parts;
+    a->unposted += waits - body->waits;
+    body->waits = waits;
+    if (MADI_UNLIKELY(body->refused) && !body->failed) {
+        ofi_memory_refused(a, body->refused);
+        body->refused = 0;
+    }
+    if (body->buffer && !waits && !body->bouncing) {
+        ofi_buffer_put(a, body->buffer);
+        body->buffer = NULL;
+    }
+    if (body->left || body->bouncing)
+        return false;
+    body_end(a, body);
+    return true;
+}
+
+static int body_go_on(ofi_adapter_t *a, ofi_body_t *body)
+{
+    madi_lock(&a->io);
+    int n = body_post(a, body);
+    madi_unlock(&a->io);
+    return n;
+}
+
 void ofi_body_done(ofi_adapter_t *a, ofi_body_t *body, int error)
 {
     body->failed |= error != 0;
-    if (--body->left == 0)
-        body_end(a, body);
+    body->left--;
+    body_settle(a, body);
+}
+
+/* A read to the buffer has ended.  The link may be closed: then the destination is not the network's any more. */
+void ofi_bounce_done(ofi_adapter_t *a, ofi_body_t *body, int error)
+{
+    body->bouncing = false;
+    if (error && body->link) {
+        body->failed = true;
+        body_cut(body);
+    } else if (body->link) {
+        memcpy(body->part[body->unposted].at + body->bounced, body->buffer->data, body->length);
+        body->bounced += body->length;
+        if (body->bounced == body->part[body->unposted].len) {
+            body->bounced = 0;
+            body->by_buffer = false;
+            body->unposted++;
+            body->left--;
+        }
+        body_go_on(a, body);
+    }
+    body_settle(a, body);
 }
 
 int ofi_post_bodies(ofi_adapter_t *a)
@@ -111,15 +192,9 @@ int ofi_post_bodies(ofi_adapter_t *a)
         next = body->next;
         if (body->unposted == body->parts)
             continue;
-        madi_lock(&a->io);
-        n += body_post(a, body);
-        madi_unlock(&a->io);
-        if (body->unposted == body->parts)
-            a->unposted--;
-        if (!body->left) {
-            body_end(a, body);
+        n += body_go_on(a, body);
+        if (body_settle(a, body))
             break; /* body_end may have changed the list */
-        }
     }
     return n;
 }
@@ -144,37 +219,43 @@ static bool parts_read(ofi_body_t *body, const ofi_buffer_t *b, char *at, size_t
     return sum == length;
 }
 
-/* Receive the body of l->hdr to rx.base, or to nowhere. */
-static void body_begin(ofi_link_t *l, const ofi_buffer_t *b, bool drop)
+/* Make the body of l->hdr, which goes to rx.base, or to nowhere.  NULL: the link is down. */
+static ofi_body_t *body_make(ofi_link_t *l, const ofi_buffer_t *b, bool drop)
 {
-    ofi_adapter_t *a = ofi_of(l);
     ofi_body_t *body = calloc(1, sizeof *body);
     if (body && drop)
         body->scratch = malloc(l->hdr.length);
     if (!body || (drop && !body->scratch)) {
         free(body);
         ofi_down(l, MAD_ERR_NOMEM, "no memory for a packet");
+        return NULL;
+    }
+    if (parts_read(body, b, drop ? body->scratch : l->rx.base, l->hdr.length))
+        return body;
+    free(body->scratch);
+    free(body);
+    ofi_down(l, MAD_ERR_PROTOCOL, "the parts of a received packet do not make up its body");
+    return NULL;
+}
+
+/* Receive the body of l->hdr.  b: the buffer of the header, which is the body's. */
+static void body_begin(ofi_link_t *l, ofi_buffer_t *b, bool drop)
+{
+    ofi_adapter_t *a = ofi_of(l);
+    ofi_body_t *body = body_make(l, b, drop);
+    if (!body) {
+        ofi_buffer_put(a, b);
         return;
     }
-    if (!parts_read(body, b, drop ? body->scratch : l->rx.base, l->hdr.length)) {
-        free(body->scratch);
-        free(body);
-        ofi_down(l, MAD_ERR_PROTOCOL, "the parts of a received packet do not make up its body");
-        return;
-    }
+    body->buffer = b;
     body->from = l->peer->addr;
     body->link = l;
     body->left = body->parts;
     body->next = a->bodies;
     a->bodies = body;
     l->receiving = body;
-    madi_lock(&a->io);
-    body_post(a, body);
-    madi_unlock(&a->io);
-    if (body->unposted < body->parts)
-        a->unposted++;
-    if (!body->left)
-        body_end(a, body);
+    body_go_on(a, body);
+    body_settle(a, body);
 }
 
 /* ---- Packets ---------------------------------------------------------------------------------------------------------- */
@@ -210,7 +291,25 @@ static bool whole_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_
     return true;
 }
 
-/* Deliver a header whose body is read separately.  False: later. */
+/* Take the next bytes of a body that is sent by copies. */
+static void copied_deliver(ofi_link_t *l, ofi_buffer_t *b)
+{
+    size_t len = b->len;
+    l->expected++;
+    l->end.got++;
+    if (len && len <= l->missing && !l->dropping)
+        memcpy((char *)l->rx.base + (l->hdr.length - l->missing), b->data, len);
+    ofi_buffer_put(ofi_of(l), b);
+    if (!len || len > l->missing) {
+        ofi_down(l, MAD_ERR_PROTOCOL, "the packets of a copied body do not make it up");
+        return;
+    }
+    l->missing -= len;
+    if (!l->missing && !l->dropping)
+        madi_rx_done(&l->base, &l->hdr, &l->rx);
+}
+
+/* Deliver a header whose body is read separately, or comes in the next packets.  False: later. */
 static bool header_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_t *b)
 {
     l->hdr = *hdr;
@@ -219,8 +318,13 @@ static bool header_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer
     if (place == MADI_PLACE_LATER)
         return false;
     l->expected++;
-    if (!l->closed)
+    if (!l->closed && b->len > sizeof *hdr) {
         body_begin(l, b, place != MADI_PLACE_COPY);
+        return true;
+    }
+    l->end.got++;
+    l->missing = l->closed ? 0 : hdr->length;
+    l->dropping = place != MADI_PLACE_COPY;
     ofi_buffer_put(ofi_of(l), b);
     return true;
 }
@@ -230,6 +334,10 @@ static bool turn_deliver(ofi_link_t *l, ofi_buffer_t *b)
 {
     madi_wire_hdr_t hdr;
     char text[MADI_REASON_MAX];
+    if (MADI_UNLIKELY(l->missing)) {
+        copied_deliver(l, b);
+        return true;
+    }
     if (b->len >= sizeof hdr) {
         memcpy(&hdr, b->data, sizeof hdr);
         if (hdr.type >= MADI_WIRE_MSG && hdr.type < MADI_WIRE_TYPES) {
@@ -332,7 +440,7 @@ bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *b)
 {
     uint32_t length;
     memcpy(&length, b->data + offsetof(madi_wire_hdr_t, length), sizeof length);
-    return !l->early && packet_may_come(l) && fabric_tag_number(b->early.tag) == l->expected &&
+    return !l->early && !l->missing && packet_may_come(l) && fabric_tag_number(b->early.tag) == l->expected &&
            b->len >= sizeof(madi_wire_hdr_t) && b->len == length + sizeof(madi_wire_hdr_t) &&
            (uint8_t)b->data[0] >= MADI_WIRE_MSG && (uint8_t)b->data[0] < MADI_WIRE_TYPES;
 }
@@ -349,14 +457,8 @@ static void body_stop(ofi_link_t *l)
     if (!body)
         return;
     body->link = NULL;
-    if (body->unposted < body->parts) {
-        a->unposted--;
-        body->left -= body->parts - body->unposted;
-        body->parts = body->unposted;
-    }
-    if (!body->left)
-        body_end(a, body);
-    else if (body->flying)
+    body_cut(body);
+    if (!body_settle(a, body) && body->flying)
         ofi_body_await(a, body);
 }
 

@@ -3,6 +3,7 @@
 #include "drivers/ofi/ofi.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,18 +32,10 @@ static ssize_t message_inject(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, cons
     return rc;
 }
 
-/* Return a place for a copied message; NULL if all are in flight, or without memory. */
-static ofi_copy_t *copy_take(ofi_adapter_t *a)
+/* Make a place for a copied message, which is in no list of free ones; NULL if all exist, or without memory. */
+static ofi_copy_t *copy_make(ofi_adapter_t *a)
 {
-    ofi_copy_t *c;
-    madi_lock(&a->io);
-    c = a->copies;
-    if (c)
-        a->copies = c->next;
-    madi_unlock(&a->io);
-    if (c)
-        return c;
-    c = malloc(sizeof *c);
+    ofi_copy_t *c = malloc(sizeof *c);
     if (!c)
         return NULL;
     c->context = (ofi_context_t){.use = OFI_USE_COPY, .object = c};
@@ -65,6 +58,17 @@ static ofi_copy_t *copy_take(ofi_adapter_t *a)
         return c;
     free(c);
     return NULL;
+}
+
+/* Return a place for a copied message; NULL if all are in flight, or without memory. */
+static ofi_copy_t *copy_take(ofi_adapter_t *a)
+{
+    madi_lock(&a->io);
+    ofi_copy_t *c = a->copies;
+    if (c)
+        a->copies = c->next;
+    madi_unlock(&a->io);
+    return c ? c : copy_make(a);
 }
 
 static bool copies_exist(ofi_adapter_t *a)
@@ -91,6 +95,19 @@ static void copy_free(ofi_adapter_t *a, ofi_copy_t *c)
     c->next = a->copies;
     a->copies = c;
     madi_unlock(&a->io);
+}
+
+mad_status_t ofi_copies_open(ofi_adapter_t *a, char *reason)
+{
+    for (int i = 0; a->memory.local && i < OFI_COPIES_MIN; i++) {
+        ofi_copy_t *c = copy_make(a);
+        if (c)
+            copy_free(a, c);
+    }
+    if (!a->memory.local || copies_exist(a))
+        return MAD_OK;
+    snprintf(reason, MADI_REASON_MAX, "no memory to send from could be registered");
+    return MAD_ERR_NOMEM;
 }
 
 static ssize_t message_copy(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total,
@@ -160,12 +177,18 @@ static ofi_flight_t *flight_take(ofi_adapter_t *a)
     return f;
 }
 
+/* Let the peer read no more.  Under io. */
+static void flight_forget(ofi_flight_t *f)
+{
+    while (f->parts)
+        ofi_memory_forget(&f->mr[--f->parts]);
+}
+
 /* Let the peer read no more, and return the flight, which is in no list, to the free ones. */
 static void flight_free(ofi_adapter_t *a, ofi_flight_t *f)
 {
     madi_lock(&a->io);
-    while (f->parts)
-        ofi_memory_forget(&f->mr[--f->parts]);
+    flight_forget(f);
     f->next = a->flights;
     a->flights = f;
     madi_unlock(&a->io);
@@ -187,7 +210,8 @@ static int flight_register(ofi_adapter_t *a, ofi_flight_t *f, const struct iovec
 {
     int rc = 0;
     madi_lock(&a->io);
-    f->id = ++a->ids;
+    a->ids += a->ids == UINT32_MAX ? 2 : 1; /* 0 is no number */
+    f->id = a->ids;
     for (int i = 0; i < n && !rc; i++) {
         size_t skip = i ? 0 : sizeof(madi_wire_hdr_t);
         struct iovec piece = {(char *)vec[i].iov_base + skip, vec[i].iov_len - skip};
@@ -197,18 +221,56 @@ static int flight_register(ofi_adapter_t *a, ofi_flight_t *f, const struct iovec
         segments[f->parts].id = f->id;
         f->parts += !rc;
     }
+    if (rc)
+        flight_forget(f);
     madi_unlock(&a->io);
     return rc;
 }
 
-static void flight_unlink(ofi_adapter_t *a, ofi_flight_t *f)
+/* Add the flight to those in use, before the send: another thread may read the answer at once. */
+static void flight_link(ofi_link_t *l, ofi_flight_t *f)
 {
+    ofi_adapter_t *a = ofi_of(l);
+    madi_lock(&a->io);
+    f->next = a->used;
+    a->used = f;
+    madi_unlock(&a->io);
+    atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+}
+
+static void flight_unlink(ofi_link_t *l, ofi_flight_t *f)
+{
+    ofi_adapter_t *a = ofi_of(l);
     madi_lock(&a->io);
     ofi_flight_t **p = &a->used;
     while (*p != f)
         p = &(*p)->next;
     *p = f->next;
     madi_unlock(&a->io);
+    atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
+}
+
+/* Send the header alone; the body follows by copies.  error: why it cannot be registered.  Like ofi_message. */
+static ssize_t flight_copy(ofi_link_t *l, ofi_flight_t *f, uint64_t tag, const struct iovec *vec, int n, int error)
+{
+    ofi_adapter_t *a = ofi_of(l);
+    struct iovec head = {vec->iov_base, sizeof(madi_wire_hdr_t)};
+    ssize_t rc = ofi_message(a, l->peer->addr, tag, &head, 1, head.iov_len, l);
+    if (rc)
+        return rc;
+    f->id = 0;
+    f->n = n;
+    f->sent = head.iov_len;
+    f->total = 0;
+    for (int i = 0; i < n; i++) {
+        f->vec[i] = vec[i];
+        f->total += vec[i].iov_len;
+    }
+    flight_link(l, f);
+    l->copying = f;
+    atomic_fetch_add_explicit(&a->copying, 1, memory_order_relaxed);
+    ofi_memory_refused(a, error);
+    return 0;
 }
 
 /* Send the header, and where the body is.  Like ofi_message. */
@@ -222,18 +284,17 @@ static ssize_t flight_send(ofi_link_t *l, uint64_t tag, const struct iovec *vec,
     f->link = l;
     f->op = op;
     ssize_t rc = flight_register(a, f, vec, n, segments);
-    if (!rc) { /* in the list before the send: another thread may read the answer at once */
-        madi_lock(&a->io);
-        f->next = a->used;
-        a->used = f;
-        madi_unlock(&a->io);
-        atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+    if (rc && rc != -FI_ESHUTDOWN) {
+        rc = flight_copy(l, f, tag, vec, n, (int)rc);
+        if (!rc)
+            return 0;
+    } else if (!rc) {
+        flight_link(l, f);
         struct iovec head[2] = {{vec->iov_base, sizeof(madi_wire_hdr_t)}, {segments, (size_t)f->parts * sizeof *segments}};
         rc = ofi_message(a, l->peer->addr, tag, head, 2, head[0].iov_len + head[1].iov_len, l);
         if (!rc)
             return 0;
-        atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
-        flight_unlink(a, f);
+        flight_unlink(l, f);
     }
     flight_free(a, f);
     return rc;
@@ -271,8 +332,76 @@ void ofi_flight_done(ofi_link_t *l, uint32_t id)
 
 void ofi_flights_report(ofi_link_t *l)
 {
+    if (l->copying)
+        atomic_fetch_sub_explicit(&ofi_of(l)->copying, 1, memory_order_relaxed);
+    l->copying = NULL;
     for (ofi_flight_t *f; (f = flight_find(l, 0));)
         flight_end(ofi_of(l), f, MAD_ERR_PEER);
+}
+
+/* ---- Bodies that are sent by copies -------------------------------------------------------------------------------------- */
+
+/* Find the pieces of `len` bytes of a packet, from its byte `from` on.  Returns their number. */
+static int packet_cut(const struct iovec *vec, size_t from, size_t len, struct iovec *piece)
+{
+    int n = 0;
+    for (; len; vec++) {
+        size_t room = vec->iov_len > from ? vec->iov_len - from : 0, bytes = room < len ? room : len;
+        if (bytes)
+            piece[n++] = (struct iovec){(char *)vec->iov_base + from, bytes};
+        from -= from < vec->iov_len ? from : vec->iov_len;
+        len -= bytes;
+    }
+    return n;
+}
+
+/* Send more of the body, as long as the network takes some and leaves copies to other links.  Under the tx lock.  True if
+ * all has been sent. */
+static bool copying_post(ofi_link_t *l)
+{
+    ofi_flight_t *f = l->copying;
+    struct iovec piece[OFI_GATHER];
+    while (f->sent < f->total && atomic_load_explicit(&l->flying, memory_order_relaxed) <= OFI_COPIES / 2) {
+        size_t len = f->total - f->sent < OFI_PACKET_MAX ? f->total - f->sent : OFI_PACKET_MAX;
+        int n = packet_cut(f->vec, f->sent, len, piece);
+        ssize_t rc = ofi_message(ofi_of(l), l->peer->addr, l->tag | l->number, piece, n, len, l);
+        if (rc && rc != -FI_EAGAIN)
+            ofi_send_failed(l, rc);
+        if (rc)
+            return false;
+        l->number++;
+        l->end.sent++;
+        f->sent += len;
+    }
+    return f->sent == f->total;
+}
+
+int ofi_copying_post(ofi_adapter_t *a)
+{
+    int ended = 0;
+    for (int i = 0; i < a->links.n; i++) {
+        ofi_link_t *l = a->links.links[i];
+        if (!l || l->closed || l->down || atomic_load_explicit(&l->failed, memory_order_relaxed))
+            continue;
+        madi_link_lock_tx(&l->base);
+        ofi_flight_t *f = l->copying;
+        if (f && copying_post(l)) {
+            l->copying = NULL;
+            atomic_fetch_sub_explicit(&a->copying, 1, memory_order_relaxed);
+        } else {
+            f = NULL;
+        }
+        madi_link_unlock_tx(&l->base);
+        if (!f)
+            continue;
+        madi_op_t *op = f->op;
+        flight_unlink(l, f);
+        flight_free(a, f);
+        madi_link_writable(&l->base);
+        op->done(op, MAD_OK);
+        ended++;
+    }
+    return ended;
 }
 
 void ofi_send_fini(ofi_adapter_t *a)
@@ -307,13 +436,15 @@ madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     uint64_t tag = l->tag | l->number;
     ssize_t rc;
     assert(n >= 1 && n <= OFI_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t) && (op || !is_long));
-    if (MADI_UNLIKELY(atomic_load_explicit(&l->failed, memory_order_relaxed)))
+    if (MADI_UNLIKELY(atomic_load_explicit(&l->failed, memory_order_relaxed) || l->copying))
         return MADI_AGAIN;
     rc = is_long ? flight_send(l, tag, vec, n, op) : ofi_message(a, l->peer->addr, tag, vec, n, total, l);
     fabric_heat(&a->heat);
     if (MADI_LIKELY(!rc)) {
         l->number++;
         l->end.sent++;
+        if (MADI_UNLIKELY(l->copying) && copying_post(l))
+            madi_adapter_wake(&a->base); /* so that a poll ends the operation */
         return is_long ? MADI_TAKEN : MADI_SENT;
     }
     if (rc != -FI_EAGAIN)
