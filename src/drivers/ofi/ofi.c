@@ -34,8 +34,9 @@ static bool is_made(const ofi_adapter_t *a, const char *what, int rc, char *reas
 static bool queue_open(ofi_adapter_t *a, char *reason)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD};
-    int rc = fi_cq_open(a->domain, &attr, &a->cq, NULL);
-    if (rc) { /* the provider's queue has no descriptor */
+    bool wakes = strcmp(a->info->fabric_attr->prov_name, OFI_SOCKETS) != 0;
+    int rc = wakes ? fi_cq_open(a->domain, &attr, &a->cq, NULL) : -FI_ENOSYS;
+    if (rc) { /* the provider's queue has no descriptor, or a useless one */
         attr.wait_obj = FI_WAIT_NONE;
         rc = fi_cq_open(a->domain, &attr, &a->cq, NULL);
     } else {

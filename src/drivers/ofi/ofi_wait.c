@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ofi: sleep.  A provider whose completion queue has a descriptor (tcp;ofi_rxm) is watched, and fi_trywait looks once more
- * before the sleep.  A provider without a descriptor (shm) is polled by a timer while the process sleeps, at a period
+ * before the sleep.  A provider without a descriptor (shm, sockets) is polled by a timer while the process sleeps, at a period
  * that grows while nothing comes. */
 #include "drivers/ofi/ofi.h"
 
