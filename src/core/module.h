@@ -6,8 +6,8 @@
  * which is nothing where the driver is linked in (registry.c).  The core opens a module by name, and reads the entry symbol
  * madi_module before any code of the module runs.  A module is of the same release as the core: the sizes of the structures
  * are compared, and it must be linked with this copy of the library.  The functions of the core for modules are those of
- * driver.h and some of base/, listed in libmadeleine.map under a version of their own.  The headers are not installed, so
- * modules are built in this tree.
+ * driver.h and some of base/, listed in libmadeleine.map under a version of their own.  A module is built in this tree, or
+ * outside it with the headers that are installed for drivers (pkg-config madeleine-driver).
  *
  * Beside DRIVER.so there may be DRIVER.need, a text: in each line a path, of which one has to exist (the device file of the
  * hardware, for instance); or the word on-request: the module is loaded only if MAD_DRIVERS names it.  So no process

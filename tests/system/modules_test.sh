@@ -97,6 +97,26 @@ check "and over one that is installed" "the number came back as 5" "$(echo "$out
 folder=$(strings "$libs/libmadeleine.so" | grep -x '/.*/madeleine/drivers')
 check "which is where the library looks" "$(sed -n 's/^driverdir = //p' "$BUILD/Makefile" | sed "s|\$(libdir)|$(sed -n 's/^configured_libdir = //p' "$BUILD/Makefile")|")" "$folder"
 
+# ---- From outside -----------------------------------------------------------------------------------------------
+
+# A driver whose source is not in this tree needs only what is installed.
+flags() { PKG_CONFIG_SYSROOT_DIR=$work/root PKG_CONFIG_PATH=$libs/pkgconfig pkg-config "$@" madeleine-driver; }
+mkdir "$work/outside"
+sed 's/datagram/mynet/g' "$src/src/drivers/datagram/datagram.c" >"$work/outside/mynet.c"
+# shellcheck disable=SC2046
+if (cd "$work/outside" && $cc -Wall -Wextra -Werror $(flags --cflags) -fPIC -shared -Wl,-z,defs -o mynet.so mynet.c $(flags --libs)) \
+    >"$work/out" 2>&1; then
+    ok "a driver is built with the installed headers"
+else
+    not_ok "a driver is not built with the installed headers" "$(head -5 "$work/out")"
+fi
+check "for the interface that pkg-config names" "$abi" "$(flags --variable=abi)"
+echo on-request >"$work/outside/mynet.need"
+cp "$work/outside/mynet.so" "$work/outside/mynet.need" "$work/root$(flags --variable=driverdir | sed "s|^$work/root||")"
+out=$(LD_LIBRARY_PATH=$libs MAD_MODULES=$libs/madeleine/drivers MAD_DRIVERS=self,mynet MAD_PREFER=mynet \
+    within 30 "$bin/madrun" --no-label -n 2 "$work/ping" 2>&1)
+check "and messages go over it" "the number came back as 5" "$(echo "$out" | tail -1)"
+
 # A program with privileges that its caller lacks does not take the folder of modules from the environment.
 if [ "$(id -u)" = 0 ]; then
     case "$(findmnt -no OPTIONS -T "$work" 2>/dev/null)" in *nosuid*) nosuid=1 ;; *) nosuid= ;; esac
