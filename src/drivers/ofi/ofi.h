@@ -191,7 +191,7 @@ struct ofi_adapter {
     /* under io */
     madi_lock_t io;
     ofi_copy_t *copies, *all_copies; /* free copies; all copies */
-    int n_copies;
+    int n_copies, max_copies;        /* number of copies, and its maximum: OFI_COPIES or 1 */
     ofi_flight_t *flights, *used;
     uint32_t ids; /* number of the newest flight */
     ofi_memory_mode_t memory;

@@ -45,7 +45,7 @@ static ofi_copy_t *copy_make(ofi_adapter_t *a)
         return NULL;
     }
     madi_lock(&a->io);
-    bool has_room = a->n_copies < OFI_COPIES;
+    bool has_room = a->n_copies < a->max_copies;
     if (has_room) {
         a->n_copies++;
         c->all = a->all_copies;
