@@ -205,6 +205,12 @@ static madi_map_t *map_of(const char *text, const char *host, char *reason)
     return m;
 }
 
+/* True if this build reads no topology file at all. */
+static bool is_unreadable(const char *reason)
+{
+    return strstr(reason, "configured without libconfig") != NULL;
+}
+
 #define RING \
     "networks = { ab = { driver = \"tcp\"; hosts = \"a,b\"; }; bc = { driver = \"tcp\"; hosts = \"b,c\"; };\n" \
     "cd = { driver = \"shm\"; hosts = \"c,d\"; }; };"
@@ -216,7 +222,7 @@ START_TEST(next_hop_is_on_the_best_route)
     int without;
     madi_map_choice_t one_less = {.without = &without, .n = 1};
     madi_map_t *m = map_of(RING, "a", reason);
-    if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+    if (!m && is_unreadable(reason))
         return;
     ck_assert_msg(m != NULL, "%s", reason);
     ck_assert_str_eq(madi_map_name(m, madi_map_self(m)), "a");
@@ -259,7 +265,7 @@ START_TEST(lane_of_each_channel_is_found)
     madi_map_t *m = map_of(LANES, "a", reason);
     int without, hosts[4];
     madi_map_choice_t one_less = {.without = &without, .n = 1};
-    if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+    if (!m && is_unreadable(reason))
         return;
     ck_assert_msg(m != NULL, "%s", reason);
     ck_assert_int_eq(madi_map_lanes(m), 4);
@@ -296,7 +302,7 @@ START_TEST(routes_equal_take_turns)
     char reason[MADI_REASON_MAX] = "";
     madi_map_t *m = map_of(LANES, "a", reason);
     int b, b2, c, d, turns = 0;
-    if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+    if (!m && is_unreadable(reason))
         return;
     ck_assert_msg(m != NULL, "%s", reason);
     b = madi_map_host(m, "b");
@@ -324,7 +330,7 @@ START_TEST(adapter_on_a_lane_is_found)
     char reason[MADI_REASON_MAX] = "";
     madi_map_t *m = map_of(LANES, "a", reason);
     int one, two, inner;
-    if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+    if (!m && is_unreadable(reason))
         return;
     ck_assert_msg(m != NULL, "%s", reason);
     one = madi_map_lane(m, "one");
@@ -354,7 +360,7 @@ START_TEST(lane_0_follows_MAD_VIRTUAL_CHANNEL)
     int without, hosts[4];
     madi_map_choice_t one_less = {.without = &without, .n = 1};
     uint64_t hash;
-    if (!m && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+    if (!m && is_unreadable(reason))
         return;
     ck_assert_msg(m != NULL, "%s", reason);
     hash = madi_map_hash(m);
@@ -380,7 +386,7 @@ END_TEST
 START_TEST(map_of_wrong_file_is_refused)
 {
     char reason[MADI_REASON_MAX] = "";
-    if (!map_of(RING, "a", reason) && strstr(reason, mad_status_text(MAD_ERR_UNSUPPORTED)))
+    if (!map_of(RING, "a", reason) && is_unreadable(reason))
         return;
     ck_assert(!map_of(RING, "e", reason));
     ck_assert_msg(strstr(reason, "MAD_HOST") != NULL, "%s", reason);
