@@ -57,12 +57,13 @@ fd_tests="bytes_go_both_ways descriptor_serves_several_threads gathered_read_fil
 
 address() {
     unit=$([ ! -x "$BUILD/tests/unit/unit" ] || echo tests/unit/unit tests/unit/shm_ring)
+    ofi=$([ ! -e "$BUILD/drivers/.libs/ofi.so" ] || echo drivers/ofi.la)
     examples=$(cd "$src" && echo examples/*.c | sed 's/\.c//g')
     ucx=$([ ! -e "$BUILD/drivers/.libs/ucx.so" ] || echo drivers/ucx.la)
     # shellcheck disable=SC2086
     build address --enable-sanitizer=address,undefined -- madrun $examples tests/conform tests/soak/soak tests/fuzz/replay \
         tests/marcel/blocking tests/marcel/fd tests/marcel/locks tests/marcel/stress tests/marcel/threads tests/marcel/workers \
-        tests/channel_churn tests/no_memory tests/topology_memory tests/device tests/device_match $unit $ucx || return
+        tests/channel_churn tests/no_memory tests/topology_memory tests/device tests/device_match $unit $ofi $ucx || return
     b=$BUILD/sanitize/address
     # Check's forked children end without freeing their parent's memory, so other tests look for leaks.  A suite at a
     # time: each case is a fork, which takes long with a sanitizer's mappings.
@@ -97,6 +98,10 @@ address() {
     done
     [ ! "$ucx" ] || quiet "address: conformance over ucx-tcp" env MAD_MODULES="$b/drivers/.libs" MAD_DRIVERS=self,ucx \
         MAD_PREFER=ucx UCX_TLS=tcp "$b/madrun" -n 2 "$b/tests/conform" all
+    for provider in ${ofi:+tcp shm}; do # one session, since shm connects no two of one process
+        quiet "address: conformance over ofi, provider $provider" env MAD_MODULES="$b/drivers/.libs" MAD_DRIVERS=self,ofi \
+            MAD_OFI_PROVIDERS="$provider" "$b/madrun" -n 2 "$b/tests/conform" all
+    done
     quiet "address: conformance over shm by user-level threads" env CONFORM_THREADS=marcel MAD_PREFER=shm "$b/madrun" -n 2 \
         "$b/tests/conform" all
     for driver in self shm tcp; do
