@@ -109,7 +109,7 @@ EOF
         fault:ucx-*) passes "cut-${driver#fault:}-$first" env "UCX_TLS=${driver#fault:ucx-}" "$BUILD/tests/cut" ucx "$first" ${LONG:+5}5 ;;
         fault:*) passes "cut-${driver#fault:}-$first" "$BUILD/tests/cut" "${driver#fault:}" "$first" ${LONG:+5}5 ;;
         esac
-        # This seed once cut a link that only the peer had been told of, and the test hung.
+        # With this seed a link was once cut that was up at the peer only, and the test hung.
         case $driver in fault:shm) passes cut-shm-known "$BUILD/tests/cut" shm 1795911907 3 ;; esac
     done
     first=$((first + 1))
