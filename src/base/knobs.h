@@ -16,8 +16,8 @@
     K(LOG, "MAD_LOG", TEXT, "warning", 0, 0, \
       "what is logged: error, warning, info, debug") \
     K(DRIVERS, "MAD_DRIVERS", TEXT, "", 0, 0, \
-      "drivers to open, comma-separated; empty: all but datagram, fault, ofi, pipes, skeleton, and " \
-      "ucx") \
+      "drivers to open, comma-separated; empty: all but datagram, fault, ofi, pipes, skeleton, ucx, " \
+      "and verbs") \
     K(MODULES, "MAD_MODULES", TEXT, "", 0, 0, \
       "folder of drivers that are modules; empty: madeleine/drivers below the library's folder") \
     K(PREFER, "MAD_PREFER", TEXT, "", 0, 0, \

@@ -4,7 +4,7 @@
 #include "core/driver.h"
 
 extern const madi_driver_t madi_driver_self, madi_driver_shm, madi_driver_tcp, madi_driver_skeleton, madi_driver_pipes,
-    madi_driver_datagram, madi_driver_fault, madi_driver_virtual, madi_driver_ofi, madi_driver_ucx;
+    madi_driver_datagram, madi_driver_fault, madi_driver_virtual, madi_driver_ofi, madi_driver_ucx, madi_driver_verbs;
 
 /* clang-format off */
 const madi_driver_t *const madi_drivers[] = {
@@ -21,6 +21,9 @@ const madi_driver_t *const madi_drivers[] = {
 #endif
 #if defined(HAVE_UCX_DRIVER) && !defined(MADI_MODULE_UCX)
     &madi_driver_ucx,
+#endif
+#if defined(HAVE_VERBS_DRIVER) && !defined(MADI_MODULE_VERBS)
+    &madi_driver_verbs,
 #endif
     &madi_driver_fault,
     &madi_driver_virtual,

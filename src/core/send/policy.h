@@ -175,6 +175,12 @@
 #define MADI_UCX_EAGER ((size_t)0)
 #define MADI_UCX_CHUNK_MAX ((size_t)8 << 20)
 
+/* verbs: not measured, since the devices at hand are emulated */
+#define MADI_VERBS_CONT_MIN ((size_t)7 << 10)
+#define MADI_VERBS_GRANT_MIN ((size_t)256 << 10)
+#define MADI_VERBS_EAGER ((size_t)0)
+#define MADI_VERBS_CHUNK_MAX ((size_t)8 << 20)
+
 /* gathered packets up to this length are copied, which is cheaper than a gather list.  No entry */
 #define MADI_TCP_SMALL 512
 

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* verbs: packets over InfiniBand and RoCE, by reliable connections (RC) of libibverbs.
+ *
+ *   verbs.c          the table; adapters
+ *   verbs_lib.c      the library libibverbs
+ *   verbs_port.c     which ports, and which of their GIDs, become adapters
+ *   verbs_name.c     subnets, names of networks, address bytes
+ *   verbs_slot.c     registered memory of messages; the shared receive queue
+ *   verbs_pair.c     queue pairs
+ *   verbs_link.c     links: their life
+ *   verbs_hello.c    messages over the socket of a link
+ *   verbs_send.c     outgoing packets
+ *   verbs_flight.c   long packets, which the receiver reads from this process's memory
+ *   verbs_receive.c  incoming packets
+ *   verbs_poll.c     the completion queue, and when polling is worth a call
+ *   verbs_wait.c     sleep; events of the device
+ *
+ * An adapter is a port of a device and one of its GIDs, with one completion queue and one shared receive queue for all its
+ * links.  A link is a queue pair and a TCP socket.  The core's handshake runs over the socket, and after it the two ends
+ * exchange there what their queue pairs need.  The socket stays open: its end reports that the peer has died.
+ *
+ *   packet of up to packet_max bytes     sender                              receiver
+ *     one message                        -- head, packet -------------->     a slot; lent, or copied
+ *   longer packet, with an op
+ *     from the program's memory          -- head, header, segments ---->     the core names the destination,
+ *                                        <- - - - - RDMA read - - - - -      to which the body is read
+ *     op->done                           <- head (number of bodies) ----
+ *
+ * Credit.  For each link the receiver keeps `window` slots in the shared receive queue.  The head of each message returns the
+ * slots that the receiver has posted again since.  The last credits are for messages that only return credit.  So the queue
+ * is never empty while a peer sends, unless a peer breaks the rules, which is noticed.
+ *
+ * Locks.  A queue pair and the queues have locks of their own, in the provider.  The state of sending is under the link's tx
+ * lock, all other state under the session's lock; counters that both sides need are atomic.  A completion names the link by
+ * its index and its random key, so that a completion after the end of its link finds no other link.
+ */
+#ifndef VERBS_H
+#define VERBS_H
+
+#include "core/driver.h"
+#include "drivers/fabric/heat.h"
+#include "drivers/fabric/table.h"
+#include "drivers/verbs/verbs_lib.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#define VERBS_PACKET_MAX ((size_t)8 << 10) /* bytes */
+#define VERBS_GATHER 16
+#define VERBS_SEGMENTS 16   /* maximum number of pieces of a long packet's body */
+#define VERBS_WINDOW 32     /* slots for a link in the receive queue */
+#define VERBS_KEPT 2        /* credits that only messages without a packet use */
+#define VERBS_RING 32       /* messages of a link whose sending has not completed; a power of 2, as the counters wrap */
+#define VERBS_SIGNAL 8      /* one message in this number asks for a completion */
+#define VERBS_REPOST 16     /* slots that may wait to be posted again together */
+#define VERBS_BATCH 16      /* completions that are read together */
+#define VERBS_ENTRIES 32768 /* maximum number of entries of the completion queue */
+
+typedef struct verbs_link verbs_link_t;
+typedef struct verbs_adapter verbs_adapter_t;
+
+/* The beginning of each message. */
+typedef struct verbs_head {
+    uint64_t tag;      /* tag.h: kind, and the receiver's link */
+    uint32_t returned; /* number of messages of the link whose slots the sender of this head has posted again */
+    uint32_t bodies;   /* number of bodies of long packets that it has read, or dropped */
+} verbs_head_t;
+static_assert(sizeof(verbs_head_t) == 16, "head");
+
+#define VERBS_MESSAGE_MAX (sizeof(verbs_head_t) + VERBS_PACKET_MAX)
+
+/* The place of a part of a long packet's body in the sender's memory.  Segments follow the packet's header. */
+typedef struct verbs_segment {
+    uint64_t at;
+    uint32_t key;
+    uint32_t len; /* bytes */
+} verbs_segment_t;
+static_assert(sizeof(verbs_segment_t) == 16, "segment");
+
+/* Memory for one message that arrives. */
+typedef struct verbs_slot {
+    struct verbs_slot *next;
+    size_t len;                                                   /* bytes of the message that has arrived */
+    uint32_t lkey;                                                /* of the chunk */
+    _Alignas(MADI_LINE) char data[VERBS_MESSAGE_MAX + MADI_LINE]; /* the last line: a copy may read beyond a short body */
+} verbs_slot_t;
+
+#define VERBS_CHUNK 64 /* slots that are registered together */
+typedef struct verbs_chunk {
+    struct verbs_chunk *next;
+    struct ibv_mr *mr;
+    verbs_slot_t slots[VERBS_CHUNK];
+} verbs_chunk_t;
+
+/* Kinds of completions of sending, in wr_id where a tag has a message's kind (tag.h).  A receive has its slot's address in
+ * wr_id, with upper bits of 0. */
+typedef enum verbs_done { VERBS_DONE_SEND = 5, VERBS_DONE_READ = 6 } verbs_done_t;
+
+/* A port and one of its GIDs, as found. */
+typedef struct verbs_port {
+    uint8_t number;
+    bool ethernet; /* RoCE, where peers are named by GIDs; else InfiniBand, by LIDs */
+    int gid_index;
+    union ibv_gid gid;
+    uint16_t lid;
+    enum ibv_mtu mtu;
+    struct sockaddr_storage self; /* the IP address at which the socket listens */
+    unsigned char subnet[16];     /* address of the IP subnet */
+    size_t ip_len;
+    int prefix;
+} verbs_port_t;
+
+struct verbs_adapter {
+    madi_adapter_t base;
+    const verbs_lib_t *lib;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    struct ibv_srq *srq;
+    verbs_port_t port;
+    size_t inline_max;  /* bytes of the longest message that the processor copies to the device; may fall */
+    int reads;          /* RDMA reads of a queue pair that the device carries out at once */
+    int entries, taken; /* of the completion queue: all, and those that links need at most */
+    int srq_max;        /* entries of the receive queue */
+
+    /* slots, under the session's lock, except returned */
+    verbs_chunk_t *chunks;
+    verbs_slot_t *free, *spent;
+    int n_spent, n_wanted, n_posted;  /* slots to be posted again, and posted; both together are n_wanted */
+    _Atomic(verbs_slot_t *) returned; /* slots that slot_put has returned */
+
+    fabric_table_t links;
+    verbs_link_t *deferred; /* links whose next packet waits for the next poll */
+    bool owing;             /* a link could not return credit */
+    atomic_bool failures;   /* true if sending has failed on a link */
+    atomic_bool refused;    /* true if a link refused a packet */
+    bool broken;            /* true if the device cannot be used any more */
+
+    struct ibv_wc stash[VERBS_BATCH]; /* completions that arm has read */
+    int n_stash;
+    int tried;      /* 1 + events of a take that has polled in place of the next poll; else 0 */
+    bool cq_failed; /* true if the completion queue cannot be read */
+
+    fabric_heat_t heat;
+    madi_watch_t channel_watch, event_watch; /* fd 0: not watched */
+};
+
+/* A long packet that the peer reads from this process's memory. */
+typedef struct verbs_flight {
+    struct verbs_flight *next;
+    madi_op_t *op;
+    int parts;
+    struct ibv_mr *mr[VERBS_SEGMENTS];
+} verbs_flight_t;
+
+/* A message over the socket, after the handshake. */
+typedef struct verbs_hello {
+    uint32_t magic, version;
+    uint32_t index, key; /* of the link, as in tag.h */
+    uint32_t pair, psn;  /* number of the queue pair; number of its first packet */
+    uint32_t window;     /* slots that this end keeps for the link */
+    uint16_t lid;
+    uint8_t mtu, reads;
+    unsigned char gid[16];
+} verbs_hello_t;
+static_assert(sizeof(verbs_hello_t) == 48, "hello");
+typedef enum verbs_word_kind { VERBS_READY = 1, VERBS_BYE = 2 } verbs_word_kind_t;
+typedef struct verbs_word {
+    uint32_t kind;   /* verbs_word_kind_t */
+    uint32_t number; /* BYE: messages that were sent */
+} verbs_word_t;
+static_assert(sizeof(verbs_word_t) == 8, "word");
+
+struct verbs_link {
+    madi_link_t base;
+    madi_watch_t watch; /* the socket; fd 0 before start */
+    struct ibv_qp *pair;
+    uint32_t pair_number;
+    int index;    /* index in the adapter's table, if numbered */
+    uint32_t key; /* random key that messages to this end carry */
+    uint32_t psn;
+    bool numbered, counted, has_slots, watched, greeted, is_up, closed, down;
+    unsigned char in[sizeof(verbs_hello_t)]; /* bytes of the next message of the socket */
+    size_t in_len;
+    bool bye; /* the peer has ended after message number bye_at */
+    uint32_t bye_at;
+
+    /* sending, under the tx lock */
+    uint64_t tag;    /* tag of messages to the peer */
+    uint32_t window; /* slots that the peer keeps */
+    char *ring;      /* VERBS_RING messages */
+    struct ibv_mr *ring_mr;
+    _Atomic(uint32_t) sent;       /* messages */
+    _Atomic(uint32_t) completed;  /* messages whose memory may be used again */
+    _Atomic(uint32_t) credited;   /* messages whose slots the peer has posted again */
+    _Atomic(uint32_t) advertised; /* the last `returned` and `bodies` that were sent */
+    _Atomic(uint32_t) bodies_advertised;
+    verbs_flight_t *flights, **flights_end; /* oldest first */
+    uint32_t flown;                         /* long packets sent */
+    uint32_t landed;                        /* long packets whose bodies the peer has read */
+    uint32_t asked;                         /* `sent`, when a completion was asked for at the end of a session */
+    atomic_int failed;                      /* errno of posting; 0 if none */
+    atomic_bool refused;
+
+    /* receiving, under the session's lock */
+    uint32_t arrived;                 /* messages */
+    _Atomic(uint32_t) freed;          /* messages whose slots were posted again, or replaced */
+    _Atomic(uint32_t) bodies;         /* bodies that were read, or dropped */
+    bool owes;                        /* credit, or the number of bodies, could not be sent */
+    verbs_slot_t *early, **early_end; /* packets that wait for their turn */
+    bool is_deferred;
+    verbs_link_t *next_deferred;
+    bool receiving; /* a body is being read, to rx.base */
+    struct ibv_mr *body_mr;
+    madi_wire_hdr_t hdr; /* header of the packet whose body is being read */
+    madi_rx_t rx;
+};
+
+static inline verbs_adapter_t *verbs_of(const verbs_link_t *l)
+{
+    return (verbs_adapter_t *)l->base.adapter;
+}
+
+/* verbs_port.c */
+mad_status_t verbs_probe(const madi_driver_t *driver, struct mad_session *session);
+/* Open the device of the adapter's name, and find its port and GID.  False with the reason. */
+bool verbs_port_open(verbs_adapter_t *a, char *reason);
+
+/* verbs_name.c */
+#define VERBS_ADDRESS_MAX 19 /* bytes: family, port, address */
+/* Split the name of an adapter, DEVICE:PORT or DEVICE:PORT.GID; *gid is -1 without one.  False if it is none. */
+bool verbs_name_split(const char *name, char *device, size_t size, int *port, int *gid);
+/* Set the bits behind the prefix to 0. */
+void verbs_subnet_mask(unsigned char *ip, size_t len, int prefix);
+/* Write the name of the network of a port. */
+bool verbs_network_name(const verbs_port_t *port, char *name);
+/* Write an IP address and port as address bytes; return their number. */
+size_t verbs_address_put(const struct sockaddr_storage *addr, unsigned char *to);
+/* Read address bytes, which a peer wrote.  False if they are damaged. */
+bool verbs_address_get(const void *bytes, size_t len, struct sockaddr_storage *to, socklen_t *to_len);
+/* Return the bytes of an IP address, and their number. */
+const unsigned char *verbs_ip(const struct sockaddr_storage *addr, size_t *len);
+/* True if the GID is that of this IP address. */
+bool verbs_gid_is(const unsigned char gid[16], const struct sockaddr_storage *addr);
+
+/* verbs_slot.c; under the session's lock */
+/* Keep `more` further slots posted (may be negative).  False with the reason. */
+bool verbs_slots_want(verbs_adapter_t *a, int more, char *reason);
+void verbs_slot_spend(verbs_adapter_t *a, verbs_slot_t *slot); /* return a slot, which may be posted again */
+void verbs_slots_post(verbs_adapter_t *a);                     /* post all that may be posted */
+/* Return a free slot, which takes the place of one that is lent; NULL if there is none. */
+verbs_slot_t *verbs_slot_spare(verbs_adapter_t *a);
+void verbs_slot_keep(verbs_adapter_t *a, verbs_slot_t *slot); /* return a spare slot that is not needed */
+void verbs_slots_fini(verbs_adapter_t *a);                    /* the receive queue is gone */
+void verbs_slot_put(madi_link_t *link, madi_foreign_t loan);
+
+/* verbs_pair.c */
+/* Make the queue pair of a link.  False with the reason. */
+bool verbs_pair_open(verbs_link_t *l, char *reason);
+/* Connect it to the other end's.  False with the reason. */
+bool verbs_pair_connect(verbs_link_t *l, const verbs_hello_t *peer, char *reason);
+void verbs_pair_close(verbs_link_t *l); /* the device then uses no memory of the link any more; legal without a pair */
+
+/* verbs_link.c */
+mad_status_t verbs_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
+mad_status_t verbs_start(madi_link_t *link, int fd, bool active, char *reason);
+void verbs_link_close(madi_link_t *link);
+void verbs_link_fini(madi_link_t *link);
+/* Report that the link is down, once. */
+void verbs_down(verbs_link_t *l, mad_status_t status, const char *text);
+/* Return the link of a tag; NULL if there is none any more. */
+static inline verbs_link_t *verbs_link_of(const verbs_adapter_t *a, uint64_t tag)
+{
+    verbs_link_t *l = fabric_table_at(&a->links, tag);
+    return l && l->key == fabric_tag_key(tag) ? l : NULL;
+}
+
+/* verbs_hello.c */
+bool verbs_hello_send(verbs_link_t *l, char *reason);
+void verbs_socket_ready(madi_watch_t *watch, uint32_t events);
+void verbs_bye_send(verbs_link_t *l);
+void verbs_bye_check(verbs_link_t *l); /* a message has been handled */
+
+/* verbs_send.c */
+madi_sent_t verbs_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+/* Return the memory of the next message, behind its head; NULL if no message can leave.  only_head: a message that carries no
+ * packet.  Under the tx lock. */
+char *verbs_message_begin(verbs_link_t *l, bool only_head);
+/* Send that message, with len bytes behind its head.  signal: ask for its completion.  False if that has failed. */
+bool verbs_message_post(verbs_link_t *l, fabric_kind_t kind, size_t len, bool signal);
+/* Send a message without a packet, to return credit and report bodies.  False: not now.  Takes the tx lock. */
+bool verbs_return_send(verbs_link_t *l, bool signal);
+/* Like verbs_return_send, but only if enough is owed. */
+void verbs_return_check(verbs_link_t *l);
+void verbs_return_again(verbs_adapter_t *a); /* try again where it could not be sent */
+bool verbs_drained(madi_link_t *link);
+void verbs_send_failed(verbs_link_t *l, int error);
+/* Note that a packet was refused, so that its link is reported writable. */
+static inline void verbs_refuse(verbs_link_t *l)
+{
+    atomic_store_explicit(&l->refused, true, memory_order_relaxed);
+    atomic_store_explicit(&verbs_of(l)->refused, true, memory_order_release);
+}
+
+/* verbs_flight.c */
+/* Like verbs_send, for a packet that is longer than a slot.  Under the tx lock. */
+madi_sent_t verbs_flight_send(verbs_link_t *l, const struct iovec *vec, int n, madi_op_t *op);
+/* End the flights whose bodies the peer has read, `bodies` in all.  False if it reports more than were sent. */
+bool verbs_flights_land(verbs_link_t *l, uint32_t bodies);
+void verbs_flights_fail(verbs_link_t *l); /* end all; the pair is closed */
+
+/* verbs_receive.c */
+void verbs_arrived(verbs_adapter_t *a, verbs_slot_t *slot, uint32_t pair_number);
+/* Like verbs_arrived, but copy or lend the packet as the operation `take` does, and return its link; NULL if it was handled. */
+verbs_link_t *verbs_arrived_take(verbs_adapter_t *a, verbs_slot_t *slot, uint32_t pair_number, void *packet,
+                                 madi_foreign_t *loan);
+void verbs_body_done(verbs_link_t *l);
+int verbs_deferred(verbs_adapter_t *a); /* offer packets to the core again that it has deferred; returns their number */
+void verbs_early_run(verbs_link_t *l);  /* deliver what has waited for its turn */
+void verbs_receive_forget(verbs_link_t *l);
+
+/* verbs_poll.c */
+int verbs_poll(madi_adapter_t *adapter, int budget);
+madi_link_t *verbs_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
+bool verbs_pure_poll(madi_adapter_t *adapter);
+int verbs_drain(verbs_adapter_t *a);      /* handle completions until there are none, or a while; returns their number */
+void verbs_rest_deliver(verbs_link_t *l); /* deliver what has arrived on a link that breaks */
+void verbs_fail(verbs_adapter_t *a, const char *what,
+                const char *text); /* break all links; the device is not used any more */
+
+/* verbs_wait.c */
+mad_status_t verbs_wait_open(verbs_adapter_t *a, char *reason);
+void verbs_wait_close(verbs_adapter_t *a);
+bool verbs_arm(madi_adapter_t *adapter);
+
+#endif

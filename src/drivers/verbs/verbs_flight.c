@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* verbs: long packets.  The message has the packet's header, and where the pieces of the body are; the receiver reads the
+ * bodies of a link one after the other, and reports their number.  Each body is registered for as long as it is in flight:
+ * a registration that outlives the memory would read other memory, and nothing reports to a library that memory is unmapped. */
+#include "drivers/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void flight_drop(verbs_adapter_t *a, verbs_flight_t *f)
+{
+    while (f->parts)
+        a->lib->dereg_mr(f->mr[--f->parts]);
+    free(f);
+}
+
+/* Let the peer read the body behind the header.  0 or errno. */
+static int flight_open(verbs_adapter_t *a, verbs_flight_t *f, const struct iovec *vec, int n, verbs_segment_t *segments)
+{
+    for (int i = 0; i < n; i++) {
+        size_t skip = i ? 0 : sizeof(madi_wire_hdr_t), len = vec[i].iov_len - skip;
+        char *at = (char *)vec[i].iov_base + skip;
+        if (!len)
+            continue;
+        f->mr[f->parts] = a->lib->reg_mr(a->pd, at, len, IBV_ACCESS_REMOTE_READ);
+        if (!f->mr[f->parts])
+            return errno ? errno : ENOMEM;
+        segments[f->parts] = (verbs_segment_t){(uintptr_t)at, f->mr[f->parts]->rkey, (uint32_t)len};
+        f->parts++;
+    }
+    return 0;
+}
+
+madi_sent_t verbs_flight_send(verbs_link_t *l, const struct iovec *vec, int n, madi_op_t *op)
+{
+    verbs_adapter_t *a = verbs_of(l);
+    verbs_segment_t segments[VERBS_SEGMENTS];
+    char *to = verbs_message_begin(l, false);
+    verbs_flight_t *f = to ? calloc(1, sizeof *f) : NULL;
+    if (!f) {
+        verbs_refuse(l);
+        return MADI_AGAIN;
+    }
+    int rc = flight_open(a, f, vec, n, segments);
+    if (rc) {
+        flight_drop(a, f);
+        verbs_send_failed(l, rc);
+        return MADI_AGAIN;
+    }
+    f->op = op;
+    *l->flights_end = f;
+    l->flights_end = &f->next;
+    l->flown++;
+    size_t len = (size_t)f->parts * sizeof *segments;
+    memcpy(to, vec->iov_base, sizeof(madi_wire_hdr_t));
+    memcpy(to + sizeof(madi_wire_hdr_t), segments, len);
+    verbs_message_post(l, FABRIC_KIND_PACKET, sizeof(madi_wire_hdr_t) + len, false);
+    return MADI_TAKEN; /* if the post has failed, the link ends, and the op with it */
+}
+
+/* Take the oldest flight out of the list; NULL if there is none. */
+static verbs_flight_t *flight_pop(verbs_link_t *l)
+{
+    madi_link_lock_tx(&l->base);
+    verbs_flight_t *f = l->flights;
+    if (f) {
+        l->flights = f->next;
+        l->landed++;
+        if (!l->flights)
+            l->flights_end = &l->flights;
+    }
+    madi_link_unlock_tx(&l->base);
+    return f;
+}
+
+static void flight_finish(verbs_link_t *l, verbs_flight_t *f, mad_status_t status)
+{
+    madi_op_t *op = f->op;
+    flight_drop(verbs_of(l), f);
+    op->done(op, status);
+}
+
+bool verbs_flights_land(verbs_link_t *l, uint32_t bodies)
+{
+    while (l->landed != bodies && !l->closed) {
+        verbs_flight_t *f = flight_pop(l);
+        if (!f)
+            return false;
+        flight_finish(l, f, MAD_OK);
+    }
+    return true;
+}
+
+void verbs_flights_fail(verbs_link_t *l)
+{
+    for (verbs_flight_t *f; (f = flight_pop(l));)
+        flight_finish(l, f, MAD_ERR_PEER);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* verbs: links. */
+#include "drivers/verbs/verbs.h"
+
+#include "base/knob.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/random.h"
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define PSN_MASK ((UINT32_C(1) << 24) - 1)
+
+void verbs_down(verbs_link_t *l, mad_status_t status, const char *text)
+{
+    if (l->down || l->closed)
+        return;
+    l->down = true;
+    madi_link_down(&l->base, status, text);
+}
+
+mad_status_t verbs_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+{
+    verbs_adapter_t *a = (verbs_adapter_t *)link->adapter;
+    struct sockaddr_storage peer, from = a->port.self;
+    socklen_t peer_len;
+    int one = 1, s;
+    if (!verbs_address_get(addr, len, &peer, &peer_len) || peer.ss_family != from.ss_family) {
+        snprintf(reason, MADI_REASON_MAX, "the peer's address is damaged, or of another family than that of %.40s",
+                 a->base.name);
+        return MAD_ERR_PROTOCOL;
+    }
+    if (a->broken) {
+        snprintf(reason, MADI_REASON_MAX, "the device of %.40s has failed", a->base.name);
+        return MAD_ERR_SYSTEM;
+    }
+    s = madi_fd_own(socket(peer.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (s >= 0) {
+        setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        setsockopt(s, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
+    }
+    if (s < 0 || bind(s, (struct sockaddr *)&from, peer_len) ||
+        (connect(s, (struct sockaddr *)&peer, peer_len) && errno != EINPROGRESS && errno != EINTR)) {
+        int error = errno;
+        snprintf(reason, MADI_REASON_MAX, "connect from %.40s (%.40s): %s%s", a->base.name, a->base.network, strerror(error),
+                 madi_remedy(error));
+        if (s >= 0)
+            madi_fd_close(s);
+        return madi_own_lack(error) ? MAD_ERR_NOMEM : MAD_ERR_SYSTEM;
+    }
+    *fd = s;
+    return MAD_OK;
+}
+
+static int at_least_one(int64_t n)
+{
+    return n < 1 ? 1 : (int)n;
+}
+
+/* Notice by the socket that the peer's host is gone. */
+static void socket_keep_alive(int fd)
+{
+    int64_t seconds = madi_knob_int(MADI_KNOB_PEER_TIMEOUT) / 1000000000;
+    int on = 1, idle = at_least_one(seconds / 2), interval = at_least_one(seconds / 6), count = 3;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+/* Register the memory of outgoing messages. */
+static bool ring_open(verbs_link_t *l, char *reason)
+{
+    verbs_adapter_t *a = verbs_of(l);
+    size_t size = VERBS_RING * VERBS_MESSAGE_MAX;
+    l->ring = aligned_alloc(MADI_LINE, (size + MADI_LINE - 1) / MADI_LINE * MADI_LINE);
+    l->ring_mr = l->ring ? a->lib->reg_mr(a->pd, l->ring, size, 0) : NULL;
+    if (!l->ring_mr)
+        snprintf(reason, MADI_REASON_MAX,
+                 "%zu bytes cannot be registered with %.40s: %s; raise the limit of locked memory (ulimit -l)", size,
+                 a->base.name, strerror(errno));
+    return l->ring_mr;
+}
+
+mad_status_t verbs_start(madi_link_t *link, int fd, bool active, char *reason)
+{
+    verbs_link_t *l = (verbs_link_t *)link;
+    verbs_adapter_t *a = verbs_of(l);
+    (void)active; /* both sides do the same */
+    l->watch.fd = fd;
+    l->flights_end = &l->flights;
+    l->early_end = &l->early;
+    if (!madi_random(&l->psn, sizeof l->psn)) {
+        snprintf(reason, MADI_REASON_MAX, "no random numbers");
+        return MAD_ERR_SYSTEM;
+    }
+    l->psn &= PSN_MASK;
+    l->index = fabric_table_add(&a->links, l, &l->key, reason);
+    l->numbered = l->index >= 0;
+    if (!l->numbered || !ring_open(l, reason) || !verbs_pair_open(l, reason))
+        return MAD_ERR_NOMEM;
+    l->has_slots = verbs_slots_want(a, VERBS_WINDOW, reason);
+    if (!l->has_slots)
+        return MAD_ERR_NOMEM;
+    socket_keep_alive(fd);
+    l->watch.ready = verbs_socket_ready;
+    if (madi_watch_add_rare(link->adapter->session, &l->watch, EPOLLIN | EPOLLRDHUP)) {
+        snprintf(reason, MADI_REASON_MAX, "the socket of a connection cannot be watched: %s", strerror(errno));
+        return MAD_ERR_SYSTEM;
+    }
+    l->watched = true;
+    return verbs_hello_send(l, reason) ? MAD_OK : MAD_ERR_PEER;
+}
+
+/* The order matters: when the pair is closed, the device uses no memory of the program any more. */
+void verbs_link_close(madi_link_t *link)
+{
+    verbs_link_t *l = (verbs_link_t *)link;
+    verbs_adapter_t *a = verbs_of(l);
+    char reason[MADI_REASON_MAX];
+    if (l->closed || l->watch.fd <= 0) /* or never started */
+        return;
+    l->closed = true;
+    if (l->watched)
+        madi_watch_del(link->adapter->session, &l->watch);
+    verbs_bye_send(l);
+    shutdown(l->watch.fd, SHUT_RDWR);
+    verbs_pair_close(l);
+    if (l->numbered)
+        a->links.links[l->index] = NULL;
+    verbs_receive_forget(l);
+    if (l->has_slots)
+        verbs_slots_want(a, -VERBS_WINDOW, reason);
+    l->has_slots = false;
+    verbs_flights_fail(l);
+}
+
+void verbs_link_fini(madi_link_t *link)
+{
+    verbs_link_t *l = (verbs_link_t *)link;
+    if (l->watch.fd <= 0)
+        return;
+    verbs_link_close(link);
+    madi_fd_close(l->watch.fd);
+    l->watch.fd = 0;
+    if (l->ring_mr)
+        verbs_of(l)->lib->dereg_mr(l->ring_mr);
+    free(l->ring);
+    l->ring = NULL;
+    l->ring_mr = NULL;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* verbs: the completion queue, and when polling is worth a call.
+ *
+ * Polling makes no system call, but takes a lock of the provider and of the session: drivers/fabric/heat.h.  The completion
+ * channel makes the adapter hot again. */
+#include "drivers/verbs/verbs.h"
+
+#include "base/log.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DRAIN_MAX 4096 /* maximum number of events of verbs_drain */
+
+void verbs_fail(verbs_adapter_t *a, const char *what, const char *text)
+{
+    if (a->broken)
+        return;
+    a->broken = true;
+    madi_log(MADI_LOG_ERROR, "verbs", "%s: %s: %s; the connections of this adapter are closed, and it takes no further ones",
+             a->base.name, what, text);
+    for (int i = 0; i < a->links.n; i++)
+        if (a->links.links[i])
+            verbs_send_failed(a->links.links[i], ENODEV);
+}
+
+/* Deliver what has arrived on a link that breaks. */
+void verbs_rest_deliver(verbs_link_t *l)
+{
+    verbs_adapter_t *a = verbs_of(l);
+    for (verbs_link_t **p = &a->deferred; *p; p = &(*p)->next_deferred)
+        if (*p == l) {
+            *p = l->next_deferred;
+            l->is_deferred = false;
+            verbs_early_run(l); /* the core defers a packet once */
+            return;
+        }
+}
+
+static void pair_failed(verbs_link_t *l, const struct ibv_wc *wc)
+{
+    char text[MADI_REASON_MAX];
+    if (!l || l->closed || l->down)
+        return;
+    snprintf(text, sizeof text, "the queue pair of %.40s has failed: %.60s (vendor's error 0x%x)", l->base.adapter->name,
+             verbs_of(l)->lib->wc_status_str(wc->status), wc->vendor_err);
+    verbs_rest_deliver(l);
+    verbs_down(l, MAD_ERR_PEER, text);
+}
+
+static verbs_link_t *pair_link(const verbs_adapter_t *a, uint32_t number)
+{
+    for (int i = 0; i < a->links.n; i++) {
+        verbs_link_t *l = a->links.links[i];
+        if (l && l->pair_number == number)
+            return l;
+    }
+    return NULL;
+}
+
+static void received_handle(verbs_adapter_t *a, const struct ibv_wc *wc)
+{
+    verbs_slot_t *s = (verbs_slot_t *)(uintptr_t)wc->wr_id;
+    a->n_posted--;
+    if (wc->status == IBV_WC_SUCCESS) {
+        s->len = wc->byte_len;
+        verbs_arrived(a, s, wc->qp_num);
+        return;
+    }
+    verbs_slot_spend(a, s);
+    pair_failed(pair_link(a, wc->qp_num), wc);
+}
+
+/* Free the messages up to that of the completion. */
+static void sends_completed(verbs_link_t *l, uint16_t number)
+{
+    uint32_t completed = atomic_load_explicit(&l->completed, memory_order_relaxed);
+    completed += (uint16_t)(number - completed);
+    atomic_store_explicit(&l->completed, completed, memory_order_release); /* pairs with verbs_message_begin */
+}
+
+static bool completion_is_sending(const struct ibv_wc *wc)
+{
+    int what = (int)fabric_tag_kind(wc->wr_id);
+    return what == VERBS_DONE_SEND || what == VERBS_DONE_READ;
+}
+
+static void completion_handle(verbs_adapter_t *a, const struct ibv_wc *wc)
+{
+    if (!completion_is_sending(wc)) {
+        received_handle(a, wc);
+        return;
+    }
+    verbs_link_t *l = verbs_link_of(a, wc->wr_id);
+    if (!l || l->closed) /* of a link that has ended */
+        return;
+    if (wc->status != IBV_WC_SUCCESS)
+        pair_failed(l, wc);
+    else if ((int)fabric_tag_kind(wc->wr_id) == VERBS_DONE_SEND)
+        sends_completed(l, fabric_tag_number(wc->wr_id));
+    else
+        verbs_body_done(l);
+}
+
+/* Handle up to about budget completions.  Returns their number. */
+static int completions_poll(verbs_adapter_t *a, int budget)
+{
+    struct ibv_wc wc[VERBS_BATCH];
+    int events = 0, n = a->n_stash;
+    memcpy(wc, a->stash, (size_t)n * sizeof *wc);
+    a->n_stash = 0;
+    if (!n && !a->cq_failed)
+        n = ibv_poll_cq(a->cq, VERBS_BATCH, wc);
+    while (n > 0) {
+        for (int i = 0; i < n; i++)
+            completion_handle(a, &wc[i]);
+        events += n;
+        n = events < budget ? ibv_poll_cq(a->cq, VERBS_BATCH, wc) : 0;
+    }
+    if (MADI_UNLIKELY(n < 0)) {
+        a->cq_failed = true;
+        verbs_fail(a, "the completion queue cannot be read", strerror(-n));
+    }
+    return events;
+}
+
+static void links_failed_report(verbs_adapter_t *a)
+{
+    char text[MADI_REASON_MAX];
+    atomic_store_explicit(&a->failures, false, memory_order_relaxed);
+    for (int i = 0; i < a->links.n; i++) {
+        verbs_link_t *l = a->links.links[i];
+        int error = l ? atomic_load_explicit(&l->failed, memory_order_relaxed) : 0;
+        if (!error || l->down || l->closed)
+            continue;
+        snprintf(text, sizeof text, "%.40s cannot send: %.60s%s", a->base.name, strerror(error),
+                 error == ENOMEM ? "; raise the limit of locked memory (ulimit -l)" : "");
+        verbs_rest_deliver(l);
+        verbs_down(l, error == ENOMEM ? MAD_ERR_NOMEM : MAD_ERR_PEER, text);
+    }
+}
+
+static void links_writable_report(verbs_adapter_t *a)
+{
+    atomic_store_explicit(&a->refused, false, memory_order_relaxed);
+    for (int i = 0; i < a->links.n; i++) {
+        verbs_link_t *l = a->links.links[i];
+        if (l && !l->closed && !l->down && atomic_exchange_explicit(&l->refused, false, memory_order_relaxed))
+            madi_link_writable(&l->base);
+    }
+}
+
+/* Do what is rare.  Returns the number of events. */
+static int rare_handle(verbs_adapter_t *a)
+{
+    int events = 0;
+    if (MADI_UNLIKELY(a->deferred != NULL))
+        events += verbs_deferred(a);
+    if (MADI_UNLIKELY(a->owing))
+        verbs_return_again(a);
+    if (MADI_UNLIKELY(atomic_load_explicit(&a->failures, memory_order_relaxed)))
+        links_failed_report(a);
+    if (MADI_UNLIKELY(atomic_load_explicit(&a->refused, memory_order_relaxed)))
+        links_writable_report(a);
+    return events;
+}
+
+int verbs_drain(verbs_adapter_t *a)
+{
+    int events = 0, n;
+    do {
+        n = completions_poll(a, VERBS_BATCH) + rare_handle(a);
+        events += n;
+    } while (n && events < DRAIN_MAX);
+    verbs_slots_post(a);
+    return events;
+}
+
+bool verbs_pure_poll(madi_adapter_t *adapter)
+{
+    return fabric_heat_polls(&((verbs_adapter_t *)adapter)->heat);
+}
+
+/* Take one packet from the queue: the usual case of a spinning thread. */
+madi_link_t *verbs_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
+{
+    verbs_adapter_t *a = (verbs_adapter_t *)adapter;
+    struct ibv_wc wc;
+    if (a->tried || a->n_stash || a->deferred || a->cq_failed || !fabric_heat_polls(&a->heat))
+        return NULL;
+    a->tried = 1;
+    if (ibv_poll_cq(a->cq, 1, &wc) <= 0) /* a failure is found again by the next poll but one */
+        return NULL;
+    a->tried = 2;
+    if (completion_is_sending(&wc) || wc.status != IBV_WC_SUCCESS) {
+        completion_handle(a, &wc);
+        return NULL;
+    }
+    verbs_slot_t *s = (verbs_slot_t *)(uintptr_t)wc.wr_id;
+    a->n_posted--;
+    s->len = wc.byte_len;
+    verbs_link_t *l = verbs_arrived_take(a, s, wc.qp_num, packet, loan);
+    if (!l)
+        return NULL;
+    a->tried = 0;
+    fabric_heat(&a->heat);
+    return &l->base;
+}
+
+int verbs_poll(madi_adapter_t *adapter, int budget)
+{
+    verbs_adapter_t *a = (verbs_adapter_t *)adapter;
+    int events = a->tried - 1;
+    if (a->tried)
+        a->tried = 0;
+    else if (fabric_heat_polls(&a->heat))
+        events = completions_poll(a, budget);
+    else
+        return 0;
+    events += rare_handle(a);
+    if (!events && a->spent)
+        verbs_slots_post(a);
+    if (events)
+        fabric_heat(&a->heat);
+    else
+        fabric_heat_cool(&a->heat, true);
+    return events;
+}

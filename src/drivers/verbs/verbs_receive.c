@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* verbs: incoming packets.  All functions are called under the session's lock.
+ *
+ * Messages of a link arrive in order.  What their heads say is handled at once.  A packet waits in link->early while the link
+ * is not up, while a body before it is being read, or while the core has deferred one. */
+#include "drivers/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BODY_AT (sizeof(verbs_head_t) + sizeof(madi_wire_hdr_t))
+
+/* ---- Bodies, which are read straight to their destination ---------------------------------------------------------- */
+
+/* Read the segments behind the header; returns their number, or 0 if they do not make up the body. */
+static int segments_read(const verbs_slot_t *s, verbs_segment_t *segments, uint32_t length)
+{
+    size_t bytes = s->len - BODY_AT, n = bytes / sizeof *segments, sum = 0;
+    if (!n || n > VERBS_SEGMENTS || bytes % sizeof *segments)
+        return 0;
+    memcpy(segments, s->data + BODY_AT, bytes);
+    for (size_t i = 0; i < n; i++) {
+        if (!segments[i].len || segments[i].len > length - sum)
+            return 0;
+        sum += segments[i].len;
+    }
+    return sum == length ? (int)n : 0;
+}
+
+/* Post the reads of a body to rx.base, where it is registered.  0 or errno. */
+static int reads_post(verbs_link_t *l, const verbs_segment_t *segments, int n)
+{
+    struct ibv_send_wr wr[VERBS_SEGMENTS], *bad;
+    struct ibv_sge sge[VERBS_SEGMENTS];
+    uint64_t at = (uintptr_t)l->rx.base;
+    for (int i = 0; i < n; i++) {
+        sge[i] = (struct ibv_sge){at, segments[i].len, l->body_mr->lkey};
+        wr[i] = (struct ibv_send_wr){
+            .wr_id = fabric_tag((fabric_kind_t)VERBS_DONE_READ, l->key, (uint16_t)l->index),
+            .next = i + 1 < n ? &wr[i + 1] : NULL,
+            .sg_list = &sge[i],
+            .num_sge = 1,
+            .opcode = IBV_WR_RDMA_READ,
+            .send_flags = i + 1 < n ? 0 : IBV_SEND_SIGNALED,
+            .wr.rdma = {.remote_addr = segments[i].at, .rkey = segments[i].key},
+        };
+        at += segments[i].len;
+    }
+    return ibv_post_send(l->pair, wr, &bad);
+}
+
+/* Receive the body of l->hdr to rx.base. */
+static void body_fetch(verbs_link_t *l, const verbs_slot_t *s)
+{
+    verbs_adapter_t *a = verbs_of(l);
+    verbs_segment_t segments[VERBS_SEGMENTS];
+    char text[MADI_REASON_MAX];
+    int n = segments_read(s, segments, l->hdr.length), rc;
+    if (!n) {
+        verbs_down(l, MAD_ERR_PROTOCOL, "the segments of a received packet do not make up its body");
+        return;
+    }
+    l->body_mr = a->lib->reg_mr(a->pd, l->rx.base, l->hdr.length, IBV_ACCESS_LOCAL_WRITE);
+    rc = l->body_mr ? reads_post(l, segments, n) : errno;
+    l->receiving = l->body_mr != NULL;
+    if (!rc)
+        return;
+    snprintf(text, sizeof text, "a block of %u bytes cannot be %s: %s%s", (unsigned)l->hdr.length,
+             l->body_mr ? "read" : "registered", strerror(rc),
+             l->body_mr ? "" : "; raise the limit of locked memory (ulimit -l)");
+    verbs_down(l, MAD_ERR_NOMEM, text);
+}
+
+static void body_count(verbs_link_t *l)
+{
+    atomic_fetch_add_explicit(&l->bodies, 1, memory_order_relaxed);
+}
+
+void verbs_body_done(verbs_link_t *l)
+{
+    if (!l->receiving)
+        return;
+    l->receiving = false;
+    verbs_of(l)->lib->dereg_mr(l->body_mr);
+    l->body_mr = NULL;
+    body_count(l);
+    madi_rx_done(&l->base, &l->hdr, &l->rx);
+    verbs_return_check(l); /* after the upcall: the program may wait for its message */
+    verbs_early_run(l);
+}
+
+/* ---- Packets ---------------------------------------------------------------------------------------------------------- */
+
+/* Count a message of which the slot is free, or was replaced. */
+static void message_count(verbs_link_t *l)
+{
+    atomic_fetch_add_explicit(&l->freed, 1, memory_order_relaxed);
+}
+
+static void message_end(verbs_link_t *l, verbs_slot_t *s)
+{
+    verbs_slot_spend(verbs_of(l), s);
+    message_count(l);
+}
+
+/* Deliver a packet that lies whole in its slot.  False: later. */
+static bool slot_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
+{
+    verbs_adapter_t *a = verbs_of(l);
+    madi_foreign_t body = madi_foreign_of(s->data + BODY_AT);
+    if (hdr->length <= MADI_SHORT_MAX) {
+        madi_rx_short(&l->base, hdr, body);
+        message_end(l, s);
+        return true;
+    }
+    bool lend = hdr->type == MADI_WIRE_MSG && hdr->length > MADI_TAKE_MAX;
+    verbs_slot_t *spare = lend ? verbs_slot_spare(a) : NULL;
+    madi_rx_t rx = {.head = body, .here = hdr->length, .defer = true};
+    if (spare)
+        rx.loan = body;
+    madi_place_t place = madi_rx_begin(&l->base, hdr, &rx);
+    if (spare && place != MADI_PLACE_KEEP)
+        verbs_slot_keep(a, spare);
+    if (place == MADI_PLACE_LATER)
+        return false;
+    if (place == MADI_PLACE_KEEP) {
+        message_end(l, spare);
+        return true;
+    }
+    if (place == MADI_PLACE_COPY && !l->closed) {
+        madi_foreign_copy_any(rx.base, madi_foreign_skip(body, rx.skip), hdr->length - rx.skip);
+        madi_rx_done(&l->base, hdr, &rx);
+    }
+    message_end(l, s);
+    return true;
+}
+
+/* Deliver a header whose body is read separately.  False: later. */
+static bool long_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
+{
+    l->hdr = *hdr;
+    l->rx = (madi_rx_t){.defer = true};
+    madi_place_t place = madi_rx_begin(&l->base, hdr, &l->rx);
+    if (place == MADI_PLACE_LATER)
+        return false;
+    if (place != MADI_PLACE_COPY)
+        body_count(l); /* the peer's memory is free again */
+    else if (!l->closed)
+        body_fetch(l, s);
+    message_end(l, s);
+    return true;
+}
+
+/* Deliver a link's next packet.  False: later. */
+static bool next_deliver(verbs_link_t *l, verbs_slot_t *s)
+{
+    madi_wire_hdr_t hdr;
+    char text[MADI_REASON_MAX];
+    size_t len = s->len - sizeof(verbs_head_t);
+    memset(&hdr, 0, sizeof hdr);
+    if (len >= sizeof hdr) {
+        memcpy(&hdr, s->data + sizeof(verbs_head_t), sizeof hdr);
+        if (hdr.type >= MADI_WIRE_MSG && hdr.type < MADI_WIRE_TYPES) {
+            if (hdr.length == len - sizeof hdr)
+                return slot_deliver(l, &hdr, s);
+            if (hdr.length > VERBS_PACKET_MAX - sizeof hdr && hdr.length <= MADI_VERBS_CHUNK_MAX - sizeof hdr)
+                return long_deliver(l, &hdr, s);
+        }
+    }
+    snprintf(
+        text, sizeof text,
+        "received a packet of type %u with %u bytes in a message of %zu, which no peer sends: check which program the peer "
+        "runs",
+        hdr.type, (unsigned)hdr.length, s->len);
+    message_end(l, s);
+    verbs_down(l, MAD_ERR_PROTOCOL, text);
+    return true;
+}
+
+static bool link_takes(const verbs_link_t *l)
+{
+    return l->is_up && !l->closed && !l->down && !l->receiving && !l->is_deferred;
+}
+
+void verbs_early_run(verbs_link_t *l)
+{
+    verbs_adapter_t *a = verbs_of(l);
+    while (l->early && link_takes(l)) {
+        verbs_slot_t *s = l->early;
+        l->early = s->next; /* s may be posted again, or lent, when next_deliver returns */
+        if (!l->early)
+            l->early_end = &l->early;
+        if (next_deliver(l, s)) {
+            verbs_return_check(l);
+            continue;
+        }
+        if (l->closed) { /* verbs_receive_forget has been here */
+            verbs_slot_spend(a, s);
+            return;
+        }
+        s->next = l->early;
+        l->early = s;
+        if (!s->next)
+            l->early_end = &s->next;
+        l->is_deferred = true;
+        l->next_deferred = a->deferred;
+        a->deferred = l;
+        fabric_heat(&a->heat);
+    }
+    if (l->is_up)
+        verbs_bye_check(l);
+}
+
+int verbs_deferred(verbs_adapter_t *a)
+{
+    int n = 0;
+    verbs_link_t *next, *l = a->deferred;
+    a->deferred = NULL;
+    for (; l; l = next, n++) {
+        next = l->next_deferred;
+        l->is_deferred = false;
+        verbs_early_run(l);
+    }
+    return n;
+}
+
+/* Handle what a head reports.  False if no peer reports that. */
+static bool head_handle(verbs_link_t *l, const verbs_head_t *head)
+{
+    uint32_t credited = atomic_load_explicit(&l->credited, memory_order_relaxed);
+    uint32_t sent = atomic_load_explicit(&l->sent, memory_order_relaxed);
+    if (head->returned - credited > sent - credited ||
+        l->arrived - atomic_load_explicit(&l->freed, memory_order_relaxed) > VERBS_WINDOW)
+        return false;
+    atomic_store_explicit(&l->credited, head->returned, memory_order_relaxed);
+    return MADI_LIKELY(head->bodies == l->landed) || verbs_flights_land(l, head->bodies);
+}
+
+/* Return the link of a message whose head was handled; NULL if there is none any more, and the slot is spent. */
+static verbs_link_t *message_accept(verbs_adapter_t *a, verbs_slot_t *s, uint32_t pair_number, verbs_head_t *head)
+{
+    verbs_link_t *l = NULL;
+    if (s->len >= sizeof *head) {
+        memcpy(head, s->data, sizeof *head);
+        l = verbs_link_of(a, head->tag);
+    }
+    if (!l || l->closed || l->down || l->pair_number != pair_number) { /* of a link that has ended */
+        verbs_slot_spend(a, s);
+        return NULL;
+    }
+    l->arrived++;
+    if (!head_handle(l, head))
+        verbs_down(l, MAD_ERR_PROTOCOL, "the peer returned more credit than it had, or used more: check its program");
+    if (!l->closed && !l->down)
+        return l;
+    verbs_slot_spend(a, s);
+    return NULL;
+}
+
+static void message_handle(verbs_link_t *l, verbs_slot_t *s, const verbs_head_t *head)
+{
+    if (fabric_tag_kind(head->tag) != FABRIC_KIND_PACKET) {
+        message_end(l, s);
+        verbs_return_check(l);
+        if (l->is_up)
+            verbs_bye_check(l);
+        return;
+    }
+    s->next = NULL;
+    *l->early_end = s;
+    l->early_end = &s->next;
+    verbs_early_run(l);
+}
+
+void verbs_arrived(verbs_adapter_t *a, verbs_slot_t *s, uint32_t pair_number)
+{
+    verbs_head_t head;
+    verbs_link_t *l = message_accept(a, s, pair_number, &head);
+    if (l)
+        message_handle(l, s, &head);
+}
+
+/* True if the message is the link's next packet, whole. */
+static bool packet_is_next(const verbs_link_t *l, const verbs_slot_t *s, const verbs_head_t *head)
+{
+    uint32_t length;
+    uint8_t type = (uint8_t)s->data[sizeof *head];
+    memcpy(&length, s->data + sizeof *head + offsetof(madi_wire_hdr_t, length), sizeof length);
+    return !l->early && link_takes(l) && fabric_tag_kind(head->tag) == FABRIC_KIND_PACKET && s->len >= BODY_AT &&
+           s->len == length + BODY_AT && type >= MADI_WIRE_MSG && type < MADI_WIRE_TYPES;
+}
+
+verbs_link_t *verbs_arrived_take(verbs_adapter_t *a, verbs_slot_t *s, uint32_t pair_number, void *packet,
+                                 madi_foreign_t *loan)
+{
+    verbs_head_t head;
+    verbs_link_t *l = message_accept(a, s, pair_number, &head);
+    if (!l)
+        return NULL;
+    const char *from = s->data + sizeof head;
+    size_t len = s->len - sizeof head;
+    bool lend = s->len > BODY_AT + MADI_TAKE_MAX, take = packet_is_next(l, s, &head);
+    verbs_slot_t *spare = take && lend && from[0] == MADI_WIRE_MSG ? verbs_slot_spare(a) : NULL;
+    if (!take || (lend && !spare)) {
+        message_handle(l, s, &head);
+        return NULL;
+    }
+    memcpy(packet, from, lend ? sizeof(madi_wire_hdr_t) : MADI_PACKET_SHORT);
+    if (lend)
+        *loan = madi_foreign_of(s->data + BODY_AT);
+    else if (len > MADI_PACKET_SHORT)
+        memcpy((char *)packet + MADI_PACKET_SHORT, from + MADI_PACKET_SHORT, len - MADI_PACKET_SHORT);
+    message_end(l, lend ? spare : s);
+    verbs_return_check(l);
+    return l;
+}
+
+void verbs_receive_forget(verbs_link_t *l)
+{
+    verbs_adapter_t *a = verbs_of(l);
+    for (verbs_link_t **p = &a->deferred; *p; p = &(*p)->next_deferred)
+        if (*p == l) {
+            *p = l->next_deferred;
+            break;
+        }
+    l->is_deferred = false;
+    while (l->early) {
+        verbs_slot_t *s = l->early;
+        l->early = s->next;
+        verbs_slot_spend(a, s);
+    }
+    l->early_end = &l->early;
+    if (l->body_mr)
+        a->lib->dereg_mr(l->body_mr);
+    l->body_mr = NULL;
+    l->receiving = false;
+}
