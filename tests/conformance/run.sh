@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The conformance suite over each driver: BUILD=<build folder> run.sh [DRIVER...]
 #   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, datagram, ofi-PROVIDER (ofi over a
-#            provider of libfabric), ucx-TLS (ucx over a transport of UCX), or fault:DRIVER (DRIVER behind fault); without
-#            arguments: all of them, with ofi-tcp, and a shorter form of ucx-tcp and ucx-posix
+#            provider of libfabric), ucx-TLS (ucx over a transport of UCX), verbs (on a host with an RDMA device),
+#            verbs-soft (verbs over tests/system/soft_verbs.c), or fault:DRIVER (DRIVER behind fault); without
+#            arguments: all of them but verbs, with ofi-tcp, and a shorter form of ucx-tcp, ucx-posix and verbs-soft
 #   TESTS="a b"  run only these tests
 #   SEEDS=N      fault: number of seeds (1); the first is SEED (else chosen by the clock)
 #   LONG=1       fault: each test in processes of its own, 20 seeds
@@ -18,16 +19,20 @@ seeds=${SEEDS:-${LONG:+20}}
 seeds=${seeds:-1}
 first=${SEED:-$(date +%s)}
 log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
+soft=$(mktemp -d) || exit 1 # the folder of the libibverbs for verbs-soft
+trap 'rm -f "$log"; rm -rf "$soft"' EXIT
 trap 'exit 1' INT TERM HUP
 . "$here/../harness/checks.sh"
-export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram, ofi and ucx are modules
+export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram, ofi, ucx and verbs are modules
 
 # environment DRIVER SEED: prints the variables that select the driver
 environment() {
     case $1 in
     self) ;;
     skeleton | pipes | datagram) echo "MAD_DRIVERS=$1 MAD_PREFER=$1" ;;
+    verbs) echo "MAD_DRIVERS=self,verbs MAD_PREFER=verbs" ;;
+    verbs-soft) echo "MAD_DRIVERS=self,verbs MAD_PREFER=verbs LD_LIBRARY_PATH=$soft" ;;
+    fault:verbs-soft) echo "MAD_DRIVERS=fault MAD_FAULT=verbs MAD_PREFER=fault MAD_FAULT_SEED=$2 LD_LIBRARY_PATH=$soft" ;;
     ofi-*) echo "MAD_DRIVERS=self,ofi MAD_PREFER=ofi MAD_OFI_PROVIDERS=${1#ofi-}" ;;
     fault:ofi-*) echo "MAD_DRIVERS=fault MAD_FAULT=ofi MAD_PREFER=fault MAD_FAULT_SEED=$2 MAD_OFI_PROVIDERS=${1#fault:ofi-}" ;;
     ucx-*) echo "MAD_DRIVERS=self,ucx MAD_PREFER=ucx UCX_TLS=${1#ucx-}" ;;
@@ -84,15 +89,17 @@ ofi=
 [ -e "$MAD_MODULES/ofi.so" ] && ofi=ofi-tcp
 ucx=
 [ -e "$MAD_MODULES/ucx.so" ] && ucx='ucx-tcp ucx-posix'
+verbs=
+[ -e "$MAD_MODULES/verbs.so" ] && cp "$BUILD/tests/.libs/soft_verbs.so" "$soft/libibverbs.so.1" 2>/dev/null && verbs=verbs-soft
 
 "$conform" --list >"$log" || exit 1
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
-    for driver in ${*:-self shm tcp seal skeleton pipes datagram $ofi $ucx fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
-        # Behind fault, with user-level threads, and over ucx among all drivers, all tests of two processes run in one
+    for driver in ${*:-self shm tcp seal skeleton pipes datagram $ofi $ucx $verbs fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
+        # Behind fault, with user-level threads, and over ucx and verbs among all drivers, all tests of two processes run in one
         # session, which is faster.
         together=
-        case $THREADS:$driver:$# in *:fault:* | marcel:* | *:ucx-*:0) [ -n "$LONG$TESTS" ] || together=1 ;; esac
+        case $THREADS:$driver:$# in *:fault:* | marcel:* | *:ucx-*:0 | *:verbs-soft:0) [ -n "$LONG$TESTS" ] || together=1 ;; esac
         while read -r name procs alone; do
             fits "$name" "$procs" "$driver" || continue
             [ -n "$together" ] && [ "$procs" = 2 ] && [ -z "$alone" ] && continue
@@ -106,6 +113,7 @@ EOF
         case $driver in
         fault:seal) passes "cut-seal-$first" env MAD_TCP_SECURITY=seal "$BUILD/tests/cut" tcp "$first" ${LONG:+5}5 ;;
         fault:ofi-*) passes "cut-${driver#fault:}-$first" env "MAD_OFI_PROVIDERS=${driver#fault:ofi-}" "$BUILD/tests/cut" ofi "$first" ${LONG:+5}5 ;;
+        fault:verbs-soft) passes "cut-verbs-$first" env "LD_LIBRARY_PATH=$soft" "$BUILD/tests/cut" verbs "$first" ${LONG:+5}5 ;;
         fault:ucx-*) passes "cut-${driver#fault:}-$first" env "UCX_TLS=${driver#fault:ucx-}" "$BUILD/tests/cut" ucx "$first" ${LONG:+5}5 ;;
         fault:*) passes "cut-${driver#fault:}-$first" "$BUILD/tests/cut" "${driver#fault:}" "$first" ${LONG:+5}5 ;;
         esac

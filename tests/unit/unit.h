@@ -20,6 +20,13 @@
 #define UNIT_UCX(X)
 #endif
 
+/* The driver verbs is built only with the headers of libibverbs. */
+#ifdef HAVE_VERBS_DRIVER
+#define UNIT_VERBS(X) X(verbs)
+#else
+#define UNIT_VERBS(X)
+#endif
+
 /* The suites, by name: address is address_suite, in address_test.c. */
 #define UNIT_SUITES(X) \
     X(address) \
@@ -51,6 +58,7 @@
     X(share) \
     X(topology) \
     UNIT_UCX(X) \
+    UNIT_VERBS(X) \
     X(wait) \
     X(wire)
 
