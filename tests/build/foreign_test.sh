@@ -55,6 +55,7 @@ core/recv/receive.h|\*base = madi_foreign_pass_on\(madi_foreign_skip\(m->cur, MA
 drivers/ofi/ofi_buffer.c|char \*body = madi_foreign_pass_on\(loan\);|only where it is
 drivers/shm/shm_ring.c|unit_of\(l->in, madi_foreign_pass_on\(loan\)\)|only where it is
 drivers/ucx/ucx_message.c|char \*body = madi_foreign_pass_on\(loan\);|only where it is
+drivers/verbs/verbs_slot.c|char \*body = madi_foreign_pass_on\(loan\);|only where it is
 drivers/shm/shm_ring.c|__builtin_prefetch\(\(const void \*\)&l->in->units|fetched, not read
 gateway/arrive.c|\(struct iovec\)\{madi_foreign_pass_on\(rx->loan\), hdr->length\}|sent on by a driver
 gateway/transit.c|\{madi_foreign_pass_on\(body\), hdr->length\}|sent on by a driver
