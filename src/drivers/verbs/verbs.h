@@ -11,7 +11,9 @@
  *   verbs_hello.c    messages over the socket of a link
  *   verbs_send.c     outgoing packets
  *   verbs_flight.c   long packets, which the receiver reads from this process's memory
+ *   verbs_spill.c    long packets whose memory cannot be registered
  *   verbs_receive.c  incoming packets
+ *   verbs_body.c     bodies of long packets, which this side reads
  *   verbs_poll.c     the completion queue, and when polling is worth a call
  *   verbs_wait.c     sleep; events of the device
  *
@@ -43,6 +45,7 @@
 #include "drivers/verbs/verbs_lib.h"
 
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #define VERBS_PACKET_MAX ((size_t)8 << 10) /* bytes */
@@ -67,6 +70,8 @@ typedef struct verbs_head {
 } verbs_head_t;
 static_assert(sizeof(verbs_head_t) == 16, "head");
 
+#define VERBS_KIND_PIECE ((fabric_kind_t)3) /* in a tag: a piece of a body that the sender could not register */
+#define VERBS_BODY_AT (sizeof(verbs_head_t) + sizeof(madi_wire_hdr_t)) /* place of a packet's body in a message */
 #define VERBS_MESSAGE_MAX (sizeof(verbs_head_t) + VERBS_PACKET_MAX)
 
 /* The place of a part of a long packet's body in the sender's memory.  Segments follow the packet's header. */
@@ -84,6 +89,14 @@ typedef struct verbs_slot {
     uint32_t lkey;                                                /* of the chunk */
     _Alignas(MADI_LINE) char data[VERBS_MESSAGE_MAX + MADI_LINE]; /* the last line: a copy may read beyond a short body */
 } verbs_slot_t;
+
+/* Return the kind of the message in a slot. */
+static inline fabric_kind_t verbs_slot_kind(const verbs_slot_t *slot)
+{
+    verbs_head_t head;
+    memcpy(&head, slot->data, sizeof head);
+    return fabric_tag_kind(head.tag);
+}
 
 #define VERBS_CHUNK 64 /* slots that are registered together */
 typedef struct verbs_chunk {
@@ -133,6 +146,7 @@ struct verbs_adapter {
     fabric_table_t links;
     verbs_link_t *deferred; /* links whose next packet waits for the next poll */
     bool owing;             /* a link could not return credit */
+    atomic_bool spilling;   /* true if a link sends a long packet in pieces */
     atomic_bool failures;   /* true if sending has failed on a link */
     atomic_bool refused;    /* true if a link refused a packet */
     bool broken;            /* true if the device cannot be used any more */
@@ -153,6 +167,24 @@ typedef struct verbs_flight {
     int parts;
     struct ibv_mr *mr[VERBS_SEGMENTS];
 } verbs_flight_t;
+
+/* A long packet that is copied in pieces.  Under the tx lock. */
+typedef struct verbs_spill {
+    struct iovec vec[VERBS_GATHER];
+    int n, at;     /* number of pieces of the program's memory; the first one that has not left; equal if there is none */
+    size_t offset; /* bytes of that one which have left */
+    madi_op_t *op; /* NULL if there is none */
+} verbs_spill_t;
+
+/* A body that is read into a slot in pieces.  Under the session's lock. */
+typedef struct verbs_bounce {
+    verbs_slot_t *slot; /* NULL: the body is read straight to its destination */
+    verbs_segment_t segments[VERBS_SEGMENTS];
+    int at;          /* segment of the present piece */
+    uint32_t offset; /* bytes of that segment that have come */
+    uint32_t len;    /* bytes of the present piece */
+    size_t done;     /* bytes of the body that have come */
+} verbs_bounce_t;
 
 /* A message over the socket, after the handshake. */
 typedef struct verbs_hello {
@@ -199,8 +231,9 @@ struct verbs_link {
     verbs_flight_t *flights, **flights_end; /* oldest first */
     uint32_t flown;                         /* long packets sent */
     uint32_t landed;                        /* long packets whose bodies the peer has read */
-    uint32_t asked;                         /* `sent`, when a completion was asked for at the end of a session */
-    atomic_int failed;                      /* errno of posting; 0 if none */
+    verbs_spill_t spill;
+    uint32_t asked;    /* `sent`, when a completion was asked for at the end of a session */
+    atomic_int failed; /* errno of posting; 0 if none */
     atomic_bool refused;
 
     /* receiving, under the session's lock */
@@ -211,8 +244,11 @@ struct verbs_link {
     verbs_slot_t *early, **early_end; /* packets that wait for their turn */
     bool is_deferred;
     verbs_link_t *next_deferred;
-    bool receiving; /* a body is being read, to rx.base */
-    struct ibv_mr *body_mr;
+    bool receiving;         /* a body is being read, to rx.base */
+    struct ibv_mr *body_mr; /* of its destination; NULL if it is read by way of `bounce` */
+    verbs_bounce_t bounce;
+    uint32_t left;       /* bytes of a body that come in pieces, to rx.base */
+    bool dropped;        /* those pieces are dropped */
     madi_wire_hdr_t hdr; /* header of the packet whose body is being read */
     madi_rx_t rx;
 };
@@ -310,12 +346,26 @@ madi_sent_t verbs_flight_send(verbs_link_t *l, const struct iovec *vec, int n, m
 bool verbs_flights_land(verbs_link_t *l, uint32_t bodies);
 void verbs_flights_fail(verbs_link_t *l); /* end all; the pair is closed */
 
+/* verbs_spill.c */
+madi_sent_t verbs_spill_send(verbs_link_t *l, const struct iovec *vec, int n, madi_op_t *op); /* like verbs_flight_send */
+void verbs_spills_run(verbs_adapter_t *a);                                                    /* continue on all links */
+void verbs_spill_fail(verbs_link_t *l); /* end it; the pair is closed */
+
+/* verbs_body.c */
+/* Begin to read the body of l->hdr to l->rx.base; the slot has the segments. */
+void verbs_body_begin(verbs_link_t *l, const verbs_slot_t *slot);
+void verbs_body_done(verbs_link_t *l);   /* a read has completed */
+void verbs_body_forget(verbs_link_t *l); /* the pair is closed, or the body is complete */
+static inline void verbs_body_count(verbs_link_t *l)
+{
+    atomic_fetch_add_explicit(&l->bodies, 1, memory_order_relaxed);
+}
+
 /* verbs_receive.c */
 void verbs_arrived(verbs_adapter_t *a, verbs_slot_t *slot, uint32_t pair_number);
 /* Like verbs_arrived, but copy or lend the packet as the operation `take` does, and return its link; NULL if it was handled. */
 verbs_link_t *verbs_arrived_take(verbs_adapter_t *a, verbs_slot_t *slot, uint32_t pair_number, void *packet,
                                  madi_foreign_t *loan);
-void verbs_body_done(verbs_link_t *l);
 int verbs_deferred(verbs_adapter_t *a); /* offer packets to the core again that it has deferred; returns their number */
 void verbs_early_run(verbs_link_t *l);  /* deliver what has waited for its turn */
 void verbs_receive_forget(verbs_link_t *l);

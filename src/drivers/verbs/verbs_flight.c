@@ -4,7 +4,6 @@
  * a registration that outlives the memory would read other memory, and nothing reports to a library that memory is unmapped. */
 #include "drivers/verbs/verbs.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +14,8 @@ static void flight_drop(verbs_adapter_t *a, verbs_flight_t *f)
     free(f);
 }
 
-/* Let the peer read the body behind the header.  0 or errno. */
-static int flight_open(verbs_adapter_t *a, verbs_flight_t *f, const struct iovec *vec, int n, verbs_segment_t *segments)
+/* Let the peer read the body behind the header.  False if the memory cannot be registered. */
+static bool flight_open(verbs_adapter_t *a, verbs_flight_t *f, const struct iovec *vec, int n, verbs_segment_t *segments)
 {
     for (int i = 0; i < n; i++) {
         size_t skip = i ? 0 : sizeof(madi_wire_hdr_t), len = vec[i].iov_len - skip;
@@ -25,11 +24,11 @@ static int flight_open(verbs_adapter_t *a, verbs_flight_t *f, const struct iovec
             continue;
         f->mr[f->parts] = a->lib->reg_mr(a->pd, at, len, IBV_ACCESS_REMOTE_READ);
         if (!f->mr[f->parts])
-            return errno ? errno : ENOMEM;
+            return false;
         segments[f->parts] = (verbs_segment_t){(uintptr_t)at, f->mr[f->parts]->rkey, (uint32_t)len};
         f->parts++;
     }
-    return 0;
+    return true;
 }
 
 madi_sent_t verbs_flight_send(verbs_link_t *l, const struct iovec *vec, int n, madi_op_t *op)
@@ -42,11 +41,9 @@ madi_sent_t verbs_flight_send(verbs_link_t *l, const struct iovec *vec, int n, m
         verbs_refuse(l);
         return MADI_AGAIN;
     }
-    int rc = flight_open(a, f, vec, n, segments);
-    if (rc) {
+    if (!flight_open(a, f, vec, n, segments)) {
         flight_drop(a, f);
-        verbs_send_failed(l, rc);
-        return MADI_AGAIN;
+        return verbs_spill_send(l, vec, n, op);
     }
     f->op = op;
     *l->flights_end = f;

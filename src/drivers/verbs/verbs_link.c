@@ -138,6 +138,7 @@ void verbs_link_close(madi_link_t *link)
         verbs_slots_want(a, -VERBS_WINDOW, reason);
     l->has_slots = false;
     verbs_flights_fail(l);
+    verbs_spill_fail(l);
 }
 
 void verbs_link_fini(madi_link_t *link)

@@ -5,90 +5,8 @@
  * is not up, while a body before it is being read, or while the core has deferred one. */
 #include "drivers/verbs/verbs.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-#define BODY_AT (sizeof(verbs_head_t) + sizeof(madi_wire_hdr_t))
-
-/* ---- Bodies, which are read straight to their destination ---------------------------------------------------------- */
-
-/* Read the segments behind the header; returns their number, or 0 if they do not make up the body. */
-static int segments_read(const verbs_slot_t *s, verbs_segment_t *segments, uint32_t length)
-{
-    size_t bytes = s->len - BODY_AT, n = bytes / sizeof *segments, sum = 0;
-    if (!n || n > VERBS_SEGMENTS || bytes % sizeof *segments)
-        return 0;
-    memcpy(segments, s->data + BODY_AT, bytes);
-    for (size_t i = 0; i < n; i++) {
-        if (!segments[i].len || segments[i].len > length - sum)
-            return 0;
-        sum += segments[i].len;
-    }
-    return sum == length ? (int)n : 0;
-}
-
-/* Post the reads of a body to rx.base, where it is registered.  0 or errno. */
-static int reads_post(verbs_link_t *l, const verbs_segment_t *segments, int n)
-{
-    struct ibv_send_wr wr[VERBS_SEGMENTS], *bad;
-    struct ibv_sge sge[VERBS_SEGMENTS];
-    uint64_t at = (uintptr_t)l->rx.base;
-    for (int i = 0; i < n; i++) {
-        sge[i] = (struct ibv_sge){at, segments[i].len, l->body_mr->lkey};
-        wr[i] = (struct ibv_send_wr){
-            .wr_id = fabric_tag((fabric_kind_t)VERBS_DONE_READ, l->key, (uint16_t)l->index),
-            .next = i + 1 < n ? &wr[i + 1] : NULL,
-            .sg_list = &sge[i],
-            .num_sge = 1,
-            .opcode = IBV_WR_RDMA_READ,
-            .send_flags = i + 1 < n ? 0 : IBV_SEND_SIGNALED,
-            .wr.rdma = {.remote_addr = segments[i].at, .rkey = segments[i].key},
-        };
-        at += segments[i].len;
-    }
-    return ibv_post_send(l->pair, wr, &bad);
-}
-
-/* Receive the body of l->hdr to rx.base. */
-static void body_fetch(verbs_link_t *l, const verbs_slot_t *s)
-{
-    verbs_adapter_t *a = verbs_of(l);
-    verbs_segment_t segments[VERBS_SEGMENTS];
-    char text[MADI_REASON_MAX];
-    int n = segments_read(s, segments, l->hdr.length), rc;
-    if (!n) {
-        verbs_down(l, MAD_ERR_PROTOCOL, "the segments of a received packet do not make up its body");
-        return;
-    }
-    l->body_mr = a->lib->reg_mr(a->pd, l->rx.base, l->hdr.length, IBV_ACCESS_LOCAL_WRITE);
-    rc = l->body_mr ? reads_post(l, segments, n) : errno;
-    l->receiving = l->body_mr != NULL;
-    if (!rc)
-        return;
-    snprintf(text, sizeof text, "a block of %u bytes cannot be %s: %s%s", (unsigned)l->hdr.length,
-             l->body_mr ? "read" : "registered", strerror(rc),
-             l->body_mr ? "" : "; raise the limit of locked memory (ulimit -l)");
-    verbs_down(l, MAD_ERR_NOMEM, text);
-}
-
-static void body_count(verbs_link_t *l)
-{
-    atomic_fetch_add_explicit(&l->bodies, 1, memory_order_relaxed);
-}
-
-void verbs_body_done(verbs_link_t *l)
-{
-    if (!l->receiving)
-        return;
-    l->receiving = false;
-    verbs_of(l)->lib->dereg_mr(l->body_mr);
-    l->body_mr = NULL;
-    body_count(l);
-    madi_rx_done(&l->base, &l->hdr, &l->rx);
-    verbs_return_check(l); /* after the upcall: the program may wait for its message */
-    verbs_early_run(l);
-}
 
 /* ---- Packets ---------------------------------------------------------------------------------------------------------- */
 
@@ -108,7 +26,7 @@ static void message_end(verbs_link_t *l, verbs_slot_t *s)
 static bool slot_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
 {
     verbs_adapter_t *a = verbs_of(l);
-    madi_foreign_t body = madi_foreign_of(s->data + BODY_AT);
+    madi_foreign_t body = madi_foreign_of(s->data + VERBS_BODY_AT);
     if (hdr->length <= MADI_SHORT_MAX) {
         madi_rx_short(&l->base, hdr, body);
         message_end(l, s);
@@ -136,20 +54,43 @@ static bool slot_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot
     return true;
 }
 
-/* Deliver a header whose body is read separately.  False: later. */
+/* Deliver a header whose body is read separately, or comes in pieces.  False: later. */
 static bool long_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
 {
+    bool pieces = s->len == VERBS_BODY_AT;
     l->hdr = *hdr;
     l->rx = (madi_rx_t){.defer = true};
     madi_place_t place = madi_rx_begin(&l->base, hdr, &l->rx);
     if (place == MADI_PLACE_LATER)
         return false;
-    if (place != MADI_PLACE_COPY)
-        body_count(l); /* the peer's memory is free again */
-    else if (!l->closed)
-        body_fetch(l, s);
+    l->dropped = place != MADI_PLACE_COPY;
+    if (l->closed)
+        l->left = 0;
+    else if (pieces)
+        l->left = hdr->length;
+    else if (l->dropped)
+        verbs_body_count(l); /* the peer's memory is free again */
+    else
+        verbs_body_begin(l, s);
     message_end(l, s);
     return true;
+}
+
+/* Copy a piece of the body of l->hdr. */
+static void piece_deliver(verbs_link_t *l, verbs_slot_t *s)
+{
+    size_t len = s->len - sizeof(verbs_head_t);
+    bool is_one = len && len <= l->left;
+    if (is_one && !l->dropped)
+        memcpy((char *)l->rx.base + (l->hdr.length - l->left), s->data + sizeof(verbs_head_t), len);
+    message_end(l, s);
+    if (!is_one) {
+        verbs_down(l, MAD_ERR_PROTOCOL, "a piece came of a block that was complete, or was not announced");
+        return;
+    }
+    l->left -= (uint32_t)len;
+    if (!l->left && !l->dropped)
+        madi_rx_done(&l->base, &l->hdr, &l->rx);
 }
 
 /* Deliver a link's next packet.  False: later. */
@@ -158,6 +99,10 @@ static bool next_deliver(verbs_link_t *l, verbs_slot_t *s)
     madi_wire_hdr_t hdr;
     char text[MADI_REASON_MAX];
     size_t len = s->len - sizeof(verbs_head_t);
+    if (l->left || verbs_slot_kind(s) == VERBS_KIND_PIECE) {
+        piece_deliver(l, s);
+        return true;
+    }
     memset(&hdr, 0, sizeof hdr);
     if (len >= sizeof hdr) {
         memcpy(&hdr, s->data + sizeof(verbs_head_t), sizeof hdr);
@@ -260,7 +205,7 @@ static verbs_link_t *message_accept(verbs_adapter_t *a, verbs_slot_t *s, uint32_
 
 static void message_handle(verbs_link_t *l, verbs_slot_t *s, const verbs_head_t *head)
 {
-    if (fabric_tag_kind(head->tag) != FABRIC_KIND_PACKET) {
+    if (fabric_tag_kind(head->tag) == FABRIC_KIND_CONTROL) {
         message_end(l, s);
         verbs_return_check(l);
         if (l->is_up)
@@ -287,8 +232,8 @@ static bool packet_is_next(const verbs_link_t *l, const verbs_slot_t *s, const v
     uint32_t length;
     uint8_t type = (uint8_t)s->data[sizeof *head];
     memcpy(&length, s->data + sizeof *head + offsetof(madi_wire_hdr_t, length), sizeof length);
-    return !l->early && link_takes(l) && fabric_tag_kind(head->tag) == FABRIC_KIND_PACKET && s->len >= BODY_AT &&
-           s->len == length + BODY_AT && type >= MADI_WIRE_MSG && type < MADI_WIRE_TYPES;
+    return !l->early && !l->left && link_takes(l) && fabric_tag_kind(head->tag) == FABRIC_KIND_PACKET &&
+           s->len >= VERBS_BODY_AT && s->len == length + VERBS_BODY_AT && type >= MADI_WIRE_MSG && type < MADI_WIRE_TYPES;
 }
 
 verbs_link_t *verbs_arrived_take(verbs_adapter_t *a, verbs_slot_t *s, uint32_t pair_number, void *packet,
@@ -300,7 +245,7 @@ verbs_link_t *verbs_arrived_take(verbs_adapter_t *a, verbs_slot_t *s, uint32_t p
         return NULL;
     const char *from = s->data + sizeof head;
     size_t len = s->len - sizeof head;
-    bool lend = s->len > BODY_AT + MADI_TAKE_MAX, take = packet_is_next(l, s, &head);
+    bool lend = s->len > VERBS_BODY_AT + MADI_TAKE_MAX, take = packet_is_next(l, s, &head);
     verbs_slot_t *spare = take && lend && from[0] == MADI_WIRE_MSG ? verbs_slot_spare(a) : NULL;
     if (!take || (lend && !spare)) {
         message_handle(l, s, &head);
@@ -308,7 +253,7 @@ verbs_link_t *verbs_arrived_take(verbs_adapter_t *a, verbs_slot_t *s, uint32_t p
     }
     memcpy(packet, from, lend ? sizeof(madi_wire_hdr_t) : MADI_PACKET_SHORT);
     if (lend)
-        *loan = madi_foreign_of(s->data + BODY_AT);
+        *loan = madi_foreign_of(s->data + VERBS_BODY_AT);
     else if (len > MADI_PACKET_SHORT)
         memcpy((char *)packet + MADI_PACKET_SHORT, from + MADI_PACKET_SHORT, len - MADI_PACKET_SHORT);
     message_end(l, lend ? spare : s);
@@ -331,8 +276,5 @@ void verbs_receive_forget(verbs_link_t *l)
         verbs_slot_spend(a, s);
     }
     l->early_end = &l->early;
-    if (l->body_mr)
-        a->lib->dereg_mr(l->body_mr);
-    l->body_mr = NULL;
-    l->receiving = false;
+    verbs_body_forget(l);
 }

@@ -59,6 +59,10 @@ madi_sent_t verbs_send(madi_link_t *link, const struct iovec *vec, int n, size_t
     fabric_heat(&a->heat);
     if (MADI_UNLIKELY(atomic_load_explicit(&l->failed, memory_order_relaxed)))
         return MADI_AGAIN;
+    if (MADI_UNLIKELY(l->spill.at < l->spill.n)) {
+        verbs_refuse(l);
+        return MADI_AGAIN;
+    }
     if (total > VERBS_PACKET_MAX)
         return verbs_flight_send(l, vec, n, op);
     char *to = verbs_message_begin(l, false);
@@ -116,7 +120,7 @@ bool verbs_drained(madi_link_t *link)
     madi_link_lock_tx(link);
     uint32_t sent = atomic_load_explicit(&l->sent, memory_order_relaxed);
     bool empty = sent == atomic_load_explicit(&l->completed, memory_order_relaxed);
-    bool drained = (empty && !l->flights) || atomic_load_explicit(&l->failed, memory_order_relaxed);
+    bool drained = (empty && !l->flights && !l->spill.op) || atomic_load_explicit(&l->failed, memory_order_relaxed);
     bool ask = !empty && l->asked != sent;
     madi_link_unlock_tx(link);
     if (ask && verbs_return_send(l, true)) /* its completion is that of all before it */
