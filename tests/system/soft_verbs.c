@@ -6,7 +6,7 @@
  * is a datagram.  RDMA reads are process_vm_readv from the process that has sent the last datagram.  The descriptor of a
  * completion channel is an epoll set of all these sockets.  One lock protects everything.
  *
- * SOFT_VERBS_FAIL=N makes the N-th call fail that creates an object or registers memory; SOFT_VERBS_PAIRS=N is the maximum
+ * A process reports objects that it has left.  SOFT_VERBS_FAIL=N makes the N-th call fail that creates an object or registers memory; SOFT_VERBS_PAIRS=N is the maximum
  * number of queue pairs, SOFT_VERBS_MEMORY=N that of registered bytes. */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -72,7 +72,7 @@ typedef struct soft_channel {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static soft_pair_t *pairs;
-static int n_pairs, calls;
+static int n_pairs, calls, objects;
 static size_t registered;
 static struct ibv_device device = {.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "soft0"};
 
@@ -90,6 +90,30 @@ static bool fails(void)
     pthread_mutex_unlock(&lock);
     errno = ENOMEM;
     return this_one;
+}
+
+/* Return a new object of the library; NULL if this call has to fail. */
+static void *object_new(size_t size)
+{
+    void *object = fails() ? NULL : calloc(1, size);
+    pthread_mutex_lock(&lock);
+    objects += object != NULL;
+    pthread_mutex_unlock(&lock);
+    return object;
+}
+
+static void object_free(void *object)
+{
+    pthread_mutex_lock(&lock);
+    objects--;
+    pthread_mutex_unlock(&lock);
+    free(object);
+}
+
+__attribute__((destructor)) static void objects_report(void)
+{
+    if (objects)
+        fprintf(stderr, "soft_verbs: process %d has left %d objects\n", (int)getpid(), objects);
 }
 
 /* ---- Completions ---------------------------------------------------------------------------------------------------- */
@@ -297,7 +321,7 @@ EXPORT const char *ibv_get_device_name(struct ibv_device *d)
 
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *d)
 {
-    struct ibv_context *c = fails() ? NULL : calloc(1, sizeof *c);
+    struct ibv_context *c = object_new(sizeof *c);
     if (!c)
         return NULL;
     c->device = d;
@@ -313,7 +337,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *d)
 EXPORT int ibv_close_device(struct ibv_context *c)
 {
     close(c->async_fd);
-    free(c);
+    object_free(c);
     return 0;
 }
 
@@ -352,7 +376,7 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t inde
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 {
-    struct ibv_pd *pd = fails() ? NULL : calloc(1, sizeof *pd);
+    struct ibv_pd *pd = object_new(sizeof *pd);
     if (pd)
         pd->context = c;
     return pd;
@@ -360,7 +384,7 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 {
-    free(pd);
+    object_free(pd);
     return 0;
 }
 
@@ -374,7 +398,7 @@ EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *at, size_t len, int ac
     if (full)
         registered -= len;
     pthread_mutex_unlock(&lock);
-    struct ibv_mr *mr = full || fails() ? NULL : calloc(1, sizeof *mr);
+    struct ibv_mr *mr = full ? NULL : object_new(sizeof *mr);
     if (mr)
         *mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = at, .length = len, .lkey = 1, .rkey = 2};
     errno = ENOMEM;
@@ -386,13 +410,13 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
     pthread_mutex_lock(&lock);
     registered -= mr->length;
     pthread_mutex_unlock(&lock);
-    free(mr);
+    object_free(mr);
     return 0;
 }
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 {
-    soft_channel_t *ch = fails() ? NULL : calloc(1, sizeof *ch);
+    soft_channel_t *ch = object_new(sizeof *ch);
     struct epoll_event e = {.events = EPOLLIN};
     if (!ch)
         return NULL;
@@ -407,13 +431,13 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
 {
     close(ch->fd);
     close(((soft_channel_t *)ch)->bell);
-    free(ch);
+    object_free(ch);
     return 0;
 }
 
 EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *c, int n, void *arg, struct ibv_comp_channel *ch, int vector)
 {
-    soft_cq_t *cq = fails() ? NULL : calloc(1, sizeof *cq);
+    soft_cq_t *cq = object_new(sizeof *cq);
     (void)vector;
     if (!cq)
         return NULL;
@@ -428,7 +452,7 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *c, int n, void *arg, str
 EXPORT int ibv_destroy_cq(struct ibv_cq *base)
 {
     free(((soft_cq_t *)base)->wc);
-    free(base);
+    object_free(base);
     return 0;
 }
 
@@ -449,7 +473,7 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned n)
 
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-    soft_srq_t *srq = fails() ? NULL : calloc(1, sizeof *srq);
+    soft_srq_t *srq = object_new(sizeof *srq);
     (void)attr;
     if (!srq)
         return NULL;
@@ -466,7 +490,7 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *base)
         srq->first = r->next;
         free(r);
     }
-    free(srq);
+    object_free(srq);
     return 0;
 }
 
@@ -497,7 +521,7 @@ static bool pair_open(soft_pair_t *p)
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
     long limit = setting("SOFT_VERBS_PAIRS");
-    soft_pair_t *p = fails() ? NULL : calloc(1, sizeof *p);
+    soft_pair_t *p = object_new(sizeof *p);
     if (!p)
         return NULL;
     p->qp = (struct ibv_qp){.context = pd->context,
@@ -520,7 +544,7 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
     pthread_mutex_unlock(&lock);
     if (ok)
         return &p->qp;
-    free(p);
+    object_free(p);
     errno = ENOMEM;
     return NULL;
 }
@@ -556,7 +580,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
         free(s);
     }
     pthread_mutex_unlock(&lock);
-    free(p);
+    object_free(p);
     return 0;
 }
 
