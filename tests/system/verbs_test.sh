@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The driver verbs over a device in software (soft_verbs.c): another driver serves where the start fails or a limit is reached,
-# blocks are copied where their memory cannot be registered, the death of a peer is reported, and no object is left.
+# The driver verbs over a device in software (soft_verbs.c): another driver serves where the start fails or a limit is reached.
+# Blocks are copied where their memory cannot be registered.  The death of a peer is reported, and no object is left.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
 [ -e "${BUILD:?}/drivers/.libs/verbs.so" ] || { echo "skipped: the driver verbs is not a module here"; exit 77; }
