@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fabric: libraries of vendors, and the program's signal handlers.  This folder has what drivers share that work over the
- * library of another network: drivers/ofi, drivers/ucx.
+ * library of another network: drivers/ofi, drivers/ucx, drivers/verbs.
  *
  *   handlers.h   opening such a library
  *   tag.h        tags of messages

@@ -132,7 +132,7 @@ struct verbs_adapter {
     struct ibv_cq *cq;
     struct ibv_srq *srq;
     verbs_port_t port;
-    size_t inline_max;  /* bytes of the longest message that the processor copies to the device; may fall */
+    size_t inline_max;  /* as verbs_link_t has it, for the next queue pair */
     int reads;          /* RDMA reads of a queue pair that the device carries out at once */
     int entries, taken; /* of the completion queue: all, and those that links need at most */
     int srq_max;        /* entries of the receive queue */
@@ -219,9 +219,10 @@ struct verbs_link {
     uint32_t bye_at;
 
     /* sending, under the tx lock */
-    uint64_t tag;    /* tag of messages to the peer */
-    uint32_t window; /* slots that the peer keeps */
-    char *ring;      /* VERBS_RING messages */
+    uint64_t tag;      /* tag of messages to the peer */
+    uint32_t window;   /* slots that the peer keeps */
+    size_t inline_max; /* bytes of the longest message that the processor copies to the device */
+    char *ring;        /* VERBS_RING messages */
     struct ibv_mr *ring_mr;
     _Atomic(uint32_t) sent;       /* messages */
     _Atomic(uint32_t) completed;  /* messages whose memory may be used again */
@@ -229,7 +230,6 @@ struct verbs_link {
     _Atomic(uint32_t) advertised; /* the last `returned` and `bodies` that were sent */
     _Atomic(uint32_t) bodies_advertised;
     verbs_flight_t *flights, **flights_end; /* oldest first */
-    uint32_t flown;                         /* long packets sent */
     uint32_t landed;                        /* long packets whose bodies the peer has read */
     verbs_spill_t spill;
     uint32_t asked;    /* `sent`, when a completion was asked for at the end of a session */

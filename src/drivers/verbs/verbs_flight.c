@@ -48,7 +48,6 @@ madi_sent_t verbs_flight_send(verbs_link_t *l, const struct iovec *vec, int n, m
     f->op = op;
     *l->flights_end = f;
     l->flights_end = &f->next;
-    l->flown++;
     size_t len = (size_t)f->parts * sizeof *segments;
     memcpy(to, vec->iov_base, sizeof(madi_wire_hdr_t));
     memcpy(to + sizeof(madi_wire_hdr_t), segments, len);

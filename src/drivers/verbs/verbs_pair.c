@@ -46,6 +46,7 @@ bool verbs_pair_open(verbs_link_t *l, char *reason)
         return false;
     }
     l->pair_number = l->pair->qp_num;
+    l->inline_max = a->inline_max;
     l->counted = true;
     a->taken += LINK_ENTRIES;
     return true;

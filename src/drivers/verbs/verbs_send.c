@@ -27,7 +27,6 @@ char *verbs_message_begin(verbs_link_t *l, bool only_head)
 
 bool verbs_message_post(verbs_link_t *l, fabric_kind_t kind, size_t len, bool signal)
 {
-    const verbs_adapter_t *a = verbs_of(l);
     uint32_t sent = atomic_load_explicit(&l->sent, memory_order_relaxed);
     char *at = l->ring + sent % VERBS_RING * VERBS_MESSAGE_MAX;
     verbs_head_t head = {.tag = fabric_tag(kind, fabric_tag_key(l->tag), fabric_tag_index(l->tag)),
@@ -40,7 +39,7 @@ bool verbs_message_post(verbs_link_t *l, fabric_kind_t kind, size_t len, bool si
     wr.wr_id = fabric_tag((fabric_kind_t)VERBS_DONE_SEND, l->key, (uint16_t)l->index) | (sent & 0xffff);
     if (signal || sent % VERBS_SIGNAL == 0)
         wr.send_flags |= IBV_SEND_SIGNALED;
-    if (sge.length <= a->inline_max)
+    if (sge.length <= l->inline_max)
         wr.send_flags |= IBV_SEND_INLINE;
     atomic_store_explicit(&l->advertised, head.returned, memory_order_relaxed);
     atomic_store_explicit(&l->bodies_advertised, head.bodies, memory_order_relaxed);
