@@ -16,6 +16,7 @@
 
 #define NO_DEVICE "libibverbs" /* name of the adapter that reports why there is no other */
 #define ARPHRD_IB 32           /* type of an IPoIB interface in sysfs */
+#define GIDS_MAX 256           /* a queue pair names a GID of this side by 8 bits */
 
 /* ---- Addresses of this host ------------------------------------------------------------------------------------------ */
 
@@ -125,7 +126,7 @@ static void gids_each(const verbs_lib_t *lib, struct ibv_context *context, const
     int n = 0;
     if (getifaddrs(&all) < 0)
         return;
-    for (int i = 0; i < attr->gid_tbl_len && n < SUBNETS; i++) {
+    for (int i = 0; i < attr->gid_tbl_len && i < GIDS_MAX && n < SUBNETS; i++) {
         verbs_port_t port = {.number = (uint8_t)number, .ethernet = true, .mtu = attr->active_mtu};
         bool again = false;
         if (!gid_read(lib, context, &port, i, all))
