@@ -6,7 +6,7 @@
  * is a datagram.  RDMA reads are process_vm_readv from the process that has sent the last datagram.  The descriptor of a
  * completion channel is an epoll set of all these sockets.  One lock protects everything.
  *
- * A process reports objects that it has left.  SOFT_VERBS_FAIL=N makes the N-th call fail that creates an object or registers memory; SOFT_VERBS_PAIRS=N is the maximum
+ * A process reports objects that it has left, and with SOFT_VERBS_COUNT=1 what it has posted.  SOFT_VERBS_FAIL=N makes the N-th call fail that creates an object or registers memory; SOFT_VERBS_PAIRS=N is the maximum
  * number of queue pairs, SOFT_VERBS_MEMORY=N that of registered bytes. */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -73,7 +73,7 @@ typedef struct soft_channel {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static soft_pair_t *pairs;
 static int n_pairs, calls, objects;
-static size_t registered;
+static size_t registered, posts, bytes_sent, bytes_read;
 static struct ibv_device device = {.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "soft0"};
 
 static long setting(const char *name)
@@ -114,6 +114,8 @@ __attribute__((destructor)) static void objects_report(void)
 {
     if (objects)
         fprintf(stderr, "soft_verbs: process %d has left %d objects\n", (int)getpid(), objects);
+    if (setting("SOFT_VERBS_COUNT"))
+        fprintf(stderr, "soft_verbs: %zu posts, %zu bytes sent, %zu bytes read\n", posts, bytes_sent, bytes_read);
 }
 
 /* ---- Completions ---------------------------------------------------------------------------------------------------- */
@@ -292,8 +294,11 @@ static int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
     if (qp->state != IBV_QPS_RTS)
         return EINVAL;
     pthread_mutex_lock(&lock);
-    for (; wr; wr = wr->next)
+    posts++;
+    for (; wr; wr = wr->next) {
+        *(wr->opcode == IBV_WR_RDMA_READ ? &bytes_read : &bytes_sent) += wr->sg_list->length;
         pair_post((soft_pair_t *)qp, wr);
+    }
     pthread_mutex_unlock(&lock);
     return 0;
 }

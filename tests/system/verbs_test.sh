@@ -66,6 +66,31 @@ perf 0 pingpong 8,16K,1M
 perf 800000 pingpong 8,16K,1M # no block can be registered
 perf 866000 bidirectional 60K # one can, of those that go both ways
 
+# ---- Posts, each of which rings a device's doorbell, and copies
+
+# count SIZE ITERATIONS: sets posts, sent and read to what rank 0 has posted for that number of round trips
+count() {
+    within 60 env LD_LIBRARY_PATH="$work/soft" MAD_DRIVERS=self,verbs SOFT_VERBS_COUNT=1 "$BUILD/madrun" -n 2 \
+        "$BUILD/mad_perf" pingpong --driver verbs --sizes "$1" --iters "$2" --batches 2 >out 2>&1
+    # shellcheck disable=SC2046
+    set -- $(sed -n 's/^\[0\] soft_verbs: \([0-9]*\) posts, \([0-9]*\) bytes sent, \([0-9]*\) bytes read$/\1 \2 \3/p' out) 0 0 0
+    posts=$1 sent=$2 read=$3
+}
+count 8 100
+before=$posts
+count 8 1100
+posts=$((posts - before)) # for 3000 round trips: one batch is not measured
+if [ $posts -ge 3000 ] && [ $posts -le 3030 ]; then ok "a short message is one post"; else not_ok "3000 messages: $posts posts"; fi
+count 1M 10
+before_read=$read before_sent=$sent
+count 1M 30
+read=$((read - before_read)) sent=$((sent - before_sent)) # of 60 round trips
+if [ $read = $((60 << 20)) ] && [ $sent -le $((60 * 2048)) ]; then
+    ok "a block of 1 MiB is read, and not copied"
+else
+    not_ok "60 blocks of 1 MiB: $read bytes were read, $sent sent"
+fi
+
 # ---- A peer that dies
 
 env LD_LIBRARY_PATH="$work/soft" MAD_DRIVERS=self,verbs "$BUILD/madrun" --keep-going -n 2 sh -c 'echo $$ >"pid.$MAD_RANK.$$"
