@@ -42,8 +42,8 @@ bool madi_share_next(madi_share_t *share, uint64_t len, bool *timed);
  * of sending the packet (sender). */
 void madi_share_record(madi_share_t *share, uint64_t len, bool shared, int64_t ns);
 
-/* A thread that sends a long block with a request either computes meanwhile, or polls for the block's end from the
- * beginning, as an MPI library does in a blocking send.  The next send is assumed to behave like the last one.  Any
+/* A thread that sends a long block with a request may compute meanwhile, or poll for the block's end from the beginning.
+ * An MPI library polls in this way in a blocking send.  The next send is assumed to behave like the last one.  Any
  * thread, no lock. */
 typedef struct madi_share_habit {
     _Atomic int64_t begun; /* ns: when the last such send began; 0: the program has called for progress since */
