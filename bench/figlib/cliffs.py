@@ -56,5 +56,5 @@ def judge(figure, results):
     found = curve.neighbours(best)
     worst, at = found[0]
     return {"ours": {"best": worst, "median": worst}, "of_target": worst / figure.allowed, "peer": None, "at": at,
-            "sweep": {figure.ours: best}, "note": "worst at %d B; then %s" % (
+            "sweep": {figure.ours: best}, "note": "the worst size is %d B; then, x its neighbours, %s" % (
                 at, ", ".join("%d B %.2f" % (size, ratio) for ratio, size in found[1:6]))}

@@ -42,7 +42,7 @@ def failover(context, sizes):
         times, wrong = each(context, mode)
         row[mode + "_ms"], row[mode + "_mean_ms"] = max(times), sum(times) / len(times)
         row["wrong"] += wrong
-        row["note"] = row.get("note", "") + "%s%d times %s: on average after %.0f ms" % (
+        row["note"] = row.get("note", "") + "%s%d times (signal %s) messages went on, on average after %.0f ms" % (
             ", " if "note" in row else "", len(times), mode, row[mode + "_mean_ms"])
     return {0: row}
 

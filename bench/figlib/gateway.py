@@ -171,8 +171,8 @@ def streams_row(context, pairs, ms=1000):
 def streams(context, sizes):
     """Return {0: the row of the largest number of streams}."""
     alone, row = streams_row(context, 1), streams_row(context, PAIRS[-1])
-    row["note"] = "all together %.0f MB/s in messages of 64 KiB; one stream alone %.0f" % (row["bandwidth_MBs_best"],
-                                                                                        alone["bandwidth_MBs_best"])
+    row["note"] = "all streams together have %.0f MB/s in messages of 64 KiB; one stream alone has %.0f MB/s" % (
+        row["bandwidth_MBs_best"], alone["bandwidth_MBs_best"])
     return {0: row}
 
 

@@ -113,10 +113,10 @@ def phases_part(context, group, figures, results, missing, rounds):
 
 def counts_note(figure, row):
     if figure.field == "instructions":
-        return "%.0f to send, %.0f to receive; the caller's own are not counted" % (row["instructions_send"],
+        return "%.0f instructions to send, %.0f to receive; those of the caller are not counted" % (row["instructions_send"],
                                                                                    row["instructions_receive"])
     if figure.field == "locked":
-        return ", ".join("%.2f in %s to %s" % (n, name, side) for side, names in row["locks"].items()
+        return ", ".join("%.2f locked instructions in %s to %s" % (n, name, side) for side, names in row["locks"].items()
                          for name, n in names.items() if n >= 0.005)
     return ""
 
@@ -126,7 +126,7 @@ def note(figure, results, missing, of_phase):
     row = (results[0].get(figure.ours) or {}).get(8) if results else None
     outcome = (results[0].get(figure.ours) or {}).get(0) if results else None
     if outcome and "passed" in outcome:
-        return "%d passed, %d failed" % (outcome["passed"], outcome["failed"])
+        return "%d tests passed, %d failed" % (outcome["passed"], outcome["failed"])
     if figure.group == "counts" and row:
         return counts_note(figure, row)
     if figure.name == "shm-8-line":

@@ -154,7 +154,8 @@ def matching(way):
         us = {(row["test"], row["size"]): row["latency_us_best"] for row in rows}
         tests = ("unexpected", "posted")
         return {OTHERS: dict({test: us[test, OTHERS] / us[test, 0] for test in tests},
-                             note=", ".join("%s: %.3f us, empty %.3f us" % (t, us[t, OTHERS], us[t, 0]) for t in tests))}
+                             note=", ".join("beside %s ones %.3f us, with empty queues %.3f us" %
+                                            (t, us[t, OTHERS], us[t, 0]) for t in tests))}
     return measure
 
 

@@ -100,13 +100,16 @@ def time_text(time, least):
     return "**%s**" % report.number(time) if time == least else report.number(time)
 
 
+NOT_MEASURED = "Not measured: no run of this page has these figures.\n"
+
+
 def rows_part(results, names):
     by_name = {row["figure"]: row for row in results}
     lines = [[row["what"], "%s %s" % (report.pair(row["ours"]), row["unit"]),
               "%s %s" % (report.pair(row["peer_value"]), row["peer"]) if row["peer_value"] else "-",
               report.number(row["ratio_median"])]
              for row in (by_name[name] for name in names if name in by_name) if row["ours"]]
-    return table(["what", "Madeleine", "best peer", "ratio"], lines) if lines else "Not measured in this run.\n"
+    return table(["what", "Madeleine", "best peer", "ratio"], lines) if lines else NOT_MEASURED
 
 
 def run_part(results):
@@ -130,7 +133,7 @@ def parts(results):
              "verdict": verdict_part(results)}
     for figure, short, words in CURVES:
         row = by_name.get(figure)
-        found["curve_" + short] = curve_part(row, short, words) if row and row.get("sweep") else "Not measured in this run.\n"
+        found["curve_" + short] = curve_part(row, short, words) if row and row.get("sweep") else NOT_MEASURED
     return found
 
 

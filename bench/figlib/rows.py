@@ -93,7 +93,7 @@ PROMISES = [
      "Open MPI's own programs run over our plug-ins (component, point-to-point layer, libfabric provider) and over Open "
      "MPI's best transport. Time, at most: 8 B 1.0 x in shared memory and 0.95 x over TCP; 64 KiB 0.95 x in shared memory"
      " and 1.0 x over TCP; 1 MiB and 4 MiB 0.95 x in shared memory, and over TCP at least the same bandwidth. Rates of 8 "
-     "B in windows of 64: at least that of its best transport, in every form. Overlap: of a message of 1 MiB and a "
+     "B in windows of 64: in every form, at least Open MPI's best. Overlap: of a message of 1 MiB and a "
      "computation of 1 to 2 times its length at least 95 % of the shorter one are hidden (`btl_mad_async` 1, "
      "FI_PROGRESS_AUTO; each row notes sends and receives). With two cores there is no free core for a receive: one "
      "computes, and the sender waits and copies on the other; `raw-overlap` is the result of a socket and a thread. "
@@ -104,8 +104,8 @@ PROMISES = [
      "take at most 5 % or 0.3 us longer than without MPI; a stream of 64 KiB has the bandwidth of one without MPI, and a "
      "stream of 1 MiB 0.9 x that of a relay of sockets, both less 5 %. Barrier, broadcast, sum and all to all of two "
      "processes on each of two hosts of a lab, through memory and over TCP: at most 1.0 x. Ping-pongs by libfabric alone:"
-     " at most 1.0 x the time over its own providers. Without targets: put, get and accumulate (one at a time, and in "
-     "batches); barrier, broadcast, sum and all to all of 2, 4 and 8 processes, which take turns where there are fewer "
+     " at most 1.0 x the time over libfabric's own providers. Without targets: put, get and accumulate (one at a time, and "
+     "in batches); barrier, broadcast, sum and all to all of 2, 4 and 8 processes, which take turns where there are fewer "
      "cores.",
      ("mpi-sizes", "mpi-rate", "mpi-overlap", "mpi-matching", "mpi-collectives", "mpi-hosts", "mpi-rma",
       "mpi-gateway", "libfabric")),

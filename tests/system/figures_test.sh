@@ -67,10 +67,10 @@ sed -n '2s/"began": "[^"]*"/"began": "another day"/p' one.json >another.json
 
 run --from one.json --markdown
 check "document: exit code" 0 "$code"
-check_lines "document: one run" 1 '^All of it is one run' out
+check_lines "document: one run" 1 '^All figures are of one run' out
 check_lines "document: its facts" 5 '^- (measured: (commit|release) .|command: bench/figures |rounds: 2$|began: 20[0-9-]+ [0-9:]+ UTC$|load before: [0-9.]+$)' out
 check_lines "document: best and median" 1 '\| shm-8-line \|.*\| [0-9.]+( \([0-9.]+\))? us \|.*\| [1-4] \| (pass|FAIL) \|$' out
-check_lines "document: what is not measured is said" 1 'Not measured: .*shm-8; .*lost' out
+check_lines "document: what is not measured is said" 1 'Figures not measured: .*shm-8; .*lost' out
 for promise in "Shared memory" TCP MPI Waiting Gateways Instructions Oversubscription "User-level threads" Overlap Scale "Faulty environments" \
     "Nothing lost"; do
     check_lines "document: $promise" 1 "^### $promise\$" out
@@ -106,7 +106,7 @@ check "the table is what --markdown writes" "" "$(diff document/expected.md docu
 check_lines "the page: its run" 1 '^- shm-8-line, scale-connect: measured: (commit|release) ' document/performance.md
 check_lines "the page: no part is left out" 0 '^Not measured yet' document/performance.md
 run --from one.json --from another.json --markdown
-check_lines "document: of two runs" 1 '^This is put together of 2 runs' out
+check_lines "document: of two runs" 1 '^The figures are of 2 runs' out
 
 # Other files in a build folder are not mistaken for the programs of this build.
 mkdir -p stale/bench
