@@ -325,8 +325,8 @@ static inline __attribute__((always_inline)) bool pack_plain(madi_tx_t *tx, cons
     return true;
 }
 
-/* Refer to a block behind the others of a plain message.  Return false if the block has to be copied, or if the message is
- * not plain. */
+/* Add a block to a plain message by its address, behind the copied blocks.  Return false if the block has to be copied,
+ * or if the message is not plain. */
 static inline bool pack_tail(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t send_mode,
                              mad_receive_mode_t receive_mode)
 {

@@ -11,7 +11,8 @@ madi_conn_t *madi_conn_new(mad_channel_t *channel, madi_gate_t *gate);
  * nothing else refers to the connection. */
 void madi_conn_rest(madi_conn_t *conn);
 madi_conn_t *madi_conn_by_number(madi_gate_t *gate, uint16_t number); /* under gate->tx_lock; NULL: number not in use */
-void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum); /* add its traffic to *sum; also under gate->tx_lock */
+/* Add the connection's traffic to *sum.  Also under gate->tx_lock. */
+void madi_conn_traffic(const madi_conn_t *conn, madi_traffic_t *sum);
 madi_traffic_t madi_conns_traffic(const madi_gate_t *gate); /* traffic of all connections so far; also under gate->tx_lock */
 static inline madi_conn_t *madi_conn_by_remote(const madi_gate_t *gate, uint16_t number)
 {

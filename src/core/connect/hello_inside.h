@@ -19,7 +19,7 @@ typedef enum madi_hello_kind {
     MADI_HELLO_PROOF = 3,
     MADI_HELLO_VERDICT = 4,
     MADI_HELLO_REFUSE = 5,
-    MADI_HELLO_END = 6 /* only where there is no socket: the sender has ended this handshake, or does not know it */
+    MADI_HELLO_END = 6 /* for handshakes without a socket only: the sender has ended this handshake, or does not know it */
 } madi_hello_kind_t;   /* the values travel between processes */
 
 /* Body of PROOF behind its proof; the address follows. */

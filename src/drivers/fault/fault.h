@@ -106,7 +106,7 @@ struct fault_link {
 /* fault.c */
 /* Return a random time, now or later. */
 int64_t fault_delay(fault_adapter_t *a, fault_dice_t *dice, int64_t now);
-void fault_due(fault_adapter_t *a, int64_t when);      /* request a poll at that time or earlier; any lock may be held */
+void fault_due(fault_adapter_t *a, int64_t when); /* request a poll at the time `when` or earlier; any lock may be held */
 void fault_count(fault_link_t *l, fault_dice_t *dice); /* count a packet, and cut the link if the cut is due */
 
 /* fault_rx.c.  The caller holds the session's lock. */

@@ -132,7 +132,7 @@ typedef struct ucx_flight {
 typedef struct ucx_peer {
     struct ucx_peer *next;
     ucp_ep_h ep;        /* NULL: closed */
-    ucs_status_t error; /* UCS_OK, or why it cannot be used any more */
+    ucs_status_t error; /* UCS_OK, or the reason why the endpoint cannot be used any more */
     int uses;
     bool source;   /* one use is that of a source of frames */
     bool linked;   /* a link has used it */
@@ -243,7 +243,7 @@ ucx_peer_t *ucx_peer_use(ucx_adapter_t *a, const void *address, size_t len, char
 /* Like ucx_peer_use, but without a further use, or for a source. */
 ucx_peer_t *ucx_peer_of_source(ucx_adapter_t *a, const void *address, size_t len, char *reason);
 void ucx_source_end(madi_adapter_t *adapter, const void *source, size_t source_len); /* as driver.h says */
-void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer);                              /* one use less; NULL is fine */
+void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer); /* end one use of the endpoint; NULL is legal */
 /* Close the peer's endpoint, so that UCX ends all transfers on it.  All links of the peer break. */
 void ucx_peer_break(ucx_adapter_t *a, ucx_peer_t *peer, ucs_status_t error);
 void ucx_peers_reap(ucx_adapter_t *a);  /* free those that nothing uses: that UCX has lost, or strangers after a while */
