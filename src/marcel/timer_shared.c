@@ -45,7 +45,7 @@ static void timer_shared_arm_post(void *arg)
     madi_lock(&lock);
     madi_timer_arm(&timers, &ult->timer, ult->timer.deadline);
     shared_first_set();
-    atomic_store_explicit(&ult->clocks, false, memory_order_release); /* the thread may end after this store */
+    atomic_store_explicit(&ult->clocks, false, memory_order_release); /* after the store to `clocks`, the thread may end */
     madi_unlock(&lock);
     if (worker->current != worker->base)
         madi_timer_shared_elsewhere(worker);

@@ -26,7 +26,7 @@ static int session_poll(void *arg, bool deep)
     if (!madi_trylock(&session->lock)) /* the thread that holds the lock does the work */
         return 0;
     n = madi_progress_locked(session);
-    if (deep && (!n || session->own->slept)) { /* if this event was left unhandled, it would end the next sleep in vain */
+    if (deep && (!n || session->own->slept)) { /* an event that is left unhandled would end the next sleep in vain */
         n += madi_poll_descriptors(session);
         madi_hello_expire(session, madi_now());
     }

@@ -400,7 +400,7 @@ static datagram_link_t *link_find(datagram_adapter_t *a, uint64_t number, bool o
     return l;
 }
 
-/* Deliver a packet of len bytes, which lies behind its number. */
+/* Deliver a packet of len bytes, which lies behind the 8 bytes of the link's number. */
 static void packet_deliver(datagram_link_t *l, size_t len)
 {
     datagram_adapter_t *a = datagram_of(l);

@@ -155,7 +155,7 @@ static void skeleton_socket_ready(madi_watch_t *watch, uint32_t events)
     skeleton_progress(MADI_CONTAINER(watch, skeleton_link_t, watch), 64);
 }
 
-/* Called on both sides, after the handshake.  From madi_link_up on, other threads may already send. */
+/* The core calls start on both sides, after the handshake.  From madi_link_up on, other threads may already send. */
 static mad_status_t skeleton_start(madi_link_t *link, int fd, bool active, char *reason)
 {
     skeleton_link_t *l = (skeleton_link_t *)link;

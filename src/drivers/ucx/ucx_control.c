@@ -37,7 +37,8 @@ void ucx_bye_check(ucx_link_t *l)
         ucx_down(l, MAD_ERR_PEER, FABRIC_CLOSED);
 }
 
-/* A copied message that UCX has completed may still be on its way, so the peer is asked. */
+/* A copied message that UCX has completed may still be on its way, so the link is drained only when the peer has
+ * answered. */
 bool ucx_drained(madi_link_t *link)
 {
     ucx_link_t *l = (ucx_link_t *)link;
