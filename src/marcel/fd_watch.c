@@ -101,7 +101,7 @@ static uint32_t watched_events(watched_t *watched)
             taken |= watch->wanted;
         else
             all |= watch->wanted & ~taken;
-        if (!(watched->asked & ~(all | taken))) /* the waiters after this one can add no event */
+        if (!(watched->asked & ~(all | taken))) /* the waiters behind this waiter can add no event */
             return all;
     }
     watched->asked = asked;
