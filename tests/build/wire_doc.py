@@ -83,7 +83,7 @@ def compare(doc, code):
            ("layout of an address", re.search(r"version of the layout: (\d+)", doc).group(1), str(code.number("ADDRESS_VERSION"))),
            ("magic", re.search(r"magic (0x[0-9a-f]+)", doc).group(1), "0x4844414d"),
            ("labels of keys", set(re.findall(r'"(madeleine \w+ key)"', doc)), set(re.findall(r'"(madeleine \w+ key)"', code.text)))]
-    header = re.search(r"A header of 16 bytes.*?\n\n(.*?)\n\n", doc, re.S).group(1)
+    header = re.search(r"A packet is a header of 16 bytes.*?\n\n(.*?)\n\n", doc, re.S).group(1)
     out.append(("packet header", [int(n) for n in re.findall(r"^\| \d+ \| (\d+) \|", header, re.M)], code.struct("madi_wire_hdr")))
     packets, fragments = doc.split("\n## Fragments")
     for what, text, prefix in (("packet", packets, "MADI_WIRE_"), ("fragment", fragments, "MADI_FORWARD_")):
