@@ -43,7 +43,7 @@ static int reads_post(verbs_link_t *l, const verbs_segment_t *segments, int n, u
 }
 
 /* Read the next piece into the slot.  0 or errno. */
-static int bounce_post(verbs_link_t *l)
+static int verbs_bounce_post(verbs_link_t *l)
 {
     verbs_bounce_t *b = &l->bounce;
     verbs_segment_t piece = b->segments[b->at];
@@ -97,7 +97,7 @@ void verbs_body_begin(verbs_link_t *l, const verbs_slot_t *s)
     b->at = 0;
     b->offset = 0;
     b->done = 0;
-    rc = b->slot ? bounce_post(l) : reads_post(l, b->segments, n, (uintptr_t)l->rx.base, l->body_mr->lkey);
+    rc = b->slot ? verbs_bounce_post(l) : reads_post(l, b->segments, n, (uintptr_t)l->rx.base, l->body_mr->lkey);
     if (rc)
         read_failed(l, rc);
 }
@@ -119,7 +119,7 @@ void verbs_body_done(verbs_link_t *l)
     if (!l->receiving)
         return;
     if (l->bounce.slot && bounce_next(l)) {
-        int rc = bounce_post(l);
+        int rc = verbs_bounce_post(l);
         if (rc)
             read_failed(l, rc);
         return;
