@@ -15,7 +15,11 @@
 static const struct {
     const char *name;
     int64_t latency_ps, bandwidth;
-} drivers[] = {{"self", 100000, INT64_C(10000000000)}, {"shm", 300000, INT64_C(5000000000)}, {"tcp", 25000000, 125000000}};
+} drivers[] = {{"self", 100000, INT64_C(10000000000)},
+               {"shm", 300000, INT64_C(5000000000)},
+               {"tcp", 25000000, 125000000},
+               {"ofi", 2000000, INT64_C(12500000000)},
+               {"ucx", 2000000, INT64_C(12500000000)}};
 #define DRIVERS (int)(sizeof drivers / sizeof *drivers)
 
 enum {
@@ -194,6 +198,16 @@ static void security_of_memory(madi_topo_build_t *b, const config_setting_t *s, 
                         "driver %s needs no seal, and has none: its data stays in the memory of one host", network->driver);
 }
 
+/* Check the security of a network whose driver has no seal. */
+static void security_of_fabric(madi_topo_build_t *b, const config_setting_t *s, const config_setting_t *leaves,
+                               const madi_topo_network_t *network)
+{
+    if (network->security == MADI_TOPO_SEAL)
+        madi_topo_wrong(b, madi_tree_line(b, s ? s : leaves),
+                        "a network of driver %s cannot be sealed: give security \"auth\" if only trusted hosts are on it",
+                        network->driver);
+}
+
 static void read_security(madi_topo_build_t *b, const config_setting_t *s, const config_setting_t *leaves,
                           madi_topo_network_t *network)
 {
@@ -218,7 +232,9 @@ static void read_security(madi_topo_build_t *b, const config_setting_t *s, const
         madi_topo_wrong(b, madi_tree_line(b, s),
                         "a network that leaves the site cannot have security \"none\": give \"seal\", or \"auth\" if others "
                         "may read its traffic");
-    if (network->driver && strcmp(network->driver, "tcp") != 0)
+    if (network->driver && (!strcmp(network->driver, "ofi") || !strcmp(network->driver, "ucx")))
+        security_of_fabric(b, s, leaves, network);
+    else if (network->driver && strcmp(network->driver, "tcp") != 0)
         security_of_memory(b, s, leaves, network);
 }
 

@@ -108,7 +108,7 @@ END_TEST
 START_TEST(network_value_wrong_is_refused)
 {
     bad("networks = { red = { driver = \"tpc\";\nhosts = \"a\"; }; };",
-        "F:1: network 'red': there is no driver 'tpc'; there are: self, shm, tcp\n");
+        "F:1: network 'red': there is no driver 'tpc'; there are: self, shm, tcp, ofi, ucx\n");
     bad("networks = { red = { driver = \"tcp\"; hosts = \"a\";\nlatency = \"1.5\"; }; };",
         "F:2: network 'red': latency '1.5' is not valid: give a number and ns, us, ms or s, such as \"1.5us\"\n");
     bad("networks = { red = { driver = \"tcp\"; hosts = \"a\";\nbandwidth = \"10Gb/s\"; }; };",
@@ -285,6 +285,12 @@ static const struct {
      "F:2: network 'red': there is no setting 'drivr'; did you mean 'driver'?\n"},
     {"networks = {\nred = { driver = \"TCP\"; hosts = \"a\"; };\n};\n",
      "F:2: network 'red': there is no driver 'TCP'; did you mean 'tcp'?\n"},
+    {"networks = {\nred = { driver = \"ofi\"; hosts = \"a\"; security = \"seal\"; };\n};\n",
+     "F:2: network 'red': a network of driver ofi cannot be sealed: give security \"auth\" if only trusted hosts are on "
+     "it\n"},
+    {"networks = {\nred = { driver = \"ucx\"; hosts = \"a\";\nleaves_site = true; };\n};\n",
+     "F:3: network 'red': a network of driver ucx cannot be sealed: give security \"auth\" if only trusted hosts are on "
+     "it\n"},
     {"networks = {\nred = { driver = 1; hosts = \"a\"; };\n};\n",
      "F:2: network 'red': driver is a whole number: give a text such as \"tcp\"\n"},
     {NET("4"), "F:2: network 'red': hosts is a whole number: give a text such as \"node[0-31], gate\", or a list of texts "
