@@ -14,6 +14,9 @@ test_packages="$mpi_packages build-essential check gdb git valgrind openssh-clie
     libc6-dev-arm64-cross qemu-user python3-prometheus-client locales libc++-dev libc++abi-dev"
 peer_packages="mpich libmpich-dev libucx-dev ucx-utils libfabric-bin
     netpipe-openmpi netpipe-tcp netbase gnuplot-nox python3 valgrind binutils socat libzmq3-dev"
+# Packages of make check-rdma, besides those of the tests; tests/lab/image.sh also fetches Debian's kernel.
+rdma_packages="qemu-system-x86 busybox-static kmod rdma-core ibverbs-utils ibverbs-providers rdmacm-utils perftest libibverbs-dev
+    librdmacm-dev"
 
 install_packages() {
     missing=

@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Drivers over RDMA networks made by software, in guests (guests.sh): rdma_check.sh [PART...]
+#
+#   devices    the lab itself: soft-RoCE, by programs of libibverbs and librdmacm
+#   siw        like devices, but soft-iWARP
+#   ofi        the conformance suite between two guests over libfabric's provider verbs;ofi_rxm
+#   ucx        the conformance suite between two guests over UCX's rc_verbs and ud_verbs
+#   ofi-gateway, ucx-gateway   the conformance suite between a guest on soft-RoCE alone and one on TCP alone, through a
+#              gateway on both
+#
+# Without arguments: all.  BUILD: the build folder.  TESTS="A B": these tests, or groups of tests, instead of the whole suite.
+# LIMIT=N: seconds of each part (600).  LOGS=FOLDER: the logs of the guests go to FOLDER/PART.
+# A part that cannot run here is skipped, with the reason.  make check-rdma runs this.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../harness/checks.sh"
+BUILD=${BUILD:-$(cd "$here/../.." && pwd)/build}
+LIMIT=${LIMIT:-600}
+output=$(mktemp) || exit 1
+guests=
+clean() {
+    [ -z "$guests" ] || { kill "$guests" && wait "$guests"; }
+    rm -f "$output"
+}
+trap clean EXIT
+
+# part NAME OPTIONS-OF-GUESTS COMMAND...: runs the command in guests
+part() {
+    name=$1 options=$2
+    shift 2
+    # In the background, since a signal has to end it.
+    # shellcheck disable=SC2086
+    sh "$here/guests.sh" $options --timeout "$LIMIT" ${LOGS:+--logs "$LOGS/$name"} -- \
+        env BUILD="$BUILD" LIMIT="$LIMIT" "$@" >"$output" 2>&1 &
+    guests=$!
+    wait $guests
+    status=$?
+    guests=
+    case $status in
+    77) tail -n 1 "$output" | sed "s/^/$name: /" ;;
+    *)
+        cat "$output"
+        bad=$(grep -c '^not ok ' "$output")
+        [ $status = 0 ] || [ "$bad" -gt 0 ] || not_ok "$name (exit status $status)"
+        failures=$((failures + bad))
+        ran=1
+        ;;
+    esac
+}
+# module NAME PART: true if the driver is a module here
+module() {
+    [ -e "$BUILD/drivers/.libs/$1.so" ] || { echo "$2: skipped: the driver $1 is not a module here"; return 1; }
+}
+# tools NAME...: true if the commands are there
+tools() {
+    for tool; do
+        command -v "$tool" >/dev/null || { echo "$part: skipped: no $tool (Debian packages ibverbs-utils, rdmacm-utils)"; return 1; }
+    done
+}
+
+ran=
+for part in ${*:-devices siw ofi ucx ofi-gateway ucx-gateway}; do
+    driver=${part%-gateway}
+    case $part in
+    devices) tools ibv_rc_pingpong rping && part devices "--guests 2 --net rxe" sh "$here/rdma_devices.sh" rxe ;;
+    siw) tools rping && part siw "--guests 2 --net siw" sh "$here/rdma_devices.sh" siw ;;
+    ofi | ucx) module "$part" "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_conform.sh" "$part" $TESTS ;;
+    ofi-gateway | ucx-gateway)
+        module "$driver" "$part" && part "$part" "--guests 3 --net rxe:1,2 --net tcp:2,3 --on 2" \
+            sh "$here/rdma_gateway.sh" "$driver" $TESTS
+        ;;
+    *) sed -n '3,/^here/s/^# \{0,1\}//p' "$0" | sed '$d'; exit 2 ;;
+    esac
+done
+[ -n "$ran" ] || [ $failures -gt 0 ] || exit 77
+[ $failures = 0 ]
