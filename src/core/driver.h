@@ -145,7 +145,7 @@ typedef struct madi_caps {
     /* direct_min is an estimate: a block from MADI_SHARE_MIN to answer_min is sent by the method that has proved faster */
     bool learned;
     size_t rdv_eager;  /* bytes of a rendezvous block that may be sent ahead of the grant */
-    int gather_max;    /* entries of vec that `send` takes: 16 or more, for the core sends up to 16 */
+    int gather_max;    /* entries of vec that `send` takes: 16 or more, for the core and gateways send up to 16 */
     double latency_us; /* us: expected time of a short packet, one way */
     double bandwidth_MBs;
     int rank;  /* the path with the lowest rank is preferred: self 0, shm 10, tcp 50, virtual 200 */

@@ -4,6 +4,7 @@
 #include "base/knob.h"
 #include "base/own.h"
 #include "base/random.h"
+#include "core/send/policy.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -54,7 +55,7 @@ static void set_caps(gw_t *gw, size_t forced)
                                   .chunk_max = chunk > packet ? chunk : packet,
                                   .rdv_min = MADI_VIRTUAL_GRANT_MIN,
                                   .rdv_eager = MADI_VIRTUAL_EAGER,
-                                  .gather_max = 16,
+                                  .gather_max = MADI_GATHER - 1, /* a fragment has one more piece, its header */
                                   .many = true,
                                   .latency_us = 40,
                                   .bandwidth_MBs = 1000,

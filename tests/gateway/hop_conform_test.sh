@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 tests=all
 [ -z "$LONG" ] || tests=$("$BUILD/tests/conform" --list | awk '$2 == 2 { print $1 }')
-for way in $ways; do
+for way in $ways $fabric_ways; do
     for t in $tests; do
         if MAD_PREFER=virtual on "$way" 3 "$BUILD/tests/conform" "$t" >"$dir/out" 2>&1; then
             ok "conform-$t-$way"
