@@ -64,9 +64,9 @@ outside="base/.*|boot/boot\.h|topology/(topology|route)\.h|engine/(accept_thread
 only core "core/.*|$outside" $(find src/core -name '*.[ch]')
 # Inside the core each folder includes its own headers and those of lower folders, and nothing includes core.h, which is
 # for the gateway and for tests.  Below all folders are driver.h, and tables that include nothing of the core.
-below='core/(driver|forward|inspect/counters|module|link/(ledger|trace)|send/(policy|share))\.h'
+below='core/(driver|driver_objects|forward|inspect/counters|module|link/(ledger|trace)|send/(policy|share))\.h'
 only "core: tables" "base/.*|core/send/policy\.h" src/core/inspect/counters.h src/core/link/ledger.h src/core/link/trace.h src/core/send/policy.h src/core/send/share.h
-only "core: driver.h, forward.h, module.h" "$below|core/wire/wire\.h|$outside" src/core/driver.h src/core/forward.h src/core/module.h
+only "core: driver.h, forward.h, module.h" "$below|core/wire/wire\.h|$outside" src/core/driver.h src/core/driver_objects.h src/core/forward.h src/core/module.h
 lower=object
 only "core: forget.c" "$below|core/(object|security|wire|link|conn|send|recv|connect)/.*|core/inspect/query\.h|$outside" src/core/connect/forget.c
 for d in object security wire link conn 'send recv' connect dispatch.c progress api inspect session; do
