@@ -4,9 +4,9 @@
 #define TEST_MAIN
 #include "conform.h"
 
-static const test_t *const groups[] = {mode_tests,   block_tests,   request_tests, instant_tests, posted_tests,
-                                       direct_tests, handler_tests, runtime_tests, channel_tests, mismatch_tests,
-                                       thread_tests, session_tests, limit_tests};
+static const test_t *const groups[] = {mode_tests,     block_tests,  request_tests, away_tests,    instant_tests,
+                                       posted_tests,   direct_tests, handler_tests, runtime_tests, channel_tests,
+                                       mismatch_tests, thread_tests, session_tests, limit_tests};
 
 /* ---- Functions for the tests ------------------------------------------------------------------------------------ */
 
