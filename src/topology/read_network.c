@@ -15,11 +15,10 @@
 static const struct {
     const char *name;
     int64_t latency_ps, bandwidth;
-} drivers[] = {{"self", 100000, INT64_C(10000000000)},
-               {"shm", 300000, INT64_C(5000000000)},
-               {"tcp", 25000000, 125000000},
-               {"ofi", 2000000, INT64_C(12500000000)},
-               {"ucx", 2000000, INT64_C(12500000000)}};
+    bool fabric; /* joins hosts, and has no seal */
+} drivers[] = {{"self", 100000, INT64_C(10000000000), false}, {"shm", 300000, INT64_C(5000000000), false},
+               {"tcp", 25000000, 125000000, false},           {"ofi", 2000000, INT64_C(12500000000), true},
+               {"ucx", 2000000, INT64_C(12500000000), true},  {"verbs", 2000000, INT64_C(12500000000), true}};
 #define DRIVERS (int)(sizeof drivers / sizeof *drivers)
 
 enum {
@@ -198,6 +197,14 @@ static void security_of_memory(madi_topo_build_t *b, const config_setting_t *s, 
                         "driver %s needs no seal, and has none: its data stays in the memory of one host", network->driver);
 }
 
+static bool is_fabric(const char *driver)
+{
+    for (int i = 0; i < DRIVERS; i++)
+        if (!strcmp(drivers[i].name, driver))
+            return drivers[i].fabric;
+    return false;
+}
+
 /* Check the security of a network whose driver has no seal. */
 static void security_of_fabric(madi_topo_build_t *b, const config_setting_t *s, const config_setting_t *leaves,
                                const madi_topo_network_t *network)
@@ -232,7 +239,7 @@ static void read_security(madi_topo_build_t *b, const config_setting_t *s, const
         madi_topo_wrong(b, madi_tree_line(b, s),
                         "a network that leaves the site cannot have security \"none\": give \"seal\", or \"auth\" if others "
                         "may read its traffic");
-    if (network->driver && (!strcmp(network->driver, "ofi") || !strcmp(network->driver, "ucx")))
+    if (network->driver && is_fabric(network->driver))
         security_of_fabric(b, s, leaves, network);
     else if (network->driver && strcmp(network->driver, "tcp") != 0)
         security_of_memory(b, s, leaves, network);

@@ -4,7 +4,8 @@
 #   tcp-tcp   a -(tcp over IPv4 loopback)- g -(tcp over IPv6 loopback)- b
 #   shm-tcp   a -(shared memory)- g -(tcp)- b          tcp-shm   the same reversed
 #   ofi-tcp   a -(libfabric over tcp)- g -(tcp)- b     ucx-tcp   a -(UCX over tcp)- g -(tcp)- b
-# Sets $ways to those that work on this host, and $fabric_ways to those of the last line.
+#   verbs-tcp   a -(verbs over a device in software)- g -(tcp)- b
+# Sets $ways to those that work on this host, and $fabric_ways to those of the last two lines.
 
 cat >"$dir/as" <<'END'
 #!/bin/sh
@@ -22,16 +23,17 @@ tcp-tcp:g) MAD_DRIVERS=$tcp MAD_TCP_INTERFACES=lo,lo/6 ;;
 shm-tcp:a | tcp-shm:b) MAD_DRIVERS=$shm ;;
 shm-tcp:b | tcp-shm:a | *-tcp:b) MAD_DRIVERS=$tcp ;;
 *-tcp:a) MAD_DRIVERS=self,${way%-*},virtual ;;
-ofi-tcp:g | ucx-tcp:g) MAD_DRIVERS=self,${way%-*},tcp,virtual ;;
+ofi-tcp:g | ucx-tcp:g | verbs-tcp:g) MAD_DRIVERS=self,${way%-*},tcp,virtual ;;
 *) MAD_DRIVERS=self,shm,tcp,virtual ;;
 esac
 MAD_TOPOLOGY=${0%/*}/$way.cfg
+[ "$way" != verbs-tcp ] || export LD_LIBRARY_PATH="${0%/*}/soft"
 export MAD_OFI_PROVIDERS=tcp+rxm UCX_TLS=tcp
 export MAD_HOST MAD_DRIVERS MAD_TCP_INTERFACES MAD_TOPOLOGY
 exec "$@"
 END
 chmod +x "$dir/as"
-for way in tcp-tcp shm-tcp tcp-shm ofi-tcp ucx-tcp; do
+for way in tcp-tcp shm-tcp tcp-shm ofi-tcp ucx-tcp verbs-tcp; do
     echo "networks = { x = { driver = \"${way%-*}\"; hosts = \"a,g\"; }; y = { driver = \"${way#*-}\"; hosts = \"g,b\"; }; };" \
         >"$dir/$way.cfg"
 done
@@ -49,6 +51,10 @@ fabric_ways=
 for driver in ofi ucx; do
     [ ! -e "$MAD_MODULES/$driver.so" ] || fabric_ways="$fabric_ways $driver-tcp"
 done
+
+if [ -e "$MAD_MODULES/verbs.so" ] && [ -e "$BUILD/tests/.libs/soft_verbs.so" ]; then
+    mkdir "$dir/soft" && cp "$BUILD/tests/.libs/soft_verbs.so" "$dir/soft/libibverbs.so.1" && fabric_ways="$fabric_ways verbs-tcp"
+fi
 
 # on WAY N COMMAND...: runs N processes; rank 0 is on a and rank 1 on b, or the ranks of $ways_a and $ways_b are
 ways_a=0-0 ways_b=1-1
