@@ -6,8 +6,9 @@
 #   siw        like devices, but soft-iWARP
 #   ofi        the conformance suite between two guests over libfabric's provider verbs;ofi_rxm
 #   ucx        the conformance suite between two guests over UCX's rc_verbs and ud_verbs
-#   ofi-gateway, ucx-gateway   the conformance suite between a guest on soft-RoCE alone and one on TCP alone, through a
-#              gateway on both
+#   verbs      the conformance suite between two guests over the driver verbs
+#   ofi-gateway, ucx-gateway, verbs-gateway   the conformance suite between a guest on soft-RoCE alone and one on TCP
+#              alone, through a gateway on both
 #
 # Without arguments: all.  BUILD: the build folder.  TESTS="A B": these tests, or groups of tests, instead of the whole suite.
 # LIMIT=N: seconds of each part (600).  LOGS=FOLDER: the logs of the guests go to FOLDER/PART.
@@ -59,13 +60,13 @@ tools() {
 }
 
 ran=
-for part in ${*:-devices siw ofi ucx ofi-gateway ucx-gateway}; do
+for part in ${*:-devices siw ofi ucx verbs ofi-gateway ucx-gateway verbs-gateway}; do
     driver=${part%-gateway}
     case $part in
     devices) tools ibv_rc_pingpong rping && part devices "--guests 2 --net rxe" sh "$here/rdma_devices.sh" rxe ;;
     siw) tools rping && part siw "--guests 2 --net siw" sh "$here/rdma_devices.sh" siw ;;
-    ofi | ucx) module "$part" "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_conform.sh" "$part" $TESTS ;;
-    ofi-gateway | ucx-gateway)
+    ofi | ucx | verbs) module "$part" "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_conform.sh" "$part" $TESTS ;;
+    *-gateway)
         module "$driver" "$part" && part "$part" "--guests 3 --net rxe:1,2 --net tcp:2,3 --on 2" \
             sh "$here/rdma_gateway.sh" "$driver" $TESTS
         ;;

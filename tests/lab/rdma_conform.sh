@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # In a guest (guests.sh): the conformance suite over a network rxe between guest1, where this runs, and guest2.
-# rdma_conform.sh ofi|ucx [TEST...]     rdma_groups.sh has the variables
+# rdma_conform.sh ofi|ucx|verbs [TEST...]     rdma_groups.sh has the variables
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
 . "$here/rdma_groups.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # In guest2 (guests.sh), which is on a network rxe with guest1 and on a network tcp with guest3: the conformance suite
 # between these two, which share no network, through a gateway here.
-# rdma_gateway.sh ofi|ucx [TEST...]     rdma_groups.sh has the variables
+# rdma_gateway.sh ofi|ucx|verbs [TEST...]     rdma_groups.sh has the variables
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
 . "$here/rdma_groups.sh"

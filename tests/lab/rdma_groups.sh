@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced in a guest, with tests/harness/checks.sh.
 #
-# rdma_settings ofi|ucx: exports the variables that the driver needs over soft-RoCE.  $rdma_environment becomes the options by
-# which madrun passes variables of libfabric and UCX on to other hosts; it passes on MAD_* itself.
+# rdma_settings ofi|ucx|verbs: exports the variables that the driver needs over soft-RoCE.  $rdma_environment becomes the
+# options by which madrun passes variables of libfabric and UCX on to other hosts; it passes on MAD_* itself.
 #
 # rdma_suite NAME PROCESSES HOSTS [TEST...]: runs the conformance suite on these hosts, each group of tests (modes, blocks, ...)
 # in a job of its own, so that the output says how far it is.  TEST: a group or a test; without these: all.
@@ -21,6 +21,7 @@ rdma_settings() {
         # Connected queue pairs are made by datagrams (ud).  rxe drops those that UCX sends to the addresses of IPv4.
         rdma_variables="UCX_TLS=rc_verbs,ud_verbs UCX_IB_GID_INDEX=0"
         ;;
+    verbs) rdma_variables= ;;
     esac
     rdma_environment=
     for variable in CONFORM_DEADLINE=150 $rdma_variables; do
