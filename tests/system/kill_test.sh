@@ -65,13 +65,13 @@ round() {
     return 1
 }
 
-# The drivers ofi and ucx, if they were built.  (With libfabric's shm a killed process leaves a file in /dev/shm: not by default.)
+# The driver ofi, if it was built.  (With libfabric's shm a killed process leaves a file in /dev/shm: not by default.)  Not ucx by
+# default, since UCX 1.13 ends survivors by assertions of its own, in 2 to 5 of 100 rounds on a busy host: a peer has died
+# while a connection to it was being made (madeleine-ucx(7)).
 ofi=
 [ -e "$BUILD/drivers/.libs/ofi.so" ] && ofi=ofi-tcp
-ucx=
-[ -e "$BUILD/drivers/.libs/ucx.so" ] && ucx=ucx-tcp
 memory() { find /dev/shm -newer "$dir" -user "$(id -u)" -name '*mad*' | wc -l; }
-for driver in ${DRIVERS:-shm tcp $ofi $ucx}; do
+for driver in ${DRIVERS:-shm tcp $ofi}; do
     for kind in small big many mixed; do
         bad=0
         for _ in $(seq "$rounds"); do
