@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The contract between the core and the drivers, for an engineer who adds a network: their operations, and the core's
- * functions.  The objects of both are in driver_objects.h.  The example is drivers/skeleton, the next file to read.
+/* The contract between the core and the drivers, for an engineer who adds a network: the operations of a driver, and the
+ * functions of the core that a driver may call.  The objects that both sides use are in driver_objects.h.  The example is
+ * drivers/skeleton, the next file to read.
  *
  * The life of a driver:
  *   probe    lists the adapters of this host that the driver can use.  Without hardware it lists none, and succeeds.

@@ -6,8 +6,9 @@
  * is a datagram.  RDMA reads are process_vm_readv from the process that has sent the last datagram.  The descriptor of a
  * completion channel is an epoll set of all these sockets.  One lock protects everything.
  *
- * A process reports objects that it has left, and with SOFT_VERBS_COUNT=1 what it has posted.  SOFT_VERBS_FAIL=N makes the N-th call fail that creates an object or registers memory; SOFT_VERBS_PAIRS=N is the maximum
- * number of queue pairs, SOFT_VERBS_MEMORY=N that of registered bytes. */
+ * At its end a process reports the objects that it has left.  Variables: SOFT_VERBS_FAIL=N, the N-th call that creates an
+ * object or registers memory fails; SOFT_VERBS_PAIRS=N, maximum number of queue pairs; SOFT_VERBS_MEMORY=N, maximum number
+ * of registered bytes; SOFT_VERBS_COUNT=1, the end reports posts and bytes, too. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>

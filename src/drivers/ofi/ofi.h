@@ -28,10 +28,11 @@
  *     copied messages, then op->done     -- PACKET: header ------------->    the core names the destination,
  *                                        -- PACKETs: 16 KiB each ------->    to which the body is copied
  *
- * Except for the last case, no side copies a body, and the sender's memory is safe as soon as its registration is closed.  A body
- * as a tagged message of its own takes as long, since the provider reads the body then, too.  A receiver whose memory
- * cannot be registered reads the body in parts, to the buffer in which the header came.  Providers complete messages out of order
- * (FI_ORDER_SAS orders their matching), so packets have numbers (drivers/fabric/tag.h), and early packets wait.
+ * Except for the last case, no side copies a body, and the sender's memory is safe as soon as its registration is closed.
+ * A body as a tagged message of its own takes as long, since the provider reads the body then, too.  A receiver whose
+ * memory cannot be registered reads the body in parts, to the buffer in which the header came.  Providers complete
+ * messages out of order (FI_ORDER_SAS orders their matching), so packets have numbers (drivers/fabric/tag.h), and early
+ * packets wait.
  *
  * Locks.  The provider is opened with FI_THREAD_DOMAIN, because its own locks cost more (shm: 0.35 us without, 1.1 us with
  * them).  So `io` is held around each call of libfabric, by any thread; the free lists of the sender are under it, too.
@@ -337,8 +338,8 @@ ssize_t ofi_message(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct i
 mad_status_t ofi_copies_open(ofi_adapter_t *a, char *reason);
 void ofi_copy_done(ofi_adapter_t *a, ofi_copy_t *copy, int error);
 void ofi_flight_done(ofi_link_t *l, uint32_t id);
-int ofi_copying_post(
-    ofi_adapter_t *a); /* send more of the bodies that are copied; returns the number of those at their end */
+/* Send more of the bodies that are copied.  Return the number of bodies that are now sent whole. */
+int ofi_copying_post(ofi_adapter_t *a);
 void ofi_copies_forget(ofi_link_t *l);  /* forget the copies of a link that ends */
 void ofi_flights_report(ofi_link_t *l); /* report ops in flight as failed */
 void ofi_send_fini(ofi_adapter_t *a);   /* the endpoint is closed */

@@ -89,7 +89,7 @@ typedef enum ucx_where {
     UCX_WHERE_BODY   /* the bytes are at the peer: data is UCX's descriptor */
 } ucx_where_t;
 typedef struct ucx_packet {
-    fabric_early_t early;    /* what is known before the packet's turn, with its tag */
+    fabric_early_t early;    /* early.tag is the tag of the received message */
     struct ucx_packet *next; /* free list, or list of arrivals */
     ucx_where_t where;
     size_t len; /* bytes at data; of a body, its length */

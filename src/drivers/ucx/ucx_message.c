@@ -140,7 +140,7 @@ ucs_status_t ucx_message_arrived(void *arg, const void *head, size_t head_len, v
     memcpy(&tag, body ? head : data, UCX_TAG_SIZE);
     if (a->taking && !body && packet_take_now(a, tag, (char *)data + UCX_TAG_SIZE, len - UCX_TAG_SIZE))
         return UCS_OK;
-    a->taking = NULL; /* what comes next follows this message */
+    a->taking = NULL; /* this message is listed, so no later one may overtake it */
     ucx_packet_t *p = packet_take(a);
     if (!p) {
         a->lost = true;
