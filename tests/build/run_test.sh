@@ -116,4 +116,21 @@ for number in 2 15; do
     check "interrupted by $number: nothing is left" 0 "$(running "1000.$mark")"
     check "interrupted by $number: scripts have cleaned up" yes "$([ -e cleaned ] && echo yes)"
 done
+# A program that has lost the signal, as one does whose shell has just forked it: it is asked again.
+cat >loses.py <<'END'
+import signal, time
+signal.signal(signal.SIGTERM, lambda number, frame: signal.signal(number, signal.SIG_DFL))
+open("up", "w").close()
+while True:
+    time.sleep(1)
+END
+printf 'trap "touch cleaned" EXIT\ntrap "exit 1" TERM\npython3 loses.py\n' | script loses
+up() { [ -e up ]; }
+rm -f up cleaned
+timeout -k 30 60 "$run" build tests/loses.sh >out 2>&1 &
+runner=$!
+wait_for up
+kill $runner
+wait $runner
+check "a lost signal is sent again: the script has cleaned up" yes "$([ -e cleaned ] && echo yes)"
 [ $failures = 0 ]
