@@ -118,22 +118,32 @@ START_TEST(many_threads_wait_for_one_condition)
 }
 END_TEST
 
-/* A thread that waits repeatedly leads each time, and the progress thread does not take over in between. */
+/* Like enough, but counts its calls: a wait that found its condition true at once has made one call. */
+static int calls;
+
+static int enough_counted(void *arg)
+{
+    calls++;
+    return enough(arg);
+}
+
+/* A thread that waits repeatedly leads each time, and the progress thread does not take over in between.  The progress
+ * thread may lead for a thread that does not wait, because the kernel ran that thread too late. */
 START_TEST(waiting_thread_leads_each_time)
 {
     enum { N = 20000 };
-    uint64_t before;
+    uint64_t before = 0;
+    int late = 0;
     begin();
-    for (int n = 1; n < 100; n++) {
+    for (int n = 1; n < N; n++) {
+        if (n == 100)
+            before = state_now().thread_terms;
+        calls = 0;
         send_one();
-        ck_assert_int_eq(mad_cond_wait(cond, enough, &n, MAD_FOREVER), MAD_OK);
+        ck_assert_int_eq(mad_cond_wait(cond, enough_counted, &n, MAD_FOREVER), MAD_OK);
+        late += n >= 100 && calls == 1;
     }
-    before = state_now().thread_terms;
-    for (int n = 100; n < N; n++) {
-        send_one();
-        ck_assert_int_eq(mad_cond_wait(cond, enough, &n, MAD_FOREVER), MAD_OK);
-    }
-    ck_assert_uint_lt(state_now().thread_terms - before, N / 20);
+    ck_assert_uint_lt(state_now().thread_terms - before, N / 20 + late);
     end();
 }
 END_TEST
@@ -145,19 +155,20 @@ END_TEST
 START_TEST(hand_over_makes_the_thread_lead_at_once)
 {
     enum { N = 200 };
-    uint64_t before = 0, led;
+    uint64_t ticks = 0; /* those between a hand-over and the thread's lead, in the second half of the hand-overs */
+    marceli_state_t before;
     begin();
     for (int i = 0; i < N; i++) {
         for (int k = 0; k < 200; k++)
             mad_progress(session);
-        if (i == N / 2)
-            before = state_now().ticks;
-        led = state_now().thread_terms;
+        before = state_now();
         mad_progress_hand_over();
-        while (state_now().thread_terms == led)
+        while (state_now().thread_terms == before.thread_terms)
             sched_yield();
+        if (i >= N / 2)
+            ticks += state_now().ticks - before.ticks;
     }
-    ck_assert_uint_lt(state_now().ticks - before, N / 4);
+    ck_assert_uint_lt(ticks, N / 4);
     end();
 }
 END_TEST
