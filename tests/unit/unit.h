@@ -52,6 +52,7 @@
     X(posted) \
     X(progress_thread) \
     X(range) \
+    X(registration) \
     X(route) \
     X(seal) \
     X(search) \

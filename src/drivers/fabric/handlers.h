@@ -2,10 +2,12 @@
 /* fabric: libraries of vendors, and the program's signal handlers.  This folder has what drivers share that work over the
  * library of another network: drivers/ofi, drivers/ucx, drivers/verbs.
  *
- *   handlers.h   opening such a library
- *   tag.h        tags of messages
- *   process.h    the process at the other end of a link
- *   end.h        the numbers that both ends of a link compare: an end without loss, and a peer that has died */
+ *   handlers.h       opening such a library
+ *   tag.h            tags of messages
+ *   process.h        the process at the other end of a link
+ *   end.h            the numbers that both ends of a link compare: an end without loss, and a peer that has died
+ *   registration.h   memory that stays registered with a device
+ *   unmap.h          reports of memory that was unmapped */
 #ifndef FABRIC_HANDLERS_H
 #define FABRIC_HANDLERS_H
 
