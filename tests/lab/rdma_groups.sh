@@ -43,7 +43,7 @@ rdma_suite() {
     # All tests of two processes, but those that have to run alone.
     listed=$("$BUILD/tests/conform" --list | awk '$2 == 2 && $3 == "" { print $1 }')
     # shellcheck disable=SC2046
-    [ $# -gt 0 ] || set -- $(echo "$listed" | sed 's/_.*//' | uniq)
+    [ $# -gt 0 ] || set -- $(echo "$listed" | sed 's/_.*//' | sort -u)
     for group; do
         tests=$(echo "$listed" | grep -E "^$group(_|\$)")
         left=$(rdma_left)
