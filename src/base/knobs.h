@@ -77,6 +77,11 @@
       "topology file, or auth without one") \
     K(OFI_PROVIDERS, "MAD_OFI_PROVIDERS", TEXT, "", 0, 0, \
       "providers of libfabric that the driver ofi uses, comma-separated, as tcp+rxm or shm; empty: all but the slow ones") \
+    K(REGISTER_CACHE, "MAD_REGISTER_CACHE", BYTES, "256M", 0, INT64_C(1) << 40, \
+      "memory of blocks that stays registered with an RDMA device after its use, if the kernel reports what is unmapped; " \
+      "0: none") \
+    K(REGISTER_CHECK, "MAD_REGISTER_CHECK", BOOL, "no", 0, 1, \
+      "every use of memory that has stayed registered checks that it was not replaced (debugging)") \
     K(SEAL_CIPHER, "MAD_SEAL_CIPHER", TEXT, "TLS_AES_128_GCM_SHA256", 0, 0, \
       "cipher of sealed connections, the same in all processes: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, or " \
       "TLS_CHACHA20_POLY1305_SHA256") \

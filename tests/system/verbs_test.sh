@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The driver verbs over a device in software (soft_verbs.c): another driver serves where the start fails or a limit is reached.
 # Blocks are copied where their memory cannot be registered.  The death of a peer is reported, and no object is left.
+# Registrations of blocks are kept, and none outlives its memory.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../harness/checks.sh"
 [ -e "${BUILD:?}/drivers/.libs/verbs.so" ] || { echo "skipped: the driver verbs is not a module here"; exit 77; }
@@ -35,21 +36,52 @@ went "a device in software" verbs "roce:127.0.0.0/8"
 start broken
 went "a library that cannot be opened" tcp "libibverbs.so.1: file too short; install libibverbs"
 
-# The calls that make objects, in their order: the first opens the device for the list of adapters.
-n=2
-for text in "device soft0 cannot be opened" "a protection domain of" "a completion channel of" "a completion queue of" \
-    "a shared receive queue of" "cannot be registered with"; do
-    start soft SOFT_VERBS_FAIL=$n
-    went "call $n fails: $text" tcp "$text"
-    n=$((n + 1))
-done
-# Those of a connection: it is tried again.
-for text in "cannot be registered with" "gives no queue pair" "gives no queue pair" "cannot be made ready to receive" \
-    "cannot be made ready to send"; do
-    start soft SOFT_VERBS_FAIL=$n
-    went "call $n fails: $text" "[a-z]*" "$text"
-    n=$((n + 1))
-done
+# fails DRIVER CALL TEXT: that call fails, another driver serves where this one cannot, and the log has the text
+fails() {
+    start soft SOFT_VERBS_FAIL="$2"
+    went "$2 fails: $3" "$1" "$3"
+}
+# Without the list of adapters: the calls of a start.
+fails tcp get_device_list:1 "this host has no RDMA device"
+fails tcp get_device_list:2 "RDMA devices cannot be listed: Cannot allocate memory"
+fails verbs open_device:1 ""
+fails tcp open_device:2 "device soft0 cannot be opened: Cannot allocate memory"
+fails verbs query_device:1 ""
+fails tcp query_device:2 "the limits of soft0:1 cannot be read: Cannot allocate memory"
+fails verbs query_port:1 ""
+fails tcp query_port:2 "the state of port soft0:1 cannot be read: Cannot allocate memory"
+fails verbs query_gid:1 ""
+fails tcp query_gid:2 "no GID of RoCE version 2 of soft0:1 is an IP address of this host"
+fails tcp alloc_pd:1 "a protection domain of soft0:1: Cannot allocate memory"
+fails tcp create_comp_channel:1 "a completion channel of soft0:1: Cannot allocate memory"
+fails tcp create_cq:1 "a completion queue of soft0:1: Cannot allocate memory"
+fails tcp create_srq:1 "a shared receive queue of soft0:1: Cannot allocate memory"
+fails tcp reg_mr:1 "bytes cannot be registered with soft0:1: Cannot allocate memory"
+# The calls of a connection: it is tried again, or made by tcp.
+fails "[a-z]*" reg_mr:2 "bytes cannot be registered with soft0:1: Cannot allocate memory"
+fails "[a-z]*" create_qp:1 "soft0:1 gives no queue pair: Cannot allocate memory"
+fails "[a-z]*" modify_qp:1 "soft0:1 gives no queue pair: Cannot allocate memory"
+fails "[a-z]*" modify_qp:2 "a queue pair of soft0:1 cannot be made ready to receive: Cannot allocate memory"
+fails "[a-z]*" modify_qp:3 "a queue pair of soft0:1 cannot be made ready to send: Cannot allocate memory"
+
+# breaks CALL TEXT: that call fails in the middle of a job over verbs alone, which ends with that error, and leaves nothing
+breaks() {
+    within 60 env LD_LIBRARY_PATH="$work/soft" MAD_DRIVERS=self,verbs MAD_EXIT_TIMEOUT=1000 SOFT_VERBS_FAIL="$1" \
+        "$BUILD/madrun" -n 2 "$BUILD/mad_perf" pingpong --driver verbs --sizes 8,64K --iters 2000 --batches 20 >out 2>&1
+    code=$?
+    if [ $code != 0 ] && [ $code != 124 ] && grep -qF -- "$2" out && ! grep -q 'has left' out; then
+        ok "$1 fails: $2"
+    else
+        not_ok "$1 fails" "exit status $code, wanted: $2" "$(head -c 2000 out)"
+    fi
+}
+breaks post_send:500 "soft0:1 cannot send: Cannot allocate memory"
+breaks post_srq_recv:20 "no receive can be posted: Cannot allocate memory"
+breaks poll_cq:3000 "the completion queue cannot be read: Input/output error"
+breaks req_notify_cq:1 "the completion queue cannot be armed: Cannot allocate memory"
+breaks get_cq_event:1 "the completion channel cannot be read: Cannot allocate memory"
+breaks completion:300 "the queue pair of soft0:1 has failed: fatal error"
+
 start soft SOFT_VERBS_PAIRS=-1
 went "no queue pairs" tcp "gives no queue pair"
 start soft SOFT_VERBS_MEMORY=600000
@@ -68,13 +100,13 @@ perf 866000 bidirectional 60K # one can, of those that go both ways
 
 # ---- Posts, each of which rings a device's doorbell, and copies
 
-# count SIZE ITERATIONS: sets posts, sent and read to what rank 0 has posted for that number of round trips
+# count SIZE ITERATIONS: sets posts, sent, read and registered to what rank 0 has posted for that number of round trips
 count() {
     within 60 env LD_LIBRARY_PATH="$work/soft" MAD_DRIVERS=self,verbs SOFT_VERBS_COUNT=1 "$BUILD/madrun" -n 2 \
         "$BUILD/mad_perf" pingpong --driver verbs --sizes "$1" --iters "$2" --batches 2 >out 2>&1
     # shellcheck disable=SC2046
-    set -- $(sed -n 's/^\[0\] soft_verbs: \([0-9]*\) posts, \([0-9]*\) bytes sent, \([0-9]*\) bytes read$/\1 \2 \3/p' out) 0 0 0
-    posts=$1 sent=$2 read=$3
+    set -- $(sed -n 's/^\[0\] soft_verbs: \([0-9]*\) posts, \([0-9]*\) bytes sent, \([0-9]*\) bytes read, \([0-9]*\) registrations$/\1 \2 \3 \4/p' out) 0 0 0 0
+    posts=$1 sent=$2 read=$3 registered=$4
 }
 count 8 100
 before=$posts
@@ -82,7 +114,7 @@ count 8 1100
 posts=$((posts - before)) # for 3000 round trips: one batch is not measured
 if [ $posts -ge 3000 ] && [ $posts -le 3030 ]; then ok "a short message is one post"; else not_ok "3000 messages: $posts posts"; fi
 count 1M 10
-before_read=$read before_sent=$sent
+before_read=$read before_sent=$sent before_registered=$registered
 count 1M 30
 read=$((read - before_read)) sent=$((sent - before_sent)) # of 60 round trips
 if [ $read = $((60 << 20)) ] && [ $sent -le $((60 * 2048)) ]; then
@@ -90,6 +122,37 @@ if [ $read = $((60 << 20)) ] && [ $sent -le $((60 * 2048)) ]; then
 else
     not_ok "60 blocks of 1 MiB: $read bytes were read, $sent sent"
 fi
+
+# ---- Registrations
+
+# kept: true if this process may learn what is unmapped
+kept() {
+    ! grep -q 'blocks are registered for each transfer' out
+}
+if ! kept; then
+    echo "# userfaultfd is not permitted here: registrations are not kept"
+elif [ "$registered" = "$before_registered" ]; then
+    ok "a block that is sent again is not registered again"
+else
+    not_ok "20 more round trips of blocks: $((registered - before_registered)) registrations more"
+fi
+MAD_REGISTER_CACHE=0
+export MAD_REGISTER_CACHE
+count 1M 30
+unset MAD_REGISTER_CACHE
+if [ "$registered" -ge 120 ]; then ok "MAD_REGISTER_CACHE=0 keeps none"; else not_ok "without a cache: $registered registrations"; fi
+
+# remap NAME VARIABLE=VALUE...: blocks in memory that comes and goes
+remap() {
+    name=$1
+    shift
+    within 60 env LD_LIBRARY_PATH="$work/soft" MAD_DRIVERS=self,verbs MAD_REGISTER_CHECK=yes SOFT_VERBS_CHECK=1 "$@" \
+        "$BUILD/madrun" -n 2 "$BUILD/tests/remap" >out 2>&1
+    code=$?
+    if [ $code = 0 ] && ! grep -qE 'has left|was replaced' out; then ok "$name"; else not_ok "$name: $code" "$(tail -n 12 out)"; fi
+}
+remap "blocks in memory that comes and goes"
+remap "the same with a small cache" MAD_REGISTER_CACHE=256K
 
 # ---- A peer that dies
 
@@ -101,7 +164,7 @@ wait_for grep -q measuring out
 set -- pid.*
 kill -9 "$(cat "$2")"
 wait $job
-if grep -qE 'connection closed by peer|transport retry counter exceeded' out && grep -q 'was ended by signal 9' out; then
+if grep -qE 'connection closed by peer|transport retry counter exceeded|remote access error' out && grep -q 'was ended by signal 9' out; then
     ok "the death of a peer is reported"
 else
     not_ok "the death of a peer is reported" "$(tail -n 12 out)"

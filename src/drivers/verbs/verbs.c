@@ -32,8 +32,9 @@ static bool queues_open(verbs_adapter_t *a, char *reason)
 {
     struct ibv_device_attr attr;
     memset(&attr, 0, sizeof attr);
-    if (a->lib->device_query(a->context, &attr)) {
-        snprintf(reason, MADI_REASON_MAX, "the limits of %.40s cannot be read", a->base.name);
+    int rc = a->lib->device_query(a->context, &attr);
+    if (rc) {
+        snprintf(reason, MADI_REASON_MAX, "the limits of %.40s cannot be read: %s", a->base.name, strerror(rc));
         return false;
     }
     a->reads = at_most(at_most(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom), READS_MAX);
@@ -46,6 +47,7 @@ static bool queues_open(verbs_adapter_t *a, char *reason)
     a->pd = a->lib->alloc_pd(a->context);
     if (!part_made(a, a->pd, "a protection domain", reason))
         return false;
+    verbs_memory_open(a);
     a->channel = a->lib->create_comp_channel(a->context);
     if (!part_made(a, a->channel, "a completion channel", reason))
         return false;
@@ -150,6 +152,7 @@ static void verbs_fini(madi_adapter_t *adapter)
     if (a->channel)
         a->lib->destroy_comp_channel(a->channel);
     verbs_slots_fini(a);
+    fabric_registrations_fini(&a->memory);
     if (a->pd)
         a->lib->dealloc_pd(a->pd);
     if (a->context)

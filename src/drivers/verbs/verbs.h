@@ -5,6 +5,7 @@
  *   verbs_lib.c      the library libibverbs
  *   verbs_port.c     which ports, and which of their GIDs, become adapters
  *   verbs_name.c     subnets, names of networks, address bytes
+ *   verbs_memory.c   registrations of memory
  *   verbs_slot.c     registered memory of messages; the shared receive queue
  *   verbs_pair.c     queue pairs
  *   verbs_link.c     links: their life
@@ -41,6 +42,7 @@
 
 #include "core/driver.h"
 #include "drivers/fabric/heat.h"
+#include "drivers/fabric/registration.h"
 #include "drivers/fabric/table.h"
 #include "drivers/verbs/verbs_lib.h"
 
@@ -132,10 +134,11 @@ struct verbs_adapter {
     struct ibv_cq *cq;
     struct ibv_srq *srq;
     verbs_port_t port;
-    size_t inline_max;  /* as verbs_link_t has it, for the next queue pair */
-    int reads;          /* RDMA reads of a queue pair that the device carries out at once */
-    int entries, taken; /* of the completion queue: all, and those that links need at most */
-    int srq_max;        /* entries of the receive queue */
+    fabric_registrations_t memory; /* of blocks */
+    size_t inline_max;             /* as verbs_link_t has it, for the next queue pair */
+    int reads;                     /* RDMA reads of a queue pair that the device carries out at once */
+    int entries, taken;            /* of the completion queue: all, and those that links need at most */
+    int srq_max;                   /* entries of the receive queue */
 
     /* slots, under the session's lock, except returned */
     verbs_chunk_t *chunks;
@@ -165,7 +168,7 @@ typedef struct verbs_flight {
     struct verbs_flight *next;
     madi_op_t *op;
     int parts;
-    struct ibv_mr *mr[VERBS_SEGMENTS];
+    fabric_region_t *regions[VERBS_SEGMENTS];
 } verbs_flight_t;
 
 /* A long packet that is copied in pieces.  Under the tx lock. */
@@ -244,8 +247,8 @@ struct verbs_link {
     verbs_slot_t *early, **early_end; /* packets that wait for their turn */
     bool is_deferred;
     verbs_link_t *next_deferred;
-    bool receiving;         /* a body is being read, to rx.base */
-    struct ibv_mr *body_mr; /* of its destination; NULL if it is read by way of `bounce` */
+    bool receiving;               /* a body is being read, to rx.base */
+    fabric_region_t *body_region; /* of its destination; NULL if it is read by way of `bounce` */
     verbs_bounce_t bounce;
     uint32_t left;       /* bytes of a body that come in pieces, to rx.base */
     bool dropped;        /* those pieces are dropped */
@@ -279,6 +282,20 @@ bool verbs_address_get(const void *bytes, size_t len, struct sockaddr_storage *t
 const unsigned char *verbs_ip(const struct sockaddr_storage *addr, size_t *len);
 /* True if the GID is that of this IP address. */
 bool verbs_gid_is(const unsigned char gid[16], const struct sockaddr_storage *addr);
+
+/* verbs_memory.c; any thread */
+void verbs_memory_open(verbs_adapter_t *a); /* after the protection domain */
+/* Register memory of the driver's own; NULL with errno. */
+struct ibv_mr *verbs_memory_register(verbs_adapter_t *a, void *at, size_t len, int access);
+/* Register memory of the program, for fabric_registration_put; NULL with errno. */
+static inline fabric_region_t *verbs_block_register(verbs_adapter_t *a, void *at, size_t len, int access)
+{
+    return fabric_registration_get(&a->memory, at, len, access);
+}
+static inline const struct ibv_mr *verbs_region_mr(const fabric_region_t *region)
+{
+    return region->handle;
+}
 
 /* verbs_slot.c; under the session's lock */
 /* Keep `more` further slots posted (may be negative).  False with the reason. */

@@ -85,9 +85,9 @@ void verbs_body_begin(verbs_link_t *l, const verbs_slot_t *s)
         verbs_down(l, MAD_ERR_PROTOCOL, "the segments of a received packet do not make up its body");
         return;
     }
-    l->body_mr = a->lib->reg_mr(a->pd, l->rx.base, l->hdr.length, IBV_ACCESS_LOCAL_WRITE);
-    b->slot = l->body_mr ? NULL : verbs_slot_spare(a);
-    if (!l->body_mr && !b->slot) {
+    l->body_region = verbs_block_register(a, l->rx.base, l->hdr.length, IBV_ACCESS_LOCAL_WRITE);
+    b->slot = l->body_region ? NULL : verbs_slot_spare(a);
+    if (!l->body_region && !b->slot) {
         verbs_down(l, MAD_ERR_NOMEM,
                    "a block cannot be read: no memory can be registered; raise the limit of locked memory "
                    "(ulimit -l)");
@@ -97,7 +97,8 @@ void verbs_body_begin(verbs_link_t *l, const verbs_slot_t *s)
     b->at = 0;
     b->offset = 0;
     b->done = 0;
-    rc = b->slot ? verbs_bounce_post(l) : reads_post(l, b->segments, n, (uintptr_t)l->rx.base, l->body_mr->lkey);
+    rc = b->slot ? verbs_bounce_post(l)
+                 : reads_post(l, b->segments, n, (uintptr_t)l->rx.base, verbs_region_mr(l->body_region)->lkey);
     if (rc)
         read_failed(l, rc);
 }
@@ -105,11 +106,11 @@ void verbs_body_begin(verbs_link_t *l, const verbs_slot_t *s)
 void verbs_body_forget(verbs_link_t *l)
 {
     verbs_adapter_t *a = verbs_of(l);
-    if (l->body_mr)
-        a->lib->dereg_mr(l->body_mr);
+    if (l->body_region)
+        fabric_registration_put(&a->memory, l->body_region);
     if (l->bounce.slot)
         verbs_slot_keep(a, l->bounce.slot);
-    l->body_mr = NULL;
+    l->body_region = NULL;
     l->bounce.slot = NULL;
     l->receiving = false;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* verbs: long packets.  The message has the packet's header, and where the pieces of the body are; the receiver reads the
- * bodies of a link one after the other, and reports their number.  Each body is registered for as long as it is in flight:
- * a registration that outlives the memory would read other memory, and nothing reports to a library that memory is unmapped. */
+ * bodies of a link one after the other, and reports their number.  Their memory is registered before, and may stay registered
+ * (drivers/fabric/registration.h). */
 #include "drivers/verbs/verbs.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 static void flight_drop(verbs_adapter_t *a, verbs_flight_t *f)
 {
     while (f->parts)
-        a->lib->dereg_mr(f->mr[--f->parts]);
+        fabric_registration_put(&a->memory, f->regions[--f->parts]);
     free(f);
 }
 
@@ -22,10 +22,11 @@ static bool flight_open(verbs_adapter_t *a, verbs_flight_t *f, const struct iove
         char *at = (char *)vec[i].iov_base + skip;
         if (!len)
             continue;
-        f->mr[f->parts] = a->lib->reg_mr(a->pd, at, len, IBV_ACCESS_REMOTE_READ);
-        if (!f->mr[f->parts])
+        fabric_region_t *region = verbs_block_register(a, at, len, IBV_ACCESS_REMOTE_READ);
+        if (!region)
             return false;
-        segments[f->parts] = (verbs_segment_t){(uintptr_t)at, f->mr[f->parts]->rkey, (uint32_t)len};
+        f->regions[f->parts] = region;
+        segments[f->parts] = (verbs_segment_t){(uintptr_t)at, verbs_region_mr(region)->rkey, (uint32_t)len};
         f->parts++;
     }
     return true;

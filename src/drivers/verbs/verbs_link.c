@@ -23,6 +23,14 @@ void verbs_down(verbs_link_t *l, mad_status_t status, const char *text)
     madi_link_down(&l->base, status, text);
 }
 
+/* True if the adapter takes further connections; else write the reason. */
+static bool adapter_serves(const verbs_adapter_t *a, char *reason)
+{
+    if (a->broken)
+        snprintf(reason, MADI_REASON_MAX, "the device of %.40s has failed", a->base.name);
+    return !a->broken;
+}
+
 mad_status_t verbs_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     verbs_adapter_t *a = (verbs_adapter_t *)link->adapter;
@@ -34,10 +42,8 @@ mad_status_t verbs_connect(madi_link_t *link, const void *addr, size_t len, int 
                  a->base.name);
         return MAD_ERR_PROTOCOL;
     }
-    if (a->broken) {
-        snprintf(reason, MADI_REASON_MAX, "the device of %.40s has failed", a->base.name);
+    if (!adapter_serves(a, reason))
         return MAD_ERR_SYSTEM;
-    }
     s = madi_fd_own(socket(peer.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (s >= 0) {
         setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -79,7 +85,7 @@ static bool ring_open(verbs_link_t *l, char *reason)
     verbs_adapter_t *a = verbs_of(l);
     size_t size = VERBS_RING * VERBS_MESSAGE_MAX;
     l->ring = aligned_alloc(MADI_LINE, (size + MADI_LINE - 1) / MADI_LINE * MADI_LINE);
-    l->ring_mr = l->ring ? a->lib->reg_mr(a->pd, l->ring, size, 0) : NULL;
+    l->ring_mr = l->ring ? verbs_memory_register(a, l->ring, size, 0) : NULL;
     if (!l->ring_mr)
         snprintf(reason, MADI_REASON_MAX,
                  "%zu bytes cannot be registered with %.40s: %s; raise the limit of locked memory (ulimit -l)", size,
@@ -93,6 +99,8 @@ mad_status_t verbs_start(madi_link_t *link, int fd, bool active, char *reason)
     verbs_adapter_t *a = verbs_of(l);
     (void)active; /* both sides do the same */
     l->watch.fd = fd;
+    if (!adapter_serves(a, reason))
+        return MAD_ERR_SYSTEM;
     l->flights_end = &l->flights;
     l->early_end = &l->early;
     if (!madi_random(&l->psn, sizeof l->psn)) {

@@ -39,10 +39,12 @@ bool verbs_pair_open(verbs_link_t *l, char *reason)
             break;
         a->inline_max = a->inline_max < 32 ? 0 : a->inline_max / 2;
     }
-    if (!l->pair ||
-        a->lib->modify_qp(l->pair, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
-        snprintf(reason, MADI_REASON_MAX, "%.40s gives no queue pair: %s%s", a->base.name, strerror(errno),
-                 madi_remedy(errno));
+    int error = l->pair
+                    ? a->lib->modify_qp(l->pair, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
+                    : errno;
+    if (!l->pair || error) {
+        snprintf(reason, MADI_REASON_MAX, "%.40s gives no queue pair: %s%s", a->base.name, strerror(error),
+                 madi_remedy(error));
         return false;
     }
     l->pair_number = l->pair->qp_num;

@@ -158,6 +158,8 @@ static int rare_handle(verbs_adapter_t *a)
         events += verbs_deferred(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->spilling, memory_order_relaxed)))
         verbs_spills_run(a);
+    if (MADI_UNLIKELY(fabric_registrations_reapable(&a->memory)))
+        fabric_registrations_reap(&a->memory);
     if (MADI_UNLIKELY(a->owing))
         verbs_return_again(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->failures, memory_order_relaxed)))

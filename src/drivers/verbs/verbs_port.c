@@ -223,7 +223,10 @@ static struct ibv_context *rdma_device_open(const verbs_lib_t *lib, const char *
     int n = 0;
     struct ibv_context *context = NULL;
     struct ibv_device **devices = lib->get_device_list(&n);
-    snprintf(reason, MADI_REASON_MAX, "this host has no RDMA device %.40s (see ibv_devices)", name);
+    if (!devices)
+        snprintf(reason, MADI_REASON_MAX, "RDMA devices cannot be listed: %s%s", strerror(errno), madi_remedy(errno));
+    else
+        snprintf(reason, MADI_REASON_MAX, "this host has no RDMA device %.40s (see ibv_devices)", name);
     for (int i = 0; devices && i < n; i++) {
         if (strcmp(lib->get_device_name(devices[i]), name) != 0)
             continue;
@@ -286,7 +289,7 @@ bool verbs_port_open(verbs_adapter_t *a, char *reason)
 {
     char device[MADI_NAME_MAX];
     struct ibv_port_attr attr;
-    int number, gid;
+    int number, gid, rc;
     if (!verbs_name_split(a->base.name, device, sizeof device, &number, &gid)) {
         snprintf(reason, MADI_REASON_MAX, "this host has no RDMA device (see ibv_devices)");
         return false;
@@ -299,7 +302,12 @@ bool verbs_port_open(verbs_adapter_t *a, char *reason)
         return false;
     }
     memset(&attr, 0, sizeof attr);
-    if (a->lib->port_query(a->context, (uint8_t)number, &attr) || attr.state != IBV_PORT_ACTIVE) {
+    rc = a->lib->port_query(a->context, (uint8_t)number, &attr);
+    if (rc) {
+        snprintf(reason, MADI_REASON_MAX, "the state of port %.40s cannot be read: %s", a->base.name, strerror(rc));
+        return false;
+    }
+    if (attr.state != IBV_PORT_ACTIVE) {
         snprintf(reason, MADI_REASON_MAX, "port %.40s is not active: %.40s", a->base.name,
                  a->lib->port_state_str(attr.state));
         return false;

@@ -27,7 +27,7 @@ static bool chunk_make(verbs_adapter_t *a, char *reason)
         snprintf(reason, MADI_REASON_MAX, "no memory for %d slots of %.40s", VERBS_CHUNK, a->base.name);
         return false;
     }
-    chunk->mr = a->lib->reg_mr(a->pd, chunk->slots, sizeof chunk->slots, IBV_ACCESS_LOCAL_WRITE);
+    chunk->mr = verbs_memory_register(a, chunk->slots, sizeof chunk->slots, IBV_ACCESS_LOCAL_WRITE);
     if (!chunk->mr) {
         snprintf(reason, MADI_REASON_MAX,
                  "%zu bytes cannot be registered with %.40s: %s; raise the limit of locked memory "

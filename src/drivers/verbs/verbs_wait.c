@@ -17,6 +17,8 @@ static void channel_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     while (!a->lib->get_cq_event(a->channel, &cq, &arg))
         a->lib->ack_cq_events(cq, 1);
+    if (errno != EAGAIN && errno != EINTR)
+        verbs_fail(a, "the completion channel cannot be read", strerror(errno));
     fabric_heat(&a->heat);
     verbs_drain(a);
 }
@@ -88,9 +90,13 @@ bool verbs_arm(madi_adapter_t *adapter)
         fabric_heat(&a->heat);
         return a->cq_failed;
     }
+    if (a->broken) /* no connection is left */
+        return true;
     verbs_slots_post(a);
     int rc = ibv_req_notify_cq(a->cq, 0), n = ibv_poll_cq(a->cq, VERBS_BATCH, a->stash);
     a->n_stash = n > 0 ? n : 0;
+    if (rc) /* nothing would wake a thread that sleeps */
+        verbs_fail(a, "the completion queue cannot be armed", strerror(rc));
     if (rc || n) {
         fabric_heat(&a->heat); /* so that the next poll handles them */
         return false;
