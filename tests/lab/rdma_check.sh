@@ -9,6 +9,7 @@
 #   verbs      the conformance suite between two guests over the driver verbs
 #   ofi-gateway, ucx-gateway, verbs-gateway   the conformance suite between a guest on soft-RoCE alone and one on TCP
 #              alone, through a gateway on both
+#   ofi-kill, ucx-kill, verbs-kill   a guest stops in the middle of a transfer, and the other one reports that
 #
 # Without arguments: all.  BUILD: the build folder.  TESTS="A B": these tests, or groups of tests, instead of the whole suite.
 # LIMIT=N: seconds of each part (600).  LOGS=FOLDER: the logs of the guests go to FOLDER/PART.
@@ -60,12 +61,15 @@ tools() {
 }
 
 ran=
-for part in ${*:-devices siw ofi ucx verbs ofi-gateway ucx-gateway verbs-gateway}; do
-    driver=${part%-gateway}
+for part in ${*:-devices siw ofi ucx verbs ofi-gateway ucx-gateway verbs-gateway ofi-kill ucx-kill verbs-kill}; do
+    driver=${part%-*}
     case $part in
     devices) tools ibv_rc_pingpong rping && part devices "--guests 2 --net rxe" sh "$here/rdma_devices.sh" rxe ;;
     siw) tools rping && part siw "--guests 2 --net siw" sh "$here/rdma_devices.sh" siw ;;
     ofi | ucx | verbs) module "$part" "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_conform.sh" "$part" $TESTS ;;
+    ofi-kill | ucx-kill | verbs-kill)
+        module "$driver" "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_kill.sh" "$driver"
+        ;;
     *-gateway)
         module "$driver" "$part" && part "$part" "--guests 3 --net rxe:1,2 --net tcp:2,3 --on 2" \
             sh "$here/rdma_gateway.sh" "$driver" $TESTS
