@@ -52,7 +52,7 @@ fabric_look_t fabric_end_look(fabric_end_t *end, char *text);
 
 /* Make and watch a timer that serves rare events even while the program computes.  On failure watch->fd is -1. */
 mad_status_t fabric_tick_open(struct mad_session *session, madi_watch_t *watch, int64_t period /* ns */, char *reason);
-bool fabric_tick_take(madi_watch_t *watch);                               /* in ready: false if the timer has not expired */
+bool fabric_tick_take(madi_watch_t *watch); /* called in `ready`; false if the timer has not expired */
 void fabric_tick_close(struct mad_session *session, madi_watch_t *watch); /* Legal for one that was not opened */
 
 #endif

@@ -27,7 +27,7 @@ bool fault_chance(fault_dice_t *dice, int percent);
 /* Probabilities and limits of the faults, from the knobs. */
 typedef struct fault_plan {
     uint64_t seed;
-    int delay, again, arm; /* percent of the packets that are delayed, of the sends to be repeated, of the calls of arm */
+    int delay, again, arm; /* percent of packets to delay, of sends to refuse, of calls of arm that prevent a sleep */
     int64_t delay_ns;      /* ns: longest delay */
     bool shorten;
     int lend; /* percent of the bodies that this driver lends; -1: no body is lent, not even by the inner driver */

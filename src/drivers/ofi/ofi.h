@@ -116,7 +116,7 @@ typedef struct ofi_body {
     ofi_context_t bounce;
     bool by_buffer;         /* true if the part `unposted` is read to the buffer */
     bool bouncing;          /* true if a read to the buffer is under way */
-    size_t bounced, length; /* bytes: of that part that have come, of the read that is under way */
+    size_t bounced, length; /* bytes of `unposted` that have arrived; bytes of the read under way */
     int refused;            /* error of the memory that could not be registered; 0 if none, or logged */
     struct {
         ofi_context_t context;
@@ -130,7 +130,7 @@ typedef struct ofi_body {
 /* A copied message in flight. */
 typedef struct ofi_copy {
     ofi_context_t context;
-    struct ofi_copy *next, *all; /* in the free list; in the list of all copies */
+    struct ofi_copy *next, *all; /* `next`: in the list of free copies; `all`: in the list of all copies */
     ofi_link_t *link;            /* the link that counts the message; NULL if none, or closed */
     struct fid_mr *mr;           /* registration of `data`; NULL if not needed */
     char data[OFI_PACKET_MAX];
@@ -138,13 +138,13 @@ typedef struct ofi_copy {
 
 /* A body that the peer reads from the memory of the operation's owner, or that is sent by copies. */
 typedef struct ofi_flight {
-    struct ofi_flight *next; /* in the free list, or in the list of flights in use */
+    struct ofi_flight *next; /* the next in the list of free flights, or in the list of flights in use */
     ofi_link_t *link;
     madi_op_t *op;
     uint32_t id; /* 0: sent by copies */
     int parts;
     struct fid_mr *mr[OFI_GATHER];
-    /* by copies, under the tx lock */
+    /* for sending by copies; under the tx lock */
     struct iovec vec[OFI_GATHER]; /* the packet, header included */
     int n;
     size_t sent, total; /* bytes of the packet */
@@ -226,7 +226,7 @@ struct ofi_adapter {
     atomic_bool refused; /* true if a link refused a packet */
 
     /* sleep */
-    madi_watch_t cq_watch; /* of the queue's descriptor; fd 0: the provider has none */
+    madi_watch_t cq_watch; /* watch of the queue's descriptor; fd 0: the provider has none */
     madi_watch_t nap;      /* timer, for providers without a descriptor */
     int64_t nap_ns;        /* ns: present period of `nap` */
     madi_watch_t tick;     /* timer of liveness */

@@ -72,7 +72,7 @@ mad_status_t ofi_start(madi_link_t *link, int fd, bool active, char *reason)
         return MAD_ERR_PEER;
     }
     l->tag = fabric_tag(FABRIC_KIND_PACKET, d.key, (uint16_t)d.index);
-    l->process.ready = peer_process_ready; /* other hosts' and namespaces' peers are only known by what they send */
+    l->process.ready = peer_process_ready; /* a peer of another host or namespace is known only by what it sends */
     fabric_process_watch(&d.process, link->adapter->session, &l->process);
     l->started = l->end.arrived = true;
     fabric_heat(&a->heat);

@@ -61,7 +61,7 @@ static struct fi_info *provider_query(const ofi_fi_t *fi, const char *provider, 
         hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
         hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
     }
-    if (!strcmp(provider, OFI_SOCKETS)) /* its own thread sleeps 10 ms while messages wait */
+    if (!strcmp(provider, OFI_SOCKETS)) /* the provider's own thread sleeps 10 ms while messages wait */
         hints->domain_attr->data_progress = hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints->fabric_attr->prov_name = strdup(provider);
     if (hints->fabric_attr->prov_name)

@@ -26,7 +26,7 @@ static bool queue_is_quiet(ofi_adapter_t *a, int *error)
     return !*error;
 }
 
-/* The descriptor of ofi_rxm stays readable after a message, until fi_trywait: call that when the queue is empty. */
+/* The descriptor of ofi_rxm stays readable after a message, until fi_trywait is called: call it when the queue is empty. */
 static void cq_ready(madi_watch_t *watch, uint32_t events)
 {
     ofi_adapter_t *a = MADI_CONTAINER(watch, ofi_adapter_t, cq_watch);

@@ -212,7 +212,7 @@ int madi_tcp_consume(madi_tcp_link_t *link, size_t n);
 int madi_tcp_parse(madi_tcp_link_t *link, size_t n);
 bool madi_tcp_is_one(const madi_tcp_link_t *link,
                      size_t n); /* true if the first n bytes of rx_buf are one packet, short enough for operation `take` */
-/* copy that packet; false if its header is invalid */
+/* copy the one packet of n bytes in rx_buf to `packet`; false if its header is invalid */
 bool madi_tcp_take_copy(madi_tcp_link_t *link, void *packet, size_t n);
 void madi_tcp_unread_add(madi_tcp_link_t *link);       /* make the next poll read the link */
 void madi_tcp_ended(madi_tcp_link_t *link, int error); /* error: errno of recv, 0 for an orderly end */

@@ -134,7 +134,7 @@ typedef struct ucx_peer {
     ucp_ep_h ep;        /* NULL: closed */
     ucs_status_t error; /* UCS_OK, or the reason why the endpoint cannot be used any more */
     int uses;
-    bool source;   /* one use is that of a source of frames */
+    bool source;   /* true if one of the uses is that of a source of frames */
     bool linked;   /* a link has used it */
     int64_t ended; /* ns: when the last use ended, if no link has used it; 0: it is used */
     uint8_t len;
@@ -159,10 +159,10 @@ struct ucx_adapter {
     int n_ended;                     /* number of peers with `ended`; under the session's lock */
 
     /* receiving, under the session's lock */
-    void *taking;                           /* where ucx_take wants the next packet; NULL: nowhere */
-    ucx_link_t *taken;                      /* the link of the packet that has come there; NULL: none has */
-    ucx_packet_t *packets;                  /* free ones */
-    ucx_packet_t *first_arrived, **arrived; /* in the order in which UCX reported them; where the next one goes */
+    void *taking;                           /* destination of the next packet that ucx_take wants; NULL: none is wanted */
+    ucx_link_t *taken;                      /* the link of the packet that has come to `taking`; NULL: none has */
+    ucx_packet_t *packets;                  /* free packet structures */
+    ucx_packet_t *first_arrived, **arrived; /* packets in the order in which UCX reported them; place for the next packet */
     ucx_flight_t *landed;                   /* flights that have ended */
     ucx_body_t *bodies;                     /* bodies that have ended */
     ucx_link_t *deferred;                   /* links whose next packet waits for the next poll */

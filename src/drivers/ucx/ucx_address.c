@@ -10,11 +10,11 @@
 #define HEADER_NAME 1 /* flags of the header */
 #define HEADER_IDENTITY 2
 #define HEADER_CLIENT 4
-#define DEVICE_EMPTY 0x80 /* of a memory domain's byte: the device has no transports */
+#define DEVICE_EMPTY 0x80 /* bit of a memory domain's byte: the device has no transports */
 #define DOMAIN_MASK 0x7f
 #define DOMAINS_MAX 64       /* UCX has arrays of this length */
 #define LENGTH_LAST 0x80     /* of the bytes of lengths */
-#define LENGTH_ENDPOINT 0x40 /* addresses of endpoints follow, which a worker's address does not have */
+#define LENGTH_ENDPOINT 0x40 /* bit: addresses of endpoints follow; the address of a worker has none */
 #define LENGTH_PATHS 0x40
 #define LENGTH_PLACE 0x20
 #define DEVICE_LENGTH_MASK 0x1f

@@ -23,7 +23,7 @@
 
 /* Shape of an address: its transports, and the parts of each. */
 typedef struct ucx_shape {
-    int version; /* of the format; -1: the address is empty */
+    int version; /* version of the format; -1: the address is empty */
     bool memory; /* the device is this host's memory; for the driver to set */
     int n;       /* number of transports; 0: the address cannot be read */
     struct {

@@ -56,7 +56,7 @@
 #define VERBS_WINDOW 32     /* slots for a link in the receive queue */
 #define VERBS_KEPT 2        /* credits that only messages without a packet use */
 #define VERBS_RING 32       /* messages of a link whose sending has not completed; a power of 2, as the counters wrap */
-#define VERBS_SIGNAL 8      /* one message in this number asks for a completion */
+#define VERBS_SIGNAL 8      /* one message in 8 requests a completion */
 #define VERBS_REPOST 16     /* slots that may wait to be posted again together */
 #define VERBS_BATCH 16      /* completions that are read together */
 #define VERBS_ENTRIES 32768 /* maximum number of entries of the completion queue */
@@ -72,7 +72,7 @@ typedef struct verbs_head {
 } verbs_head_t;
 static_assert(sizeof(verbs_head_t) == 16, "head");
 
-#define VERBS_KIND_PIECE ((fabric_kind_t)3) /* in a tag: a piece of a body that the sender could not register */
+#define VERBS_KIND_PIECE ((fabric_kind_t)3) /* kind in a tag: a piece of a body that the sender could not register */
 #define VERBS_BODY_AT (sizeof(verbs_head_t) + sizeof(madi_wire_hdr_t)) /* place of a packet's body in a message */
 #define VERBS_MESSAGE_MAX (sizeof(verbs_head_t) + VERBS_PACKET_MAX)
 
@@ -134,10 +134,10 @@ struct verbs_adapter {
     struct ibv_cq *cq;
     struct ibv_srq *srq;
     verbs_port_t port;
-    fabric_registrations_t memory; /* of blocks */
-    size_t inline_max;             /* as verbs_link_t has it, for the next queue pair */
+    fabric_registrations_t memory; /* registrations of blocks */
+    size_t inline_max;             /* like inline_max of verbs_link_t, for the next queue pair */
     int reads;                     /* RDMA reads of a queue pair that the device carries out at once */
-    int entries, taken;            /* of the completion queue: all, and those that links need at most */
+    int entries, taken;            /* entries of the completion queue: all of them, and those that links need at most */
     int srq_max;                   /* entries of the receive queue */
 
     /* slots, under the session's lock, except returned */
@@ -175,7 +175,7 @@ typedef struct verbs_flight {
 typedef struct verbs_spill {
     struct iovec vec[VERBS_GATHER];
     int n, at;     /* number of pieces of the program's memory; the first one that has not left; equal if there is none */
-    size_t offset; /* bytes of that one which have left */
+    size_t offset; /* bytes of the piece `at` that have left */
     madi_op_t *op; /* NULL if there is none */
 } verbs_spill_t;
 
@@ -192,7 +192,7 @@ typedef struct verbs_bounce {
 /* A message over the socket, after the handshake. */
 typedef struct verbs_hello {
     uint32_t magic, version;
-    uint32_t index, key; /* of the link, as in tag.h */
+    uint32_t index, key; /* index and key of the link, as in tag.h */
     uint32_t pair, psn;  /* number of the queue pair; number of its first packet */
     uint32_t window;     /* slots that this end keeps for the link */
     uint16_t lid;
@@ -230,7 +230,7 @@ struct verbs_link {
     _Atomic(uint32_t) sent;       /* messages */
     _Atomic(uint32_t) completed;  /* messages whose memory may be used again */
     _Atomic(uint32_t) credited;   /* messages whose slots the peer has posted again */
-    _Atomic(uint32_t) advertised; /* the last `returned` and `bodies` that were sent */
+    _Atomic(uint32_t) advertised; /* values of `returned` and `bodies` that were sent last */
     _Atomic(uint32_t) bodies_advertised;
     verbs_flight_t *flights, **flights_end; /* oldest first */
     uint32_t landed;                        /* long packets whose bodies the peer has read */
@@ -248,7 +248,7 @@ struct verbs_link {
     bool is_deferred;
     verbs_link_t *next_deferred;
     bool receiving;               /* a body is being read, to rx.base */
-    fabric_region_t *body_region; /* of its destination; NULL if it is read by way of `bounce` */
+    fabric_region_t *body_region; /* registration of the destination; NULL if the body is read by way of `bounce` */
     verbs_bounce_t bounce;
     uint32_t left;       /* bytes of a body that come in pieces, to rx.base */
     bool dropped;        /* those pieces are dropped */
@@ -361,12 +361,12 @@ static inline void verbs_refuse(verbs_link_t *l)
 madi_sent_t verbs_flight_send(verbs_link_t *l, const struct iovec *vec, int n, madi_op_t *op);
 /* End the flights whose bodies the peer has read, `bodies` in all.  False if it reports more than were sent. */
 bool verbs_flights_land(verbs_link_t *l, uint32_t bodies);
-void verbs_flights_fail(verbs_link_t *l); /* end all; the pair is closed */
+void verbs_flights_fail(verbs_link_t *l); /* end all flights of a link whose queue pair is closed */
 
 /* verbs_spill.c */
 madi_sent_t verbs_spill_send(verbs_link_t *l, const struct iovec *vec, int n, madi_op_t *op); /* like verbs_flight_send */
 void verbs_spills_run(verbs_adapter_t *a);                                                    /* continue on all links */
-void verbs_spill_fail(verbs_link_t *l); /* end it; the pair is closed */
+void verbs_spill_fail(verbs_link_t *l); /* end the spill of a link whose queue pair is closed */
 
 /* verbs_body.c */
 /* Begin to read the body of l->hdr to l->rx.base; the slot has the segments. */
@@ -391,7 +391,7 @@ void verbs_receive_forget(verbs_link_t *l);
 int verbs_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *verbs_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
 bool verbs_pure_poll(madi_adapter_t *adapter);
-int verbs_drain(verbs_adapter_t *a);      /* handle completions until there are none, or a while; returns their number */
+int verbs_drain(verbs_adapter_t *a);      /* handle completions until none is left, or for a while; returns their number */
 void verbs_rest_deliver(verbs_link_t *l); /* deliver what has arrived on a link that breaks */
 void verbs_fail(verbs_adapter_t *a, const char *what,
                 const char *text); /* break all links; the device is not used any more */

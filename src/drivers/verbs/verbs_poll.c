@@ -92,7 +92,7 @@ static void completion_handle(verbs_adapter_t *a, const struct ibv_wc *wc)
         return;
     }
     verbs_link_t *l = verbs_link_of(a, wc->wr_id);
-    if (!l || l->closed) /* of a link that has ended */
+    if (!l || l->closed) /* the completion is of a link that has ended */
         return;
     if (wc->status != IBV_WC_SUCCESS)
         pair_failed(l, wc);

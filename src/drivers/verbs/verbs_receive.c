@@ -190,7 +190,7 @@ static verbs_link_t *message_accept(verbs_adapter_t *a, verbs_slot_t *s, uint32_
         memcpy(head, s->data, sizeof *head);
         l = verbs_link_of(a, head->tag);
     }
-    if (!l || l->closed || l->down || l->pair_number != pair_number) { /* of a link that has ended */
+    if (!l || l->closed || l->down || l->pair_number != pair_number) { /* the message is of a link that has ended */
         verbs_slot_spend(a, s);
         return NULL;
     }

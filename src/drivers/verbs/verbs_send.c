@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define CREDIT_OWED (VERBS_WINDOW / 2) /* slots that are returned by a message of their own */
+#define CREDIT_OWED (VERBS_WINDOW / 2) /* number of free slots that are reported by a message without a packet */
 
 void verbs_send_failed(verbs_link_t *l, int error)
 {
@@ -122,7 +122,7 @@ bool verbs_drained(madi_link_t *link)
     bool drained = (empty && !l->flights && !l->spill.op) || atomic_load_explicit(&l->failed, memory_order_relaxed);
     bool ask = !empty && l->asked != sent;
     madi_link_unlock_tx(link);
-    if (ask && verbs_return_send(l, true)) /* its completion is that of all before it */
+    if (ask && verbs_return_send(l, true)) /* the completion of this message shows that all messages before have completed */
         l->asked = atomic_load_explicit(&l->sent, memory_order_relaxed);
     fabric_heat(&verbs_of(l)->heat);
     return drained;

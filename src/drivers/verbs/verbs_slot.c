@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNKS_MAX 256 /* chunks of an adapter: 134 MB */
+#define CHUNKS_MAX 256 /* maximum number of chunks of an adapter: 134 MB */
 
 static bool chunk_make(verbs_adapter_t *a, char *reason)
 {
