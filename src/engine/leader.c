@@ -343,7 +343,7 @@ static void wait_park(madi_waiting_t *w)
     /* stays is false if the thread may continue on another worker */
     bool stays = !w->waiter->ult->moves;
     atomic_fetch_add_explicit(&madi_server.blocked, 1, memory_order_seq_cst); /* madi_park counts it out */
-    if (madi_has_others(worker)) /* for threads that become ready later, the scheduler does this */
+    if (madi_has_others(worker)) /* for threads that become ready later, the scheduler makes this call */
         madi_leader_wanted_elsewhere(worker);
     madi_clock_looks_begin(worker);
     if (stays)

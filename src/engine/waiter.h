@@ -26,7 +26,7 @@ typedef struct marceli_waiter {
     int64_t expected;       /* ns: likely duration of the wait, and limit of its spinning; 0 if unknown */
     bool returns; /* the thread is likely to wait again soon: do not wake the progress thread for what it leaves pending */
     struct marceli_waiters *list;                        /* list of the object that it waits for; NULL if it is in none */
-    struct marceli_waiter *next, *prev;                  /* neighbours in that list, under the object's lock */
+    struct marceli_waiter *next, *prev;                  /* neighbours in `list`, under the object's lock */
     struct marceli_waiter *next_follower, **at_follower; /* place in a list of the server, under the server's lock */
 } marceli_waiter_t;
 

@@ -33,7 +33,7 @@ int64_t madi_gateway_budget(void);
 typedef struct madi_gateway_rate {
     _Atomic(uint64_t) limit;   /* bytes per second that may be granted; 0: unlimited.  Written by the divider. */
     _Atomic(uint64_t) passed;  /* bytes granted since the start.  Written by the gateway. */
-    _Atomic(uint32_t) starved; /* 1 if credit has waited for the limit since the divider last cleared `starved` */
+    _Atomic(uint32_t) starved; /* 1 if the limit has delayed a grant since the divider last cleared `starved` */
 } madi_gateway_rate_t;
 
 /* Obey the limit in that page from now on.  The page stays mapped as long as the session.  MAD_ERR_CONFIG: the session

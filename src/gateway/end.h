@@ -93,7 +93,7 @@ struct gw_end {
     uint32_t standby_turn, standby_ack;
     int64_t standby_since; /* ns: time since which the standby path is tried */
     bool standby_take;     /* use the standby path once the packet that is arriving on the current one is complete */
-    /* greatest turn that this endpoint has opened; in turn_received, that the other one has opened */
+    /* greatest turn that this endpoint has opened; turn_received: greatest turn that the other endpoint has opened */
     uint32_t turn_tried;
     uint32_t turn_received;
     /* protect.c, verify.c */

@@ -25,7 +25,7 @@ struct gw_frag {
     int n;
     struct iovec vec[2];
     struct iovec *more;  /* pieces of a packet in the program's memory; used instead of vec */
-    madi_wire_hdr_t hdr; /* sent together with the body that follows */
+    madi_wire_hdr_t hdr; /* the fragment's header, sent together with the body that follows */
     unsigned char body[];
 };
 
@@ -153,7 +153,7 @@ madi_place_t gw_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_
 void gw_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
 /* credit.c.  The caller holds the session's lock, and no tx_lock. */
-void gw_budget_shares(gw_t *gw); /* Reserve parts of the budget; once, at the start. */
+void gw_budget_shares(gw_t *gw); /* Reserve the fixed parts of the budget.  Called once, at the start. */
 /* Reserve the first window, and `opening` bytes for an outgoing OPEN.  Return false if the budget is used up. */
 bool gw_credit_open(gw_side_t *side, size_t opening);
 void gw_credit_close(gw_side_t *side);

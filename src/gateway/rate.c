@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define SECOND INT64_C(1000000000)
-/* ns: the bucket holds the bytes of this time, for which a busy host may not run this process */
+/* ns: the bucket holds the bytes of this time, because a busy host may not run this process for as long */
 #define DEPTH_NS (SECOND / 10)
 #define DEPTH_LEAST (1 << 20) /* bytes: least depth of the bucket */
 #define LATER_LEAST (SECOND / 5000)

@@ -52,7 +52,7 @@ int gw_lanes(mad_session_t *session);
 bool gw_lane_carries(mad_session_t *session, int lane);
 /* Lane of the channel whose streams this lane carries: the lane itself, or the lane for which it is the second lane. */
 int gw_lane_of(gw_t *gw, int lane);
-/* Lane on which a stream of this lane continues to that process. */
+/* Lane on which a stream of the given lane continues to the process with this address. */
 int gw_lane_to(gw_t *gw, int lane, const unsigned char *address);
 bool gw_agrees(mad_session_t *session, const unsigned char *address);
 bool gw_lane_reachable(mad_session_t *session, int lane, madi_adapter_t *adapter, const void *bytes, size_t len,
@@ -68,7 +68,7 @@ bool gw_is_daemon(void); /* True if this process only forwards (madgw). */
  * address.  A new gateway replaces an older one with its number. */
 typedef struct gw_mark {
     uint32_t number;
-    uint64_t since; /* ns; 0 if the launcher did not start the process as a gateway */
+    uint64_t since; /* start time in ns; 0 if the launcher did not start the process as a gateway */
 } gw_mark_t;
 size_t gw_mark_put(unsigned char *bytes, size_t room);          /* Write the mark of this process; return its length. */
 gw_mark_t gw_mark_read(const unsigned char *bytes, size_t len); /* Read the mark from an adapter's bytes. */

@@ -260,7 +260,7 @@ static void peer_accept(madi_hello_t *h, madi_gate_t *gate)
     madi_hello_start(h, link, fd);
 }
 
-/* ---- Without a socket: the link is made before the verdict, which describes it ----------------------------------- */
+/* ---- Handshakes without a socket: the link is made before the verdict, which describes the link ------------------- */
 
 /* Make a link to the source.  NULL: the handshake was refused. */
 static madi_link_t *link_accept(madi_hello_t *h, madi_gate_t *gate)

@@ -415,7 +415,7 @@ mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, boo
 mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, int lane, mad_peer_t *peer)
 {
     mad_peer_t p;
-    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane, only a peer has reported the address */
+    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane, peers alone have reported the address */
     if (!status && peer_is_lost(s, p, lane))
         status = madi_peer_renumber(s, p, lane < 0 ? 0 : lane, false, &p);
     if (!status)

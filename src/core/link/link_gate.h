@@ -18,7 +18,7 @@ typedef struct madi_ctrl {
 struct madi_link_gate {
     madi_ctrl_t *ctrl, **ctrl_tail; /* control packets that the driver did not take yet; NULL if none; under tx_lock */
     _Atomic(int) has_work;          /* not 0 if the gate is in the list of gates with something to send; any lock */
-    madi_gate_t *next_work;         /* the next gate in that list; under session->work_lock */
+    madi_gate_t *next_work;         /* the next gate in the list of gates with work; under session->work_lock */
 };
 
 #endif

@@ -319,7 +319,7 @@ void madi_trace_write(void)
     struct {
         char name[4000], why[PATH_MAX + 100];
         madi_output_t out;
-    } * t; /* too large for the stack of a user-level thread */
+    } * t; /* the buffer is too large for the stack of a user-level thread */
     bool good = false;
     if (!madi_tracing)
         return;

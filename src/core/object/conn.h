@@ -23,7 +23,7 @@ struct madi_conn {
     /* Sending: fields of the holder of packing, and constants. */
     _Atomic(int) packing;   /* not 0: held by a message */
     _Atomic(int) waiting;   /* number of threads that wait for packing, plus 1 if messages are deferred */
-    madi_tx_t *spare;       /* the holder's message; between two messages, a structure for reuse; NULL if none */
+    madi_tx_t *spare;       /* message of the holder of packing; between two messages, a structure for reuse; NULL if none */
     mad_channel_t *channel; /* constant, like gate, number, flags, peer and hdr_template */
     madi_gate_t *gate;
     uint16_t number;       /* this side's number for the channel on this gate's link */

@@ -75,7 +75,7 @@ struct madi_rx_msg {
     struct madi_recv_rx {
         bool placed;        /* the sender has written the first block to the offered destination */
         uint64_t cont_left; /* bytes that the next packets bring for the continued block before the cursor */
-        _Atomic(struct madi_rdv_recv *) cont; /* the destination of those bytes; NULL: discard them */
+        _Atomic(struct madi_rdv_recv *) cont; /* destination of the continued block's bytes; NULL: discard them */
         madi_rx_msg_t *next_unfinished;       /* the next message in conn->unfinished */
     } receiving;
     _Alignas(16) madi_rx_msg_t *ring;   /* the next structure in the session's ring */

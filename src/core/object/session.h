@@ -60,7 +60,7 @@ struct mad_session {
         madi_gate_t *work;                             /* gates with something to send; under work_lock; NULL: none */
         struct madi_event_node *events, **events_tail; /* under work_lock; NULL: none */
         uint32_t n_events;                             /* under work_lock */
-        madi_lock_t wait_lock;                         /* the last of the three locks, in parallel with work_lock */
+        madi_lock_t wait_lock;      /* locked last of the three locks; work_lock has the same place in the order */
         _Atomic(int) n_watchers;    /* number of threads in `watchers`; written under wait_lock, read without a lock */
         marceli_waiters_t watchers; /* under wait_lock: threads in madi_watch_for, which test after every event */
     } link;

@@ -50,12 +50,12 @@
 /* bytes: longest block that is copied out of a plain message without a lock: an upper bound, above every packet_max.
  * No entry */
 #define MADI_PLAIN_MAX 65536
-#define MADI_GATHER 16 /* pieces of a packet; each driver takes that number (caps.gather_max).  No entry */
+#define MADI_GATHER 16 /* pieces of a packet; each driver takes 16 (caps.gather_max).  No entry in rationale.md */
 
 /* largest number of segments of a block that are gathered where they lie; more segments are copied together
  * (rationale.md, "What do the rarer forms of a block cost?") */
 #define MADI_SEGMENTS_MAX 8
-#define MADI_SEGMENT_MIN 1024 /* bytes: least average length of segments that are gathered.  Entry as above */
+#define MADI_SEGMENT_MIN 1024 /* bytes: least average length of segments that are gathered.  Entry: that of the row above */
 
 /* One packet. */
 
@@ -144,10 +144,10 @@
 /* shortest body that is written in pieces, after its cell was published (rationale.md, "Can a body be copied in and out
  * at the same time?") */
 #define MADI_SHM_BEGUN_MIN 6144
-#define MADI_SHM_PIECES 3                      /* number of the pieces of such a body.  Entry as above */
-#define MADI_SHM_PIECE_MIN 3072                /* shortest piece.  Entry as above */
-#define MADI_SHM_PIECE_MAX 8192                /* longest piece.  Entry as above */
-#define MADI_SHM_PUT_LONG 4096                 /* longer copies: madi_copy_bulk.  rationale.md, "How are bytes copied?" */
+#define MADI_SHM_PIECES 3       /* number of pieces of a body that is written in pieces.  Entry: that of the row above */
+#define MADI_SHM_PIECE_MIN 3072 /* shortest piece.  Entry as above */
+#define MADI_SHM_PIECE_MAX 8192 /* longest piece.  Entry as above */
+#define MADI_SHM_PUT_LONG 4096  /* longer copies: madi_copy_bulk.  rationale.md, "How are bytes copied?" */
 #define MADI_TCP_PACKET_MAX ((size_t)32 << 10) /* longest packet: rationale.md, "How long are packets over TCP?" */
 
 /* from this length on a second read is faster than a copy (rationale.md, "Must a block wait for a grant where there is
@@ -170,7 +170,7 @@
 
 /* from this length on UCX's rendezvous carries a block (rationale.md, "From which length on is UCX's rendezvous used?") */
 #define MADI_UCX_CONT_MIN ((size_t)31 << 10)
-/* from this length on a block waits for a grant: 128 KiB to 2 MiB make no difference.  Entry as above */
+/* from this length on a block waits for a grant: 128 KiB to 2 MiB make no difference (rationale.md, the same entry) */
 #define MADI_UCX_GRANT_MIN ((size_t)768 << 10)
 #define MADI_UCX_EAGER ((size_t)0)
 #define MADI_UCX_CHUNK_MAX ((size_t)8 << 20)
@@ -187,7 +187,7 @@
 /* shorter blocks may travel with their message, without a grant (rationale.md, "Which blocks go through gateways
  * without a grant?") */
 #define MADI_VIRTUAL_GRANT_MIN ((size_t)192 << 10)
-#define MADI_VIRTUAL_EAGER ((size_t)16 << 10) /* bytes sent ahead of a block's grant.  Entry as above */
+#define MADI_VIRTUAL_EAGER ((size_t)16 << 10) /* bytes sent ahead of a block's grant.  Entry: that of the row above */
 
 /* ---- The choice -------------------------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@ struct madi_send_gate {
     madi_conn_t *pending, *pending_last;      /* connections with packets to send */
     madi_rdv_send_t *granted, **granted_tail; /* granted blocks to be sent */
     struct madi_handles *blocks;              /* blocks that are announced and not complete (madi_rdv_send), by handle */
-    bool prepared;                            /* true if one of these blocks has a prepared piece in the driver's memory */
+    bool prepared;                            /* true if an announced block has a prepared piece in the driver's memory */
     bool shares;                              /* true if the peer has shared the last block that it could share */
     madi_share_t *ways;                       /* whether announced blocks have proved faster; NULL: not known yet */
     madi_send_counts_t count;

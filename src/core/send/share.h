@@ -32,7 +32,7 @@ typedef struct madi_share_class {
 
 typedef struct madi_share {
     madi_share_class_t classes[MADI_SHARE_CLASSES];
-    bool shared_first; /* at the beginning of a class, sharing is tried before the other method */
+    bool shared_first; /* true if, when blocks of a class are first sent, sharing is tried before the ring */
 } madi_share_t;
 
 /* True if the next block of that length is to be shared.  *timed: its duration is to be reported with madi_share_record.

@@ -212,7 +212,7 @@ static_assert(sizeof(madi_wire_ready_t) == 48, "ready");
 typedef struct madi_wire_close {
     uint32_t status;
     uint32_t what;
-    uint8_t proof[MADI_WIRE_PROOF]; /* with MADI_CLOSE_LINK: proof of the other end of the stream */
+    uint8_t proof[MADI_WIRE_PROOF]; /* if `what` is MADI_CLOSE_LINK: proof of the other end of the stream */
 } madi_wire_close_t;
 static_assert(sizeof(madi_wire_close_t) == 24, "close");
 
