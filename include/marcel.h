@@ -522,16 +522,16 @@ int marcel_fd_wait(int fd, int events, int clock, const struct timespec *until);
 
 /* ---- Blocking calls ------------------------------------------------------------------------------------------- */
 
-/* Bracket a call that blocks in the kernel and has no form here.  Meanwhile a spare kernel thread on the same core runs
- * the worker's other threads.  In between, the caller counts as a plain pthread: it must not end, nor long keep a lock
- * that those threads need.  Pairs may be nested; in a plain pthread they have no effect.  A pair costs one wake-up of a
- * kernel thread, and another one if the spare thread has started to run. marcel_blocking_end may switch: read errno
- * before it.
+/* Bracket a call that blocks in the kernel and for which this header has no call.  Meanwhile a spare kernel thread on
+ * the same core runs the worker's other threads.  In between, the caller counts as a plain pthread: it must not end,
+ * nor long keep a lock that those threads need.  Pairs may be nested; in a plain pthread they have no effect.  A pair
+ * costs one wake-up of a kernel thread, and another one if the spare thread has started to run. marcel_blocking_end may
+ * switch: read errno before it.
  *
  * Afterwards all threads of the worker may be in another kernel thread.  An address of a thread-local variable (errno
  * is one) that a function kept from before a switch then belongs to the former kernel thread (see
- * marcel_attr_setmigratable).  Errors: EAGAIN (no kernel thread: the call will block the worker; leave has no effect
- * then). */
+ * marcel_attr_setmigratable).  Errors: EAGAIN (no kernel thread: the call will block the worker, and
+ * marcel_blocking_end has no effect). */
 int marcel_blocking_begin(void);
 int marcel_blocking_end(void);
 

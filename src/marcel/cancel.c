@@ -67,7 +67,7 @@ static bool party_end_wait(madi_party_t *party)
     while (!madi_claim(party, MADI_WAIT_CANCELLED)) {
         if (!party_begins_to_join(party))
             return false;
-        sched_yield(); /* the party is no thread of this worker, since it would be in `joiner` by now */
+        sched_yield(); /* if the party were a thread of this worker, it would be in `joiner` by now */
     }
     return true;
 }

@@ -12,7 +12,7 @@
 typedef struct madi_waitq {
     madi_lock_t lock;
     uint32_t value;      /* state of the lock, condition or semaphore; under the queue's lock */
-    madi_party_t *first; /* the first of a ring; NULL if no thread waits */
+    madi_party_t *first; /* the first party of a ring; NULL if no thread waits */
 } madi_waitq_t;
 
 /* ---- The lock ------------------------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@
 #include <openssl/crypto.h>
 
 #define PART_MIN 3 /* minimum number of symbols of a part that is counted as a unit */
-#define PART 8     /* bits that describe where the part occurred and how long it is */
+#define PART 8     /* bits that tell where the repeated part occurred and how long it is */
 
 /* Return the bits per symbol of the smallest alphabet that has all symbols. */
 static int symbol_bits(const unsigned char *key, size_t len)

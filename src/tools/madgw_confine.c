@@ -140,7 +140,7 @@ static void all_drop(uint32_t keep)
 
 void madi_confine_begin(void)
 {
-    /* keep the two that a change to another user needs; the change of user then drops them */
+    /* keep the two capabilities that a change to another user needs; the change of user then drops them */
     all_drop(1u << CAP_SETUID | 1u << CAP_SETGID);
 }
 

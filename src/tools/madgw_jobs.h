@@ -57,7 +57,7 @@ typedef struct madi_job {
     int fails;                     /* consecutive failures */
     int rate_fd;                   /* memory of the page that is shared with the gateway's process */
     madi_gateway_rate_t *rate;
-    uint64_t passed; /* bytes passed at the last check */
+    uint64_t passed; /* value of the page's `passed` at the last check, in bytes */
     double need;     /* need estimated by the last check, in bytes per second */
 } madi_job_t;
 

@@ -130,7 +130,7 @@ static _Noreturn void child_fail(int rank, int stage)
 static void child_env(int rank, int boot_fd)
 {
     char text[16];
-    /* Variables of a surrounding launcher, for which this rank is no separate process. */
+    /* Remove variables of a surrounding launcher, which does not know this rank as a process. */
     unsetenv("PMI_FD");
     unsetenv("PMI_PORT");
     unsetenv("PMIX_NAMESPACE");

@@ -45,7 +45,7 @@ struct madi_routes {
     int *at, *first; /* on network n are the relays at[first[n]] to at[first[n + 1] - 1] */
 };
 
-/* Return the key of one hop over network between hosts with these networks. */
+/* Return the key of a hop over `network` from a host with the networks a to a host with the networks b. */
 madi_route_key_t madi_route_edge(const madi_routes_t *routes, madi_route_nets_t a, madi_route_nets_t b, int network);
 /* True if the host can be used on this network. */
 bool madi_route_up(const madi_routes_t *routes, int host, int network);

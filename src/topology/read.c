@@ -126,7 +126,7 @@ static void into_gateway(madi_topo_list_t *list, int host, int line)
     }
 }
 
-/* Take one core; "0,2-3" was expanded as if between brackets. */
+/* Take one core.  A list of cores like "0,2-3" was expanded before. */
 static int take_core(void *arg, const char *core)
 {
     madi_topo_names_t *names = arg;

@@ -35,7 +35,7 @@ static madi_route_key_t part_key_sum(madi_route_key_t a, madi_route_key_t b)
     return (madi_route_key_t){a.cost + b.cost, a.hops + b.hops, a.later + b.later};
 }
 
-/* Order of parts.  Among equal parts the longest comes first, so that routes are completed one by one. */
+/* Order the parts of routes.  Among equal parts the longest comes first, so that routes are completed one by one. */
 static bool part_before(const void *arg, int a, int b)
 {
     const listing_t *l = arg;

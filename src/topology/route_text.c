@@ -93,7 +93,7 @@ void madi_routes_unreachable(const madi_routes_t *r, int to, char *why, size_t l
     free(net);
 }
 
-/* Name the first hop off the preferred network, and that network. */
+/* Name the first hop off the preferred network, and the network of this hop. */
 static void add_order(route_text_t *t, const madi_routes_t *r, const madi_route_t *best, const madi_route_t *route)
 {
     const madi_topo_t *topo = r->topo;

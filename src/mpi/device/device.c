@@ -288,7 +288,7 @@ static void peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
     dev_receives_fail(dev, peer, status);
     for (uint32_t i = 0; i < dev->n_numbered; i++) {
         op_t *op = dev->numbered[i];
-        if (!op || op->peer != peer || op->envelope_waits) /* a send whose envelope has not left yet fails without help */
+        if (!op || op->peer != peer || op->envelope_waits) /* the request of an envelope that has not left fails by itself */
             continue;
         dev_number_release(dev, op);
         if (op->done.sent) {

@@ -51,7 +51,7 @@ typedef struct remote_hdr {
     uint8_t kind, flags; /* FLAG_DATA */
     uint8_t type, op;
     uint8_t n;       /* number of targets */
-    uint8_t refused; /* in answers: true if the access is refused */
+    uint8_t refused; /* in an answer: true if the access is refused */
     uint16_t zero;
     uint64_t number, data;
     uint64_t len; /* length of the payload */
@@ -407,7 +407,7 @@ void dev_flow_refund(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
 /* Count messages that are kept; `cost` is their total cost. */
 void dev_flow_hold(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
 void dev_flow_refund_pending(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
-/* Like dev_flow_consume, with the flow of that peer; NULL if there is none yet. */
+/* Like dev_flow_consume, but f is the flow of the peer `from`; f is NULL if the peer has no flow yet. */
 static inline void dev_flow_consume_in(mad_dev_t *dev, flow_t *f, mad_peer_t from, uint64_t cost)
 {
     if (MAD_DEV_LIKELY(f) && MAD_DEV_LIKELY(f->due + cost < MAD_DEV_WINDOW / 4))

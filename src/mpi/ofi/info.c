@@ -196,7 +196,7 @@ static void info_offer(struct fi_info *i, const struct fi_info *h, uint32_t vers
     i->ep_attr->mem_tag_format = h && h->ep_attr && h->ep_attr->mem_tag_format ? h->ep_attr->mem_tag_format : TAG_FORMAT;
     i->ep_attr->max_order_raw_size = i->ep_attr->max_order_war_size = i->ep_attr->max_order_waw_size = MAD_DEV_ORDERED;
     i->ep_attr->tx_ctx_cnt = i->ep_attr->rx_ctx_cnt = 1;
-    /* reach is a property of the domain, not of an endpoint (fi_domain(3)) */
+    /* reach (FI_LOCAL_COMM, FI_REMOTE_COMM) is a property of the domain, not of an endpoint (fi_domain(3)) */
     i->tx_attr->caps = i->caps & (PRIMARY | SENDING);
     i->tx_attr->op_flags = h && h->tx_attr ? h->tx_attr->op_flags & MAD_OFI_SEND_FLAGS : 0;
     i->tx_attr->msg_order = i->rx_attr->msg_order = ORDER;

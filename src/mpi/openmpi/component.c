@@ -177,7 +177,7 @@ static int module_register_error(mca_btl_base_module_t *btl, mca_btl_base_module
 
 /* ---- Tables ---------------------------------------------------------------------------------------------------- */
 
-mca_btl_base_module_t mad_btl_network; /* like the other module, but with its own limits */
+mca_btl_base_module_t mad_btl_network; /* like mad_btl_memory, but with limits of its own */
 mca_btl_base_module_t mad_btl_memory = {
     .btl_component = &mca_btl_mad_component.super,
     .btl_add_procs = mad_btl_add_procs,
