@@ -167,16 +167,26 @@ static bool destination_is_valid(const struct ibv_sge *sge)
            (!r->sum || r->sum == soft_pages_sum(r->mr.addr, r->mr.length));
 }
 
+/* Read the other side's memory.  If the process there is gone, report that as a device does that gets no answers. */
+static enum ibv_wc_status memory_read(const soft_pair_t *p, const struct iovec *to, const struct iovec *from)
+{
+    ssize_t n = process_vm_readv(p->peer, to, 1, from, 1, 0);
+    if (n == (ssize_t)to->iov_len)
+        return IBV_WC_SUCCESS;
+    return n < 0 && errno == ESRCH ? IBV_WC_RETRY_EXC_ERR : IBV_WC_REM_ACCESS_ERR;
+}
+
 static void pair_read(soft_pair_t *p, const struct ibv_send_wr *wr)
 {
+    enum ibv_wc_status status;
     struct iovec to = {(void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length};
     struct iovec from = {(void *)(uintptr_t)wr->wr.rdma.remote_addr, wr->sg_list->length};
     if (p->failed)
         pair_fail(p, wr->wr_id, IBV_WC_WR_FLUSH_ERR);
     else if (!destination_is_valid(wr->sg_list))
         pair_fail(p, wr->wr_id, IBV_WC_LOC_PROT_ERR);
-    else if (process_vm_readv(p->peer, &to, 1, &from, 1, 0) != (ssize_t)to.iov_len)
-        pair_fail(p, wr->wr_id, IBV_WC_REM_ACCESS_ERR);
+    else if ((status = memory_read(p, &to, &from)))
+        pair_fail(p, wr->wr_id, status);
     else if (wr->send_flags & IBV_SEND_SIGNALED)
         completion_add((soft_cq_t *)p->qp.send_cq,
                        (struct ibv_wc){.wr_id = wr->wr_id, .opcode = IBV_WC_RDMA_READ, .qp_num = p->qp.qp_num});

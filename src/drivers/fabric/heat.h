@@ -11,7 +11,7 @@
 #define FABRIC_HOT 4000 /* empty tries until the adapter is no longer hot */
 
 typedef struct fabric_heat {
-    atomic_int hot, skip; /* polls without success after which polling stops; polls to skip before the next attempt */
+    atomic_int hot, skip; /* polls left until polling stops; polls to skip before the next attempt */
 } fabric_heat_t;
 
 static inline void fabric_heat(fabric_heat_t *h)

@@ -184,7 +184,7 @@ static bool region_announce(fabric_registrations_t *all, fabric_region_t *r)
 {
     uintptr_t from = r->from, to = r->to;
     uint64_t count = 0;
-    if (fabric_unmap_pending()) /* what overlaps may be gone */
+    if (fabric_unmap_pending()) /* the memory of overlapping regions may be gone */
         return false;
     for (fabric_region_t *o; (o = tree_find(all, r->from)) && o->from < r->to;) {
         from = o->from < from ? o->from : from;

@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 
 typedef struct fabric_region {
-    void *handle; /* what `add` has returned */
+    void *handle; /* the value that `add` returned */
     uintptr_t from, to;
     int users;
     bool kept;                           /* in the tree */
