@@ -27,7 +27,10 @@ extern "C" {
     X(ERR_PROTOCOL, 16, "the peer sent bytes that no message can hold") \
     X(ERR_UNSUPPORTED, 17, "not supported by this build or on this host") \
     X(ERR_BUSY, 18, "the object is in use") \
-    X(ERR_FORKED, 19, "the session belongs to the process that made this one by fork")
+    X(ERR_FORKED, 19, "the session belongs to the process that made this one by fork") \
+    X(ERR_KEY, 20, "the key names no memory that is registered") \
+    X(ERR_RANGE, 21, "bytes outside of the registered memory") \
+    X(ERR_RIGHTS, 22, "the memory is not registered for this operation")
 
 typedef enum mad_status {
 #define MAD_STATUS_ENUM(name, value, text) MAD_##name = (value),
