@@ -25,6 +25,7 @@
 #include "core/link/polled.h"
 #include "core/link/trace.h"
 #include "core/link/usable.h"
+#include "core/memory/memory.h"
 #include "core/object/channel.h"
 #include "core/object/conn.h"
 #include "core/object/gate.h"

@@ -69,7 +69,7 @@ only "core: tables" "base/.*|core/send/policy\.h" src/core/inspect/counters.h sr
 only "core: driver.h, forward.h, module.h" "$below|core/wire/wire\.h|$outside" src/core/driver.h src/core/driver_objects.h src/core/forward.h src/core/module.h
 lower=object
 only "core: forget.c" "$below|core/(object|security|wire|link|conn|send|recv|connect)/.*|core/inspect/query\.h|$outside" src/core/connect/forget.c
-for d in object security wire link conn 'send recv' connect dispatch.c progress api inspect session; do
+for d in object security wire link conn 'send recv' connect dispatch.c progress api memory inspect session; do
     for folder in $d; do
         allowed="$below|core/($lower|$folder)/.*|$outside"
         eval "allowed_$(echo "$folder" | tr -d .)=\$allowed"

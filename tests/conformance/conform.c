@@ -6,7 +6,7 @@
 
 static const test_t *const groups[] = {mode_tests,     block_tests,  request_tests, away_tests,    instant_tests,
                                        posted_tests,   direct_tests, handler_tests, runtime_tests, channel_tests,
-                                       mismatch_tests, thread_tests, session_tests, limit_tests};
+                                       mismatch_tests, thread_tests, session_tests, limit_tests,   memory_tests};
 
 /* ---- Functions for the tests ------------------------------------------------------------------------------------ */
 

@@ -45,7 +45,7 @@ typedef struct test {
 
 extern const test_t mode_tests[], block_tests[], request_tests[], away_tests[], instant_tests[], posted_tests[],
     direct_tests[], handler_tests[], channel_tests[], runtime_tests[], mismatch_tests[], thread_tests[], session_tests[],
-    limit_tests[];
+    limit_tests[], memory_tests[];
 
 /* Synchronisation of the roles: await_peer waits until the other role has called signal_peer. */
 void signal_peer(env_t *e);

@@ -149,6 +149,8 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
         madi_rx_fail(conn, gate->status);
         marceli_waiters_wake_all(&conn->openers);
     }
+    if (s->gate_lost)
+        s->gate_lost(gate);
     madi_hello_abort_all(gate);
     madi_search_free(gate);
     if (gate->forward)

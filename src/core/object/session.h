@@ -49,6 +49,7 @@ struct mad_session {
     /* The parts of the folders. */
     struct madi_conn_session *conn;       /* conn: channels for reuse, the budget of credits */
     struct madi_connect_session *connect; /* connect: peers, released gates, handshakes */
+    struct madi_memory_session *memory;   /* memory: registered blocks, operations on those of peers */
     struct madi_stats_kept *kept;         /* inspect: counters of released gates; NULL: none */
     struct madi_session_own *own;         /* session: listening sockets, waiting, the end */
     /* link: adapters that are polled, threads that wait.  Embedded, since progress looks at them in each round. */
@@ -79,6 +80,7 @@ struct mad_session {
     madi_lock_t work_lock;     /* also protects callbacks and events */
     _Atomic(int) has_work;     /* not 0 if the list `work` has gates; written under work_lock, read by any thread */
     _Atomic(int) strides_left; /* not 0 if a gate of the list can send more without waiting for an event; like has_work */
+    void (*gate_lost)(madi_gate_t *gate); /* called under lock when a gate is down; NULL: nobody wants to know */
     /* Channels, gates and links; under lock.  NULL: none. */
     madi_gate_t *gates;
     mad_channel_t *channels;

@@ -14,6 +14,7 @@
 #include "core/link/polled.h"
 #include "core/link/trace.h"
 #include "core/link/usable.h"
+#include "core/memory/memory.h"
 #include "core/object/session.h"
 #include "core/recv/receive.h"
 #include "core/security/protection.h"
@@ -258,6 +259,7 @@ static void session_parts_free(mad_session_t *s)
 {
     madi_connect_session_free(s);
     madi_conn_session_free(s);
+    madi_memory_session_free(s);
     free(s->own);
 }
 
@@ -272,8 +274,9 @@ static mad_status_t session_new(mad_session_t **session)
     memset(s, 0, sizeof *s);
     s->conn = madi_conn_session_new();
     s->connect = madi_connect_session_new();
+    s->memory = madi_memory_session_new();
     s->own = calloc(1, sizeof *s->own);
-    if (!s->conn || !s->connect || !s->own) {
+    if (!s->conn || !s->connect || !s->memory || !s->own) {
         session_parts_free(s);
         free(s);
         return MAD_ERR_NOMEM;

@@ -17,6 +17,7 @@
 #include "core/link/polled.h"
 #include "core/link/trace.h"
 #include "core/link/usable.h"
+#include "core/memory/memory.h"
 #include "core/object/gate.h"
 #include "core/object/session.h"
 #include "core/recv/receive.h"
@@ -168,6 +169,7 @@ static void peers_free(mad_session_t *s)
 
 static void memory_free(mad_session_t *s)
 {
+    madi_memory_session_free(s);
     madi_recv_session_fini(s);
     madi_link_session_fini(s);
     for (madi_left_out_t *l; (l = s->left_out); free(l))

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Remote memory: blocks that this process has registered. */
+#include "base/clock.h"
+#include "base/random.h"
+#include "core/driver.h"
+#include "core/link/notify.h"
+#include "core/link/usable.h"
+#include "core/memory/memory.h"
+#include "core/wire/handle.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define RIGHTS (MAD_MEMORY_READ | MAD_MEMORY_WRITE | MAD_MEMORY_ATOMIC)
+
+/* ---- Registration --------------------------------------------------------------------------------------------- */
+
+void madi_memory_block_free(struct mad_memory *block)
+{
+    if (block->mapped)
+        munmap(block->base, block->mapped);
+    free(block);
+}
+
+/* Enter a block into the session's tables.  Return false if out of memory. */
+static bool block_enter(struct mad_memory *block)
+{
+    struct madi_memory_session *memory = block->session->memory;
+    madi_lock(&memory->lock);
+    block->number = madi_handle_add(memory->blocks, block);
+    if (block->number) {
+        block->next = memory->first;
+        if (block->next)
+            block->next->prev = block;
+        memory->first = block;
+    }
+    madi_unlock(&memory->lock);
+    return block->number != 0;
+}
+
+static mad_status_t block_new(mad_session_t *session, void *base, size_t len, size_t mapped, unsigned rights,
+                              mad_memory_t **memory)
+{
+    struct mad_memory *block = calloc(1, sizeof *block);
+    if (!block)
+        return MAD_ERR_NOMEM;
+    block->session = session;
+    block->base = base;
+    block->len = len;
+    block->rights = rights;
+    if (!madi_random(block->secret, sizeof block->secret)) {
+        free(block);
+        return MAD_ERR_SYSTEM;
+    }
+    if (!block_enter(block)) {
+        free(block);
+        return MAD_ERR_NOMEM;
+    }
+    block->mapped = mapped;
+    *memory = block;
+    return MAD_OK;
+}
+
+mad_status_t mad_memory_register(mad_session_t *session, void *base, size_t len, unsigned rights, mad_memory_t **memory)
+{
+    mad_channel_t *channel;
+    mad_status_t status;
+    if ((!base && len) || len > UINTPTR_MAX - (uintptr_t)base || !rights || rights & ~(unsigned)RIGHTS)
+        return MAD_ERR_INVAL;
+    status = madi_memory_start(session, &channel);
+    return status ? status : block_new(session, base, len, 0, rights, memory);
+}
+
+mad_status_t mad_memory_alloc(mad_session_t *session, size_t len, unsigned rights, mad_memory_t **memory)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped = len ? (len + page - 1) / page * page : page;
+    mad_channel_t *channel;
+    mad_status_t status;
+    void *base;
+    if (mapped < len)
+        return MAD_ERR_NOMEM;
+    if (!rights || rights & ~(unsigned)RIGHTS)
+        return MAD_ERR_INVAL;
+    status = madi_memory_start(session, &channel);
+    if (status)
+        return status;
+    base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return MAD_ERR_NOMEM;
+    status = block_new(session, base, len, mapped, rights, memory);
+    if (status)
+        munmap(base, mapped);
+    return status;
+}
+
+void *mad_memory_base(const mad_memory_t *memory)
+{
+    return memory->base;
+}
+
+size_t mad_memory_len(const mad_memory_t *memory)
+{
+    return memory->len;
+}
+
+void mad_memory_key(const mad_memory_t *memory, mad_memory_key_t *key)
+{
+    madi_memory_key_t k = {
+        .version = MADI_MEMORY_KEY_VERSION, .rights = (uint8_t)memory->rights, .block = memory->number, .len = memory->len};
+    static_assert(sizeof *key == sizeof k, "the public form of a key");
+    memcpy(k.uid, memory->session->uid, sizeof k.uid);
+    memcpy(k.secret, memory->secret, sizeof k.secret);
+    memcpy(key, &k, sizeof k);
+}
+
+/* ---- Use ------------------------------------------------------------------------------------------------------ */
+
+/* Compare in a time that does not depend on the bytes. */
+static bool secret_is(const struct mad_memory *block, const uint8_t *secret)
+{
+    unsigned differs = 0;
+    for (int i = 0; i < MADI_MEMORY_SECRET; i++)
+        differs |= (unsigned)(block->secret[i] ^ secret[i]);
+    return !differs;
+}
+
+mad_status_t madi_memory_find(struct madi_memory_session *memory, const madi_memory_envelope_t *envelope,
+                              struct mad_memory **block)
+{
+    static const uint8_t needed[MADI_MEMORY_KINDS] = {
+        [MADI_MEMORY_PUT] = MAD_MEMORY_WRITE,
+        [MADI_MEMORY_PUT_NOTIFY] = MAD_MEMORY_WRITE,
+        [MADI_MEMORY_GET] = MAD_MEMORY_READ,
+        [MADI_MEMORY_FETCH_ADD] = MAD_MEMORY_ATOMIC,
+        [MADI_MEMORY_COMPARE_SWAP] = MAD_MEMORY_ATOMIC,
+    };
+    struct mad_memory *b = madi_handle_get(memory->blocks, envelope->block);
+    bool atomic = needed[envelope->kind] == MAD_MEMORY_ATOMIC;
+    uint64_t len = atomic ? sizeof(uint64_t) : envelope->len;
+    if (!b || !secret_is(b, envelope->secret))
+        return MAD_ERR_KEY;
+    if (!(b->rights & needed[envelope->kind]))
+        return MAD_ERR_RIGHTS;
+    if (len > b->len || envelope->offset > b->len - len)
+        return MAD_ERR_RANGE;
+    if (atomic && ((uintptr_t)b->base + envelope->offset) % sizeof(uint64_t))
+        return MAD_ERR_RANGE;
+    *block = b;
+    return MAD_OK;
+}
+
+void madi_memory_release(struct mad_memory *block)
+{
+    mad_session_t *session = block->session; /* read the session first: once users is 0, the block may be freed */
+    bool wake;
+    madi_lock(&session->memory->lock);
+    wake = !--block->users && !block->number;
+    madi_unlock(&session->memory->lock);
+    if (wake)
+        madi_watchers_wake(session);
+}
+
+/* ---- Notifications -------------------------------------------------------------------------------------------- */
+
+void madi_memory_notify(struct mad_memory *block)
+{
+    atomic_fetch_add_explicit(&block->notified, 1, memory_order_release); /* pairs with mad_memory_notified */
+}
+
+uint64_t mad_memory_notified(const mad_memory_t *memory)
+{
+    return atomic_load_explicit(&((mad_memory_t *)memory)->notified, memory_order_acquire);
+}
+
+typedef struct notified_wait {
+    const mad_memory_t *memory;
+    uint64_t count;
+} notified_wait_t;
+
+static bool notified_enough(void *arg)
+{
+    const notified_wait_t *wait = arg;
+    return mad_memory_notified(wait->memory) >= wait->count;
+}
+
+mad_status_t mad_memory_wait(const mad_memory_t *memory, uint64_t count, int64_t timeout_ns)
+{
+    notified_wait_t wait = {memory, count};
+    mad_status_t status = madi_session_usable(memory->session);
+    if (status || notified_enough(&wait))
+        return status;
+    return madi_watch_for(memory->session, notified_enough, &wait, madi_deadline(timeout_ns));
+}
+
+/* ---- End ------------------------------------------------------------------------------------------------------ */
+
+static bool block_unused(void *arg)
+{
+    struct mad_memory *block = arg;
+    struct madi_memory_session *memory = block->session->memory;
+    bool unused;
+    madi_lock(&memory->lock);
+    unused = !block->users;
+    madi_unlock(&memory->lock);
+    return unused;
+}
+
+/* Make the key unknown. */
+static void block_close(struct mad_memory *block)
+{
+    struct madi_memory_session *memory = block->session->memory;
+    madi_lock(&memory->lock);
+    if (block->number)
+        madi_handle_del(memory->blocks, block->number);
+    block->number = 0;
+    madi_unlock(&memory->lock);
+}
+
+static void block_leave(struct mad_memory *block)
+{
+    struct madi_memory_session *memory = block->session->memory;
+    madi_lock(&memory->lock);
+    *(block->prev ? &block->prev->next : &memory->first) = block->next;
+    if (block->next)
+        block->next->prev = block->prev;
+    madi_unlock(&memory->lock);
+}
+
+mad_status_t mad_memory_unregister(mad_memory_t *memory, int64_t timeout_ns)
+{
+    mad_status_t status;
+    if (!memory)
+        return MAD_OK;
+    status = madi_session_usable(memory->session);
+    if (status)
+        return status;
+    block_close(memory);
+    if (!block_unused(memory) && madi_watch_for(memory->session, block_unused, memory, madi_deadline(timeout_ns)) != MAD_OK)
+        return MAD_ERR_TIMEOUT;
+    block_leave(memory);
+    madi_memory_block_free(memory);
+    return MAD_OK;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Remote memory: registered blocks, and operations on the blocks of peers.  doc/memory.md explains both.
+ *
+ *   start.c      the folder's part of a session, the channel, peers that are lost
+ *   block.c      registered blocks of this process
+ *   operation.c  operations of this process on blocks of peers, from the call to the answer
+ *   serve.c      the handler of the channel: operations of peers on blocks of this process, and answers
+ *
+ * The part has a lock of its own, memory->lock, which is taken after session->lock.  No call of the library is made under
+ * it. */
+#ifndef MADI_MEMORY_H
+#define MADI_MEMORY_H
+
+#include "core/memory/envelope.h"
+#include "core/object/session.h"
+
+#include <madeleine/memory.h>
+
+#define MADI_MEMORY_WINDOW 256 /* operations in flight from one process to one owner */
+#define MADI_MEMORY_SERVED \
+    1024 /* operations of one peer that the owner serves at a time; a peer that sends more is in error */
+
+/* An operation on a peer's block, or a flush.  Under memory->lock, unless a field says otherwise. */
+typedef struct madi_memory_op {
+    struct madi_memory_op *prev, *next; /* in peer->first; NULL at the ends */
+    struct madi_memory_op *todo;        /* next in a list of madi_memory_todo_t */
+    struct madi_memory_peer *peer;      /* constant, as long as the operation exists */
+    mad_request_t *request;             /* constant */
+    bool flush;                         /* constant */
+    bool sent;                          /* counted in peer->in_flight */
+    uint8_t waits;       /* number of events still to come: the message has left; the answer and its bytes have arrived */
+    mad_status_t status; /* the first failure, or MAD_OK */
+    uint32_t handle;     /* handle in memory->ops, as long as the answer is awaited; then 0 */
+    madi_memory_envelope_t envelope; /* constant once the operation is in its list; number: the first value of handle */
+    void *buf;                       /* constant: source of a put, destination of a get */
+    uint64_t *before;                /* constant; NULL: the program does not want the value */
+} madi_memory_op_t;
+
+/* A peer with which operations have begun.  Under memory->lock. */
+typedef struct madi_memory_peer {
+    mad_session_t *session; /* constant, as is peer */
+    mad_peer_t peer;        /* the number of its gate's peer */
+    bool uid_known;
+    unsigned char uid[16];          /* the peer's identity, if it is known */
+    mad_request_t *lost;            /* completes when the peer's gate is down; NULL after that */
+    madi_memory_op_t *first, *last; /* operations of this process, in the order in which they began; NULL: none */
+    madi_memory_op_t *unsent;       /* the first one that has not been sent; NULL: none */
+    int in_flight;                  /* number of operations of this process that are sent */
+    int served;                     /* number of the peer's operations that go on without the handler */
+    mad_status_t failed;            /* the first failure since the last flush, or MAD_OK */
+} madi_memory_peer_t;
+
+/* A registered block.  Constant, unless a field says otherwise. */
+struct mad_memory {
+    mad_session_t *session;
+    struct mad_memory *prev, *next; /* in memory->first; NULL at the ends; under memory->lock */
+    unsigned char *base;
+    size_t len;
+    size_t mapped; /* bytes that the library has allocated; 0: the memory is the program's */
+    unsigned rights;
+    uint32_t number; /* handle in memory->blocks; 0: the registration ends.  Under memory->lock */
+    int users;       /* number of operations that move bytes of the block without memory->lock; under memory->lock */
+    _Atomic(uint64_t) notified;
+    uint8_t secret[MADI_MEMORY_SECRET];
+};
+
+/* This folder's part of a session (session->memory).  Under lock, unless a field says otherwise. */
+struct madi_memory_session {
+    madi_lock_t lock;
+    _Atomic(mad_channel_t *) channel; /* NULL: not started; read without a lock */
+    bool serves;                      /* the channel has its handler */
+    struct madi_handles *blocks, *ops;
+    struct mad_memory *first; /* all blocks; NULL: none */
+    madi_memory_peer_t **peers;
+    uint32_t n_peers; /* entries of peers, by number; NULL: none */
+};
+
+/* What is to be done after memory->lock is released. */
+typedef struct madi_memory_todo {
+    madi_memory_op_t *done, *send; /* lists by op->todo; NULL: none */
+    madi_memory_op_t **send_tail;  /* NULL: send is empty */
+} madi_memory_todo_t;
+
+/* start.c */
+struct madi_memory_session *madi_memory_session_new(void); /* return NULL if out of memory */
+void madi_memory_session_free(mad_session_t *session);     /* free the part if there is one; nothing uses it any more */
+/* Open the channel if it is not open, and set *channel.  No lock. */
+mad_status_t madi_memory_start(mad_session_t *session, mad_channel_t **channel);
+/* Return the entry of a gate's peer, which is made if needed; NULL if out of memory.  No lock. */
+madi_memory_peer_t *madi_memory_peer(mad_session_t *session, mad_peer_t peer);
+
+/* operation.c */
+/* Take the operation that an answer of this peer is for, so that no further answer is for it; NULL if there is none. */
+madi_memory_op_t *madi_memory_op_take(const madi_memory_peer_t *peer, uint32_t number);
+void madi_memory_op_answered(madi_memory_op_t *op, mad_status_t status); /* after madi_memory_op_take; no lock */
+void madi_memory_fail(madi_memory_peer_t *peer, mad_status_t status);    /* fail all operations without an answer; no lock */
+
+/* block.c */
+/* Find the block of an operation, and check key, rights and range.  Set *block on success.  Under memory->lock. */
+mad_status_t madi_memory_find(struct madi_memory_session *memory, const madi_memory_envelope_t *envelope,
+                              struct mad_memory **block);
+void madi_memory_release(struct mad_memory *block); /* end the use of a block that was counted in users; no lock */
+void madi_memory_notify(struct mad_memory *block);  /* count a notification; any lock but wait_lock */
+void madi_memory_block_free(struct mad_memory *block);
+
+/* serve.c */
+mad_handled_t madi_memory_arrived(mad_channel_t *channel, mad_message_t *message, void *arg); /* the channel's handler */
+
+#endif

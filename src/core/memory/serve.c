@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Remote memory: the handler of the channel, for operations of peers on blocks of this process, and for answers.
+ *
+ * Short operations are done under memory->lock, so that mad_memory_unregister finds them done or not begun.  Long ones are
+ * counted in block->users until their message has ended. */
+#include "core/conn/request.h"
+#include "core/connect/gate.h"
+#include "core/connect/peer.h"
+#include "core/driver.h"
+#include "core/link/notify.h"
+#include "core/memory/memory.h"
+#include "core/object/channel.h"
+#include "core/object/gate.h"
+#include "core/object/rx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A long put or get of a peer, while its bytes are moved. */
+typedef struct served {
+    madi_memory_peer_t *peer;
+    struct mad_memory *block;
+    madi_memory_envelope_t envelope;
+} served_t;
+
+/* ---- Bytes of a block ------------------------------------------------------------------------------------------- */
+
+static bool is_word(const void *at, uint64_t len)
+{
+    return len == sizeof(uint64_t) && (uintptr_t)at % sizeof(uint64_t) == 0;
+}
+
+/* Copy into a block; 8 bytes that are aligned are not torn, and come after what was copied before. */
+static void bytes_store(void *at, const unsigned char *from, uint64_t len)
+{
+    uint64_t word;
+    if (is_word(at, len)) {
+        memcpy(&word, from, sizeof word);
+        __atomic_store_n((uint64_t *)at, word, __ATOMIC_RELEASE);
+    } else {
+        madi_copy(at, from, (size_t)len);
+    }
+}
+
+static void bytes_load(unsigned char *to, const void *at, uint64_t len)
+{
+    uint64_t word;
+    if (is_word(at, len)) {
+        word = __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
+        memcpy(to, &word, sizeof word);
+    } else {
+        madi_copy(to, at, (size_t)len);
+    }
+}
+
+static uint64_t word_change(const madi_memory_envelope_t *e, uint64_t *at)
+{
+    uint64_t before = e->operand[0];
+    if (e->kind == MADI_MEMORY_FETCH_ADD)
+        return __atomic_fetch_add(at, e->operand[0], __ATOMIC_SEQ_CST);
+    __atomic_compare_exchange_n(at, &before, e->operand[1], false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return before;
+}
+
+/* ---- Answers that leave ----------------------------------------------------------------------------------------- */
+
+static void served_count(madi_memory_peer_t *peer, int n)
+{
+    struct madi_memory_session *memory = peer->session->memory;
+    madi_lock(&memory->lock);
+    peer->served += n;
+    madi_unlock(&memory->lock);
+}
+
+static void answer_left(void *arg, mad_status_t status)
+{
+    (void)status;
+    served_count(arg, -1);
+}
+
+/* End the connection to a peer whose answer cannot be sent. */
+static void peer_hang_up(madi_memory_peer_t *peer, int lane)
+{
+    mad_session_t *session = peer->session;
+    madi_gate_t *gate;
+    madi_lock(&session->lock);
+    gate = madi_peer_gate_find(session, peer->peer, lane);
+    if (gate)
+        madi_gate_down(gate, MAD_ERR_NOMEM, "no memory for the answer to an operation on memory");
+    madi_unlock(&session->lock);
+}
+
+/* Send an answer, with the bytes of a short get.  The peer must not wait for ever for an
+ * answer for which there is no memory. */
+static void answer_send(madi_memory_peer_t *peer, uint32_t number, mad_status_t status, uint64_t before,
+                        const unsigned char *bytes, uint64_t len)
+{
+    mad_session_t *session = peer->session;
+    mad_channel_t *channel = atomic_load_explicit(&session->memory->channel, memory_order_acquire);
+    madi_memory_envelope_t e = {
+        .kind = MADI_MEMORY_ANSWER, .status = (uint16_t)status, .number = number, .len = len, .operand = {before}};
+    mad_block_t blocks[2] = {{&e, sizeof e, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
+                             {(void *)bytes, (size_t)len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS}};
+    mad_request_t *request;
+    mad_status_t sent = mad_message_send(channel, peer->peer, blocks, len ? 2 : 1, &request);
+    if (sent == MAD_ERR_NOMEM)
+        peer_hang_up(peer, channel->lane);
+    if (sent || madi_request_is_instant(request))
+        return;
+    served_count(peer, 1);
+    mad_request_detach(request, answer_left, peer);
+}
+
+static void answer_status(madi_memory_peer_t *peer, const madi_memory_envelope_t *e, mad_status_t status)
+{
+    answer_send(peer, e->number, status, 0, NULL, 0);
+}
+
+/* ---- Long operations -------------------------------------------------------------------------------------------- */
+
+/* Begin a long operation on a block that is counted in users.  NULL: no memory, and the block is released. */
+static served_t *served_new(madi_memory_peer_t *peer, struct mad_memory *block, const madi_memory_envelope_t *e)
+{
+    served_t *served = malloc(sizeof *served);
+    if (!served) {
+        madi_memory_release(block);
+        return NULL;
+    }
+    *served = (served_t){peer, block, *e};
+    served_count(peer, 1);
+    return served;
+}
+
+static void served_end(served_t *served)
+{
+    madi_memory_release(served->block);
+    served_count(served->peer, -1);
+    free(served);
+}
+
+static void put_arrived(void *arg, mad_status_t status)
+{
+    served_t *served = arg;
+    madi_memory_peer_t *peer = served->peer;
+    madi_memory_envelope_t e = served->envelope;
+    bool notifies = !status && e.kind == MADI_MEMORY_PUT_NOTIFY;
+    if (notifies)
+        madi_memory_notify(served->block);
+    served_end(served);
+    if (notifies)
+        madi_watchers_wake(peer->session);
+    answer_status(peer, &e, status);
+}
+
+/* Receive the bytes of a long put into the block, which is counted in users.  The message is ended by its request. */
+static mad_handled_t put_long(madi_memory_peer_t *peer, struct mad_memory *block, const madi_memory_envelope_t *e,
+                              mad_message_t *message)
+{
+    served_t *served = served_new(peer, block, e);
+    mad_request_t *request;
+    mad_status_t status;
+    if (!served) {
+        answer_status(peer, e, MAD_ERR_NOMEM);
+        return MAD_CONSUMED;
+    }
+    mad_unpack(message, block->base + e->offset, (size_t)e->len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking_request(message, &request);
+    if (status)
+        put_arrived(served, status);
+    else
+        mad_request_detach(request, put_arrived, served);
+    return MAD_PARKED;
+}
+
+static void get_left(void *arg, mad_status_t status)
+{
+    (void)status;
+    served_end(arg);
+}
+
+/* Send the bytes of a long get from the block, which is counted in users. */
+static void get_long(madi_memory_peer_t *peer, struct mad_memory *block, const madi_memory_envelope_t *e)
+{
+    mad_channel_t *channel = atomic_load_explicit(&peer->session->memory->channel, memory_order_acquire);
+    madi_memory_envelope_t answer = {.kind = MADI_MEMORY_ANSWER, .number = e->number, .len = e->len};
+    mad_block_t blocks[2] = {{&answer, sizeof answer, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
+                             {block->base + e->offset, (size_t)e->len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
+    served_t *served = served_new(peer, block, e);
+    mad_request_t *request;
+    mad_status_t status = served ? mad_message_send(channel, peer->peer, blocks, 2, &request) : MAD_ERR_NOMEM;
+    if (!status) {
+        mad_request_detach(request, get_left, served);
+        return;
+    }
+    if (served)
+        served_end(served);
+    answer_status(peer, e, status);
+}
+
+/* ---- Operations of peers ---------------------------------------------------------------------------------------- */
+
+/* End the connection to a peer that has broken the rules of this channel. */
+static mad_handled_t peer_refuse(mad_message_t *message, mad_status_t status, const char *text)
+{
+    madi_gate_t *gate = ((madi_rx_msg_t *)message)->conn->gate;
+    madi_lock(&message->session->lock);
+    madi_gate_down(gate, status == MAD_ERR_NOMEM ? status : MAD_ERR_PROTOCOL, text);
+    madi_unlock(&message->session->lock);
+    return MAD_CONSUMED;
+}
+
+/* Carry out an operation under the lock, or count a long one in the block's users, and set *block.  bytes: those of a short
+ * put, or room for those of a short get. */
+static mad_status_t operation_do(struct madi_memory_session *memory, const madi_memory_envelope_t *e, unsigned char *bytes,
+                                 uint64_t *before, struct mad_memory **block)
+{
+    mad_status_t status;
+    void *at;
+    madi_lock(&memory->lock);
+    status = madi_memory_find(memory, e, block);
+    at = status || !(*block)->base ? NULL : (*block)->base + e->offset;
+    if (status) {
+        *block = NULL;
+    } else if (e->kind == MADI_MEMORY_FETCH_ADD || e->kind == MADI_MEMORY_COMPARE_SWAP) {
+        *before = word_change(e, at);
+    } else if (e->len > MADI_MEMORY_SHORT) {
+        (*block)->users++;
+    } else if (e->kind == MADI_MEMORY_GET) {
+        bytes_load(bytes, at, e->len);
+    } else {
+        bytes_store(at, bytes, e->len);
+        if (e->kind == MADI_MEMORY_PUT_NOTIFY)
+            madi_memory_notify(*block);
+    }
+    madi_unlock(&memory->lock);
+    return status;
+}
+
+static bool peer_is_served(madi_memory_peer_t *peer)
+{
+    struct madi_memory_session *memory = peer->session->memory;
+    bool served;
+    madi_lock(&memory->lock);
+    served = peer->served < MADI_MEMORY_SERVED;
+    madi_unlock(&memory->lock);
+    return served;
+}
+
+static mad_handled_t operation_arrived(madi_memory_peer_t *peer, const madi_memory_envelope_t *e, mad_message_t *message)
+{
+    unsigned char bytes[MADI_MEMORY_SHORT];
+    bool puts = e->kind == MADI_MEMORY_PUT || e->kind == MADI_MEMORY_PUT_NOTIFY, is_long = e->len > MADI_MEMORY_SHORT;
+    struct mad_memory *block = NULL;
+    uint64_t before = 0;
+    mad_status_t status = MAD_OK;
+
+    if (!peer_is_served(peer))
+        return peer_refuse(message, MAD_ERR_PROTOCOL, "more operations on memory than one process may begin");
+    if (puts && e->len && !is_long)
+        status = mad_unpack_try(message, bytes, (size_t)e->len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    if (status)
+        return peer_refuse(message, status, "a put without its bytes");
+    status = operation_do(peer->session->memory, e, bytes, &before, &block);
+    if (!status && is_long && puts)
+        return put_long(peer, block, e, message);
+    if (!status && is_long && e->kind == MADI_MEMORY_GET) {
+        get_long(peer, block, e);
+        return MAD_CONSUMED;
+    }
+    if (!status && e->kind == MADI_MEMORY_PUT_NOTIFY)
+        madi_watchers_wake(peer->session);
+    answer_send(peer, e->number, status, before, bytes, !status && e->kind == MADI_MEMORY_GET ? e->len : 0);
+    return MAD_CONSUMED;
+}
+
+/* ---- Answers that arrive ---------------------------------------------------------------------------------------- */
+
+static void get_arrived(void *arg, mad_status_t status)
+{
+    madi_memory_op_answered(arg, status);
+}
+
+/* Receive the bytes of a get. */
+static mad_handled_t get_answered(madi_memory_op_t *op, mad_message_t *message)
+{
+    size_t len = (size_t)op->envelope.len;
+    mad_request_t *request;
+    mad_status_t status;
+    if (len <= MADI_MEMORY_SHORT) {
+        status = mad_unpack_try(message, op->buf, len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+        madi_memory_op_answered(op, status == MAD_ERR_AGAIN ? MAD_ERR_PROTOCOL : status);
+        return MAD_CONSUMED;
+    }
+    mad_unpack(message, op->buf, len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER);
+    status = mad_end_unpacking_request(message, &request);
+    if (status)
+        madi_memory_op_answered(op, status);
+    else
+        mad_request_detach(request, get_arrived, op);
+    return MAD_PARKED;
+}
+
+/* Return the status of an answer; a peer may have written any number. */
+static mad_status_t answer_status_of(const madi_memory_envelope_t *e)
+{
+    switch (e->status) {
+#define STATUS_CASE(name, value, text) case value:
+        MAD_STATUS_LIST(STATUS_CASE)
+#undef STATUS_CASE
+        return (mad_status_t)e->status;
+    default: return MAD_ERR_PROTOCOL;
+    }
+}
+
+static mad_handled_t answer_arrived(madi_memory_peer_t *peer, const madi_memory_envelope_t *e, mad_message_t *message)
+{
+    madi_memory_op_t *op = madi_memory_op_take(peer, e->number);
+    mad_status_t status = answer_status_of(e);
+    if (!op)
+        return MAD_CONSUMED;
+    if (!status && op->envelope.kind == MADI_MEMORY_GET && op->envelope.len) {
+        if (e->len == op->envelope.len)
+            return get_answered(op, message);
+        status = MAD_ERR_PROTOCOL;
+    }
+    if (!status && op->before)
+        *op->before = e->operand[0];
+    madi_memory_op_answered(op, status);
+    return MAD_CONSUMED;
+}
+
+mad_handled_t madi_memory_arrived(mad_channel_t *channel, mad_message_t *message, void *arg)
+{
+    mad_session_t *session = message->session;
+    madi_memory_envelope_t e;
+    madi_memory_peer_t *peer;
+    mad_status_t status = mad_unpack_try(message, &e, sizeof e, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
+    (void)channel, (void)arg;
+
+    if (status || !e.kind || e.kind >= MADI_MEMORY_KINDS)
+        return peer_refuse(message, status, "a message about memory that is none");
+    peer = madi_memory_peer(session, mad_message_peer(message));
+    if (!peer)
+        return peer_refuse(message, MAD_ERR_NOMEM, "no memory for an operation on memory");
+    if (e.kind == MADI_MEMORY_ANSWER)
+        return answer_arrived(peer, &e, message);
+    return operation_arrived(peer, &e, message);
+}
