@@ -5,7 +5,8 @@
  *   pack_end.c  end of packing, whole messages    unpack.c      unpacking of blocks
  *   send_now.c  messages that leave at once       unpack_end.c  end of unpacking
  *   request.c   tests, waits, cancels             callbacks.c   the program's handlers and callbacks
- *   post.c      posted receives                   borrow.c      reading of blocks in place */
+ *   post.c      posted receives                   borrow.c      reading of blocks in place
+ *   channel.c   channels opened and closed */
 #ifndef MADI_API_H
 #define MADI_API_H
 

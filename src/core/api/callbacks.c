@@ -12,7 +12,7 @@ static void run_handler(mad_session_t *session, madi_rx_msg_t *m)
     void *arg;
     madi_lock(&session->lock);
     handler = channel->handler;
-    arg = channel->handler_arg;
+    arg = channel->api.handler_arg;
     if (handler)
         madi_rx_open(m);
     else

@@ -30,7 +30,9 @@ struct mad_channel {
     madi_conn_t *ready, **ready_tail;   /* connections with messages, round robin */
     marceli_waiters_t openers;          /* threads that wait for a message of any peer */
     mad_handler_t handler;              /* the program's handler for each message */
-    void *handler_arg;
+    struct madi_api_channel {
+        void *handler_arg; /* argument of the handler */
+    } api;
     madi_conn_t *all;             /* all connections */
     mad_channel_t *next;          /* next in session->channels */
     mad_channel_t *next_awaiting; /* next in session->awaiting_release */

@@ -172,7 +172,7 @@ mad_status_t mad_channel_handler_set(mad_channel_t *c, mad_handler_t handler, vo
     madi_lock(&s->lock);
     marceli_progress_count_serving((handler != NULL) - (c->handler != NULL));
     c->handler = handler;
-    c->handler_arg = arg;
+    c->api.handler_arg = arg;
     for (madi_conn_t *conn = c->all; conn && handler; conn = conn->next_of_channel) {
         if (!conn->ready)
             continue;
