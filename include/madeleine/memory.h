@@ -32,10 +32,10 @@
  * Failures.  All operations on a peer that dies complete with MAD_ERR_PEER; those on other peers are not affected.  A put
  * that fails may have written any part of its bytes.  Failed changes of 8 bytes were made once or not at all.
  *
- * Errors that each operation may complete with: MAD_ERR_KEY (the key names no block that is registered now), MAD_ERR_RANGE
- * (some of the bytes lie outside of the block), MAD_ERR_RIGHTS (the block is not registered for this operation), MAD_ERR_PEER,
- * MAD_ERR_UNREACHABLE, MAD_ERR_AUTH, MAD_ERR_VERSION, MAD_ERR_NOMEM (here or at the owner), MAD_ERR_CLOSED (the session
- * ends).  If the call returns an error, there is no request. */
+ * Errors that each operation may complete with: MAD_ERR_KEY (the key names no block that is registered now); MAD_ERR_RANGE
+ * (some of the bytes lie outside of the block); MAD_ERR_RIGHTS (the block is not registered for this operation);
+ * MAD_ERR_NOMEM (here or at the owner); MAD_ERR_PEER, MAD_ERR_UNREACHABLE, MAD_ERR_AUTH, MAD_ERR_VERSION; MAD_ERR_CLOSED (the
+ * session ends).  If the call returns an error, there is no request. */
 #ifndef MADELEINE_MEMORY_H
 #define MADELEINE_MEMORY_H
 
@@ -47,7 +47,7 @@ extern "C" {
 
 typedef struct mad_memory mad_memory_t; /* a registered block of this process's memory */
 
-/* What other processes may do with a block: a sum of these. */
+/* Rights of other processes on a block; their sums are rights, too. */
 enum {
     MAD_MEMORY_READ = 1,  /* mad_memory_get */
     MAD_MEMORY_WRITE = 2, /* mad_memory_put, mad_memory_put_notify */
@@ -65,9 +65,9 @@ typedef struct mad_memory_key {
 /* Register len bytes at base, so that the peers that get the key may use them with these rights.  From here on the bytes may
  * change at any time.  The memory stays the program's, which frees it only after mad_memory_unregister.  len may be 0: the
  * block then serves for notifications only.  Ownership: the caller ends *memory with mad_memory_unregister; mad_exit ends the
- * blocks that are left.  Any thread; never waits.  Errors: MAD_ERR_INVAL (base is NULL and len is not 0, the range wraps
- * around, or unknown or no rights), MAD_ERR_NOMEM, MAD_ERR_BUSY (the program itself has opened the channel
- * "madeleine.memory"), MAD_ERR_SYSTEM (no random bytes). */
+ * blocks that are left.  Any thread; never waits.  Errors: MAD_ERR_INVAL (base is NULL and len is not 0; the range wraps
+ * around; unknown or no rights); MAD_ERR_NOMEM; MAD_ERR_BUSY (the program itself has opened the channel "madeleine.memory");
+ * MAD_ERR_SYSTEM (no random bytes). */
 mad_status_t mad_memory_register(mad_session_t *session, void *base, size_t len, unsigned rights, mad_memory_t **memory);
 
 /* Like mad_memory_register, but for len zeroed bytes that the library allocates, at an address divisible by the size of a

@@ -47,6 +47,7 @@
     X(ledger) \
     X(madrun) \
     X(madrun_hosts) \
+    X(memory) \
     UNIT_OFI(X) \
     X(policy) \
     X(posted) \

@@ -75,7 +75,7 @@ struct madi_memory_session {
     uint32_t n_peers; /* entries of peers, by number; NULL: none */
 };
 
-/* What is to be done after memory->lock is released. */
+/* Work for the time after memory->lock is released. */
 typedef struct madi_memory_todo {
     madi_memory_op_t *done, *send; /* lists by op->todo; NULL: none */
     madi_memory_op_t **send_tail;  /* NULL: send is empty */

@@ -282,8 +282,9 @@ static mad_status_t op_begin(madi_memory_op_t *op, const uint8_t *uid, mad_reque
 }
 
 /* Make and begin an operation.  The envelope has kind, offset, len and operands. */
-static mad_status_t operate(mad_session_t *session, mad_peer_t number, const mad_memory_key_t *key,
-                            const madi_memory_envelope_t *envelope, void *buf, uint64_t *before, mad_request_t **request)
+static mad_status_t operation_start(mad_session_t *session, mad_peer_t number, const mad_memory_key_t *key,
+                                    const madi_memory_envelope_t *envelope, void *buf, uint64_t *before,
+                                    mad_request_t **request)
 {
     madi_memory_peer_t *peer;
     madi_memory_key_t k;
@@ -314,35 +315,35 @@ mad_status_t mad_memory_put(mad_session_t *session, mad_peer_t peer, const mad_m
                             const void *buf, size_t len, mad_request_t **request)
 {
     madi_memory_envelope_t e = {.kind = MADI_MEMORY_PUT, .offset = offset, .len = len};
-    return operate(session, peer, key, &e, (void *)buf, NULL, request);
+    return operation_start(session, peer, key, &e, (void *)buf, NULL, request);
 }
 
 mad_status_t mad_memory_put_notify(mad_session_t *session, mad_peer_t peer, const mad_memory_key_t *key, uint64_t offset,
                                    const void *buf, size_t len, mad_request_t **request)
 {
     madi_memory_envelope_t e = {.kind = MADI_MEMORY_PUT_NOTIFY, .offset = offset, .len = len};
-    return operate(session, peer, key, &e, (void *)buf, NULL, request);
+    return operation_start(session, peer, key, &e, (void *)buf, NULL, request);
 }
 
 mad_status_t mad_memory_get(mad_session_t *session, mad_peer_t peer, const mad_memory_key_t *key, uint64_t offset, void *buf,
                             size_t len, mad_request_t **request)
 {
     madi_memory_envelope_t e = {.kind = MADI_MEMORY_GET, .offset = offset, .len = len};
-    return operate(session, peer, key, &e, buf, NULL, request);
+    return operation_start(session, peer, key, &e, buf, NULL, request);
 }
 
 mad_status_t mad_memory_fetch_add(mad_session_t *session, mad_peer_t peer, const mad_memory_key_t *key, uint64_t offset,
                                   uint64_t number, uint64_t *before, mad_request_t **request)
 {
     madi_memory_envelope_t e = {.kind = MADI_MEMORY_FETCH_ADD, .offset = offset, .operand = {number}};
-    return operate(session, peer, key, &e, NULL, before, request);
+    return operation_start(session, peer, key, &e, NULL, before, request);
 }
 
 mad_status_t mad_memory_compare_swap(mad_session_t *session, mad_peer_t peer, const mad_memory_key_t *key, uint64_t offset,
                                      uint64_t expected, uint64_t desired, uint64_t *before, mad_request_t **request)
 {
     madi_memory_envelope_t e = {.kind = MADI_MEMORY_COMPARE_SWAP, .offset = offset, .operand = {expected, desired}};
-    return operate(session, peer, key, &e, NULL, before, request);
+    return operation_start(session, peer, key, &e, NULL, before, request);
 }
 
 /* Append a flush to its peer's list.  Return false if nothing has to be waited for: op->status is set then. */

@@ -25,7 +25,7 @@ typedef struct served {
 
 /* ---- Bytes of a block ------------------------------------------------------------------------------------------- */
 
-static bool is_word(const void *at, uint64_t len)
+static bool bytes_are_word(const void *at, uint64_t len)
 {
     return len == sizeof(uint64_t) && (uintptr_t)at % sizeof(uint64_t) == 0;
 }
@@ -34,7 +34,7 @@ static bool is_word(const void *at, uint64_t len)
 static void bytes_store(void *at, const unsigned char *from, uint64_t len)
 {
     uint64_t word;
-    if (is_word(at, len)) {
+    if (bytes_are_word(at, len)) {
         memcpy(&word, from, sizeof word);
         __atomic_store_n((uint64_t *)at, word, __ATOMIC_RELEASE);
     } else {
@@ -45,7 +45,7 @@ static void bytes_store(void *at, const unsigned char *from, uint64_t len)
 static void bytes_load(unsigned char *to, const void *at, uint64_t len)
 {
     uint64_t word;
-    if (is_word(at, len)) {
+    if (bytes_are_word(at, len)) {
         word = __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
         memcpy(to, &word, sizeof word);
     } else {
@@ -64,7 +64,7 @@ static uint64_t word_change(const madi_memory_envelope_t *e, uint64_t *at)
 
 /* ---- Answers that leave ----------------------------------------------------------------------------------------- */
 
-static void served_count(madi_memory_peer_t *peer, int n)
+static void peer_served_add(madi_memory_peer_t *peer, int n)
 {
     struct madi_memory_session *memory = peer->session->memory;
     madi_lock(&memory->lock);
@@ -75,7 +75,7 @@ static void served_count(madi_memory_peer_t *peer, int n)
 static void answer_left(void *arg, mad_status_t status)
 {
     (void)status;
-    served_count(arg, -1);
+    peer_served_add(arg, -1);
 }
 
 /* End the connection to a peer whose answer cannot be sent. */
@@ -107,7 +107,7 @@ static void answer_send(madi_memory_peer_t *peer, uint32_t number, mad_status_t 
         peer_hang_up(peer, channel->lane);
     if (sent || madi_request_is_instant(request))
         return;
-    served_count(peer, 1);
+    peer_served_add(peer, 1);
     mad_request_detach(request, answer_left, peer);
 }
 
@@ -127,14 +127,14 @@ static served_t *served_new(madi_memory_peer_t *peer, struct mad_memory *block, 
         return NULL;
     }
     *served = (served_t){peer, block, *e};
-    served_count(peer, 1);
+    peer_served_add(peer, 1);
     return served;
 }
 
 static void served_end(served_t *served)
 {
     madi_memory_release(served->block);
-    served_count(served->peer, -1);
+    peer_served_add(served->peer, -1);
     free(served);
 }
 

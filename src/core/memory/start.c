@@ -74,14 +74,14 @@ static void gate_lost(madi_gate_t *gate)
         madi_request_complete(lost, gate->status);
 }
 
-static void peer_lost(void *arg, mad_status_t status)
+static void operations_lost(void *arg, mad_status_t status)
 {
     madi_memory_fail(arg, status);
 }
 
 /* ---- Peers ---------------------------------------------------------------------------------------------------- */
 
-static madi_memory_peer_t *peer_new(mad_session_t *session, mad_peer_t number)
+static madi_memory_peer_t *entry_new(mad_session_t *session, mad_peer_t number)
 {
     madi_memory_peer_t *peer = calloc(1, sizeof *peer);
     mad_request_t *lost = peer ? madi_request_new(session, false) : NULL;
@@ -91,7 +91,7 @@ static madi_memory_peer_t *peer_new(mad_session_t *session, mad_peer_t number)
     }
     peer->session = session;
     peer->peer = number;
-    lost->callback = peer_lost;
+    lost->callback = operations_lost;
     lost->arg = peer;
     lost->counted = 0; /* the channel's handler already keeps the progress thread at work */
     atomic_store_explicit(&lost->state, MADI_REQUEST_CALLBACK, memory_order_relaxed);
@@ -100,7 +100,7 @@ static madi_memory_peer_t *peer_new(mad_session_t *session, mad_peer_t number)
 }
 
 /* Make room for a peer's number.  Return false if out of memory.  Under memory->lock. */
-static bool peers_reserve(struct madi_memory_session *memory, uint32_t number)
+static bool entries_reserve(struct madi_memory_session *memory, uint32_t number)
 {
     uint32_t n = memory->n_peers ? memory->n_peers : 8;
     madi_memory_peer_t **p;
@@ -118,15 +118,15 @@ static bool peers_reserve(struct madi_memory_session *memory, uint32_t number)
 }
 
 /* Under session->lock. */
-static madi_memory_peer_t *peer_make(mad_session_t *session, mad_peer_t number)
+static madi_memory_peer_t *entry_make(mad_session_t *session, mad_peer_t number)
 {
     struct madi_memory_session *memory = session->memory;
     const unsigned char *address = madi_peer_address(session, number);
     madi_memory_peer_t *peer = NULL;
     madi_lock(&memory->lock);
-    if (peers_reserve(memory, (uint32_t)number)) {
+    if (entries_reserve(memory, (uint32_t)number)) {
         if (!memory->peers[number])
-            memory->peers[number] = peer_new(session, number);
+            memory->peers[number] = entry_new(session, number);
         peer = memory->peers[number];
     }
     if (peer && address && !peer->uid_known) {
@@ -149,7 +149,7 @@ madi_memory_peer_t *madi_memory_peer(mad_session_t *session, mad_peer_t number)
     if (complete)
         return peer;
     madi_lock(&session->lock);
-    peer = peer_make(session, number);
+    peer = entry_make(session, number);
     madi_unlock(&session->lock);
     return peer;
 }
