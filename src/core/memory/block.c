@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define RIGHTS (MAD_MEMORY_READ | MAD_MEMORY_WRITE | MAD_MEMORY_ATOMIC)
@@ -19,8 +18,7 @@
 
 void madi_memory_block_free(struct mad_memory *block)
 {
-    if (block->mapped)
-        munmap(block->base, block->mapped);
+    madi_memory_file_close(&block->file);
     free(block);
 }
 
@@ -40,8 +38,9 @@ static bool block_enter(struct mad_memory *block)
     return block->number != 0;
 }
 
-static mad_status_t block_new(mad_session_t *session, void *base, size_t len, size_t mapped, unsigned rights,
-                              mad_memory_t **memory)
+/* Make a block, which takes the file on success. */
+static mad_status_t block_new(mad_session_t *session, void *base, size_t len, unsigned rights,
+                              const madi_memory_file_t *file, mad_memory_t **memory)
 {
     struct mad_memory *block = calloc(1, sizeof *block);
     if (!block)
@@ -58,7 +57,8 @@ static mad_status_t block_new(mad_session_t *session, void *base, size_t len, si
         free(block);
         return MAD_ERR_NOMEM;
     }
-    block->mapped = mapped;
+    if (file)
+        madi_memory_file_publish(&block->file, file, block);
     *memory = block;
     return MAD_OK;
 }
@@ -70,28 +70,24 @@ mad_status_t mad_memory_register(mad_session_t *session, void *base, size_t len,
     if ((!base && len) || len > UINTPTR_MAX - (uintptr_t)base || !rights || rights & ~(unsigned)RIGHTS)
         return MAD_ERR_INVAL;
     status = madi_memory_start(session, &channel);
-    return status ? status : block_new(session, base, len, 0, rights, memory);
+    return status ? status : block_new(session, base, len, rights, NULL, memory);
 }
 
 mad_status_t mad_memory_alloc(mad_session_t *session, size_t len, unsigned rights, mad_memory_t **memory)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped = len ? (len + page - 1) / page * page : page;
+    madi_memory_file_t file;
     mad_channel_t *channel;
     mad_status_t status;
-    void *base;
-    if (mapped < len)
-        return MAD_ERR_NOMEM;
     if (!rights || rights & ~(unsigned)RIGHTS)
         return MAD_ERR_INVAL;
     status = madi_memory_start(session, &channel);
+    if (!status)
+        status = madi_memory_file_make(&file, len);
     if (status)
         return status;
-    base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED)
-        return MAD_ERR_NOMEM;
-    status = block_new(session, base, len, mapped, rights, memory);
+    status = block_new(session, madi_memory_file_bytes(&file), len, rights, &file, memory);
     if (status)
-        munmap(base, mapped);
+        madi_memory_file_close(&file);
     return status;
 }
 
@@ -112,6 +108,10 @@ void mad_memory_key(const mad_memory_t *memory, mad_memory_key_t *key)
     static_assert(sizeof *key == sizeof k, "the public form of a key");
     memcpy(k.uid, memory->session->uid, sizeof k.uid);
     memcpy(k.secret, memory->secret, sizeof k.secret);
+    if (memory->file.fd >= 0 && memory->file.at) {
+        k.process = (uint32_t)getpid();
+        k.file = (uint32_t)memory->file.fd;
+    }
     memcpy(key, &k, sizeof k);
 }
 
@@ -129,24 +129,13 @@ static bool secret_is(const struct mad_memory *block, const uint8_t *secret)
 mad_status_t madi_memory_find(struct madi_memory_session *memory, const madi_memory_envelope_t *envelope,
                               struct mad_memory **block)
 {
-    static const uint8_t needed[MADI_MEMORY_KINDS] = {
-        [MADI_MEMORY_PUT] = MAD_MEMORY_WRITE,
-        [MADI_MEMORY_PUT_NOTIFY] = MAD_MEMORY_WRITE,
-        [MADI_MEMORY_GET] = MAD_MEMORY_READ,
-        [MADI_MEMORY_FETCH_ADD] = MAD_MEMORY_ATOMIC,
-        [MADI_MEMORY_COMPARE_SWAP] = MAD_MEMORY_ATOMIC,
-    };
     struct mad_memory *b = madi_handle_get(memory->blocks, envelope->block);
-    bool atomic = needed[envelope->kind] == MAD_MEMORY_ATOMIC;
-    uint64_t len = atomic ? sizeof(uint64_t) : envelope->len;
+    mad_status_t status;
     if (!b || !secret_is(b, envelope->secret))
         return MAD_ERR_KEY;
-    if (!(b->rights & needed[envelope->kind]))
-        return MAD_ERR_RIGHTS;
-    if (len > b->len || envelope->offset > b->len - len)
-        return MAD_ERR_RANGE;
-    if (atomic && ((uintptr_t)b->base + envelope->offset) % sizeof(uint64_t))
-        return MAD_ERR_RANGE;
+    status = madi_memory_admit(envelope, b->base, b->len, b->rights);
+    if (status)
+        return status;
     *block = b;
     return MAD_OK;
 }
@@ -216,6 +205,7 @@ static void block_close(struct mad_memory *block)
         madi_handle_del(memory->blocks, block->number);
     block->number = 0;
     madi_unlock(&memory->lock);
+    madi_memory_file_withdraw(&block->file);
 }
 
 static void block_leave(struct mad_memory *block)

@@ -46,7 +46,9 @@ typedef struct madi_memory_key {
     uint64_t len;    /* bytes; likewise for information */
     uint8_t uid[16]; /* the owner's identity */
     uint8_t secret[MADI_MEMORY_SECRET];
-    uint8_t reserve[16]; /* zeros */
+    uint32_t process;   /* number of the owner's process, if the block is in a file of memory; else 0 */
+    uint32_t file;      /* the owner's descriptor of that file */
+    uint8_t reserve[8]; /* zeros */
 } madi_memory_key_t;
 static_assert(sizeof(madi_memory_key_t) == 64, "key");
 #define MADI_MEMORY_KEY_VERSION 1

@@ -3,6 +3,9 @@
  *
  *   start.c      the folder's part of a session, the channel, peers that are lost
  *   block.c      registered blocks of this process
+ *   file.c       blocks in files of memory, which other processes of the host map
+ *   mapped.c     operations of this process on blocks that it has mapped
+ *   bytes.c      bytes into and out of a block; the check of range and rights
  *   operation.c  operations of this process on blocks of peers, from the call to the answer
  *   serve.c      the handler of the channel: operations of peers on blocks of this process, and answers
  *
@@ -11,6 +14,7 @@
 #ifndef MADI_MEMORY_H
 #define MADI_MEMORY_H
 
+#include "base/own.h"
 #include "core/memory/envelope.h"
 #include "core/object/session.h"
 
@@ -19,6 +23,34 @@
 #define MADI_MEMORY_WINDOW 256 /* operations in flight from one process to one owner */
 #define MADI_MEMORY_SERVED \
     1024 /* operations of one peer that the owner serves at a time; a peer that sends more is in error */
+
+/* The first bytes of a file of memory, on a page of their own; the block begins on the next page.  The owner writes these
+ * fields, and so can every process that may open the file. */
+typedef struct madi_memory_header {
+    uint8_t secret[MADI_MEMORY_SECRET]; /* shows a process that opens the file that it is the right one */
+    uint64_t len;                       /* length of the block in bytes */
+    uint32_t rights;
+    uint32_t number;        /* the owner's number of the block */
+    _Atomic(uint32_t) open; /* 0: not published yet, or not registered any more */
+} madi_memory_header_t;
+
+/* A file of memory, as a process has mapped it. */
+typedef struct madi_memory_file {
+    int fd;   /* -1: anonymous memory, which no other process can map; at a peer: closed after the mapping */
+    void *at; /* the header; NULL: none */
+    size_t mapped;
+    madi_shared_t shared; /* so that a child of fork does not share the memory */
+} madi_memory_file_t;
+
+/* A block of a peer that this process has mapped, or tried to map.  Under memory->lock. */
+typedef struct madi_memory_map {
+    struct madi_memory_map *next;
+    madi_memory_key_t key;
+    madi_memory_file_t file; /* at NULL: the block cannot be mapped, and messages are used */
+    unsigned rights;
+    int users; /* number of operations that copy without memory->lock */
+    bool left; /* not in its peer's list any more: the last user frees the map */
+} madi_memory_map_t;
 
 /* An operation on a peer's block, or a flush.  Under memory->lock, unless a field says otherwise. */
 typedef struct madi_memory_op {
@@ -47,6 +79,8 @@ typedef struct madi_memory_peer {
     madi_memory_op_t *unsent;       /* the first one that has not been sent; NULL: none */
     int in_flight;                  /* number of operations of this process that are sent */
     int served;                     /* number of the peer's operations that go on without the handler */
+    madi_memory_map_t *maps;        /* blocks of the peer, the one used last first; NULL: none */
+    int n_maps;                     /* number of maps */
     mad_status_t failed;            /* the first failure since the last flush, or MAD_OK */
 } madi_memory_peer_t;
 
@@ -56,7 +90,7 @@ struct mad_memory {
     struct mad_memory *prev, *next; /* in memory->first; NULL at the ends; under memory->lock */
     unsigned char *base;
     size_t len;
-    size_t mapped; /* bytes that the library has allocated; 0: the memory is the program's */
+    madi_memory_file_t file; /* of mad_memory_alloc; at NULL: the memory is the program's */
     unsigned rights;
     uint32_t number; /* handle in memory->blocks; 0: the registration ends.  Under memory->lock */
     int users;       /* number of operations that move bytes of the block without memory->lock; under memory->lock */
@@ -102,6 +136,31 @@ mad_status_t madi_memory_find(struct madi_memory_session *memory, const madi_mem
 void madi_memory_release(struct mad_memory *block); /* end the use of a block that was counted in users; no lock */
 void madi_memory_notify(struct mad_memory *block);  /* count a notification; any lock but wait_lock */
 void madi_memory_block_free(struct mad_memory *block);
+
+/* bytes.c */
+/* Copy into, or out of, a block.  8 bytes at an aligned address are not torn.  Any lock. */
+void madi_memory_store(void *at, const void *from, uint64_t len);
+void madi_memory_load(void *to, const void *at, uint64_t len);
+uint64_t madi_memory_change(const madi_memory_envelope_t *envelope, uint64_t *at); /* change 8 bytes; return those before */
+/* Check an operation on a block of `room` bytes at base. */
+mad_status_t madi_memory_admit(const madi_memory_envelope_t *envelope, const unsigned char *base, uint64_t room,
+                               unsigned rights);
+
+/* file.c; no lock */
+mad_status_t madi_memory_file_make(madi_memory_file_t *file, size_t len);
+unsigned char *madi_memory_file_bytes(const madi_memory_file_t *file);
+void madi_memory_file_publish(madi_memory_file_t *to, const madi_memory_file_t *file, const struct mad_memory *block);
+void madi_memory_file_withdraw(madi_memory_file_t *file); /* have peers that have mapped the file find the block closed */
+void madi_memory_file_close(madi_memory_file_t *file);    /* no effect if there is none */
+/* Map the file of a peer's block.  Return false if this process cannot, or if it is not that block's file. */
+bool madi_memory_file_map(madi_memory_file_t *file, const madi_memory_key_t *key);
+
+/* mapped.c */
+/* Operate on a block that this process can map.  Return false if the operation has to go by messages.  No lock. */
+bool madi_memory_mapped(madi_memory_peer_t *peer, madi_conn_t *conn, const madi_memory_key_t *key,
+                        const madi_memory_envelope_t *envelope, void *buf, uint64_t *before, mad_status_t *status);
+void madi_memory_maps_drop(
+    madi_memory_peer_t *peer); /* free all maps, those in use as soon as they are free; memory->lock */
 
 /* serve.c */
 mad_handled_t madi_memory_arrived(mad_channel_t *channel, mad_message_t *message, void *arg); /* the channel's handler */

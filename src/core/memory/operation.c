@@ -8,6 +8,7 @@
  *
  * An operation leaves the list when its message has left and its answer has arrived, in any order; a flush when it is the
  * first. */
+#include "core/api/api.h"
 #include "core/conn/channel.h"
 #include "core/conn/request.h"
 #include "core/connect/gate.h"
@@ -232,8 +233,8 @@ static void op_free(madi_memory_op_t *op)
     free(op);
 }
 
-/* Set *entry to the peer's entry. */
-static mad_status_t peer_of(mad_session_t *session, mad_peer_t number, madi_memory_peer_t **entry)
+/* Set *entry to the peer's entry, and *to to its connection. */
+static mad_status_t peer_of(mad_session_t *session, mad_peer_t number, madi_memory_peer_t **entry, madi_conn_t **to)
 {
     mad_channel_t *channel;
     madi_conn_t *conn;
@@ -243,6 +244,7 @@ static mad_status_t peer_of(mad_session_t *session, mad_peer_t number, madi_memo
     conn = number >= 0 ? madi_conn_peek(channel, number) : NULL;
     if (!conn && !(conn = madi_conn_get(channel, number, &status)))
         return status;
+    *to = conn;
     *entry = madi_memory_peer(session, conn->peer);
     return *entry ? MAD_OK : MAD_ERR_NOMEM;
 }
@@ -281,12 +283,29 @@ static mad_status_t op_begin(madi_memory_op_t *op, const uint8_t *uid, mad_reque
     return MAD_OK;
 }
 
+/* Return an operation that is done, and its status, as the call's result or by a request. */
+static mad_status_t operation_done(mad_session_t *session, mad_status_t status, mad_request_t **request)
+{
+    if (!request)
+        return status;
+    if (!status && madi_request_may_be_instant(session)) {
+        *request = madi_request_instant(session);
+        return MAD_OK;
+    }
+    *request = madi_request_new(session, false);
+    if (!*request)
+        return status ? status : MAD_ERR_NOMEM;
+    madi_request_complete(*request, status);
+    return MAD_OK;
+}
+
 /* Make and begin an operation.  The envelope has kind, offset, len and operands. */
 static mad_status_t operation_start(mad_session_t *session, mad_peer_t number, const mad_memory_key_t *key,
                                     const madi_memory_envelope_t *envelope, void *buf, uint64_t *before,
                                     mad_request_t **request)
 {
     madi_memory_peer_t *peer;
+    madi_conn_t *conn;
     madi_memory_key_t k;
     madi_memory_op_t *op;
     mad_status_t status;
@@ -296,9 +315,11 @@ static mad_status_t operation_start(mad_session_t *session, mad_peer_t number, c
     memcpy(&k, key, sizeof k);
     if (k.version != MADI_MEMORY_KEY_VERSION)
         return MAD_ERR_INVAL;
-    status = peer_of(session, number, &peer);
+    status = peer_of(session, number, &peer, &conn);
     if (status)
         return status;
+    if (madi_memory_mapped(peer, conn, &k, envelope, buf, before, &status))
+        return operation_done(session, status, request);
     op = op_new(session);
     if (!op)
         return MAD_ERR_NOMEM;
@@ -367,9 +388,10 @@ static bool flush_append(madi_memory_op_t *op)
 mad_status_t mad_memory_flush(mad_session_t *session, mad_peer_t number, mad_request_t **request)
 {
     madi_memory_peer_t *peer;
+    madi_conn_t *conn;
     madi_memory_op_t *op;
     mad_request_t *r;
-    mad_status_t status = peer_of(session, number, &peer);
+    mad_status_t status = peer_of(session, number, &peer, &conn);
     if (status)
         return status;
     op = op_new(session);

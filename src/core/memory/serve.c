@@ -23,45 +23,6 @@ typedef struct served {
     madi_memory_envelope_t envelope;
 } served_t;
 
-/* ---- Bytes of a block ------------------------------------------------------------------------------------------- */
-
-static bool bytes_are_word(const void *at, uint64_t len)
-{
-    return len == sizeof(uint64_t) && (uintptr_t)at % sizeof(uint64_t) == 0;
-}
-
-/* Copy into a block; 8 bytes that are aligned are not torn, and come after what was copied before. */
-static void bytes_store(void *at, const unsigned char *from, uint64_t len)
-{
-    uint64_t word;
-    if (bytes_are_word(at, len)) {
-        memcpy(&word, from, sizeof word);
-        __atomic_store_n((uint64_t *)at, word, __ATOMIC_RELEASE);
-    } else {
-        madi_copy(at, from, (size_t)len);
-    }
-}
-
-static void bytes_load(unsigned char *to, const void *at, uint64_t len)
-{
-    uint64_t word;
-    if (bytes_are_word(at, len)) {
-        word = __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
-        memcpy(to, &word, sizeof word);
-    } else {
-        madi_copy(to, at, (size_t)len);
-    }
-}
-
-static uint64_t word_change(const madi_memory_envelope_t *e, uint64_t *at)
-{
-    uint64_t before = e->operand[0];
-    if (e->kind == MADI_MEMORY_FETCH_ADD)
-        return __atomic_fetch_add(at, e->operand[0], __ATOMIC_SEQ_CST);
-    __atomic_compare_exchange_n(at, &before, e->operand[1], false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-    return before;
-}
-
 /* ---- Answers that leave ----------------------------------------------------------------------------------------- */
 
 static void peer_served_add(madi_memory_peer_t *peer, int n)
@@ -222,13 +183,13 @@ static mad_status_t operation_do(struct madi_memory_session *memory, const madi_
     if (status) {
         *block = NULL;
     } else if (e->kind == MADI_MEMORY_FETCH_ADD || e->kind == MADI_MEMORY_COMPARE_SWAP) {
-        *before = word_change(e, at);
+        *before = madi_memory_change(e, at);
     } else if (e->len > MADI_MEMORY_SHORT) {
         (*block)->users++;
     } else if (e->kind == MADI_MEMORY_GET) {
-        bytes_load(bytes, at, e->len);
+        madi_memory_load(bytes, at, e->len);
     } else {
-        bytes_store(at, bytes, e->len);
+        madi_memory_store(at, bytes, e->len);
         if (e->kind == MADI_MEMORY_PUT_NOTIFY)
             madi_memory_notify(*block);
     }

@@ -43,8 +43,10 @@ void madi_memory_session_free(mad_session_t *session)
         madi_memory_block_free(block);
     }
     for (uint32_t i = 0; i < memory->n_peers; i++) {
-        if (memory->peers[i])
+        if (memory->peers[i]) {
+            madi_memory_maps_drop(memory->peers[i]);
             free(memory->peers[i]->lost);
+        }
         free(memory->peers[i]);
     }
     free(memory->peers);
@@ -68,6 +70,7 @@ static void gate_lost(madi_gate_t *gate)
     if (gate->peer >= 0 && (uint32_t)gate->peer < memory->n_peers && memory->peers[gate->peer]) {
         lost = memory->peers[gate->peer]->lost;
         memory->peers[gate->peer]->lost = NULL;
+        madi_memory_maps_drop(memory->peers[gate->peer]);
     }
     madi_unlock(&memory->lock);
     if (lost)
