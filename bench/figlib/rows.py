@@ -196,6 +196,11 @@ FIGURES = rows_curve.FIGURES + [
             "<= 0.90 x best of Open MPI and UCX", times(0.90)),
     latency("shm-8-line", "shared memory, 8 B, over a cache line", "shm-small", "ours-shm", 8, (), (), ("line",),
             "<= cache line + 0.042 us", over("line", lambda line: 0.042)),
+] + [
+    latency(source + "-8", "remote memory in shared memory, %s 8 B" % what, "shm-small", source, 8, (), (), ("line",),
+            "<= 1.2 x a cache line there and back", over("line", lambda line: 1.4 * line))  # the line's time is one way
+    for what, source in (("put", "put-shm"), ("get", "get-shm"), ("fetch-and-add", "fetch-add-shm"))
+] + [
     latency("shm-1K", "shared memory, 1 KiB", "shm-small", "ours-shm", KIB, SMALL, SMALL_OTHERS, ("line",),
             "<= 0.90 x best of Open MPI and UCX", times(0.90)),
     latency("shm-64K", "shared memory, 64 KiB", "shm-large", "ours-shm", 64 * KIB, LARGE, LARGE_OTHERS, ("copy",), COPY,

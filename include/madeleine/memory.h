@@ -71,7 +71,8 @@ typedef struct mad_memory_key {
 mad_status_t mad_memory_register(mad_session_t *session, void *base, size_t len, unsigned rights, mad_memory_t **memory);
 
 /* Like mad_memory_register, but for len zeroed bytes that the library allocates, at an address divisible by the size of a
- * page.  The bytes are freed as the block's registration ends. */
+ * page.  Processes of the same user on this host operate on these bytes directly, where their link allows it: this is the
+ * fastest memory.  The bytes are freed as the block's registration ends.  In the child of a fork they are zeros. */
 mad_status_t mad_memory_alloc(mad_session_t *session, size_t len, unsigned rights, mad_memory_t **memory);
 
 /* Return the address of a block's first byte, and its length in bytes.  Any thread. */

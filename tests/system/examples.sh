@@ -37,6 +37,7 @@ LATER/CHEAPER: 'at the end' at the end" $run 2 "$BUILD/examples/modes"
     prints "gather over $driver" "column 1: 1 11 21 31
 in t|wo pieces" $run 2 "$BUILD/examples/gather"
     prints "server over $driver" "served 3 clients, all numbers make 6135" $run 4 "$BUILD/examples/server"
+    prints "memory over $driver" "4 ranks have written squares, with the sum 14" $run 4 "$BUILD/examples/memory"
     prints "message_threads over $driver" "200 requests of 2 clients, a thread for each" \
         $run 3 "$BUILD/examples/message_threads"
     prints "posted over $driver" "rank 0 has 2 of 2 blocks

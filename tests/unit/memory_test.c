@@ -46,7 +46,7 @@ static void side_open(side_t *s)
     const void *address;
     mad_memory_key_t key;
     size_t len;
-    setenv("MAD_DRIVERS", "self,tcp", 1);
+    setenv("MAD_DRIVERS", "self,tcp", 0);
     ck_assert_int_eq(mad_open(KEY, strlen(KEY), &s->session), MAD_OK);
     ck_assert_int_eq(mad_memory_alloc(s->session, LONG, ALL, &s->memory), MAD_OK);
     ck_assert_int_eq(mad_address(s->session, &address, &len), MAD_OK);
@@ -128,6 +128,29 @@ START_TEST(death_of_the_owner_ends_operations)
     mad_exit(s.session);
     free(bytes);
     free(got);
+}
+END_TEST
+
+/* Operations on a mapped block fail, too, once the owner's death is known. */
+START_TEST(death_of_the_owner_ends_the_use_of_its_map)
+{
+    mad_status_t status = MAD_OK;
+    uint64_t before;
+    side_t s;
+    pid_t pid;
+    setenv("MAD_DRIVERS", "self,shm", 1);
+    pid = pair_open(&s, owner_run);
+    for (uint64_t i = 0; i < 10; i++) {
+        ck_assert_int_eq(mad_memory_fetch_add(s.session, s.peer, &s.key, 0, 1, &before, NULL), MAD_OK);
+        ck_assert_uint_eq(before, i);
+    }
+    ck_assert_int_eq(s.session->memory->peers[s.peer]->n_maps, 1);
+    child_end(pid);
+    while (!(status = mad_memory_fetch_add(s.session, s.peer, &s.key, 0, 1, &before, NULL)))
+        mad_progress(s.session);
+    ck_assert_int_eq(status, MAD_ERR_PEER);
+    ck_assert_int_eq(s.session->memory->peers[s.peer]->n_maps, 0);
+    mad_exit(s.session);
 }
 END_TEST
 
@@ -384,8 +407,13 @@ END_TEST
 Suite *memory_suite(void)
 {
     const TTest *tests[] = {
-        death_of_the_owner_ends_operations, death_of_the_origin_releases_the_block, end_of_the_session_ends_operations,
-        broken_messages_end_the_connection, random_messages_touch_the_block_only,   unread_answers_are_bounded,
+        death_of_the_owner_ends_operations,
+        death_of_the_owner_ends_the_use_of_its_map,
+        death_of_the_origin_releases_the_block,
+        end_of_the_session_ends_operations,
+        broken_messages_end_the_connection,
+        random_messages_touch_the_block_only,
+        unread_answers_are_bounded,
         invented_answers_complete_nothing,
     };
     return SUITE_OF("memory", tests);
