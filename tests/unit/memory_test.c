@@ -195,7 +195,7 @@ START_TEST(end_of_the_session_ends_operations)
     uint64_t word;
     side_t s;
     pid_t pid;
-    setenv("MAD_EXIT_TIMEOUT", "100ms", 1);
+    setenv("MAD_EXIT_TIMEOUT", "100", 1);
     pid = pair_open(&s, owner_run);
     ck_assert_int_eq(mad_memory_get(s.session, s.peer, &s.key, 0, &word, 8, NULL), MAD_OK);
     kill(pid, SIGSTOP);

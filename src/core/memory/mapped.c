@@ -68,7 +68,7 @@ static void map_insert(madi_memory_peer_t *peer, madi_memory_map_t *map)
 /* ---- New maps --------------------------------------------------------------------------------------------------- */
 
 /* True if the peer's gate is up.  *direct: its link reaches the peer's memory. */
-static bool gate_is_up(madi_conn_t *conn, bool *direct)
+static bool gate_is_direct(madi_conn_t *conn, bool *direct)
 {
     madi_gate_t *gate = conn->gate;
     mad_session_t *session = gate->session;
@@ -86,7 +86,7 @@ static void map_make(madi_memory_peer_t *peer, madi_conn_t *conn, const madi_mem
     struct madi_memory_session *memory = peer->session->memory;
     madi_memory_map_t *map;
     bool direct;
-    if (!gate_is_up(conn, &direct) || !(map = calloc(1, sizeof *map)))
+    if (!gate_is_direct(conn, &direct) || !(map = calloc(1, sizeof *map)))
         return;
     map->file.fd = -1;
     map->key = *key;
