@@ -5,9 +5,11 @@
 #include "core/core.h"
 #include "core/memory/memory.h"
 #include <madeleine/memory.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -404,6 +406,35 @@ START_TEST(invented_answers_complete_nothing)
 }
 END_TEST
 
+/* A peer may write any process and descriptor into a key.  Only a file of memory is opened. */
+START_TEST(key_of_another_file_opens_nothing)
+{
+    char path[] = "/tmp/memory_test_XXXXXX";
+    unsigned char events[4096];
+    int file = mkstemp(path), watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    madi_memory_key_t key = {.process = (uint32_t)getpid(), .file = (uint32_t)file, .len = 8};
+    madi_memory_file_t map = {.fd = -1}, own;
+    mad_memory_t fake = {.len = 8};
+
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_ge(inotify_add_watch(watch, path, IN_OPEN), 0);
+    ck_assert(!madi_memory_file_map(&map, &key));
+    ck_assert_int_lt(read(watch, events, sizeof events), 0);
+    close(open(path, O_RDONLY)); /* the watch sees opening */
+    ck_assert_int_gt(read(watch, events, sizeof events), 0);
+    unlink(path);
+    close(file);
+    close(watch);
+
+    ck_assert_int_eq(madi_memory_file_make(&own, 8), MAD_OK);
+    madi_memory_file_publish(&fake.file, &own, &fake);
+    key.file = (uint32_t)own.fd;
+    ck_assert(madi_memory_file_map(&map, &key));
+    madi_memory_file_close(&map);
+    madi_memory_file_close(&fake.file);
+}
+END_TEST
+
 Suite *memory_suite(void)
 {
     const TTest *tests[] = {
@@ -415,6 +446,7 @@ Suite *memory_suite(void)
         random_messages_touch_the_block_only,
         unread_answers_are_bounded,
         invented_answers_complete_nothing,
+        key_of_another_file_opens_nothing,
     };
     return SUITE_OF("memory", tests);
 }

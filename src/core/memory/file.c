@@ -12,11 +12,14 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define FILE_NAME "madeleine-memory"
+#define FILE_TEXT "/memfd:" FILE_NAME " (deleted)" /* what the kernel shows for a file of memory of that name */
 
 static size_t page_size(void)
 {
@@ -33,7 +36,7 @@ static size_t file_size(uint64_t len)
 /* Make a file of memory with its descriptor; -1 if that is not possible here. */
 static int file_create(size_t size)
 {
-    int fd = madi_fd_own(memfd_create("madeleine-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    int fd = madi_fd_own(memfd_create(FILE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd < 0)
         return -1;
     if (ftruncate(fd, (off_t)size) || fcntl(fd, F_ADD_SEALS, SEALS)) {
@@ -116,16 +119,37 @@ static bool file_map(madi_memory_file_t *file, int fd, const madi_memory_key_t *
     return true;
 }
 
-bool madi_memory_file_map(madi_memory_file_t *file, const madi_memory_key_t *key)
+/* True if the descriptor, which was opened with O_PATH, is of a file of memory of this library. */
+static bool path_is_memory(const char *path)
+{
+    char text[sizeof FILE_TEXT];
+    ssize_t len = readlink(path, text, sizeof text);
+    return len == (ssize_t)sizeof FILE_TEXT - 1 && memcmp(text, FILE_TEXT, (size_t)len) == 0;
+}
+
+/* Open the file that a key names.  A peer may have written any numbers, and a file's opening can have effects, for instance
+ * that of a terminal or a device.  So open a place first (O_PATH), which has no effects, and the file itself only if it is
+ * a file of memory. */
+static int file_open(const madi_memory_key_t *key)
 {
     char path[64];
-    bool mapped;
-    int fd;
+    int place, fd = -1;
     snprintf(path, sizeof path, "/proc/%u/fd/%u", (unsigned)key->process, (unsigned)key->file);
-    fd = madi_fd_own(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    if (fd < 0)
-        return false;
-    mapped = file_map(file, fd, key);
-    madi_fd_close(fd);
+    place = madi_fd_own(open(path, O_PATH | O_CLOEXEC));
+    if (place < 0)
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", place);
+    if (path_is_memory(path))
+        fd = madi_fd_own(open(path, O_RDWR | O_CLOEXEC));
+    madi_fd_close(place);
+    return fd;
+}
+
+bool madi_memory_file_map(madi_memory_file_t *file, const madi_memory_key_t *key)
+{
+    int fd = file_open(key);
+    bool mapped = fd >= 0 && file_map(file, fd, key);
+    if (fd >= 0)
+        madi_fd_close(fd);
     return mapped;
 }
