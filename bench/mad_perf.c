@@ -8,10 +8,10 @@
 
 #include "perf.h"
 
-static const perf_test_t *const tests[] = {&perf_pingpong, &perf_bandwidth, &perf_bidir, &perf_rate,     &perf_manytoone,
-                                           &perf_modes,    &perf_mixed,     &perf_ring,  &perf_idle,     &perf_overlap,
-                                           &perf_streams,  &perf_beside,    &perf_cond,  &perf_outside,  &perf_fresh,
-                                           &perf_written,  &perf_put,       &perf_get,   &perf_fetch_add};
+static const perf_test_t *const tests[] = {&perf_pingpong, &perf_bandwidth, &perf_bidir, &perf_rate,      &perf_manytoone,
+                                           &perf_modes,    &perf_mixed,     &perf_ring,  &perf_idle,      &perf_overlap,
+                                           &perf_streams,  &perf_beside,    &perf_cond,  &perf_outside,   &perf_fresh,
+                                           &perf_written,  &perf_put,       &perf_get,   &perf_fetch_add, &perf_put_back};
 #define N_TESTS (sizeof tests / sizeof *tests)
 
 static void help(void)

@@ -201,6 +201,8 @@ FIGURES = rows_curve.FIGURES + [
             "<= 1.2 x a cache line there and back", over("line", lambda line: 1.4 * line))  # the line's time is one way
     for what, source in (("put", "put-shm"), ("get", "get-shm"), ("fetch-and-add", "fetch-add-shm"))
 ] + [
+    latency("put-back-shm-8", "remote memory in shared memory, 8 B put there and back, one way", "shm-small", "put-back-shm", 8,
+            (), (), ("line",), "none", None),
     latency("shm-1K", "shared memory, 1 KiB", "shm-small", "ours-shm", KIB, SMALL, SMALL_OTHERS, ("line",),
             "<= 0.90 x best of Open MPI and UCX", times(0.90)),
     latency("shm-64K", "shared memory, 64 KiB", "shm-large", "ours-shm", 64 * KIB, LARGE, LARGE_OTHERS, ("copy",), COPY,

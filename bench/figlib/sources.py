@@ -149,6 +149,7 @@ SOURCES = {
     "put-shm": ours("shm", "put"),
     "get-shm": ours("shm", "get"),
     "fetch-add-shm": ours("shm", "fetch_add"),
+    "put-back-shm": ours("shm", "put_back"),
     "ours-tcp": ours("tcp"),
     "ours-self": alone,
     "ours-ofi-shm": over_library("ofi", {"MAD_OFI_PROVIDERS": "shm"}),

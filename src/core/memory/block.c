@@ -85,7 +85,7 @@ mad_status_t mad_memory_alloc(mad_session_t *session, size_t len, unsigned right
         status = madi_memory_file_make(&file, len);
     if (status)
         return status;
-    status = block_new(session, madi_memory_file_bytes(&file), len, rights, &file, memory);
+    status = block_new(session, file.bytes, len, rights, &file, memory);
     if (status)
         madi_memory_file_close(&file);
     return status;

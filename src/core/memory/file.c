@@ -58,13 +58,8 @@ mad_status_t madi_memory_file_make(madi_memory_file_t *file, size_t len)
             madi_fd_close(fd);
         return MAD_ERR_NOMEM;
     }
-    *file = (madi_memory_file_t){.fd = fd, .at = at, .mapped = size};
+    *file = (madi_memory_file_t){.fd = fd, .at = at, .bytes = (unsigned char *)at + page_size(), .mapped = size};
     return MAD_OK;
-}
-
-unsigned char *madi_memory_file_bytes(const madi_memory_file_t *file)
-{
-    return (unsigned char *)file->at + page_size();
 }
 
 void madi_memory_file_publish(madi_memory_file_t *to, const madi_memory_file_t *file, const struct mad_memory *block)
@@ -115,7 +110,7 @@ static bool file_map(madi_memory_file_t *file, int fd, const madi_memory_key_t *
         munmap(header, size);
         return false;
     }
-    *file = (madi_memory_file_t){.fd = -1, .at = header, .mapped = size};
+    *file = (madi_memory_file_t){.fd = -1, .at = header, .bytes = (unsigned char *)header + page_size(), .mapped = size};
     return true;
 }
 

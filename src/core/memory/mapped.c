@@ -10,6 +10,7 @@
 #include "core/object/gate.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define MAPS 256                /* maps of one peer; beyond, the one that was not used for the longest time is dropped */
 #define LOCKED ((uint64_t)1024) /* bytes that are copied under memory->lock */
@@ -39,11 +40,20 @@ void madi_memory_maps_drop(madi_memory_peer_t *peer)
         map_drop(peer, &peer->maps);
 }
 
+/* True if two keys are of one block.  The random bytes say so; they are compared in words, without a call. */
+static inline bool key_is(const madi_memory_key_t *key, const madi_memory_key_t *other)
+{
+    uint64_t a[MADI_MEMORY_SECRET / 8], b[MADI_MEMORY_SECRET / 8];
+    memcpy(a, key->secret, sizeof a);
+    memcpy(b, other->secret, sizeof b);
+    return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (key->block ^ other->block));
+}
+
 /* Find the map of a key, and move it to the front; NULL if there is none. */
 static madi_memory_map_t *map_find(madi_memory_peer_t *peer, const madi_memory_key_t *key)
 {
     madi_memory_map_t **at = &peer->maps, *map;
-    while ((map = *at) && memcmp(&map->key, key, sizeof map->key) != 0)
+    while ((map = *at) && !key_is(&map->key, key))
         at = &map->next;
     if (map && at != &peer->maps) {
         *at = map->next;
@@ -145,7 +155,7 @@ static bool map_operate(madi_memory_peer_t *peer, const madi_memory_key_t *key, 
         map_drop(peer, &peer->maps); /* map_find has moved it to the front.  The owner answers that the key is unknown */
         return false;
     }
-    base = madi_memory_file_bytes(&map->file);
+    base = map->file.bytes;
     *status = madi_memory_admit(e, base, map->key.len, map->rights);
     if (*status) {
         if (!peer->failed)
@@ -158,20 +168,46 @@ static bool map_operate(madi_memory_peer_t *peer, const madi_memory_key_t *key, 
     return true;
 }
 
-bool madi_memory_mapped(madi_memory_peer_t *peer, madi_conn_t *conn, const madi_memory_key_t *key,
+/* True if a block with this key may be mapped. */
+static bool key_maps(const madi_memory_key_t *key, const madi_memory_envelope_t *e)
+{
+    return key->process && e->kind != MADI_MEMORY_PUT_NOTIFY;
+}
+
+/* Return a peer's entry if it has maps.  Under memory->lock. */
+static madi_memory_peer_t *peer_with_maps(const struct madi_memory_session *memory, mad_peer_t number)
+{
+    madi_memory_peer_t *peer = (uint32_t)number < memory->n_peers ? memory->peers[number] : NULL;
+    return peer && peer->maps ? peer : NULL;
+}
+
+bool madi_memory_mapped(mad_session_t *session, mad_peer_t number, const madi_memory_key_t *key,
                         const madi_memory_envelope_t *e, void *buf, uint64_t *before, mad_status_t *status)
+{
+    struct madi_memory_session *memory = session->memory;
+    madi_memory_peer_t *peer;
+    bool done;
+    if (!key_maps(key, e))
+        return false;
+    madi_lock(&memory->lock);
+    peer = peer_with_maps(memory, number);
+    done = peer && map_operate(peer, key, e, buf, before, status);
+    madi_unlock(&memory->lock);
+    return done;
+}
+
+bool madi_memory_mapped_first(madi_memory_peer_t *peer, madi_conn_t *conn, const madi_memory_key_t *key,
+                              const madi_memory_envelope_t *e, void *buf, uint64_t *before, mad_status_t *status)
 {
     struct madi_memory_session *memory = peer->session->memory;
     bool done, known;
-    if (!key->process || e->kind == MADI_MEMORY_PUT_NOTIFY)
+    if (!key_maps(key, e))
         return false;
     madi_lock(&memory->lock);
-    done = map_operate(peer, key, e, buf, before, status);
-    known = done || !peer->lost || map_find(peer, key) || (peer->uid_known && memcmp(key->uid, peer->uid, sizeof key->uid));
+    known = !peer->lost || map_find(peer, key) || (peer->uid_known && memcmp(key->uid, peer->uid, sizeof key->uid) != 0);
     madi_unlock(&memory->lock);
-    if (known)
-        return done;
-    map_make(peer, conn, key);
+    if (!known)
+        map_make(peer, conn, key);
     madi_lock(&memory->lock);
     done = map_operate(peer, key, e, buf, before, status);
     madi_unlock(&memory->lock);

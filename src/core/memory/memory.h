@@ -37,7 +37,8 @@ typedef struct madi_memory_header {
 /* A file of memory, as a process has mapped it. */
 typedef struct madi_memory_file {
     int fd;   /* -1: anonymous memory, which no other process can map; at a peer: closed after the mapping */
-    void *at; /* the header; NULL: none */
+    void *at;             /* the header; NULL: none */
+    unsigned char *bytes; /* the block */
     size_t mapped;
     madi_shared_t shared; /* so that a child of fork does not share the memory */
 } madi_memory_file_t;
@@ -148,7 +149,6 @@ mad_status_t madi_memory_admit(const madi_memory_envelope_t *envelope, const uns
 
 /* file.c; no lock */
 mad_status_t madi_memory_file_make(madi_memory_file_t *file, size_t len);
-unsigned char *madi_memory_file_bytes(const madi_memory_file_t *file);
 void madi_memory_file_publish(madi_memory_file_t *to, const madi_memory_file_t *file, const struct mad_memory *block);
 void madi_memory_file_withdraw(madi_memory_file_t *file); /* have peers that have mapped the file find the block closed */
 void madi_memory_file_close(madi_memory_file_t *file);    /* no effect if there is none */
@@ -156,9 +156,12 @@ void madi_memory_file_close(madi_memory_file_t *file);    /* no effect if there 
 bool madi_memory_file_map(madi_memory_file_t *file, const madi_memory_key_t *key);
 
 /* mapped.c */
-/* Operate on a block that this process can map.  Return false if the operation has to go by messages.  No lock. */
-bool madi_memory_mapped(madi_memory_peer_t *peer, madi_conn_t *conn, const madi_memory_key_t *key,
+/* Operate on a block that this process has mapped.  Return false if it has not.  No lock. */
+bool madi_memory_mapped(mad_session_t *session, mad_peer_t peer, const madi_memory_key_t *key,
                         const madi_memory_envelope_t *envelope, void *buf, uint64_t *before, mad_status_t *status);
+/* Likewise, but try to map the block first.  Return false if the operation has to go by messages.  No lock. */
+bool madi_memory_mapped_first(madi_memory_peer_t *peer, madi_conn_t *conn, const madi_memory_key_t *key,
+                              const madi_memory_envelope_t *envelope, void *buf, uint64_t *before, mad_status_t *status);
 void madi_memory_maps_drop(
     madi_memory_peer_t *peer); /* free all maps, those in use as soon as they are free; memory->lock */
 

@@ -315,10 +315,14 @@ static mad_status_t operation_start(mad_session_t *session, mad_peer_t number, c
     memcpy(&k, key, sizeof k);
     if (k.version != MADI_MEMORY_KEY_VERSION)
         return MAD_ERR_INVAL;
-    status = peer_of(session, number, &peer, &conn);
+    status = madi_session_usable(session);
+    if (!status && madi_memory_mapped(session, number, &k, envelope, buf, before, &status))
+        return operation_done(session, status, request);
+    if (!status)
+        status = peer_of(session, number, &peer, &conn);
     if (status)
         return status;
-    if (madi_memory_mapped(peer, conn, &k, envelope, buf, before, &status))
+    if (madi_memory_mapped_first(peer, conn, &k, envelope, buf, before, &status))
         return operation_done(session, status, request);
     op = op_new(session);
     if (!op)
