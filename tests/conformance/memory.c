@@ -250,6 +250,12 @@ static void errors_send(env_t *e)
 
     errors_of_range(e, &all, MAD_ERR_RANGE, MAD_ERR_RANGE, MAD_ERR_RANGE);
     errors_of_range(e, &reads, MAD_ERR_RANGE, MAD_ERR_RIGHTS, MAD_ERR_RIGHTS);
+    CHECK_OK(mad_memory_flush(e->session, e->peer, NULL)); /* calls that wait return their failures themselves */
+    CHECK_OK(mad_memory_put(e->session, e->peer, &all, BLOCK, bytes, 1, &request));
+    CHECK_STATUS(mad_request_wait(&request, MAD_FOREVER), MAD_ERR_RANGE);
+    if (CHECK_OK(mad_memory_put(e->session, e->peer, &reads, 0, bytes, 1, &request)))
+        mad_request_detach(request, NULL, NULL);
+    request = NULL;
     CHECK_STATUS(mad_memory_flush(e->session, e->peer, NULL), MAD_ERR_RANGE); /* the first failure, once */
     CHECK_OK(mad_memory_flush(e->session, e->peer, NULL));
     CHECK_OK(mad_memory_get(e->session, e->peer, &reads, 0, bytes, BLOCK, NULL));
@@ -363,6 +369,8 @@ static void ends_send(env_t *e)
         CHECK_STATUS(status, MAD_ERR_KEY);
         if (done < 2)
             signal_peer(e);
+        CHECK_STATUS(mad_memory_flush(e->session, e->peer, NULL), MAD_ERR_KEY);
+        CHECK_OK(mad_memory_flush(e->session, e->peer, NULL));
     }
     free(from);
     free(to);

@@ -124,6 +124,9 @@ START_TEST(death_of_the_owner_ends_operations)
         ck_assert_int_eq(mad_request_wait(&request[i], 0), MAD_ERR_PEER);
     ck_assert_int_eq(mad_memory_put(s.session, s.peer, &s.key, 0, bytes, 8, NULL), MAD_ERR_PEER);
     ck_assert_int_eq(mad_memory_get(s.session, s.peer, &s.key, 0, bytes, LONG, NULL), MAD_ERR_PEER);
+    ck_assert_int_eq(mad_memory_flush(s.session, s.peer, NULL), MAD_OK);
+    ck_assert_int_eq(mad_memory_put(s.session, s.peer, &s.key, 0, bytes, 8, &put), MAD_OK);
+    ck_assert_int_eq(mad_request_wait(&put, LIMIT), MAD_ERR_PEER);
     ck_assert_int_eq(mad_memory_flush(s.session, s.peer, NULL), MAD_ERR_PEER);
     ck_assert_int_eq(mad_memory_flush(s.session, s.peer, NULL), MAD_OK);
     ck_assert_int_eq(mad_memory_unregister(s.memory, MAD_FOREVER), MAD_OK);

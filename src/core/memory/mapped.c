@@ -40,13 +40,15 @@ void madi_memory_maps_drop(madi_memory_peer_t *peer)
         map_drop(peer, &peer->maps);
 }
 
-/* True if two keys are of one block.  The random bytes say so; they are compared in words, without a call. */
+/* Compare all bytes, in words and without a call, because each operation does it. */
 static inline bool key_is(const madi_memory_key_t *key, const madi_memory_key_t *other)
 {
-    uint64_t a[MADI_MEMORY_SECRET / 8], b[MADI_MEMORY_SECRET / 8];
-    memcpy(a, key->secret, sizeof a);
-    memcpy(b, other->secret, sizeof b);
-    return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (key->block ^ other->block));
+    uint64_t a[sizeof *key / sizeof(uint64_t)], b[sizeof *key / sizeof(uint64_t)], differs = 0;
+    memcpy(a, key, sizeof a);
+    memcpy(b, other, sizeof b);
+    for (size_t i = 0; i < MADI_COUNT(a); i++)
+        differs |= a[i] ^ b[i];
+    return !differs;
 }
 
 /* Find the map of a key, and move it to the front; NULL if there is none. */
@@ -157,14 +159,12 @@ static bool map_operate(madi_memory_peer_t *peer, const madi_memory_key_t *key, 
     }
     base = map->file.bytes;
     *status = madi_memory_admit(e, base, map->key.len, map->rights);
-    if (*status) {
-        if (!peer->failed)
-            peer->failed = *status;
-    } else if (e->len <= LOCKED) {
+    if (*status)
+        return true;
+    if (e->len <= LOCKED)
         operation_copy(e, base + e->offset, buf, before);
-    } else {
+    else
         operation_copy_long(peer->session->memory, map, e, base + e->offset, buf);
-    }
     return true;
 }
 

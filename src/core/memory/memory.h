@@ -60,6 +60,7 @@ typedef struct madi_memory_op {
     struct madi_memory_peer *peer;      /* constant, as long as the operation exists */
     mad_request_t *request;             /* constant */
     bool flush;                         /* constant */
+    bool awaited;                       /* constant; the call itself returns the status */
     bool sent;                          /* counted in peer->in_flight */
     uint8_t waits;       /* number of events still to come: the message has left; the answer and its bytes have arrived */
     mad_status_t status; /* the first failure, or MAD_OK */
@@ -82,7 +83,7 @@ typedef struct madi_memory_peer {
     int served;                     /* number of the peer's operations that go on without the handler */
     madi_memory_map_t *maps;        /* blocks of the peer, the one used last first; NULL: none */
     int n_maps;                     /* number of maps */
-    mad_status_t failed;            /* the first failure since the last flush, or MAD_OK */
+    mad_status_t failed;            /* the first failure since the last flush, without those that calls returned; or MAD_OK */
 } madi_memory_peer_t;
 
 /* A registered block.  Constant, unless a field says otherwise. */

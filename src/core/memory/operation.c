@@ -63,7 +63,7 @@ static void op_finish(madi_memory_op_t *op, madi_memory_todo_t *todo)
 {
     madi_memory_peer_t *peer = op->peer;
     peer->in_flight -= op->sent;
-    if (op->status && !peer->failed)
+    if (op->status && !op->awaited && !peer->failed)
         peer->failed = op->status;
     op_unlink(op, todo);
     while (peer->first && peer->first->flush) {
@@ -283,11 +283,22 @@ static mad_status_t op_begin(madi_memory_op_t *op, const uint8_t *uid, mad_reque
     return MAD_OK;
 }
 
+/* Have the next flush report a failure.  number: of a peer that has an entry. */
+static void failure_record(struct madi_memory_session *memory, mad_peer_t number, mad_status_t status)
+{
+    madi_lock(&memory->lock);
+    if (!memory->peers[number]->failed)
+        memory->peers[number]->failed = status;
+    madi_unlock(&memory->lock);
+}
+
 /* Return an operation that is done, and its status, as the call's result or by a request. */
-static mad_status_t operation_done(mad_session_t *session, mad_status_t status, mad_request_t **request)
+static mad_status_t operation_done(mad_session_t *session, mad_peer_t number, mad_status_t status, mad_request_t **request)
 {
     if (!request)
         return status;
+    if (status)
+        failure_record(session->memory, number, status);
     if (!status && madi_request_may_be_instant(session)) {
         *request = madi_request_instant(session);
         return MAD_OK;
@@ -317,13 +328,13 @@ static mad_status_t operation_start(mad_session_t *session, mad_peer_t number, c
         return MAD_ERR_INVAL;
     status = madi_session_usable(session);
     if (!status && madi_memory_mapped(session, number, &k, envelope, buf, before, &status))
-        return operation_done(session, status, request);
+        return operation_done(session, number, status, request);
     if (!status)
         status = peer_of(session, number, &peer, &conn);
     if (status)
         return status;
     if (madi_memory_mapped_first(peer, conn, &k, envelope, buf, before, &status))
-        return operation_done(session, status, request);
+        return operation_done(session, peer->peer, status, request);
     op = op_new(session);
     if (!op)
         return MAD_ERR_NOMEM;
@@ -331,6 +342,7 @@ static mad_status_t operation_start(mad_session_t *session, mad_peer_t number, c
     op->envelope = *envelope;
     op->envelope.block = k.block;
     memcpy(op->envelope.secret, k.secret, sizeof k.secret);
+    op->awaited = !request;
     op->buf = buf;
     op->before = before;
     return op_begin(op, k.uid, request);
