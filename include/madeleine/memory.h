@@ -128,9 +128,9 @@ mad_status_t mad_memory_compare_swap(mad_session_t *session, mad_peer_t peer, co
                                      uint64_t expected, uint64_t desired, uint64_t *before, mad_request_t **request);
 
 /* Complete when all operations that this process has begun on the peer before this call have completed.  The status is the
- * first failure among the operations on this peer that were begun with a request and completed since the last flush, also if
- * the request has reported that failure.  Any thread, as for mad_memory_put.  Errors: MAD_ERR_INVAL (no such peer), MAD_ERR_NOMEM, and those of the
- * operations. */
+ * first failure among those operations on this peer that had a request and completed since the last flush.  A failure that
+ * the request has reported is among them; one that a call has returned is not.  Any thread, as for mad_memory_put.  Errors:
+ * MAD_ERR_INVAL (no such peer), MAD_ERR_NOMEM, and those of the operations. */
 mad_status_t mad_memory_flush(mad_session_t *session, mad_peer_t peer, mad_request_t **request);
 
 #ifdef __cplusplus

@@ -125,7 +125,7 @@ static bool path_is_memory(const char *path)
 /* Open the file that a key names.  A peer may have written any numbers, and a file's opening can have effects, for instance
  * that of a terminal or a device.  So open a place first (O_PATH), which has no effects, and the file itself only if it is
  * a file of memory. */
-static int file_open(const madi_memory_key_t *key)
+static int memory_file_open(const madi_memory_key_t *key)
 {
     char path[64];
     int place, fd = -1;
@@ -142,7 +142,7 @@ static int file_open(const madi_memory_key_t *key)
 
 bool madi_memory_file_map(madi_memory_file_t *file, const madi_memory_key_t *key)
 {
-    int fd = file_open(key);
+    int fd = memory_file_open(key);
     bool mapped = fd >= 0 && file_map(file, fd, key);
     if (fd >= 0)
         madi_fd_close(fd);

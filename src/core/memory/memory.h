@@ -36,7 +36,7 @@ typedef struct madi_memory_header {
 
 /* A file of memory, as a process has mapped it. */
 typedef struct madi_memory_file {
-    int fd;   /* -1: anonymous memory, which no other process can map; at a peer: closed after the mapping */
+    int fd;               /* -1: anonymous memory, which no other process can map; at a peer: closed after the mapping */
     void *at;             /* the header; NULL: none */
     unsigned char *bytes; /* the block */
     size_t mapped;
@@ -83,7 +83,7 @@ typedef struct madi_memory_peer {
     int served;                     /* number of the peer's operations that go on without the handler */
     madi_memory_map_t *maps;        /* blocks of the peer, the one used last first; NULL: none */
     int n_maps;                     /* number of maps */
-    mad_status_t failed;            /* the first failure since the last flush, without those that calls returned; or MAD_OK */
+    mad_status_t failed; /* the first failure since the last flush, without those that calls returned; or MAD_OK */
 } madi_memory_peer_t;
 
 /* A registered block.  Constant, unless a field says otherwise. */
