@@ -82,6 +82,15 @@ static pid_t pair_open(side_t *s, void (*child)(side_t *s))
     return pid;
 }
 
+/* Stop a child, and wait until it has stopped. */
+static void child_stop(pid_t pid)
+{
+    int status;
+    kill(pid, SIGSTOP);
+    ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+    ck_assert(WIFSTOPPED(status));
+}
+
 static void child_end(pid_t pid)
 {
     kill(pid, SIGKILL);
@@ -108,7 +117,7 @@ START_TEST(death_of_the_owner_ends_operations)
 
     ck_assert_int_eq(mad_memory_fetch_add(s.session, s.peer, &s.key, 0, 7, &before, NULL), MAD_OK);
     ck_assert_uint_eq(before, 0);
-    kill(pid, SIGSTOP);
+    child_stop(pid);
     ck_assert_int_eq(mad_memory_put(s.session, s.peer, &s.key, 0, bytes, LONG, &put), MAD_OK);
     ck_assert_int_eq(mad_memory_get(s.session, s.peer, &s.key, 0, got, LONG, &read), MAD_OK);
     for (int i = 0; i < N; i++)
@@ -183,7 +192,7 @@ START_TEST(death_of_the_origin_releases_the_block)
     mad_status_t status;
     char byte;
     bytes_read(s.in, &byte, 1); /* meanwhile the progress thread serves */
-    kill(pid, SIGSTOP);
+    child_stop(pid);
     status = mad_memory_unregister(s.memory, 10000000);
     ck_assert(status == MAD_OK || status == MAD_ERR_TIMEOUT);
     child_end(pid);
@@ -203,7 +212,7 @@ START_TEST(end_of_the_session_ends_operations)
     setenv("MAD_EXIT_TIMEOUT", "100", 1);
     pid = pair_open(&s, owner_run);
     ck_assert_int_eq(mad_memory_get(s.session, s.peer, &s.key, 0, &word, 8, NULL), MAD_OK);
-    kill(pid, SIGSTOP);
+    child_stop(pid);
     ck_assert_int_eq(mad_memory_get(s.session, s.peer, &s.key, 0, &word, 8, &read), MAD_OK);
     ck_assert_int_eq(mad_memory_flush(s.session, s.peer, &flush), MAD_OK);
     mad_request_detach(read, NULL, NULL);
