@@ -76,6 +76,12 @@ static void object_free(void *object)
     free(object);
 }
 
+/* Return the error of a call that releases an object. */
+static int release_fails(const char *name)
+{
+    return soft_fails(name) ? (errno = EBUSY) : 0;
+}
+
 __attribute__((destructor)) static void objects_report(void)
 {
     if (soft.objects)
@@ -112,7 +118,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *d)
     if (!c)
         return NULL;
     c->device = d;
-    c->async_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    c->async_fd = eventfd(getenv("SOFT_VERBS_EVENT") != NULL, EFD_CLOEXEC | EFD_NONBLOCK);
     c->cmd_fd = -1;
     c->ops.poll_cq = soft_poll_cq;
     c->ops.req_notify_cq = soft_req_notify_cq;
@@ -125,7 +131,7 @@ EXPORT int ibv_close_device(struct ibv_context *c)
 {
     close(c->async_fd);
     object_free(c);
-    return 0;
+    return release_fails("close_device") ? -1 : 0;
 }
 
 EXPORT int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
@@ -178,7 +184,7 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 {
     object_free(pd);
-    return 0;
+    return release_fails("dealloc_pd");
 }
 
 uint64_t soft_pages_sum(const void *at, size_t len)
@@ -237,7 +243,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
     soft.regions[mr->lkey - 1] = NULL;
     pthread_mutex_unlock(&soft.lock);
     object_free(mr);
-    return 0;
+    return release_fails("dereg_mr");
 }
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
@@ -258,7 +264,7 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
     close(ch->fd);
     close(((soft_channel_t *)ch)->bell);
     object_free(ch);
-    return 0;
+    return release_fails("destroy_comp_channel");
 }
 
 EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *c, int n, void *arg, struct ibv_comp_channel *ch, int vector)
@@ -279,7 +285,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *base)
 {
     free(((soft_cq_t *)base)->wc);
     object_free(base);
-    return 0;
+    return release_fails("destroy_cq");
 }
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cq, void **arg)
@@ -289,14 +295,22 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cq, voi
     *arg = (*cq)->cq_context;
     if (soft_fails("get_cq_event"))
         return -1;
-    errno = EAGAIN;
-    return eventfd_read(((soft_channel_t *)ch)->bell, &n) ? -1 : 0;
+    if (eventfd_read(((soft_channel_t *)ch)->bell, &n)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    pthread_mutex_lock(&soft.lock);
+    soft.objects++; /* until it is acknowledged */
+    pthread_mutex_unlock(&soft.lock);
+    return 0;
 }
 
 EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned n)
 {
     (void)cq;
-    (void)n;
+    pthread_mutex_lock(&soft.lock);
+    soft.objects -= (int)n;
+    pthread_mutex_unlock(&soft.lock);
 }
 
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
@@ -319,7 +333,7 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *base)
         free(r);
     }
     object_free(srq);
-    return 0;
+    return release_fails("destroy_srq");
 }
 
 static struct sockaddr_un pair_name(uint32_t number, socklen_t *len)
@@ -409,20 +423,29 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
     }
     pthread_mutex_unlock(&soft.lock);
     object_free(p);
-    return 0;
+    return release_fails("destroy_qp");
 }
 
 EXPORT int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
 {
-    (void)c;
-    (void)event;
-    errno = EAGAIN;
-    return -1;
+    eventfd_t n;
+    if (soft_fails("get_async_event"))
+        return -1;
+    if (eventfd_read(c->async_fd, &n))
+        return -1;
+    pthread_mutex_lock(&soft.lock);
+    soft.objects++; /* until it is acknowledged */
+    pthread_mutex_unlock(&soft.lock);
+    *event = (struct ibv_async_event){.event_type = (enum ibv_event_type)setting("SOFT_VERBS_EVENT")};
+    return 0;
 }
 
 EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
     (void)event;
+    pthread_mutex_lock(&soft.lock);
+    soft.objects--;
+    pthread_mutex_unlock(&soft.lock);
 }
 
 EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
@@ -439,8 +462,7 @@ EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
 
 EXPORT const char *ibv_event_type_str(enum ibv_event_type event)
 {
-    (void)event;
-    return "an event";
+    return event == IBV_EVENT_DEVICE_FATAL ? "local catastrophic error" : "an event";
 }
 
 EXPORT const char *ibv_port_state_str(enum ibv_port_state state)

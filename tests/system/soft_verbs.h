@@ -10,9 +10,12 @@
  * destination is not registered.  The descriptor of a completion channel is an epoll set of all
  * these sockets.  One lock protects everything.
  *
+ * Calls that release an object release it, also those that fail: a failed release leaves an object to the real device alone.
  * At its end a process reports the objects that it has left.  Variables:
  *   SOFT_VERBS_FAIL=NAME:N   the N-th call of ibv_NAME fails, for instance create_cq:1, and poll_cq from then on.  completion:N: the N-th completion is
  *                            an error
+ *   SOFT_VERBS_IWARP=A       the device is one of iWARP; A, an IPv4 address of this host, is its own
+ *   SOFT_VERBS_EVENT=N       the device has an event of this type (ibv_event_type) at its opening
  *   SOFT_VERBS_PAIRS=N       maximum number of queue pairs
  *   SOFT_VERBS_MEMORY=N      maximum number of registered bytes
  *   SOFT_VERBS_CHECK=1       a read fails if pages of its destination were replaced after that was registered (for root)

@@ -64,6 +64,21 @@ fails "[a-z]*" modify_qp:1 "soft0:1 gives no queue pair: Cannot allocate memory"
 fails "[a-z]*" modify_qp:2 "a queue pair of soft0:1 cannot be made ready to receive: Cannot allocate memory"
 fails "[a-z]*" modify_qp:3 "a queue pair of soft0:1 cannot be made ready to send: Cannot allocate memory"
 
+# The calls that release objects: the job ends well, and the log has what stays with the device.  (An acknowledgement returns
+# nothing; the library counts those that are missing as objects that are left.)
+released() {
+    fails verbs "$1" "soft0:1: the device does not release $2: Device or resource busy"
+}
+released destroy_qp:1 "a queue pair"
+released destroy_srq:1 "the shared receive queue"
+released destroy_cq:1 "the completion queue"
+released destroy_comp_channel:1 "the completion channel"
+released dereg_mr:1 "the memory of a connection"
+released dereg_mr:2 "memory of messages"
+released dealloc_pd:1 "the protection domain"
+fails verbs close_device:1 "" # of the list of adapters, which needs the device no more
+released close_device:2 "its context"
+
 # breaks CALL TEXT: that call fails in the middle of a job over verbs alone, which ends with that error, and leaves nothing
 breaks() {
     within 60 env LD_LIBRARY_PATH="$work/soft" MAD_DRIVERS=self,verbs MAD_EXIT_TIMEOUT=1000 SOFT_VERBS_FAIL="$1" \
@@ -80,6 +95,8 @@ breaks post_srq_recv:20 "no receive can be posted: Cannot allocate memory"
 breaks poll_cq:3000 "the completion queue cannot be read: Input/output error"
 breaks req_notify_cq:1 "the completion queue cannot be armed: Cannot allocate memory"
 breaks get_cq_event:1 "the completion channel cannot be read: Cannot allocate memory"
+SOFT_VERBS_EVENT=18 breaks get_async_event:1 "the events of the device cannot be read: Cannot allocate memory"
+SOFT_VERBS_EVENT=8 breaks none:1 "the device has failed: local catastrophic error"
 breaks completion:300 "the queue pair of soft0:1 has failed: fatal error"
 
 start soft SOFT_VERBS_PAIRS=-1

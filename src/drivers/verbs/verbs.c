@@ -141,22 +141,31 @@ static void verbs_close(madi_adapter_t *adapter)
     adapter->listen_fd = -1;
 }
 
+bool verbs_released(const verbs_adapter_t *a, int rc, const char *what)
+{
+    if (rc)
+        madi_log(MADI_LOG_WARN, "verbs", "%s: the device does not release %s: %s", a->base.name, what, strerror(rc));
+    return !rc;
+}
+
+/* Log what cannot be released, and release the rest all the same: the end of the process releases what is left.  Memory is
+ * freed only if it is not registered any more. */
 static void verbs_fini(madi_adapter_t *adapter)
 {
     verbs_adapter_t *a = (verbs_adapter_t *)adapter;
     verbs_close(adapter);
     if (a->srq)
-        a->lib->destroy_srq(a->srq);
+        verbs_released(a, a->lib->destroy_srq(a->srq), "the shared receive queue");
     if (a->cq)
-        a->lib->destroy_cq(a->cq);
+        verbs_released(a, a->lib->destroy_cq(a->cq), "the completion queue");
     if (a->channel)
-        a->lib->destroy_comp_channel(a->channel);
+        verbs_released(a, a->lib->destroy_comp_channel(a->channel), "the completion channel");
     verbs_slots_fini(a);
     fabric_registrations_fini(&a->memory);
     if (a->pd)
-        a->lib->dealloc_pd(a->pd);
+        verbs_released(a, a->lib->dealloc_pd(a->pd), "the protection domain");
     if (a->context)
-        a->lib->close_device(a->context);
+        verbs_released(a, a->lib->close_device(a->context) ? errno : 0, "its context");
     fabric_table_fini(&a->links);
     a->srq = NULL, a->cq = NULL, a->channel = NULL, a->pd = NULL, a->context = NULL;
 }

@@ -261,6 +261,10 @@ static inline verbs_adapter_t *verbs_of(const verbs_link_t *l)
     return (verbs_adapter_t *)l->base.adapter;
 }
 
+/* verbs.c */
+/* Log that a device does not release `what`, if rc, an errno, says so.  True if it has released it. */
+bool verbs_released(const verbs_adapter_t *a, int rc, const char *what);
+
 /* verbs_port.c */
 mad_status_t verbs_probe(const madi_driver_t *driver, struct mad_session *session);
 /* Open the device of the adapter's name, and find its port and GID.  False with the reason. */

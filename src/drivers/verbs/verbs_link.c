@@ -157,9 +157,9 @@ void verbs_link_fini(madi_link_t *link)
     verbs_link_close(link);
     madi_fd_close(l->watch.fd);
     l->watch.fd = 0;
-    if (l->ring_mr)
-        verbs_of(l)->lib->dereg_mr(l->ring_mr);
-    free(l->ring);
+    /* Memory that stays registered is not freed, since the device may use it. */
+    if (!l->ring_mr || verbs_released(verbs_of(l), verbs_of(l)->lib->dereg_mr(l->ring_mr), "the memory of a connection"))
+        free(l->ring);
     l->ring = NULL;
     l->ring_mr = NULL;
 }

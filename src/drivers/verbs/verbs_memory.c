@@ -15,7 +15,7 @@ static void *block_add(void *arg, void *at, size_t len, int access, bool lasts)
 static void block_drop(void *arg, void *handle)
 {
     const verbs_adapter_t *a = arg;
-    a->lib->dereg_mr(handle);
+    verbs_released(a, a->lib->dereg_mr(handle), "the memory of a block");
 }
 
 void verbs_memory_open(verbs_adapter_t *a)

@@ -104,7 +104,7 @@ void verbs_pair_close(verbs_link_t *l)
 {
     verbs_adapter_t *a = verbs_of(l);
     if (l->pair)
-        a->lib->destroy_qp(l->pair);
+        verbs_released(a, a->lib->destroy_qp(l->pair), "a queue pair");
     l->pair = NULL;
     if (l->counted)
         a->taken -= LINK_ENTRIES;

@@ -142,8 +142,8 @@ void verbs_slots_fini(verbs_adapter_t *a)
 {
     for (verbs_chunk_t *c; (c = a->chunks);) {
         a->chunks = c->next;
-        a->lib->dereg_mr(c->mr);
-        free(c);
+        if (verbs_released(a, a->lib->dereg_mr(c->mr), "memory of messages"))
+            free(c);
     }
     a->free = a->spent = NULL;
     a->n_spent = a->n_posted = a->n_wanted = 0;

@@ -46,6 +46,11 @@ static void device_event_ready(madi_watch_t *watch, uint32_t events)
         a->lib->ack_async_event(&event); /* before an upcall: the end of a queue pair waits for it */
         event_handle(a, type);
     }
+    if (errno != EAGAIN && errno != EINTR) {
+        verbs_fail(a, "the events of the device cannot be read", strerror(errno));
+        madi_watch_del(a->base.session, watch); /* it would be reported again and again */
+        watch->fd = 0;
+    }
     verbs_drain(a);
 }
 
