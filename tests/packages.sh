@@ -10,11 +10,12 @@ mpi_packages="openmpi-bin libopenmpi-dev libfabric-dev"
 deb_packages="build-essential debhelper dpkg-dev fakeroot lintian"
 test_packages="$mpi_packages build-essential check gdb git valgrind openssh-client openssh-server python3 mpich clang
     clang-format clang-tidy lintian netpipe-openmpi python3-mpi4py hpcc lammps scalapack-mpi-test libfabric-bin
-    libucx-dev libibverbs-dev libclang-rt-dev g++ man-db mandoc slurmctld slurmd slurm-client spin tcc xz-utils gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
+    libucx-dev libibverbs-dev librdmacm-dev libclang-rt-dev g++ man-db mandoc slurmctld slurmd slurm-client spin tcc xz-utils gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
     libc6-dev-arm64-cross qemu-user python3-prometheus-client locales libc++-dev libc++abi-dev"
 peer_packages="mpich libmpich-dev libucx-dev ucx-utils libfabric-bin
     netpipe-openmpi netpipe-tcp netbase gnuplot-nox python3 valgrind binutils socat libzmq3-dev"
-# Packages of make check-rdma, besides those of the tests; tests/lab/image.sh also fetches Debian's kernel.
+# Packages of make check-rdma and of its short form, besides those of the other tests.  tests/lab/image.sh also fetches
+# Debian's kernel.
 rdma_packages="qemu-system-x86 busybox-static kmod rdma-core ibverbs-utils ibverbs-providers rdmacm-utils perftest libibverbs-dev
     librdmacm-dev"
 

@@ -82,6 +82,8 @@
       "0: none") \
     K(REGISTER_CHECK, "MAD_REGISTER_CHECK", BOOL, "no", 0, 1, \
       "every use of memory that has stayed registered checks that it was not replaced (debugging)") \
+    K(VERBS_CM, "MAD_VERBS_CM", BOOL, "no", 0, 1, \
+      "queue pairs of RDMA devices are connected by rdma_cm, as those of iWARP always are; the same in all processes") \
     K(SEAL_CIPHER, "MAD_SEAL_CIPHER", TEXT, "TLS_AES_128_GCM_SHA256", 0, 0, \
       "cipher of sealed connections, the same in all processes: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, or " \
       "TLS_CHACHA20_POLY1305_SHA256") \

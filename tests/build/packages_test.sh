@@ -46,7 +46,7 @@ x86_64*\ libipsec-mb-dev*) ok "the first command installs libipsec-mb-dev" ;;
 x86_64*) not_ok "the first command lacks libipsec-mb-dev" ;;
 *libipsec-mb-dev*) not_ok "the first command wants libipsec-mb-dev, which is for x86-64 only" ;;
 esac
-for p in gdb build-essential libopenmpi-dev libfabric-dev libucx-dev libibverbs-dev; do
+for p in gdb build-essential libopenmpi-dev libfabric-dev libucx-dev libibverbs-dev librdmacm-dev; do
     case " $(echo $test_packages) " in *" $p "*) ok "the tests' command installs $p" ;; *) not_ok "the tests' command lacks $p" ;; esac
 done
 [ $failures = 0 ]

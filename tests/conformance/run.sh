@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The conformance suite over each driver: BUILD=<build folder> run.sh [DRIVER...]
-#   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, datagram, ofi-PROVIDER (ofi over a
-#            provider of libfabric), ucx-TLS (ucx over a transport of UCX), verbs (on a host with an RDMA device),
-#            verbs-soft (verbs over tests/system/soft_verbs.c), or fault:DRIVER (DRIVER behind fault); without
-#            arguments: all of them but verbs, with ofi-tcp, and a shorter form of ucx-tcp, ucx-posix and verbs-soft
+#   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, datagram.  Or one of these:
+#            ofi-PROVIDER (ofi over a provider of libfabric), ucx-TLS (ucx over a transport of UCX).
+#            verbs (on a host with an RDMA device), verbs-soft (verbs over tests/system/soft_verbs.c).
+#            verbs-iwarp (the same as a device of iWARP), fault:DRIVER (DRIVER behind fault).
+#            Without arguments: all of them but verbs, with ofi-tcp.  ucx-tcp, ucx-posix and verbs-*: a shorter form.
 #   TESTS="a b"  run only these tests
 #   SEEDS=N      fault: number of seeds (1); the first is SEED (else chosen by the clock)
 #   LONG=1       fault: each test in processes of its own, 20 seeds
@@ -32,6 +33,7 @@ environment() {
     skeleton | pipes | datagram) echo "MAD_DRIVERS=$1 MAD_PREFER=$1" ;;
     verbs) echo "MAD_DRIVERS=self,verbs MAD_PREFER=verbs" ;;
     verbs-soft) echo "MAD_DRIVERS=self,verbs MAD_PREFER=verbs LD_LIBRARY_PATH=$soft" ;;
+    verbs-iwarp) echo "MAD_DRIVERS=self,verbs MAD_PREFER=verbs LD_LIBRARY_PATH=$soft SOFT_VERBS_IWARP=$own_address" ;;
     fault:verbs-soft) echo "MAD_DRIVERS=fault MAD_FAULT=verbs MAD_PREFER=fault MAD_FAULT_SEED=$2 LD_LIBRARY_PATH=$soft" ;;
     ofi-*) echo "MAD_DRIVERS=self,ofi MAD_PREFER=ofi MAD_OFI_PROVIDERS=${1#ofi-}" ;;
     fault:ofi-*) echo "MAD_DRIVERS=fault MAD_FAULT=ofi MAD_PREFER=fault MAD_FAULT_SEED=$2 MAD_OFI_PROVIDERS=${1#fault:ofi-}" ;;
@@ -90,7 +92,11 @@ ofi=
 ucx=
 [ -e "$MAD_MODULES/ucx.so" ] && ucx='ucx-tcp ucx-posix'
 verbs=
-[ -e "$MAD_MODULES/verbs.so" ] && cp "$BUILD/tests/.libs/soft_verbs.so" "$soft/libibverbs.so.1" 2>/dev/null && verbs=verbs-soft
+[ -e "$MAD_MODULES/verbs.so" ] && cp "$BUILD/tests/.libs/soft_verbs.so" "$soft/libibverbs.so.1" 2>/dev/null &&
+    ln -s libibverbs.so.1 "$soft/librdmacm.so.1" && verbs=verbs-soft
+# A device of iWARP needs an address that is not loopback's.
+own_address=$(ip -o -4 address show scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4; exit }')
+[ -z "$verbs" ] || [ -z "$own_address" ] || verbs="$verbs verbs-iwarp"
 
 "$conform" --list >"$log" || exit 1
 tests=$(cat "$log")
@@ -99,7 +105,7 @@ while [ "$seeds" -gt 0 ]; do
         # Behind fault, with user-level threads, and over ucx and verbs among all drivers, all tests of two processes run in one
         # session, which is faster.
         together=
-        case $THREADS:$driver:$# in *:fault:* | marcel:* | *:ucx-*:0 | *:verbs-soft:0) [ -n "$LONG$TESTS" ] || together=1 ;; esac
+        case $THREADS:$driver:$# in *:fault:* | marcel:* | *:ucx-*:0 | *:verbs-*:0) [ -n "$LONG$TESTS" ] || together=1 ;; esac
         while read -r name procs alone; do
             fits "$name" "$procs" "$driver" || continue
             [ -n "$together" ] && [ "$procs" = 2 ] && [ -z "$alone" ] && continue

@@ -93,8 +93,23 @@ __attribute__((destructor)) static void objects_report(void)
 
 /* ---- Objects ---------------------------------------------------------------------------------------------------- */
 
+bool soft_is_iwarp(void)
+{
+    return getenv("SOFT_VERBS_IWARP");
+}
+
+struct ibv_context *soft_context(void)
+{
+    static struct ibv_context context = {.device = &device};
+    return &context;
+}
+
 EXPORT struct ibv_device **ibv_get_device_list(int *n)
 {
+    if (soft_is_iwarp()) {
+        device.node_type = IBV_NODE_RNIC;
+        device.transport_type = IBV_TRANSPORT_IWARP;
+    }
     struct ibv_device **list = soft_fails("get_device_list") ? NULL : calloc(2, sizeof *list);
     if (list)
         list[0] = &device;
@@ -389,6 +404,17 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
     object_free(p);
     errno = ENOMEM;
     return NULL;
+}
+
+void soft_pair_join(uint32_t number, uint32_t peer)
+{
+    socklen_t len;
+    struct sockaddr_un at = pair_name(peer, &len);
+    for (soft_pair_t *p = soft.pairs; p; p = p->next)
+        if (p->qp.qp_num == number) {
+            p->failed = connect(p->fd, (struct sockaddr *)&at, len) != 0;
+            p->qp.state = IBV_QPS_RTS;
+        }
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)

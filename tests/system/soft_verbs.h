@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A libibverbs for tests, of one RDMA device without hardware: queue pairs of processes of one host.  It has what
- * drivers/verbs uses and nothing else, so that the conformance suite runs over that driver on any host.
+/* A libibverbs and a librdmacm for tests, of one RDMA device without hardware: queue pairs of processes of one host.  They have
+ * what drivers/verbs uses and nothing else, so that the conformance suite runs over that driver on any host.
  *
  *   soft_verbs.c        objects; calls that fail; the report at the end
  *   soft_verbs_work.c   sends, receives, reads, completions
+ *   soft_cm.c           connections by rdma_cm
  *
  * The device is soft0, its GID that of 127.0.0.1.  A queue pair is a UNIX datagram socket with its number as the name; a send
  * is a datagram.  RDMA reads are process_vm_readv from the process that has sent the last datagram; a read fails if its
@@ -93,6 +94,13 @@ bool soft_fails(const char *name);
 bool soft_fails_locked(const char *name);
 /* Return a sum of the numbers of the pages of memory. */
 uint64_t soft_pages_sum(const void *at, size_t len);
+
+/* True if the device is one of iWARP. */
+bool soft_is_iwarp(void);
+/* Return a context of the device that is not counted. */
+struct ibv_context *soft_context(void);
+/* Connect a pair of this process to another one, and make it ready.  Under the lock. */
+void soft_pair_join(uint32_t number, uint32_t peer);
 
 /* soft_verbs_work.c: operations of the device */
 int soft_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);

@@ -10,7 +10,8 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 mkdir soft broken
-cp "$BUILD/tests/.libs/soft_verbs.so" soft/libibverbs.so.1 || exit 1
+cp "$BUILD/tests/.libs/soft_verbs.so" soft/libibverbs.so.1 && ln -s libibverbs.so.1 soft/librdmacm.so.1 || exit 1
+mkdir no_cm && cp soft/libibverbs.so.1 no_cm/ && echo "no library" >no_cm/librdmacm.so.1 || exit 1
 echo "no library" >broken/libibverbs.so.1
 export MAD_MODULES="$BUILD/drivers/.libs" MAD_PREFER=verbs MAD_LOG=info
 
@@ -78,6 +79,49 @@ released dereg_mr:2 "memory of messages"
 released dealloc_pd:1 "the protection domain"
 fails verbs close_device:1 "" # of the list of adapters, which needs the device no more
 released close_device:2 "its context"
+
+# ---- rdma_cm: on RoCE by the knob, and on iWARP
+
+# by_cm DRIVER CALL TEXT: like fails, but rdma_cm connects queue pairs
+by_cm() {
+    start soft MAD_VERBS_CM=yes ${2:+SOFT_VERBS_FAIL="$2"}
+    went "MAD_VERBS_CM=yes${2:+, $2 fails}: $3" "$1" "$3"
+}
+by_cm verbs "" "roce:127.0.0.0/8"
+start no_cm MAD_VERBS_CM=yes
+went "librdmacm cannot be opened" tcp "librdmacm.so.1: file too short; install librdmacm"
+start no_cm
+went "without librdmacm, pairs are connected by GIDs" verbs "roce:127.0.0.0/8"
+by_cm tcp cm_create_event_channel:1 "no event channel of rdma_cm for soft0:1: Cannot allocate memory"
+by_cm tcp cm_create_id:1 "rdma_cm cannot listen for connections of soft0:1: Cannot allocate memory"
+by_cm tcp cm_bind_addr:1 "rdma_cm cannot listen for connections of soft0:1: Cannot allocate memory"
+by_cm tcp cm_listen:1 "rdma_cm cannot listen for connections of soft0:1: Cannot allocate memory"
+# Those of a connection: it is tried again, or made by tcp.  One process of the two makes each of these calls.
+by_cm "[a-z]*" cm_create_id:2 "a connection of soft0:1 by rdma_cm cannot be made: Cannot allocate memory"
+by_cm "[a-z]*" cm_resolve_addr:1 "a connection of soft0:1 by rdma_cm cannot be made: Cannot allocate memory"
+by_cm "[a-z]*" cm_address:1 "by rdma_cm: address not resolved: No such device"
+by_cm "[a-z]*" cm_resolve_route:1 "no route to the other end: Cannot allocate memory"
+by_cm "[a-z]*" cm_route:1 "by rdma_cm: route not resolved: Connection timed out"
+by_cm "[a-z]*" cm_connect:1 "it cannot be requested: Cannot allocate memory"
+by_cm "[a-z]*" cm_answer:1 "by rdma_cm: unreachable: Connection timed out"
+by_cm "[a-z]*" cm_accept:1 "a request cannot be accepted: Cannot allocate memory"
+by_cm "[a-z]*" cm_init_qp_attr:1 "its queue pair cannot be made ready to receive: Cannot allocate memory"
+by_cm "[a-z]*" cm_init_qp_attr:2 "its queue pair cannot be made ready to send: Cannot allocate memory"
+by_cm "[a-z]*" cm_establish:1 "it cannot be completed: Cannot allocate memory"
+by_cm "[a-z]*" cm_get_cm_event:1 "the events of rdma_cm cannot be read: Cannot allocate memory"
+by_cm verbs cm_destroy_id:1 "soft0:1: the device does not release an identifier of rdma_cm: Device or resource busy"
+by_cm verbs cm_ack_cm_event:1 "roce:127.0.0.0/8"
+address=$(ip -o -4 address show scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4; exit }')
+if [ -n "$address" ]; then
+    start soft SOFT_VERBS_IWARP="$address"
+    went "iWARP" verbs "iwarp:"
+    start no_cm SOFT_VERBS_IWARP="$address"
+    went "iWARP without librdmacm" tcp "librdmacm.so.1: file too short; install librdmacm"
+    start soft SOFT_VERBS_IWARP="$address" SOFT_VERBS_FAIL=cm_bind_addr:2
+    went "iWARP: the address is not found" tcp "no IP address of this host is one of soft0:1 by rdma_cm"
+else
+    echo "# no address but loopback here: iWARP is not tried"
+fi
 
 # breaks CALL TEXT: that call fails in the middle of a job over verbs alone, which ends with that error, and leaves nothing
 breaks() {

@@ -88,7 +88,7 @@ static mad_status_t verbs_open(madi_adapter_t *adapter, char *reason)
         snprintf(reason, MADI_REASON_MAX, "the network of %.40s has a name that is too long", adapter->name);
         return MAD_ERR_SYSTEM;
     }
-    if (!queues_open(a, reason) || !socket_listen(a, reason))
+    if (!queues_open(a, reason) || !socket_listen(a, reason) || !verbs_cm_open(a, reason))
         return MAD_ERR_SYSTEM;
     adapter->caps = (madi_caps_t){.packet_max = VERBS_PACKET_MAX,
                                   .chunk_max = MADI_VERBS_CHUNK_MAX,
@@ -139,6 +139,7 @@ static void verbs_close(madi_adapter_t *adapter)
     if (adapter->listen_fd >= 0)
         madi_fd_close(adapter->listen_fd);
     adapter->listen_fd = -1;
+    verbs_cm_close((verbs_adapter_t *)adapter);
 }
 
 bool verbs_released(const verbs_adapter_t *a, int rc, const char *what)
@@ -154,6 +155,7 @@ static void verbs_fini(madi_adapter_t *adapter)
 {
     verbs_adapter_t *a = (verbs_adapter_t *)adapter;
     verbs_close(adapter);
+    verbs_cm_fini(a);
     if (a->srq)
         verbs_released(a, a->lib->destroy_srq(a->srq), "the shared receive queue");
     if (a->cq)
@@ -173,7 +175,7 @@ static void verbs_fini(madi_adapter_t *adapter)
 const madi_driver_t madi_driver_verbs = {
     .abi = MADI_DRIVER_ABI,
     .name = "verbs",
-    .apart = "give both an RDMA device in a common IP subnet: ibv_devinfo -v lists their GIDs",
+    .apart = "give both an RDMA device of the same kind in a common IP subnet: ibv_devinfo -v lists their GIDs",
     .adapter_size = sizeof(verbs_adapter_t),
     .link_size = sizeof(verbs_link_t),
     .on_request = true,

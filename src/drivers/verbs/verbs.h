@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verbs: packets over InfiniBand and RoCE, by reliable connections (RC) of libibverbs.
+/* verbs: packets over InfiniBand, RoCE and iWARP, by reliable connections (RC) of libibverbs.
  *
  *   verbs.c          the table; adapters
  *   verbs_lib.c      the library libibverbs
@@ -8,6 +8,8 @@
  *   verbs_memory.c   registrations of memory
  *   verbs_slot.c     registered memory of messages; the shared receive queue
  *   verbs_pair.c     queue pairs
+ *   verbs_cm.c       connections of queue pairs by rdma_cm
+ *   verbs_cm_lib.c   the library librdmacm
  *   verbs_link.c     links: their life
  *   verbs_hello.c    messages over the socket of a link
  *   verbs_send.c     outgoing packets
@@ -44,6 +46,7 @@
 #include "drivers/fabric/heat.h"
 #include "drivers/fabric/registration.h"
 #include "drivers/fabric/table.h"
+#include "drivers/verbs/verbs_cm_lib.h"
 #include "drivers/verbs/verbs_lib.h"
 
 #include <netinet/in.h>
@@ -60,6 +63,9 @@
 #define VERBS_REPOST 16     /* slots that may wait to be posted again together */
 #define VERBS_BATCH 16      /* completions that are read together */
 #define VERBS_ENTRIES 32768 /* maximum number of entries of the completion queue */
+#define VERBS_TIMEOUT 16    /* 2^n * 4.096 us until a packet is sent again: 0.27 s */
+#define VERBS_RETRIES 7     /* then the peer or the network is gone: 2 s, and several times that with some devices */
+#define VERBS_RNR_TIMER 12  /* 0.64 ms */
 
 typedef struct verbs_link verbs_link_t;
 typedef struct verbs_adapter verbs_adapter_t;
@@ -115,7 +121,8 @@ typedef enum verbs_done { VERBS_DONE_SEND = 5, VERBS_DONE_READ = 6 } verbs_done_
 typedef struct verbs_port {
     uint8_t number;
     bool ethernet; /* RoCE, where peers are named by GIDs; else InfiniBand, by LIDs */
-    int gid_index;
+    bool iwarp;    /* neither of both: rdma_cm connects by IP addresses */
+    int gid_index; /* of iWARP: number of the address */
     union ibv_gid gid;
     uint16_t lid;
     enum ibv_mtu mtu;
@@ -134,6 +141,10 @@ struct verbs_adapter {
     struct ibv_cq *cq;
     struct ibv_srq *srq;
     verbs_port_t port;
+    const verbs_cm_lib_t *cm; /* NULL: pairs are connected by GIDs or LIDs */
+    struct rdma_event_channel *cm_channel;
+    struct rdma_cm_id *cm_listener;
+    uint16_t cm_port;              /* at which it listens */
     fabric_registrations_t memory; /* registrations of blocks */
     size_t inline_max;             /* like inline_max of verbs_link_t, for the next queue pair */
     int reads;                     /* RDMA reads of a queue pair that the device carries out at once */
@@ -149,6 +160,7 @@ struct verbs_adapter {
     fabric_table_t links;
     verbs_link_t *deferred; /* links whose next packet waits for the next poll */
     bool owing;             /* a link could not return credit */
+    bool flushing;          /* a peer waits for a word that its messages have arrived */
     atomic_bool spilling;   /* true if a link sends a long packet in pieces */
     atomic_bool failures;   /* true if sending has failed on a link */
     atomic_bool refused;    /* true if a link refused a packet */
@@ -160,7 +172,7 @@ struct verbs_adapter {
     bool cq_failed; /* true if the completion queue cannot be read */
 
     fabric_heat_t heat;
-    madi_watch_t channel_watch, event_watch; /* fd 0: not watched */
+    madi_watch_t channel_watch, event_watch, cm_watch; /* fd 0: not watched */
 };
 
 /* A long packet that the peer reads from this process's memory. */
@@ -198,12 +210,13 @@ typedef struct verbs_hello {
     uint16_t lid;
     uint8_t mtu, reads;
     unsigned char gid[16];
+    uint32_t cm_port; /* at which rdma_cm listens; 0: pairs are connected by GIDs or LIDs */
 } verbs_hello_t;
-static_assert(sizeof(verbs_hello_t) == 48, "hello");
-typedef enum verbs_word_kind { VERBS_READY = 1, VERBS_BYE = 2 } verbs_word_kind_t;
+static_assert(sizeof(verbs_hello_t) == 52, "hello");
+typedef enum verbs_word_kind { VERBS_READY = 1, VERBS_BYE = 2, VERBS_FLUSH = 3, VERBS_FLUSHED = 4 } verbs_word_kind_t;
 typedef struct verbs_word {
     uint32_t kind;   /* verbs_word_kind_t */
-    uint32_t number; /* BYE: messages that were sent */
+    uint32_t number; /* BYE, FLUSH: messages that were sent; FLUSHED: that number, when they have arrived */
 } verbs_word_t;
 static_assert(sizeof(verbs_word_t) == 8, "word");
 
@@ -216,10 +229,19 @@ struct verbs_link {
     uint32_t key; /* random key that messages to this end carry */
     uint32_t psn;
     bool numbered, counted, has_slots, watched, greeted, is_up, closed, down;
+    bool active;                             /* this end has made the connection */
+    bool paired;                             /* the queue pair is connected */
+    bool ready_sent, ready_came;             /* READY */
+    struct rdma_cm_id *cm_id;                /* NULL if there is none */
+    uint8_t peer_reads;                      /* RDMA reads at once of the other end's device */
     unsigned char in[sizeof(verbs_hello_t)]; /* bytes of the next message of the socket */
     size_t in_len;
     bool bye; /* the peer has ended after message number bye_at */
     uint32_t bye_at;
+    bool flush_wanted; /* the peer waits for the arrival of message number flush_at */
+    uint32_t flush_at;
+    bool flush_asked, flushed; /* iWARP: the peer was asked for the arrival of message number flush_sent, and has answered */
+    uint32_t flush_sent;
 
     /* sending, under the tx lock */
     uint64_t tag;      /* tag of messages to the peer */
@@ -319,6 +341,18 @@ bool verbs_pair_open(verbs_link_t *l, char *reason);
 bool verbs_pair_connect(verbs_link_t *l, const verbs_hello_t *peer, char *reason);
 void verbs_pair_close(verbs_link_t *l); /* the device then uses no memory of the link any more; legal without a pair */
 
+/* verbs_cm.c */
+/* True if rdma_cm finds this address of the host at the port of the device. */
+bool verbs_cm_owns(const verbs_lib_t *lib, const verbs_cm_lib_t *cm, const char *device, int number,
+                   const struct sockaddr_storage *addr);
+bool verbs_cm_open(verbs_adapter_t *a, char *reason); /* listen, if a->cm; false with the reason */
+void verbs_cm_close(verbs_adapter_t *a);              /* legal if nothing is open */
+void verbs_cm_fini(verbs_adapter_t *a);               /* all links are gone */
+void verbs_cm_ready(madi_watch_t *watch, uint32_t events);
+/* Begin to connect the pair of an active link.  False with the reason. */
+bool verbs_cm_connect(verbs_link_t *l, const struct sockaddr_storage *peer, const verbs_hello_t *h, char *reason);
+void verbs_cm_forget(verbs_link_t *l); /* after the pair is closed */
+
 /* verbs_link.c */
 mad_status_t verbs_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
 mad_status_t verbs_start(madi_link_t *link, int fd, bool active, char *reason);
@@ -337,7 +371,12 @@ static inline verbs_link_t *verbs_link_of(const verbs_adapter_t *a, uint64_t tag
 bool verbs_hello_send(verbs_link_t *l, char *reason);
 void verbs_socket_ready(madi_watch_t *watch, uint32_t events);
 void verbs_bye_send(verbs_link_t *l);
-void verbs_bye_check(verbs_link_t *l); /* a message has been handled */
+void verbs_bye_check(verbs_link_t *l);  /* a message has been handled */
+void verbs_ready_send(verbs_link_t *l); /* once the pair is connected and the peer's HELLO has come */
+void verbs_up_check(verbs_link_t *l);   /* a message has arrived before the link is up */
+void verbs_flush_answer(verbs_adapter_t *a);
+/* True if the peer has reported that all messages have arrived; else ask it.  Under the session's lock. */
+bool verbs_flush_known(verbs_link_t *l);
 
 /* verbs_send.c */
 madi_sent_t verbs_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);

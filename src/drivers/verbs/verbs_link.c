@@ -97,7 +97,7 @@ mad_status_t verbs_start(madi_link_t *link, int fd, bool active, char *reason)
 {
     verbs_link_t *l = (verbs_link_t *)link;
     verbs_adapter_t *a = verbs_of(l);
-    (void)active; /* both sides do the same */
+    l->active = active;
     l->watch.fd = fd;
     if (!adapter_serves(a, reason))
         return MAD_ERR_SYSTEM;

@@ -5,11 +5,18 @@
 #include "base/knob.h"
 #include "base/log.h"
 
+/* Return the rights that an access needs.  On iWARP a read is answered by writing to the reader's memory. */
+static int access_rights(const verbs_adapter_t *a, int access)
+{
+    return a->port.iwarp && access & IBV_ACCESS_LOCAL_WRITE ? access | IBV_ACCESS_REMOTE_WRITE : access;
+}
+
 /* A region that is kept serves blocks of both directions.  A peer that has its key can read it until it is dropped. */
 static void *block_add(void *arg, void *at, size_t len, int access, bool lasts)
 {
     const verbs_adapter_t *a = arg;
-    return a->lib->reg_mr(a->pd, at, len, lasts ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ : access);
+    return a->lib->reg_mr(a->pd, at, len,
+                          access_rights(a, lasts ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ : access));
 }
 
 static void block_drop(void *arg, void *handle)
@@ -33,7 +40,7 @@ struct ibv_mr *verbs_memory_register(verbs_adapter_t *a, void *at, size_t len, i
 {
     struct ibv_mr *mr;
     do
-        mr = a->lib->reg_mr(a->pd, at, len, access);
+        mr = a->lib->reg_mr(a->pd, at, len, access_rights(a, access));
     while (!mr && fabric_registrations_trim(&a->memory));
     return mr;
 }

@@ -46,7 +46,9 @@ bool verbs_network_name(const verbs_port_t *port, char *name)
     char subnet[INET6_ADDRSTRLEN], fabric[24] = "roce";
     uint64_t prefix;
     memcpy(&prefix, port->gid.raw, sizeof prefix);
-    if (!port->ethernet)
+    if (port->iwarp)
+        snprintf(fabric, sizeof fabric, "iwarp");
+    else if (!port->ethernet)
         snprintf(fabric, sizeof fabric, "ib.%llx", (unsigned long long)be64toh(prefix));
     return inet_ntop(port->ip_len == 16 ? AF_INET6 : AF_INET, port->subnet, subnet, sizeof subnet) &&
            snprintf(name, MADI_NAME_MAX, "%s:%s/%d", fabric, subnet, port->prefix) < MADI_NAME_MAX;

@@ -7,10 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TIMEOUT 16    /* 2^n * 4.096 us until a packet is sent again: 0.27 s */
-#define RETRIES 7     /* then the peer or the network is gone: 2 s, and several times that with some devices */
 #define RNR_RETRIES 7 /* without a limit: credit keeps the receive queue from being empty for long */
-#define RNR_TIMER 12  /* 0.64 ms */
 #define HOP_LIMIT 64
 #define SEND_WORK (VERBS_RING + VERBS_SEGMENTS) /* entries of a send queue */
 
@@ -39,9 +36,8 @@ bool verbs_pair_open(verbs_link_t *l, char *reason)
             break;
         a->inline_max = a->inline_max < 32 ? 0 : a->inline_max / 2;
     }
-    int error = l->pair
-                    ? a->lib->modify_qp(l->pair, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
-                    : errno;
+    int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | (a->port.iwarp ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT);
+    int error = l->pair ? a->lib->modify_qp(l->pair, &attr, mask) : errno;
     if (!l->pair || error) {
         snprintf(reason, MADI_REASON_MAX, "%.40s gives no queue pair: %s%s", a->base.name, strerror(error),
                  madi_remedy(error));
@@ -76,11 +72,11 @@ bool verbs_pair_connect(verbs_link_t *l, const verbs_hello_t *peer, char *reason
                                   .dest_qp_num = peer->pair,
                                   .rq_psn = peer->psn,
                                   .max_dest_rd_atomic = reads,
-                                  .min_rnr_timer = RNR_TIMER,
+                                  .min_rnr_timer = VERBS_RNR_TIMER,
                                   .ah_attr = pair_path(&a->port, peer)};
     struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS,
-                               .timeout = TIMEOUT,
-                               .retry_cnt = RETRIES,
+                               .timeout = VERBS_TIMEOUT,
+                               .retry_cnt = VERBS_RETRIES,
                                .rnr_retry = RNR_RETRIES,
                                .sq_psn = l->psn,
                                .max_rd_atomic = reads};
@@ -106,6 +102,7 @@ void verbs_pair_close(verbs_link_t *l)
     if (l->pair)
         verbs_released(a, a->lib->destroy_qp(l->pair), "a queue pair");
     l->pair = NULL;
+    verbs_cm_forget(l);
     if (l->counted)
         a->taken -= LINK_ENTRIES;
     l->counted = false;

@@ -42,6 +42,8 @@ static void pair_failed(verbs_link_t *l, const struct ibv_wc *wc)
     char text[MADI_REASON_MAX];
     if (!l || l->closed || l->down)
         return;
+    if (wc->status == IBV_WC_WR_FLUSH_ERR && verbs_of(l)->port.iwarp) /* the connection has ended: verbs_cm.c */
+        return;
     snprintf(text, sizeof text, "the queue pair of %.40s has failed: %.60s (vendor's error 0x%x)", l->base.adapter->name,
              verbs_of(l)->lib->wc_status_str(wc->status), wc->vendor_err);
     verbs_rest_deliver(l);
@@ -162,6 +164,8 @@ static int rare_handle(verbs_adapter_t *a)
         fabric_registrations_reap(&a->memory);
     if (MADI_UNLIKELY(a->owing))
         verbs_return_again(a);
+    if (MADI_UNLIKELY(a->flushing))
+        verbs_flush_answer(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->failures, memory_order_relaxed)))
         links_failed_report(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->refused, memory_order_relaxed)))

@@ -3,13 +3,16 @@
  *
  * RoCE: each GID of version 2 that is the address of an interface of this network namespace, one for each IP subnet.  The
  * first one is the adapter DEVICE:PORT, the others are DEVICE:PORT.GID.  InfiniBand: the port, with the address of its IP
- * interface (IPoIB), through which the sockets go.  A port that cannot be used is an adapter, too: its open says why. */
+ * interface (IPoIB), through which the sockets go.  iWARP: each address of an interface that rdma_cm finds at the port, one for
+ * each IP subnet; the numbers in the names count them.  A port that cannot be used is an adapter, too: its open says why. */
 #include "drivers/verbs/verbs.h"
 
+#include "base/knob.h"
 #include "base/log.h"
 #include <dirent.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,30 +119,73 @@ static bool is_same_subnet(const verbs_port_t *a, const verbs_port_t *b)
     return a->ip_len == b->ip_len && a->prefix == b->prefix && !memcmp(a->subnet, b->subnet, a->ip_len);
 }
 
-/* Call each(arg, port, first) for every GID of a RoCE port that has a subnet of its own, until it returns false. */
-static void gids_each(const verbs_lib_t *lib, struct ibv_context *context, const struct ibv_port_attr *attr, int number,
-                      bool (*each)(void *arg, const verbs_port_t *port, bool first), void *arg)
+/* A walk over the places of a port: its GIDs, or its IP addresses, of subnets that differ. */
+#define SUBNETS_MAX 16
+typedef struct verbs_walk {
+    const verbs_lib_t *lib;
+    struct ibv_context *context;
+    bool (*each)(void *arg, const verbs_port_t *port, bool first); /* false: no more */
+    void *arg;
+    verbs_port_t seen[SUBNETS_MAX];
+    int n;
+} verbs_walk_t;
+
+/* Offer a place.  False if no more are wanted. */
+static bool place_offer(verbs_walk_t *walk, const verbs_port_t *port)
 {
-    enum { SUBNETS = 16 };
-    verbs_port_t seen[SUBNETS];
+    for (int k = 0; k < walk->n; k++)
+        if (is_same_subnet(&walk->seen[k], port))
+            return true;
+    walk->seen[walk->n++] = *port;
+    return walk->each(walk->arg, port, walk->n == 1) && walk->n < SUBNETS_MAX;
+}
+
+static void gids_walk(verbs_walk_t *walk, const verbs_port_t *port, int gids, const struct ifaddrs *all)
+{
+    for (int i = 0; i < gids && i < GIDS_MAX; i++) {
+        verbs_port_t place = *port;
+        if (gid_read(walk->lib, walk->context, &place, i, all) && !place_offer(walk, &place))
+            return;
+    }
+}
+
+static void addresses_walk(verbs_walk_t *walk, const verbs_port_t *port, const verbs_cm_lib_t *cm, const struct ifaddrs *all)
+{
+    const char *device = walk->lib->get_device_name(walk->context->device);
+    int number = 0;
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        verbs_port_t place = *port;
+        int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
+        if ((family != AF_INET && family != AF_INET6) || i->ifa_flags & IFF_LOOPBACK || !port_place(&place, i) ||
+            !verbs_cm_owns(walk->lib, cm, device, port->number, &place.self))
+            continue;
+        place.gid_index = number++;
+        if (!place_offer(walk, &place))
+            return;
+    }
+}
+
+/* Call each(arg, port, first) for every place of a port that has a subnet of its own, until `each` returns false.  cm: NULL for
+ * RoCE, whose places are GIDs; the library for iWARP, whose places are addresses. */
+static void places_each(const verbs_lib_t *lib, const verbs_cm_lib_t *cm, struct ibv_context *context,
+                        const struct ibv_port_attr *attr, int number,
+                        bool (*each)(void *arg, const verbs_port_t *port, bool first), void *arg)
+{
+    verbs_walk_t walk = {.lib = lib, .context = context, .each = each, .arg = arg};
+    verbs_port_t port = {.number = (uint8_t)number, .ethernet = !cm, .iwarp = cm, .mtu = attr->active_mtu};
     struct ifaddrs *all;
-    int n = 0;
     if (getifaddrs(&all) < 0)
         return;
-    for (int i = 0; i < attr->gid_tbl_len && i < GIDS_MAX && n < SUBNETS; i++) {
-        verbs_port_t port = {.number = (uint8_t)number, .ethernet = true, .mtu = attr->active_mtu};
-        bool again = false;
-        if (!gid_read(lib, context, &port, i, all))
-            continue;
-        for (int k = 0; k < n && !again; k++)
-            again = is_same_subnet(&seen[k], &port);
-        if (again)
-            continue;
-        seen[n++] = port;
-        if (!each(arg, &port, n == 1))
-            break;
-    }
+    if (cm)
+        addresses_walk(&walk, &port, cm, all);
+    else
+        gids_walk(&walk, &port, attr->gid_tbl_len, all);
     freeifaddrs(all);
+}
+
+static bool device_is_iwarp(const struct ibv_context *context)
+{
+    return context->device->transport_type == IBV_TRANSPORT_IWARP;
 }
 
 static bool port_is_ethernet(const struct ibv_port_attr *attr)
@@ -182,14 +228,17 @@ static void device_list(const verbs_lib_t *lib, struct ibv_device *device, verbs
     struct ibv_device_attr attr;
     char name[MADI_NAME_MAX];
     int ports = context && !lib->device_query(context, &attr) ? attr.phys_port_cnt : 1;
+    char reason[MADI_REASON_MAX];
+    bool iwarp = context && device_is_iwarp(context);
+    const verbs_cm_lib_t *cm = iwarp ? verbs_cm_lib_open(reason, sizeof reason) : NULL;
     listing->device = lib->get_device_name(device);
     for (int number = 1; number <= ports && !listing->status; number++) {
         struct ibv_port_attr port;
         bool before = listing->any;
         memset(&port, 0, sizeof port);
         listing->any = false;
-        if (context && !lib->port_query(context, (uint8_t)number, &port) && port_is_ethernet(&port))
-            gids_each(lib, context, &port, number, gid_list, listing);
+        if (context && !lib->port_query(context, (uint8_t)number, &port) && (iwarp ? cm != NULL : port_is_ethernet(&port)))
+            places_each(lib, cm, context, &port, number, gid_list, listing);
         snprintf(name, sizeof name, "%.32s:%d", listing->device, number);
         if (!listing->any && !listing->status)
             port_name_list(listing, name);
@@ -255,6 +304,17 @@ static bool gid_compare(void *arg, const verbs_port_t *port, bool first)
     return !search->found;
 }
 
+/* Fill in a port of iWARP. */
+static bool iwarp_find(verbs_adapter_t *a, const struct ibv_port_attr *attr, int number, int index, char *reason)
+{
+    verbs_search_t search = {.port = &a->port, .gid = index};
+    places_each(a->lib, a->cm, a->context, attr, number, gid_compare, &search);
+    if (!search.found)
+        snprintf(reason, MADI_REASON_MAX, "no IP address of this host is one of %.40s by rdma_cm: give its interface one",
+                 a->base.name);
+    return search.found;
+}
+
 /* Fill in a port of RoCE or InfiniBand. */
 static bool port_find(verbs_adapter_t *a, const char *device, const struct ibv_port_attr *attr, int number, int gid,
                       char *reason)
@@ -262,7 +322,7 @@ static bool port_find(verbs_adapter_t *a, const char *device, const struct ibv_p
     verbs_search_t search = {.port = &a->port, .gid = gid};
     struct ifaddrs *all = NULL;
     if (port_is_ethernet(attr)) {
-        gids_each(a->lib, a->context, attr, number, gid_compare, &search);
+        places_each(a->lib, NULL, a->context, attr, number, gid_compare, &search);
         if (!search.found)
             snprintf(
                 reason, MADI_REASON_MAX,
@@ -297,9 +357,15 @@ bool verbs_port_open(verbs_adapter_t *a, char *reason)
     a->context = rdma_device_open(a->lib, device, reason);
     if (!a->context)
         return false;
-    if (a->context->device->transport_type != IBV_TRANSPORT_IB) {
-        snprintf(reason, MADI_REASON_MAX, "device %.40s is neither InfiniBand nor RoCE: use the driver ofi for it", device);
+    if (a->context->device->transport_type != IBV_TRANSPORT_IB && !device_is_iwarp(a->context)) {
+        snprintf(reason, MADI_REASON_MAX, "device %.40s is neither InfiniBand, RoCE nor iWARP: use the driver ofi for it",
+                 device);
         return false;
+    }
+    if (device_is_iwarp(a->context) || madi_knob_int(MADI_KNOB_VERBS_CM)) {
+        a->cm = verbs_cm_lib_open(reason, MADI_REASON_MAX);
+        if (!a->cm)
+            return false;
     }
     memset(&attr, 0, sizeof attr);
     rc = a->lib->port_query(a->context, (uint8_t)number, &attr);
@@ -312,5 +378,6 @@ bool verbs_port_open(verbs_adapter_t *a, char *reason)
                  a->lib->port_state_str(attr.state));
         return false;
     }
-    return port_find(a, device, &attr, number, gid, reason);
+    return device_is_iwarp(a->context) ? iwarp_find(a, &attr, number, gid, reason)
+                                       : port_find(a, device, &attr, number, gid, reason);
 }

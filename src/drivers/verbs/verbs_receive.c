@@ -210,6 +210,8 @@ static void message_handle(verbs_link_t *l, verbs_slot_t *s, const verbs_head_t 
         verbs_return_check(l);
         if (l->is_up)
             verbs_bye_check(l);
+        else
+            verbs_up_check(l);
         return;
     }
     s->next = NULL;

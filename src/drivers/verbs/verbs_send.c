@@ -110,7 +110,7 @@ void verbs_return_again(verbs_adapter_t *a)
     }
 }
 
-/* A message that was acknowledged lies in the peer's memory. */
+/* A message that was acknowledged lies in the peer's memory; but not on iWARP (verbs_hello.c). */
 bool verbs_drained(madi_link_t *link)
 {
     verbs_link_t *l = (verbs_link_t *)link;
@@ -125,5 +125,6 @@ bool verbs_drained(madi_link_t *link)
     if (ask && verbs_return_send(l, true)) /* the completion of this message shows that all messages before have completed */
         l->asked = atomic_load_explicit(&l->sent, memory_order_relaxed);
     fabric_heat(&verbs_of(l)->heat);
-    return drained;
+    return drained &&
+           (!verbs_of(l)->port.iwarp || atomic_load_explicit(&l->failed, memory_order_relaxed) || verbs_flush_known(l));
 }

@@ -70,8 +70,10 @@ mad_status_t verbs_wait_open(verbs_adapter_t *a, char *reason)
     a->channel_watch.ready = channel_ready;
     a->channel_watch.carries = true;
     a->event_watch.ready = device_event_ready;
+    a->cm_watch.ready = verbs_cm_ready;
     if (descriptor_watch(a, &a->channel_watch, a->channel->fd, madi_watch_add) &&
-        descriptor_watch(a, &a->event_watch, a->context->async_fd, madi_watch_add_rare))
+        descriptor_watch(a, &a->event_watch, a->context->async_fd, madi_watch_add_rare) &&
+        (!a->cm || descriptor_watch(a, &a->cm_watch, a->cm_channel->fd, madi_watch_add_rare)))
         return MAD_OK;
     snprintf(reason, MADI_REASON_MAX, "the completion channel of %.40s cannot be watched: %s", a->base.name,
              strerror(errno));
@@ -84,7 +86,9 @@ void verbs_wait_close(verbs_adapter_t *a)
         madi_watch_del(a->base.session, &a->channel_watch);
     if (a->event_watch.fd > 0)
         madi_watch_del(a->base.session, &a->event_watch);
-    a->channel_watch.fd = a->event_watch.fd = 0;
+    if (a->cm_watch.fd > 0)
+        madi_watch_del(a->base.session, &a->cm_watch);
+    a->channel_watch.fd = a->event_watch.fd = a->cm_watch.fd = 0;
 }
 
 bool verbs_arm(madi_adapter_t *adapter)
