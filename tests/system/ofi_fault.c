@@ -5,8 +5,9 @@
  *                                       NUMBER: how many; 0: all
  *   OFI_FAULT_RANK=N                    only in the process of this rank
  *   OFI_LOCAL=1                         memory has to be registered before the endpoint uses it (FI_MR_LOCAL)
- * CALL is one of: getinfo fabric domain cq_open av_open endpoint bind enable getname av_insert mr_reg recv send inject read
- * trywait cq_read; mr_long, read_long: mr_reg and read of more than 16 KiB, which is program memory; or comp_recv, comp_send, comp_read: completions of these operations, which become errors.  At the end of
+ * CALL is one of: getinfo dupinfo fabric domain cq_open av_open endpoint bind enable getname av_insert mr_reg recv send inject read
+ * trywait getwait cq_read readerr av_remove; mr_bind and mr_enable, as of a provider that binds memory to endpoints;
+ * close_mr close_ep close_av close_cq close_domain close_fabric, which close the object all the same; mr_long, read_long: mr_reg and read of more than 16 KiB, which is program memory; or comp_recv, comp_send, comp_read: completions of these operations, which become errors.  At the end of
  * the process, one line on standard error has the number of faults, and of objects that were left open. */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -111,13 +112,27 @@ static const void *table_of(const void *ops)
     return ((const table_t *)((const char *)ops - offsetof(table_t, ops)))->of;
 }
 
+/* True if the closing of an object of this class has to fail. */
+static bool close_strikes(size_t class)
+{
+    switch (class) {
+    case FI_CLASS_MR: return fault_strikes("close_mr");
+    case FI_CLASS_AV: return fault_strikes("close_av");
+    case FI_CLASS_CQ: return fault_strikes("close_cq");
+    case FI_CLASS_DOMAIN: return fault_strikes("close_domain");
+    case FI_CLASS_FABRIC: return fault_strikes("close_fabric");
+    default: return fault_strikes("close_ep");
+    }
+}
+
 static int object_close(struct fid *fid)
 {
     const struct fi_ops *ops = table_of(fid->ops);
+    bool fails = close_strikes(fid->fclass);
     int rc = ops->close(fid);
     if (!rc)
         atomic_fetch_sub(&fault.open, 1);
-    return rc;
+    return fails ? -fault.error : rc;
 }
 
 /* Count an object that was opened, and return its operations. */
@@ -149,7 +164,30 @@ static int memory_close(struct fid *fid)
             memory[i].mr = NULL;
     pthread_mutex_unlock(&memory_lock);
     atomic_fetch_sub(&fault.open, 1);
-    return ops->close(fid);
+    int rc = ops->close(fid);
+    return close_strikes(FI_CLASS_MR) ? -fault.error : rc;
+}
+
+/* With a fault of mr_bind or mr_enable, memory is bound to the endpoint. */
+static bool memory_is_bound(void)
+{
+    return !strcmp(fault.call, "mr_bind") || !strcmp(fault.call, "mr_enable");
+}
+
+static int memory_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    (void)fid;
+    (void)other;
+    (void)flags;
+    return fault_strikes("mr_bind") ? -fault.error : 0;
+}
+
+static int memory_control(struct fid *fid, int command, void *arg)
+{
+    (void)fid;
+    (void)command;
+    (void)arg;
+    return fault_strikes("mr_enable") ? -fault.error : 0;
 }
 
 static int memory_register(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key,
@@ -162,7 +200,12 @@ static int memory_register(struct fid *fid, const void *buf, size_t len, uint64_
     int rc = ops->reg(fid, buf, len, access, offset, key, flags, mr, context), i = 0;
     if (rc)
         return rc;
-    object_opened(&(*mr)->fid)->close = memory_close;
+    struct fi_ops *own = object_opened(&(*mr)->fid);
+    own->close = memory_close;
+    if (memory_is_bound()) {
+        own->bind = memory_bind;
+        own->control = memory_control;
+    }
     pthread_mutex_lock(&memory_lock);
     while (i < MEMORY_MAX && memory[i].mr)
         i++;
@@ -264,6 +307,7 @@ static int endpoint_open(struct fid_domain *domain, struct fi_info *info, struct
 
 static _Thread_local struct fi_cq_data_entry failed; /* the completion that fi_cq_readerr returns */
 static _Thread_local bool has_failed;
+static _Thread_local int reads;
 
 static bool completion_strikes(const struct fi_cq_data_entry *e)
 {
@@ -280,6 +324,8 @@ static ssize_t queue_read(struct fid_cq *cq, void *buf, size_t count)
         return -fault.error;
     if (has_failed)
         return -FI_EAVAIL;
+    if (!strcmp(fault.call, "readerr") && ++reads > 200)
+        return -FI_EAVAIL;
     if (strncmp(fault.call, "comp_", 5) != 0)
         return ops->read(cq, buf, count);
     ssize_t n = ops->read(cq, buf, 1);
@@ -293,6 +339,8 @@ static ssize_t queue_read(struct fid_cq *cq, void *buf, size_t count)
 static ssize_t queue_error(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
 {
     const struct fi_ops_cq *ops = table_of(cq->ops);
+    if (fault_strikes("readerr"))
+        return -fault.error;
     if (!has_failed)
         return ops->readerr(cq, entry, flags);
     has_failed = false;
@@ -310,6 +358,12 @@ static const char *queue_error_text(struct fid_cq *cq, int number, const void *d
     return number == PROVIDER_ERROR ? "the fault of a test" : ops->strerror(cq, number, data, buf, len);
 }
 
+static int queue_control(struct fid *fid, int command, void *arg)
+{
+    const struct fi_ops *ops = table_of(fid->ops);
+    return command == FI_GETWAIT && fault_strikes("getwait") ? -fault.error : ops->control(fid, command, arg);
+}
+
 static int queue_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context)
 {
     const struct fi_ops_domain *ops = table_of(domain->ops);
@@ -318,7 +372,7 @@ static int queue_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct
     int rc = ops->cq_open(domain, attr, cq, context);
     if (rc)
         return rc;
-    object_opened(&(*cq)->fid);
+    object_opened(&(*cq)->fid)->control = queue_control;
     struct fi_ops_cq *own = table_replace(&(*cq)->ops, sizeof *own);
     own->read = queue_read;
     own->readerr = queue_error;
@@ -335,6 +389,13 @@ static int address_insert(struct fid_av *av, const void *addr, size_t count, fi_
     return fault_strikes("av_insert") ? -fault.error : ops->insert(av, addr, count, number, flags, context);
 }
 
+static int address_remove(struct fid_av *av, fi_addr_t *number, size_t count, uint64_t flags)
+{
+    const struct fi_ops_av *ops = table_of(av->ops);
+    int rc = ops->remove(av, number, count, flags);
+    return fault_strikes("av_remove") ? -fault.error : rc;
+}
+
 static int addresses_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context)
 {
     const struct fi_ops_domain *ops = table_of(domain->ops);
@@ -346,6 +407,7 @@ static int addresses_open(struct fid_domain *domain, struct fi_av_attr *attr, st
     object_opened(&(*av)->fid);
     struct fi_ops_av *own = table_replace(&(*av)->ops, sizeof *own);
     own->insert = address_insert;
+    own->remove = address_remove;
     return 0;
 }
 
@@ -359,6 +421,8 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
     int rc = ops->domain(fabric, info, domain, context);
     if (local)
         info->domain_attr->mr_mode |= FI_MR_LOCAL;
+    if (memory_is_bound())
+        info->domain_attr->mr_mode |= FI_MR_ENDPOINT;
     if (rc)
         return rc;
     object_opened(&(*domain)->fid);
@@ -429,7 +493,7 @@ void fi_freeinfo(struct fi_info *info)
 
 struct fi_info *fi_dupinfo(const struct fi_info *info)
 {
-    return real.dupinfo(info);
+    return fault_strikes("dupinfo") ? NULL : real.dupinfo(info);
 }
 
 const char *fi_strerror(int error)

@@ -83,6 +83,8 @@ for call in getinfo,1 fabric,1 domain,1 av_open,1 endpoint,1 bind,2 enable,1 get
     start fault OFI_FAULT="$call,$([ $call = bind,2 ] && echo 1 || echo 0),12"
     falls "$call fails" "Cannot allocate memory"
 done
+start fault OFI_FAULT=dupinfo,1,0,12
+falls "dupinfo fails" "Cannot allocate memory"
 start fault OFI_FAULT=cq_open,1,0,12
 falls "cq_open fails, with a descriptor and without" "a completion queue of tcp+rxm"
 start fault OFI_FAULT=recv,1,0,12
@@ -105,6 +107,19 @@ for call in inject send read; do
 done
 bears cq_open,1,1,38 pingpong # polls by a timer
 bears trywait,1,0,22 idle
+bears getwait,1,1,38 idle # polls by a timer
+# releases CALL WHAT: what libfabric does not release is logged, and all messages have arrived
+releases() {
+    bears "$1,1,1,16" pingpong
+    if grep -qF "libfabric does not release $2: Device or resource busy" out; then ok "$1: reports it"; else not_ok "$1: reports it" "$(tail -n 12 out)"; fi
+}
+releases close_mr "registered memory"
+releases close_ep "an endpoint"
+releases close_av "an address vector"
+releases close_cq "a completion queue"
+releases close_domain "a domain"
+releases close_fabric "a fabric"
+releases av_remove "the address of a peer"
 bears comp_send,1,1,89 pingpong
 for call in inject send; do
     reports $call,20,0,5 pingpong "provider tcp;ofi_rxm has failed: Input/output error"
@@ -114,6 +129,7 @@ reports comp_recv,50,1,5 pingpong "a message was lost: Input/output error"
 reports comp_send,1,0,5 pingpong "the fault of a test"
 reports comp_read,1,1,5 pingpong "could not read the body"
 reports cq_read,200,0,5 pingpong "the completion queue cannot be read: Input/output error"
+reports readerr,1,0,5 pingpong "the completion queue cannot be read: Input/output error"
 
 # ---- Memory that cannot be registered -----------------------------------------------------------------------------
 
@@ -121,6 +137,8 @@ for test in pingpong mixed; do
     copies mr_reg,1,0,12 $test
     copies mr_reg,3,5,11 $test
     copies mr_long,1,0,14 $test OFI_LOCAL=1
+    copies mr_bind,1,0,12 $test
+    copies mr_enable,1,0,12 $test
     copies mr_reg,76,0,12 $test OFI_LOCAL=1 # the driver's own memory is registered before that
     copies read_long,1,0,14 $test
     copies read_long,3,2,12 $test OFI_LOCAL=1

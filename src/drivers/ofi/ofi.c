@@ -2,6 +2,7 @@
 /* ofi: the table, and adapters. */
 #include "drivers/ofi/ofi.h"
 
+#include "base/log.h"
 #include "base/random.h"
 #include "core/module.h"
 #include <stdio.h>
@@ -122,28 +123,35 @@ static void ofi_close(madi_adapter_t *adapter)
     ofi_later_fini(a);
 }
 
-static void fid_close(struct fid *fid)
+void ofi_released(const ofi_adapter_t *a, int rc, const char *what)
+{
+    if (rc)
+        madi_log(MADI_LOG_WARN, "ofi", "%s: libfabric does not release %s: %s", a->base.name, what, a->fi->strerror(-rc));
+}
+
+static void fid_close(const ofi_adapter_t *a, struct fid *fid, const char *what)
 {
     if (fid)
-        fi_close(fid);
+        ofi_released(a, fi_close(fid), what);
 }
 
 static void ofi_fini(madi_adapter_t *adapter)
 {
     ofi_adapter_t *a = (ofi_adapter_t *)adapter;
     ofi_close(adapter);
-    fid_close(a->ep ? &a->ep->fid : NULL);
+    fid_close(a, a->ep ? &a->ep->fid : NULL, "an endpoint");
     while (a->peers) {
         a->peers->uses = 1;
         ofi_peer_drop(a, a->peers);
     }
-    fid_close(a->av ? &a->av->fid : NULL);
-    fid_close(a->cq ? &a->cq->fid : NULL);
+    fid_close(a, a->av ? &a->av->fid : NULL, "an address vector");
+    fid_close(a, a->cq ? &a->cq->fid : NULL, "a completion queue");
     ofi_receive_fini(a);
     ofi_buffers_fini(a);
     ofi_send_fini(a);
-    fid_close(a->domain ? &a->domain->fid : NULL);
-    fid_close(a->fabric ? &a->fabric->fid : NULL);
+    ofi_released(a, a->memory_error, "registered memory");
+    fid_close(a, a->domain ? &a->domain->fid : NULL, "a domain");
+    fid_close(a, a->fabric ? &a->fabric->fid : NULL, "a fabric");
     if (a->info)
         a->fi->freeinfo(a->info);
     fabric_table_fini(&a->links);

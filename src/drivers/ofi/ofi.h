@@ -196,6 +196,7 @@ struct ofi_adapter {
     ofi_flight_t *flights, *used;
     uint32_t ids; /* number of the newest flight */
     ofi_memory_mode_t memory;
+    int memory_error;          /* of a registration that could not be ended; 0 if none; under io */
     uint64_t key_seed, keys;   /* seed and count of keys of registered memory, if this side chooses keys */
     atomic_bool copies_logged; /* true if the log says that blocks are copied */
 
@@ -269,6 +270,10 @@ static inline ofi_adapter_t *ofi_of(const ofi_link_t *l)
     return (ofi_adapter_t *)l->base.adapter;
 }
 
+/* ofi.c */
+/* Log that libfabric does not release `what`, if rc, a negative error, says so.  Not under io. */
+void ofi_released(const ofi_adapter_t *a, int rc, const char *what);
+
 /* ofi_probe.c */
 mad_status_t ofi_probe(const madi_driver_t *driver, struct mad_session *session);
 /* Return what libfabric offers for the adapter of this name; NULL with the reason.  The caller frees it. */
@@ -298,8 +303,8 @@ int ofi_memory_register_local(ofi_adapter_t *a, void *at, size_t len, uint64_t a
 bool ofi_memory_is_cause(ssize_t rc);
 /* Log, once for each adapter, that blocks are copied, because of this negative error.  Not under io. */
 void ofi_memory_refused(ofi_adapter_t *a, int error);
-/* End a registration; *mr may be NULL.  Under io, unless the endpoint is closed. */
-void ofi_memory_forget(struct fid_mr **mr);
+/* End a registration; *mr may be NULL.  Under io, unless the endpoint is closed.  A failure is logged when the adapter ends. */
+void ofi_memory_forget(ofi_adapter_t *a, struct fid_mr **mr);
 static inline void *ofi_memory_desc(struct fid_mr *mr)
 {
     return mr ? fi_mr_desc(mr) : NULL;

@@ -42,7 +42,7 @@ void ofi_buffers_fini(ofi_adapter_t *a)
 {
     for (ofi_buffer_t *b; (b = a->all_buffers);) {
         a->all_buffers = b->all;
-        ofi_memory_forget(&b->mr);
+        ofi_memory_forget(a, &b->mr);
         free(b);
     }
     a->spent = NULL;

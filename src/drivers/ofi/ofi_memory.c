@@ -52,7 +52,7 @@ int ofi_memory_register(ofi_adapter_t *a, void *at, size_t len, uint64_t access,
         return rc;
     rc = memory_bind(a, *mr);
     if (rc)
-        fi_close(&(*mr)->fid);
+        ofi_memory_forget(a, mr);
     return rc;
 }
 
@@ -86,9 +86,10 @@ void ofi_memory_refused(ofi_adapter_t *a, int error)
         a->base.name, a->fi->strerror(-error));
 }
 
-void ofi_memory_forget(struct fid_mr **mr)
+void ofi_memory_forget(ofi_adapter_t *a, struct fid_mr **mr)
 {
-    if (*mr)
-        fi_close(&(*mr)->fid);
+    int rc = *mr ? fi_close(&(*mr)->fid) : 0;
+    if (rc)
+        a->memory_error = rc;
     *mr = NULL;
 }

@@ -50,8 +50,9 @@ void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer)
     *p = peer->next;
     if (a->av) {
         madi_lock(&a->io);
-        fi_av_remove(a->av, &peer->addr, 1, 0);
+        int rc = fi_av_remove(a->av, &peer->addr, 1, 0);
         madi_unlock(&a->io);
+        ofi_released(a, rc, "the address of a peer");
     }
     free(peer);
 }

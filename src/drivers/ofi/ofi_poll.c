@@ -34,6 +34,12 @@ void ofi_links_fail(ofi_adapter_t *a, const char *what, int error, bool for_good
             ofi_send_failed(a->links.links[i], -error);
 }
 
+static void queue_failed(ofi_adapter_t *a, int error)
+{
+    if (!a->broken)
+        ofi_links_fail(a, "the completion queue cannot be read", error, true);
+}
+
 /* Read the completion of an operation that has failed.  Returns the number of completions: 0 or 1. */
 static int queue_read_error(ofi_adapter_t *a, ofi_stash_t *to)
 {
@@ -44,6 +50,8 @@ static int queue_read_error(ofi_adapter_t *a, ofi_stash_t *to)
     if (n == 1)
         snprintf(a->failure, sizeof a->failure, "%s", fi_cq_strerror(a->cq, e.prov_errno, e.err_data, text, sizeof text));
     madi_unlock(&a->io);
+    if (n < 0 && n != -FI_EAGAIN)
+        queue_failed(a, (int)-n);
     if (n != 1 || !e.op_context) /* of an injected message: what has happened to the peer is found out by other means */
         return 0;
     madi_log(MADI_LOG_DEBUG, "ofi", "%s: an operation has failed: %s (%d); the provider: %s (%d)", a->base.name,
@@ -66,8 +74,7 @@ static int queue_read(ofi_adapter_t *a, ofi_stash_t *to, int max)
     if (MADI_UNLIKELY(n == -FI_EAVAIL))
         return queue_read_error(a, to);
     if (MADI_UNLIKELY(n < 0)) {
-        if (!a->broken)
-            ofi_links_fail(a, "the completion queue cannot be read", (int)-n, true);
+        queue_failed(a, (int)-n);
         return 0;
     }
     for (int i = 0; i < n; i++) {
@@ -134,9 +141,10 @@ static void stash_add(ofi_adapter_t *a, const ofi_stash_t *e)
 static void endpoint_end(ofi_adapter_t *a)
 {
     madi_lock(&a->io);
-    fi_close(&a->ep->fid);
+    int rc = fi_close(&a->ep->fid);
     a->ep = NULL;
     madi_unlock(&a->io);
+    ofi_released(a, rc, "an endpoint");
     ofi_links_fail(a, "a peer has ended while a block was being read from it, and the provider does not end the read",
                    FI_ETIMEDOUT, true);
 }

@@ -97,7 +97,7 @@ static void body_free(ofi_adapter_t *a, ofi_body_t *body)
 {
     madi_lock(&a->io);
     for (int i = 0; i < OFI_GATHER; i++)
-        ofi_memory_forget(&body->part[i].mr);
+        ofi_memory_forget(a, &body->part[i].mr);
     madi_unlock(&a->io);
     if (body->buffer)
         ofi_buffer_put(a, body->buffer);

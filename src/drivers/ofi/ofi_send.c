@@ -51,7 +51,7 @@ static ofi_copy_t *copy_make(ofi_adapter_t *a)
         c->all = a->all_copies;
         a->all_copies = c;
     } else {
-        ofi_memory_forget(&c->mr);
+        ofi_memory_forget(a, &c->mr);
     }
     madi_unlock(&a->io);
     if (has_room)
@@ -178,17 +178,17 @@ static ofi_flight_t *flight_take(ofi_adapter_t *a)
 }
 
 /* Let the peer read no more.  Under io. */
-static void flight_forget(ofi_flight_t *f)
+static void flight_forget(ofi_adapter_t *a, ofi_flight_t *f)
 {
     while (f->parts)
-        ofi_memory_forget(&f->mr[--f->parts]);
+        ofi_memory_forget(a, &f->mr[--f->parts]);
 }
 
 /* Let the peer read no more, and return the flight, which is in no list, to the free ones. */
 static void flight_free(ofi_adapter_t *a, ofi_flight_t *f)
 {
     madi_lock(&a->io);
-    flight_forget(f);
+    flight_forget(a, f);
     f->next = a->flights;
     a->flights = f;
     madi_unlock(&a->io);
@@ -222,7 +222,7 @@ static int flight_register(ofi_adapter_t *a, ofi_flight_t *f, const struct iovec
         f->parts += !rc;
     }
     if (rc)
-        flight_forget(f);
+        flight_forget(a, f);
     madi_unlock(&a->io);
     return rc;
 }
@@ -408,7 +408,7 @@ void ofi_send_fini(ofi_adapter_t *a)
 {
     for (ofi_copy_t *c; (c = a->all_copies);) {
         a->all_copies = c->all;
-        ofi_memory_forget(&c->mr);
+        ofi_memory_forget(a, &c->mr);
         free(c);
     }
     for (ofi_flight_t *f; (f = a->flights);) {
