@@ -5,7 +5,7 @@
  *                                       from number FIRST on (the first is 1); NUMBER: how many; 0: all
  *   FAULT_UCX_RANK=N                    only in the process of this rank
  *   OLD_UCX=1                           the library is version 1.9
- * CALL is one of: config_read config_modify init worker_create get_address get_efd set_handler arm ep_create send recv; or
+ * CALL is one of: config_read config_modify init worker_create get_address get_efd set_handler arm ep_create ep_close send recv; or
  * comp_send, comp_recv: completions of these operations, which become errors; or ep_error: a call of progress in which an
  * endpoint of this process fails; or damage: before frame FIRST of the handshake, NUMBER damaged copies leave, with ERROR as
  * the seed of the damage.  At the end of the process, one line on standard error has the number of faults, and of
@@ -264,7 +264,14 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
         if (endpoints[i].ep == ep)
             endpoints[i].ep = NULL;
     object_closed();
-    return real.ep_close(ep, param);
+    if (!fault_strikes("ep_close"))
+        return real.ep_close(ep, param);
+    ucp_request_param_t quiet = *param; /* whoever gets an error gets no callback */
+    quiet.op_attr_mask &= ~(uint32_t)(UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA);
+    void *request = real.ep_close(ep, &quiet);
+    if (UCS_PTR_IS_PTR(request))
+        real.request_free(request);
+    return UCS_STATUS_PTR(fault.error);
 }
 
 /* ---- Operations -------------------------------------------------------------------------------------------------- */

@@ -91,6 +91,8 @@ perf none,1,0,0 pingpong
 if [ $code = 0 ] && left_nothing; then ok "without faults nothing is left"; else not_ok "without faults" "$(tail -n 12 out)"; fi
 bears send,20,200,-4 pingpong # no memory for a while
 bears arm,1,0,-3 idle         # a process that waits polls
+bears ep_close,1,0,-4 pingpong MAD_LOG=info
+if grep -qF "UCX does not release an endpoint: Out of memory" out; then ok "ep_close: reports it"; else not_ok "ep_close" "$(tail -n 12 out)"; fi
 # Frames of a stranger, HELLO and then PROOF, whose addresses are damaged, or other bytes.  The other process survives, and
 # answers what is whole.
 for tls in tcp posix,cma; do

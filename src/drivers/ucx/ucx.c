@@ -3,6 +3,7 @@
 #include "drivers/ucx/ucx.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "core/module.h"
 #include <stdio.h>
 #include <string.h>
@@ -139,6 +140,9 @@ static void ucx_fini(madi_adapter_t *adapter)
     ucx_close(adapter);
     if (a->arrived)
         ucx_message_fini(a);
+    if (a->close_error != UCS_OK) /* harmless: it ends with the worker */
+        madi_log(MADI_LOG_INFO, "ucx", "%s: UCX does not release an endpoint: %s", a->base.name,
+                 a->lib->status_string(a->close_error));
     if (!a->closing) /* else the worker stays, for UCX aborts when it destroys one whose endpoints are being closed */
         ucx_worker_fini(a);
     fabric_table_fini(&a->links);

@@ -156,6 +156,7 @@ struct ucx_adapter {
     int n_unsent;                    /* number of copies that UCX has not completed; under io */
     ucx_flight_t *flights, *flying;  /* free flights; flights in use; under io */
     int closing;                     /* endpoints that are being closed */
+    ucs_status_t close_error;        /* of an endpoint that could not be closed; UCS_OK if there is none */
     int n_ended;                     /* number of peers with `ended`; under the session's lock */
 
     /* receiving, under the session's lock */

@@ -156,6 +156,8 @@ static void endpoint_close(ucx_adapter_t *a, ucx_peer_t *p, bool force)
     ucs_status_ptr_t request = a->worker ? a->lib->ep_close(p->ep, &param) : NULL;
     if (UCS_PTR_IS_PTR(request))
         a->closing++;
+    else if (request) /* the worker releases the endpoint, too */
+        a->close_error = UCS_PTR_STATUS(request);
     p->ep = NULL;
 }
 
