@@ -11,6 +11,7 @@
 #include "tools/madlab_net.h"
 #include "tools/madlab_run.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
@@ -41,6 +42,7 @@ static const char help[] =
     "       madlab shell TOPOLOGY HOST [OPTION]...\n"
     "       madlab list TOPOLOGY\n"
     "       madlab exec HOST [--] COMMAND [ARGUMENT]...    (in a lab)\n"
+    "       madlab --rdma [OPTION]... -- COMMAND [ARGUMENT]...\n"
     "Make the hosts and networks of a topology file out of namespaces on this machine, run a command in them, and end\n"
     "everything with it.  No network of the lab leads to another one, nor out of it.  It is no sandbox: what runs in a lab\n"
     "can use this machine's files with the rights of the user that started it, as root all of them.\n"
@@ -63,6 +65,8 @@ static const char help[] =
     "  --dry-run               only say what would be made, and what would happen\n"
     "  --quiet                 say only what is wrong\n"
     "  --help, --version\n"
+    "\n"
+    "madlab --rdma runs a command in virtual machines with RDMA networks made by software; alone it prints its options.\n"
     "\n"
     "The exit code is that of the command (128 + signal when a signal ended it), 125 when there is no lab, 2 when the\n"
     "command line or the topology file is wrong.\n";
@@ -261,6 +265,20 @@ static int list_command(int argc, char **argv)
     return 0;
 }
 
+/* Run guests.sh, which makes virtual machines; `argv` ends in NULL and has its arguments from 1 on. */
+static int rdma_command(char **argv)
+{
+    const char *folder = getenv("MADLAB_GUESTS"); /* in a build that is not installed */
+    char *script = madi_lab_text("%s/guests.sh", folder ? folder : MADI_LAB_GUESTS);
+    argv[-1] = (char *)"sh";
+    argv[0] = script;
+    if (access(script, R_OK) == 0)
+        execvp("sh", argv - 1);
+    madi_lab_say("%s: %s; MADLAB_GUESTS names the folder of guests.sh", script, strerror(errno));
+    free(script);
+    return MADI_LAB_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     static options_t options;
@@ -272,6 +290,8 @@ int main(int argc, char **argv)
     close(fd);
     argv = madi_lab_title_prepare(argc, argv);
     command = argc > 1 ? argv[1] : "";
+    if (strcmp(command, "--rdma") == 0)
+        return rdma_command(argv + 1);
     if (command[0] == '-') {
         int code = options_parse(&options, argc, argv);
         return code >= 0 ? code : usage_wrong("run, shell, list or exec?");

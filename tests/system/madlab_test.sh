@@ -520,7 +520,15 @@ EOF
     [ -z "$(sort -u err | grep -v latency)" ] || sed 's/^/# /' err
 }
 
-for t in ${TESTS:-separate no_sandbox routes rates bridges cut kill agent madrun left user errors chroot}; do
+# madlab --rdma: its command line; tests/lab/rdma_check.sh runs guests
+test_rdma() {
+    MADLAB_GUESTS=$top/tests/lab "$madlab" --rdma >out 2>&1
+    check "madlab --rdma alone prints its options" "2 1" "$? $(grep -c -- '--guests N' out)"
+    MADLAB_GUESTS=$dir/nowhere "$madlab" --rdma -- true >out 2>&1
+    check "madlab --rdma without its files says so" "125 1" "$? $(grep -c 'nowhere/guests.sh: No such file' out)"
+}
+
+for t in ${TESTS:-separate no_sandbox routes rates bridges cut kill agent madrun left user errors chroot rdma}; do
     "test_$t"
 done
 [ $failures = 0 ]
