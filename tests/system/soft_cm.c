@@ -326,6 +326,22 @@ EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
     return 0;
 }
 
+/* Send a request as a process does that has no key.  Its socket stays open. */
+static void stranger_send(const soft_id_t *i, const struct rdma_conn_param *param)
+{
+    struct sockaddr_un any = {.sun_family = AF_UNIX};
+    soft_id_t stranger = *i;
+    char data[PRIVATE_MAX];
+    struct rdma_conn_param damaged = *param;
+    stranger.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    memcpy(data, param->private_data, param->private_data_len);
+    data[param->private_data_len - 4] ^= 1;
+    damaged.private_data = data;
+    if (stranger.fd < 0 || bind(stranger.fd, (struct sockaddr *)&any, sizeof any.sun_family))
+        abort();
+    word_send(&stranger, SOFT_REQUEST, 1, &damaged);
+}
+
 EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
     soft_id_t *i = (soft_id_t *)id;
@@ -335,6 +351,8 @@ EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
     pthread_mutex_lock(&soft.lock);
     i->pair = param->qp_num;
     is_open = socket_open(i, 0);
+    if (is_open && getenv("SOFT_VERBS_STRANGER"))
+        stranger_send(i, param);
     if (is_open)
         word_send(i, SOFT_REQUEST, param->qp_num, param);
     pthread_mutex_unlock(&soft.lock);

@@ -16,6 +16,7 @@
  *   SOFT_VERBS_FAIL=NAME:N   the N-th call of ibv_NAME fails, for instance create_cq:1, and poll_cq from then on.  completion:N: the N-th completion is
  *                            an error
  *   SOFT_VERBS_IWARP=A       the device is one of iWARP; A, an IPv4 address of this host, is its own
+ *   SOFT_VERBS_STRANGER=1    before each request of rdma_cm another one leaves, with another key
  *   SOFT_VERBS_EVENT=N       the device has an event of this type (ibv_event_type) at its opening
  *   SOFT_VERBS_PAIRS=N       maximum number of queue pairs
  *   SOFT_VERBS_MEMORY=N      maximum number of registered bytes

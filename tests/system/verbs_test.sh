@@ -111,6 +111,15 @@ by_cm "[a-z]*" cm_establish:1 "it cannot be completed: Cannot allocate memory"
 by_cm "[a-z]*" cm_get_cm_event:1 "the events of rdma_cm cannot be read: Cannot allocate memory"
 by_cm verbs cm_destroy_id:1 "soft0:1: the device does not release an identifier of rdma_cm: Device or resource busy"
 by_cm verbs cm_ack_cm_event:1 "roce:127.0.0.0/8"
+start soft MAD_VERBS_CM=yes SOFT_VERBS_STRANGER=1
+went "a request with another key is rejected" verbs "rejected a request of rdma_cm that no peer of this job sends"
+start soft MAD_VERBS_CM=yes SOFT_VERBS_STRANGER=1 SOFT_VERBS_FAIL=cm_reject:1
+went "the same if that fails" verbs "rejected a request of rdma_cm that no peer of this job sends"
+# shellcheck disable=SC2016
+within 30 env LD_LIBRARY_PATH="$work/soft" MAD_DRIVERS=self,verbs,tcp "$BUILD/madrun" --no-label -n 2 \
+    sh -c 'MAD_VERBS_CM=$PMI_RANK exec "$@"' sh "$BUILD/examples/ping" >out 2>&1
+code=$?
+went "one end alone connects by rdma_cm" tcp "only one end connects by rdma_cm: set MAD_VERBS_CM"
 address=$(ip -o -4 address show scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4; exit }')
 if [ -n "$address" ]; then
     start soft SOFT_VERBS_IWARP="$address"

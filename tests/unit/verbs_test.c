@@ -58,6 +58,9 @@ START_TEST(verbs_names_network_by_subnet)
     port.gid.raw[1] = 0x80;
     ck_assert(verbs_network_name(&port, name));
     ck_assert_str_eq(name, "ib.fe80000000000000:10.1.0.0/24");
+    port.iwarp = true;
+    ck_assert(verbs_network_name(&port, name));
+    ck_assert_str_eq(name, "iwarp:10.1.0.0/24");
 }
 END_TEST
 
