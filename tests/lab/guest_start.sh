@@ -9,9 +9,9 @@ read -r line </proc/cmdline
 for word in $line; do
     case $word in lab.guest=*) LAB_GUEST=${word#*=} ;; esac
 done
-. /lab/settings # LAB_GUESTS, LAB_NETS, LAB_MTU, LAB_FOLDER, LAB_ON, LAB_MODULES
+. /lab/settings # LAB_BEGAN, LAB_GUESTS, LAB_NETS, LAB_MTU, LAB_FOLDER, LAB_ON, LAB_MODULES
 LAB_AGENT=/lab/guest_agent.sh
-export LAB_GUEST LAB_AGENT
+export LAB_BEGAN LAB_GUEST LAB_AGENT
 exec >"/lab/start.$LAB_GUEST" 2>&1 </dev/null
 hostname "guest$LAB_GUEST"
 ulimit -l unlimited

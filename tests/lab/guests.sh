@@ -15,6 +15,7 @@
 # A guest has Debian's kernel under QEMU's emulation, and the host's files, read-only, with a layer of memory over them:
 # programs of the host run unchanged.  '$LAB_AGENT guest2 COMMAND' runs a command in another guest on a common network, as ssh
 # would; so it is a launch agent for madrun.  /lab is a folder that all guests share.  $LAB_GUEST: the number of the guest.
+# $LAB_BEGAN: the time at which the guests began to boot, as date +%s prints it.
 #
 # Prints what the command prints when it has ended, and has its exit status; 124: the time was over; 125: a guest did not
 # start, with the reason; 77: there can be no guests here, with the reason.  Emulated guests prove nothing about speed.
@@ -98,6 +99,7 @@ for file in guest_start.sh guest_agent.sh guest_serve.sh; do
     cp "$here/$file" "$work/lab/" && chmod +x "$work/lab/$file" || exit 1
 done
 cat >"$work/lab/settings" <<END
+LAB_BEGAN=$(date +%s)
 LAB_GUESTS=$guests
 LAB_ON=$on
 LAB_NETS='${all_nets# }'

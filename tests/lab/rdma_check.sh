@@ -3,10 +3,17 @@
 # Drivers over RDMA networks made by software, in guests (guests.sh): rdma_check.sh [PART...]
 #
 #   devices    the lab itself: soft-RoCE, by programs of libibverbs and librdmacm
+#   short      a few tests of the suite over verbs, in one guest; make check-all runs this
+#   madlab     the command madlab --rdma
 #   siw        like devices, but soft-iWARP
 #   ofi        the conformance suite between two guests over libfabric's provider verbs;ofi_rxm
 #   ucx        the conformance suite between two guests over UCX's rc_verbs and ud_verbs
 #   verbs      the conformance suite between two guests over the driver verbs
+#   verbs-cm   the same with connections by rdma_cm
+#   verbs-siw  the same over soft-iWARP
+#   ofi-loss, ucx-loss, verbs-loss   some tests of the suite, on a network that loses 3 % of all frames, and delays and reorders
+#   verbs-cache   memory stays registered in the guests' kernel, and none that was unmapped is used
+#   verbs-space   an RDMA device in another network namespace
 #   ofi-gateway, ucx-gateway, verbs-gateway   the conformance suite between a guest on soft-RoCE alone and one on TCP
 #              alone, through a gateway on both
 #   ofi-kill, ucx-kill, verbs-kill   a guest stops in the middle of a transfer, and the other one reports that
@@ -60,13 +67,37 @@ tools() {
     done
 }
 
+# madlab_rdma: a user's command in a guest
+madlab_rdma() {
+    MADLAB_GUESTS=$here timeout -k 5 "$LIMIT" "$BUILD/madlab" --rdma --guests 1 --timeout "$LIMIT" -- \
+        'rdma link show rxe_n1/1; exit 3' >"$output" 2>&1
+    status=$?
+    [ $status = 77 ] && { tail -n 1 "$output" | sed "s/^/madlab: /"; return; }
+    ran=1
+    if [ $status = 3 ] && grep -q 'link rxe_n1/1 state ACTIVE' "$output"; then
+        ok "madlab --rdma"
+    else
+        not_ok "madlab --rdma" "exit status $status" "$(tail -n 12 "$output")"
+    fi
+}
+
 ran=
-for part in ${*:-devices siw ofi ucx verbs ofi-gateway ucx-gateway verbs-gateway ofi-kill ucx-kill verbs-kill}; do
+for part in ${*:-devices short madlab siw ofi ucx verbs verbs-cm verbs-siw verbs-cache verbs-space verbs-loss ofi-loss ucx-loss ofi-gateway ucx-gateway verbs-gateway ofi-kill ucx-kill verbs-kill}; do
     driver=${part%-*}
     case $part in
     devices) tools ibv_rc_pingpong rping && part devices "--guests 2 --net rxe" sh "$here/rdma_devices.sh" rxe ;;
+    short) module verbs short && part short "--guests 1 --net rxe" sh "$here/rdma_short.sh" ;;
+    madlab) madlab_rdma ;;
     siw) tools rping && part siw "--guests 2 --net siw" sh "$here/rdma_devices.sh" siw ;;
     ofi | ucx | verbs) module "$part" "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_conform.sh" "$part" $TESTS ;;
+    verbs-cm) module verbs "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_conform.sh" "$part" $TESTS ;;
+    verbs-siw) module verbs "$part" && part "$part" "--guests 2 --net siw" sh "$here/rdma_conform.sh" "$part" $TESTS ;;
+    ofi-loss | ucx-loss | verbs-loss)
+        module "$driver" "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_conform.sh" "$part" \
+            ${TESTS:-blocks_pieces requests_order}
+        ;;
+    verbs-cache) module verbs "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_cache.sh" ;;
+    verbs-space) module verbs "$part" && part "$part" "--guests 1 --net rxe" sh "$here/rdma_space.sh" ;;
     ofi-kill | ucx-kill | verbs-kill)
         module "$driver" "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_kill.sh" "$driver"
         ;;
