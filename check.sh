@@ -6,7 +6,7 @@ export LC_ALL=C.UTF-8
 cd "$(dirname "$0")"
 . tests/packages.sh
 # shellcheck disable=SC2086
-install_packages $build_packages $test_packages
+install_packages $build_packages $test_packages $rdma_packages
 [ -x configure ] || ./autogen.sh >/dev/null
 mkdir -p build-check
 configure_in build-check --enable-werror CFLAGS="-O2 -g" >build-check/configure.log ||
