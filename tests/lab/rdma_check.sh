@@ -94,7 +94,7 @@ for part in ${*:-devices short madlab siw ofi ucx verbs verbs-cm verbs-siw verbs
     verbs-siw) module verbs "$part" && part "$part" "--guests 2 --net siw" sh "$here/rdma_conform.sh" "$part" $TESTS ;;
     ofi-loss | ucx-loss | verbs-loss)
         module "$driver" "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_conform.sh" "$part" \
-            ${TESTS:-blocks_pieces requests_order}
+            ${TESTS:-requests_order blocks_pieces}
         ;;
     verbs-cache) module verbs "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_cache.sh" ;;
     verbs-space) module verbs "$part" && part "$part" "--guests 1 --net rxe" sh "$here/rdma_space.sh" ;;

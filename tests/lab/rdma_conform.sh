@@ -13,9 +13,10 @@ rdma_settings "$driver"
 [ "$what" != verbs-cm ] || export MAD_VERBS_CM=yes
 case $what in
 *-loss)
-    damage="tc qdisc add dev n1 root netem loss 3% delay 5ms reorder 10%"
+    # By its path: in the shell that runs commands for other guests, tc is a part of busybox.
+    damage="/sbin/tc qdisc add dev n1 root netem loss 3% delay 5ms reorder 10%"
     # shellcheck disable=SC2086
-    if ! $LAB_AGENT guest2 sh -c "modprobe sch_netem && $damage" || ! modprobe sch_netem || ! $damage; then
+    if ! $LAB_AGENT guest2 sh -c "/sbin/modprobe sch_netem && $damage" || ! modprobe sch_netem || ! $damage; then
         not_ok "conform-$what: the network can be damaged"
         exit 1
     fi
