@@ -17,6 +17,7 @@
 #   ofi-gateway, ucx-gateway, verbs-gateway   the conformance suite between a guest on soft-RoCE alone and one on TCP
 #              alone, through a gateway on both
 #   ofi-kill, ucx-kill, verbs-kill   a guest stops in the middle of a transfer, and the other one reports that
+#   siw-kill   like verbs-kill, over soft-iWARP
 #
 # Without arguments: all.  BUILD: the build folder.  TESTS="A B": these tests, or groups of tests, instead of the whole suite.
 # LIMIT=N: seconds of each part (600).  LOGS=FOLDER: the logs of the guests go to FOLDER/PART.
@@ -82,7 +83,7 @@ madlab_rdma() {
 }
 
 ran=
-for part in ${*:-devices short madlab siw ofi ucx verbs verbs-cm verbs-siw verbs-cache verbs-space verbs-loss ofi-loss ucx-loss ofi-gateway ucx-gateway verbs-gateway ofi-kill ucx-kill verbs-kill}; do
+for part in ${*:-devices short madlab siw ofi ucx verbs verbs-cm verbs-siw verbs-cache verbs-space verbs-loss ofi-loss ucx-loss ofi-gateway ucx-gateway verbs-gateway ofi-kill ucx-kill verbs-kill siw-kill}; do
     driver=${part%-*}
     case $part in
     devices) tools ibv_rc_pingpong rping && part devices "--guests 2 --net rxe" sh "$here/rdma_devices.sh" rxe ;;
@@ -101,6 +102,7 @@ for part in ${*:-devices short madlab siw ofi ucx verbs verbs-cm verbs-siw verbs
     ofi-kill | ucx-kill | verbs-kill)
         module "$driver" "$part" && part "$part" "--guests 2 --net rxe" sh "$here/rdma_kill.sh" "$driver"
         ;;
+    siw-kill) module verbs "$part" && part "$part" "--guests 2 --net siw" sh "$here/rdma_kill.sh" verbs ;;
     *-gateway)
         module "$driver" "$part" && part "$part" "--guests 3 --net rxe:1,2 --net tcp:2,3 --on 2" \
             sh "$here/rdma_gateway.sh" "$driver" $TESTS

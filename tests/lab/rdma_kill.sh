@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# In guest1 (guests.sh), which is on a network rxe with guest2: guest2 stops for good in the middle of a transfer, and the
+# In guest1 (guests.sh), which is on a network rxe or siw with guest2: guest2 stops for good in the middle of a transfer, and the
 # process here ends with an error within MAD_PEER_TIMEOUT and some seconds.
 # rdma_kill.sh ofi|ucx|verbs     rdma_groups.sh has the variables
 here=$(cd "$(dirname "$0")" && pwd)

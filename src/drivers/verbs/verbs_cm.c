@@ -304,6 +304,9 @@ void verbs_cm_ready(madi_watch_t *watch, uint32_t events)
         a->cm->ack_cm_event(next); /* before the upcalls: the end of an identifier waits for it */
         cm_event_handle(a, &event, &request);
     }
-    if (errno != EAGAIN && errno != EINTR)
+    if (errno != EAGAIN && errno != EINTR) {
         verbs_fail(a, "the events of rdma_cm cannot be read", strerror(errno));
+        madi_watch_del(a->base.session, watch); /* it would be reported again and again */
+        watch->fd = 0;
+    }
 }
