@@ -24,6 +24,7 @@
 #include "boot/jobname.h"
 #include "boot/pmi1_line.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -45,6 +46,7 @@
 typedef struct pmi1 {
     madi_boot_t boot;          /* must be first: the two types are cast into each other */
     pthread_mutex_t lock;      /* protects everything else; held for a request and its answer */
+    bool own_launcher;         /* the launcher is madrun */
     int bell;                  /* eventfd, set when another thread may have read data for the thread in the fence */
     bool fences;               /* a fence is pending: its end has not been read yet */
     int ahead;                 /* number of requests sent by pmi1_ahead whose answers have not been read */
@@ -407,13 +409,28 @@ static mad_status_t pmi1_fence(madi_boot_t *boot)
     return status;
 }
 
+/* True if an MPI library was initialised in this process.  That library uses the same descriptor, and reports the normal end
+ * by MPI_Finalize: the launcher accepts one such report, and closes the connection. */
+static bool mpi_has_descriptor(const pmi1_t *pmi)
+{
+    int (*initialized)(int *);
+    void *found = pmi->own_launcher ? NULL : dlsym(RTLD_DEFAULT, "MPI_Initialized");
+    int yes = 0;
+    memcpy(&initialized, &found, sizeof found);
+    return found && !initialized(&yes) && yes;
+}
+
 static void pmi1_fini(madi_boot_t *boot)
 {
     pmi1_t *pmi = (pmi1_t *)boot;
-    if (!pmi->line.gone)
+    bool is_shared = mpi_has_descriptor(pmi);
+    if (!pmi->line.gone && !is_shared)
         (void)pmi1_request(pmi, "finalize_ack",
                            "cmd=finalize\n"); /* a failure is only logged, because no caller takes a status */
-    madi_fd_close(pmi->line.fd);
+    if (is_shared)
+        (void)forget_ahead(pmi); /* the next answer is for MPI */
+    else
+        madi_fd_close(pmi->line.fd);
     madi_fd_close(pmi->bell);
     pthread_mutex_destroy(&pmi->lock);
     explicit_bzero(pmi, sizeof(*pmi)); /* the structure contained the job's key */
@@ -496,8 +513,9 @@ static mad_status_t read_limits(pmi1_t *pmi, bool ours)
     return MAD_OK;
 }
 
-static mad_status_t pmi1_greet(pmi1_t *pmi, bool ours)
+static mad_status_t pmi1_greet(pmi1_t *pmi)
 {
+    bool ours = pmi->own_launcher;
     const char *name;
     char place[32] = "";
     size_t len;
@@ -554,7 +572,8 @@ mad_status_t madi_boot_pmi1_join(const char *fd_variable, madi_boot_t **boot)
         return MAD_ERR_SYSTEM;
     }
     pthread_mutex_init(&pmi->lock, NULL);
-    status = pmi1_greet(pmi, strcmp(fd_variable, "MAD_BOOT_FD") == 0);
+    pmi->own_launcher = strcmp(fd_variable, "MAD_BOOT_FD") == 0;
+    status = pmi1_greet(pmi);
     if (status != MAD_OK) {
         madi_fd_close(pmi->bell);
         pthread_mutex_destroy(&pmi->lock);
