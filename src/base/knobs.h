@@ -16,8 +16,8 @@
     K(LOG, "MAD_LOG", TEXT, "warning", 0, 0, \
       "what is logged: error, warning, info, debug") \
     K(DRIVERS, "MAD_DRIVERS", TEXT, "", 0, 0, \
-      "drivers to open, comma-separated; empty: all but datagram, fault, ofi, pipes, skeleton, ucx, " \
-      "and verbs") \
+      "drivers to open, comma-separated; empty: all but datagram, fault, mpi, ofi, pipes, skeleton, " \
+      "ucx, and verbs") \
     K(MODULES, "MAD_MODULES", TEXT, "", 0, 0, \
       "folder of drivers that are modules; empty: madeleine/drivers below the library's folder") \
     K(PREFER, "MAD_PREFER", TEXT, "", 0, 0, \
@@ -75,6 +75,12 @@
     K(TCP_SECURITY, "MAD_TCP_SECURITY", TEXT, "", 0, 0, \
       "none, auth, or seal for connections over all interfaces, or INTERFACE=WORD comma-separated; empty: from the " \
       "topology file, or auth without one") \
+    K(MPI_COMM, "MAD_MPI_COMM", INT, "0", INT32_MIN, INT32_MAX, \
+      "communicator of MPI that the driver mpi uses, as a handle of Fortran (MPI_Comm_c2f); 0: MPI_COMM_WORLD") \
+    K(MPI_LIBRARY, "MAD_MPI_LIBRARY", TEXT, "", 0, 0, \
+      "file of the MPI library that the driver mpi loads if the program has none; empty: by the launcher") \
+    K(MPI_THREADS, "MAD_MPI_THREADS", TEXT, "serialized", 0, 0, \
+      "level of threads with which the driver mpi initialises MPI if the program has not: serialized or multiple") \
     K(OFI_PROVIDERS, "MAD_OFI_PROVIDERS", TEXT, "", 0, 0, \
       "providers of libfabric that the driver ofi uses, comma-separated, as tcp+rxm or shm; empty: all but the slow ones") \
     K(REGISTER_CACHE, "MAD_REGISTER_CACHE", BYTES, "256M", 0, INT64_C(1) << 40, \

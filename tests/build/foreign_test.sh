@@ -54,6 +54,7 @@ core/api/borrow.c|borrow_set\(madi_foreign_pass_on\(b\.data\), b\.inside|the pro
 core/recv/receive.h|\*base = madi_foreign_pass_on\(madi_foreign_skip\(m->cur, MADI_WIRE_DESC_SIZE\)\)|the same of a plain message
 drivers/ofi/ofi_buffer.c|char \*body = madi_foreign_pass_on\(loan\);|only where it is
 drivers/shm/shm_ring.c|unit_of\(l->in, madi_foreign_pass_on\(loan\)\)|only where it is
+drivers/mpi/mpi_receive.c|char \*body = madi_foreign_pass_on\(loan\);|only where it is
 drivers/ucx/ucx_message.c|char \*body = madi_foreign_pass_on\(loan\);|only where it is
 drivers/verbs/verbs_slot.c|char \*body = madi_foreign_pass_on\(loan\);|only where it is
 drivers/shm/shm_ring.c|__builtin_prefetch\(\(const void \*\)&l->in->units|fetched, not read

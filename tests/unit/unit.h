@@ -6,6 +6,13 @@
 #include <check.h>
 #include <stddef.h>
 
+/* The driver mpi is not built with configure --without-mpi. */
+#ifdef HAVE_MPI_DRIVER
+#define UNIT_MPI(X) X(mpi)
+#else
+#define UNIT_MPI(X)
+#endif
+
 /* The driver ofi is built only with libfabric's headers. */
 #ifdef HAVE_OFI_DRIVER
 #define UNIT_OFI(X) X(ofi)
@@ -48,6 +55,7 @@
     X(madrun) \
     X(madrun_hosts) \
     X(memory) \
+    UNIT_MPI(X) \
     UNIT_OFI(X) \
     X(policy) \
     X(posted) \

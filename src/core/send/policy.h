@@ -168,6 +168,12 @@
 #define MADI_OFI_EAGER ((size_t)0)
 #define MADI_OFI_CHUNK_MAX ((size_t)8 << 20)
 
+/* from this length on a body is a message of MPI's own.  See rationale.md, "How does the driver mpi use MPI?" */
+#define MADI_MPI_CONT_MIN ((size_t)31 << 10)
+#define MADI_MPI_GRANT_MIN ((size_t)768 << 10)
+#define MADI_MPI_EAGER ((size_t)0)
+#define MADI_MPI_CHUNK_MAX ((size_t)8 << 20)
+
 /* from this length on UCX's rendezvous carries a block (rationale.md, "From which length on is UCX's rendezvous used?") */
 #define MADI_UCX_CONT_MIN ((size_t)31 << 10)
 /* from this length on a block waits for a grant: 128 KiB to 2 MiB make no difference (rationale.md, the same entry) */
