@@ -5,7 +5,8 @@
 #            ofi-PROVIDER (ofi over a provider of libfabric), ucx-TLS (ucx over a transport of UCX).
 #            verbs (on a host with an RDMA device), verbs-soft (verbs over tests/system/soft_verbs.c).
 #            verbs-iwarp (the same as a device of iWARP), fault:DRIVER (DRIVER behind fault).
-#            Without arguments: all of them but verbs, with ofi-tcp.  ucx-tcp, ucx-posix and verbs-*: a shorter form.
+#            mpi-openmpi, mpi-mpich (mpi over that library; THREADS_OF_MPI=multiple: with MPI_THREAD_MULTIPLE).
+#            Without arguments: all of them but verbs, with ofi-tcp.  A shorter form of ucx-*, verbs-* and mpi-*.
 #   TESTS="a b"  run only these tests
 #   SEEDS=N      fault: number of seeds (1); the first is SEED (else chosen by the clock)
 #   LONG=1       fault: each test in processes of its own, 20 seeds
@@ -24,7 +25,7 @@ soft=$(mktemp -d) || exit 1 # the folder of the libibverbs for verbs-soft
 trap 'rm -f "$log"; rm -rf "$soft"' EXIT
 trap 'exit 1' INT TERM HUP
 . "$here/../harness/checks.sh"
-export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram, ofi, ucx and verbs are modules
+export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram, mpi, ofi, ucx and verbs are modules
 
 # environment DRIVER SEED: prints the variables that select the driver
 environment() {
@@ -39,6 +40,8 @@ environment() {
     fault:ofi-*) echo "MAD_DRIVERS=fault MAD_FAULT=ofi MAD_PREFER=fault MAD_FAULT_SEED=$2 MAD_OFI_PROVIDERS=${1#fault:ofi-}" ;;
     ucx-*) echo "MAD_DRIVERS=self,ucx MAD_PREFER=ucx UCX_TLS=${1#ucx-}" ;;
     fault:ucx-*) echo "MAD_DRIVERS=fault MAD_FAULT=ucx MAD_PREFER=fault MAD_FAULT_SEED=$2 UCX_TLS=${1#fault:ucx-}" ;;
+    mpi-*) echo "MAD_DRIVERS=self,mpi MAD_PREFER=mpi MAD_MPI_THREADS=${THREADS_OF_MPI:-serialized}" ;;
+    fault:mpi-*) echo "MAD_DRIVERS=fault MAD_FAULT=mpi MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
     seal) echo "MAD_PREFER=tcp MAD_TCP_SECURITY=seal" ;;
     fault:seal) echo "MAD_DRIVERS=fault MAD_FAULT=tcp MAD_PREFER=fault MAD_FAULT_SEED=$2 MAD_TCP_SECURITY=seal" ;;
     fault:*) echo "MAD_DRIVERS=fault MAD_FAULT=${1#fault:} MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
@@ -46,10 +49,15 @@ environment() {
     esac
 }
 
+root=
+[ "$(id -u)" != 0 ] || root=--allow-run-as-root
 # launcher DRIVER PROCESSES
 launcher() {
     case $1:$2 in
-    self:* | fault:self:* | *:1) ;;
+    self:* | fault:self:*) ;;
+    *mpi-openmpi:*) echo "mpirun.openmpi $root --oversubscribe --bind-to none -n $2" ;;
+    *mpi-mpich:*) echo "mpiexec.mpich -n $2" ;;
+    *:1) ;;
     *) echo "$BUILD/madrun -n $2" ;;
     esac
 }
@@ -86,7 +94,7 @@ fits() {
     esac
 }
 
-# The drivers ofi and ucx, if they were built; their libraries are then there, too.
+# Drivers of vendors' libraries, if they were built; the libraries of ofi and ucx are then there, too.
 ofi=
 [ -e "$MAD_MODULES/ofi.so" ] && ofi=ofi-tcp
 ucx=
@@ -98,14 +106,20 @@ verbs=
 own_address=$(ip -o -4 address show scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4; exit }')
 [ -z "$verbs" ] || [ -z "$own_address" ] || verbs="$verbs verbs-iwarp"
 
+mpi=
+for library in openmpi mpich; do
+    grep -q '^MAD_CFLAGS = .*fsanitize' "$BUILD/Makefile" && continue # MPI libraries leak
+    [ -e "$MAD_MODULES/mpi.so" ] && command -v "mpirun.$library" >/dev/null && mpi="$mpi mpi-$library"
+done
+
 "$conform" --list >"$log" || exit 1
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
-    for driver in ${*:-self shm tcp seal skeleton pipes datagram $ofi $ucx $verbs fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
-        # Behind fault, with user-level threads, and over ucx and verbs among all drivers, all tests of two processes run in one
+    for driver in ${*:-self shm tcp seal skeleton pipes datagram $ofi $ucx $verbs $mpi fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
+        # Behind fault, with user-level threads, and over mpi, ucx and verbs among all drivers, all tests of two processes run in one
         # session, which is faster.
         together=
-        case $THREADS:$driver:$# in *:fault:* | marcel:* | *:ucx-*:0 | *:verbs-*:0) [ -n "$LONG$TESTS" ] || together=1 ;; esac
+        case $THREADS:$driver:$# in *:fault:* | marcel:* | *:ucx-*:0 | *:verbs-*:0 | *:mpi-*:0) [ -n "$LONG$TESTS" ] || together=1 ;; esac
         while read -r name procs alone; do
             fits "$name" "$procs" "$driver" || continue
             [ -n "$together" ] && [ "$procs" = 2 ] && [ -z "$alone" ] && continue
@@ -119,6 +133,8 @@ EOF
         case $driver in
         fault:seal) passes "cut-seal-$first" env MAD_TCP_SECURITY=seal "$BUILD/tests/cut" tcp "$first" ${LONG:+5}5 ;;
         fault:ofi-*) passes "cut-${driver#fault:}-$first" env "MAD_OFI_PROVIDERS=${driver#fault:ofi-}" "$BUILD/tests/cut" ofi "$first" ${LONG:+5}5 ;;
+        # shellcheck disable=SC2046
+        fault:mpi-*) passes "cut-${driver#fault:}-$first" $(launcher "$driver" 1) "$BUILD/tests/cut" mpi "$first" ${LONG:+5}5 ;;
         fault:verbs-soft) passes "cut-verbs-$first" env "LD_LIBRARY_PATH=$soft" "$BUILD/tests/cut" verbs "$first" ${LONG:+5}5 ;;
         fault:ucx-*) passes "cut-${driver#fault:}-$first" env "UCX_TLS=${driver#fault:ucx-}" "$BUILD/tests/cut" ucx "$first" ${LONG:+5}5 ;;
         fault:*) passes "cut-${driver#fault:}-$first" "$BUILD/tests/cut" "${driver#fault:}" "$first" ${LONG:+5}5 ;;
