@@ -22,6 +22,8 @@ GROUPS = {
     "tcp": ("TCP on loopback", 9, None),
     "ofi": ("the driver ofi, beside libfabric alone", 12, 5),
     "ucx": ("the driver ucx, beside UCX alone", 12, 5),
+    "mpi-openmpi": ("the driver mpi, beside Open MPI alone", 15, 5),
+    "mpi-mpich": ("the driver mpi, beside MPICH alone", 8, 5),
     "seal": ("sealed TCP on loopback", 12, None),
     "mpi-sizes": ("Open MPI over our channels, and over its own", 55, 10),
     "mpi-rate": ("message rates of Open MPI", 25, 5),
@@ -83,6 +85,11 @@ PROMISES = [
      "The driver ucx beside the same ping-pong written against UCX alone, over its transports posix and tcp. 8 B and 1 KiB:"
      " at most the larger of 1.05 x and + 50 ns. 64 KiB, 1 MiB and 4 MiB: at least 0.98 x the bandwidth.",
      ("ucx",)),
+    ("Over an MPI library",
+     "The driver mpi beside the same ping-pong written against the MPI library alone: Open MPI over its transports vader and "
+     "tcp, and MPICH. 8 B and 1 KiB: at most the larger of 1.05 x and + 50 ns. 64 KiB, 1 MiB and 4 MiB: at least 0.98 x the "
+     "bandwidth.",
+     ("mpi-openmpi", "mpi-mpich")),
     ("Sealed networks",
      "TCP on loopback with security seal (TLS 1.3). 1 MiB: at least 0.9 x what `openssl speed` says of the cipher on one "
      "core, and at least 0.8 x a core that encrypts at that speed and copies as a plain connection does: on loopback the "
@@ -175,7 +182,8 @@ LIMITED = ">= 0.98 x a socket over one of the networks"
 RESUMED = "<= 2 x the time of detection"
 TUNED = "<= 1.15 x the time with the best of 4 to 256 KiB"
 # Libraries of other networks that drivers use: driver, name, peer, ways.
-LIBRARIES = (("ofi", "libfabric", "libfabric", ("shm", "tcp")), ("ucx", "UCX", "ucx", ("posix", "tcp")))
+LIBRARIES = (("ofi", "libfabric", "libfabric", ("shm", "tcp")), ("ucx", "UCX", "ucx", ("posix", "tcp")),
+             ("mpi-openmpi", "Open MPI", "openmpi", ("shm", "tcp")), ("mpi-mpich", "MPICH", "mpich", ("shm",)))
 BEST_TCP = ">= 0.97 x best of raw socket and Open MPI"
 
 
@@ -183,7 +191,7 @@ def beside_library(driver, name, library, way):
     """Compare a driver over a library with the library alone."""
     source, alone = "ours-%s-%s" % (driver, way), "%s-%s" % (library, way)
     goal, limit = "<= %s alone + max(5 %%, 0.05 us)" % name, over(alone, lambda raw: max(0.05 * raw, 0.05))
-    return [latency("%s-%s-8" % (driver, way), "%s's %s by the driver %s, 8 B" % (name, way, driver), driver, source, 8,
+    return [latency("%s-%s-8" % (driver, way), "%s's %s by the driver %s, 8 B" % (name, way, driver.split("-")[0]), driver, source, 8,
                     (), (), (alone,), goal, limit),
             latency("%s-%s-1K" % (driver, way), "the same, 1 KiB", driver, source, KIB, (), (), (alone,), goal, limit)] + [
                 bandwidth("%s-%s-%s" % (driver, way, label), "the same, %s" % text, driver, source, size, (alone,), (), (),

@@ -55,6 +55,18 @@ def over_library(driver, variables):
     return measure
 
 
+def over_mpi(launch):
+    """The driver mpi; launch(context) returns the command of MPI's launcher, and its environment."""
+    def measure(context, sizes):
+        command, env = launch(context)
+        env = dict({"MAD_DRIVERS": "self,mpi"}, **env)
+        modules = os.path.join(os.path.dirname(context.program("mad_perf")), "drivers", ".libs")
+        if os.path.isdir(modules):  # in the build folder
+            env["MAD_MODULES"] = modules
+        return run_rows(command + [context.program("mad_perf"), "pingpong", "--driver", "mpi"] + context.tail(sizes), env)
+    return measure
+
+
 def alone(context, sizes):
     return run_rows(context.madrun(1, "--bind", "core", context.program("mad_perf"), "pingpong", "--driver", "self")
                     + context.tail(sizes))
@@ -67,11 +79,15 @@ def linked(name, libs, env, options=()):
     return measure
 
 
-def mpich(context, sizes):
+def mpich_launch(context):
     launch = ["mpiexec.mpich", "-bind-to", "core", "-n", "2"]
     if not shutil.which(launch[0]):
         raise Missing(launch[0] + " is not installed")
-    return run_rows(launch + [context.peer("peer_mpi", "mpicc.mpich", suffix=".mpich")] + context.tail(sizes))
+    return launch, {}
+
+
+def mpich(context, sizes):
+    return run_rows(mpich_launch(context)[0] + [context.peer("peer_mpi", "mpicc.mpich", suffix=".mpich")] + context.tail(sizes))
 
 
 def netpipe_read(path, size):
@@ -156,6 +172,9 @@ SOURCES = {
     "ours-ofi-tcp": over_library("ofi", {"MAD_OFI_PROVIDERS": "tcp+rxm"}),
     "ours-ucx-posix": over_library("ucx", {"UCX_TLS": "posix"}),
     "ours-ucx-tcp": over_library("ucx", {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo"}),
+    "ours-mpi-openmpi-shm": over_mpi(lambda context: mpi.job(context, "openmpi-shm")),
+    "ours-mpi-openmpi-tcp": over_mpi(lambda context: mpi.job(context, "openmpi-tcp")),
+    "ours-mpi-mpich-shm": over_mpi(mpich_launch),
     "ours-shm-cond": ours("shm", "cond"),
     "ours-shm-outside": ours("shm", "outside"),
     "ours-tcp-cond": ours("tcp", "cond"),
