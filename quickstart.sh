@@ -39,6 +39,22 @@ for driver in self shm tcp; do
     build/madrun --no-label -n $n build/mad_perf pingpong --driver $driver --sizes $sizes --json >>build/quickstart.json ||
         { echo "quickstart: no ping-pong over $driver: see build/mad_info doctor" >&2; failed=1; }
 done
+# Drivers over the libraries of other networks, if they were built and work on this host.
+drivers="self shm tcp"
+for driver in ofi ucx mpi; do
+    [ -e build/drivers/.libs/$driver.so ] || continue
+    say "ping-pong over $driver"
+    launch="build/madrun --no-label -n 2"
+    [ $driver != mpi ] || launch="mpirun.openmpi --oversubscribe -n 2"
+    # shellcheck disable=SC2086
+    if OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MAD_DRIVERS=self,$driver MAD_MODULES=$PWD/build/drivers/.libs \
+        $launch build/mad_perf pingpong --driver $driver --sizes $sizes --json >build/driver.json 2>build/quickstart.log; then
+        cat build/driver.json >>build/quickstart.json
+        drivers="$drivers $driver"
+    else
+        say "$driver is left out: $(head -1 build/quickstart.log)"
+    fi
+done
 # table DRIVERS FILE: prints one line a size: microseconds one way, and MB/s, of the best batch over each driver
 table() {
     awk -F'[{}:," ]+' -v columns="$1" '
@@ -58,7 +74,7 @@ table() {
       }
       print "\n\nOne way, best batch.\n" }' "$2"
 }
-table "self shm tcp" build/quickstart.json
+table "$drivers" build/quickstart.json
 
 # Two clusters that share no network, and a gateway: on hosts that madlab makes, or else as processes of this host
 # without a driver in common.  build/clusters.json: the ping-pong inside a cluster, and across.
