@@ -16,7 +16,7 @@
     K(LOG, "MAD_LOG", TEXT, "warning", 0, 0, \
       "what is logged: error, warning, info, debug") \
     K(DRIVERS, "MAD_DRIVERS", TEXT, "", 0, 0, \
-      "drivers to open, comma-separated; empty: all but datagram, fault, mpi, ofi, pipes, skeleton, " \
+      "drivers to open, comma-separated; empty: all but datagram, eth, fault, mpi, ofi, pipes, skeleton, " \
       "ucx, and verbs") \
     K(MODULES, "MAD_MODULES", TEXT, "", 0, 0, \
       "folder of drivers that are modules; empty: madeleine/drivers below the library's folder") \
@@ -75,6 +75,16 @@
     K(TCP_SECURITY, "MAD_TCP_SECURITY", TEXT, "", 0, 0, \
       "none, auth, or seal for connections over all interfaces, or INTERFACE=WORD comma-separated; empty: from the " \
       "topology file, or auth without one") \
+    K(ETH_INTERFACES, "MAD_ETH_INTERFACES", TEXT, "", 0, 0, \
+      "interfaces that the driver eth uses, comma-separated; empty: all Ethernet interfaces that are up") \
+    K(ETH_NETWORK, "MAD_ETH_NETWORK", TEXT, "", 0, 0, \
+      "network names of the driver eth, INTERFACE=NAME comma-separated; empty: by IPv4 subnet") \
+    K(ETH_RING, "MAD_ETH_RING", BYTES, "8M", 256 * KB, GB, \
+      "memory of an interface of the driver eth for frames that have arrived") \
+    K(ETH_CHECKSUM, "MAD_ETH_CHECKSUM", INT, "-1", -1, 1, \
+      "1: frames to this process carry a check sum; 0: none; -1: where neither a card nor shared memory protects frames") \
+    K(ETH_BYPASS, "MAD_ETH_BYPASS", BOOL, "no", 0, 1, \
+      "frames of the driver eth bypass the queueing discipline of the interface (tc)") \
     K(MPI_COMM, "MAD_MPI_COMM", INT, "0", INT32_MIN, INT32_MAX, \
       "communicator of MPI that the driver mpi uses, as a handle of Fortran (MPI_Comm_c2f); 0: MPI_COMM_WORLD") \
     K(MPI_LIBRARY, "MAD_MPI_LIBRARY", TEXT, "", 0, 0, \

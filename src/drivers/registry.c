@@ -4,8 +4,8 @@
 #include "core/driver.h"
 
 extern const madi_driver_t madi_driver_self, madi_driver_shm, madi_driver_tcp, madi_driver_skeleton, madi_driver_pipes,
-    madi_driver_datagram, madi_driver_fault, madi_driver_virtual, madi_driver_mpi, madi_driver_ofi, madi_driver_ucx,
-    madi_driver_verbs;
+    madi_driver_datagram, madi_driver_eth, madi_driver_fault, madi_driver_virtual, madi_driver_mpi, madi_driver_ofi,
+    madi_driver_ucx, madi_driver_verbs;
 
 /* clang-format off */
 const madi_driver_t *const madi_drivers[] = {
@@ -16,6 +16,9 @@ const madi_driver_t *const madi_drivers[] = {
     &madi_driver_pipes,
 #ifndef MADI_MODULE_DATAGRAM
     &madi_driver_datagram,
+#endif
+#ifndef MADI_MODULE_ETH
+    &madi_driver_eth,
 #endif
 #if defined(HAVE_MPI_DRIVER) && !defined(MADI_MODULE_MPI)
     &madi_driver_mpi,

@@ -17,9 +17,9 @@ static const struct {
     int64_t latency_ps, bandwidth;
     bool fabric; /* joins hosts, and has no seal */
 } drivers[] = {{"self", 100000, INT64_C(10000000000), false}, {"shm", 300000, INT64_C(5000000000), false},
-               {"tcp", 25000000, 125000000, false},           {"mpi", 2000000, INT64_C(12500000000), true},
-               {"ofi", 2000000, INT64_C(12500000000), true},  {"ucx", 2000000, INT64_C(12500000000), true},
-               {"verbs", 2000000, INT64_C(12500000000), true}};
+               {"tcp", 25000000, 125000000, false},           {"eth", 5000000, INT64_C(1250000000), true},
+               {"mpi", 2000000, INT64_C(12500000000), true},  {"ofi", 2000000, INT64_C(12500000000), true},
+               {"ucx", 2000000, INT64_C(12500000000), true},  {"verbs", 2000000, INT64_C(12500000000), true}};
 #define DRIVERS (int)(sizeof drivers / sizeof *drivers)
 
 enum {

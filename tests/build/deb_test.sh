@@ -12,7 +12,7 @@ install_packages $deb_packages
 command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null || { echo "dpkg-dev and debhelper are missing"; exit 77; }
 
 timeout 1500 make -s -C "$BUILD" deb >"$work/log" 2>&1 || { tail -40 "$work/log"; not_ok "make deb"; exit 1; }
-for p in libmadeleine0 libmarcel0 libmadeleine-dev madeleine-tools madeleine-openmpi madeleine-libfabric madeleine-mpi madeleine-ofi madeleine-ucx madeleine-verbs; do
+for p in libmadeleine0 libmarcel0 libmadeleine-dev madeleine-tools madeleine-openmpi madeleine-eth madeleine-libfabric madeleine-mpi madeleine-ofi madeleine-ucx madeleine-verbs; do
     set -- "$BUILD"/deb/"$p"_*.deb
     [ -f "$1" ] || { not_ok "$p is not made"; continue; }
     dpkg-deb -c "$1" | awk '{print $6}' >"$work/$p.list"
@@ -38,6 +38,8 @@ has madeleine-tools '/man7/madeleine-knobs\.7\.gz$'
 has madeleine-openmpi '/madeleine/openmpi/mca_btl_mad\.so$'
 has madeleine-libfabric '/madeleine/libfabric/libmad-fi\.so$'
 has libmadeleine0 '/madeleine/drivers/datagram\.so$'
+has madeleine-eth '/madeleine/drivers/eth\.so$'
+has madeleine-eth '/madeleine/drivers/eth\.need$'
 has madeleine-ofi '/madeleine/drivers/ofi\.so$'
 has madeleine-ofi '/madeleine/drivers/ofi\.need$'
 has madeleine-mpi '/madeleine/drivers/mpi\.so$'

@@ -317,6 +317,18 @@ seed("seal", "odd", b"\2" + record(22, bytes([4, 0, 0, 40]) + bytes(40)))
 seed("seal", "padded", b"\2" + record(23, b"a" * 30 + bytes(1200)) + record(1, bytes(20)))
 seed("seal", "clear", b"\2" + record(23, b"ok") + record(0, bytes([23, 3, 3, 0, 30]) + bytes(30)))
 
+# [length] frame of the driver eth, repeated
+def eth_frame(kind, flags=0, number=0, ack=0, body=b"", key=1):
+    head = struct.pack("<BBBBIQIIHHI", 1, kind, flags, 0, 5, key, number, ack, len(body), 0, 0)
+    frame = b"\2" * 6 + b"\4" * 6 + b"\x88\xb5" + head + body
+    return bytes([len(frame)]) + frame
+
+
+seed("eth", "segments", b"".join(eth_frame(2, 3, n, n, b"x" * 20) for n in range(6)))
+seed("eth", "early", b"".join(eth_frame(2, 3, n, 0, b"y" * 20) for n in (2, 1, 511, 512, 0, 1)))
+seed("eth", "acks", eth_frame(3, 0, 0, 2, b"\6" + bytes(63)) + eth_frame(3, 8, 0, 40) + eth_frame(3, 0, 0, 60, b"\xff" * 64))
+seed("eth", "others", eth_frame(1, 0, 9, 0, b"hello", 0) + eth_frame(4, 0, 3) + eth_frame(5) + eth_frame(2)[:20])
+
 # [length] own address of UCX, then the peer's
 tcp_13 = bytes.fromhex(
     "2084956572393cbccf20920102bb956f7aa63737acf9ffffef00000000cf"

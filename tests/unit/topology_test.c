@@ -108,7 +108,7 @@ END_TEST
 START_TEST(network_value_wrong_is_refused)
 {
     bad("networks = { red = { driver = \"tpc\";\nhosts = \"a\"; }; };",
-        "F:1: network 'red': there is no driver 'tpc'; there are: self, shm, tcp, mpi, ofi, ucx, verbs\n");
+        "F:1: network 'red': there is no driver 'tpc'; there are: self, shm, tcp, eth, mpi, ofi, ucx, verbs\n");
     bad("networks = { red = { driver = \"tcp\"; hosts = \"a\";\nlatency = \"1.5\"; }; };",
         "F:2: network 'red': latency '1.5' is not valid: give a number and ns, us, ms or s, such as \"1.5us\"\n");
     bad("networks = { red = { driver = \"tcp\"; hosts = \"a\";\nbandwidth = \"10Gb/s\"; }; };",

@@ -45,6 +45,7 @@
     X(cond) \
     X(core) \
     X(costs) \
+    X(eth) \
     X(frames) \
     X(frames_stranger) \
     X(gateway) \

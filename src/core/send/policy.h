@@ -187,6 +187,12 @@
 #define MADI_VERBS_EAGER ((size_t)0)
 #define MADI_VERBS_CHUNK_MAX ((size_t)8 << 20)
 
+/* eth: rationale.md, "Which rings does eth use?" */
+#define MADI_ETH_CONT_MIN ((size_t)31 << 10)
+#define MADI_ETH_GRANT_MIN ((size_t)256 << 10)
+#define MADI_ETH_EAGER ((size_t)0)
+#define MADI_ETH_CHUNK_MAX ((size_t)8 << 20)
+
 /* gathered packets up to this length are copied, which is cheaper than a gather list.  No entry */
 #define MADI_TCP_SMALL 512
 
