@@ -77,7 +77,7 @@ tasks() {
             [ -z "$LONG" ] || echo sound path -DPACKETS=1 -DFAILURES=2 # 9 million states, 700 MB
             echo ends path -DPACKETS=1
             ;;
-        endtoend | frames) echo sound "$model" ;; # gateways, and repeated frames, may go on for ever
+        endtoend | eth | frames) echo sound "$model" ;; # gateways, and repeated frames, may go on for ever
         *)
             echo ends "$model"
             echo sound "$model"
