@@ -6,7 +6,8 @@
 
 #define CWND_FIRST 64                   /* segments */
 #define CWND_LEAST 2                    /* segments */
-#define TIMEOUT_MIN INT64_C(4000000)    /* ns: longer than a receiver delays an acknowledgement */
+#define TIMEOUT_MIN INT64_C(2000000)    /* ns: longer than a receiver delays an acknowledgement */
+#define PROBE_RTTS 3                    /* shortest round trips, for the first timeout */
 #define TIMEOUT_FIRST INT64_C(50000000) /* ns: before a round trip is measured */
 #define TIMEOUT_MAX INT64_C(1000000000) /* ns */
 #define PACE_RTT INT64_C(1000000)       /* ns: least round trip for which segments leave at intervals */
@@ -37,7 +38,9 @@ void eth_out_limit(eth_out_t *out, unsigned segments)
 
 static int64_t timeout_of(const eth_out_t *out)
 {
-    int64_t ns = out->srtt ? out->srtt + 4 * out->rttvar : TIMEOUT_FIRST;
+    int64_t ns = out->srtt ? out->srtt + 4 * out->rttvar : TIMEOUT_FIRST, probe = PROBE_RTTS * out->rtt_least + TIMEOUT_MIN;
+    if (!out->timeouts && out->srtt) /* one segment is sent again at first, which does no harm */
+        return probe < ns || ns < TIMEOUT_MIN ? probe : ns;
     ns = ns < TIMEOUT_MIN ? TIMEOUT_MIN : ns;
     for (int i = 0; i < out->timeouts && ns < TIMEOUT_MAX; i++)
         ns *= 2;
@@ -123,6 +126,8 @@ void eth_out_unsent(eth_out_t *out, eth_segment_t *s)
 static void rtt_take(eth_out_t *out, int64_t ns)
 {
     int64_t off = out->srtt > ns ? out->srtt - ns : ns - out->srtt;
+    if (!out->rtt_least || ns < out->rtt_least)
+        out->rtt_least = ns;
     if (!out->srtt) {
         out->srtt = ns > 0 ? ns : 1;
         out->rttvar = ns / 2;
@@ -178,6 +183,7 @@ static void losses_find(eth_out_t *out)
         if (s->arrived || s->lost || s->sent_at + margin > out->newest)
             continue;
         segment_lose(out, s);
+        out->doubted = true;
         cwnd_cut(out, n);
     }
 }
@@ -204,8 +210,9 @@ bool eth_out_acked(eth_out_t *out, uint32_t next, const uint64_t *bits, bool rep
     bool full = (double)out->flying >= out->cwnd / 2;
     if (next - out->acked > out->next - out->acked) /* an old acknowledgement, or one that no peer sends */
         return false;
-    if (repeated && out->margin < MARGIN_MAX)
+    if (repeated && out->doubted && out->margin < MARGIN_MAX)
         out->margin++;
+    out->doubted &= !repeated;
     for (; out->acked != next; out->acked++, arrived++)
         segment_arrived(out, segment_at(out, out->acked), now);
     if (bits)

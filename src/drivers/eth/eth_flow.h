@@ -14,7 +14,7 @@
  *
  * Loss.  A segment is lost if one that was sent later by a margin has been acknowledged.  The margin is a part of the round
  * trip, and grows with each repeated segment that the receiver reports: so a network that reorders costs no resends.  The
- * end of a flow has no later segment: after a timeout its first segment is sent again, and after a second one all of them.
+ * end of a flow has no later segment: after a short timeout its first segment is sent again, and after a longer one all.
  *
  * Congestion.  At most `cwnd` segments are in flight.  A loss reduces cwnd to 0.7 of itself, once a round trip; a second
  * timeout to 2.  Otherwise cwnd grows, by one for each acknowledged segment at first and by one a round trip later.  Where the
@@ -55,10 +55,12 @@ typedef struct eth_out {
     uint32_t recover;                   /* a loss below this number belongs to a loss that has been answered */
     double cwnd, ssthresh, limit;       /* segments; limit: the greatest cwnd */
     int64_t srtt, rttvar;               /* ns; 0: not measured */
+    int64_t rtt_least;                  /* ns: the shortest round trip; 0: not measured */
     int64_t newest;                     /* ns: when the latest acknowledged segment was sent */
     int64_t deadline;                   /* ns: the timeout; 0: none */
     int64_t moved;                      /* ns: when an acknowledgement last was new, or the first segment left */
     int64_t pace;                       /* ns: when the next segment is due, where segments leave at intervals */
+    bool doubted;                       /* a segment was taken for lost since a repeated one was last reported */
     int timeouts;                       /* timeouts since the last new acknowledgement */
     int margin;                         /* eighths of a long round trip by which later segments may overtake */
     uint64_t resent;                    /* number of segments that were sent again */
