@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# clang-tidy finds nothing (.clang-tidy has the checks).  Files are left out if their libraries are not installed.
+# clang-tidy finds nothing (.clang-tidy has the checks), and clang, of which it is a part, warns of nothing.  Files are
+# left out if their libraries are not installed.
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/tests/harness/checks.sh"
 version=14
@@ -16,7 +17,9 @@ found() {
     sed -nE 's/^(DEFS|[A-Z]+_CFLAGS|[A-Z]+_CPPFLAGS|CPPFLAGS) = (.*)/\2/p' "$BUILD/Makefile" |
         grep -oE -- '-(D|I|isystem) *([^ \\]|\\.)+' | grep -vE -- '\$\(|_FORTIFY_SOURCE' | sort -u | sed 's,^-I/,-isystem /,'
 }
-flags="-std=gnu11 -w -D_GNU_SOURCE -DMADI_MODULE_FOLDER=NULL -Iinclude -Isrc -Itests $(found | tr '\n' ' ')"
+# The warnings with which everything is compiled.
+warnings() { sed -n 's/^MAD_CFLAGS = //p' "$BUILD/Makefile" | grep -oE -- '-W[a-z-]+' | grep -vx -- -Werror; }
+flags="-std=gnu11 $(warnings | tr '\n' ' ') -D_GNU_SOURCE -DMADI_MODULE_FOLDER=NULL -Iinclude -Isrc -Itests $(found | tr '\n' ' ')"
 
 # findings: prints what clang-tidy reports about the files named on standard input
 findings() {
@@ -26,6 +29,12 @@ findings() {
 export tidy flags
 cd "$here" || exit 1
 check "clang-tidy finds nothing" "" "$(find src bench tests examples -name '*.c' ! -name old_names.c | findings | head -40)"
-cp .clang-tidy "$work" && printf 'int f(int a);\nint f(int a)\n{\n    return a == a;\n}\n' >"$work/bad.c" && cd "$work"
-[ -n "$(here=$work && echo bad.c | findings)" ] && ok "a mistake is found" || not_ok "a mistake is not found"
+
+# found_in FILE: prints what is found in a file beside a copy of .clang-tidy
+cp .clang-tidy "$work" && cd "$work" || exit 1
+found_in() { here=$work && echo "$1" | findings | sed 's/.*\[//;s/\]$//'; }
+printf 'int f(int a);\nint f(int a)\n{\n    return a == a;\n}\n' >bad.c
+printf 'int f(void);\nint f(void)\n{\n    int a;\n    return 0;\n}\n' >loose.c
+check "a mistake is found" misc-redundant-expression "$(found_in bad.c | grep misc)"
+check "a warning of the compiler is found" clang-diagnostic-unused-variable "$(found_in loose.c)"
 [ $failures = 0 ]
