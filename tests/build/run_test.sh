@@ -42,6 +42,7 @@ check "programs and arguments" "0 2 passed, 0 failed, 0 skipped" "$code $(tail -
 check_has "arguments come" "ok of 2 arguments: some more; in $dir/build" build/tests.logs/arguments.sh.some,more
 tell 2 tests/good.sh tests/bad.sh tests/status.sh tests/killed.sh tests/skipped.sh tests/nowhere.sh tests/nothing
 check "sums" "1 5 passed, 5 failed, 1 skipped" "$code $(tail -1 out)"
+check_lines "the times of all are kept" 7 '^ *[0-9]+ +[0-9]+  [a-z]+' build/tests.logs/times
 check "bad: its section is what is not ok" "not ok two why " "$(section bad.sh | tr '\n' ' ')"
 check_has "a bad exit status" "status.sh: exit status 3" out
 check_has "killed" "killed.sh: killed by signal 9" out
