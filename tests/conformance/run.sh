@@ -6,10 +6,10 @@
 #            verbs (on a host with an RDMA device), verbs-soft (verbs over tests/system/soft_verbs.c).
 #            verbs-iwarp (the same as a device of iWARP), fault:DRIVER (DRIVER behind fault).
 #            mpi-openmpi, mpi-mpich (mpi over that library; THREADS_OF_MPI=multiple: with MPI_THREAD_MULTIPLE).
-#            Without arguments: all of them but verbs, with ofi-tcp.  A shorter form of ucx-*, verbs-* and mpi-*.
+#            Without arguments: all of them but verbs, with ofi-tcp.  A shorter form, except over self, shm and tcp.
 #   TESTS="a b"  run only these tests
 #   SEEDS=N      fault: number of seeds (1); the first is SEED (else chosen by the clock)
-#   LONG=1       fault: each test in processes of its own, 20 seeds
+#   LONG=1       each test in processes of its own over each driver; fault: 20 seeds
 #   THREADS=marcel  all calls are made by user-level threads
 # Behind fault, links are cut too (cut.c).
 # Prints 'ok NAME', or 'not ok NAME' and the command that repeats the failure.
@@ -116,10 +116,11 @@ done
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
     for driver in ${*:-self shm tcp seal skeleton pipes datagram $ofi $ucx $verbs $mpi fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
-        # Behind fault, with user-level threads, and over mpi, ucx and verbs among all drivers, all tests of two processes run in one
-        # session, which is faster.
-        together=
-        case $THREADS:$driver:$# in *:fault:* | marcel:* | *:ucx-*:0 | *:verbs-*:0 | *:mpi-*:0) [ -n "$LONG$TESTS" ] || together=1 ;; esac
+        # In the shorter form all tests of two processes run in one session: behind fault, with user-level threads, and among
+        # all drivers, over all but these three.
+        together=1
+        case $THREADS:$driver:$# in :self:0 | :shm:0 | :tcp:0) together= ;; :fault:* | marcel:* | *:0) ;; *) together= ;; esac
+        [ -z "$LONG$TESTS" ] || together=
         while read -r name procs alone; do
             fits "$name" "$procs" "$driver" || continue
             [ -n "$together" ] && [ "$procs" = 2 ] && [ -z "$alone" ] && continue

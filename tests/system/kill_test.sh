@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # kill -9 at random moments under load: the survivors get an error, and nothing else happens to them.
 #   DRIVERS="a b"   only these drivers
-#   ROUNDS=N rounds of each kind and driver (3; LONG=1: 50)     SEED=N   the same moments again
+#   ROUNDS=N rounds of each kind and driver (1; LONG=1: 50)     SEED=N   the same moments again
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/tests/harness/checks.sh"
@@ -14,7 +14,7 @@ cd "$dir" || exit 1
 mark=mark-${dir##*.} # distinguishes our processes from those of other runs
 seed=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 rounds=${ROUNDS:-${LONG:+50}}
-rounds=${rounds:-3}
+rounds=${rounds:-1}
 echo "# SEED=$seed ROUNDS=$rounds"
 
 # random N: sets $random to the next random number below N (minimal standard generator: small enough for every shell's
