@@ -330,9 +330,11 @@ START_TEST(tree_stays_in_order)
             fabric_registrations_forget(&all, at + first * PAGE, n * PAGE);
         else
             block_use(at + first * PAGE, n * PAGE);
+        ck_assert_uint_le(all.bytes, PAGES / 2 * PAGE);
+        if (i > 300 && i % 16) /* a broken order stays broken */
+            continue;
         ck_assert_int_eq(tree_check(all.root, 0, UINTPTR_MAX, &bytes), n_registered);
         ck_assert_uint_eq(bytes, all.bytes);
-        ck_assert_uint_le(bytes, PAGES / 2 * PAGE);
     }
     ck_assert_uint_eq(all.lost, 0);
     all_end();
