@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Run the tests again, built with sanitizers, and some of them under valgrind: BUILD=<build folder> sanitize.sh
 # [address|ucontext|thread|stress|valgrind].  Each kind has a build of its own in BUILD/sanitize; valgrind uses BUILD
-# itself.
+# itself.  LONG=1: also what differs from another check only in its network, or is also run by tests/fuzz/run.sh.
 src=$(cd "$(dirname "$0")/.." && pwd)
 BUILD=${BUILD:?}
 kinds=${*:-address ucontext thread valgrind}
@@ -24,7 +24,8 @@ quiet() {
     fi
 }
 
-# build KIND CONFIGURE-OPTIONS... -- PROGRAMS...: makes the build of this kind
+# build KIND CONFIGURE-OPTIONS... -- PROGRAMS...: makes the build of this kind.  -g1: reports name functions and lines, and
+# compiling takes a quarter less than with -g.
 build() {
     kind=$1 options=
     shift
@@ -33,7 +34,7 @@ build() {
     mkdir -p "$BUILD/sanitize/$kind"
     # shellcheck disable=SC2086
     if ! (cd "$BUILD/sanitize/$kind" &&
-        { [ -f Makefile ] || "$src/configure" -q $options CFLAGS="-O1 -g"; } && make -j2 "$@") >"$log" 2>&1; then
+        { [ -f Makefile ] || "$src/configure" -q $options CFLAGS="-O1 -g1"; } && make -j2 "$@") >"$log" 2>&1; then
         not_ok "build with $kind sanitizer" "$(tail -20 "$log")"
         return 1
     fi
@@ -61,9 +62,10 @@ address() {
     examples=$(cd "$src" && echo examples/*.c | sed 's/\.c//g')
     ucx=$([ ! -e "$BUILD/drivers/.libs/ucx.so" ] || echo drivers/ucx.la)
     # shellcheck disable=SC2086
-    build address --enable-sanitizer=address,undefined -- madrun $examples tests/conform tests/soak/soak tests/fuzz/replay \
+    build address --enable-sanitizer=address,undefined -- madrun $examples tests/conform tests/soak/soak \
         tests/marcel/blocking tests/marcel/fd tests/marcel/locks tests/marcel/stress tests/marcel/threads tests/marcel/workers \
-        tests/channel_churn tests/no_memory tests/topology_memory tests/device tests/device_match $unit $ofi $ucx || return
+        tests/channel_churn tests/no_memory tests/topology_memory tests/device tests/device_match ${LONG:+tests/fuzz/replay} \
+        $unit $ofi $ucx || return
     b=$BUILD/sanitize/address
     # Check's forked children end without freeing their parent's memory, so other tests look for leaks.  A suite at a
     # time: each case is a fork, which takes long with a sanitizer's mappings.
@@ -81,16 +83,14 @@ address() {
     quiet "address: locks and cancellation" "$b/tests/marcel/locks"
     quiet "address: random graphs of threads" "$b/tests/marcel/stress" --seconds 5
     quiet "address: the matching device, who meets whom" "$b/tests/device_match"
-    for mode in polled handled; do
-        for driver in shm tcp; do
-            quiet "address: the matching device over $driver, $mode" env MAD_DRIVERS=self,$driver "$b/tests/device" $mode
-        done
+    for how in polled:shm handled:tcp ${LONG:+polled:tcp handled:shm}; do
+        quiet "address: the matching device, $how" env MAD_DRIVERS="self,${how#*:}" "$b/tests/device" "${how%:*}"
     done
     quiet "address: the matching device, two keys" "$b/tests/device" keys
     quiet "address: one allocation fails" "$b/tests/no_memory"
     quiet "address: one allocation fails, topology" "$b/tests/topology_memory"
     quiet "address: channels without end" env MAD_PREFER=shm "$b/madrun" -n 2 "$b/tests/channel_churn" 20000
-    quiet "address: seeds of the fuzzers" sh "$src/tests/fuzz/seeds.sh"
+    [ -z "$LONG" ] || quiet "address: seeds of the fuzzers" sh "$src/tests/fuzz/seeds.sh"
     quiet "address: examples" sh "$src/tests/system/examples.sh"
     quiet "address: conformance over self" "$b/tests/conform" all
     for driver in shm tcp; do
@@ -98,13 +98,13 @@ address() {
     done
     [ ! "$ucx" ] || quiet "address: conformance over ucx-tcp" env MAD_MODULES="$b/drivers/.libs" MAD_DRIVERS=self,ucx \
         MAD_PREFER=ucx UCX_TLS=tcp "$b/madrun" -n 2 "$b/tests/conform" all
-    for provider in ${ofi:+tcp shm}; do # one session, since shm connects no two of one process
+    for provider in ${ofi:+tcp ${LONG:+shm}}; do # one session, since shm connects no two of one process
         quiet "address: conformance over ofi, provider $provider" env MAD_MODULES="$b/drivers/.libs" MAD_DRIVERS=self,ofi \
             MAD_OFI_PROVIDERS="$provider" "$b/madrun" -n 2 "$b/tests/conform" all
     done
     quiet "address: conformance over shm by user-level threads" env CONFORM_THREADS=marcel MAD_PREFER=shm "$b/madrun" -n 2 \
         "$b/tests/conform" all
-    for driver in self shm tcp; do
+    for driver in shm ${LONG:+self tcp}; do
         quiet "address: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
     done
     quiet "address: soak over fault:tcp" env MESSAGES=2K sh "$src/tests/soak/run.sh" fault:tcp
@@ -131,24 +131,25 @@ thread() {
     export BUILD="$b" TSAN_OPTIONS=exitcode=66
     # shellcheck disable=SC2086
     quiet "thread: user-level threads" "$b/tests/marcel/threads" $marcel_tests
-    for workers in 2 4; do
+    for workers in 4 ${LONG:+2}; do
         quiet "thread: user-level threads of $workers workers" env WORKERS=$workers "$b/tests/marcel/workers"
     done
     # shellcheck disable=SC2086
     quiet "thread: descriptors" "$b/tests/marcel/fd" $fd_tests
     quiet "thread: blocking calls" "$b/tests/marcel/blocking"
     quiet "thread: locks and cancellation" "$b/tests/marcel/locks"
-    quiet "thread: random graphs of threads" "$b/tests/marcel/stress" --seconds 10
+    quiet "thread: random graphs of threads" "$b/tests/marcel/stress" --seconds $([ "$LONG" ] && echo 10 || echo 5)
     quiet "thread: conformance over self" "$b/tests/conform" all
     quiet "thread: conformance over tcp" env MAD_PREFER=tcp "$b/madrun" -n 2 "$b/tests/conform" all
-    quiet "thread: conformance over self by user-level threads" env CONFORM_THREADS=marcel "$b/tests/conform" all
+    [ -z "$LONG" ] ||
+        quiet "thread: conformance over self by user-level threads" env CONFORM_THREADS=marcel "$b/tests/conform" all
     quiet "thread: conformance over tcp by user-level threads" env CONFORM_THREADS=marcel MAD_PREFER=tcp "$b/madrun" -n 2 \
         "$b/tests/conform" all
     for mode in threaded handled; do
         quiet "thread: the matching device over tcp, $mode" env MAD_DRIVERS=self,tcp "$b/tests/device" $mode
     done
     quiet "thread: channels without end" "$b/tests/channel_churn" 5000
-    for driver in self tcp; do
+    for driver in tcp ${LONG:+self}; do
         quiet "thread: soak over $driver" env MESSAGES=4K sh "$src/tests/soak/run.sh" $driver
     done
 }
