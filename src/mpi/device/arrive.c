@@ -313,45 +313,12 @@ bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *a)
     return false;
 }
 
-/* Read the envelope of most messages: short, of a whole message.  Return false for all other messages, and for messages
- * without a block in place. */
-static inline bool envelope_is_short(const mad_arrival_t *a, uint64_t *envelope, uint64_t *tag)
-{
-    static_assert(ENVELOPE_SHORT == 16 && offsetof(wire_envelope_t, flags) == 1 && offsetof(wire_envelope_t, data) == 4 &&
-                      offsetof(wire_envelope_t, tag) == 8,
-                  "the two words of a short envelope");
-    madi_foreign_t block = madi_foreign_of(a->base);
-    if (!a->base ||
-        a->len - ENVELOPE_SHORT > MAD_DEV_LOAD_MAX) /* len is also huge if the block is shorter than an envelope */
-        return false;
-    *envelope = madi_foreign_read8(block);
-    *tag = madi_foreign_read8(madi_foreign_skip(block, 8));
-    return (*envelope & (0xff | (FLAG_WIDE | FLAG_ACK) << 8)) == KIND_WHOLE;
-}
-
-/* Copy the payload of a message with a short envelope to `to`, and end the message.  Return what a receive reports. */
-static inline void short_receive(const mad_arrival_t *a, uint64_t envelope, uint64_t tag, void *to, mad_dev_got_t *got)
-{
-    madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), ENVELOPE_SHORT);
-    size_t len = a->len - ENVELOPE_SHORT;
-    got->tag = tag;
-    got->data = envelope >> 32;
-    got->source = a->peer;
-    got->has_data = envelope >> 8 & FLAG_DATA;
-    got->len = len;
-    got->buffer = to;
-    if (MAD_DEV_LIKELY(len == 8)) /* the most common length, without a function call */
-        madi_foreign_copy(to, bytes, 8);
-    else if (len)
-        madi_foreign_copy(to, bytes, len);
-    dev_message_end(a->message);
-}
-
 typedef enum arrived { ARRIVED_OTHER, ARRIVED_UNMATCHED, ARRIVED_RECEIVED, ARRIVED_KEPT } arrived_t;
 
 /* Keep a short message that no receive matches.  The caller counts its cost.  ARRIVED_OTHER, and nothing is done, if
  * the message is too long or if out of memory. */
-static inline arrived_t short_keep(mad_dev_t *dev, matcher_t *m, const mad_arrival_t *a, uint64_t envelope, uint64_t tag)
+__attribute__((always_inline)) static inline arrived_t short_keep(mad_dev_t *dev, matcher_t *m, const mad_arrival_t *a,
+                                                                  uint64_t envelope, uint64_t tag)
 {
     madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), ENVELOPE_SHORT);
     size_t len = a->len - ENVELOPE_SHORT;
@@ -379,29 +346,41 @@ static inline arrived_t short_keep(mad_dev_t *dev, matcher_t *m, const mad_arriv
     return ARRIVED_KEPT;
 }
 
+/* Match a message with a short envelope, as arrive_quick does. */
+__attribute__((always_inline)) static inline arrived_t short_match(mad_dev_t *dev, matcher_t *m, const mad_arrival_t *a,
+                                                                   uint64_t envelope, uint64_t tag, bool keeps)
+{
+    mad_dev_got_t got;
+    op_t *op = dev_match_arrival(m, a->peer, tag);
+    if (!op)
+        return keeps ? short_keep(dev, m, a, envelope, tag) : ARRIVED_UNMATCHED;
+    if (!op->quick || a->len - ENVELOPE_SHORT > op->room)
+        return ARRIVED_OTHER;
+    dev_match_unpost(m, op);
+    dev_short_receive(a, envelope, tag, op->pieces[0].iov_base, &got);
+    dev->notify_received(dev->arg, op->context, op->flags, &got);
+    op->next = dev->free_ops; /* op has nothing else to be freed, because op->copy is NULL */
+    dev->free_ops = op;
+    return ARRIVED_RECEIVED;
+}
+
+static __attribute__((noinline)) arrived_t plain_match(mad_dev_t *dev, const mad_arrival_t *a, uint64_t envelope,
+                                                       uint64_t tag, bool keeps)
+{
+    return short_match(dev, &dev->matchers[MAD_DEV_PLAIN], a, envelope, tag, keeps);
+}
+
 /* Fast path, for most messages: one block with a short envelope and the payload, for a receive of one message that has
  * room for it.  A message that no receive matches is kept if `keeps`.  The caller counts the cost of what was received or
  * kept.  Otherwise nothing is done. */
 static inline arrived_t arrive_quick(mad_dev_t *dev, const mad_arrival_t *a, bool keeps)
 {
     uint64_t envelope, tag;
-    mad_dev_got_t got;
-    matcher_t *m;
-    op_t *op;
-    if (!envelope_is_short(a, &envelope, &tag))
+    if (!dev_envelope_is_short(a, &envelope, &tag))
         return ARRIVED_OTHER;
-    m = &dev->matchers[envelope >> 8 & FLAG_PLAIN];
-    op = dev_match_arrival(m, a->peer, tag);
-    if (!op)
-        return keeps ? short_keep(dev, m, a, envelope, tag) : ARRIVED_UNMATCHED;
-    if (!op->quick || a->len - ENVELOPE_SHORT > op->room)
-        return ARRIVED_OTHER;
-    dev_match_unpost(m, op);
-    short_receive(a, envelope, tag, op->pieces[0].iov_base, &got);
-    dev->notify_received(dev->arg, op->context, op->flags, &got);
-    op->next = dev->free_ops; /* op has nothing else to be freed, because op->copy is NULL */
-    dev->free_ops = op;
-    return ARRIVED_RECEIVED;
+    if (!MAD_DEV_LIKELY(!(envelope & FLAG_PLAIN << 8)))
+        return plain_match(dev, a, envelope, tag, keeps);
+    return short_match(dev, &dev->matchers[MAD_DEV_TAGGED], a, envelope, tag, keeps);
 }
 
 static MAD_DEV_RARE void costs_count(mad_dev_t *dev, mad_peer_t peer, uint64_t received, uint64_t kept)
@@ -437,18 +416,6 @@ int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool
     else
         costs_count(dev, peer, received, kept);
     return (int)(a - arrivals);
-}
-
-bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *a, mad_peer_t from, uint64_t tag, uint64_t ignore,
-                       struct iovec piece, mad_dev_got_t *got)
-{
-    uint64_t envelope, its;
-    if (!envelope_is_short(a, &envelope, &its) || envelope & FLAG_PLAIN << 8 || (its ^ tag) & ~ignore ||
-        (from != a->peer && from != MAD_ANY_SOURCE) || a->len - ENVELOPE_SHORT > piece.iov_len)
-        return false;
-    short_receive(a, envelope, its, piece.iov_base, got);
-    dev_flow_consume(dev, a->peer, a->len - ENVELOPE_SHORT + MAD_DEV_ENVELOPE_COST);
-    return true;
 }
 
 bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message)

@@ -511,10 +511,6 @@ bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *arrival);
 /* Match messages that were opened together, up to one that is stuck, or, unless `keeps`, up to one that no receive
  * matches.  Return their number, without that one. */
 int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool keeps);
-/* Copy a tagged message's payload into the piece of a receive, fill *got and end the message.  Return false, and do
- * nothing, if the receive does not match the message, or if the message is not short and whole. */
-bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *arrival, mad_peer_t from, uint64_t tag, uint64_t ignore,
-                       struct iovec piece, mad_dev_got_t *got);
 bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message);
 bool dev_stuck_retry(mad_dev_t *dev); /* true if no message is stuck any more */
 /* Return the operation for the next len bytes: the receive itself, or a part of a multi-receive; NULL if out of memory. */

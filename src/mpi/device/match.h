@@ -189,4 +189,55 @@ static inline mad_dev_message_t *dev_match_receive(matcher_t *m, mad_peer_t from
     return dev_match_receive_slow(m, from, tag, ignore);
 }
 
+/* ---- Messages with a short envelope -------------------------------------------------------------------------------- */
+
+/* Read the envelope of most messages: short, of a whole message.  Return false for all other messages, and for messages
+ * without a block in place. */
+static inline bool dev_envelope_is_short(const mad_arrival_t *a, uint64_t *envelope, uint64_t *tag)
+{
+    static_assert(ENVELOPE_SHORT == 16 && offsetof(wire_envelope_t, flags) == 1 && offsetof(wire_envelope_t, data) == 4 &&
+                      offsetof(wire_envelope_t, tag) == 8,
+                  "the two words of a short envelope");
+    madi_foreign_t block = madi_foreign_of(a->base);
+    if (!a->base ||
+        a->len - ENVELOPE_SHORT > MAD_DEV_LOAD_MAX) /* len is also huge if the block is shorter than an envelope */
+        return false;
+    *envelope = madi_foreign_read8(block);
+    *tag = madi_foreign_read8(madi_foreign_skip(block, 8));
+    return (*envelope & (0xff | (FLAG_WIDE | FLAG_ACK) << 8)) == KIND_WHOLE;
+}
+
+/* Copy the payload of a message with a short envelope to `to`, and end the message.  Return what a receive reports. */
+static inline void dev_short_receive(const mad_arrival_t *a, uint64_t envelope, uint64_t tag, void *to, mad_dev_got_t *got)
+{
+    madi_foreign_t bytes = madi_foreign_skip(madi_foreign_of(a->base), ENVELOPE_SHORT);
+    size_t len = a->len - ENVELOPE_SHORT;
+    got->tag = tag;
+    got->data = envelope >> 32;
+    got->source = a->peer;
+    got->has_data = envelope >> 8 & FLAG_DATA;
+    got->len = len;
+    got->buffer = to;
+    if (MAD_DEV_LIKELY(len == 8)) /* the most common length, without a function call */
+        madi_foreign_copy(to, bytes, 8);
+    else if (len)
+        madi_foreign_copy(to, bytes, len);
+    dev_message_end(a->message);
+}
+
+/* Copy a tagged message's payload into the piece of a receive, fill *got and end the message.  Return false, and do
+ * nothing, if the receive does not match the message, or if the message is not short and whole. */
+__attribute__((always_inline)) static inline bool dev_arrival_fetch(mad_dev_t *dev, const mad_arrival_t *a, mad_peer_t from,
+                                                                    uint64_t tag, uint64_t ignore, struct iovec piece,
+                                                                    mad_dev_got_t *got)
+{
+    uint64_t envelope, its;
+    if (!dev_envelope_is_short(a, &envelope, &its) || envelope & FLAG_PLAIN << 8 || (its ^ tag) & ~ignore ||
+        (from != a->peer && from != MAD_ANY_SOURCE) || a->len - ENVELOPE_SHORT > piece.iov_len)
+        return false;
+    dev_short_receive(a, envelope, its, piece.iov_base, got);
+    dev_flow_consume(dev, a->peer, a->len - ENVELOPE_SHORT + MAD_DEV_ENVELOPE_COST);
+    return true;
+}
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receives, probes, claims, cancellation. */
-#include "match.h"
+#include "quick.h"
 
 /* ---- Receives ---------------------------------------------------------------------------------------------------- */
 
@@ -152,31 +152,16 @@ static bool receive_shown(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_
     return true;
 }
 
-/* Fast path: one piece, one message, the group of the last receive, no unexpected message, no lost peer.  Return
- * false, without an effect, if one of these conditions does not hold. */
-__attribute__((always_inline)) static inline bool receive_quick(mad_dev_t *dev, mad_dev_space_t space, mad_peer_t from,
-                                                                uint64_t tag, uint64_t ignore, struct iovec piece,
-                                                                void *context, uint64_t flags)
+/* Receive a shown message at once, or else post the receive on the fast path.  Return false, without an effect, if neither
+ * is possible. */
+static bool receive_quick(mad_dev_t *dev, const mad_dev_receive_t *r)
 {
-    matcher_t *m = &dev->matchers[space];
-    op_t *op = dev->free_ops;
     bool waits = dev_shown_waits(dev);
-    if (waits && space == MAD_DEV_TAGGED && receive_shown(dev, from, tag, ignore, piece, context, flags))
+    if (waits && r->space == MAD_DEV_TAGGED &&
+        receive_shown(dev, r->from, r->tag, r->ignore, r->pieces[0], r->context, r->flags))
         return true;
-    if (!(op && !m->first && !dev->n_lost && !dev->watch && dev_match_is_hot(m, from, tag, ignore)))
+    if (!dev_post_quick(dev, r->space, r->from, r->tag, r->ignore, r->pieces[0], r->context, r->flags))
         return false;
-    dev->free_ops = op->next;
-    op->quick = true;
-    op->space = space;
-    op->peer = from;
-    op->tag = tag;
-    op->ignore = ignore;
-    op->n = 1;
-    op->pieces[0] = piece;
-    op->room = piece.iov_len;
-    op->context = context;
-    op->flags = flags;
-    dev_match_post_to(dev, m, m->hot, op);
     if (waits)
         dev_shown_take(dev, false);
     return true;
@@ -186,8 +171,7 @@ mad_status_t mad_dev_receive(mad_dev_t *dev, const mad_dev_receive_t *r)
 {
     mad_status_t status = MAD_OK;
     dev_lock(dev);
-    if (r->n != 1 || r->multi ||
-        !receive_quick(dev, r->space, r->from, r->tag, r->ignore, r->pieces[0], r->context, r->flags))
+    if (r->n != 1 || r->multi || !receive_quick(dev, r))
         status = receive_good(r) ? receive_other(dev, r) : MAD_ERR_INVAL;
     dev_unlock(dev);
     return status;
@@ -201,8 +185,8 @@ static __attribute__((noinline)) mad_status_t receive_one_other(mad_dev_t *dev, 
 }
 
 /* Receive a kept message, or else post the receive. */
-static __attribute__((noinline)) mad_status_t receive_one_kept(mad_dev_t *dev, mad_peer_t from, uint64_t tag,
-                                                               uint64_t ignore, struct iovec piece, void *context)
+static inline mad_status_t receive_one_kept(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore,
+                                            struct iovec piece, void *context)
 {
     matcher_t *m = &dev->matchers[MAD_DEV_TAGGED];
     mad_dev_message_t *u = dev_match_receive(m, from, tag, ignore);
@@ -213,16 +197,35 @@ static __attribute__((noinline)) mad_status_t receive_one_kept(mad_dev_t *dev, m
     return MAD_OK;
 }
 
+/* Like mad_dev_receive_one, while shown messages wait. */
+static inline mad_status_t receive_one_shown(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore,
+                                             struct iovec piece, void *context)
+{
+    if (receive_shown(dev, from, tag, ignore, piece, context, 0))
+        return MAD_OK;
+    if (!dev_post_quick(dev, MAD_DEV_TAGGED, from, tag, ignore, piece, context, 0))
+        return receive_one_other(dev, from, tag, ignore, piece, context);
+    dev_shown_take(dev, false);
+    return MAD_OK;
+}
+
+/* Like mad_dev_receive_one, off the fast path. */
+static __attribute__((noinline)) mad_status_t receive_one_rare(mad_dev_t *dev, mad_peer_t from, uint64_t tag,
+                                                               uint64_t ignore, struct iovec piece, void *context)
+{
+    if (!dev->threaded && dev->matchers[MAD_DEV_TAGGED].first)
+        return receive_one_kept(dev, from, tag, ignore, piece, context);
+    if (!dev->threaded && dev_shown_waits(dev))
+        return receive_one_shown(dev, from, tag, ignore, piece, context);
+    return receive_one_other(dev, from, tag, ignore, piece, context);
+}
+
 mad_status_t mad_dev_receive_one(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece,
                                  void *context)
 {
-    if (MAD_DEV_LIKELY(!dev->threaded)) {
-        if (dev->matchers[MAD_DEV_TAGGED].first)
-            return receive_one_kept(dev, from, tag, ignore, piece, context);
-        if (MAD_DEV_LIKELY(receive_quick(dev, MAD_DEV_TAGGED, from, tag, ignore, piece, context, 0)))
-            return MAD_OK;
-    }
-    return receive_one_other(dev, from, tag, ignore, piece, context);
+    if (MAD_DEV_LIKELY(dev_receive_one_quick(dev, from, tag, ignore, piece, context)))
+        return MAD_OK;
+    return receive_one_rare(dev, from, tag, ignore, piece, context);
 }
 
 mad_status_t mad_dev_receive_now(mad_dev_t *dev, mad_peer_t from, uint64_t tag, uint64_t ignore, struct iovec piece,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Receives. */
+#include "mpi/device/quick.h"
 #include "pml_mad.h"
 
 #define TAG_BITS UINT64_C(0x7fffffff) /* bits of MPI's tag, except the sign */
@@ -42,6 +43,8 @@ __attribute__((always_inline)) static inline int receive_begin(mad_pml_request_t
             return rc;
         piece = r->data.piece;
     }
+    if (OPAL_LIKELY(dev_receive_one_quick(mad_pml->dev, pattern.from, pattern.tag, pattern.ignore, piece, r)))
+        return OMPI_SUCCESS;
     status = mad_dev_receive_one(mad_pml->dev, pattern.from, pattern.tag, pattern.ignore, piece, r);
     return OPAL_LIKELY(!status) ? OMPI_SUCCESS : mad_pml_error(status);
 }

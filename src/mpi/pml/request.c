@@ -72,7 +72,7 @@ static __attribute__((noinline)) void comm_release(ompi_communicator_t *comm)
     OBJ_RELEASE(comm);
 }
 
-void mad_pml_request_release(mad_pml_request_t *r)
+static inline void request_release(mad_pml_request_t *r)
 {
     ompi_communicator_t *comm = r->super.req_mpi_object.comm;
     opal_object_t *object = (opal_object_t *)comm;
@@ -86,6 +86,11 @@ void mad_pml_request_release(mad_pml_request_t *r)
     spare_request_give(r);
 }
 
+void mad_pml_request_release(mad_pml_request_t *r)
+{
+    request_release(r);
+}
+
 /* ---- Calls by Open MPI ----------------------------------------------------------------------------------------- */
 
 int mad_pml_request_free(ompi_request_t **request)
@@ -95,7 +100,7 @@ int mad_pml_request_free(ompi_request_t **request)
     *request = MPI_REQUEST_NULL;
     if (REQUEST_COMPLETE(&r->super) ||
         !OPAL_ATOMIC_COMPARE_EXCHANGE_STRONG_PTR(&r->super.req_complete, &pending, REQUEST_FREED))
-        mad_pml_request_release(r);
+        request_release(r);
     return OMPI_SUCCESS;
 }
 

@@ -19,7 +19,7 @@ static inline bool message_leaves(ompi_communicator_t *comm, mad_peer_t to, int 
 static inline bool message_sent(const void *buf, size_t count, const ompi_datatype_t *type, mad_peer_t to, int tag,
                                 mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
-    return OPAL_LIKELY(mode != MCA_PML_BASE_SEND_SYNCHRONOUS && to >= 0) && mad_pml_is_plain(type, count) &&
+    return OPAL_LIKELY(to >= 0) && OPAL_LIKELY(mode != MCA_PML_BASE_SEND_SYNCHRONOUS) && mad_pml_is_plain(type, count) &&
            message_leaves(comm, to, tag, mad_pml_piece(buf, count, type));
 }
 
