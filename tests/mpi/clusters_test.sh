@@ -3,7 +3,7 @@
 # MPI programs across two clusters that share no network (madlab), started by an unchanged mpirun from a host that
 # reaches both.  They use the component and the layer mad of Open MPI, and libfabric's provider, through one gateway and
 # through two, which are killed.  MPICH's mpiexec also starts programs if MAD_TEST_MPICH names an MPICH for libfabric
-# (doc/mpi.md describes how to get one), and so does Slurm if it is installed.
+# (doc/mpi.md describes how to get one), and so does Slurm if it is installed.  LONG=1: every program by every plug.
 . "$(dirname "$0")/openmpi.sh"
 . "$here/inputs.sh"
 PROGRAMS="count messages groups types rounds later"
@@ -54,9 +54,10 @@ END
         compile $PROGRAMS
         cd .. || exit 1
     fi
-    # ONE, TWO, SLURM, LAYER: run only these tests, for example ONE=counted TWO= SLURM= LAYER=
+    # ONE, TWO, SLURM, LAYER: run only these tests, for example ONE=counted TWO= SLURM= LAYER=.  In the short form, the
+    # programs of test_programs pass two gateways with the layer only.
     lab "one gateway" one.conf ${ONE-programs counted others big none_left wrong_key no_gateway}
-    lab "two gateways" two.conf ${TWO-programs rank_killed one_left}
+    lab "two gateways" two.conf ${TWO-${LONG:+programs} rank_killed one_left}
     lab "Slurm" one.conf ${SLURM-slurm}
     # in a lab of its own, with a time limit of its own
     PLUGS=$layer MPICH=
@@ -217,12 +218,15 @@ END
 }
 
 # LAMMPS across the clusters and on one host: equal digits.  HPC Challenge and ScaLAPACK check their results themselves.
+# The short form runs each of them by one plug.
 test_big() {
     export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+    first=${PLUGS%% *} last=${PLUGS##* }
+    [ -z "$LONG" ] || first=$PLUGS last=$PLUGS
     command -v lmp >/dev/null && by_lammps
     [ -z "$(scalapack_programs)" ] || by_scalapack
     command -v hpcc >/dev/null || return
-    for plug in $PLUGS; do
+    for plug in $last; do
         by $plug
         hpcc_problem 120 2 2 >hpccinf.txt
         rm -f hpccoutf.txt
@@ -239,7 +243,7 @@ test_big() {
 by_scalapack() {
     programs=$(scalapack_programs)
     cp -L "$programs"/*.dat "$programs"/PBLAS/*.dat .
-    for plug in $PLUGS; do
+    for plug in $first; do
         by $plug
         for p in xdlu PBLAS/zpb3tst; do
             mpi 4 "$programs/$p" >out 2>err
@@ -256,7 +260,7 @@ by_lammps() {
     check "LAMMPS on one host: exit code" 0 $?
     lammps_energies one.log >wanted
     check "LAMMPS on one host: energies" 7 "$(wc -l <wanted)"
-    for plug in $PLUGS; do
+    for plug in $last; do
         by $plug
         mpi 4 lmp -in melt.in -log across.log >out 2>err
         check "$plug: LAMMPS: exit code" 0 $?
