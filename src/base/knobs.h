@@ -26,6 +26,10 @@
       "milliseconds within which a connection must be made") \
     K(CONNECT_DELAY, "MAD_CONNECT_DELAY", MS, "50", 1, INT64_C(1) << 40, \
       "milliseconds without an answer after which another path to a peer is tried in parallel") \
+    K(RAILS, "MAD_RAILS", INT, "2", 1, 8, \
+      "maximum number of networks that are used together for long blocks to one peer; 1: one network only") \
+    K(RAILS_RATIO, "MAD_RAILS_RATIO", INT, "4", 1, 1000, \
+      "maximum ratio of the bandwidths of two networks that are used together") \
     K(EXIT_TIMEOUT, "MAD_EXIT_TIMEOUT", MS, "5000", 0, INT64_C(1) << 40, \
       "milliseconds that the end of a session or channel waits for messages in flight") \
     K(PEER_TIMEOUT, "MAD_PEER_TIMEOUT", MS, "60000", 1000, INT64_C(1) << 40, \

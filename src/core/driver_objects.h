@@ -64,6 +64,7 @@ typedef struct madi_caps {
     double bandwidth_MBs;
     int rank;  /* the path with the lowest rank is preferred: self 0, shm 10, tcp 50, virtual 200 */
     bool self; /* reaches only this process itself */
+    bool host; /* reaches only processes of this host */
     /* one call of send takes two packets: one as without an op, then one with an op (op->ahead). Requires gather_max of
      * 18 or more */
     bool ahead;

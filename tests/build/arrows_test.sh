@@ -64,12 +64,12 @@ outside="base/.*|boot/boot\.h|topology/(topology|route)\.h|engine/(accept_thread
 only core "core/.*|$outside" $(find src/core -name '*.[ch]')
 # Inside the core each folder includes its own headers and those of lower folders, and nothing includes core.h, which is
 # for the gateway and for tests.  Below all folders are driver.h, and tables that include nothing of the core.
-below='core/(driver|driver_objects|forward|inspect/counters|module|link/(ledger|trace)|send/(policy|share))\.h'
+below='core/(driver|driver_objects|forward|rails|inspect/counters|module|link/(ledger|trace)|send/(policy|share))\.h'
 only "core: tables" "base/.*|core/send/policy\.h" src/core/inspect/counters.h src/core/link/ledger.h src/core/link/trace.h src/core/send/policy.h src/core/send/share.h
-only "core: driver.h, forward.h, module.h" "$below|core/wire/wire\.h|$outside" src/core/driver.h src/core/driver_objects.h src/core/forward.h src/core/module.h
+only "core: driver.h, forward.h, module.h, rails.h" "$below|core/wire/wire\.h|$outside" src/core/driver.h src/core/driver_objects.h src/core/forward.h src/core/module.h src/core/rails.h
 lower=object
 only "core: forget.c" "$below|core/(object|security|wire|link|conn|send|recv|connect)/.*|core/inspect/query\.h|$outside" src/core/connect/forget.c
-for d in object security wire link conn 'send recv' connect dispatch.c progress api memory inspect session; do
+for d in object security wire link conn 'send recv' connect dispatch.c rails progress api memory inspect session; do
     for folder in $d; do
         allowed="$below|core/($lower|$folder)/.*|$outside"
         eval "allowed_$(echo "$folder" | tr -d .)=\$allowed"

@@ -17,7 +17,7 @@ import names
 
 # Folders in the order of their layers: each may name functions of its own layer and of lower ones.
 LAYERS = (("base", "boot", "topology", "engine"), ("security", "wire"), ("link",), ("conn",), ("send", "recv"), ("connect",),
-          ("dispatch.c",), ("progress",), ("api",), ("memory",), ("inspect",), ("session",))
+          ("dispatch.c",), ("rails",), ("progress",), ("api",), ("memory",), ("inspect",), ("session",))
 MACRO = re.compile(r"^#define (\w+)((?:[^\n]*\\\n)*[^\n]*)", re.M)
 LEVEL = {folder: level for level, folders in enumerate(LAYERS) for folder in folders}
 

@@ -22,7 +22,7 @@ import ctext
 import names
 
 OBJECTS = "session|channel|gate|conn|request|message|tx|rx"
-FOLDERS = "object|security|wire|link|conn|send|recv|connect|progress|api|memory|inspect|session"
+FOLDERS = "object|security|wire|link|conn|send|recv|connect|rails|progress|api|memory|inspect|session"
 PART = re.compile(rf"madi_({FOLDERS})_({OBJECTS})")
 OWN = {"madi_session_own": "session"}
 FAST = {"madi_conn", "madi_conn_array", "madi_tx", "madi_piece", "madi_rx_msg", "madi_rx_packet", "madi_rx_early",

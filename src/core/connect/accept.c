@@ -361,9 +361,29 @@ static madi_gate_t *proof_gate(madi_hello_t *h, const madi_hello_proof_t *proof,
     return NULL;
 }
 
+/* Like proof_gate, but for a further link of a gate that has rails. */
+static madi_gate_t *rail_gate(madi_hello_t *h, const madi_hello_proof_t *proof, const unsigned char *address)
+{
+    mad_session_t *s = h->session;
+    mad_peer_t peer = madi_peer_find(s, address);
+    madi_gate_t *gate = peer >= 0 && s->rails
+                            ? s->rails->accept(madi_peer_gate_find(s, peer, 0), h->adapter, proof->rails & ~MADI_RAILS_JOIN)
+                            : NULL;
+    if (!gate)
+        madi_hello_refuse(h, MAD_ERR_BUSY, "the caller brings a further rail to a link that has none, or has ended");
+    return gate;
+}
+
+/* Return the number of the agreement on rails, if the connecting process has offered one and this process agrees; else 0. */
+static uint32_t rails_agreed(const madi_hello_t *h, madi_gate_t *gate, const madi_hello_proof_t *proof)
+{
+    const madi_rails_ops_t *rails = h->session->rails;
+    return rails && proof->rails && !gate->rail_of ? rails->agree(gate, h->adapter, proof->rails) : 0;
+}
+
 void madi_accept_proof(madi_hello_t *h)
 {
-    madi_hello_verdict_t verdict = {MAD_OK, 0, (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR)};
+    madi_hello_verdict_t verdict = {.floor = (uint64_t)madi_knob_int(MADI_KNOB_CREDIT_FLOOR)};
     const unsigned char *address = h->body + MADI_PROOF_LEN + sizeof(madi_hello_proof_t);
     size_t head = MADI_PROOF_LEN + sizeof(madi_hello_proof_t), len;
     madi_hello_proof_t proof;
@@ -387,11 +407,13 @@ void madi_accept_proof(madi_hello_t *h)
         madi_hello_refuse(h, MAD_ERR_PROTOCOL, "the caller's description of its end of the link is too long");
         return;
     }
-    gate = proof_gate(h, &proof, address, len);
+    gate = proof.rails & MADI_RAILS_JOIN ? rail_gate(h, &proof, address) : proof_gate(h, &proof, address, len);
     if (!gate)
         return;
     if (is_superseded(h->session, gate))
         verdict.status = MAD_ERR_BUSY;
+    else
+        gate->rails_number = verdict.rails = rails_agreed(h, gate, &proof);
     if (h->frames) {
         verdict_carry(h, gate, &verdict, proof.floor);
         return;

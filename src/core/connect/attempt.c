@@ -240,6 +240,9 @@ static void attempt_take(madi_hello_t *h)
     size_t len = sizeof head + s->address_len;
     unsigned char *proof = malloc(len + MADI_DESCRIPTION_MAX);
     bool sent;
+    if (s->rails)
+        head.rails = s->rails->offer(h->gate, h->adapter);
+    h->gate->rails_number = head.rails;
     h->gate->link = h->link;
     h->gate->connect->hello = h;
     attempts_abort(h->gate, h);
@@ -338,6 +341,7 @@ void madi_attempt_verdict(madi_hello_t *h)
         madi_hello_fail(h, verdict.status ? MAD_ERR_PROTOCOL : MAD_ERR_NOMEM, "the peer's verdict is none that there is");
         return;
     }
+    h->gate->rails_number = verdict.rails && verdict.rails == h->gate->rails_number ? verdict.rails | MADI_RAILS_JOIN : 0;
     madi_credit_floor(h->gate, verdict.floor);
     madi_peer_proved(h->session, h->gate->peer, !h->session->forward || !h->session->forward->carried(link->adapter));
     h->description = MADI_PROOF_LEN + sizeof verdict;

@@ -70,6 +70,14 @@ static void gate_retire(madi_gate_t *gate)
     madi_gate_rest(gate);
 }
 
+bool madi_gate_release(madi_gate_t *gate)
+{
+    if (gate_state(gate) != MADI_GATE_DOWN || gate_is_referred(gate))
+        return false;
+    gate_retire(gate);
+    return true;
+}
+
 /* Return the peer's gate on that lane; NULL if none, or if the gate belongs to another number too. */
 static madi_gate_t *peer_own_gate(mad_session_t *s, const madi_peer_t *p, int lane)
 {
@@ -154,7 +162,7 @@ void madi_peers_forget_lost(mad_session_t *s, int64_t now)
         next = gate->next;
         while (next && next->peer == gate->peer) /* the gates of one peer are released together, so skip them */
             next = next->next;
-        if (gate_state(gate) != MADI_GATE_DOWN || !p || peer_stays(s, p, served))
+        if (gate_state(gate) != MADI_GATE_DOWN || !p || gate->rail_of || peer_stays(s, p, served))
             continue;
         served -= peer_is_claimed_server(p);
         if (now - gate->connect->deadline < MADI_FORGET_NS || !peer_release(s, p))

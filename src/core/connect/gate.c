@@ -39,9 +39,18 @@ void madi_link_up(madi_link_t *link)
         link->outer->driver->upcalls->link_up(link);
         return;
     }
+    if (gate->rail_of) {
+        gate->session->rails->join(link);
+        return;
+    }
     atomic_store_explicit(&link->state, MADI_LINK_UP, memory_order_relaxed);
-    gate->link = link;
     gate->connect->adapter = link->adapter;
+    gate->link = gate->rails_number ? gate->session->rails->wrap(link) : link;
+    if (!gate->link) {
+        gate->link = link;
+        madi_gate_down(gate, MAD_ERR_NOMEM, "no memory for rails");
+        return;
+    }
     madi_gate_why(gate, why);
     madi_log(MADI_LOG_INFO, link->driver->name, "peer %d: %s", gate->peer, why);
     madi_lock(&gate->tx_lock);
@@ -133,7 +142,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     if (!text)
         madi_gate_why(gate, why);
     else if (gate->link)
-        madi_peer_path_failed(gate, gate->link->adapter, text);
+        madi_peer_path_failed(gate, madi_gate_link_adapter(gate), text);
     text = text ? text : why;
     if (gate->link && gate->link->driver->direct.sever)
         gate->link->driver->direct.sever(gate->link);
@@ -161,6 +170,8 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     if (!s->connect->forget_at)
         s->connect->forget_at = madi_deadline(MADI_FORGET_NS);
     madi_watchers_wake(s);
+    if (gate->rail_of)
+        s->rails->failed(gate);
 }
 
 void madi_gate_time_out(madi_gate_t *gate)
@@ -212,6 +223,8 @@ void madi_gate_pump(madi_gate_t *gate)
     bool again;
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) != MADI_GATE_UP)
         return;
+    if (gate->rails)
+        gate->session->rails->pump(gate);
     if (!madi_ctrl_pump(gate)) {
         madi_gate_work(gate);
         return;

@@ -22,6 +22,9 @@ void madi_gate_rest(madi_gate_t *gate);       /* keep a released gate, to which 
 void madi_gates_free(mad_session_t *session); /* free all gates, as the session ends */
 /* Return the adapter of the gate's link, or of its last link; NULL if the gate was never up. */
 const madi_adapter_t *madi_gate_adapter(const madi_gate_t *gate);
+/* Return the adapter of the gate's link, which may not be up yet; of rails, the one that carries messages.  NULL if there is
+ * no link. */
+madi_adapter_t *madi_gate_link_adapter(const madi_gate_t *gate);
 int64_t madi_gate_deadline(const madi_gate_t *gate); /* ns: deadline of a connecting gate; time at which a gate went down */
 bool madi_gate_no_answer(const madi_gate_t *gate);   /* true if an attempt of the gate to connect got no answer */
 void madi_gate_set_quiet(madi_gate_t *gate);         /* have the gate's end reported to the log only, at level info */
@@ -48,5 +51,7 @@ void madi_ledger_enforce_all(mad_session_t *session);
 /* Free lost peers that the program did not add and that are not ranks, once nothing refers to them.  Does nothing before
  * the next check is due; now: ns. */
 void madi_peers_forget_lost(mad_session_t *session, int64_t now);
+/* Release a gate that connected a rail, and that is down.  False if something refers to it. */
+bool madi_gate_release(madi_gate_t *gate);
 
 #endif

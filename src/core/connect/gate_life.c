@@ -139,6 +139,13 @@ const madi_adapter_t *madi_gate_adapter(const madi_gate_t *gate)
     return gate->connect->adapter;
 }
 
+madi_adapter_t *madi_gate_link_adapter(const madi_gate_t *gate)
+{
+    if (gate->rails)
+        return gate->session->rails->adapter(gate);
+    return gate->link ? gate->link->adapter : NULL;
+}
+
 int64_t madi_gate_deadline(const madi_gate_t *gate)
 {
     return gate->connect->deadline;

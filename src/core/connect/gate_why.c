@@ -4,6 +4,7 @@
 #include "base/knob.h"
 #include "base/log.h"
 #include "core/connect/connect_gate.h"
+#include "core/connect/gate.h"
 #include "core/connect/paths.h"
 #include "core/connect/peer.h"
 #include "core/connect/text.h"
@@ -132,7 +133,7 @@ void madi_peer_path_time_out(madi_gate_t *gate)
     char text[LATE_MAX];
     time_out_text(text);
     if (gate->link)
-        madi_peer_path_failed(gate, gate->link->adapter, text);
+        madi_peer_path_failed(gate, madi_gate_link_adapter(gate), text);
     else
         gate->connect->timed_out = true;
 }

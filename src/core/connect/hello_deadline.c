@@ -36,6 +36,13 @@ static int64_t hello_due(const madi_hello_t *h)
     return h->frames && h->frames->again_at && h->frames->again_at < due ? h->frames->again_at : due;
 }
 
+/* Return `first`, or when rails are to be looked at, if that is earlier. */
+static int64_t deadline_with_rails(const mad_session_t *s, int64_t first)
+{
+    int64_t at = s->rails ? atomic_load_explicit(&((mad_session_t *)s)->rails_at, memory_order_relaxed) : INT64_MAX;
+    return at < first ? at : first;
+}
+
 /* Return when the next check is due: at most one STEP after the last check, so that a pause of this process is noticed. */
 int64_t madi_hello_deadline(const mad_session_t *s)
 {
@@ -48,7 +55,10 @@ int64_t madi_hello_deadline(const mad_session_t *s)
             first = g->connect->deadline < first ? g->connect->deadline : first;
             first = gate_due(g) < first ? gate_due(g) : first;
         }
-    return first < INT64_MAX && s->connect->hellos_looked + STEP < first ? s->connect->hellos_looked + STEP : first;
+    first = deadline_with_rails(s, first);
+    return first < INT64_MAX && s->connect->hellos_looked && s->connect->hellos_looked + STEP < first
+               ? s->connect->hellos_looked + STEP
+               : first;
 }
 
 /* Extend all deadlines by ns nanoseconds, during which this process or its machine stood still.  Peers were not silent in
@@ -149,4 +159,6 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
     }
     s->connect->hellos_looked = any ? now : 0;
     madi_hellos_reap(s);
+    if (s->rails)
+        s->rails->tick(s, now);
 }

@@ -25,13 +25,15 @@ typedef enum madi_hello_kind {
 /* Body of PROOF behind its proof; the address follows. */
 typedef struct madi_hello_proof {
     uint64_t floor;
-    uint32_t lane, pad;
+    uint32_t lane;
+    uint32_t rails; /* number of an agreement that is offered, or MADI_RAILS_JOIN and that of one that exists; 0: none */
 } madi_hello_proof_t;
 static_assert(sizeof(madi_hello_proof_t) == 16, "handshake proof");
 
 /* Body of VERDICT behind its proof. */
 typedef struct madi_hello_verdict {
-    uint32_t status, pad;
+    uint32_t status;
+    uint32_t rails; /* the number that was offered, if the sender agrees; else 0 */
     uint64_t floor;
 } madi_hello_verdict_t;
 static_assert(sizeof(madi_hello_verdict_t) == 16, "handshake verdict");

@@ -5,6 +5,7 @@
  * and its state.  madi_peer_path_explain explains one adapter's path, for mad_peer_explain and mad_info.  madi_gate_why
  * (gate_why.c) explains the gate as a whole, in one line, for log texts and events. */
 #include "core/connect/connect_gate.h"
+#include "core/connect/gate.h"
 #include "core/connect/hello.h"
 #include "core/connect/paths.h"
 #include "core/connect/peer.h"
@@ -23,10 +24,12 @@ enum madi_peer_path madi_peer_path_explain(mad_session_t *s, mad_peer_t peer, in
     const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
     int state = gate ? atomic_load_explicit(&gate->state, memory_order_relaxed) : MADI_GATE_IDLE;
     const struct madi_failure *f = madi_peer_path_failure(gate, a);
-    const madi_adapter_t *used = gate && gate->link ? gate->link->adapter : NULL;
+    const madi_adapter_t *used = gate ? madi_gate_link_adapter(gate) : NULL;
     madi_address_entry_t e;
 
     reason[0] = 0;
+    if (gate && gate->rails && s->rails->explain((madi_gate_t *)gate, a, reason))
+        return MADI_PEER_PATH_USED;
     if (used == a && state == MADI_GATE_UP) {
         if (s->forward && s->forward->encrypts(gate->link))
             snprintf(reason, MADI_REASON_MAX, "encrypted from end to end");
@@ -111,7 +114,7 @@ static const madi_adapter_t *adapter_in_use(const madi_gate_t *gate)
 {
     const struct madi_failure *f = gate->connect->failures;
     if (gate->link && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_UP)
-        return gate->link->adapter;
+        return madi_gate_link_adapter(gate);
     while (f && !f->was_used)
         f = f->next;
     return f ? f->adapter : NULL;

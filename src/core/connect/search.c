@@ -71,6 +71,8 @@ static bool paths_add(search_t **search, madi_gate_t *gate, int index)
     madi_address_entry_t e;
     char reason[MADI_REASON_MAX];
     size_t at = 0;
+    if (gate->rail_of && !s->rails->admits(gate, a))
+        return true;
     for (int nth = 0; madi_peer_path_next(s, madi_peer_address(s, gate->peer), gate->lane, a, &at, &e, reason); nth++) {
         search_t *grown = *search;
         madi_search_path_t way = {.adapter = a, .entry = e.at, .nth = nth, .index = index};

@@ -47,7 +47,13 @@
     C(group, block_bytes_received, COUNTER, "bytes", NULL, "core/recv/rdv_recv.c: taken_bytes", \
       "Bytes of these, which are counted in bytes_received, too.") \
     N(group, times_full, COUNTER, "times", "full", "core/send/queue.c: times_full", \
-      "How often the network took no packet at once.")
+      "How often the network took no packet at once.") \
+    N(group, rail_bytes_sent, COUNTER, "bytes", NULL, "core/rails/rails_send.c: rail_bytes_sent", \
+      "Bytes of long blocks that went over other networks together with this one (MAD_RAILS).") \
+    N(group, rails_lost, COUNTER, "times", NULL, "core/rails/rails_lost.c: rails_lost", \
+      "How often one of several networks to a peer failed.") \
+    N(group, packets_again, COUNTER, "packets", NULL, "core/rails/rails_lost.c: packets_again", \
+      "Packets that were sent again over another network after that.")
 
 /* Further rows of a channel. */
 #define MADI_COUNTERS_CHANNELS(C) \

@@ -232,6 +232,8 @@ static void write_peer(madi_json_t *j, mad_session_t *s, mad_peer_t peer, int la
         write_peer_paths(j, s, peer, lane);
     if (gate)
         write_traffic(j, gate);
+    if (gate && gate->rails)
+        s->rails->write(gate, j);
     madi_json_end(j, '}');
 }
 
@@ -299,7 +301,7 @@ bool madi_explain_more(madi_answer_t *a)
             e->written = true;
             break;
         }
-        while (e->gate && e->gate->peer < 0) /* released meanwhile */
+        while (e->gate && (e->gate->peer < 0 || e->gate->rail_of)) /* released meanwhile, or for a rail */
             e->gate = e->gate->next;
         while (e->gate && e->only >= 0 && (e->gate->peer != e->only || !e->gate->lane))
             e->gate = e->gate->next;

@@ -72,7 +72,7 @@ void madi_trace_conn(madi_trace_kind_t kind, int64_t begin, const madi_conn_t *c
 void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const madi_link_t *link, uint32_t number, uint64_t bytes)
 {
     madi_trace_event_t e = {.kind = kind, .begin = begin, .number = number, .bytes = bytes, .peer = link->gate->peer};
-    e.driver = link->driver->name;
+    e.driver = link->adapter->driver->name;
     madi_trace_add(&e);
 }
 

@@ -46,8 +46,11 @@ struct madi_gate {
     bool bye_received;          /* BYE has arrived: the peer has shut down in order */
     _Alignas(16) unsigned char partial_ctrl[MADI_CTRL_MAX]; /* the body of the control packet that is arriving */
     madi_gate_t *next;                                      /* the next gate of the session */
-    void *forward;                     /* forward.h: the forwarder's state of a gate that carries fragments; NULL: none */
-    madi_ledger_t ledger;              /* memory and work that the peer causes here; atomic */
+    struct madi_rails *rails; /* rails.h: the links that are used together; changed under both locks; NULL: one link */
+    uint32_t rails_number;    /* of the agreement on rails, with MADI_RAILS_JOIN on the active side; 0: no rails */
+    madi_gate_t *rail_of;     /* the gate for which this one connects a further rail; itself once it is done; or NULL */
+    void *forward;            /* forward.h: the forwarder's state of a gate that carries fragments; NULL: none */
+    madi_ledger_t ledger;     /* memory and work that the peer causes here; atomic */
     uint64_t counts[MADI_GATE_COUNTS]; /* counters, by MADI_GATE_COUNT */
 };
 

@@ -9,6 +9,7 @@
 #include "boot/boot.h"
 #include "core/forward.h"
 #include "core/link/ledger.h"
+#include "core/rails.h"
 #include "core/object/types.h"
 #include "core/send/share.h"
 #include "engine/accept_thread.h"
@@ -42,6 +43,7 @@ struct mad_session {
     unsigned char *address;        /* the address of this process */
     size_t address_len;            /* length of the address in bytes */
     const madi_forward_t *forward; /* NULL: no virtual links */
+    const madi_rails_ops_t *rails; /* NULL: a peer has one link only */
     /* Adapters; fixed after the start. */
     madi_adapter_t **adapters;
     int n_adapters;
@@ -76,6 +78,7 @@ struct mad_session {
         madi_share_habit_t habit; /* how the program waits for requests that send long blocks; atomic */
         _Atomic(int) runs_calls;  /* not 0: a thread runs callbacks and handlers */
     } api;
+    _Atomic(int64_t) rails_at; /* ns: when rails->tick is due; INT64_MAX: never */
     /* Gates with something to send. */
     madi_lock_t work_lock;     /* also protects callbacks and events */
     _Atomic(int) has_work;     /* not 0 if the list `work` has gates; written under work_lock, read by any thread */

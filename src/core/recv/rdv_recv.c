@@ -152,12 +152,17 @@ bool madi_rdv_begin(madi_gate_t *gate, const madi_wire_hdr_t *hdr, madi_rx_t *rx
     madi_rdv_recv_t *r = madi_handle_get(gate->session->recv.blocks, hdr->aux);
     uint64_t offset = hdr->seq | (uint64_t)hdr->channel << 32;
 
-    if (!r || r->gate != gate || offset < r->received || (offset > r->received && !r->shared) || offset > r->end ||
-        hdr->length > r->end - offset)
+    if (!r || r->gate != gate || offset > r->end || hdr->length > r->end - offset)
         return false;
+    if (gate->rails) { /* pieces come in any order, each once (core/rails.h) */
+        if (offset < r->eager || hdr->length > r->end - r->received)
+            return false;
+    } else if (offset < r->received || (offset > r->received && !r->shared)) {
+        return false;
+    }
     rx->base = madi_rdv_place(r) + offset;
     rx->cookie = r;
-    if (offset > r->received)
+    if (offset > r->received && r->shared)
         madi_rdv_written(r, offset);
     r->piece_began = madi_trace_now();
     return true;

@@ -16,6 +16,7 @@
 #include "core/link/usable.h"
 #include "core/memory/memory.h"
 #include "core/object/session.h"
+#include "core/rails/session.h"
 #include "core/recv/receive.h"
 #include "core/security/protection.h"
 #include "core/security/secret.h"
@@ -386,6 +387,7 @@ static void job_hash(mad_session_t *s)
 /* Give the session to the program, or end it if the start has failed.  status: the result of all earlier steps. */
 static mad_status_t session_begin(mad_session_t *s, mad_status_t status, mad_session_t **session)
 {
+    madi_rails_session_start(s);
     if (!status && s->forward)
         status = s->forward->started(s);
     if (status) {

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define MADI_WIRE_VERSION 10
+#define MADI_WIRE_VERSION 11
 #define MADI_FORWARD_DAEMON 4u /* bit in the first byte of an address's entry for `virtual`: the process only forwards */
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -66,7 +66,8 @@ enum madi_wire_type {
     MADI_WIRE_MSG = 1,
     MADI_WIRE_DATA = 2,
     MADI_WIRE_FORWARD = 10,
-    MADI_WIRE_CONTROLS(MADI_WIRE_NUMBER) MADI_WIRE_TYPES /* number of types, plus 1 */
+    MADI_WIRE_CONTROLS(MADI_WIRE_NUMBER) MADI_WIRE_RAIL = 12, /* of rails (core/rails.h), which handle it themselves */
+    MADI_WIRE_TYPES                                           /* number of types, plus 1 */
 };
 
 enum madi_wire_flags {

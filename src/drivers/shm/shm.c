@@ -139,7 +139,8 @@ static mad_status_t shm_open_adapter(madi_adapter_t *adapter, char *reason)
         snprintf(reason, MADI_REASON_MAX, "%s%s", strerror(errno), madi_remedy(errno));
         return MAD_ERR_SYSTEM;
     }
-    adapter->caps = (madi_caps_t){.packet_max = SHM_CHUNK,
+    adapter->caps = (madi_caps_t){.host = true,
+                                  .packet_max = SHM_CHUNK,
                                   .chunk_max = SHM_CHUNK + sizeof(madi_wire_hdr_t),
                                   .chunk_min = MADI_SHM_CHUNK_MIN,
                                   .rdv_min = MADI_SHM_GRANT_MIN,

@@ -20,6 +20,7 @@ static void tcp_caps(madi_caps_t *caps, bool loopback, bool v6)
     caps->gather_max = MADI_TCP_GATHER;
     caps->latency_us = loopback ? 4 : 15;
     caps->bandwidth_MBs = loopback ? 8000 : 1100;
+    caps->host = loopback;
     /* Among otherwise equal paths, prefer loopback to a real interface, and IPv4 (shorter headers) to IPv6. */
     caps->rank = (loopback ? 45 : 50) + (v6 ? 1 : 0);
 }

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The inside of rails (core/rails.h has the protocol).  Private to src/core/rails.
+ *
+ *   rails.c          the table, the rails' link, its end       rails_send.c     packets that leave, and records of them
+ *   rails_connect.c  further links: made, joined, tried again  rails_receive.c  packets that arrive
+ *   rails_lost.c     rails that break, and what is sent again  rails_explain.c  what mad_info shows */
+#ifndef MADI_RAILS_INSIDE_H
+#define MADI_RAILS_INSIDE_H
+
+#include "core/driver.h"
+#include "core/object/gate.h"
+#include "core/object/session.h"
+#include "core/rails.h"
+#include "core/wire/wire.h"
+
+#define MADI_RAILS_MOST 8               /* rails of a gate, those included that have broken and are not settled */
+#define MADI_RAILS_SETTLED 16           /* rails of which a repeated LOST is noticed */
+#define MADI_RAILS_BLOCK (256 * 1024)   /* bytes: blocks from this length on begin the use of rails */
+#define MADI_RAILS_PIECE (256 * 1024)   /* bytes of a piece */
+#define MADI_RAILS_WINDOW (1024 * 1024) /* bytes in flight on a rail, at least */
+#define MADI_RAILS_WINDOW_MOST (64 * 1024 * 1024)
+#define MADI_RAILS_STALL INT64_C(1000000000) /* ns without an answer after which a rail is given up */
+#define MADI_RAILS_AGAIN INT64_C(1000000000) /* ns before a lost rail is connected again; then twice as long each time */
+#define MADI_RAILS_AGAIN_MOST INT64_C(30000000000)
+
+enum madi_rail_kind { MADI_RAIL_BEGIN = 1, MADI_RAIL_JOIN, MADI_RAIL_ACK, MADI_RAIL_ASK, MADI_RAIL_LOST, MADI_RAIL_END };
+
+typedef struct madi_rails madi_rails_t;
+
+/* A packet that was handed to a rail, or waits for it.  A record is in the list of its rail until the peer has
+ * acknowledged it; then, while the driver still holds it, in rails->held. */
+typedef struct rails_out {
+    madi_op_t op; /* the driver's operation; must be first */
+    struct rails_out *next;
+    madi_rails_t *rails; /* NULL: the rails are gone */
+    madi_op_t *user;     /* the core's operation; NULL: the packet is a copy */
+    bool taken;          /* the driver holds the packet */
+    bool acknowledged;   /* the peer has it */
+    bool repeated;       /* LOST that was sent again already, by another rail */
+    size_t total;        /* bytes, header included */
+    int64_t sent_at;     /* ns */
+    int n;
+    madi_wire_hdr_t hdr; /* of a packet with an operation: the first entry of vec */
+    struct iovec vec[];  /* a copy lies behind its one entry */
+} rails_out_t;
+
+enum rail_state {
+    RAIL_NONE,  /* a free place */
+    RAIL_JOINS, /* the link is up, and JOIN was not sent, or has not arrived */
+    RAIL_UP,
+    RAIL_LOST /* the link is closed, and the peer's LOST has not arrived */
+};
+
+/* One rail.  Under gate->tx_lock, unless a field says otherwise; state, link, adapter and id change under both locks. */
+typedef struct rail {
+    enum rail_state state;
+    madi_link_t *link;                          /* NULL unless state is JOINS or UP */
+    madi_adapter_t *adapter;                    /* constant */
+    uint32_t id;                                /* number of the rail, given by the process that connected it */
+    bool join_due, begin_due, ack_due, ask_due; /* this control packet is to be sent */
+    /* Sending. */
+    rails_out_t *out, **out_tail; /* packets without acknowledgement, in the order of their numbers */
+    rails_out_t *unsent;          /* the first of them that the driver has not taken; NULL: none */
+    uint32_t n_sent, n_acked;     /* packets handed to the driver, and acknowledged, since BEGIN or JOIN */
+    uint64_t in_flight;           /* bytes of `out` that the driver has taken */
+    uint32_t n_pieces;            /* those of them that have an operation */
+    double bandwidth;             /* bytes per us, measured; at first what the driver declares */
+    bool measured;
+    double round_trip;   /* us: the least time from a piece to its acknowledgement; 0: not known */
+    int64_t busy_since;  /* ns: begin of the time that counts for the next measurement */
+    int64_t busy;        /* ns, and */
+    uint64_t busy_bytes; /* bytes, that the measurement has collected */
+    int64_t asked_at;    /* ns: when ASK was sent; 0: no answer is expected */
+    /* Receiving; under session->lock. */
+    uint32_t n_received, n_reported; /* packets that arrived, and those that ACK has reported */
+    uint64_t unreported;             /* bytes behind the last ACK */
+    bool carried;                    /* the rail carried messages when it broke: they wait until it is settled */
+    bool ends;                       /* END has arrived: the peer closes all rails, in order */
+    bool partial;                    /* a packet other than DATA is arriving */
+    int64_t heard_at;                /* ns: when the last packet arrived */
+    uint64_t bytes_out, bytes_in;    /* bytes of pieces, for explanations */
+} rail_t;
+
+struct madi_rails {
+    madi_link_t base;             /* the gate's link; must be first */
+    madi_adapter_t adapter;       /* a copy of the first rail's, with the capabilities of all */
+    madi_link_t *lender;          /* the first rail's link, the only one that lends bodies; under session->lock */
+    madi_adapter_t *base_adapter; /* the first rail's, by which others are judged; constant */
+    madi_adapter_t *last_adapter; /* the adapter that carried messages last; under session->lock */
+    /* Under session->lock. */
+    size_t chunk_max;                     /* bytes of the longest packet with a piece, once rails are in use; constant */
+    bool dials;                           /* this process connects further rails */
+    uint32_t number;                      /* of the agreement; constant */
+    uint32_t next_id;                     /* dials: the number of the next rail */
+    uint32_t settled[MADI_RAILS_SETTLED]; /* rails whose LOST has arrived, the last ones; LOST may come again */
+    unsigned n_settled;                   /* number of them so far */
+    madi_gate_t *dialing;                 /* the gate that connects a further rail; NULL: none */
+    int64_t dial_at;                      /* ns: when the next one is connected; INT64_MAX: not */
+    int64_t dial_pause;                   /* ns: the pause after the next failure */
+    bool ends;                            /* the peer closes all rails: none is connected again */
+    /* Under gate->tx_lock, some changed under both locks. */
+    bool tx_on, rx_on; /* packets are counted: BEGIN was sent, has arrived */
+    bool closed;       /* under both locks */
+    rail_t *first;     /* the rail that carries messages; NULL: a rail was lost, and its peer's count is not known */
+    rails_out_t *held; /* packets in no rail's list that a driver holds */
+    int n_unkept;      /* those of them that were sent before BEGIN, so that their rail must not break */
+    rail_t rail[MADI_RAILS_MOST];
+};
+
+extern const madi_driver_t madi_rails_driver;
+extern const madi_upcalls_t madi_rails_upcalls;
+
+/* rails_send.c.  Under gate->tx_lock. */
+madi_sent_t madi_rails_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+bool madi_rails_send_short(madi_link_t *link, const void *packet, size_t total);
+bool madi_rail_control(madi_rails_t *w, rail_t *r, enum madi_rail_kind kind, uint32_t id, uint32_t count);
+void madi_rail_pump(madi_rails_t *w, rail_t *r);         /* send what waits on a rail */
+void madi_rail_report(madi_rails_t *w, rail_t *r);       /* send ACK */
+void madi_rails_due(mad_session_t *session, int64_t at); /* have tick called at this time, or earlier; any lock */
+void madi_rail_append(rail_t *r, rails_out_t *out);      /* let a packet wait on a rail */
+rail_t *madi_rails_quickest(madi_rails_t *w);            /* the rail that is best for messages; NULL: none is up */
+rails_out_t *madi_rails_lost_record(madi_rails_t *w, uint32_t id, uint32_t count); /* NULL without memory */
+/* Take back the packets that the peer has counted; they are added to *done.  False: there are not that many. */
+bool madi_rail_acknowledged(madi_rails_t *w, rail_t *r, uint32_t count, rails_out_t **done);
+/* Under session->lock, without gate->tx_lock: complete packets. */
+void madi_rails_complete(rails_out_t *done, mad_status_t status);
+
+/* rails_lost.c.  Under session->lock. */
+void madi_rail_broke(madi_rails_t *w, rail_t *r, mad_status_t status, const char *text);
+void madi_rail_settle(madi_rails_t *w, uint32_t id, uint32_t count); /* the peer's LOST has arrived */
+bool madi_rail_is_settled(const madi_rails_t *w, uint32_t id);       /* true if the peer's LOST has arrived before */
+int64_t madi_rails_stalled(madi_rails_t *w, int64_t now);            /* give up rails; return when to look again */
+
+/* rails_connect.c.  Under session->lock. */
+uint32_t madi_rails_offer(madi_gate_t *gate, const madi_adapter_t *adapter);
+uint32_t madi_rails_agree(madi_gate_t *gate, const madi_adapter_t *adapter, uint32_t offered);
+madi_gate_t *madi_rails_accept(madi_gate_t *gate, const madi_adapter_t *adapter, uint32_t number);
+bool madi_rails_admits(const madi_gate_t *gate, const madi_adapter_t *adapter);
+void madi_rails_join(madi_link_t *link);
+void madi_rails_failed(madi_gate_t *gate);
+void madi_rails_tick(mad_session_t *session, int64_t now);
+void madi_rails_dial_soon(madi_rails_t *w, int64_t at); /* connect a further rail at this time, or earlier */
+void madi_rails_abandon(madi_rails_t *w);               /* end the links that are being connected */
+rail_t *madi_rails_place(madi_rails_t *w);              /* a free place; NULL: none */
+void madi_rail_start(rail_t *r, madi_link_t *link);
+
+/* rails_explain.c.  Under session->lock. */
+bool madi_rails_explain(madi_gate_t *gate, const madi_adapter_t *adapter, char *reason);
+void madi_rails_write(madi_gate_t *gate, madi_json_t *json);
+
+#endif

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets that leave by rails.  Under gate->tx_lock, unless a function says otherwise. */
+#include "base/clock.h"
+#include "core/driver.h"
+#include "core/link/link.h"
+#include "core/rails/rails.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MEASURED_NS 5000000 /* least time of a measurement of the bandwidth */
+#define PATIENCE 2.0        /* a rail is used in place of a better one that is full, if it takes at most this much longer */
+
+/* ---- Records -------------------------------------------------------------------------------------------------- */
+
+/* Remove a record from w->held; false if it is not there. */
+static bool held_remove(madi_rails_t *w, const rails_out_t *out)
+{
+    for (rails_out_t **p = &w->held; *p; p = &(*p)->next)
+        if (*p == out) {
+            *p = out->next;
+            return true;
+        }
+    return false;
+}
+
+static void user_done(rails_out_t *out, mad_status_t status)
+{
+    madi_op_t *user = out->user;
+    free(out);
+    if (user)
+        user->done(user, status);
+}
+
+void madi_rails_complete(rails_out_t *done, mad_status_t status)
+{
+    for (rails_out_t *next; done; done = next) {
+        next = done->next;
+        user_done(done, status);
+    }
+}
+
+/* The driver no longer holds a packet.  Under session->lock only. */
+static void kept_out_done(madi_op_t *op, mad_status_t status)
+{
+    rails_out_t *out = (rails_out_t *)op;
+    madi_rails_t *w = out->rails;
+    bool over;
+    (void)status; /* if the link is broken, the packet goes again by another rail */
+    if (!w) {
+        user_done(out, MAD_ERR_PEER);
+        return;
+    }
+    madi_lock(&w->base.gate->tx_lock);
+    out->taken = false;
+    over = held_remove(w, out); /* acknowledged, or the rails are closed */
+    madi_unlock(&w->base.gate->tx_lock);
+    if (over)
+        user_done(out, out->acknowledged ? MAD_OK : MAD_ERR_PEER);
+    else
+        madi_gate_work(w->base.gate); /* it may have to go again */
+}
+
+/* Like kept_out_done, but for a packet that was sent before BEGIN: it is complete with the driver's operation. */
+static void unkept_out_done(madi_op_t *op, mad_status_t status)
+{
+    rails_out_t *out = (rails_out_t *)op;
+    madi_rails_t *w = out->rails;
+    if (w) {
+        madi_lock(&w->base.gate->tx_lock);
+        held_remove(w, out);
+        w->n_unkept--;
+        madi_unlock(&w->base.gate->tx_lock);
+    }
+    user_done(out, status);
+}
+
+/* Make the record of a packet: of its parts, with an operation, or a copy.  NULL without memory. */
+static rails_out_t *record_new(madi_rails_t *w, const struct iovec *vec, int n, size_t total, madi_op_t *user)
+{
+    rails_out_t *out = malloc(sizeof *out + (user ? (size_t)n * sizeof *vec : sizeof *vec + total));
+    unsigned char *copy;
+    if (!out)
+        return NULL;
+    memset(out, 0, sizeof *out);
+    out->rails = w;
+    out->user = user;
+    out->total = total;
+    out->op.done = kept_out_done;
+    if (user) {
+        out->op.last = user->last;
+        out->op.of = user->of;
+        out->op.ahead = user->ahead;
+        memcpy(out->vec, vec, (size_t)n * sizeof *vec);
+        out->n = n;
+        if (!user->ahead) { /* the core may use its header again at once */
+            memcpy(&out->hdr, vec->iov_base, sizeof out->hdr);
+            out->vec[0].iov_base = &out->hdr;
+        }
+        return out;
+    }
+    copy = (unsigned char *)(out->vec + 1);
+    out->vec[0] = (struct iovec){copy, total};
+    out->n = 1;
+    for (int i = 0; i < n; copy += vec[i++].iov_len)
+        if (vec[i].iov_len)
+            memcpy(copy, vec[i].iov_base, vec[i].iov_len);
+    return out;
+}
+
+rails_out_t *madi_rails_lost_record(madi_rails_t *w, uint32_t id, uint32_t count)
+{
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_RAIL, .flags = MADI_RAIL_LOST, .seq = count, .aux = id};
+    return record_new(w, &(struct iovec){&hdr, sizeof hdr}, 1, sizeof hdr, NULL);
+}
+
+void madi_rail_append(rail_t *r, rails_out_t *out)
+{
+    out->next = NULL;
+    *r->out_tail = out;
+    r->out_tail = &out->next;
+    if (!r->unsent)
+        r->unsent = out;
+}
+
+/* ---- One rail ------------------------------------------------------------------------------------------------- */
+
+bool madi_rail_control(madi_rails_t *w, rail_t *r, enum madi_rail_kind kind, uint32_t id, uint32_t count)
+{
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_RAIL, .flags = (uint8_t)kind, .seq = count, .aux = id};
+    (void)w;
+    return r->link->driver->send(r->link, &(struct iovec){&hdr, sizeof hdr}, 1, sizeof hdr, NULL) == MADI_SENT;
+}
+
+void madi_rail_report(madi_rails_t *w, rail_t *r)
+{
+    r->ack_due = !madi_rail_control(w, r, MADI_RAIL_ACK, r->id, r->n_received);
+    if (r->ack_due)
+        return;
+    r->n_reported = r->n_received;
+    r->unreported = 0;
+}
+
+void madi_rails_due(mad_session_t *s, int64_t at)
+{
+    int64_t now = atomic_load_explicit(&s->rails_at, memory_order_relaxed);
+    while (at < now &&
+           !atomic_compare_exchange_weak_explicit(&s->rails_at, &now, at, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+/* Give the first unsent packet of a rail to its driver.  False: the driver does not take it. */
+static bool unsent_send(rail_t *r)
+{
+    rails_out_t *out = r->unsent;
+    madi_sent_t sent = MADI_AGAIN;
+    if (out->taken) /* the driver of a rail that broke holds the memory still */
+        return false;
+    sent = r->link->driver->send(r->link, out->vec, out->n, out->total, out->user ? &out->op : NULL);
+    if (sent == MADI_AGAIN)
+        return false;
+    out->taken = sent == MADI_TAKEN;
+    out->sent_at = madi_now();
+    if (!r->in_flight)
+        madi_rails_due(r->link->gate->session, out->sent_at + MADI_RAILS_STALL / 4);
+    if (out->user && !r->n_pieces++)
+        r->busy_since = out->sent_at;
+    r->in_flight += out->total;
+    r->n_sent++;
+    r->unsent = out->next;
+    return true;
+}
+
+/* Send the control packets that wait.  False: the driver does not take one. */
+static bool controls_pump(madi_rails_t *w, rail_t *r)
+{
+    if (r->join_due && madi_rail_control(w, r, MADI_RAIL_JOIN, r->id, 0)) {
+        r->join_due = false;
+        r->state = RAIL_UP;
+    }
+    if (r->begin_due && !r->join_due && madi_rail_control(w, r, MADI_RAIL_BEGIN, r->id, 0)) {
+        r->begin_due = false;
+        w->tx_on = true;
+        w->adapter.caps.ahead = false;
+        w->adapter.caps.chunk_max = w->chunk_max;
+    }
+    if (r->ack_due && r->state == RAIL_UP)
+        madi_rail_report(w, r);
+    return !r->join_due && !r->begin_due && !r->ack_due;
+}
+
+void madi_rail_pump(madi_rails_t *w, rail_t *r)
+{
+    bool all = controls_pump(w, r);
+    while (all && r->state == RAIL_UP && r->unsent)
+        all = unsent_send(r);
+    if (!all)
+        madi_gate_work(w->base.gate);
+}
+
+/* ---- Acknowledged --------------------------------------------------------------------------------------------- */
+
+/* Take an acknowledgement into the measurement of a rail's bandwidth: `bytes` of pieces have arrived since the last one,
+ * which the peer got after `trip` us at most. */
+static void bandwidth_measure(rail_t *r, double trip, uint64_t bytes, int64_t now)
+{
+    double measured;
+    if (r->round_trip == 0 || trip < r->round_trip)
+        r->round_trip = trip;
+    r->busy += now - r->busy_since;
+    r->busy_bytes += bytes;
+    r->busy_since = now;
+    if (r->busy < MEASURED_NS)
+        return;
+    measured = (double)r->busy_bytes * 1000 / (double)r->busy;
+    if (r->busy_bytes >= MADI_RAILS_PIECE) { /* a few short packets say nothing */
+        r->bandwidth = r->measured ? (r->bandwidth + measured) / 2 : measured;
+        r->measured = true;
+    }
+    r->busy = 0;
+    r->busy_bytes = 0;
+}
+
+bool madi_rail_acknowledged(madi_rails_t *w, rail_t *r, uint32_t count, rails_out_t **done)
+{
+    uint32_t n = count - r->n_acked;
+    int64_t now = madi_now();
+    uint64_t bytes = 0, of_pieces = 0;
+    double trip = 0;
+    if (n > r->n_sent - r->n_acked)
+        return false;
+    for (; n; n--) {
+        rails_out_t *out = r->out, **to = out->taken ? &w->held : done;
+        bytes += out->total;
+        r->out = out->next;
+        if (!r->out)
+            r->out_tail = &r->out;
+        out->acknowledged = true;
+        out->next = *to;
+        *to = out;
+        if (!out->user)
+            continue;
+        r->n_pieces--;
+        of_pieces += out->total;
+        trip = (double)(now - out->sent_at) / 1000;
+    }
+    if (of_pieces)
+        bandwidth_measure(r, trip, of_pieces, now);
+    r->in_flight -= bytes;
+    r->n_acked = count;
+    return true;
+}
+
+/* ---- The choice of the rail ----------------------------------------------------------------------------------- */
+
+static bool is_quicker(const rail_t *a, const rail_t *b)
+{
+    if (a->adapter->caps.rank != b->adapter->caps.rank)
+        return a->adapter->caps.rank < b->adapter->caps.rank;
+    return a->adapter->caps.latency_us < b->adapter->caps.latency_us;
+}
+
+rail_t *madi_rails_quickest(madi_rails_t *w)
+{
+    rail_t *best = NULL;
+    for (rail_t *r = w->rail; r < w->rail + MADI_RAILS_MOST; r++)
+        if (r->state == RAIL_UP && (!best || is_quicker(r, best)))
+            best = r;
+    return best;
+}
+
+/* Time in us after which a packet of this length has probably arrived. */
+static double rail_time(const rail_t *r, size_t len)
+{
+    return r->adapter->caps.latency_us + (double)(r->in_flight + len) / r->bandwidth;
+}
+
+/* Bytes that may be in flight on a rail: twice what it moves in a round trip. */
+static uint64_t rail_window(const rail_t *r)
+{
+    double n = 2 * r->bandwidth * r->round_trip;
+    if (n < MADI_RAILS_WINDOW || !r->measured)
+        return MADI_RAILS_WINDOW;
+    return n < MADI_RAILS_WINDOW_MOST ? (uint64_t)n : MADI_RAILS_WINDOW_MOST;
+}
+
+static bool rail_has_room(const rail_t *r, size_t len)
+{
+    return !r->unsent && r->in_flight + len <= rail_window(r);
+}
+
+/* Return the rail that delivers a piece first, of those that were not tried; NULL: none.  tried: a bit for each. */
+static rail_t *rail_choose(madi_rails_t *w, size_t len, unsigned tried)
+{
+    rail_t *best = NULL;
+    for (int i = 0; i < MADI_RAILS_MOST; i++) {
+        rail_t *r = &w->rail[i];
+        if (r->state == RAIL_UP && !(tried & 1u << i) && (!best || rail_time(r, len) < rail_time(best, len)))
+            best = r;
+    }
+    return best;
+}
+
+/* ---- Packets -------------------------------------------------------------------------------------------------- */
+
+/* Send a packet by a rail that counts its packets. */
+static madi_sent_t packet_keep(madi_rails_t *w, rail_t *r, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    rails_out_t *out, **tail = r->out_tail;
+    if (r->unsent || !(out = record_new(w, vec, n, total, op)))
+        return MADI_AGAIN;
+    madi_rail_append(r, out);
+    if (unsent_send(r))
+        return op ? MADI_TAKEN : MADI_SENT;
+    r->out_tail = tail;
+    *tail = NULL;
+    r->unsent = NULL;
+    free(out);
+    return MADI_AGAIN;
+}
+
+/* Send a piece of a granted block by the best rail that takes it. */
+static madi_sent_t rails_piece_send(madi_rails_t *w, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    unsigned tried = 0;
+    double limit = 0;
+    for (rail_t *r; (r = rail_choose(w, total, tried)); tried |= 1u << (r - w->rail)) {
+        if (tried && rail_time(r, total) > limit)
+            break;
+        if (!tried)
+            limit = PATIENCE * rail_time(r, total);
+        if (rail_has_room(r, total) && packet_keep(w, r, vec, n, total, op) == MADI_TAKEN) {
+            r->bytes_out += total - sizeof(madi_wire_hdr_t);
+            if (r->adapter != w->base_adapter)
+                MADI_GATE_COUNT(w->base.gate, rail_bytes_sent, total - sizeof(madi_wire_hdr_t));
+            return MADI_TAKEN;
+        }
+    }
+    return MADI_AGAIN;
+}
+
+/* Send a packet that needs its order, by the rail that carries messages. */
+static madi_sent_t ordered_send(madi_rails_t *w, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    rail_t *best;
+    if (!w->first)
+        return MADI_AGAIN;
+    if (!w->first->out && (best = madi_rails_quickest(w)) != w->first) { /* no packet of another rail can be overtaken */
+        w->first = best;
+        w->last_adapter = best->adapter;
+    }
+    return packet_keep(w, w->first, vec, n, total, op);
+}
+
+/* Send a packet before BEGIN: by the first rail, whose end is the end of the peer. */
+static madi_sent_t unkept_send(madi_rails_t *w, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    madi_link_t *link = w->first->link;
+    rails_out_t *out;
+    madi_sent_t sent;
+    if (!op)
+        return link->driver->send(link, vec, n, total, NULL);
+    if (!(out = record_new(w, vec, n, total, op)))
+        return MADI_AGAIN;
+    out->op.done = unkept_out_done;
+    sent = link->driver->send(link, out->vec, n, total, &out->op);
+    if (sent != MADI_TAKEN) {
+        free(out);
+        return sent;
+    }
+    out->taken = true;
+    out->next = w->held;
+    w->held = out;
+    w->n_unkept++;
+    return MADI_TAKEN;
+}
+
+madi_sent_t madi_rails_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    madi_rails_t *w = (madi_rails_t *)link;
+    bool piece = op && ((const madi_wire_hdr_t *)vec->iov_base)->type == MADI_WIRE_DATA;
+    if (MADI_UNLIKELY(w->closed))
+        return MADI_AGAIN;
+    if (!w->tx_on && piece && op->of >= MADI_RAILS_BLOCK && !w->first->begin_due) {
+        w->first->begin_due = true;
+        madi_rail_pump(w, w->first);
+    }
+    if (!w->tx_on)
+        return unkept_send(w, vec, n, total, op);
+    return piece ? rails_piece_send(w, vec, n, total, op) : ordered_send(w, vec, n, total, op);
+}
+
+bool madi_rails_send_short(madi_link_t *link, const void *packet, size_t total)
+{
+    madi_rails_t *w = (madi_rails_t *)link;
+    struct iovec vec = {(void *)(uintptr_t)packet, total};
+    if (!w->tx_on && !w->closed && w->first->link->driver->fast.send_short)
+        return w->first->link->driver->fast.send_short(w->first->link, packet, total);
+    return madi_rails_send(link, &vec, 1, total, NULL) == MADI_SENT;
+}
