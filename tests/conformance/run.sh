@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The conformance suite over each driver: BUILD=<build folder> run.sh [DRIVER...]
-#   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, datagram.  Or one of these:
+#   DRIVER   self, shm, tcp, seal (tcp with security seal), skeleton, pipes, datagram, rails (skeleton and pipes
+#            together).  Or one of these:
 #            ofi-PROVIDER (ofi over a provider of libfabric), ucx-TLS (ucx over a transport of UCX).
 #            verbs (on a host with an RDMA device), verbs-soft (verbs over tests/system/soft_verbs.c).
 #            verbs-iwarp (the same as a device of iWARP), fault:DRIVER (DRIVER behind fault).
@@ -31,6 +32,7 @@ export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram, mpi, ofi, u
 environment() {
     case $1 in
     self) ;;
+    rails) echo "MAD_DRIVERS=self,skeleton,pipes MAD_PREFER=skeleton" ;;
     skeleton | pipes | datagram) echo "MAD_DRIVERS=$1 MAD_PREFER=$1" ;;
     verbs) echo "MAD_DRIVERS=self,verbs MAD_PREFER=verbs" ;;
     verbs-soft) echo "MAD_DRIVERS=self,verbs MAD_PREFER=verbs LD_LIBRARY_PATH=$soft" ;;
@@ -115,7 +117,7 @@ done
 "$conform" --list >"$log" || exit 1
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
-    for driver in ${*:-self shm tcp seal skeleton pipes datagram $ofi $ucx $verbs $mpi fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
+    for driver in ${*:-self shm tcp seal skeleton pipes rails datagram $ofi $ucx $verbs $mpi fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
         # In the shorter form all tests of two processes run in one session: behind fault, with user-level threads, and among
         # all drivers, over all but these three.
         together=1

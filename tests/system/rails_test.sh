@@ -1,0 +1,131 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Rails: two networks between two hosts, each of a limited rate, used together.  Long blocks take both; a network that is
+# cut loses nothing, and is used again when it is back.  BUILD: the folder with the built programs.
+#   SECONDS_LOAD=N   seconds of the load under which networks are cut (12; LONG=1: 120)     SEED=N   of the schedule
+BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
+LAB_SOURCE=${LAB_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
+export BUILD LAB_SOURCE
+. "$LAB_SOURCE/tests/lab/lab.sh"
+command -v tc >/dev/null || { echo "skipped: no tc command (Debian package iproute2)"; exit 77; }
+lab_start "$0" "$@"
+. "$LAB_SOURCE/tests/harness/checks.sh"
+load=$BUILD/tests/rails_load
+block=67108864 # bytes
+
+# run ARGUMENTS...: runs rails_load on the two hosts; exit status in $code, output in ./out and ./err
+run() {
+    within $limit "$BUILD/madrun" -n 2 --hosts one,two --launch-agent "$LAB/agent" --env MAD_PEER_TIMEOUT=3000 "$@" >out 2>err </dev/null
+    code=$?
+}
+# begin ARGUMENTS...: like run, but in the background, until both ranks have begun; the job is $job
+begin() {
+    rm -f out
+    run_in_background "$@"
+    wait_for both_begun
+}
+run_in_background() {
+    within $limit "$BUILD/madrun" -n 2 --hosts one,two --launch-agent "$LAB/agent" --env MAD_PEER_TIMEOUT=3000 "$@" >out 2>err </dev/null &
+    job=$!
+}
+both_begun() { [ "$(grep -c begins out)" = 2 ]; }
+ended() {
+    wait $job
+    code=$?
+}
+# rate N RATE: gives network N of both hosts a rate, in both directions
+rate() {
+    for h in one two; do
+        tc qdisc replace dev $h.$1 root tbf rate "$2" burst 256k latency 50ms || { echo "skipped: this kernel has no tbf"; exit 77; }
+        lab_in $h tc qdisc replace dev eth$1 root tbf rate "$2" burst 256k latency 50ms
+    done
+}
+cut() { ip link set "one.$1" nomaster; }
+mend() { ip link set "one.$1" master "net$1"; }
+speed() { sed -n 's/.*stream: \([0-9]*\)\..* MB.s.*/\1/p' out; }
+# rails N: the number of ranks whose explanation has N rails
+rails() { grep -cE "explained: (.*rail [0-9]+[, ]){$1}" out; }
+
+test_stream() {
+    rate 0 400mbit
+    rate 1 400mbit
+    run --env MAD_RAILS=1 "$load" stream 5 $block
+    check "one network: exit code" 0 $code
+    one=$(speed)
+    run "$load" stream 5 $block
+    check "two rails: exit code" 0 $code
+    two=$(speed)
+    echo "# stream of 64 MiB blocks: $one MB/s over one network, $two MB/s over two"
+    check "two rails: both are explained" 2 "$(rails 2)"
+    if [ "$((two * 100))" -ge "$((one * 190))" ]; then ok "two rails: 1.9 times the rate"; else not_ok "two rails: 1.9 times the rate" "$(cat out)"; fi
+    rate 1 133mbit
+    run "$load" stream 5 $block
+    echo "# networks of 50 and 16.6 MB/s: $(speed) MB/s"
+    check "unequal rails: exit code" 0 $code
+    if [ "$(speed)" -ge "$((one * 126 / 100))" ]; then ok "unequal rails: the sum"; else not_ok "unequal rails: the sum" "$(cat out)"; fi
+}
+
+# cut_one NAME N: cuts network N in the middle of a block, and mends it later
+cut_one() {
+    rate 0 400mbit
+    rate 1 400mbit
+    begin "$load" load 9 $block
+    sleep 1.7
+    cut "$2"
+    sleep 3
+    mend "$2"
+    ended
+    check "$1: exit code" 0 $code
+    check_lines "$1: nothing is lost" 2 'load: [0-9]+ messages .* each once, in order' out
+    check_lines "$1: no event" 0 'event:' out
+    check_has "$1: is logged" "is lost: " err
+    check "$1: used again" 2 "$(rails 2)"
+    sed 's/^/# /' out
+}
+test_cut() {
+    cut_one "the second rail is cut" 1
+    cut_one "the first rail is cut" 0
+}
+
+# Networks are cut and mended at random, never both at a time; and connections of the library are reset.
+test_schedule() {
+    seconds=${SECONDS_LOAD:-${LONG:+120}}
+    seconds=${seconds:-12}
+    seed=${SEED:-$(($(date +%s) % 10000))}
+    echo "# seed $seed"
+    rate 0 400mbit
+    rate 1 400mbit
+    limit=$((seconds + 60)) begin "$load" load "$seconds" 4194304
+    end=$(($(now_ms) + seconds * 1000 - 4000))
+    cuts=0
+    while [ "$(now_ms)" -lt $end ]; do
+        seed=$(((seed * 1103515245 + 12345) % 2147483648))
+        n=$((seed / 65536 % 2))
+        pause=$((seed / 131072 % 15 + 1))
+        if [ $((seed / 4194304 % 3)) = 0 ]; then
+            lab_in one ss -K dst 10.77.$((n + 1)).2 >/dev/null 2>&1
+        else
+            cut $n
+            sleep "$((pause / 10)).$((pause % 10))"
+            mend $n
+        fi
+        cuts=$((cuts + 1))
+        sleep "1.$((pause % 10))"
+    done
+    ended
+    check "schedule: exit code" 0 $code
+    check_lines "schedule: nothing is lost" 2 'load: [0-9]+ messages .* each once, in order' out
+    check_lines "schedule: no event" 0 'event:' out
+    echo "# $cuts cuts; $(grep -c 'is lost: ' err) rails lost"
+    sed 's/^/# /' out
+    [ $code = 0 ] || head -20 err
+}
+
+for h in one two; do lab_host $h; done
+lab_attach one net0=10.77.1.1/24 net1=10.77.2.1/24
+lab_attach two net0=10.77.1.2/24 net1=10.77.2.2/24
+
+for t in ${TESTS:-stream cut schedule}; do
+    "test_$t"
+done
+[ $failures = 0 ]
