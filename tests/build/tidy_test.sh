@@ -19,7 +19,7 @@ found() {
 }
 # The warnings with which everything is compiled.
 warnings() { sed -n 's/^MAD_CFLAGS = //p' "$BUILD/Makefile" | grep -oE -- '-W[a-z-]+' | grep -vx -- -Werror; }
-flags="-std=gnu11 $(warnings | tr '\n' ' ') -D_GNU_SOURCE -DMADI_MODULE_FOLDER=NULL -Iinclude -Isrc -Itests $(found | tr '\n' ' ')"
+flags="-std=gnu11 $(warnings | tr '\n' ' ') -D_GNU_SOURCE -DMADI_MODULE_FOLDER=NULL -DMADI_LAB_GUESTS=NULL -Iinclude -Isrc -Itests $(found | tr '\n' ' ')"
 
 # findings: prints what clang-tidy reports about the files named on standard input
 findings() {

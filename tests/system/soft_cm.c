@@ -157,7 +157,8 @@ static void id_request(soft_id_t *listener, const soft_word_t *word, const struc
 
 static void id_answered(soft_id_t *i, const soft_word_t *word, const struct sockaddr_un *from, socklen_t len)
 {
-    connect(i->fd, (const struct sockaddr *)from, len);
+    if (connect(i->fd, (const struct sockaddr *)from, len))
+        abort();
     i->joined = true;
     i->peer_pair = word->pair;
     if (soft_fails_locked("cm_answer")) {

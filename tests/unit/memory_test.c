@@ -339,6 +339,12 @@ START_TEST(broken_messages_end_the_connection)
 }
 END_TEST
 
+static int random_next(uint32_t *seed)
+{
+    *seed = *seed * 1103515245 + 12345;
+    return (int)(*seed >> 16 & 0x7fff);
+}
+
 /* Random envelopes and lengths never touch memory outside of the block. */
 START_TEST(random_messages_touch_the_block_only)
 {
@@ -346,19 +352,21 @@ START_TEST(random_messages_touch_the_block_only)
     static const uint64_t numbers[] = {
         0,    1,        8,          128,        129,       ROOM - 8,       ROOM - 1,
         ROOM, ROOM + 1, UINT32_MAX, UINT64_MAX, INT64_MAX, UINT64_MAX - 7, UINT64_MAX - ROOM + 1};
+    uint32_t seed = 4711;
     mad_peer_t peer;
     attack_open();
-    srand(4711);
     memset(bytes, 0xa5, sizeof bytes);
     peer = victim_add();
     for (int i = 0; i < 3000; i++) {
         unsigned before = answers;
-        madi_memory_envelope_t e = good((uint8_t)(rand() % MADI_MEMORY_KINDS), numbers[rand() % (int)MADI_COUNT(numbers)],
-                                        numbers[rand() % (int)MADI_COUNT(numbers)]);
-        size_t len = rand() % 2 && e.len <= sizeof bytes ? (size_t)e.len : (size_t)rand() % sizeof bytes;
-        if (rand() % 8 == 0)
-            ((unsigned char *)&e)[rand() % (int)sizeof e] ^= (unsigned char)(1 << rand() % 8);
-        attack(peer, &e, sizeof e, rand() % 4 ? bytes : NULL, len);
+        madi_memory_envelope_t e =
+            good((uint8_t)(random_next(&seed) % MADI_MEMORY_KINDS), numbers[random_next(&seed) % (int)MADI_COUNT(numbers)],
+                 numbers[random_next(&seed) % (int)MADI_COUNT(numbers)]);
+        size_t len =
+            random_next(&seed) % 2 && e.len <= sizeof bytes ? (size_t)e.len : (size_t)random_next(&seed) % sizeof bytes;
+        if (random_next(&seed) % 8 == 0)
+            ((unsigned char *)&e)[random_next(&seed) % (int)sizeof e] ^= (unsigned char)(1 << random_next(&seed) % 8);
+        attack(peer, &e, sizeof e, random_next(&seed) % 4 ? bytes : NULL, len);
         if (e.kind == MADI_MEMORY_ANSWER) /* answers are not answered */
             continue;
         if (!answered(peer, before))
