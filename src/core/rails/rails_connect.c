@@ -79,6 +79,16 @@ static bool is_one_left(madi_rails_t *w)
     return false;
 }
 
+/* True if the peer is on this host: a network that ends at the host leads to it.  Its memory, not a wire, bounds the
+ * bandwidth. */
+static bool is_on_this_host(mad_session_t *s, mad_peer_t peer)
+{
+    for (int i = 0; i < s->n_adapters; i++)
+        if (s->adapters[i]->opened && s->adapters[i]->caps.host && leads_to(s, peer, s->adapters[i]))
+            return true;
+    return false;
+}
+
 /* ---- Agreed ----------------------------------------------------------------------------------------------------- */
 
 uint32_t madi_rails_offer(madi_gate_t *gate, const madi_adapter_t *adapter)
@@ -88,7 +98,7 @@ uint32_t madi_rails_offer(madi_gate_t *gate, const madi_adapter_t *adapter)
     bool any = false;
     if (gate->rail_of)
         return gate->rail_of->rails ? gate->rail_of->rails->number | MADI_RAILS_JOIN : MADI_RAILS_JOIN;
-    if (adapter->caps.self || adapter->caps.host)
+    if (adapter->caps.self || adapter->caps.host || is_on_this_host(s, gate->peer))
         return 0;
     for (int i = 0; i < s->n_adapters && !any; i++)
         any = goes_with(adapter, s->adapters[i]) && leads_to(s, gate->peer, s->adapters[i]);

@@ -16,7 +16,8 @@ static void caps_set(ofi_adapter_t *a)
     /* ofi_rxd of libfabric 1.17 loses a message of several datagrams if more of them are in flight, in one of a thousand
      * cases.  An injected message is one datagram. */
     a->max_copies = strstr(a->info->fabric_attr->prov_name, ";ofi_rxd") ? 1 : OFI_COPIES;
-    a->base.caps = (madi_caps_t){.packet_max = OFI_PACKET_MAX,
+    a->base.caps = (madi_caps_t){.host = ofi_fabric_is_local(a->info->fabric_attr->prov_name, a->info->fabric_attr->name),
+                                 .packet_max = OFI_PACKET_MAX,
                                  .chunk_max = MADI_OFI_CHUNK_MAX,
                                  .rdv_min = MADI_OFI_GRANT_MIN,
                                  .cont_min = MADI_OFI_CONT_MIN,

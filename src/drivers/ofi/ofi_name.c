@@ -28,8 +28,7 @@ void ofi_adapter_name(const char *provider, const char *domain, char *name)
     snprintf(name, MADI_NAME_MAX, "%.23s:%.23s", text, domain);
 }
 
-/* True for fabrics that end at the host: shared memory, and the addresses of the loopback interface. */
-static bool is_local(const char *provider, const char *fabric)
+bool ofi_fabric_is_local(const char *provider, const char *fabric)
 {
     return !strncmp(provider, "shm", 3) || !strncmp(fabric, "127.", 4) || !strncmp(fabric, "::1", 3);
 }
@@ -38,7 +37,7 @@ void ofi_network_name(const char *provider, const char *fabric, const char *host
 {
     char text[MADI_NAME_MAX], rest[MADI_NAME_MAX];
     provider_short(provider, text, sizeof text);
-    if (is_local(provider, fabric))
+    if (ofi_fabric_is_local(provider, fabric))
         snprintf(rest, sizeof rest, "%s", host);
     else
         snprintf(rest, sizeof rest, "%.47s", fabric);
@@ -48,7 +47,7 @@ void ofi_network_name(const char *provider, const char *fabric, const char *host
             return;
     }
     uint64_t hash = madi_hash(madi_hash(MADI_HASH_START, text, strlen(text)), fabric, strlen(fabric));
-    hash = is_local(provider, fabric) ? madi_hash(hash, host, strlen(host)) : hash;
+    hash = ofi_fabric_is_local(provider, fabric) ? madi_hash(hash, host, strlen(host)) : hash;
     snprintf(name, MADI_NAME_MAX, "%.20s:#%016llx", text, (unsigned long long)hash);
 }
 

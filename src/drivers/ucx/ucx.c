@@ -14,7 +14,8 @@
 static void ucx_caps_set(ucx_adapter_t *a)
 {
     bool memory = a->device.memory, tcp = !strncmp(a->device.tls, "tcp", 3);
-    a->base.caps = (madi_caps_t){.packet_max = UCX_PACKET_MAX,
+    a->base.caps = (madi_caps_t){.host = memory || !strcmp(a->device.name, "lo"),
+                                 .packet_max = UCX_PACKET_MAX,
                                  .chunk_max = MADI_UCX_CHUNK_MAX,
                                  .rdv_min = MADI_UCX_GRANT_MIN,
                                  .cont_min = MADI_UCX_CONT_MIN,
