@@ -87,6 +87,17 @@ test_cut() {
     cut_one "the first rail is cut" 0
 }
 
+# Wait until there is a connection over each network, and a while for it to become a rail.  The loss of the only rail is the
+# loss of the peer, so none is cut before.
+both_await() {
+    for _ in $(seq 200); do
+        [ -z "$(lab_in one ss -Htn state established dst 10.77.1.2)" ] ||
+            [ -z "$(lab_in one ss -Htn state established dst 10.77.2.2)" ] || break
+        sleep 0.1
+    done
+    sleep 0.5
+}
+
 # Networks are cut and mended at random, never both at a time; and connections of the library are reset.
 test_schedule() {
     seconds=${SECONDS_LOAD:-${LONG:+120}}
@@ -99,6 +110,7 @@ test_schedule() {
     end=$(($(now_ms) + seconds * 1000 - 4000))
     cuts=0
     while [ "$(now_ms)" -lt $end ]; do
+        both_await
         seed=$(((seed * 1103515245 + 12345) % 2147483648))
         n=$((seed / 65536 % 2))
         pause=$((seed / 131072 % 15 + 1))

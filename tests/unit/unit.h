@@ -61,6 +61,7 @@
     X(policy) \
     X(posted) \
     X(progress_thread) \
+    X(rails) \
     X(range) \
     X(registration) \
     X(route) \

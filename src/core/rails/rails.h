@@ -77,6 +77,7 @@ typedef struct rail {
     bool carried;                    /* the rail carried messages when it broke: they wait until it is settled */
     bool ends;                       /* END has arrived: the peer closes all rails, in order */
     bool partial;                    /* a packet other than DATA is arriving */
+    uint32_t piece, piece_len;       /* DATA that is arriving: the block's handle, and the length; 0: none */
     int64_t heard_at;                /* ns: when the last packet arrived */
     uint64_t bytes_out, bytes_in;    /* bytes of pieces, for explanations */
 } rail_t;

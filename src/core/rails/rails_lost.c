@@ -8,6 +8,7 @@
 #include "core/driver.h"
 #include "core/link/link.h"
 #include "core/rails/rails.h"
+#include "core/recv/receive.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,10 @@ static void rail_close(madi_rails_t *w, rail_t *r)
     madi_link_bury(link);
     if (r->partial)
         madi_rx_abandon(gate);
+    if (r->piece)
+        madi_rdv_abandon(gate, r->piece, r->piece_len);
     r->partial = false;
+    r->piece = 0;
 }
 
 static void lost_log(const madi_rails_t *w, const rail_t *r, mad_status_t status, const char *text)

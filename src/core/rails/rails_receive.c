@@ -31,6 +31,7 @@ static void packet_count(madi_rails_t *w, rail_t *r, const madi_wire_hdr_t *hdr)
 {
     bool soon = hdr->type == MADI_WIRE_DATA || (hdr->type == MADI_WIRE_MSG && hdr->flags & MADI_WIRE_CONT);
     r->partial = false;
+    r->piece = 0;
     if (!w->rx_on && !r->id) /* before BEGIN, which is about the first rail only */
         return;
     r->n_received++;
@@ -135,6 +136,24 @@ static void control_arrived(madi_rails_t *w, rail_t *r, const madi_wire_hdr_t *h
     }
 }
 
+/* ---- Packets of the core --------------------------------------------------------------------------------------- */
+
+/* True if a packet may arrive by this rail now.  Else end the rails.  Packets other than pieces come one after the other,
+ * also by different rails: their peer changes the rail only when all have arrived. */
+static bool packet_admit(madi_rails_t *w, const rail_t *r, const madi_wire_hdr_t *hdr)
+{
+    if (r->state != RAIL_UP) {
+        rails_breach(w, "a packet of a rail that has not joined");
+        return false;
+    }
+    for (const rail_t *other = w->rail; other < w->rail + MADI_RAILS_MOST; other++)
+        if (other != r && other->partial && hdr->type != MADI_WIRE_DATA) {
+            rails_breach(w, "a packet by one rail within that of another one");
+            return false;
+        }
+    return true;
+}
+
 /* ---- Upcalls of the rails' drivers ----------------------------------------------------------------------------- */
 
 static madi_place_t rail_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_rx_t *rx)
@@ -151,10 +170,8 @@ static madi_place_t rail_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr
         rails_breach(w, "a packet of rails with a body");
         return MADI_PLACE_DROP;
     }
-    if (r->state != RAIL_UP) {
-        rails_breach(w, "a packet of a rail that has not joined");
+    if (!packet_admit(w, r, hdr))
         return MADI_PLACE_DROP;
-    }
     if (lends) /* the loan is counted first, because the core may return it during the call */
         atomic_fetch_add_explicit(&inner->loans, 1, memory_order_relaxed);
     else
@@ -162,8 +179,11 @@ static madi_place_t rail_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr
     place = madi_rx_begin(&w->base, hdr, rx);
     if (lends && place != MADI_PLACE_KEEP)
         atomic_fetch_sub_explicit(&inner->loans, 1, memory_order_relaxed);
-    if (place == MADI_PLACE_COPY)
-        r->partial = hdr->type != MADI_WIRE_DATA;
+    if (place == MADI_PLACE_COPY && hdr->type == MADI_WIRE_DATA) {
+        r->piece = hdr->aux;
+        r->piece_len = hdr->length;
+    } else if (place == MADI_PLACE_COPY)
+        r->partial = true;
     else if (place != MADI_PLACE_LATER)
         packet_count(w, r, hdr);
     return place;
@@ -196,10 +216,8 @@ static void rail_rx_short(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_f
             control_arrived(w, r, hdr);
         return;
     }
-    if (r->state != RAIL_UP) {
-        rails_breach(w, "a packet of a rail that has not joined");
+    if (!packet_admit(w, r, hdr))
         return;
-    }
     madi_rx_short(&w->base, hdr, body);
     packet_count(w, r, hdr);
 }

@@ -154,9 +154,10 @@ bool madi_rdv_begin(madi_gate_t *gate, const madi_wire_hdr_t *hdr, madi_rx_t *rx
 
     if (!r || r->gate != gate || offset > r->end || hdr->length > r->end - offset)
         return false;
-    if (gate->rails) { /* pieces come in any order, each once (core/rails.h) */
-        if (offset < r->eager || hdr->length > r->end - r->received)
+    if (gate->rails) { /* pieces come in any order, each once (core/rails.h): a block is never complete before its last one */
+        if (offset < r->eager || hdr->length > r->end - r->received - r->arriving)
             return false;
+        r->arriving += hdr->length;
     } else if (offset < r->received || (offset > r->received && !r->shared)) {
         return false;
     }
@@ -173,9 +174,17 @@ void madi_rdv_arrived(madi_rdv_recv_t *r, uint32_t len)
     if (MADI_UNLIKELY(madi_tracing) && r->gate->link)
         madi_trace_link(MADI_TRACE_PIECE_IN, r->piece_began, r->gate->link, r->handle, len);
     r->received += len;
+    r->arriving -= r->gate->rails ? len : 0;
     r->gate->recv->count.taken_bytes += len;
     r->msg->conn->block_bytes_in += len;
     madi_rdv_recv_check(r);
+}
+
+void madi_rdv_abandon(madi_gate_t *gate, uint32_t handle, uint32_t len)
+{
+    madi_rdv_recv_t *r = madi_handle_get(gate->session->recv.blocks, handle);
+    if (r && r->gate == gate)
+        r->arriving -= len;
 }
 
 /* ---- Granted -------------------------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@ struct madi_rdv_recv {
     madi_rx_msg_t *msg;
     madi_gate_t *gate;
     uint64_t len, received, eager;
+    uint64_t arriving; /* with rails: bytes of pieces that have begun and not arrived */
     uint64_t end;    /* offset: the sender sends the bytes before `end`; this side reads the rest from the sender's memory */
     uint64_t read;   /* bytes read so far */
     bool shared;     /* the sender may write all bytes before `end` directly, except the last ones */

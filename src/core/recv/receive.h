@@ -142,6 +142,8 @@ void madi_rdv_recv_check(madi_rdv_recv_t *r); /* like madi_rdv_recv_done, but on
  * packet breaks the protocol. */
 bool madi_rdv_begin(madi_gate_t *gate, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 void madi_rdv_arrived(madi_rdv_recv_t *r, uint32_t len); /* record that the block's next len bytes have arrived */
+/* Record that a piece has begun that will not arrive, since its rail is lost. */
+void madi_rdv_abandon(madi_gate_t *gate, uint32_t handle, uint32_t len);
 void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* record that the sender has written all bytes before end */
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 /* Begin to receive the rest of the announced or continued block at the cursor into memory of the library. */
