@@ -214,7 +214,9 @@ static const madi_rails_ops_t rails_ops = {
 
 void madi_rails_session_start(mad_session_t *s)
 {
-    atomic_init(&s->rails_at, INT64_MAX);
+    atomic_store_explicit(&s->rails_at, INT64_MAX, memory_order_relaxed);
+    madi_lock(&s->lock); /* another session's progress thread may already serve this session */
     if (!s->forward && madi_knob_int(MADI_KNOB_RAILS) > 1)
         s->rails = &rails_ops;
+    madi_unlock(&s->lock);
 }

@@ -5,7 +5,7 @@
 
 struct mad_session;
 
-/* Let the session use rails, if MAD_RAILS permits.  Precondition: all adapters are open.  No other thread uses the session. */
+/* Let the session use rails, if MAD_RAILS permits.  Precondition: all adapters are open.  No lock. */
 void madi_rails_session_start(struct mad_session *session);
 
 #endif
