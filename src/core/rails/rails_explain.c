@@ -3,6 +3,7 @@
 #include "core/driver.h"
 #include "core/rails/rails.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,8 +28,9 @@ bool madi_rails_explain(madi_gate_t *gate, const madi_adapter_t *adapter, char *
         return true;
     madi_lock(&gate->tx_lock);
     share = share_percent(w, r);
-    snprintf(reason, MADI_REASON_MAX, "rail %u%s, %.0f MB/s %s", r->id, r == w->first ? " with all short messages" : "",
-             r->bandwidth, r->measured ? "measured" : "expected");
+    snprintf(reason, MADI_REASON_MAX, "rail %u%s, %" PRId64 " MB/s %s", r->id,
+             r == w->first ? " with all short messages" : "", (int64_t)(r->bandwidth + 0.5),
+             r->measured ? "measured" : "expected");
     if (share >= 0)
         snprintf(reason + strnlen(reason, MADI_REASON_MAX), MADI_REASON_MAX - strnlen(reason, MADI_REASON_MAX),
                  ", %d %% of the bytes sent of long blocks", share);
