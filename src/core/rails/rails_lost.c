@@ -213,7 +213,7 @@ static bool others_answer(const madi_rails_t *w, const rail_t *r, int64_t since)
     return false;
 }
 
-/* True if packets of a rail wait for longer than usual, so that the peer is to be asked. */
+/* True if packets of a rail wait for longer than usual, so that the peer is to be asked.  Under gate->tx_lock. */
 static bool is_overdue(const rail_t *r, int64_t now)
 {
     return r->state == RAIL_UP && r->out && r->out->sent_at && now - r->out->sent_at >= MADI_RAILS_STALL / 2 &&
@@ -240,16 +240,18 @@ static bool is_stalled(const madi_rails_t *w, const rail_t *r, int64_t now)
 int64_t madi_rails_stalled(madi_rails_t *w, int64_t now)
 {
     bool ask = false, waits = false;
-    for (rail_t *r = w->rail; r < w->rail + MADI_RAILS_MOST && !w->closed; r++) {
+    for (rail_t *r = w->rail; r < w->rail + MADI_RAILS_MOST && !w->closed; r++)
         if (is_stalled(w, r, now))
             madi_rail_broke(w, r, MAD_ERR_TIMEOUT, "it does not answer, and another rail does");
+    if (w->closed)
+        return INT64_MAX;
+    madi_lock(&w->base.gate->tx_lock);
+    for (rail_t *r = w->rail; r < w->rail + MADI_RAILS_MOST; r++) {
         ask |= is_overdue(r, now);
         waits |= r->state == RAIL_UP && r->out;
     }
-    if (ask && !w->closed) {
-        madi_lock(&w->base.gate->tx_lock);
+    if (ask)
         all_ask(w, now);
-        madi_unlock(&w->base.gate->tx_lock);
-    }
+    madi_unlock(&w->base.gate->tx_lock);
     return waits ? now + MADI_RAILS_STALL / 4 : INT64_MAX;
 }
