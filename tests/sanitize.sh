@@ -141,6 +141,8 @@ thread() {
     quiet "thread: random graphs of threads" "$b/tests/marcel/stress" --seconds $([ "$LONG" ] && echo 10 || echo 5)
     quiet "thread: conformance over self" "$b/tests/conform" all
     quiet "thread: conformance over tcp" env MAD_PREFER=tcp "$b/madrun" -n 2 "$b/tests/conform" all
+    quiet "thread: conformance over rails" env MAD_DRIVERS=self,skeleton,pipes MAD_PREFER=skeleton "$b/madrun" -n 2 \
+        "$b/tests/conform" all
     [ -z "$LONG" ] ||
         quiet "thread: conformance over self by user-level threads" env CONFORM_THREADS=marcel "$b/tests/conform" all
     quiet "thread: conformance over tcp by user-level threads" env CONFORM_THREADS=marcel MAD_PREFER=tcp "$b/madrun" -n 2 \
