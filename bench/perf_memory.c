@@ -12,7 +12,7 @@ static struct remote {
     operation_t operation;
     mad_memory_t *memory; /* this process's block */
     mad_memory_key_t key; /* of the other process's block */
-    uint64_t number;      /* what the two processes write to each other; equal in both at the end of a batch */
+    uint64_t number;      /* number that the processes write to each other; at the end of a batch it is equal in both */
 } remote;
 
 static mad_status_t operation_run(perf_t *p)

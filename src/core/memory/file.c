@@ -19,7 +19,7 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define FILE_NAME "madeleine-memory"
-#define FILE_TEXT "/memfd:" FILE_NAME " (deleted)" /* what the kernel shows for a file of memory of that name */
+#define FILE_TEXT "/memfd:" FILE_NAME " (deleted)" /* the kernel's text for a file of memory of that name */
 
 static size_t page_size(void)
 {

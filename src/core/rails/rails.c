@@ -85,7 +85,7 @@ static void rails_end(madi_rails_t *w)
     madi_lock(&w->base.gate->tx_lock);
     for (rail_t *r = w->rail; r < w->rail + MADI_RAILS_MOST && w->tx_on && w->rx_on; r++)
         if (r->state == RAIL_UP && atomic_load_explicit(&r->link->state, memory_order_relaxed) == MADI_LINK_UP)
-            madi_rail_control(w, r, MADI_RAIL_END, r->id, 0);
+            madi_rail_control(r, MADI_RAIL_END, r->id, 0);
     madi_unlock(&w->base.gate->tx_lock);
 }
 
@@ -126,9 +126,9 @@ static void rails_link_fini(madi_link_t *link)
 /* ---- Other operations of the link ----------------------------------------------------------------------------- */
 
 /* Ask the peer to acknowledge everything, unless that was asked for already. */
-static void acknowledgement_ask(madi_rails_t *w, rail_t *r)
+static void acknowledgement_ask(rail_t *r)
 {
-    if (!r->asked_at && madi_rail_control(w, r, MADI_RAIL_ASK, r->id, 0))
+    if (!r->asked_at && madi_rail_control(r, MADI_RAIL_ASK, r->id, 0))
         r->asked_at = madi_now();
 }
 
@@ -139,7 +139,7 @@ static bool rails_drained(madi_link_t *link)
     madi_lock(&link->gate->tx_lock);
     for (rail_t *r = w->rail; r < w->rail + MADI_RAILS_MOST; r++) {
         if (r->state == RAIL_UP && r->out)
-            acknowledgement_ask(w, r);
+            acknowledgement_ask(r);
         all = all && !r->out;
     }
     madi_unlock(&link->gate->tx_lock);
@@ -157,7 +157,7 @@ static void rails_acknowledge(madi_link_t *link)
             continue;
         madi_lock(&link->gate->tx_lock);
         if (w->rx_on)
-            madi_rail_report(w, r);
+            madi_rail_report(r);
         madi_unlock(&link->gate->tx_lock);
         if (r->link->driver->live.acknowledge)
             r->link->driver->live.acknowledge(r->link);

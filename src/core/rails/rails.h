@@ -114,9 +114,9 @@ extern const madi_upcalls_t madi_rails_upcalls;
 /* rails_send.c.  Under gate->tx_lock. */
 madi_sent_t madi_rails_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 bool madi_rails_send_short(madi_link_t *link, const void *packet, size_t total);
-bool madi_rail_control(madi_rails_t *w, rail_t *r, enum madi_rail_kind kind, uint32_t id, uint32_t count);
+bool madi_rail_control(rail_t *r, enum madi_rail_kind kind, uint32_t id, uint32_t count);
 void madi_rail_pump(madi_rails_t *w, rail_t *r);         /* send what waits on a rail */
-void madi_rail_report(madi_rails_t *w, rail_t *r);       /* send ACK */
+void madi_rail_report(rail_t *r);                        /* send ACK */
 void madi_rails_due(mad_session_t *session, int64_t at); /* have tick called at this time, or earlier; any lock */
 void madi_rail_append(rail_t *r, rails_out_t *out);      /* let a packet wait on a rail */
 rail_t *madi_rails_quickest(madi_rails_t *w);            /* the rail that is best for messages; NULL: none is up */

@@ -226,7 +226,7 @@ static void all_ask(madi_rails_t *w, int64_t now)
     for (rail_t *r = w->rail; r < w->rail + MADI_RAILS_MOST; r++)
         if (r->state == RAIL_UP && !r->asked_at) {
             r->asked_at = now;
-            madi_rail_control(w, r, MADI_RAIL_ASK, r->id, 0); /* if it is not taken, the rail is as good as silent */
+            madi_rail_control(r, MADI_RAIL_ASK, r->id, 0); /* if it is not taken, the rail is as good as silent */
         }
 }
 

@@ -44,7 +44,7 @@ static void packet_count(madi_rails_t *w, rail_t *r, const madi_wire_hdr_t *hdr)
     if (!soon && r->n_received - r->n_reported < REPORT_PACKETS && r->unreported < REPORT_BYTES)
         return;
     madi_lock(&w->base.gate->tx_lock);
-    madi_rail_report(w, r);
+    madi_rail_report(r);
     if (r->ack_due)
         madi_gate_work(w->base.gate);
     madi_unlock(&w->base.gate->tx_lock);
@@ -123,7 +123,7 @@ static void control_arrived(madi_rails_t *w, rail_t *r, const madi_wire_hdr_t *h
     case MADI_RAIL_ACK: ack_arrived(w, r, hdr->seq); break;
     case MADI_RAIL_ASK:
         madi_lock(&w->base.gate->tx_lock);
-        madi_rail_report(w, r);
+        madi_rail_report(r);
         madi_rail_pump(w, r);
         madi_unlock(&w->base.gate->tx_lock);
         break;

@@ -58,7 +58,7 @@ static void kept_out_done(madi_op_t *op, mad_status_t status)
     if (over)
         user_done(out, out->acknowledged ? MAD_OK : MAD_ERR_PEER);
     else
-        madi_gate_work(w->base.gate); /* it may have to go again */
+        madi_gate_work(w->base.gate); /* the packet may have to go again */
 }
 
 /* Like kept_out_done, but for a packet that was sent before BEGIN: it is complete with the driver's operation. */
@@ -125,16 +125,15 @@ void madi_rail_append(rail_t *r, rails_out_t *out)
 
 /* ---- One rail ------------------------------------------------------------------------------------------------- */
 
-bool madi_rail_control(madi_rails_t *w, rail_t *r, enum madi_rail_kind kind, uint32_t id, uint32_t count)
+bool madi_rail_control(rail_t *r, enum madi_rail_kind kind, uint32_t id, uint32_t count)
 {
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_RAIL, .flags = (uint8_t)kind, .seq = count, .aux = id};
-    (void)w;
     return r->link->driver->send(r->link, &(struct iovec){&hdr, sizeof hdr}, 1, sizeof hdr, NULL) == MADI_SENT;
 }
 
-void madi_rail_report(madi_rails_t *w, rail_t *r)
+void madi_rail_report(rail_t *r)
 {
-    r->ack_due = !madi_rail_control(w, r, MADI_RAIL_ACK, r->id, r->n_received);
+    r->ack_due = !madi_rail_control(r, MADI_RAIL_ACK, r->id, r->n_received);
     if (r->ack_due)
         return;
     r->n_reported = r->n_received;
@@ -174,18 +173,18 @@ static bool unsent_send(rail_t *r)
 /* Send the control packets that wait.  False: the driver does not take one. */
 static bool controls_pump(madi_rails_t *w, rail_t *r)
 {
-    if (r->join_due && madi_rail_control(w, r, MADI_RAIL_JOIN, r->id, 0)) {
+    if (r->join_due && madi_rail_control(r, MADI_RAIL_JOIN, r->id, 0)) {
         r->join_due = false;
         r->state = RAIL_UP;
     }
-    if (r->begin_due && !r->join_due && madi_rail_control(w, r, MADI_RAIL_BEGIN, r->id, 0)) {
+    if (r->begin_due && !r->join_due && madi_rail_control(r, MADI_RAIL_BEGIN, r->id, 0)) {
         r->begin_due = false;
         w->tx_on = true;
         w->adapter.caps.ahead = false;
         w->adapter.caps.chunk_max = w->chunk_max;
     }
     if (r->ack_due && r->state == RAIL_UP)
-        madi_rail_report(w, r);
+        madi_rail_report(r);
     return !r->join_due && !r->begin_due && !r->ack_due;
 }
 

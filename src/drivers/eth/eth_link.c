@@ -113,7 +113,7 @@ static void eth_process_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     if (l->closed || l->down)
         return;
-    eth_poll(l->base.adapter, ETH_WINDOW); /* what the process has sent before it ended */
+    eth_poll(l->base.adapter, ETH_WINDOW); /* handle the frames that the process sent before its end */
     eth_down(l, MAD_ERR_PEER, "the peer's process has ended");
 }
 

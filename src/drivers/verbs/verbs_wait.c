@@ -48,7 +48,7 @@ static void device_event_ready(madi_watch_t *watch, uint32_t events)
     }
     if (errno != EAGAIN && errno != EINTR) {
         verbs_fail(a, "the events of the device cannot be read", strerror(errno));
-        madi_watch_del(a->base.session, watch); /* it would be reported again and again */
+        madi_watch_del(a->base.session, watch); /* else the failure would be reported again and again */
         watch->fd = 0;
     }
     verbs_drain(a);
