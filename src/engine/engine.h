@@ -83,6 +83,11 @@ void marceli_progress_allow(bool allowed);
 bool marceli_progress_is_allowed(void);
 /* True if the program has enabled the progress thread itself, and therefore relies on it. */
 bool marceli_progress_is_required(void);
+/* Have the progress thread run near this NUMA node (numa.h), unless the process has too few processors there;
+ * MARCELI_NUMA_UNKNOWN: anywhere.  Any thread, any lock; a thread that runs already moves when it is next needed. */
+void marceli_progress_near(int node);
+/* Return that node; MARCELI_NUMA_UNKNOWN if there is none. */
+int marceli_progress_node(void);
 /* Move the progress thread off the processor of the caller, which polls and may then compute.  A kick does not move a
  * thread that leads all the time (as with handlers), and the caller may have moved or bound itself since the last kick. */
 void marceli_progress_move_aside(void);

@@ -142,6 +142,11 @@ void madi_progress_leave(bool returns);
 bool madi_progress_thread_exists(void);
 /* Reset in the child of a fork, where the progress thread does not exist. */
 void madi_progress_thread_forked(void);
+/* Choose the processors of the progress thread: all that the process had at its start, even if the calling thread has bound
+ * itself since; those near the adapter, if that is known (marceli_progress_near).  cpu, the processor of the calling thread,
+ * which is about to compute, is left out.  Otherwise the kernel would wake the progress thread there when all others are
+ * in use, even if only by a peer that waits for it.  Return cpu + 1; 0 if no processor of the caller matters. */
+int madi_progress_processors(int cpu, cpu_set_t *set);
 /* End the progress thread.  A later kick creates it again. */
 void madi_progress_thread_stop(void);
 

@@ -39,6 +39,7 @@
 #include "base/log.h"
 #include "engine/follower.h"
 #include "engine/helper.h"
+#include "engine/numa.h"
 #include "engine/wait_policy.h"
 #include "marcel/plain_thread.h"
 #include "marcel/sched.h"
@@ -72,6 +73,7 @@ static struct progress {
     atomic_uint go;         /* futex; changes when the thread may be needed */
     _Atomic(int) tid;       /* kernel thread number; 0 if the thread does not run yet */
     _Atomic(int) avoids;    /* the processor that the thread must not use, plus 1; 0 if none */
+    _Atomic(int) node;      /* the NUMA node that the thread runs near, plus 1; 0 if none */
     _Atomic(int) announced; /* enum announced */
     _Atomic(int) warned;    /* 1 after the warning that the thread cannot be created; creating it is tried again each time */
 } progress;
@@ -205,15 +207,29 @@ static void *progress_thread_main(void *arg)
     return arg;
 }
 
-/* Choose the processors of the thread: all that the process had at its start, even if the calling thread has bound itself
- * since.  The processor of the calling thread, which is about to compute, is left out.  Otherwise the kernel would wake
- * the progress thread there when all others are in use, even if only by a peer that waits for it.  Return that processor
- * plus 1; 0 if none is left out. */
-static int thread_processors(cpu_set_t *set)
+/* Reduce a set to the processors of the node that the thread runs near, if any of them but `avoided` is in the set. */
+static bool set_reduce(cpu_set_t *set, int avoided)
 {
-    int cpu = sched_getcpu();
+    cpu_set_t near;
+    if (!marceli_numa_cpus(marceli_progress_node(), &near))
+        return false;
+    CPU_AND(&near, &near, set);
+    if (!CPU_COUNT(&near) || (CPU_COUNT(&near) == 1 && CPU_ISSET(avoided, &near)))
+        return false;
+    *set = near;
+    return true;
+}
+
+int madi_progress_processors(int cpu, cpu_set_t *set)
+{
+    bool near;
     *set = madi_server.cpus;
-    if (cpu < 0 || !CPU_ISSET(cpu, set) || CPU_COUNT(set) < 2)
+    if (cpu < 0)
+        return 0;
+    near = set_reduce(set, cpu);
+    if (!CPU_ISSET(cpu, set))
+        return near ? cpu + 1 : 0;
+    if (CPU_COUNT(set) < 2)
         return 0;
     CPU_CLR(cpu, set);
     return cpu + 1;
@@ -226,7 +242,7 @@ static void thread_change_processor(void)
     int tid = atomic_load(&progress.tid), avoids;
     if (MADI_LIKELY(sched_getcpu() + 1 == atomic_load(&progress.avoids)) || !tid)
         return;
-    avoids = thread_processors(&set);
+    avoids = madi_progress_processors(sched_getcpu(), &set);
     atomic_store(&progress.avoids, avoids);
     if (avoids)
         sched_setaffinity(tid, sizeof set, &set);
@@ -248,7 +264,7 @@ static bool thread_start(void)
         return true;
     }
     pthread_attr_init(&attr);
-    atomic_store(&progress.avoids, thread_processors(&set));
+    atomic_store(&progress.avoids, madi_progress_processors(sched_getcpu(), &set));
     if (CPU_COUNT(&set))
         pthread_attr_setaffinity_np(&attr, sizeof set, &set);
     error = madi_helper_make(&progress.thread, &attr, "mad-progress", progress_thread_main, NULL);
@@ -291,6 +307,16 @@ bool marceli_progress_is_required(void)
 void marceli_progress_allow(bool allowed)
 {
     atomic_store_explicit(&progress.allowed, allowed ? 1 : -1, memory_order_relaxed);
+}
+
+void marceli_progress_near(int node)
+{
+    atomic_store_explicit(&progress.node, node + 1, memory_order_relaxed);
+}
+
+int marceli_progress_node(void)
+{
+    return atomic_load_explicit(&progress.node, memory_order_relaxed) - 1;
 }
 
 void marceli_progress_count(int n)

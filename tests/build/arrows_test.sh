@@ -53,14 +53,15 @@ engine_files 'helper.[ch]' 'accept_thread.[ch]'
 only "engine: threads" "$threads" $files
 engine_files 'waiter.[ch]' 'leader.[ch]' 'follower.[ch]' park.h engine.h
 only "engine: waiting" "$waiting" $files
-only "engine: progress_thread" "$waiting|engine/helper\.h" src/engine/progress_thread.c
+only "engine: progress_thread" "$waiting|engine/(helper|numa)\.h" src/engine/progress_thread.c
+only "engine: numa" "$inside|engine/(leader|numa)\.h" src/engine/numa.c src/engine/numa.h
 only "engine: waiter.h" "$inside" src/engine/waiter.h
 only "engine: park.h, engine.h" "$inside|engine/waiter\.h" src/engine/park.h src/engine/engine.h
 only "engine: leader.h" "$inside|engine/(engine|waiter)\.h" src/engine/leader.h
 only "engine: follower.h" "$inside|engine/(engine|leader|waiter)\.h" src/engine/follower.h
 
 # The core uses the launcher only through boot.h.
-outside="base/.*|boot/boot\.h|topology/(topology|route)\.h|engine/(accept_thread|engine|wait_policy)\.h|$public"
+outside="base/.*|boot/boot\.h|topology/(topology|route)\.h|engine/(accept_thread|engine|numa|wait_policy)\.h|$public"
 only core "core/.*|$outside" $(find src/core -name '*.[ch]')
 # Inside the core each folder includes its own headers and those of lower folders, and nothing includes core.h, which is
 # for the gateway and for tests.  Below all folders are driver.h, and tables that include nothing of the core.

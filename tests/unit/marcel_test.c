@@ -2,6 +2,7 @@
 /* Tests of the internal functions of libmarcel.  The program prints 'ok' and 'not ok' lines, which tests/run counts. */
 #include "bias_test.h"
 #include "accept_thread_test.h"
+#include "progress_place_test.h"
 
 #include "base/clock.h"
 #include "engine/leader.h"
@@ -549,6 +550,7 @@ int main(void)
         tcase_add_test_raise_signal(tcase, deaths[i].test, deaths[i].signal);
     bias_tests(tcase);
     accept_thread_tests(tcase);
+    progress_place_tests(tcase);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_set_tap(runner, "-");
