@@ -45,6 +45,9 @@
     K(PROGRESS_THREAD, "MAD_PROGRESS_THREAD", BOOL, "yes", 0, 1, \
       "a thread of the library makes progress with requests and handlers while the program computes, and otherwise " \
       "sleeps") \
+    K(NUMA, "MAD_NUMA", BOOL, "yes", 0, 1, \
+      "adapters near the processors of the process come before others, and the progress thread runs near the adapter, on " \
+      "hosts with several NUMA nodes") \
     K(WORKERS, "MAD_WORKERS", INT, "0", 0, 1024, \
       "kernel threads that run user-level threads; 0: one for each core that the process may use") \
     K(WORKERS_BIND, "MAD_WORKERS_BIND", INT, "-1", -1, 1, \

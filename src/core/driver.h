@@ -92,7 +92,7 @@
 #include "core/driver_objects.h"
 #include <sys/uio.h>
 
-#define MADI_DRIVER_ABI 3
+#define MADI_DRIVER_ABI 4
 
 /* ---- Operations ------------------------------------------------------------------------------------------------
  *
@@ -384,7 +384,8 @@ struct madi_driver {
     /* List adapters: call madi_adapter_found(session, driver, name) for each.  Without hardware this lists none.
      * Lock: alone.  Waits: no.  Owner: the core has the adapters.  Errors: MAD_ERR_NOMEM only. */
     mad_status_t (*probe)(const madi_driver_t *driver, struct mad_session *session);
-    /* Make an adapter usable: set network, address, address_len, caps; listen_fd, if peers connect by a socket.
+    /* Make an adapter usable: set network, address, address_len, caps; device, if there is one; listen_fd, if peers connect
+     * by a socket.
      * Lock: alone.  Waits: no.  Owner: the driver has listen_fd, the core accepts on it.  Errors: any, with reason; fini
      * follows without close. */
     mad_status_t (*open)(madi_adapter_t *adapter, char *reason);

@@ -89,6 +89,10 @@ struct madi_adapter {
     madi_caps_t caps;    /* set by open */
     unsigned char address[MADI_ADDR_MAX]; /* set by open */
     size_t address_len;
+    /* set by open: the device, as the kernel names it (eth0, mlx5_0), or its PCI address (0000:3b:00.0); empty if none */
+    char device[MADI_NAME_MAX];
+    int node;     /* the core's: NUMA node of the device; -1 if unknown */
+    int distance; /* the core's: from the processors of the process, 10 is the least; 0: nothing is near or far */
     const unsigned char *identity; /* set by the core: 16 random bytes, those of the session */
     uint8_t security;              /* madi_security_t: AUTH, unless `open` sets it */
     int listen_fd;                 /* set by open: a listening socket that the core accepts on, or -1 */

@@ -84,6 +84,38 @@ static int column_width(const json_t *rows, const char *key, int least)
     return least;
 }
 
+/* Print where the adapters are, if the host has several NUMA nodes. */
+static void print_numa(const json_t *session)
+{
+    const json_t *numa = json_object_get(session, "numa");
+    size_t i;
+    json_t *a;
+    if (madi_info_number(numa, "nodes") < 2)
+        return;
+    printf("%g NUMA nodes%s; this process is on ", madi_info_number(numa, "nodes"),
+           madi_info_true(numa, "used") ? "" : " (not considered: MAD_NUMA=no)");
+    if (json_object_get(numa, "process_node"))
+        printf("node %g\n", madi_info_number(numa, "process_node"));
+    else
+        puts("several of them");
+    if (json_object_get(numa, "progress_node"))
+        printf("  the progress thread runs near node %g\n", madi_info_number(numa, "progress_node"));
+    json_array_foreach(json_object_get(session, "adapters"), i, a)
+    {
+        if (!json_object_get(a, "device"))
+            continue;
+        printf("  %s on %s: device %s, ", madi_info_text(a, "driver"), madi_info_text(a, "adapter"),
+               madi_info_text(a, "device"));
+        if (json_object_get(a, "numa_node"))
+            printf("node %g", madi_info_number(a, "numa_node"));
+        else
+            printf("no node known");
+        if (json_object_get(a, "numa_distance"))
+            printf(", distance %g", madi_info_number(a, "numa_distance"));
+        putchar('\n');
+    }
+}
+
 void madi_info_print_adapters(const json_t *session)
 {
     size_t i;
@@ -126,6 +158,7 @@ void madi_info_print_adapters(const json_t *session)
         else
             printf("module, not loaded: %s: %s\n", madi_info_text(a, "path"), madi_info_text(a, "reason"));
     }
+    print_numa(session);
 }
 
 void madi_info_print_knobs(const json_t *session, bool all)

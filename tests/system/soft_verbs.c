@@ -24,6 +24,7 @@
 
 soft_state_t soft = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static struct ibv_device device = {.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "soft0"};
+static struct ibv_device other_device = {.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB, .name = "soft1"};
 
 static long setting(const char *name)
 {
@@ -110,10 +111,12 @@ EXPORT struct ibv_device **ibv_get_device_list(int *n)
         device.node_type = IBV_NODE_RNIC;
         device.transport_type = IBV_TRANSPORT_IWARP;
     }
-    struct ibv_device **list = soft_fails("get_device_list") ? NULL : calloc(2, sizeof *list);
+    struct ibv_device **list = soft_fails("get_device_list") ? NULL : calloc(3, sizeof *list);
+    *n = !list ? 0 : setting("SOFT_VERBS_DEVICES") > 1 ? 2 : 1;
     if (list)
         list[0] = &device;
-    *n = list ? 1 : 0;
+    if (*n > 1)
+        list[1] = &other_device;
     return list;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A libibverbs and a librdmacm for tests, of one RDMA device without hardware: queue pairs of processes of one host.  They have
+/* A libibverbs and a librdmacm for tests, of one or two RDMA devices without hardware: queue pairs of processes of one host.  They have
  * what drivers/verbs uses and nothing else, so that the conformance suite runs over that driver on any host.
  *
  *   soft_verbs.c        objects; calls that fail; the report at the end
@@ -18,6 +18,7 @@
  *   SOFT_VERBS_IWARP=A       the device is one of iWARP; A, an IPv4 address of this host, is its own
  *   SOFT_VERBS_STRANGER=1    before each request of rdma_cm another one leaves, with another key
  *   SOFT_VERBS_EVENT=N       the device has an event of this type (ibv_event_type) at its opening
+ *   SOFT_VERBS_DEVICES=2     there is a second device, soft1, with the GID of the first one
  *   SOFT_VERBS_PAIRS=N       maximum number of queue pairs
  *   SOFT_VERBS_MEMORY=N      maximum number of registered bytes
  *   SOFT_VERBS_CHECK=1       a read fails if pages of its destination were replaced after that was registered (for root)

@@ -132,6 +132,23 @@ else
     echo "# no address but loopback here: iWARP is not tried"
 fi
 
+# ---- Of two devices, the one near the processors of the processes is used
+
+if grep -q '^HWLOC_LIBS = .' "$BUILD/Makefile" && taskset -c 0,1 true 2>/dev/null && [ "$(nproc)" -ge 2 ]; then
+    . "$here/../harness/two_nodes.sh"
+    TYPE=3 two_nodes soft0 soft1 >two.xml
+    for n in 0 1; do
+        within 30 env LD_LIBRARY_PATH="$work/soft" MAD_DRIVERS=self,verbs,tcp SOFT_VERBS_DEVICES=2 HWLOC_XMLFILE="$work/two.xml" \
+            "$BUILD/madrun" --no-label --bind none -n 2 taskset -c $n "$BUILD/examples/ping" >out 2>&1
+        code=$?
+        went "two devices, on node $n" verbs "soft$n:1 (roce:127.0.0.0/8) is used"
+    done
+    start soft SOFT_VERBS_DEVICES=2
+    went "two devices, on one node" verbs "soft0:1 (roce:127.0.0.0/8) is used"
+else
+    echo "# without hwloc, or with one processor, no device is near"
+fi
+
 # breaks CALL TEXT: that call fails in the middle of a job over verbs alone, which ends with that error, and leaves nothing
 breaks() {
     within 60 env LD_LIBRARY_PATH="$work/soft" MAD_DRIVERS=self,verbs MAD_EXIT_TIMEOUT=1000 SOFT_VERBS_FAIL="$1" \

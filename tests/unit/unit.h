@@ -13,6 +13,13 @@
 #define UNIT_MPI(X)
 #endif
 
+/* Without hwloc nothing is near or far. */
+#ifdef HAVE_HWLOC
+#define UNIT_NEAR(X) X(near)
+#else
+#define UNIT_NEAR(X)
+#endif
+
 /* The driver ofi is built only with libfabric's headers. */
 #ifdef HAVE_OFI_DRIVER
 #define UNIT_OFI(X) X(ofi)
@@ -57,6 +64,7 @@
     X(madrun_hosts) \
     X(memory) \
     UNIT_MPI(X) \
+    UNIT_NEAR(X) \
     UNIT_OFI(X) \
     X(policy) \
     X(posted) \

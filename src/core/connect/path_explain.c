@@ -4,6 +4,7 @@
  * All explanations are made on request, from one record: the gate's failures (each with its adapter and reason), its link,
  * and its state.  madi_peer_path_explain explains one adapter's path, for mad_peer_explain and mad_info.  madi_gate_why
  * (gate_why.c) explains the gate as a whole, in one line, for log texts and events. */
+#include "base/knob.h"
 #include "core/connect/connect_gate.h"
 #include "core/connect/gate.h"
 #include "core/connect/hello.h"
@@ -19,6 +20,31 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Append where an adapter's device is, if the host has several NUMA nodes. */
+static void place_write(const madi_adapter_t *a, char *reason)
+{
+    size_t len = strlen(reason);
+    if (a->node < 0)
+        return;
+    len += (size_t)snprintf(reason + len, MADI_REASON_MAX - len, "%sNUMA node %d", len ? "; " : "", a->node);
+    if (a->distance && len < MADI_REASON_MAX)
+        snprintf(reason + len, MADI_REASON_MAX - len, ", distance %d from the process", a->distance);
+}
+
+/* True if the adapter leads to other hosts, and not through gateways. */
+static bool may_be_rail(const mad_session_t *s, const madi_adapter_t *a)
+{
+    return !a->caps.self && !a->caps.host && !s->forward->carried(a);
+}
+
+/* Append why an adapter is no rail beside the one in use, if that is because of the topology file. */
+static void no_rails_write(const mad_session_t *s, const madi_adapter_t *used, const madi_adapter_t *a, char *reason)
+{
+    size_t len = strlen(reason);
+    if (s->forward && madi_knob_int(MADI_KNOB_RAILS) > 1 && may_be_rail(s, used) && may_be_rail(s, a))
+        snprintf(reason + len, MADI_REASON_MAX - len, "; in a job with a topology file one network is used at a time");
+}
+
 enum madi_peer_path madi_peer_path_explain(mad_session_t *s, mad_peer_t peer, int lane, madi_adapter_t *a, char *reason)
 {
     const madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);
@@ -28,11 +54,14 @@ enum madi_peer_path madi_peer_path_explain(mad_session_t *s, mad_peer_t peer, in
     madi_address_entry_t e;
 
     reason[0] = 0;
-    if (gate && gate->rails && s->rails->explain((madi_gate_t *)gate, a, reason))
+    if (gate && gate->rails && s->rails->explain((madi_gate_t *)gate, a, reason)) {
+        place_write(a, reason);
         return MADI_PEER_PATH_USED;
+    }
     if (used == a && state == MADI_GATE_UP) {
         if (s->forward && s->forward->encrypts(gate->link))
             snprintf(reason, MADI_REASON_MAX, "encrypted from end to end");
+        place_write(a, reason);
         return MADI_PEER_PATH_USED;
     }
     if (f) {
@@ -48,13 +77,16 @@ enum madi_peer_path madi_peer_path_explain(mad_session_t *s, mad_peer_t peer, in
     }
     if (!madi_peer_path_find(s, madi_peer_address(s, peer), lane, a, &e, reason))
         return MADI_PEER_PATH_REJECTED;
-    if (state == MADI_GATE_DOWN)
+    if (state == MADI_GATE_DOWN) {
         snprintf(reason, MADI_REASON_MAX, "the peer was lost before this was tried (rank %d)", madi_adapter_rank(a));
-    else if (used)
+    } else if (used) {
         snprintf(reason, MADI_REASON_MAX, "%s on %s comes first (rank %d, this %d)", used->driver->name, used->name,
                  madi_adapter_rank(used), madi_adapter_rank(a));
-    else
+        no_rails_write(s, used, a, reason);
+    } else {
         snprintf(reason, MADI_REASON_MAX, "can be tried (rank %d)", madi_adapter_rank(a));
+    }
+    place_write(a, reason);
     return MADI_PEER_PATH_SPARE;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The query "explain": the state of a session, as one object:
  *   ask version pid rank size launcher host waiting{categories[]} marcel{} (process.c) credit_budget peers_known
- *   ledger{} drivers[] modules[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} forwarding{} */
+ *   ledger{} numa{} drivers[] modules[] adapters[] knobs[] channels[] peers[]{ways[] connections[]} forwarding{} */
 #include "base/knob.h"
 #include "core/conn/channel.h"
 #include "core/conn/credit.h"
@@ -18,6 +18,7 @@
 #include "core/security/protection.h"
 #include "core/wire/drivers.h"
 #include "core/send/send.h"
+#include "engine/numa.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,19 @@ static void write_settings(madi_json_t *j, const mad_session_t *s)
     madi_json_int(j, "peers_known", madi_peers_known(s));
     madi_json_begin(j, "ledger", '{');
     madi_ledger_write_sum(s, j);
+    madi_json_end(j, '}');
+}
+
+/* NUMA nodes, by the kernel's numbers: how many there are, and where this process and its progress thread belong. */
+static void write_numa(madi_json_t *j)
+{
+    madi_json_begin(j, "numa", '{');
+    madi_json_int(j, "nodes", marceli_numa_nodes());
+    madi_json_bool(j, "used", madi_knob_int(MADI_KNOB_NUMA));
+    if (marceli_numa_of_process() >= 0)
+        madi_json_int(j, "process_node", marceli_numa_of_process());
+    if (marceli_progress_node() >= 0)
+        madi_json_int(j, "progress_node", marceli_progress_node());
     madi_json_end(j, '}');
 }
 
@@ -97,6 +111,12 @@ static void write_adapters(madi_json_t *j, const mad_session_t *s)
         madi_security_text(a, security, sizeof security);
         madi_json_text(j, "security", madi_security_name(a->security));
         madi_json_text(j, "protection", security);
+        if (a->device[0])
+            madi_json_text(j, "device", a->device);
+        if (a->node >= 0)
+            madi_json_int(j, "numa_node", a->node);
+        if (a->distance)
+            madi_json_int(j, "numa_distance", a->distance);
         write_caps(j, &a->caps);
         madi_json_end(j, '}');
     }
@@ -263,6 +283,7 @@ static void write_beginning(madi_json_t *j, const mad_session_t *s)
     madi_json_begin(j, NULL, '{');
     madi_process_write(j, s);
     write_settings(j, s);
+    write_numa(j);
     write_drivers(j, s);
     write_modules(j);
     write_adapters(j, s);

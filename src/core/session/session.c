@@ -25,6 +25,7 @@
 #include "core/wire/drivers.h"
 #include "core/wire/address.h"
 #include "core/wire/exchange.h"
+#include "engine/numa.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,6 +56,7 @@ madi_adapter_t *madi_adapter_found(mad_session_t *s, const madi_driver_t *driver
     a->session = s;
     a->identity = s->uid;
     a->listen_fd = -1;
+    a->node = MARCELI_NUMA_UNKNOWN;
     a->security = MADI_SECURITY_AUTH;
     snprintf(a->name, sizeof a->name, "%s", name);
     list[s->n_adapters++] = a;
@@ -219,6 +221,7 @@ static mad_status_t adapters_open(mad_session_t *s)
     s->n_adapters = kept;
     kept = adapters_secure(s, &out);
     skip_log_flush(&out);
+    madi_adapters_place(s);
     s->own->listeners = calloc((size_t)kept + 1, sizeof *s->own->listeners);
     if (!s->own->listeners)
         return MAD_ERR_NOMEM;

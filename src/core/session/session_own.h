@@ -23,6 +23,11 @@ struct madi_session_own {
     bool held_by_fork;          /* fork holds session->lock; under the lock of fork.c's list */
 };
 
+/* near.c */
+/* Find out where the devices of all adapters are, and put near ones before far ones; the progress thread runs near them.
+ * Precondition: all adapters are open, and no listening socket is watched. */
+void madi_adapters_place(mad_session_t *session);
+
 /* modules.c */
 /* Find modules, and load those that may be of use; after the knobs are loaded. */
 void madi_modules_load(void);

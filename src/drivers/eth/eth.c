@@ -32,6 +32,7 @@ static mad_status_t eth_open(madi_adapter_t *adapter, char *reason)
     if (status)
         return status;
     eth_caps_set(a);
+    memcpy(adapter->device, adapter->name, sizeof adapter->device);
     adapter->address_len = sizeof a->self;
     memcpy(adapter->address, &a->self, sizeof a->self);
     return MAD_OK;

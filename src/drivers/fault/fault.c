@@ -219,6 +219,7 @@ static mad_status_t inner_open(fault_adapter_t *a, char *reason)
     a->base.caps = a->inner->caps;
     a->base.listen_fd = a->inner->listen_fd;
     a->base.frame_max = a->inner->frame_max;
+    memcpy(a->base.device, a->inner->device, sizeof a->base.device);
     a->base.address_len = a->inner->address_len;
     memcpy(a->base.address, a->inner->address, a->inner->address_len);
     return MAD_OK;

@@ -94,6 +94,7 @@ static mad_status_t ofi_open(madi_adapter_t *adapter, char *reason)
         return MAD_ERR_SYSTEM;
     a->memory = ofi_memory_mode(a->info->domain_attr->mr_mode, a->info->domain_attr->mr_key_size);
     caps_set(a);
+    ofi_device_name(a->info, adapter->device);
     fabric_heat(&a->heat);
     status = ofi_buffers_open(a, reason);
     if (!status)

@@ -282,6 +282,9 @@ struct fi_info *ofi_info_find(const ofi_fi_t *fi, const char *name, char *reason
 /* ofi_name.c */
 /* Write the adapter's name for what libfabric offers, MADI_NAME_MAX bytes: "tcp+rxm:eth0". */
 void ofi_adapter_name(const char *provider, const char *domain, char *name);
+/* Write the device of what libfabric offers, MADI_NAME_MAX bytes: its PCI address if there is one; else the name that the
+ * kernel probably gives it. */
+void ofi_device_name(const struct fi_info *info, char *name);
 /* True for fabrics that end at the host: shared memory, and the addresses of the loopback interface. */
 bool ofi_fabric_is_local(const char *provider, const char *fabric);
 /* Write the name of the network, MADI_NAME_MAX bytes.  host: text that is the same for all that share this host and its

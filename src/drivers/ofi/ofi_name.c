@@ -28,6 +28,18 @@ void ofi_adapter_name(const char *provider, const char *domain, char *name)
     snprintf(name, MADI_NAME_MAX, "%.23s:%.23s", text, domain);
 }
 
+void ofi_device_name(const struct fi_info *info, char *name)
+{
+    const struct fid_nic *nic = info->nic;
+    const struct fi_pci_attr *pci =
+        nic && nic->bus_attr && nic->bus_attr->bus_type == FI_BUS_PCI ? &nic->bus_attr->attr.pci : NULL;
+    const char *device = nic && nic->device_attr ? nic->device_attr->name : NULL;
+    if (pci)
+        snprintf(name, MADI_NAME_MAX, "%04x:%02x:%02x.%01x", pci->domain_id, pci->bus_id, pci->device_id, pci->function_id);
+    else
+        snprintf(name, MADI_NAME_MAX, "%.47s", device ? device : info->domain_attr->name);
+}
+
 bool ofi_fabric_is_local(const char *provider, const char *fabric)
 {
     return !strncmp(provider, "shm", 3) || !strncmp(fabric, "127.", 4) || !strncmp(fabric, "::1", 3);

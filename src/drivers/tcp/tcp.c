@@ -33,6 +33,8 @@ static mad_status_t tcp_open(madi_adapter_t *adapter, char *reason)
         return status;
     if (!madi_tcp_allow_check(reason))
         return MAD_ERR_CONFIG;
+    if (!tcp->loopback) /* the name may be eth0/6 */
+        snprintf(adapter->device, sizeof adapter->device, "%.*s", (int)strcspn(adapter->name, "/"), adapter->name);
     tcp_caps(&adapter->caps, tcp->loopback, tcp->self.ss_family == AF_INET6);
     return madi_tcp_listen(tcp, reason);
 }

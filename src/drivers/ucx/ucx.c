@@ -85,6 +85,8 @@ static mad_status_t ucx_open(madi_adapter_t *adapter, char *reason)
         !ucx_network_name(&a->device, adapter->network, reason) || !worker_open(a, reason))
         return MAD_ERR_SYSTEM;
     ucx_caps_set(a);
+    if (!a->device.memory) /* the name may be mlx5_0:1 */
+        snprintf(adapter->device, sizeof adapter->device, "%.*s", (int)strcspn(adapter->name, ":"), adapter->name);
     fabric_heat(&a->heat);
     mad_status_t status = ucx_wakeup_open(a, reason);
     return status ? status : ucx_tick_open(a, reason);

@@ -354,6 +354,7 @@ bool verbs_port_open(verbs_adapter_t *a, char *reason)
         snprintf(reason, MADI_REASON_MAX, "this host has no RDMA device (see ibv_devices)");
         return false;
     }
+    memcpy(a->base.device, device, sizeof a->base.device);
     a->context = rdma_device_open(a->lib, device, reason);
     if (!a->context)
         return false;
