@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tests of rails: pieces of a block that arrive by several of them, from a peer that breaks the rules. */
+#ifdef HAVE_HWLOC
+#include "numa_hosts.h"
+#endif
 #include "unit.h"
 
 #include "core/core.h"
+#include "core/rails/rails.h"
 #include "core/recv/rdv_recv.h"
 #include "core/wire/handle.h"
+#include "engine/numa.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,8 +67,82 @@ START_TEST(pieces_under_way_fill_a_block)
 }
 END_TEST
 
+#ifdef HAVE_HWLOC
+/* ---- Near and far rails ----------------------------------------------------------------------------------------- */
+
+static madi_sent_t fake_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
+{
+    (void)link, (void)vec, (void)n, (void)total;
+    return op ? MADI_TAKEN : MADI_SENT;
+}
+static const madi_driver_t fake = {.name = "fake", .send = fake_send};
+static madi_adapter_t adapter[2];
+static madi_link_t link_of[2];
+static madi_rails_t of_gate;
+
+/* Make two rails, over adapters on these nodes. */
+static void two_rails(int node0, int node1, double bandwidth1)
+{
+    memset(&of_gate, 0, sizeof of_gate);
+    of_gate.base = (madi_link_t){.driver = &madi_rails_driver, .gate = &gate};
+    of_gate.tx_on = of_gate.rx_on = true;
+    for (int i = 0; i < 2; i++) {
+        adapter[i] = (madi_adapter_t){.driver = &fake, .session = &session, .node = i ? node1 : node0};
+        adapter[i].caps.bandwidth_MBs = i ? bandwidth1 : 1000;
+        link_of[i] = (madi_link_t){.driver = &fake, .adapter = &adapter[i], .gate = &gate};
+        madi_rail_start(&of_gate.rail[i], &link_of[i]);
+        of_gate.rail[i].state = RAIL_UP;
+    }
+    of_gate.first = &of_gate.rail[0];
+    of_gate.base_adapter = &adapter[0];
+}
+
+/* Send a piece; return the rail that it went by. */
+static int piece_send(void)
+{
+    static madi_op_t op = {.of = 1 << 20};
+    static unsigned char body[65536];
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_DATA, .length = sizeof body};
+    struct iovec vec[2] = {{&hdr, sizeof hdr}, {body, sizeof body}};
+    uint64_t before = of_gate.rail[0].bytes_out;
+    ck_assert_int_eq(madi_rails_send(&of_gate.base, vec, 2, sizeof hdr + sizeof body, &op), MADI_TAKEN);
+    return of_gate.rail[0].bytes_out > before ? 0 : 1;
+}
+
+/* Of rails that are as quick, the one near the memory is used first; the other one then takes the next piece.  All memory of
+ * this process is on node 0. */
+START_TEST(near_rail_comes_first)
+{
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(0, &cpus);
+    ck_assert(marceli_numa_describe(two_sockets, NULL, &cpus));
+    if (marceli_numa_of_memory(&cpus) != 0)
+        return; /* this host has several nodes, or does not say */
+    two_rails(1, 0, 1000);
+    ck_assert_int_eq(piece_send(), 1);
+    ck_assert_int_eq(piece_send(), 0);
+    two_rails(0, 1, 1000);
+    ck_assert_int_eq(piece_send(), 0);
+    ck_assert_int_eq(piece_send(), 1);
+    two_rails(0, 1, 1200); /* quicker than what near is worth */
+    ck_assert_int_eq(piece_send(), 1);
+    two_rails(0, 1, 1100);
+    ck_assert_int_eq(piece_send(), 0);
+    two_rails(-1, 0, 1000);
+    ck_assert_int_eq(piece_send(), 0);
+    two_rails(1, 1, 1000);
+    ck_assert_int_eq(piece_send(), 0);
+}
+END_TEST
+#endif
+
 Suite *rails_suite(void)
 {
-    const TTest *tests[] = {pieces_under_way_fill_a_block};
+    const TTest *tests[] = {pieces_under_way_fill_a_block,
+#ifdef HAVE_HWLOC
+                            near_rail_comes_first
+#endif
+    };
     return SUITE_OF("rails", tests);
 }

@@ -100,11 +100,14 @@ struct madi_rails {
     int64_t dial_pause;                   /* ns: the pause after the next failure */
     bool ends;                            /* the peer closes all rails: none is connected again */
     /* Under gate->tx_lock, some changed under both locks. */
-    bool tx_on, rx_on; /* packets are counted: BEGIN was sent, has arrived */
-    bool closed;       /* under both locks */
-    rail_t *first;     /* the rail that carries messages; NULL: a rail was lost, and its peer's count is not known */
-    rails_out_t *held; /* packets in no rail's list that a driver holds */
-    int n_unkept;      /* those of them that were sent before BEGIN, so that their rail must not break */
+    bool tx_on, rx_on;   /* packets are counted: BEGIN was sent, has arrived */
+    bool closed;         /* under both locks */
+    rail_t *first;       /* the rail that carries messages; NULL: a rail was lost, and its peer's count is not known */
+    uint32_t node_block; /* the block that was sent last, by the peer's handle, */
+    int node;            /* and the NUMA node of its memory; -1 if unknown */
+    bool node_known;     /* false: there was none */
+    rails_out_t *held;   /* packets in no rail's list that a driver holds */
+    int n_unkept;        /* those of them that were sent before BEGIN, so that their rail must not break */
     rail_t rail[MADI_RAILS_MOST];
 };
 

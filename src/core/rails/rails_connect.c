@@ -20,12 +20,16 @@
 
 /* ---- Which networks form rails ---------------------------------------------------------------------------------- */
 
-/* True if two adapters may share a wire: they are of one driver, and of one network, or of one device (eth0, eth0/6). */
+/* True if two adapters may share a wire: they are of one driver and one network, or of one device (tcp and eth on eth0, or
+ * eth0 and eth0/6).  An RDMA device may have several ports, whose adapters differ by name (mlx5_0:1, mlx5_0:2). */
 static bool share_wire(const madi_adapter_t *a, const madi_adapter_t *b)
 {
     size_t len = strcspn(a->name, "/");
-    return a->driver == b->driver &&
-           (!strcmp(a->network, b->network) || (len == strcspn(b->name, "/") && !memcmp(a->name, b->name, len)));
+    if (a->driver == b->driver && !strcmp(a->network, b->network))
+        return true;
+    if (!a->device[0] || strcmp(a->device, b->device) != 0)
+        return false;
+    return a->driver != b->driver || (len == strcspn(b->name, "/") && !memcmp(a->name, b->name, len));
 }
 
 /* True if a network may be a rail beside that of the first link: it leads to other hosts, protects as well, and is neither

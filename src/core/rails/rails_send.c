@@ -4,12 +4,14 @@
 #include "core/driver.h"
 #include "core/link/link.h"
 #include "core/rails/rails.h"
+#include "engine/numa.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MEASURED_NS 5000000 /* least time of a measurement of the bandwidth */
-#define PATIENCE 2.0        /* a rail is used in place of a better one that is full, if it takes at most this much longer */
+#define FAR 1.125    /* time of a rail far from the memory of a piece, relative to that of a near one that is as quick */
+#define PATIENCE 2.0 /* a rail is used in place of a better one that is full, if it takes at most this much longer */
 
 /* ---- Records -------------------------------------------------------------------------------------------------- */
 
@@ -288,13 +290,51 @@ static bool rail_has_room(const rail_t *r, size_t len)
     return !r->unsent && r->in_flight + len <= rail_window(r);
 }
 
+/* True if the rails are on several NUMA nodes. */
+static bool nodes_differ(const madi_rails_t *w)
+{
+    int node = MARCELI_NUMA_UNKNOWN;
+    for (const rail_t *r = w->rail; r < w->rail + MADI_RAILS_MOST; r++) {
+        if (r->state != RAIL_UP)
+            continue;
+        if (r->adapter->node == MARCELI_NUMA_UNKNOWN)
+            return false;
+        if (node != MARCELI_NUMA_UNKNOWN && r->adapter->node != node)
+            return true;
+        node = r->adapter->node;
+    }
+    return false;
+}
+
+/* Return the NUMA node of the block of a piece; unknown if no rail is nearer to it than another.  The kernel is asked once a
+ * block. */
+static int block_node(madi_rails_t *w, const struct iovec *vec, int n)
+{
+    uint32_t block = ((const madi_wire_hdr_t *)vec->iov_base)->aux;
+    if (!nodes_differ(w))
+        return MARCELI_NUMA_UNKNOWN;
+    if (!w->node_known || w->node_block != block)
+        w->node = marceli_numa_of_memory(vec[n - 1].iov_base);
+    w->node_known = true;
+    w->node_block = block;
+    return w->node;
+}
+
+/* Like rail_time, but longer for a rail far from the memory, which is on this node: of rails that are about as quick, the
+ * near one is used first. */
+static double rail_time_from(const rail_t *r, size_t len, int node)
+{
+    return rail_time(r, len) * (node != MARCELI_NUMA_UNKNOWN && r->adapter->node != node ? FAR : 1);
+}
+
 /* Return the rail that delivers a piece first, of those that were not tried; NULL: none.  tried: a bit for each. */
-static rail_t *rail_choose(madi_rails_t *w, size_t len, unsigned tried)
+static rail_t *rail_choose(madi_rails_t *w, size_t len, int node, unsigned tried)
 {
     rail_t *best = NULL;
     for (int i = 0; i < MADI_RAILS_MOST; i++) {
         rail_t *r = &w->rail[i];
-        if (r->state == RAIL_UP && !(tried & 1u << i) && (!best || rail_time(r, len) < rail_time(best, len)))
+        if (r->state == RAIL_UP && !(tried & 1u << i) &&
+            (!best || rail_time_from(r, len, node) < rail_time_from(best, len, node)))
             best = r;
     }
     return best;
@@ -323,7 +363,8 @@ static madi_sent_t rails_piece_send(madi_rails_t *w, const struct iovec *vec, in
 {
     unsigned tried = 0;
     double limit = 0;
-    for (rail_t *r; (r = rail_choose(w, total, tried)); tried |= 1u << (r - w->rail)) {
+    int node = block_node(w, vec, n);
+    for (rail_t *r; (r = rail_choose(w, total, node, tried)); tried |= 1u << (r - w->rail)) {
         if (tried && rail_time(r, total) > limit)
             break;
         if (!tried)
