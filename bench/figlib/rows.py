@@ -3,8 +3,8 @@
 
 import statistics
 
-from . import (behaviour, cold, counts, failover, gateway, gateway_host, lab, mpi, mpi_gateway, rates, rows_curve, rows_mpi,
-               rows_rate, seal, sources, veth)
+from . import (behaviour, cold, counts, failover, gateway, gateway_host, lab, mpi, mpi_gateway, rails, rates, rows_curve,
+               rows_mpi, rows_rate, seal, sources, veth)
 from .figure import (KIB, MIB, MORE, SHARE, Figure, at_most, bandwidth, count, latency, of_floor, over, times, times_lines,
                      times_or_floor, times_rmw)
 
@@ -12,7 +12,7 @@ FEW = 3  # number of rounds in which `others` are measured
 
 SOURCES = dict(sources.SOURCES, **counts.SOURCES, **behaviour.SOURCES, **gateway.SOURCES, **gateway_host.SOURCES,
                **seal.SOURCES, **lab.SOURCES, **failover.SOURCES, **mpi.SOURCES, **mpi_gateway.SOURCES,
-               **rates.SOURCES, **cold.SOURCES, **veth.SOURCES)
+               **rates.SOURCES, **cold.SOURCES, **veth.SOURCES, **rails.SOURCES)
 
 # For each group: a description; the seconds of one round on the developers' machine; the maximum number of rounds
 # (counts need only one).
@@ -25,6 +25,7 @@ GROUPS = {
     "mpi-openmpi": ("the driver mpi, beside Open MPI alone", 15, 5),
     "mpi-mpich": ("the driver mpi, beside MPICH alone", 8, 5),
     "eth": ("Ethernet frames over a veth, beside TCP", 12, 5),
+    "rails": ("two limited networks together, beside one", 25, 3),
     "seal": ("sealed TCP on loopback", 12, None),
     "mpi-sizes": ("Open MPI over our channels, and over its own", 55, 10),
     "mpi-rate": ("message rates of Open MPI", 25, 5),
@@ -95,6 +96,10 @@ PROMISES = [
      "The driver eth between two network namespaces, over a veth of the greatest MTU (65535), beside our driver tcp on the "
      "same veth. 8 B: at most 0.8 x. 1 MiB: at least 0.9 x the bandwidth.",
      ("eth",)),
+    ("Rails",
+     "Two network namespaces that two networks of 400 Mbit/s (tbf) join. A stream of messages of 4 MiB over both together "
+     "has at least 1.9 x the bandwidth of one over one of them.",
+     ("rails",)),
     ("Sealed networks",
      "TCP on loopback with security seal (TLS 1.3). 1 MiB: at least 0.9 x what `openssl speed` says of the cipher on one "
      "core, and at least 0.8 x a core that encrypts at that speed and copies as a plain connection does: on loopback the "
@@ -236,6 +241,8 @@ FIGURES = rows_curve.FIGURES + [
             "<= 0.8 x TCP on the same veth", of_floor("veth-tcp", 0.8)),
     bandwidth("eth-1M", "the same, 1 MiB", "eth", "veth-eth", MIB, (), (), ("veth-tcp",),
               ">= 0.9 x TCP on the same veth", of_floor("veth-tcp", 0.9)),
+    bandwidth("rails-4M", "two networks of 400 Mbit/s together, 4 MiB", "rails", "rails-two", 4 * MIB, (), (),
+              ("rails-one",), ">= 1.9 x one of them", of_floor("rails-one", 1.9)),
     latency("seal-8", "sealed TCP on loopback, 8 B", "seal", "sealed", 8, (), (), ("ours-tcp",), "<= plain + 1.5 us",
             over("ours-tcp", lambda plain: 1.5)),
     bandwidth("seal-1M", "sealed TCP on loopback, 1 MiB", "seal", "sealed", MIB, (), (), ("openssl", "ours-tcp"),
