@@ -45,6 +45,7 @@ environment() {
     mpi-*) echo "MAD_DRIVERS=self,mpi MAD_PREFER=mpi MAD_MPI_THREADS=${THREADS_OF_MPI:-serialized}" ;;
     fault:mpi-*) echo "MAD_DRIVERS=fault MAD_FAULT=mpi MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
     seal) echo "MAD_PREFER=tcp MAD_TCP_SECURITY=seal" ;;
+    fault:rails) echo "MAD_DRIVERS=fault MAD_FAULT=self,skeleton,pipes MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
     fault:seal) echo "MAD_DRIVERS=fault MAD_FAULT=tcp MAD_PREFER=fault MAD_FAULT_SEED=$2 MAD_TCP_SECURITY=seal" ;;
     fault:*) echo "MAD_DRIVERS=fault MAD_FAULT=${1#fault:} MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
     *) echo "MAD_PREFER=$1" ;;
@@ -117,7 +118,7 @@ done
 "$conform" --list >"$log" || exit 1
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
-    for driver in ${*:-self shm tcp seal skeleton pipes rails datagram $ofi $ucx $verbs $mpi fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
+    for driver in ${*:-self shm tcp seal skeleton pipes rails datagram $ofi $ucx $verbs $mpi fault:self fault:shm fault:tcp fault:seal fault:datagram fault:rails}; do
         # In the shorter form all tests of two processes run in one session: behind fault, with user-level threads, and among
         # all drivers, over all but these three.
         together=1
@@ -134,6 +135,7 @@ EOF
         one "$driver" 2 all "$first" </dev/null
         [ -n "$THREADS" ] && continue # cut.c uses plain threads only
         case $driver in
+        fault:rails) ;; # tests/system/rails_test.sh cuts rails
         fault:seal) passes "cut-seal-$first" env MAD_TCP_SECURITY=seal "$BUILD/tests/cut" tcp "$first" ${LONG:+5}5 ;;
         fault:ofi-*) passes "cut-${driver#fault:}-$first" env "MAD_OFI_PROVIDERS=${driver#fault:ofi-}" "$BUILD/tests/cut" ofi "$first" ${LONG:+5}5 ;;
         # shellcheck disable=SC2046

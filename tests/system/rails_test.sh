@@ -87,6 +87,74 @@ test_cut() {
     cut_one "the first rail is cut" 0
 }
 
+# Sealed networks: each rail is sealed by itself.
+test_seal() {
+    sealed=MAD_TCP_SECURITY=seal
+    rate 0 400mbit
+    rate 1 400mbit
+    begin --env $sealed "$load" load 6 $block
+    sleep 1.7
+    cut 1
+    sleep 2
+    mend 1
+    ended
+    check "sealed rails: exit code" 0 $code
+    check_lines "sealed rails: nothing is lost" 2 'load: [0-9]+ messages .* each once, in order' out
+    check_lines "sealed rails: no event" 0 'event:' out
+    check_has "sealed rails: the cut is logged" "is lost: " err
+    check "sealed rails: used again" 2 "$(rails 2)"
+    # One network is sealed, and the other one is not: the second one is no rail of the sealed one.
+    run --env MAD_TCP_SECURITY=eth0=seal,eth1=auth "$load" load 2 $block
+    check "a network that is protected less: exit code" 0 $code
+    check "a network that is protected less: no rail of the sealed one" 0 "$(grep -cE 'explained: tcp on eth0 .*rail [0-9]+[, ].*rail [0-9]+[, ]' out)"
+    sed 's/^/# /' out
+}
+
+# The driver fault disturbs each rail: packets wait, sends are refused, bodies are lent or not.
+disturb() {
+    run --env MAD_DRIVERS=self,fault --env MAD_FAULT=tcp --env MAD_FAULT_SEED="$1" --env "$2" "$load" load "$3" 4194304
+    lost=$(grep -c 'is lost: ' err)
+}
+test_fault() {
+    rate 0 400mbit
+    rate 1 400mbit
+    seed=${SEED:-$(($(date +%s) % 10000))}
+    disturb "$seed" MAD_FAULT_CUT=0 5
+    check "behind fault: exit code" 0 $code
+    check "behind fault: two rails" 2 "$(rails 2)"
+    check_lines "behind fault: nothing is lost" 2 'load: [0-9]+ messages .* each once, in order' out
+    sed 's/^/# /' out
+    # It cuts rails at random.  Only if the last rail is cut before another one is back, the peer is lost.
+    survived=0
+    for i in 1 2 3; do
+        disturb $((seed + i)) MAD_FAULT_CUT_ONE_IN=5000 4
+        echo "# seed $((seed + i)): exit code $code, $lost rails lost"
+        if [ $code = 0 ] && [ "$(grep -cE 'load: [0-9]+ messages .* each once, in order' out)" = 2 ]; then
+            survived=$((survived + (lost > 0)))
+        elif [ $code -ge 124 ] || ! grep -qE 'the peer died or its connection was lost: cut by the driver fault' err ||
+            grep -vE 'MAD_ERR_PEER, not MAD_OK' out err | grep -q 'rails_load.c:'; then
+            not_ok "rails that are cut, seed $((seed + i))" "$(cat out)" "$(head -20 err)"
+        fi
+    done
+    echo "# $survived jobs lost a rail and went on"
+    [ $failures != 0 ] || ok "rails that are cut"
+}
+
+# A job with a topology file uses one network at a time, and says so.
+test_topology() {
+    cat >two.cfg <<'EOF'
+networks = {
+    first = { driver = "tcp"; hosts = ({ hosts = "one"; address = "10.77.1.1"; }, { hosts = "two"; address = "10.77.1.2"; }); };
+    second = { driver = "tcp"; hosts = ({ hosts = "one"; address = "10.77.2.1"; }, { hosts = "two"; address = "10.77.2.2"; }); };
+};
+EOF
+    run --env MAD_TOPOLOGY="$LAB/two.cfg" "$load" load 2 $block
+    check "topology file: exit code" 0 $code
+    check "topology file: no rails" 0 "$(rails 1)"
+    check_lines "topology file: explained" 2 'comes first .*; in a job with a topology file one network is used at a time' out
+    sed 's/^/# /' out
+}
+
 # Wait until there is a connection over each network, and a while for it to become a rail.  The loss of the only rail is the
 # loss of the peer, so none is cut before.
 both_await() {
@@ -137,7 +205,7 @@ for h in one two; do lab_host $h; done
 lab_attach one net0=10.77.1.1/24 net1=10.77.2.1/24
 lab_attach two net0=10.77.1.2/24 net1=10.77.2.2/24
 
-for t in ${TESTS:-stream cut schedule}; do
+for t in ${TESTS:-stream cut seal fault topology schedule}; do
     "test_$t"
 done
 [ $failures = 0 ]
