@@ -124,7 +124,7 @@ test_fault() {
     check "behind fault: two rails" 2 "$(rails 2)"
     check_lines "behind fault: nothing is lost" 2 'load: [0-9]+ messages .* each once, in order' out
     sed 's/^/# /' out
-    # It cuts rails at random.  Only if the last rail is cut before another one is back, the peer is lost.
+    # Rails are cut at random.  Only if the last rail is cut before another one is back, the peer is lost.
     survived=0
     for i in 1 2 3; do
         disturb $((seed + i)) MAD_FAULT_CUT_ONE_IN=5000 4

@@ -67,12 +67,16 @@ START_TEST(pieces_under_way_fill_a_block)
 }
 END_TEST
 
-#ifdef HAVE_HWLOC
-/* ---- Near and far rails ----------------------------------------------------------------------------------------- */
+/* ---- Packets that leave ----------------------------------------------------------------------------------------- */
+
+static int last_kind; /* kind of the last control packet that left; 0: none has */
 
 static madi_sent_t fake_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
-    (void)link, (void)vec, (void)n, (void)total;
+    const madi_wire_hdr_t *hdr = vec->iov_base;
+    (void)link, (void)n, (void)total;
+    if (hdr->type == MADI_WIRE_RAIL)
+        last_kind = hdr->flags;
     return op ? MADI_TAKEN : MADI_SENT;
 }
 static const madi_driver_t fake = {.name = "fake", .send = fake_send};
@@ -97,6 +101,25 @@ static void two_rails(int node0, int node1, double bandwidth1)
     of_gate.base_adapter = &adapter[0];
 }
 
+/* If the driver refuses BEGIN, nothing overtakes it: the peer would take an earlier ACK for a breach of the rules. */
+START_TEST(begin_comes_first)
+{
+    rail_t *r = &of_gate.rail[0];
+    two_rails(-1, -1, 1000);
+    of_gate.tx_on = false;
+    r->begin_due = true;
+    madi_rail_report(r);
+    ck_assert_int_eq(last_kind, 0);
+    ck_assert(!madi_rail_control(r, MADI_RAIL_ASK, 0, 0));
+    ck_assert_int_eq(last_kind, 0);
+    madi_rail_pump(&of_gate, r);
+    ck_assert(of_gate.tx_on);
+    ck_assert_int_eq(last_kind, MADI_RAIL_ACK); /* it waited, and left behind BEGIN */
+    ck_assert(!r->begin_due && !r->ack_due);
+}
+END_TEST
+
+#ifdef HAVE_HWLOC
 /* Send a piece; return the rail that it went by. */
 static int piece_send(void)
 {
@@ -139,7 +162,7 @@ END_TEST
 
 Suite *rails_suite(void)
 {
-    const TTest *tests[] = {pieces_under_way_fill_a_block,
+    const TTest *tests[] = {pieces_under_way_fill_a_block, begin_comes_first,
 #ifdef HAVE_HWLOC
                             near_rail_comes_first
 #endif

@@ -117,6 +117,7 @@ extern const madi_upcalls_t madi_rails_upcalls;
 /* rails_send.c.  Under gate->tx_lock. */
 madi_sent_t madi_rails_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 bool madi_rails_send_short(madi_link_t *link, const void *packet, size_t total);
+/* Send a control packet.  False: it was not sent, because the driver refused it, or JOIN or BEGIN has to leave first. */
 bool madi_rail_control(rail_t *r, enum madi_rail_kind kind, uint32_t id, uint32_t count);
 void madi_rail_pump(madi_rails_t *w, rail_t *r);         /* send what waits on a rail */
 void madi_rail_report(rail_t *r);                        /* send ACK */

@@ -130,6 +130,8 @@ void madi_rail_append(rail_t *r, rails_out_t *out)
 bool madi_rail_control(rail_t *r, enum madi_rail_kind kind, uint32_t id, uint32_t count)
 {
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_RAIL, .flags = (uint8_t)kind, .seq = count, .aux = id};
+    if ((r->join_due && kind != MADI_RAIL_JOIN) || (r->begin_due && kind != MADI_RAIL_BEGIN))
+        return false; /* the driver has refused JOIN or BEGIN, which comes first */
     return r->link->driver->send(r->link, &(struct iovec){&hdr, sizeof hdr}, 1, sizeof hdr, NULL) == MADI_SENT;
 }
 
