@@ -328,14 +328,21 @@ bool madi_map_encrypts_any(const madi_map_t *m)
     return any;
 }
 
+/* True if the adapter uses this interface: "eth0" and "eth0/6" of tcp, "mlx5_0:1" of verbs, "tcp+rxm:eth0" of ofi. */
+static bool adapter_uses(const char *adapter, const char *interface)
+{
+    size_t len = strlen(interface);
+    const char *domain = strrchr(adapter, ':');
+    return (!strncmp(interface, adapter, len) && (!adapter[len] || adapter[len] == '/' || adapter[len] == ':')) ||
+           (domain && !strcmp(domain + 1, interface));
+}
+
 /* True if the adapter belongs to the i-th network of this host. */
 static bool adapter_is_on(const madi_map_t *m, int i, const char *driver, const char *adapter, const char *network)
 {
     const madi_topo_network_t *n = &m->topo->network[m->topo->host[m->self].on[i].network];
-    size_t len = m->interface[i] ? strlen(m->interface[i]) : 0;
     return !strcmp(n->driver, driver) &&
-           (!strcmp(n->name, network) || (len && !strncmp(m->interface[i], adapter, len) &&
-                                          (!adapter[len] || adapter[len] == '/' || adapter[len] == ':')));
+           (!strcmp(n->name, network) || (m->interface[i] && *m->interface[i] && adapter_uses(adapter, m->interface[i])));
 }
 
 int madi_map_network_index(const madi_map_t *m, int lane, const char *driver, const char *adapter, const char *network,
