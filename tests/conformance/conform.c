@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Usage: conform --list | conform TEST... | conform all.  Without a launcher it runs one process over the driver self;
- * madrun -n N runs more. */
+ * madrun -n N runs more.  CONFORM_REPORT=FILE: each process appends a line to this file when a test begins, "begun NAME", and
+ * another one when all its checks have held, "passed NAME". */
 #define TEST_MAIN
 #include "conform.h"
+
+#include <fcntl.h>
 
 static const test_t *const groups[] = {mode_tests,     block_tests,  request_tests, away_tests,    instant_tests,
                                        posted_tests,   direct_tests, handler_tests, runtime_tests, channel_tests,
@@ -205,6 +208,20 @@ void check_driver(mad_session_t *session, mad_peer_t peer, const char *wanted)
     }
 }
 
+static void report(const char *what, const char *name)
+{
+    const char *file = getenv("CONFORM_REPORT");
+    char line[120];
+    int len = snprintf(line, sizeof line, "%s %.100s\n", what, name), fd;
+    if (!file)
+        return;
+    fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (!CHECK(fd >= 0 && write(fd, line, (size_t)len) == len))
+        perror(file);
+    if (fd >= 0)
+        close(fd);
+}
+
 static void run_test(env_t *base, const test_t *t)
 {
     role_t s, r;
@@ -241,6 +258,15 @@ static void run_test(env_t *base, const test_t *t)
     test_end();
 }
 
+static void run_reported_test(env_t *base, const test_t *t)
+{
+    int failures = test_failures;
+    report("begun", t->name);
+    run_test(base, t);
+    if (test_failures == failures)
+        report("passed", t->name);
+}
+
 static int run_session(const char *const *names, int n)
 {
     env_t e = {0};
@@ -249,7 +275,7 @@ static int run_session(const char *const *names, int n)
     if (knob)
         putenv(knob);
     if (first && first->procs == 1) {
-        run_test(&e, first);
+        run_reported_test(&e, first);
     } else {
         alarm(60);
         if (!CHECK_OK(mad_init(NULL, NULL, &e.session)))
@@ -265,7 +291,7 @@ static int run_session(const char *const *names, int n)
                 fprintf(stderr, "conform: test %s: %s\n", names[i], t ? "another number of processes" : "no such test");
                 return 2;
             }
-            run_test(&e, t);
+            run_reported_test(&e, t);
         }
         if (e.size > 2 && first && first->procs == 2) { /* waits, because the messages may be forwarded by ranks without
                                                          * a role */

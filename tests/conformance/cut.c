@@ -150,6 +150,8 @@ static bool open_side(side_t *s, uint32_t salt, uint32_t cut)
     memset(s, 0, sizeof *s);
     snprintf(number, sizeof number, "%u", cut);
     setenv("MAD_FAULT_CUT", number, 1);
+    snprintf(number, sizeof number, "port%u", salt);
+    setenv("MAD_ETH_INTERFACES", number, 1); /* tests/harness/ethernet.sh; each session needs an interface of its own */
     s->salt = salt;
     return CHECK_OK(mad_open("a key for the cut test", 22, &s->session)) &&
            CHECK_OK(mad_channel_open(s->session, "data", &s->data)) &&

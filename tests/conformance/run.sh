@@ -6,15 +6,19 @@
 #            ofi-PROVIDER (ofi over a provider of libfabric), ucx-TLS (ucx over a transport of UCX).
 #            verbs (on a host with an RDMA device), verbs-soft (verbs over tests/system/soft_verbs.c).
 #            verbs-iwarp (the same as a device of iWARP), fault:DRIVER (DRIVER behind fault).
+#            eth (in a network namespace: tests/harness/ethernet.sh).
 #            mpi-openmpi, mpi-mpich (mpi over that library; THREADS_OF_MPI=multiple: with MPI_THREAD_MULTIPLE).
-#            Without arguments: all of them but verbs, with ofi-tcp.  A shorter form, except over self, shm and tcp.
+#            Without arguments: all of them but eth and verbs, with ofi-tcp.  A shorter form, except over self, shm and tcp.
 #   TESTS="a b"  run only these tests
 #   SEEDS=N      fault: number of seeds (1); the first is SEED (else chosen by the clock)
+#   TOGETHER=1   the shorter form over each driver
 #   LONG=1       each test in processes of its own over each driver; fault: 20 seeds
 #   THREADS=marcel  all calls are made by user-level threads
 # Behind fault, links are cut too (cut.c).
 # Prints 'ok NAME', or 'not ok NAME' and the command that repeats the failure.
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../harness/ethernet.sh"
+case " $* " in *eth\ *) ethernet_enter "$0" "$@" ;; esac
 BUILD=${BUILD:-$(cd "$here/../.." && pwd)/build}
 conform=$BUILD/tests/conform
 [ -x "$conform" ] || { echo "$conform is missing: make check builds it"; exit 1; }
@@ -22,48 +26,11 @@ seeds=${SEEDS:-${LONG:+20}}
 seeds=${seeds:-1}
 first=${SEED:-$(date +%s)}
 log=$(mktemp) || exit 1
-soft=$(mktemp -d) || exit 1 # the folder of the libibverbs for verbs-soft
+soft=$(mktemp -d) || exit 1 # for drivers.sh
 trap 'rm -f "$log"; rm -rf "$soft"' EXIT
 trap 'exit 1' INT TERM HUP
 . "$here/../harness/checks.sh"
-export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram, mpi, ofi, ucx and verbs are modules
-
-# environment DRIVER SEED: prints the variables that select the driver
-environment() {
-    case $1 in
-    self) ;;
-    rails) echo "MAD_DRIVERS=self,skeleton,pipes MAD_PREFER=skeleton" ;;
-    skeleton | pipes | datagram) echo "MAD_DRIVERS=$1 MAD_PREFER=$1" ;;
-    verbs) echo "MAD_DRIVERS=self,verbs MAD_PREFER=verbs" ;;
-    verbs-soft) echo "MAD_DRIVERS=self,verbs MAD_PREFER=verbs LD_LIBRARY_PATH=$soft" ;;
-    verbs-iwarp) echo "MAD_DRIVERS=self,verbs MAD_PREFER=verbs LD_LIBRARY_PATH=$soft SOFT_VERBS_IWARP=$own_address" ;;
-    fault:verbs-soft) echo "MAD_DRIVERS=fault MAD_FAULT=verbs MAD_PREFER=fault MAD_FAULT_SEED=$2 LD_LIBRARY_PATH=$soft" ;;
-    ofi-*) echo "MAD_DRIVERS=self,ofi MAD_PREFER=ofi MAD_OFI_PROVIDERS=${1#ofi-}" ;;
-    fault:ofi-*) echo "MAD_DRIVERS=fault MAD_FAULT=ofi MAD_PREFER=fault MAD_FAULT_SEED=$2 MAD_OFI_PROVIDERS=${1#fault:ofi-}" ;;
-    ucx-*) echo "MAD_DRIVERS=self,ucx MAD_PREFER=ucx UCX_TLS=${1#ucx-}" ;;
-    fault:ucx-*) echo "MAD_DRIVERS=fault MAD_FAULT=ucx MAD_PREFER=fault MAD_FAULT_SEED=$2 UCX_TLS=${1#fault:ucx-}" ;;
-    mpi-*) echo "MAD_DRIVERS=self,mpi MAD_PREFER=mpi MAD_MPI_THREADS=${THREADS_OF_MPI:-serialized}" ;;
-    fault:mpi-*) echo "MAD_DRIVERS=fault MAD_FAULT=mpi MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
-    seal) echo "MAD_PREFER=tcp MAD_TCP_SECURITY=seal" ;;
-    fault:rails) echo "MAD_DRIVERS=fault MAD_FAULT=self,skeleton,pipes MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
-    fault:seal) echo "MAD_DRIVERS=fault MAD_FAULT=tcp MAD_PREFER=fault MAD_FAULT_SEED=$2 MAD_TCP_SECURITY=seal" ;;
-    fault:*) echo "MAD_DRIVERS=fault MAD_FAULT=${1#fault:} MAD_PREFER=fault MAD_FAULT_SEED=$2" ;;
-    *) echo "MAD_PREFER=$1" ;;
-    esac
-}
-
-root=
-[ "$(id -u)" != 0 ] || root=--allow-run-as-root
-# launcher DRIVER PROCESSES
-launcher() {
-    case $1:$2 in
-    self:* | fault:self:*) ;;
-    *mpi-openmpi:*) echo "mpirun.openmpi $root --oversubscribe --bind-to none -n $2" ;;
-    *mpi-mpich:*) echo "mpiexec.mpich -n $2" ;;
-    *:1) ;;
-    *) echo "$BUILD/madrun -n $2" ;;
-    esac
-}
+. "$here/../harness/drivers.sh"
 
 # passes NAME COMMAND...
 passes() {
@@ -97,24 +64,6 @@ fits() {
     esac
 }
 
-# Drivers of vendors' libraries, if they were built; the libraries of ofi and ucx are then there, too.
-ofi=
-[ -e "$MAD_MODULES/ofi.so" ] && ofi=ofi-tcp
-ucx=
-[ -e "$MAD_MODULES/ucx.so" ] && ucx='ucx-tcp ucx-posix'
-verbs=
-[ -e "$MAD_MODULES/verbs.so" ] && cp "$BUILD/tests/.libs/soft_verbs.so" "$soft/libibverbs.so.1" 2>/dev/null &&
-    ln -s libibverbs.so.1 "$soft/librdmacm.so.1" && verbs=verbs-soft
-# A device of iWARP needs an address that is not loopback's.
-own_address=$(ip -o -4 address show scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4; exit }')
-[ -z "$verbs" ] || [ -z "$own_address" ] || verbs="$verbs verbs-iwarp"
-
-mpi=
-for library in openmpi mpich; do
-    grep -q '^MAD_CFLAGS = .*fsanitize' "$BUILD/Makefile" && continue # MPI libraries leak
-    [ -e "$MAD_MODULES/mpi.so" ] && command -v "mpirun.$library" >/dev/null && mpi="$mpi mpi-$library"
-done
-
 "$conform" --list >"$log" || exit 1
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
@@ -122,7 +71,7 @@ while [ "$seeds" -gt 0 ]; do
         # In the shorter form all tests of two processes run in one session: behind fault, with user-level threads, and among
         # all drivers, over all but these three.
         together=1
-        case $THREADS:$driver:$# in :self:0 | :shm:0 | :tcp:0) together= ;; :fault:* | marcel:* | *:0) ;; *) together= ;; esac
+        [ -n "$TOGETHER" ] || case $THREADS:$driver:$# in :self:0 | :shm:0 | :tcp:0) together= ;; :fault:* | marcel:* | *:0) ;; *) together= ;; esac
         [ -z "$LONG$TESTS" ] || together=
         while read -r name procs alone; do
             fits "$name" "$procs" "$driver" || continue
@@ -141,6 +90,7 @@ EOF
         # shellcheck disable=SC2046
         fault:mpi-*) passes "cut-${driver#fault:}-$first" $(launcher "$driver" 1) "$BUILD/tests/cut" mpi "$first" ${LONG:+5}5 ;;
         fault:verbs-soft) passes "cut-verbs-$first" env "LD_LIBRARY_PATH=$soft" "$BUILD/tests/cut" verbs "$first" ${LONG:+5}5 ;;
+        fault:verbs-iwarp) passes "cut-verbs-iwarp-$first" env "LD_LIBRARY_PATH=$soft" "SOFT_VERBS_IWARP=$own_address" "$BUILD/tests/cut" verbs "$first" ${LONG:+5}5 ;;
         fault:ucx-*) passes "cut-${driver#fault:}-$first" env "UCX_TLS=${driver#fault:ucx-}" "$BUILD/tests/cut" ucx "$first" ${LONG:+5}5 ;;
         fault:*) passes "cut-${driver#fault:}-$first" "$BUILD/tests/cut" "${driver#fault:}" "$first" ${LONG:+5}5 ;;
         esac

@@ -1,17 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # No message is lost: BUILD=<build folder> run.sh [DRIVER...]   (self shm tcp fault:self fault:shm fault:tcp)
+#   DRIVER       as conformance/run.sh names them
 #   MESSAGES=N   in each run (200K; 20K behind fault)
 #   SEED=N seed, else chosen by the clock
 #   LONG=1 for make soak: ten million over each driver in two runs, two processes, then three with more threads
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../harness/ethernet.sh"
+case " $* " in *eth\ *) ethernet_enter "$0" "$@" ;; esac
 BUILD=${BUILD:?}
 messages=${MESSAGES:-${LONG:+5M}}
 seed=${SEED:-$(date +%s)}
 limit=${LONG:+7200}
 limit=${limit:-200}
 log=$(mktemp) || exit 1
-trap 'rm -f "$log" "$log.rc"' EXIT
+soft=$(mktemp -d) || exit 1 # for drivers.sh
+trap 'rm -f "$log" "$log.rc"; rm -rf "$soft"' EXIT
 trap 'exit 1' INT TERM HUP
+. "$here/../harness/drivers.sh"
 failed=0
 
 # run COMMAND...: runs it with its output in the log; if it takes long, its reports of progress are shown
@@ -28,16 +34,22 @@ run() {
 soak() {
     n=${messages:-200K}
     case $1 in fault:*) n=${messages:-20K} ;; esac # it delays
-    launcher=${2:+$BUILD/madrun --no-label -n $2}
-    command="$launcher $BUILD/tests/soak/soak --driver $1 --messages $n --threads $3 --seed $seed $4"
+    case $1 in
+    seal) name=tcp ;;
+    rails) name=skeleton ;;
+    fault:*) name=fault ;;
+    *) name=${1%%-*} ;;
+    esac
+    command="env $(environment "$1" "$seed") $(launcher "$1" "${2:-1}") $BUILD/tests/soak/soak --driver $name --messages $n
+        --threads $3 --seed $seed $4"
     # shellcheck disable=SC2086
-    MAD_FAULT_SEED=$seed run $command
+    run $command </dev/null
     rc=$?
     if [ $rc -eq 0 ] && grep -q '^soak: good' "$log"; then
         echo "ok soak-$1${2:+-$2}-$3$4: $(grep '^soak: good' "$log" | cut -d' ' -f3-)"
     else
         grep -v 'is disturbed; ' "$log" | tail -25
-        echo "not ok soak-$1${2:+-$2}-$3$4 (exit status $rc); again: MAD_FAULT_SEED=$seed $command"
+        echo "not ok soak-$1${2:+-$2}-$3$4 (exit status $rc); again: $command"
         failed=1
     fi
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* soak [--messages N[K|M]] [--driver self|shm|tcp|fault:NAME] [--seed S] [--threads T] [--max BYTES] [--quiet]
+/* soak [--messages N[K|M]] [--driver NAME|fault:NAME] [--seed S] [--threads T] [--max BYTES] [--quiet]
  *      [--user-level]
  * under madrun -n P, or alone. */
 #include "soak.h"
@@ -118,7 +118,7 @@ static void parse(int argc, char **argv)
         i++;
     }
     if (options.threads < 1 || options.threads > SENDERS_MAX || options.max > 1 << 30) {
-        fprintf(stderr, "soak [--messages N[K|M]] [--driver self|shm|tcp|fault:NAME] [--seed S] [--threads 1-8] "
+        fprintf(stderr, "soak [--messages N[K|M]] [--driver NAME|fault:NAME] [--seed S] [--threads 1-8] "
                         "[--max BYTES] [--quiet] [--user-level]\n");
         exit(2);
     }
