@@ -28,3 +28,8 @@ with_encryption() {
 # has_loopback6: true if IPv6 can serve as the second network of this host
 has_loopback6() { ip -6 addr show dev lo 2>/dev/null | grep -q '::1'; }
 needs_loopback6() { has_loopback6 || { echo "skipped: no IPv6 loopback here"; exit 77; }; }
+# soft_verbs_make: makes $dir/soft, a folder with the libibverbs of tests/system/soft_verbs.c; false if it cannot be used here
+soft_verbs_make() {
+    [ -e "${MAD_MODULES-$BUILD/drivers/.libs}/verbs.so" ] && mkdir -p "$dir/soft" &&
+        cp "$BUILD/tests/.libs/soft_verbs.so" "$dir/soft/libibverbs.so.1" 2>/dev/null
+}

@@ -1,47 +1,61 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced after start.sh: one gateway between two hosts, a and b.  All of them are processes on this host, whose networks
-# differ in what each process may use:
-#   tcp-tcp   a -(tcp over IPv4 loopback)- g -(tcp over IPv6 loopback)- b
-#   shm-tcp   a -(shared memory)- g -(tcp)- b          tcp-shm   the same reversed
-#   ofi-tcp   a -(libfabric over tcp)- g -(tcp)- b     ucx-tcp   a -(UCX over tcp)- g -(tcp)- b
-#   verbs-tcp   a -(verbs over a device in software)- g -(tcp)- b
-#   mpi-tcp   a -(Open MPI)- g -(tcp)- b, started by mpirun: b initialises MPI, too, and does not use it
-# Sets $ways to those that work on this host, and $fabric_ways to those of the last three lines.
+# Sourced after start.sh: a way is a chain of networks between two hosts, a and b, named after the networks' drivers.  All
+# hosts are processes on this host, whose networks differ in what each process may use:
+#   shm-tcp       a -(shared memory)- g -(tcp)- b
+#   tcp-tcp       a -(tcp over IPv4 loopback)- g -(tcp over IPv6 loopback)- b
+#   ofi-tcp-ucx   a -(libfabric over tcp)- g -(tcp)- h -(UCX over tcp)- b
+#   verbs-eth     a -(verbs over a device in software)- g -(Ethernet)- b, inside the namespace of ethernet.sh only
+#   mpi-tcp       a -(Open MPI)- g -(tcp)- b, started by mpirun: b initialises MPI, too, and does not use it
+# Sets $ways to those over the library's own drivers that work on this host, and $fabric_ways to others over tcp.
 
 cat >"$dir/as" <<'END'
 #!/bin/sh
-# as WAY A B COMMAND...: runs as host a for ranks A (FIRST-LAST), as host b for ranks B, else as g
-rank=${OMPI_COMM_WORLD_RANK-$PMI_RANK}
+# as WAY A B COMMAND...: runs as host a for ranks A (FIRST-LAST), as host b for ranks B, else as g; on a way of three
+# networks the last rank is h
+rank=${OMPI_COMM_WORLD_RANK-$PMI_RANK} size=${OMPI_COMM_WORLD_SIZE-$PMI_SIZE}
 in_range() { [ "$rank" -ge "${1%-*}" ] && [ "$rank" -le "${1#*-}" ]; }
-way=$1 MAD_HOST=g
-! in_range "$2" || MAD_HOST=a
-! in_range "$3" || MAD_HOST=b
+way=$1 MAD_HOST=g place=1
+case $way in *-*-*) far=3 ;; *) far=2 ;; esac
+[ "$far$rank" != "3$((size - 1))" ] || MAD_HOST=h place=2
+! in_range "$2" || MAD_HOST=a place=0
+! in_range "$3" || MAD_HOST=b place=$far
 shift 3
-tcp="self,tcp,virtual" shm="self,shm,virtual" MAD_TCP_INTERFACES=lo
-case $way:$MAD_HOST in
-mpi-tcp:*) MAD_DRIVERS=self,mpi,tcp,virtual ;;
-tcp-tcp:a) MAD_DRIVERS=$tcp ;;
-tcp-tcp:b) MAD_DRIVERS=$tcp MAD_TCP_INTERFACES=lo/6 ;;
-tcp-tcp:g) MAD_DRIVERS=$tcp MAD_TCP_INTERFACES=lo,lo/6 ;;
-shm-tcp:a | tcp-shm:b) MAD_DRIVERS=$shm ;;
-shm-tcp:b | tcp-shm:a | *-tcp:b) MAD_DRIVERS=$tcp ;;
-*-tcp:a) MAD_DRIVERS=self,${way%-*},virtual ;;
-ofi-tcp:g | ucx-tcp:g | verbs-tcp:g) MAD_DRIVERS=self,${way%-*},tcp,virtual ;;
-*) MAD_DRIVERS=self,shm,tcp,virtual ;;
-esac
-MAD_TOPOLOGY=${0%/*}/$way.cfg
-[ "$way" != verbs-tcp ] || export LD_LIBRARY_PATH="${0%/*}/soft"
+drivers= interfaces= net=0 next=lo
+for driver in $(echo "$way" | tr - ' '); do
+    # Host number N is on networks N - 1 and N.
+    if [ $net = $place ] || [ $((net + 1)) = $place ]; then
+        drivers=$drivers,$driver
+        [ $driver != tcp ] || interfaces=$interfaces,$next
+        [ $driver != verbs ] || export LD_LIBRARY_PATH="${0%/*}/soft"
+    fi
+    [ $driver != tcp ] || next=lo/6
+    net=$((net + 1))
+done
+case $way in *mpi*) drivers=,mpi$drivers ;; esac
+MAD_DRIVERS=self$drivers,virtual MAD_TCP_INTERFACES=${interfaces#,} MAD_TOPOLOGY=${0%/*}/$way.cfg
+MAD_ETH_INTERFACES=port$rank
 export MAD_OFI_PROVIDERS=tcp+rxm UCX_TLS=tcp
-export MAD_HOST MAD_DRIVERS MAD_TCP_INTERFACES MAD_TOPOLOGY
+export MAD_HOST MAD_DRIVERS MAD_TCP_INTERFACES MAD_TOPOLOGY MAD_ETH_INTERFACES
 exec "$@"
 END
 chmod +x "$dir/as"
+# way_file WAY: writes the topology file of a way, $dir/WAY.cfg
+way_file() {
+    case $1 in *-*-*) set -- "$1" x=a,g y=g,h z=h,b ;; *) set -- "$1" x=a,g y=g,b ;; esac
+    way_of_file=$1
+    {
+        echo "networks = {"
+        for driver in $(echo "$way_of_file" | tr - ' '); do
+            shift
+            echo "${1%=*} = { driver = \"$driver\"; hosts = \"${1#*=}\"; };"
+        done
+        echo "};"
+    } >"$dir/$way_of_file.cfg"
+    with_encryption "$dir/$way_of_file.cfg"
+}
 for way in tcp-tcp shm-tcp tcp-shm ofi-tcp ucx-tcp verbs-tcp mpi-tcp; do
-    echo "networks = { x = { driver = \"${way%-*}\"; hosts = \"a,g\"; }; y = { driver = \"${way#*-}\"; hosts = \"g,b\"; }; };" \
-        >"$dir/$way.cfg"
+    way_file $way
 done
-
-with_encryption "$dir"/*.cfg
 
 needs_topology "$dir/tcp-tcp.cfg" a
 ways="tcp-tcp shm-tcp tcp-shm"
@@ -56,9 +70,7 @@ for driver in ofi ucx; do
 done
 
 [ ! -e "$MAD_MODULES/mpi.so" ] || ! command -v mpirun.openmpi >/dev/null || fabric_ways="$fabric_ways mpi-tcp"
-if [ -e "$MAD_MODULES/verbs.so" ] && [ -e "$BUILD/tests/.libs/soft_verbs.so" ]; then
-    mkdir "$dir/soft" && cp "$BUILD/tests/.libs/soft_verbs.so" "$dir/soft/libibverbs.so.1" && fabric_ways="$fabric_ways verbs-tcp"
-fi
+! soft_verbs_make || fabric_ways="$fabric_ways verbs-tcp"
 
 # on WAY N COMMAND...: runs N processes; rank 0 is on a and rank 1 on b, or the ranks of $ways_a and $ways_b are
 ways_a=0-0 ways_b=1-1
@@ -67,8 +79,8 @@ on() {
     shift 2
     # shellcheck disable=SC2086
     case $way in
-    mpi-*) set -- within 120 mpirun.openmpi --oversubscribe --bind-to none -n "$n" "$dir/as" "$way" "$ways_a" "$ways_b" "$@" ;;
-    *) set -- within 120 "$BUILD/madrun" --no-label $opt -n "$n" "$dir/as" "$way" "$ways_a" "$ways_b" "$@" ;;
+    *mpi*) set -- within ${within_s:-120} mpirun.openmpi --oversubscribe --bind-to none -n "$n" "$dir/as" "$way" "$ways_a" "$ways_b" "$@" ;;
+    *) set -- within ${within_s:-120} "$BUILD/madrun" --no-label $opt -n "$n" "$dir/as" "$way" "$ways_a" "$ways_b" "$@" ;;
     esac
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$@" </dev/null
 }
