@@ -14,9 +14,13 @@
  *             search: they continue to search, and find it
  *   behind    the second of two gateways on the path is stopped while the far end is stopped, too; there is another gateway
  * MS: messages have to arrive again within that number of milliseconds.  Messages of many lengths go both ways; each has
- * a number, and a checksum of all its bytes. */
+ * a number, and a checksum of all its bytes.
+ * failover_modules is the same program, linked with the shared library, which can load drivers that are modules.  It cannot
+ * read the number of gateways that were given up. */
 #include "base/clock.h"
+#ifndef FAILOVER_MODULES
 #include "statistics.h"
+#endif
 
 #include <madeleine.h>
 
@@ -76,6 +80,18 @@ static bool all(int fd, void *bytes, size_t len, bool out)
     }
     return true;
 }
+
+#ifdef FAILOVER_MODULES
+static const bool counts = false;
+static int64_t statistic_now(mad_session_t *s, const char *name)
+{
+    (void)s;
+    (void)name;
+    return 0;
+}
+#else
+static const bool counts = true;
+#endif
 
 /* ---- An end -------------------------------------------------------------------------------------------------------- */
 
@@ -249,8 +265,8 @@ static int gateway_run(sigset_t *signals)
 
 static void set(const char *role)
 {
-    static const char *const knobs[] = {"MAD_HOST", "MAD_TCP_INTERFACES", "MAD_DRIVERS"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const knobs[] = {"MAD_HOST", "MAD_TCP_INTERFACES", "MAD_ETH_INTERFACES", "MAD_DRIVERS"};
+    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
         char name[64];
         snprintf(name, sizeof name, "FAILOVER_%s_%s", knobs[i], role);
         if (getenv(name))
@@ -572,7 +588,7 @@ int main(int argc, char **argv)
     good = end_of(&b) && good;
     result(good && !atomic_load(&shared->bad), "%s: every message came once, in order, and whole (%llu)", mode,
            (unsigned long long)received());
-    if (!strcmp(mode, "pause"))
+    if (counts && !strcmp(mode, "pause"))
         result(!atomic_load(&shared->silent), "pause: the gateway is not taken for dead");
     for (int i = 0; i < 3; i++)
         if (g[i].pid)
