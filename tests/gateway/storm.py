@@ -5,7 +5,8 @@ stopped, and links are cut and throttled, from before the start until after the 
 before the deadline, so every message has to arrive, once, in order, and whole.
 
 The seed decides the networks (a chain, a ring, a star, clusters inside others, or any graph), the gateways between them,
-the hosts of the ranks, which of soak's channels are virtual channels of the file and over which networks, and the events.
+the hosts of the ranks, which of soak's channels are virtual channels of the file and over which networks, the driver of each
+network (one of those in $DRIVERS, else tcp), and the events.
 Prints these decisions, then 'ok storm-SEED', or 'not ok storm-SEED' and the reason.  When nothing moves any more, also
 prints the stacks of all processes (gdb).  Exit status 0, 1, or 77 if there can be no lab."""
 import os
@@ -22,6 +23,7 @@ import time
 DETECT, DEADLINE = 1.0, 30.0    # of the job, in seconds; a first connection during cuts has the same deadline
 LONGEST = 3.0                   # seconds for which anything is unavailable at most
 STILL = 40                      # seconds without progress after which the stacks are printed
+DRIVERS = os.environ.get("DRIVERS", "tcp").split()
 CHANNELS = ["any", "from", "posted", "handler", "try", "pool"]
 
 
@@ -42,6 +44,9 @@ class Shape:
         self.settings = {n: self.setting() for n in self.nets}
         self.virtual = self.virtual_channels()
         self.count = 2 if dice.random() < 0.15 else 1
+        other = random.Random()
+        other.setstate(dice.getstate())  # so that with any drivers the seed decides the same about the rest
+        self.drivers = {n: other.choice(DRIVERS) for n in self.nets}
 
     def net(self, i):
         self.nets.setdefault("c%d" % i, ["n%d" % i] + (["n%dx" % i] if self.dice.random() < 0.3 else []))
@@ -137,7 +142,7 @@ class Shape:
         lines = ["networks = {"]
         for n, hosts in self.nets.items():
             each = ", ".join('{ hosts = "%s"; interface = "%s"; }' % (h, self.interface(n, h)) for h in hosts)
-            lines.append('    %s = { driver = "tcp"; hosts = (%s);%s };' % (n, each, self.settings[n]))
+            lines.append('    %s = { driver = "%s"; hosts = (%s);%s };' % (n, self.drivers[n], each, self.settings[n]))
         lines.append("};")
         if self.kind == "nested":
             lines.append("clusters = {")
@@ -203,12 +208,17 @@ def signal_gateways(name, host):
 def inside(build, seed, messages):
     shape, events = chosen(seed)
     begun = time.monotonic()
+    variables = []
+    if DRIVERS != ["tcp"]:
+        drivers = sorted({"self", "shm", "virtual", *shape.drivers.values()})
+        variables = ["--env", "UCX_TLS=tcp", "--env", "MAD_OFI_PROVIDERS=tcp+rxm", "--env", "MAD_DRIVERS=" + ",".join(drivers)]
+        os.environ.setdefault("MAD_MODULES", build + "/drivers/.libs")
     job = subprocess.Popen(
         [build + "/madrun", "-v", "--no-label", "-n", str(len(shape.ranks)), "--hosts", ",".join(shape.ranks), "--topology",
          "storm.conf", "--launch-agent", os.environ["MADLAB_AGENT"], "--env", "MAD_FORWARD_DETECT=%d" % (DETECT * 1000),
          "--env", "MAD_FORWARD_DEADLINE=%d" % (DEADLINE * 1000), "--env",
-         "MAD_CONNECT_TIMEOUT=%d" % (DEADLINE * 1000), build + "/tests/soak/soak", "--messages", messages,
-         "--seed", str(seed), "--max", str(16 << 20), "--threads", "2"], stdin=subprocess.DEVNULL)
+         "MAD_CONNECT_TIMEOUT=%d" % (DEADLINE * 1000), *variables, build + "/tests/soak/soak",
+         "--messages", messages, "--seed", str(seed), "--max", str(16 << 20), "--threads", "2"], stdin=subprocess.DEVNULL)
 
     def act():
         for t, action, target in events:
@@ -295,9 +305,9 @@ def outside(build, seed, messages):
     os.chdir(folder)
     with open("storm.conf", "w") as f:
         f.write(shape.text())
-    print("# storm-%d: %s of %d networks, gateways %s%s, ranks %s, virtual channels: %s" % (
-        seed, shape.kind, len(shape.nets), " ".join(shape.gates), " (two processes each)" if shape.count > 1 else "",
-        " ".join(shape.ranks), " ".join(sorted(shape.virtual)) or "none"), flush=True)
+    print("# storm-%d: %s of %d networks (%s), gateways %s%s, ranks %s, virtual channels: %s" % (
+        seed, shape.kind, len(shape.nets), " ".join(shape.drivers.values()), " ".join(shape.gates),
+        " (two processes each)" if shape.count > 1 else "", " ".join(shape.ranks), " ".join(sorted(shape.virtual)) or "none"), flush=True)
     command = [build + "/madlab", "run", "storm.conf", "--timeout", "280"]
     for shared in (os.path.realpath(build + "/.."), os.path.dirname(os.path.realpath(__file__)), folder):
         command += ["--share", shared]

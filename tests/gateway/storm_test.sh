@@ -8,6 +8,7 @@
 #   SEED=N       the first of the other seeds (else chosen by the clock)
 #   STORMS=N     number of the other runs (none; LONG=1: 200)
 #   MESSAGES=N   messages in each run (40K; LONG=1: 200K)
+#   DRIVERS="ofi ucx tcp eth"   drivers of the networks (tcp)
 #   ENCRYPT=1    all virtual channels are encrypted from end to end
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=$(cd "${BUILD:-$here/../../build}" && pwd) || exit 1
