@@ -90,9 +90,10 @@ static void wrong_key(env_t *unused)
     int value = 5;
     mad_request_t *r = NULL;
     mad_message_t *message = NULL;
-    int64_t start = now_ns();
+    int64_t start;
     (void)unused;
     if (pair_open(&p, "a secret of 16 and more", "another secret of 16 and") && pair_add(&p, 0, 1)) {
+        start = now_ns();
         thread_start(&thread, turn, &p);
         CHECK_OK(mad_message_send(p.ch[0], p.peer[0], &(mad_block_t){&value, sizeof value, SAFER, LAZY}, 1, &r));
         CHECK_STATUS(mad_request_wait(&r, 15 * SECOND), MAD_ERR_AUTH);
