@@ -2,7 +2,7 @@
 # Sourced by scripts that run a program over one driver after the other (conformance/run.sh names the drivers).  They have set
 # $here, a folder beside this one, $BUILD, and $soft, an empty folder.
 #   environment DRIVER SEED     prints the variables that select the driver; SEED is for fault
-#   launcher DRIVER PROCESSES   prints the words before the program
+#   launcher DRIVER PROCESSES   prints the words before the program; $madrun_options are options of madrun
 # Sets $ofi, $ucx, $verbs and $mpi to the drivers over libraries of others that work here.
 harness=$here/../harness
 export MAD_MODULES="${MAD_MODULES-$BUILD/drivers/.libs}" # datagram, eth, mpi, ofi, ucx and verbs are modules
@@ -42,9 +42,9 @@ launcher() {
     *mpi-openmpi:*) echo "mpirun.openmpi $root --oversubscribe --bind-to none -n $2" ;;
     *mpi-mpich:*) echo "mpiexec.mpich -n $2" ;;
     *eth:1) echo "sh $harness/on_port.sh" ;;
-    *eth:*) echo "$BUILD/madrun -n $2 sh $harness/on_port.sh" ;;
+    *eth:*) echo "$BUILD/madrun $madrun_options -n $2 sh $harness/on_port.sh" ;;
     *:1) ;;
-    *) echo "$BUILD/madrun -n $2" ;;
+    *) echo "$BUILD/madrun $madrun_options -n $2" ;;
     esac
 }
 

@@ -18,6 +18,7 @@ soft=$(mktemp -d) || exit 1 # for drivers.sh
 trap 'rm -f "$log" "$log.rc"; rm -rf "$soft"' EXIT
 trap 'exit 1' INT TERM HUP
 . "$here/../harness/drivers.sh"
+madrun_options=--no-label
 failed=0
 
 # run COMMAND...: runs it with its output in the log; if it takes long, its reports of progress are shown
