@@ -53,6 +53,7 @@
     X(core) \
     X(costs) \
     X(eth) \
+    X(fabric) \
     X(frames) \
     X(frames_stranger) \
     X(gateway) \

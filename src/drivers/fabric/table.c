@@ -33,22 +33,3 @@ void fabric_table_fini(fabric_table_t *t)
     free(t->links);
     *t = (fabric_table_t){0};
 }
-
-fabric_place_t fabric_early_add(fabric_early_t **list, fabric_early_t *packet, uint16_t expected, bool missing)
-{
-    fabric_early_t **p = list;
-    uint16_t distance = (uint16_t)(fabric_tag_number(packet->tag) - expected), other = 0;
-    int n = 0;
-    for (; *p; p = &(*p)->next, n++) {
-        other = (uint16_t)(fabric_tag_number((*p)->tag) - expected);
-        if (other >= distance)
-            break;
-    }
-    if ((*p && other == distance) || distance >= 0x8000)
-        return FABRIC_PLACE_DROP;
-    if (n >= FABRIC_EARLY_MAX && missing)
-        return FABRIC_PLACE_MANY;
-    packet->next = *p;
-    *p = packet;
-    return FABRIC_PLACE_ADDED;
-}

@@ -34,6 +34,7 @@ static void mpi_network_name(const mpi_world_t *w, char *name)
 static mad_status_t mpi_open(madi_adapter_t *adapter, char *reason)
 {
     mpi_adapter_t *a = (mpi_adapter_t *)adapter;
+    a->base.ops = &mpi_ops;
     if (!mpi_world_enter(a, reason))
         return MAD_ERR_SYSTEM;
     mpi_network_name(a->world, adapter->network);
@@ -49,28 +50,16 @@ static mad_status_t mpi_open(madi_adapter_t *adapter, char *reason)
                                   .latency_us = 1,
                                   .bandwidth_MBs = 4000,
                                   .rank = 62}; /* after the drivers of networks themselves */
-    fabric_heat(&a->heat);
-    mad_status_t status = mpi_nap_open(a, reason);
-    return status ? status : mpi_tick_open(a, reason);
-}
-
-static mad_status_t mpi_secure(madi_adapter_t *adapter, int given, char *reason)
-{
-    if (given == MADI_SECURITY_SEAL) {
-        snprintf(reason, MADI_REASON_MAX,
-                 "MPI's networks cannot be sealed: give network %s security auth in the topology file", adapter->network);
-        return MAD_ERR_CONFIG;
-    }
-    if (given >= 0)
-        adapter->security = (uint8_t)given;
-    return MAD_OK;
+    fabric_heat(&a->base.heat);
+    mad_status_t status = fabric_nap_open(&a->base, reason);
+    return status ? status : fabric_control_open(&a->base, FABRIC_TICK_NS, reason);
 }
 
 static void mpi_close(madi_adapter_t *adapter)
 {
     mpi_adapter_t *a = (mpi_adapter_t *)adapter;
-    mpi_nap_close(a);
-    fabric_tick_close(adapter->session, &a->tick);
+    fabric_nap_close(&a->base);
+    fabric_tick_close(adapter->session, &a->base.tick);
     if (!a->world)
         return;
     int64_t end = madi_now() + CLOSE_NS;
@@ -95,20 +84,20 @@ const madi_driver_t madi_driver_mpi = {
     .open = mpi_open,
     .close = mpi_close,
     .fini = mpi_fini,
-    .connect = mpi_connect,
-    .start = mpi_start,
+    .connect = fabric_link_connect,
+    .start = fabric_link_start,
     .send = mpi_send,
     .poll = mpi_poll,
     .link_close = mpi_link_close,
     .link_fini = mpi_link_fini,
-    .reach = {.secure = mpi_secure},
+    .reach = {.secure = fabric_secure},
     .frames = {.frame_send = mpi_frame_send,
                .frame_answer = mpi_frame_answer,
-               .accept = mpi_accept,
-               .describe = mpi_describe},
-    .wait = {.pure_poll = mpi_pure_poll, .arm = mpi_arm, .disarm = mpi_disarm},
+               .accept = fabric_link_accept,
+               .describe = fabric_link_describe},
+    .wait = {.pure_poll = fabric_pure_poll, .arm = mpi_arm, .disarm = mpi_disarm},
     .fast = {.send_short = mpi_send_short, .take = mpi_take, .slot_put = mpi_slot_put},
-    .live = {.drained = mpi_drained},
+    .live = {.drained = fabric_drained},
 };
 
 MADI_MODULE(madi_driver_mpi)

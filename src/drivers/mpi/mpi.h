@@ -10,7 +10,6 @@
  *   mpi_body.c     bodies that MPI writes to their destination
  *   mpi_receive.c  incoming packets
  *   mpi_poll.c     when polling is worth a call, and sleep
- *   mpi_control.c  messages between the drivers, liveness
  *
  * MPI has one endpoint for the process, its rank; sessions of one process share it: the world.  Messages of all kinds come
  * with one tag of MPI, to receives of any source that are posted beforehand; MPI keeps the messages of a sender in order.
@@ -28,10 +27,9 @@
 #define MPI_DRIVER_H
 
 #include "core/driver.h"
-#include "drivers/fabric/end.h"
-#include "drivers/fabric/heat.h"
-#include "drivers/fabric/process.h"
-#include "drivers/fabric/table.h"
+#include "drivers/fabric/control.h"
+#include "drivers/fabric/order.h"
+#include "drivers/fabric/poll.h"
 #include "drivers/mpi/mpi_lib.h"
 
 #define WORLD_PACKET_MAX ((size_t)32 << 10) /* bytes */
@@ -57,13 +55,13 @@ static_assert(sizeof(mpi_address_t) == 16, "address");
 /* A place for a message. */
 #define WORLD_TAG_SIZE sizeof(uint64_t)
 typedef struct mpi_buffer {
-    struct mpi_buffer *next; /* free list, an adapter's arrivals, or a link's packets that wait */
+    struct mpi_buffer *next; /* free list, or an adapter's arrivals */
     int source;
-    size_t len;   /* bytes at data */
-    uint64_t tag; /* the message begins here; drivers/fabric/tag.h */
+    size_t len;           /* bytes at data */
+    fabric_early_t early; /* the message begins at early.tag; drivers/fabric/tag.h */
     char data[WORLD_PACKET_MAX];
 } mpi_buffer_t;
-static_assert(offsetof(mpi_buffer_t, data) == offsetof(mpi_buffer_t, tag) + WORLD_TAG_SIZE, "buffer");
+static_assert(offsetof(mpi_buffer_t, data) == offsetof(mpi_buffer_t, early.tag) + WORLD_TAG_SIZE, "buffer");
 
 /* A packet whose body comes by itself. */
 typedef struct mpi_announced {
@@ -129,7 +127,7 @@ typedef struct mpi_world {
 } mpi_world_t;
 
 struct mpi_adapter {
-    madi_adapter_t base;
+    fabric_adapter_t base;
     mpi_world_t *world; /* NULL: not open */
     mpi_adapter_t *next;
     mpi_address_t address;
@@ -138,53 +136,21 @@ struct mpi_adapter {
     mpi_flight_t *landed;                   /* flights that have ended */
     mpi_body_t *ended;                      /* bodies that have ended */
     atomic_int listed;                      /* number of entries in these three lists; read without a lock */
-    /* under the session's lock */
-    mpi_link_t *deferred; /* links whose next packet waits for the next poll */
-    bool lost;            /* a message was dropped for lack of memory */
-    atomic_bool failures; /* sending has failed on a link */
-    atomic_bool refused;  /* a link refused a packet */
-    fabric_heat_t heat;
-    int tried;         /* 1 + events of a take that has polled in place of the next poll; else 0 */
-    madi_watch_t nap;  /* timer that polls while the process sleeps */
-    int64_t nap_ns;    /* ns: its period */
-    madi_watch_t tick; /* timer of liveness */
-    int64_t looked;    /* ns: last look at all links */
 };
 
 struct mpi_link {
-    madi_link_t base;
+    fabric_link_t base; /* its index is in the world's table; base.failed: of MPI; base.receiving: mpi_body_t */
     mpi_address_t peer;
-    int index;    /* index in the world's table, if `numbered` */
-    uint32_t key; /* key by which messages to this end are known */
-    bool numbered, started, closed, down;
-    bool dead;            /* the peer's process has ended */
-    madi_watch_t process; /* a pidfd of a peer of this host; fd 0 if none */
-
-    uint64_t tag;      /* PACKET, to the peer */
-    atomic_int failed; /* error of MPI that ended sending; 0 if none */
-    atomic_bool refused;
-    atomic_int flying; /* copies and flights */
-
-    /* receiving, under the session's lock */
-    mpi_buffer_t *first_waiting, **waiting; /* packets behind one that is not delivered yet; place for the next one */
-    bool is_deferred;
-    mpi_link_t *next_deferred;
-    mpi_body_t *receiving; /* the body that the next packets wait for */
-    madi_wire_hdr_t hdr;   /* header of that body */
-    madi_rx_t rx;
-
-    fabric_end_t end;
 };
 
 static inline mpi_adapter_t *mpi_of(const mpi_link_t *l)
 {
-    return (mpi_adapter_t *)l->base.adapter;
+    return (mpi_adapter_t *)l->base.link.adapter;
 }
 /* Return the link to which a message with this tag belongs; NULL if there is none any more.  Under io. */
 static inline mpi_link_t *mpi_link_of(const mpi_world_t *w, uint64_t tag)
 {
-    mpi_link_t *l = fabric_table_at(&w->links, tag);
-    return l && l->key == fabric_tag_key(tag) ? l : NULL;
+    return (mpi_link_t *)fabric_link_at(&w->links, tag);
 }
 
 /* mpi_world.c */
@@ -210,19 +176,9 @@ static inline bool mpi_world_works(const mpi_world_t *w)
 }
 
 /* mpi_link.c; as driver.h says */
-#define MPI_MAGIC 0x6d70696du /* magic of descriptions */
-#define MPI_VERSION 1
-mad_status_t mpi_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
-mad_status_t mpi_accept(madi_link_t *link, const void *source, size_t source_len, char *reason);
-size_t mpi_describe(madi_link_t *link, void *bytes);
-mad_status_t mpi_start(madi_link_t *link, int fd, bool active, char *reason);
+extern const fabric_ops_t mpi_ops;
 void mpi_link_close(madi_link_t *link);
 void mpi_link_fini(madi_link_t *link);
-/* Report that the link is down, once. */
-void mpi_down(mpi_link_t *l, mad_status_t status, const char *text);
-/* Return a link of the adapter behind index *i, and advance *i; NULL if there is none. */
-mpi_link_t *mpi_link_next(mpi_adapter_t *a, int *i);
-
 /* mpi_send.c */
 madi_sent_t mpi_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 bool mpi_send_short(madi_link_t *link, const void *packet, size_t total);
@@ -230,7 +186,7 @@ bool mpi_send_short(madi_link_t *link, const void *packet, size_t total);
  * driver's own, which is not refused.  Return MADI_SENT, or MADI_AGAIN with *error: 0, or MPI's. */
 madi_sent_t mpi_message_send(mpi_world_t *w, int rank, uint64_t tag, const struct iovec *vec, int n, mpi_link_t *l,
                              int *error);
-void mpi_send_failed(mpi_link_t *l, int error);
+bool mpi_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number); /* as fabric_ops_t says */
 int mpi_sends_test(mpi_world_t *w);     /* account for sends that have ended; returns their number.  Under io */
 bool mpi_sends_remain(mpi_world_t *w);  /* true if copied messages are in flight, and MPI works */
 int mpi_flights_land(mpi_adapter_t *a); /* report flights that have ended; returns their number */
@@ -253,34 +209,20 @@ void mpi_packet_handle(mpi_adapter_t *a, mpi_buffer_t *b);
 mpi_link_t *mpi_turn(const mpi_adapter_t *a, uint64_t tag);
 /* Read the header of a packet whose body comes by itself.  Return false if the message is another one. */
 bool mpi_announced_read(const mpi_buffer_t *b, mpi_announced_t *announced);
-/* True if this is the header of a packet of len bytes, all of which are in the message. */
-static inline bool mpi_header_fits(const madi_wire_hdr_t *hdr, size_t len)
-{
-    return hdr->type >= MADI_WIRE_MSG && hdr->type < MADI_WIRE_TYPES && hdr->length == len - sizeof *hdr;
-}
-void mpi_waiting_run(mpi_link_t *l); /* deliver what has waited for its turn */
-int mpi_deferred(mpi_adapter_t *a);  /* ask again for the packets that wait; returns their number */
+void mpi_early_run(fabric_link_t *link); /* as fabric_ops_t says */
 void mpi_receive_forget(mpi_link_t *l);
 void mpi_slot_put(madi_link_t *link, madi_foreign_t loan); /* as driver.h says */
 
 /* mpi_poll.c */
 int mpi_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *mpi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
-bool mpi_pure_poll(madi_adapter_t *adapter);
-int mpi_drain(mpi_adapter_t *a); /* handle all there is, or a while; returns the number of events */
+/* As fabric_ops_t says. */
+int mpi_drain(fabric_adapter_t *adapter);
+bool mpi_tick(fabric_adapter_t *adapter);
 /* Wait until MPI no longer uses memory for the link, without upcalls, or a while. */
 void mpi_link_await(mpi_link_t *l);
-mad_status_t mpi_nap_open(mpi_adapter_t *a, char *reason);
-void mpi_nap_close(mpi_adapter_t *a);
 bool mpi_arm(madi_adapter_t *adapter);
 void mpi_disarm(madi_adapter_t *adapter);
-
-/* mpi_control.c */
-bool mpi_control_send(mpi_link_t *l, fabric_what_t what, uint32_t number);
-void mpi_control_arrived(mpi_link_t *l, const fabric_control_t *c);
-void mpi_bye_check(mpi_link_t *l); /* a packet was delivered */
-bool mpi_drained(madi_link_t *link);
-mad_status_t mpi_tick_open(mpi_adapter_t *a, char *reason);
 
 /* mpi_frame.c; as driver.h says */
 bool mpi_frame_send(madi_link_t *link, const void *frame, size_t len);

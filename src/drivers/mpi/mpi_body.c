@@ -8,22 +8,22 @@
 /* Deliver a body that has ended, which is in no list. */
 static void body_deliver(mpi_link_t *l, int error)
 {
-    l->receiving = NULL;
+    l->base.receiving = NULL;
     if (error) {
-        mpi_send_failed(l, error);
+        fabric_send_failed(&l->base, error);
         return;
     }
-    l->end.got++;
-    madi_rx_done(&l->base, &l->hdr, &l->rx);
-    if (!l->closed)
-        mpi_waiting_run(l);
+    l->base.end.got++;
+    madi_rx_done(&l->base.link, &l->base.hdr, &l->base.rx);
+    if (!l->base.closed)
+        mpi_early_run(&l->base);
 }
 
 /* Under io.  Return false without memory, or if MPI has failed. */
 static bool mpi_body_post(mpi_world_t *w, mpi_link_t *l, int source, uint32_t tag, size_t len)
 {
     mpi_body_t *body = calloc(1, sizeof *body);
-    void *to = l ? l->rx.base : malloc(len);
+    void *to = l ? l->base.rx.base : malloc(len);
     if (!body || !to || w->error) {
         free(body);
         if (!l)
@@ -42,7 +42,7 @@ static bool mpi_body_post(mpi_world_t *w, mpi_link_t *l, int source, uint32_t ta
     body->next = w->bodies;
     w->bodies = body;
     if (l)
-        l->receiving = body;
+        l->base.receiving = body;
     return true;
 }
 
@@ -55,10 +55,10 @@ void mpi_body_begin(mpi_link_t *l, int source, uint32_t tag)
 {
     mpi_world_t *w = mpi_of(l)->world;
     madi_lock(&w->io);
-    bool posted = mpi_body_post(w, l, source, tag, l->hdr.length);
+    bool posted = mpi_body_post(w, l, source, tag, l->base.hdr.length);
     madi_unlock(&w->io);
     if (!posted)
-        mpi_down(l, MAD_ERR_NOMEM, "no memory for a packet");
+        fabric_link_down(&l->base, MAD_ERR_NOMEM, "no memory for a packet");
 }
 
 int mpi_bodies_test(mpi_world_t *w)
@@ -81,7 +81,7 @@ int mpi_bodies_test(mpi_world_t *w)
         body->next = mpi_of(body->link)->ended;
         mpi_of(body->link)->ended = body;
         atomic_fetch_add_explicit(&mpi_of(body->link)->listed, 1, memory_order_relaxed);
-        fabric_heat(&mpi_of(body->link)->heat);
+        fabric_heat(&mpi_of(body->link)->base.heat);
     }
     return n;
 }
@@ -112,7 +112,7 @@ void mpi_body_cancel(mpi_link_t *l)
     mpi_world_t *w = mpi_of(l)->world;
     madi_lock(&w->io);
     mpi_body_t *body = w->bodies;
-    while (body && body != l->receiving)
+    while (body && body != l->base.receiving)
         body = body->next;
     if (body && mpi_world_works(w))
         w->lib.calls->cancel(&body->request);
@@ -123,16 +123,16 @@ void mpi_body_forget(mpi_link_t *l)
 {
     mpi_adapter_t *a = mpi_of(l);
     madi_lock(&a->world->io);
-    mpi_body_t **p = &a->ended;
-    while (*p && *p != l->receiving)
+    mpi_body_t **p = &a->ended, *body = l->base.receiving;
+    while (*p && *p != body)
         p = &(*p)->next;
-    if (*p && l->receiving) {
-        *p = l->receiving->next;
+    if (*p && body) {
+        *p = body->next;
         atomic_fetch_sub_explicit(&a->listed, 1, memory_order_relaxed);
-        free(l->receiving);
-    } else if (l->receiving) {
-        l->receiving->link = NULL;
+        free(body);
+    } else if (body) {
+        body->link = NULL;
     }
-    l->receiving = NULL;
+    l->base.receiving = NULL;
     madi_unlock(&a->world->io);
 }

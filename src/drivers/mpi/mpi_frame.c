@@ -24,7 +24,7 @@ bool mpi_frame_send(madi_link_t *link, const void *frame, size_t len)
     int error;
     bool sent = mpi_frame_post(mpi_of(l), l->peer, frame, len, &error);
     if (error)
-        mpi_send_failed(l, error);
+        fabric_send_failed(&l->base, error);
     return sent;
 }
 
@@ -74,9 +74,9 @@ static void frame_refused(mpi_adapter_t *a, const mpi_address_t *peer)
     int i = 0;
     snprintf(text, sizeof text, "rank %u of this MPI job is another process: the peer is of another MPI job, or has ended",
              peer->rank);
-    for (mpi_link_t *l; (l = mpi_link_next(a, &i));)
-        if (!l->started && !memcmp(&l->peer, peer, sizeof *peer))
-            mpi_down(l, MAD_ERR_PEER, text);
+    for (fabric_link_t *l; (l = fabric_link_next(&a->base, &i));)
+        if (!l->is_up && !memcmp(&((mpi_link_t *)l)->peer, peer, sizeof *peer))
+            fabric_link_down(l, MAD_ERR_PEER, text);
 }
 
 void mpi_frame_arrived(mpi_adapter_t *a, const mpi_buffer_t *b)
@@ -89,5 +89,5 @@ void mpi_frame_arrived(mpi_adapter_t *a, const mpi_buffer_t *b)
     else if (b->len == FRAME_HEAD)
         frame_refused(a, &from);
     else if (b->len - FRAME_HEAD <= MADI_FRAME_MAX)
-        madi_frame_arrived(&a->base, &from, sizeof from, b->data + FRAME_HEAD, b->len - FRAME_HEAD);
+        madi_frame_arrived(&a->base.adapter, &from, sizeof from, b->data + FRAME_HEAD, b->len - FRAME_HEAD);
 }

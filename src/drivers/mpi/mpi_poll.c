@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mpi: when polling is worth a call (drivers/fabric/heat.h), and sleep.  MPI has no descriptor that reports messages: while the
- * process sleeps, a timer polls, at a period that grows while nothing comes. */
+ * process sleeps, a timer polls (drivers/fabric/poll.h). */
 #include "drivers/mpi/mpi.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/own.h"
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #define LOOKS 16                    /* looks for a message in one take.  rationale.md, "How does the driver mpi use MPI?" */
 #define AWAIT_NS INT64_C(500000000) /* ns: wait for memory that MPI uses as a link is closed */
 #define DEAD_CALLS 8192             /* calls in which MPI handles what a dead process has sent */
-#define DRAIN_MAX 4096              /* events */
-#define NAP_MIN INT64_C(50000)      /* ns: first period */
-#define NAP_MAX INT64_C(4000000)    /* ns: longest period */
 
 /* ---- Rare events ---------------------------------------------------------------------------------------------------- */
 
@@ -26,26 +18,17 @@ static void mpi_failures_report(mpi_adapter_t *a)
 {
     char text[MADI_REASON_MAX], error_text[MPI_ERROR_TEXT_MAX];
     int i = 0;
-    atomic_store_explicit(&a->failures, false, memory_order_relaxed);
-    for (mpi_link_t *l; (l = mpi_link_next(a, &i));) {
-        int error = atomic_load_explicit(&l->failed, memory_order_relaxed);
+    atomic_store_explicit(&a->base.failures, false, memory_order_relaxed);
+    for (fabric_link_t *l; (l = fabric_link_next(&a->base, &i));) {
+        int error = fabric_send_error(l);
         error = error ? error : a->world->error;
-        if (l->down || l->closed || !error)
+        if (!error)
             continue;
         a->world->lib.calls->error_text(error, error_text);
-        snprintf(text, sizeof text, "MPI has lost rank %u: %.120s", l->peer.rank, error_text);
+        snprintf(text, sizeof text, "MPI has lost rank %u: %.120s", ((mpi_link_t *)l)->peer.rank, error_text);
         mpi_lib_peer_died();
-        mpi_down(l, MAD_ERR_PEER, text);
+        fabric_link_down(l, MAD_ERR_PEER, text);
     }
-}
-
-static void mpi_refused_report(mpi_adapter_t *a)
-{
-    int i = 0;
-    atomic_store_explicit(&a->refused, false, memory_order_relaxed);
-    for (mpi_link_t *l; (l = mpi_link_next(a, &i));)
-        if (!l->closed && !l->down && atomic_exchange_explicit(&l->refused, false, memory_order_relaxed))
-            madi_link_writable(&l->base);
 }
 
 /* Returns the number of events. */
@@ -54,12 +37,12 @@ static int mpi_rest_handle(mpi_adapter_t *a)
     int events = 0;
     if (MADI_UNLIKELY(atomic_load_explicit(&a->listed, memory_order_relaxed)))
         events += mpi_flights_land(a) + mpi_bodies_land(a);
-    if (MADI_UNLIKELY(a->deferred != NULL))
-        events += mpi_deferred(a);
-    if (MADI_UNLIKELY(atomic_load_explicit(&a->failures, memory_order_relaxed)))
+    if (MADI_UNLIKELY(a->base.deferred != NULL))
+        events += fabric_deferred(&a->base);
+    if (MADI_UNLIKELY(atomic_load_explicit(&a->base.failures, memory_order_relaxed)))
         mpi_failures_report(a);
-    if (MADI_UNLIKELY(atomic_load_explicit(&a->refused, memory_order_relaxed)))
-        mpi_refused_report(a);
+    if (MADI_UNLIKELY(atomic_load_explicit(&a->base.refused, memory_order_relaxed)))
+        fabric_refused_report(&a->base);
     return events;
 }
 
@@ -72,14 +55,23 @@ static int mpi_messages_handle(mpi_adapter_t *a, int budget)
     return events + n;
 }
 
-int mpi_drain(mpi_adapter_t *a)
+int mpi_drain(fabric_adapter_t *adapter)
 {
+    mpi_adapter_t *a = (mpi_adapter_t *)adapter;
     int events = 0, n;
     do {
         n = mpi_messages_handle(a, INT32_MAX) + mpi_rest_handle(a);
         events += n;
-    } while (n && events < DRAIN_MAX);
+    } while (n && events < FABRIC_DRAIN_MAX);
     return events;
+}
+
+bool mpi_tick(fabric_adapter_t *adapter)
+{
+    if (!mpi_lib_may_call(&((mpi_adapter_t *)adapter)->world->lib))
+        return false;
+    mpi_drain(adapter);
+    return true;
 }
 
 /* True if MPI uses memory for the link. */
@@ -88,10 +80,10 @@ static bool mpi_link_is_busy(mpi_link_t *l)
     mpi_adapter_t *a = mpi_of(l);
     madi_lock(&a->world->io);
     mpi_body_t *body = a->ended;
-    while (body && body != l->receiving)
+    while (body && body != l->base.receiving)
         body = body->next;
     madi_unlock(&a->world->io);
-    return (l->receiving && !body) || mpi_flights_exist(l);
+    return (l->base.receiving && !body) || mpi_flights_exist(l);
 }
 
 /* A peer that lives receives every body, and sends every body of which the header has left.  After the death of a peer of this
@@ -101,10 +93,10 @@ void mpi_link_await(mpi_link_t *l)
     mpi_adapter_t *a = mpi_of(l);
     int64_t end = madi_now() + AWAIT_NS;
     int calls = 0;
-    if (l->dead)
+    if (l->base.dead)
         mpi_body_cancel(l);
     while (mpi_link_is_busy(l) && !a->world->error && calls < DEAD_CALLS) {
-        calls += l->dead;
+        calls += l->base.dead;
         mpi_progress(a);
         if (madi_now() < end)
             continue;
@@ -116,34 +108,20 @@ void mpi_link_await(mpi_link_t *l)
                 "a peer has ended while a block was on its way, and MPI does not end that: the block's memory may change");
         break;
     }
-    fabric_heat(&a->heat);
+    fabric_heat(&a->base.heat);
 }
 
 /* ---- When to poll --------------------------------------------------------------------------------------------------- */
 
-bool mpi_pure_poll(madi_adapter_t *adapter)
-{
-    return fabric_heat_polls(&((mpi_adapter_t *)adapter)->heat);
-}
-
 int mpi_poll(madi_adapter_t *adapter, int budget)
 {
     mpi_adapter_t *a = (mpi_adapter_t *)adapter;
-    int events;
-    if (a->tried) {
-        events = a->tried - 1;
-        a->tried = 0;
-    } else {
-        if (!fabric_heat_polls(&a->heat))
-            return 0;
+    int events = fabric_poll_begin(&a->base);
+    if (events == FABRIC_POLL_SKIP)
+        return 0;
+    if (events == FABRIC_POLL_LOOK)
         events = mpi_messages_handle(a, budget);
-    }
-    events += mpi_rest_handle(a);
-    if (events)
-        fabric_heat(&a->heat);
-    else
-        fabric_heat_cool(&a->heat, false);
-    return events;
+    return fabric_poll_end(&a->base, events + mpi_rest_handle(a), false);
 }
 
 /* Copy or lend the message of the first slot if it is a packet whose turn it is.  Under io. */
@@ -154,8 +132,8 @@ static mpi_link_t *message_take(mpi_adapter_t *a, mpi_buffer_t *b, void *packet,
     if (b->len < sizeof hdr)
         return NULL;
     memcpy(&hdr, b->data, sizeof hdr);
-    mpi_link_t *l = mpi_turn(a, b->tag);
-    if (!l || !mpi_header_fits(&hdr, b->len))
+    mpi_link_t *l = mpi_turn(a, b->early.tag);
+    if (!l || !fabric_header_fits(&hdr, b->len))
         return NULL;
     if (hdr.length <= MADI_TAKE_MAX) {
         madi_copy(packet, b->data, b->len);
@@ -199,79 +177,31 @@ madi_link_t *mpi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
 {
     mpi_adapter_t *a = (mpi_adapter_t *)adapter;
     int events = 0;
-    if (a->tried || a->deferred || !fabric_heat_polls(&a->heat))
+    if (!fabric_take_looks(&a->base))
         return NULL;
     bool listed = atomic_load_explicit(&a->listed, memory_order_relaxed);
     mpi_link_t *l = listed ? NULL : mpi_first_take(a, packet, loan, &events);
     if (!l) {
         for (mpi_buffer_t *b; (b = mpi_arrived_take(a)); events++)
             mpi_packet_handle(a, b);
-        a->tried = 1 + events; /* poll handles the other lists */
+        a->base.tried = 1 + events; /* poll handles the other lists */
         return NULL;
     }
-    l->end.got++;
-    l->end.arrived = true;
-    fabric_heat(&a->heat);
-    return &l->base;
+    return fabric_taken(&l->base);
 }
 
 /* ---- Sleep ------------------------------------------------------------------------------------------------------------ */
 
-static void mpi_nap_set(mpi_adapter_t *a, int64_t ns)
-{
-    timerfd_settime(a->nap.fd, 0, &(struct itimerspec){{0, 0}, {ns / 1000000000, ns % 1000000000}}, NULL);
-}
-
-static void mpi_nap_ready(madi_watch_t *watch, uint32_t events)
-{
-    mpi_adapter_t *a = MADI_CONTAINER(watch, mpi_adapter_t, nap);
-    uint64_t n;
-    (void)events;
-    if (read(watch->fd, &n, sizeof n) < 0)
-        return;
-    if (mpi_drain(a))
-        fabric_heat(&a->heat);
-}
-
-mad_status_t mpi_nap_open(mpi_adapter_t *a, char *reason)
-{
-    a->nap_ns = NAP_MIN;
-    a->nap.ready = mpi_nap_ready;
-    a->nap.carries = true;
-    a->nap.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-    if (a->nap.fd >= 0 && madi_watch_add(a->base.session, &a->nap, EPOLLIN) == MAD_OK)
-        return MAD_OK;
-    snprintf(reason, MADI_REASON_MAX, "no timer: %s%s", strerror(errno), madi_remedy(errno));
-    if (a->nap.fd >= 0)
-        madi_fd_close(a->nap.fd);
-    a->nap.fd = -1;
-    return MAD_ERR_SYSTEM;
-}
-
-void mpi_nap_close(mpi_adapter_t *a)
-{
-    if (a->nap.fd <= 0)
-        return;
-    madi_watch_del(a->base.session, &a->nap);
-    madi_fd_close(a->nap.fd);
-    a->nap.fd = -1;
-}
-
 bool mpi_arm(madi_adapter_t *adapter)
 {
     mpi_adapter_t *a = (mpi_adapter_t *)adapter;
-    if (a->deferred || atomic_load_explicit(&a->listed, memory_order_relaxed) || a->tried > 1)
+    if (a->base.deferred || atomic_load_explicit(&a->listed, memory_order_relaxed) || a->base.tried > 1)
         return false;
-    bool idle = fabric_heat_left(&a->heat) <= 1; /* true if nothing came since the last sleep */
-    a->nap_ns = !idle ? NAP_MIN : a->nap_ns < NAP_MAX / 2 ? a->nap_ns * 2 : NAP_MAX;
-    atomic_store_explicit(&a->heat.hot, 1, memory_order_relaxed);
-    mpi_nap_set(a, a->nap_ns);
+    fabric_nap_arm(&a->base);
     return true;
 }
 
 void mpi_disarm(madi_adapter_t *adapter)
 {
-    mpi_adapter_t *a = (mpi_adapter_t *)adapter;
-    mpi_nap_set(a, 0);
-    atomic_store_explicit(&a->heat.skip, 0, memory_order_relaxed); /* the next poll calls MPI */
+    fabric_nap_disarm((fabric_adapter_t *)adapter);
 }

@@ -14,8 +14,7 @@
 static void send_copy_free(mpi_world_t *w, mpi_copy_t *c)
 {
     if (c->link) {
-        madi_link_holds(&c->link->base, -1);
-        atomic_fetch_sub_explicit(&c->link->flying, 1, memory_order_relaxed);
+        fabric_copies_count(&c->link->base, -1);
         c->link = NULL;
         w->n_copies--;
     }
@@ -56,8 +55,7 @@ static void send_copy_keep(mpi_world_t *w, mpi_copy_t *c, mpi_link_t *l)
     if (!l)
         return;
     w->n_copies++;
-    madi_link_holds(&l->base, 1);
-    atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+    fabric_copies_count(&l->base, 1);
 }
 
 /* Send pieces.  Under io. */
@@ -131,7 +129,7 @@ static madi_sent_t flight_post_both(mpi_world_t *w, mpi_link_t *l, mpi_flight_t 
 {
     uint32_t tag = WORLD_BODY_TAG + w->body_tag % WORLD_BODY_TAGS;
     const struct iovec head[2] = {{vec->iov_base, sizeof(madi_wire_hdr_t)}, {&tag, sizeof tag}};
-    madi_sent_t sent = pieces_send(w, (int)l->peer.rank, l->tag, head, 2, l, error);
+    madi_sent_t sent = pieces_send(w, (int)l->peer.rank, l->base.tag, head, 2, l, error);
     if (sent != MADI_SENT)
         return MADI_AGAIN;
     w->body_tag++;
@@ -140,7 +138,7 @@ static madi_sent_t flight_post_both(mpi_world_t *w, mpi_link_t *l, mpi_flight_t 
         return MADI_AGAIN;
     f->next = w->flying;
     w->flying = f;
-    atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&l->base.flying, 1, memory_order_relaxed);
     return MADI_TAKEN;
 }
 
@@ -181,9 +179,9 @@ int mpi_flights_land(mpi_adapter_t *a)
         atomic_fetch_sub_explicit(&a->listed, 1, memory_order_relaxed);
         flight_put_free(w, f);
         madi_unlock(&w->io);
-        atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
-        if (error && !l->closed)
-            mpi_send_failed(l, error);
+        atomic_fetch_sub_explicit(&l->base.flying, 1, memory_order_relaxed);
+        if (error && !l->base.closed)
+            fabric_send_failed(&l->base, error);
         op->done(op, error ? MAD_ERR_PEER : MAD_OK);
     }
 }
@@ -220,14 +218,13 @@ void mpi_sends_forget(mpi_link_t *l)
         madi_unlock(&w->io);
         if (!op)
             break;
-        atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&l->base.flying, 1, memory_order_relaxed);
         op->done(op, MAD_ERR_PEER);
     }
     madi_lock(&w->io);
     for (mpi_copy_t *c = w->sending; c; c = c->next)
         if (c->link == l) {
-            madi_link_holds(&l->base, -1);
-            atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
+            fabric_copies_count(&l->base, -1);
             w->n_copies--;
             c->link = NULL;
         }
@@ -249,7 +246,7 @@ static int copies_test(mpi_world_t *w)
             w->sent_last = &w->sending;
         int error = w->lib.calls->test(&c->request, &is_done);
         if (error && c->link)
-            mpi_send_failed(c->link, error);
+            fabric_send_failed(&c->link->base, error);
         if (is_done || error) {
             send_copy_free(w, c);
             n++;
@@ -282,7 +279,7 @@ static int flights_test(mpi_world_t *w)
         f->next = mpi_of(f->link)->landed;
         mpi_of(f->link)->landed = f;
         atomic_fetch_add_explicit(&mpi_of(f->link)->listed, 1, memory_order_relaxed);
-        fabric_heat(&mpi_of(f->link)->heat);
+        fabric_heat(&mpi_of(f->link)->base.heat);
     }
     return n;
 }
@@ -307,13 +304,6 @@ bool mpi_sends_remain(mpi_world_t *w)
 
 /* ---- Packets -------------------------------------------------------------------------------------------------------- */
 
-void mpi_send_failed(mpi_link_t *l, int error)
-{
-    atomic_store_explicit(&l->failed, error, memory_order_relaxed);
-    atomic_store_explicit(&mpi_of(l)->failures, true, memory_order_release);
-    fabric_heat(&mpi_of(l)->heat);
-}
-
 madi_sent_t mpi_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     mpi_link_t *l = (mpi_link_t *)link;
@@ -321,21 +311,20 @@ madi_sent_t mpi_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     int error = 0;
     madi_sent_t sent;
     assert(n >= 1 && n <= WORLD_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t) && (op || total <= WORLD_PACKET_MAX));
-    if (MADI_UNLIKELY(atomic_load_explicit(&l->failed, memory_order_relaxed)))
+    if (MADI_UNLIKELY(fabric_send_error(&l->base)))
         return MADI_AGAIN;
     if (total > WORLD_PACKET_MAX)
         sent = mpi_flight_send(l, vec, n, total, op, &error);
     else
-        sent = mpi_message_send(a->world, (int)l->peer.rank, l->tag, vec, n, l, &error);
-    fabric_heat(&a->heat);
+        sent = mpi_message_send(a->world, (int)l->peer.rank, l->base.tag, vec, n, l, &error);
+    fabric_heat(&a->base.heat);
     if (MADI_LIKELY(sent != MADI_AGAIN)) {
-        l->end.sent++;
+        fabric_packet_left(&l->base);
         return sent;
     }
     if (error)
-        mpi_send_failed(l, error);
-    atomic_store_explicit(&l->refused, true, memory_order_relaxed);
-    atomic_store_explicit(&a->refused, true, memory_order_release);
+        fabric_send_failed(&l->base, error);
+    fabric_refuse(&l->base);
     return MADI_AGAIN;
 }
 
@@ -346,9 +335,8 @@ bool mpi_send_short(madi_link_t *link, const void *packet, size_t total)
     bool is_done = false;
     madi_lock(&w->io);
     mpi_copy_t *c = w->copies; /* stays in the list unless MPI keeps it */
-    if (MADI_LIKELY(c && w->n_copies < WORLD_COPIES && mpi_world_works(w) &&
-                    !atomic_load_explicit(&l->failed, memory_order_relaxed))) {
-        c->tag = l->tag;
+    if (MADI_LIKELY(c && w->n_copies < WORLD_COPIES && mpi_world_works(w) && !fabric_send_error(&l->base))) {
+        c->tag = l->base.tag;
         memcpy(c->data, packet, MADI_PACKET_SHORT);
         int error = send_copy_post(w, (int)l->peer.rank, c, total, &is_done);
         if (MADI_UNLIKELY(!is_done && !error)) {
@@ -357,11 +345,22 @@ bool mpi_send_short(madi_link_t *link, const void *packet, size_t total)
         }
         if (MADI_LIKELY(!error)) {
             madi_unlock(&w->io);
-            fabric_heat(&mpi_of(l)->heat);
-            l->end.sent++;
+            fabric_heat(&mpi_of(l)->base.heat);
+            fabric_packet_left(&l->base);
             return true;
         }
     }
     madi_unlock(&w->io);
     return mpi_send(link, &(struct iovec){(void *)(uintptr_t)packet, total}, 1, total, NULL) == MADI_SENT;
+}
+
+bool mpi_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number)
+{
+    fabric_control_t c = {what, number};
+    int error;
+    madi_sent_t sent = mpi_message_send(((mpi_adapter_t *)link->link.adapter)->world, (int)((mpi_link_t *)link)->peer.rank,
+                                        fabric_control_tag(link), &(struct iovec){&c, sizeof c}, 1, NULL, &error);
+    if (error && !link->closed)
+        fabric_send_failed(link, error);
+    return sent == MADI_SENT;
 }

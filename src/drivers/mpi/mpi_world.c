@@ -45,8 +45,8 @@ void mpi_world_fail(mpi_world_t *w, int error)
 {
     w->error = w->error ? w->error : error;
     for (mpi_adapter_t *a = w->adapters; a; a = a->next) {
-        atomic_store_explicit(&a->failures, true, memory_order_release);
-        fabric_heat(&a->heat);
+        atomic_store_explicit(&a->base.failures, true, memory_order_release);
+        fabric_heat(&a->base.heat);
     }
 }
 
@@ -60,8 +60,8 @@ static void slots_post(mpi_world_t *w, unsigned n)
         mpi_buffer_t *b = w->slots[i].buffer;
         if (!b)
             return; /* without memory: later */
-        int error =
-            w->lib.calls->receive(&b->tag, WORLD_TAG_SIZE + WORLD_PACKET_MAX, MPI_ANY_RANK, WORLD_TAG, &w->slots[i].request);
+        int error = w->lib.calls->receive(&b->early.tag, WORLD_TAG_SIZE + WORLD_PACKET_MAX, MPI_ANY_RANK, WORLD_TAG,
+                                          &w->slots[i].request);
         if (error) {
             mpi_world_fail(w, error);
             return;
@@ -120,12 +120,12 @@ void mpi_slot_route(mpi_world_t *w, const mpi_adapter_t *poller)
     mpi_buffer_t *b = mpi_slot_detach(w);
     mpi_adapter_t *a = NULL;
     mpi_announced_t announced;
-    if (fabric_tag_kind(b->tag) == FABRIC_KIND_FRAME) {
+    if (fabric_tag_kind(b->early.tag) == FABRIC_KIND_FRAME) {
         a = mpi_frame_adapter(w, b);
     } else {
-        mpi_link_t *l = mpi_link_of(w, b->tag);
+        mpi_link_t *l = mpi_link_of(w, b->early.tag);
         a = l ? mpi_of(l) : NULL;
-        if (!l && fabric_tag_kind(b->tag) == FABRIC_KIND_PACKET && mpi_announced_read(b, &announced))
+        if (!l && fabric_tag_kind(b->early.tag) == FABRIC_KIND_PACKET && mpi_announced_read(b, &announced))
             mpi_body_discard(w, b->source, announced.body_tag, announced.hdr.length);
     }
     if (!a) {
@@ -137,9 +137,9 @@ void mpi_slot_route(mpi_world_t *w, const mpi_adapter_t *poller)
     *a->arrived = b;
     a->arrived = &b->next;
     atomic_fetch_add_explicit(&a->listed, 1, memory_order_relaxed);
-    fabric_heat(&a->heat);
+    fabric_heat(&a->base.heat);
     if (a != poller)
-        madi_session_wake(a->base.session);
+        madi_session_wake(a->base.adapter.session);
 }
 
 int mpi_progress(mpi_adapter_t *a)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TICK_BLIND INT64_C(20000000) /* ns between two looks at a queue that has no descriptor: it may hold a handshake */
+
 static void caps_set(ofi_adapter_t *a)
 {
     bool memory = !strncmp(a->info->fabric_attr->prov_name, "shm", 3);
@@ -16,23 +18,24 @@ static void caps_set(ofi_adapter_t *a)
     /* ofi_rxd of libfabric 1.17 loses a message of several datagrams if more of them are in flight, in one of a thousand
      * cases.  An injected message is one datagram. */
     a->max_copies = strstr(a->info->fabric_attr->prov_name, ";ofi_rxd") ? 1 : OFI_COPIES;
-    a->base.caps = (madi_caps_t){.host = ofi_fabric_is_local(a->info->fabric_attr->prov_name, a->info->fabric_attr->name),
-                                 .packet_max = OFI_PACKET_MAX,
-                                 .chunk_max = MADI_OFI_CHUNK_MAX,
-                                 .rdv_min = MADI_OFI_GRANT_MIN,
-                                 .cont_min = MADI_OFI_CONT_MIN,
-                                 .rdv_eager = MADI_OFI_EAGER,
-                                 .gather_max = OFI_GATHER,
-                                 .latency_us = memory ? 0.5 : 9,
-                                 .bandwidth_MBs = memory ? 8000 : 4000,
-                                 .rank = memory ? 40 : 60}; /* in shared memory: after the driver shm; else after tcp */
+    a->base.adapter.caps =
+        (madi_caps_t){.host = ofi_fabric_is_local(a->info->fabric_attr->prov_name, a->info->fabric_attr->name),
+                      .packet_max = OFI_PACKET_MAX,
+                      .chunk_max = MADI_OFI_CHUNK_MAX,
+                      .rdv_min = MADI_OFI_GRANT_MIN,
+                      .cont_min = MADI_OFI_CONT_MIN,
+                      .rdv_eager = MADI_OFI_EAGER,
+                      .gather_max = OFI_GATHER,
+                      .latency_us = memory ? 0.5 : 9,
+                      .bandwidth_MBs = memory ? 8000 : 4000,
+                      .rank = memory ? 40 : 60}; /* in shared memory: after the driver shm; else after tcp */
 }
 
 /* Make an object of libfabric; report its failure. */
 static bool is_made(const ofi_adapter_t *a, const char *what, int rc, char *reason)
 {
     if (rc)
-        snprintf(reason, MADI_REASON_MAX, "%.40s of %.47s: %.60s", what, a->base.name, a->fi->strerror(-rc));
+        snprintf(reason, MADI_REASON_MAX, "%.40s of %.47s: %.60s", what, a->base.adapter.name, a->fi->strerror(-rc));
     return !rc;
 }
 
@@ -73,7 +76,7 @@ static bool endpoint_open(ofi_adapter_t *a, char *reason)
            endpoint_bind_addresses(a, reason) &&
            is_made(a, "the queue of an endpoint", fi_ep_bind(a->ep, &a->cq->fid, FI_TRANSMIT | FI_RECV), reason) &&
            is_made(a, "the start of an endpoint", fi_enable(a->ep), reason) &&
-           is_made(a, "the address of an endpoint", fi_getname(&a->ep->fid, a->base.address, &a->name_len), reason);
+           is_made(a, "the address of an endpoint", fi_getname(&a->ep->fid, a->base.adapter.address, &a->name_len), reason);
 }
 
 static mad_status_t ofi_open(madi_adapter_t *adapter, char *reason)
@@ -81,6 +84,7 @@ static mad_status_t ofi_open(madi_adapter_t *adapter, char *reason)
     ofi_adapter_t *a = (ofi_adapter_t *)adapter;
     char host[32];
     mad_status_t status;
+    a->base.ops = &ofi_ops;
     a->fi = ofi_fi_open(reason, MADI_REASON_MAX);
     if (!a->fi || !fabric_space_text("net", host, sizeof host, reason))
         return MAD_ERR_SYSTEM;
@@ -95,40 +99,28 @@ static mad_status_t ofi_open(madi_adapter_t *adapter, char *reason)
     a->memory = ofi_memory_mode(a->info->domain_attr->mr_mode, a->info->domain_attr->mr_key_size);
     caps_set(a);
     ofi_device_name(a->info, adapter->device);
-    fabric_heat(&a->heat);
+    fabric_heat(&a->base.heat);
     status = ofi_buffers_open(a, reason);
     if (!status)
         status = ofi_copies_open(a, reason);
     if (!status)
         status = ofi_wait_open(a, reason);
-    return status ? status : ofi_tick_open(a, reason);
-}
-
-static mad_status_t ofi_secure(madi_adapter_t *adapter, int given, char *reason)
-{
-    if (given == MADI_SECURITY_SEAL) {
-        snprintf(reason, MADI_REASON_MAX,
-                 "libfabric's networks cannot be sealed: give network %s security auth in the topology file",
-                 adapter->network);
-        return MAD_ERR_CONFIG;
-    }
-    if (given >= 0)
-        adapter->security = (uint8_t)given;
-    return MAD_OK;
+    return status ? status : fabric_control_open(&a->base, a->cq_watch.fd > 0 ? FABRIC_TICK_NS : TICK_BLIND, reason);
 }
 
 static void ofi_close(madi_adapter_t *adapter)
 {
     ofi_adapter_t *a = (ofi_adapter_t *)adapter;
     ofi_wait_close(a);
-    ofi_tick_close(a);
+    fabric_tick_close(adapter->session, &a->base.tick);
     ofi_later_fini(a);
 }
 
 void ofi_released(const ofi_adapter_t *a, int rc, const char *what)
 {
     if (rc)
-        madi_log(MADI_LOG_WARN, "ofi", "%s: libfabric does not release %s: %s", a->base.name, what, a->fi->strerror(-rc));
+        madi_log(MADI_LOG_WARN, "ofi", "%s: libfabric does not release %s: %s", a->base.adapter.name, what,
+                 a->fi->strerror(-rc));
 }
 
 static void fid_close(const ofi_adapter_t *a, struct fid *fid, const char *what)
@@ -156,7 +148,7 @@ static void ofi_fini(madi_adapter_t *adapter)
     fid_close(a, a->fabric ? &a->fabric->fid : NULL, "a fabric");
     if (a->info)
         a->fi->freeinfo(a->info);
-    fabric_table_fini(&a->links);
+    fabric_table_fini(&a->base.links);
     free(a->stash);
     a->ep = NULL, a->av = NULL, a->cq = NULL, a->domain = NULL, a->fabric = NULL, a->info = NULL, a->stash = NULL;
 }
@@ -172,20 +164,20 @@ const madi_driver_t madi_driver_ofi = {
     .open = ofi_open,
     .close = ofi_close,
     .fini = ofi_fini,
-    .connect = ofi_connect,
-    .start = ofi_start,
+    .connect = fabric_link_connect,
+    .start = fabric_link_start,
     .send = ofi_send,
     .poll = ofi_poll,
     .link_close = ofi_link_close,
     .link_fini = ofi_link_fini,
-    .reach = {.secure = ofi_secure},
+    .reach = {.secure = fabric_secure},
     .frames = {.frame_send = ofi_frame_send,
                .frame_answer = ofi_frame_answer,
-               .accept = ofi_accept,
-               .describe = ofi_describe},
-    .wait = {.pure_poll = ofi_pure_poll, .arm = ofi_arm, .disarm = ofi_disarm},
+               .accept = fabric_link_accept,
+               .describe = fabric_link_describe},
+    .wait = {.pure_poll = fabric_pure_poll, .arm = ofi_arm, .disarm = ofi_disarm},
     .fast = {.take = ofi_take, .slot_put = ofi_slot_put},
-    .live = {.drained = ofi_drained},
+    .live = {.drained = fabric_drained},
 };
 
 MADI_MODULE(madi_driver_ofi)

@@ -44,10 +44,9 @@
 #define OFI_H
 
 #include "core/driver.h"
-#include "drivers/fabric/end.h"
-#include "drivers/fabric/heat.h"
-#include "drivers/fabric/process.h"
-#include "drivers/fabric/table.h"
+#include "drivers/fabric/control.h"
+#include "drivers/fabric/order.h"
+#include "drivers/fabric/poll.h"
 #include "drivers/ofi/ofi_fi.h"
 
 #include <rdma/fi_cm.h>
@@ -177,7 +176,7 @@ typedef struct ofi_peer {
 } ofi_peer_t;
 
 struct ofi_adapter {
-    madi_adapter_t base;
+    fabric_adapter_t base;
     const ofi_fi_t *fi;
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -205,69 +204,34 @@ struct ofi_adapter {
     ofi_buffer_t *spent;              /* buffers to be posted again */
     _Atomic(ofi_buffer_t *) returned; /* buffers that slot_put has returned */
     int n_buffers, n_posted, n_spent;
-    int max_buffers;      /* OFI_BUFFERS_MAX, or the number of those that could be registered */
-    int unposted;         /* number of bodies with parts that the provider has not taken yet */
-    ofi_body_t *bodies;   /* bodies being read, those of closed links included */
-    ofi_link_t *deferred; /* links whose next packet waits for the next poll */
-    ofi_stash_t *stash;   /* entries of the queue that were read while no upcall was possible */
+    int max_buffers;    /* OFI_BUFFERS_MAX, or the number of those that could be registered */
+    int unposted;       /* number of bodies with parts that the provider has not taken yet */
+    ofi_body_t *bodies; /* bodies being read, those of closed links included */
+    ofi_stash_t *stash; /* entries of the queue that were read while no upcall was possible */
     int n_stash, room_stash;
 
-    fabric_table_t links;
-    atomic_bool failures;    /* true if sending has failed on a link */
     atomic_int copying;      /* number of links with a body that is sent by copies */
     struct ofi_later *later; /* messages that the provider has not taken yet */
 
-    bool broken;      /* true if the endpoint or the queue cannot be used any more */
     char failure[80]; /* the provider's text about the last operation that failed; "" if none */
 
-    /* polling */
-    fabric_heat_t heat;
-    int tries;           /* maximum number of reads of an empty queue in one take */
-    int tried;           /* 1 + events of a take that has polled in place of the next poll; else 0 */
-    atomic_bool refused; /* true if a link refused a packet */
-
-    /* sleep */
+    int tries;             /* maximum number of reads of an empty queue in one take */
     madi_watch_t cq_watch; /* watch of the queue's descriptor; fd 0: the provider has none */
-    madi_watch_t nap;      /* timer, for providers without a descriptor */
-    int64_t nap_ns;        /* ns: present period of `nap` */
-    madi_watch_t tick;     /* timer of liveness */
-    int64_t looked;        /* ns: last look at all links */
 };
 
 struct ofi_link {
-    madi_link_t base;
+    fabric_link_t base;
     ofi_peer_t *peer;
-    int index;    /* index in the adapter's table, if numbered */
-    uint32_t key; /* random key that messages to this end carry */
-    bool numbered, started, closed, down;
-    bool dead;            /* true if the peer's process has ended */
-    madi_watch_t process; /* a pidfd of a peer of this host; fd 0 if none */
+    ofi_flight_t *copying; /* the body that is sent by copies, before any other packet; NULL if none; under the tx lock */
 
-    /* sending, under the tx lock */
-    uint64_t tag;      /* tag of packets to the peer, with number 0 */
-    uint16_t number;   /* number of the next packet to send */
-    atomic_int failed; /* error of libfabric that ended sending; 0 if none */
-    atomic_bool refused;
-    atomic_int flying;     /* number of copies and flights in use */
-    ofi_flight_t *copying; /* the body that is sent by copies, before any other packet; NULL if none */
-
-    /* receiving, under the session's lock */
-    uint16_t expected;     /* number of the next packet */
-    fabric_early_t *early; /* packets that came before their turn, in order of their numbers */
-    bool is_deferred;
-    ofi_link_t *next_deferred;
-    ofi_body_t *receiving; /* the body that the next packets wait for */
-    madi_wire_hdr_t hdr;   /* header of the packet whose body is `receiving` */
-    madi_rx_t rx;
-    size_t missing; /* bytes of that body that come in the next packets; 0 if none */
+    /* receiving, under the session's lock; base.receiving is an ofi_body_t */
+    size_t missing; /* bytes of the body that come in the next packets; 0 if none */
     bool dropping;  /* true if they are dropped */
-
-    fabric_end_t end;
 };
 
 static inline ofi_adapter_t *ofi_of(const ofi_link_t *l)
 {
-    return (ofi_adapter_t *)l->base.adapter;
+    return (ofi_adapter_t *)l->base.link.adapter;
 }
 
 /* ofi.c */
@@ -320,22 +284,13 @@ static inline void *ofi_memory_desc(struct fid_mr *mr)
 ofi_peer_t *ofi_peer_use(ofi_adapter_t *a, const void *name, size_t len, char *reason);
 void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer); /* count one use less, and free an unused peer; NULL is fine */
 /* ofi_link.c */
-#define OFI_MAGIC 0x6966646du /* magic of descriptions */
-#define OFI_VERSION 2
-mad_status_t ofi_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
-mad_status_t ofi_accept(madi_link_t *link, const void *source, size_t source_len, char *reason);
-size_t ofi_describe(madi_link_t *link, void *bytes);
-mad_status_t ofi_start(madi_link_t *link, int fd, bool active, char *reason);
+extern const fabric_ops_t ofi_ops;
 void ofi_link_close(madi_link_t *link);
 void ofi_link_fini(madi_link_t *link);
-void ofi_early_run(ofi_link_t *l); /* deliver what has waited for its turn */
-/* Report that the link is down, once. */
-void ofi_down(ofi_link_t *l, mad_status_t status, const char *text);
 /* Return the link to which a message with this tag belongs; NULL if there is none any more. */
 static inline ofi_link_t *ofi_link_of(const ofi_adapter_t *a, uint64_t tag)
 {
-    ofi_link_t *l = fabric_table_at(&a->links, tag);
-    return l && l->key == fabric_tag_key(tag) ? l : NULL;
+    return (ofi_link_t *)fabric_link_at(&a->base.links, tag);
 }
 
 /* ofi_send.c */
@@ -353,7 +308,6 @@ int ofi_copying_post(ofi_adapter_t *a);
 void ofi_copies_forget(ofi_link_t *l);  /* forget the copies of a link that ends */
 void ofi_flights_report(ofi_link_t *l); /* report ops in flight as failed */
 void ofi_send_fini(ofi_adapter_t *a);   /* the endpoint is closed */
-void ofi_send_failed(ofi_link_t *l, ssize_t error);
 
 /* ofi_buffer.c */
 mad_status_t ofi_buffers_open(ofi_adapter_t *a, char *reason);
@@ -370,32 +324,28 @@ bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *buffer);
 void ofi_body_done(ofi_adapter_t *a, ofi_body_t *body, int error);
 void ofi_bounce_done(ofi_adapter_t *a, ofi_body_t *body, int error);
 int ofi_post_bodies(ofi_adapter_t *a);
-int ofi_deferred(ofi_adapter_t *a); /* offer packets to the core again that it has deferred; returns their number */
+void ofi_early_run(fabric_link_t *link); /* as fabric_ops_t says */
 void ofi_receive_forget(ofi_link_t *l);
 void ofi_receive_fini(ofi_adapter_t *a); /* the endpoint is closed */
 
 /* ofi_poll.c */
 int ofi_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
-bool ofi_pure_poll(madi_adapter_t *adapter);
-/* Report that the provider has failed, and break all links.  for_good: the adapter cannot be used any more. */
+/* Report that the provider has failed, with libfabric's error, and break all links.  for_good: the adapter cannot be used any
+ * more. */
 void ofi_links_fail(ofi_adapter_t *a, const char *what, int error, bool for_good);
-int ofi_drain(ofi_adapter_t *a); /* read the queue until it is empty, or a while; returns the number of events */
+int ofi_drain(fabric_adapter_t *adapter); /* as fabric_ops_t says */
 /* Wait until the provider no longer writes to a body's destination, without upcalls.  If that takes too long, close the
  * endpoint, which breaks all links of the adapter. */
 void ofi_body_await(ofi_adapter_t *a, const ofi_body_t *body);
 
-/* ofi_control.c */
-bool ofi_control_send(ofi_link_t *l, fabric_what_t what, uint32_t number);
-void ofi_control_arrived(ofi_link_t *l, const fabric_control_t *c);
-void ofi_bye_check(ofi_link_t *l); /* a packet was delivered */
+/* ofi_control.c; as fabric_ops_t says */
+bool ofi_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number);
 /* Send a message, if not now then later, even if the link has ended.  False without memory. */
 bool ofi_control_later(ofi_link_t *l, fabric_what_t what, uint32_t number);
 void ofi_later_post(ofi_adapter_t *a);
 void ofi_later_fini(ofi_adapter_t *a); /* wait a moment (LATER_NS) for the messages to leave, then drop them */
-bool ofi_drained(madi_link_t *link);
-mad_status_t ofi_tick_open(ofi_adapter_t *a, char *reason);
-void ofi_tick_close(ofi_adapter_t *a);
+bool ofi_tick(fabric_adapter_t *adapter);
 
 /* ofi_frame.c; as driver.h says */
 bool ofi_frame_send(madi_link_t *link, const void *frame, size_t len);

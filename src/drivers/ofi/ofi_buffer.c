@@ -86,7 +86,7 @@ void ofi_buffers_post(ofi_adapter_t *a)
         a->n_posted++;
     }
     madi_unlock(&a->io);
-    if (rc && rc != -FI_EAGAIN && !a->n_posted && !a->broken)
+    if (rc && rc != -FI_EAGAIN && !a->n_posted && !a->base.broken)
         ofi_links_fail(a, "no receive buffer can be posted", (int)-rc, true);
 }
 

@@ -10,9 +10,9 @@
 static ssize_t frame_post(ofi_adapter_t *a, fi_addr_t to, const void *frame, size_t len)
 {
     unsigned char n = (unsigned char)a->name_len;
-    struct iovec vec[3] = {{&n, 1}, {a->base.address, a->name_len}, {(void *)(uintptr_t)frame, len}};
+    struct iovec vec[3] = {{&n, 1}, {a->base.adapter.address, a->name_len}, {(void *)(uintptr_t)frame, len}};
     ssize_t rc = ofi_message(a, to, fabric_tag(FABRIC_KIND_FRAME, 0, 0), vec, 3, 1 + a->name_len + len, NULL);
-    fabric_heat(&a->heat);
+    fabric_heat(&a->base.heat);
     return rc;
 }
 
@@ -21,7 +21,7 @@ bool ofi_frame_send(madi_link_t *link, const void *frame, size_t len)
     ofi_link_t *l = (ofi_link_t *)link;
     ssize_t rc = frame_post(ofi_of(l), l->peer->addr, frame, len);
     if (rc && rc != -FI_EAGAIN)
-        ofi_send_failed(l, rc);
+        fabric_send_failed(&l->base, (int)-rc);
     return !rc;
 }
 
@@ -41,6 +41,6 @@ void ofi_frame_arrived(ofi_adapter_t *a, ofi_buffer_t *b)
 {
     size_t n = b->len ? (unsigned char)b->data[0] : 0;
     if (n == a->name_len && b->len > 1 + n && b->len - 1 - n <= MADI_FRAME_MAX)
-        madi_frame_arrived(&a->base, b->data + 1, n, b->data + 1 + n, b->len - 1 - n);
+        madi_frame_arrived(&a->base.adapter, b->data + 1, n, b->data + 1 + n, b->len - 1 - n);
     ofi_buffer_put(a, b);
 }

@@ -6,94 +6,59 @@
 #include <stdio.h>
 #include <string.h>
 
-static void peer_process_ready(madi_watch_t *watch, uint32_t events)
-{
-    ofi_link_t *l = MADI_CONTAINER(watch, ofi_link_t, process);
-    (void)events;
-    if (l->closed || l->down)
-        return;
-    ofi_drain(ofi_of(l)); /* deliver what the peer sent before its end */
-    l->dead = true;
-    ofi_down(l, MAD_ERR_PEER, "the process is gone");
-}
-
-void ofi_down(ofi_link_t *l, mad_status_t status, const char *text)
-{
-    if (l->down || l->closed)
-        return;
-    l->down = true;
-    madi_link_down(&l->base, status, text);
-}
-
 /* Make what both ends need for the handshake: the other end's address, and a number. */
-static mad_status_t link_open(ofi_link_t *l, const void *name, size_t len, char *reason)
+static mad_status_t ofi_link_open(fabric_link_t *link, const void *name, size_t len, char *reason)
 {
+    ofi_link_t *l = (ofi_link_t *)link;
     l->peer = ofi_peer_use(ofi_of(l), name, len, reason);
     if (!l->peer)
         return MAD_ERR_PROTOCOL;
-    l->index = fabric_table_add(&ofi_of(l)->links, l, &l->key, reason);
-    l->numbered = l->index >= 0;
-    return l->numbered ? MAD_OK : MAD_ERR_NOMEM;
+    return fabric_link_number(link, &ofi_of(l)->base.links, reason);
 }
 
-mad_status_t ofi_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
+/* shm of libfabric 1.17 goes on to use the memory of an endpoint of the same process after that was closed. */
+static bool ofi_peer_fits(const fabric_link_t *link, const fabric_description_t *d, char *reason)
 {
-    (void)fd; /* *fd stays -1: the handshake is in frames */
-    if (ofi_of((ofi_link_t *)link)->broken) {
-        snprintf(reason, MADI_REASON_MAX, "the adapter cannot be used any more: its provider has failed");
-        return MAD_ERR_SYSTEM;
-    }
-    return link_open((ofi_link_t *)link, addr, len, reason);
-}
-
-mad_status_t ofi_accept(madi_link_t *link, const void *source, size_t source_len, char *reason)
-{
-    return link_open((ofi_link_t *)link, source, source_len, reason);
-}
-
-size_t ofi_describe(madi_link_t *link, void *bytes)
-{
-    const ofi_link_t *l = (ofi_link_t *)link;
-    return fabric_describe(OFI_MAGIC, OFI_VERSION, l->index, l->key, bytes);
-}
-
-mad_status_t ofi_start(madi_link_t *link, int fd, bool active, char *reason)
-{
-    ofi_link_t *l = (ofi_link_t *)link;
-    ofi_adapter_t *a = ofi_of(l);
-    fabric_description_t d;
-    (void)fd;
-    (void)active;
-    if (!fabric_description_read(link, OFI_MAGIC, OFI_VERSION, &d, reason))
-        return MAD_ERR_PROTOCOL;
-    /* shm of libfabric 1.17 goes on to use the memory of an endpoint of the same process after that was closed */
-    if (fabric_process_is_here(&d.process) && !strncmp(a->info->fabric_attr->prov_name, "shm", 3)) {
+    bool fits = !fabric_process_is_here(&d->process) ||
+                strncmp(ofi_of((const ofi_link_t *)link)->info->fabric_attr->prov_name, "shm", 3) != 0;
+    if (!fits)
         snprintf(reason, MADI_REASON_MAX, "libfabric's provider shm cannot connect two sessions of one process");
-        return MAD_ERR_PEER;
-    }
-    l->tag = fabric_tag(FABRIC_KIND_PACKET, d.key, (uint16_t)d.index);
-    l->process.ready = peer_process_ready; /* a peer of another host or namespace is known only by what it sends */
-    fabric_process_watch(&d.process, link->adapter->session, &l->process);
-    l->started = l->end.arrived = true;
-    fabric_heat(&a->heat);
-    madi_link_up(&l->base);
-    if (!l->closed)
-        ofi_early_run(l);
-    return MAD_OK;
+    return fits;
 }
+
+/* Without memory the peer notices the end by other means. */
+static void ofi_bye_send(fabric_link_t *link)
+{
+    ofi_control_later((ofi_link_t *)link, FABRIC_BYE, link->end.sent);
+}
+
+static void ofi_done_arrived(fabric_link_t *link, uint32_t id)
+{
+    ofi_flight_done((ofi_link_t *)link, id);
+}
+
+const fabric_ops_t ofi_ops = {
+    .name = "ofi",
+    .networks = "libfabric's networks",
+    .magic = 0x6966646du,
+    .version = 2,
+    .drain = ofi_drain,
+    .link_open = ofi_link_open,
+    .early_run = ofi_early_run,
+    .peer_fits = ofi_peer_fits,
+    .control_send = ofi_control_send,
+    .bye_send = ofi_bye_send,
+    .done_arrived = ofi_done_arrived,
+    .tick = ofi_tick,
+};
 
 void ofi_link_close(madi_link_t *link)
 {
     ofi_link_t *l = (ofi_link_t *)link;
-    ofi_adapter_t *a = ofi_of(l);
-    if (l->closed)
+    if (l->base.closed)
         return;
-    l->closed = true;
-    fabric_process_unwatch(link->adapter->session, &l->process);
-    if (l->started && !l->end.bye && !l->dead)
-        ofi_control_later(l, FABRIC_BYE, l->end.sent); /* without memory the peer notices the end by other means */
-    if (l->numbered)
-        a->links.links[l->index] = NULL;
+    fabric_link_end(&l->base);
+    fabric_link_unnumber(&l->base, &ofi_of(l)->base.links);
     ofi_receive_forget(l);
     ofi_copies_forget(l);
     ofi_flights_report(l);

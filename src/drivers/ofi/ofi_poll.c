@@ -14,7 +14,6 @@
 #define ENTRIES 16                  /* completions of one read */
 #define AWAIT_NS INT64_C(500000000) /* wait for a body that is being written as its link is closed */
 #define NO_TAG (~UINT64_C(0))       /* a tag that no peer sends: its kind is unknown */
-#define DRAIN_MAX 4096              /* maximum number of events of ofi_drain */
 #define RECENT 256                  /* number of tries that have found nothing */
 
 /* Note that the provider no longer writes to a part of a body. */
@@ -26,17 +25,12 @@ static void context_landed(const ofi_context_t *context)
 
 void ofi_links_fail(ofi_adapter_t *a, const char *what, int error, bool for_good)
 {
-    a->broken |= for_good;
-    madi_log(MADI_LOG_ERROR, "ofi", "%s: %s: %s; the connections of this adapter are closed%s", a->base.name, what,
-             a->fi->strerror(error), for_good ? ", and it takes no further ones" : "");
-    for (int i = 0; i < a->links.n; i++)
-        if (a->links.links[i])
-            ofi_send_failed(a->links.links[i], -error);
+    fabric_links_fail(&a->base, what, a->fi->strerror(error), error, for_good);
 }
 
 static void queue_failed(ofi_adapter_t *a, int error)
 {
-    if (!a->broken)
+    if (!a->base.broken)
         ofi_links_fail(a, "the completion queue cannot be read", error, true);
 }
 
@@ -54,7 +48,7 @@ static int queue_read_error(ofi_adapter_t *a, ofi_stash_t *to)
         queue_failed(a, (int)-n);
     if (n != 1 || !e.op_context) /* of an injected message: what has happened to the peer is found out by other means */
         return 0;
-    madi_log(MADI_LOG_DEBUG, "ofi", "%s: an operation has failed: %s (%d); the provider: %s (%d)", a->base.name,
+    madi_log(MADI_LOG_DEBUG, "ofi", "%s: an operation has failed: %s (%d); the provider: %s (%d)", a->base.adapter.name,
              a->fi->strerror(e.err), e.err, a->failure, e.prov_errno);
     *to = (ofi_stash_t){e.op_context, e.len, NO_TAG, e.err ? e.err : FI_EOTHER};
     context_landed(to->context);
@@ -160,7 +154,7 @@ void ofi_body_await(ofi_adapter_t *a, const ofi_body_t *body)
         if (!n && madi_now() >= end)
             endpoint_end(a);
     }
-    fabric_heat(&a->heat);
+    fabric_heat(&a->base.heat);
 }
 
 /* Handle up to about budget completions.  Returns their number. */
@@ -180,25 +174,15 @@ static int queue_handle(ofi_adapter_t *a, int budget)
 static void failures_report(ofi_adapter_t *a)
 {
     char text[MADI_REASON_MAX];
-    atomic_store_explicit(&a->failures, false, memory_order_relaxed);
-    for (int i = 0; i < a->links.n; i++) {
-        ofi_link_t *l = a->links.links[i];
-        int error = l ? atomic_load_explicit(&l->failed, memory_order_relaxed) : 0;
-        if (!error || l->down || l->closed)
+    int i = 0;
+    atomic_store_explicit(&a->base.failures, false, memory_order_relaxed);
+    for (fabric_link_t *l; (l = fabric_link_next(&a->base, &i));) {
+        int error = fabric_send_error(l);
+        if (!error)
             continue;
         snprintf(text, sizeof text, "provider %.40s has failed: %.50s%s%.60s", a->info->fabric_attr->prov_name,
                  a->fi->strerror(error), a->failure[0] ? "; its last error: " : "", a->failure);
-        ofi_down(l, MAD_ERR_PEER, text);
-    }
-}
-
-static void refused_report(ofi_adapter_t *a)
-{
-    atomic_store_explicit(&a->refused, false, memory_order_relaxed);
-    for (int i = 0; i < a->links.n; i++) {
-        ofi_link_t *l = a->links.links[i];
-        if (l && !l->closed && !l->down && atomic_exchange_explicit(&l->refused, false, memory_order_relaxed))
-            madi_link_writable(&l->base);
+        fabric_link_down(l, MAD_ERR_PEER, text);
     }
 }
 
@@ -207,18 +191,18 @@ static void refused_report(ofi_adapter_t *a)
 static int rest_handle(ofi_adapter_t *a)
 {
     int events = 0;
-    if (MADI_UNLIKELY(a->deferred != NULL))
-        events += ofi_deferred(a);
+    if (MADI_UNLIKELY(a->base.deferred != NULL))
+        events += fabric_deferred(&a->base);
     if (MADI_UNLIKELY(a->unposted > 0))
         events += ofi_post_bodies(a);
     if (MADI_UNLIKELY(a->later != NULL))
         ofi_later_post(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->copying, memory_order_relaxed)))
         events += ofi_copying_post(a);
-    if (MADI_UNLIKELY(atomic_load_explicit(&a->failures, memory_order_relaxed)))
+    if (MADI_UNLIKELY(atomic_load_explicit(&a->base.failures, memory_order_relaxed)))
         failures_report(a);
-    if (MADI_UNLIKELY(atomic_load_explicit(&a->refused, memory_order_relaxed)))
-        refused_report(a);
+    if (MADI_UNLIKELY(atomic_load_explicit(&a->base.refused, memory_order_relaxed)))
+        fabric_refused_report(&a->base);
     return events;
 }
 
@@ -228,50 +212,38 @@ static void queue_post(ofi_adapter_t *a, int events)
         ofi_buffers_post(a);
 }
 
-int ofi_drain(ofi_adapter_t *a)
+int ofi_drain(fabric_adapter_t *adapter)
 {
+    ofi_adapter_t *a = (ofi_adapter_t *)adapter;
     int events = 0, n;
     do {
         n = queue_handle(a, ENTRIES) + rest_handle(a);
         ofi_buffers_post(a);
         events += n;
-    } while (n && events < DRAIN_MAX);
+    } while (n && events < FABRIC_DRAIN_MAX);
     return events;
 }
 
 /* ---- When to poll --------------------------------------------------------------------------------------------------- */
 
-bool ofi_pure_poll(madi_adapter_t *adapter)
-{
-    return fabric_heat_polls(&((ofi_adapter_t *)adapter)->heat);
-}
-
 int ofi_poll(madi_adapter_t *adapter, int budget)
 {
     ofi_adapter_t *a = (ofi_adapter_t *)adapter;
-    int events;
-    if (a->tried) {
-        events = a->tried - 1;
-        a->tried = 0;
-    } else {
-        if (!fabric_heat_polls(&a->heat))
-            return 0;
+    int events = fabric_poll_begin(&a->base);
+    if (events == FABRIC_POLL_SKIP)
+        return 0;
+    if (events == FABRIC_POLL_LOOK)
         events = queue_handle(a, budget);
-    }
     events += rest_handle(a);
     queue_post(a, events);
-    if (events)
-        fabric_heat(&a->heat);
-    else
-        fabric_heat_cool(&a->heat, a->cq_watch.fd > 0);
-    return events;
+    return fabric_poll_end(&a->base, events, a->cq_watch.fd > 0);
 }
 
 /* Read one completion.  Where a read makes no system call, and something has come or gone recently, read a few times: a
  * turn through the core takes longer than a read. */
 static int queue_read_one(ofi_adapter_t *a, ofi_stash_t *to)
 {
-    int left = fabric_heat_left(&a->heat) > FABRIC_HOT - RECENT ? a->tries : 1, n;
+    int left = fabric_heat_left(&a->base.heat) > FABRIC_HOT - RECENT ? a->tries : 1, n;
     do
         n = queue_read(a, to, 1);
     while (!n && --left > 0);
@@ -283,10 +255,10 @@ madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
 {
     ofi_adapter_t *a = (ofi_adapter_t *)adapter;
     ofi_stash_t e[1];
-    if (a->tried || a->n_stash || a->deferred || !fabric_heat_polls(&a->heat))
+    if (a->n_stash || !fabric_take_looks(&a->base))
         return NULL;
     if (!queue_read_one(a, e)) {
-        a->tried = 1;
+        a->base.tried = 1;
         return NULL;
     }
     ofi_buffer_t *b = e->context && e->context->use == OFI_USE_BUFFER && !e->error ? e->context->object : NULL;
@@ -297,25 +269,22 @@ madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
     }
     if (!l || !ofi_takes(l, b)) {
         entry_handle(a, e);
-        a->tried = 2;
+        a->base.tried = 2;
         return NULL;
     }
     size_t body = b->len - sizeof(madi_wire_hdr_t);
     bool lend = body > MADI_TAKE_MAX;
     if (lend && (b->data[0] != MADI_WIRE_MSG || !ofi_buffer_lend(a))) {
         entry_handle(a, e);
-        a->tried = 2;
+        a->base.tried = 2;
         return NULL;
     }
     a->n_posted--;
-    l->expected++;
-    l->end.got++;
-    l->end.arrived = true;
-    fabric_heat(&a->heat);
+    fabric_taken(&l->base);
     if (lend) {
         memcpy(packet, b->data, sizeof(madi_wire_hdr_t));
         *loan = madi_foreign_of(b->data + sizeof(madi_wire_hdr_t));
-        return &l->base;
+        return &l->base.link;
     }
     if (MADI_UNLIKELY(a->n_posted <= OFI_BUFFERS / 2))
         ofi_buffers_post(a);
@@ -323,5 +292,5 @@ madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
     if (b->len > MADI_PACKET_SHORT)
         memcpy((char *)packet + MADI_PACKET_SHORT, b->data + MADI_PACKET_SHORT, b->len - MADI_PACKET_SHORT);
     ofi_buffer_put(a, b);
-    return &l->base;
+    return &l->base.link;
 }

@@ -115,17 +115,18 @@ static void body_end(ofi_adapter_t *a, ofi_body_t *body)
     body_free(a, body);
     if (!l)
         return;
-    l->receiving = NULL;
+    l->base.receiving = NULL;
     if (failed) {
-        ofi_down(l, MAD_ERR_PEER, "libfabric could not read the body of a packet");
+        fabric_link_down(&l->base, MAD_ERR_PEER, "libfabric could not read the body of a packet");
         return;
     }
-    l->end.got++;
+    l->base.end.got++;
     if (!dropped)
-        madi_rx_done(&l->base, &l->hdr, &l->rx);
-    if (!l->closed && !ofi_control_later(l, FABRIC_DONE, id)) /* after the upcall: the program may wait for its message */
-        ofi_down(l, MAD_ERR_NOMEM, "no memory to acknowledge the body of a packet");
-    ofi_early_run(l);
+        madi_rx_done(&l->base.link, &l->base.hdr, &l->base.rx);
+    if (!l->base.closed &&
+        !ofi_control_later(l, FABRIC_DONE, id)) /* after the upcall: the program may wait for its message */
+        fabric_link_down(&l->base, MAD_ERR_NOMEM, "no memory to acknowledge the body of a packet");
+    ofi_early_run(&l->base);
 }
 
 /* Account for a change of the body: more parts are posted, or have come.  True if the body has ended. */
@@ -219,26 +220,26 @@ static bool parts_read(ofi_body_t *body, const ofi_buffer_t *b, char *at, size_t
     return sum == length;
 }
 
-/* Make the body of l->hdr, which goes to rx.base, or to nowhere.  NULL: the link is down. */
+/* Make the body of l->base.hdr, which goes to rx.base, or to nowhere.  NULL: the link is down. */
 static ofi_body_t *body_make(ofi_link_t *l, const ofi_buffer_t *b, bool drop)
 {
     ofi_body_t *body = calloc(1, sizeof *body);
     if (body && drop)
-        body->scratch = malloc(l->hdr.length);
+        body->scratch = malloc(l->base.hdr.length);
     if (!body || (drop && !body->scratch)) {
         free(body);
-        ofi_down(l, MAD_ERR_NOMEM, "no memory for a packet");
+        fabric_link_down(&l->base, MAD_ERR_NOMEM, "no memory for a packet");
         return NULL;
     }
-    if (parts_read(body, b, drop ? body->scratch : l->rx.base, l->hdr.length))
+    if (parts_read(body, b, drop ? body->scratch : l->base.rx.base, l->base.hdr.length))
         return body;
     free(body->scratch);
     free(body);
-    ofi_down(l, MAD_ERR_PROTOCOL, "the parts of a received packet do not make up its body");
+    fabric_link_down(&l->base, MAD_ERR_PROTOCOL, "the parts of a received packet do not make up its body");
     return NULL;
 }
 
-/* Receive the body of l->hdr.  b: the buffer of the header, which is the body's. */
+/* Receive the body of l->base.hdr.  b: the buffer of the header, which is the body's. */
 static void body_begin(ofi_link_t *l, ofi_buffer_t *b, bool drop)
 {
     ofi_adapter_t *a = ofi_of(l);
@@ -253,7 +254,7 @@ static void body_begin(ofi_link_t *l, ofi_buffer_t *b, bool drop)
     body->left = body->parts;
     body->next = a->bodies;
     a->bodies = body;
-    l->receiving = body;
+    l->base.receiving = body;
     body_go_on(a, body);
     body_settle(a, body);
 }
@@ -264,150 +265,82 @@ static void body_begin(ofi_link_t *l, ofi_buffer_t *b, bool drop)
 static bool whole_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_t *b)
 {
     ofi_adapter_t *a = ofi_of(l);
-    madi_foreign_t body = madi_foreign_of(b->data + sizeof *hdr);
-    if (hdr->length <= MADI_SHORT_MAX) {
-        l->expected++;
-        l->end.got++;
-        madi_rx_short(&l->base, hdr, body);
+    bool lends = hdr->type == MADI_WIRE_MSG && hdr->length > MADI_TAKE_MAX && ofi_buffer_lend(a);
+    fabric_whole_t whole = fabric_whole_deliver(&l->base, hdr, madi_foreign_of(b->data + sizeof *hdr), lends);
+    if (whole == FABRIC_WHOLE_DONE)
         ofi_buffer_put(a, b);
-        return true;
-    }
-    bool lend = hdr->type == MADI_WIRE_MSG && hdr->length > MADI_TAKE_MAX && ofi_buffer_lend(a);
-    madi_rx_t rx = {.head = body, .here = hdr->length, .defer = true};
-    if (lend)
-        rx.loan = body;
-    madi_place_t place = madi_rx_begin(&l->base, hdr, &rx);
-    if (place == MADI_PLACE_LATER)
-        return false;
-    l->expected++;
-    l->end.got++;
-    if (place == MADI_PLACE_KEEP)
-        return true;
-    if (place == MADI_PLACE_COPY && !l->closed) {
-        madi_foreign_copy_any(rx.base, madi_foreign_skip(body, rx.skip), hdr->length - rx.skip);
-        madi_rx_done(&l->base, hdr, &rx);
-    }
-    ofi_buffer_put(a, b);
-    return true;
+    return whole != FABRIC_WHOLE_LATER;
 }
 
 /* Take the next bytes of a body that is sent by copies. */
 static void copied_deliver(ofi_link_t *l, ofi_buffer_t *b)
 {
     size_t len = b->len;
-    l->expected++;
-    l->end.got++;
+    fabric_packet_count(&l->base);
     if (len && len <= l->missing && !l->dropping)
-        memcpy((char *)l->rx.base + (l->hdr.length - l->missing), b->data, len);
+        memcpy((char *)l->base.rx.base + (l->base.hdr.length - l->missing), b->data, len);
     ofi_buffer_put(ofi_of(l), b);
     if (!len || len > l->missing) {
-        ofi_down(l, MAD_ERR_PROTOCOL, "the packets of a copied body do not make it up");
+        fabric_link_down(&l->base, MAD_ERR_PROTOCOL, "the packets of a copied body do not make it up");
         return;
     }
     l->missing -= len;
     if (!l->missing && !l->dropping)
-        madi_rx_done(&l->base, &l->hdr, &l->rx);
+        madi_rx_done(&l->base.link, &l->base.hdr, &l->base.rx);
 }
 
 /* Deliver a header whose body is read separately, or comes in the next packets.  False: later. */
 static bool header_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_t *b)
 {
-    l->hdr = *hdr;
-    l->rx = (madi_rx_t){.defer = true};
-    madi_place_t place = madi_rx_begin(&l->base, hdr, &l->rx);
+    madi_place_t place = fabric_body_place(&l->base, hdr);
     if (place == MADI_PLACE_LATER)
         return false;
-    l->expected++;
-    if (!l->closed && b->len > sizeof *hdr) {
+    l->base.expected++;
+    if (!l->base.closed && b->len > sizeof *hdr) {
         body_begin(l, b, place != MADI_PLACE_COPY);
         return true;
     }
-    l->end.got++;
-    l->missing = l->closed ? 0 : hdr->length;
+    l->base.end.got++;
+    l->missing = l->base.closed ? 0 : hdr->length;
     l->dropping = place != MADI_PLACE_COPY;
     ofi_buffer_put(ofi_of(l), b);
     return true;
 }
 
 /* Deliver a link's next packet.  False: later. */
-static bool turn_deliver(ofi_link_t *l, ofi_buffer_t *b)
+static bool ofi_packet_deliver(fabric_link_t *link, fabric_early_t *early)
 {
-    madi_wire_hdr_t hdr;
-    char text[MADI_REASON_MAX];
+    ofi_link_t *l = (ofi_link_t *)link;
+    ofi_buffer_t *b = early_buffer(early);
+    madi_wire_hdr_t hdr = {0};
+    size_t len = b->len;
     if (MADI_UNLIKELY(l->missing)) {
         copied_deliver(l, b);
         return true;
     }
-    if (b->len >= sizeof hdr) {
+    if (len >= sizeof hdr) {
         memcpy(&hdr, b->data, sizeof hdr);
-        if (hdr.type >= MADI_WIRE_MSG && hdr.type < MADI_WIRE_TYPES) {
-            if (hdr.length == b->len - sizeof hdr)
-                return whole_deliver(l, &hdr, b);
-            if (hdr.length > OFI_PACKET_MAX - sizeof hdr && hdr.length <= MADI_OFI_CHUNK_MAX - sizeof hdr)
-                return header_deliver(l, &hdr, b);
-        }
-        snprintf(text, sizeof text,
-                 "received a packet of type %u with %u bytes in a message of %zu, which no peer sends: check which program "
-                 "the peer runs",
-                 hdr.type, (unsigned)hdr.length, b->len);
-    } else {
-        snprintf(text, sizeof text, "received a message of %zu bytes, which has no header", b->len);
+        if (fabric_header_fits(&hdr, len))
+            return whole_deliver(l, &hdr, b);
+        if (hdr.type >= MADI_WIRE_MSG && hdr.type < MADI_WIRE_TYPES && hdr.length > OFI_PACKET_MAX - sizeof hdr &&
+            hdr.length <= MADI_OFI_CHUNK_MAX - sizeof hdr)
+            return header_deliver(l, &hdr, b);
     }
-    l->expected++;
+    link->expected++;
     ofi_buffer_put(ofi_of(l), b);
-    ofi_down(l, MAD_ERR_PROTOCOL, text);
+    fabric_packet_wrong(link, &hdr, len);
     return true;
 }
 
-static bool packet_may_come(const ofi_link_t *l)
+static void ofi_packet_put(fabric_link_t *link, fabric_early_t *early)
 {
-    return l->started && !l->closed && !l->down && !l->receiving && !l->is_deferred;
+    ofi_buffer_put(ofi_of((ofi_link_t *)link), early_buffer(early));
 }
 
-/* Deliver the packets whose turn it is. */
-void ofi_early_run(ofi_link_t *l)
+void ofi_early_run(fabric_link_t *link)
 {
-    ofi_adapter_t *a = ofi_of(l);
-    while (l->early && packet_may_come(l) && fabric_tag_number(l->early->tag) == l->expected) {
-        ofi_buffer_t *b = early_buffer(l->early);
-        l->early = b->early.next; /* b may be posted again, or lent, when turn_deliver returns */
-        if (turn_deliver(l, b))
-            continue;
-        if (l->closed) { /* ofi_receive_forget has been here */
-            ofi_buffer_put(a, b);
-            return;
-        }
-        b->early.next = l->early;
-        l->early = &b->early;
-        l->is_deferred = true;
-        l->next_deferred = a->deferred;
-        a->deferred = l;
-        fabric_heat(&a->heat);
-    }
-    ofi_bye_check(l);
-}
-
-/* Insert a packet in the order of numbers; drop what no peer sends. */
-static void early_add(ofi_link_t *l, ofi_buffer_t *b)
-{
-    fabric_place_t place = fabric_early_add(&l->early, &b->early, l->expected, packet_may_come(l));
-    if (place != FABRIC_PLACE_ADDED)
-        ofi_buffer_put(ofi_of(l), b);
-    if (place == FABRIC_PLACE_MANY)
-        ofi_down(l, MAD_ERR_PROTOCOL, "more packets came than the network holds, and the next one is missing");
-}
-
-int ofi_deferred(ofi_adapter_t *a)
-{
-    int n = 0;
-    ofi_link_t *next, *l = a->deferred;
-    a->deferred = NULL;
-    for (; l; l = next, n++) {
-        next = l->next_deferred;
-        l->is_deferred = false;
-        ofi_early_run(l);
-    }
-    return n;
+    fabric_early_run(link, true, ofi_packet_deliver, ofi_packet_put);
+    fabric_bye_check(link);
 }
 
 void ofi_arrived(ofi_adapter_t *a, ofi_buffer_t *b)
@@ -419,30 +352,31 @@ void ofi_arrived(ofi_adapter_t *a, ofi_buffer_t *b)
         return;
     }
     ofi_link_t *l = kind <= FABRIC_KIND_CONTROL ? ofi_link_of(a, b->early.tag) : NULL;
-    if (!l || l->closed || l->down) {
+    if (!l || l->base.closed || l->base.down) {
         ofi_buffer_put(a, b);
         return;
     }
-    l->end.arrived = true;
+    l->base.end.arrived = true;
     if (kind == FABRIC_KIND_CONTROL) {
         bool is_one = b->len == sizeof control;
         memcpy(&control, b->data, sizeof control);
         ofi_buffer_put(a, b);
         if (is_one)
-            ofi_control_arrived(l, &control);
+            fabric_control_arrived(&l->base, &control);
         return;
     }
-    early_add(l, b);
-    ofi_early_run(l);
+    if (!fabric_early_insert(&l->base, &b->early))
+        ofi_buffer_put(a, b);
+    ofi_early_run(&l->base);
 }
 
 bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *b)
 {
     uint32_t length;
     memcpy(&length, b->data + offsetof(madi_wire_hdr_t, length), sizeof length);
-    return !l->early && !l->missing && packet_may_come(l) && fabric_tag_number(b->early.tag) == l->expected &&
-           b->len >= sizeof(madi_wire_hdr_t) && b->len == length + sizeof(madi_wire_hdr_t) &&
-           (uint8_t)b->data[0] >= MADI_WIRE_MSG && (uint8_t)b->data[0] < MADI_WIRE_TYPES;
+    return !l->missing && fabric_number_is_next(&l->base, b->early.tag) && b->len >= sizeof(madi_wire_hdr_t) &&
+           b->len == length + sizeof(madi_wire_hdr_t) && (uint8_t)b->data[0] >= MADI_WIRE_MSG &&
+           (uint8_t)b->data[0] < MADI_WIRE_TYPES;
 }
 
 /* ---- The end ------------------------------------------------------------------------------------------------------------ */
@@ -452,8 +386,8 @@ bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *b)
 static void body_stop(ofi_link_t *l)
 {
     ofi_adapter_t *a = ofi_of(l);
-    ofi_body_t *body = l->receiving;
-    l->receiving = NULL;
+    ofi_body_t *body = l->base.receiving;
+    l->base.receiving = NULL;
     if (!body)
         return;
     body->link = NULL;
@@ -464,18 +398,7 @@ static void body_stop(ofi_link_t *l)
 
 void ofi_receive_forget(ofi_link_t *l)
 {
-    ofi_adapter_t *a = ofi_of(l);
-    for (ofi_link_t **p = &a->deferred; *p; p = &(*p)->next_deferred)
-        if (*p == l) {
-            *p = l->next_deferred;
-            break;
-        }
-    l->is_deferred = false;
-    while (l->early) {
-        ofi_buffer_t *b = early_buffer(l->early);
-        l->early = b->early.next;
-        ofi_buffer_put(a, b);
-    }
+    fabric_early_forget(&l->base, ofi_packet_put);
     body_stop(l);
 }
 

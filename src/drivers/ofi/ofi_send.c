@@ -84,8 +84,7 @@ static void copy_leave(ofi_copy_t *c)
 {
     if (!c->link)
         return;
-    madi_link_holds(&c->link->base, -1);
-    atomic_fetch_sub_explicit(&c->link->flying, 1, memory_order_relaxed);
+    fabric_copies_count(&c->link->base, -1);
     c->link = NULL;
 }
 
@@ -120,8 +119,7 @@ static ssize_t message_copy(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const 
     bytes_gather(c->data, vec, n);
     c->link = l;
     if (l) { /* before the send: another thread may read the completion at once */
-        madi_link_holds(&l->base, 1);
-        atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+        fabric_copies_count(&l->base, 1);
     }
     madi_lock(&a->io);
     rc = a->ep ? fi_senddata(a->ep, c->data, total, ofi_memory_desc(c->mr), tag, to, &c->context) : -FI_ESHUTDOWN;
@@ -148,7 +146,7 @@ void ofi_copy_done(ofi_adapter_t *a, ofi_copy_t *copy, int error)
     copy_leave(copy);
     copy_free(a, copy);
     if (l && error)
-        ofi_send_failed(l, -error);
+        fabric_send_failed(&l->base, error);
 }
 
 void ofi_copies_forget(ofi_link_t *l)
@@ -235,7 +233,7 @@ static void flight_link(ofi_link_t *l, ofi_flight_t *f)
     f->next = a->used;
     a->used = f;
     madi_unlock(&a->io);
-    atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&l->base.flying, 1, memory_order_relaxed);
 }
 
 static void flight_unlink(ofi_link_t *l, ofi_flight_t *f)
@@ -247,7 +245,7 @@ static void flight_unlink(ofi_link_t *l, ofi_flight_t *f)
         p = &(*p)->next;
     *p = f->next;
     madi_unlock(&a->io);
-    atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&l->base.flying, 1, memory_order_relaxed);
 }
 
 /* Send the header alone; the body follows by copies.  error: why it cannot be registered.  Like ofi_message. */
@@ -304,7 +302,7 @@ static ssize_t flight_send(ofi_link_t *l, uint64_t tag, const struct iovec *vec,
 static void flight_end(ofi_adapter_t *a, ofi_flight_t *f, mad_status_t status)
 {
     madi_op_t *op = f->op;
-    atomic_fetch_sub_explicit(&f->link->flying, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&f->link->base.flying, 1, memory_order_relaxed);
     flight_free(a, f);
     op->done(op, status);
 }
@@ -361,16 +359,15 @@ static bool copying_post(ofi_link_t *l)
 {
     ofi_flight_t *f = l->copying;
     struct iovec piece[OFI_GATHER];
-    while (f->sent < f->total && atomic_load_explicit(&l->flying, memory_order_relaxed) <= OFI_COPIES / 2) {
+    while (f->sent < f->total && atomic_load_explicit(&l->base.flying, memory_order_relaxed) <= OFI_COPIES / 2) {
         size_t len = f->total - f->sent < OFI_PACKET_MAX ? f->total - f->sent : OFI_PACKET_MAX;
         int n = packet_cut(f->vec, f->sent, len, piece);
-        ssize_t rc = ofi_message(ofi_of(l), l->peer->addr, l->tag | l->number, piece, n, len, l);
+        ssize_t rc = ofi_message(ofi_of(l), l->peer->addr, fabric_packet_tag(&l->base), piece, n, len, l);
         if (rc && rc != -FI_EAGAIN)
-            ofi_send_failed(l, rc);
+            fabric_send_failed(&l->base, (int)-rc);
         if (rc)
             return false;
-        l->number++;
-        l->end.sent++;
+        fabric_packet_left(&l->base);
         f->sent += len;
     }
     return f->sent == f->total;
@@ -379,11 +376,11 @@ static bool copying_post(ofi_link_t *l)
 int ofi_copying_post(ofi_adapter_t *a)
 {
     int ended = 0;
-    for (int i = 0; i < a->links.n; i++) {
-        ofi_link_t *l = a->links.links[i];
-        if (!l || l->closed || l->down || atomic_load_explicit(&l->failed, memory_order_relaxed))
+    for (int i = 0; i < a->base.links.n; i++) {
+        ofi_link_t *l = a->base.links.links[i];
+        if (!l || l->base.closed || l->base.down || fabric_send_error(&l->base))
             continue;
-        madi_link_lock_tx(&l->base);
+        madi_link_lock_tx(&l->base.link);
         ofi_flight_t *f = l->copying;
         if (f && copying_post(l)) {
             l->copying = NULL;
@@ -391,13 +388,13 @@ int ofi_copying_post(ofi_adapter_t *a)
         } else {
             f = NULL;
         }
-        madi_link_unlock_tx(&l->base);
+        madi_link_unlock_tx(&l->base.link);
         if (!f)
             continue;
         madi_op_t *op = f->op;
         flight_unlink(l, f);
         flight_free(a, f);
-        madi_link_writable(&l->base);
+        madi_link_writable(&l->base.link);
         op->done(op, MAD_OK);
         ended++;
     }
@@ -421,35 +418,26 @@ void ofi_send_fini(ofi_adapter_t *a)
 
 /* ---- Packets -------------------------------------------------------------------------------------------------------------- */
 
-void ofi_send_failed(ofi_link_t *l, ssize_t error)
-{
-    atomic_store_explicit(&l->failed, (int)-error, memory_order_relaxed);
-    atomic_store_explicit(&ofi_of(l)->failures, true, memory_order_release);
-    fabric_heat(&ofi_of(l)->heat);
-}
-
 madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     ofi_link_t *l = (ofi_link_t *)link;
     ofi_adapter_t *a = ofi_of(l);
     bool is_long = total > OFI_PACKET_MAX;
-    uint64_t tag = l->tag | l->number;
+    uint64_t tag = fabric_packet_tag(&l->base);
     ssize_t rc;
     assert(n >= 1 && n <= OFI_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t) && (op || !is_long));
-    if (MADI_UNLIKELY(atomic_load_explicit(&l->failed, memory_order_relaxed) || l->copying))
+    if (MADI_UNLIKELY(fabric_send_error(&l->base) || l->copying))
         return MADI_AGAIN;
     rc = is_long ? flight_send(l, tag, vec, n, op) : ofi_message(a, l->peer->addr, tag, vec, n, total, l);
-    fabric_heat(&a->heat);
+    fabric_heat(&a->base.heat);
     if (MADI_LIKELY(!rc)) {
-        l->number++;
-        l->end.sent++;
+        fabric_packet_left(&l->base);
         if (MADI_UNLIKELY(l->copying) && copying_post(l))
-            madi_adapter_wake(&a->base); /* so that a poll ends the operation */
+            madi_adapter_wake(&a->base.adapter); /* so that a poll ends the operation */
         return is_long ? MADI_TAKEN : MADI_SENT;
     }
     if (rc != -FI_EAGAIN)
-        ofi_send_failed(l, rc);
-    atomic_store_explicit(&l->refused, true, memory_order_relaxed);
-    atomic_store_explicit(&a->refused, true, memory_order_release);
+        fabric_send_failed(&l->base, (int)-rc);
+    fabric_refuse(&l->base);
     return MADI_AGAIN;
 }

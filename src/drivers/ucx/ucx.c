@@ -14,27 +14,27 @@
 static void ucx_caps_set(ucx_adapter_t *a)
 {
     bool memory = a->device.memory, tcp = !strncmp(a->device.tls, "tcp", 3);
-    a->base.caps = (madi_caps_t){.host = memory || !strcmp(a->device.name, "lo"),
-                                 .packet_max = UCX_PACKET_MAX,
-                                 .chunk_max = MADI_UCX_CHUNK_MAX,
-                                 .rdv_min = MADI_UCX_GRANT_MIN,
-                                 .cont_min = MADI_UCX_CONT_MIN,
-                                 .rdv_eager = MADI_UCX_EAGER,
-                                 .gather_max = UCX_GATHER,
-                                 .latency_us = memory ? 0.5
-                                               : tcp  ? 9
-                                                      : 2,
-                                 .bandwidth_MBs = memory ? 8000 : 4000,
-                                 .rank = memory ? 41
-                                         : tcp  ? 61
-                                                : 46}; /* after shm and ofi; after tcp; fabrics before tcp */
+    a->base.adapter.caps = (madi_caps_t){.host = memory || !strcmp(a->device.name, "lo"),
+                                         .packet_max = UCX_PACKET_MAX,
+                                         .chunk_max = MADI_UCX_CHUNK_MAX,
+                                         .rdv_min = MADI_UCX_GRANT_MIN,
+                                         .cont_min = MADI_UCX_CONT_MIN,
+                                         .rdv_eager = MADI_UCX_EAGER,
+                                         .gather_max = UCX_GATHER,
+                                         .latency_us = memory ? 0.5
+                                                       : tcp  ? 9
+                                                              : 2,
+                                         .bandwidth_MBs = memory ? 8000 : 4000,
+                                         .rank = memory ? 41
+                                                 : tcp  ? 61
+                                                        : 46}; /* after shm and ofi; after tcp; fabrics before tcp */
 }
 
 /* Return true if a call of UCX has succeeded.  On failure write the reason.  what: what the call makes. */
 static bool ucx_is_made(const ucx_adapter_t *a, const char *what, ucs_status_t status, char *reason)
 {
     if (status != UCS_OK)
-        snprintf(reason, MADI_REASON_MAX, "UCX, %.30s for device %.47s: %.60s", what, a->base.name,
+        snprintf(reason, MADI_REASON_MAX, "UCX, %.30s for device %.47s: %.60s", what, a->base.adapter.name,
                  a->lib->status_string(status));
     return status == UCS_OK;
 }
@@ -42,17 +42,18 @@ static bool ucx_is_made(const ucx_adapter_t *a, const char *what, ucs_status_t s
 static bool address_set(ucx_adapter_t *a, char *reason)
 {
     ucp_address_t *address;
-    if (!ucx_is_made(a, "the address", a->lib->worker_get_address(a->worker, &address, &a->base.address_len), reason))
+    if (!ucx_is_made(a, "the address", a->lib->worker_get_address(a->worker, &address, &a->base.adapter.address_len),
+                     reason))
         return false;
-    bool fits = a->base.address_len <= UCX_ADDRESS_MAX;
+    bool fits = a->base.adapter.address_len <= UCX_ADDRESS_MAX;
     if (fits) {
-        memcpy(a->base.address, address, a->base.address_len);
-        ucx_address_read(a->base.address, a->base.address_len, &a->shape);
+        memcpy(a->base.adapter.address, address, a->base.adapter.address_len);
+        ucx_address_read(a->base.adapter.address, a->base.adapter.address_len, &a->shape);
         a->shape.memory = a->device.memory;
     } else {
         snprintf(reason, MADI_REASON_MAX,
-                 "UCX's address of device %.47s has %zu bytes, more than %d: name fewer transports (UCX_TLS)", a->base.name,
-                 a->base.address_len, UCX_ADDRESS_MAX);
+                 "UCX's address of device %.47s has %zu bytes, more than %d: name fewer transports (UCX_TLS)",
+                 a->base.adapter.name, a->base.adapter.address_len, UCX_ADDRESS_MAX);
     }
     a->lib->worker_release_address(a->worker, address);
     return fits;
@@ -79,6 +80,7 @@ static bool worker_open(ucx_adapter_t *a, char *reason)
 static mad_status_t ucx_open(madi_adapter_t *adapter, char *reason)
 {
     ucx_adapter_t *a = (ucx_adapter_t *)adapter;
+    a->base.ops = &ucx_ops;
     a->arrived = &a->first_arrived;
     a->lib = ucx_lib_open(reason, MADI_REASON_MAX);
     if (!a->lib || !ucx_device_find(a->lib, adapter->name, &a->device, reason) ||
@@ -87,21 +89,9 @@ static mad_status_t ucx_open(madi_adapter_t *adapter, char *reason)
     ucx_caps_set(a);
     if (!a->device.memory) /* the name may be mlx5_0:1 */
         snprintf(adapter->device, sizeof adapter->device, "%.*s", (int)strcspn(adapter->name, ":"), adapter->name);
-    fabric_heat(&a->heat);
+    fabric_heat(&a->base.heat);
     mad_status_t status = ucx_wakeup_open(a, reason);
-    return status ? status : ucx_tick_open(a, reason);
-}
-
-static mad_status_t ucx_secure(madi_adapter_t *adapter, int given, char *reason)
-{
-    if (given == MADI_SECURITY_SEAL) {
-        snprintf(reason, MADI_REASON_MAX,
-                 "UCX's networks cannot be sealed: give network %s security auth in the topology file", adapter->network);
-        return MAD_ERR_CONFIG;
-    }
-    if (given >= 0)
-        adapter->security = (uint8_t)given;
-    return MAD_OK;
+    return status ? status : fabric_control_open(&a->base, FABRIC_TICK_NS, reason);
 }
 
 /* Wait until endpoints are closed, and messages have left. */
@@ -109,7 +99,8 @@ static void ucx_closes_await(ucx_adapter_t *a)
 {
     int64_t end = madi_now() + CLOSE_NS;
     int calls = 0;
-    while ((a->closing > 0 || (a->peers && a->n_unsent > 0)) && !a->broken && (calls++ < CLOSE_CALLS || madi_now() < end))
+    while ((a->closing > 0 || (a->peers && a->n_unsent > 0)) && !a->base.broken &&
+           (calls++ < CLOSE_CALLS || madi_now() < end))
         ucx_progress(a);
 }
 
@@ -117,7 +108,7 @@ static void ucx_close(madi_adapter_t *adapter)
 {
     ucx_adapter_t *a = (ucx_adapter_t *)adapter;
     ucx_wakeup_close(a);
-    fabric_tick_close(adapter->session, &a->tick);
+    fabric_tick_close(adapter->session, &a->base.tick);
     if (!a->lib)
         return;
     ucx_peers_close(a);
@@ -144,11 +135,11 @@ static void ucx_fini(madi_adapter_t *adapter)
     if (a->arrived)
         ucx_message_fini(a);
     if (a->close_error != UCS_OK) /* harmless: it ends with the worker */
-        madi_log(MADI_LOG_INFO, "ucx", "%s: UCX does not release an endpoint: %s", a->base.name,
+        madi_log(MADI_LOG_INFO, "ucx", "%s: UCX does not release an endpoint: %s", a->base.adapter.name,
                  a->lib->status_string(a->close_error));
     if (!a->closing) /* else the worker stays, for UCX aborts when it destroys one whose endpoints are being closed */
         ucx_worker_fini(a);
-    fabric_table_fini(&a->links);
+    fabric_table_fini(&a->base.links);
 }
 
 const madi_driver_t madi_driver_ucx = {
@@ -162,21 +153,21 @@ const madi_driver_t madi_driver_ucx = {
     .open = ucx_open,
     .close = ucx_close,
     .fini = ucx_fini,
-    .connect = ucx_connect,
-    .start = ucx_start,
+    .connect = fabric_link_connect,
+    .start = fabric_link_start,
     .send = ucx_send,
     .poll = ucx_poll,
     .link_close = ucx_link_close,
     .link_fini = ucx_link_fini,
-    .reach = {.secure = ucx_secure},
+    .reach = {.secure = fabric_secure},
     .frames = {.frame_send = ucx_frame_send,
                .frame_answer = ucx_frame_answer,
-               .accept = ucx_accept,
-               .describe = ucx_describe,
+               .accept = fabric_link_accept,
+               .describe = fabric_link_describe,
                .source_end = ucx_source_end},
-    .wait = {.pure_poll = ucx_pure_poll, .arm = ucx_arm},
+    .wait = {.pure_poll = fabric_pure_poll, .arm = ucx_arm},
     .fast = {.send_short = ucx_send_short, .take = ucx_take, .slot_put = ucx_slot_put},
-    .live = {.drained = ucx_drained},
+    .live = {.drained = fabric_drained},
 };
 
 MADI_MODULE(madi_driver_ucx)

@@ -13,8 +13,8 @@
  *   ucx_message.c  incoming messages, in UCX's callback
  *   ucx_receive.c  incoming packets, in their order
  *   ucx_body.c     bodies that UCX's rendezvous writes to their destination
- *   ucx_poll.c     progress, when polling is worth a call, and sleep
- *   ucx_control.c  messages between the drivers, liveness
+ *   ucx_poll.c     progress, and when polling is worth a call
+ *   ucx_wait.c     sleep
  *
  * An adapter is a device (an interface, a port, or this host's memory) with the transports that UCX_TLS selects for it.  It
  * has one context and one worker for all its links.
@@ -43,10 +43,9 @@
 #define UCX_H
 
 #include "core/driver.h"
-#include "drivers/fabric/end.h"
-#include "drivers/fabric/heat.h"
-#include "drivers/fabric/process.h"
-#include "drivers/fabric/table.h"
+#include "drivers/fabric/control.h"
+#include "drivers/fabric/order.h"
+#include "drivers/fabric/poll.h"
 #include "drivers/ucx/ucx_address.h"
 #include "drivers/ucx/ucx_lib.h"
 
@@ -142,7 +141,7 @@ typedef struct ucx_peer {
 } ucx_peer_t;
 
 struct ucx_adapter {
-    madi_adapter_t base;
+    fabric_adapter_t base;
     const ucx_lib_t *lib;
     ucx_device_t device;
     ucp_context_h context;
@@ -166,63 +165,24 @@ struct ucx_adapter {
     ucx_packet_t *first_arrived, **arrived; /* packets in the order in which UCX reported them; place for the next packet */
     ucx_flight_t *landed;                   /* flights that have ended */
     ucx_body_t *bodies;                     /* bodies that have ended */
-    ucx_link_t *deferred;                   /* links whose next packet waits for the next poll */
     atomic_int lent;                        /* messages in UCX's memory */
     bool lost;                              /* a message was dropped for lack of memory */
-    fabric_table_t links;
-    atomic_bool failures; /* sending has failed on a link, or an endpoint */
-
-    bool broken; /* true if UCX must not progress any more */
-    bool deaths; /* true if a process has died that shared UCX's queues in memory: it may have blocked one of them */
-
-    /* polling */
-    fabric_heat_t heat;
-    int tried;           /* 1 + events of a take that has polled in place of the next poll; else 0 */
-    atomic_bool refused; /* a link refused a packet */
-
-    /* sleep */
-    madi_watch_t wakeup; /* watch of the worker's descriptor, which belongs to UCX */
-    madi_watch_t tick;   /* timer of liveness */
-    int64_t looked;      /* ns: last look at all links */
+    madi_watch_t wakeup;                    /* watch of the worker's descriptor, which belongs to UCX */
 };
 
 struct ucx_link {
-    madi_link_t base;
+    fabric_link_t base; /* base.failed: ucs_status_t; base.receiving: ucx_body_t */
     ucx_peer_t *peer;
-    int index;    /* index in the adapter's table, if `numbered` */
-    uint32_t key; /* key by which messages to this end are known */
-    bool numbered, started, closed, down;
-    bool dead;            /* the peer's process has ended */
-    madi_watch_t process; /* a pidfd of a peer of this host; fd 0 if none */
-
-    /* sending, under the tx lock */
-    uint64_t tag;      /* PACKET, to the peer, number 0 */
-    uint16_t number;   /* number of the next packet */
-    atomic_int failed; /* ucs_status_t that ended sending; 0 if none */
-    atomic_bool refused;
-    atomic_int flying; /* copies and flights */
-
-    /* receiving, under the session's lock */
-    uint16_t expected;     /* number of the next packet */
-    fabric_early_t *early; /* packets that came before their turn, in order of their numbers */
-    bool is_deferred;
-    ucx_link_t *next_deferred;
-    ucx_body_t *receiving; /* the body that the next packets wait for */
-    madi_wire_hdr_t hdr;   /* header of that body */
-    madi_rx_t rx;
-
-    fabric_end_t end;
 };
 
 static inline ucx_adapter_t *ucx_of(const ucx_link_t *l)
 {
-    return (ucx_adapter_t *)l->base.adapter;
+    return (ucx_adapter_t *)l->base.link.adapter;
 }
 /* Return the link to which a message with this tag belongs; NULL if there is none any more. */
 static inline ucx_link_t *ucx_link_of(const ucx_adapter_t *a, uint64_t tag)
 {
-    ucx_link_t *l = fabric_table_at(&a->links, tag);
-    return l && l->key == fabric_tag_key(tag) ? l : NULL;
+    return (ucx_link_t *)fabric_link_at(&a->base.links, tag);
 }
 
 /* ucx_probe.c */
@@ -252,16 +212,9 @@ void ucx_peers_close(ucx_adapter_t *a); /* close those of links; their last mess
 void ucx_peers_fini(ucx_adapter_t *a);
 
 /* ucx_link.c; as driver.h says */
-#define UCX_MAGIC 0x7863756du /* magic of descriptions */
-#define UCX_VERSION 2
-mad_status_t ucx_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason);
-mad_status_t ucx_accept(madi_link_t *link, const void *source, size_t source_len, char *reason);
-size_t ucx_describe(madi_link_t *link, void *bytes);
-mad_status_t ucx_start(madi_link_t *link, int fd, bool active, char *reason);
+extern const fabric_ops_t ucx_ops;
 void ucx_link_close(madi_link_t *link);
 void ucx_link_fini(madi_link_t *link);
-/* Report that the link is down, once. */
-void ucx_down(ucx_link_t *l, mad_status_t status, const char *text);
 
 /* ucx_send.c */
 madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
@@ -271,8 +224,8 @@ typedef enum ucx_sent { UCX_SENT_OK, UCX_SENT_AGAIN, UCX_SENT_FAILED } ucx_sent_
  * *status has the cause.  l: the link that counts it; NULL: one of the driver's own, which is not refused. */
 ucx_sent_t ucx_message_send(ucx_adapter_t *a, ucx_peer_t *peer, uint64_t tag, const struct iovec *vec, int n, size_t total,
                             ucx_link_t *l, ucs_status_t *status);
-void ucx_send_failed(ucx_link_t *l, ucs_status_t status);
-void ucx_copies_forget(ucx_link_t *l);  /* at the link's end */
+bool ucx_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number); /* as fabric_ops_t says */
+void ucx_copies_forget(ucx_link_t *l);                                           /* at the link's end */
 int ucx_flights_land(ucx_adapter_t *a); /* report flights that have ended; returns their number */
 /* Report all flights of the link, although UCX has not ended them: it must not progress any more. */
 void ucx_flights_drop(ucx_link_t *l);
@@ -294,19 +247,7 @@ void ucx_message_fini(ucx_adapter_t *a);
 void ucx_packet_handle(ucx_adapter_t *a, ucx_packet_t *p);
 /* Return the link of a packet with this tag, if the packet is the link's next one and may be delivered now; else NULL. */
 ucx_link_t *ucx_turn(const ucx_adapter_t *a, uint64_t tag);
-/* True if this is the header of an eager packet of len bytes. */
-static inline bool ucx_header_fits(const madi_wire_hdr_t *hdr, size_t len)
-{
-    return hdr->type >= MADI_WIRE_MSG && hdr->type < MADI_WIRE_TYPES && hdr->length == len - sizeof *hdr;
-}
-/* Account for a packet that is delivered now. */
-static inline void ucx_packet_count(ucx_link_t *l)
-{
-    l->expected++;
-    l->end.got++;
-}
-void ucx_early_run(ucx_link_t *l);  /* deliver what has waited for its turn */
-int ucx_deferred(ucx_adapter_t *a); /* ask again for the packets that wait; returns their number */
+void ucx_early_run(fabric_link_t *link); /* as fabric_ops_t says */
 void ucx_receive_forget(ucx_link_t *l);
 
 /* ucx_body.c */
@@ -319,24 +260,18 @@ void ucx_body_forget(ucx_link_t *l);   /* at the link's end, after ucx_link_awai
 /* ucx_poll.c */
 int ucx_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *ucx_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
-bool ucx_pure_poll(madi_adapter_t *adapter);
 int ucx_progress(ucx_adapter_t *a); /* returns the number of events that UCX reports */
-int ucx_drain(ucx_adapter_t *a);    /* handle all there is, or a while; returns the number of events */
+/* As fabric_ops_t says. */
+int ucx_drain(fabric_adapter_t *adapter);
+bool ucx_tick(fabric_adapter_t *adapter);
 /* Wait until UCX no longer uses memory for the link, without upcalls.  If that takes too long, the adapter breaks: UCX
  * makes no progress any more, so it moves no bytes. */
 void ucx_link_await(ucx_link_t *l);
-/* Report that UCX has failed, and break all links.  for_good: the adapter cannot be used any more. */
-void ucx_links_fail(ucx_adapter_t *a, const char *what, ucs_status_t status, bool for_good);
+
+/* ucx_wait.c */
 mad_status_t ucx_wakeup_open(ucx_adapter_t *a, char *reason);
 void ucx_wakeup_close(ucx_adapter_t *a);
 bool ucx_arm(madi_adapter_t *adapter);
-
-/* ucx_control.c */
-bool ucx_control_send(ucx_link_t *l, fabric_what_t what, uint32_t number);
-void ucx_control_arrived(ucx_link_t *l, const fabric_control_t *c);
-void ucx_bye_check(ucx_link_t *l); /* a packet was delivered */
-bool ucx_drained(madi_link_t *link);
-mad_status_t ucx_tick_open(ucx_adapter_t *a, char *reason);
 
 /* ucx_frame.c; as driver.h says */
 bool ucx_frame_send(madi_link_t *link, const void *frame, size_t len);

@@ -26,15 +26,15 @@ static void ucx_body_end(ucx_link_t *l, ucx_body_t *body)
 {
     ucs_status_t status = body->status;
     free(body);
-    l->receiving = NULL;
+    l->base.receiving = NULL;
     if (status != UCS_OK) {
-        ucx_send_failed(l, status);
+        fabric_send_failed(&l->base, status);
         return;
     }
-    l->end.got++;
-    madi_rx_done(&l->base, &l->hdr, &l->rx);
-    if (!l->closed)
-        ucx_early_run(l);
+    l->base.end.got++;
+    madi_rx_done(&l->base.link, &l->base.hdr, &l->base.rx);
+    if (!l->base.closed)
+        ucx_early_run(&l->base);
 }
 
 void ucx_body_begin(ucx_link_t *l, void *desc)
@@ -48,13 +48,13 @@ void ucx_body_begin(ucx_link_t *l, void *desc)
     };
     if (!body) {
         ucx_body_drop(a, desc);
-        ucx_down(l, MAD_ERR_NOMEM, "no memory for a packet");
+        fabric_link_down(&l->base, MAD_ERR_NOMEM, "no memory for a packet");
         return;
     }
     body->link = l;
-    l->receiving = body;
+    l->base.receiving = body;
     madi_lock(&a->io);
-    ucs_status_ptr_t request = a->lib->am_recv_data(a->worker, desc, l->rx.base, l->hdr.length, &param);
+    ucs_status_ptr_t request = a->lib->am_recv_data(a->worker, desc, l->base.rx.base, l->base.hdr.length, &param);
     madi_unlock(&a->io);
     if (UCS_PTR_IS_PTR(request))
         return;
@@ -83,8 +83,8 @@ int ucx_bodies_land(ucx_adapter_t *a)
 void ucx_body_forget(ucx_link_t *l)
 {
     ucx_adapter_t *a = ucx_of(l);
-    ucx_body_t *body = l->receiving;
-    l->receiving = NULL;
+    ucx_body_t *body = l->base.receiving;
+    l->base.receiving = NULL;
     if (!body)
         return;
     body->link = NULL;

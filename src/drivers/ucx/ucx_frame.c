@@ -10,8 +10,8 @@
 
 static ucx_sent_t ucx_frame_post(ucx_adapter_t *a, ucx_peer_t *peer, const void *frame, size_t len, ucs_status_t *status)
 {
-    unsigned char n = (unsigned char)a->base.address_len;
-    struct iovec vec[3] = {{&n, 1}, {a->base.address, n}, {(void *)(uintptr_t)frame, len}};
+    unsigned char n = (unsigned char)a->base.adapter.address_len;
+    struct iovec vec[3] = {{&n, 1}, {a->base.adapter.address, n}, {(void *)(uintptr_t)frame, len}};
     return ucx_message_send(a, peer, fabric_tag(FABRIC_KIND_FRAME, 0, 0), vec, 3, 1 + n + len, NULL, status);
 }
 
@@ -21,7 +21,7 @@ bool ucx_frame_send(madi_link_t *link, const void *frame, size_t len)
     ucs_status_t status;
     ucx_sent_t sent = ucx_frame_post(ucx_of(l), l->peer, frame, len, &status);
     if (sent == UCX_SENT_FAILED)
-        ucx_send_failed(l, status);
+        fabric_send_failed(&l->base, status);
     return sent == UCX_SENT_OK;
 }
 
@@ -40,6 +40,6 @@ void ucx_frame_arrived(ucx_adapter_t *a, ucx_packet_t *p)
 {
     size_t n = p->len ? (unsigned char)p->data[0] : 0;
     if (n && p->len > 1 + n && p->len - 1 - n <= UCX_FRAME_MAX)
-        madi_frame_arrived(&a->base, p->data + 1, n, p->data + 1 + n, p->len - 1 - n);
+        madi_frame_arrived(&a->base.adapter, p->data + 1, n, p->data + 1 + n, p->len - 1 - n);
     ucx_packet_put(a, p);
 }

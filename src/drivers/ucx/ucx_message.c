@@ -120,7 +120,7 @@ static bool packet_take_now(ucx_adapter_t *a, uint64_t tag, const char *data, si
         return false;
     madi_copy(a->taking, data, len);
     memcpy(&hdr, a->taking, sizeof hdr);
-    if (!ucx_header_fits(&hdr, len))
+    if (!fabric_header_fits(&hdr, len))
         return false;
     a->taking = NULL;
     a->taken = l;

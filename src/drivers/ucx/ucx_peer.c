@@ -30,7 +30,7 @@ static void endpoint_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
     for (ucx_peer_t *p = a->peers; p; p = p->next)
         if (p->ep == ep && p->error == UCS_OK)
             p->error = status;
-    atomic_store_explicit(&a->failures, true, memory_order_release);
+    atomic_store_explicit(&a->base.failures, true, memory_order_release);
 }
 
 #define ENDED_NS INT64_C(1000000000) /* ns in which the last answer to a stranger leaves */
@@ -48,7 +48,8 @@ static ucs_status_t ucx_endpoint_open(ucx_adapter_t *a, ucx_peer_t *p)
         return UCS_ERR_NO_MEMORY;
     memcpy((void *)(uintptr_t)params.address, p->address, p->len);
     madi_lock(&a->io);
-    ucs_status_t status = a->worker && !a->broken ? a->lib->ep_create(a->worker, &params, &p->ep) : UCS_ERR_NOT_CONNECTED;
+    ucs_status_t status =
+        a->worker && !a->base.broken ? a->lib->ep_create(a->worker, &params, &p->ep) : UCS_ERR_NOT_CONNECTED;
     if (status == UCS_OK) {
         p->next = a->peers;
         a->peers = p;
@@ -83,7 +84,7 @@ static ucx_peer_t *peer_make(ucx_adapter_t *a, const void *address, size_t len, 
     ucs_status_t status = ucx_endpoint_open(a, p);
     if (status == UCS_OK)
         return p;
-    snprintf(reason, MADI_REASON_MAX, "UCX cannot connect device %s to the peer's address: %.60s", a->base.name,
+    snprintf(reason, MADI_REASON_MAX, "UCX cannot connect device %s to the peer's address: %.60s", a->base.adapter.name,
              a->lib->status_string(status));
     free(p);
     return NULL;
@@ -168,7 +169,7 @@ void ucx_peer_break(ucx_adapter_t *a, ucx_peer_t *p, ucs_status_t error)
         p->error = error;
     endpoint_close(a, p, true);
     madi_unlock(&a->io);
-    atomic_store_explicit(&a->failures, true, memory_order_release);
+    atomic_store_explicit(&a->base.failures, true, memory_order_release);
 }
 
 /* Close and free a peer that is not used. */
@@ -182,7 +183,7 @@ static void peer_end(ucx_adapter_t *a, ucx_peer_t *peer)
     *p = peer->next;
     endpoint_close(a, peer, peer->error != UCS_OK || !peer->linked);
     madi_unlock(&a->io);
-    fabric_heat(&a->heat);
+    fabric_heat(&a->base.heat);
     free(peer);
 }
 

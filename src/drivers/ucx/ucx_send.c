@@ -14,8 +14,7 @@
 static void ucx_copy_free(ucx_adapter_t *a, ucx_copy_t *c)
 {
     if (c->link) {
-        madi_link_holds(&c->link->base, -1);
-        atomic_fetch_sub_explicit(&c->link->flying, 1, memory_order_relaxed);
+        fabric_copies_count(&c->link->base, -1);
         c->link = NULL;
     }
     c->next = a->copies;
@@ -31,7 +30,7 @@ static void copy_left(void *request, ucs_status_t status, void *arg)
     if (c->link) {
         a->n_copies--;
         if (status != UCS_OK)
-            ucx_send_failed(c->link, status);
+            fabric_send_failed(&c->link->base, status);
     }
     ucx_copy_free(a, c);
     a->lib->request_free(request);
@@ -77,7 +76,7 @@ static void ucx_bytes_gather(char *to, const struct iovec *vec, int n)
 
 static bool may_send(const ucx_adapter_t *a, const ucx_peer_t *peer)
 {
-    return peer->ep && peer->error == UCS_OK && a->worker && !a->broken;
+    return peer->ep && peer->error == UCS_OK && a->worker && !a->base.broken;
 }
 
 /* Hand a copy to UCX.  Under io. */
@@ -94,8 +93,7 @@ static void copy_kept(ucx_adapter_t *a, ucx_copy_t *c, ucx_link_t *l)
     if (!l)
         return;
     a->n_copies++;
-    madi_link_holds(&l->base, 1);
-    atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+    fabric_copies_count(&l->base, 1);
 }
 
 /* Send a copy.  Under io. */
@@ -137,8 +135,7 @@ void ucx_copies_forget(ucx_link_t *l)
     madi_lock(&a->io);
     for (ucx_copy_t *c = a->all_copies; c; c = c->all)
         if (c->link == l) {
-            madi_link_holds(&l->base, -1);
-            atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
+            fabric_copies_count(&l->base, -1);
             a->n_copies--;
             c->link = NULL;
         }
@@ -197,7 +194,7 @@ static ucs_status_ptr_t flight_post(ucx_adapter_t *a, ucx_link_t *l, ucx_flight_
         .user_data = f,
     };
     const void *from = pieces == 1 ? f->piece->buffer : f->piece;
-    if (!l->peer->ep || l->peer->error != UCS_OK || !a->worker || a->broken)
+    if (!l->peer->ep || l->peer->error != UCS_OK || !a->worker || a->base.broken)
         return UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED);
     return a->lib->am_send(l->peer->ep, MESSAGE, &f->head, sizeof f->head, from, pieces == 1 ? f->piece->length : pieces,
                            &param);
@@ -224,7 +221,7 @@ static madi_sent_t ucx_flight_send(ucx_link_t *l, uint64_t tag, const struct iov
     f->next = taken ? a->flying : a->flights;
     *(taken ? &a->flying : &a->flights) = f;
     if (taken)
-        atomic_fetch_add_explicit(&l->flying, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&l->base.flying, 1, memory_order_relaxed);
     madi_unlock(&a->io);
     *status = UCS_PTR_RAW_STATUS(request);
     return taken ? MADI_TAKEN : request ? MADI_AGAIN : MADI_SENT;
@@ -235,7 +232,7 @@ static void flight_report(ucx_adapter_t *a, ucx_flight_t *f, mad_status_t status
 {
     madi_op_t *op = f->op;
     ucx_link_t *l = f->link;
-    atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&l->base.flying, 1, memory_order_relaxed);
     madi_lock(&a->io);
     f->next = a->flights;
     a->flights = f;
@@ -248,8 +245,8 @@ int ucx_flights_land(ucx_adapter_t *a)
     int n = 0;
     for (ucx_flight_t *f; (f = a->landed); n++) {
         a->landed = f->next;
-        if (f->status != UCS_OK && !f->link->closed)
-            ucx_send_failed(f->link, f->status);
+        if (f->status != UCS_OK && !f->link->base.closed)
+            fabric_send_failed(&f->link->base, f->status);
         flight_report(a, f, f->status == UCS_OK ? MAD_OK : MAD_ERR_PEER);
     }
     return n;
@@ -278,7 +275,7 @@ void ucx_flights_drop(ucx_link_t *l)
         }
         madi_op_t *op = f->op;
         *p = f->next; /* f itself stays UCX's */
-        atomic_fetch_sub_explicit(&l->flying, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&l->base.flying, 1, memory_order_relaxed);
         madi_unlock(&a->io);
         op->done(op, MAD_ERR_PEER);
         madi_lock(&a->io);
@@ -303,43 +300,28 @@ void ucx_send_fini(ucx_adapter_t *a)
 
 /* ---- Packets -------------------------------------------------------------------------------------------------------------- */
 
-void ucx_send_failed(ucx_link_t *l, ucs_status_t status)
-{
-    atomic_store_explicit(&l->failed, status, memory_order_relaxed);
-    atomic_store_explicit(&ucx_of(l)->failures, true, memory_order_release);
-    fabric_heat(&ucx_of(l)->heat);
-}
-
-/* Count a packet that has left. */
-static void packet_left(ucx_link_t *l)
-{
-    l->number++;
-    l->end.sent++;
-}
-
 madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     ucx_link_t *l = (ucx_link_t *)link;
     ucx_adapter_t *a = ucx_of(l);
-    uint64_t tag = l->tag | l->number;
+    uint64_t tag = fabric_packet_tag(&l->base);
     ucs_status_t status = UCS_OK;
     madi_sent_t sent = MADI_AGAIN;
     assert(n >= 1 && n <= UCX_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t) && (op || total <= UCX_PACKET_MAX));
-    if (MADI_UNLIKELY(atomic_load_explicit(&l->failed, memory_order_relaxed)))
+    if (MADI_UNLIKELY(fabric_send_error(&l->base)))
         return MADI_AGAIN;
     if (total > UCX_PACKET_MAX)
         sent = ucx_flight_send(l, tag, vec, n, op, &status);
     else if (ucx_message_send(a, l->peer, tag, vec, n, total, l, &status) == UCX_SENT_OK)
         sent = MADI_SENT;
-    fabric_heat(&a->heat);
+    fabric_heat(&a->base.heat);
     if (MADI_LIKELY(sent != MADI_AGAIN)) {
-        packet_left(l);
+        fabric_packet_left(&l->base);
         return sent;
     }
     if (status != UCS_OK && status != UCS_ERR_NO_MEMORY) /* without memory the packet is refused for a while */
-        ucx_send_failed(l, status);
-    atomic_store_explicit(&l->refused, true, memory_order_relaxed);
-    atomic_store_explicit(&a->refused, true, memory_order_release);
+        fabric_send_failed(&l->base, status);
+    fabric_refuse(&l->base);
     return MADI_AGAIN;
 }
 
@@ -349,9 +331,8 @@ bool ucx_send_short(madi_link_t *link, const void *packet, size_t total)
     ucx_adapter_t *a = ucx_of(l);
     madi_lock(&a->io);
     ucx_copy_t *c = a->copies; /* stays in the list unless UCX keeps it */
-    if (MADI_LIKELY(c && a->n_copies < UCX_COPIES && may_send(a, l->peer) &&
-                    !atomic_load_explicit(&l->failed, memory_order_relaxed))) {
-        c->tag = l->tag | l->number;
+    if (MADI_LIKELY(c && a->n_copies < UCX_COPIES && may_send(a, l->peer) && !fabric_send_error(&l->base))) {
+        c->tag = fabric_packet_tag(&l->base);
         memcpy(c->data, packet, MADI_PACKET_SHORT);
         ucs_status_ptr_t request = copy_post(a, l->peer, c, total);
         if (MADI_UNLIKELY(UCS_PTR_IS_PTR(request))) {
@@ -360,11 +341,22 @@ bool ucx_send_short(madi_link_t *link, const void *packet, size_t total)
         }
         if (MADI_LIKELY(!UCS_PTR_IS_ERR(request))) {
             madi_unlock(&a->io);
-            fabric_heat(&a->heat);
-            packet_left(l);
+            fabric_heat(&a->base.heat);
+            fabric_packet_left(&l->base);
             return true;
         }
     }
     madi_unlock(&a->io);
     return ucx_send(link, &(struct iovec){(void *)packet, total}, 1, total, NULL) == MADI_SENT;
+}
+
+bool ucx_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number)
+{
+    fabric_control_t c = {what, number};
+    ucs_status_t status;
+    ucx_sent_t sent = ucx_message_send((ucx_adapter_t *)link->link.adapter, ((ucx_link_t *)link)->peer,
+                                       fabric_control_tag(link), &(struct iovec){&c, sizeof c}, 1, sizeof c, NULL, &status);
+    if (sent == UCX_SENT_FAILED && !link->closed)
+        fabric_send_failed(link, status);
+    return sent == UCX_SENT_OK;
 }

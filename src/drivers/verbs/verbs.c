@@ -23,7 +23,8 @@ static int at_most(int n, int limit)
 static bool part_made(const verbs_adapter_t *a, const void *part, const char *what, char *reason)
 {
     if (!part)
-        snprintf(reason, MADI_REASON_MAX, "%.40s of %.47s: %s%s", what, a->base.name, strerror(errno), madi_remedy(errno));
+        snprintf(reason, MADI_REASON_MAX, "%.40s of %.47s: %s%s", what, a->base.adapter.name, strerror(errno),
+                 madi_remedy(errno));
     return part;
 }
 
@@ -34,14 +35,14 @@ static bool queues_open(verbs_adapter_t *a, char *reason)
     memset(&attr, 0, sizeof attr);
     int rc = a->lib->device_query(a->context, &attr);
     if (rc) {
-        snprintf(reason, MADI_REASON_MAX, "the limits of %.40s cannot be read: %s", a->base.name, strerror(rc));
+        snprintf(reason, MADI_REASON_MAX, "the limits of %.40s cannot be read: %s", a->base.adapter.name, strerror(rc));
         return false;
     }
     a->reads = at_most(at_most(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom), READS_MAX);
     a->srq_max = at_most(attr.max_srq_wr, SLOTS_MAX);
     a->inline_max = INLINE_MAX;
     if (a->reads < 1 || a->srq_max < VERBS_WINDOW + VERBS_REPOST) {
-        snprintf(reason, MADI_REASON_MAX, "%.40s has no RDMA reads, or no shared receive queues", a->base.name);
+        snprintf(reason, MADI_REASON_MAX, "%.40s has no RDMA reads, or no shared receive queues", a->base.adapter.name);
         return false;
     }
     a->pd = a->lib->alloc_pd(a->context);
@@ -66,20 +67,21 @@ static bool socket_listen(verbs_adapter_t *a, char *reason)
     struct sockaddr_storage at = a->port.self;
     socklen_t len = at.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     int s = madi_fd_own(socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    a->base.listen_fd = s;
+    a->base.adapter.listen_fd = s;
     if (s < 0 || bind(s, (struct sockaddr *)&at, len) || listen(s, SOMAXCONN) ||
         getsockname(s, (struct sockaddr *)&at, &len)) {
-        snprintf(reason, MADI_REASON_MAX, "no socket for connections of %.40s: %s%s", a->base.name, strerror(errno),
+        snprintf(reason, MADI_REASON_MAX, "no socket for connections of %.40s: %s%s", a->base.adapter.name, strerror(errno),
                  madi_remedy(errno));
         return false;
     }
-    a->base.address_len = verbs_address_put(&at, a->base.address);
+    a->base.adapter.address_len = verbs_address_put(&at, a->base.adapter.address);
     return true;
 }
 
 static mad_status_t verbs_open(madi_adapter_t *adapter, char *reason)
 {
     verbs_adapter_t *a = (verbs_adapter_t *)adapter;
+    a->base.ops = &verbs_ops;
     adapter->listen_fd = -1;
     a->lib = verbs_lib_open(reason, MADI_REASON_MAX);
     if (!a->lib || !verbs_port_open(a, reason))
@@ -99,21 +101,8 @@ static mad_status_t verbs_open(madi_adapter_t *adapter, char *reason)
                                   .latency_us = 2,
                                   .bandwidth_MBs = 10000,
                                   .rank = 42}; /* after shm, before tcp */
-    fabric_heat(&a->heat);
+    fabric_heat(&a->base.heat);
     return verbs_wait_open(a, reason);
-}
-
-static mad_status_t verbs_secure(madi_adapter_t *adapter, int given, char *reason)
-{
-    if (given == MADI_SECURITY_SEAL) {
-        snprintf(reason, MADI_REASON_MAX,
-                 "packets of RDMA devices cannot be sealed: give network %s security auth in the topology file",
-                 adapter->network);
-        return MAD_ERR_CONFIG;
-    }
-    if (given >= 0)
-        adapter->security = (uint8_t)given;
-    return MAD_OK;
 }
 
 /* True if the address, which may be forged, lies in the port's subnet. */
@@ -145,7 +134,7 @@ static void verbs_close(madi_adapter_t *adapter)
 bool verbs_released(const verbs_adapter_t *a, int rc, const char *what)
 {
     if (rc)
-        madi_log(MADI_LOG_WARN, "verbs", "%s: the device does not release %s: %s", a->base.name, what, strerror(rc));
+        madi_log(MADI_LOG_WARN, "verbs", "%s: the device does not release %s: %s", a->base.adapter.name, what, strerror(rc));
     return !rc;
 }
 
@@ -168,7 +157,7 @@ static void verbs_fini(madi_adapter_t *adapter)
         verbs_released(a, a->lib->dealloc_pd(a->pd), "the protection domain");
     if (a->context)
         verbs_released(a, a->lib->close_device(a->context) ? errno : 0, "its context");
-    fabric_table_fini(&a->links);
+    fabric_table_fini(&a->base.links);
     a->srq = NULL, a->cq = NULL, a->channel = NULL, a->pd = NULL, a->context = NULL;
 }
 
@@ -189,8 +178,8 @@ const madi_driver_t madi_driver_verbs = {
     .poll = verbs_poll,
     .link_close = verbs_link_close,
     .link_fini = verbs_link_fini,
-    .reach = {.within = verbs_within, .secure = verbs_secure},
-    .wait = {.pure_poll = verbs_pure_poll, .arm = verbs_arm},
+    .reach = {.within = verbs_within, .secure = fabric_secure},
+    .wait = {.pure_poll = fabric_pure_poll, .arm = verbs_arm},
     .fast = {.take = verbs_take, .slot_put = verbs_slot_put},
     .live = {.drained = verbs_drained},
 };

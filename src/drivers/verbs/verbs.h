@@ -43,9 +43,9 @@
 #define VERBS_H
 
 #include "core/driver.h"
-#include "drivers/fabric/heat.h"
+#include "drivers/fabric/order.h"
+#include "drivers/fabric/poll.h"
 #include "drivers/fabric/registration.h"
-#include "drivers/fabric/table.h"
 #include "drivers/verbs/verbs_cm_lib.h"
 #include "drivers/verbs/verbs_lib.h"
 
@@ -92,7 +92,8 @@ static_assert(sizeof(verbs_segment_t) == 16, "segment");
 
 /* Memory for one message that arrives. */
 typedef struct verbs_slot {
-    struct verbs_slot *next;
+    struct verbs_slot *next; /* of the free, or of those to be posted again */
+    fabric_early_t early;
     size_t len;                                                   /* bytes of the message that has arrived */
     uint32_t lkey;                                                /* of the chunk */
     _Alignas(MADI_LINE) char data[VERBS_MESSAGE_MAX + MADI_LINE]; /* the last line: a copy may read beyond a short body */
@@ -133,7 +134,7 @@ typedef struct verbs_port {
 } verbs_port_t;
 
 struct verbs_adapter {
-    madi_adapter_t base;
+    fabric_adapter_t base;
     const verbs_lib_t *lib;
     struct ibv_context *context;
     struct ibv_pd *pd;
@@ -157,21 +158,14 @@ struct verbs_adapter {
     int n_spent, n_wanted, n_posted;  /* slots to be posted again, and posted; both together are n_wanted */
     _Atomic(verbs_slot_t *) returned; /* slots that slot_put has returned */
 
-    fabric_table_t links;
-    verbs_link_t *deferred; /* links whose next packet waits for the next poll */
-    bool owing;             /* a link could not return credit */
-    bool flushing;          /* a peer waits for a word that its messages have arrived */
-    atomic_bool spilling;   /* true if a link sends a long packet in pieces */
-    atomic_bool failures;   /* true if sending has failed on a link */
-    atomic_bool refused;    /* true if a link refused a packet */
-    bool broken;            /* true if the device cannot be used any more */
+    bool owing;           /* a link could not return credit */
+    bool flushing;        /* a peer waits for a word that its messages have arrived */
+    atomic_bool spilling; /* true if a link sends a long packet in pieces */
 
     struct ibv_wc stash[VERBS_BATCH]; /* completions that arm has read */
     int n_stash;
-    int tried;      /* 1 + events of a take that has polled in place of the next poll; else 0 */
     bool cq_failed; /* true if the completion queue cannot be read */
 
-    fabric_heat_t heat;
     madi_watch_t channel_watch, event_watch, cm_watch; /* fd 0: not watched */
 };
 
@@ -221,14 +215,12 @@ typedef struct verbs_word {
 static_assert(sizeof(verbs_word_t) == 8, "word");
 
 struct verbs_link {
-    madi_link_t base;
+    fabric_link_t base; /* base.failed: errno of posting */
     madi_watch_t watch; /* the socket; fd 0 before start */
     struct ibv_qp *pair;
     uint32_t pair_number;
-    int index;    /* index in the adapter's table, if numbered */
-    uint32_t key; /* random key that messages to this end carry */
     uint32_t psn;
-    bool numbered, counted, has_slots, watched, greeted, is_up, closed, down;
+    bool counted, has_slots, watched, greeted;
     bool active;                             /* this end has made the connection */
     bool paired;                             /* the queue pair is connected */
     bool ready_sent, ready_came;             /* READY */
@@ -244,7 +236,6 @@ struct verbs_link {
     uint32_t flush_sent;
 
     /* sending, under the tx lock */
-    uint64_t tag;      /* tag of messages to the peer */
     uint32_t window;   /* slots that the peer keeps */
     size_t inline_max; /* bytes of the longest message that the processor copies to the device */
     char *ring;        /* VERBS_RING messages */
@@ -257,30 +248,22 @@ struct verbs_link {
     verbs_flight_t *flights, **flights_end; /* oldest first */
     uint32_t landed;                        /* long packets whose bodies the peer has read */
     verbs_spill_t spill;
-    uint32_t asked;    /* `sent`, when a completion was asked for at the end of a session */
-    atomic_int failed; /* errno of posting; 0 if none */
-    atomic_bool refused;
+    uint32_t asked; /* `sent`, when a completion was asked for at the end of a session */
 
     /* receiving, under the session's lock */
-    uint32_t arrived;                 /* messages */
-    _Atomic(uint32_t) freed;          /* messages whose slots were posted again, or replaced */
-    _Atomic(uint32_t) bodies;         /* bodies that were read, or dropped */
-    bool owes;                        /* credit, or the number of bodies, could not be sent */
-    verbs_slot_t *early, **early_end; /* packets that wait for their turn */
-    bool is_deferred;
-    verbs_link_t *next_deferred;
-    bool receiving;               /* a body is being read, to rx.base */
+    uint32_t arrived;             /* messages */
+    _Atomic(uint32_t) freed;      /* messages whose slots were posted again, or replaced */
+    _Atomic(uint32_t) bodies;     /* bodies that were read, or dropped */
+    bool owes;                    /* credit, or the number of bodies, could not be sent */
     fabric_region_t *body_region; /* registration of the destination; NULL if the body is read by way of `bounce` */
     verbs_bounce_t bounce;
-    uint32_t left;       /* bytes of a body that come in pieces, to rx.base */
-    bool dropped;        /* those pieces are dropped */
-    madi_wire_hdr_t hdr; /* header of the packet whose body is being read */
-    madi_rx_t rx;
+    uint32_t left; /* bytes of a body that come in pieces, to rx.base */
+    bool dropped;  /* those pieces are dropped */
 };
 
 static inline verbs_adapter_t *verbs_of(const verbs_link_t *l)
 {
-    return (verbs_adapter_t *)l->base.adapter;
+    return (verbs_adapter_t *)l->base.link.adapter;
 }
 
 /* verbs.c */
@@ -358,13 +341,11 @@ mad_status_t verbs_connect(madi_link_t *link, const void *addr, size_t len, int 
 mad_status_t verbs_start(madi_link_t *link, int fd, bool active, char *reason);
 void verbs_link_close(madi_link_t *link);
 void verbs_link_fini(madi_link_t *link);
-/* Report that the link is down, once. */
-void verbs_down(verbs_link_t *l, mad_status_t status, const char *text);
+extern const fabric_ops_t verbs_ops;
 /* Return the link of a tag; NULL if there is none any more. */
 static inline verbs_link_t *verbs_link_of(const verbs_adapter_t *a, uint64_t tag)
 {
-    verbs_link_t *l = fabric_table_at(&a->links, tag);
-    return l && l->key == fabric_tag_key(tag) ? l : NULL;
+    return (verbs_link_t *)fabric_link_at(&a->base.links, tag);
 }
 
 /* verbs_hello.c */
@@ -391,13 +372,6 @@ bool verbs_return_send(verbs_link_t *l, bool signal);
 void verbs_return_check(verbs_link_t *l);
 void verbs_return_again(verbs_adapter_t *a); /* try again where it could not be sent */
 bool verbs_drained(madi_link_t *link);
-void verbs_send_failed(verbs_link_t *l, int error);
-/* Note that a packet was refused, so that its link is reported writable. */
-static inline void verbs_refuse(verbs_link_t *l)
-{
-    atomic_store_explicit(&l->refused, true, memory_order_relaxed);
-    atomic_store_explicit(&verbs_of(l)->refused, true, memory_order_release);
-}
 
 /* verbs_flight.c */
 /* Like verbs_send, for a packet that is longer than a slot.  Under the tx lock. */
@@ -426,16 +400,14 @@ void verbs_arrived(verbs_adapter_t *a, verbs_slot_t *slot, uint32_t pair_number)
 /* Like verbs_arrived, but copy or lend the packet as the operation `take` does, and return its link; NULL if it was handled. */
 verbs_link_t *verbs_arrived_take(verbs_adapter_t *a, verbs_slot_t *slot, uint32_t pair_number, void *packet,
                                  madi_foreign_t *loan);
-int verbs_deferred(verbs_adapter_t *a); /* offer packets to the core again that it has deferred; returns their number */
-void verbs_early_run(verbs_link_t *l);  /* deliver what has waited for its turn */
+void verbs_early_run(fabric_link_t *link); /* as fabric_ops_t says */
 void verbs_receive_forget(verbs_link_t *l);
 
 /* verbs_poll.c */
 int verbs_poll(madi_adapter_t *adapter, int budget);
 madi_link_t *verbs_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
-bool verbs_pure_poll(madi_adapter_t *adapter);
-int verbs_drain(verbs_adapter_t *a);      /* handle completions until none is left, or for a while; returns their number */
-void verbs_rest_deliver(verbs_link_t *l); /* deliver what has arrived on a link that breaks */
+int verbs_drain(fabric_adapter_t *adapter); /* as fabric_ops_t says */
+void verbs_rest_deliver(verbs_link_t *l);   /* deliver what has arrived on a link that breaks */
 void verbs_fail(verbs_adapter_t *a, const char *what,
                 const char *text); /* break all links; the device is not used any more */
 

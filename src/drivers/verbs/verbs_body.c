@@ -29,7 +29,7 @@ static int reads_post(verbs_link_t *l, const verbs_segment_t *segments, int n, u
     for (int i = 0; i < n; i++) {
         sge[i] = (struct ibv_sge){at, segments[i].len, lkey};
         wr[i] = (struct ibv_send_wr){
-            .wr_id = fabric_tag((fabric_kind_t)VERBS_DONE_READ, l->key, (uint16_t)l->index),
+            .wr_id = fabric_tag((fabric_kind_t)VERBS_DONE_READ, l->base.key, (uint16_t)l->base.index),
             .next = i + 1 < n ? &wr[i + 1] : NULL,
             .sg_list = &sge[i],
             .num_sge = 1,
@@ -59,46 +59,46 @@ static int verbs_bounce_post(verbs_link_t *l)
 static bool bounce_next(verbs_link_t *l)
 {
     verbs_bounce_t *b = &l->bounce;
-    memcpy((char *)l->rx.base + b->done, b->slot->data, b->len);
+    memcpy((char *)l->base.rx.base + b->done, b->slot->data, b->len);
     b->done += b->len;
     b->offset += b->len;
     if (b->offset == b->segments[b->at].len) {
         b->at++;
         b->offset = 0;
     }
-    return b->done < l->hdr.length;
+    return b->done < l->base.hdr.length;
 }
 
 static void read_failed(verbs_link_t *l, int error)
 {
     char text[MADI_REASON_MAX];
-    snprintf(text, sizeof text, "a block of %u bytes cannot be read: %s", (unsigned)l->hdr.length, strerror(error));
-    verbs_down(l, MAD_ERR_SYSTEM, text);
+    snprintf(text, sizeof text, "a block of %u bytes cannot be read: %s", (unsigned)l->base.hdr.length, strerror(error));
+    fabric_link_down(&l->base, MAD_ERR_SYSTEM, text);
 }
 
 void verbs_body_begin(verbs_link_t *l, const verbs_slot_t *s)
 {
     verbs_adapter_t *a = verbs_of(l);
     verbs_bounce_t *b = &l->bounce;
-    int n = segments_read(s, b->segments, l->hdr.length), rc;
+    int n = segments_read(s, b->segments, l->base.hdr.length), rc;
     if (!n) {
-        verbs_down(l, MAD_ERR_PROTOCOL, "the segments of a received packet do not make up its body");
+        fabric_link_down(&l->base, MAD_ERR_PROTOCOL, "the segments of a received packet do not make up its body");
         return;
     }
-    l->body_region = verbs_block_register(a, l->rx.base, l->hdr.length, IBV_ACCESS_LOCAL_WRITE);
+    l->body_region = verbs_block_register(a, l->base.rx.base, l->base.hdr.length, IBV_ACCESS_LOCAL_WRITE);
     b->slot = l->body_region ? NULL : verbs_slot_spare(a);
     if (!l->body_region && !b->slot) {
-        verbs_down(l, MAD_ERR_NOMEM,
-                   "a block cannot be read: no memory can be registered; raise the limit of locked memory "
-                   "(ulimit -l)");
+        fabric_link_down(&l->base, MAD_ERR_NOMEM,
+                         "a block cannot be read: no memory can be registered; raise the limit of locked memory "
+                         "(ulimit -l)");
         return;
     }
-    l->receiving = true;
+    l->base.receiving = l;
     b->at = 0;
     b->offset = 0;
     b->done = 0;
     rc = b->slot ? verbs_bounce_post(l)
-                 : reads_post(l, b->segments, n, (uintptr_t)l->rx.base, verbs_region_mr(l->body_region)->lkey);
+                 : reads_post(l, b->segments, n, (uintptr_t)l->base.rx.base, verbs_region_mr(l->body_region)->lkey);
     if (rc)
         read_failed(l, rc);
 }
@@ -112,12 +112,12 @@ void verbs_body_forget(verbs_link_t *l)
         verbs_slot_keep(a, l->bounce.slot);
     l->body_region = NULL;
     l->bounce.slot = NULL;
-    l->receiving = false;
+    l->base.receiving = NULL;
 }
 
 void verbs_body_done(verbs_link_t *l)
 {
-    if (!l->receiving)
+    if (!l->base.receiving)
         return;
     if (l->bounce.slot && bounce_next(l)) {
         int rc = verbs_bounce_post(l);
@@ -127,7 +127,7 @@ void verbs_body_done(verbs_link_t *l)
     }
     verbs_body_forget(l);
     verbs_body_count(l);
-    madi_rx_done(&l->base, &l->hdr, &l->rx);
+    madi_rx_done(&l->base.link, &l->base.hdr, &l->base.rx);
     verbs_return_check(l); /* after the upcall: the program may wait for its message */
-    verbs_early_run(l);
+    verbs_early_run(&l->base);
 }

@@ -76,15 +76,15 @@ bool verbs_cm_open(verbs_adapter_t *a, char *reason)
         return true;
     a->cm_channel = a->cm->create_event_channel();
     if (!a->cm_channel) {
-        snprintf(reason, MADI_REASON_MAX, "no event channel of rdma_cm for %.40s: %s%s", a->base.name, strerror(errno),
-                 madi_remedy(errno));
+        snprintf(reason, MADI_REASON_MAX, "no event channel of rdma_cm for %.40s: %s%s", a->base.adapter.name,
+                 strerror(errno), madi_remedy(errno));
         return false;
     }
     /* On iWARP the port is one of TCP, too, which sockets may use that rdma_cm does not know of. */
     for (int i = 0; i < PORTS_TRIED && error == EADDRINUSE; i++)
         error = cm_listen(a);
     if (error)
-        snprintf(reason, MADI_REASON_MAX, "rdma_cm cannot listen for connections of %.40s: %s%s", a->base.name,
+        snprintf(reason, MADI_REASON_MAX, "rdma_cm cannot listen for connections of %.40s: %s%s", a->base.adapter.name,
                  strerror(error), madi_remedy(error));
     return !error;
 }
@@ -108,8 +108,8 @@ void verbs_cm_fini(verbs_adapter_t *a)
 static void cm_failed(verbs_link_t *l, const char *what, const char *text)
 {
     char all[MADI_REASON_MAX];
-    snprintf(all, sizeof all, "a connection of %.40s by rdma_cm: %.60s: %.60s", l->base.adapter->name, what, text);
-    verbs_down(l, MAD_ERR_SYSTEM, all);
+    snprintf(all, sizeof all, "a connection of %.40s by rdma_cm: %.60s: %.60s", l->base.link.adapter->name, what, text);
+    fabric_link_down(&l->base, MAD_ERR_SYSTEM, all);
 }
 
 /* Parameters of a request or an answer; `reads` are those at once that the other end offers. */
@@ -166,8 +166,8 @@ bool verbs_cm_connect(verbs_link_t *l, const struct sockaddr_storage *peer, cons
     if (!a->cm->create_id(a->cm_channel, &l->cm_id, l, RDMA_PS_TCP) &&
         !a->cm->resolve_addr(l->cm_id, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MS))
         return true;
-    snprintf(reason, MADI_REASON_MAX, "a connection of %.40s by rdma_cm cannot be made: %s%s", a->base.name, strerror(errno),
-             madi_remedy(errno));
+    snprintf(reason, MADI_REASON_MAX, "a connection of %.40s by rdma_cm cannot be made: %s%s", a->base.adapter.name,
+             strerror(errno), madi_remedy(errno));
     return false;
 }
 
@@ -180,7 +180,7 @@ void verbs_cm_forget(verbs_link_t *l)
 
 static void cm_request_send(verbs_link_t *l)
 {
-    verbs_cm_request_t request = {CM_MAGIC, fabric_tag_index(l->tag), fabric_tag_key(l->tag)};
+    verbs_cm_request_t request = {CM_MAGIC, fabric_tag_index(l->base.tag), fabric_tag_key(l->base.tag)};
     struct rdma_conn_param param = cm_param(l, l->peer_reads);
     param.private_data = &request;
     param.private_data_len = sizeof request;
@@ -194,14 +194,15 @@ static verbs_link_t *cm_request_link(const verbs_adapter_t *a, const verbs_cm_re
     verbs_link_t *l = NULL;
     if (request->magic == CM_MAGIC && request->index < FABRIC_LINKS_MAX && request->key <= FABRIC_KEY_MASK)
         l = verbs_link_of(a, fabric_tag(FABRIC_KIND_PACKET, request->key, (uint16_t)request->index));
-    return l && l->pair && !l->active && !l->cm_id && !l->closed && !l->down ? l : NULL;
+    return l && l->pair && !l->active && !l->cm_id && !l->base.closed && !l->base.down ? l : NULL;
 }
 
 static void cm_request_handle(verbs_adapter_t *a, const struct rdma_cm_event *event, const verbs_cm_request_t *request)
 {
     verbs_link_t *l = cm_request_link(a, request);
-    if (!l || a->broken) {
-        madi_log(MADI_LOG_INFO, "verbs", "%s: rejected a request of rdma_cm that no peer of this job sends", a->base.name);
+    if (!l || a->base.broken) {
+        madi_log(MADI_LOG_INFO, "verbs", "%s: rejected a request of rdma_cm that no peer of this job sends",
+                 a->base.adapter.name);
         a->cm->reject(event->id, NULL, 0); /* if that fails, the end of the identifier rejects it */
         id_end(a, event->id);
         return;
@@ -238,17 +239,17 @@ static void cm_disconnected(verbs_link_t *l)
     char text[MADI_REASON_MAX];
     if (!verbs_of(l)->port.iwarp) /* the socket reports it */
         return;
-    verbs_drain(verbs_of(l));
-    if (!l->closed)
+    verbs_drain(fabric_of(&l->base));
+    if (!l->base.closed)
         verbs_socket_ready(&l->watch, 0);
-    if (l->closed || l->down)
+    if (l->base.closed || l->base.down)
         return;
     verbs_rest_deliver(l);
     if (l->bye)
         snprintf(text, sizeof text, "connection closed by peer");
     else
-        snprintf(text, sizeof text, "the connection of the queue pair of %.40s has ended", l->base.adapter->name);
-    verbs_down(l, MAD_ERR_PEER, text);
+        snprintf(text, sizeof text, "the connection of the queue pair of %.40s has ended", l->base.link.adapter->name);
+    fabric_link_down(&l->base, MAD_ERR_PEER, text);
 }
 
 /* ---- Events ------------------------------------------------------------------------------------------------------------ */
@@ -273,7 +274,7 @@ static void link_event_handle(verbs_link_t *l, const struct rdma_cm_event *event
         cm_failed(l, cm->event_str(event->event), event->status < 0 ? strerror(-event->status) : "by the other end");
         break;
     default:
-        madi_log(MADI_LOG_DEBUG, "verbs", "%s: %s of a connection", l->base.adapter->name, cm->event_str(event->event));
+        madi_log(MADI_LOG_DEBUG, "verbs", "%s: %s of a connection", l->base.link.adapter->name, cm->event_str(event->event));
         break;
     }
 }
@@ -286,7 +287,7 @@ static void cm_event_handle(verbs_adapter_t *a, const struct rdma_cm_event *even
         verbs_fail(a, "the device has failed", a->cm->event_str(event->event));
     } else if (event->id != a->cm_listener) {
         verbs_link_t *l = event->id->context; /* no event comes of an identifier that is gone */
-        if (!l->closed && !l->down)
+        if (!l->base.closed && !l->base.down)
             link_event_handle(l, event);
     }
 }
@@ -306,7 +307,7 @@ void verbs_cm_ready(madi_watch_t *watch, uint32_t events)
     }
     if (errno != EAGAIN && errno != EINTR) {
         verbs_fail(a, "the events of rdma_cm cannot be read", strerror(errno));
-        madi_watch_del(a->base.session, watch); /* else the failure would be reported again and again */
+        madi_watch_del(a->base.adapter.session, watch); /* else the failure would be reported again and again */
         watch->fd = 0;
     }
 }

@@ -39,7 +39,7 @@ madi_sent_t verbs_flight_send(verbs_link_t *l, const struct iovec *vec, int n, m
     char *to = verbs_message_begin(l, false);
     verbs_flight_t *f = to ? calloc(1, sizeof *f) : NULL;
     if (!f) {
-        verbs_refuse(l);
+        fabric_refuse(&l->base);
         return MADI_AGAIN;
     }
     if (!flight_open(a, f, vec, n, segments)) {
@@ -59,7 +59,7 @@ madi_sent_t verbs_flight_send(verbs_link_t *l, const struct iovec *vec, int n, m
 /* Take the oldest flight out of the list; NULL if there is none. */
 static verbs_flight_t *flight_pop(verbs_link_t *l)
 {
-    madi_link_lock_tx(&l->base);
+    madi_link_lock_tx(&l->base.link);
     verbs_flight_t *f = l->flights;
     if (f) {
         l->flights = f->next;
@@ -67,7 +67,7 @@ static verbs_flight_t *flight_pop(verbs_link_t *l)
         if (!l->flights)
             l->flights_end = &l->flights;
     }
-    madi_link_unlock_tx(&l->base);
+    madi_link_unlock_tx(&l->base.link);
     return f;
 }
 
@@ -80,7 +80,7 @@ static void flight_finish(verbs_link_t *l, verbs_flight_t *f, mad_status_t statu
 
 bool verbs_flights_land(verbs_link_t *l, uint32_t bodies)
 {
-    while (l->landed != bodies && !l->closed) {
+    while (l->landed != bodies && !l->base.closed) {
         verbs_flight_t *f = flight_pop(l);
         if (!f)
             return false;

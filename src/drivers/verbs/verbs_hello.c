@@ -36,8 +36,8 @@ bool verbs_hello_send(verbs_link_t *l, char *reason)
     const verbs_adapter_t *a = verbs_of(l);
     verbs_hello_t hello = {.magic = HELLO_MAGIC,
                            .version = HELLO_VERSION,
-                           .index = (uint32_t)l->index,
-                           .key = l->key,
+                           .index = (uint32_t)l->base.index,
+                           .key = l->base.key,
                            .pair = l->pair_number,
                            .psn = l->psn,
                            .window = VERBS_WINDOW,
@@ -55,7 +55,7 @@ bool verbs_hello_send(verbs_link_t *l, char *reason)
 void verbs_bye_send(verbs_link_t *l)
 {
     verbs_word_t word = {VERBS_BYE, atomic_load_explicit(&l->sent, memory_order_relaxed)};
-    if (l->is_up)
+    if (l->base.is_up)
         bytes_send(l, &word, sizeof word); /* if that fails, the socket's end alone reports it */
 }
 
@@ -79,11 +79,11 @@ static bool hello_connect(verbs_link_t *l, const verbs_hello_t *h, const struct 
 void verbs_ready_send(verbs_link_t *l)
 {
     verbs_word_t ready = {VERBS_READY, 0};
-    if (!l->greeted || !l->paired || l->ready_sent || l->closed || l->down)
+    if (!l->greeted || !l->paired || l->ready_sent || l->base.closed || l->base.down)
         return;
     l->ready_sent = true;
     if (!bytes_send(l, &ready, sizeof ready))
-        verbs_down(l, MAD_ERR_PEER, "connection closed by peer");
+        fabric_link_down(&l->base, MAD_ERR_PEER, FABRIC_CLOSED);
 }
 
 static void hello_handle(verbs_link_t *l)
@@ -94,41 +94,41 @@ static void hello_handle(verbs_link_t *l)
     char reason[MADI_REASON_MAX];
     memcpy(&h, l->in, sizeof h);
     if (h.magic != HELLO_MAGIC || h.version != HELLO_VERSION) {
-        verbs_down(l, MAD_ERR_PROTOCOL, "the other end has another version of the driver verbs");
+        fabric_link_down(&l->base, MAD_ERR_PROTOCOL, "the other end has another version of the driver verbs");
         return;
     }
     if (h.index >= FABRIC_LINKS_MAX || h.key > FABRIC_KEY_MASK || h.pair > PAIR_MAX || h.psn > PAIR_MAX ||
         h.window <= VERBS_KEPT || h.window > WINDOW_MAX || h.mtu < IBV_MTU_256 || h.mtu > IBV_MTU_4096 || !h.reads ||
         h.cm_port > UINT16_MAX || getpeername(l->watch.fd, (struct sockaddr *)&peer, &len) ||
         !hello_place_is_valid(l, &h, &peer)) {
-        verbs_down(l, MAD_ERR_PROTOCOL, "the other end's queue pair, window or GID is not valid");
+        fabric_link_down(&l->base, MAD_ERR_PROTOCOL, "the other end's queue pair, window or GID is not valid");
         return;
     }
     if (!h.cm_port != !verbs_of(l)->cm) {
-        verbs_down(l, MAD_ERR_CONFIG,
-                   "only one end connects by rdma_cm: set MAD_VERBS_CM to the same value in all processes");
+        fabric_link_down(&l->base, MAD_ERR_CONFIG,
+                         "only one end connects by rdma_cm: set MAD_VERBS_CM to the same value in all processes");
         return;
     }
-    l->tag = fabric_tag(FABRIC_KIND_PACKET, h.key, (uint16_t)h.index);
+    l->base.tag = fabric_tag(FABRIC_KIND_PACKET, h.key, (uint16_t)h.index);
     l->window = h.window;
     l->peer_reads = h.reads;
     l->greeted = true;
     if (hello_connect(l, &h, &peer, reason))
         verbs_ready_send(l);
     else
-        verbs_down(l, MAD_ERR_SYSTEM, reason);
+        fabric_link_down(&l->base, MAD_ERR_SYSTEM, reason);
 }
 
 void verbs_up_check(verbs_link_t *l)
 {
     bool waits = verbs_of(l)->port.iwarp && !l->active && !l->arrived;
-    if (!l->ready_came || l->is_up || waits || l->closed || l->down)
+    if (!l->ready_came || l->base.is_up || waits || l->base.closed || l->base.down)
         return;
-    l->is_up = true;
-    fabric_heat(&verbs_of(l)->heat);
-    madi_link_up(&l->base);
-    if (!l->closed)
-        verbs_early_run(l);
+    l->base.is_up = true;
+    fabric_heat(&verbs_of(l)->base.heat);
+    madi_link_up(&l->base.link);
+    if (!l->base.closed)
+        verbs_early_run(&l->base);
 }
 
 static void word_handle(verbs_link_t *l)
@@ -138,7 +138,7 @@ static void word_handle(verbs_link_t *l)
     if (word.kind == VERBS_READY && !l->ready_came) {
         l->ready_came = true;
         if (verbs_of(l)->port.iwarp)
-            verbs_drain(verbs_of(l)); /* perhaps the first message is there */
+            verbs_drain(fabric_of(&l->base)); /* perhaps the first message is there */
         verbs_up_check(l);
     } else if (word.kind == VERBS_BYE && l->ready_came && !l->bye) {
         l->bye = true;
@@ -147,11 +147,11 @@ static void word_handle(verbs_link_t *l)
         l->flush_wanted = true;
         l->flush_at = word.number;
         verbs_of(l)->flushing = true;
-        verbs_drain(verbs_of(l));
+        verbs_drain(fabric_of(&l->base));
     } else if (word.kind == VERBS_FLUSHED && l->flush_asked) {
         l->flushed = word.number == l->flush_sent;
     } else {
-        verbs_down(l, MAD_ERR_PROTOCOL, "an unknown message came over the socket of a connection");
+        fabric_link_down(&l->base, MAD_ERR_PROTOCOL, "an unknown message came over the socket of a connection");
     }
 }
 
@@ -159,22 +159,22 @@ static void word_handle(verbs_link_t *l)
 static void socket_ended(verbs_link_t *l, int error)
 {
     char text[MADI_REASON_MAX];
-    verbs_drain(verbs_of(l));
+    verbs_drain(fabric_of(&l->base));
     verbs_rest_deliver(l);
     if (error == 0 || error == ECONNRESET)
-        snprintf(text, sizeof text, "connection closed by peer");
+        snprintf(text, sizeof text, FABRIC_CLOSED);
     else
         snprintf(text, sizeof text, "the socket of the connection has failed: %s", strerror(error));
-    verbs_down(l, MAD_ERR_PEER, text);
+    fabric_link_down(&l->base, MAD_ERR_PEER, text);
 }
 
 /* Report to peers that their messages have arrived. */
 void verbs_flush_answer(verbs_adapter_t *a)
 {
     a->flushing = false;
-    for (int i = 0; i < a->links.n; i++) {
-        verbs_link_t *l = a->links.links[i];
-        if (!l || !l->flush_wanted || l->closed || l->down)
+    for (int i = 0; i < a->base.links.n; i++) {
+        verbs_link_t *l = a->base.links.links[i];
+        if (!l || !l->flush_wanted || l->base.closed || l->base.down)
             continue;
         verbs_word_t word = {VERBS_FLUSHED, l->flush_at};
         l->flush_wanted = (int32_t)(l->arrived - l->flush_at) < 0;
@@ -198,15 +198,15 @@ bool verbs_flush_known(verbs_link_t *l)
 
 void verbs_bye_check(verbs_link_t *l)
 {
-    if (MADI_UNLIKELY(l->bye) && l->arrived == l->bye_at && !l->early && !l->receiving)
-        verbs_down(l, MAD_ERR_PEER, "connection closed by peer");
+    if (MADI_UNLIKELY(l->bye) && l->arrived == l->bye_at && !l->base.early && !l->base.receiving)
+        fabric_link_down(&l->base, MAD_ERR_PEER, FABRIC_CLOSED);
 }
 
 void verbs_socket_ready(madi_watch_t *watch, uint32_t events)
 {
     verbs_link_t *l = MADI_CONTAINER(watch, verbs_link_t, watch);
     (void)events;
-    while (!l->closed && !l->down) {
+    while (!l->base.closed && !l->base.down) {
         size_t wanted = l->greeted ? sizeof(verbs_word_t) : sizeof(verbs_hello_t);
         ssize_t n = recv(watch->fd, l->in + l->in_len, wanted - l->in_len, MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -223,9 +223,9 @@ void verbs_socket_ready(madi_watch_t *watch, uint32_t events)
             word_handle(l);
         else
             hello_handle(l);
-        if (l->bye && !l->closed && !l->down) {
-            verbs_drain(verbs_of(l));
-            if (!l->closed)
+        if (l->bye && !l->base.closed && !l->base.down) {
+            verbs_drain(fabric_of(&l->base));
+            if (!l->base.closed)
                 verbs_bye_check(l);
         }
     }

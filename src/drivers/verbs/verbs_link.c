@@ -15,20 +15,12 @@
 
 #define PSN_MASK ((UINT32_C(1) << 24) - 1)
 
-void verbs_down(verbs_link_t *l, mad_status_t status, const char *text)
-{
-    if (l->down || l->closed)
-        return;
-    l->down = true;
-    madi_link_down(&l->base, status, text);
-}
-
 /* True if the adapter takes further connections; else write the reason. */
 static bool adapter_serves(const verbs_adapter_t *a, char *reason)
 {
-    if (a->broken)
-        snprintf(reason, MADI_REASON_MAX, "the device of %.40s has failed", a->base.name);
-    return !a->broken;
+    if (a->base.broken)
+        snprintf(reason, MADI_REASON_MAX, "the device of %.40s has failed", a->base.adapter.name);
+    return !a->base.broken;
 }
 
 mad_status_t verbs_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
@@ -39,7 +31,7 @@ mad_status_t verbs_connect(madi_link_t *link, const void *addr, size_t len, int 
     int one = 1, s;
     if (!verbs_address_get(addr, len, &peer, &peer_len) || peer.ss_family != from.ss_family) {
         snprintf(reason, MADI_REASON_MAX, "the peer's address is damaged, or of another family than that of %.40s",
-                 a->base.name);
+                 a->base.adapter.name);
         return MAD_ERR_PROTOCOL;
     }
     if (!adapter_serves(a, reason))
@@ -52,8 +44,8 @@ mad_status_t verbs_connect(madi_link_t *link, const void *addr, size_t len, int 
     if (s < 0 || bind(s, (struct sockaddr *)&from, peer_len) ||
         (connect(s, (struct sockaddr *)&peer, peer_len) && errno != EINPROGRESS && errno != EINTR)) {
         int error = errno;
-        snprintf(reason, MADI_REASON_MAX, "connect from %.40s (%.40s): %s%s", a->base.name, a->base.network, strerror(error),
-                 madi_remedy(error));
+        snprintf(reason, MADI_REASON_MAX, "connect from %.40s (%.40s): %s%s", a->base.adapter.name, a->base.adapter.network,
+                 strerror(error), madi_remedy(error));
         if (s >= 0)
             madi_fd_close(s);
         return madi_own_lack(error) ? MAD_ERR_NOMEM : MAD_ERR_SYSTEM;
@@ -89,7 +81,7 @@ static bool ring_open(verbs_link_t *l, char *reason)
     if (!l->ring_mr)
         snprintf(reason, MADI_REASON_MAX,
                  "%zu bytes cannot be registered with %.40s: %s; raise the limit of locked memory (ulimit -l)", size,
-                 a->base.name, strerror(errno));
+                 a->base.adapter.name, strerror(errno));
     return l->ring_mr;
 }
 
@@ -102,15 +94,12 @@ mad_status_t verbs_start(madi_link_t *link, int fd, bool active, char *reason)
     if (!adapter_serves(a, reason))
         return MAD_ERR_SYSTEM;
     l->flights_end = &l->flights;
-    l->early_end = &l->early;
     if (!madi_random(&l->psn, sizeof l->psn)) {
         snprintf(reason, MADI_REASON_MAX, "no random numbers");
         return MAD_ERR_SYSTEM;
     }
     l->psn &= PSN_MASK;
-    l->index = fabric_table_add(&a->links, l, &l->key, reason);
-    l->numbered = l->index >= 0;
-    if (!l->numbered || !ring_open(l, reason) || !verbs_pair_open(l, reason))
+    if (fabric_link_number(&l->base, &a->base.links, reason) || !ring_open(l, reason) || !verbs_pair_open(l, reason))
         return MAD_ERR_NOMEM;
     l->has_slots = verbs_slots_want(a, VERBS_WINDOW, reason);
     if (!l->has_slots)
@@ -125,22 +114,28 @@ mad_status_t verbs_start(madi_link_t *link, int fd, bool active, char *reason)
     return verbs_hello_send(l, reason) ? MAD_OK : MAD_ERR_PEER;
 }
 
+const fabric_ops_t verbs_ops = {
+    .name = "verbs",
+    .networks = "packets of RDMA devices",
+    .drain = verbs_drain,
+    .early_run = verbs_early_run,
+};
+
 /* The order matters: when the pair is closed, the device uses no memory of the program any more. */
 void verbs_link_close(madi_link_t *link)
 {
     verbs_link_t *l = (verbs_link_t *)link;
     verbs_adapter_t *a = verbs_of(l);
     char reason[MADI_REASON_MAX];
-    if (l->closed || l->watch.fd <= 0) /* or never started */
+    if (l->base.closed || l->watch.fd <= 0) /* or never started */
         return;
-    l->closed = true;
+    l->base.closed = true;
     if (l->watched)
         madi_watch_del(link->adapter->session, &l->watch);
     verbs_bye_send(l);
     shutdown(l->watch.fd, SHUT_RDWR);
     verbs_pair_close(l);
-    if (l->numbered)
-        a->links.links[l->index] = NULL;
+    fabric_link_unnumber(&l->base, &a->base.links);
     verbs_receive_forget(l);
     if (l->has_slots)
         verbs_slots_want(a, -VERBS_WINDOW, reason);

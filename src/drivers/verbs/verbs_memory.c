@@ -32,8 +32,8 @@ void verbs_memory_open(verbs_adapter_t *a)
                                    (size_t)madi_knob_int(MADI_KNOB_REGISTER_CACHE), madi_knob_int(MADI_KNOB_REGISTER_CHECK),
                                    reason, sizeof reason))
         madi_log(MADI_LOG_INFO, "verbs",
-                 "%s: blocks are registered for each transfer, since unmapped memory is not reported: %s", a->base.name,
-                 reason);
+                 "%s: blocks are registered for each transfer, since unmapped memory is not reported: %s",
+                 a->base.adapter.name, reason);
 }
 
 struct ibv_mr *verbs_memory_register(verbs_adapter_t *a, void *at, size_t len, int access)

@@ -21,7 +21,7 @@ bool verbs_pair_open(verbs_link_t *l, char *reason)
         .qp_state = IBV_QPS_INIT, .port_num = a->port.number, .qp_access_flags = IBV_ACCESS_REMOTE_READ};
     if (a->taken + LINK_ENTRIES > a->entries) {
         snprintf(reason, MADI_REASON_MAX, "the completion queue of %.40s has room for %d connections, which exist",
-                 a->base.name, a->taken / LINK_ENTRIES);
+                 a->base.adapter.name, a->taken / LINK_ENTRIES);
         return false;
     }
     for (;;) {
@@ -39,7 +39,7 @@ bool verbs_pair_open(verbs_link_t *l, char *reason)
     int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | (a->port.iwarp ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT);
     int error = l->pair ? a->lib->modify_qp(l->pair, &attr, mask) : errno;
     if (!l->pair || error) {
-        snprintf(reason, MADI_REASON_MAX, "%.40s gives no queue pair: %s%s", a->base.name, strerror(error),
+        snprintf(reason, MADI_REASON_MAX, "%.40s gives no queue pair: %s%s", a->base.adapter.name, strerror(error),
                  madi_remedy(error));
         return false;
     }
@@ -91,7 +91,7 @@ bool verbs_pair_connect(verbs_link_t *l, const verbs_hello_t *peer, char *reason
                                    IBV_QP_MAX_QP_RD_ATOMIC);
     }
     if (rc)
-        snprintf(reason, MADI_REASON_MAX, "a queue pair of %.40s cannot be made ready to %s: %s", a->base.name, what,
+        snprintf(reason, MADI_REASON_MAX, "a queue pair of %.40s cannot be made ready to %s: %s", a->base.adapter.name, what,
                  strerror(rc));
     return !rc;
 }

@@ -10,50 +10,37 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DRAIN_MAX 4096 /* maximum number of events of verbs_drain */
-
 void verbs_fail(verbs_adapter_t *a, const char *what, const char *text)
 {
-    if (a->broken)
+    if (a->base.broken)
         return;
-    a->broken = true;
-    madi_log(MADI_LOG_ERROR, "verbs", "%s: %s: %s; the connections of this adapter are closed, and it takes no further ones",
-             a->base.name, what, text);
-    for (int i = 0; i < a->links.n; i++)
-        if (a->links.links[i])
-            verbs_send_failed(a->links.links[i], ENODEV);
+    fabric_links_fail(&a->base, what, text, ENODEV, true);
 }
 
 /* Deliver what has arrived on a link that breaks. */
 void verbs_rest_deliver(verbs_link_t *l)
 {
-    verbs_adapter_t *a = verbs_of(l);
-    for (verbs_link_t **p = &a->deferred; *p; p = &(*p)->next_deferred)
-        if (*p == l) {
-            *p = l->next_deferred;
-            l->is_deferred = false;
-            verbs_early_run(l); /* the core defers a packet once */
-            return;
-        }
+    if (fabric_link_undefer(&l->base))
+        verbs_early_run(&l->base); /* the core defers a packet once */
 }
 
 static void pair_failed(verbs_link_t *l, const struct ibv_wc *wc)
 {
     char text[MADI_REASON_MAX];
-    if (!l || l->closed || l->down)
+    if (!l || l->base.closed || l->base.down)
         return;
     if (wc->status == IBV_WC_WR_FLUSH_ERR && verbs_of(l)->port.iwarp) /* the connection has ended: verbs_cm.c */
         return;
-    snprintf(text, sizeof text, "the queue pair of %.40s has failed: %.60s (vendor's error 0x%x)", l->base.adapter->name,
-             verbs_of(l)->lib->wc_status_str(wc->status), wc->vendor_err);
+    snprintf(text, sizeof text, "the queue pair of %.40s has failed: %.60s (vendor's error 0x%x)",
+             l->base.link.adapter->name, verbs_of(l)->lib->wc_status_str(wc->status), wc->vendor_err);
     verbs_rest_deliver(l);
-    verbs_down(l, MAD_ERR_PEER, text);
+    fabric_link_down(&l->base, MAD_ERR_PEER, text);
 }
 
 static verbs_link_t *pair_link(const verbs_adapter_t *a, uint32_t number)
 {
-    for (int i = 0; i < a->links.n; i++) {
-        verbs_link_t *l = a->links.links[i];
+    for (int i = 0; i < a->base.links.n; i++) {
+        verbs_link_t *l = a->base.links.links[i];
         if (l && l->pair_number == number)
             return l;
     }
@@ -94,7 +81,7 @@ static void completion_handle(verbs_adapter_t *a, const struct ibv_wc *wc)
         return;
     }
     verbs_link_t *l = verbs_link_of(a, wc->wr_id);
-    if (!l || l->closed) /* the completion is of a link that has ended */
+    if (!l || l->base.closed) /* the completion is of a link that has ended */
         return;
     if (wc->status != IBV_WC_SUCCESS)
         pair_failed(l, wc);
@@ -129,26 +116,16 @@ static int completions_poll(verbs_adapter_t *a, int budget)
 static void links_failed_report(verbs_adapter_t *a)
 {
     char text[MADI_REASON_MAX];
-    atomic_store_explicit(&a->failures, false, memory_order_relaxed);
-    for (int i = 0; i < a->links.n; i++) {
-        verbs_link_t *l = a->links.links[i];
-        int error = l ? atomic_load_explicit(&l->failed, memory_order_relaxed) : 0;
-        if (!error || l->down || l->closed)
+    int i = 0;
+    atomic_store_explicit(&a->base.failures, false, memory_order_relaxed);
+    for (fabric_link_t *l; (l = fabric_link_next(&a->base, &i));) {
+        int error = fabric_send_error(l);
+        if (!error)
             continue;
-        snprintf(text, sizeof text, "%.40s cannot send: %.60s%s", a->base.name, strerror(error),
+        snprintf(text, sizeof text, "%.40s cannot send: %.60s%s", a->base.adapter.name, strerror(error),
                  error == ENOMEM ? "; raise the limit of locked memory (ulimit -l)" : "");
-        verbs_rest_deliver(l);
-        verbs_down(l, error == ENOMEM ? MAD_ERR_NOMEM : MAD_ERR_PEER, text);
-    }
-}
-
-static void links_writable_report(verbs_adapter_t *a)
-{
-    atomic_store_explicit(&a->refused, false, memory_order_relaxed);
-    for (int i = 0; i < a->links.n; i++) {
-        verbs_link_t *l = a->links.links[i];
-        if (l && !l->closed && !l->down && atomic_exchange_explicit(&l->refused, false, memory_order_relaxed))
-            madi_link_writable(&l->base);
+        verbs_rest_deliver((verbs_link_t *)l);
+        fabric_link_down(l, error == ENOMEM ? MAD_ERR_NOMEM : MAD_ERR_PEER, text);
     }
 }
 
@@ -156,8 +133,8 @@ static void links_writable_report(verbs_adapter_t *a)
 static int rare_handle(verbs_adapter_t *a)
 {
     int events = 0;
-    if (MADI_UNLIKELY(a->deferred != NULL))
-        events += verbs_deferred(a);
+    if (MADI_UNLIKELY(a->base.deferred != NULL))
+        events += fabric_deferred(&a->base);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->spilling, memory_order_relaxed)))
         verbs_spills_run(a);
     if (MADI_UNLIKELY(fabric_registrations_reapable(&a->memory)))
@@ -166,27 +143,23 @@ static int rare_handle(verbs_adapter_t *a)
         verbs_return_again(a);
     if (MADI_UNLIKELY(a->flushing))
         verbs_flush_answer(a);
-    if (MADI_UNLIKELY(atomic_load_explicit(&a->failures, memory_order_relaxed)))
+    if (MADI_UNLIKELY(atomic_load_explicit(&a->base.failures, memory_order_relaxed)))
         links_failed_report(a);
-    if (MADI_UNLIKELY(atomic_load_explicit(&a->refused, memory_order_relaxed)))
-        links_writable_report(a);
+    if (MADI_UNLIKELY(atomic_load_explicit(&a->base.refused, memory_order_relaxed)))
+        fabric_refused_report(&a->base);
     return events;
 }
 
-int verbs_drain(verbs_adapter_t *a)
+int verbs_drain(fabric_adapter_t *adapter)
 {
+    verbs_adapter_t *a = (verbs_adapter_t *)adapter;
     int events = 0, n;
     do {
         n = completions_poll(a, VERBS_BATCH) + rare_handle(a);
         events += n;
-    } while (n && events < DRAIN_MAX);
+    } while (n && events < FABRIC_DRAIN_MAX);
     verbs_slots_post(a);
     return events;
-}
-
-bool verbs_pure_poll(madi_adapter_t *adapter)
-{
-    return fabric_heat_polls(&((verbs_adapter_t *)adapter)->heat);
 }
 
 /* Take one packet from the queue: the usual case of a spinning thread. */
@@ -194,12 +167,12 @@ madi_link_t *verbs_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *l
 {
     verbs_adapter_t *a = (verbs_adapter_t *)adapter;
     struct ibv_wc wc;
-    if (a->tried || a->n_stash || a->deferred || a->cq_failed || !fabric_heat_polls(&a->heat))
+    if (a->n_stash || a->cq_failed || !fabric_take_looks(&a->base))
         return NULL;
-    a->tried = 1;
+    a->base.tried = 1;
     if (ibv_poll_cq(a->cq, 1, &wc) <= 0) /* a failure is found again by the next poll but one */
         return NULL;
-    a->tried = 2;
+    a->base.tried = 2;
     if (completion_is_sending(&wc) || wc.status != IBV_WC_SUCCESS) {
         completion_handle(a, &wc);
         return NULL;
@@ -210,27 +183,20 @@ madi_link_t *verbs_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *l
     verbs_link_t *l = verbs_arrived_take(a, s, wc.qp_num, packet, loan);
     if (!l)
         return NULL;
-    a->tried = 0;
-    fabric_heat(&a->heat);
-    return &l->base;
+    a->base.tried = 0;
+    return fabric_taken(&l->base);
 }
 
 int verbs_poll(madi_adapter_t *adapter, int budget)
 {
     verbs_adapter_t *a = (verbs_adapter_t *)adapter;
-    int events = a->tried - 1;
-    if (a->tried)
-        a->tried = 0;
-    else if (fabric_heat_polls(&a->heat))
-        events = completions_poll(a, budget);
-    else
+    int events = fabric_poll_begin(&a->base);
+    if (events == FABRIC_POLL_SKIP)
         return 0;
+    if (events == FABRIC_POLL_LOOK)
+        events = completions_poll(a, budget);
     events += rare_handle(a);
     if (!events && a->spent)
         verbs_slots_post(a);
-    if (events)
-        fabric_heat(&a->heat);
-    else
-        fabric_heat_cool(&a->heat, true);
-    return events;
+    return fabric_poll_end(&a->base, events, true);
 }

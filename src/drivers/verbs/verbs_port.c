@@ -311,7 +311,7 @@ static bool iwarp_find(verbs_adapter_t *a, const struct ibv_port_attr *attr, int
     places_each(a->lib, a->cm, a->context, attr, number, gid_compare, &search);
     if (!search.found)
         snprintf(reason, MADI_REASON_MAX, "no IP address of this host is one of %.40s by rdma_cm: give its interface one",
-                 a->base.name);
+                 a->base.adapter.name);
     return search.found;
 }
 
@@ -328,7 +328,7 @@ static bool port_find(verbs_adapter_t *a, const char *device, const struct ibv_p
                 reason, MADI_REASON_MAX,
                 "no GID of RoCE version 2 of %.40s is an IP address of this host: give its interface one (see ibv_devinfo "
                 "-v)",
-                a->base.name);
+                a->base.adapter.name);
         return search.found;
     }
     a->port = (verbs_port_t){.number = (uint8_t)number, .mtu = attr->active_mtu, .lid = attr->lid};
@@ -341,7 +341,8 @@ static bool port_find(verbs_adapter_t *a, const char *device, const struct ibv_p
         freeifaddrs(all);
     if (!search.found)
         snprintf(reason, MADI_REASON_MAX,
-                 "port %.40s has no IP interface (IPoIB) with an address, through which connections are made", a->base.name);
+                 "port %.40s has no IP interface (IPoIB) with an address, through which connections are made",
+                 a->base.adapter.name);
     return search.found;
 }
 
@@ -350,11 +351,11 @@ bool verbs_port_open(verbs_adapter_t *a, char *reason)
     char device[MADI_NAME_MAX];
     struct ibv_port_attr attr;
     int number, gid, rc;
-    if (!verbs_name_split(a->base.name, device, sizeof device, &number, &gid)) {
+    if (!verbs_name_split(a->base.adapter.name, device, sizeof device, &number, &gid)) {
         snprintf(reason, MADI_REASON_MAX, "this host has no RDMA device (see ibv_devices)");
         return false;
     }
-    memcpy(a->base.device, device, sizeof a->base.device);
+    memcpy(a->base.adapter.device, device, sizeof a->base.adapter.device);
     a->context = rdma_device_open(a->lib, device, reason);
     if (!a->context)
         return false;
@@ -371,11 +372,11 @@ bool verbs_port_open(verbs_adapter_t *a, char *reason)
     memset(&attr, 0, sizeof attr);
     rc = a->lib->port_query(a->context, (uint8_t)number, &attr);
     if (rc) {
-        snprintf(reason, MADI_REASON_MAX, "the state of port %.40s cannot be read: %s", a->base.name, strerror(rc));
+        snprintf(reason, MADI_REASON_MAX, "the state of port %.40s cannot be read: %s", a->base.adapter.name, strerror(rc));
         return false;
     }
     if (attr.state != IBV_PORT_ACTIVE) {
-        snprintf(reason, MADI_REASON_MAX, "port %.40s is not active: %.40s", a->base.name,
+        snprintf(reason, MADI_REASON_MAX, "port %.40s is not active: %.40s", a->base.adapter.name,
                  a->lib->port_state_str(attr.state));
         return false;
     }

@@ -5,7 +5,6 @@
  * is not up, while a body before it is being read, or while the core has deferred one. */
 #include "drivers/verbs/verbs.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- Packets ---------------------------------------------------------------------------------------------------------- */
@@ -26,45 +25,25 @@ static void message_end(verbs_link_t *l, verbs_slot_t *s)
 static bool slot_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
 {
     verbs_adapter_t *a = verbs_of(l);
-    madi_foreign_t body = madi_foreign_of(s->data + VERBS_BODY_AT);
-    if (hdr->length <= MADI_SHORT_MAX) {
-        madi_rx_short(&l->base, hdr, body);
-        message_end(l, s);
-        return true;
-    }
-    bool lend = hdr->type == MADI_WIRE_MSG && hdr->length > MADI_TAKE_MAX;
-    verbs_slot_t *spare = lend ? verbs_slot_spare(a) : NULL;
-    madi_rx_t rx = {.head = body, .here = hdr->length, .defer = true};
-    if (spare)
-        rx.loan = body;
-    madi_place_t place = madi_rx_begin(&l->base, hdr, &rx);
-    if (spare && place != MADI_PLACE_KEEP)
+    bool lends = hdr->type == MADI_WIRE_MSG && hdr->length > MADI_TAKE_MAX;
+    verbs_slot_t *spare = lends ? verbs_slot_spare(a) : NULL;
+    fabric_whole_t whole = fabric_whole_deliver(&l->base, hdr, madi_foreign_of(s->data + VERBS_BODY_AT), spare);
+    if (spare && whole != FABRIC_WHOLE_KEPT)
         verbs_slot_keep(a, spare);
-    if (place == MADI_PLACE_LATER)
-        return false;
-    if (place == MADI_PLACE_KEEP) {
-        message_end(l, spare);
-        return true;
-    }
-    if (place == MADI_PLACE_COPY && !l->closed) {
-        madi_foreign_copy_any(rx.base, madi_foreign_skip(body, rx.skip), hdr->length - rx.skip);
-        madi_rx_done(&l->base, hdr, &rx);
-    }
-    message_end(l, s);
-    return true;
+    if (whole != FABRIC_WHOLE_LATER)
+        message_end(l, whole == FABRIC_WHOLE_KEPT ? spare : s);
+    return whole != FABRIC_WHOLE_LATER;
 }
 
 /* Deliver a header whose body is read separately, or comes in pieces.  False: later. */
 static bool long_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
 {
     bool pieces = s->len == VERBS_BODY_AT;
-    l->hdr = *hdr;
-    l->rx = (madi_rx_t){.defer = true};
-    madi_place_t place = madi_rx_begin(&l->base, hdr, &l->rx);
+    madi_place_t place = fabric_body_place(&l->base, hdr);
     if (place == MADI_PLACE_LATER)
         return false;
     l->dropped = place != MADI_PLACE_COPY;
-    if (l->closed)
+    if (l->base.closed)
         l->left = 0;
     else if (pieces)
         l->left = hdr->length;
@@ -76,98 +55,68 @@ static bool long_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot
     return true;
 }
 
-/* Copy a piece of the body of l->hdr. */
+/* Copy a piece of the body of l->base.hdr. */
 static void piece_deliver(verbs_link_t *l, verbs_slot_t *s)
 {
     size_t len = s->len - sizeof(verbs_head_t);
     bool is_one = len && len <= l->left;
     if (is_one && !l->dropped)
-        memcpy((char *)l->rx.base + (l->hdr.length - l->left), s->data + sizeof(verbs_head_t), len);
+        memcpy((char *)l->base.rx.base + (l->base.hdr.length - l->left), s->data + sizeof(verbs_head_t), len);
     message_end(l, s);
     if (!is_one) {
-        verbs_down(l, MAD_ERR_PROTOCOL, "a piece came of a block that was complete, or was not announced");
+        fabric_link_down(&l->base, MAD_ERR_PROTOCOL, "a piece came of a block that was complete, or was not announced");
         return;
     }
     l->left -= (uint32_t)len;
     if (!l->left && !l->dropped)
-        madi_rx_done(&l->base, &l->hdr, &l->rx);
+        madi_rx_done(&l->base.link, &l->base.hdr, &l->base.rx);
+}
+
+static verbs_slot_t *early_slot(fabric_early_t *early)
+{
+    return MADI_CONTAINER(early, verbs_slot_t, early);
 }
 
 /* Deliver a link's next packet.  False: later. */
 static bool next_deliver(verbs_link_t *l, verbs_slot_t *s)
 {
-    madi_wire_hdr_t hdr;
-    char text[MADI_REASON_MAX];
+    madi_wire_hdr_t hdr = {0};
     size_t len = s->len - sizeof(verbs_head_t);
     if (l->left || verbs_slot_kind(s) == VERBS_KIND_PIECE) {
         piece_deliver(l, s);
         return true;
     }
-    memset(&hdr, 0, sizeof hdr);
     if (len >= sizeof hdr) {
         memcpy(&hdr, s->data + sizeof(verbs_head_t), sizeof hdr);
-        if (hdr.type >= MADI_WIRE_MSG && hdr.type < MADI_WIRE_TYPES) {
-            if (hdr.length == len - sizeof hdr)
-                return slot_deliver(l, &hdr, s);
-            if (hdr.length > VERBS_PACKET_MAX - sizeof hdr && hdr.length <= MADI_VERBS_CHUNK_MAX - sizeof hdr)
-                return long_deliver(l, &hdr, s);
-        }
+        if (fabric_header_fits(&hdr, len))
+            return slot_deliver(l, &hdr, s);
+        if (hdr.type >= MADI_WIRE_MSG && hdr.type < MADI_WIRE_TYPES && hdr.length > VERBS_PACKET_MAX - sizeof hdr &&
+            hdr.length <= MADI_VERBS_CHUNK_MAX - sizeof hdr)
+            return long_deliver(l, &hdr, s);
     }
-    snprintf(
-        text, sizeof text,
-        "received a packet of type %u with %u bytes in a message of %zu, which no peer sends: check which program the peer "
-        "runs",
-        hdr.type, (unsigned)hdr.length, s->len);
     message_end(l, s);
-    verbs_down(l, MAD_ERR_PROTOCOL, text);
+    fabric_packet_wrong(&l->base, &hdr, len);
     return true;
 }
 
-static bool link_takes(const verbs_link_t *l)
+static bool verbs_packet_deliver(fabric_link_t *link, fabric_early_t *early)
 {
-    return l->is_up && !l->closed && !l->down && !l->receiving && !l->is_deferred;
+    bool done = next_deliver((verbs_link_t *)link, early_slot(early));
+    if (done)
+        verbs_return_check((verbs_link_t *)link);
+    return done;
 }
 
-void verbs_early_run(verbs_link_t *l)
+static void verbs_packet_put(fabric_link_t *link, fabric_early_t *early)
 {
-    verbs_adapter_t *a = verbs_of(l);
-    while (l->early && link_takes(l)) {
-        verbs_slot_t *s = l->early;
-        l->early = s->next; /* s may be posted again, or lent, when next_deliver returns */
-        if (!l->early)
-            l->early_end = &l->early;
-        if (next_deliver(l, s)) {
-            verbs_return_check(l);
-            continue;
-        }
-        if (l->closed) { /* verbs_receive_forget has been here */
-            verbs_slot_spend(a, s);
-            return;
-        }
-        s->next = l->early;
-        l->early = s;
-        if (!s->next)
-            l->early_end = &s->next;
-        l->is_deferred = true;
-        l->next_deferred = a->deferred;
-        a->deferred = l;
-        fabric_heat(&a->heat);
-    }
-    if (l->is_up)
-        verbs_bye_check(l);
+    verbs_slot_spend(verbs_of((verbs_link_t *)link), early_slot(early));
 }
 
-int verbs_deferred(verbs_adapter_t *a)
+void verbs_early_run(fabric_link_t *link)
 {
-    int n = 0;
-    verbs_link_t *next, *l = a->deferred;
-    a->deferred = NULL;
-    for (; l; l = next, n++) {
-        next = l->next_deferred;
-        l->is_deferred = false;
-        verbs_early_run(l);
-    }
-    return n;
+    fabric_early_run(link, false, verbs_packet_deliver, verbs_packet_put);
+    if (link->is_up)
+        verbs_bye_check((verbs_link_t *)link);
 }
 
 /* Handle what a head reports.  False if no peer reports that. */
@@ -190,14 +139,16 @@ static verbs_link_t *message_accept(verbs_adapter_t *a, verbs_slot_t *s, uint32_
         memcpy(head, s->data, sizeof *head);
         l = verbs_link_of(a, head->tag);
     }
-    if (!l || l->closed || l->down || l->pair_number != pair_number) { /* the message is of a link that has ended */
+    if (!l || l->base.closed || l->base.down ||
+        l->pair_number != pair_number) { /* the message is of a link that has ended */
         verbs_slot_spend(a, s);
         return NULL;
     }
     l->arrived++;
     if (!head_handle(l, head))
-        verbs_down(l, MAD_ERR_PROTOCOL, "the peer returned more credit than it had, or used more: check its program");
-    if (!l->closed && !l->down)
+        fabric_link_down(&l->base, MAD_ERR_PROTOCOL,
+                         "the peer returned more credit than it had, or used more: check its program");
+    if (!l->base.closed && !l->base.down)
         return l;
     verbs_slot_spend(a, s);
     return NULL;
@@ -208,16 +159,14 @@ static void message_handle(verbs_link_t *l, verbs_slot_t *s, const verbs_head_t 
     if (fabric_tag_kind(head->tag) == FABRIC_KIND_CONTROL) {
         message_end(l, s);
         verbs_return_check(l);
-        if (l->is_up)
+        if (l->base.is_up)
             verbs_bye_check(l);
         else
             verbs_up_check(l);
         return;
     }
-    s->next = NULL;
-    *l->early_end = s;
-    l->early_end = &s->next;
-    verbs_early_run(l);
+    fabric_early_append(&l->base, &s->early);
+    verbs_early_run(&l->base);
 }
 
 void verbs_arrived(verbs_adapter_t *a, verbs_slot_t *s, uint32_t pair_number)
@@ -234,7 +183,7 @@ static bool packet_is_next(const verbs_link_t *l, const verbs_slot_t *s, const v
     uint32_t length;
     uint8_t type = (uint8_t)s->data[sizeof *head];
     memcpy(&length, s->data + sizeof *head + offsetof(madi_wire_hdr_t, length), sizeof length);
-    return !l->early && !l->left && link_takes(l) && fabric_tag_kind(head->tag) == FABRIC_KIND_PACKET &&
+    return !l->base.early && !l->left && fabric_link_takes(&l->base) && fabric_tag_kind(head->tag) == FABRIC_KIND_PACKET &&
            s->len >= VERBS_BODY_AT && s->len == length + VERBS_BODY_AT && type >= MADI_WIRE_MSG && type < MADI_WIRE_TYPES;
 }
 
@@ -265,18 +214,6 @@ verbs_link_t *verbs_arrived_take(verbs_adapter_t *a, verbs_slot_t *s, uint32_t p
 
 void verbs_receive_forget(verbs_link_t *l)
 {
-    verbs_adapter_t *a = verbs_of(l);
-    for (verbs_link_t **p = &a->deferred; *p; p = &(*p)->next_deferred)
-        if (*p == l) {
-            *p = l->next_deferred;
-            break;
-        }
-    l->is_deferred = false;
-    while (l->early) {
-        verbs_slot_t *s = l->early;
-        l->early = s->next;
-        verbs_slot_spend(a, s);
-    }
-    l->early_end = &l->early;
+    fabric_early_forget(&l->base, verbs_packet_put);
     verbs_body_forget(l);
 }

@@ -8,13 +8,6 @@
 
 #define CREDIT_OWED (VERBS_WINDOW / 2) /* number of free slots that are reported by a message without a packet */
 
-void verbs_send_failed(verbs_link_t *l, int error)
-{
-    atomic_store_explicit(&l->failed, error, memory_order_relaxed);
-    atomic_store_explicit(&verbs_of(l)->failures, true, memory_order_release);
-    fabric_heat(&verbs_of(l)->heat);
-}
-
 char *verbs_message_begin(verbs_link_t *l, bool only_head)
 {
     uint32_t sent = atomic_load_explicit(&l->sent, memory_order_relaxed), kept = only_head ? 0 : VERBS_KEPT;
@@ -29,14 +22,14 @@ bool verbs_message_post(verbs_link_t *l, fabric_kind_t kind, size_t len, bool si
 {
     uint32_t sent = atomic_load_explicit(&l->sent, memory_order_relaxed);
     char *at = l->ring + sent % VERBS_RING * VERBS_MESSAGE_MAX;
-    verbs_head_t head = {.tag = fabric_tag(kind, fabric_tag_key(l->tag), fabric_tag_index(l->tag)),
+    verbs_head_t head = {.tag = fabric_tag(kind, fabric_tag_key(l->base.tag), fabric_tag_index(l->base.tag)),
                          .returned = atomic_load_explicit(&l->freed, memory_order_relaxed),
                          .bodies = atomic_load_explicit(&l->bodies, memory_order_relaxed)};
     struct ibv_sge sge = {(uintptr_t)at, (uint32_t)(sizeof head + len), l->ring_mr->lkey};
     struct ibv_send_wr *bad, wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
     memcpy(at, &head, sizeof head);
     sent++;
-    wr.wr_id = fabric_tag((fabric_kind_t)VERBS_DONE_SEND, l->key, (uint16_t)l->index) | (sent & 0xffff);
+    wr.wr_id = fabric_tag((fabric_kind_t)VERBS_DONE_SEND, l->base.key, (uint16_t)l->base.index) | (sent & 0xffff);
     if (signal || sent % VERBS_SIGNAL == 0)
         wr.send_flags |= IBV_SEND_SIGNALED;
     if (sge.length <= l->inline_max)
@@ -46,7 +39,7 @@ bool verbs_message_post(verbs_link_t *l, fabric_kind_t kind, size_t len, bool si
     atomic_store_explicit(&l->sent, sent, memory_order_relaxed); /* before the post: the answer may be read at once */
     int rc = ibv_post_send(l->pair, &wr, &bad);
     if (rc)
-        verbs_send_failed(l, rc);
+        fabric_send_failed(&l->base, rc);
     return !rc;
 }
 
@@ -55,18 +48,18 @@ madi_sent_t verbs_send(madi_link_t *link, const struct iovec *vec, int n, size_t
     verbs_link_t *l = (verbs_link_t *)link;
     verbs_adapter_t *a = verbs_of(l);
     assert(n >= 1 && n <= VERBS_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t) && (op || total <= VERBS_PACKET_MAX));
-    fabric_heat(&a->heat);
-    if (MADI_UNLIKELY(atomic_load_explicit(&l->failed, memory_order_relaxed)))
+    fabric_heat(&a->base.heat);
+    if (MADI_UNLIKELY(fabric_send_error(&l->base)))
         return MADI_AGAIN;
     if (MADI_UNLIKELY(l->spill.at < l->spill.n)) {
-        verbs_refuse(l);
+        fabric_refuse(&l->base);
         return MADI_AGAIN;
     }
     if (total > VERBS_PACKET_MAX)
         return verbs_flight_send(l, vec, n, op);
     char *to = verbs_message_begin(l, false);
     if (MADI_UNLIKELY(!to)) {
-        verbs_refuse(l);
+        fabric_refuse(&l->base);
         return MADI_AGAIN;
     }
     for (int i = 0; i < n; i++) {
@@ -81,10 +74,10 @@ madi_sent_t verbs_send(madi_link_t *link, const struct iovec *vec, int n, size_t
 bool verbs_return_send(verbs_link_t *l, bool signal)
 {
     bool done = true;
-    madi_link_lock_tx(&l->base);
-    if (!atomic_load_explicit(&l->failed, memory_order_relaxed))
+    madi_link_lock_tx(&l->base.link);
+    if (!fabric_send_error(&l->base))
         done = verbs_message_begin(l, true) && verbs_message_post(l, FABRIC_KIND_CONTROL, 0, signal);
-    madi_link_unlock_tx(&l->base);
+    madi_link_unlock_tx(&l->base.link);
     return done;
 }
 
@@ -94,7 +87,7 @@ void verbs_return_check(verbs_link_t *l)
     bool owed = freed - atomic_load_explicit(&l->advertised, memory_order_relaxed) >= CREDIT_OWED ||
                 atomic_load_explicit(&l->bodies, memory_order_relaxed) !=
                     atomic_load_explicit(&l->bodies_advertised, memory_order_relaxed);
-    if (MADI_LIKELY(!owed) || !l->is_up || l->closed || l->down)
+    if (MADI_LIKELY(!owed) || !l->base.is_up || l->base.closed || l->base.down)
         return;
     l->owes = !verbs_return_send(l, false);
     verbs_of(l)->owing |= l->owes;
@@ -103,8 +96,8 @@ void verbs_return_check(verbs_link_t *l)
 void verbs_return_again(verbs_adapter_t *a)
 {
     a->owing = false;
-    for (int i = 0; i < a->links.n; i++) {
-        verbs_link_t *l = a->links.links[i];
+    for (int i = 0; i < a->base.links.n; i++) {
+        verbs_link_t *l = a->base.links.links[i];
         if (l && l->owes)
             verbs_return_check(l);
     }
@@ -114,17 +107,16 @@ void verbs_return_again(verbs_adapter_t *a)
 bool verbs_drained(madi_link_t *link)
 {
     verbs_link_t *l = (verbs_link_t *)link;
-    if (!l->is_up || l->down || l->closed)
+    if (!l->base.is_up || l->base.down || l->base.closed)
         return true;
     madi_link_lock_tx(link);
     uint32_t sent = atomic_load_explicit(&l->sent, memory_order_relaxed);
     bool empty = sent == atomic_load_explicit(&l->completed, memory_order_relaxed);
-    bool drained = (empty && !l->flights && !l->spill.op) || atomic_load_explicit(&l->failed, memory_order_relaxed);
+    bool drained = (empty && !l->flights && !l->spill.op) || fabric_send_error(&l->base);
     bool ask = !empty && l->asked != sent;
     madi_link_unlock_tx(link);
     if (ask && verbs_return_send(l, true)) /* the completion of this message shows that all messages before have completed */
         l->asked = atomic_load_explicit(&l->sent, memory_order_relaxed);
-    fabric_heat(&verbs_of(l)->heat);
-    return drained &&
-           (!verbs_of(l)->port.iwarp || atomic_load_explicit(&l->failed, memory_order_relaxed) || verbs_flush_known(l));
+    fabric_heat(&verbs_of(l)->base.heat);
+    return drained && (!verbs_of(l)->port.iwarp || fabric_send_error(&l->base) || verbs_flush_known(l));
 }

@@ -24,7 +24,7 @@ static bool chunk_make(verbs_adapter_t *a, char *reason)
         n++;
     verbs_chunk_t *chunk = n < CHUNKS_MAX ? aligned_alloc(MADI_LINE, sizeof *chunk) : NULL;
     if (!chunk) {
-        snprintf(reason, MADI_REASON_MAX, "no memory for %d slots of %.40s", VERBS_CHUNK, a->base.name);
+        snprintf(reason, MADI_REASON_MAX, "no memory for %d slots of %.40s", VERBS_CHUNK, a->base.adapter.name);
         return false;
     }
     chunk->mr = verbs_memory_register(a, chunk->slots, sizeof chunk->slots, IBV_ACCESS_LOCAL_WRITE);
@@ -32,7 +32,7 @@ static bool chunk_make(verbs_adapter_t *a, char *reason)
         snprintf(reason, MADI_REASON_MAX,
                  "%zu bytes cannot be registered with %.40s: %s; raise the limit of locked memory "
                  "(ulimit -l)",
-                 sizeof chunk->slots, a->base.name, strerror(errno));
+                 sizeof chunk->slots, a->base.adapter.name, strerror(errno));
         free(chunk);
         return false;
     }
@@ -99,8 +99,8 @@ void verbs_slot_keep(verbs_adapter_t *a, verbs_slot_t *slot)
 bool verbs_slots_want(verbs_adapter_t *a, int more, char *reason)
 {
     if (a->n_wanted + more > a->srq_max) {
-        snprintf(reason, MADI_REASON_MAX, "the receive queue of %.40s has %d entries, which others use", a->base.name,
-                 a->srq_max);
+        snprintf(reason, MADI_REASON_MAX, "the receive queue of %.40s has %d entries, which others use",
+                 a->base.adapter.name, a->srq_max);
         return false;
     }
     a->n_wanted += more;
@@ -120,7 +120,7 @@ void verbs_slots_post(verbs_adapter_t *a)
 {
     struct ibv_recv_wr wr[VERBS_REPOST], *bad = NULL;
     struct ibv_sge sge[VERBS_REPOST];
-    while (a->spent && !a->broken) {
+    while (a->spent && !a->base.broken) {
         int n = 0, rc;
         for (; a->spent && n < VERBS_REPOST; n++) {
             verbs_slot_t *s = a->spent;

@@ -34,7 +34,7 @@ static bool spill_is_active(const verbs_spill_t *s)
 static void spill_continue(verbs_link_t *l)
 {
     char *to;
-    while (spill_is_active(&l->spill) && !atomic_load_explicit(&l->failed, memory_order_relaxed) &&
+    while (spill_is_active(&l->spill) && !atomic_load_explicit(&l->base.failed, memory_order_relaxed) &&
            (to = verbs_message_begin(l, false)))
         verbs_message_post(l, VERBS_KIND_PIECE, piece_gather(&l->spill, to), false);
 }
@@ -45,7 +45,7 @@ madi_sent_t verbs_spill_send(verbs_link_t *l, const struct iovec *vec, int n, ma
     verbs_spill_t *s = &l->spill;
     char *to = verbs_message_begin(l, false);
     if (!to) {
-        verbs_refuse(l);
+        fabric_refuse(&l->base);
         return MADI_AGAIN;
     }
     memcpy(to, vec->iov_base, sizeof(madi_wire_hdr_t));
@@ -69,13 +69,13 @@ madi_sent_t verbs_spill_send(verbs_link_t *l, const struct iovec *vec, int n, ma
 /* Continue on one link.  True if that link has more to send. */
 static bool link_spill(verbs_link_t *l)
 {
-    madi_link_lock_tx(&l->base);
+    madi_link_lock_tx(&l->base.link);
     spill_continue(l);
     bool more = spill_is_active(&l->spill);
     madi_op_t *op = more ? NULL : l->spill.op;
     if (op)
         l->spill.op = NULL;
-    madi_link_unlock_tx(&l->base);
+    madi_link_unlock_tx(&l->base.link);
     if (op)
         op->done(op, MAD_OK);
     return more;
@@ -85,9 +85,9 @@ void verbs_spills_run(verbs_adapter_t *a)
 {
     bool more = false;
     atomic_store_explicit(&a->spilling, false, memory_order_relaxed);
-    for (int i = 0; i < a->links.n; i++) {
-        verbs_link_t *l = a->links.links[i];
-        if (l && l->is_up && !l->closed && !l->down)
+    for (int i = 0; i < a->base.links.n; i++) {
+        verbs_link_t *l = a->base.links.links[i];
+        if (l && l->base.is_up && !l->base.closed && !l->base.down)
             more |= link_spill(l);
     }
     if (more)

@@ -19,8 +19,8 @@ static void channel_ready(madi_watch_t *watch, uint32_t events)
         a->lib->ack_cq_events(cq, 1);
     if (errno != EAGAIN && errno != EINTR)
         verbs_fail(a, "the completion channel cannot be read", strerror(errno));
-    fabric_heat(&a->heat);
-    verbs_drain(a);
+    fabric_heat(&a->base.heat);
+    verbs_drain(&a->base);
 }
 
 /* Handle an event of the device.  Those of a queue pair are reported by its completions, too. */
@@ -31,8 +31,8 @@ static void event_handle(verbs_adapter_t *a, enum ibv_event_type type)
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_SRQ_ERR: verbs_fail(a, "the device has failed", text); break;
-    case IBV_EVENT_PORT_ERR: madi_log(MADI_LOG_WARN, "verbs", "%s: the port is down: %s", a->base.name, text); break;
-    default: madi_log(MADI_LOG_DEBUG, "verbs", "%s: %s", a->base.name, text); break;
+    case IBV_EVENT_PORT_ERR: madi_log(MADI_LOG_WARN, "verbs", "%s: the port is down: %s", a->base.adapter.name, text); break;
+    default: madi_log(MADI_LOG_DEBUG, "verbs", "%s: %s", a->base.adapter.name, text); break;
     }
 }
 
@@ -48,10 +48,10 @@ static void device_event_ready(madi_watch_t *watch, uint32_t events)
     }
     if (errno != EAGAIN && errno != EINTR) {
         verbs_fail(a, "the events of the device cannot be read", strerror(errno));
-        madi_watch_del(a->base.session, watch); /* else the failure would be reported again and again */
+        madi_watch_del(a->base.adapter.session, watch); /* else the failure would be reported again and again */
         watch->fd = 0;
     }
-    verbs_drain(a);
+    verbs_drain(&a->base);
 }
 
 static bool descriptor_watch(verbs_adapter_t *a, madi_watch_t *watch, int fd,
@@ -59,7 +59,7 @@ static bool descriptor_watch(verbs_adapter_t *a, madi_watch_t *watch, int fd,
 {
     int flags = fcntl(fd, F_GETFL);
     watch->fd = fd;
-    if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) >= 0 && add(a->base.session, watch, EPOLLIN) == MAD_OK)
+    if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) >= 0 && add(a->base.adapter.session, watch, EPOLLIN) == MAD_OK)
         return true;
     watch->fd = 0;
     return false;
@@ -75,7 +75,7 @@ mad_status_t verbs_wait_open(verbs_adapter_t *a, char *reason)
         descriptor_watch(a, &a->event_watch, a->context->async_fd, madi_watch_add_rare) &&
         (!a->cm || descriptor_watch(a, &a->cm_watch, a->cm_channel->fd, madi_watch_add_rare)))
         return MAD_OK;
-    snprintf(reason, MADI_REASON_MAX, "the completion channel of %.40s cannot be watched: %s", a->base.name,
+    snprintf(reason, MADI_REASON_MAX, "the completion channel of %.40s cannot be watched: %s", a->base.adapter.name,
              strerror(errno));
     return MAD_ERR_SYSTEM;
 }
@@ -83,23 +83,23 @@ mad_status_t verbs_wait_open(verbs_adapter_t *a, char *reason)
 void verbs_wait_close(verbs_adapter_t *a)
 {
     if (a->channel_watch.fd > 0)
-        madi_watch_del(a->base.session, &a->channel_watch);
+        madi_watch_del(a->base.adapter.session, &a->channel_watch);
     if (a->event_watch.fd > 0)
-        madi_watch_del(a->base.session, &a->event_watch);
+        madi_watch_del(a->base.adapter.session, &a->event_watch);
     if (a->cm_watch.fd > 0)
-        madi_watch_del(a->base.session, &a->cm_watch);
+        madi_watch_del(a->base.adapter.session, &a->cm_watch);
     a->channel_watch.fd = a->event_watch.fd = a->cm_watch.fd = 0;
 }
 
 bool verbs_arm(madi_adapter_t *adapter)
 {
     verbs_adapter_t *a = (verbs_adapter_t *)adapter;
-    if (a->deferred || a->n_stash || a->tried > 1 || a->cq_failed ||
-        atomic_load_explicit(&a->failures, memory_order_relaxed)) {
-        fabric_heat(&a->heat);
+    if (a->base.deferred || a->n_stash || a->base.tried > 1 || a->cq_failed ||
+        atomic_load_explicit(&a->base.failures, memory_order_relaxed)) {
+        fabric_heat(&a->base.heat);
         return a->cq_failed;
     }
-    if (a->broken) /* no connection is left */
+    if (a->base.broken) /* no connection is left */
         return true;
     verbs_slots_post(a);
     int rc = ibv_req_notify_cq(a->cq, 0), n = ibv_poll_cq(a->cq, VERBS_BATCH, a->stash);
@@ -107,7 +107,7 @@ bool verbs_arm(madi_adapter_t *adapter)
     if (rc) /* nothing would wake a thread that sleeps */
         verbs_fail(a, "the completion queue cannot be armed", strerror(rc));
     if (rc || n) {
-        fabric_heat(&a->heat); /* so that the next poll handles them */
+        fabric_heat(&a->base.heat); /* so that the next poll handles them */
         return false;
     }
     return true;
