@@ -36,3 +36,13 @@ bool fabric_handlers_kept(bool (*call)(void *arg, char *reason, size_t size), vo
             sigaction(i, &before[i], NULL);
     return done;
 }
+
+bool fabric_library_use(fabric_library_t *library, bool (*open)(void *arg, char *reason, size_t size), void *arg,
+                        char *reason, size_t size)
+{
+    madi_static_mutex_lock(&library->mutex);
+    library->is_open = library->is_open || fabric_handlers_kept(open, arg, reason, size);
+    bool is_open = library->is_open;
+    madi_static_mutex_unlock(&library->mutex);
+    return is_open;
+}

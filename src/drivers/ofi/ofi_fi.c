@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "drivers/ofi/ofi_fi.h"
-#include "base/static_mutex.h"
 
 #include "drivers/fabric/handlers.h"
 #include <stdio.h>
@@ -33,14 +32,10 @@ static bool library_open(void *arg, char *reason, size_t size)
     return true;
 }
 
-/* fabric_handlers_kept: the library and its providers (psm, shm) install handlers of signals. */
+/* The library and its providers (psm, shm) install handlers of signals. */
 const ofi_fi_t *ofi_fi_open(char *reason, size_t size)
 {
-    static madi_static_mutex_t mutex = MADI_STATIC_MUTEX;
+    static fabric_library_t library = FABRIC_LIBRARY;
     static ofi_fi_t fi;
-    static bool is_open;
-    madi_static_mutex_lock(&mutex);
-    is_open = is_open || fabric_handlers_kept(library_open, &fi, reason, size);
-    madi_static_mutex_unlock(&mutex);
-    return is_open ? &fi : NULL;
+    return fabric_library_use(&library, library_open, &fi, reason, size) ? &fi : NULL;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "drivers/verbs/verbs_lib.h"
 
-#include "base/static_mutex.h"
 #include "drivers/fabric/handlers.h"
 
 #define LIBRARY "libibverbs.so.1"
@@ -45,11 +44,7 @@ static bool verbs_library_open(void *arg, char *reason, size_t size)
 
 const verbs_lib_t *verbs_lib_open(char *reason, size_t size)
 {
-    static madi_static_mutex_t mutex = MADI_STATIC_MUTEX;
+    static fabric_library_t library = FABRIC_LIBRARY;
     static verbs_lib_t lib;
-    static bool is_open;
-    madi_static_mutex_lock(&mutex);
-    is_open = is_open || fabric_handlers_kept(verbs_library_open, &lib, reason, size);
-    madi_static_mutex_unlock(&mutex);
-    return is_open ? &lib : NULL;
+    return fabric_library_use(&library, verbs_library_open, &lib, reason, size) ? &lib : NULL;
 }
