@@ -32,7 +32,7 @@ static void mpi_failures_report(mpi_adapter_t *a)
 }
 
 /* Returns the number of events. */
-static int mpi_rest_handle(mpi_adapter_t *a)
+static int mpi_rare_handle(mpi_adapter_t *a)
 {
     int events = 0;
     if (MADI_UNLIKELY(atomic_load_explicit(&a->listed, memory_order_relaxed)))
@@ -60,7 +60,7 @@ int mpi_drain(fabric_adapter_t *adapter)
     mpi_adapter_t *a = (mpi_adapter_t *)adapter;
     int events = 0, n;
     do {
-        n = mpi_messages_handle(a, INT32_MAX) + mpi_rest_handle(a);
+        n = mpi_messages_handle(a, INT32_MAX) + mpi_rare_handle(a);
         events += n;
     } while (n && events < FABRIC_DRAIN_MAX);
     return events;
@@ -121,7 +121,7 @@ int mpi_poll(madi_adapter_t *adapter, int budget)
         return 0;
     if (events == FABRIC_POLL_LOOK)
         events = mpi_messages_handle(a, budget);
-    return fabric_poll_end(&a->base, events + mpi_rest_handle(a), false);
+    return fabric_poll_end(&a->base, events + mpi_rare_handle(a), false);
 }
 
 /* Copy or lend the message of the first slot if it is a packet whose turn it is.  Under io. */

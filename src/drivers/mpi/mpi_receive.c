@@ -22,7 +22,7 @@ static bool buffer_lend(mpi_world_t *w)
 }
 
 /* Deliver a packet that lies whole in its buffer.  False: later. */
-static bool whole_packet_deliver(mpi_link_t *l, const madi_wire_hdr_t *hdr, mpi_buffer_t *b)
+static bool mpi_whole_deliver(mpi_link_t *l, const madi_wire_hdr_t *hdr, mpi_buffer_t *b)
 {
     mpi_world_t *w = mpi_of(l)->world;
     bool lends = hdr->type == MADI_WIRE_MSG && hdr->length > MADI_SHORT_MAX && buffer_lend(w);
@@ -35,7 +35,7 @@ static bool whole_packet_deliver(mpi_link_t *l, const madi_wire_hdr_t *hdr, mpi_
 }
 
 /* Deliver a header whose body comes by itself.  False: later. */
-static bool announced_deliver(mpi_link_t *l, const mpi_announced_t *announced, mpi_buffer_t *b)
+static bool mpi_header_deliver(mpi_link_t *l, const mpi_announced_t *announced, mpi_buffer_t *b)
 {
     mpi_world_t *w = mpi_of(l)->world;
     madi_place_t place = fabric_body_place(&l->base, &announced->hdr);
@@ -74,11 +74,11 @@ static bool mpi_packet_deliver(fabric_link_t *link, fabric_early_t *early)
     mpi_announced_t announced;
     size_t len = b->len;
     if (mpi_announced_read(b, &announced))
-        return announced_deliver(l, &announced, b);
+        return mpi_header_deliver(l, &announced, b);
     if (len >= sizeof hdr)
         memcpy(&hdr, b->data, sizeof hdr);
     if (len >= sizeof hdr && fabric_header_fits(&hdr, len))
-        return whole_packet_deliver(l, &hdr, b);
+        return mpi_whole_deliver(l, &hdr, b);
     mpi_buffer_put(mpi_of(l)->world, b);
     fabric_packet_wrong(link, &hdr, len);
     return true;

@@ -35,7 +35,7 @@ static void caps_set(ofi_adapter_t *a)
 static bool is_made(const ofi_adapter_t *a, const char *what, int rc, char *reason)
 {
     if (rc)
-        snprintf(reason, MADI_REASON_MAX, "%.40s of %.47s: %.60s", what, a->base.adapter.name, a->fi->strerror(-rc));
+        snprintf(reason, MADI_REASON_MAX, "%.40s of %.47s: %.60s", what, a->base.adapter.name, a->lib->strerror(-rc));
     return !rc;
 }
 
@@ -69,7 +69,7 @@ static bool endpoint_open(ofi_adapter_t *a, char *reason)
 {
     struct fi_av_attr av = {.type = FI_AV_TABLE};
     a->name_len = OFI_NAME_BYTES;
-    return is_made(a, "a fabric", a->fi->fabric(a->info->fabric_attr, &a->fabric, NULL), reason) &&
+    return is_made(a, "a fabric", a->lib->fabric(a->info->fabric_attr, &a->fabric, NULL), reason) &&
            is_made(a, "a domain", fi_domain(a->fabric, a->info, &a->domain, NULL), reason) && queue_open(a, reason) &&
            is_made(a, "an address vector", fi_av_open(a->domain, &av, &a->av, NULL), reason) &&
            is_made(a, "an endpoint", fi_endpoint(a->domain, a->info, &a->ep, NULL), reason) &&
@@ -85,10 +85,10 @@ static mad_status_t ofi_open(madi_adapter_t *adapter, char *reason)
     char host[32];
     mad_status_t status;
     a->base.ops = &ofi_ops;
-    a->fi = ofi_fi_open(reason, MADI_REASON_MAX);
-    if (!a->fi || !fabric_space_text("net", host, sizeof host, reason))
+    a->lib = ofi_lib_open(reason, MADI_REASON_MAX);
+    if (!a->lib || !fabric_space_text("net", host, sizeof host, reason))
         return MAD_ERR_SYSTEM;
-    a->info = ofi_info_find(a->fi, adapter->name, reason);
+    a->info = ofi_info_find(a->lib, adapter->name, reason);
     if (!a->info || !endpoint_open(a, reason))
         return MAD_ERR_SYSTEM;
     adapter->address_len = a->name_len;
@@ -120,7 +120,7 @@ void ofi_released(const ofi_adapter_t *a, int rc, const char *what)
 {
     if (rc)
         madi_log(MADI_LOG_WARN, "ofi", "%s: libfabric does not release %s: %s", a->base.adapter.name, what,
-                 a->fi->strerror(-rc));
+                 a->lib->strerror(-rc));
 }
 
 static void fid_close(const ofi_adapter_t *a, struct fid *fid, const char *what)
@@ -140,14 +140,14 @@ static void ofi_fini(madi_adapter_t *adapter)
     }
     fid_close(a, a->av ? &a->av->fid : NULL, "an address vector");
     fid_close(a, a->cq ? &a->cq->fid : NULL, "a completion queue");
-    ofi_receive_fini(a);
+    ofi_bodies_fini(a);
     ofi_buffers_fini(a);
     ofi_send_fini(a);
     ofi_released(a, a->memory_error, "registered memory");
     fid_close(a, a->domain ? &a->domain->fid : NULL, "a domain");
     fid_close(a, a->fabric ? &a->fabric->fid : NULL, "a fabric");
     if (a->info)
-        a->fi->freeinfo(a->info);
+        a->lib->freeinfo(a->info);
     fabric_table_fini(&a->base.links);
     free(a->stash);
     a->ep = NULL, a->av = NULL, a->cq = NULL, a->domain = NULL, a->fabric = NULL, a->info = NULL, a->stash = NULL;

@@ -2,7 +2,7 @@
 /* ofi: packets over libfabric, by messages of reliable datagram endpoints (FI_EP_RDM).
  *
  *   ofi.c          the table; adapters
- *   ofi_fi.c       the library libfabric
+ *   ofi_lib.c      the library libfabric
  *   ofi_probe.c    which providers and domains become adapters
  *   ofi_name.c     names of adapters and networks
  *   ofi_memory.c   registered memory
@@ -12,8 +12,9 @@
  *   ofi_send.c     outgoing packets
  *   ofi_buffer.c   the posted receive buffers, which are lent
  *   ofi_receive.c  incoming packets
+ *   ofi_body.c     bodies of long packets, which this side reads
  *   ofi_poll.c     the completion queue, and when polling is worth a call
- *   ofi_control.c  messages between the drivers, liveness
+ *   ofi_control.c  messages between the drivers
  *   ofi_wait.c     sleep
  *
  * An adapter is a domain of a provider, with one endpoint, one completion queue and one address vector for all its links.
@@ -47,7 +48,7 @@
 #include "drivers/fabric/control.h"
 #include "drivers/fabric/order.h"
 #include "drivers/fabric/poll.h"
-#include "drivers/ofi/ofi_fi.h"
+#include "drivers/ofi/ofi_lib.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -177,7 +178,7 @@ typedef struct ofi_peer {
 
 struct ofi_adapter {
     fabric_adapter_t base;
-    const ofi_fi_t *fi;
+    const ofi_lib_t *lib;
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
@@ -241,7 +242,7 @@ void ofi_released(const ofi_adapter_t *a, int rc, const char *what);
 /* ofi_probe.c */
 mad_status_t ofi_probe(const madi_driver_t *driver, struct mad_session *session);
 /* Return what libfabric offers for the adapter of this name; NULL with the reason.  The caller frees it. */
-struct fi_info *ofi_info_find(const ofi_fi_t *fi, const char *name, char *reason);
+struct fi_info *ofi_info_find(const ofi_lib_t *lib, const char *name, char *reason);
 
 /* ofi_name.c */
 /* Write the adapter's name for what libfabric offers, MADI_NAME_MAX bytes: "tcp+rxm:eth0". */
@@ -297,8 +298,8 @@ static inline ofi_link_t *ofi_link_of(const ofi_adapter_t *a, uint64_t tag)
 madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 /* Send a message of up to OFI_PACKET_MAX bytes that lie in up to OFI_GATHER pieces.  0, -FI_EAGAIN or another negative
  * error.  The bytes may be reused.  l: the link that counts the message; NULL if none. */
-ssize_t ofi_message(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total,
-                    ofi_link_t *l);
+ssize_t ofi_message_send(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total,
+                         ofi_link_t *l);
 /* Make the copies without which nothing could be sent when no more memory can be registered. */
 mad_status_t ofi_copies_open(ofi_adapter_t *a, char *reason);
 void ofi_copy_done(ofi_adapter_t *a, ofi_copy_t *copy, int error);
@@ -318,15 +319,22 @@ bool ofi_buffer_lend(ofi_adapter_t *a);                      /* true if the curr
 void ofi_slot_put(madi_link_t *link, madi_foreign_t loan);
 
 /* ofi_receive.c */
-void ofi_arrived(ofi_adapter_t *a, ofi_buffer_t *buffer);
+void ofi_packet_handle(ofi_adapter_t *a, ofi_buffer_t *buffer);
 /* True if the buffer has the link's next packet, whole and short enough for take. */
 bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *buffer);
+void ofi_early_run(fabric_link_t *link); /* as fabric_ops_t says */
+void ofi_receive_forget(ofi_link_t *l);  /* free the packets and the body of a link that ends */
+
+/* ofi_body.c */
+/* Receive the body of l->base.hdr to l->base.rx.base, or to nowhere.  buffer: that of the header, which is the body's from
+ * here on. */
+void ofi_body_begin(ofi_link_t *l, ofi_buffer_t *buffer, bool drop);
+/* A read of a part, or of a piece to the buffer, has ended; error: 0 or libfabric's. */
 void ofi_body_done(ofi_adapter_t *a, ofi_body_t *body, int error);
 void ofi_bounce_done(ofi_adapter_t *a, ofi_body_t *body, int error);
-int ofi_post_bodies(ofi_adapter_t *a);
-void ofi_early_run(fabric_link_t *link); /* as fabric_ops_t says */
-void ofi_receive_forget(ofi_link_t *l);
-void ofi_receive_fini(ofi_adapter_t *a); /* the endpoint is closed */
+int ofi_bodies_post(ofi_adapter_t *a);  /* post reads that the provider has not taken; returns their number */
+void ofi_body_forget(ofi_link_t *l);    /* at the link's end: nothing writes to the core's memory any more */
+void ofi_bodies_fini(ofi_adapter_t *a); /* the endpoint is closed */
 
 /* ofi_poll.c */
 int ofi_poll(madi_adapter_t *adapter, int budget);

@@ -12,7 +12,7 @@
 
 static ssize_t control_post(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, fabric_control_t c)
 {
-    return ofi_message(a, to, tag, &(struct iovec){&c, sizeof c}, 1, sizeof c, NULL);
+    return ofi_message_send(a, to, tag, &(struct iovec){&c, sizeof c}, 1, sizeof c, NULL);
 }
 
 bool ofi_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number)

@@ -11,7 +11,7 @@ static ssize_t frame_post(ofi_adapter_t *a, fi_addr_t to, const void *frame, siz
 {
     unsigned char n = (unsigned char)a->name_len;
     struct iovec vec[3] = {{&n, 1}, {a->base.adapter.address, a->name_len}, {(void *)(uintptr_t)frame, len}};
-    ssize_t rc = ofi_message(a, to, fabric_tag(FABRIC_KIND_FRAME, 0, 0), vec, 3, 1 + a->name_len + len, NULL);
+    ssize_t rc = ofi_message_send(a, to, fabric_tag(FABRIC_KIND_FRAME, 0, 0), vec, 3, 1 + a->name_len + len, NULL);
     fabric_heat(&a->base.heat);
     return rc;
 }

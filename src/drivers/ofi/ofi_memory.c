@@ -83,7 +83,7 @@ void ofi_memory_refused(ofi_adapter_t *a, int error)
         MADI_LOG_WARN, "ofi",
         "%s: the memory of a block cannot be registered: %s; this block is copied, and so are others like it: raise the "
         "limit of locked memory (ulimit -l), or use memory that is writable and no file",
-        a->base.adapter.name, a->fi->strerror(-error));
+        a->base.adapter.name, a->lib->strerror(-error));
 }
 
 void ofi_memory_forget(ofi_adapter_t *a, struct fid_mr **mr)

@@ -29,7 +29,7 @@ ofi_peer_t *ofi_peer_use(ofi_adapter_t *a, const void *name, size_t len, char *r
         madi_unlock(&a->io);
         if (n != 1) {
             snprintf(reason, MADI_REASON_MAX, "provider %.60s takes no further address: %.60s",
-                     a->info->fabric_attr->prov_name, n < 0 ? a->fi->strerror(-n) : "it refused this one");
+                     a->info->fabric_attr->prov_name, n < 0 ? a->lib->strerror(-n) : "it refused this one");
             free(p);
             return NULL;
         }

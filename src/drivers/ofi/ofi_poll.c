@@ -25,7 +25,7 @@ static void context_landed(const ofi_context_t *context)
 
 void ofi_links_fail(ofi_adapter_t *a, const char *what, int error, bool for_good)
 {
-    fabric_links_fail(&a->base, what, a->fi->strerror(error), error, for_good);
+    fabric_links_fail(&a->base, what, a->lib->strerror(error), error, for_good);
 }
 
 static void queue_failed(ofi_adapter_t *a, int error)
@@ -49,7 +49,7 @@ static int queue_read_error(ofi_adapter_t *a, ofi_stash_t *to)
     if (n != 1 || !e.op_context) /* of an injected message: what has happened to the peer is found out by other means */
         return 0;
     madi_log(MADI_LOG_DEBUG, "ofi", "%s: an operation has failed: %s (%d); the provider: %s (%d)", a->base.adapter.name,
-             a->fi->strerror(e.err), e.err, a->failure, e.prov_errno);
+             a->lib->strerror(e.err), e.err, a->failure, e.prov_errno);
     *to = (ofi_stash_t){e.op_context, e.len, NO_TAG, e.err ? e.err : FI_EOTHER};
     context_landed(to->context);
     return 1;
@@ -84,7 +84,7 @@ static void buffer_done(ofi_adapter_t *a, ofi_buffer_t *b, const ofi_stash_t *e)
     b->early.tag = e->tag;
     b->len = e->len;
     if (!e->error && e->len <= OFI_PACKET_MAX) {
-        ofi_arrived(a, b);
+        ofi_packet_handle(a, b);
         return;
     }
     ofi_buffer_put(a, b);
@@ -171,7 +171,7 @@ static int queue_handle(ofi_adapter_t *a, int budget)
     return events;
 }
 
-static void failures_report(ofi_adapter_t *a)
+static void ofi_failures_report(ofi_adapter_t *a)
 {
     char text[MADI_REASON_MAX];
     int i = 0;
@@ -181,26 +181,26 @@ static void failures_report(ofi_adapter_t *a)
         if (!error)
             continue;
         snprintf(text, sizeof text, "provider %.40s has failed: %.50s%s%.60s", a->info->fabric_attr->prov_name,
-                 a->fi->strerror(error), a->failure[0] ? "; its last error: " : "", a->failure);
+                 a->lib->strerror(error), a->failure[0] ? "; its last error: " : "", a->failure);
         fabric_link_down(l, MAD_ERR_PEER, text);
     }
 }
 
 /* Handle what occurs rarely: packets that arrived early, buffers to post again, failed and refused sends.  Return the
  * number of events. */
-static int rest_handle(ofi_adapter_t *a)
+static int ofi_rare_handle(ofi_adapter_t *a)
 {
     int events = 0;
     if (MADI_UNLIKELY(a->base.deferred != NULL))
         events += fabric_deferred(&a->base);
     if (MADI_UNLIKELY(a->unposted > 0))
-        events += ofi_post_bodies(a);
+        events += ofi_bodies_post(a);
     if (MADI_UNLIKELY(a->later != NULL))
         ofi_later_post(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->copying, memory_order_relaxed)))
         events += ofi_copying_post(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->base.failures, memory_order_relaxed)))
-        failures_report(a);
+        ofi_failures_report(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->base.refused, memory_order_relaxed)))
         fabric_refused_report(&a->base);
     return events;
@@ -217,7 +217,7 @@ int ofi_drain(fabric_adapter_t *adapter)
     ofi_adapter_t *a = (ofi_adapter_t *)adapter;
     int events = 0, n;
     do {
-        n = queue_handle(a, ENTRIES) + rest_handle(a);
+        n = queue_handle(a, ENTRIES) + ofi_rare_handle(a);
         ofi_buffers_post(a);
         events += n;
     } while (n && events < FABRIC_DRAIN_MAX);
@@ -234,7 +234,7 @@ int ofi_poll(madi_adapter_t *adapter, int budget)
         return 0;
     if (events == FABRIC_POLL_LOOK)
         events = queue_handle(a, budget);
-    events += rest_handle(a);
+    events += ofi_rare_handle(a);
     queue_post(a, events);
     return fabric_poll_end(&a->base, events, a->cq_watch.fd > 0);
 }

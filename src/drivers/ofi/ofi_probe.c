@@ -45,10 +45,10 @@ static bool provider_wanted(const char *provider)
 
 /* List what this provider offers, alone or under a layered one ("tcp;ofi_rxm" for tcp).  NULL: nothing; *error says why.
  * mr_mode: what the driver does for the provider's memory.  type FI_EP_UNSPEC: all that there is. */
-static struct fi_info *provider_query(const ofi_fi_t *fi, const char *provider, enum fi_ep_type type, int mr_mode,
+static struct fi_info *provider_query(const ofi_lib_t *lib, const char *provider, enum fi_ep_type type, int mr_mode,
                                       int *error)
 {
-    struct fi_info *hints = fi->dupinfo(NULL), *infos = NULL;
+    struct fi_info *hints = lib->dupinfo(NULL), *infos = NULL;
     *error = -FI_ENOMEM;
     if (!hints)
         return NULL;
@@ -65,16 +65,16 @@ static struct fi_info *provider_query(const ofi_fi_t *fi, const char *provider, 
         hints->domain_attr->data_progress = hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints->fabric_attr->prov_name = strdup(provider);
     if (hints->fabric_attr->prov_name)
-        *error = fi->getinfo(OFI_FI_VERSION, NULL, NULL, 0, hints, &infos);
-    fi->freeinfo(hints);
+        *error = lib->getinfo(OFI_LIB_VERSION, NULL, NULL, 0, hints, &infos);
+    lib->freeinfo(hints);
     return *error ? NULL : infos;
 }
 
 /* Like provider_query, for what the driver can use.  Local memory is registered (FI_MR_LOCAL) only where it has to be. */
-static struct fi_info *provider_infos(const ofi_fi_t *fi, const char *provider, int *error)
+static struct fi_info *provider_infos(const ofi_lib_t *lib, const char *provider, int *error)
 {
-    struct fi_info *infos = provider_query(fi, provider, FI_EP_RDM, OFI_MEMORY_MODES, error);
-    return infos ? infos : provider_query(fi, provider, FI_EP_RDM, OFI_MEMORY_MODES | FI_MR_LOCAL, error);
+    struct fi_info *infos = provider_query(lib, provider, FI_EP_RDM, OFI_MEMORY_MODES, error);
+    return infos ? infos : provider_query(lib, provider, FI_EP_RDM, OFI_MEMORY_MODES | FI_MR_LOCAL, error);
 }
 
 /* Return why the driver cannot use the offered info; NULL if the driver can: addresses fit, and the data of completions
@@ -91,12 +91,12 @@ static const char *info_fault(const struct fi_info *i)
 }
 
 /* Write why nothing of a provider can be used. */
-static void provider_explain(const ofi_fi_t *fi, const char *provider, char *reason)
+static void provider_explain(const ofi_lib_t *lib, const char *provider, char *reason)
 {
     int error, ignored;
-    struct fi_info *infos = provider_infos(fi, provider, &error);
+    struct fi_info *infos = provider_infos(lib, provider, &error);
     struct fi_info *all =
-        infos ? NULL : provider_query(fi, provider, FI_EP_UNSPEC, OFI_MEMORY_MODES | FI_MR_LOCAL, &ignored);
+        infos ? NULL : provider_query(lib, provider, FI_EP_UNSPEC, OFI_MEMORY_MODES | FI_MR_LOCAL, &ignored);
     bool rdm = false;
     for (struct fi_info *i = all; i; i = i->next)
         rdm |= i->ep_attr->type == FI_EP_RDM;
@@ -108,7 +108,7 @@ static void provider_explain(const ofi_fi_t *fi, const char *provider, char *rea
     else if (!all)
         snprintf(reason, MADI_REASON_MAX,
                  "libfabric offers no provider %.32s here: %.60s (see fi_info -l; FI_PROVIDER=%.32s)", provider,
-                 fi->strerror(-error), madi_env("FI_PROVIDER") ? madi_env("FI_PROVIDER") : "");
+                 lib->strerror(-error), madi_env("FI_PROVIDER") ? madi_env("FI_PROVIDER") : "");
     else if (!rdm)
         snprintf(reason, MADI_REASON_MAX, "provider %.40s has no reliable datagrams (FI_EP_RDM), nor a layer that adds them",
                  provider);
@@ -116,18 +116,18 @@ static void provider_explain(const ofi_fi_t *fi, const char *provider, char *rea
         snprintf(reason, MADI_REASON_MAX,
                  "provider %.40s lacks what the driver needs: FI_MSG, FI_RMA, FI_ORDER_SAS, FI_THREAD_DOMAIN, FI_RM_ENABLED",
                  provider);
-    fi->freeinfo(infos);
-    fi->freeinfo(all);
+    lib->freeinfo(infos);
+    lib->freeinfo(all);
 }
 
 /* Call each(info, arg) for what is offered and can be used, until it returns false. */
-static void infos_each(const ofi_fi_t *fi, bool (*each)(struct fi_info *info, void *arg), void *arg)
+static void infos_each(const ofi_lib_t *lib, bool (*each)(struct fi_info *info, void *arg), void *arg)
 {
     struct fi_info *all = NULL;
     const char *seen[PROVIDERS_MAX];
     int n = 0, ignored;
     bool go_on = true;
-    if (fi->getinfo(OFI_FI_VERSION, NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &all))
+    if (lib->getinfo(OFI_LIB_VERSION, NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &all))
         return;
     for (struct fi_info *p = all; p && go_on && n < PROVIDERS_MAX; p = p->next) {
         const char *provider = p->fabric_attr->prov_name;
@@ -137,13 +137,13 @@ static void infos_each(const ofi_fi_t *fi, bool (*each)(struct fi_info *info, vo
         if (again || ofi_is_own(provider) || !strncmp(provider, "ofi_", 4))
             continue;
         seen[n++] = provider;
-        struct fi_info *infos = provider_infos(fi, provider, &ignored);
+        struct fi_info *infos = provider_infos(lib, provider, &ignored);
         for (struct fi_info *i = infos; i && go_on; i = i->next)
             if (!info_fault(i) && provider_wanted(i->fabric_attr->prov_name))
                 go_on = each(i, arg);
-        fi->freeinfo(infos);
+        lib->freeinfo(infos);
     }
-    fi->freeinfo(all);
+    lib->freeinfo(all);
 }
 
 /* ---- Adapters -------------------------------------------------------------------------------------------------------------- */
@@ -206,19 +206,19 @@ mad_status_t ofi_probe(const madi_driver_t *driver, struct mad_session *session)
 {
     char reason[MADI_REASON_MAX];
     ofi_listing_t listing = {.driver = driver, .session = session};
-    const ofi_fi_t *fi = ofi_fi_open(reason, sizeof reason);
-    if (fi)
-        infos_each(fi, info_list, &listing);
-    if (fi && !listing.status)
+    const ofi_lib_t *lib = ofi_lib_open(reason, sizeof reason);
+    if (lib)
+        infos_each(lib, info_list, &listing);
+    if (lib && !listing.status)
         absent_list(&listing);
-    if (!fi)
+    if (!lib)
         adapter_list(&listing, NOTHING, "");
     free(listing.listed);
     return listing.status;
 }
 
 typedef struct ofi_search {
-    const ofi_fi_t *fi;
+    const ofi_lib_t *lib;
     const char *name;
     struct fi_info *found;
 } ofi_search_t;
@@ -230,14 +230,14 @@ static bool info_compare(struct fi_info *info, void *arg)
     ofi_adapter_name(info->fabric_attr->prov_name, info->domain_attr->name, name);
     if (strcmp(name, search->name) != 0)
         return true;
-    search->found = search->fi->dupinfo(info);
+    search->found = search->lib->dupinfo(info);
     return false;
 }
 
-struct fi_info *ofi_info_find(const ofi_fi_t *fi, const char *name, char *reason)
+struct fi_info *ofi_info_find(const ofi_lib_t *lib, const char *name, char *reason)
 {
-    ofi_search_t search = {.fi = fi, .name = name};
-    infos_each(fi, info_compare, &search);
+    ofi_search_t search = {.lib = lib, .name = name};
+    infos_each(lib, info_compare, &search);
     if (search.found)
         return search.found;
     if (strchr(name, ':'))
@@ -245,6 +245,6 @@ struct fi_info *ofi_info_find(const ofi_fi_t *fi, const char *name, char *reason
     else if (!strcmp(name, NOTHING))
         snprintf(reason, MADI_REASON_MAX, "it offers no provider that the driver can use (see fi_info -l)");
     else
-        provider_explain(fi, name, reason);
+        provider_explain(lib, name, reason);
     return NULL;
 }

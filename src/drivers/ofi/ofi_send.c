@@ -131,8 +131,8 @@ static ssize_t message_copy(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const 
     return rc;
 }
 
-ssize_t ofi_message(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total,
-                    ofi_link_t *l)
+ssize_t ofi_message_send(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total,
+                         ofi_link_t *l)
 {
     assert(total <= OFI_PACKET_MAX);
     if (total <= a->inject_max)
@@ -248,12 +248,12 @@ static void flight_unlink(ofi_link_t *l, ofi_flight_t *f)
     atomic_fetch_sub_explicit(&l->base.flying, 1, memory_order_relaxed);
 }
 
-/* Send the header alone; the body follows by copies.  error: why it cannot be registered.  Like ofi_message. */
+/* Send the header alone; the body follows by copies.  error: why it cannot be registered.  Like ofi_message_send. */
 static ssize_t flight_copy(ofi_link_t *l, ofi_flight_t *f, uint64_t tag, const struct iovec *vec, int n, int error)
 {
     ofi_adapter_t *a = ofi_of(l);
     struct iovec head = {vec->iov_base, sizeof(madi_wire_hdr_t)};
-    ssize_t rc = ofi_message(a, l->peer->addr, tag, &head, 1, head.iov_len, l);
+    ssize_t rc = ofi_message_send(a, l->peer->addr, tag, &head, 1, head.iov_len, l);
     if (rc)
         return rc;
     f->id = 0;
@@ -271,7 +271,7 @@ static ssize_t flight_copy(ofi_link_t *l, ofi_flight_t *f, uint64_t tag, const s
     return 0;
 }
 
-/* Send the header, and where the body is.  Like ofi_message. */
+/* Send the header, and where the body is.  Like ofi_message_send. */
 static ssize_t flight_send(ofi_link_t *l, uint64_t tag, const struct iovec *vec, int n, madi_op_t *op)
 {
     ofi_adapter_t *a = ofi_of(l);
@@ -289,7 +289,7 @@ static ssize_t flight_send(ofi_link_t *l, uint64_t tag, const struct iovec *vec,
     } else if (!rc) {
         flight_link(l, f);
         struct iovec head[2] = {{vec->iov_base, sizeof(madi_wire_hdr_t)}, {segments, (size_t)f->parts * sizeof *segments}};
-        rc = ofi_message(a, l->peer->addr, tag, head, 2, head[0].iov_len + head[1].iov_len, l);
+        rc = ofi_message_send(a, l->peer->addr, tag, head, 2, head[0].iov_len + head[1].iov_len, l);
         if (!rc)
             return 0;
         flight_unlink(l, f);
@@ -362,7 +362,7 @@ static bool copying_post(ofi_link_t *l)
     while (f->sent < f->total && atomic_load_explicit(&l->base.flying, memory_order_relaxed) <= OFI_COPIES / 2) {
         size_t len = f->total - f->sent < OFI_PACKET_MAX ? f->total - f->sent : OFI_PACKET_MAX;
         int n = packet_cut(f->vec, f->sent, len, piece);
-        ssize_t rc = ofi_message(ofi_of(l), l->peer->addr, fabric_packet_tag(&l->base), piece, n, len, l);
+        ssize_t rc = ofi_message_send(ofi_of(l), l->peer->addr, fabric_packet_tag(&l->base), piece, n, len, l);
         if (rc && rc != -FI_EAGAIN)
             fabric_send_failed(&l->base, (int)-rc);
         if (rc)
@@ -428,7 +428,7 @@ madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     assert(n >= 1 && n <= OFI_GATHER && vec->iov_len >= sizeof(madi_wire_hdr_t) && (op || !is_long));
     if (MADI_UNLIKELY(fabric_send_error(&l->base) || l->copying))
         return MADI_AGAIN;
-    rc = is_long ? flight_send(l, tag, vec, n, op) : ofi_message(a, l->peer->addr, tag, vec, n, total, l);
+    rc = is_long ? flight_send(l, tag, vec, n, op) : ofi_message_send(a, l->peer->addr, tag, vec, n, total, l);
     fabric_heat(&a->base.heat);
     if (MADI_LIKELY(!rc)) {
         fabric_packet_left(&l->base);

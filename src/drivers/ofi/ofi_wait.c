@@ -55,7 +55,7 @@ static void descriptor_give_up(ofi_adapter_t *a, int error)
     madi_watch_del(a->base.adapter.session, &a->cq_watch);
     a->cq_watch.fd = 0;
     madi_log(MADI_LOG_WARN, "ofi", "%s: fi_trywait: %s; the queue is polled by a timer", a->base.adapter.name,
-             a->fi->strerror(error));
+             a->lib->strerror(error));
 }
 
 void ofi_wait_close(ofi_adapter_t *a)

@@ -57,7 +57,7 @@ static void ucx_failures_report(ucx_adapter_t *a)
 }
 
 /* Returns the number of events. */
-static int ucx_rest_handle(ucx_adapter_t *a)
+static int ucx_rare_handle(ucx_adapter_t *a)
 {
     int events = 0;
     if (MADI_UNLIKELY(a->landed != NULL))
@@ -92,7 +92,7 @@ int ucx_drain(fabric_adapter_t *adapter)
     int events = 0, n;
     do {
         n = ucx_progress(a);
-        n += messages_handle(a, PART) + ucx_rest_handle(a);
+        n += messages_handle(a, PART) + ucx_rare_handle(a);
         events += n;
     } while (n && events < FABRIC_DRAIN_MAX);
     return events;
@@ -150,7 +150,7 @@ int ucx_poll(madi_adapter_t *adapter, int budget)
         return 0;
     if (events == FABRIC_POLL_LOOK)
         events = messages_handle(a, budget);
-    return fabric_poll_end(&a->base, events + ucx_rest_handle(a), true);
+    return fabric_poll_end(&a->base, events + ucx_rare_handle(a), true);
 }
 
 /* Take a message that is listed.  NULL: it was handled otherwise. */

@@ -113,7 +113,7 @@ static int completions_poll(verbs_adapter_t *a, int budget)
     return events;
 }
 
-static void links_failed_report(verbs_adapter_t *a)
+static void verbs_failures_report(verbs_adapter_t *a)
 {
     char text[MADI_REASON_MAX];
     int i = 0;
@@ -130,7 +130,7 @@ static void links_failed_report(verbs_adapter_t *a)
 }
 
 /* Do what is rare.  Returns the number of events. */
-static int rare_handle(verbs_adapter_t *a)
+static int verbs_rare_handle(verbs_adapter_t *a)
 {
     int events = 0;
     if (MADI_UNLIKELY(a->base.deferred != NULL))
@@ -144,7 +144,7 @@ static int rare_handle(verbs_adapter_t *a)
     if (MADI_UNLIKELY(a->flushing))
         verbs_flush_answer(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->base.failures, memory_order_relaxed)))
-        links_failed_report(a);
+        verbs_failures_report(a);
     if (MADI_UNLIKELY(atomic_load_explicit(&a->base.refused, memory_order_relaxed)))
         fabric_refused_report(&a->base);
     return events;
@@ -155,7 +155,7 @@ int verbs_drain(fabric_adapter_t *adapter)
     verbs_adapter_t *a = (verbs_adapter_t *)adapter;
     int events = 0, n;
     do {
-        n = completions_poll(a, VERBS_BATCH) + rare_handle(a);
+        n = completions_poll(a, VERBS_BATCH) + verbs_rare_handle(a);
         events += n;
     } while (n && events < FABRIC_DRAIN_MAX);
     verbs_slots_post(a);
@@ -195,7 +195,7 @@ int verbs_poll(madi_adapter_t *adapter, int budget)
         return 0;
     if (events == FABRIC_POLL_LOOK)
         events = completions_poll(a, budget);
-    events += rare_handle(a);
+    events += verbs_rare_handle(a);
     if (!events && a->spent)
         verbs_slots_post(a);
     return fabric_poll_end(&a->base, events, true);

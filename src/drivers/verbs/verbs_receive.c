@@ -22,7 +22,7 @@ static void message_end(verbs_link_t *l, verbs_slot_t *s)
 }
 
 /* Deliver a packet that lies whole in its slot.  False: later. */
-static bool slot_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
+static bool verbs_whole_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
 {
     verbs_adapter_t *a = verbs_of(l);
     bool lends = hdr->type == MADI_WIRE_MSG && hdr->length > MADI_TAKE_MAX;
@@ -36,7 +36,7 @@ static bool slot_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot
 }
 
 /* Deliver a header whose body is read separately, or comes in pieces.  False: later. */
-static bool long_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
+static bool verbs_header_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
 {
     bool pieces = s->len == VERBS_BODY_AT;
     madi_place_t place = fabric_body_place(&l->base, hdr);
@@ -89,10 +89,10 @@ static bool next_deliver(verbs_link_t *l, verbs_slot_t *s)
     if (len >= sizeof hdr) {
         memcpy(&hdr, s->data + sizeof(verbs_head_t), sizeof hdr);
         if (fabric_header_fits(&hdr, len))
-            return slot_deliver(l, &hdr, s);
+            return verbs_whole_deliver(l, &hdr, s);
         if (hdr.type >= MADI_WIRE_MSG && hdr.type < MADI_WIRE_TYPES && hdr.length > VERBS_PACKET_MAX - sizeof hdr &&
             hdr.length <= MADI_VERBS_CHUNK_MAX - sizeof hdr)
-            return long_deliver(l, &hdr, s);
+            return verbs_header_deliver(l, &hdr, s);
     }
     message_end(l, s);
     fabric_packet_wrong(&l->base, &hdr, len);
