@@ -98,6 +98,7 @@ struct madi_adapter {
     int listen_fd;                 /* set by open: a listening socket that the core accepts on, or -1 */
     uint32_t frame_max;            /* set by open, group frames: bytes of the longest frame that the driver carries; the core
                                     * cuts longer ones.  MADI_FRAME_MIN or more; 0: MADI_FRAME_MAX */
+    char remark[MADI_REASON_MAX];  /* set by open: how the adapter works here, for mad_info; empty: nothing to say */
     bool opened;                   /* the core's */
     madi_adapter_t *outer;         /* the adapter that wraps this one and gets its frames; NULL if none */
     const _Atomic(int) *attentive; /* the core's: not 0 while madi_adapter_wake has to wake the leader */

@@ -140,6 +140,8 @@ void madi_info_print_adapters(const json_t *session)
                madi_info_number(a, "bandwidth_MBs"));
         printf("%-9s  %-10s  %s\n", madi_info_bytes(madi_info_number(a, "packet_max")),
                madi_info_bytes(madi_info_number(a, "grant_min")), madi_info_bytes(madi_info_number(a, "chunk_max")));
+        if (*madi_info_text(a, "remark"))
+            printf("  %s %s: %s\n", madi_info_text(a, "driver"), madi_info_text(a, "adapter"), madi_info_text(a, "remark"));
     }
     json_array_foreach(json_object_get(session, "drivers"), i, a)
     {

@@ -117,6 +117,8 @@ static void write_adapters(madi_json_t *j, const mad_session_t *s)
             madi_json_int(j, "numa_node", a->node);
         if (a->distance)
             madi_json_int(j, "numa_distance", a->distance);
+        if (*a->remark)
+            madi_json_text(j, "remark", a->remark);
         write_caps(j, &a->caps);
         madi_json_end(j, '}');
     }
