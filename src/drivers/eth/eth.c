@@ -17,8 +17,7 @@ static void eth_caps_set(eth_adapter_t *a)
                                  .latency_us = 5,
                                  .bandwidth_MBs = 1100,
                                  .rank = 49}; /* after fabrics, before tcp on a real interface */
-    a->base.frame_max = a->mtu - sizeof(eth_head_t);
-    a->base.frame_max = a->base.frame_max < MADI_FRAME_MAX ? a->base.frame_max : MADI_FRAME_MAX;
+    a->base.frame_max = eth_frame_max(a);
 }
 
 static mad_status_t eth_open(madi_adapter_t *adapter, char *reason)

@@ -142,6 +142,7 @@ struct eth_adapter {
     _Atomic(int64_t) due;           /* ns: when a timeout or an acknowledgement is due; INT64_MAX if none */
     int64_t armed;                  /* ns: for which `timer` is set; 0: not set */
     int64_t looked;                 /* ns: time of the last look at all links */
+    _Atomic(int) send_error;        /* the error of sending that was reported last; 0: none */
     bool watched;                   /* the watches were added */
     struct {
         uint64_t key, peer_key; /* key 0: none */
@@ -175,6 +176,7 @@ struct eth_link {
     eth_packet_t *ended;       /* acknowledged packets whose op is not done */
     _Atomic(bool) refused;     /* a packet was refused */
     bool stuck;                /* the card had no room */
+    bool too_long;             /* a frame was longer than the interface's MTU, which was lowered */
     eth_batch_t batch;
 
     /* receiving, under the session's lock */
@@ -191,6 +193,13 @@ struct eth_link {
     int bye_looks;
 };
 
+/* Bytes of the longest frame of the handshake. */
+static inline uint32_t eth_frame_max(const eth_adapter_t *a)
+{
+    size_t max = a->mtu - sizeof(eth_head_t);
+    return max < MADI_FRAME_MAX ? (uint32_t)max : MADI_FRAME_MAX;
+}
+
 static inline eth_adapter_t *eth_of(const eth_link_t *l)
 {
     return (eth_adapter_t *)l->base.adapter;
@@ -200,11 +209,15 @@ static inline eth_adapter_t *eth_of(const eth_link_t *l)
 mad_status_t eth_probe(const madi_driver_t *driver, struct mad_session *session);
 /* Find the interface of an adapter: index, address, MTU, network. */
 mad_status_t eth_interface_find(eth_adapter_t *a, char *reason);
+/* Set the bytes of the longest frame to this adapter, behind its outer 14 bytes. */
+void eth_mtu_set(eth_adapter_t *a, unsigned mtu);
+/* Return the MTU that the interface has now, in bytes. */
+unsigned eth_mtu_query(const eth_adapter_t *a);
 
 /* eth_ring.c */
 mad_status_t eth_sockets_open(eth_adapter_t *a, char *reason);
 void eth_sockets_fini(eth_adapter_t *a);
-/* Return the frame that has arrived, and its length; NULL if there is none.  Frames that the ring has cut have length 0. */
+/* Return a frame that has arrived, and its length; NULL if there is none.  Frames that the ring has cut have length 0. */
 const void *eth_ring_frame(const eth_ring_t *ring, size_t *len);
 /* Step to the next slot.  Returns the slot, for eth_ring_release. */
 unsigned eth_ring_step(eth_ring_t *ring);
@@ -212,6 +225,9 @@ void eth_ring_release(eth_ring_t *ring, unsigned slot);
 /* Return the number of segments that may be in flight to this adapter from one peer. */
 unsigned eth_ring_window(const eth_ring_t *ring);
 void eth_outer_write(const eth_adapter_t *a, eth_outer_t *to, const uint8_t mac[ETH_MAC], const eth_head_t *head);
+/* Handle an error of sending: return true if the card has no room, so that the frame has to wait; otherwise report the error
+ * once.  The frame then counts as lost. */
+bool eth_send_failed(eth_adapter_t *a, int error);
 /* Send one frame.  Return false if the card has no room. */
 bool eth_frame_post(eth_adapter_t *a, const uint8_t mac[ETH_MAC], const eth_head_t *head, const void *body);
 
@@ -230,6 +246,10 @@ void eth_link_close(madi_link_t *link);
 void eth_link_fini(madi_link_t *link);
 void eth_down(eth_link_t *l, mad_status_t status, const char *text);
 void eth_bye_check(eth_link_t *l, bool late);
+/* End a link whose frames are longer than the interface's MTU, which was lowered.  Without the tx lock. */
+void eth_too_long(eth_link_t *l);
+/* End a link whose segments are not acknowledged, although the peer answers. */
+void eth_stall_check(eth_link_t *l, int64_t now);
 /* Answer a frame to a link that is closed. */
 void eth_end_answer(eth_adapter_t *a, const eth_head_t *head);
 bool eth_drained(madi_link_t *link);

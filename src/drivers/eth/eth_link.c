@@ -3,6 +3,7 @@
 #include "drivers/eth/eth.h"
 
 #include "base/clock.h"
+#include "base/knob.h"
 #include "base/random.h"
 #include <stdio.h>
 #include <string.h>
@@ -183,6 +184,39 @@ void eth_bye_check(eth_link_t *l, bool late)
     if ((atomic_load_explicit(&l->in.next, memory_order_relaxed) == l->bye_at && !l->is_deferred) ||
         l->bye_looks > BYE_LOOKS)
         eth_down(l, MAD_ERR_PEER, FABRIC_CLOSED);
+}
+
+void eth_too_long(eth_link_t *l)
+{
+    eth_adapter_t *a = eth_of(l);
+    unsigned frame = l->segment_max + (unsigned)sizeof(eth_head_t), mtu = eth_mtu_query(a);
+    char text[MADI_REASON_MAX];
+    if (mtu >= frame)
+        return; /* the frame is sent again */
+    if (mtu >= ETH_MTU_MIN && mtu < a->mtu) {
+        eth_mtu_set(a, mtu);
+        a->base.frame_max = eth_frame_max(a);
+    }
+    snprintf(text, sizeof text, "the MTU of %.40s was lowered to %u while a connection used frames of %u bytes",
+             a->base.name, mtu, frame);
+    eth_down(l, MAD_ERR_SYSTEM, text);
+}
+
+void eth_stall_check(eth_link_t *l, int64_t now)
+{
+    int64_t limit = madi_knob_int(MADI_KNOB_PEER_TIMEOUT);
+    char text[MADI_REASON_MAX];
+    madi_link_lock_tx(&l->base);
+    bool stalled = l->out.acked != l->out.next && now - l->out.moved >= limit;
+    madi_link_unlock_tx(&l->base);
+    if (!stalled)
+        return;
+    snprintf(
+        text, sizeof text,
+        "no segment was acknowledged for %lld ms (MAD_PEER_TIMEOUT), though the peer answers: is an MTU on the way less "
+        "than %u?",
+        (long long)(limit / 1000000), l->segment_max + (unsigned)sizeof(eth_head_t));
+    eth_down(l, MAD_ERR_PEER, text);
 }
 
 bool eth_drained(madi_link_t *link)

@@ -95,8 +95,12 @@ static void times_handle(eth_adapter_t *a, int64_t now)
         if (l->out.lost || l->cutting)
             eth_flush(l, now);
         eth_due(a, eth_out_due(&l->out, l->cutting != NULL));
+        bool too_long = l->too_long;
+        l->too_long = false;
         madi_link_unlock_tx(&l->base);
         ack_settle(l, now);
+        if (MADI_UNLIKELY(too_long))
+            eth_too_long(l);
     }
 }
 
@@ -178,6 +182,8 @@ static void eth_tick_ready(madi_watch_t *watch, uint32_t events)
         eth_bye_check(l, true);
         if (looks && !l->closed)
             eth_link_look(l);
+        if (looks)
+            eth_stall_check(l, now);
     }
 }
 

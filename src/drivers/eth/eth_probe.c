@@ -156,14 +156,26 @@ static bool sum_is_needed(const char *name)
     return access(path, F_OK) != 0;
 }
 
+void eth_mtu_set(eth_adapter_t *a, unsigned mtu)
+{
+    a->mtu = mtu;
+    a->self.mtu[0] = mtu & 255;
+    a->self.mtu[1] = (uint8_t)(mtu >> 8);
+}
+
+unsigned eth_mtu_query(const eth_adapter_t *a)
+{
+    struct ifreq r = {0};
+    unsigned mtu = interface_query(a->base.name, SIOCGIFMTU, &r) && r.ifr_mtu > 0 ? (unsigned)r.ifr_mtu : 1500;
+    return mtu < UINT16_MAX ? mtu : UINT16_MAX;
+}
+
 static bool interface_take(eth_adapter_t *a, const struct ifaddrs *i, char *reason)
 {
     const struct sockaddr_ll *ll = (const struct sockaddr_ll *)(const void *)i->ifa_addr;
-    struct ifreq r = {0};
     a->ifindex = ll->sll_ifindex;
     memcpy(a->self.mac, ll->sll_addr, ETH_MAC);
-    a->mtu = interface_query(i->ifa_name, SIOCGIFMTU, &r) && r.ifr_mtu > 0 ? (unsigned)r.ifr_mtu : 1500;
-    a->mtu = a->mtu < UINT16_MAX ? a->mtu : UINT16_MAX;
+    a->mtu = eth_mtu_query(a);
     if (a->mtu < ETH_MTU_MIN) {
         snprintf(reason, MADI_REASON_MAX, "the MTU of %.40s is %u, less than %d", a->base.name, a->mtu, ETH_MTU_MIN);
         return false;
@@ -174,8 +186,7 @@ static bool interface_take(eth_adapter_t *a, const struct ifaddrs *i, char *reas
     }
     for (int n = 0; n < 4; n++)
         a->self.port[n] = (uint8_t)(a->port >> 8 * n);
-    a->self.mtu[0] = a->mtu & 255;
-    a->self.mtu[1] = (uint8_t)(a->mtu >> 8);
+    eth_mtu_set(a, a->mtu);
     a->sum = sum_is_needed(i->ifa_name);
     return true;
 }

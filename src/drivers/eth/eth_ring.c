@@ -196,11 +196,23 @@ void eth_outer_write(const eth_adapter_t *a, eth_outer_t *to, const uint8_t mac[
     memcpy(to->head, head, sizeof *head);
 }
 
+bool eth_send_failed(eth_adapter_t *a, int error)
+{
+    if (error == EAGAIN || error == ENOBUFS)
+        return true;
+    if (error == EMSGSIZE || error == ENETDOWN) /* reported with the links, or by the socket */
+        return false;
+    if (atomic_exchange_explicit(&a->send_error, error, memory_order_relaxed) != error)
+        madi_log(MADI_LOG_WARN, "eth", "%s: frames are not sent: %s%s; they are tried again until MAD_PEER_TIMEOUT",
+                 a->base.name, strerror(error), madi_remedy(error));
+    return false;
+}
+
 bool eth_frame_post(eth_adapter_t *a, const uint8_t mac[ETH_MAC], const eth_head_t *head, const void *body)
 {
     eth_outer_t outer;
     eth_outer_write(a, &outer, mac, head);
     struct iovec vec[2] = {{&outer, sizeof outer}, {(void *)(uintptr_t)body, head->len}};
     struct msghdr message = {.msg_iov = vec, .msg_iovlen = head->len ? 2 : 1};
-    return sendmsg(a->ring.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || (errno != EAGAIN && errno != ENOBUFS);
+    return sendmsg(a->ring.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || !eth_send_failed(a, errno);
 }

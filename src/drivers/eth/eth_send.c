@@ -191,8 +191,13 @@ static bool batch_send(eth_link_t *l)
             n = sendmsg(fd, &b->messages[sent].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -1 : 1;
         else
             n = sendmmsg(fd, b->messages + sent, (unsigned)left, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n < 0 && (errno == EAGAIN || errno == ENOBUFS))
+        int error = n < 0 ? errno : 0;
+        if (MADI_UNLIKELY(error && eth_send_failed(eth_of(l), error)))
             break;
+        if (MADI_UNLIKELY(error == EMSGSIZE)) {
+            l->too_long = true;
+            eth_due(eth_of(l), 0);
+        }
         sent += n > 0 ? n : 1; /* a frame that fails otherwise is lost: the link may be down for a while */
     }
     bool all = sent == b->n;
