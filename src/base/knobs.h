@@ -88,6 +88,8 @@
       "network names of the driver eth, INTERFACE=NAME comma-separated; empty: by IPv4 subnet") \
     K(ETH_RING, "MAD_ETH_RING", BYTES, "8M", 256 * KB, GB, \
       "memory of an interface of the driver eth for frames that have arrived") \
+    K(ETH_RINGS, "MAD_ETH_RINGS", TEXT, "packet", 0, 0, \
+      "how frames come to the driver eth: packet (AF_PACKET); xdp (AF_XDP where the host permits it, else AF_PACKET)") \
     K(ETH_CHECKSUM, "MAD_ETH_CHECKSUM", INT, "-1", -1, 1, \
       "1: frames to this process carry a check sum; 0: none; -1: where neither a card nor shared memory protects frames") \
     K(ETH_BYPASS, "MAD_ETH_BYPASS", BOOL, "no", 0, 1, \

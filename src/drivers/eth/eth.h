@@ -4,6 +4,7 @@
  *   eth.c          the table; adapters
  *   eth_probe.c    interfaces, names of networks, addresses
  *   eth_ring.c     AF_PACKET sockets, and the ring of received frames
+ *   eth_xdp.c      frames that come before the ring, over AF_XDP; on request
  *   eth_frame.c    frames on the wire, checked and summed; without state
  *   eth_flow.c     numbers, acknowledgements, windows, timeouts; without sockets
  *   eth_hello.c    frames of the handshake
@@ -17,7 +18,8 @@
  *
  *   handshakes     those of strangers; a rare watch, so handshakes are answered while the program computes.  A flood of
  *                  strangers' frames fills the buffer of this socket only
- *   the ring       all other frames.  The kernel writes frames to the ring, and a thread that waits looks at one word
+ *   the ring       all other frames.  The kernel writes frames to the ring, and a thread that waits looks at one word.
+ *                  With MAD_ETH_RINGS=xdp, a third socket gets most of these frames (eth_xdp.h)
  *
  * A packet is cut into segments, each in one frame; a frame holds segments of one packet only.  Packets without an op are
  * copied, since a lost segment is sent again; those with an op are sent from the memory of the op's owner, and the op is
@@ -38,6 +40,7 @@
 #include "core/driver.h"
 #include "drivers/eth/eth_flow.h"
 #include "drivers/eth/eth_frame.h"
+#include "drivers/eth/eth_xdp.h"
 #include "drivers/fabric/end.h"
 #include "drivers/fabric/process.h"
 #include "drivers/fabric/table.h"
@@ -125,6 +128,7 @@ typedef struct eth_ring {
     unsigned n;           /* slots */
     _Atomic(unsigned) at; /* the slot that the kernel fills next, or has filled */
     madi_shared_t shared;
+    eth_xdp_t xdp;
 } eth_ring_t;
 
 struct eth_adapter {
@@ -135,7 +139,7 @@ struct eth_adapter {
     unsigned mtu;
     bool sum; /* frames to this adapter carry check sums */
     eth_ring_t ring;
-    madi_watch_t hellos, frames, timer, tick;
+    madi_watch_t hellos, frames, xdp_frames, timer, tick;
     fabric_table_t links;
     eth_link_t *touched, *deferred; /* links that have work at the end of a poll; links whose next packet waits */
     _Atomic(bool) attention;        /* poll has work, though no frame has come */
@@ -219,8 +223,8 @@ mad_status_t eth_sockets_open(eth_adapter_t *a, char *reason);
 void eth_sockets_fini(eth_adapter_t *a);
 /* Return a frame that has arrived, and its length; NULL if there is none.  Frames that the ring has cut have length 0. */
 const void *eth_ring_frame(const eth_ring_t *ring, size_t *len);
-/* Step to the next slot.  Returns the slot, for eth_ring_release. */
-unsigned eth_ring_step(eth_ring_t *ring);
+/* Step beyond that frame.  Returns its slot, for eth_ring_release. */
+unsigned eth_ring_step(eth_ring_t *ring, const void *frame);
 void eth_ring_release(eth_ring_t *ring, unsigned slot);
 /* Return the number of segments that may be in flight to this adapter from one peer. */
 unsigned eth_ring_window(const eth_ring_t *ring);

@@ -122,7 +122,7 @@ int eth_poll(madi_adapter_t *adapter, int budget)
     if (MADI_UNLIKELY(a->deferred != NULL))
         events += eth_deferred_run(a);
     for (const void *frame; events < budget && (frame = eth_ring_frame(&a->ring, &len)); events++) {
-        unsigned slot = eth_ring_step(&a->ring);
+        unsigned slot = eth_ring_step(&a->ring, frame);
         eth_frame_handle(a, frame, len);
         eth_ring_release(&a->ring, slot);
     }
@@ -140,6 +140,12 @@ static void eth_frames_ready(madi_watch_t *watch, uint32_t events)
     if (events & (EPOLLERR | EPOLLHUP) && !getsockopt(watch->fd, SOL_SOCKET, SO_ERROR, &error, &len) && error)
         madi_log(MADI_LOG_WARN, "eth", "%s: %s; connections wait until the interface is up", a->base.name, strerror(error));
     eth_poll(&a->base, READY_MAX);
+}
+
+static void eth_xdp_ready(madi_watch_t *watch, uint32_t events)
+{
+    (void)events;
+    eth_poll(&MADI_CONTAINER(watch, eth_adapter_t, xdp_frames)->base, READY_MAX);
 }
 
 static void eth_timer_ready(madi_watch_t *watch, uint32_t events)
@@ -217,6 +223,7 @@ mad_status_t eth_wait_open(eth_adapter_t *a, char *reason)
     atomic_store_explicit(&a->due, INT64_MAX, memory_order_relaxed);
     a->hellos.ready = eth_hellos_ready;
     a->frames = (madi_watch_t){.fd = a->ring.fd, .ready = eth_frames_ready, .carries = true};
+    a->xdp_frames = (madi_watch_t){.fd = a->ring.xdp.fd, .ready = eth_xdp_ready, .carries = true};
     a->timer = (madi_watch_t){.fd = madi_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
                               .ready = eth_timer_ready};
     a->tick.ready = eth_tick_ready;
@@ -225,6 +232,7 @@ mad_status_t eth_wait_open(eth_adapter_t *a, char *reason)
         return MAD_ERR_SYSTEM;
     }
     if (madi_watch_add(session, &a->frames, EPOLLIN) != MAD_OK ||
+        (a->xdp_frames.fd > 0 && madi_watch_add(session, &a->xdp_frames, EPOLLIN) != MAD_OK) ||
         madi_watch_add_rare(session, &a->hellos, EPOLLIN) != MAD_OK) {
         snprintf(reason, MADI_REASON_MAX, "the packet sockets cannot be watched: %s%s", strerror(errno), madi_remedy(errno));
         return MAD_ERR_SYSTEM;
@@ -240,6 +248,8 @@ void eth_wait_close(eth_adapter_t *a)
     if (a->watched) {
         madi_watch_del(a->base.session, &a->timer);
         madi_watch_del(a->base.session, &a->frames);
+        if (a->xdp_frames.fd > 0)
+            madi_watch_del(a->base.session, &a->xdp_frames);
         madi_watch_del(a->base.session, &a->hellos);
         fabric_tick_close(a->base.session, &a->tick);
     }

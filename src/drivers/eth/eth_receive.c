@@ -271,7 +271,7 @@ madi_link_t *eth_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
         head.number != atomic_load_explicit(&l->in.next, memory_order_relaxed))
         return NULL;
     memcpy(packet, body, head.len < MADI_PACKET_SHORT ? MADI_PACKET_SHORT : head.len); /* slots are longer */
-    eth_ring_release(&a->ring, eth_ring_step(&a->ring));
+    eth_ring_release(&a->ring, eth_ring_step(&a->ring, frame));
     l->end.arrived = true;
     eth_in_step(&l->in);
     l->in.now |= (head.flags & ETH_NOW) != 0;

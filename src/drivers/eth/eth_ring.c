@@ -21,6 +21,7 @@
 #define BLOCK_MIN ((size_t)256 << 10) /* bytes of memory that the kernel allocates in one piece */
 #define SLOT_MORE 128                 /* bytes of a slot before the frame */
 #define SLOTS_MIN 16
+#define SLOT_XDP 0x80000000u /* the slot is a chunk of eth_xdp */
 #define OFFSET_KIND (ETH_OUTER + 1)
 #define OFFSET_PORT (ETH_OUTER + 4)
 
@@ -110,6 +111,9 @@ static struct tpacket2_hdr *slot_header(const eth_ring_t *r, unsigned slot)
 
 const void *eth_ring_frame(const eth_ring_t *r, size_t *len)
 {
+    const void *frame = eth_xdp_frame(&r->xdp, len);
+    if (frame)
+        return frame;
     struct tpacket2_hdr *h = slot_header(r, atomic_load_explicit(&r->at, memory_order_relaxed));
     uint32_t status = __atomic_load_n(&h->tp_status, __ATOMIC_ACQUIRE); /* pairs with the kernel's store */
     if (!(status & TP_STATUS_USER))
@@ -118,8 +122,10 @@ const void *eth_ring_frame(const eth_ring_t *r, size_t *len)
     return (char *)h + h->tp_mac;
 }
 
-unsigned eth_ring_step(eth_ring_t *r)
+unsigned eth_ring_step(eth_ring_t *r, const void *frame)
 {
+    if (MADI_UNLIKELY(eth_xdp_has(&r->xdp, frame)))
+        return SLOT_XDP | eth_xdp_step(&r->xdp);
     unsigned at = atomic_load_explicit(&r->at, memory_order_relaxed);
     atomic_store_explicit(&r->at, at + 1 == r->n ? 0 : at + 1, memory_order_relaxed);
     return at;
@@ -127,13 +133,17 @@ unsigned eth_ring_step(eth_ring_t *r)
 
 void eth_ring_release(eth_ring_t *r, unsigned slot)
 {
+    if (MADI_UNLIKELY(slot & SLOT_XDP)) {
+        eth_xdp_release(&r->xdp, slot & ~SLOT_XDP);
+        return;
+    }
     __atomic_store_n(&slot_header(r, slot)->tp_status, TP_STATUS_KERNEL,
                      __ATOMIC_RELEASE); /* pairs with the kernel's load */
 }
 
 unsigned eth_ring_window(const eth_ring_t *r)
 {
-    unsigned window = r->n / 2;
+    unsigned slots = r->xdp.n && r->xdp.n < r->n ? r->xdp.n : r->n, window = slots / 2;
     return window < ETH_WINDOW ? window : ETH_WINDOW;
 }
 
@@ -151,6 +161,31 @@ static mad_status_t sockets_refused(const eth_adapter_t *a, const char *what, ch
     return error == ENOMEM ? MAD_ERR_NOMEM : MAD_ERR_SYSTEM;
 }
 
+/* Have frames come over AF_XDP where the knob wants that and the host permits it. */
+static mad_status_t xdp_choose(eth_adapter_t *a, char *reason)
+{
+    const char *knob = madi_knob_text(MADI_KNOB_ETH_RINGS);
+    eth_xdp_t *x = &a->ring.xdp;
+    char why[MADI_REASON_MAX];
+    if (!strcmp(knob, "packet"))
+        return MAD_OK;
+    if (strcmp(knob, "xdp") != 0) {
+        snprintf(reason, MADI_REASON_MAX, "MAD_ETH_RINGS is %.40s: set packet or xdp", knob);
+        return MAD_ERR_CONFIG;
+    }
+    eth_xdp_want_t want = {a->ifindex, a->port, a->self.mac, (size_t)madi_knob_int(MADI_KNOB_ETH_RING)};
+    if (eth_xdp_open(x, &want, why)) {
+        unsigned longest = ETH_XDP_CHUNK - ETH_XDP_HEADROOM - ETH_OUTER;
+        eth_mtu_set(a, a->mtu < longest ? a->mtu : longest);
+        snprintf(a->base.remark, MADI_REASON_MAX, "frames come over AF_XDP%s",
+                 eth_xdp_is_zero_copy(x) ? " without a copy" : ", copied by the kernel");
+    } else {
+        eth_xdp_fini(x);
+        snprintf(a->base.remark, MADI_REASON_MAX, "frames come over AF_PACKET: %.160s", why);
+    }
+    return MAD_OK;
+}
+
 mad_status_t eth_sockets_open(eth_adapter_t *a, char *reason)
 {
     a->hellos.fd = eth_socket_open(a, true);
@@ -165,12 +200,13 @@ mad_status_t eth_sockets_open(eth_adapter_t *a, char *reason)
         return sockets_refused(a, "no bypass of the queueing discipline", reason);
     if (!eth_socket_bind(a, a->hellos.fd) || !eth_socket_bind(a, a->ring.fd))
         return sockets_refused(a, "no packet socket", reason);
-    return MAD_OK;
+    return xdp_choose(a, reason);
 }
 
 void eth_sockets_fini(eth_adapter_t *a)
 {
     eth_ring_t *r = &a->ring;
+    eth_xdp_fini(&r->xdp);
     free(r->slots);
     r->slots = NULL;
     if (r->base) {
