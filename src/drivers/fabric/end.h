@@ -17,16 +17,16 @@
 typedef enum fabric_what { FABRIC_PING, FABRIC_ASK, FABRIC_ACK, FABRIC_DONE, FABRIC_BYE } fabric_what_t;
 typedef struct fabric_control {
     uint32_t what;   /* fabric_what_t */
-    uint32_t number; /* packets: ACK received, ASK and BYE sent; PING 0, 1: answer */
+    uint32_t number; /* ACK: number of packets received; ASK, BYE: number of packets sent; PING: 1, or 0 in the answer */
 } fabric_control_t;
 static_assert(sizeof(fabric_control_t) == 8, "control");
 
 /* State of one end.  Under the session's lock, except sent. */
 typedef struct fabric_end {
-    uint32_t sent, acked; /* low halves of the numbers of packets: sent (tx lock), known to have been received */
+    uint32_t sent, acked; /* low 32 bits of the numbers of packets: sent (tx lock); known to have been received */
     uint32_t got;         /* delivered */
-    bool arrived;         /* something came since the last look */
-    int silent;           /* looks since something came */
+    bool arrived;         /* a message came since the last check of the link */
+    int silent;           /* number of checks since the last message came */
     int64_t asked_at;     /* ns: time of the last ASK */
     bool bye;             /* the peer has ended after packet number bye_at */
     uint32_t bye_at;
@@ -43,16 +43,18 @@ static inline bool fabric_end_reached(const fabric_end_t *end)
 /* True if it is time to ask whether all packets have arrived. */
 bool fabric_end_asks(fabric_end_t *end);
 
-/* Period in ns of the looks at links whose peer nothing else watches: MAD_PEER_TIMEOUT has FABRIC_LOOKS of them, or more. */
+/* Return the period in ns at which links are checked whose peer nothing else watches.  MAD_PEER_TIMEOUT is at least
+ * FABRIC_LOOKS of these periods. */
 #define FABRIC_LOOKS 8
 int64_t fabric_look_ns(void);
 typedef enum fabric_look { FABRIC_LOOK_HEARD, FABRIC_LOOK_SILENT, FABRIC_LOOK_GONE } fabric_look_t;
-/* Look at one link.  SILENT: send PING 1.  GONE, with the text of MADI_REASON_MAX bytes: the link is broken. */
+/* Check one link.  SILENT: the caller sends PING 1.  GONE: the link is broken; text, of MADI_REASON_MAX bytes, says why. */
 fabric_look_t fabric_end_look(fabric_end_t *end, char *text);
 
 /* Make and watch a timer that serves rare events even while the program computes.  On failure watch->fd is -1. */
 mad_status_t fabric_tick_open(struct mad_session *session, madi_watch_t *watch, int64_t period /* ns */, char *reason);
-bool fabric_tick_take(madi_watch_t *watch); /* called in `ready`; false if the timer has not expired */
-void fabric_tick_close(struct mad_session *session, madi_watch_t *watch); /* Legal for one that was not opened */
+bool fabric_tick_take(madi_watch_t *watch); /* called when the timer's descriptor is ready; false if the timer has not
+                                             * expired */
+void fabric_tick_close(struct mad_session *session, madi_watch_t *watch); /* does nothing for a timer that was not opened */
 
 #endif

@@ -18,14 +18,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A function of a library, and where its address goes. */
+/* The name of a function of a library, and the place where its address is stored. */
 typedef struct fabric_symbol {
     const char *name;
     void *at; /* a pointer to a pointer to a function */
 } fabric_symbol_t;
 
-/* Open the library `file`, for good, and find the n symbols.  On failure return false, and write the reason (size
- * bytes). remedy: text for users. */
+/* Open the library `file`, which stays open until the process ends, and find the n symbols.  On failure return false, and
+ * write the reason (size bytes). remedy: text for users. */
 bool fabric_library_open(const char *file, const fabric_symbol_t *symbols, int n, const char *remedy, char *reason,
                          size_t size);
 
@@ -44,8 +44,8 @@ bool fabric_library_use(fabric_library_t *library, bool (*open)(void *arg, char 
                         char *reason, size_t size);
 
 /* Return what call(arg, reason, size) returns.  Libraries of vendors (libucs, the provider psm of libfabric) install
- * handlers of signals when they are loaded; those belong to the program.  So the handlers that were there before the call
- * are put back.  One thread at a time. */
+ * handlers of signals when they are loaded; handlers of signals belong to the program.  So the handlers that were there
+ * before the call are put back.  One thread at a time. */
 bool fabric_handlers_kept(bool (*call)(void *arg, char *reason, size_t size), void *arg, char *reason, size_t size);
 
 #endif

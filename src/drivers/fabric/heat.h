@@ -11,7 +11,8 @@
 #define FABRIC_HOT 4000 /* empty tries until the adapter is no longer hot */
 
 typedef struct fabric_heat {
-    atomic_int hot, skip; /* polls left until polling stops; polls to skip before the next attempt */
+    atomic_int hot, skip; /* hot: number of polls left until polling stops; skip: number of polls to leave out before the
+                           * next one */
 } fabric_heat_t;
 
 static inline void fabric_heat(fabric_heat_t *h)
@@ -19,12 +20,12 @@ static inline void fabric_heat(fabric_heat_t *h)
     atomic_store_explicit(&h->hot, FABRIC_HOT, memory_order_relaxed);
     atomic_store_explicit(&h->skip, 0, memory_order_relaxed);
 }
-/* Return the tries that are left. */
+/* Return the number of polls that are left until polling stops. */
 static inline int fabric_heat_left(const fabric_heat_t *h)
 {
     return atomic_load_explicit(&h->hot, memory_order_relaxed);
 }
-/* True if this poll is left out; counts it. */
+/* True if this poll is to be left out; it is then counted as left out. */
 static inline bool fabric_heat_skips(fabric_heat_t *h)
 {
     int skip = atomic_load_explicit(&h->skip, memory_order_relaxed);
@@ -33,7 +34,8 @@ static inline bool fabric_heat_skips(fabric_heat_t *h)
     atomic_store_explicit(&h->skip, skip - 1, memory_order_relaxed);
     return true;
 }
-/* Account for a try that found nothing.  wakes: a descriptor reports what comes; else go on, rarely. */
+/* Account for a poll that found nothing.  wakes: true if a descriptor reports arrivals, so polling may stop; else polls
+ * become rare and never stop. */
 static inline void fabric_heat_cool(fabric_heat_t *h, bool wakes)
 {
     int left = fabric_heat_left(h), tries = FABRIC_HOT - left;

@@ -70,7 +70,8 @@ bool fabric_process_is_here(const fabric_process_t *p)
     return p->pid == getpid() && p->host && p->host == pid_space_hash();
 }
 
-/* Return a pidfd of the process if it runs on this host, can be seen, and is the same one; else -1. */
+/* Return a pidfd of the described process if it runs on this host and is visible here; -1 otherwise, or if another process
+ * has its number by now. */
 static int process_open(const fabric_process_t *p)
 {
     if (!p->host || p->host != pid_space_hash() || p->pid <= 0 || p->pid == getpid())

@@ -22,19 +22,20 @@ typedef struct fabric_description {
 } fabric_description_t;
 static_assert(sizeof(fabric_description_t) == 40 && sizeof(fabric_description_t) <= MADI_DESCRIPTION_MAX, "description");
 
-/* Write the description of this end; returns its length. */
+/* Write the description of this end; return its length. */
 size_t fabric_describe(uint32_t magic, uint32_t version, int index, uint32_t key, void *bytes);
 /* Read the description of the other end, and check that it comes from the same driver.  On failure return false, and
  * write the reason. */
 bool fabric_description_read(const madi_link_t *link, uint32_t magic, uint32_t version, fabric_description_t *description,
                              char *reason);
 
-/* True if it is this very process. */
+/* True if the described process is this process. */
 bool fabric_process_is_here(const fabric_process_t *process);
 /* Watch the end of a process, by watch->ready, as a rare event.  If the process runs on another host or in a namespace
  * that cannot be seen, or is this process, return false and set watch->fd to 0. */
 bool fabric_process_watch(const fabric_process_t *process, struct mad_session *session, madi_watch_t *watch);
-void fabric_process_unwatch(struct mad_session *session, madi_watch_t *watch); /* Legal for one that is not watched */
+void fabric_process_unwatch(struct mad_session *session, madi_watch_t *watch); /* does nothing for a process that is not
+                                                                                * watched */
 
 /* Write a text that is the same for all processes that share the running kernel and the namespace, of which `kind` is
  * the name in /proc/self/ns: "net", "ipc", "pid".  On failure return false, and write the reason. */

@@ -97,7 +97,7 @@ static void idle_remove(fabric_registrations_t *all, fabric_region_t *r)
     *(r->newer ? &r->newer->older : &all->newest) = r->older;
 }
 
-/* Keep the region no longer.  It dies when it is idle. */
+/* Stop keeping the region: it is deregistered when it is idle. */
 static void region_release(fabric_registrations_t *all, fabric_region_t *r)
 {
     tree_remove(all, r);
@@ -178,8 +178,8 @@ static bool room_make(fabric_registrations_t *all, size_t bytes)
     return all->bytes + bytes <= all->limit;
 }
 
-/* Put a region into the tree before it is registered: then no loss of its memory is missed.  False: not to be kept.  Under the
- * lock. */
+/* Put a region into the tree before it is registered: then no loss of its memory is missed.  Return false if the region is
+ * not to be kept.  Under the lock. */
 static bool region_announce(fabric_registrations_t *all, fabric_region_t *r)
 {
     uintptr_t from = r->from, to = r->to;
@@ -202,7 +202,8 @@ static bool region_announce(fabric_registrations_t *all, fabric_region_t *r)
     return true;
 }
 
-/* Register the region's pages.  If that is impossible, or they cannot be kept, the region is kept no longer. */
+/* Register the region's pages.  If registration fails, or these pages cannot be kept registered, the region is kept no
+ * longer. */
 static void region_register(fabric_registrations_t *all, fabric_region_t *r)
 {
     r->handle = all->registrar.add(all->registrar.arg, (void *)r->from, r->to - r->from, 0, true);
@@ -215,7 +216,7 @@ static void region_register(fabric_registrations_t *all, fabric_region_t *r)
     fabric_unmap_unlock();
 }
 
-/* Register bytes for one use.  False with errno. */
+/* Register bytes for one use.  Return false with errno. */
 static bool bytes_register(fabric_registrations_t *all, fabric_region_t *r, void *at, size_t len, int rights)
 {
     do

@@ -25,16 +25,18 @@ typedef struct fabric_region {
     uintptr_t from, to;
     int users;
     bool kept;                           /* in the tree */
-    bool ready;                          /* registered; false while a thread is in `add` */
-    uint64_t sum;                        /* of the numbers of its pages, if uses are checked */
-    uint32_t priority;                   /* of the tree, which is a heap by it */
+    bool ready;                          /* the region is registered; false while a thread is still registering it */
+    uint64_t sum;                        /* sum of the numbers of the region's pages, if uses are checked */
+    uint32_t priority;                   /* random; the tree of regions is a heap by priority */
     struct fabric_region *left, *right;  /* in the tree, by address */
-    struct fabric_region *older, *newer; /* in the list of idle regions; older: in the list of the dead, too */
+    struct fabric_region *older, *newer; /* neighbours in the list of idle regions; `older` also links the list of dead
+                                          * regions */
 } fabric_region_t;
 
 /* How memory is registered. */
 typedef struct fabric_registrar {
-    /* Register bytes; NULL with errno.  lasts: the region is kept, so give all rights that any use needs; else `rights`. */
+    /* Register bytes, and return a handle; NULL with errno.  lasts: the region is kept, so grant every right that any use
+     * needs; otherwise grant `rights`. */
     void *(*add)(void *arg, void *at, size_t len, int rights, bool lasts);
     void (*drop)(void *arg, void *handle);
     void *arg;
@@ -44,31 +46,32 @@ typedef struct fabric_registrations {
     fabric_unmap_listener_t listener;
     fabric_registrar_t registrar;
     size_t limit; /* bytes that are kept; 0: nothing is kept */
-    bool checks;  /* every use of a kept region looks whether its pages are still the same */
+    bool checks;  /* every use of a kept region checks that its pages are still the same */
 
     /* under the lock */
     fabric_region_t *root;
     fabric_region_t *oldest, *newest; /* idle regions */
     fabric_region_t *dead;            /* idle regions that are no longer kept */
-    size_t bytes;                     /* of the regions in the tree */
-    uint64_t found, added, lost;      /* uses of a kept region; regions made to be kept; regions whose memory was unmapped */
-    uint64_t replaced;                /* regions that a check has found to be of other memory */
+    size_t bytes;                     /* number of bytes of the regions in the tree */
+    uint64_t found, added, lost;      /* numbers: of uses of kept regions; of regions made to be kept; of regions whose
+                                       * memory was unmapped */
+    uint64_t replaced;                /* number of regions whose pages had been replaced, as a check found */
     atomic_bool any_dead;
 } fabric_registrations_t;
 
-/* Begin.  limit: bytes to keep, 0 for none.  False with the reason (size bytes) if nothing can be kept; the structure can be
- * used nevertheless. */
+/* Open the set of registrations.  limit: maximum number of bytes to keep registered; 0 if none.  Return false with the
+ * reason (size bytes) if nothing can be kept; the structure can be used nevertheless. */
 bool fabric_registrations_open(fabric_registrations_t *all, const fabric_registrar_t *registrar, size_t limit, bool checks,
                                char *reason, size_t size);
-/* Deregister everything.  No region is in use.  Legal for zeros. */
+/* Deregister all regions, none of which is in use.  Does nothing for a structure of zeros. */
 void fabric_registrations_fini(fabric_registrations_t *all);
 
-/* Return a region that contains the bytes, for fabric_registration_put.  NULL with errno if they cannot be registered, even
- * after all idle regions were deregistered. */
+/* Return a region that contains the bytes, for fabric_registration_put.  Return NULL with errno if they cannot be
+ * registered, even after all idle regions were deregistered. */
 fabric_region_t *fabric_registration_get(fabric_registrations_t *all, void *at, size_t len, int rights);
 void fabric_registration_put(fabric_registrations_t *all, fabric_region_t *region);
 
-/* Keep no region with any of these bytes.  Regions in use last until they are put. */
+/* Keep no region with any of these bytes.  Regions in use stay registered until fabric_registration_put. */
 void fabric_registrations_forget(fabric_registrations_t *all, const void *at, size_t len);
 /* Deregister all idle regions; true if there were any. */
 bool fabric_registrations_trim(fabric_registrations_t *all);

@@ -11,7 +11,7 @@ typedef struct fabric_table {
     int n, room;
 } fabric_table_t;
 
-/* Give a link an index, and a random key; returns the index, or -1 with the reason. */
+/* Give a link an index, and a random key; return the index, or -1 with the reason. */
 int fabric_table_add(fabric_table_t *table, void *link, uint32_t *key, char *reason);
 /* Return the link at the index of a tag, whose key the caller compares; NULL if there is none. */
 static inline void *fabric_table_at(const fabric_table_t *table, uint64_t tag)

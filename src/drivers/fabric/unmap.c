@@ -28,10 +28,10 @@
 #define PAGEMAP_SHARED (UINT64_C(1) << 61) /* page of a file, or of shared memory */
 #define PAGEMAP_NUMBER ((UINT64_C(1) << 55) - 1)
 
-/* All of this is under the lock, except that the reader reads the descriptors. */
+/* Lock: unmap_mutex, except that the reader thread uses the descriptors without it. */
 static struct {
     fabric_unmap_listener_t *listeners;
-    pid_t pid;   /* process to which the rest belongs; 0 if there is no reader */
+    pid_t pid;   /* process to which the other fields belong (fork copies them); 0 if there is no reader */
     int faults;  /* descriptor of userfaultfd */
     int pagemap; /* descriptor */
     int bell;    /* eventfd that ends the reader */
@@ -75,7 +75,7 @@ static void *reader_main(void *arg)
     (void)arg;
     for (;;) {
         if (poll(fds, 2, -1) < 0)
-            continue; /* a thread may wait for this one, so it must not give up */
+            continue; /* a thread that unmaps may wait for this reader, which must therefore go on */
         if (fds[1].revents)
             break;
         fabric_unmap_lock();
@@ -117,7 +117,7 @@ static void descriptors_close(void)
     unmap.pid = 0;
 }
 
-/* Create the thread, which blocks all signals.  0 or an error number. */
+/* Create the reader thread, which blocks all signals.  Return 0 or an error number. */
 static int reader_make(void)
 {
     sigset_t all, before;
@@ -134,7 +134,7 @@ static bool reader_start(char *reason, size_t size)
 {
     if (unmap.pid == getpid())
         return true;
-    unmap.listeners = NULL; /* those of the parent of a fork */
+    unmap.listeners = NULL; /* after a fork, these listeners are the parent's */
     unmap.faults = faults_open();
     int error = unmap.faults < 0 ? errno : 0;
     unmap.pagemap = madi_fd_own(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
@@ -202,7 +202,8 @@ bool fabric_unmap_watch(uintptr_t from, uintptr_t to)
 bool fabric_unmap_pending(void)
 {
     struct uffdio_zeropage none = {.range = {0, 0}};
-    return ioctl(unmap.faults, UFFDIO_ZEROPAGE, &none) && errno == EAGAIN; /* EINVAL, if nothing is being unmapped */
+    /* the errno is EINVAL if nothing is being unmapped */
+    return ioctl(unmap.faults, UFFDIO_ZEROPAGE, &none) && errno == EAGAIN;
 }
 
 bool fabric_unmap_pages(uintptr_t from, uintptr_t to, uint64_t *sum)

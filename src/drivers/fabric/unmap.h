@@ -27,10 +27,10 @@ typedef struct fabric_unmap_listener {
     struct fabric_unmap_listener *next;
 } fabric_unmap_listener_t;
 
-/* Call the listener from now on; the first call starts the reader.  False with the reason (size bytes) if the kernel reports
- * nothing to this process. */
+/* Call the listener from now on; the first call starts the reader.  Return false with the reason (size bytes) if the kernel
+ * reports nothing to this process. */
 bool fabric_unmap_listen(fabric_unmap_listener_t *listener, char *reason, size_t size);
-/* End that; legal for a listener that is not called.  The last call ends the reader. */
+/* Stop calling the listener; does nothing for a listener that is not called.  Removing the last listener ends the reader. */
 void fabric_unmap_ignore(fabric_unmap_listener_t *listener);
 
 /* The lock of all listeners.  Its holders allocate, free and unmap nothing. */
@@ -41,10 +41,10 @@ void fabric_unmap_unlock(void);
 
 /* Watch whole pages until they are unmapped.  False if that is impossible, for instance because it is memory of a file. */
 bool fabric_unmap_watch(uintptr_t from, uintptr_t to);
-/* True if memory is being unmapped, and the listeners may not have been called for it. */
+/* True if memory is being unmapped and the listeners may not have been called for that memory yet. */
 bool fabric_unmap_pending(void);
 
-/* Without the lock: look at the pages.  False unless all are present, anonymous and private.  *sum becomes a sum of their
+/* Return true if all these pages are present, anonymous and private.  Called without the lock.  *sum becomes a sum of their
  * numbers, by which pages that were replaced can be noticed; 0 if this process may not see these numbers. */
 bool fabric_unmap_pages(uintptr_t from, uintptr_t to, uint64_t *sum);
 /* True if the pages are still watched, or if the kernel is busy with another change. */
