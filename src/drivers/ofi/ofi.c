@@ -44,7 +44,7 @@ static bool queue_open(ofi_adapter_t *a, char *reason)
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD};
     bool wakes = strcmp(a->info->fabric_attr->prov_name, OFI_SOCKETS) != 0;
     int rc = wakes ? fi_cq_open(a->domain, &attr, &a->cq, NULL) : -FI_ENOSYS;
-    if (rc) { /* the provider's queue has no descriptor, or a useless one */
+    if (rc) { /* the provider's queue has no descriptor, or one that reports nothing */
         attr.wait_obj = FI_WAIT_NONE;
         rc = fi_cq_open(a->domain, &attr, &a->cq, NULL);
     } else {

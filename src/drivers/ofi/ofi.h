@@ -66,7 +66,9 @@
 #define OFI_INJECT_MAX 4096  /* bytes: longest packet that is gathered on the stack to be injected */
 #define OFI_NAME_BYTES 128   /* maximum number of bytes of an endpoint's name; an address of driver.h has room for them */
 
-#define OFI_SOCKETS "sockets" /* the provider that progresses only when its queue is read: its descriptor wakes nobody */
+#define OFI_SOCKETS \
+    "sockets" /* a provider that makes progress only when its queue is read, so its descriptor wakes no
+                               * thread */
 
 typedef struct ofi_link ofi_link_t;
 typedef struct ofi_adapter ofi_adapter_t;
@@ -76,25 +78,26 @@ typedef enum ofi_use { OFI_USE_BUFFER, OFI_USE_BODY, OFI_USE_BOUNCE, OFI_USE_COP
 typedef struct ofi_context {
     struct fi_context2 fi; /* libfabric's own */
     ofi_use_t use;
-    void *object; /* the ofi_buffer_t, ofi_body_t (BODY, BOUNCE) or ofi_copy_t of the operation, by `use` */
+    void *object; /* of the operation, by `use`: ofi_buffer_t, ofi_body_t (BODY and BOUNCE) or ofi_copy_t */
 } ofi_context_t;
 
 /* A receive buffer. */
 typedef struct ofi_buffer {
     ofi_context_t context;
     struct ofi_buffer *next;
-    struct ofi_buffer *all;                                    /* list of all buffers of the adapter */
+    struct ofi_buffer *all;                                    /* next buffer in the list of all buffers of the adapter */
     fabric_early_t early;                                      /* early.tag is the tag of the received message */
     size_t len;                                                /* bytes of the received message */
     struct fid_mr *mr;                                         /* registration of `data`; NULL if not needed */
-    _Alignas(MADI_LINE) char data[OFI_PACKET_MAX + MADI_LINE]; /* the last line: a copy may read beyond a short body */
+    _Alignas(MADI_LINE) char data[OFI_PACKET_MAX + MADI_LINE]; /* one line more, since a copy may read beyond the end of a
+                                                                * short body */
 } ofi_buffer_t;
 
 /* The place of a part of a body in the sender's memory.  These segments travel behind a packet's header. */
 typedef struct ofi_segment {
     uint64_t at, key; /* address and key of the part, for fi_read */
     uint32_t len;     /* bytes of the part */
-    uint32_t id;      /* number of the flight, for DONE */
+    uint32_t id;      /* number of the flight, which DONE returns to the sender */
 } ofi_segment_t;
 static_assert(sizeof(ofi_segment_t) == 24, "segment");
 
@@ -105,9 +108,9 @@ typedef struct ofi_body {
     ofi_link_t *link;      /* NULL: the link is closed */
     fi_addr_t from;
     int left;     /* parts that have not arrived */
-    int unposted; /* first part whose read the provider has not taken yet */
+    int unposted; /* index of the first part whose read the provider has not taken yet */
     int parts;
-    int flying; /* parts that the provider may still write: their completions were not read */
+    int flying; /* number of parts that the provider may still write, as their completions were not read */
     bool failed;
     bool waits;    /* counted in adapter->unposted */
     void *scratch; /* memory for a dropped body; NULL if the body goes to the core's memory */
@@ -117,13 +120,13 @@ typedef struct ofi_body {
     bool by_buffer;         /* true if the part `unposted` is read to the buffer */
     bool bouncing;          /* true if a read to the buffer is under way */
     size_t bounced, length; /* bytes of `unposted` that have arrived; bytes of the read under way */
-    int refused;            /* error of the memory that could not be registered; 0 if none, or logged */
+    int refused;            /* error of the registration that failed; 0 if none, or if it was logged */
     struct {
         ofi_context_t context;
         ofi_segment_t segment;
         char *at;
         size_t len;
-        struct fid_mr *mr; /* registration of the destination; NULL if not needed, or not posted */
+        struct fid_mr *mr; /* registration of the destination; NULL if not needed, or if the part is not posted */
     } part[OFI_GATHER];
 } ofi_body_t;
 
@@ -131,14 +134,14 @@ typedef struct ofi_body {
 typedef struct ofi_copy {
     ofi_context_t context;
     struct ofi_copy *next, *all; /* `next`: in the list of free copies; `all`: in the list of all copies */
-    ofi_link_t *link;            /* the link that counts the message; NULL if none, or closed */
+    ofi_link_t *link;            /* the link that counts the message; NULL if there is none, or if it is closed */
     struct fid_mr *mr;           /* registration of `data`; NULL if not needed */
     char data[OFI_PACKET_MAX];
 } ofi_copy_t;
 
 /* A body that the peer reads from the memory of the operation's owner, or that is sent by copies. */
 typedef struct ofi_flight {
-    struct ofi_flight *next; /* the next in the list of free flights, or in the list of flights in use */
+    struct ofi_flight *next; /* next flight in the list of free flights, or of flights in use */
     ofi_link_t *link;
     madi_op_t *op;
     uint32_t id; /* 0: sent by copies */
@@ -182,7 +185,7 @@ struct ofi_adapter {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
-    struct fid_ep *ep; /* NULL: not open, or closed before the adapter's end (endpoint_end); under io */
+    struct fid_ep *ep; /* NULL if not open, or closed before the adapter's end (endpoint_end); under the lock io */
     struct fid_av *av;
     struct fid_cq *cq;
     size_t inject_max; /* bytes of the longest injected message */
@@ -196,9 +199,9 @@ struct ofi_adapter {
     ofi_flight_t *flights, *used;
     uint32_t ids; /* number of the newest flight */
     ofi_memory_mode_t memory;
-    int memory_error;          /* of a registration that could not be ended; 0 if none; under io */
+    int memory_error;          /* error of a registration that could not be ended; 0 if none; under the lock io */
     uint64_t key_seed, keys;   /* seed and count of keys of registered memory, if this side chooses keys */
-    atomic_bool copies_logged; /* true if the log says that blocks are copied */
+    atomic_bool copies_logged; /* true after the log message that blocks are copied */
 
     /* receiving */
     ofi_buffer_t *all_buffers;
@@ -212,7 +215,7 @@ struct ofi_adapter {
     int n_stash, room_stash;
 
     atomic_int copying;      /* number of links with a body that is sent by copies */
-    struct ofi_later *later; /* messages that the provider has not taken yet */
+    struct ofi_later *later; /* list of messages that the provider has not taken yet */
 
     char failure[80]; /* the provider's text about the last operation that failed; "" if none */
 
@@ -236,7 +239,7 @@ static inline ofi_adapter_t *ofi_of(const ofi_link_t *l)
 }
 
 /* ofi.c */
-/* Log that libfabric does not release `what`, if rc, a negative error, says so.  Not under io. */
+/* Log that libfabric failed to release `what`, if rc is a negative error.  Not under the lock io. */
 void ofi_released(const ofi_adapter_t *a, int rc, const char *what);
 
 /* ofi_probe.c */
@@ -263,17 +266,19 @@ bool ofi_is_own(const char *provider);
 /* ofi_memory.c */
 #define OFI_MEMORY_MODES (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT) /* without FI_MR_LOCAL */
 ofi_memory_mode_t ofi_memory_mode(int mr_mode, size_t key_size /* bytes */);
-/* Register memory for the uses `access`: FI_REMOTE_READ, FI_SEND, FI_RECV, FI_READ.  Under io.  Return 0 or a negative
- * error. */
+/* Register memory for the uses `access`: FI_REMOTE_READ, FI_SEND, FI_RECV, FI_READ.  Under the lock io.  Return 0 or a
+ * negative error. */
 int ofi_memory_register(ofi_adapter_t *a, void *at, size_t len, uint64_t access, struct fid_mr **mr);
 /* Like ofi_memory_register, but only if the provider requires that memory which this side alone uses is registered
- * (else *mr is NULL), and not under io. */
+ * (else *mr is NULL), and not under the lock io. */
 int ofi_memory_register_local(ofi_adapter_t *a, void *at, size_t len, uint64_t access, struct fid_mr **mr);
-/* True if this error of an operation is one of its memory, which the provider could not register by itself. */
+/* True if an operation failed with this error because the provider itself could not register the operation's memory. */
 bool ofi_memory_is_cause(ssize_t rc);
-/* Log, once for each adapter, that blocks are copied, because of this negative error.  Not under io. */
+/* Log, once for each adapter, that blocks are copied because registration failed with this negative error.  Not under the
+ * lock io. */
 void ofi_memory_refused(ofi_adapter_t *a, int error);
-/* End a registration; *mr may be NULL.  Under io, unless the endpoint is closed.  A failure is logged when the adapter ends. */
+/* End a registration; *mr may be NULL.  Under the lock io, unless the endpoint is closed.  A failure is logged when the
+ * adapter ends. */
 void ofi_memory_forget(ofi_adapter_t *a, struct fid_mr **mr);
 static inline void *ofi_memory_desc(struct fid_mr *mr)
 {
@@ -283,7 +288,8 @@ static inline void *ofi_memory_desc(struct fid_mr *mr)
 /* ofi_peer.c; under the session's lock */
 /* Return the peer of this endpoint name, with one more use; NULL with the reason. */
 ofi_peer_t *ofi_peer_use(ofi_adapter_t *a, const void *name, size_t len, char *reason);
-void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer); /* count one use less, and free an unused peer; NULL is fine */
+void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer); /* end one use of the peer, and free it after the last use; NULL is
+                                                         * fine */
 /* ofi_link.c */
 extern const fabric_ops_t ofi_ops;
 void ofi_link_close(madi_link_t *link);
@@ -313,7 +319,7 @@ void ofi_send_fini(ofi_adapter_t *a);   /* the endpoint is closed */
 /* ofi_buffer.c */
 mad_status_t ofi_buffers_open(ofi_adapter_t *a, char *reason);
 void ofi_buffers_fini(ofi_adapter_t *a);                     /* the endpoint is closed */
-void ofi_buffer_put(ofi_adapter_t *a, ofi_buffer_t *buffer); /* return a buffer, which may be posted again */
+void ofi_buffer_put(ofi_adapter_t *a, ofi_buffer_t *buffer); /* give back a buffer, so that it may be posted again */
 void ofi_buffers_post(ofi_adapter_t *a);                     /* post what may be posted */
 bool ofi_buffer_lend(ofi_adapter_t *a);                      /* true if the current buffer may be lent */
 void ofi_slot_put(madi_link_t *link, madi_foreign_t loan);
@@ -355,7 +361,7 @@ void ofi_later_post(ofi_adapter_t *a);
 void ofi_later_fini(ofi_adapter_t *a); /* wait a moment (LATER_NS) for the messages to leave, then drop them */
 bool ofi_tick(fabric_adapter_t *adapter);
 
-/* ofi_frame.c; as driver.h says */
+/* ofi_frame.c; contract: driver.h */
 bool ofi_frame_send(madi_link_t *link, const void *frame, size_t len);
 bool ofi_frame_answer(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);
 void ofi_frame_arrived(ofi_adapter_t *a, ofi_buffer_t *buffer);

@@ -20,8 +20,8 @@ ofi_memory_mode_t ofi_memory_mode(int mr_mode, size_t key_size)
     };
 }
 
-/* Have the kernel provide the pages.  The content stays: memory is read, and written back only if the network will
- * overwrite it. */
+/* Touch each page, so that the kernel provides it.  The content stays: a byte is read, and written back only if the network
+ * will overwrite it. */
 static void pages_touch(volatile char *at, size_t len, bool overwritten)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

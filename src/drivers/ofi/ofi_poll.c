@@ -12,11 +12,11 @@
 #include <string.h>
 
 #define ENTRIES 16                  /* completions of one read */
-#define AWAIT_NS INT64_C(500000000) /* wait for a body that is being written as its link is closed */
+#define AWAIT_NS INT64_C(500000000) /* ns: longest wait for a body that is being written when its link is closed */
 #define NO_TAG (~UINT64_C(0))       /* a tag that no peer sends: its kind is unknown */
 #define RECENT 256                  /* number of tries that have found nothing */
 
-/* Note that the provider no longer writes to a part of a body. */
+/* Record that the provider no longer writes to a part of a body. */
 static void context_landed(const ofi_context_t *context)
 {
     if (context && context->use == OFI_USE_BODY)
@@ -34,7 +34,7 @@ static void queue_failed(ofi_adapter_t *a, int error)
         ofi_links_fail(a, "the completion queue cannot be read", error, true);
 }
 
-/* Read the completion of an operation that has failed.  Returns the number of completions: 0 or 1. */
+/* Read the completion of an operation that has failed.  Return the number of completions: 0 or 1. */
 static int queue_read_error(ofi_adapter_t *a, ofi_stash_t *to)
 {
     struct fi_cq_err_entry e = {0};
@@ -46,7 +46,8 @@ static int queue_read_error(ofi_adapter_t *a, ofi_stash_t *to)
     madi_unlock(&a->io);
     if (n < 0 && n != -FI_EAGAIN)
         queue_failed(a, (int)-n);
-    if (n != 1 || !e.op_context) /* of an injected message: what has happened to the peer is found out by other means */
+    /* without a context: an injected message has failed; liveness checks find out what has happened to the peer */
+    if (n != 1 || !e.op_context)
         return 0;
     madi_log(MADI_LOG_DEBUG, "ofi", "%s: an operation has failed: %s (%d); the provider: %s (%d)", a->base.adapter.name,
              a->lib->strerror(e.err), e.err, a->failure, e.prov_errno);
@@ -55,7 +56,7 @@ static int queue_read_error(ofi_adapter_t *a, ofi_stash_t *to)
     return 1;
 }
 
-/* Read completions.  Returns their number. */
+/* Read completions.  Return their number. */
 static int queue_read(ofi_adapter_t *a, ofi_stash_t *to, int max)
 {
     struct fi_cq_data_entry e[ENTRIES];
@@ -117,7 +118,7 @@ static int stash_handle(ofi_adapter_t *a)
     return n;
 }
 
-/* Keep a completion for the next poll.  Without memory the completion is lost, and so is the buffer. */
+/* Keep a completion for the next poll.  If out of memory, the completion and its buffer are lost. */
 static void stash_add(ofi_adapter_t *a, const ofi_stash_t *e)
 {
     if (a->n_stash == a->room_stash) {
@@ -157,7 +158,7 @@ void ofi_body_await(ofi_adapter_t *a, const ofi_body_t *body)
     fabric_heat(&a->base.heat);
 }
 
-/* Handle up to about budget completions.  Returns their number. */
+/* Handle about `budget` completions at most.  Return their number. */
 static int queue_handle(ofi_adapter_t *a, int budget)
 {
     ofi_stash_t e[ENTRIES];
@@ -239,8 +240,8 @@ int ofi_poll(madi_adapter_t *adapter, int budget)
     return fabric_poll_end(&a->base, events, a->cq_watch.fd > 0);
 }
 
-/* Read one completion.  Where a read makes no system call, and something has come or gone recently, read a few times: a
- * turn through the core takes longer than a read. */
+/* Read one completion.  Where a read makes no system call, and a message was sent or received recently, read a few times: a
+ * round through the core takes longer than a read. */
 static int queue_read_one(ofi_adapter_t *a, ofi_stash_t *to)
 {
     int left = fabric_heat_left(&a->base.heat) > FABRIC_HOT - RECENT ? a->tries : 1, n;

@@ -18,12 +18,12 @@
 
 #define PROVIDERS_MAX 64
 
-#define NOTHING "libfabric" /* name of the adapter that reports why there is no other */
+#define NOTHING "libfabric" /* name of the adapter that is listed if there is no usable one; opening it reports why */
 
 /* Not used unless MAD_OFI_PROVIDERS or FI_PROVIDER names them: slower than others of the same networks. */
 static const char *const slow[] = {"udp;ofi_rxd", "net", "net;ofi_rxm", OFI_SOCKETS, NULL};
 
-/* Return the providers that FI_PROVIDER names; "" if it names none, or those that are left out (^). */
+/* Return the list of providers in FI_PROVIDER; "" if it has none, or if it lists providers to leave out ("^"). */
 static const char *providers_of_libfabric(void)
 {
     const char *list = madi_env("FI_PROVIDER");
@@ -77,8 +77,8 @@ static struct fi_info *provider_infos(const ofi_lib_t *lib, const char *provider
     return infos ? infos : provider_query(lib, provider, FI_EP_RDM, OFI_MEMORY_MODES | FI_MR_LOCAL, error);
 }
 
-/* Return why the driver cannot use the offered info; NULL if the driver can: addresses fit, and the data of completions
- * have room for a tag. */
+/* Return the reason why the driver cannot use this info.  NULL if the driver can use it: addresses fit, and the data of
+ * completions have room for a tag. */
 static const char *info_fault(const struct fi_info *i)
 {
     if (!i->domain_attr->name || !i->fabric_attr->name)
@@ -183,7 +183,7 @@ static bool info_list(struct fi_info *info, void *arg)
     return adapter_list(arg, name, info->fabric_attr->prov_name);
 }
 
-/* List the providers that were named and have no adapter. */
+/* List as adapters those providers that the user has named and that offer nothing usable. */
 static void absent_list(ofi_listing_t *listing)
 {
     const char *list = madi_knob_text(MADI_KNOB_OFI_PROVIDERS);

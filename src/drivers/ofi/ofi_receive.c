@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ofi: incoming packets.  All functions are called under the session's lock.
  *
- * The packets of a link are delivered in the order of their numbers.  A packet that comes early waits in link->early,
- * in its buffer; so do all that follow a packet whose body is being received, or that the core has answered with LATER. */
+ * The packets of a link are delivered in the order of their numbers.  A packet that comes early waits in link->early, in its
+ * buffer.  All packets also wait there that follow a packet whose body is being received, or that the core has answered with
+ * LATER. */
 #include "drivers/ofi/ofi.h"
 
 #include <string.h>

@@ -32,7 +32,7 @@ static ssize_t message_inject(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, cons
     return rc;
 }
 
-/* Make a place for a copied message, which is in no list of free ones; NULL if all exist, or without memory. */
+/* Make a place for a copied message, which is in no list of free ones; NULL if all exist, or if out of memory. */
 static ofi_copy_t *copy_make(ofi_adapter_t *a)
 {
     ofi_copy_t *c = malloc(sizeof *c);
@@ -60,7 +60,7 @@ static ofi_copy_t *copy_make(ofi_adapter_t *a)
     return NULL;
 }
 
-/* Return a place for a copied message; NULL if all are in flight, or without memory. */
+/* Return a place for a copied message; NULL if all are in flight, or if out of memory. */
 static ofi_copy_t *copy_take(ofi_adapter_t *a)
 {
     madi_lock(&a->io);
@@ -115,7 +115,7 @@ static ssize_t message_copy(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const 
     ssize_t rc;
     ofi_copy_t *c = copy_take(a);
     if (!c)
-        return copies_exist(a) ? -FI_EAGAIN : -FI_ENOMEM; /* EAGAIN: a copy becomes free later */
+        return copies_exist(a) ? -FI_EAGAIN : -FI_ENOMEM; /* EAGAIN if a copy will become free later */
     bytes_gather(c->data, vec, n);
     c->link = l;
     if (l) { /* before the send: another thread may read the completion at once */
@@ -153,7 +153,8 @@ void ofi_copies_forget(ofi_link_t *l)
 {
     ofi_adapter_t *a = ofi_of(l);
     madi_lock(&a->io);
-    ofi_copy_t *all = a->all_copies; /* the list only grows, at its beginning */
+    /* the list of all copies only grows, at its beginning, so it may be walked without a lock */
+    ofi_copy_t *all = a->all_copies;
     madi_unlock(&a->io);
     for (ofi_copy_t *c = all; c; c = c->all)
         if (c->link == l)
@@ -175,14 +176,14 @@ static ofi_flight_t *flight_take(ofi_adapter_t *a)
     return f;
 }
 
-/* Let the peer read no more.  Under io. */
+/* Stop the peer from reading the flight's memory.  Under the lock io. */
 static void flight_forget(ofi_adapter_t *a, ofi_flight_t *f)
 {
     while (f->parts)
         ofi_memory_forget(a, &f->mr[--f->parts]);
 }
 
-/* Let the peer read no more, and return the flight, which is in no list, to the free ones. */
+/* Stop the peer from reading the flight's memory, and put the flight, which is in no list, into the list of free flights. */
 static void flight_free(ofi_adapter_t *a, ofi_flight_t *f)
 {
     madi_lock(&a->io);
@@ -192,7 +193,7 @@ static void flight_free(ofi_adapter_t *a, ofi_flight_t *f)
     madi_unlock(&a->io);
 }
 
-/* Let the peer read one piece of a body.  Under io.  0 or a negative error. */
+/* Register one piece of a body, so that the peer can read it.  Under the lock io.  Return 0 or a negative error. */
 static int piece_register(ofi_adapter_t *a, const struct iovec *piece, struct fid_mr **mr, ofi_segment_t *s)
 {
     int rc = ofi_memory_register(a, piece->iov_base, piece->iov_len, FI_REMOTE_READ, mr);
@@ -203,7 +204,7 @@ static int piece_register(ofi_adapter_t *a, const struct iovec *piece, struct fi
     return 0;
 }
 
-/* Register the body behind the header.  0 or a negative error. */
+/* Register the body behind the header.  Return 0 or a negative error. */
 static int flight_register(ofi_adapter_t *a, ofi_flight_t *f, const struct iovec *vec, int n, ofi_segment_t *segments)
 {
     int rc = 0;
@@ -225,7 +226,8 @@ static int flight_register(ofi_adapter_t *a, ofi_flight_t *f, const struct iovec
     return rc;
 }
 
-/* Add the flight to those in use, before the send: another thread may read the answer at once. */
+/* Add the flight to the list of flights in use.  Called before the send, since another thread may read the answer
+ * immediately. */
 static void flight_link(ofi_link_t *l, ofi_flight_t *f)
 {
     ofi_adapter_t *a = ofi_of(l);
@@ -307,7 +309,8 @@ static void flight_end(ofi_adapter_t *a, ofi_flight_t *f, mad_status_t status)
     op->done(op, status);
 }
 
-/* Take a flight of the link out of the list: the one of this number, or (0) any.  Return NULL if there is none. */
+/* Take a flight of the link out of the list: the flight with this number, or any if id is 0.  Return NULL if there is
+ * none. */
 static ofi_flight_t *flight_find(ofi_link_t *l, uint32_t id)
 {
     ofi_adapter_t *a = ofi_of(l);
@@ -339,7 +342,7 @@ void ofi_flights_report(ofi_link_t *l)
 
 /* ---- Bodies that are sent by copies -------------------------------------------------------------------------------------- */
 
-/* Find the pieces of `len` bytes of a packet, from its byte `from` on.  Returns their number. */
+/* List the pieces that make up `len` bytes of a packet, from its byte `from` on.  Return their number. */
 static int packet_cut(const struct iovec *vec, size_t from, size_t len, struct iovec *piece)
 {
     int n = 0;
@@ -353,8 +356,8 @@ static int packet_cut(const struct iovec *vec, size_t from, size_t len, struct i
     return n;
 }
 
-/* Send more of the body, as long as the network takes some and leaves copies to other links.  Under the tx lock.  True if
- * all has been sent. */
+/* Send more of the link's body, while the network takes messages and enough copies are left for other links.  Under the tx
+ * lock.  Return true if the whole body has been sent. */
 static bool copying_post(ofi_link_t *l)
 {
     ofi_flight_t *f = l->copying;

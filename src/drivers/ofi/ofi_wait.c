@@ -46,7 +46,7 @@ mad_status_t ofi_wait_open(ofi_adapter_t *a, char *reason)
     return MAD_ERR_SYSTEM;
 }
 
-/* Poll by the timer from now on, since the descriptor cannot be relied upon. */
+/* From now on poll by the timer, since the provider's descriptor is unreliable. */
 static void descriptor_give_up(ofi_adapter_t *a, int error)
 {
     char reason[MADI_REASON_MAX];
