@@ -9,7 +9,9 @@
 #include <string.h>
 
 #define CLOSE_NS INT64_C(50000000) /* ns that an adapter's end waits for the last messages to leave */
-#define CLOSE_CALLS 1000           /* least number of calls of UCX in that wait: another process may have the core */
+#define CLOSE_CALLS \
+    1000 /* minimum number of calls of UCX in this wait, in case another process has the core for
+                                    * all of CLOSE_NS */
 
 static void ucx_caps_set(ucx_adapter_t *a)
 {
@@ -30,7 +32,8 @@ static void ucx_caps_set(ucx_adapter_t *a)
                                                         : 46}; /* after shm and ofi; after tcp; fabrics before tcp */
 }
 
-/* Return true if a call of UCX has succeeded.  On failure write the reason.  what: what the call makes. */
+/* Return true if `status` shows that a call of UCX has succeeded; otherwise write the reason.  what: name of the object that
+ * the call makes. */
 static bool ucx_is_made(const ucx_adapter_t *a, const char *what, ucs_status_t status, char *reason)
 {
     if (status != UCS_OK)
@@ -94,7 +97,7 @@ static mad_status_t ucx_open(madi_adapter_t *adapter, char *reason)
     return status ? status : fabric_control_open(&a->base, FABRIC_TICK_NS, reason);
 }
 
-/* Wait until endpoints are closed, and messages have left. */
+/* Wait until UCX has closed the endpoints and sent their last messages. */
 static void ucx_closes_await(ucx_adapter_t *a)
 {
     int64_t end = madi_now() + CLOSE_NS;
@@ -137,7 +140,8 @@ static void ucx_fini(madi_adapter_t *adapter)
     if (a->close_error != UCS_OK) /* harmless: it ends with the worker */
         madi_log(MADI_LOG_INFO, "ucx", "%s: UCX does not release an endpoint: %s", a->base.adapter.name,
                  a->lib->status_string(a->close_error));
-    if (!a->closing) /* else the worker stays, for UCX aborts when it destroys one whose endpoints are being closed */
+    /* otherwise the worker is leaked: UCX aborts when it destroys a worker whose endpoints are being closed */
+    if (!a->closing)
         ucx_worker_fini(a);
     fabric_table_fini(&a->base.links);
 }

@@ -51,10 +51,10 @@
 
 #define UCX_PACKET_MAX ((size_t)32 << 10) /* bytes */
 #define UCX_GATHER 16
-#define UCX_COPIES 128    /* copied messages in flight, of links' packets */
+#define UCX_COPIES 128    /* maximum number of copied packets in flight */
 #define UCX_SMALL 768     /* bytes of a message that is copied out of UCX's memory at once */
-#define UCX_LENT_MAX 1024 /* messages in UCX's memory that are lent: more are copied */
-#define UCX_ENDED_MAX 256 /* endpoints to strangers that wait for their last answers to leave */
+#define UCX_LENT_MAX 1024 /* maximum number of lent messages in UCX's memory; further messages are copied */
+#define UCX_ENDED_MAX 256 /* maximum number of endpoints to strangers that are kept until the last answers have left */
 #define UCX_TLS_MAX 128   /* bytes of a list of transports */
 #define UCX_ADDRESS_MAX MADI_ADDR_MAX
 #define UCX_FRAME_MAX MADI_FRAME_MAX
@@ -68,7 +68,7 @@ typedef struct ucx_adapter ucx_adapter_t;
 typedef struct ucx_device {
     char name[MADI_NAME_MAX]; /* name of the adapter: "shm", or the device's name */
     char tls[UCX_TLS_MAX];    /* "posix,cma" */
-    bool memory;              /* true for the memory of this host */
+    bool memory;              /* true if the device is the memory of this host */
 } ucx_device_t;
 
 /* Header of an active message whose data is a body that comes by rendezvous.  Other messages have no header: their data
@@ -89,12 +89,12 @@ typedef enum ucx_where {
 } ucx_where_t;
 typedef struct ucx_packet {
     fabric_early_t early;    /* early.tag is the tag of the received message */
-    struct ucx_packet *next; /* free list, or list of arrivals */
+    struct ucx_packet *next; /* next in the free list, or in the list of arrivals */
     ucx_where_t where;
-    size_t len; /* bytes at data; of a body, its length */
+    size_t len; /* number of bytes at `data`; of a body: its length */
     char *data;
     madi_wire_hdr_t hdr;                                   /* header of a body */
-    _Alignas(MADI_LINE) char small[UCX_SMALL + MADI_LINE]; /* a short body may be read beyond its end */
+    _Alignas(MADI_LINE) char small[UCX_SMALL + MADI_LINE]; /* one line more, since a short body may be read beyond its end */
 } ucx_packet_t;
 
 /* A body that UCX writes to its destination. */
@@ -118,7 +118,7 @@ static_assert(offsetof(ucx_copy_t, data) == offsetof(ucx_copy_t, tag) + UCX_TAG_
 
 /* A packet with an op, whose body leaves from the memory of the operation's owner. */
 typedef struct ucx_flight {
-    struct ucx_flight *next; /* free list, or the adapter's list of those in flight, or of those that have ended */
+    struct ucx_flight *next; /* next in the list of free flights, of flights in flight, or of flights that have ended */
     ucx_adapter_t *adapter;
     ucx_link_t *link;
     madi_op_t *op;
@@ -135,7 +135,7 @@ typedef struct ucx_peer {
     int uses;
     bool source;   /* true if one of the uses is that of a source of frames */
     bool linked;   /* a link has used it */
-    int64_t ended; /* ns: when the last use ended, if no link has used it; 0: it is used */
+    int64_t ended; /* ns: time when the last use ended, if no link has used the endpoint; 0 if it is in use */
     uint8_t len;
     unsigned char address[UCX_ADDRESS_MAX];
 } ucx_peer_t;
@@ -150,19 +150,19 @@ struct ucx_adapter {
     ucx_peer_t *peers;   /* session's lock and io */
 
     madi_lock_t io;
-    ucx_copy_t *copies, *all_copies; /* free copies; all copies; under io */
-    int n_copies;                    /* number of copies in use by packets; under io */
-    int n_unsent;                    /* number of copies that UCX has not completed; under io */
-    ucx_flight_t *flights, *flying;  /* free flights; flights in use; under io */
+    ucx_copy_t *copies, *all_copies; /* free copies; all copies; under the lock io */
+    int n_copies;                    /* number of copies in use by packets; under the lock io */
+    int n_unsent;                    /* number of copies that UCX has not completed; under the lock io */
+    ucx_flight_t *flights, *flying;  /* free flights; flights in use; under the lock io */
     int closing;                     /* endpoints that are being closed */
-    ucs_status_t close_error;        /* of an endpoint that could not be closed; UCS_OK if there is none */
-    int n_ended;                     /* number of peers with `ended`; under the session's lock */
+    ucs_status_t close_error;        /* status of an endpoint that could not be closed; UCS_OK if there is none */
+    int n_ended;                     /* number of peers whose `ended` is set; under the session's lock */
 
     /* receiving, under the session's lock */
-    void *taking;                           /* destination of the next packet that ucx_take wants; NULL: none is wanted */
-    ucx_link_t *taken;                      /* the link of the packet that has come to `taking`; NULL: none has */
+    void *taking;                           /* destination at which ucx_take wants the next packet; NULL if it wants none */
+    ucx_link_t *taken;                      /* link of the packet that has arrived at `taking`; NULL if none has */
     ucx_packet_t *packets;                  /* free packet structures */
-    ucx_packet_t *first_arrived, **arrived; /* packets in the order in which UCX reported them; place for the next packet */
+    ucx_packet_t *first_arrived, **arrived; /* list of packets in the order in which UCX reported them; its end */
     ucx_flight_t *landed;                   /* flights that have ended */
     ucx_body_t *bodies;                     /* bodies that have ended */
     atomic_int lent;                        /* messages in UCX's memory */
@@ -189,11 +189,12 @@ static inline ucx_link_t *ucx_link_of(const ucx_adapter_t *a, uint64_t tag)
 mad_status_t ucx_probe(const madi_driver_t *driver, struct mad_session *session);
 /* Find the device of an adapter's name.  On failure return false, and write the reason. */
 bool ucx_device_find(const ucx_lib_t *lib, const char *name, ucx_device_t *device, char *reason);
-/* Open a context; device NULL: all that UCX offers here. */
+/* Open a context of UCX for a device; NULL: for all devices that UCX offers here. */
 ucs_status_t ucx_context_open(const ucx_lib_t *lib, const ucx_device_t *device, ucp_context_h *context);
 
 /* ucx_name.c */
-/* Add a line of ucp_context_print_info to the devices: room for max, *n are there. */
+/* Parse a line of ucp_context_print_info, and add its device, if any, to the array, which has *n devices and room for
+ * max. */
 void ucx_device_add(ucx_device_t *devices, int *n, int max, const char *line);
 /* Write the name of the device's network, MADI_NAME_MAX bytes.  On failure return false, and write the reason. */
 bool ucx_network_name(const ucx_device_t *device, char *name, char *reason);
@@ -201,14 +202,15 @@ bool ucx_network_name(const ucx_device_t *device, char *name, char *reason);
 /* ucx_peer.c; under the session's lock */
 /* Return the peer of this address, with one more use; NULL with the reason. */
 ucx_peer_t *ucx_peer_use(ucx_adapter_t *a, const void *address, size_t len, char *reason);
-/* Like ucx_peer_use, but without a further use, or for a source. */
+/* Like ucx_peer_use, but for a source of frames: it counts as one use if the peer has no other, and as none otherwise. */
 ucx_peer_t *ucx_peer_of_source(ucx_adapter_t *a, const void *address, size_t len, char *reason);
 void ucx_source_end(madi_adapter_t *adapter, const void *source, size_t source_len); /* as driver.h says */
 void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer); /* end one use of the endpoint; NULL is legal */
 /* Close the peer's endpoint, so that UCX ends all transfers on it.  All links of the peer break. */
 void ucx_peer_break(ucx_adapter_t *a, ucx_peer_t *peer, ucs_status_t error);
-void ucx_peers_reap(ucx_adapter_t *a);  /* free those that nothing uses: that UCX has lost, or strangers after a while */
-void ucx_peers_close(ucx_adapter_t *a); /* close those of links; their last messages leave */
+void ucx_peers_reap(ucx_adapter_t *a);  /* free unused endpoints: those that have failed, and after a while those to
+                                         * strangers */
+void ucx_peers_close(ucx_adapter_t *a); /* begin to close the endpoints that links used; their last messages still leave */
 void ucx_peers_fini(ucx_adapter_t *a);
 
 /* ucx_link.c; as driver.h says */
@@ -220,8 +222,9 @@ void ucx_link_fini(madi_link_t *link);
 madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 bool ucx_send_short(madi_link_t *link, const void *packet, size_t total);
 typedef enum ucx_sent { UCX_SENT_OK, UCX_SENT_AGAIN, UCX_SENT_FAILED } ucx_sent_t;
-/* Send a message of up to UCX_PACKET_MAX bytes that lie in up to UCX_GATHER pieces.  The bytes may be reused.  FAILED:
- * *status has the cause.  l: the link that counts it; NULL: one of the driver's own, which is not refused. */
+/* Send a message of up to UCX_PACKET_MAX bytes that lie in up to UCX_GATHER pieces.  The bytes may be reused after the call.
+ * FAILED: *status has the cause.  l: the link that counts the message; NULL for a message of the driver's own, which is
+ * never refused for lack of copies. */
 ucx_sent_t ucx_message_send(ucx_adapter_t *a, ucx_peer_t *peer, uint64_t tag, const struct iovec *vec, int n, size_t total,
                             ucx_link_t *l, ucs_status_t *status);
 bool ucx_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number); /* as fabric_ops_t says */
@@ -251,11 +254,12 @@ void ucx_early_run(fabric_link_t *link); /* as fabric_ops_t says */
 void ucx_receive_forget(ucx_link_t *l);
 
 /* ucx_body.c */
-/* Receive the body of l->hdr to l->rx.base; desc is UCX's from here on. */
+/* Begin to receive the body of the packet l->hdr at l->rx.base.  desc: UCX's descriptor of the body; UCX owns it from here
+ * on. */
 void ucx_body_begin(ucx_link_t *l, void *desc);
 void ucx_body_drop(ucx_adapter_t *a, void *desc);
-int ucx_bodies_land(ucx_adapter_t *a); /* deliver bodies that are complete; returns their number */
-void ucx_body_forget(ucx_link_t *l);   /* at the link's end, after ucx_link_await */
+int ucx_bodies_land(ucx_adapter_t *a); /* deliver bodies that are complete; return their number */
+void ucx_body_forget(ucx_link_t *l);   /* forget the link's body, at the end of the link, after ucx_link_await */
 
 /* ucx_poll.c */
 int ucx_poll(madi_adapter_t *adapter, int budget);

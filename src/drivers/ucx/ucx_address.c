@@ -12,7 +12,7 @@
 #define HEADER_CLIENT 4
 #define DEVICE_EMPTY 0x80 /* bit of a memory domain's byte: the device has no transports */
 #define DOMAIN_MASK 0x7f
-#define DOMAINS_MAX 64       /* UCX has arrays of this length */
+#define DOMAINS_MAX 64       /* length of UCX's arrays of memory domains */
 #define LENGTH_LAST 0x80     /* of the bytes of lengths */
 #define LENGTH_ENDPOINT 0x40 /* bit: addresses of endpoints follow; the address of a worker has none */
 #define LENGTH_PATHS 0x40
@@ -22,11 +22,13 @@
 #define NO_DEVICE 0xff
 #define ATTRIBUTES_1 16 /* bytes: three numbers of type float, then flags */
 #define ATTRIBUTES_2 8
-#define MESSAGES_1 13   /* place of the flag that the transport carries messages, in format 1 */
-#define MESSAGES_2 4    /* place of the longest message (2 bytes), in format 2 */
+#define MESSAGES_1 13   /* offset of the flag that the transport carries messages, in format 1 */
+#define MESSAGES_2 4    /* offset of the length of the longest message (2 bytes), in format 2 */
 #define NOT_A_NUMBER 15 /* exponent in format 2 */
-#define SEGMENT_FLAGS 7 /* place of the flags in the address of a transport over memory: where to find the segment */
-#define RELEASE_MASK 15 /* of the byte of a last device that is empty: minor version of the release, from 16 on */
+#define SEGMENT_FLAGS \
+    7                   /* offset, in the address of a transport over memory, of the flags that say how to find the
+                         * segment */
+#define RELEASE_MASK 15 /* bits of the byte of an empty last device: minor version of UCX's release, from 16 on */
 #define RELEASE_OLD 3   /* releases 16 to 18 put two flags into the byte of a memory domain */
 
 typedef struct reader {
@@ -54,7 +56,7 @@ static const unsigned char *bytes_skip(reader_t *r, size_t n)
     return from;
 }
 
-/* Return the number whose first byte is given; in version 2 a further byte may follow. */
+/* Return the number that begins with the byte `first`.  In version 2 a further byte may follow. */
 static unsigned number_extend(reader_t *r, unsigned first, unsigned mask)
 {
     unsigned value = first & mask;
@@ -72,7 +74,7 @@ static void header_skip(reader_t *r)
         bytes_skip(r, byte_read(r));
 }
 
-/* True if UCX may compute with these attributes. */
+/* True if these attributes of a transport are safe for UCX to compute with. */
 static bool attributes_check(const reader_t *r, const unsigned char *bytes)
 {
     float number[3];             /* time of a message, bandwidth, latency */
@@ -90,7 +92,7 @@ static bool messages_carried(const reader_t *r, const unsigned char *bytes)
     return r->version == VERSION_1 ? bytes[MESSAGES_1] & 1 : bytes[MESSAGES_2] || bytes[MESSAGES_2 + 1];
 }
 
-/* Read the transports of a device.  False if UCX must not get them. */
+/* Read the transports of a device.  Return false if UCX must not parse them. */
 static bool transports_read(reader_t *r, bool has_device, ucx_shape_t *shape)
 {
     unsigned length = 0;
@@ -113,7 +115,8 @@ static bool transports_read(reader_t *r, bool has_device, ucx_shape_t *shape)
     return true;
 }
 
-/* Read the devices.  *domain_max: the highest number of a memory domain; *release: of UCX, -1 if there is none. */
+/* Read the devices.  *domain_max: the highest number of a memory domain; *release: minor version of UCX; -1 if the address
+ * has none. */
 static bool devices_read(reader_t *r, ucx_shape_t *shape, unsigned *domain_max, int *release)
 {
     unsigned length = 0;

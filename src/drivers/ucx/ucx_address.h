@@ -24,17 +24,17 @@
 /* Shape of an address: its transports, and the parts of each. */
 typedef struct ucx_shape {
     int version; /* version of the format; -1: the address is empty */
-    bool memory; /* the device is this host's memory; for the driver to set */
+    bool memory; /* the device is this host's memory; set by the driver */
     int n;       /* number of transports; 0: the address cannot be read */
     struct {
         uint16_t name;                  /* checksum */
         bool has_device, has_interface; /* addresses */
         bool has_messages;              /* carries messages */
-        unsigned char segment;          /* over memory: flags of the number of the segment that UCX maps */
+        unsigned char segment;          /* of a transport over memory: flags about the number of the segment that UCX maps */
     } transport[UCX_TRANSPORTS_MAX];
 } ucx_shape_t;
 
-/* Read an address.  False if these bytes are not one.  Then only shape->version is set, and n is 0. */
+/* Read an address.  Return false if the bytes are no valid address; then only shape->version is set, and shape->n is 0. */
 bool ucx_address_read(const unsigned char *address, size_t len, ucx_shape_t *shape);
 /* True if UCX may parse the address.  own: the shape of this process's address. */
 bool ucx_address_check(const ucx_shape_t *own, const unsigned char *address, size_t len);

@@ -9,7 +9,7 @@ static void body_written(void *request, ucs_status_t status, size_t len, void *a
 {
     ucx_body_t *body = arg;
     (void)len;
-    if (!body->link) { /* ucx_body_forget has been here, so the adapter is ending */
+    if (!body->link) { /* ucx_body_forget has cleared the link, so the adapter is ending */
         free(body);
         return;
     }

@@ -5,8 +5,8 @@
  *                           longer           stays in UCX's memory if UCX permits that, and may be lent; else copied
  *                           by rendezvous    stays with the peer until the core names the destination
  *
- * The callback only lists what has come, since it runs under io.  UCX's memory may be shared with the peer, so all but the bodies
- * of packets is copied before it is looked at. */
+ * The callback only lists what has come, since it runs under io.  UCX's memory may be shared with the peer, so everything
+ * except the bodies of packets is copied before it is parsed. */
 #include "drivers/ucx/ucx.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void packet_free(ucx_adapter_t *a, ucx_packet_t *p)
     a->packets = p;
 }
 
-/* Return a message to UCX, without io. */
+/* Return a message to UCX, without the lock io. */
 static void data_release(ucx_adapter_t *a, void *data)
 {
     madi_lock(&a->io);
@@ -89,7 +89,7 @@ ucx_packet_t *ucx_arrived_take(ucx_adapter_t *a)
     return p;
 }
 
-/* Place the bytes of an eager message.  Returns what the callback returns, or UCS_ERR_NO_MEMORY. */
+/* Place the bytes of an eager message.  Return what the callback returns, or UCS_ERR_NO_MEMORY. */
 static ucs_status_t packet_fill(ucx_adapter_t *a, ucx_packet_t *p, char *data, size_t len, bool stays)
 {
     p->len = len;
@@ -135,7 +135,7 @@ ucs_status_t ucx_message_arrived(void *arg, const void *head, size_t head_len, v
     ucs_status_t status = UCS_INPROGRESS;
     if (head_len != (body ? sizeof(ucx_head_t) : 0) ||
         (!body && (len < UCX_TAG_SIZE || len > UCX_TAG_SIZE + UCX_PACKET_MAX)))
-        return UCS_OK; /* no peer of ours sends that */
+        return UCS_OK; /* dropped, since no correct peer sends this */
     uint64_t tag;
     memcpy(&tag, body ? head : data, UCX_TAG_SIZE);
     if (a->taking && !body && packet_take_now(a, tag, (char *)data + UCX_TAG_SIZE, len - UCX_TAG_SIZE))

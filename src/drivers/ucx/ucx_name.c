@@ -77,8 +77,8 @@ static void subnet_write(const struct ifaddrs *i, char *text, size_t size)
     snprintf(text, size, "%s/%d", number, bits);
 }
 
-/* Write the subnet of an interface, of IPv4 if it has that, as UCX prefers it; or of this host's loopback.  On failure
- * return false, and write the reason. */
+/* Write the subnet of an interface; that of IPv4 if the interface has one, because UCX prefers IPv4.  The loopback interface
+ * counts as a subnet of this host.  On failure return false, and write the reason. */
 static bool interface_subnet(const char *interface, char *text, size_t size, char *reason)
 {
     struct ifaddrs *all = NULL;
@@ -122,7 +122,7 @@ static bool port_read(const char *device, const char *file, char *text, int size
     return read;
 }
 
-/* Write the subnet of a port: that of its interface for RoCE, else the prefix of its address. */
+/* Write the subnet of a port.  RoCE: the subnet of its interface; otherwise: the prefix of its address. */
 static bool port_subnet(const char *device, char *text, size_t size, char *reason)
 {
     char line[64], interface[MADI_NAME_MAX];

@@ -23,7 +23,7 @@
 #define ADDRESS_ROOM 8192
 static_assert(ADDRESS_ROOM >= UCX_ADDRESS_MAX + 2 * 255 + 128 * 40, "address");
 
-/* UCX has found out that the peer, or the network, is gone.  Called in ucp_worker_progress. */
+/* Handle that UCX has found the peer, or the network, to be gone.  UCX calls this function in ucp_worker_progress. */
 static void endpoint_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_adapter_t *a = arg;
@@ -33,7 +33,7 @@ static void endpoint_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
     atomic_store_explicit(&a->base.failures, true, memory_order_release);
 }
 
-#define ENDED_NS INT64_C(1000000000) /* ns in which the last answer to a stranger leaves */
+#define ENDED_NS INT64_C(1000000000) /* ns that the last answer to a stranger has to leave, before the endpoint is closed */
 
 static ucs_status_t ucx_endpoint_open(ucx_adapter_t *a, ucx_peer_t *p)
 {
@@ -143,7 +143,7 @@ static void endpoint_closed(void *request, ucs_status_t status, void *arg)
     a->lib->request_free(request);
 }
 
-/* Close the endpoint.  force: what is under way on it is cancelled, else it leaves before.  Under io. */
+/* Close the endpoint.  force: messages under way on it are cancelled; otherwise they leave first.  Under the lock io. */
 static void endpoint_close(ucx_adapter_t *a, ucx_peer_t *p, bool force)
 {
     ucp_request_param_t param = {
@@ -157,7 +157,7 @@ static void endpoint_close(ucx_adapter_t *a, ucx_peer_t *p, bool force)
     ucs_status_ptr_t request = a->worker ? a->lib->ep_close(p->ep, &param) : NULL;
     if (UCS_PTR_IS_PTR(request))
         a->closing++;
-    else if (request) /* the worker releases the endpoint, too */
+    else if (request) /* if the close fails, the endpoint is released with the worker */
         a->close_error = UCS_PTR_STATUS(request);
     p->ep = NULL;
 }
@@ -187,7 +187,8 @@ static void peer_end(ucx_adapter_t *a, ucx_peer_t *peer)
     free(peer);
 }
 
-/* Free the peers that nothing uses: those that UCX has lost, and those of strangers that ended before that time. */
+/* Free the peers that nothing uses: those whose endpoint has failed, and those of strangers whose last use ended before the
+ * given time. */
 static void ucx_peers_free(ucx_adapter_t *a, int64_t before)
 {
     ucx_peer_t *next;

@@ -27,7 +27,7 @@ int ucx_progress(ucx_adapter_t *a)
     return (int)n;
 }
 
-/* Return a message that has arrived, if there is one without progress or after it. */
+/* Return a message that has arrived, now or after one call of UCX to progress; NULL if there is none. */
 static ucx_packet_t *packet_next(ucx_adapter_t *a)
 {
     ucx_packet_t *p = ucx_arrived_take(a);
@@ -77,7 +77,7 @@ static int ucx_rare_handle(ucx_adapter_t *a)
     return events;
 }
 
-/* Handle up to `budget` messages.  Returns their number. */
+/* Handle up to `budget` messages.  Return their number. */
 static int messages_handle(ucx_adapter_t *a, int budget)
 {
     int events = 0;
@@ -153,7 +153,7 @@ int ucx_poll(madi_adapter_t *adapter, int budget)
     return fabric_poll_end(&a->base, events + ucx_rare_handle(a), true);
 }
 
-/* Take a message that is listed.  NULL: it was handled otherwise. */
+/* Take a message from the list of arrivals.  Return NULL if the message was handled here instead. */
 static madi_link_t *listed_take(ucx_adapter_t *a, ucx_packet_t *p, void *packet, madi_foreign_t *loan)
 {
     bool is_lent = p->where == UCX_WHERE_LENT, is_small = p->where == UCX_WHERE_SMALL && p->len >= sizeof(madi_wire_hdr_t);

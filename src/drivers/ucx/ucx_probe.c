@@ -11,9 +11,10 @@
 #include <string.h>
 
 #define DEVICES_MAX 64
-#define NOTHING "UCX" /* name of the adapter that says why there is none */
+#define NOTHING "UCX" /* name of the adapter that is listed if there is no device; opening it reports why */
 
-/* Restrict UCX to a device.  Its transports within the host report the end of a peer only if this is wanted. */
+/* Restrict UCX to a device, and enable failure reports: without that, transports within a host do not report the end of a
+ * peer. */
 static ucs_status_t config_restrict(const ucx_lib_t *u, ucp_config_t *config, const ucx_device_t *d)
 {
     ucs_status_t status = u->config_modify(config, "TLS", d->tls);
@@ -39,7 +40,7 @@ ucs_status_t ucx_context_open(const ucx_lib_t *u, const ucx_device_t *device, uc
     return status;
 }
 
-/* List the devices.  Returns their number; 0 with the reason. */
+/* List the devices.  Return their number; 0 with the reason. */
 static int devices_list(const ucx_lib_t *u, ucx_device_t *devices, char *reason)
 {
     ucp_context_h context;

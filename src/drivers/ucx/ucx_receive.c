@@ -13,7 +13,7 @@ static ucx_packet_t *early_packet(fabric_early_t *early)
     return MADI_CONTAINER(early, ucx_packet_t, early);
 }
 
-/* Deliver a packet that lies whole in this process's memory.  False: later. */
+/* Deliver a packet that lies whole in this process's memory.  Return false if the packet has to wait. */
 static bool ucx_whole_deliver(ucx_link_t *l, const madi_wire_hdr_t *hdr, ucx_packet_t *p)
 {
     ucx_adapter_t *a = ucx_of(l);
@@ -26,7 +26,7 @@ static bool ucx_whole_deliver(ucx_link_t *l, const madi_wire_hdr_t *hdr, ucx_pac
     return whole != FABRIC_WHOLE_LATER;
 }
 
-/* Deliver a header whose body comes by rendezvous.  False: later. */
+/* Deliver a header whose body comes by rendezvous.  Return false if the packet has to wait. */
 static bool ucx_header_deliver(ucx_link_t *l, ucx_packet_t *p)
 {
     void *desc = p->data;
@@ -45,7 +45,7 @@ static bool ucx_header_deliver(ucx_link_t *l, ucx_packet_t *p)
     return true;
 }
 
-/* Read the header of a packet, once.  Return false if no peer sends it. */
+/* Read the header of a packet, once.  Return false if no correct peer sends such a header. */
 static bool header_read(const ucx_packet_t *p, madi_wire_hdr_t *hdr)
 {
     if (p->where == UCX_WHERE_BODY) {

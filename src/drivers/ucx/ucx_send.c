@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MESSAGE 0 /* number of the only active message */
+#define MESSAGE 0 /* UCX's number for the one kind of active message that is used */
 
 /* ---- Copied messages --------------------------------------------------------------------------------------------- */
 
-/* Free a copy, which UCX no longer uses.  Under io. */
+/* Free a copy that UCX no longer uses.  Under the lock io. */
 static void ucx_copy_free(ucx_adapter_t *a, ucx_copy_t *c)
 {
     if (c->link) {
@@ -36,7 +36,7 @@ static void copy_left(void *request, ucs_status_t status, void *arg)
     a->lib->request_free(request);
 }
 
-/* Return a place for a message; NULL if all are in flight, or without memory.  Under io. */
+/* Return a place for a message; NULL if all are in flight, or if out of memory.  Under the lock io. */
 static ucx_copy_t *ucx_copy_take(ucx_adapter_t *a, bool counted, ucx_sent_t *why)
 {
     ucx_copy_t *c = a->copies;
@@ -79,13 +79,13 @@ static bool may_send(const ucx_adapter_t *a, const ucx_peer_t *peer)
     return peer->ep && peer->error == UCS_OK && a->worker && !a->base.broken;
 }
 
-/* Hand a copy to UCX.  Under io. */
+/* Hand a copy to UCX.  Under the lock io. */
 static ucs_status_ptr_t copy_post(ucx_adapter_t *a, const ucx_peer_t *peer, const ucx_copy_t *c, size_t total)
 {
     return a->lib->am_send(peer->ep, MESSAGE, NULL, 0, &c->tag, UCX_TAG_SIZE + total, &c->param);
 }
 
-/* UCX sends the copy later.  Under io, so the callback has not come yet. */
+/* Record that UCX sends the copy later.  Under the lock io, so the callback has not come yet. */
 static void copy_kept(ucx_adapter_t *a, ucx_copy_t *c, ucx_link_t *l)
 {
     c->link = l;
@@ -96,7 +96,7 @@ static void copy_kept(ucx_adapter_t *a, ucx_copy_t *c, ucx_link_t *l)
     fabric_copies_count(&l->base, 1);
 }
 
-/* Send a copy.  Under io. */
+/* Send a copy.  Under the lock io. */
 static ucx_sent_t copy_send(ucx_adapter_t *a, ucx_peer_t *peer, ucx_copy_t *c, size_t total, ucx_link_t *l,
                             ucs_status_t *status)
 {
@@ -170,7 +170,7 @@ static ucx_flight_t *ucx_flight_take(ucx_adapter_t *a)
     return f ? f : malloc(sizeof *f);
 }
 
-/* List the pieces of the body, behind the header.  Returns their number. */
+/* List the pieces of the body, behind the header.  Return their number. */
 static size_t pieces_list(ucx_flight_t *f, const struct iovec *vec, int n)
 {
     size_t pieces = 0;
@@ -182,7 +182,7 @@ static size_t pieces_list(ucx_flight_t *f, const struct iovec *vec, int n)
     return pieces;
 }
 
-/* Send a flight.  Under io. */
+/* Send a flight.  Under the lock io. */
 static ucs_status_ptr_t flight_post(ucx_adapter_t *a, ucx_link_t *l, ucx_flight_t *f, size_t pieces)
 {
     ucp_request_param_t param = {
@@ -200,7 +200,7 @@ static ucs_status_ptr_t flight_post(ucx_adapter_t *a, ucx_link_t *l, ucx_flight_
                            &param);
 }
 
-/* Send a packet from the memory of the op's owner.  TAKEN, SENT, or AGAIN with *status. */
+/* Send a packet from the memory of the op's owner.  Return TAKEN, SENT, or AGAIN with the cause in *status. */
 static madi_sent_t ucx_flight_send(ucx_link_t *l, uint64_t tag, const struct iovec *vec, int n, madi_op_t *op,
                                    ucs_status_t *status)
 {
