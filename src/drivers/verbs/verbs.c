@@ -28,7 +28,7 @@ static bool part_made(const verbs_adapter_t *a, const void *part, const char *wh
     return part;
 }
 
-/* Make the queues of all links. */
+/* Make the completion queue and the receive queue, which all links share. */
 static bool queues_open(verbs_adapter_t *a, char *reason)
 {
     struct ibv_device_attr attr;
@@ -53,7 +53,7 @@ static bool queues_open(verbs_adapter_t *a, char *reason)
     if (!part_made(a, a->channel, "a completion channel", reason))
         return false;
     a->entries = at_most(attr.max_cqe, VERBS_ENTRIES);
-    a->taken = VERBS_REPOST; /* slots that are posted beyond those of links */
+    a->taken = VERBS_REPOST; /* entries for the slots that are posted beyond those of links */
     a->cq = a->lib->create_cq(a->context, a->entries, NULL, a->channel, 0);
     if (!part_made(a, a->cq, "a completion queue", reason))
         return false;
@@ -61,7 +61,7 @@ static bool queues_open(verbs_adapter_t *a, char *reason)
     return part_made(a, a->srq, "a shared receive queue", reason) && verbs_slots_want(a, VERBS_REPOST, reason);
 }
 
-/* Listen for connections, at the address of the port. */
+/* Listen for connections at the IP address of the device's port. */
 static bool socket_listen(verbs_adapter_t *a, char *reason)
 {
     struct sockaddr_storage at = a->port.self;
@@ -138,8 +138,8 @@ bool verbs_released(const verbs_adapter_t *a, int rc, const char *what)
     return !rc;
 }
 
-/* Log what cannot be released, and release the rest all the same: the end of the process releases what is left.  Memory is
- * freed only if it is not registered any more. */
+/* Release all objects of the adapter.  An object that cannot be released is logged, and lasts until the process ends.
+ * Memory is freed only if it is not registered any more. */
 static void verbs_fini(madi_adapter_t *adapter)
 {
     verbs_adapter_t *a = (verbs_adapter_t *)adapter;

@@ -57,14 +57,14 @@
 #define VERBS_GATHER 16
 #define VERBS_SEGMENTS 16   /* maximum number of pieces of a long packet's body */
 #define VERBS_WINDOW 32     /* slots for a link in the receive queue */
-#define VERBS_KEPT 2        /* credits that only messages without a packet use */
+#define VERBS_KEPT 2        /* credits that are kept for messages without a packet */
 #define VERBS_RING 32       /* messages of a link whose sending has not completed; a power of 2, as the counters wrap */
 #define VERBS_SIGNAL 8      /* one message in 8 requests a completion */
 #define VERBS_REPOST 16     /* slots that may wait to be posted again together */
 #define VERBS_BATCH 16      /* completions that are read together */
 #define VERBS_ENTRIES 32768 /* maximum number of entries of the completion queue */
-#define VERBS_TIMEOUT 16    /* 2^n * 4.096 us until a packet is sent again: 0.27 s */
-#define VERBS_RETRIES 7     /* then the peer or the network is gone: 2 s, and several times that with some devices */
+#define VERBS_TIMEOUT 16    /* exponent: a packet is sent again after 2^16 * 4.096 us = 0.27 s */
+#define VERBS_RETRIES 7     /* resends before the peer counts as gone: after 2 s, with some devices several times that */
 #define VERBS_RNR_TIMER 12  /* 0.64 ms */
 
 typedef struct verbs_link verbs_link_t;
@@ -72,9 +72,9 @@ typedef struct verbs_adapter verbs_adapter_t;
 
 /* The beginning of each message. */
 typedef struct verbs_head {
-    uint64_t tag;      /* tag.h: kind, and the receiver's link */
+    uint64_t tag;      /* kind of the message, and the receiver's link (tag.h) */
     uint32_t returned; /* number of messages of the link whose slots the sender of this head has posted again */
-    uint32_t bodies;   /* number of bodies of long packets that it has read, or dropped */
+    uint32_t bodies;   /* number of bodies of long packets that the sender of this head has read, or dropped */
 } verbs_head_t;
 static_assert(sizeof(verbs_head_t) == 16, "head");
 
@@ -96,7 +96,8 @@ typedef struct verbs_slot {
     fabric_early_t early;
     size_t len;                                                   /* bytes of the message that has arrived */
     uint32_t lkey;                                                /* of the chunk */
-    _Alignas(MADI_LINE) char data[VERBS_MESSAGE_MAX + MADI_LINE]; /* the last line: a copy may read beyond a short body */
+    _Alignas(MADI_LINE) char data[VERBS_MESSAGE_MAX + MADI_LINE]; /* one line more, since a copy may read beyond the end of a
+                                                                   * short body */
 } verbs_slot_t;
 
 /* Return the kind of the message in a slot. */
@@ -114,16 +115,16 @@ typedef struct verbs_chunk {
     verbs_slot_t slots[VERBS_CHUNK];
 } verbs_chunk_t;
 
-/* Kinds of completions of sending, in wr_id where a tag has a message's kind (tag.h).  A receive has its slot's address in
- * wr_id, with upper bits of 0. */
+/* Kinds of completions of sends, at the place in wr_id where a tag has the kind of a message (tag.h).  The wr_id of a
+ * receive is the address of its slot, whose upper bits are 0. */
 typedef enum verbs_done { VERBS_DONE_SEND = 5, VERBS_DONE_READ = 6 } verbs_done_t;
 
-/* A port and one of its GIDs, as found. */
+/* A port and one of its GIDs, as the probe has found them. */
 typedef struct verbs_port {
     uint8_t number;
     bool ethernet; /* RoCE, where peers are named by GIDs; else InfiniBand, by LIDs */
-    bool iwarp;    /* neither of both: rdma_cm connects by IP addresses */
-    int gid_index; /* of iWARP: number of the address */
+    bool iwarp;    /* iWARP, where rdma_cm connects by IP addresses; `ethernet` is then false */
+    int gid_index; /* index of the GID; of iWARP: number of the IP address */
     union ibv_gid gid;
     uint16_t lid;
     enum ibv_mtu mtu;
@@ -142,20 +143,21 @@ struct verbs_adapter {
     struct ibv_cq *cq;
     struct ibv_srq *srq;
     verbs_port_t port;
-    const verbs_cm_lib_t *cm; /* NULL: pairs are connected by GIDs or LIDs */
+    const verbs_cm_lib_t *cm; /* library of rdma_cm; NULL if queue pairs are connected by GIDs or LIDs */
     struct rdma_event_channel *cm_channel;
     struct rdma_cm_id *cm_listener;
-    uint16_t cm_port;              /* at which it listens */
+    uint16_t cm_port;              /* port at which cm_listener listens */
     fabric_registrations_t memory; /* registrations of blocks */
-    size_t inline_max;             /* like inline_max of verbs_link_t, for the next queue pair */
-    int reads;                     /* RDMA reads of a queue pair that the device carries out at once */
-    int entries, taken;            /* entries of the completion queue: all of them, and those that links need at most */
+    size_t inline_max;             /* inline_max (verbs_link_t) of the next queue pair that is made */
+    int reads;                     /* number of RDMA reads of one queue pair that the device carries out at the same time */
+    int entries, taken;            /* entries of the completion queue: number of all; upper bound of those that links need */
     int srq_max;                   /* entries of the receive queue */
 
     /* slots, under the session's lock, except returned */
     verbs_chunk_t *chunks;
     verbs_slot_t *free, *spent;
-    int n_spent, n_wanted, n_posted;  /* slots to be posted again, and posted; both together are n_wanted */
+    int n_spent, n_wanted, n_posted;  /* n_spent: slots to be posted again; n_posted: posted slots; n_wanted: both
+                                       * together */
     _Atomic(verbs_slot_t *) returned; /* slots that slot_put has returned */
 
     bool owing;           /* a link could not return credit */
@@ -180,8 +182,9 @@ typedef struct verbs_flight {
 /* A long packet that is copied in pieces.  Under the tx lock. */
 typedef struct verbs_spill {
     struct iovec vec[VERBS_GATHER];
-    int n, at;     /* number of pieces of the program's memory; the first one that has not left; equal if there is none */
-    size_t offset; /* bytes of the piece `at` that have left */
+    int n, at;     /* number of pieces of the program's memory; index of the first piece that is not sent whole, n if all are
+                    * sent */
+    size_t offset; /* bytes of the piece `at` that have been sent */
     madi_op_t *op; /* NULL if there is none */
 } verbs_spill_t;
 
@@ -190,9 +193,9 @@ typedef struct verbs_bounce {
     verbs_slot_t *slot; /* NULL: the body is read straight to its destination */
     verbs_segment_t segments[VERBS_SEGMENTS];
     int at;          /* segment of the present piece */
-    uint32_t offset; /* bytes of that segment that have come */
+    uint32_t offset; /* bytes of the segment `at` that have arrived */
     uint32_t len;    /* bytes of the present piece */
-    size_t done;     /* bytes of the body that have come */
+    size_t done;     /* bytes of the body that have arrived */
 } verbs_bounce_t;
 
 /* A message over the socket, after the handshake. */
@@ -204,13 +207,14 @@ typedef struct verbs_hello {
     uint16_t lid;
     uint8_t mtu, reads;
     unsigned char gid[16];
-    uint32_t cm_port; /* at which rdma_cm listens; 0: pairs are connected by GIDs or LIDs */
+    uint32_t cm_port; /* port at which rdma_cm listens; 0 if queue pairs are connected by GIDs or LIDs */
 } verbs_hello_t;
 static_assert(sizeof(verbs_hello_t) == 52, "hello");
 typedef enum verbs_word_kind { VERBS_READY = 1, VERBS_BYE = 2, VERBS_FLUSH = 3, VERBS_FLUSHED = 4 } verbs_word_kind_t;
 typedef struct verbs_word {
     uint32_t kind;   /* verbs_word_kind_t */
-    uint32_t number; /* BYE, FLUSH: messages that were sent; FLUSHED: that number, when they have arrived */
+    uint32_t number; /* BYE, FLUSH: number of messages that were sent; FLUSHED: the number in FLUSH, when these messages have
+                      * arrived */
 } verbs_word_t;
 static_assert(sizeof(verbs_word_t) == 8, "word");
 
@@ -225,14 +229,15 @@ struct verbs_link {
     bool paired;                             /* the queue pair is connected */
     bool ready_sent, ready_came;             /* READY */
     struct rdma_cm_id *cm_id;                /* NULL if there is none */
-    uint8_t peer_reads;                      /* RDMA reads at once of the other end's device */
-    unsigned char in[sizeof(verbs_hello_t)]; /* bytes of the next message of the socket */
+    uint8_t peer_reads;                      /* number of RDMA reads that the other end's device carries out at the same
+                                              * time */
+    unsigned char in[sizeof(verbs_hello_t)]; /* buffer for the next message that comes through the socket */
     size_t in_len;
-    bool bye; /* the peer has ended after message number bye_at */
+    bool bye; /* true if the peer has ended the link after message number bye_at */
     uint32_t bye_at;
-    bool flush_wanted; /* the peer waits for the arrival of message number flush_at */
+    bool flush_wanted; /* true if the peer waits for the report that message number flush_at has arrived */
     uint32_t flush_at;
-    bool flush_asked, flushed; /* iWARP: the peer was asked for the arrival of message number flush_sent, and has answered */
+    bool flush_asked, flushed; /* iWARP: FLUSH was sent for message number flush_sent; its answer has come */
     uint32_t flush_sent;
 
     /* sending, under the tx lock */
@@ -241,12 +246,13 @@ struct verbs_link {
     char *ring;        /* VERBS_RING messages */
     struct ibv_mr *ring_mr;
     _Atomic(uint32_t) sent;       /* messages */
-    _Atomic(uint32_t) completed;  /* messages whose memory may be used again */
-    _Atomic(uint32_t) credited;   /* messages whose slots the peer has posted again */
-    _Atomic(uint32_t) advertised; /* values of `returned` and `bodies` that were sent last */
+    _Atomic(uint32_t) completed;  /* number of messages whose memory may be used again */
+    _Atomic(uint32_t) credited;   /* number of messages whose slots the peer has posted again */
+    _Atomic(uint32_t) advertised; /* `advertised` and `bodies_advertised`: the values of `returned` and `bodies` that were
+                                   * sent last */
     _Atomic(uint32_t) bodies_advertised;
     verbs_flight_t *flights, **flights_end; /* oldest first */
-    uint32_t landed;                        /* long packets whose bodies the peer has read */
+    uint32_t landed;                        /* number of long packets whose bodies the peer has read */
     verbs_spill_t spill;
     uint32_t asked; /* `sent`, when a completion was asked for at the end of a session */
 
@@ -267,17 +273,18 @@ static inline verbs_adapter_t *verbs_of(const verbs_link_t *l)
 }
 
 /* verbs.c */
-/* Log that a device does not release `what`, if rc, an errno, says so.  True if it has released it. */
+/* Log that the device does not release `what`, if rc is an errno.  Return true if the device has released the object. */
 bool verbs_released(const verbs_adapter_t *a, int rc, const char *what);
 
 /* verbs_port.c */
 mad_status_t verbs_probe(const madi_driver_t *driver, struct mad_session *session);
-/* Open the device of the adapter's name, and find its port and GID.  False with the reason. */
+/* Open the device of the adapter's name, and find its port and GID.  Return false with the reason. */
 bool verbs_port_open(verbs_adapter_t *a, char *reason);
 
 /* verbs_name.c */
 #define VERBS_ADDRESS_MAX 19 /* bytes: family, port, address */
-/* Split the name of an adapter, DEVICE:PORT or DEVICE:PORT.GID; *gid is -1 without one.  False if it is none. */
+/* Split the name of an adapter, DEVICE:PORT or DEVICE:PORT.GID; *gid is -1 if the name has no GID.  Return false if it is no
+ * such name. */
 bool verbs_name_split(const char *name, char *device, size_t size, int *port, int *gid);
 /* Set the bits behind the prefix to 0. */
 void verbs_subnet_mask(unsigned char *ip, size_t len, int prefix);
@@ -307,32 +314,35 @@ static inline const struct ibv_mr *verbs_region_mr(const fabric_region_t *region
 }
 
 /* verbs_slot.c; under the session's lock */
-/* Keep `more` further slots posted (may be negative).  False with the reason. */
+/* Keep `more` further slots posted (may be negative).  Return false with the reason. */
 bool verbs_slots_want(verbs_adapter_t *a, int more, char *reason);
-void verbs_slot_spend(verbs_adapter_t *a, verbs_slot_t *slot); /* return a slot, which may be posted again */
-void verbs_slots_post(verbs_adapter_t *a);                     /* post all that may be posted */
-/* Return a free slot, which takes the place of one that is lent; NULL if there is none. */
+void verbs_slot_spend(verbs_adapter_t *a, verbs_slot_t *slot); /* give back a slot, so that it may be posted again */
+void verbs_slots_post(verbs_adapter_t *a);                     /* post all slots that may be posted */
+/* Return a free slot, to replace one that is lent; NULL if there is none. */
 verbs_slot_t *verbs_slot_spare(verbs_adapter_t *a);
-void verbs_slot_keep(verbs_adapter_t *a, verbs_slot_t *slot); /* return a spare slot that is not needed */
+void verbs_slot_keep(verbs_adapter_t *a, verbs_slot_t *slot); /* give back the slot of verbs_slot_spare, if it is not
+                                                               * needed */
 void verbs_slots_fini(verbs_adapter_t *a);                    /* the receive queue is gone */
 void verbs_slot_put(madi_link_t *link, madi_foreign_t loan);
 
 /* verbs_pair.c */
-/* Make the queue pair of a link.  False with the reason. */
+/* Make the queue pair of a link.  Return false with the reason. */
 bool verbs_pair_open(verbs_link_t *l, char *reason);
-/* Connect it to the other end's.  False with the reason. */
+/* Connect the queue pair of a link to that of the other end.  Return false with the reason. */
 bool verbs_pair_connect(verbs_link_t *l, const verbs_hello_t *peer, char *reason);
-void verbs_pair_close(verbs_link_t *l); /* the device then uses no memory of the link any more; legal without a pair */
+void verbs_pair_close(verbs_link_t *l); /* afterwards the device uses no memory of the link; does nothing if there is no
+                                         * pair */
 
 /* verbs_cm.c */
-/* True if rdma_cm finds this address of the host at the port of the device. */
+/* True if rdma_cm assigns this IP address of the host to the port of the device. */
 bool verbs_cm_owns(const verbs_lib_t *lib, const verbs_cm_lib_t *cm, const char *device, int number,
                    const struct sockaddr_storage *addr);
-bool verbs_cm_open(verbs_adapter_t *a, char *reason); /* listen, if a->cm; false with the reason */
+bool verbs_cm_open(verbs_adapter_t *a, char *reason); /* listen for requests of rdma_cm, if a->cm is set; false with the
+                                                       * reason */
 void verbs_cm_close(verbs_adapter_t *a);              /* legal if nothing is open */
 void verbs_cm_fini(verbs_adapter_t *a);               /* all links are gone */
 void verbs_cm_ready(madi_watch_t *watch, uint32_t events);
-/* Begin to connect the pair of an active link.  False with the reason. */
+/* Begin to connect the pair of an active link.  Return false with the reason. */
 bool verbs_cm_connect(verbs_link_t *l, const struct sockaddr_storage *peer, const verbs_hello_t *h, char *reason);
 void verbs_cm_forget(verbs_link_t *l); /* after the pair is closed */
 
@@ -353,30 +363,33 @@ bool verbs_hello_send(verbs_link_t *l, char *reason);
 void verbs_socket_ready(madi_watch_t *watch, uint32_t events);
 void verbs_bye_send(verbs_link_t *l);
 void verbs_bye_check(verbs_link_t *l);  /* a message has been handled */
-void verbs_ready_send(verbs_link_t *l); /* once the pair is connected and the peer's HELLO has come */
-void verbs_up_check(verbs_link_t *l);   /* a message has arrived before the link is up */
+void verbs_ready_send(verbs_link_t *l); /* send READY, if the pair is connected and the peer's HELLO has come */
+void verbs_up_check(verbs_link_t *l);   /* handle that a message has arrived before the link is up */
 void verbs_flush_answer(verbs_adapter_t *a);
-/* True if the peer has reported that all messages have arrived; else ask it.  Under the session's lock. */
+/* True if the peer has reported that all messages have arrived; otherwise request that report.  Under the session's lock. */
 bool verbs_flush_known(verbs_link_t *l);
 
 /* verbs_send.c */
 madi_sent_t verbs_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
-/* Return the memory of the next message, behind its head; NULL if no message can leave.  only_head: a message that carries no
- * packet.  Under the tx lock. */
+/* Return the memory of the next message, behind its head; NULL if no message can leave.  only_head: true for a message
+ * without a packet.  Under the tx lock. */
 char *verbs_message_begin(verbs_link_t *l, bool only_head);
-/* Send that message, with len bytes behind its head.  signal: ask for its completion.  False if that has failed. */
+/* Send the message that verbs_message_begin has begun, with len bytes behind its head.  signal: request its completion.
+ * Return false if the send has failed. */
 bool verbs_message_post(verbs_link_t *l, fabric_kind_t kind, size_t len, bool signal);
-/* Send a message without a packet, to return credit and report bodies.  False: not now.  Takes the tx lock. */
+/* Send a message without a packet, to return credit and to report the number of bodies.  Return false if that is impossible
+ * now.  Takes the tx lock. */
 bool verbs_return_send(verbs_link_t *l, bool signal);
-/* Like verbs_return_send, but only if enough is owed. */
+/* Like verbs_return_send, but only if enough credit is owed to the peer. */
 void verbs_return_check(verbs_link_t *l);
-void verbs_return_again(verbs_adapter_t *a); /* try again where it could not be sent */
+void verbs_return_again(verbs_adapter_t *a); /* retry verbs_return_send for links on which it failed */
 bool verbs_drained(madi_link_t *link);
 
 /* verbs_flight.c */
 /* Like verbs_send, for a packet that is longer than a slot.  Under the tx lock. */
 madi_sent_t verbs_flight_send(verbs_link_t *l, const struct iovec *vec, int n, madi_op_t *op);
-/* End the flights whose bodies the peer has read, `bodies` in all.  False if it reports more than were sent. */
+/* End the flights whose bodies the peer has read.  bodies: their total number since the link began.  Return false if the
+ * peer reports more bodies than were sent. */
 bool verbs_flights_land(verbs_link_t *l, uint32_t bodies);
 void verbs_flights_fail(verbs_link_t *l); /* end all flights of a link whose queue pair is closed */
 
@@ -386,10 +399,10 @@ void verbs_spills_run(verbs_adapter_t *a);                                      
 void verbs_spill_fail(verbs_link_t *l); /* end the spill of a link whose queue pair is closed */
 
 /* verbs_body.c */
-/* Begin to read the body of l->hdr to l->rx.base; the slot has the segments. */
+/* Begin to read the body of the packet l->hdr to l->rx.base.  slot: the message with the segments. */
 void verbs_body_begin(verbs_link_t *l, const verbs_slot_t *slot);
 void verbs_body_done(verbs_link_t *l);   /* a read has completed */
-void verbs_body_forget(verbs_link_t *l); /* the pair is closed, or the body is complete */
+void verbs_body_forget(verbs_link_t *l); /* forget the body, which is complete, or whose queue pair is closed */
 static inline void verbs_body_count(verbs_link_t *l)
 {
     atomic_fetch_add_explicit(&l->bodies, 1, memory_order_relaxed);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Read the segments behind the header; returns their number, or 0 if they do not make up the body. */
+/* Read the list of segments behind the header.  Return their number, or 0 if they do not make up the body. */
 static int segments_read(const verbs_slot_t *s, verbs_segment_t *segments, uint32_t length)
 {
     size_t bytes = s->len - VERBS_BODY_AT, n = bytes / sizeof *segments, sum = 0;
@@ -21,7 +21,7 @@ static int segments_read(const verbs_slot_t *s, verbs_segment_t *segments, uint3
     return sum == length ? (int)n : 0;
 }
 
-/* Post the reads of whole segments, one behind the other, to `at`.  0 or errno. */
+/* Post the reads of whole segments, one behind the other, to `at`.  Return 0 or an errno. */
 static int reads_post(verbs_link_t *l, const verbs_segment_t *segments, int n, uint64_t at, uint32_t lkey)
 {
     struct ibv_send_wr wr[VERBS_SEGMENTS], *bad;
@@ -42,7 +42,7 @@ static int reads_post(verbs_link_t *l, const verbs_segment_t *segments, int n, u
     return ibv_post_send(l->pair, wr, &bad);
 }
 
-/* Read the next piece into the slot.  0 or errno. */
+/* Post the read of the body's next piece into the slot.  Return 0 or an errno. */
 static int verbs_bounce_post(verbs_link_t *l)
 {
     verbs_bounce_t *b = &l->bounce;
@@ -55,7 +55,7 @@ static int verbs_bounce_post(verbs_link_t *l)
     return reads_post(l, &piece, 1, (uintptr_t)b->slot->data, b->slot->lkey);
 }
 
-/* Take the piece that has come.  True if more are to come. */
+/* Copy the piece that has arrived in the slot.  Return true if more pieces are to be read. */
 static bool bounce_next(verbs_link_t *l)
 {
     verbs_bounce_t *b = &l->bounce;

@@ -25,7 +25,9 @@
 #define RESOLVE_MS 5000 /* milliseconds */
 #define BACKLOG 1024
 #define PORTS_TRIED 16
-#define NO_LIMIT 7 /* of retries while the receive queue is empty; credit keeps it from being so */
+#define NO_LIMIT \
+    7 /* value for an unlimited number of retries while the receive queue is empty; credit keeps the queue from
+                    * being empty */
 
 /* The private data of a request. */
 typedef struct verbs_cm_request {
@@ -52,7 +54,7 @@ static void id_end(const verbs_adapter_t *a, struct rdma_cm_id *id)
     verbs_released(a, a->cm->destroy_id(id) ? errno : 0, "an identifier of rdma_cm");
 }
 
-/* Listen at a port that rdma_cm chooses.  0 or errno. */
+/* Listen at a port that rdma_cm chooses.  Return 0 or an errno. */
 static int cm_listen(verbs_adapter_t *a)
 {
     struct sockaddr_storage at = a->port.self;
@@ -80,7 +82,7 @@ bool verbs_cm_open(verbs_adapter_t *a, char *reason)
                  strerror(errno), madi_remedy(errno));
         return false;
     }
-    /* On iWARP the port is one of TCP, too, which sockets may use that rdma_cm does not know of. */
+    /* On iWARP the port is also a port of TCP, and may be in use by a socket that rdma_cm does not know. */
     for (int i = 0; i < PORTS_TRIED && error == EADDRINUSE; i++)
         error = cm_listen(a);
     if (error)
@@ -112,7 +114,7 @@ static void cm_failed(verbs_link_t *l, const char *what, const char *text)
     fabric_link_down(&l->base, MAD_ERR_SYSTEM, all);
 }
 
-/* Parameters of a request or an answer; `reads` are those at once that the other end offers. */
+/* Return the parameters of a request or an answer.  reads: number of simultaneous RDMA reads that the other end offers. */
 static struct rdma_conn_param cm_param(const verbs_link_t *l, int reads)
 {
     const verbs_adapter_t *a = verbs_of(l);
@@ -125,7 +127,7 @@ static struct rdma_conn_param cm_param(const verbs_link_t *l, int reads)
                                     .qp_num = l->pair_number};
 }
 
-/* Change the pair's state as rdma_cm says.  0 or errno. */
+/* Change the state of the queue pair, with the attributes that rdma_cm gives.  Return 0 or an errno. */
 static int cm_pair_move(verbs_link_t *l, enum ibv_qp_state state, const struct rdma_conn_param *param)
 {
     const verbs_adapter_t *a = verbs_of(l);
@@ -140,7 +142,8 @@ static int cm_pair_move(verbs_link_t *l, enum ibv_qp_state state, const struct r
     return a->lib->modify_qp(l->pair, &attr, mask);
 }
 
-/* Make the pair ready, where the kernel does not.  False after the link was reported down. */
+/* Make the queue pair ready, where the kernel does not do it.  Return false if that failed; the link was then reported
+ * down. */
 static bool cm_pair_ready(verbs_link_t *l, const struct rdma_conn_param *param)
 {
     int error = verbs_of(l)->port.iwarp ? 0 : cm_pair_move(l, IBV_QPS_RTR, param);
@@ -188,7 +191,7 @@ static void cm_request_send(verbs_link_t *l)
         cm_failed(l, "it cannot be requested", strerror(errno));
 }
 
-/* Return the link that a request names; NULL if there is none that waits for it. */
+/* Return the link that a request names; NULL if no link waits for this request. */
 static verbs_link_t *cm_request_link(const verbs_adapter_t *a, const verbs_cm_request_t *request)
 {
     verbs_link_t *l = NULL;
@@ -233,7 +236,7 @@ static void cm_response_handle(verbs_link_t *l, const struct rdma_cm_event *even
         cm_established(l);
 }
 
-/* Handle the end of the queue pair of iWARP, which may be known before that of the socket. */
+/* Handle the end of a queue pair on iWARP, which may be reported before the end of the socket. */
 static void cm_disconnected(verbs_link_t *l)
 {
     char text[MADI_REASON_MAX];
@@ -302,7 +305,8 @@ void verbs_cm_ready(madi_watch_t *watch, uint32_t events)
         verbs_cm_request_t request = {0};
         if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST && event.param.conn.private_data_len >= sizeof request)
             memcpy(&request, event.param.conn.private_data, sizeof request);
-        a->cm->ack_cm_event(next); /* before the upcalls: the end of an identifier waits for it */
+        /* acknowledged before the upcalls, because destroying the identifier waits for this acknowledgement */
+        a->cm->ack_cm_event(next);
         cm_event_handle(a, &event, &request);
     }
     if (errno != EAGAIN && errno != EINTR) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verbs: the library librdmacm, opened at run time, and only where queue pairs are connected by it. */
+/* verbs: the library librdmacm, opened at run time, and only where it has to connect queue pairs. */
 #ifndef VERBS_CM_LIB_H
 #define VERBS_CM_LIB_H
 

@@ -14,7 +14,7 @@ static void flight_drop(verbs_adapter_t *a, verbs_flight_t *f)
     free(f);
 }
 
-/* Let the peer read the body behind the header.  False if the memory cannot be registered. */
+/* Register the body behind the header, so that the peer can read it.  False if the memory cannot be registered. */
 static bool flight_open(verbs_adapter_t *a, verbs_flight_t *f, const struct iovec *vec, int n, verbs_segment_t *segments)
 {
     for (int i = 0; i < n; i++) {
@@ -53,7 +53,7 @@ madi_sent_t verbs_flight_send(verbs_link_t *l, const struct iovec *vec, int n, m
     memcpy(to, vec->iov_base, sizeof(madi_wire_hdr_t));
     memcpy(to + sizeof(madi_wire_hdr_t), segments, len);
     verbs_message_post(l, FABRIC_KIND_PACKET, sizeof(madi_wire_hdr_t) + len, false);
-    return MADI_TAKEN; /* if the post has failed, the link ends, and the op with it */
+    return MADI_TAKEN; /* if the post has failed, the link ends, and its end completes the op */
 }
 
 /* Take the oldest flight out of the list; NULL if there is none. */

@@ -59,16 +59,16 @@ void verbs_bye_send(verbs_link_t *l)
         bytes_send(l, &word, sizeof word); /* if that fails, the socket's end alone reports it */
 }
 
-/* True if the other end's GID or LID is one that the socket's other end, `peer`, can have. */
+/* True if the GID or LID in the HELLO can belong to `peer`, the address at the other end of the socket. */
 static bool hello_place_is_valid(const verbs_link_t *l, const verbs_hello_t *h, const struct sockaddr_storage *peer)
 {
     const verbs_port_t *port = &verbs_of(l)->port;
-    if (port->iwarp) /* rdma_cm connects to the IP address of the socket */
+    if (port->iwarp) /* not checked on iWARP, where rdma_cm connects to the IP address of the socket */
         return h->cm_port != 0;
     return port->ethernet ? verbs_gid_is(h->gid, peer) : h->lid && !memcmp(h->gid, port->gid.raw, 8);
 }
 
-/* Connect the pair, or begin to do so.  False with the reason. */
+/* Connect the queue pair, or begin to connect it.  Return false with the reason. */
 static bool hello_connect(verbs_link_t *l, const verbs_hello_t *h, const struct sockaddr_storage *peer, char *reason)
 {
     if (!verbs_of(l)->cm)
@@ -155,7 +155,7 @@ static void word_handle(verbs_link_t *l)
     }
 }
 
-/* Handle the end of the socket: first what has arrived. */
+/* Handle the end of the socket, after the messages that have arrived. */
 static void socket_ended(verbs_link_t *l, int error)
 {
     char text[MADI_REASON_MAX];

@@ -59,7 +59,7 @@ static int at_least_one(int64_t n)
     return n < 1 ? 1 : (int)n;
 }
 
-/* Notice by the socket that the peer's host is gone. */
+/* Have the kernel probe the socket, so that the link ends if the peer's host is gone. */
 static void socket_keep_alive(int fd)
 {
     int64_t seconds = madi_knob_int(MADI_KNOB_PEER_TIMEOUT) / 1000000000;

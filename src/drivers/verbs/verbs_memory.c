@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verbs: registrations of memory.  Those of blocks are kept (drivers/fabric/registration.h). */
+/* verbs: registrations of memory.  Registrations of the program's blocks are kept (drivers/fabric/registration.h). */
 #include "drivers/verbs/verbs.h"
 
 #include "base/knob.h"
@@ -11,7 +11,8 @@ static int access_rights(const verbs_adapter_t *a, int access)
     return a->port.iwarp && access & IBV_ACCESS_LOCAL_WRITE ? access | IBV_ACCESS_REMOTE_WRITE : access;
 }
 
-/* A region that is kept serves blocks of both directions.  A peer that has its key can read it until it is dropped. */
+/* Register a region.  One that is kept serves blocks of both directions; a peer that has its key can read it until it is
+ * dropped. */
 static void *block_add(void *arg, void *at, size_t len, int access, bool lasts)
 {
     const verbs_adapter_t *a = arg;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Read a number of 1 to 3 digits; -1 if it is none.  *end: what follows it. */
+/* Read a number of 1 to 3 digits; -1 if there is none.  *end: the text behind the number. */
 static int digits_read(const char *text, const char **end)
 {
     size_t n = strspn(text, "0123456789");

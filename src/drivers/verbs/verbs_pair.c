@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RNR_RETRIES 7 /* without a limit: credit keeps the receive queue from being empty for long */
+#define RNR_RETRIES \
+    7 /* value for an unlimited number of retries: credit keeps the receive queue from being empty for
+                       * long */
 #define HOP_LIMIT 64
 #define SEND_WORK (VERBS_RING + VERBS_SEGMENTS) /* entries of a send queue */
 
-/* Entries of the completion queue that a link needs at most. */
+/* Maximum number of entries of the completion queue that one link needs. */
 #define LINK_ENTRIES (SEND_WORK + VERBS_WINDOW)
 
 bool verbs_pair_open(verbs_link_t *l, char *reason)
@@ -50,7 +52,7 @@ bool verbs_pair_open(verbs_link_t *l, char *reason)
     return true;
 }
 
-/* The path to the other end's port. */
+/* Return the path (address handle) to the port of the other end. */
 static struct ibv_ah_attr pair_path(const verbs_port_t *port, const verbs_hello_t *peer)
 {
     struct ibv_ah_attr path = {.dlid = peer->lid, .port_num = port->number};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* verbs: the completion queue, and when polling is worth a call.
  *
- * Polling makes no system call, but takes a lock of the provider and of the session: drivers/fabric/heat.h.  The completion
- * channel makes the adapter hot again. */
+ * A poll makes no system call, but takes a lock of the provider and one of the session, so drivers/fabric/heat.h limits
+ * polls.  The completion channel makes the adapter hot again. */
 #include "drivers/verbs/verbs.h"
 
 #include "base/log.h"
@@ -17,7 +17,7 @@ void verbs_fail(verbs_adapter_t *a, const char *what, const char *text)
     fabric_links_fail(&a->base, what, text, ENODEV, true);
 }
 
-/* Deliver what has arrived on a link that breaks. */
+/* Deliver packets that have arrived on a link that is about to break. */
 void verbs_rest_deliver(verbs_link_t *l)
 {
     if (fabric_link_undefer(&l->base))
@@ -29,7 +29,8 @@ static void pair_failed(verbs_link_t *l, const struct ibv_wc *wc)
     char text[MADI_REASON_MAX];
     if (!l || l->base.closed || l->base.down)
         return;
-    if (wc->status == IBV_WC_WR_FLUSH_ERR && verbs_of(l)->port.iwarp) /* the connection has ended: verbs_cm.c */
+    /* the connection has ended, which verbs_cm.c handles */
+    if (wc->status == IBV_WC_WR_FLUSH_ERR && verbs_of(l)->port.iwarp)
         return;
     snprintf(text, sizeof text, "the queue pair of %.40s has failed: %.60s (vendor's error 0x%x)",
              l->base.link.adapter->name, verbs_of(l)->lib->wc_status_str(wc->status), wc->vendor_err);
@@ -60,7 +61,7 @@ static void received_handle(verbs_adapter_t *a, const struct ibv_wc *wc)
     pair_failed(pair_link(a, wc->qp_num), wc);
 }
 
-/* Free the messages up to that of the completion. */
+/* Free the messages up to the one with this number, whose completion has come. */
 static void sends_completed(verbs_link_t *l, uint16_t number)
 {
     uint32_t completed = atomic_load_explicit(&l->completed, memory_order_relaxed);
@@ -91,7 +92,7 @@ static void completion_handle(verbs_adapter_t *a, const struct ibv_wc *wc)
         verbs_body_done(l);
 }
 
-/* Handle up to about budget completions.  Returns their number. */
+/* Handle about `budget` completions at most.  Return their number. */
 static int completions_poll(verbs_adapter_t *a, int budget)
 {
     struct ibv_wc wc[VERBS_BATCH];

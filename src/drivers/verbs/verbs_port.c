@@ -34,7 +34,7 @@ static int mask_prefix(const struct sockaddr *mask, size_t len)
     return prefix;
 }
 
-/* Take an interface's address for the socket.  False if it is none that other hosts reach. */
+/* Take the address of an interface as that of the socket.  Return false if other hosts cannot reach this address. */
 static bool port_place(verbs_port_t *port, const struct ifaddrs *i)
 {
     bool v6 = i->ifa_addr->sa_family == AF_INET6;
@@ -49,7 +49,7 @@ static bool port_place(verbs_port_t *port, const struct ifaddrs *i)
     return true;
 }
 
-/* Find the interface whose address is the port's GID; or (ifname) the first address of that interface. */
+/* Find the interface whose address is the port's GID; or, if ifname is given, the first address of that interface. */
 static bool port_interface(verbs_port_t *port, const struct ifaddrs *all, const char *ifname)
 {
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
@@ -130,7 +130,7 @@ typedef struct verbs_walk {
     int n;
 } verbs_walk_t;
 
-/* Offer a place.  False if no more are wanted. */
+/* Offer a place of the port to the walk.  Return false if no more places are wanted. */
 static bool place_offer(verbs_walk_t *walk, const verbs_port_t *port)
 {
     for (int k = 0; k < walk->n; k++)
@@ -165,8 +165,8 @@ static void addresses_walk(verbs_walk_t *walk, const verbs_port_t *port, const v
     }
 }
 
-/* Call each(arg, port, first) for every place of a port that has a subnet of its own, until `each` returns false.  cm: NULL for
- * RoCE, whose places are GIDs; the library for iWARP, whose places are addresses. */
+/* Call each(arg, port, first) for every place of a port whose subnet differs from those before, until `each` returns false.
+ * cm: NULL for RoCE, whose places are GIDs; the library for iWARP, whose places are addresses. */
 static void places_each(const verbs_lib_t *lib, const verbs_cm_lib_t *cm, struct ibv_context *context,
                         const struct ibv_port_attr *attr, int number,
                         bool (*each)(void *arg, const verbs_port_t *port, bool first), void *arg)

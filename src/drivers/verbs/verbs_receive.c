@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* verbs: incoming packets.  All functions are called under the session's lock.
  *
- * Messages of a link arrive in order.  What their heads say is handled at once.  A packet waits in link->early while the link
- * is not up, while a body before it is being read, or while the core has deferred one. */
+ * Messages of a link arrive in order.  The report in a message's head is handled immediately.  A packet waits in link->early
+ * while the link is not up, while the body of an earlier packet is being read, or while the core has deferred a packet. */
 #include "drivers/verbs/verbs.h"
 
 #include <string.h>
 
 /* ---- Packets ---------------------------------------------------------------------------------------------------------- */
 
-/* Count a message of which the slot is free, or was replaced. */
+/* Count a message whose slot is free, or was replaced. */
 static void message_count(verbs_link_t *l)
 {
     atomic_fetch_add_explicit(&l->freed, 1, memory_order_relaxed);
@@ -48,7 +48,7 @@ static bool verbs_header_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, ve
     else if (pieces)
         l->left = hdr->length;
     else if (l->dropped)
-        verbs_body_count(l); /* the peer's memory is free again */
+        verbs_body_count(l); /* count the body, so that the peer may use its memory again */
     else
         verbs_body_begin(l, s);
     message_end(l, s);
@@ -77,7 +77,7 @@ static verbs_slot_t *early_slot(fabric_early_t *early)
     return MADI_CONTAINER(early, verbs_slot_t, early);
 }
 
-/* Deliver a link's next packet.  False: later. */
+/* Deliver a link's next packet.  Return false if the packet has to wait. */
 static bool next_deliver(verbs_link_t *l, verbs_slot_t *s)
 {
     madi_wire_hdr_t hdr = {0};
@@ -119,7 +119,7 @@ void verbs_early_run(fabric_link_t *link)
         verbs_bye_check((verbs_link_t *)link);
 }
 
-/* Handle what a head reports.  False if no peer reports that. */
+/* Handle the report in a message's head.  Return false if no correct peer sends it. */
 static bool head_handle(verbs_link_t *l, const verbs_head_t *head)
 {
     uint32_t credited = atomic_load_explicit(&l->credited, memory_order_relaxed);
@@ -131,7 +131,7 @@ static bool head_handle(verbs_link_t *l, const verbs_head_t *head)
     return MADI_LIKELY(head->bodies == l->landed) || verbs_flights_land(l, head->bodies);
 }
 
-/* Return the link of a message whose head was handled; NULL if there is none any more, and the slot is spent. */
+/* Handle the head of a message, and return the message's link.  NULL if the link is gone; the slot is then spent. */
 static verbs_link_t *message_accept(verbs_adapter_t *a, verbs_slot_t *s, uint32_t pair_number, verbs_head_t *head)
 {
     verbs_link_t *l = NULL;
@@ -177,7 +177,7 @@ void verbs_arrived(verbs_adapter_t *a, verbs_slot_t *s, uint32_t pair_number)
         message_handle(l, s, &head);
 }
 
-/* True if the message is the link's next packet, whole. */
+/* True if the message holds the whole next packet of the link. */
 static bool packet_is_next(const verbs_link_t *l, const verbs_slot_t *s, const verbs_head_t *head)
 {
     uint32_t length;

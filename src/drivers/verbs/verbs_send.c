@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* verbs: outgoing messages.  Each lies in a ring of registered memory, short ones are copied to the device by the processor
- * (inline).  One in VERBS_SIGNAL asks for a completion, which frees all before it. */
+ * (inline).  One message in VERBS_SIGNAL requests a completion, which frees all messages up to it. */
 #include "drivers/verbs/verbs.h"
 
 #include <assert.h>
@@ -36,7 +36,8 @@ bool verbs_message_post(verbs_link_t *l, fabric_kind_t kind, size_t len, bool si
         wr.send_flags |= IBV_SEND_INLINE;
     atomic_store_explicit(&l->advertised, head.returned, memory_order_relaxed);
     atomic_store_explicit(&l->bodies_advertised, head.bodies, memory_order_relaxed);
-    atomic_store_explicit(&l->sent, sent, memory_order_relaxed); /* before the post: the answer may be read at once */
+    /* stored before the post, since another thread may read the answer immediately */
+    atomic_store_explicit(&l->sent, sent, memory_order_relaxed);
     int rc = ibv_post_send(l->pair, &wr, &bad);
     if (rc)
         fabric_send_failed(&l->base, rc);
@@ -103,7 +104,7 @@ void verbs_return_again(verbs_adapter_t *a)
     }
 }
 
-/* A message that was acknowledged lies in the peer's memory; but not on iWARP (verbs_hello.c). */
+/* A message whose completion has come lies in the peer's memory, except on iWARP (verbs_hello.c). */
 bool verbs_drained(madi_link_t *link)
 {
     verbs_link_t *l = (verbs_link_t *)link;
@@ -115,7 +116,8 @@ bool verbs_drained(madi_link_t *link)
     bool drained = (empty && !l->flights && !l->spill.op) || fabric_send_error(&l->base);
     bool ask = !empty && l->asked != sent;
     madi_link_unlock_tx(link);
-    if (ask && verbs_return_send(l, true)) /* the completion of this message shows that all messages before have completed */
+    /* the completion of this message shows that all earlier messages have completed */
+    if (ask && verbs_return_send(l, true))
         l->asked = atomic_load_explicit(&l->sent, memory_order_relaxed);
     fabric_heat(&verbs_of(l)->base.heat);
     return drained && (!verbs_of(l)->port.iwarp || fabric_send_error(&l->base) || verbs_flush_known(l));

@@ -5,8 +5,8 @@
  *   posted --(message)--> used --(verbs_slot_spend)--> spent --(verbs_slots_post)--> posted
  *                           \--(lent; verbs_slot_put)--> returned --> free
  *
- * For a slot that is lent a free one is spent, so that the number of posted and spent slots stays: VERBS_WINDOW for each link,
- * and VERBS_REPOST, which may be spent without being posted. */
+ * When a slot is lent, a free slot becomes spent in its place.  So the number of posted and spent slots stays the same:
+ * VERBS_WINDOW for each link, and VERBS_REPOST slots that may be spent without being posted. */
 #include "drivers/verbs/verbs.h"
 
 #include "base/log.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verbs: long packets whose memory cannot be registered, because a limit is reached.  The header goes without segments, and the
- * body behind it in pieces, which are copied.  A link sends no other packet meanwhile. */
+/* verbs: long packets whose memory cannot be registered, because a limit is reached.  The header is sent without segments,
+ * and the body follows in pieces, which are copied.  A link sends no other packet meanwhile. */
 #include "drivers/verbs/verbs.h"
 
 #include <string.h>
 
-/* Copy the next bytes of the body; returns their number. */
+/* Copy the next bytes of the body; return their number. */
 static size_t piece_gather(verbs_spill_t *s, char *to)
 {
     size_t len = 0;
@@ -30,7 +30,7 @@ static bool spill_is_active(const verbs_spill_t *s)
     return s->at < s->n;
 }
 
-/* Send what there is room for.  Under the tx lock. */
+/* Send as many pieces of the body as credit and memory allow.  Under the tx lock. */
 static void spill_continue(verbs_link_t *l)
 {
     char *to;
@@ -63,10 +63,10 @@ madi_sent_t verbs_spill_send(verbs_link_t *l, const struct iovec *vec, int n, ma
         return MADI_SENT;
     s->op = op;
     atomic_store_explicit(&a->spilling, true, memory_order_release);
-    return MADI_TAKEN; /* if the post has failed, the link ends, and the op with it */
+    return MADI_TAKEN; /* if the post has failed, the link ends, and its end completes the op */
 }
 
-/* Continue on one link.  True if that link has more to send. */
+/* Send further pieces on one link.  Return true if the link has more to send. */
 static bool link_spill(verbs_link_t *l)
 {
     madi_link_lock_tx(&l->base.link);

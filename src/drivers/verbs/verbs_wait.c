@@ -23,7 +23,7 @@ static void channel_ready(madi_watch_t *watch, uint32_t events)
     verbs_drain(&a->base);
 }
 
-/* Handle an event of the device.  Those of a queue pair are reported by its completions, too. */
+/* Handle an event of the device.  Events of a queue pair are only logged, since its completions report them, too. */
 static void event_handle(verbs_adapter_t *a, enum ibv_event_type type)
 {
     const char *text = a->lib->event_type_str(type);
@@ -43,7 +43,8 @@ static void device_event_ready(madi_watch_t *watch, uint32_t events)
     (void)events;
     while (!a->lib->get_async_event(a->context, &event)) {
         enum ibv_event_type type = event.event_type;
-        a->lib->ack_async_event(&event); /* before an upcall: the end of a queue pair waits for it */
+        /* acknowledged before an upcall, because destroying a queue pair waits for this acknowledgement */
+        a->lib->ack_async_event(&event);
         event_handle(a, type);
     }
     if (errno != EAGAIN && errno != EINTR) {
@@ -104,7 +105,7 @@ bool verbs_arm(madi_adapter_t *adapter)
     verbs_slots_post(a);
     int rc = ibv_req_notify_cq(a->cq, 0), n = ibv_poll_cq(a->cq, VERBS_BATCH, a->stash);
     a->n_stash = n > 0 ? n : 0;
-    if (rc) /* nothing would wake a thread that sleeps */
+    if (rc) /* do not sleep, since nothing would wake the thread */
         verbs_fail(a, "the completion queue cannot be armed", strerror(rc));
     if (rc || n) {
         fabric_heat(&a->base.heat); /* so that the next poll handles them */
