@@ -34,10 +34,10 @@
 
 #define WORLD_PACKET_MAX ((size_t)32 << 10) /* bytes */
 #define WORLD_GATHER 16
-#define WORLD_SLOTS 4       /* posted receives.  rationale.md, "How does the driver mpi use MPI?" */
-#define WORLD_COPIES 128    /* copied messages in flight, of links' packets */
-#define WORLD_LENT_MAX 1024 /* lent buffers: further packets are copied */
-/* Tags of MPI, below the least upper bound of the standard (32767). */
+#define WORLD_SLOTS 4       /* number of posted receives (rationale.md, "How does the driver mpi use MPI?") */
+#define WORLD_COPIES 128    /* maximum number of copied packets in flight */
+#define WORLD_LENT_MAX 1024 /* maximum number of lent buffers; further packets are copied */
+/* Tags of MPI messages, below the least value (32767) that the standard allows for MPI_TAG_UB. */
 #define WORLD_TAG 28004
 #define WORLD_BODY_TAG 16384 /* the first of WORLD_BODY_TAGS */
 #define WORLD_BODY_TAGS 8192
@@ -48,7 +48,7 @@ typedef struct mpi_adapter mpi_adapter_t;
 /* Address of an adapter. */
 typedef struct mpi_address {
     uint32_t rank, number; /* rank in MPI's world; number of the adapter in its process */
-    uint64_t stamp;        /* random number of the process: ranks of other jobs have other ones */
+    uint64_t stamp;        /* random number of the process, by which ranks of different jobs are distinguished */
 } mpi_address_t;
 static_assert(sizeof(mpi_address_t) == 16, "address");
 
@@ -63,17 +63,17 @@ typedef struct mpi_buffer {
 } mpi_buffer_t;
 static_assert(offsetof(mpi_buffer_t, data) == offsetof(mpi_buffer_t, early.tag) + WORLD_TAG_SIZE, "buffer");
 
-/* A packet whose body comes by itself. */
+/* Announcement of a packet whose body comes in a message of its own. */
 typedef struct mpi_announced {
     madi_wire_hdr_t hdr;
     uint32_t body_tag;
 } mpi_announced_t;
-#define WORLD_ANNOUNCED (sizeof(madi_wire_hdr_t) + sizeof(uint32_t)) /* bytes of that in a message */
+#define WORLD_ANNOUNCED (sizeof(madi_wire_hdr_t) + sizeof(uint32_t)) /* bytes of a mpi_announced_t in a message */
 
 /* A body that MPI writes to its destination. */
 typedef struct mpi_body {
-    struct mpi_body *next; /* the world's list, or the adapter's list of bodies that have ended */
-    mpi_link_t *link;      /* NULL: nobody wants the body, and its memory is `sink` */
+    struct mpi_body *next; /* next in the world's list, or in the adapter's list of bodies that have ended */
+    mpi_link_t *link;      /* NULL if the body is received only to be dropped, into `sink` */
     mpi_request_t request;
     int error; /* of MPI */
     void *sink;
@@ -81,7 +81,7 @@ typedef struct mpi_body {
 
 /* A copied message in flight. */
 typedef struct mpi_copy {
-    struct mpi_copy *next; /* free list, or list of those in flight */
+    struct mpi_copy *next; /* next in the free list, or in the list of copies in flight */
     mpi_link_t *link;      /* NULL: none, or closed */
     mpi_request_t request;
     uint64_t tag; /* the message begins here */
@@ -91,22 +91,23 @@ static_assert(offsetof(mpi_copy_t, data) == offsetof(mpi_copy_t, tag) + WORLD_TA
 
 /* A body in flight. */
 typedef struct mpi_flight {
-    struct mpi_flight *next; /* free list, the world's list of those in flight, or the adapter's of those that have ended */
-    mpi_link_t *link;        /* NULL: the link is closed, and the op was reported */
+    struct mpi_flight *next; /* next in the free list, in the world's list of flights in flight, or in the adapter's list of
+                              * ended flights */
+    mpi_link_t *link;        /* NULL if the link is closed; the op has then been reported */
     madi_op_t *op;
     mpi_request_t request;
     int error;  /* of MPI */
-    void *copy; /* a body that was in pieces; NULL: the program's memory */
+    void *copy; /* copy of a body that was in pieces; NULL if the body is sent from the program's memory */
 } mpi_flight_t;
 
-/* State that the adapters of this process share.  All under io, except constants. */
+/* State that the adapters of this process share.  Lock: io, except constants. */
 typedef struct mpi_world {
     mpi_lib_t lib;
     madi_lock_t io;
     int rank, size;
     uint64_t stamp;
     bool is_open;     /* an adapter is there */
-    atomic_int error; /* not 0: MPI has failed with this error, and is not called any more */
+    atomic_int error; /* error with which MPI has failed, and is not called any more; 0 if none */
     uint32_t adapter_number;
     mpi_adapter_t *adapters;
     fabric_table_t links;
@@ -116,7 +117,7 @@ typedef struct mpi_world {
         mpi_buffer_t *buffer; /* NULL: without memory */
         mpi_request_t request;
     } slots[WORLD_SLOTS];
-    unsigned head, posted; /* the first posted slot; number of posted slots */
+    unsigned head, posted; /* head: index of the first posted slot; posted: number of posted slots */
     mpi_buffer_t *buffers; /* free */
     atomic_int lent;
 
@@ -132,7 +133,7 @@ struct mpi_adapter {
     mpi_adapter_t *next;
     mpi_address_t address;
     /* under io */
-    mpi_buffer_t *first_arrived, **arrived; /* messages in their order; place for the next one */
+    mpi_buffer_t *first_arrived, **arrived; /* list of messages in their order; its end */
     mpi_flight_t *landed;                   /* flights that have ended */
     mpi_body_t *ended;                      /* bodies that have ended */
     atomic_int listed;                      /* number of entries in these three lists; read without a lock */
@@ -147,28 +148,31 @@ static inline mpi_adapter_t *mpi_of(const mpi_link_t *l)
 {
     return (mpi_adapter_t *)l->base.link.adapter;
 }
-/* Return the link to which a message with this tag belongs; NULL if there is none any more.  Under io. */
+/* Return the link to which a message with this tag belongs; NULL if there is none any more.  Under the lock io. */
 static inline mpi_link_t *mpi_link_of(const mpi_world_t *w, uint64_t tag)
 {
     return (mpi_link_t *)fabric_link_at(&w->links, tag);
 }
 
 /* mpi_world.c */
-/* Enter an adapter; the first one opens MPI, and posts receives.  On failure return false, and write the reason. */
+/* Add an adapter to the world; the first one opens MPI and posts receives.  On failure return false, and write the
+ * reason. */
 bool mpi_world_enter(mpi_adapter_t *a, char *reason);
-/* End that; the last adapter cancels the receives.  Legal for an adapter that has not entered. */
+/* Remove an adapter from the world; the last one cancels the receives.  Does nothing for an adapter that was not added. */
 void mpi_world_leave(mpi_adapter_t *a);
-/* Handle messages and requests of all adapters.  Returns the number of events. */
+/* Handle messages and requests of all adapters.  Return the number of events. */
 int mpi_progress(mpi_adapter_t *poller);
-/* Return the next message, in its slot; NULL if there is none.  Under io. */
+/* Return the next message, in its slot; NULL if there is none.  Under the lock io. */
 mpi_buffer_t *mpi_slot_look(mpi_world_t *w);
-void mpi_slot_free(mpi_world_t *w);            /* the message has been copied.  Under io */
-mpi_buffer_t *mpi_slot_detach(mpi_world_t *w); /* the buffer is the caller's.  Under io */
-/* List the message with the adapter to which it belongs, and wake its session if that is not the poller.  Under io. */
+void mpi_slot_free(mpi_world_t *w);            /* free the slot, whose message has been copied.  Under the lock io */
+mpi_buffer_t *mpi_slot_detach(mpi_world_t *w); /* take the buffer out of its slot; the caller owns the buffer.  Under the
+                                                * lock io */
+/* List the message with the adapter to which it belongs, and wake its session if that is not the poller.  Under the lock
+ * io. */
 void mpi_slot_route(mpi_world_t *w, const mpi_adapter_t *poller);
 mpi_buffer_t *mpi_arrived_take(mpi_adapter_t *a); /* the next one; NULL: none */
 void mpi_buffer_put(mpi_world_t *w, mpi_buffer_t *b);
-/* MPI has failed: the links of all adapters break.  Under io. */
+/* Handle that MPI has failed: the links of all adapters break.  Under the lock io. */
 void mpi_world_fail(mpi_world_t *w, int error);
 static inline bool mpi_world_works(const mpi_world_t *w)
 {
@@ -182,32 +186,36 @@ void mpi_link_fini(madi_link_t *link);
 /* mpi_send.c */
 madi_sent_t mpi_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 bool mpi_send_short(madi_link_t *link, const void *packet, size_t total);
-/* Send a message of up to WORLD_PACKET_MAX bytes in pieces, which may be reused.  l: the link that counts it; NULL: one of the
- * driver's own, which is not refused.  Return MADI_SENT, or MADI_AGAIN with *error: 0, or MPI's. */
+/* Send a message of up to WORLD_PACKET_MAX bytes in pieces, which may be reused after the call.  l: the link that counts the
+ * message; NULL for a message of the driver's own, which is never refused for lack of copies.  Return MADI_SENT, or
+ * MADI_AGAIN with *error: MPI's error, or 0. */
 madi_sent_t mpi_message_send(mpi_world_t *w, int rank, uint64_t tag, const struct iovec *vec, int n, mpi_link_t *l,
                              int *error);
 bool mpi_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number); /* as fabric_ops_t says */
 int mpi_sends_test(mpi_world_t *w);     /* account for sends that have ended; returns their number.  Under io */
 bool mpi_sends_remain(mpi_world_t *w);  /* true if copied messages are in flight, and MPI works */
-int mpi_flights_land(mpi_adapter_t *a); /* report flights that have ended; returns their number */
+int mpi_flights_land(mpi_adapter_t *a); /* report flights that have ended; return their number */
 bool mpi_flights_exist(mpi_link_t *l);
-/* Report all flights of the link, although MPI has not ended them; and forget that its copies are the link's. */
+/* Report all flights of the link as ended, although MPI has not ended them.  The link no longer counts its copies. */
 void mpi_sends_forget(mpi_link_t *l);
 
 /* mpi_body.c */
-void mpi_body_begin(mpi_link_t *l, int source, uint32_t tag);                /* receive the body of l->hdr to l->rx.base */
-void mpi_body_discard(mpi_world_t *w, int source, uint32_t tag, size_t len); /* receive a body for nobody.  Under io */
-int mpi_bodies_test(mpi_world_t *w);   /* find those that have ended; returns their number.  Under io */
-int mpi_bodies_land(mpi_adapter_t *a); /* deliver bodies that are complete; returns their number */
-void mpi_body_cancel(mpi_link_t *l);   /* so that it ends soon, unless it is coming */
+void mpi_body_begin(mpi_link_t *l, int source, uint32_t tag);                /* begin to receive the body of the packet
+                                                                              * l->hdr at l->rx.base */
+void mpi_body_discard(mpi_world_t *w, int source, uint32_t tag, size_t len); /* receive a body only to drop it.  Under the
+                                                                              * lock io */
+int mpi_bodies_test(mpi_world_t *w);   /* find the bodies that have ended; return their number.  Under the lock io */
+int mpi_bodies_land(mpi_adapter_t *a); /* deliver bodies that are complete; return their number */
+void mpi_body_cancel(mpi_link_t *l);   /* cancel the receive of the link's body, which then ends soon unless its data already
+                                        * arrive */
 void mpi_body_forget(mpi_link_t *l);   /* at the link's end */
 
 /* mpi_receive.c */
 void mpi_packet_handle(mpi_adapter_t *a, mpi_buffer_t *b);
 /* Return the link of a packet with this tag if it is the adapter's, and the packet may be delivered now; else NULL.  Under
- * io. */
+ * the lock io. */
 mpi_link_t *mpi_turn(const mpi_adapter_t *a, uint64_t tag);
-/* Read the header of a packet whose body comes by itself.  Return false if the message is another one. */
+/* Read the announcement of a packet.  Return false if the message announces no packet. */
 bool mpi_announced_read(const mpi_buffer_t *b, mpi_announced_t *announced);
 void mpi_early_run(fabric_link_t *link); /* as fabric_ops_t says */
 void mpi_receive_forget(mpi_link_t *l);
@@ -228,7 +236,8 @@ void mpi_disarm(madi_adapter_t *adapter);
 bool mpi_frame_send(madi_link_t *link, const void *frame, size_t len);
 bool mpi_frame_answer(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);
 void mpi_frame_arrived(mpi_adapter_t *a, const mpi_buffer_t *b);
-/* Return the adapter to which a frame is addressed; NULL if there is none: the sender is then notified.  Under io. */
+/* Return the adapter to which a frame is addressed; NULL if there is none; the caller then notifies the sender.  Under the
+ * lock io. */
 mpi_adapter_t *mpi_frame_adapter(mpi_world_t *w, const mpi_buffer_t *b);
 
 #endif

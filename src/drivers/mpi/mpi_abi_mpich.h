@@ -12,7 +12,7 @@ typedef int mpich_request_t;
 typedef int mpich_errhandler_t;
 
 typedef struct mpich_status {
-    int count_low, count_high; /* the lowest bit of count_high: cancelled */
+    int count_low, count_high; /* the lowest bit of count_high is set if the operation was cancelled */
     int source, tag, error;
 } mpich_status_t;
 static inline long mpich_status_bytes(const mpich_status_t *status)

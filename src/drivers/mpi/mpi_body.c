@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mpi: bodies that MPI writes to their destination.  The next packets of the link wait until a body ends.  A body that nobody
- * wants is received, too: its sender waits for that. */
+/* mpi: bodies that MPI writes to their destination.  The next packets of the link wait until a body ends.  A body that is to
+ * be dropped is received, too, because its sender waits until it has been received. */
 #include "drivers/mpi/mpi.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void body_deliver(mpi_link_t *l, int error)
         mpi_early_run(&l->base);
 }
 
-/* Under io.  Return false without memory, or if MPI has failed. */
+/* Post the receive of a body.  Under the lock io.  Return false if out of memory, or if MPI has failed. */
 static bool mpi_body_post(mpi_world_t *w, mpi_link_t *l, int source, uint32_t tag, size_t len)
 {
     mpi_body_t *body = calloc(1, sizeof *body);
@@ -48,7 +48,7 @@ static bool mpi_body_post(mpi_world_t *w, mpi_link_t *l, int source, uint32_t ta
 
 void mpi_body_discard(mpi_world_t *w, int source, uint32_t tag, size_t len)
 {
-    mpi_body_post(w, NULL, source, tag, len); /* without memory, the body stays with MPI */
+    mpi_body_post(w, NULL, source, tag, len); /* if out of memory, the body stays in MPI */
 }
 
 void mpi_body_begin(mpi_link_t *l, int source, uint32_t tag)

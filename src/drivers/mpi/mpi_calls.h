@@ -41,21 +41,22 @@ typedef struct mpi_calls {
     int (*initialized)(bool *is_initialized, bool *is_finalized);
     int (*init)(mpi_level_t wanted, int *level);
     int (*finalize)(void);
-    int (*level)(int *level, bool *is_main); /* of MPI, and whether this thread has initialised MPI */
+    int (*level)(int *level, bool *is_main); /* Find the thread level of MPI, and whether this thread has initialised MPI. */
     /* Choose the communicator of all further calls, as a Fortran handle; 0: MPI_COMM_WORLD. */
     int (*communicator_use)(int fortran, int *rank, int *size);
-    int (*errors_return)(void); /* errors on the communicator are returned from now on */
+    int (*errors_return)(void); /* have errors on the communicator returned from now on */
     int (*send)(const void *bytes, size_t len, int rank, int tag, mpi_request_t *request);
     int (*receive)(void *bytes, size_t len, int rank, int tag, mpi_request_t *request);
     int (*test)(mpi_request_t *request, bool *is_done);
     int (*test_from)(mpi_request_t *request, bool *is_done, mpi_from_t *from); /* of a receive */
-    int (*cancel)(mpi_request_t *request); /* of a receive, which `test` then completes unless a message is coming */
+    int (*cancel)(mpi_request_t *request); /* cancel a receive; `test` then completes it, unless its message already
+                                            * arrives */
     void (*error_text)(int error, char *text /* MPI_ERROR_TEXT_MAX */);
 } mpi_calls_t;
 
 extern const mpi_calls_t mpi_calls_openmpi, mpi_calls_mpich;
 
-/* Find a function, or a variable, of the library; *at becomes its address. */
+/* Name of a function or variable of the library; *at becomes its address. */
 typedef struct mpi_symbol {
     const char *name;
     void *at; /* a pointer to a pointer */

@@ -54,7 +54,7 @@ mpi_adapter_t *mpi_frame_adapter(mpi_world_t *w, const mpi_buffer_t *b)
         return NULL;
     memcpy(&to, b->data, sizeof to);
     mpi_adapter_t *a = adapter_of_address(w, &to);
-    /* w->adapters: it exists while messages are handled */
+    /* the first of w->adapters exists while messages are handled */
     return a ? a : b->len > FRAME_HEAD ? w->adapters : NULL;
 }
 
@@ -67,7 +67,7 @@ static void frame_refuse(mpi_adapter_t *a, mpi_address_t to, mpi_address_t from)
         mpi_message_send(a->world, (int)from.rank, fabric_tag(FABRIC_KIND_FRAME, 0, 0), vec, 2, NULL, &error);
 }
 
-/* The address of a peer was wrong. */
+/* Handle that the address of a peer was wrong. */
 static void frame_refused(mpi_adapter_t *a, const mpi_address_t *peer)
 {
     char text[MADI_REASON_MAX];

@@ -18,12 +18,12 @@
 #define LAUNCH "start the program with mpirun or mpiexec"
 
 static struct {
-    void *library; /* the library that the driver has loaded; NULL if none */
+    void *library; /* handle of the library that the driver has loaded; NULL if none */
     mpi_lib_t lib;
     pthread_t main_thread; /* the thread that has initialised MPI, if lib.ours */
     pthread_t busy;        /* the thread that initialises MPI, if is_busy */
     pid_t process;         /* the process that has initialised MPI */
-    atomic_bool is_busy;   /* MPI is being initialised, and may open a session of its own */
+    atomic_bool is_busy;   /* true while MPI is being initialised, which may open a session inside MPI */
     atomic_bool peer_died;
     void (*at_end)(void);
     struct sigaction usr1; /* MPI's handler */
@@ -111,7 +111,7 @@ static const char *launcher_library(void)
     return madi_env("OMPI_COMM_WORLD_SIZE") || madi_env("PMIX_NAMESPACE") ? "libmpi.so.40" : "libmpich.so.12";
 }
 
-/* Return the library; *loaded: true if the program has loaded it.  NULL with the reason. */
+/* Return the library; *loaded: true if the program has loaded it.  Return NULL with the reason. */
 static void *library_find(bool *loaded, char *reason, size_t size)
 {
     object_search_t search = {.wanted = object_is_mpi};
@@ -129,7 +129,8 @@ static void *library_find(bool *loaded, char *reason, size_t size)
         snprintf(reason, size, "no MPI launcher has started this process, and the program has not initialised MPI: " LAUNCH);
         return NULL;
     }
-    library = dlopen(file, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE); /* global: components of Open MPI need its symbols */
+    /* RTLD_GLOBAL, because components of Open MPI need the symbols of this library */
+    library = dlopen(file, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
     if (!library && !strcmp(file, "libmpich.so.12"))
         library = dlopen("libmpi.so.12", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE); /* its name elsewhere */
     own.library = library;
@@ -214,7 +215,7 @@ static bool mpi_init_own(mpi_lib_t *lib, char *reason, size_t size)
     return true;
 }
 
-/* Use what the program has initialised. */
+/* Use MPI as the program has initialised it. */
 static bool mpi_use_program(mpi_lib_t *lib, char *reason, size_t size)
 {
     bool is_main = false;
@@ -223,7 +224,8 @@ static bool mpi_use_program(mpi_lib_t *lib, char *reason, size_t size)
         error_write(lib->calls, "MPI_Query_thread", error, reason, size);
         return false;
     }
-    lib->main_only = lib->level < MPI_LEVEL_MULTIPLE; /* other threads of the program may be in MPI */
+    /* below that level, the driver must not call MPI while other threads of the program may be in it */
+    lib->main_only = lib->level < MPI_LEVEL_MULTIPLE;
     if (lib->main_only && !is_main)
         snprintf(reason, size,
                  "MPI was initialised without MPI_THREAD_MULTIPLE, so only the thread that has initialised it may open this "

@@ -23,11 +23,11 @@ typedef struct mpi_lib {
 /* Find the library, and initialise MPI if the driver has to.  On failure return false, and write the reason (size bytes).
  * One thread at a time. */
 bool mpi_lib_open(mpi_lib_t *lib, char *reason, size_t size);
-/* True if this thread may call MPI. */
+/* True if the calling thread may call MPI. */
 bool mpi_lib_may_call(const mpi_lib_t *lib);
-/* Set what is called as the process ends, before MPI is finalised; only if lib.ours. */
+/* Set the function that is called when the process ends, before MPI is finalised.  Precondition: lib.ours. */
 void mpi_lib_at_end(void (*call)(void));
-/* A peer has died: do not finalise MPI at the end of the process, because MPI would wait for the peer. */
+/* Handle that a peer has died: MPI is not finalised at the end of the process, because it would wait for the peer. */
 void mpi_lib_peer_died(void);
 /* True for the path of an object by which an MPI library runs over Madeleine. */
 bool mpi_object_is_ours(const char *path);

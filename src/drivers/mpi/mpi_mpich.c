@@ -30,7 +30,7 @@ static bool mpich_objects_bind(void *library, char *reason, size_t size)
 
 static mpich_comm_t mpich_comm_of_fortran(int fortran)
 {
-    return fortran; /* a handle of C is the same number */
+    return fortran; /* in MPICH, the C handle is the same number as the Fortran handle */
 }
 
 /* The libraries that promise this binary interface name themselves in their version. */

@@ -46,7 +46,7 @@ static int mpi_rare_handle(mpi_adapter_t *a)
     return events;
 }
 
-/* Handle up to `budget` messages.  Returns the number of events. */
+/* Handle up to `budget` messages.  Return the number of events. */
 static int mpi_messages_handle(mpi_adapter_t *a, int budget)
 {
     int events = mpi_progress(a), n = 0;
@@ -124,7 +124,7 @@ int mpi_poll(madi_adapter_t *adapter, int budget)
     return fabric_poll_end(&a->base, events + mpi_rare_handle(a), false);
 }
 
-/* Copy or lend the message of the first slot if it is a packet whose turn it is.  Under io. */
+/* Copy or lend the message of the first slot if it is a packet whose turn it is.  Under the lock io. */
 static mpi_link_t *message_take(mpi_adapter_t *a, mpi_buffer_t *b, void *packet, madi_foreign_t *loan)
 {
     mpi_world_t *w = a->world;
@@ -149,14 +149,13 @@ static mpi_link_t *message_take(mpi_adapter_t *a, mpi_buffer_t *b, void *packet,
     return l;
 }
 
-/* Take a message that has just come.  Others are handled.  *events: the number of those. */
+/* Take a packet that has just arrived.  Messages of other kinds are handled; *events is their number. */
 static mpi_link_t *mpi_first_take(mpi_adapter_t *a, void *packet, madi_foreign_t *loan, int *events)
 {
     mpi_world_t *w = a->world;
     mpi_link_t *l = NULL;
     madi_lock(&w->io);
-    if (!a->first_arrived &&
-        mpi_world_works(w)) { /* another session may have listed a message meanwhile, which is earlier */
+    if (!a->first_arrived && mpi_world_works(w)) { /* another session may have listed an earlier message meanwhile */
         mpi_buffer_t *b = NULL;
         for (int i = 0; i < LOOKS && !b; i++)
             b = mpi_slot_look(w);

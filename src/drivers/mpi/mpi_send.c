@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TESTS 4 /* requests of each kind that a call of mpi_sends_test looks at */
+#define TESTS 4 /* maximum number of requests of each kind that one call of mpi_sends_test checks */
 
 /* ---- Copied messages --------------------------------------------------------------------------------------------- */
 
-/* Free a copy, which MPI no longer uses.  Under io. */
+/* Free a copy that MPI no longer uses.  Under the lock io. */
 static void send_copy_free(mpi_world_t *w, mpi_copy_t *c)
 {
     if (c->link) {
@@ -22,7 +22,7 @@ static void send_copy_free(mpi_world_t *w, mpi_copy_t *c)
     w->copies = c;
 }
 
-/* Return a place for a message; NULL if all are in flight, or without memory.  Under io. */
+/* Return a place for a message; NULL if all are in flight, or if out of memory.  Under the lock io. */
 static mpi_copy_t *send_copy_take(mpi_world_t *w, bool counted)
 {
     mpi_copy_t *c = w->copies;
@@ -37,7 +37,8 @@ static mpi_copy_t *send_copy_take(mpi_world_t *w, bool counted)
     return c;
 }
 
-/* Send a copy of len bytes behind the tag; it stays the caller's if *is_done.  Returns MPI's error.  Under io. */
+/* Send a copy of len bytes behind the tag.  The caller keeps the copy if *is_done is set.  Return MPI's error.  Under the
+ * lock io. */
 static int send_copy_post(mpi_world_t *w, int rank, mpi_copy_t *c, size_t len, bool *is_done)
 {
     int error = w->lib.calls->send(&c->tag, WORLD_TAG_SIZE + len, rank, WORLD_TAG, &c->request);
@@ -45,7 +46,7 @@ static int send_copy_post(mpi_world_t *w, int rank, mpi_copy_t *c, size_t len, b
     return MADI_UNLIKELY(error) ? error : w->lib.calls->test(&c->request, is_done);
 }
 
-/* MPI sends the copy later.  Under io. */
+/* Record that MPI sends the copy later.  Under the lock io. */
 static void send_copy_keep(mpi_world_t *w, mpi_copy_t *c, mpi_link_t *l)
 {
     c->link = l;
@@ -58,7 +59,7 @@ static void send_copy_keep(mpi_world_t *w, mpi_copy_t *c, mpi_link_t *l)
     fabric_copies_count(&l->base, 1);
 }
 
-/* Send pieces.  Under io. */
+/* Send pieces.  Under the lock io. */
 static madi_sent_t pieces_send(mpi_world_t *w, int rank, uint64_t tag, const struct iovec *vec, int n, mpi_link_t *l,
                                int *error)
 {
@@ -107,7 +108,8 @@ static void flight_put_free(mpi_world_t *w, mpi_flight_t *f)
     w->flights = f;
 }
 
-/* Find the bytes of a body behind its header: those of the program, or a copy if they are in pieces.  NULL without memory. */
+/* Return the bytes of a body behind its header: the program's memory, or a copy if the body is in pieces.  Return NULL if
+ * out of memory. */
 static const void *flight_bytes(mpi_flight_t *f, const struct iovec *vec, int n, size_t len)
 {
     size_t skip = sizeof(madi_wire_hdr_t), at = 0;
@@ -123,7 +125,7 @@ static const void *flight_bytes(mpi_flight_t *f, const struct iovec *vec, int n,
     return f->copy;
 }
 
-/* Send the header, and then the body.  Under io. */
+/* Send the header, and then the body.  Under the lock io. */
 static madi_sent_t flight_post_both(mpi_world_t *w, mpi_link_t *l, mpi_flight_t *f, const struct iovec *vec,
                                     const void *body, size_t len, int *error)
 {
@@ -197,7 +199,7 @@ bool mpi_flights_exist(mpi_link_t *l)
     return f != NULL;
 }
 
-/* Return the op of a flight of the link, which stays in MPI's hands; NULL if there is none.  Under io. */
+/* Take the op from a flight of the link, and return it; MPI keeps the flight.  NULL if there is none.  Under the lock io. */
 static madi_op_t *flight_abandon(mpi_world_t *w, mpi_link_t *l)
 {
     for (mpi_flight_t *f = w->flying; f; f = f->next)
@@ -231,9 +233,9 @@ void mpi_sends_forget(mpi_link_t *l)
     madi_unlock(&w->io);
 }
 
-/* ---- Requests that end, under io ------------------------------------------------------------------------------------ */
+/* ---- Requests that end, under the lock io ------------------------------------------------------------------------ */
 
-/* Look at the oldest copies in flight; those that are not complete go to the end of the list, because their receiver may be
+/* Test the oldest copies in flight.  Copies that are not complete go to the end of the list, because their receiver may be
  * stopped. */
 static int copies_test(mpi_world_t *w)
 {

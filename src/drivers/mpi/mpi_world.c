@@ -5,7 +5,7 @@
  *                   ^head       ^head + posted
  *
  * A message that is copied at once leaves its buffer in the slot.  Otherwise the buffer is detached, and the slot gets
- * another one.  Receives are posted again when there is no message, so that this costs no message any time. */
+ * another one.  Receives are posted again when no message has arrived, so that posting delays no message. */
 #include "drivers/mpi/mpi.h"
 
 #include "base/knob.h"
@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PART 16           /* messages between two looks at what is rare */
-#define CANCEL_CALLS 4096 /* calls in which MPI ends a receive that was cancelled */
+#define PART 16           /* number of messages between two checks for rare work */
+#define CANCEL_CALLS 4096 /* number of calls in which MPI ends a receive that was cancelled */
 
 static mpi_world_t world;
 static madi_static_mutex_t world_mutex = MADI_STATIC_MUTEX; /* adapters that begin and end */
@@ -39,7 +39,7 @@ void mpi_buffer_put(mpi_world_t *w, mpi_buffer_t *b)
     madi_unlock(&w->io);
 }
 
-/* ---- Receives, under io --------------------------------------------------------------------------------------------- */
+/* ---- Receives, under the lock io --------------------------------------------------------------------------------- */
 
 void mpi_world_fail(mpi_world_t *w, int error)
 {
@@ -93,7 +93,7 @@ mpi_buffer_t *mpi_slot_look(mpi_world_t *w)
         }
         if (MADI_LIKELY(from.bytes >= (long)WORLD_TAG_SIZE))
             break;
-        mpi_slot_free(w); /* no peer of ours sends that */
+        mpi_slot_free(w); /* dropped, since no correct peer sends this */
     }
     mpi_buffer_t *b = w->slots[w->head].buffer;
     b->source = from.source;
@@ -172,7 +172,7 @@ mpi_buffer_t *mpi_arrived_take(mpi_adapter_t *a)
     return b;
 }
 
-/* Cancel the receives.  Those that stay are used by the next adapter. */
+/* Cancel the posted receives.  Receives that cannot be cancelled are used by the next adapter. */
 static void slots_cancel(mpi_world_t *w)
 {
     bool is_done = true;
@@ -188,7 +188,7 @@ static void slots_cancel(mpi_world_t *w)
     }
 }
 
-/* MPI is about to be finalised, and no session is left. */
+/* Called when MPI is about to be finalised, and no session is left. */
 static void world_end(void)
 {
     madi_lock(&world.io);
@@ -202,7 +202,8 @@ static void world_end(void)
 
 /* ---- Begin and end ------------------------------------------------------------------------------------------------ */
 
-/* Choose the communicator.  Returns MPI's error.  On MPI_COMM_WORLD of the program, its choice for errors stays. */
+/* Choose the communicator.  Return MPI's error.  If it is MPI_COMM_WORLD of the program, the program's error handler
+ * stays. */
 static int communicator_choose(mpi_world_t *w, int given)
 {
     const mpi_calls_t *calls = w->lib.calls;
@@ -304,7 +305,7 @@ void mpi_world_leave(mpi_adapter_t *a)
         free(b);
     }
     if (!w->adapters) {
-        /* if MPI is the driver's, the last messages of peers still find receives, until the process ends */
+        /* if the driver has initialised MPI, the last messages of peers still find receives, until the process ends */
         w->is_open = w->lib.ours && !w->error;
         if (!w->is_open && mpi_world_works(w))
             slots_cancel(w);
