@@ -48,15 +48,15 @@
 
 #define ETH_MAGIC 0x68746564u
 #define ETH_PACKET_MAX ((size_t)32 << 10) /* bytes */
-#define ETH_SMALL 768                     /* bytes of a packet that has a small buffer */
+#define ETH_SMALL 768                     /* bytes: longest packet that gets a small buffer */
 #define ETH_GATHER 16
-#define ETH_PACKETS 256               /* packets of a link that are not acknowledged: more are refused */
+#define ETH_PACKETS 256               /* maximum number of unacknowledged packets of a link; further packets are refused */
 #define ETH_BATCH 32                  /* frames of one system call */
 #define ETH_ACK_EVERY 16              /* segments */
 #define ETH_ACK_NS INT64_C(500000)    /* ns */
-#define ETH_TICK_NS INT64_C(50000000) /* ns between two looks while the program computes */
-#define ETH_MTU_MIN 600               /* bytes: MADI_FRAME_MIN and a head fit */
-#define ETH_ENDS 64                   /* closed links whose peers may not know yet */
+#define ETH_TICK_NS INT64_C(50000000) /* ns between two checks while the program computes */
+#define ETH_MTU_MIN 600               /* bytes: room for a head and for MADI_FRAME_MIN */
+#define ETH_ENDS 64                   /* maximum number of closed links remembered, as their peers may not know */
 static_assert(ETH_MTU_MIN >= MADI_FRAME_MIN + sizeof(eth_head_t), "mtu");
 
 /* Address of an adapter, and of a source of handshakes. */
@@ -70,8 +70,8 @@ static_assert(sizeof(eth_address_t) == 12, "address");
 /* Description of an end of a link, for the other end's start. */
 typedef struct eth_description {
     uint32_t magic, version; /* ETH_MAGIC, ETH_VERSION */
-    uint64_t key;            /* of this end of the link */
-    uint16_t index;          /* of this end of the link */
+    uint64_t key;            /* key of this end of the link */
+    uint16_t index;          /* index of this end of the link */
     uint16_t window;         /* segments that may be in flight to this end */
     uint8_t sum;             /* 1: frames to this end carry a check sum */
     uint8_t reserved[3];
@@ -86,11 +86,11 @@ typedef struct eth_adapter eth_adapter_t;
 
 /* An outgoing packet. */
 typedef struct eth_packet {
-    struct eth_packet *next; /* free list, or packets of the link, oldest first */
-    madi_op_t *op;           /* NULL: the bytes are in data */
-    size_t total, cut;       /* bytes; bytes that are in segments already */
+    struct eth_packet *next; /* next in the free list, or in the list of the link's packets, oldest first */
+    madi_op_t *op;           /* the operation; NULL if the bytes are in `data` */
+    size_t total, cut;       /* total: bytes of the packet; cut: bytes that have been put into segments */
     int n;                   /* pieces */
-    bool is_small;           /* data has ETH_SMALL bytes, else ETH_PACKET_MAX */
+    bool is_small;           /* true if `data` has ETH_SMALL bytes; otherwise it has ETH_PACKET_MAX */
     bool held;               /* counted by madi_link_holds */
     struct iovec vec[ETH_GATHER];
     char data[];
@@ -173,11 +173,11 @@ struct eth_link {
 
     /* sending, under the tx lock */
     eth_out_t out;
-    eth_packet_t *packets, **packets_end; /* those that are not acknowledged, oldest first */
-    eth_packet_t *cutting;                /* the first of these that is not in segments as a whole; NULL: none */
+    eth_packet_t *packets, **packets_end; /* list of packets that are not acknowledged, oldest first */
+    eth_packet_t *cutting;                /* the first packet in `packets` that is not wholly in segments; NULL if none */
     int n_packets;
     eth_packet_t *small, *big; /* free packets */
-    eth_packet_t *ended;       /* acknowledged packets whose op is not done */
+    eth_packet_t *ended;       /* list of acknowledged packets whose op has not been completed */
     _Atomic(bool) refused;     /* a packet was refused */
     bool stuck;                /* the card had no room */
     bool too_long;             /* a frame was longer than the interface's MTU, which was lowered */
@@ -188,12 +188,13 @@ struct eth_link {
     int64_t ack_due; /* ns; 0: none */
     bool is_touched, is_deferred;
     eth_link_t *next_touched, *next_deferred;
-    bool receiving, copying; /* a packet of several segments is being received; and its bytes are wanted */
+    bool receiving, copying; /* receiving: a packet of several segments is being received; copying: the core wants its
+                              * bytes */
     madi_wire_hdr_t hdr;
     madi_rx_t rx;
     size_t received; /* bytes of the body */
     bool bye;
-    uint32_t bye_at; /* number of the segment that does not come any more */
+    uint32_t bye_at; /* number of the first segment that the peer will not send */
     int bye_looks;
 };
 
@@ -263,13 +264,13 @@ void eth_acknowledge(madi_link_t *link);
 madi_sent_t eth_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 /* Send what may be sent: lost segments, then new ones.  Under the tx lock. */
 void eth_flush(eth_link_t *l, int64_t now);
-/* Send an acknowledgement alone.  demand: the peer answers with one. */
+/* Send an acknowledgement in a frame of its own.  demand: request that the peer acknowledges immediately. */
 void eth_ack_send(eth_link_t *l, bool demand);
 /* Free packets that are acknowledged.  Under the tx lock. */
 void eth_packets_release(eth_link_t *l);
-/* Complete the ops of acknowledged packets.  Without the tx lock.  Returns their number. */
+/* Complete the ops of acknowledged packets.  Without the tx lock.  Return their number. */
 int eth_ops_done(eth_link_t *l);
-void eth_packets_fail(eth_link_t *l); /* ends all ops, for a link that is closed */
+void eth_packets_fail(eth_link_t *l); /* end all ops of a closed link with an error */
 void eth_packets_fini(eth_link_t *l);
 
 /* eth_receive.c */
@@ -286,11 +287,11 @@ mad_status_t eth_wait_open(eth_adapter_t *a, char *reason);
 void eth_wait_close(eth_adapter_t *a);
 void eth_wait_fini(eth_adapter_t *a);
 void eth_touch(eth_link_t *l);
-/* Have poll look at timeouts at that time, or before. */
+/* Have poll check timeouts at that time, or before. */
 static inline void eth_due(eth_adapter_t *a, int64_t at)
 {
     if (at < atomic_load_explicit(&a->due, memory_order_relaxed))
-        atomic_store_explicit(&a->due, at, memory_order_relaxed); /* a lost race is repaired by the tick */
+        atomic_store_explicit(&a->due, at, memory_order_relaxed); /* a race may store a later time, which the tick repairs */
 }
 static inline void eth_attend(eth_adapter_t *a)
 {

@@ -7,13 +7,13 @@
 #define CWND_FIRST 64                   /* segments */
 #define CWND_LEAST 2                    /* segments */
 #define TIMEOUT_MIN INT64_C(2000000)    /* ns: longer than a receiver delays an acknowledgement */
-#define PROBE_RTTS 3                    /* shortest round trips, for the first timeout */
-#define TIMEOUT_FIRST INT64_C(50000000) /* ns: before a round trip is measured */
+#define PROBE_RTTS 3                    /* the first timeout, in units of the shortest round trip */
+#define TIMEOUT_FIRST INT64_C(50000000) /* ns: timeout until a round trip has been measured */
 #define TIMEOUT_MAX INT64_C(1000000000) /* ns */
-#define PACE_RTT INT64_C(1000000)       /* ns: least round trip for which segments leave at intervals */
+#define PACE_RTT INT64_C(1000000)       /* ns: segments leave at intervals if the round trip is at least this long */
 #define PACE_BURST 16                   /* segments that may leave together */
-#define MARGIN_MIN INT64_C(20000)       /* ns: frames of one sender pass several queues of a card */
-#define MARGIN_FIRST 2                  /* eighths of a long round trip: the mean, and 4 times its variation */
+#define MARGIN_MIN INT64_C(20000)       /* ns: minimum margin, because frames of one sender pass several queues of a card */
+#define MARGIN_FIRST 2                  /* first margin, in eighths of: mean round trip plus 4 times its variation */
 #define MARGIN_MAX 16
 
 static eth_segment_t *segment_at(eth_out_t *out, uint32_t number)
@@ -39,7 +39,7 @@ void eth_out_limit(eth_out_t *out, unsigned segments)
 static int64_t timeout_of(const eth_out_t *out)
 {
     int64_t ns = out->srtt ? out->srtt + 4 * out->rttvar : TIMEOUT_FIRST, probe = PROBE_RTTS * out->rtt_least + TIMEOUT_MIN;
-    if (!out->timeouts && out->srtt) /* one segment is sent again at first, which does no harm */
+    if (!out->timeouts && out->srtt) /* a short timeout is safe, because only one segment is sent again at first */
         return probe < ns || ns < TIMEOUT_MIN ? probe : ns;
     ns = ns < TIMEOUT_MIN ? TIMEOUT_MIN : ns;
     for (int i = 0; i < out->timeouts && ns < TIMEOUT_MAX; i++)
@@ -47,12 +47,13 @@ static int64_t timeout_of(const eth_out_t *out)
     return ns < TIMEOUT_MAX ? ns : TIMEOUT_MAX;
 }
 
-/* Return the interval in ns between two segments; 0 if they leave as they come. */
+/* Return the interval in ns between two segments; 0 if segments leave without delay. */
 static int64_t pace_interval(const eth_out_t *out)
 {
     if (out->srtt < PACE_RTT)
         return 0;
-    double rate = out->cwnd < out->ssthresh ? 2.0 : 1.25; /* faster than a window each round trip, so that cwnd can grow */
+    /* send faster than one window per round trip, so that cwnd can grow */
+    double rate = out->cwnd < out->ssthresh ? 2.0 : 1.25;
     return (int64_t)((double)out->srtt / (out->cwnd * rate));
 }
 
@@ -122,7 +123,7 @@ void eth_out_unsent(eth_out_t *out, eth_segment_t *s)
         segment_lose(out, s);
 }
 
-/* Account for a round trip of `ns`. */
+/* Account for a measured round trip of `ns`. */
 static void rtt_take(eth_out_t *out, int64_t ns)
 {
     int64_t off = out->srtt > ns ? out->srtt - ns : ns - out->srtt;
@@ -138,7 +139,7 @@ static void rtt_take(eth_out_t *out, int64_t ns)
     out->srtt += out->srtt <= 0;
 }
 
-/* Account for a segment that has arrived. */
+/* Account for a segment whose arrival was acknowledged. */
 static void segment_arrived(eth_out_t *out, eth_segment_t *s, int64_t now)
 {
     if (s->arrived)
@@ -157,7 +158,7 @@ static void segment_arrived(eth_out_t *out, eth_segment_t *s, int64_t now)
 
 static void cwnd_grow(eth_out_t *out, uint32_t arrived, bool full)
 {
-    if (!full) /* the program sends less than the network would take */
+    if (!full) /* do not grow the window, since the program sends less than the network would take */
         return;
     out->cwnd += out->cwnd < out->ssthresh ? (double)arrived : (double)arrived / out->cwnd;
     if (out->cwnd > out->limit)
@@ -188,7 +189,7 @@ static void losses_find(eth_out_t *out)
     }
 }
 
-/* Account for the segments that the bits name.  Return their number. */
+/* Account for the segments that the bits of an acknowledgement name.  Return their number. */
 static uint32_t bits_take(eth_out_t *out, const uint64_t *bits, int64_t now)
 {
     uint32_t taken = 0;
@@ -208,7 +209,7 @@ bool eth_out_acked(eth_out_t *out, uint32_t next, const uint64_t *bits, bool rep
 {
     uint32_t arrived = 0;
     bool full = (double)out->flying >= out->cwnd / 2;
-    if (next - out->acked > out->next - out->acked) /* an old acknowledgement, or one that no peer sends */
+    if (next - out->acked > out->next - out->acked) /* ignore an old acknowledgement, or one that no correct peer sends */
         return false;
     if (repeated && out->doubted && out->margin < MARGIN_MAX)
         out->margin++;
@@ -246,7 +247,7 @@ bool eth_out_expire(eth_out_t *out, int64_t now)
         eth_segment_t *s = segment_at(out, n);
         if (!s->arrived && !s->lost)
             segment_lose(out, s);
-        if (out->timeouts == 1) /* perhaps the peer computes: the first one is enough */
+        if (out->timeouts == 1) /* perhaps the peer only computes, so it is enough to send the first segment */
             break;
     }
     out->pace = 0;
@@ -272,7 +273,7 @@ eth_arrived_t eth_in_arrived(eth_in_t *in, uint32_t number)
     if (ahead < ETH_WINDOW && !in->kept[number % ETH_WINDOW])
         return ahead ? ETH_EARLY : ETH_NEXT;
     in->repeated |= (int32_t)ahead < 0 || ahead < ETH_WINDOW;
-    in->now = true; /* the acknowledgement may have been lost */
+    in->now = true; /* acknowledge again, since the last acknowledgement may have been lost */
     return ETH_OLD;
 }
 

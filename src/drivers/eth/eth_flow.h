@@ -35,12 +35,12 @@
 /* A segment that was sent. */
 typedef struct eth_segment {
     void *owner;     /* the driver's packet */
-    uint64_t from;   /* bytes: the segment's place in the packet */
+    uint64_t from;   /* bytes: offset of the segment in the packet */
     uint32_t len;    /* bytes */
     uint32_t number; /* of the segment */
     int64_t sent_at; /* ns */
     uint8_t flags;   /* the driver's */
-    bool again;      /* the segment was sent more than once, so an acknowledgement gives no round trip */
+    bool again;      /* the segment was sent more than once, so its acknowledgement measures no round trip */
     bool arrived;    /* acknowledged by a bit */
     bool lost;       /* to be sent again */
 } eth_segment_t;
@@ -50,19 +50,21 @@ typedef struct eth_out {
     uint32_t released;                  /* first number whose segment is not released */
     uint32_t acked;                     /* first number that is not acknowledged */
     uint32_t next;                      /* number of the next new segment */
-    uint32_t flying;                    /* segments in flight: sent, not acknowledged, not lost */
+    uint32_t flying;                    /* number of segments in flight: sent, not acknowledged, not lost */
     uint32_t lost;                      /* segments with `lost` */
-    uint32_t recover;                   /* a loss below this number belongs to a loss that has been answered */
+    uint32_t recover;                   /* first number whose loss reduces cwnd again */
     double cwnd, ssthresh, limit;       /* segments; limit: the greatest cwnd */
     int64_t srtt, rttvar;               /* ns; 0: not measured */
     int64_t rtt_least;                  /* ns: the shortest round trip; 0: not measured */
-    int64_t newest;                     /* ns: when the latest acknowledged segment was sent */
+    int64_t newest;                     /* ns: latest time at which an acknowledged segment was sent */
     int64_t deadline;                   /* ns: the timeout; 0: none */
-    int64_t moved;                      /* ns: when an acknowledgement last was new, or the first segment left */
-    int64_t pace;                       /* ns: when the next segment is due, where segments leave at intervals */
-    bool doubted;                       /* a segment was taken for lost since a repeated one was last reported */
+    int64_t moved;                      /* ns: time of the last acknowledgement with news, or at which the first segment
+                                         * left */
+    int64_t pace;                       /* ns: time at which the next segment may leave, if segments leave at intervals */
+    bool doubted;                       /* true if a segment counted as lost since a repeated segment was last reported */
     int timeouts;                       /* timeouts since the last new acknowledgement */
-    int margin;                         /* eighths of a long round trip by which later segments may overtake */
+    int margin;                         /* margin of overtaking before a segment counts as lost, in eighths of a long round
+                                         * trip */
     uint64_t resent;                    /* number of segments that were sent again */
 } eth_out_t;
 
@@ -75,13 +77,13 @@ bool eth_out_room(const eth_out_t *out, int64_t now);
 eth_segment_t *eth_out_add(eth_out_t *out, void *owner, uint64_t from, uint32_t len, uint8_t flags, int64_t now);
 /* Record a lost segment as sent again, and return its record; NULL if none is lost, or none may leave now. */
 eth_segment_t *eth_out_resend(eth_out_t *out, int64_t now);
-/* Take back that a segment was sent: the card had no room. */
+/* Undo eth_out_add or eth_out_resend for a segment, because the card's queue was full. */
 void eth_out_unsent(eth_out_t *out, eth_segment_t *segment);
 /* Handle an acknowledgement, which a peer wrote.  bits: ETH_BITS words, of which bit i is for segment next + 1 + i; NULL if
  * no segment is kept.  repeated: the receiver got a segment twice.  Return true if anything was new. */
 bool eth_out_acked(eth_out_t *out, uint32_t next, const uint64_t *bits, bool repeated, int64_t now);
-/* Return the next segment that is acknowledged and was not returned yet; NULL if there is none.  The record is valid
- * until the next call of eth_out_add. */
+/* Return the next acknowledged segment, each segment once; NULL if there is none.  The record is valid until the next call
+ * of eth_out_add. */
 eth_segment_t *eth_out_release(eth_out_t *out);
 /* Handle the deadline, if it has passed.  Return true if segments may now be sent again. */
 bool eth_out_expire(eth_out_t *out, int64_t now);
@@ -91,8 +93,8 @@ int64_t eth_out_due(const eth_out_t *out, bool waiting);
 
 typedef enum eth_arrived {
     ETH_NEXT,  /* the segment that the receiver waits for */
-    ETH_EARLY, /* a later one, which is not kept yet */
-    ETH_OLD    /* repeated, or outside of the window */
+    ETH_EARLY, /* a later segment, which is not kept yet */
+    ETH_OLD    /* a segment that is repeated, or outside of the window */
 } eth_arrived_t;
 
 typedef struct eth_in {
@@ -105,7 +107,8 @@ typedef struct eth_in {
 } eth_in_t;
 
 eth_arrived_t eth_in_arrived(eth_in_t *in, uint32_t number);
-void eth_in_keep(eth_in_t *in, uint32_t number, void *segment); /* Precondition: EARLY, or the next one is not deliverable */
+void eth_in_keep(eth_in_t *in, uint32_t number, void *segment); /* keep a segment: an EARLY one, or the next one if it cannot
+                                                                 * be delivered yet */
 /* Count the delivery of the next segment, kept or not. */
 void eth_in_step(eth_in_t *in);
 /* Return the kept segment that is next, and stop keeping it; NULL if there is none. */

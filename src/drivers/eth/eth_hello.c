@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* eth: frames of the handshake, from strangers too: nothing is kept for a source. */
+/* eth: frames of the handshake.  They may come from strangers, so nothing is kept for a source. */
 #include "drivers/eth/eth.h"
 
 #include <string.h>
 
-#define READ_MAX 64 /* frames between two looks at other things */
+#define READ_MAX 64 /* maximum number of frames that are read before other work is checked */
 
 static uint32_t address_port(const eth_address_t *address)
 {

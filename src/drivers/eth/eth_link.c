@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ASK_NS INT64_C(2000000) /* ns between two demands for an acknowledgement, at the end */
-#define BYE_TIMES 3             /* copies: a network may lose a few per cent */
-#define BYE_LOOKS 4             /* ticks for which segments may come behind the BYE that has overtaken them */
+#define ASK_NS INT64_C(2000000) /* ns between two demands for an acknowledgement at the end of a session */
+#define BYE_TIMES 3             /* number of times that BYE is sent, because a network may lose some frames */
+#define BYE_LOOKS 4             /* number of ticks for which segments are accepted that BYE may have overtaken */
 #define SEGMENT_MIN (ETH_MTU_MIN - sizeof(eth_head_t))
 
 void eth_down(eth_link_t *l, mad_status_t status, const char *text)
@@ -23,7 +23,7 @@ void eth_down(eth_link_t *l, mad_status_t status, const char *text)
 
 /* ---- The handshake ---------------------------------------------------------------------------------------------- */
 
-/* Take an address that a peer wrote. */
+/* Store the address of the other end, which a peer wrote, after a check. */
 static bool address_take(eth_link_t *l, const void *bytes, size_t len, char *reason)
 {
     eth_address_t address;
@@ -42,7 +42,7 @@ static bool address_take(eth_link_t *l, const void *bytes, size_t len, char *rea
     return true;
 }
 
-/* Make what both ends need for the handshake: the other end's address, and a key. */
+/* Prepare the link for the handshake: store the address of the other end, and give the link an index and a key. */
 static mad_status_t eth_link_open(eth_link_t *l, const void *address, size_t len, char *reason)
 {
     uint32_t unused;
@@ -62,7 +62,7 @@ static mad_status_t eth_link_open(eth_link_t *l, const void *address, size_t len
 
 mad_status_t eth_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
-    (void)fd; /* stays -1: the handshake is in frames */
+    (void)fd; /* *fd stays -1: there is no socket, and the handshake uses frames */
     return eth_link_open((eth_link_t *)link, addr, len, reason);
 }
 
@@ -89,7 +89,7 @@ size_t eth_describe(madi_link_t *link, void *bytes)
     return sizeof d;
 }
 
-/* Read what the other end, whose key is proved, says of itself. */
+/* Read the description of the other end, which has proved the job's key. */
 static bool description_read(eth_link_t *l, eth_description_t *d, char *reason)
 {
     unsigned mtu = eth_of(l)->mtu, peer_mtu;
@@ -147,7 +147,7 @@ static void bye_post(eth_adapter_t *a, const uint8_t mac[ETH_MAC], eth_head_t he
     eth_frame_post(a, mac, &head, NULL);
 }
 
-/* Notify the peer, and remember the end for as long as the peer may not know it. */
+/* Send BYE to the peer, and remember the end of the link as long as the peer may not know it. */
 static void eth_end_report(eth_link_t *l)
 {
     eth_adapter_t *a = eth_of(l);
@@ -252,7 +252,7 @@ void eth_link_close(madi_link_t *link)
     l->closed = true;
     fabric_process_unwatch(link->adapter->session, &l->process);
     if (l->started && eth_in_owed(&l->in))
-        eth_ack_send(l, false); /* the peer may wait for it, to end without loss */
+        eth_ack_send(l, false); /* the peer may wait for this acknowledgement before it ends without loss */
     if (l->started && !l->bye)
         eth_end_report(l);
     if (l->numbered)

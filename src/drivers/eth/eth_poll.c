@@ -15,7 +15,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define READY_MAX 256 /* frames between two looks at other descriptors */
+#define READY_MAX 256 /* maximum number of frames that are handled before other descriptors are checked */
 
 void eth_touch(eth_link_t *l)
 {
@@ -44,7 +44,7 @@ static void ack_settle(eth_link_t *l, int64_t now)
     }
 }
 
-/* Send what a link owes or may send, and complete its ops.  Returns the number of events. */
+/* Send what a link owes or may send, and complete its ops.  Return the number of events. */
 static int link_settle(eth_link_t *l, int64_t now)
 {
     int events;
@@ -82,7 +82,7 @@ static eth_link_t *link_up_at(const eth_adapter_t *a, int i)
     return l && l->started && !l->closed && !l->down ? l : NULL;
 }
 
-/* Handle timeouts, and find the next one. */
+/* Handle expired timeouts, and find the next timeout. */
 static void times_handle(eth_adapter_t *a, int64_t now)
 {
     atomic_store_explicit(&a->due, INT64_MAX, memory_order_relaxed);
@@ -158,7 +158,7 @@ static void eth_timer_ready(madi_watch_t *watch, uint32_t events)
     eth_poll(&a->base, READY_MAX);
 }
 
-/* Look at a link that nothing else watches. */
+/* Check a link whose peer nothing else watches. */
 static void eth_link_look(eth_link_t *l)
 {
     char text[MADI_REASON_MAX];
@@ -242,7 +242,7 @@ mad_status_t eth_wait_open(eth_adapter_t *a, char *reason)
     return fabric_tick_open(session, &a->tick, period < ETH_TICK_NS ? period : ETH_TICK_NS, reason);
 }
 
-/* Legal after an eth_wait_open that has failed: the close of a descriptor ends its watch, too. */
+/* Also legal after a failed eth_wait_open: closing a descriptor ends its watch, too. */
 void eth_wait_close(eth_adapter_t *a)
 {
     if (a->watched) {

@@ -22,7 +22,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define NOTHING "none" /* name of the adapter whose open says that there is no interface */
+#define NOTHING "none" /* name of the adapter that is listed if there is no interface; opening it reports that */
 
 /* True if an interface can carry frames; *why is set if not. */
 static bool interface_is_usable(const struct ifaddrs *i, const char **why)
@@ -39,7 +39,7 @@ static bool is_card(const struct ifaddrs *i)
     return i->ifa_addr && i->ifa_addr->sa_family == AF_PACKET;
 }
 
-/* Find a word of a comma-separated list that is `name`, or begins with `name=`.  Returns the text behind that, and its length
+/* Find a word of a comma-separated list that is `name`, or begins with `name=`.  Return the text behind that, and its length
  * in *len; NULL if there is none. */
 static const char *word_find(const char *list, const char *name, size_t *len)
 {
@@ -63,7 +63,7 @@ static bool interface_is_chosen(const char *name)
     return !list[strspn(list, ", ")] || word_find(list, name, &len);
 }
 
-/* Make adapters of names in the knob that no interface has, so that their open reports what is wrong. */
+/* Make adapters for the names in the knob that no interface has, so that opening them reports the problem. */
 static bool missing_add(const madi_driver_t *driver, struct mad_session *session, const struct ifaddrs *all)
 {
     for (const char *at = madi_knob_text(MADI_KNOB_ETH_INTERFACES); *at;) {
@@ -105,7 +105,7 @@ mad_status_t eth_probe(const madi_driver_t *driver, struct mad_session *session)
 
 /* ---- An adapter's interface ------------------------------------------------------------------------------------- */
 
-/* Name the network of an interface. */
+/* Set the name of the network to which an interface is connected. */
 static bool network_name(eth_adapter_t *a, const struct ifaddrs *all, char *reason)
 {
     size_t len;

@@ -27,7 +27,7 @@ static void segment_damaged(eth_link_t *l, const char *what)
     eth_down(l, MAD_ERR_PROTOCOL, text);
 }
 
-/* Deliver a packet that lies whole in one segment.  False: later. */
+/* Deliver a packet that lies whole in one segment.  Return false if the packet has to wait. */
 static bool eth_whole_deliver(eth_link_t *l, const madi_wire_hdr_t *hdr, const unsigned char *bytes)
 {
     madi_foreign_t body = madi_foreign_of(bytes + sizeof *hdr);
@@ -42,7 +42,7 @@ static bool eth_whole_deliver(eth_link_t *l, const madi_wire_hdr_t *hdr, const u
     return true;
 }
 
-/* Deliver a packet's first segment.  False: later. */
+/* Deliver a packet's first segment.  Return false if the packet has to wait. */
 static bool first_deliver(eth_link_t *l, unsigned flags, const unsigned char *bytes, size_t len)
 {
     madi_wire_hdr_t hdr = {0};
@@ -88,7 +88,7 @@ static void more_deliver(eth_link_t *l, unsigned flags, const unsigned char *byt
         madi_rx_done(&l->base, &l->hdr, &l->rx);
 }
 
-/* Deliver the next segment.  False: later. */
+/* Deliver the next segment.  Return false if the packet has to wait. */
 static bool segment_deliver(eth_link_t *l, unsigned flags, const unsigned char *bytes, size_t len)
 {
     if (l->receiving)
@@ -107,7 +107,7 @@ static bool segment_may_come(const eth_link_t *l)
 
 /* ---- Segments that wait ----------------------------------------------------------------------------------------- */
 
-/* Copy a segment out of the ring.  Without memory it counts as lost. */
+/* Copy a segment out of the ring.  If out of memory, the segment counts as lost. */
 static void segment_keep(eth_link_t *l, const eth_head_t *head, const void *body)
 {
     eth_kept_t *kept = malloc(sizeof *kept + head->len);
@@ -119,7 +119,7 @@ static void segment_keep(eth_link_t *l, const eth_head_t *head, const void *body
     eth_in_keep(&l->in, head->number, kept);
 }
 
-/* The core takes the next packet in the next poll. */
+/* Have the next poll offer the link's next packet to the core again. */
 static void eth_defer(eth_link_t *l)
 {
     eth_adapter_t *a = eth_of(l);
@@ -129,7 +129,7 @@ static void eth_defer(eth_link_t *l)
     eth_attend(a);
 }
 
-/* Deliver segments that have waited for this one. */
+/* Deliver kept segments whose turn has come. */
 static void kept_run(eth_link_t *l)
 {
     for (eth_kept_t *kept; segment_may_come(l) && (kept = eth_in_take(&l->in));) {

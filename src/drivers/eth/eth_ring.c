@@ -18,8 +18,8 @@
 #include <sys/mman.h>
 
 #define SEND_BUFFER (8 << 20)         /* bytes */
-#define BLOCK_MIN ((size_t)256 << 10) /* bytes of memory that the kernel allocates in one piece */
-#define SLOT_MORE 128                 /* bytes of a slot before the frame */
+#define BLOCK_MIN ((size_t)256 << 10) /* bytes: minimum length of a block, which the kernel allocates in one piece */
+#define SLOT_MORE 128                 /* number of bytes of a slot before the frame */
 #define SLOTS_MIN 16
 #define SLOT_XDP 0x80000000u /* the slot is a chunk of eth_xdp */
 #define OFFSET_KIND (ETH_OUTER + 1)
@@ -49,7 +49,7 @@ static bool option_set(int fd, int level, int option, int value)
     return !setsockopt(fd, level, option, &value, sizeof value);
 }
 
-/* Make a socket that receives nothing before eth_socket_bind. */
+/* Make a socket that receives nothing until eth_socket_bind is called. */
 static int eth_socket_open(const eth_adapter_t *a, bool handshakes)
 {
     int fd = madi_fd_own(socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* eth: outgoing packets.  Functions without another remark are called under the tx lock. */
+/* eth: outgoing packets.  Lock of all functions, unless their comments say otherwise: the link's tx lock. */
 #include "drivers/eth/eth.h"
 
 #include "base/clock.h"
@@ -62,7 +62,8 @@ void eth_packets_release(eth_link_t *l)
     }
 }
 
-/* Complete the ops of a list, in its reverse order, which is that in which they were sent.  Without the tx lock. */
+/* Complete the ops of a list from its end to its beginning, which is the order in which they were sent.  Without the tx
+ * lock. */
 static int ops_complete(eth_link_t *l, eth_packet_t *list, mad_status_t status)
 {
     eth_packet_t *ordered = NULL, *next;
@@ -92,7 +93,7 @@ int eth_ops_done(eth_link_t *l)
     return ops_complete(l, list, MAD_OK);
 }
 
-/* Without the tx lock; no send runs any more. */
+/* Called without the tx lock, when no send runs any more. */
 void eth_packets_fail(eth_link_t *l)
 {
     eth_packet_t *failed = NULL;
@@ -115,7 +116,7 @@ void eth_packets_fail(eth_link_t *l)
     ops_complete(l, failed, MAD_ERR_PEER);
 }
 
-/* Without the tx lock; no send runs any more. */
+/* Called without the tx lock, when no send runs any more. */
 void eth_packets_fini(eth_link_t *l)
 {
     eth_packet_t *lists[2] = {l->small, l->big}, *next;
@@ -140,7 +141,7 @@ static eth_head_t eth_head(eth_link_t *l, eth_kind_t kind, unsigned flags)
                         .ack = atomic_load_explicit(&l->in.next, memory_order_relaxed)};
 }
 
-/* List the pieces of a segment.  Returns their number. */
+/* List the pieces of a segment.  Return their number. */
 static int segment_pieces(const eth_segment_t *s, struct iovec *to)
 {
     const eth_packet_t *p = s->owner;
@@ -207,7 +208,7 @@ static bool batch_send(eth_link_t *l)
     return all;
 }
 
-/* Record the next segment of the packets that wait. */
+/* Cut the next segment from the waiting packets, and record it as sent. */
 static eth_segment_t *segment_cut(eth_link_t *l, int64_t now)
 {
     eth_packet_t *p = l->cutting;
