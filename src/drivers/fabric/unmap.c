@@ -108,7 +108,7 @@ static int faults_open(void)
 static void descriptors_close(void)
 {
     if (unmap.faults >= 0)
-        madi_fd_close(unmap.faults); /* no thread waits for an event any more */
+        madi_fd_close(unmap.faults); /* no unmapping thread waits for an event any more */
     if (unmap.pagemap >= 0)
         madi_fd_close(unmap.pagemap);
     if (unmap.bell >= 0)

@@ -58,7 +58,7 @@ mpi_adapter_t *mpi_frame_adapter(mpi_world_t *w, const mpi_buffer_t *b)
     return a ? a : b->len > FRAME_HEAD ? w->adapters : NULL;
 }
 
-/* Return the frame's two addresses to its sender, without a frame. */
+/* Refuse a frame: send its two addresses back to its sender, with no frame behind them. */
 static void frame_refuse(mpi_adapter_t *a, mpi_address_t to, mpi_address_t from)
 {
     struct iovec vec[2] = {{&from, sizeof from}, {&to, sizeof to}};

@@ -66,9 +66,7 @@
 #define OFI_INJECT_MAX 4096  /* bytes: longest packet that is gathered on the stack to be injected */
 #define OFI_NAME_BYTES 128   /* maximum number of bytes of an endpoint's name; an address of driver.h has room for them */
 
-#define OFI_SOCKETS \
-    "sockets" /* a provider that makes progress only when its queue is read, so its descriptor wakes no
-                               * thread */
+#define OFI_SOCKETS "sockets" /* a provider that progresses only when its queue is read: its descriptor wakes no thread */
 
 typedef struct ofi_link ofi_link_t;
 typedef struct ofi_adapter ofi_adapter_t;

@@ -25,9 +25,7 @@
 #define MESSAGES_1 13   /* offset of the flag that the transport carries messages, in format 1 */
 #define MESSAGES_2 4    /* offset of the length of the longest message (2 bytes), in format 2 */
 #define NOT_A_NUMBER 15 /* exponent in format 2 */
-#define SEGMENT_FLAGS \
-    7                   /* offset, in the address of a transport over memory, of the flags that say how to find the
-                         * segment */
+#define SEGMENT_FLAGS 7 /* offset of the flags that say how to find the segment, in an address of memory */
 #define RELEASE_MASK 15 /* bits of the byte of an empty last device: minor version of UCX's release, from 16 on */
 #define RELEASE_OLD 3   /* releases 16 to 18 put two flags into the byte of a memory domain */
 

@@ -25,9 +25,7 @@
 #define RESOLVE_MS 5000 /* milliseconds */
 #define BACKLOG 1024
 #define PORTS_TRIED 16
-#define NO_LIMIT \
-    7 /* value for an unlimited number of retries while the receive queue is empty; credit keeps the queue from
-                    * being empty */
+#define NO_LIMIT 7 /* no limit of retries while the receive queue is empty, which credit prevents */
 
 /* The private data of a request. */
 typedef struct verbs_cm_request {

@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RNR_RETRIES \
-    7 /* value for an unlimited number of retries: credit keeps the receive queue from being empty for
-                       * long */
+#define RNR_RETRIES 7 /* no limit of retries: credit keeps the receive queue from being empty for long */
 #define HOP_LIMIT 64
 #define SEND_WORK (VERBS_RING + VERBS_SEGMENTS) /* entries of a send queue */
 
