@@ -38,7 +38,7 @@ static bool block_enter(struct mad_memory *block)
     return block->number != 0;
 }
 
-/* Make a block, which takes the file on success. */
+/* Make a block; on success the block owns the file. */
 static mad_status_t block_new(mad_session_t *session, void *base, size_t len, unsigned rights,
                               const madi_memory_file_t *file, mad_memory_t **memory)
 {
@@ -117,7 +117,7 @@ void mad_memory_key(const mad_memory_t *memory, mad_memory_key_t *key)
 
 /* ---- Use ------------------------------------------------------------------------------------------------------ */
 
-/* Compare in a time that does not depend on the bytes. */
+/* Compare a block's secret in a time that does not depend on the bytes. */
 static bool secret_is(const struct mad_memory *block, const uint8_t *secret)
 {
     unsigned differs = 0;
@@ -142,7 +142,8 @@ mad_status_t madi_memory_find(struct madi_memory_session *memory, const madi_mem
 
 void madi_memory_release(struct mad_memory *block)
 {
-    mad_session_t *session = block->session; /* read the session first: once users is 0, the block may be freed */
+    /* read first, since the block may be freed as soon as its count of users is 0 */
+    mad_session_t *session = block->session;
     bool wake;
     madi_lock(&session->memory->lock);
     wake = !--block->users && !block->number;

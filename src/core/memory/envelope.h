@@ -14,9 +14,10 @@
 #define MADI_MEMORY_SECRET 16 /* random bytes of a key */
 
 enum madi_memory_kind {
-    MADI_MEMORY_ANSWER = 1,       /* operand[0]: the value before a change of 8 bytes; len: number of bytes that follow */
+    MADI_MEMORY_ANSWER = 1,       /* the answer to an operation; operand[0]: the value before a change of 8 bytes; len:
+                                   * number of bytes that follow */
     MADI_MEMORY_PUT = 2,          /* the bytes follow */
-    MADI_MEMORY_PUT_NOTIFY = 3,   /* likewise, and the owner counts a notification */
+    MADI_MEMORY_PUT_NOTIFY = 3,   /* like MADI_MEMORY_PUT, and the owner counts a notification */
     MADI_MEMORY_GET = 4,          /* no bytes follow */
     MADI_MEMORY_FETCH_ADD = 5,    /* operand[0]: the number to add */
     MADI_MEMORY_COMPARE_SWAP = 6, /* operand[0]: expected; operand[1]: desired */
@@ -27,8 +28,8 @@ typedef struct madi_memory_envelope {
     uint8_t kind;
     uint8_t pad;
     uint16_t status; /* of an answer: mad_status_t */
-    uint32_t number; /* of the operation, as its process numbers it; the answer has the same one */
-    uint32_t block;  /* the owner's number of the block */
+    uint32_t number; /* number of the operation in the process that began it; the answer has the same number */
+    uint32_t block;  /* number of the block in the owner's process */
     uint32_t pad2;
     uint64_t offset; /* in the block, in bytes */
     uint64_t len;    /* bytes */
@@ -40,14 +41,14 @@ static_assert(sizeof(madi_memory_envelope_t) == 64, "envelope");
 /* The bytes of mad_memory_key_t. */
 typedef struct madi_memory_key {
     uint8_t version; /* MADI_MEMORY_KEY_VERSION */
-    uint8_t rights;  /* for information: the owner checks its own value */
+    uint8_t rights;  /* the block's rights, for information only, since the owner checks its own record */
     uint16_t pad;
     uint32_t block;
     uint64_t len;    /* bytes; likewise for information */
     uint8_t uid[16]; /* the owner's identity */
     uint8_t secret[MADI_MEMORY_SECRET];
-    uint32_t process;   /* number of the owner's process, if the block is in a file of memory; else 0 */
-    uint32_t file;      /* the owner's descriptor of that file */
+    uint32_t process;   /* process id of the owner, if the block is in a file of memory; otherwise 0 */
+    uint32_t file;      /* number of the owner's descriptor of the file of memory */
     uint8_t reserve[8]; /* zeros */
 } madi_memory_key_t;
 static_assert(sizeof(madi_memory_key_t) == 64, "key");

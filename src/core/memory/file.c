@@ -19,7 +19,8 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define FILE_NAME "madeleine-memory"
-#define FILE_TEXT "/memfd:" FILE_NAME " (deleted)" /* the kernel's text for a file of memory of that name */
+/* the name that the kernel shows in /proc for a file of memory named FILE_NAME */
+#define FILE_TEXT "/memfd:" FILE_NAME " (deleted)"
 
 static size_t page_size(void)
 {
@@ -93,7 +94,7 @@ void madi_memory_file_close(madi_memory_file_t *file)
     *file = (madi_memory_file_t){.fd = -1};
 }
 
-/* Map a file that has been opened.  The owner may be hostile: the size is sealed, and was checked. */
+/* Map an open file.  This is safe even if the owner is hostile, because the size is sealed and has been checked. */
 static bool file_map(madi_memory_file_t *file, int fd, const madi_memory_key_t *key)
 {
     size_t size = file_size(key->len);
@@ -114,7 +115,8 @@ static bool file_map(madi_memory_file_t *file, int fd, const madi_memory_key_t *
     return true;
 }
 
-/* True if the descriptor, which was opened with O_PATH, is of a file of memory of this library. */
+/* True if a descriptor, which was opened with O_PATH, refers to a file of memory of this library.  path: the descriptor's
+ * place in /proc. */
 static bool path_is_memory(const char *path)
 {
     char text[sizeof FILE_TEXT];
@@ -122,9 +124,9 @@ static bool path_is_memory(const char *path)
     return len == (ssize_t)sizeof FILE_TEXT - 1 && memcmp(text, FILE_TEXT, (size_t)len) == 0;
 }
 
-/* Open the file that a key names.  A peer may have written any numbers, and a file's opening can have effects, for instance
- * that of a terminal or a device.  So open a place first (O_PATH), which has no effects, and the file itself only if it is
- * a file of memory. */
+/* Open the file that a key names.  A peer may have written any numbers, and opening a file can have side effects, for
+ * instance if it is a terminal or a device.  So open it first with O_PATH, which has no side effects, and then for use only
+ * if it is a file of memory. */
 static int memory_file_open(const madi_memory_key_t *key)
 {
     char path[64];

@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAPS 256                /* maps of one peer; beyond, the one that was not used for the longest time is dropped */
-#define LOCKED ((uint64_t)1024) /* bytes that are copied under memory->lock */
+#define MAPS 256 /* maximum number of maps of one peer; a further one replaces the least recently used */
+/* maximum number of bytes that are copied under memory->lock; longer copies release the lock */
+#define LOCKED ((uint64_t)1024)
 
 /* ---- Maps of a peer; under memory->lock ------------------------------------------------------------------------- */
 
@@ -40,7 +41,7 @@ void madi_memory_maps_drop(madi_memory_peer_t *peer)
         map_drop(peer, &peer->maps);
 }
 
-/* Compare all bytes, in words and without a call, because each operation does it. */
+/* Compare all bytes of two keys, in words and without a call, because each operation compares keys. */
 static inline bool key_is(const madi_memory_key_t *key, const madi_memory_key_t *other)
 {
     uint64_t a[sizeof *key / sizeof(uint64_t)], b[sizeof *key / sizeof(uint64_t)], differs = 0;
@@ -79,7 +80,7 @@ static void map_insert(madi_memory_peer_t *peer, madi_memory_map_t *map)
 
 /* ---- New maps --------------------------------------------------------------------------------------------------- */
 
-/* True if the peer's gate is up.  *direct: its link reaches the peer's memory. */
+/* True if the peer's gate is up.  *direct: true if the gate's link reaches the peer's memory. */
 static bool gate_is_direct(madi_conn_t *conn, bool *direct)
 {
     madi_gate_t *gate = conn->gate;
@@ -145,7 +146,8 @@ static void operation_copy_long(struct madi_memory_session *memory, madi_memory_
         map_free(map);
 }
 
-/* Operate on a block; false if there is no map of it.  Under memory->lock, which is released meanwhile. */
+/* Operate on a block of a peer; false if this process has not mapped the block.  Under memory->lock, which a long copy
+ * releases meanwhile. */
 static bool map_operate(madi_memory_peer_t *peer, const madi_memory_key_t *key, const madi_memory_envelope_t *e, void *buf,
                         uint64_t *before, mad_status_t *status)
 {
@@ -154,7 +156,9 @@ static bool map_operate(madi_memory_peer_t *peer, const madi_memory_key_t *key, 
     if (!map || !map->file.at)
         return false;
     if (!atomic_load_explicit(&((madi_memory_header_t *)map->file.at)->open, memory_order_acquire)) {
-        map_drop(peer, &peer->maps); /* map_find has moved it to the front.  The owner answers that the key is unknown */
+        /* the block is closed: drop its map, which map_find has moved to the front; the owner will answer that the key is
+         * unknown */
+        map_drop(peer, &peer->maps);
         return false;
     }
     base = map->file.bytes;
@@ -168,7 +172,7 @@ static bool map_operate(madi_memory_peer_t *peer, const madi_memory_key_t *key, 
     return true;
 }
 
-/* True if a block with this key may be mapped. */
+/* True if this operation on a block with this key may use a map. */
 static bool key_maps(const madi_memory_key_t *key, const madi_memory_envelope_t *e)
 {
     return key->process && e->kind != MADI_MEMORY_PUT_NOTIFY;

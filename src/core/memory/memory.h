@@ -9,8 +9,8 @@
  *   operation.c  operations of this process on blocks of peers, from the call to the answer
  *   serve.c      the handler of the channel: operations of peers on blocks of this process, and answers
  *
- * The part has a lock of its own, memory->lock, which is taken after session->lock.  No call of the library is made under
- * it. */
+ * The part has a lock of its own, memory->lock, which is taken after session->lock.  Under memory->lock no public call of
+ * the library is made. */
 #ifndef MADI_MEMORY_H
 #define MADI_MEMORY_H
 
@@ -20,81 +20,87 @@
 
 #include <madeleine/memory.h>
 
-#define MADI_MEMORY_WINDOW 256 /* operations in flight from one process to one owner */
-#define MADI_MEMORY_SERVED \
-    1024 /* operations of one peer that the owner serves at a time; a peer that sends more is in error */
+#define MADI_MEMORY_WINDOW 256 /* maximum number of operations in flight from one process to one owner */
+/* maximum number of operations of one peer that the owner serves at a time; a peer that sends more is in error */
+#define MADI_MEMORY_SERVED 1024
 
 /* The first bytes of a file of memory, on a page of their own; the block begins on the next page.  The owner writes these
  * fields, and so can every process that may open the file. */
 typedef struct madi_memory_header {
-    uint8_t secret[MADI_MEMORY_SECRET]; /* shows a process that opens the file that it is the right one */
+    uint8_t secret[MADI_MEMORY_SECRET]; /* random bytes by which a process that opens the file recognises it as the block's
+                                         * file */
     uint64_t len;                       /* length of the block in bytes */
     uint32_t rights;
-    uint32_t number;        /* the owner's number of the block */
-    _Atomic(uint32_t) open; /* 0: not published yet, or not registered any more */
+    uint32_t number;        /* number of the block in the owner's process */
+    _Atomic(uint32_t) open; /* not 0 while the block is registered and the file may be used */
 } madi_memory_header_t;
 
-/* A file of memory, as a process has mapped it. */
+/* A file of memory that this process has mapped. */
 typedef struct madi_memory_file {
-    int fd;               /* -1: anonymous memory, which no other process can map; at a peer: closed after the mapping */
+    int fd;               /* descriptor; -1 for anonymous memory, which no other process can map, and after a peer's file was
+                           * mapped */
     void *at;             /* the header; NULL: none */
     unsigned char *bytes; /* the block */
     size_t mapped;
-    madi_shared_t shared; /* so that a child of fork does not share the memory */
+    madi_shared_t shared; /* record that keeps a child of fork from sharing the memory */
 } madi_memory_file_t;
 
 /* A block of a peer that this process has mapped, or tried to map.  Under memory->lock. */
 typedef struct madi_memory_map {
     struct madi_memory_map *next;
     madi_memory_key_t key;
-    madi_memory_file_t file; /* at NULL: the block cannot be mapped, and messages are used */
+    madi_memory_file_t file; /* the mapped file; if file.at is NULL, the block cannot be mapped, and messages are used */
     unsigned rights;
     int users; /* number of operations that copy without memory->lock */
-    bool left; /* not in its peer's list any more: the last user frees the map */
+    bool left; /* true if the map has left its peer's list; its last user then frees it */
 } madi_memory_map_t;
 
 /* An operation on a peer's block, or a flush.  Under memory->lock, unless a field says otherwise. */
 typedef struct madi_memory_op {
-    struct madi_memory_op *prev, *next; /* in peer->first; NULL at the ends */
+    struct madi_memory_op *prev, *next; /* neighbours in the list peer->first; NULL at the ends */
     struct madi_memory_op *todo;        /* next in a list of madi_memory_todo_t */
-    struct madi_memory_peer *peer;      /* constant, as long as the operation exists */
+    struct madi_memory_peer *peer;      /* the peer that owns the block; constant, and valid as long as the operation
+                                         * exists */
     mad_request_t *request;             /* constant */
     bool flush;                         /* constant */
-    bool awaited;                       /* constant; the call itself returns the status */
+    bool awaited;                       /* true if the program's call itself waits, and returns the status; constant */
     bool sent;                          /* counted in peer->in_flight */
-    uint8_t waits;       /* number of events still to come: the message has left; the answer and its bytes have arrived */
+    uint8_t waits;       /* how many of two events are still to come: that the message has left, and that the answer with its
+                          * bytes has arrived */
     mad_status_t status; /* the first failure, or MAD_OK */
-    uint32_t handle;     /* handle in memory->ops, as long as the answer is awaited; then 0 */
-    madi_memory_envelope_t envelope; /* constant once the operation is in its list; number: the first value of handle */
-    void *buf;                       /* constant: source of a put, destination of a get */
-    uint64_t *before;                /* constant; NULL: the program does not want the value */
+    uint32_t handle;     /* handle in memory->ops while the answer is awaited; afterwards 0 */
+    madi_memory_envelope_t envelope; /* the operation's message; its `number` is the initial handle; constant once the
+                                      * operation is in its list */
+    void *buf;                       /* source of a put, or destination of a get; constant */
+    uint64_t *before;                /* where to store the value before a change; NULL if the program does not want it;
+                                      * constant */
 } madi_memory_op_t;
 
 /* A peer with which operations have begun.  Under memory->lock. */
 typedef struct madi_memory_peer {
     mad_session_t *session; /* constant, as is peer */
-    mad_peer_t peer;        /* the number of its gate's peer */
+    mad_peer_t peer;        /* number of this peer, as its gate has it */
     bool uid_known;
     unsigned char uid[16];          /* the peer's identity, if it is known */
     mad_request_t *lost;            /* completes when the peer's gate is down; NULL after that */
     madi_memory_op_t *first, *last; /* operations of this process, in the order in which they began; NULL: none */
-    madi_memory_op_t *unsent;       /* the first one that has not been sent; NULL: none */
+    madi_memory_op_t *unsent;       /* the first operation in the list that has not been sent; NULL if none */
     int in_flight;                  /* number of operations of this process that are sent */
-    int served;                     /* number of the peer's operations that go on without the handler */
+    int served;                     /* number of the peer's operations that continue after the handler has returned */
     madi_memory_map_t *maps;        /* blocks of the peer, the one used last first; NULL: none */
     int n_maps;                     /* number of maps */
-    mad_status_t failed; /* the first failure since the last flush, without those that calls returned; or MAD_OK */
+    mad_status_t failed;            /* the first failure since the last flush that no call has returned; MAD_OK if none */
 } madi_memory_peer_t;
 
 /* A registered block.  Constant, unless a field says otherwise. */
 struct mad_memory {
     mad_session_t *session;
-    struct mad_memory *prev, *next; /* in memory->first; NULL at the ends; under memory->lock */
+    struct mad_memory *prev, *next; /* neighbours in the list memory->first; NULL at the ends; under memory->lock */
     unsigned char *base;
     size_t len;
-    madi_memory_file_t file; /* of mad_memory_alloc; at NULL: the memory is the program's */
+    madi_memory_file_t file; /* memory of mad_memory_alloc; file.at is NULL if the program has supplied the memory */
     unsigned rights;
-    uint32_t number; /* handle in memory->blocks; 0: the registration ends.  Under memory->lock */
+    uint32_t number; /* handle in memory->blocks; 0 once the registration is being ended; under memory->lock */
     int users;       /* number of operations that move bytes of the block without memory->lock; under memory->lock */
     _Atomic(uint64_t) notified;
     uint8_t secret[MADI_MEMORY_SECRET];
@@ -103,44 +109,52 @@ struct mad_memory {
 /* This folder's part of a session (session->memory).  Under lock, unless a field says otherwise. */
 struct madi_memory_session {
     madi_lock_t lock;
-    _Atomic(mad_channel_t *) channel; /* NULL: not started; read without a lock */
+    _Atomic(mad_channel_t *) channel; /* the channel for remote memory; NULL if not open yet; read without a lock */
     bool serves;                      /* the channel has its handler */
     struct madi_handles *blocks, *ops;
     struct mad_memory *first; /* all blocks; NULL: none */
     madi_memory_peer_t **peers;
-    uint32_t n_peers; /* entries of peers, by number; NULL: none */
+    uint32_t n_peers; /* number of entries of `peers`, which is indexed by peer number; an entry may be NULL */
 };
 
-/* Work for the time after memory->lock is released. */
+/* Work that is put off until memory->lock is released. */
 typedef struct madi_memory_todo {
-    madi_memory_op_t *done, *send; /* lists by op->todo; NULL: none */
+    madi_memory_op_t *done, *send; /* lists that op->todo links: operations to complete, and operations to send; NULL if
+                                    * empty */
     madi_memory_op_t **send_tail;  /* NULL: send is empty */
 } madi_memory_todo_t;
 
 /* start.c */
 struct madi_memory_session *madi_memory_session_new(void); /* return NULL if out of memory */
-void madi_memory_session_free(mad_session_t *session);     /* free the part if there is one; nothing uses it any more */
-/* Open the channel if it is not open, and set *channel.  No lock. */
+void madi_memory_session_free(mad_session_t *session);     /* free this folder's part of a session, if there is one, when
+                                                            * nothing uses it any more */
+/* Open the channel for remote memory if it is not open, and set *channel.  Called without locks. */
 mad_status_t madi_memory_start(mad_session_t *session, mad_channel_t **channel);
-/* Return the entry of a gate's peer, which is made if needed; NULL if out of memory.  No lock. */
+/* Return the entry of a gate's peer, which is made if needed; NULL if out of memory.  Called without locks. */
 madi_memory_peer_t *madi_memory_peer(mad_session_t *session, mad_peer_t peer);
 
 /* operation.c */
-/* Take the operation that an answer of this peer is for, so that no further answer is for it; NULL if there is none. */
+/* Return the operation to which an answer of this peer belongs, and accept no further answer to it; NULL if there is
+ * none. */
 madi_memory_op_t *madi_memory_op_take(const madi_memory_peer_t *peer, uint32_t number);
-void madi_memory_op_answered(madi_memory_op_t *op, mad_status_t status); /* after madi_memory_op_take; no lock */
-void madi_memory_fail(madi_memory_peer_t *peer, mad_status_t status);    /* fail all operations without an answer; no lock */
+void madi_memory_op_answered(madi_memory_op_t *op, mad_status_t status); /* after madi_memory_op_take; called without
+                                                                          * locks */
+void madi_memory_fail(madi_memory_peer_t *peer, mad_status_t status);    /* fail all operations of a peer that have no
+                                                                          * answer; called without locks */
 
 /* block.c */
 /* Find the block of an operation, and check key, rights and range.  Set *block on success.  Under memory->lock. */
 mad_status_t madi_memory_find(struct madi_memory_session *memory, const madi_memory_envelope_t *envelope,
                               struct mad_memory **block);
-void madi_memory_release(struct mad_memory *block); /* end the use of a block that was counted in users; no lock */
-void madi_memory_notify(struct mad_memory *block);  /* count a notification; any lock but wait_lock */
+void madi_memory_release(struct mad_memory *block); /* end one use of a block that was counted in block->users; called
+                                                     * without locks */
+void madi_memory_notify(struct mad_memory *block);  /* count a notification of a block; the caller may hold any lock except
+                                                     * wait_lock */
 void madi_memory_block_free(struct mad_memory *block);
 
 /* bytes.c */
-/* Copy into, or out of, a block.  8 bytes at an aligned address are not torn.  Any lock. */
+/* Copy into, or out of, a block.  8 bytes at an aligned address are copied as a whole, so no other thread sees a mixture of
+ * old and new bytes.  Any lock. */
 void madi_memory_store(void *at, const void *from, uint64_t len);
 void madi_memory_load(void *to, const void *at, uint64_t len);
 uint64_t madi_memory_change(const madi_memory_envelope_t *envelope, uint64_t *at); /* change 8 bytes; return those before */
@@ -148,23 +162,26 @@ uint64_t madi_memory_change(const madi_memory_envelope_t *envelope, uint64_t *at
 mad_status_t madi_memory_admit(const madi_memory_envelope_t *envelope, const unsigned char *base, uint64_t room,
                                unsigned rights);
 
-/* file.c; no lock */
+/* file.c; called without locks */
 mad_status_t madi_memory_file_make(madi_memory_file_t *file, size_t len);
 void madi_memory_file_publish(madi_memory_file_t *to, const madi_memory_file_t *file, const struct mad_memory *block);
-void madi_memory_file_withdraw(madi_memory_file_t *file); /* have peers that have mapped the file find the block closed */
-void madi_memory_file_close(madi_memory_file_t *file);    /* no effect if there is none */
-/* Map the file of a peer's block.  Return false if this process cannot, or if it is not that block's file. */
+void madi_memory_file_withdraw(madi_memory_file_t *file); /* mark the block as closed for the peers that have mapped its
+                                                           * file */
+void madi_memory_file_close(madi_memory_file_t *file);    /* unmap and close a file; no effect if there is none */
+/* Map the file of a peer's block.  Return false if this process cannot map it, or if the file is not that of the block. */
 bool madi_memory_file_map(madi_memory_file_t *file, const madi_memory_key_t *key);
 
 /* mapped.c */
-/* Operate on a block that this process has mapped.  Return false if it has not.  No lock. */
+/* Operate on a peer's block that this process has mapped.  Return false if it has not mapped the block.  Called without
+ * locks. */
 bool madi_memory_mapped(mad_session_t *session, mad_peer_t peer, const madi_memory_key_t *key,
                         const madi_memory_envelope_t *envelope, void *buf, uint64_t *before, mad_status_t *status);
-/* Likewise, but try to map the block first.  Return false if the operation has to go by messages.  No lock. */
+/* Like madi_memory_mapped, but try to map the block first.  Return false if the operation has to go by messages.  Called
+ * without locks. */
 bool madi_memory_mapped_first(madi_memory_peer_t *peer, madi_conn_t *conn, const madi_memory_key_t *key,
                               const madi_memory_envelope_t *envelope, void *buf, uint64_t *before, mad_status_t *status);
 void madi_memory_maps_drop(
-    madi_memory_peer_t *peer); /* free all maps, those in use as soon as they are free; memory->lock */
+    madi_memory_peer_t *peer); /* free all maps of a peer; a map in use is freed after its last use; under memory->lock */
 
 /* serve.c */
 mad_handled_t madi_memory_arrived(mad_channel_t *channel, mad_message_t *message, void *arg); /* the channel's handler */

@@ -44,7 +44,7 @@ static void op_unlink(madi_memory_op_t *op, madi_memory_todo_t *todo)
     todo->done = op;
 }
 
-/* Make the next unsent operation one that is to be sent. */
+/* Move the next unsent operation to the list of operations to be sent. */
 static void unsent_take(madi_memory_peer_t *peer, madi_memory_todo_t *todo)
 {
     madi_memory_op_t *op = peer->unsent, *next = op->next;
@@ -58,7 +58,8 @@ static void unsent_take(madi_memory_peer_t *peer, madi_memory_todo_t *todo)
     todo->send_tail = &op->todo;
 }
 
-/* Take a finished operation out of the list, then the flushes that it has delayed; then send what waits for room. */
+/* Take a finished operation out of the list, then the flushes that it has delayed; then send operations that wait for
+ * room. */
 static void op_finish(madi_memory_op_t *op, madi_memory_todo_t *todo)
 {
     madi_memory_peer_t *peer = op->peer;
@@ -75,7 +76,7 @@ static void op_finish(madi_memory_op_t *op, madi_memory_todo_t *todo)
         unsent_take(peer, todo);
 }
 
-/* Make later answers find no operation. */
+/* Delete the operation's handle, so that later answers find no operation. */
 static void op_forget_handle(madi_memory_op_t *op)
 {
     madi_handle_del(memory_of(op->peer)->ops, op->handle);
@@ -207,7 +208,7 @@ void madi_memory_fail(madi_memory_peer_t *peer, mad_status_t status)
         op_forget_handle(op);
         op->status = op->status ? op->status : status;
         if (!--op->waits)
-            op_finish(op, &todo); /* operations that waited for room fail as they are sent */
+            op_finish(op, &todo); /* operations that now get room fail when they are sent */
     }
     madi_unlock(&memory->lock);
     todo_run(memory, &todo);
@@ -233,7 +234,7 @@ static void op_free(madi_memory_op_t *op)
     free(op);
 }
 
-/* Set *entry to the peer's entry, and *to to its connection. */
+/* Find a peer: set *entry to its entry, and *to to its connection. */
 static mad_status_t peer_of(mad_session_t *session, mad_peer_t number, madi_memory_peer_t **entry, madi_conn_t **to)
 {
     mad_channel_t *channel;
@@ -283,7 +284,7 @@ static mad_status_t op_begin(madi_memory_op_t *op, const uint8_t *uid, mad_reque
     return MAD_OK;
 }
 
-/* Have the next flush report a failure.  number: of a peer that has an entry. */
+/* Have the next flush of a peer report a failure.  number: the peer's number; the peer has an entry. */
 static void failure_record(struct madi_memory_session *memory, mad_peer_t number, mad_status_t status)
 {
     madi_lock(&memory->lock);
@@ -292,7 +293,7 @@ static void failure_record(struct madi_memory_session *memory, mad_peer_t number
     madi_unlock(&memory->lock);
 }
 
-/* Return an operation that is done, and its status, as the call's result or by a request. */
+/* Finish a call whose operation is done already: return the status as the call's result, or in a completed request. */
 static mad_status_t operation_done(mad_session_t *session, mad_peer_t number, mad_status_t status, mad_request_t **request)
 {
     if (!request)
@@ -310,7 +311,7 @@ static mad_status_t operation_done(mad_session_t *session, mad_peer_t number, ma
     return MAD_OK;
 }
 
-/* Make and begin an operation.  The envelope has kind, offset, len and operands. */
+/* Make and begin an operation.  envelope: kind, offset, len and operands are set. */
 static mad_status_t operation_start(mad_session_t *session, mad_peer_t number, const mad_memory_key_t *key,
                                     const madi_memory_envelope_t *envelope, void *buf, uint64_t *before,
                                     mad_request_t **request)
@@ -383,7 +384,8 @@ mad_status_t mad_memory_compare_swap(mad_session_t *session, mad_peer_t peer, co
     return operation_start(session, peer, key, &e, NULL, before, request);
 }
 
-/* Append a flush to its peer's list.  Return false if nothing has to be waited for: op->status is set then. */
+/* Append a flush to its peer's list.  Return false if no operation has to be waited for; op->status is then the flush's
+ * status. */
 static bool flush_append(madi_memory_op_t *op)
 {
     struct madi_memory_session *memory = memory_of(op->peer);

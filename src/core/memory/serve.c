@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Remote memory: the handler of the channel, for operations of peers on blocks of this process, and for answers.
  *
- * Short operations are done under memory->lock, so that mad_memory_unregister finds them done or not begun.  Long ones are
- * counted in block->users until their message has ended. */
+ * Short operations are done under memory->lock, so mad_memory_unregister finds each of them either done or not begun.  Long
+ * operations are counted in block->users until their messages have ended. */
 #include "core/conn/request.h"
 #include "core/connect/gate.h"
 #include "core/connect/peer.h"
@@ -51,8 +51,8 @@ static void peer_hang_up(madi_memory_peer_t *peer, int lane)
     madi_unlock(&session->lock);
 }
 
-/* Send an answer, with the bytes of a short get.  The peer must not wait for ever for an
- * answer for which there is no memory. */
+/* Send an answer, with the bytes of a short get.  If there is no memory for the answer, end the connection, so that the peer
+ * does not wait for ever. */
 static void answer_send(madi_memory_peer_t *peer, uint32_t number, mad_status_t status, uint64_t before,
                         const unsigned char *bytes, uint64_t len)
 {
@@ -79,7 +79,8 @@ static void answer_status(madi_memory_peer_t *peer, const madi_memory_envelope_t
 
 /* ---- Long operations -------------------------------------------------------------------------------------------- */
 
-/* Begin a long operation on a block that is counted in users.  NULL: no memory, and the block is released. */
+/* Make the record of a long operation, which is counted in block->users.  If out of memory, release the block and return
+ * NULL. */
 static served_t *served_new(madi_memory_peer_t *peer, struct mad_memory *block, const madi_memory_envelope_t *e)
 {
     served_t *served = malloc(sizeof *served);
@@ -113,7 +114,7 @@ static void put_arrived(void *arg, mad_status_t status)
     answer_status(peer, &e, status);
 }
 
-/* Receive the bytes of a long put into the block, which is counted in users.  The message is ended by its request. */
+/* Receive the bytes of a long put, which is counted in block->users.  The completion of the request ends the message. */
 static mad_handled_t put_long(madi_memory_peer_t *peer, struct mad_memory *block, const madi_memory_envelope_t *e,
                               mad_message_t *message)
 {
@@ -139,7 +140,7 @@ static void get_left(void *arg, mad_status_t status)
     served_end(arg);
 }
 
-/* Send the bytes of a long get from the block, which is counted in users. */
+/* Send the bytes of a long get, which is counted in block->users. */
 static void get_long(madi_memory_peer_t *peer, struct mad_memory *block, const madi_memory_envelope_t *e)
 {
     mad_channel_t *channel = atomic_load_explicit(&peer->session->memory->channel, memory_order_acquire);
@@ -170,8 +171,8 @@ static mad_handled_t peer_refuse(mad_message_t *message, mad_status_t status, co
     return MAD_CONSUMED;
 }
 
-/* Carry out an operation under the lock, or count a long one in the block's users, and set *block.  bytes: those of a short
- * put, or room for those of a short get. */
+/* Carry out a short operation under memory->lock; count a long one in the block's users, and set *block.  bytes: the data of
+ * a short put, or room for the data of a short get. */
 static mad_status_t operation_do(struct madi_memory_session *memory, const madi_memory_envelope_t *e, unsigned char *bytes,
                                  uint64_t *before, struct mad_memory **block)
 {
@@ -241,7 +242,7 @@ static void get_arrived(void *arg, mad_status_t status)
     madi_memory_op_answered(arg, status);
 }
 
-/* Receive the bytes of a get. */
+/* Receive the bytes that answer a get. */
 static mad_handled_t get_answered(madi_memory_op_t *op, mad_message_t *message)
 {
     size_t len = (size_t)op->envelope.len;
@@ -261,7 +262,7 @@ static mad_handled_t get_answered(madi_memory_op_t *op, mad_message_t *message)
     return MAD_PARKED;
 }
 
-/* Return the status of an answer; a peer may have written any number. */
+/* Return the status in an answer, after a check, because a peer may have written any number. */
 static mad_status_t answer_status_of(const madi_memory_envelope_t *e)
 {
     switch (e->status) {

@@ -96,13 +96,13 @@ static madi_memory_peer_t *entry_new(mad_session_t *session, mad_peer_t number)
     peer->peer = number;
     lost->callback = operations_lost;
     lost->arg = peer;
-    lost->counted = 0; /* the channel's handler already keeps the progress thread at work */
+    lost->counted = 0; /* not counted as pending, because the channel's handler already keeps the progress thread at work */
     atomic_store_explicit(&lost->state, MADI_REQUEST_CALLBACK, memory_order_relaxed);
     peer->lost = lost;
     return peer;
 }
 
-/* Make room for a peer's number.  Return false if out of memory.  Under memory->lock. */
+/* Make room in the table for a peer's number.  Return false if out of memory.  Under memory->lock. */
 static bool entries_reserve(struct madi_memory_session *memory, uint32_t number)
 {
     uint32_t n = memory->n_peers ? memory->n_peers : 8;
@@ -193,7 +193,7 @@ mad_status_t madi_memory_start(mad_session_t *session, mad_channel_t **channel)
     if (status)
         return status;
     *channel = atomic_load_explicit(&memory->channel, memory_order_acquire);
-    if (opened) { /* without the mutex: the call runs handlers, which may start operations */
+    if (opened) { /* done without the mutex, because this call runs handlers, which may start operations */
         memory->serves = true;
         mad_channel_handler_set(*channel, madi_memory_arrived, memory);
     }
