@@ -50,7 +50,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MADI_RAILS_JOIN 0x80000000u /* flag in PROOF beside the number of the agreement: the link is a further rail */
+#define MADI_RAILS_JOIN 0x80000000u /* flag, in PROOF, next to the number of the agreement: the link is a further rail */
 
 typedef struct madi_rails_ops {
     /* Return the field `rails` of PROOF for an attempt over this adapter: 0, or a number.  Under session->lock. */
@@ -61,15 +61,15 @@ typedef struct madi_rails_ops {
     struct madi_gate *(*accept)(struct madi_gate *gate, const madi_adapter_t *adapter, uint32_t number);
     /* True if the adapter may be tried for a further link.  gate: the gate that connects it.  Under session->lock. */
     bool (*admits)(const struct madi_gate *gate, const madi_adapter_t *adapter);
-    /* Return the rails' link over the first link of a gate, which is up; NULL without memory.  Under session->lock. */
+    /* Return the rails' link over the first link of a gate, which is up; NULL if out of memory.  Under session->lock. */
     madi_link_t *(*wrap)(madi_link_t *first);
     /* Take over the link of a gate that connects a further link: the link is up.  Under session->lock. */
     void (*join)(madi_link_t *link);
     /* Report that a gate that connects a further link is down.  Under session->lock. */
     void (*failed)(struct madi_gate *gate);
-    /* Send what waits on the gate's rails.  Under both locks. */
+    /* Send the packets that wait on the gate's rails.  Under both locks. */
     void (*pump)(struct madi_gate *gate);
-    /* Connect, and give up, rails whose time has come.  Not from an upcall.  Under session->lock. */
+    /* Connect rails, and give up stalled rails, whose time has come.  Not called from an upcall.  Under session->lock. */
     void (*tick)(struct mad_session *session, int64_t now);
     /* Return the adapter of the rail that carries messages, or did so last.  Under session->lock. */
     madi_adapter_t *(*adapter)(const struct madi_gate *gate);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rails' link: made over the first link of a gate, and closed with the gate. */
+/* The rails' link: the link that the core uses, made over the first link of a gate, and closed with the gate. */
 #include "core/rails/rails.h"
 #include "base/clock.h"
 #include "base/knob.h"
@@ -13,7 +13,8 @@
 
 /* ---- Made ----------------------------------------------------------------------------------------------------- */
 
-/* Give the rails' link the capabilities of its first rail, within the limits of all that may follow. */
+/* Give the rails' link the capabilities of its first rail, within the limits of all adapters that may become further
+ * rails. */
 static void rails_caps_set(madi_rails_t *w)
 {
     madi_caps_t *caps = &w->adapter.caps;
@@ -79,7 +80,7 @@ static void records_take(madi_rails_t *w, rail_t *r, rails_out_t **done)
     r->unsent = NULL;
 }
 
-/* Send END by each rail, so that the peer does not take the end of the first one for a loss. */
+/* Send END by each rail, so that the peer does not mistake the end of the first rail for a loss. */
 static void rails_end(madi_rails_t *w)
 {
     madi_lock(&w->base.gate->tx_lock);
@@ -119,13 +120,13 @@ static void rails_link_fini(madi_link_t *link)
     madi_rails_t *w = (madi_rails_t *)link;
     for (rails_out_t *out = w->held, *next; out; out = next) {
         next = out->next;
-        out->rails = NULL; /* the driver completes it later, and its record is freed then */
+        out->rails = NULL; /* the driver completes the packet later, and its record is freed then */
     }
 }
 
 /* ---- Other operations of the link ----------------------------------------------------------------------------- */
 
-/* Ask the peer to acknowledge everything, unless that was asked for already. */
+/* Request that the peer acknowledges all packets of a rail, unless a request is pending already. */
 static void acknowledgement_ask(rail_t *r)
 {
     if (!r->asked_at && madi_rail_control(r, MADI_RAIL_ASK, r->id, 0))
@@ -171,7 +172,7 @@ static void rails_slot_put(madi_link_t *link, madi_foreign_t loan)
     atomic_fetch_sub_explicit(&lender->loans, 1, memory_order_release); /* pairs with madi_links_reap */
 }
 
-/* Send what waits on the rails: control packets, and packets of rails that broke. */
+/* Send the packets that wait on the rails: control packets, and packets of rails that broke. */
 static void rails_pump(madi_gate_t *gate)
 {
     madi_rails_t *w = gate->rails;
@@ -215,7 +216,7 @@ static const madi_rails_ops_t rails_ops = {
 void madi_rails_session_start(mad_session_t *s)
 {
     atomic_store_explicit(&s->rails_at, INT64_MAX, memory_order_relaxed);
-    madi_lock(&s->lock); /* another session's progress thread may already serve this session */
+    madi_lock(&s->lock); /* locked, because another session's progress thread may already serve this session */
     if (!s->forward && madi_knob_int(MADI_KNOB_RAILS) > 1)
         s->rails = &rails_ops;
     madi_unlock(&s->lock);

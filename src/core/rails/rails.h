@@ -13,14 +13,16 @@
 #include "core/rails.h"
 #include "core/wire/wire.h"
 
-#define MADI_RAILS_MOST 8               /* rails of a gate, those included that have broken and are not settled */
-#define MADI_RAILS_SETTLED 16           /* rails of which a repeated LOST is noticed */
-#define MADI_RAILS_BLOCK (256 * 1024)   /* bytes: blocks from this length on begin the use of rails */
+/* maximum number of rails of a gate, including those that have broken and are not settled */
+#define MADI_RAILS_MOST 8
+#define MADI_RAILS_SETTLED 16           /* number of settled rails whose numbers are kept to recognise a repeated LOST */
+#define MADI_RAILS_BLOCK (256 * 1024)   /* bytes: the first block of at least this length starts the use of rails */
 #define MADI_RAILS_PIECE (256 * 1024)   /* bytes of a piece */
-#define MADI_RAILS_WINDOW (1024 * 1024) /* bytes in flight on a rail, at least */
+#define MADI_RAILS_WINDOW (1024 * 1024) /* bytes: minimum of the window, the bytes that may be in flight on a rail */
 #define MADI_RAILS_WINDOW_MOST (64 * 1024 * 1024)
 #define MADI_RAILS_STALL INT64_C(1000000000) /* ns without an answer after which a rail is given up */
-#define MADI_RAILS_AGAIN INT64_C(1000000000) /* ns before a lost rail is connected again; then twice as long each time */
+/* ns: pause before a lost rail is connected again; each failure doubles the pause */
+#define MADI_RAILS_AGAIN INT64_C(1000000000)
 #define MADI_RAILS_AGAIN_MOST INT64_C(30000000000)
 
 enum madi_rail_kind { MADI_RAIL_BEGIN = 1, MADI_RAIL_JOIN, MADI_RAIL_ACK, MADI_RAIL_ASK, MADI_RAIL_LOST, MADI_RAIL_END };
@@ -36,19 +38,19 @@ typedef struct rails_out {
     madi_op_t *user;     /* the core's operation; NULL: the packet is a copy */
     bool taken;          /* the driver holds the packet */
     bool acknowledged;   /* the peer has it */
-    bool repeated;       /* LOST that was sent again already, by another rail */
+    bool repeated;       /* the packet is a LOST that was already sent again by another rail */
     size_t total;        /* bytes, header included */
     int64_t sent_at;     /* ns */
     int n;
-    madi_wire_hdr_t hdr; /* of a packet with an operation: the first entry of vec */
-    struct iovec vec[];  /* a copy lies behind its one entry */
+    madi_wire_hdr_t hdr; /* header of a packet with an operation; the first entry of vec points to it */
+    struct iovec vec[];  /* pieces of the packet; if the packet is a copy, one entry, and the bytes behind it */
 } rails_out_t;
 
 enum rail_state {
     RAIL_NONE,  /* a free place */
-    RAIL_JOINS, /* the link is up, and JOIN was not sent, or has not arrived */
+    RAIL_JOINS, /* the link is up, but JOIN has not been sent or has not arrived */
     RAIL_UP,
-    RAIL_LOST /* the link is closed, and the peer's LOST has not arrived */
+    RAIL_LOST /* the link is closed, but the peer's LOST has not arrived */
 };
 
 /* One rail.  Under gate->tx_lock, unless a field says otherwise; state, link, adapter and id change under both locks. */
@@ -57,48 +59,49 @@ typedef struct rail {
     madi_link_t *link;                          /* NULL unless state is JOINS or UP */
     madi_adapter_t *adapter;                    /* constant */
     uint32_t id;                                /* number of the rail, given by the process that connected it */
-    bool join_due, begin_due, ack_due, ask_due; /* this control packet is to be sent */
+    bool join_due, begin_due, ack_due, ask_due; /* true while that control packet has to be sent */
     /* Sending. */
     rails_out_t *out, **out_tail; /* packets without acknowledgement, in the order of their numbers */
-    rails_out_t *unsent;          /* the first of them that the driver has not taken; NULL: none */
-    uint32_t n_sent, n_acked;     /* packets handed to the driver, and acknowledged, since BEGIN or JOIN */
+    rails_out_t *unsent;          /* the first packet in `out` that the driver has not taken; NULL if none */
+    uint32_t n_sent, n_acked;     /* numbers of packets since BEGIN or JOIN: handed to the driver; acknowledged */
     uint64_t in_flight;           /* bytes of `out` that the driver has taken */
-    uint32_t n_pieces;            /* those of them that have an operation */
-    double bandwidth;             /* bytes per us, measured; at first what the driver declares */
+    uint32_t n_pieces;            /* number of packets in flight that have an operation */
+    double bandwidth;             /* bytes per us, as measured; before the first measurement, as the driver declares */
     bool measured;
-    double round_trip;   /* us: the least time from a piece to its acknowledgement; 0: not known */
-    int64_t busy_since;  /* ns: begin of the time that counts for the next measurement */
+    double round_trip;   /* us: shortest time from sending a piece to its acknowledgement; 0 if not known */
+    int64_t busy_since;  /* ns: start of the period that has not been added to `busy` yet */
     int64_t busy;        /* ns, and */
-    uint64_t busy_bytes; /* bytes, that the measurement has collected */
-    int64_t asked_at;    /* ns: when ASK was sent; 0: no answer is expected */
+    uint64_t busy_bytes; /* bytes that were acknowledged in the time `busy` of the present measurement */
+    int64_t asked_at;    /* ns: time at which ASK was sent; 0 if no answer is expected */
     /* Receiving; under session->lock. */
-    uint32_t n_received, n_reported; /* packets that arrived, and those that ACK has reported */
+    uint32_t n_received, n_reported; /* numbers of packets: that have arrived; that ACK has reported */
     uint64_t unreported;             /* bytes behind the last ACK */
-    bool carried;                    /* the rail carried messages when it broke: they wait until it is settled */
-    bool ends;                       /* END has arrived: the peer closes all rails, in order */
-    bool partial;                    /* a packet other than DATA is arriving */
-    uint32_t piece, piece_len;       /* DATA that is arriving: the block's handle, and the length; 0: none */
-    int64_t heard_at;                /* ns: when the last packet arrived */
+    bool carried;                    /* true if the rail carried messages when it broke; messages then wait until the rail is
+                                      * settled */
+    bool ends;                       /* true if END has arrived: the peer is closing all rails in an orderly way */
+    bool partial;                    /* true while a packet other than DATA is arriving */
+    uint32_t piece, piece_len;       /* of the DATA packet that is arriving: the block's handle and the length; 0 if none */
+    int64_t heard_at;                /* ns: time at which the last packet arrived */
     uint64_t bytes_out, bytes_in;    /* bytes of pieces, for explanations */
 } rail_t;
 
 struct madi_rails {
-    madi_link_t base;             /* the gate's link; must be first */
-    madi_adapter_t adapter;       /* a copy of the first rail's, with the capabilities of all */
+    madi_link_t base;             /* the link that the gate uses; must be first */
+    madi_adapter_t adapter;       /* copy of the first rail's adapter, with capabilities that all rails have */
     madi_link_t *lender;          /* the first rail's link, the only one that lends bodies; under session->lock */
-    madi_adapter_t *base_adapter; /* the first rail's, by which others are judged; constant */
+    madi_adapter_t *base_adapter; /* the first rail's adapter, with which other adapters are compared; constant */
     madi_adapter_t *last_adapter; /* the adapter that carried messages last; under session->lock */
     /* Under session->lock. */
     size_t chunk_max;                     /* bytes of the longest packet with a piece, once rails are in use; constant */
     bool dials;                           /* this process connects further rails */
     uint32_t number;                      /* of the agreement; constant */
-    uint32_t next_id;                     /* dials: the number of the next rail */
-    uint32_t settled[MADI_RAILS_SETTLED]; /* rails whose LOST has arrived, the last ones; LOST may come again */
+    uint32_t next_id;                     /* number of the next rail, if this process connects rails */
+    uint32_t settled[MADI_RAILS_SETTLED]; /* numbers of the last rails whose LOST has arrived, since LOST may come again */
     unsigned n_settled;                   /* number of them so far */
-    madi_gate_t *dialing;                 /* the gate that connects a further rail; NULL: none */
-    int64_t dial_at;                      /* ns: when the next one is connected; INT64_MAX: not */
-    int64_t dial_pause;                   /* ns: the pause after the next failure */
-    bool ends;                            /* the peer closes all rails: none is connected again */
+    madi_gate_t *dialing;                 /* the gate that is connecting a further rail; NULL if none */
+    int64_t dial_at;                      /* ns: time at which the next rail is connected; INT64_MAX if none is */
+    int64_t dial_pause;                   /* ns: length of the pause after the next failure */
+    bool ends;                            /* true if the peer is closing all rails, so none is connected again */
     /* Under gate->tx_lock, some changed under both locks. */
     bool tx_on, rx_on;   /* packets are counted: BEGIN was sent, has arrived */
     bool closed;         /* under both locks */
@@ -119,13 +122,14 @@ madi_sent_t madi_rails_send(madi_link_t *link, const struct iovec *vec, int n, s
 bool madi_rails_send_short(madi_link_t *link, const void *packet, size_t total);
 /* Send a control packet.  False: it was not sent, because the driver refused it, or JOIN or BEGIN has to leave first. */
 bool madi_rail_control(rail_t *r, enum madi_rail_kind kind, uint32_t id, uint32_t count);
-void madi_rail_pump(madi_rails_t *w, rail_t *r);         /* send what waits on a rail */
+void madi_rail_pump(madi_rails_t *w, rail_t *r);         /* send the packets that wait on a rail */
 void madi_rail_report(rail_t *r);                        /* send ACK */
 void madi_rails_due(mad_session_t *session, int64_t at); /* have tick called at this time, or earlier; any lock */
-void madi_rail_append(rail_t *r, rails_out_t *out);      /* let a packet wait on a rail */
-rail_t *madi_rails_quickest(madi_rails_t *w);            /* the rail that is best for messages; NULL: none is up */
-rails_out_t *madi_rails_lost_record(madi_rails_t *w, uint32_t id, uint32_t count); /* NULL without memory */
-/* Take back the packets that the peer has counted; they are added to *done.  False: there are not that many. */
+void madi_rail_append(rail_t *r, rails_out_t *out);      /* append a packet to those that wait on a rail */
+rail_t *madi_rails_quickest(madi_rails_t *w);            /* return the rail that is best for messages; NULL if none is up */
+rails_out_t *madi_rails_lost_record(madi_rails_t *w, uint32_t id, uint32_t count); /* NULL if out of memory */
+/* Take the packets that the peer has counted out of the rail's list, and add them to *done.  Return false if the peer has
+ * counted more packets than were sent. */
 bool madi_rail_acknowledged(madi_rails_t *w, rail_t *r, uint32_t count, rails_out_t **done);
 /* Under session->lock, without gate->tx_lock: complete packets. */
 void madi_rails_complete(rails_out_t *done, mad_status_t status);
@@ -134,7 +138,8 @@ void madi_rails_complete(rails_out_t *done, mad_status_t status);
 void madi_rail_broke(madi_rails_t *w, rail_t *r, mad_status_t status, const char *text);
 void madi_rail_settle(madi_rails_t *w, uint32_t id, uint32_t count); /* the peer's LOST has arrived */
 bool madi_rail_is_settled(const madi_rails_t *w, uint32_t id);       /* true if the peer's LOST has arrived before */
-int64_t madi_rails_stalled(madi_rails_t *w, int64_t now);            /* give up rails; return when to look again */
+int64_t madi_rails_stalled(madi_rails_t *w, int64_t now);            /* give up stalled rails; return the time of the next
+                                                                      * check (ns) */
 
 /* rails_connect.c.  Under session->lock. */
 uint32_t madi_rails_offer(madi_gate_t *gate, const madi_adapter_t *adapter);
@@ -145,7 +150,7 @@ void madi_rails_join(madi_link_t *link);
 void madi_rails_failed(madi_gate_t *gate);
 void madi_rails_tick(mad_session_t *session, int64_t now);
 void madi_rails_dial_soon(madi_rails_t *w, int64_t at); /* connect a further rail at this time, or earlier */
-void madi_rails_abandon(madi_rails_t *w);               /* end the links that are being connected */
+void madi_rails_abandon(madi_rails_t *w);               /* give up the further links that are being connected */
 rail_t *madi_rails_place(madi_rails_t *w);              /* a free place; NULL: none */
 void madi_rail_start(rail_t *r, madi_link_t *link);
 

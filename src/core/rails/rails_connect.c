@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Further rails: agreed with the peer, connected, joined, and tried again.  Each is connected by a gate of its own, which the
- * program does not see; when the link is up, it moves to the gate that has the rails.  Under session->lock. */
+/* Further rails: how they are agreed with the peer, connected, joined, and tried again.  A gate of its own, which the
+ * program does not see, connects each further rail; when the link is up, it moves to the gate that has the rails.  Under
+ * session->lock. */
 #include "base/clock.h"
 #include "base/knob.h"
 #include "base/log.h"
@@ -16,7 +17,7 @@
 
 #include <string.h>
 
-#define RELEASE_NS 20000000 /* ns between two tries to release a gate that has connected a rail */
+#define RELEASE_NS 20000000 /* ns between two attempts to release a gate that has connected a rail */
 
 /* ---- Which networks form rails ---------------------------------------------------------------------------------- */
 
@@ -32,8 +33,8 @@ static bool share_wire(const madi_adapter_t *a, const madi_adapter_t *b)
     return a->driver != b->driver || (len == strcspn(b->name, "/") && !memcmp(a->name, b->name, len));
 }
 
-/* True if a network may be a rail beside that of the first link: it leads to other hosts, protects as well, and is neither
- * much slower nor much quicker. */
+/* True if a network may be a rail in addition to that of the first link: it leads to other hosts, its protection is not
+ * weaker, and its bandwidth is not very different. */
 static bool goes_with(const madi_adapter_t *first, const madi_adapter_t *a)
 {
     double x = first->caps.bandwidth_MBs, y = a->caps.bandwidth_MBs, ratio = (double)madi_knob_int(MADI_KNOB_RAILS_RATIO);
@@ -70,7 +71,7 @@ bool madi_rails_admits(const madi_gate_t *gate, const madi_adapter_t *a)
     return w && !is_in_use(w, a) && (a == w->base_adapter || goes_with(w->base_adapter, a));
 }
 
-/* True if there is a network that could be one more rail. */
+/* True if a network is left that could become one more rail. */
 static bool is_one_left(madi_rails_t *w)
 {
     mad_session_t *s = w->base.gate->session;
@@ -83,8 +84,8 @@ static bool is_one_left(madi_rails_t *w)
     return false;
 }
 
-/* True if the peer is on this host: a network that ends at the host leads to it.  Its memory, not a wire, bounds the
- * bandwidth. */
+/* True if the peer is on this host, that is, if a network within the host reaches it.  Between such processes memory limits
+ * the bandwidth, so rails do not help. */
 static bool is_on_this_host(mad_session_t *s, mad_peer_t peer)
 {
     for (int i = 0; i < s->n_adapters; i++)
@@ -132,7 +133,7 @@ void madi_rails_dial_soon(madi_rails_t *w, int64_t at)
     marceli_accept_entry_call_at(&s->accept_entry, at); /* also while the program computes */
 }
 
-/* Make a gate that connects a further rail of another gate; NULL without memory. */
+/* Make a gate that connects a further rail of another gate; NULL if out of memory. */
 static madi_gate_t *gate_new(madi_gate_t *of)
 {
     madi_gate_t *gate = madi_gate_new(of->session, of->peer, 0);
@@ -180,7 +181,7 @@ void madi_rail_start(rail_t *r, madi_link_t *link)
 
 /* ---- Joined ----------------------------------------------------------------------------------------------------- */
 
-/* Take the gate that has connected a rail out of use: tick releases it. */
+/* Take a gate that has connected a rail out of use; tick releases it later. */
 static void gate_end(madi_gate_t *gate)
 {
     madi_lock(&gate->tx_lock);
@@ -248,7 +249,8 @@ void madi_rails_abandon(madi_rails_t *w)
 
 /* ---- In time ---------------------------------------------------------------------------------------------------- */
 
-/* Do what is due for the rails of a gate, or for a gate that has connected a rail.  Return when to look again. */
+/* Do the work that is due for the rails of a gate, or for a gate that has connected a rail.  Return the time of the next
+ * check. */
 static int64_t gate_tick(madi_gate_t *gate, int64_t now)
 {
     madi_rails_t *w = gate->rails;

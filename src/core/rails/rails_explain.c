@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Share of a rail in the bytes of pieces that all present rails have sent, in percent; -1 if there are none. */
+/* Return the share of a rail in the bytes of pieces that all present rails have sent, in per cent; -1 if none were sent. */
 static int share_percent(const madi_rails_t *w, const rail_t *r)
 {
     uint64_t all = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rails that break, or do not answer any more; what was in flight on them goes again by the others.  Under session->lock. */
+/* Rails that break, or that no longer answer; packets that were in flight on them are sent again by the other rails.  Under
+ * session->lock. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/conn/rx_pool.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* True if the packets of a rail that breaks can go by another rail. */
+/* True if another rail can take over the packets of a rail that breaks. */
 static bool is_survived(madi_rails_t *w, const rail_t *r)
 {
     if (!w->tx_on || !w->rx_on || w->n_unkept)
@@ -24,7 +25,8 @@ static bool is_survived(madi_rails_t *w, const rail_t *r)
     return false;
 }
 
-/* Send LOST with the final count of a rail, by the quickest of the others.  False without memory.  Under gate->tx_lock. */
+/* Send LOST with the final count of a rail, by the quickest of the other rails.  False if out of memory.  Under
+ * gate->tx_lock. */
 static bool lost_send(madi_rails_t *w, uint32_t id, uint32_t count)
 {
     rail_t *by = madi_rails_quickest(w);
@@ -38,8 +40,9 @@ static bool lost_send(madi_rails_t *w, uint32_t id, uint32_t count)
     return true;
 }
 
-/* Send each LOST that a broken rail may have lost again by another one, at once.  If it waited for the settlement of its
- * rail, two rails that break at the same time could wait for each other.  False without memory.  Under gate->tx_lock. */
+/* A broken rail may have lost LOST packets of other rails: send these again by another rail, immediately.  If they waited
+ * until the broken rail is settled, two rails that break at the same time could wait for each other.  False if out of
+ * memory.  Under gate->tx_lock. */
 static bool losts_repeat(madi_rails_t *w, const rail_t *r)
 {
     for (rails_out_t *out = r->out; out; out = out->next) {
@@ -60,7 +63,7 @@ static void rail_free(rail_t *r)
     r->adapter = NULL;
 }
 
-/* Close the link of a rail.  The count of what arrived by it is final from here on. */
+/* Close the link of a rail.  From here on the count of packets that arrived by this rail is final. */
 static void rail_close(madi_rails_t *w, rail_t *r)
 {
     madi_gate_t *gate = w->base.gate;
@@ -119,9 +122,10 @@ void madi_rail_broke(madi_rails_t *w, rail_t *r, mad_status_t status, const char
         madi_rails_dial_soon(w, madi_deadline(w->dial_pause));
 }
 
-/* ---- Settled: both ends have closed the rail, and know each other's counts ------------------------------------------ */
+/* ---- A rail is settled when both ends have closed it, and know each other's counts
+ * ------------------------------------------ */
 
-/* Move the packets that the peer does not have to the rail that carries messages.  Under gate->tx_lock. */
+/* Move the packets that the peer has not received to the rail that carries messages.  Under gate->tx_lock. */
 static void packets_send_again(madi_rails_t *w, rail_t *r)
 {
     rail_t *to = w->first ? w->first : madi_rails_quickest(w);
@@ -138,7 +142,7 @@ static void packets_send_again(madi_rails_t *w, rail_t *r)
     r->out_tail = &r->out;
     r->unsent = NULL;
     r->in_flight = 0;
-    if (r->carried) { /* the settlement of another rail says nothing of the messages */
+    if (r->carried) { /* only the rail that carried messages decides when they continue */
         w->first = to;
         w->last_adapter = to->adapter;
     }
@@ -162,7 +166,7 @@ bool madi_rail_is_settled(const madi_rails_t *w, uint32_t id)
     return false;
 }
 
-/* Handle LOST of a rail whose JOIN has not arrived: nothing has come by it. */
+/* Handle LOST of a rail whose JOIN has not arrived: answer that no packet has come by that rail. */
 static void settle_unknown(madi_rails_t *w, uint32_t id)
 {
     bool sent;
@@ -204,7 +208,7 @@ void madi_rail_settle(madi_rails_t *w, uint32_t id, uint32_t count)
 
 /* ---- Without an answer ------------------------------------------------------------------------------------------ */
 
-/* True if another rail has brought something since this time. */
+/* True if a packet has arrived by another rail since this time. */
 static bool others_answer(const madi_rails_t *w, const rail_t *r, int64_t since)
 {
     for (const rail_t *other = w->rail; other < w->rail + MADI_RAILS_MOST; other++)
@@ -213,20 +217,21 @@ static bool others_answer(const madi_rails_t *w, const rail_t *r, int64_t since)
     return false;
 }
 
-/* True if packets of a rail wait for longer than usual, so that the peer is to be asked.  Under gate->tx_lock. */
+/* True if packets of a rail have waited so long for their acknowledgement that ASK has to be sent.  Under gate->tx_lock. */
 static bool is_overdue(const rail_t *r, int64_t now)
 {
     return r->state == RAIL_UP && r->out && r->out->sent_at && now - r->out->sent_at >= MADI_RAILS_STALL / 2 &&
            now - r->heard_at >= MADI_RAILS_STALL / 2;
 }
 
-/* Ask by all rails, so that the answers of the others show that the peer is alive.  Under gate->tx_lock. */
+/* Send ASK by all rails, so that answers by the other rails show that the peer is alive.  Under gate->tx_lock. */
 static void all_ask(madi_rails_t *w, int64_t now)
 {
     for (rail_t *r = w->rail; r < w->rail + MADI_RAILS_MOST; r++)
         if (r->state == RAIL_UP && !r->asked_at) {
             r->asked_at = now;
-            madi_rail_control(r, MADI_RAIL_ASK, r->id, 0); /* if it is not taken, the rail is as good as silent */
+            /* if the driver refuses ASK, the rail is treated like one that does not answer */
+            madi_rail_control(r, MADI_RAIL_ASK, r->id, 0);
         }
 }
 

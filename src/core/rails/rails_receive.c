@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define REPORT_PACKETS 64        /* packets after which the count is reported */
+#define REPORT_PACKETS 64        /* number of packets after which ACK reports the count */
 #define REPORT_BYTES (64 * 1024) /* bytes, likewise */
 
 static madi_rails_t *rails_of(const madi_link_t *inner)
@@ -26,13 +26,13 @@ static rail_t *rail_of(madi_rails_t *w, const madi_link_t *inner)
 
 /* ---- Counts --------------------------------------------------------------------------------------------------- */
 
-/* Count a packet that has arrived whole.  The rails may have been closed by it. */
+/* Count a packet that has arrived whole.  Handling the packet may have closed the rails. */
 static void packet_count(madi_rails_t *w, rail_t *r, const madi_wire_hdr_t *hdr)
 {
     bool soon = hdr->type == MADI_WIRE_DATA || (hdr->type == MADI_WIRE_MSG && hdr->flags & MADI_WIRE_CONT);
     r->partial = false;
     r->piece = 0;
-    if (!w->rx_on && !r->id) /* before BEGIN, which is about the first rail only */
+    if (!w->rx_on && !r->id) /* before BEGIN, packets of the first rail are not counted */
         return;
     r->n_received++;
     r->unreported += hdr->length;
@@ -57,7 +57,7 @@ static void rails_breach(madi_rails_t *w, const char *text)
     madi_link_down(&w->base, MAD_ERR_PROTOCOL, text);
 }
 
-/* Handle BEGIN: the peer counts its packets from here on.  Answer with BEGIN, and connect further rails. */
+/* Handle BEGIN: the peer counts its packets from here on.  Answer with BEGIN, and start connecting further rails. */
 static void begin_arrived(madi_rails_t *w, rail_t *r)
 {
     if (w->rx_on) {
@@ -76,7 +76,7 @@ static void begin_arrived(madi_rails_t *w, rail_t *r)
         madi_rails_dial_soon(w, madi_now());
 }
 
-/* Handle JOIN, with the number of the rail.  A rail that the peer has given up before is closed. */
+/* Handle JOIN, with the number of the rail.  Close the rail if the peer has already given it up. */
 static void join_arrived(madi_rails_t *w, rail_t *r, uint32_t id)
 {
     if (r->state != RAIL_JOINS || w->dials || !id) {
@@ -138,8 +138,8 @@ static void control_arrived(madi_rails_t *w, rail_t *r, const madi_wire_hdr_t *h
 
 /* ---- Packets of the core --------------------------------------------------------------------------------------- */
 
-/* True if a packet may arrive by this rail now.  Else end the rails.  Packets other than pieces come one after the other,
- * also by different rails: their peer changes the rail only when all have arrived. */
+/* True if a packet may arrive by this rail now; otherwise end the rails.  Packets other than pieces arrive one after the
+ * other even if they use different rails, because the peer changes the rail only when all of them have arrived. */
 static bool packet_admit(madi_rails_t *w, const rail_t *r, const madi_wire_hdr_t *hdr)
 {
     if (r->state != RAIL_UP) {
@@ -166,7 +166,7 @@ static madi_place_t rail_rx_begin(madi_link_t *inner, const madi_wire_hdr_t *hdr
         return MADI_PLACE_DROP;
     if (hdr->type == MADI_WIRE_RAIL) {
         if (!hdr->length)
-            return MADI_PLACE_COPY; /* to no memory: the body is empty */
+            return MADI_PLACE_COPY; /* no destination is set, because the body is empty */
         rails_breach(w, "a packet of rails with a body");
         return MADI_PLACE_DROP;
     }
@@ -224,7 +224,7 @@ static void rail_rx_short(madi_link_t *inner, const madi_wire_hdr_t *hdr, madi_f
 
 static void rail_link_up(madi_link_t *inner)
 {
-    (void)inner; /* a link is up before it becomes a rail */
+    (void)inner; /* nothing to do, because a link is up before it becomes a rail */
 }
 
 static void rail_link_down(madi_link_t *inner, mad_status_t status, const char *text)

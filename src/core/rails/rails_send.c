@@ -42,28 +42,28 @@ void madi_rails_complete(rails_out_t *done, mad_status_t status)
     }
 }
 
-/* The driver no longer holds a packet.  Under session->lock only. */
+/* Handle that the driver no longer holds a packet.  Under session->lock only. */
 static void kept_out_done(madi_op_t *op, mad_status_t status)
 {
     rails_out_t *out = (rails_out_t *)op;
     madi_rails_t *w = out->rails;
     bool over;
-    (void)status; /* if the link is broken, the packet goes again by another rail */
+    (void)status; /* ignored: if the link is broken, the packet is sent again by another rail */
     if (!w) {
         user_done(out, MAD_ERR_PEER);
         return;
     }
     madi_lock(&w->base.gate->tx_lock);
     out->taken = false;
-    over = held_remove(w, out); /* acknowledged, or the rails are closed */
+    over = held_remove(w, out); /* a packet in `held` was acknowledged, or the rails are closed */
     madi_unlock(&w->base.gate->tx_lock);
     if (over)
         user_done(out, out->acknowledged ? MAD_OK : MAD_ERR_PEER);
     else
-        madi_gate_work(w->base.gate); /* the packet may have to go again */
+        madi_gate_work(w->base.gate); /* the packet may have to be sent again by another rail */
 }
 
-/* Like kept_out_done, but for a packet that was sent before BEGIN: it is complete with the driver's operation. */
+/* Like kept_out_done, but for a packet that was sent before BEGIN: the packet is complete when the driver's operation is. */
 static void unkept_out_done(madi_op_t *op, mad_status_t status)
 {
     rails_out_t *out = (rails_out_t *)op;
@@ -77,7 +77,8 @@ static void unkept_out_done(madi_op_t *op, mad_status_t status)
     user_done(out, status);
 }
 
-/* Make the record of a packet: of its parts, with an operation, or a copy.  NULL without memory. */
+/* Make the record of a packet: the addresses of its parts if it has an operation, otherwise a copy.  NULL if out of
+ * memory. */
 static rails_out_t *record_new(madi_rails_t *w, const struct iovec *vec, int n, size_t total, madi_op_t *user)
 {
     rails_out_t *out = malloc(sizeof *out + (user ? (size_t)n * sizeof *vec : sizeof *vec + total));
@@ -95,7 +96,7 @@ static rails_out_t *record_new(madi_rails_t *w, const struct iovec *vec, int n, 
         out->op.ahead = user->ahead;
         memcpy(out->vec, vec, (size_t)n * sizeof *vec);
         out->n = n;
-        if (!user->ahead) { /* the core may use its header again at once */
+        if (!user->ahead) { /* the header is copied, because the core may reuse it after the call */
             memcpy(&out->hdr, vec->iov_base, sizeof out->hdr);
             out->vec[0].iov_base = &out->hdr;
         }
@@ -152,12 +153,12 @@ void madi_rails_due(mad_session_t *s, int64_t at)
         ;
 }
 
-/* Give the first unsent packet of a rail to its driver.  False: the driver does not take it. */
+/* Give the first unsent packet of a rail to its driver.  Return false if the driver does not take the packet. */
 static bool unsent_send(rail_t *r)
 {
     rails_out_t *out = r->unsent;
     madi_sent_t sent = MADI_AGAIN;
-    if (out->taken) /* the driver of a rail that broke holds the memory still */
+    if (out->taken) /* the driver of a broken rail still holds the packet's memory */
         return false;
     sent = r->link->driver->send(r->link, out->vec, out->n, out->total, out->user ? &out->op : NULL);
     if (sent == MADI_AGAIN)
@@ -174,7 +175,7 @@ static bool unsent_send(rail_t *r)
     return true;
 }
 
-/* Send the control packets that wait.  False: the driver does not take one. */
+/* Send the control packets that wait on a rail.  Return false if the driver does not take one of them. */
 static bool controls_pump(madi_rails_t *w, rail_t *r)
 {
     if (r->join_due && madi_rail_control(r, MADI_RAIL_JOIN, r->id, 0)) {
@@ -203,8 +204,8 @@ void madi_rail_pump(madi_rails_t *w, rail_t *r)
 
 /* ---- Acknowledged --------------------------------------------------------------------------------------------- */
 
-/* Take an acknowledgement into the measurement of a rail's bandwidth: `bytes` of pieces have arrived since the last one,
- * which the peer got after `trip` us at most. */
+/* Add an acknowledgement to the measurement of a rail's bandwidth.  bytes: bytes of pieces that it acknowledges; trip: us
+ * from the sending of the last piece to this acknowledgement. */
 static void bandwidth_measure(rail_t *r, double trip, uint64_t bytes, int64_t now)
 {
     double measured;
@@ -216,7 +217,7 @@ static void bandwidth_measure(rail_t *r, double trip, uint64_t bytes, int64_t no
     if (r->busy < MEASURED_NS)
         return;
     measured = (double)r->busy_bytes * 1000 / (double)r->busy;
-    if (r->busy_bytes >= MADI_RAILS_PIECE) { /* a few short packets say nothing */
+    if (r->busy_bytes >= MADI_RAILS_PIECE) { /* a few short packets would give no useful measurement */
         r->bandwidth = r->measured ? (r->bandwidth + measured) / 2 : measured;
         r->measured = true;
     }
@@ -272,13 +273,13 @@ rail_t *madi_rails_quickest(madi_rails_t *w)
     return best;
 }
 
-/* Time in us after which a packet of this length has probably arrived. */
+/* Return the time in us after which a packet of this length has probably arrived. */
 static double rail_time(const rail_t *r, size_t len)
 {
     return r->adapter->caps.latency_us + (double)(r->in_flight + len) / r->bandwidth;
 }
 
-/* Bytes that may be in flight on a rail: twice what it moves in a round trip. */
+/* Return the number of bytes that may be in flight on a rail: twice the number that the rail moves in a round trip. */
 static uint64_t rail_window(const rail_t *r)
 {
     double n = 2 * r->bandwidth * r->round_trip;
@@ -381,20 +382,21 @@ static madi_sent_t rails_piece_send(madi_rails_t *w, const struct iovec *vec, in
     return MADI_AGAIN;
 }
 
-/* Send a packet that needs its order, by the rail that carries messages. */
+/* Send a packet that has to stay in order, by the rail that carries messages. */
 static madi_sent_t ordered_send(madi_rails_t *w, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     rail_t *best;
     if (!w->first)
         return MADI_AGAIN;
-    if (!w->first->out && (best = madi_rails_quickest(w)) != w->first) { /* no packet of another rail can be overtaken */
+    /* the rail may be changed now, since no packet of the other rail can be overtaken */
+    if (!w->first->out && (best = madi_rails_quickest(w)) != w->first) {
         w->first = best;
         w->last_adapter = best->adapter;
     }
     return packet_keep(w, w->first, vec, n, total, op);
 }
 
-/* Send a packet before BEGIN: by the first rail, whose end is the end of the peer. */
+/* Send a packet before BEGIN, by the first rail.  The loss of this rail is then the loss of the peer. */
 static madi_sent_t unkept_send(madi_rails_t *w, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     madi_link_t *link = w->first->link;
