@@ -13,8 +13,8 @@
 
 madi_conn_t *madi_conn_nobody(uint32_t place)
 {
-    static madi_conn_t first = {.peer = 1}, others = {.peer = 0}; /* peer 1 never has entry 0, and peer 0 has no other
-                                                                   * entry */
+    /* placeholders for empty entries: peer 1 never has entry 0, and peer 0 has no other entry, so they match no peer */
+    static madi_conn_t first = {.peer = 1}, others = {.peer = 0};
     return place ? &others : &first;
 }
 
@@ -53,7 +53,7 @@ static mad_status_t conns_grow(mad_channel_t *c)
     return MAD_OK;
 }
 
-/* Return the entry for a connection to that peer; NULL: no memory.  Live peers have different places in the table of
+/* Return the entry for a connection to that peer; NULL if out of memory.  Live peers have different places in the table of
  * peers, so the array never needs to be larger than that table. */
 static _Atomic(madi_conn_t *) *place_for(mad_channel_t *c, mad_peer_t peer)
 {

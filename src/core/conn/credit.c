@@ -18,7 +18,7 @@ void madi_credit_send(madi_conn_t *conn)
         session->credit_due = NULL;
     if (more > session->conn->credit_budget)
         more = session->conn->credit_budget;
-    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX && more > 0) { /* the receiver keeps pace: more may be in flight */
+    if (conn->rx_window < MADI_CREDIT_WINDOW_MAX && more > 0) { /* the receiver keeps pace, so allow more bytes in flight */
         conn->rx_window += (uint64_t)more;
         session->conn->credit_budget -= more;
     }
@@ -74,7 +74,8 @@ void madi_credit_floor(madi_gate_t *gate, uint64_t floor)
 {
     gate->numbers->peer_floor = floor;
     madi_lock(&gate->tx_lock);
-    for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate) /* c is older than the known floor, and has sent nothing */
+    /* connections that were made before the floor was known have sent nothing */
+    for (madi_conn_t *c = gate->conns; c; c = c->next_of_gate)
         c->credit_limit = c->credit_left = floor;
     madi_unlock(&gate->tx_lock);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: made and completed.  The program tests and waits for them in api/request.c. */
+/* Requests: how they are made and completed.  The program's calls that test and wait for them are in api/request.c. */
 #include "core/conn/request.h"
 #include "core/driver.h"
 #include "core/link/notify.h"

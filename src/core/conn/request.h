@@ -9,7 +9,7 @@
 
 void madi_request_queue_callback(mad_request_t *request); /* queue the callback of a request that is done; any lock */
 void madi_request_init(mad_request_t *request, mad_session_t *session, bool async);
-/* Prepare the request of a posted receive for another receive that no thread has to stay awake for. */
+/* Prepare the request of a posted receive for reuse by another receive, which needs no thread to stay awake. */
 static inline void madi_request_reuse(mad_request_t *request)
 {
     atomic_store_explicit(&request->state, MADI_REQUEST_PENDING, memory_order_relaxed);
@@ -25,10 +25,11 @@ static inline void madi_request_free(mad_request_t *request)
     else
         free(request);
 }
-mad_request_t *madi_request_new(mad_session_t *session, bool async); /* async: needs progress while no thread waits */
+mad_request_t *madi_request_new(mad_session_t *session, bool async); /* make a request; async: true if it needs progress
+                                                                      * while no thread waits */
 /* Count a request as one that the peer completes.  Called before the peer can complete it. */
 void madi_request_by_peer(mad_request_t *request);
-/* Wake the progress thread if the request needs it.  Called before the request is returned to the program.  No lock. */
+/* Wake the progress thread if the request needs it.  Called before the request is returned to the program, without locks. */
 void madi_request_left(mad_request_t *request);
 void madi_request_complete(mad_request_t *request, mad_status_t status); /* any lock */
 

@@ -107,8 +107,7 @@ static void refusal_log(const madi_adapter_t *a, mad_status_t status, const char
 {
     mad_session_t *s = a->session;
     bool strange = status == MAD_ERR_AUTH || status == MAD_ERR_VERSION || status == MAD_ERR_PROTOCOL ||
-                   status == MAD_ERR_CONFIG ||
-                   status == MAD_ERR_TIMEOUT; /* of two peers that connect to each other at once, one gives up its attempt */
+                   status == MAD_ERR_CONFIG || status == MAD_ERR_TIMEOUT; /* or this was one of two crossing attempts */
     bool logged = !strange || (s->connect->refused_logged >> status & 1);
     s->connect->refused_logged |= strange ? UINT32_C(1) << status : 0;
     madi_log(logged ? MADI_LOG_DEBUG : MADI_LOG_WARN, a->driver->name,
@@ -229,10 +228,10 @@ static bool is_superseded(mad_session_t *s, madi_gate_t *gate)
         return false;
     if (gate->connect->hello)
         return memcmp(s->uid, madi_address_uid(madi_peer_address(s, gate->peer)), MADI_UID_LEN) < 0;
-    return gate->link != NULL; /* true for a link that both sides have agreed on */
+    return gate->link != NULL; /* superseded by a link, on which both sides have agreed */
 }
 
-/* Have the gate connect by the peer's attempt from now on. */
+/* Have the gate use the peer's attempt to connect, from now on. */
 static void gate_take(madi_gate_t *gate, madi_link_t *link)
 {
     atomic_store_explicit(&gate->state, MADI_GATE_CONNECTING, memory_order_relaxed);
@@ -262,7 +261,7 @@ static void peer_accept(madi_hello_t *h, madi_gate_t *gate)
 
 /* ---- Handshakes without a socket: the link is made before the verdict, which describes the link ------------------- */
 
-/* Make a link to the source.  NULL: the handshake was refused. */
+/* Make a link to the source of the handshake.  NULL if the handshake was refused. */
 static madi_link_t *link_accept(madi_hello_t *h, madi_gate_t *gate)
 {
     char reason[MADI_REASON_MAX] = "no memory for a link";
@@ -374,7 +373,8 @@ static madi_gate_t *rail_gate(madi_hello_t *h, const madi_hello_proof_t *proof, 
     return gate;
 }
 
-/* Return the number of the agreement on rails, if the connecting process has offered one and this process agrees; else 0. */
+/* Return the number of the agreement on rails if the connecting process has offered one and this process accepts it; else
+ * 0. */
 static uint32_t rails_agreed(const madi_hello_t *h, madi_gate_t *gate, const madi_hello_proof_t *proof)
 {
     const madi_rails_ops_t *rails = h->session->rails;

@@ -25,7 +25,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define CALL_AGAIN INT64_C(500000000) /* ns that the peer's own attempt gets before this process connects again */
+#define CALL_AGAIN INT64_C(500000000) /* ns to wait for the peer's own attempt before this process connects again */
 
 /* ---- Attempts of a gate ----------------------------------------------------------------------------------------- */
 
@@ -88,7 +88,8 @@ static void attempts_abort(madi_gate_t *gate, const madi_hello_t *taken)
         if (h->gate == gate && h != taken) {
             madi_search_untry(gate, h->way);
             madi_hello_abort(h);
-            h = gate->session->connect->hellos; /* begin again: the driver may have ended other attempts */
+            /* start from the first one again, since the driver may have ended other attempts */
+            h = gate->session->connect->hellos;
         } else {
             h = h->next;
         }
@@ -218,7 +219,7 @@ void madi_attempt_connected(madi_hello_t *h)
     h->gate->connect->process = madi_process_near(h->watch.fd);
     madi_watch_change(h->session, &h->watch, EPOLLIN);
     if (h->adapter->security == MADI_SECURITY_SEAL)
-        madi_hello_seal_begin(h); /* TLS first: HELLO follows when TLS is ready */
+        madi_hello_seal_begin(h); /* begin TLS first; HELLO follows when TLS is ready */
     else
         madi_attempt_greet(h);
 }

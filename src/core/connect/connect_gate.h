@@ -25,7 +25,7 @@ struct madi_search {
     madi_search_path_t way[];
 };
 
-/* A path that failed; in the gate's list of failures, the last one first. */
+/* A path that failed, as an entry of the gate's list of failures, which has the last failure first. */
 struct madi_failure {
     struct madi_failure *next; /* the failure before this one */
     const madi_adapter_t *adapter;
@@ -35,18 +35,20 @@ struct madi_failure {
 
 /* State of a gate that is connecting or down, and what explains it.  Under session->lock, unless a field says otherwise. */
 struct madi_connect_gate {
-    int64_t deadline;  /* ns; connecting: when the attempt fails, INT64_MAX if never; down: when the gate went down */
+    int64_t deadline;  /* ns; while connecting: time at which the attempt fails, INT64_MAX if never; if down: time at which
+                        * the gate went down */
     int64_t redial_at; /* ns: when to connect again, if the peer's own attempt has made no link by then; 0 if never */
     struct madi_search *search;    /* the search for a path (search.c); NULL if none runs */
     struct madi_hello *hello;      /* this process's chosen attempt, which proves the key; NULL if none is chosen yet */
     int n_attempts;                /* this process's attempts, the chosen one included */
     bool cut_off;                  /* an attempt ended without an answer: the peer has too many connections, or has ended */
     int n_cuts;                    /* number of searches that were repeated because cut_off was set */
-    mad_status_t refusal;          /* unauthenticated cause for which an attempt was refused: AUTH or VERSION; OK if none */
+    mad_status_t refusal;          /* unauthenticated status with which an attempt was refused: AUTH or VERSION; OK if
+                                    * none */
     bool no_resources;             /* an attempt failed because this process lacks memory or descriptors */
     bool no_answer;                /* an attempt got no answer: the network or the host may be down for a short time */
     bool timed_out;                /* no path was connected within MAD_CONNECT_TIMEOUT, and none was chosen */
-    int process;                   /* connecting: the peer's process number, if it is on this host; 0 if not known */
+    int process;                   /* while connecting: process id of a peer of this host; 0 if not known */
     bool stop_logged;              /* true if a log line has reported that the peer is stopped */
     bool quiet;                    /* true if the program does not know of the gate, and gets no events */
     int sharers;                   /* number of other peer numbers that share the gate */

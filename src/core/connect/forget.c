@@ -160,7 +160,7 @@ void madi_peers_forget_lost(mad_session_t *s, int64_t now)
     for (madi_gate_t *gate = s->gates, *next; gate; gate = next) {
         madi_peer_t *p = madi_peer_at(s, gate->peer);
         next = gate->next;
-        while (next && next->peer == gate->peer) /* the gates of one peer are released together, so skip them */
+        while (next && next->peer == gate->peer) /* skip the other gates of this peer, which are released with it */
             next = next->next;
         if (gate_state(gate) != MADI_GATE_DOWN || !p || gate->rail_of || peer_stays(s, p, served))
             continue;
@@ -168,7 +168,7 @@ void madi_peers_forget_lost(mad_session_t *s, int64_t now)
         if (now - gate->connect->deadline < MADI_FORGET_NS || !peer_release(s, p))
             later = true;
         else if (next && next->peer < 0)
-            next = s->gates; /* `next` was another gate of the released peer: begin again */
+            next = s->gates; /* start again, since `next` was another gate of the released peer */
     }
     s->connect->forget_at = later ? now + MADI_FORGET_NS : 0;
 }
@@ -265,7 +265,7 @@ mad_status_t mad_peer_forget(mad_session_t *s, mad_peer_t peer)
     if (status)
         return status;
     for (int64_t end = madi_deadline(madi_knob_int(MADI_KNOB_EXIT_TIMEOUT)), now; (now = madi_now()) < end;) {
-        int64_t soon = now + 1000000; /* look again soon, because an acknowledgement wakes no thread */
+        int64_t soon = now + 1000000; /* check again soon, because an acknowledgement wakes no thread */
         if (madi_watch_for(s, peer_has_drained, &l, soon < end ? soon : end) == MAD_OK)
             break;
     }

@@ -114,7 +114,7 @@ bool madi_frames_put(madi_frames_t *f, const struct iovec *vec, int n, size_t le
     return true;
 }
 
-/* Send a frame that is not kept. */
+/* Send a frame once, without keeping it for repetition. */
 static bool frame_send_once(madi_frames_t *f, const void *frame, size_t len)
 {
     unsigned char bytes[sizeof(madi_frame_piece_t) + MADI_VERDICT_MAX];
@@ -227,7 +227,7 @@ void madi_verdict_keep(const madi_frames_t *f, const unsigned char proof[MADI_PR
     if (!part->verdicts)
         part->verdicts = calloc(VERDICTS, sizeof *part->verdicts);
     if (!part->verdicts || f->out_len > MADI_VERDICT_MAX)
-        return; /* if there is no memory, a lost verdict is not repeated */
+        return; /* if out of memory, the verdict is not kept, and cannot be repeated if it gets lost */
     v = &part->verdicts[part->next_verdict++ % VERDICTS];
     *v = (madi_kept_verdict_t){
         .adapter = f->adapter, .source_len = f->source_len, .link = link, .call = f->call, .len = f->out_len};

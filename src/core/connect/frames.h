@@ -38,18 +38,18 @@ _Static_assert(MADI_FRAME_BYTES / MADI_PIECE_UNIT < 32, "units are counted in th
 /* The frames of one handshake. */
 typedef struct madi_frames {
     madi_adapter_t *adapter;
-    madi_link_t *link; /* active: link that sends the frames; passive: NULL, since answers go to the source */
+    madi_link_t *link; /* active side: the link that sends the frames; passive side: NULL, since answers go to the source */
     uint64_t call;
     bool call_known; /* passive: HELLO has arrived */
     bool taken;      /* the driver has taken all bytes of the frame in `out` */
     bool last;       /* the frame in `out` is the last one of this side, so no END is sent */
     unsigned char source[MADI_ADDR_MAX];
     size_t source_len;
-    unsigned char *out; /* room for the header of a piece, then the frame that was made last; NULL: none yet */
+    unsigned char *out; /* room for the header of a piece, then the frame that was made last; NULL if none yet */
     size_t out_len;     /* bytes of that frame */
-    int64_t again_at;   /* ns: when the frame is sent again; 0: not at all */
+    int64_t again_at;   /* ns: time at which the frame is sent again; 0 if it is not */
     int64_t interval;   /* ns between the last two times that the frame was sent */
-    unsigned char *in;  /* a frame that arrives in several pieces; NULL: none */
+    unsigned char *in;  /* buffer of a frame that arrives in several pieces; NULL if none */
     uint32_t in_total;  /* its length in bytes */
     uint32_t in_units;  /* bits: units of the incoming frame that have arrived */
 } madi_frames_t;
@@ -70,7 +70,7 @@ void madi_frames_end(madi_frames_t *frames);
 
 /* Read and check the header of a piece.  Return false if these len bytes are not a piece. */
 bool madi_piece_read(const void *bytes, size_t len, madi_frame_piece_t *piece);
-/* Take a piece with its bytes.  Returns the frame if it is complete, valid until the next piece; else NULL.  Precondition:
+/* Take a piece with its bytes.  Return the frame if it is complete, valid until the next piece; else NULL.  Precondition:
  * piece was read from a piece of len bytes. */
 const unsigned char *madi_frames_join(madi_frames_t *frames, const madi_frame_piece_t *piece, const void *bytes, size_t len);
 

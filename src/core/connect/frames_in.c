@@ -78,7 +78,7 @@ static madi_hello_t *source_add(madi_adapter_t *a, const void *source, size_t so
     return h;
 }
 
-/* Handle a frame of which no handshake is known.  Returns the handshake that the frame begins; NULL if the frame begins
+/* Handle a frame of which no handshake is known.  Return the handshake that the frame begins; NULL if the frame begins
  * none. */
 static madi_hello_t *stranger_arrived(madi_adapter_t *a, const void *source, size_t source_len,
                                       const madi_frame_piece_t *piece, const unsigned char *frame, size_t len)
@@ -95,7 +95,7 @@ static madi_hello_t *stranger_arrived(madi_adapter_t *a, const void *source, siz
         return NULL;
     }
     if (header.kind == MADI_HELLO_HELLO && link)
-        return NULL; /* HELLO arrived again; a second handshake of this number would take the END that is for the link */
+        return NULL; /* a repeated HELLO: a second handshake of this number would take the END that is for the link */
     if (header.kind != MADI_HELLO_PROOF)
         return len == piece->total ? source_add(a, source, source_len) : NULL;
     if (len < sizeof header + MADI_PROOF_LEN)
@@ -117,7 +117,7 @@ static bool repeated_arrived(madi_hello_t *h, const unsigned char *frame, size_t
         madi_hello_fail(h, MAD_ERR_PEER, CLOSED);
         return true;
     }
-    if (h->link) { /* the driver has not taken the verdict yet, so the verdict is repeated anyway */
+    if (h->link) { /* while the driver has not taken the verdict, the verdict is repeated anyway */
         return true;
     }
     if (header.kind != MADI_HELLO_HELLO || h->expect == MADI_HELLO_HELLO)
@@ -187,7 +187,8 @@ void madi_frames_repeat_all(mad_session_t *s, int64_t now)
             madi_frames_repeat(f);
             if (f->taken && !h->active && h->link) {
                 madi_accept_start(h);
-                next = s->connect->hellos; /* begin again: the driver may have ended other handshakes */
+                /* start from the first one again, since the driver may have ended other handshakes */
+                next = s->connect->hellos;
             }
         }
         h = next;

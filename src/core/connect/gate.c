@@ -120,14 +120,15 @@ static void gate_report_down(madi_gate_t *gate, mad_status_t status, const char 
                                                             : MADI_LOG_ERROR;
     if ((!quiet || gate->connect->quiet) && madi_ledger_line(s, level))
         madi_log(level, "core", "peer %d%s%s: %s: %s", gate->peer, on, name, mad_status_text(status), text);
-    if (!quiet && !madi_lane_carries(s, gate->lane)) /* a lane for streams only carries no message of this process */
+    /* a lane that is only for streams carries no message of this process, so no event is reported */
+    if (!quiet && !madi_lane_carries(s, gate->lane))
         madi_event(s, gate->status, gate->peer, "peer %d%s%s: %s: %.180s", gate->peer, on, name, mad_status_text(status),
                    text);
 }
 
 /* Take a gate down, in this order.  The peer is severed from memory that returns to the program.  Sending is stopped.
  * Messages to be sent fail, then those to be received.  The link is closed; its ops complete without the tx lock, and find
- * their blocks failed.  At last the program gets an event. */
+ * their blocks failed.  Finally the program gets an event. */
 void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
 {
     mad_session_t *s = gate->session;
@@ -135,8 +136,7 @@ void madi_gate_down(madi_gate_t *gate, mad_status_t status, const char *text)
     if (atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
         return;
     gate->status =
-        gate->bye_received && status != MAD_ERR_CLOSED ? MAD_ERR_PEER : status; /* CLOSED: this process has ended the
-                                                                                   * gate */
+        gate->bye_received && status != MAD_ERR_CLOSED ? MAD_ERR_PEER : status; /* CLOSED: this process has ended the gate */
     gate->connect->deadline = madi_now();
     gate->connect->process = 0;
     if (!text)
@@ -195,7 +195,7 @@ void madi_link_down(madi_link_t *link, mad_status_t status, const char *text)
         return;
     if (status == MAD_ERR_CANCELLED || (gate->link && gate->link != link) ||
         atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN) {
-        /* the attempt is not needed any more, or the gate is down */
+        /* the link is not needed any more: another attempt was chosen, or the gate is down */
         madi_link_bury(link);
         return;
     }

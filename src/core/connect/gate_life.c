@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gates: made with the parts of all folders, used again after a while, and freed. */
+/* Gates: how they are made, with the parts of all folders, reused after a while, and freed. */
 #include "core/conn/conn.h"
 #include "core/conn/rx_pool.h"
 #include "core/connect/connect_gate.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESTING 64 /* number of released gates that are not reused yet, since threads may still be leaving them */
+#define RESTING 64 /* minimum number of released gates that rest before reuse, since threads may still be leaving them */
 
 /* ---- Made ----------------------------------------------------------------------------------------------------- */
 

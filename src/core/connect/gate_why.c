@@ -28,7 +28,8 @@ void madi_text_add(madi_text_t *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    n = madi_escape(t->at, t->left, text, strlen(text)); /* names of networks come from the peer */
+    /* the text is escaped, since names of networks come from the peer */
+    n = madi_escape(t->at, t->left, text, strlen(text));
     t->at += n;
     t->left -= n;
 }

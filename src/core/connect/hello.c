@@ -65,7 +65,8 @@ static void hello_unlink(madi_hello_t *h)
         }
     if (h->gate && h->gate->connect->hello == h)
         h->gate->connect->hello = NULL;
-    h->next = h->session->connect->dead_hellos; /* a list of events may still refer to the handshake's watch */
+    /* not freed yet: a list of events may still refer to the handshake's watch */
+    h->next = h->session->connect->dead_hellos;
     h->session->connect->dead_hellos = h;
 }
 
@@ -88,7 +89,7 @@ void madi_hello_close(madi_hello_t *h)
     }
     if (h->frames->out && !h->frames->last)
         madi_frames_end(h->frames);
-    if (!h->active && !h->link) /* if there is a link, the source belongs to the link */
+    if (!h->active && !h->link) /* only without a link, because otherwise the source belongs to the link */
         madi_source_end(h->adapter, h->frames->source, h->frames->source_len);
 }
 
@@ -183,8 +184,8 @@ madi_role_t madi_hello_peer_role(const madi_hello_t *h)
 
 static const unsigned char *hello_key(const madi_hello_t *h)
 {
-    static const unsigned char no_key[MADI_SECRET_LEN]; /* known to everybody: both sides have set security none for the
-                                                         * network */
+    /* public key, used if both sides have set security `none` for the network */
+    static const unsigned char no_key[MADI_SECRET_LEN];
     if (h->adapter->security == MADI_SECURITY_NONE)
         return no_key;
     return madi_secrets_key(h->session->secrets, madi_hello_peer_role(h));
@@ -262,7 +263,8 @@ static void frame_handle(madi_hello_t *h)
 static void tls_refuse(madi_hello_t *h)
 {
     char rest[4096];
-    while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0) /* a reset would destroy the answer */
+    /* read the rest, since unread bytes would reset the connection and destroy the answer */
+    while (recv(h->watch.fd, rest, sizeof rest, MSG_DONTWAIT) > 0)
         ;
     madi_hello_refuse(h, MAD_ERR_CONFIG,
                       "the caller begins TLS, and this network is not sealed here: give both the same topology file and "

@@ -25,12 +25,11 @@
 
 struct madi_hello;
 
-/* Begin the handshake on a path of the gate's search; takes fd.  On an error (errno) the link stays with the calling
- * function. */
+/* Begin the handshake on a path of the gate's search; takes fd.  On an error (errno) the caller still owns the link. */
 mad_status_t madi_hello_connect(madi_gate_t *gate, madi_link_t *link, int fd, int way);
 void madi_hello_accept(madi_adapter_t *adapter, int fd);
 void madi_hello_abort(struct madi_hello *hello);
-void madi_hello_abort_all(madi_gate_t *gate);   /* end all attempts of this process */
+void madi_hello_abort_all(madi_gate_t *gate);   /* end all attempts of this process to connect the gate */
 void madi_hellos_abort(mad_session_t *session); /* end all handshakes of the session */
 /* Choose one of this process's attempts that have received the peer's challenge, unless a better attempt may still
  * receive one. */
@@ -47,7 +46,7 @@ void madi_hello_unsure(madi_link_t *link);
 bool madi_hello_evict(mad_session_t *session); /* end the handshake of an incoming connection (accept.c); false if none */
 void madi_hellos_reap(mad_session_t *session);
 /* End the attempts whose deadline has passed.  Time during which this process or its machine stood still does not count.
- * To be called again at madi_hello_deadline at the latest; INT64_MAX: nothing has a deadline. */
+ * To be called again at the time madi_hello_deadline at the latest, which is INT64_MAX if nothing has a deadline. */
 void madi_hello_expire(mad_session_t *session, int64_t now);
 int64_t madi_hello_deadline(const mad_session_t *session);
 

@@ -36,7 +36,7 @@ static int64_t hello_due(const madi_hello_t *h)
     return h->frames && h->frames->again_at && h->frames->again_at < due ? h->frames->again_at : due;
 }
 
-/* Return `first`, or when rails are to be looked at, if that is earlier. */
+/* Return the earlier of `first` and the time at which rails have to be checked (ns). */
 static int64_t deadline_with_rails(const mad_session_t *s, int64_t first)
 {
     int64_t at = s->rails ? atomic_load_explicit(&((mad_session_t *)s)->rails_at, memory_order_relaxed) : INT64_MAX;
@@ -146,7 +146,8 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
         any |= hello_due(h) < INT64_MAX;
         if (hello_is_expired(h, now)) {
             hello_time_out(h);
-            next = s->connect->hellos; /* begin again: a failed handshake may have begun other attempts */
+            /* start from the first one again, since a failed handshake may have begun other attempts */
+            next = s->connect->hellos;
         }
         h = next;
     }

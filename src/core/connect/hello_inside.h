@@ -26,14 +26,15 @@ typedef enum madi_hello_kind {
 typedef struct madi_hello_proof {
     uint64_t floor;
     uint32_t lane;
-    uint32_t rails; /* number of an agreement that is offered, or MADI_RAILS_JOIN and that of one that exists; 0: none */
+    uint32_t rails; /* agreement on rails: number of an offered one, or MADI_RAILS_JOIN and the number of an existing one; 0
+                     * if none */
 } madi_hello_proof_t;
 static_assert(sizeof(madi_hello_proof_t) == 16, "handshake proof");
 
 /* Body of VERDICT behind its proof. */
 typedef struct madi_hello_verdict {
     uint32_t status;
-    uint32_t rails; /* the number that was offered, if the sender agrees; else 0 */
+    uint32_t rails; /* the offered number of an agreement on rails if the sender accepts it; else 0 */
     uint64_t floor;
 } madi_hello_verdict_t;
 static_assert(sizeof(madi_hello_verdict_t) == 16, "handshake verdict");
@@ -45,9 +46,10 @@ typedef struct madi_hello {
     madi_frames_t *frames; /* frames of a handshake without a socket; NULL: there is a socket */
     mad_session_t *session;
     madi_adapter_t *adapter;
-    madi_gate_t *gate; /* active: the gate of the peer; passive: NULL */
-    madi_link_t *link; /* passive: only in frames, from the proof until the driver has taken the verdict */
-    int way;           /* active: index of the path in the gate's search */
+    madi_gate_t *gate; /* active side: the gate of the peer; passive side: NULL */
+    madi_link_t *link; /* passive side: link of a handshake in frames, from the proof until the driver has taken the verdict;
+                        * else NULL */
+    int way;           /* active side: index of the path in the gate's search */
     bool active, connected;
     bool challenged;          /* active: CHALLENGE has arrived, so the attempt can be chosen */
     int64_t hold;             /* ns; until this time an attempt with CHALLENGE waits for a better path */
@@ -63,7 +65,8 @@ typedef struct madi_hello {
     unsigned char *body; /* body of the incoming frame, once its header is complete */
     size_t description;  /* in frames: offset in the body where the other end's description begins; it ends with the body */
     size_t n_in;         /* number of bytes of header and body that have arrived */
-    madi_seal_t *seal;   /* state of a sealed network, from the first byte on; NULL: not yet, or not sealed */
+    madi_seal_t *seal;   /* state of TLS on a sealed network, from the first byte on; NULL if not yet, or if the network is
+                          * not sealed */
     bool sealed;         /* TLS is ready to carry frames */
     unsigned char *text; /* the last record, decrypted; text[text_at..text_n) is not read yet */
     size_t text_at, text_n;
@@ -72,7 +75,7 @@ typedef struct madi_hello {
 
 /* ---- hello.c ---- */
 
-/* Make a handshake that takes fd, or frames (then fd is -1), on success.  NULL without memory. */
+/* Make a handshake that takes fd, or frames (then fd is -1), on success.  NULL if out of memory. */
 madi_hello_t *madi_hello_new(mad_session_t *session, madi_adapter_t *adapter, int fd, madi_frames_t *frames);
 void madi_hello_ready(madi_watch_t *watch, uint32_t events);
 /* End the handshake, and return its descriptor, which the calling function then owns; -1 if there is no socket. */
@@ -82,7 +85,7 @@ int madi_hello_release(madi_hello_t *hello);
 void madi_hello_close(madi_hello_t *hello);
 /* Have the driver start the link of a handshake that was released; fd: its descriptor.  On failure the link goes down. */
 void madi_hello_start(madi_hello_t *hello, madi_link_t *link, int fd);
-/* Handle a whole frame that came without a socket. */
+/* Handle a whole frame of a handshake without a socket. */
 void madi_hello_take(madi_hello_t *hello, const void *frame, size_t len);
 /* End a handshake that has failed: an attempt ends with this status, an incoming connection with a line in the log. */
 void madi_hello_fail(madi_hello_t *hello, mad_status_t status, const char *text);
@@ -94,7 +97,7 @@ bool madi_hello_send_signed(madi_hello_t *hello, madi_hello_kind_t kind, const v
 /* True if the frame in hello->header and hello->body begins with a valid proof of the other side. */
 bool madi_hello_check_signed(madi_hello_t *hello);
 madi_role_t madi_hello_peer_role(const madi_hello_t *hello); /* role that the peer claims, and whose key proves it */
-/* Derive the link's secret (link->secret).  Precondition: both proofs are made.  False without memory. */
+/* Derive the link's secret (link->secret).  Precondition: both proofs are made.  False if out of memory. */
 bool madi_hello_secret(const madi_hello_t *hello, madi_link_t *link);
 /* Make the text of an error: the peer's security for this network differs from ours. */
 void madi_hello_security_text(const madi_hello_t *hello, unsigned security, char *text, size_t len);
@@ -115,10 +118,11 @@ void madi_hello_seal_give(madi_hello_t *hello, madi_link_t *link); /* pass the s
 
 /* accept.c */
 /* Make the handshake of an incoming connection, in the place of another one if there are too many; takes fd or frames on
- * success.  NULL without memory. */
+ * success.  NULL if out of memory. */
 madi_hello_t *madi_accept_new(madi_adapter_t *adapter, int fd, madi_frames_t *frames);
 void madi_accept_garbage(madi_adapter_t *adapter, const void *source, size_t source_len); /* the log's line */
-void madi_accept_start(madi_hello_t *hello); /* start the link of a handshake in frames: the driver has taken the verdict */
+void madi_accept_start(madi_hello_t *hello); /* start the link of a handshake in frames, after the driver has taken the
+                                              * verdict */
 void madi_accept_hello(madi_hello_t *hello);
 void madi_accept_proof(madi_hello_t *hello);
 void madi_accept_refused(madi_hello_t *hello, mad_status_t status, const char *text); /* log a failed incoming connection */
@@ -129,7 +133,8 @@ void madi_attempt_greet(madi_hello_t *hello); /* send HELLO */
 void madi_attempt_challenge(madi_hello_t *hello);
 void madi_attempt_verdict(madi_hello_t *hello);
 void madi_attempt_refused(madi_hello_t *hello);
-void madi_attempt_cut(madi_hello_t *hello, const char *text); /* the socket ended without an answer */
-void madi_attempt_again(madi_gate_t *gate);                   /* connect once more, with the same deadline */
+void madi_attempt_cut(madi_hello_t *hello, const char *text); /* handle that the socket ended without an answer */
+void madi_attempt_again(madi_gate_t *gate);                   /* begin another attempt for the gate, with the same
+                                                               * deadline */
 
 #endif

@@ -92,7 +92,7 @@ static bool seal_shake(madi_hello_t *h)
     mad_status_t status = MAD_ERR_PROTOCOL;
     int first = madi_seal_first_byte(h->seal);
     madi_seal_state_t state;
-    if (h->active && first == 'M') { /* REFUSE, or another frame, in the clear */
+    if (h->active && first == 'M') { /* the other side has sent REFUSE, or another frame, in the clear */
         madi_hello_fail(
             h, MAD_ERR_CONFIG,
             "this network is sealed here, and the peer answers in the clear: give both the same topology file and "
@@ -108,7 +108,7 @@ static bool seal_shake(madi_hello_t *h)
         h->sealed = true;
         memcpy(h->transcript.binding, madi_seal_binding(h->seal), MADI_SEAL_BINDING);
         if (h->active)
-            madi_attempt_greet(h); /* HELLO, behind the last bytes of TLS */
+            madi_attempt_greet(h); /* send HELLO, behind the last bytes of TLS */
         return h->watch.fd >= 0;
     }
     if (!seal_flush(h))
@@ -116,7 +116,7 @@ static bool seal_shake(madi_hello_t *h)
     return false;
 }
 
-/* Receive bytes into the seal.  Returns like recv. */
+/* Receive bytes into the seal.  The result is like that of recv. */
 static ssize_t seal_receive(madi_hello_t *h)
 {
     size_t room;
@@ -157,7 +157,8 @@ bool madi_hello_seal_write(madi_hello_t *h, const struct iovec *vec, int n, size
     return madi_seal_put(h->seal, vec, n, len) == len && seal_flush(h);
 }
 
-/* Open the next record.  Returns like recv; EPROTO: the record is not genuine, and madi_seal_why has the cause. */
+/* Open the next record.  The result is like that of recv; EPROTO: the record is not genuine, and madi_seal_why has the
+ * cause. */
 static ssize_t seal_open(madi_hello_t *h)
 {
     size_t len;

@@ -107,7 +107,7 @@ static void write_paths(madi_text_t *t, madi_gate_t *gate, bool taken)
     }
 }
 
-/* Like write_paths, but for a channel with networks of its own, if communication has begun on it. */
+/* Like write_paths, but for the lane of a channel with networks of its own, if communication on that lane has begun. */
 static void write_lane(madi_text_t *t, mad_session_t *s, mad_peer_t peer, int lane)
 {
     madi_gate_t *gate = madi_peer_gate_find(s, peer, lane);

@@ -74,8 +74,8 @@ int madi_adapter_rank(const madi_adapter_t *a)
     return a->caps.rank - (adapter_is_preferred(a) ? 1000 : 0);
 }
 
-/* Order: the preferred driver first; then, on a lane, the networks as the topology file orders them; then by rank.  The
- * most significant byte comes first. */
+/* The order of paths is: the preferred driver first; then, on a lane, the order of networks in the topology file; then by
+ * rank.  The most significant byte comes first. */
 void madi_peer_path_class(mad_session_t *s, int lane, const madi_adapter_t *a, unsigned char class[MADI_PEER_PATH_CLASS])
 {
     uint32_t part[3] = {adapter_is_preferred(a) ? 0 : 1, lane ? (uint32_t)s->forward->place(s, lane, a) : 0,

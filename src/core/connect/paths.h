@@ -17,7 +17,8 @@ bool madi_peer_path_next(mad_session_t *session, const unsigned char *address, i
 /* Compute the preference of an adapter's paths.  The path with the lowest value (by memcmp) is best. */
 void madi_peer_path_class(mad_session_t *session, int lane, const madi_adapter_t *a,
                           unsigned char class[MADI_PEER_PATH_CLASS]);
-int madi_adapter_rank(const madi_adapter_t *a); /* rank; the adapter with the lowest rank is tried first */
+int madi_adapter_rank(const madi_adapter_t *a); /* return an adapter's rank; the adapter with the lowest rank is tried
+                                                 * first */
 /* Record that a path has failed. reason is copied, if memory allows. */
 void madi_peer_path_failed(madi_gate_t *gate, const madi_adapter_t *a, const char *reason);
 /* Record that MAD_CONNECT_TIMEOUT has passed, for the chosen path or, if none was chosen, for all. */

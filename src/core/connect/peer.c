@@ -70,7 +70,7 @@ static mad_status_t table_reserve(mad_session_t *s)
     return cap == s->connect->cap_peers ? MAD_OK : table_grow(s, cap);
 }
 
-/* Make a peer without an address, with a number of its own; NULL: no memory, or no number is left. */
+/* Make a peer without an address, with a number of its own; NULL if out of memory, or if no number is left. */
 static madi_peer_t *peer_new(mad_session_t *s)
 {
     if (table_reserve(s))
@@ -84,7 +84,7 @@ static madi_peer_t *peer_new(mad_session_t *s)
     return place_of(s, s->connect->next_peer++);
 }
 
-/* The gate of the peer that has announced this one; stored behind this peer's address. */
+/* Reference to the gate of the peer that has announced another peer; stored behind the announced peer's address. */
 typedef struct announcer {
     mad_peer_t peer;
     int lane;
@@ -95,7 +95,7 @@ static int64_t announced_cost(const madi_peer_t *p)
     return (int64_t)(sizeof *p + sizeof(announcer_t) + madi_address_len(p->address));
 }
 
-/* Return the gate of the peer that has announced p; NULL: it was released. */
+/* Return the gate of the peer that has announced p; NULL if that gate was released. */
 static madi_gate_t *announcer_gate(const mad_session_t *s, const madi_peer_t *p)
 {
     announcer_t announcer;
@@ -326,7 +326,8 @@ madi_gate_t *madi_peer_gate_find(const mad_session_t *s, mad_peer_t peer, int la
     return p->lanes ? p->lanes[lane - 1] : NULL;
 }
 
-/* Return the place of the peer's gate on that lane, where the pointer may still be NULL.  Return NULL if out of memory. */
+/* Return the address of the pointer to the peer's gate on this lane; the pointer may still be NULL.  Return NULL if out of
+ * memory. */
 static madi_gate_t **gate_at(mad_session_t *s, mad_peer_t peer, int lane)
 {
     madi_peer_t *p = madi_peer_at(s, peer);
@@ -376,7 +377,7 @@ static bool announcer_charge_again(mad_session_t *s, const madi_peer_t *p)
     return !p->announced || (gate && madi_charge(gate, MADI_CHARGE_PEERS, announced_cost(p)));
 }
 
-/* Look-ups by address find the new number from here on. */
+/* Give a lost peer a new number, which look-ups by address find from here on. */
 mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, bool quiet, mad_peer_t *peer)
 {
     madi_peer_t *from = madi_peer_at(s, lost), *to;
@@ -415,7 +416,8 @@ mad_status_t madi_peer_renumber(mad_session_t *s, mad_peer_t lost, int lane, boo
 mad_status_t madi_peer_add_anew(mad_session_t *s, const unsigned char *address, size_t len, int lane, mad_peer_t *peer)
 {
     mad_peer_t p;
-    mad_status_t status = peer_add(s, address, len, lane >= 0, &p); /* with a lane, peers alone have reported the address */
+    /* with a lane, only other peers have reported the address */
+    mad_status_t status = peer_add(s, address, len, lane >= 0, &p);
     if (!status && peer_is_lost(s, p, lane))
         status = madi_peer_renumber(s, p, lane < 0 ? 0 : lane, false, &p);
     if (!status)
@@ -476,7 +478,7 @@ mad_status_t madi_peer_gate(mad_session_t *s, mad_peer_t peer, int lane, madi_ga
     if (!madi_peer_address(s, peer) && (status = madi_peer_fetch(s, peer)))
         return status;
     if (!memcmp(madi_address_uid(madi_peer_address(s, peer)), s->uid, sizeof s->uid))
-        lane = 0; /* this process itself: no network is needed, so lane 0 suffices */
+        lane = 0; /* the peer is this process itself, which needs no network, so lane 0 suffices */
     at = gate_at(s, peer, lane);
     if (at && !*at)
         *at = madi_gate_new(s, peer, lane);

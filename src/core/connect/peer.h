@@ -8,13 +8,13 @@
 /* A peer.  Before communication begins, a peer costs this structure and its address. */
 struct madi_peer {
     madi_gate_t *gate;      /* the peer's gate on lane 0 */
-    unsigned char *address; /* allocated; NULL: a rank whose address was not fetched yet */
-    madi_gate_t **lanes;    /* gates on lanes from 1 on; NULL: none was used yet */
+    unsigned char *address; /* address, in allocated memory; NULL for a rank whose address was not fetched yet */
+    madi_gate_t **lanes;    /* gates on lanes from 1 on; NULL if none was used yet */
     mad_peer_t number;      /* -1: the entry is free */
     bool kept : 1;          /* the program has added this peer, so the library does not free it */
     bool serves : 1;        /* the forwarder sends streams through this peer */
     bool claimed : 1;       /* only other peers have reported this address; no connection has confirmed the address */
-    bool wanted : 1;        /* another peer has named this one as a stream's end; not connected yet */
+    bool wanted : 1;        /* another peer has named this one as the end of a stream, and it is not connected yet */
     /* true if the process is known from one peer only, which is charged for the process; the gate of that peer is noted
      * behind the address */
     bool announced : 1;
@@ -22,15 +22,18 @@ struct madi_peer {
 
 /* connect_session.c: this folder's part of a session (session->connect) */
 struct madi_connect_session *madi_connect_session_new(void); /* return NULL if out of memory */
-void madi_connect_session_lose(mad_session_t *session);      /* in the child of a fork: forget gates and handshakes */
-void madi_connect_session_free(mad_session_t *session);      /* free peers and gates, and the part if there is one */
+void madi_connect_session_lose(mad_session_t *session);      /* forget gates and handshakes, in the child of a fork */
+void madi_connect_session_free(mad_session_t *session);      /* free peers and gates, and this folder's part of the session
+                                                              * if there is one */
 uint32_t madi_peers_known(const mad_session_t *session);     /* number of peers */
 mad_peer_t madi_peers_end(const mad_session_t *session);     /* the lowest number that was never used */
 
 /* peer.c */
-/* return NULL if there is none; the result is valid until a peer is added */
+/* return the peer with this number, NULL if there is none; valid until a peer is added */
 madi_peer_t *madi_peer_at(const mad_session_t *session, mad_peer_t peer);
-const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* NULL if none, or not known yet */
+const unsigned char *madi_peer_address(const mad_session_t *session, mad_peer_t peer); /* return the peer's address; NULL if
+                                                                                        * there is none, or if it is not
+                                                                                        * known yet */
 void madi_peer_drop(mad_session_t *session, madi_peer_t *peer);                        /* free a peer without a gate */
 mad_status_t madi_peer_add(mad_session_t *session, const unsigned char *address, size_t len, mad_peer_t *peer);
 /* Like madi_peer_add, but for a process that a peer has announced: the announcing peer is charged.  MAD_ERR_BUSY if that

@@ -269,7 +269,7 @@ static void search_more(madi_gate_t *gate, int n)
         return;
     gate->connect->search->next_at = madi_deadline(madi_knob_int(MADI_KNOB_CONNECT_DELAY));
     marceli_accept_entry_call_at(&gate->session->accept_entry,
-                                 gate->connect->search->next_at); /* the search also continues while the program computes */
+                                 gate->connect->search->next_at); /* also while the program computes */
 }
 
 void madi_search_wave(madi_gate_t *gate)
@@ -281,13 +281,15 @@ void madi_search_wave(madi_gate_t *gate)
 
 void madi_search_failed(madi_gate_t *gate, madi_link_t *link, mad_status_t status, const char *text)
 {
-    if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION) /* unauthenticated status that this path has reported */
+    /* record the unauthenticated status that this path has reported */
+    if (status == MAD_ERR_AUTH || status == MAD_ERR_VERSION)
         gate->connect->refusal = status;
     gate->connect->no_answer |= status == MAD_ERR_SYSTEM || status == MAD_ERR_TIMEOUT;
     path_reject(gate, link->adapter, text);
     madi_link_bury(link);
     gate->link = NULL;
-    if (!gate->connect->search && !(gate->connect->search = search_new(gate))) { /* the peer's own attempt has failed */
+    /* begin a new search: the peer's own attempt has failed */
+    if (!gate->connect->search && !(gate->connect->search = search_new(gate))) {
         madi_gate_down(gate, MAD_ERR_NOMEM, "no memory to look for a way");
         return;
     }

@@ -11,7 +11,7 @@ void madi_gate_connect(madi_gate_t *gate);       /* start the search for a path,
 void madi_gate_connect_again(madi_gate_t *gate); /* restart the search, with the same deadline; precondition: no attempt
                                                   * is under way */
 madi_link_t *madi_link_new(madi_adapter_t *adapter, madi_gate_t *gate);
-/* Have the driver describe this end of the link for the other one; returns the number of bytes, MADI_DESCRIPTION_MAX at
+/* Have the driver describe this end of the link for the other one; return the number of bytes, MADI_DESCRIPTION_MAX at
  * most. */
 size_t madi_link_describe(madi_link_t *link, void *bytes);
 void madi_search_wave(madi_gate_t *gate); /* start the next wave, at the time next_at */

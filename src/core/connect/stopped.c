@@ -61,7 +61,7 @@ static unsigned long socket_at(bool is_v6, const char *its, const char *ours)
     while (f && !found && fgets(line, sizeof line, f))
         if (sscanf(line, "%*s %63s %63s %x %*s %*s %*s %*s %*s %lu", local, remote, &state, &inode) == 4 &&
             !strcmp(local, its) && (state == 0x0a || !strcmp(remote, ours)))
-            found = inode; /* 0 if the connection exists, but was not accepted yet */
+            found = inode; /* the inode is 0 if the connection exists but was not accepted yet */
     if (f)
         fclose(f);
     return found;

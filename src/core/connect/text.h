@@ -11,7 +11,8 @@ typedef struct madi_text {
     size_t left; /* bytes from there on */
 } madi_text_t;
 
-/* Append a part, as far as it fits.  What is not printable is escaped: names of networks come from the peer. */
+/* Append a part, as far as it fits.  Characters that are not printable are escaped, because names of networks come from the
+ * peer. */
 void madi_text_add(madi_text_t *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

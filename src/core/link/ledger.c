@@ -37,8 +37,8 @@ madi_bound_t madi_bounds[MADI_CHARGES] = {
                            "launcher, mad_peer_add)"},
 };
 
-#define LINES 256                  /* log lines about peers that may be written at once */
-#define LINE_NS INT64_C(250000000) /* ns after which one more line may be written */
+#define LINES 256                  /* maximum number of log lines about peers that may be written in a burst */
+#define LINE_NS INT64_C(250000000) /* ns after which one more log line about peers may be written */
 
 /* ---- Charges ---------------------------------------------------------------------------------------------------- */
 
@@ -107,7 +107,8 @@ void madi_ledger_explain(const madi_gate_t *gate, madi_charge_t what, char text[
 {
     const madi_bound_t *bound = &madi_bounds[what];
     int64_t own = madi_ledger_held(&gate->ledger.held[what]), all = madi_ledger_held(&gate->session->ledger.held[what]);
-    bool of_sum = own <= bound->peer / 2; /* this peer is charged for little, so all peers together have passed the bound */
+    /* true if this peer is charged for little, so that all peers together have passed the bound */
+    bool of_sum = own <= bound->peer / 2;
     snprintf(text, MADI_LEDGER_TEXT, "%" PRId64 " %s%s, %" PRId64 " are allowed (\"%s\" in doc/limits.md); %s",
              of_sum ? all : own, bound->what, of_sum ? " or others" : "",
              of_sum ? madi_ledger_bound(gate->session, what) : bound->peer, bound->name, bound->past);

@@ -20,12 +20,13 @@
 
 typedef enum madi_charge {
     MADI_CHARGE_CTRL,       /* bytes: control packets that wait for the peer to read */
-    MADI_CHARGE_ANSWERS,    /* bytes: control packets about streams (credit, refusals, signs of life) that wait likewise */
+    MADI_CHARGE_ANSWERS,    /* bytes: control packets about streams (credit, refusals, signs of life) that wait for the peer
+                             * to read */
     MADI_CHARGE_CHANNELS,   /* channels that the peer has announced and the program has not opened */
     MADI_CHARGE_WAITING,    /* bytes: messages on these channels */
     MADI_CHARGE_STREAMS,    /* streams that the peer opened over its link to this process */
     MADI_CHARGE_HANDSHAKES, /* streams that the peer opened, that end here, and that are not connected yet */
-    MADI_CHARGE_PEERS,      /* bytes: what this process knows of processes that only this peer has announced */
+    MADI_CHARGE_PEERS,      /* bytes: records of processes that only this peer has announced */
     MADI_CHARGE_DIALS,      /* connection attempts on the peer's behalf, to an address that only peers have named */
     MADI_CHARGES
 } madi_charge_t;
@@ -50,7 +51,7 @@ typedef struct madi_ledger {
 typedef struct madi_ledger_sum {
     _Atomic(int64_t) held[MADI_CHARGES];
     _Atomic(int) over;          /* bits: kinds whose common bound is passed, so that one peer has to be ended */
-    int64_t most[MADI_CHARGES]; /* the bound of all peers, if MAD_FORWARD_BUDGET lowers it; else 0 */
+    int64_t most[MADI_CHARGES]; /* bound for all peers together, if MAD_FORWARD_BUDGET lowers it; else 0 */
     int64_t lines, lines_at;    /* number of log lines that may be written, and time of its last increase (ns) */
     int64_t lines_left_out;
 } madi_ledger_sum_t;

@@ -20,7 +20,8 @@ typedef const char *(*madi_control_handler_t)(madi_link_t *link, const madi_wire
 #define MADI_WIRE_HANDLER(name, number, length, handler) \
     const char *handler(madi_link_t *link, const madi_wire_hdr_t *hdr, const void *body);
 MADI_WIRE_CONTROLS(MADI_WIRE_HANDLER)
-#define MADI_WRONG_NUMBER "the end of a channel's number that is not in use" /* fault of a CLOSE or CLOSED */
+/* text of the error for CLOSE or CLOSED with a wrong number */
+#define MADI_WRONG_NUMBER "the end of a channel's number that is not in use"
 
 void madi_gate_work(madi_gate_t *gate);           /* have the next progress pump the gate; any lock */
 void madi_gate_go_on(madi_gate_t *gate);          /* like madi_gate_work, but the gate is pumped before any thread sleeps */
@@ -30,7 +31,9 @@ madi_gate_t *madi_work_next(madi_gate_t *gate);      /* return the next gate of 
 
 /* This folder's part of a gate (gate->out). */
 struct madi_link_gate *madi_link_gate_new(void); /* return NULL if out of memory */
-void madi_link_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; no packet is queued */
-void madi_link_gate_free(madi_gate_t *gate);     /* discard queued packets, and free the part if there is one */
+void madi_link_gate_reset(madi_gate_t *gate);    /* reset this folder's part of a gate for another peer, when no packet is
+                                                  * queued */
+void madi_link_gate_free(madi_gate_t *gate);     /* discard queued packets, and free this folder's part of the gate if there
+                                                  * is one */
 
 #endif

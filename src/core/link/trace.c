@@ -208,7 +208,8 @@ static int64_t realtime_offset(void)
 
 static void write_trace_header(madi_json_t *j, const madi_trace_text_t *t)
 {
-    char kernel[MADI_BOOT_ID_MAX], name[MADI_HOST_MAX + 40]; /* processes of one kernel have the same clock */
+    /* identity of the kernel: processes of one kernel have the same clock */
+    char kernel[MADI_BOOT_ID_MAX], name[MADI_HOST_MAX + 40];
     madi_boot_id(kernel);
     if (trace.launched)
         snprintf(name, sizeof name, "rank %d on %s", trace.rank, trace.host);

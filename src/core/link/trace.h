@@ -23,7 +23,7 @@ typedef enum madi_trace_kind {
     MADI_TRACE_RECEIVE,   /* a message, from its first packet until the program has all of it */
     MADI_TRACE_REQUEST,   /* a block is announced; number: the sender's handle */
     MADI_TRACE_GRANT,     /* the receiver has named the destination of a block */
-    MADI_TRACE_GRANTED,   /* the grant has arrived at the sender */
+    MADI_TRACE_GRANTED,   /* the grant of a block has arrived at the sender */
     MADI_TRACE_BLOCK_OUT, /* the time of a block from its announcement until it has left */
     MADI_TRACE_BLOCK_IN,  /* a block, from the grant until it has arrived; number: the receiver's handle */
     MADI_TRACE_PIECE_OUT, /* a piece of a block, while the driver holds it */
@@ -63,7 +63,7 @@ void madi_trace_link(madi_trace_kind_t kind, int64_t begin, const struct madi_li
 /* Read the knobs, and begin tracing, with the first session of the process.  An error is logged, and the program
  * continues. */
 void madi_trace_start(const struct mad_session *session);
-void madi_trace_write(void);  /* write the trace into its file; no lock */
+void madi_trace_write(void);  /* write the trace into its file; called without locks */
 void madi_trace_forked(void); /* reset the lock in the child of a fork, since another thread may have held it */
 
 /* State to write all events as text, in steps; initially zero.  The text is an error if nothing is traced. */

@@ -58,9 +58,9 @@ void madi_adapter_polled(madi_adapter_t *adapter)
     atomic_store_explicit(&session->link.n_polled, n + 1, memory_order_release); /* pairs with madi_poll_hit */
 }
 
-/* Poll the adapters behind this one first from now on, because pure_poll of this adapter was wrong.  A driver that can
- * test only by a system call lets pure_poll guess.  Without this change of order, an adapter of such a driver would
- * keep the others from being polled. */
+/* From now on poll the adapters behind this one first, because pure_poll of this adapter was wrong.  A driver that can test
+ * only by a system call lets pure_poll guess.  Without this change of order, an adapter of such a driver would keep the
+ * others from being polled. */
 void madi_poll_missed(mad_session_t *session, const madi_adapter_t *adapter)
 {
     int n = atomic_load_explicit(&session->link.n_polled, memory_order_relaxed);

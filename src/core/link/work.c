@@ -19,7 +19,8 @@ void madi_gate_work(madi_gate_t *gate)
 
 void madi_gate_go_on(madi_gate_t *gate)
 {
-    atomic_store_explicit(&gate->session->strides_left, 1, memory_order_relaxed); /* set before the gate enters the list */
+    /* set before the gate enters the list, so that a thread that finds the gate also sees this value */
+    atomic_store_explicit(&gate->session->strides_left, 1, memory_order_relaxed);
     madi_gate_work(gate);
 }
 
