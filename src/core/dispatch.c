@@ -351,7 +351,8 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
         protocol_error(link, "a control packet that is too long");
         return MADI_PLACE_DROP;
     }
-    rx->base = link->gate->partial_ctrl; /* a buffer of this gate: the rest may arrive later, after packets of other links */
+    /* use a buffer of this gate, since the rest may arrive later, after packets of other links */
+    rx->base = link->gate->partial_ctrl;
     return MADI_PLACE_COPY;
 }
 

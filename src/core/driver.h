@@ -190,9 +190,9 @@ typedef struct madi_driver_frames {
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: none. */
     size_t (*describe)(madi_link_t *link, void *bytes);
     /* Forget a source: its handshakes have ended, and none has become a link.  The same address may come again, as a new
-     * source.  Called for each that was opened, or has sent a frame that the core took or answered.  Frames that frame_answer has taken
-     * still have to leave.  NULL: the driver keeps nothing for a source.  Lock: session.  Waits: no.  Owner: nothing is
-     * left.  Errors: none. */
+     * source.  Called for each source that was opened, or that has sent a frame which the core took or answered.  Frames
+     * that frame_answer has taken still have to leave.  NULL: the driver keeps nothing for a source.  Lock: session.  Waits:
+     * no.  Owner: nothing is left.  Errors: none. */
     void (*source_end)(madi_adapter_t *adapter, const void *source, size_t source_len);
 } madi_driver_frames_t;
 
@@ -250,8 +250,8 @@ typedef struct madi_driver_fast {
      * next one, and nothing follows that.  Without this operation, the core does not know whether the peer waits.
      * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
     bool (*answers)(madi_link_t *link);
-    /* Copy a body in advance to where send would put it, while its grant, and so its header, is awaited.  Returns a handle
-     * of the copy.  One of these follows: send_prepared that is taken, forget, or link_close.  One body per link at a time.
+    /* Copy a body in advance to where send would put it, while its grant, and so its header, is awaited.  Return a handle of
+     * the copy.  One of these follows: send_prepared that is taken, forget, or link_close.  One body per link at a time.
      * Lock: tx.  Waits: no.  Owner: the driver has the copy, the core keeps body.  Errors: NULL if there is no space. */
     void *(*prepare)(madi_link_t *link, const void *body, size_t len);
     /* Send a prepared body with its header.
@@ -270,9 +270,9 @@ typedef struct madi_driver_fast {
      * Lock: session.  Waits: no.  Owner: a lent body is the core's until slot_put.  Errors: none; poll reports them. */
     madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
     /* Like take, but for up to max consecutive short packets of one link, which goes to *link.  Each is copied (header, then
-     * MADI_SHORT_MAX bytes), stride bytes behind the one before.  Returns their number; with 0, take and poll may find
-     * packets all the same.  NULL: the driver has only take.
-     * Lock: session.  Waits: no.  Owner: the core has the copies.  Errors: none; poll reports them. */
+     * MADI_SHORT_MAX bytes), stride bytes behind the one before.  Return their number; with 0, take and poll may find
+     * packets all the same.  NULL: the driver has only take.  Lock: session.  Waits: no.  Owner: the core has the copies.
+     * Errors: none; poll reports them. */
     int (*take_short)(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
     /* Remove the incomplete packet that `take` has just lent, because the core keeps the packet; and clear link->begun.
      * Lock: session.  Waits: no.  Owner: the body is the core's until slot_put.  Errors: none. */
@@ -413,7 +413,7 @@ struct madi_driver {
      * op: packets up to chunk_max.
      * Lock: tx.  Waits: no.  Owner: as in madi_sent_t.  Errors: AGAIN; poll or a watch reports them by madi_link_down. */
     madi_sent_t (*send)(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
-    /* Make progress on all links, by about `budget` packets at most.  Returns the number of events handled.  The core may
+    /* Make progress on all links, by about `budget` packets at most.  Return the number of events handled.  The core may
      * call poll while the adapter has no link.  A driver that has watched descriptors only calls madi_poll_descriptors.
      * Lock: session.  Waits: no.  Owner: unchanged.  Errors: by madi_link_down. */
     int (*poll)(madi_adapter_t *adapter, int budget);
@@ -438,7 +438,7 @@ struct madi_driver {
 
 /* ---- Functions of the core for drivers ------------------------------------------------------------------------ */
 
-/* Report an adapter of this host, from probe.  Returns the adapter, which open gets later; NULL without memory. */
+/* Report an adapter of this host, from probe.  Return the adapter, which open gets later; NULL if out of memory. */
 madi_adapter_t *madi_adapter_found(struct mad_session *session, const madi_driver_t *driver, const char *name);
 
 /* Report that a packet's header has arrived; the result says where the body goes.  Under the session's lock. */
@@ -484,8 +484,8 @@ void madi_source_lost(madi_adapter_t *adapter, const void *source, size_t source
 
 /* Report that the link is up: packets can flow. */
 void madi_link_up(madi_link_t *link);
-/* Report that the link is broken, or that it cannot be connected; text is the cause.  The core calls link_close, and link_fini later, never from inside this
- * call. */
+/* Report that the link is broken, or that it cannot be connected; text is the cause.  The core calls link_close and
+ * link_fini later, never from inside this call. */
 void madi_link_down(madi_link_t *link, mad_status_t status, const char *text);
 /* Report that a send that was refused may succeed now.  Without this report the core tries again within a millisecond.
  * Any lock. */
@@ -535,7 +535,7 @@ void madi_watch_del(struct mad_session *session, madi_watch_t *watch);
 /* For drivers that try one descriptor by a system call before they poll all of them; both under the session's lock.
  * Return the number of watched descriptors by which messages arrive. */
 int madi_watched_carriers(const struct mad_session *session);
-/* Handle the events of all watched descriptors, as the core does now and then.  Returns their number. */
+/* Handle the events of all watched descriptors, as the core does now and then.  Return their number. */
 int madi_poll_descriptors(struct mad_session *session);
 
 /* The drivers that are linked in, listed in drivers/registry.c; ends with NULL. */

@@ -59,12 +59,13 @@ typedef struct madi_caps {
     /* direct_min is an estimate: a block from MADI_SHARE_MIN to answer_min is sent by the method that has proved faster */
     bool learned;
     size_t rdv_eager;  /* bytes of a rendezvous block that may be sent ahead of the grant */
-    int gather_max;    /* entries of vec that `send` takes: 16 or more, for the core and gateways send up to 16 */
+    int gather_max;    /* maximum number of entries of vec that `send` takes: at least 16, because the core and gateways use
+                        * up to 16 */
     double latency_us; /* us: expected time of a short packet, one way */
     double bandwidth_MBs;
     int rank;  /* the path with the lowest rank is preferred: self 0, shm 10, tcp 50, virtual 200 */
     bool self; /* reaches only this process itself */
-    bool host; /* reaches only processes of this host */
+    bool host; /* true if the adapter reaches only processes of this host */
     /* one call of send takes two packets: one as without an op, then one with an op (op->ahead). Requires gather_max of
      * 18 or more */
     bool ahead;
@@ -77,7 +78,7 @@ typedef struct madi_caps {
 typedef enum madi_security {
     MADI_SECURITY_NONE = 0,
     MADI_SECURITY_AUTH = 1, /* both ends prove a key of the job as they connect */
-    MADI_SECURITY_SEAL = 2  /* as AUTH, and everything after the proofs is encrypted and authenticated */
+    MADI_SECURITY_SEAL = 2  /* like AUTH, and everything after the proofs is encrypted and authenticated */
 } madi_security_t;
 
 struct madi_adapter {
@@ -112,11 +113,11 @@ struct madi_link {
     struct madi_gate *gate;   /* the core's: the peer */
     _Atomic(int) state;       /* madi_link_state_t; set by the core */
     uint64_t begun;           /* the driver's: not 0 after `take` has lent a body that is still being written */
-    bool direct;              /* set before madi_link_up: `get` and `put` work */
+    bool direct;              /* set before madi_link_up: true if `get` and `put` work */
     madi_link_t *outer;       /* the link that wraps this one and gets its upcalls; NULL if none */
     madi_link_t *next_dead;   /* the core's */
     _Atomic(uint32_t) loans;  /* set by the core: number of lent bodies that the core still holds */
-    unsigned char secret[32]; /* the core's: known to the two ends only, from start on (proof.h) */
+    unsigned char secret[32]; /* the core's: the link's secret, which from start on only the two ends know (proof.h) */
     /* Group frames: the description of the other end, which wrote it and proved the key, during start; else NULL. */
     const unsigned char *description;
     size_t description_len; /* bytes; at most MADI_DESCRIPTION_MAX */
@@ -162,8 +163,8 @@ typedef struct madi_rx {
      * not set.  A driver that can waits for MADI_FORWARD_HEAD of them.  If the whole body is readable there, DROP may mean
      * that the core has used it.  skip, out, for COPY: number of the body's first bytes that are not put at base. */
     madi_foreign_t head;
-    uint32_t here, skip; /* bytes; skip is 0 where here is 0 */
-    bool defer;          /* in: the core may answer MADI_PLACE_LATER */
+    uint32_t here, skip; /* here, skip: bytes; skip is 0 if here is 0 */
+    bool defer;          /* in: true if the core may answer MADI_PLACE_LATER */
 } madi_rx_t;
 
 /* Upcalls of inner links.  A driver that wraps others (fault) makes their links itself and sets outer in them.  Calls of

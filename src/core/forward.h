@@ -22,11 +22,11 @@ struct madi_traffic;
 
 typedef struct madi_forward {
     /* Start the forwarder, as a session starts.  The launcher, if any, has all addresses by now, and no other thread
-     * uses the launcher yet.  Later the program may use the launcher (for a barrier), and the forwarder must not.  No
-     * lock. */
+     * uses the launcher yet.  Later the program may use the launcher (for a barrier), and the forwarder must not.  Called
+     * without locks. */
     mad_status_t (*started)(struct mad_session *session);
-    /* lane: the lane of the channel of this name.  lane_name: its name in the file ("": lane 0).  lanes: their number, lane
-     * 0 included.  carries: true if the lane is for streams only.  Any lock. */
+    /* lane: return the lane of the channel of this name.  lane_name: return a lane's name in the file ("" for lane 0).
+     * lanes: return the number of lanes, lane 0 included.  carries: true if the lane is for streams only.  Any lock. */
     int (*lane)(struct mad_session *session, const char *channel);
     const char *(*lane_name)(struct mad_session *session, int lane);
     int (*lanes)(struct mad_session *session);

@@ -15,7 +15,8 @@
 #include "core/object/tx.h"
 
 /* pack.c */
-/* Return the pieces of a strided block, allocated; NULL: no memory, and the message has failed.  For sender and receiver. */
+/* Return the pieces of a strided block, in allocated memory.  NULL if out of memory; the message has then failed.  For
+ * sender and receiver. */
 struct iovec *madi_strided(mad_message_t *message, void *base, size_t len, size_t stride, size_t count);
 mad_status_t madi_tx_add(madi_tx_t *tx, const void *buf, size_t len, mad_send_mode_t smode, mad_receive_mode_t rmode);
 mad_status_t madi_tx_close_run(madi_tx_t *tx); /* make a piece of the bytes staged since the last piece */
@@ -29,7 +30,8 @@ mad_status_t madi_tx_settle(madi_tx_t *tx); /* at a message's end: copy the valu
 bool madi_blocks_send_now(madi_conn_t *conn, const mad_block_t *blocks, int n);
 
 /* pack_end.c */
-void madi_packing_release(madi_conn_t *conn); /* let the next message be packed; under gate->tx_lock */
+void madi_packing_release(madi_conn_t *conn); /* end the packing of a message, so that the next one can be packed; under
+                                               * gate->tx_lock */
 
 /* unpack.c */
 /* Wait until test(arg) is true, and make progress meanwhile. */
@@ -37,7 +39,7 @@ void madi_message_wait(madi_rx_msg_t *msg, bool (*test)(void *arg), void *arg);
 void madi_cont_poll(madi_rx_msg_t *msg); /* poll for a limited time, until the block is complete */
 
 /* callbacks.c */
-void madi_calls_run(mad_session_t *session); /* run queued callbacks and handlers; no lock */
+void madi_calls_run(mad_session_t *session); /* run queued callbacks and handlers; called without locks */
 /* Run a callback with MAD_OK now, after those that are queued.  Return false if a thread, perhaps this one, already runs
  * callbacks. */
 bool madi_call_run(mad_session_t *session, void (*fn)(void *arg, mad_status_t status), void *arg);

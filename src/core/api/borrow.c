@@ -68,7 +68,7 @@ mad_status_t mad_unpack_borrow(mad_message_t *message, const void **base, size_t
         madi_begun_look(m);
         if (m->begun && atomic_load_explicit(&m->first.link->state, memory_order_acquire) == MADI_LINK_UP)
             return MAD_ERR_AGAIN;
-        if (m->begun) /* the rest has arrived before the link's end, or will never arrive */
+        if (m->begun) /* the link has ended: the rest of the message has already arrived, or never will */
             madi_begun_wait(m);
     }
     madi_lock(&message->session->lock);

@@ -44,7 +44,7 @@ void madi_calls_run(mad_session_t *session)
             session->for_handlers_tail = &session->for_handlers;
         madi_lock(&session->work_lock);
         r = session->callbacks;
-        if (r && r->status && m) { /* after a failure, for instance a lost peer, earlier messages come first */
+        if (r && r->status && m) { /* after a failure, for instance a lost peer, handle earlier messages first */
             last = last ? last : handled_last(session, m);
             r = m == last ? r : NULL;
         }

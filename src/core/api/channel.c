@@ -176,7 +176,7 @@ mad_status_t mad_channel_handler_set(mad_channel_t *c, mad_handler_t handler, vo
     for (madi_conn_t *conn = c->all; conn && handler; conn = conn->next_of_channel) {
         if (!conn->ready)
             continue;
-        *s->for_handlers_tail = conn->ready; /* messages that arrived before the handler was set */
+        *s->for_handlers_tail = conn->ready; /* queue the messages that arrived before the handler was set */
         s->for_handlers_tail = conn->ready_tail;
         conn->ready = NULL;
         conn->ready_tail = &conn->ready;

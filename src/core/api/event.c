@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events, as the program reads them. */
+/* The call by which the program reads events. */
 #include "core/link/event.h"
 #include "core/link/usable.h"
 

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define MANY 16          /* the largest number of messages that one call opens */
-#define POLLED_OTHERS 16 /* number of packets that a round takes, once a round has found only packets for other receivers */
+#define POLLED_OTHERS 16 /* number of packets that a round takes after a round that found only packets for other receivers */
 
 /* Take the next message of a channel, whose connections take turns.  Return NULL if none. */
 static madi_rx_msg_t *channel_take(mad_channel_t *channel)
@@ -99,7 +99,7 @@ static __attribute__((noinline)) madi_rx_msg_t *take_ready(mad_channel_t *channe
     return MADI_LIKELY(conn != NULL) ? madi_rx_take_from(conn) : channel_take(channel);
 }
 
-/* No packet was taken into the structure m: take a message that has arrived before.  Under session->lock. */
+/* No packet was taken into the structure m: free m, and take a message that has arrived before.  Under session->lock. */
 static __attribute__((noinline)) madi_rx_msg_t *take_ready_instead(madi_rx_msg_t *m, mad_channel_t *channel,
                                                                    madi_conn_t *conn)
 {
@@ -112,7 +112,7 @@ static MADI_COLD madi_rx_msg_t *take_dispatch(madi_link_t *link, madi_rx_msg_t *
 {
     madi_foreign_t loan = m->first.loan;
     m->first.loan = (madi_foreign_t){0};
-    if (link->begun) /* poll delivers the body when it is complete */
+    if (link->begun) /* do not take it: poll delivers the body when it is complete */
         link->begun = 0;
     else if (madi_foreign_is_set(loan))
         madi_rx_whole(link, &m->hdr, loan, true);
@@ -146,8 +146,8 @@ static MADI_COLD void credit_send_and_look_around(mad_session_t *session, madi_c
     madi_credit_send(conn);
     madi_look_around(session);
     if (atomic_load_explicit(&session->has_calls, memory_order_relaxed)) {
-        session->last_hit = &madi_no_adapter; /* makes the next opening take the slow path, which runs the queued calls */
-        madi_session_wake(session);           /* wakes the leader, which runs the calls if no message is opened for long */
+        session->last_hit = &madi_no_adapter; /* have the next opening take the slow path, which runs the queued calls */
+        madi_session_wake(session);           /* wake the leader, which runs the calls if no message is opened for long */
     }
 }
 
@@ -182,7 +182,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *take_message(mad_ses
     if (MADI_UNLIKELY(atomic_load_explicit(&m->used, memory_order_acquire))) /* pairs with madi_rx_free */
         return take_ready_or_advance(channel, conn);
     atomic_store_explicit(&m->used, 1, memory_order_relaxed);
-    link = adapter->driver->fast.take(adapter, &m->hdr, &m->first.loan); /* the loan is not set before */
+    link = adapter->driver->fast.take(adapter, &m->hdr, &m->first.loan); /* precondition of `take`: the loan is not set */
     if (MADI_UNLIKELY(!link))
         return take_ready_instead(m, channel, conn);
     if (!conn) {
@@ -220,7 +220,7 @@ static inline __attribute__((always_inline)) madi_rx_msg_t *open_quick(mad_chann
     return m;
 }
 
-/* True if there may be a message; *hit: the adapter that may have it.  No lock. */
+/* True if there may be a message; *hit: the adapter that may have it.  Called without locks. */
 static inline bool open_may_succeed(const mad_channel_t *channel, madi_adapter_t **hit)
 {
     mad_session_t *session = channel->session;
@@ -304,7 +304,8 @@ static mad_status_t open_wait_enlisted(opening_t *o, int64_t deadline)
 static void open_wait(opening_t *o, int64_t timeout_ns)
 {
     mad_session_t *session = o->channel->session;
-    for (int i = timeout_ns ? session->spins : 0; i >= 0; i--) { /* the common wait reads no clock */
+    /* poll a limited number of times, so that the usual short wait reads no clock */
+    for (int i = timeout_ns ? session->spins : 0; i >= 0; i--) {
         if (open_try(o))
             return;
         if (marceli_is_led() || marceli_others_ready())
@@ -445,7 +446,8 @@ static inline int take_short_messages(mad_channel_t *channel, madi_adapter_t *hi
         MADI_CONN_COUNT(conn, messages_received, (uint64_t)(a - arrivals));
         conn->rx_until_limit -= cost;
     }
-    if (MADI_UNLIKELY(a < end)) /* the packet may have been CLOSE, after which the connection's credits begin anew */
+    /* check again, since the packet may have been CLOSE, after which the connection's credits begin anew */
+    if (MADI_UNLIKELY(a < end))
         arrivals_dispatch(link, a, end);
     if (MADI_UNLIKELY(a > arrivals && conn->rx_until_limit < 0))
         credit_send_and_look_around(session, conn);
@@ -484,8 +486,8 @@ static MADI_COLD int channel_poll_slow(mad_channel_t *channel, madi_adapter_t *h
     return 1;
 }
 
-/* Take up to max messages when some may have arrived.  Not inlined, so that a call of mad_channel_poll that finds
- * nothing saves no registers. */
+/* Take up to `max` messages when some may have arrived.  Not inlined, so that a call of mad_channel_poll that finds nothing
+ * saves no registers. */
 static __attribute__((noinline)) int channel_poll_hit(mad_channel_t *channel, mad_arrival_t *arrivals, int max,
                                                       madi_adapter_t *hit)
 {

@@ -106,7 +106,7 @@ static mad_status_t stage_room(madi_tx_t *tx, size_t need)
         memcpy(p, tx->small, tx->stage_len);
     tx->stage = p;
     tx->stage_cap = cap;
-    tx->base.plain = MADI_PLAIN_NONE; /* the blocks of a plain message lie in small */
+    tx->base.plain = MADI_PLAIN_NONE; /* the blocks of a plain message lie in `small`, so they have to be moved */
     return MAD_OK;
 }
 
@@ -136,7 +136,7 @@ void madi_tx_unlock(madi_tx_t *tx)
         madi_unlock(&tx->conn->gate->tx_lock);
 }
 
-/* Make a piece of the tail of a plain message.  The message then takes the general path. */
+/* Turn the tail of a plain message into a piece.  The message then takes the general path. */
 static MADI_COLD mad_status_t tail_settle(madi_tx_t *tx)
 {
     madi_piece_t *piece;
@@ -168,8 +168,8 @@ mad_status_t madi_tx_close_run(madi_tx_t *tx)
     return MAD_OK;
 }
 
-/* Reserve room for a small block in the stage buffer, and write its descriptor.  Return the place for its bytes; NULL: no
- * memory. */
+/* Reserve room for a small block in the stage buffer, and write its descriptor.  Return the place for the block's bytes;
+ * NULL if out of memory. */
 static unsigned char *stage_block(madi_tx_t *tx, uint64_t desc)
 {
     size_t len = MADI_WIRE_DESC_LEN(desc);
@@ -207,7 +207,7 @@ static bool is_worth_gathering(int n, size_t len)
     return n <= MADI_SEGMENTS_MAX && len / (size_t)n >= MADI_SEGMENT_MIN;
 }
 
-/* Add a block in segments that is too long for the stage buffer, or LATER. */
+/* Add a segmented block that is LATER, or too long for the stage buffer. */
 static mad_status_t add_segments(madi_tx_t *tx, const struct iovec *segs, int n, uint64_t desc, mad_send_mode_t smode)
 {
     size_t len = MADI_WIRE_DESC_LEN(desc);

@@ -114,7 +114,8 @@ static inline void plain_header_fill(const madi_conn_t *conn, madi_tx_t *tx, siz
 {
     uint64_t head[2] = {conn->hdr_template | (uint64_t)(total - sizeof(madi_wire_hdr_t)) << 32,
                         (uint32_t)conn->tx_seq | cost << 32};
-    __builtin_memcpy(tx->small, head, sizeof head); /* a builtin: base/base.h gives the reason at madi_copy */
+    /* the compiler's builtin, for the reason given at madi_copy (base/base.h) */
+    __builtin_memcpy(tx->small, head, sizeof head);
 }
 
 /* Send a plain message at once, if no message is queued before it and there is enough credit.  Under tx_lock. */
@@ -247,7 +248,8 @@ static mad_status_t end_wait(madi_tx_t *tx, madi_waitable_t *wait)
     wait->waiter->expected = madi_path_wait_ns(bytes_not_staged(tx));
     marceli_wait(wait->waiter, wait_is_done, wait, INT64_MAX);
     status = madi_message_status(&tx->base);
-    madi_lock(&tx->conn->gate->tx_lock); /* wait until the completing thread no longer uses tx */
+    /* take and release the lock, to wait until the completing thread no longer uses tx */
+    madi_lock(&tx->conn->gate->tx_lock);
     madi_unlock(&tx->conn->gate->tx_lock);
     madi_tx_free(tx);
     return status;
@@ -308,7 +310,8 @@ static inline __attribute__((always_inline)) bool end_plain(madi_tx_t *tx)
     madi_lock(&conn->gate->tx_lock);
     sent = send_at_once(conn, tx);
     if (MADI_LIKELY(sent)) {
-        tx->stage_len = sizeof(madi_wire_hdr_t); /* the other fields still have their values from before packing */
+        /* only this field is reset: the others still have their values from before packing */
+        tx->stage_len = sizeof(madi_wire_hdr_t);
         packing_release(conn);
     }
     madi_unlock(&conn->gate->tx_lock);
@@ -424,7 +427,7 @@ static __attribute__((noinline)) mad_status_t end_by_request(mad_message_t *mess
 
 mad_status_t mad_end_packing_request(mad_message_t *message, mad_request_t **request)
 {
-    mad_session_t *session = message->session; /* read the session first: the message may be reused as soon as it is sent */
+    mad_session_t *session = message->session; /* read first, since the message may be reused as soon as it is sent */
     if (MADI_LIKELY(message->plain) && madi_request_may_be_instant(session) && MADI_LIKELY(end_short(message))) {
         *request = madi_request_instant(session);
         return MAD_OK;

@@ -105,7 +105,7 @@ mad_status_t mad_message_receive(mad_channel_t *channel, mad_peer_t source, cons
                       (unsigned)blocks->receive_mode > 1))
         return receive_any(channel, source, blocks, n, request);
     madi_lock(&session->lock);
-    /* where a receive is posted, the gate is not lost, and the channel is open */
+    /* a posted receive implies that the gate is not lost and the channel is open */
     if (MADI_LIKELY(conn->posted && (posted = madi_posted_reuse(session, conn, blocks))))
         posted_append(conn, posted);
     madi_unlock(&session->lock);

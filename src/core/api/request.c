@@ -44,7 +44,7 @@ static void callback_run_instant(mad_session_t *session, void (*fn)(void *arg, m
             return;
         r = madi_request_new(session, false);
     }
-    if (!r) { /* in a child of fork there is no queue; and if memory is short, a nested call is better than none */
+    if (!r) { /* no request structure: a child of fork has no queue, and without memory a nested call is better than none */
         fn(arg, MAD_OK);
         return;
     }
@@ -55,7 +55,7 @@ static void callback_run_instant(mad_session_t *session, void (*fn)(void *arg, m
 /* Change the state of a pending request for its owner.  Return false if the request is done. */
 static bool state_enter(mad_request_t *r, uintptr_t from, uintptr_t to)
 {
-    mad_session_t *session = r->session; /* r->session is read first, because the thread that completes r may free r */
+    mad_session_t *session = r->session; /* read first, because the thread that completes r may free r */
     bool received = r->received, entered;
     if (received)
         madi_lock(&session->lock); /* excludes madi_request_complete_posted */
@@ -80,7 +80,7 @@ void mad_request_detach(mad_request_t *r, void (*fn)(void *arg, mad_status_t sta
     }
     r->callback = fn;
     r->arg = arg;
-    r->counted_called = callback_count(r); /* count r before the exchange below, after which another thread may free r */
+    r->counted_called = callback_count(r); /* count r now: after the exchange below another thread may free r */
     if (!state_enter(r, MADI_REQUEST_PENDING, MADI_REQUEST_CALLBACK)) {
         if (r->counted_called)
             marceli_progress_count(-1);

@@ -11,7 +11,7 @@
 #include <madeleine/runtime.h>
 #include <string.h>
 
-#define PIECES (MADI_GATHER - 1) /* pieces of a packet besides the header */
+#define PIECES (MADI_GATHER - 1) /* maximum number of pieces of a packet, without the header */
 
 /* The packet's header and the block's descriptor, which come before the pieces; and room for a short packet's body. */
 typedef struct head {
@@ -89,7 +89,7 @@ static inline void head_fill_short(const madi_conn_t *conn, head_t *head, size_t
 __attribute__((always_inline)) static inline mad_status_t send_short(madi_conn_t *conn, head_t *head, size_t len)
 {
     size_t total = offsetof(head_t, body) + len;
-    uint64_t cost = madi_wire_cost(sizeof *head); /* one cache line, however short the block is */
+    uint64_t cost = madi_wire_cost(sizeof *head); /* the cost is one cache line, however short the block is */
     mad_status_t status = MAD_ERR_AGAIN;
 
     head->desc = madi_wire_desc(len, MADI_WIRE_INLINE, MAD_RECEIVE_EXPRESS, MAD_SEND_SAFER);
@@ -137,7 +137,7 @@ static __attribute__((noinline)) mad_status_t send_longer(const mad_channel_t *c
     for (int i = 0; i < n; i++) {
         if (!pieces[i].iov_base && pieces[i].iov_len)
             return MAD_ERR_INVAL;
-        if (pieces[i].iov_len > SIZE_MAX / PIECES) /* this limit prevents an overflow of len */
+        if (pieces[i].iov_len > SIZE_MAX / PIECES) /* limit each length, so that the sum does not overflow */
             return MAD_ERR_AGAIN;
         len += pieces[i].iov_len;
     }
@@ -194,8 +194,8 @@ mad_status_t mad_message_send_now(mad_channel_t *channel, mad_peer_t peer, const
 
 /* ---- Blocks --------------------------------------------------------------------------------------------------- */
 
-/* Copy blocks in wire format behind the room for a header.  LATER blocks are read now.  Return the packet's length; 0 if
- * a block is too long to be copied, or not valid. */
+/* Copy blocks in wire format behind the room for a header.  Blocks in mode LATER are read now, too.  Return the packet's
+ * length; 0 if a block is too long to be copied, or not valid. */
 static size_t blocks_copy(unsigned char packet[MADI_STAGE], const mad_block_t *blocks, int n)
 {
     size_t total = sizeof(madi_wire_hdr_t);

@@ -41,8 +41,8 @@ static bool block_has_arrived(void *arg)
     return there;
 }
 
-/* Receive the block at the cursor into the pieces.  If it is only announced and the call may not wait, receive it into
- * memory of the library; MAD_ERR_AGAIN until it has arrived.  Under session->lock. */
+/* Receive the block at the cursor into the pieces.  If the block is only announced and the call may not wait, receive it
+ * into memory of the library, and return MAD_ERR_AGAIN until it has arrived.  Under session->lock. */
 static mad_status_t block_take(madi_rx_msg_t *m, const struct iovec *pieces, int n, uint64_t desc, bool may_wait,
                                madi_waitable_t *here)
 {
@@ -61,7 +61,7 @@ static bool waitable_is_done(void *arg)
     return madi_done(arg);
 }
 
-/* Get all bytes of a message that the sender is still writing.  MAD_ERR_AGAIN: some are missing, and the call may not
+/* Get all bytes of a message that the sender is still writing.  MAD_ERR_AGAIN if bytes are missing and the call may not
  * wait. */
 static mad_status_t begun_complete(madi_rx_msg_t *m, bool may_wait)
 {
@@ -159,7 +159,8 @@ static inline __attribute__((always_inline)) bool unpack_plain(madi_rx_msg_t *m,
     madi_foreign_t at = m->cur;
     if (MADI_UNLIKELY(madi_rx_left(m) < MADI_WIRE_DESC_SIZE + len))
         return false;
-    if (MADI_UNLIKELY(!madi_foreign_equals8(at, desc))) /* the modes are compared too; blocks with equal modes are legal */
+    /* the descriptor has the modes, too; if they are equal, they were checked before */
+    if (MADI_UNLIKELY(!madi_foreign_equals8(at, desc)))
         return false;
     madi_foreign_copy_any(buf, madi_foreign_skip(at, MADI_WIRE_DESC_SIZE), len);
     m->cur = madi_foreign_skip(at, MADI_WIRE_DESC_SIZE + len);

@@ -265,7 +265,7 @@ enum { HEAD, CHANNELS, PEERS, TAIL, END };
 
 typedef struct explain {
     int stage;
-    mad_peer_t only; /* the peer that is requested; -1: all peers that have a gate */
+    mad_peer_t only; /* the peer in the question; -1 for all peers that have a gate */
     bool written;    /* the gate of peer `only` on lane 0 was written */
     madi_gate_t *gate;
     uint32_t n_channels; /* number of channels written */
@@ -324,7 +324,8 @@ bool madi_explain_more(madi_answer_t *a)
             e->written = true;
             break;
         }
-        while (e->gate && (e->gate->peer < 0 || e->gate->rail_of)) /* released meanwhile, or for a rail */
+        /* skip gates that were released meanwhile, or that connect a rail */
+        while (e->gate && (e->gate->peer < 0 || e->gate->rail_of))
             e->gate = e->gate->next;
         while (e->gate && e->only >= 0 && (e->gate->peer != e->only || !e->gate->lane))
             e->gate = e->gate->next;

@@ -15,17 +15,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CLIENTS 4 /* clients at a time; one more ends the oldest, so that silent clients do not lock others out */
+/* maximum number of clients; a further one replaces the oldest, so that silent clients do not lock others out */
+#define CLIENTS 4
 #define QUESTION_MAX 64
 #define BACKLOG 16
-#define PIECES 4 /* pieces of an answer that are sent together, before other events have their turn */
+#define PIECES 4 /* maximum number of pieces of an answer that are sent before other events have their turn */
 
 typedef struct client {
     madi_watch_t watch; /* fd -1: free */
     struct madi_query *ask;
     unsigned born;
     bool answering;
-    size_t len, sent; /* bytes of `question` that have arrived; bytes of `answer` that were sent */
+    size_t len, sent; /* len: bytes of `question` that have arrived; sent: bytes of `answer` that were sent */
     char question[QUESTION_MAX];
     madi_answer_t answer;
 } client_t;
@@ -71,7 +72,7 @@ static bool question_refuse(madi_answer_t *a)
     char text[160];
     if (a->state)
         return false;
-    a->state = malloc(1); /* a state that is not NULL marks the error as written */
+    a->state = malloc(1); /* any state that is not NULL marks the error as written */
     snprintf(text, sizeof text,
              "no such peer or question: 'madeleine %d explain [PEER]', a peer from 0 to %d; or stats, or trace",
              MADI_QUERY_VERSION, peers_known(a->session) - 1);

@@ -22,7 +22,7 @@
 /* The state of an answer.  An answer is made piece by piece, so that progress is never held up. */
 typedef struct madi_answer {
     mad_session_t *session;
-    mad_peer_t peer;                          /* the peer in the question; -1: none */
+    mad_peer_t peer;                          /* the peer in the question; -1 if none */
     bool (*more)(struct madi_answer *answer); /* add the next piece, maybe an empty one; return false at the end */
     void *state;                              /* state of `more`; allocated */
     madi_json_t json;                         /* the next bytes to send; the sending function sets json.len to 0 */
@@ -30,7 +30,8 @@ typedef struct madi_answer {
 
 /* query.c */
 typedef struct madi_query madi_query_t;
-madi_query_t *madi_query_open(mad_session_t *session); /* return NULL, and log the reason, if impossible here */
+madi_query_t *madi_query_open(mad_session_t *session); /* open the socket for queries; if impossible, return NULL and log the
+                                                        * reason */
 void madi_query_close(madi_query_t *ask);              /* under session->lock */
 
 /* Counters of gates that are released (stats.c); under session->lock. */

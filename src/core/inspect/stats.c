@@ -25,9 +25,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GATES_AT_ONCE 64 /* gates that are summed up in one piece */
+#define GATES_AT_ONCE 64 /* number of gates that are summed up in one piece of the answer */
 #define CHANNELS_MAX 128 /* maximum number of channels that are listed one by one */
-#define ROWS 64          /* more than drivers times classes; further networks are added to the last row */
+/* maximum number of rows: more than drivers times classes; further networks are added to the last row */
+#define ROWS 64
 
 enum { COUNTS = MADI_COUNT_NETWORKS_peers }; /* number of rows (counters) of a driver's class, and of a network */
 static_assert(MADI_COUNT_TRAFFIC_peers == 0 && COUNTS == MADI_COUNT_CHANNELS_peers - MADI_COUNT_NETWORKS_peers,

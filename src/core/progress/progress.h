@@ -15,6 +15,6 @@ int madi_progress_locked(mad_session_t *session);       /* run one round of prog
 int madi_progress_after(mad_session_t *session, int n); /* end a round after the adapters' polls, which handled n events */
 int madi_look_around(mad_session_t *session);           /* poll every adapter and descriptor */
 void madi_rare_ready(madi_watch_t *watch, uint32_t events); /* callback of session->rare, which the accept thread shares */
-bool madi_pure_poll(mad_session_t *session);                /* true if a poll may find something; no lock */
+bool madi_pure_poll(mad_session_t *session);                /* true if a poll may find something; called without locks */
 
 #endif

@@ -31,7 +31,7 @@ struct madi_posted {
 #define MADI_POSTED_BLOCKS 2
 #define MADI_POSTED_POOLED 256
 
-/* Make a posted receive of the program's blocks, not in its connection's list yet.  NULL: no memory.  Under
+/* Make a posted receive of the program's blocks, not in its connection's list yet.  NULL if out of memory.  Under
  * session->lock. */
 madi_posted_t *madi_posted_new(madi_conn_t *conn, const mad_block_t *blocks, int n, bool async);
 

@@ -56,7 +56,7 @@ void madi_recv_session_fini(mad_session_t *session); /* free the part; init may 
 /* begun.c.  Only the thread that owns the message calls these functions. */
 void madi_begun_look(madi_rx_msg_t *msg); /* move the message's end behind the arrived bytes; if all: MADI_PLAIN_LENT */
 void madi_begun_spin(madi_rx_msg_t *msg); /* like madi_begun_look, but spin for all bytes as long as a copy would take */
-void madi_begun_wait(madi_rx_msg_t *msg); /* wait for all bytes, or fail; no lock */
+void madi_begun_wait(madi_rx_msg_t *msg); /* wait for all bytes, or fail; called without locks */
 void madi_begun_skip(madi_rx_msg_t *msg); /* treat the message as complete, and do not wait for the rest */
 /* Copy the message's last block while it is being written; false if the block at the cursor is another one, or is not
  * the block that the receiver expects. */
@@ -127,7 +127,7 @@ void madi_cont_done(madi_rx_msg_t *msg, const madi_wire_hdr_t *hdr);
 
 /* rdv_recv.c.  The caller holds session->lock. */
 /* Make the state of a block that is being received; here: number of its bytes that have arrived. wait (or NULL)
- * completes when all bytes have arrived. granted: the block gets a handle, for a grant.  NULL: no memory. */
+ * completes when all bytes have arrived. granted: the block gets a handle, for a grant.  NULL if out of memory. */
 madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *msg, const struct iovec *pieces, int n, uint64_t len, uint64_t here,
                                    madi_waitable_t *wait, bool granted);
 unsigned char *madi_rdv_place(const madi_rdv_recv_t *r); /* the destination of the block's first byte */

@@ -25,7 +25,7 @@ typedef struct madi_aead_about {
 } madi_aead_about_t;
 
 /* Make an object without a key.  cipher: AES-GCM or ChaCha20-Poly1305.  seals: true if the object is for
- * madi_aead_seal, false if it is for madi_aead_open.  NULL: no memory, or OpenSSL refused. */
+ * madi_aead_seal, false if it is for madi_aead_open.  NULL if out of memory, or OpenSSL refused. */
 madi_aead_t *madi_aead_new(const EVP_CIPHER *cipher, bool seals);
 /* For tests.  Like madi_aead_new, but by OpenSSL. */
 madi_aead_t *madi_aead_new_plain(const EVP_CIPHER *cipher, bool seals);

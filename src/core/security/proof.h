@@ -60,7 +60,7 @@ typedef struct madi_transcript {
 } madi_transcript_t;
 
 /* Compute the proof of the active (side 0) or the passive side (1), in a frame with this header, and keep it in the
- * transcript.  body: what follows the proof in the frame.  False without memory. */
+ * transcript.  body: what follows the proof in the frame.  False if out of memory. */
 bool madi_proof_make(madi_transcript_t *transcript, const unsigned char *key, int side, const madi_frame_t *header,
                      const void *body, size_t len);
 /* Compute the secret of the two ends.  Other processes, even those with the job's key, cannot compute it.  Precondition:

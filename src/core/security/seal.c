@@ -42,7 +42,7 @@ static const seal_suite_t *suite_find(char *reason)
     return NULL;
 }
 
-/* Return the job's key as a TLS session that was agreed on elsewhere; NULL without memory. */
+/* Return the job's key as a TLS session that was agreed on elsewhere; NULL if out of memory. */
 static SSL_SESSION *psk_session(SSL *ssl)
 {
     const madi_seal_ctx_t *ctx = ((const madi_seal_t *)SSL_get_app_data(ssl))->ctx;

@@ -42,7 +42,7 @@ void madi_seal_ctx_free(madi_seal_ctx_t *ctx); /* frees the settings; NULL is fi
 /* Describe the settings for people: "TLS 1.3, TLS_AES_128_GCM_SHA256, the job's key". */
 void madi_seal_ctx_text(const madi_seal_ctx_t *ctx, char *text, size_t len);
 
-/* Make a connection; active: this end begins.  NULL without memory. */
+/* Make a connection; active: this end begins.  NULL if out of memory. */
 madi_seal_t *madi_seal_new(madi_seal_ctx_t *ctx, bool active);
 void madi_seal_free(madi_seal_t *seal); /* frees a connection, and wipes its keys; NULL is fine */
 
@@ -84,8 +84,8 @@ const char *madi_seal_why(const madi_seal_t *seal);
 
 /* ---- Sending ---------------------------------------------------------------------------------------------------- */
 
-/* Encrypt bytes of vec, up to max and MADI_SEAL_BATCH, behind the bytes that wait at madi_seal_out.  Returns their
- * number: 0 if nothing fits now, or (errno EIO) if encryption failed. */
+/* Encrypt bytes of vec, up to max and MADI_SEAL_BATCH, behind the bytes that wait at madi_seal_out.  Return their number: 0
+ * if nothing fits now, or (errno EIO) if encryption failed. */
 size_t madi_seal_put(madi_seal_t *seal, const struct iovec *vec, int n, size_t max);
 /* Return the bytes that are to be sent, and set *len to their number, which may be 0. */
 const void *madi_seal_out(const madi_seal_t *seal, size_t *len);

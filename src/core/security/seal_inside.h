@@ -74,7 +74,8 @@ struct madi_seal {
 /* seal_record.c: begin to use the secrets of the handshake. */
 bool madi_seal_keys_set(madi_seal_t *seal);
 void madi_seal_keys_wipe(madi_seal_t *seal);
-/* Derive the key of the sending direction into EVP_MAX_KEY_LENGTH bytes; advance to the next key.  False without memory. */
+/* Derive the key of the sending direction into EVP_MAX_KEY_LENGTH bytes; advance to the next key.  False if out of
+ * memory. */
 bool madi_seal_tx_key(const madi_seal_t *seal, unsigned char *key);
 bool madi_seal_tx_next(madi_seal_t *seal);
 /* seal_kernel.c */

@@ -32,8 +32,8 @@
 #define TRIAL_TEXT ((size_t)3 * MADI_SEAL_TEXT + 100) /* bytes; several records */
 #define TRIAL_MS 200
 
-/* Write the key of the sending direction in the form that the kernel takes.  Returns the length; 0 if the kernel lacks
- * this cipher. */
+/* Write the key of the sending direction in the form that the kernel takes.  Return the length; 0 if the kernel lacks this
+ * cipher. */
 static size_t info_make(const madi_seal_t *s, const unsigned char *key, void *to)
 {
     struct tls12_crypto_info_aes_gcm_128 *small = to;
@@ -76,7 +76,7 @@ static bool key_give(const madi_seal_t *s, int fd)
     return done;
 }
 
-/* Send a record that is not payload.  Returns what sendmsg returns. */
+/* Send a record that is not payload.  Return what sendmsg returns. */
 static ssize_t record_send(int fd, unsigned char type, const void *bytes, size_t len)
 {
     struct iovec vec = {(void *)(uintptr_t)bytes, len};

@@ -22,13 +22,13 @@ typedef struct madi_secrets {
     unsigned char gateway_key[MADI_SECRET_LEN];
 } madi_secrets_t;
 
-/* Derive out_len bytes (at most 64) from key for the purpose that label names.  False without memory. */
+/* Derive out_len bytes (at most 64) from key for the purpose that label names.  False if out of memory. */
 bool madi_secret_derive(const void *key, size_t key_len, const char *label, unsigned char *out, size_t out_len);
-/* Derive the key that the gateways of the job get.  False without memory. */
+/* Derive the key that the gateways of the job get.  False if out of memory. */
 bool madi_secret_gateway(const void *job_key, size_t key_len, unsigned char out[MADI_SECRET_LEN]);
 
 /* Make the secrets of a process from the job's key (a rank) or the gateway key, MADI_SECRET_LEN bytes (a gateway).
- * NULL without memory. */
+ * NULL if out of memory. */
 madi_secrets_t *madi_secrets_open(madi_role_t role, const void *key, size_t key_len);
 void madi_secrets_close(madi_secrets_t *secrets); /* wipes the secrets; NULL is fine */
 /* Return the key by which this process and one of that role prove their roles to each other. */

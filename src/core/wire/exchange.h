@@ -7,7 +7,7 @@
 #include "core/wire/address.h"
 
 void madi_exchange_hex(char *out, const unsigned char *bytes, size_t n);
-/* Convert hexadecimal digits back to bytes; returns their number. */
+/* Convert hexadecimal digits back to bytes; return their number. */
 size_t madi_exchange_bytes(const char *text, unsigned char *bytes, size_t max);
 mad_status_t madi_exchange_put(madi_boot_t *boot, const void *address, size_t len);
 /* Get the address of a rank or of a gateway (boot.h), unchecked.  *len is 0 for a gateway that could not be started. */
