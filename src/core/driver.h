@@ -191,8 +191,8 @@ typedef struct madi_driver_frames {
     size_t (*describe)(madi_link_t *link, void *bytes);
     /* Forget a source: its handshakes have ended, and none has become a link.  The same address may come again, as a new
      * source.  Called for each source that was opened, or that has sent a frame which the core took or answered.  Frames
-     * that frame_answer has taken still have to leave.  NULL: the driver keeps nothing for a source.  Lock: session.  Waits:
-     * no.  Owner: nothing is left.  Errors: none. */
+     * that frame_answer has taken still have to leave.  NULL: the driver keeps nothing for a source.
+     * Lock: session.  Waits: no.  Owner: nothing is left.  Errors: none. */
     void (*source_end)(madi_adapter_t *adapter, const void *source, size_t source_len);
 } madi_driver_frames_t;
 
@@ -271,8 +271,8 @@ typedef struct madi_driver_fast {
     madi_link_t *(*take)(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan);
     /* Like take, but for up to max consecutive short packets of one link, which goes to *link.  Each is copied (header, then
      * MADI_SHORT_MAX bytes), stride bytes behind the one before.  Return their number; with 0, take and poll may find
-     * packets all the same.  NULL: the driver has only take.  Lock: session.  Waits: no.  Owner: the core has the copies.
-     * Errors: none; poll reports them. */
+     * packets all the same.  NULL: the driver has only take.
+     * Lock: session.  Waits: no.  Owner: the core has the copies.  Errors: none; poll reports them. */
     int (*take_short)(madi_adapter_t *adapter, void *packets, size_t stride, int max, madi_link_t **link);
     /* Remove the incomplete packet that `take` has just lent, because the core keeps the packet; and clear link->begun.
      * Lock: session.  Waits: no.  Owner: the body is the core's until slot_put.  Errors: none. */

@@ -22,11 +22,12 @@ struct mad_channel {
     mad_session_t *session;
     _Atomic(madi_conn_array_t *) conns; /* connections by peer; written under session->lock, read without a lock */
     _Atomic(uint32_t) n_ready;          /* number of messages that can be opened; without the lock a hint */
-    _Atomic(int) closed;                /* not 0: calls fail; written under session->lock, read without a lock */
+    _Atomic(int) closed;                /* not 0 if closed, so that calls fail; written under session->lock, read without a
+                                         * lock */
     int lane;                           /* the channel's lane (forward.h) */
     bool is_open;                       /* false if the channel was only announced by peers, or is closed */
     bool awaits_release;                /* true if the channel is in session->awaiting_release */
-    bool close_waits;                   /* mad_channel_close waits for messages in flight */
+    bool close_waits;                   /* true while mad_channel_close waits for messages in flight */
     madi_conn_t *ready, **ready_tail;   /* connections with messages, round robin */
     marceli_waiters_t openers;          /* threads that wait for a message of any peer */
     mad_handler_t handler;              /* the program's handler for each message */

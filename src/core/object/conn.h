@@ -31,13 +31,13 @@ struct madi_conn {
     mad_peer_t peer;       /* number of the gate's peer */
     uint64_t hdr_template; /* the first 8 header bytes of a message in one packet, with length 0 */
     /* Sending: fields under gate->tx_lock. */
-    bool announced;            /* the packet CHANNEL was sent, so the peer knows the channel's number */
+    bool announced;            /* true after CHANNEL was sent, so that the peer knows the channel's number */
     bool closing;              /* the channel is closed: CLOSE is due when nothing is left to send (send/close.c) */
     bool close_sent;           /* CLOSE was sent, and CLOSED has not arrived: the number is not free yet */
     marceli_waiters_t packers; /* threads that wait for packing */
     bool in_pending;           /* true if the connection is in the gate's list of pending connections */
     bool has_deferred;         /* messages are deferred, and `waiting` counts that */
-    bool starved;              /* the first message of the queue waits for credits */
+    bool starved;              /* true if the first message of the queue waits for credits */
     uint64_t tx_seq;           /* number of messages sent so far */
     uint64_t tx_cost_before;   /* credit bytes of all packets before the credits were last reset */
     uint32_t n_blocks;         /* number of announced blocks that are not complete */
@@ -47,7 +47,7 @@ struct madi_conn {
     uint64_t fast_credits; /* credit bytes left while a message may leave at once (no other is queued); else 0 */
     uint64_t credit_left;  /* credit bytes left while messages are queued; one of fast_credits and credit_left is 0 */
     uint64_t credit_limit; /* total of credit bytes that the receiver has given so far */
-    madi_tx_t *queue, **queue_tail; /* messages to send; the first one is being sent; NULL: none */
+    madi_tx_t *queue, **queue_tail; /* list of messages to send, of which the first one is being sent; NULL if none */
     madi_tx_t *deferred,
         **deferred_tail;       /* one-call messages that wait until another message has been packed; NULL if none */
     madi_conn_t *next_pending; /* next in the gate's list of pending connections */
@@ -59,7 +59,7 @@ struct madi_conn {
     madi_rx_msg_t *arriving; /* the message whose last packet has not arrived */
     /* incomplete messages that the program has opened; these messages fail when the link breaks */
     madi_rx_msg_t *unfinished;
-    madi_posted_t *posted, **posted_tail; /* posted receives, the first one is served next */
+    madi_posted_t *posted, **posted_tail; /* list of posted receives, of which the first one is served next */
     marceli_waiters_t openers;            /* threads that wait for a message of this peer */
     bool in_ready;                        /* true if the connection is in channel->ready */
     madi_conn_t *next_ready;              /* the next connection in channel->ready */
@@ -69,7 +69,7 @@ struct madi_conn {
     uint64_t counts[MADI_CONN_COUNTS];    /* counters, by MADI_CONN_COUNT */
     uint64_t rx_cost_before;              /* credit bytes of all packets before the credits were last reset */
     uint64_t block_bytes_in;              /* bytes of blocks that were granted, read, or written by the peer */
-    uint64_t rx_window, rx_floor;         /* credit bytes: the present window, and its least size */
+    uint64_t rx_window, rx_floor;         /* credit bytes: the present window, and its minimum */
     uint64_t rx_held;                     /* credit bytes of messages that have arrived and were not opened yet */
     uint16_t remote;                      /* the peer's number for the channel; valid while remote_known */
     bool remote_known;                    /* the packet CHANNEL has arrived, and CLOSED was not sent */

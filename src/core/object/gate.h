@@ -29,7 +29,7 @@ struct madi_gate {
     /* The parts of the folders. */
     struct madi_link_gate *out;        /* link: control packets that wait */
     struct madi_conn_gate *numbers;    /* conn: numbers of channels, connections for reuse */
-    struct madi_send_gate *send;       /* send: what is to be sent */
+    struct madi_send_gate *send;       /* send: packets and blocks that are to be sent */
     struct madi_recv_gate *recv;       /* recv: blocks that are being received */
     struct madi_connect_gate *connect; /* connect: how this gate connects, and why it ended */
     /* Written under session->lock; state also under tx_lock when it becomes UP or DOWN.  A thread that holds either
@@ -46,10 +46,13 @@ struct madi_gate {
     bool bye_received;          /* BYE has arrived: the peer has shut down in order */
     _Alignas(16) unsigned char partial_ctrl[MADI_CTRL_MAX]; /* the body of the control packet that is arriving */
     madi_gate_t *next;                                      /* the next gate of the session */
-    struct madi_rails *rails; /* rails.h: the links that are used together; changed under both locks; NULL: one link */
-    uint32_t rails_number;    /* of the agreement on rails, with MADI_RAILS_JOIN on the active side; 0: no rails */
-    madi_gate_t *rail_of;     /* the gate for which this one connects a further rail; itself once it is done; or NULL */
-    void *forward;            /* forward.h: the forwarder's state of a gate that carries fragments; NULL: none */
+    struct madi_rails *rails; /* rails.h: the links that are used together; NULL if there is one link only; changed under
+                               * both locks */
+    uint32_t rails_number;    /* number of the agreement on rails, with MADI_RAILS_JOIN on the active side; 0 if there are no
+                               * rails */
+    madi_gate_t *rail_of;     /* the gate for which this gate connects a further rail; this gate itself when that is done;
+                               * else NULL */
+    void *forward;            /* forward.h: the forwarder's state of a gate that carries fragments; NULL if none */
     madi_ledger_t ledger;     /* memory and work that the peer causes here; atomic */
     uint64_t counts[MADI_GATE_COUNTS]; /* counters, by MADI_GATE_COUNT */
 };

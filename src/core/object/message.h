@@ -15,7 +15,7 @@ typedef enum madi_plain {
     MADI_PLAIN_NONE = 0, /* no short path may handle the message, for instance while a trace is written */
     /* Sending: nothing has left, and all blocks are in `small` */
     MADI_PLAIN_STAGED = 1,
-    MADI_PLAIN_TAILED = 2, /* as STAGED, but the last block's bytes stay in the program's memory: tail */
+    MADI_PLAIN_TAILED = 2, /* like STAGED, but the last block's bytes stay in the program's memory (the tail) */
     /* Receiving: the whole message is in the current packet */
     MADI_PLAIN_PACKET = 1, /* the packet has memory of its own, or more than a loan has to be released */
     MADI_PLAIN_INLINE = 2, /* the packet is in the message's structure */
@@ -46,7 +46,7 @@ static inline bool madi_done(const madi_waitable_t *w)
 static inline void madi_message_fail(mad_message_t *message, mad_status_t status)
 {
     int none = MAD_OK;
-    if (message->plain) /* false if another thread than the message's owner reports the failure */
+    if (message->plain) /* not set if another thread than the message's owner reports the failure */
         message->plain = MADI_PLAIN_NONE;
     atomic_compare_exchange_strong_explicit(&message->status, &none, (int)status, memory_order_relaxed,
                                             memory_order_relaxed);

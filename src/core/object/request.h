@@ -22,8 +22,9 @@ struct mad_request {
     void (*callback)(void *arg, mad_status_t status);
     void *arg;
     mad_request_t *next; /* the next request in the session's list of callbacks to run */
-    int counted;         /* MADI_COUNTED*, or 0; constant once its owner has the request */
-    bool counted_called; /* counted again for its callback; the owner's field until state is MADI_REQUEST_CALLBACK */
+    int counted;         /* a value MADI_COUNTED*, or 0; constant once its owner has the request */
+    bool counted_called; /* true if counted a second time, for its callback; the owner's field until state is
+                          * MADI_REQUEST_CALLBACK */
     bool received;       /* the request is a posted receive, whose owner changes state under session->lock.  Constant */
     bool pooled;         /* a posted receive of the pool (recv/posted_pool.c) */
     _Atomic(bool) used;  /* if pooled: the owner clears this flag when it gives the request back, without a lock */

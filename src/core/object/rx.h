@@ -12,9 +12,9 @@
 typedef struct madi_rx_packet {
     struct madi_rx_packet *next;
     madi_foreign_t data; /* the packet's body: in this allocation, or a loan */
-    uint32_t len, cost;  /* bytes of the body; credit bytes of the packet */
+    uint32_t len, cost;  /* len: bytes of the body; cost: credit bytes of the packet */
     bool last;           /* the last packet of the message */
-    bool cont;           /* the packet continues the block that the packet before it has begun */
+    bool cont;           /* true if the packet continues the block that the packet before it has begun */
     bool inside;         /* the structure is part of its message, not an allocation of its own */
     madi_foreign_t loan; /* the loan to return; not set if the body is not lent */
     madi_link_t *link;   /* the link from which the body is lent */
@@ -23,12 +23,12 @@ typedef struct madi_rx_packet {
 /* A block that mad_unpack_try or mad_unpack_borrow needs, and that is received into memory of the library. */
 typedef struct madi_rx_early {
     uint64_t desc;           /* descriptor that the sender gave the block */
-    madi_waitable_t arrived; /* completes when all of the block has arrived */
+    madi_waitable_t arrived; /* completion that occurs when the whole block has arrived */
     bool borrowed;           /* the program has the block's address (mad_unpack_borrow) */
     _Alignas(16) unsigned char data[];
 } madi_rx_early_t;
 
-#define MADI_RX_INLINE MADI_TAKE_MAX /* bytes of a first packet that live in the message itself */
+#define MADI_RX_INLINE MADI_TAKE_MAX /* maximum number of bytes of a first packet that are kept in the message's structure */
 
 /* A message that is being received.  Its places, with the lock or thread that protects it there:
  *
@@ -51,17 +51,19 @@ struct madi_rx_msg {
             bool ended;     /* the program has called an end of unpacking */
             uint32_t index; /* index of the next block */
         };
-        uint64_t state; /* the fields above as one number, cur_last in the lowest byte: one store sets all */
+        uint64_t state; /* the fields above as one number with cur_last in the lowest byte, so that one store sets all of
+                         * them */
     };
     bool is_unfinished;  /* true if the message is in conn->unfinished */
-    bool lost;           /* the rest of the message will not arrive */
+    bool lost;           /* true if the rest of the message will not arrive */
     bool may_leave_rest; /* a handler may leave the remaining blocks unread without a mismatch */
     uint32_t cost;       /* credit bytes held until the message is opened */
     madi_conn_t *conn;
     madi_rx_msg_t *next;            /* the next message in conn->ready */
     madi_rx_packet_t *current;      /* the packet that owns cur..end; NULL if cur..end is in the field `data` */
     madi_rx_packet_t first;         /* the first packet, if its body is lent */
-    uint64_t begun;                 /* MADI_PLAIN_BEGUN: link->begun at the loan; cur..end is the part written so far */
+    uint64_t begun;                 /* of MADI_PLAIN_BEGUN: value of link->begun at the loan; cur..end is the part that is
+                                     * written so far */
     madi_rx_packet_t *head, **tail; /* further packets */
     struct madi_rx_block *blocks, **blocks_tail; /* destinations that wait for their blocks (recv/rx_block.h) */
     _Atomic(uint32_t) rdv_pending;               /* number of rendezvous and continued blocks that are being received */
@@ -69,11 +71,11 @@ struct madi_rx_msg {
     madi_rx_early_t *early;   /* the next block, if it is being received into the library's memory; or NULL */
     bool postponed;           /* MADI_PLACE_LATER was returned once for the next packet of a continued block */
     mad_request_t *request;   /* the request that completes with the message, once the message has ended; NULL: none */
-    int64_t began;            /* ns, while tracing: when the first packet arrived */
+    int64_t began;            /* ns, while tracing: time at which the first packet arrived */
     marceli_waiter_t *waiter; /* the thread that waits for more of the message; under session->lock */
     /* recv: under session->lock. */
     struct madi_recv_rx {
-        bool placed;        /* the sender has written the first block to the offered destination */
+        bool placed;        /* true if the sender has written the first block to the offered destination */
         uint64_t cont_left; /* bytes that the next packets bring for the continued block before the cursor */
         _Atomic(struct madi_rdv_recv *) cont; /* destination of the continued block's bytes; NULL: discard them */
         madi_rx_msg_t *next_unfinished;       /* the next message in conn->unfinished */

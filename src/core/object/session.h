@@ -35,15 +35,16 @@ struct mad_session {
     madi_boot_t *boot;    /* NULL: no launcher */
     int rank, size;
     int launcher_rank,
-        launcher_size; /* if boot is NULL: those of the environment (madi_boot_environment_rank); for a gateway -1 and 0 */
+        launcher_size; /* if boot is NULL: rank and size in the environment (madi_boot_environment_rank); of a gateway: -1
+                        * and 0 */
     unsigned char uid[16];         /* the identity of this process, random */
     unsigned char job[8];          /* a hash of the job's name */
-    struct madi_secrets *secrets;  /* NULL: the job's key is not known yet */
-    struct madi_seal_ctx *seal;    /* settings of sealed connections; NULL: no adapter seals */
+    struct madi_secrets *secrets;  /* secrets of the session; NULL if the job's key is not known yet */
+    struct madi_seal_ctx *seal;    /* settings of sealed connections; NULL if no adapter seals */
     unsigned char *address;        /* the address of this process */
     size_t address_len;            /* length of the address in bytes */
     const madi_forward_t *forward; /* NULL: no virtual links */
-    const madi_rails_ops_t *rails; /* NULL: a peer has one link only */
+    const madi_rails_ops_t *rails; /* functions of rails; NULL if each peer has one link only */
     /* Adapters; fixed after the start. */
     madi_adapter_t **adapters;
     int n_adapters;
@@ -52,15 +53,17 @@ struct mad_session {
     struct madi_conn_session *conn;       /* conn: channels for reuse, the budget of credits */
     struct madi_connect_session *connect; /* connect: peers, released gates, handshakes */
     struct madi_memory_session *memory;   /* memory: registered blocks, operations on those of peers */
-    struct madi_stats_kept *kept;         /* inspect: counters of released gates; NULL: none */
-    struct madi_session_own *own;         /* session: listening sockets, waiting, the end */
+    struct madi_stats_kept *kept;         /* inspect: counters of released gates; NULL if none */
+    struct madi_session_own *own;         /* session: listening sockets, how threads wait, the end */
     /* link: adapters that are polled, threads that wait.  Embedded, since progress looks at them in each round. */
     struct madi_link_session {
         madi_adapter_t **polled;                       /* adapters that have had a link; read without a lock */
         _Atomic(int) n_polled;                         /* entries of polled; written under lock, read without one */
         _Atomic(int) poll_first;                       /* index of the polled adapter that is polled first; any lock */
-        int carriers;                                  /* watched descriptors by which messages arrive; under lock */
-        madi_gate_t *work;                             /* gates with something to send; under work_lock; NULL: none */
+        int carriers;                                  /* number of watched descriptors by which messages arrive; under
+                                                        * lock */
+        madi_gate_t *work;                             /* list of gates with something to send; under work_lock; NULL if
+                                                        * none */
         struct madi_event_node *events, **events_tail; /* under work_lock; NULL: none */
         uint32_t n_events;                             /* under work_lock */
         madi_lock_t wait_lock;      /* locked last of the three locks; work_lock has the same place in the order */
@@ -76,14 +79,14 @@ struct mad_session {
     /* api: embedded, since inlined calls look at it. */
     struct madi_api_session {
         madi_share_habit_t habit; /* how the program waits for requests that send long blocks; atomic */
-        _Atomic(int) runs_calls;  /* not 0: a thread runs callbacks and handlers */
+        _Atomic(int) runs_calls;  /* not 0 while a thread runs callbacks and handlers */
     } api;
-    _Atomic(int64_t) rails_at; /* ns: when rails->tick is due; INT64_MAX: never */
+    _Atomic(int64_t) rails_at; /* ns: time at which rails->tick is due; INT64_MAX if never */
     /* Gates with something to send. */
     madi_lock_t work_lock;     /* also protects callbacks and events */
     _Atomic(int) has_work;     /* not 0 if the list `work` has gates; written under work_lock, read by any thread */
     _Atomic(int) strides_left; /* not 0 if a gate of the list can send more without waiting for an event; like has_work */
-    void (*gate_lost)(madi_gate_t *gate); /* called under lock when a gate is down; NULL: nobody wants to know */
+    void (*gate_lost)(madi_gate_t *gate); /* function to call, under lock, when a gate is down; NULL if none */
     /* Channels, gates and links; under lock.  NULL: none. */
     madi_gate_t *gates;
     mad_channel_t *channels;
@@ -94,7 +97,7 @@ struct mad_session {
     int epfd, rare_epfd; /* rare_epfd is watched in epfd, by `rare`, and by the accept thread */
     madi_watch_t rare;
     marceli_accept_entry_t accept_entry; /* the session's entry at the accept thread */
-    int32_t ticks;                       /* counts down to the next poll of everything */
+    int32_t ticks;                       /* number of rounds until the next poll of everything */
     int64_t looked;                      /* ns: time of the last poll of everything */
     madi_adapter_t *last_hit; /* the adapter that brought the last short messages; it has the operation `take`, and a link */
     _Atomic(int) processes;   /* number of processes, of this job and others, that may compete for this host's processors */

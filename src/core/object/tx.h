@@ -14,12 +14,12 @@ typedef enum madi_way { MADI_WAY_OPEN, MADI_WAY_PACKET, MADI_WAY_ANNOUNCED } mad
 /* A part of a message in packing order: a run of blocks in wire format, or one block that lies elsewhere. */
 typedef struct madi_piece {
     const void *base;   /* address of a block in one piece; NULL if the block is in segments */
-    struct iovec *segs; /* the segments of a block, allocated; NULL if the block is in one piece */
+    struct iovec *segs; /* the segments of a block, in allocated memory; NULL if the block is in one piece */
     int n_segs;         /* number of segments */
     bool run;           /* true for a run: off and len are a range of the stage buffer */
-    bool later;         /* block: sent with its value at mad_end_packing */
+    bool later;         /* of a block: true if it is sent with its value at mad_end_packing */
     uint8_t way;        /* block: madi_way_t */
-    bool timed;         /* block: the duration is recorded, to compare methods of sending */
+    bool timed;         /* of a block: true if its duration is recorded, to compare methods of sending */
     uint64_t desc;      /* block: its descriptor */
     uint32_t off, len;  /* a run's offset and length in bytes */
     void *copy;         /* a copy of a block, freed with the message; NULL if none */
@@ -47,7 +47,7 @@ struct madi_tx {
     uint32_t stage_len;   /* bytes in stage, header space included */
     uint32_t stage_cap;   /* size of stage in bytes */
     uint32_t run_start;   /* offset in stage of the blocks that belong to no piece yet */
-    madi_piece_t *pieces; /* NULL while the whole message is one run */
+    madi_piece_t *pieces; /* array of pieces; NULL while the whole message is one run */
     uint32_t n_pieces;    /* number of pieces */
     uint32_t cap_pieces;  /* entries that are allocated */
     /* Under tx_lock. */
@@ -55,10 +55,10 @@ struct madi_tx {
     uint32_t seq;        /* the message's number in its connection */
     uint32_t
         rdv_pending;   /* number of unfinished rendezvous blocks, plus 1 if the driver holds a packet of a continued block */
-    int64_t began;     /* ns, while tracing: when the message was queued */
-    bool may_be_read;  /* the peer may read the long block from this process's memory */
+    int64_t began;     /* ns, while tracing: time at which the message was queued */
+    bool may_be_read;  /* true if the peer may read the long block from this process's memory */
     bool sender_polls; /* the sender polls for the completion, so it can move a part of the long block */
-    bool started;      /* the message's first packet was sent */
+    bool started;      /* true once the message's first packet was sent */
     bool ended;        /* the program has ended it */
     bool queued;       /* true if the message is in conn->queue or conn->deferred */
     bool all_sent;     /* all packets of the message were sent; announced blocks may be under way */
@@ -67,7 +67,7 @@ struct madi_tx {
     struct madi_send_tx {
         uint32_t n_held;    /* number of the blocks in rdv_pending that wait for the end of the message */
         uint64_t cont_left; /* bytes of piece next_piece that remain, while it is continued in further packets; else 0 */
-        bool cont_busy;     /* the driver holds a packet of the continued block: cont_op and cont_hdr */
+        bool cont_busy;     /* true while the driver holds a packet of the continued block, and uses cont_op and cont_hdr */
         madi_op_t cont_op;
         madi_wire_hdr_t cont_hdr;
         bool put_tried;     /* true once the sender has looked for the receiver's offer for the first block */

@@ -6,8 +6,8 @@
 #include "core/driver.h"
 #include "core/object/types.h"
 
-#define MADI_LOOK_AROUND 1024 /* busy rounds between two polls of everything */
-#define MADI_EPOLL_EVERY 256  /* empty rounds between two polls of the descriptors */
+#define MADI_LOOK_AROUND 1024 /* number of busy rounds between two polls of everything */
+#define MADI_EPOLL_EVERY 256  /* number of empty rounds between two polls of the descriptors */
 /* Deliver up to budget packets of an adapter whose pure_poll has returned true.  Several short packets are taken at
  * once.  Return the number of packets. */
 int madi_poll_hit_adapter(mad_session_t *session, madi_adapter_t *adapter, int budget);

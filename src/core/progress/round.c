@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Progress: one round through the drivers, their descriptors, and what waits to be sent. */
+/* Progress: one round through the drivers, their descriptors, and the gates with something to send. */
 #include "base/clock.h"
 #include "core/conn/conn.h"
 #include "core/conn/credit.h"
@@ -16,9 +16,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define POLL_BUDGET 32 /* packets that one adapter delivers before the next one gets its turn */
-#define SHORTS 16      /* short packets that one call takes */
-#define ALL_EVERY 16   /* number of rounds of which one polls all links of an adapter */
+#define POLL_BUDGET 32 /* maximum number of packets that one adapter delivers before the next one gets its turn */
+#define SHORTS 16      /* maximum number of short packets that one call takes */
+#define ALL_EVERY 16   /* one round in this number polls all links of an adapter */
 
 static int poll_set(mad_session_t *session, int epfd)
 {
@@ -55,7 +55,7 @@ static void shorts_deliver(madi_link_t *link, const madi_short_t *packet, int n)
     for (const madi_short_t *end = packet + n; packet < end; packet += taken) {
         madi_conn_t *conn = madi_conn_by_remote(link->gate, (uint16_t)(packet->words[0] >> 16));
         taken = MADI_LIKELY(conn && !link->outer) ? madi_short_take(conn, packet, (int)(end - packet)) : 0;
-        if (MADI_UNLIKELY(!taken)) { /* a packet for the general path, which may close the link */
+        if (MADI_UNLIKELY(!taken)) { /* pass the packet to the general path, which may close the link */
             madi_wire_hdr_t hdr;
             memcpy(&hdr, packet, sizeof hdr);
             madi_rx_short(link, &hdr, madi_foreign_of((const char *)packet + sizeof hdr));
@@ -75,7 +75,7 @@ int madi_poll_hit_adapter(mad_session_t *session, madi_adapter_t *adapter, int b
         n = adapter->driver->fast.take_short(adapter, packets, sizeof packets[0], budget < SHORTS ? budget : SHORTS, &link);
     if (MADI_LIKELY(n))
         shorts_deliver(link, packets, n);
-    /* take_short looks at one link only; all links are polled now and then, so that none starves */
+    /* take_short polls one link only, so all links are polled now and then, and none starves */
     if (MADI_UNLIKELY(!n || session->ticks % ALL_EVERY == 0))
         n += adapter->driver->poll(adapter, budget);
     return n;

@@ -3,8 +3,8 @@
  * while the sender copies the rest.
  *
  * The message is one packet that lies in memory of the link (driver.h: take).  All bytes before the last block, and that
- * block's descriptor, have arrived when the message is opened.  cur..end are the bytes that had arrived at the last look, so
- * a reader that goes no further needs no special case.  When all bytes have arrived, the message becomes an ordinary lent
+ * block's descriptor, have arrived when the message is opened.  cur..end are the bytes that had arrived at the last check,
+ * so a reader that goes no further needs no special case.  When all bytes have arrived, the message becomes an ordinary lent
  * one.
  *
  * The sender is copying, so the rest arrives within microseconds, unless the sender has lost its core, is stopped or
@@ -31,7 +31,7 @@ static void end_set(madi_rx_msg_t *m, size_t n)
     if (n < m->hdr.length)
         return;
     m->begun = 0;
-    if (m->base.plain == MADI_PLAIN_BEGUN) /* false if the message has failed */
+    if (m->base.plain == MADI_PLAIN_BEGUN) /* not if the message has failed */
         m->base.plain = MADI_PLAIN_LENT;
 }
 
@@ -101,7 +101,7 @@ static size_t rest_wait(madi_rx_msg_t *m, size_t n)
 void madi_begun_wait(madi_rx_msg_t *m)
 {
     size_t there = rest_wait(m, m->hdr.length);
-    if (m->begun) /* true if the message has not failed */
+    if (m->begun) /* the message is still BEGUN unless it has failed */
         end_set(m, there);
 }
 

@@ -49,7 +49,8 @@ void madi_block_mismatch(madi_rx_msg_t *m, uint64_t sent, uint64_t expected)
              "pack and unpack the same blocks",
              m->conn->channel->name, gate->peer, m->hdr.seq, m->index, madi_block_words(sent, there),
              madi_block_words(expected, here));
-    if (m->conn->remote_known && m->conn->remote == m->hdr.channel) /* the number may belong to another channel by now */
+    /* only if the peer's number of the channel is still in use: it may belong to another channel by now */
+    if (m->conn->remote_known && m->conn->remote == m->hdr.channel)
         madi_gate_ctrl(gate, &hdr, &mm);
 }
 

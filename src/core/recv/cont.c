@@ -91,7 +91,8 @@ void madi_cont_feed(madi_rx_msg_t *m)
         madi_foreign_t data;
         uint64_t part;
         if (!cont_next(m, &data, &part)) {
-            r->eager = r->len; /* the message has failed: nothing is to be spread over the pieces */
+            /* the message has failed: mark all bytes as placed, so that none are copied from the bounce buffer */
+            r->eager = r->len;
             break;
         }
         madi_foreign_copy_any(madi_rdv_place(r) + r->received, data, part);

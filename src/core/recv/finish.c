@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of a message that was received: nothing of it is in flight any more, or it has failed. */
+/* The end of a received message: no part of it is in flight any more, or it has failed. */
 #include "core/conn/credit.h"
 #include "core/conn/request.h"
 #include "core/conn/rx_pool.h"
@@ -55,7 +55,7 @@ bool madi_rx_settle(madi_rx_msg_t *m)
     if (madi_message_status(&m->base))
         for (madi_rx_block_t *b; (b = m->blocks); free(b))
             m->blocks = b->next;
-    if (m->early && madi_done(&m->early->arrived)) { /* the block has arrived, and was not unpacked */
+    if (m->early && madi_done(&m->early->arrived)) { /* a block that has arrived in the library's memory was not unpacked */
         if (!m->may_leave_rest && !m->early->borrowed)
             madi_block_mismatch(m, m->early->desc, MADI_WIRE_DESC_NONE);
         madi_early_drop(m);

@@ -75,7 +75,7 @@ int madi_posted_take(madi_conn_t *conn, const madi_short_t *packet, int n)
             memcpy(b->base, &packet->words[3], 8);
         else if (b->len)
             madi_copy(b->base, &packet->words[3], b->len);
-        p = p->next; /* p->next is read before the completion, after which the program may free the receive */
+        p = p->next; /* read before the completion, after which the program may free the receive */
         madi_request_complete_posted(request);
     }
     if (MADI_UNLIKELY(!taken))

@@ -18,8 +18,8 @@ struct madi_posted {
     uint64_t length_word;     /* the packet's length in the first header word of the short packet that this receive takes;
                                * MADI_POSTED_LONG if it takes none */
     uint64_t desc;            /* the descriptor of the block in this short packet */
-    int offer;                /* the driver's number of the offer to the sender; -1: none */
-    bool claimed;             /* the sender has claimed the offer: it writes the block, or has written it */
+    int offer;                /* the driver's number of the offer to the sender; -1 if none */
+    bool claimed;             /* true if the sender has claimed the offer, and writes or has written the block */
     struct madi_posted *ring; /* if pooled: the next in the ring of pooled receives */
     int n;
     mad_block_t blocks[];

@@ -106,7 +106,7 @@ static bool block_may_share(madi_rdv_recv_t *r)
         gate->recv->share = calloc(1, sizeof *gate->recv->share);
         if (!gate->recv->share)
             return false;
-        gate->recv->share->shared_first = true; /* try sharing first, so that the sender sees it at its own first trial */
+        gate->recv->share->shared_first = true; /* start with sharing, so that the sender's first trial has it, too */
     }
     r->shared = madi_share_next(gate->recv->share, r->len, &r->timed);
     if (r->timed)
@@ -218,7 +218,7 @@ void madi_rdv_recv_done(madi_rdv_recv_t *r)
     atomic_fetch_sub_explicit(&m->rdv_pending, 1, memory_order_release); /* pairs with end_test */
     if (ended)
         madi_rx_finish(m);
-    if (waiter) /* the waiting thread takes session->lock before it goes on */
+    if (waiter) /* safe, since the waiting thread takes session->lock before it goes on */
         marceli_waiter_wake(waiter);
 }
 
@@ -341,7 +341,8 @@ void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status)
     madi_rdv_recv_t *r;
     while ((r = gate->recv->incoming)) {
         madi_message_fail(&r->msg->base, status);
-        r->eager = r->len; /* the block has failed: nothing is to be spread over the pieces */
+        /* the block has failed: mark all bytes as placed, so that none are copied from the bounce buffer */
+        r->eager = r->len;
         madi_rdv_recv_done(r);
     }
 }

@@ -141,7 +141,7 @@ void madi_conn_hand_back(madi_conn_t *conn)
     if (!conn->remote_closing)
         return;
     if (conn->opened_since_announce && !conn->channel->is_open && conn->ready)
-        madi_conn_drop(conn); /* madi_conn_drop calls this function again after the last message */
+        madi_conn_drop(conn); /* messages are left: madi_conn_drop calls this function again after the last one */
     if (!conn->remote_closing || conn->rx_held || madi_gate_ctrl(conn->gate, &hdr, NULL) == MAD_ERR_NOMEM)
         return;
     madi_credit_forget(conn);

@@ -54,7 +54,8 @@ mad_status_t madi_recv_session_init(mad_session_t *session);
 void madi_recv_session_fini(mad_session_t *session); /* free the part; init may have failed, or not have run */
 
 /* begun.c.  Only the thread that owns the message calls these functions. */
-void madi_begun_look(madi_rx_msg_t *msg); /* move the message's end behind the arrived bytes; if all: MADI_PLAIN_LENT */
+void madi_begun_look(madi_rx_msg_t *msg); /* move the message's end behind the arrived bytes; when all have arrived, the
+                                           * message becomes MADI_PLAIN_LENT */
 void madi_begun_spin(madi_rx_msg_t *msg); /* like madi_begun_look, but spin for all bytes as long as a copy would take */
 void madi_begun_wait(madi_rx_msg_t *msg); /* wait for all bytes, or fail; called without locks */
 void madi_begun_skip(madi_rx_msg_t *msg); /* treat the message as complete, and do not wait for the rest */
@@ -84,7 +85,7 @@ typedef struct madi_sent_block {
     bool placed;    /* the sender has written all of the block to its destination */
     bool continued; /* the rest of the block comes in the next packets */
     bool waits;     /* announced with an address: the sender waits for the end of the block, and can move a part of it */
-    uint64_t at;    /* announced: the block's address in the sender's memory; 0 if none */
+    uint64_t at;    /* of an announced block: its address in the sender's memory; 0 if none */
     madi_wire_rdv_t rdv;
     madi_foreign_t data;
     uint64_t inside;       /* number of the block's bytes that are at `data` */
@@ -171,6 +172,7 @@ void madi_rx_fail(madi_conn_t *conn, mad_status_t status);
 void madi_rx_drop(madi_rx_msg_t *msg); /* discard an arrived message that is not opened */
 
 /* unopened.c.  The caller holds session->lock. */
-void madi_unopened_message(madi_conn_t *conn, size_t len); /* charge a waiting packet; past its bound the peer is in error */
+void madi_unopened_message(madi_conn_t *conn, size_t len); /* charge a waiting packet to its peer; a peer that passes its
+                                                            * bound is in error */
 
 #endif

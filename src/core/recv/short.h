@@ -7,7 +7,7 @@
 #include "core/object/conn.h"
 #include "core/wire/wire.h"
 
-/* A short packet, of which the header's length says how many bytes count:
+/* A short packet; the length in its header gives the number of valid bytes:
  *
  *   words[0]  type, flags, channel; above them the length     words[2]  the descriptor of the first block
  *   words[1]  the message's number; above it its cost         words[3]  the block, and on */

@@ -26,8 +26,8 @@ static bool lost_messages_drop(mad_session_t *s)
 
 void madi_unopened_message(madi_conn_t *conn, size_t len)
 {
-    int64_t n = (int64_t)(sizeof(madi_rx_msg_t) + len); /* only the first packet of a message needs the structure too, but
-                                                         * the same is charged for all */
+    /* the structure is charged for every packet, although only the first packet of a message needs it */
+    int64_t n = (int64_t)(sizeof(madi_rx_msg_t) + len);
     madi_gate_t *gate = conn->gate;
     if (!madi_charge(gate, MADI_CHARGE_WAITING, n) &&
         (!lost_messages_drop(gate->session) || !madi_charge(gate, MADI_CHARGE_WAITING, n))) {

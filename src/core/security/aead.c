@@ -7,10 +7,10 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
-#define SMALL 2048 /* bytes: pieces of this total length or less are copied together, and then encrypted at once */
+#define SMALL 2048 /* bytes: pieces of at most this total length are first copied together, and then encrypted in one call */
 
 struct madi_aead {
-    madi_aead_fast_t *fast; /* the object of intel-ipsec-mb; NULL if ctx of OpenSSL is used */
+    madi_aead_fast_t *fast; /* object of intel-ipsec-mb; NULL if OpenSSL's object `ctx` is used */
     EVP_CIPHER_CTX *ctx;
     bool seals;
 };
@@ -136,7 +136,7 @@ static bool text_open(madi_aead_t *aead, const madi_aead_about_t *about, const u
     if (!aead->fast)
         return evp_open(aead->ctx, about, from, vec, n, tag);
     for (int i = 0; i < MADI_AEAD_TAG; i++)
-        want[i] = (unsigned char)~tag[i]; /* a wrong tag, which stays in place if no tag is computed */
+        want[i] = (unsigned char)~tag[i]; /* begin with a wrong tag, which stays in place if no tag is computed */
     madi_aead_fast_open(aead->fast, about, from, vec, n, want);
     return !CRYPTO_memcmp(want, tag, sizeof want);
 }

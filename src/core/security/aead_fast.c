@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* AES-GCM by intel-ipsec-mb (aead_fast.h).  Only pointers to functions are used of the library's manager.  The
+/* AES-GCM by intel-ipsec-mb (aead_fast.h).  Of the library's manager, only its pointers to functions are used.  The
  * functions have no state but the key and the context that they are given, so threads share the functions. */
 #include "core/security/aead_fast.h"
 
@@ -34,7 +34,7 @@ struct madi_aead_fast {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static gcm_t gcms[2]; /* functions for keys of 16 and of 32 bytes; NULL: not available */
+static gcm_t gcms[2]; /* functions for keys of 16 and of 32 bytes; NULL if not available */
 
 static void gcms_take(const IMB_MGR *m)
 {

@@ -62,7 +62,7 @@ const unsigned char *madi_seal_binding(const madi_seal_t *seal);
  * Precondition: all whole records are opened. */
 void *madi_seal_room(madi_seal_t *seal, size_t *len);
 void madi_seal_received(madi_seal_t *seal, size_t n);
-/* True if no received byte waits to be opened, not even a part of a record. */
+/* True if no received byte waits to be opened: not even a part of a record. */
 bool madi_seal_empty(const madi_seal_t *seal);
 /* Return the first byte that was received and not used; -1 if there is none. */
 int madi_seal_first_byte(const madi_seal_t *seal);

@@ -13,7 +13,7 @@
 #define SEAL_HEAD 5
 #define SEAL_TAG MADI_AEAD_TAG
 #define SEAL_IV MADI_AEAD_IV
-#define SEAL_IN_SIZE ((size_t)256 << 10) /* the most bytes that are received at once: many records for one system call */
+#define SEAL_IN_SIZE ((size_t)256 << 10) /* bytes: size of the receive buffer, which takes many records in one system call */
 #define SEAL_OUT_SIZE (MADI_SEAL_BATCH + 2048)
 #define SEAL_RECORD_MAX (MADI_SEAL_TEXT + 256) /* greatest length that the header of an encrypted record may contain */
 
@@ -33,7 +33,7 @@ struct madi_seal_ctx {
     SSL_CTX *client, *server;
     EVP_CIPHER *cipher;
     EVP_MD *hash;
-    bool certified;           /* both ends prove themselves by certificates, not by the job's key */
+    bool certified;           /* true if both ends authenticate by certificates, not by the job's key */
     bool kernel;              /* the kernel can make records (seal_kernel.c) */
     const unsigned char *key; /* the key from which the PSK follows */
 };
@@ -65,7 +65,7 @@ struct madi_seal {
     unsigned char *out; /* SEAL_OUT_SIZE bytes for records; out[out_at..out_n) is not sent yet */
     size_t out_at, out_n;
     uint64_t rekey;            /* number of records after which the key is updated */
-    atomic_bool update_wanted; /* the peer has requested an update of the key */
+    atomic_bool update_wanted; /* true if the peer has requested an update of the key */
     bool ended;
     bool in_kernel;          /* the kernel makes the records */
     uint64_t kernel_records; /* upper bound of the records that the kernel has made under this key */

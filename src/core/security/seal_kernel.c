@@ -3,9 +3,9 @@
  * instead of being encrypted and then copied.  Received records are still opened by seal_record.c.
  *
  * Not every kernel with kernel TLS can change keys (Linux 6.14 can), and a connection must be able to change its key.
- * So the kernel has to pass a trial before it gets the first link.  What it sends on a pair of sockets of this process,
- * before and after an update of the key, must open by seal_record.c.  If the kernel fails, seal_record.c makes the
- * records; nothing else is different. */
+ * So the kernel has to pass a trial before it gets the first link.  The bytes that the kernel sends on a pair of sockets of
+ * this process, before and after an update of the key, must open by seal_record.c.  If the kernel fails, seal_record.c makes
+ * the records; nothing else is different. */
 #include "base/knob.h"
 #include "base/own.h"
 #include "base/random.h"
@@ -98,7 +98,7 @@ bool madi_seal_kernel_update(madi_seal_t *s, int fd)
     static const unsigned char message[5] = {SEAL_KEY_UPDATE, 0, 0, 1, 0};
     ssize_t n = record_send(fd, SEAL_HANDSHAKE, message, sizeof message);
     if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS))
-        return true; /* the update is tried again with the next record */
+        return true; /* if KeyUpdate cannot be sent now, it is tried again with the next record */
     if (n != sizeof message || !madi_seal_tx_next(s) || !key_give(s, fd))
         return false;
     s->kernel_records = 0;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECES 64 /* greatest number of pieces of a record, besides one for its type */
+#define PIECES 64 /* maximum number of pieces of a record, without the piece for its type */
 #define SPARE 64  /* bytes of the buffer that payload leaves free, for an update of the key or the end */
 #define CLOSE_NOTIFY 0
 

@@ -32,7 +32,7 @@ static size_t page_len(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Return a page that exists in this process's memory only; NULL: none is left. */
+/* Return a page that exists in this process's memory only; NULL if the kernel gives none. */
 static void *page_new(void)
 {
     void *page = mmap(NULL, page_len(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -104,29 +104,32 @@
 #define MADI_BLOCK_WAIT_MAX 4000000 /* ns: longest time for which a thread spins for a block in flight.  No entry */
 
 /* Shared blocks: which method is faster is learned (share.h; rationale.md, "How is the quicker way found?") */
-#define MADI_SHARE_MIN_BITS 15                            /* log2 of MADI_SHARE_MIN: the first class */
-#define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS) /* bytes: half of them are copied in the time of a round trip */
+#define MADI_SHARE_MIN_BITS 15 /* log2 of MADI_SHARE_MIN: the first class */
+/* bytes: shortest block that is shared; half of it is copied in the time of a round trip */
+#define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS)
 #define MADI_SHARE_CLASSES 9 /* classes of lengths, by powers of two; the last one has all longer blocks */
 #define MADI_SHARE_KEPT 5    /* number of durations that are kept for each method; their median is used */
 #define MADI_SHARE_TRY_BYTES (UINT64_C(4) << 20)        /* bytes of a trial, so that it uses the whole ring at least once */
 #define MADI_SHARE_TRY_BLOCKS_MIN (MADI_SHARE_KEPT + 5) /* least number of blocks of a trial */
 #define MADI_SHARE_TRY_BLOCKS_MAX 128                   /* greatest number of blocks of a trial */
-#define MADI_SHARE_PART_FIRST 2                         /* n: trials of the slower method take 2^-n of the time, at first */
+/* n: at first, trials of the slower method take a fraction 2^-n of the time */
+#define MADI_SHARE_PART_FIRST 2
 #define MADI_SHARE_PART_LAST 6   /* n: like MADI_SHARE_PART_FIRST, once the choice has proved reliable */
 #define MADI_SHARE_TIMED_EVERY 8 /* n: one block in n is timed, while no trial runs */
 
 /* log2 of a factor: the slower method is tried more rarely, but at most by this factor, since it may have seemed slower
  * in few trials for other reasons */
 #define MADI_SHARE_SLOWER_BITS 4
-/* n: the receiver has read a packet that is written and read at the same time an n-th of its duration later than the sender
- * has written it.  See rationale.md, "Is a block announced where messages alternate?" */
+/* n: a packet is written and read at the same time; the receiver finishes later than the sender, by an n-th of the packet's
+ * duration.  See rationale.md, "Is a block announced where messages alternate?" */
 #define MADI_WAY_PIECES 8
 #define MADI_SHARE_POLL_NS 5000 /* ns: a sender whose first call for progress comes later has computed meanwhile */
 
 /* Limits of the links of each network that the library has (caps in driver.h), in bytes. */
-#define MADI_SELF_PACKET_MAX (16 * 1024)       /* a sixteenth of the ring.  No entry */
-#define MADI_SELF_CHUNK_MAX (64 * 1024)        /* a quarter of the ring.  No entry */
-#define MADI_SELF_GRANT_MIN (8 * 1024)         /* half a packet: a granted block is copied once, not twice.  No entry */
+#define MADI_SELF_PACKET_MAX (16 * 1024) /* a sixteenth of the ring.  No entry */
+#define MADI_SELF_CHUNK_MAX (64 * 1024)  /* a quarter of the ring.  No entry */
+/* half a packet: a granted block is copied once, and a block in a packet twice. No entry */
+#define MADI_SELF_GRANT_MIN (8 * 1024)
 #define MADI_SHM_GRANT_MIN ((size_t)32 * 1024) /* rationale.md, "From which length on is a block granted?" */
 
 /* limit of direct reads where the costs of the host are not known (rationale.md, "From which length on does the
@@ -147,7 +150,7 @@
 #define MADI_SHM_PIECES 3       /* number of pieces of a body that is written in pieces.  Entry: that of the row above */
 #define MADI_SHM_PIECE_MIN 3072 /* shortest piece.  Entry as above */
 #define MADI_SHM_PIECE_MAX 8192 /* longest piece.  Entry as above */
-#define MADI_SHM_PUT_LONG 4096  /* longer copies: madi_copy_bulk.  rationale.md, "How are bytes copied?" */
+#define MADI_SHM_PUT_LONG 4096  /* longer bodies are copied by madi_copy_bulk (rationale.md, "How are bytes copied?") */
 #define MADI_TCP_PACKET_MAX ((size_t)32 << 10) /* longest packet: rationale.md, "How long are packets over TCP?" */
 
 /* from this length on a second read is faster than a copy (rationale.md, "Must a block wait for a grant where there is
@@ -160,8 +163,8 @@
 #define MADI_TCP_EAGER ((size_t)16 << 10) /* bytes sent ahead of a grant: rationale.md, "How long are packets over TCP?" */
 #define MADI_TCP_CHUNK_MAX ((size_t)8 << 20) /* longest packet with an op: rationale.md, "Which buffers and calls?" */
 
-/* The provider fetches a body from this length on (ofi_rxm: 16 KiB).  See rationale.md, "How does the driver ofi use
- * libfabric?" */
+/* from this length on, the provider fetches a body by itself (ofi_rxm: 16 KiB).  See rationale.md, "How does the driver ofi
+ * use libfabric?" */
 #define MADI_OFI_CONT_MIN ((size_t)15 << 10)
 /* from this length on a block waits for a grant.  Not measured: the first limit of TCP */
 #define MADI_OFI_GRANT_MIN ((size_t)768 << 10)
@@ -193,7 +196,7 @@
 #define MADI_ETH_EAGER ((size_t)0)
 #define MADI_ETH_CHUNK_MAX ((size_t)8 << 20)
 
-/* gathered packets up to this length are copied, which is cheaper than a gather list.  No entry */
+/* longest gathered packet that is copied, which is cheaper than a gather list.  No entry */
 #define MADI_TCP_SMALL 512
 
 /* shorter blocks may travel with their message, without a grant (rationale.md, "Which blocks go through gateways

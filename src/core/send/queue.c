@@ -45,7 +45,8 @@ static void tx_complete(madi_tx_t *tx)
         madi_request_complete(request, status);
     } else if (wait) {
         atomic_store_explicit(&wait->done, 1, memory_order_release); /* pairs with madi_done */
-        marceli_waiter_wake(wait->waiter);                           /* the woken thread takes tx_lock before it frees tx */
+        /* safe, since the woken thread takes tx_lock before it frees tx */
+        marceli_waiter_wake(wait->waiter);
         madi_watchers_wake(session);
     }
 }
@@ -61,7 +62,8 @@ static mad_status_t channel_announce(madi_conn_t *conn)
     const char *name = conn->channel->name;
     madi_wire_hdr_t hdr = {.type = MADI_WIRE_CHANNEL, .channel = conn->number, .length = (uint32_t)strlen(name) + 1};
     struct iovec vec[2] = {{&hdr, sizeof hdr}, {(void *)name, hdr.length}};
-    conn->starved = conn->close_sent; /* the channel is open again, but the peer still holds messages of its last opening */
+    /* wait if the channel is open again and the peer still holds messages of its last opening */
+    conn->starved = conn->close_sent;
     if (madi_ctrl_waits(conn->gate) || conn->close_sent)
         return MAD_ERR_AGAIN;
     if (conn->gate->link->driver->send(conn->gate->link, vec, 2, sizeof hdr + hdr.length, NULL) != MADI_SENT)
@@ -73,13 +75,13 @@ static mad_status_t channel_announce(madi_conn_t *conn)
 /* ---- One packet ----------------------------------------------------------------------------------------------- */
 
 typedef struct packet {
-    struct iovec vec[MADI_GATHER + 2]; /* two more entries than a packet's, for the rest of a continued block */
+    struct iovec vec[MADI_GATHER + 2]; /* two entries more than a packet has, for the rest of a continued block */
     int n, max;
     size_t total, room, own_len;
     uint32_t next;      /* index of the first piece behind this packet */
-    uint32_t announced; /* the handle of the first block that is announced; 0: none */
+    uint32_t announced; /* handle of the first block that is announced; 0 if none */
     uint64_t cont_left; /* bytes of piece `next` that are left, if its beginning is in the packet; else 0 */
-    uint64_t timed;     /* bytes of the block in this packet whose sending is timed; 0: none */
+    uint64_t timed;     /* bytes of a block in this packet whose sending is timed; 0 if none */
     _Alignas(16) unsigned char own[MADI_PACKET_OWN];
 } packet_t;
 
@@ -166,8 +168,8 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     uint64_t len = MADI_WIRE_DESC_LEN(piece->desc), desc = piece->desc | (uint64_t)MADI_WIRE_RDV << 48;
     uint64_t at = (uintptr_t)piece->base;
     bool waits =
-        (tx->wait || tx->sender_polls) && tx->conn->gate->link->direct; /* both sides may move a part of the block */
-    bool direct = (tx->may_be_read || waits) && at && !held;            /* the waiting receiver may read the block */
+        (tx->wait || tx->sender_polls) && tx->conn->gate->link->direct; /* true if both sides may move a part of the block */
+    bool direct = (tx->may_be_read || waits) && at && !held;            /* true if the waiting receiver may read the block */
     madi_wire_rdv_t rdv = {0, 0};
     if (!packet_fits(p, 2, MADI_WIRE_RDV_AT_SIZE, 0))
         return false;
@@ -179,7 +181,7 @@ static bool packet_add_announced(packet_t *p, madi_tx_t *tx, madi_piece_t *piece
     }
     rdv.sender = madi_rdv_announce(tx, piece, rdv.eager, held, direct);
     if (!rdv.sender)
-        return false; /* no memory: the block stays pending until memory is available */
+        return false; /* out of memory: the block stays pending until memory is available */
     if (!p->announced && !held)
         p->announced = rdv.sender;
     packet_copy(p, &desc, MADI_WIRE_DESC_SIZE);
@@ -396,7 +398,7 @@ bool madi_tx_send_begun(madi_tx_t *tx)
     return true;
 }
 
-/* Send what a message has ready.  MAD_ERR_AGAIN: the link or the credits are exhausted. */
+/* Send the packets of a message that are ready.  MAD_ERR_AGAIN if the link is full or the credits are used up. */
 static mad_status_t tx_pump(madi_tx_t *tx)
 {
     madi_conn_t *conn = tx->conn;
@@ -464,7 +466,7 @@ bool madi_conn_pump(madi_conn_t *conn)
         if (tx_pump(tx) != MAD_OK)
             return false;
         if (!tx->all_sent)
-            return true; /* the message is still being packed, so nothing more can be sent */
+            return true; /* the message is still being packed, so no more of it can be sent */
         conn->queue = tx->next;
         if (!conn->queue)
             conn->queue_tail = &conn->queue;

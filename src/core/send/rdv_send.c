@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUT_REST MADI_SHORT_MAX /* bytes of a shared block that go as a packet, which shows that the others were written */
+/* bytes of a shared block that are sent as a packet, which shows that the others have been written */
+#define PUT_REST MADI_SHORT_MAX
 
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable)
 {
@@ -163,7 +164,7 @@ static void rdv_piece_done(madi_op_t *op, mad_status_t status)
     if (MADI_UNLIKELY(madi_tracing))
         piece_trace(gate, r);
     if (!status && !rdv_is_complete(r) && atomic_load_explicit(&gate->state, memory_order_relaxed) == MADI_GATE_DOWN)
-        status = gate->status; /* this piece has left, but the rest cannot leave any more */
+        status = gate->status; /* this piece has left, but the link has failed, so the rest cannot leave */
     if (status)
         madi_message_fail(&r->tx->base, status);
     if (!r->busy && (status || rdv_is_complete(r)))
@@ -382,7 +383,8 @@ void madi_rdv_granted(madi_gate_t *gate, const madi_wire_grant_t *grant)
     }
     if (grant->drop || r->sent == r->len) {
         if (grant->drop && r->readable && r->sent < r->len && grant->len == r->len) {
-            gate->send->shares = true; /* prepare no further piece in vain for this peer */
+            /* remember that the peer shares blocks, so that no further piece is prepared in vain */
+            gate->send->shares = true;
             count_fetched(gate, r);
         }
         rdv_finish(gate, r);

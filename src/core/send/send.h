@@ -21,7 +21,8 @@ typedef struct madi_send_counts {
 
 /* send_gate.c: this folder's part of a gate (gate->send).  The caller holds gate->tx_lock. */
 struct madi_send_gate *madi_send_gate_new(void); /* return NULL if out of memory */
-void madi_send_gate_reset(madi_gate_t *gate);    /* make the part ready for another peer; no block is announced */
+void madi_send_gate_reset(madi_gate_t *gate);    /* reset this folder's part of a gate for another peer, when no block is
+                                                  * announced */
 void madi_send_gate_shrink(madi_gate_t *gate);   /* free what was learned about the peer */
 void madi_send_gate_free(madi_gate_t *gate);     /* free the part if there is one */
 const madi_send_counts_t *madi_send_counts(const madi_gate_t *gate);
@@ -31,7 +32,7 @@ bool madi_rdv_queued(const madi_gate_t *gate); /* true if granted blocks are to 
 void madi_send_gate_lose(madi_gate_t *gate, void (*lose)(madi_tx_t *tx));
 
 /* queue.c.  The caller holds gate->tx_lock. */
-/* send an ended message in one packet, now; if impossible, change nothing and return false */
+/* send an ended message in one packet, immediately; if impossible, change nothing and return false */
 bool madi_tx_send_whole(madi_tx_t *tx);
 /* Send, now, an ended message whose last block is continued in a packet of its own.  Return false if nothing was sent; a
  * block may then have been announced.  The message is incomplete while madi_cont_is_busy. */
@@ -63,7 +64,7 @@ bool madi_cont_is_busy(const madi_tx_t *tx); /* true if the driver holds a packe
 bool madi_cont_send(madi_tx_t *tx, struct iovec *vec, int n, size_t ahead);
 
 /* rdv_send.c.  The caller holds gate->tx_lock. */
-/* Make the state of a rendezvous block, and return its handle; 0 without memory.  eager: bytes sent ahead of the grant;
+/* Make the state of a rendezvous block, and return its handle; 0 if out of memory.  eager: bytes sent ahead of the grant;
  * held: the block may be sent only after its message has ended. */
 uint32_t madi_rdv_announce(madi_tx_t *tx, madi_piece_t *piece, uint32_t eager, bool held, bool readable);
 /* Write a stride of the block to the place that the receiver has offered (tx->sending.put_at); false if there is no offer. */

@@ -26,7 +26,8 @@
 #include <pthread.h>
 #include <sched.h>
 
-#define TRIES 100000 /* attempts to lock a session; a signal handler that forks may have interrupted the lock's holder */
+/* maximum number of attempts to lock a session, since a signal handler that forks may have interrupted the lock's holder */
+#define TRIES 100000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list; taken before every session's lock */
 static mad_session_t *all;
@@ -84,7 +85,7 @@ static void channel_lose(mad_channel_t *channel)
     atomic_store_explicit(&channel->closed, 1, memory_order_relaxed);
     for (uint32_t i = 0; i <= a->mask; i++)
         atomic_store_explicit(&a->at[i], madi_conn_nobody(i), memory_order_relaxed);
-    /* a value that is not 0 makes mad_channel_poll look further, and find the channel closed */
+    /* any value except 0 makes mad_channel_poll test further, and find the channel closed */
     atomic_store_explicit(&channel->n_ready, 1, memory_order_relaxed);
     channel->ready = NULL;
     channel->openers = (marceli_waiters_t){0};

@@ -148,7 +148,8 @@ static int is_module(const struct dirent *entry)
 
 void madi_modules_load(void)
 {
-    static madi_static_mutex_t one = MADI_STATIC_MUTEX; /* sessions may start in several threads */
+    /* serialises the search, since sessions may start in several threads */
+    static madi_static_mutex_t one = MADI_STATIC_MUTEX;
     const char *folder = madi_knob_text(MADI_KNOB_MODULES);
     struct dirent **files;
     int n;

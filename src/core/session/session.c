@@ -38,7 +38,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define KEY_MIN 16 /* least length of a job's key in bytes */
+#define KEY_MIN 16 /* minimum length of a job's key in bytes */
 #define KEY_MAX 64
 
 /* ---- Adapters ------------------------------------------------------------------------------------------------- */
@@ -76,7 +76,8 @@ static void driver_names_check(const char *knob, const char *list)
         for (int i = 0; (driver = madi_driver_at(i)); i++)
             if (strlen(driver->name) == len && !strncmp(list, driver->name, len))
                 found = true;
-        for (int i = 0; madi_module_record_at(i, &module); i++) /* also modules that are not loaded; the log has why */
+        /* list also the modules that are not loaded; the log has the reasons */
+        for (int i = 0; madi_module_record_at(i, &module); i++)
             if (strlen(module.name) == len && !strncmp(list, module.name, len))
                 found = true;
         if (!found)
@@ -146,7 +147,7 @@ static void left_out_add(mad_session_t *s, const madi_adapter_t *a, const char *
     s->left_out = l;
 }
 
-/* Adapters of one driver that are left out for the same reason, logged in one line. */
+/* Adapters of one driver that are left out for the same reason, and are logged in one line. */
 typedef struct skip_log {
     const madi_driver_t *driver;
     char names[160], reason[MADI_REASON_MAX];

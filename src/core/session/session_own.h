@@ -16,11 +16,11 @@ struct madi_session_own {
     int spare_fd;               /* reserve: closed to refuse an incoming connection when no descriptor is left; -1 if none */
     bool full_logged;           /* the log has reported that no descriptor was left for an incoming connection */
     bool refusal_logged;        /* the log has reported an incoming connection that a driver did not admit */
-    bool slept;                 /* a leader has slept on epfd, whose events are not handled yet */
+    bool slept;                 /* true if a leader has slept on epfd and the events are not handled yet */
     int category;               /* the session's category at the polling server; 0 if none; constant after the start */
     struct madi_query *ask;     /* the listener that answers mad_info; NULL if mad_info cannot query this process */
     mad_session_t *next;        /* the next session in fork.c's list; under the list's lock */
-    bool held_by_fork;          /* fork holds session->lock; under the lock of fork.c's list */
+    bool held_by_fork;          /* true while fork holds session->lock; under the lock of fork.c's list */
 };
 
 /* near.c */

@@ -43,7 +43,8 @@ static bool all_sent(void *arg)
             if (c->queue || c->deferred)
                 all = false;
         if (madi_ctrl_waits(g) || madi_rdv_queued(g) || (!g->bye_received && !madi_rdv_none(g)))
-            all = false; /* a block that waits for its grant was not sent.  (A peer that has sent BYE grants none.) */
+            all = false; /* not everything has left: a block that waits for its grant was not sent.  (A peer that has sent
+                          * BYE grants none.) */
         madi_unlock(&g->tx_lock);
     }
     madi_unlock(&s->lock);
@@ -155,7 +156,8 @@ static void session_shutdown(mad_session_t *s)
 static void peers_free(mad_session_t *s)
 {
     madi_hellos_abort(s);
-    for (int over = 0; over < 2; over++) /* 2nd pass: gates with streams of others, whose CLOSE has to leave */
+    /* second pass: gates that carry streams of other processes, so that the CLOSE of these streams can leave */
+    for (int over = 0; over < 2; over++)
         for (madi_gate_t *g = s->gates; g; g = g->next)
             if ((g->forward != NULL) == over)
                 madi_gate_down(g, MAD_ERR_CLOSED, "the session ends");

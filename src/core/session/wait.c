@@ -23,10 +23,11 @@ static int session_poll(void *arg, bool deep)
 {
     mad_session_t *session = arg;
     int n;
-    if (!madi_trylock(&session->lock)) /* the thread that holds the lock does the work */
+    if (!madi_trylock(&session->lock)) /* if the lock is taken, the thread that holds it does the work */
         return 0;
     n = madi_progress_locked(session);
-    if (deep && (!n || session->own->slept)) { /* an event that is left unhandled would end the next sleep in vain */
+    /* poll the descriptors, since an unhandled event would end the next sleep in vain */
+    if (deep && (!n || session->own->slept)) {
         n += madi_poll_descriptors(session);
         madi_hello_expire(session, madi_now());
     }
@@ -84,7 +85,8 @@ static bool session_serve_accept(void *arg, int64_t *again)
     int n;
     if (session->forward)
         *again = madi_deadline(MADI_FORWARDED_LOOK_NS);
-    if (!madi_trylock(&session->lock)) { /* another thread is in the library: descriptors report again, the clock does not */
+    /* another thread is in the library: come back soon, since descriptors report again but the clock does not */
+    if (!madi_trylock(&session->lock)) {
         *again = madi_deadline(MADI_LOCKED_LOOK_NS);
         return false;
     }
@@ -168,7 +170,7 @@ void madi_wait_accept(mad_session_t *session)
         madi_log(MADI_LOG_WARN, "core",
                  "no accept thread: incoming connections wait until the program calls the library: %s%s", strerror(error),
                  madi_remedy(error));
-    marceli_progress_kick(); /* a gateway forwards while its program computes */
+    marceli_progress_kick(); /* have the progress thread run, since a gateway forwards while its program computes */
 }
 
 void madi_wait_stop(mad_session_t *session)

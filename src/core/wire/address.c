@@ -44,7 +44,7 @@ madi_role_t madi_address_role(const unsigned char *address)
     return MADI_ROLE_RANK;
 }
 
-/* Step over a length byte and its bytes; NULL: past the end. */
+/* Step over a length byte and the bytes that it counts; NULL if they reach beyond the end. */
 static const unsigned char *field_skip(const unsigned char *p, const unsigned char *end)
 {
     return p < end && p + 1 + *p <= end ? p + 1 + *p : NULL;

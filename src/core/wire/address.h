@@ -8,7 +8,7 @@
 
 /* maximum number of bytes; in hexadecimal digits an address fits into a launcher's value (MADI_BOOT_VALUE_MAX) */
 #define MADI_ADDRESS_MAX 8191
-/* Set session->address.  MAD_ERR_CONFIG, logged: the entries of its adapters do not fit. */
+/* Set session->address.  MAD_ERR_CONFIG, logged, if the entries of the adapters do not fit. */
 mad_status_t madi_address_make(mad_session_t *session);
 /* Check an address that a peer sent; *len: its length in bytes. */
 mad_status_t madi_address_check(const void *bytes, size_t max, size_t *len);

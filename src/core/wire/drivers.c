@@ -46,7 +46,7 @@ static bool module_record_put(const madi_module_record_t *record)
         atomic_store_explicit(&n_loaded, n + 1, memory_order_release); /* pairs with madi_driver_at */
     }
     records[i] = *record;
-    if (i == n_records) /* n_records grows afterwards, so that a child of fork never sees half a record */
+    if (i == n_records) /* the record is filled first, so that a child of fork never sees half a record */
         n_records++;
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The modules that were found.  Any thread, any lock.  madi_driver_at (driver.h) has the drivers of those that are loaded. */
+/* The modules that were found.  Any thread, any lock.  madi_driver_at (driver.h) returns the drivers of loaded modules. */
 #ifndef MADI_DRIVERS_H
 #define MADI_DRIVERS_H
 

@@ -47,7 +47,8 @@ size_t madi_exchange_bytes(const char *text, unsigned char *bytes, size_t max)
 
 mad_status_t madi_exchange_get(madi_boot_t *boot, int number, unsigned char bytes[MADI_ADDRESS_MAX], size_t *len)
 {
-    char *text = malloc(MADI_BOOT_VALUE_MAX); /* allocated: too long for the stack of a user-level thread */
+    /* in allocated memory, since it is too long for the stack of a user-level thread */
+    char *text = malloc(MADI_BOOT_VALUE_MAX);
     mad_status_t status = text ? boot->ops->get(boot, number, "mad-addr", text, MADI_BOOT_VALUE_MAX) : MAD_ERR_NOMEM;
     if (!status)
         *len = madi_exchange_bytes(text, bytes, MADI_ADDRESS_MAX);

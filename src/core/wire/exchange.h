@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exchange of addresses through the launcher.  No lock, but one thread at a time. */
+/* Exchange of addresses through the launcher.  No lock is needed, but one thread at a time calls these functions. */
 #ifndef MADI_EXCHANGE_H
 #define MADI_EXCHANGE_H
 

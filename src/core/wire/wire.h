@@ -53,7 +53,7 @@ static_assert(sizeof(madi_wire_hdr_t) == 16, "packet header");
     W(MISMATCH, 6, sizeof(madi_wire_mismatch_t), madi_mismatch_arrived) \
     /* no more packets follow; an orderly end */ \
     W(BYE, 7, 0, madi_bye_arrived) \
-    /* in `channel` a channel's number, under which no message follows */ \
+    /* no message follows under the channel's number in `channel` */ \
     W(CLOSE, 8, 0, madi_close_arrived) \
     /* channel as the *sender of the messages* numbers it: the number is free again */ \
     W(CLOSED, 9, 0, madi_closed_arrived) \
@@ -145,7 +145,7 @@ typedef struct madi_wire_share {
 static_assert(sizeof(madi_wire_share_t) == 32, "share");
 
 typedef struct madi_wire_credit {
-    uint64_t limit; /* credit bytes that the sender of the messages may have used in all */
+    uint64_t limit; /* credit bytes that the sender of the messages may have used in total */
 } madi_wire_credit_t;
 static_assert(sizeof(madi_wire_credit_t) == 8, "credit");
 
@@ -167,12 +167,15 @@ enum madi_forward_kind {
     MADI_FORWARD_HELLO = 4,  /* bytes of the handshake between the ends */
     MADI_FORWARD_READY = 5,  /* the sender's handshake is over: madi_wire_ready */
     MADI_FORWARD_CLOSE = 6,  /* the last fragment: madi_wire_close, then a text without a final zero */
-    MADI_FORWARD_ACK = 7, /* end to end; body: madi_wire_forward, and a proof if encrypted, where seq counts these packets */
-    MADI_FORWARD_PING = 8,  /* ask 1: a query whether the gateways of this stream are alive; the answer has ask 0 */
-    MADI_FORWARD_MOVE = 9,  /* the ends shall use another path.  channel: number of gateways that the packet has passed */
-    MADI_FORWARD_TRY = 10,  /* like OPEN, for a path in parallel with the stream's present one, which stays in use */
-    MADI_FORWARD_KNOW = 11, /* about this hop, not about a stream: the address of a process that forwards */
-    MADI_FORWARD_KINDS      /* number of kinds, plus 1 */
+    MADI_FORWARD_ACK = 7,    /* acknowledgement from end to end; body: madi_wire_forward, and a proof if encrypted, where seq
+                           * counts these packets */
+    MADI_FORWARD_PING = 8,   /* with `ask` 1, a query whether the gateways of this stream are alive; with `ask` 0, the
+                             * answer */
+    MADI_FORWARD_MOVE = 9,   /* requests that the ends use another path.  channel: number of gateways that the packet has
+                             * passed */
+    MADI_FORWARD_TRY = 10,   /* like OPEN, for a path in parallel with the stream's present one, which stays in use */
+    MADI_FORWARD_KNOW = 11,  /* belongs to the hop, not to a stream: the address of a process that forwards */
+    MADI_FORWARD_KINDS       /* number of kinds, plus 1 */
 };
 #define MADI_FORWARD_KIND 0x7f
 #define MADI_FORWARD_OPENER 0x80
@@ -224,6 +227,6 @@ enum madi_close_what {
 };
 
 #define MADI_BLOCK_WORDS 40                                              /* bytes of the text that madi_block_words writes */
-const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* describe a block in words; returns buf */
+const char *madi_block_words(uint64_t desc, char buf[MADI_BLOCK_WORDS]); /* describe a block in words; return buf */
 
 #endif
