@@ -90,7 +90,7 @@ static void socket_end(int *fd)
     *fd = -1;
 }
 
-/* Make a socket whose name the kernel chooses.  Returns -1 on failure; errno has the reason. */
+/* Make a socket whose name the kernel chooses.  Return -1 on failure; errno has the reason. */
 static int socket_make(name_t *name)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -117,7 +117,7 @@ static bool socket_name_take(name_t *name, const void *bytes, size_t len)
     return true;
 }
 
-/* Send a datagram.  Returns 0, or an error number: EAGAIN if its queue is full, ECONNREFUSED if the socket is gone. */
+/* Send a datagram.  Return 0, or an error number: EAGAIN if its queue is full, ECONNREFUSED if the socket is gone. */
 static int datagram_send(int fd, const name_t *to, const struct iovec *vec, int n)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -129,7 +129,7 @@ static int datagram_send(int fd, const name_t *to, const struct iovec *vec, int 
     return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ? 0 : errno == ENOENT ? ECONNREFUSED : errno;
 }
 
-/* Receive a datagram.  Returns its length, -1 if there is none. */
+/* Receive a datagram.  Return its length, -1 if there is none. */
 static ssize_t datagram_receive(int fd, void *to, size_t max, name_t *from)
 {
     struct sockaddr_un sa;
