@@ -16,7 +16,8 @@ typedef struct marceli_accept_entry {
      * *again: time of the next call even without a connection (madi_now's ns), or INT64_MAX. */
     bool (*serve)(void *arg, int64_t *again);
     void *arg;
-    int64_t again; /* ns: time of the first call of serve; afterwards the last *again, owned by the accept thread */
+    int64_t again; /* ns: time of the next call of `serve`: of the first one, then as the last call has set *again; owned by
+                    * the accept thread */
     _Atomic(bool) open;
     /* ns: earliest time from marceli_accept_entry_call_at since the last check; INT64_MAX if none */
     _Atomic(int64_t) serve_at;

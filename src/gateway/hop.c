@@ -359,7 +359,8 @@ static void hop_pump(madi_gate_t *gate)
     gw_hop_pump(hop_of(gate));
 }
 
-/* fragments: limit of the queue beyond which a peer that requests acknowledgements without reading gets no more */
+/* fragments: length of a side's queue from which on acknowledgements are left out, because the peer requests them without
+ * reading */
 #define CROWDED 256
 
 bool gw_side_crowded(gw_side_t *side)

@@ -101,7 +101,7 @@ static uint32_t watched_events(watched_t *watched)
             taken |= watch->wanted;
         else
             all |= watch->wanted & ~taken;
-        if (!(watched->asked & ~(all | taken))) /* the waiters behind this waiter can add no event */
+        if (!(watched->asked & ~(all | taken))) /* stop here: the waiters behind this one can add no event */
             return all;
     }
     watched->asked = asked;
@@ -296,7 +296,7 @@ void madi_fd_watch_end(madi_fd_watch_t *watch)
 /* Reset in the child of a fork: its epoll set is created when it is needed, and no descriptor is registered in it. */
 void madi_fd_watch_forked(void)
 {
-    bool worker = madi_carrier_self() != NULL; /* the other threads of this worker exist in the child, too */
+    bool worker = madi_carrier_self() != NULL; /* true if user-level threads of this worker exist in the child, too */
     for (int i = 0; i < CHUNKS; i++) {
         watched_t *chunk = atomic_load_explicit(&set.chunks[i], memory_order_relaxed);
         for (int k = 0; chunk && k < CHUNK; k++) {
@@ -325,7 +325,8 @@ int madi_fd_watch_close(int fd)
         madi_lock(&watched->lock);
         for (marceli_waiter_t *w = watched->list.first; w; w = w->next)
             watch_notify(watch_of(w), CLOSED);
-        if (watched->known) /* otherwise a duplicate of the descriptor would go on to report events under this number */
+        /* delete the old registration, or a duplicate of the descriptor would go on to report events under this number */
+        if (watched->known)
             epoll_ctl(atomic_load_explicit(&set.epfd, memory_order_relaxed), EPOLL_CTL_DEL, fd, NULL);
         watched->known = false;
         watched->armed = 0;

@@ -194,7 +194,7 @@ void madi_ult_wake(madi_ult_t *ult)
         atomic_compare_exchange_strong_explicit(&ult->party.wait, &timed, MADI_WAIT_WOKEN, memory_order_relaxed,
                                                 memory_order_relaxed))
         madi_ready(ult);
-    else /* the clock has made the thread ready, which waits in madi_suspend_end for this store */
+    else /* the clock has made the thread ready; the thread waits for this store in madi_suspend_end */
         atomic_store_explicit(&ult->party.wait, MADI_WAIT_WOKEN, memory_order_release);
 }
 

@@ -70,7 +70,7 @@ static madi_ult_t *timer_shared_expire(int64_t now, madi_waitq_t **queue)
     while (!ult && (timer = madi_timer_due(&timers, now))) {
         ult = MADI_CONTAINER(timer, madi_ult_t, timer);
         if (!madi_claim_begin(&ult->party, MADI_WAIT_EXPIRED, queue))
-            ult = NULL; /* the thread was woken before it expired, and leaves by itself */
+            ult = NULL; /* the thread was woken before its deadline, and leaves the heap by itself */
     }
     shared_first_set();
     madi_unlock(&lock);

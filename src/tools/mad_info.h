@@ -53,7 +53,7 @@ json_t *madi_info_calibrate(void);
 const char *madi_info_text(const json_t *object, const char *key);
 double madi_info_number(const json_t *object, const char *key);
 bool madi_info_true(const json_t *object, const char *key);
-const char *madi_info_bytes(double n);             /* "64 KiB"; in one of four static buffers */
+const char *madi_info_bytes(double n);             /* return a text such as "64 KiB", in one of four static buffers */
 const char *madi_info_rank(const json_t *session); /* "rank 2 of 3, ", "rank 2, " or ""; in a static buffer */
 void madi_info_print_json(const json_t *object);
 void madi_info_print_adapters(const json_t *session);

@@ -88,7 +88,7 @@ static void attempts_abort(madi_gate_t *gate, const madi_hello_t *taken)
         if (h->gate == gate && h != taken) {
             madi_search_untry(gate, h->way);
             madi_hello_abort(h);
-            /* start from the first one again, since the driver may have ended other attempts */
+            /* start again from the first attempt, since the driver may have ended other attempts */
             h = gate->session->connect->hellos;
         } else {
             h = h->next;

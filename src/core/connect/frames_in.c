@@ -187,7 +187,7 @@ void madi_frames_repeat_all(mad_session_t *s, int64_t now)
             madi_frames_repeat(f);
             if (f->taken && !h->active && h->link) {
                 madi_accept_start(h);
-                /* start from the first one again, since the driver may have ended other handshakes */
+                /* start again from the first handshake, since the driver may have ended others */
                 next = s->connect->hellos;
             }
         }

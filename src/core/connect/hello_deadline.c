@@ -146,7 +146,7 @@ void madi_hello_expire(mad_session_t *s, int64_t now)
         any |= hello_due(h) < INT64_MAX;
         if (hello_is_expired(h, now)) {
             hello_time_out(h);
-            /* start from the first one again, since a failed handshake may have begun other attempts */
+            /* start again from the first handshake, since a failed one may have begun other attempts */
             next = s->connect->hellos;
         }
         h = next;

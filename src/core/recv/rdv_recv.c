@@ -296,7 +296,7 @@ madi_rdv_recv_t *madi_rdv_recv_new(madi_rx_msg_t *m, const struct iovec *pieces,
     if (r->next)
         r->next->prev = r;
     gate->recv->incoming = r;
-    if (m->base.plain) /* written once only, because for a later block the message's owner may be reading `plain` */
+    if (m->base.plain) /* `plain` is written only once, because for a later block the message's owner may be reading it */
         m->base.plain = MADI_PLAIN_NONE;
     atomic_fetch_add_explicit(&m->rdv_pending, 1, memory_order_relaxed);
     m->rdv_bytes += len;

@@ -224,7 +224,8 @@ static bool link_enter(datagram_link_t *l)
 static mad_status_t datagram_connect(madi_link_t *link, const void *addr, size_t len, int *fd, char *reason)
 {
     datagram_link_t *l = (datagram_link_t *)link;
-    (void)fd;                                            /* fd stays -1: the handshake is in frames */
+    /* *fd stays -1: there is no socket, and the handshake uses frames */
+    (void)fd;
     if (!socket_name_take(&l->peer_frames, addr, len)) { /* a peer wrote it */
         snprintf(reason, MADI_REASON_MAX, "the peer's address is damaged");
         return MAD_ERR_PROTOCOL;
@@ -443,7 +444,7 @@ static bool datagram_packet_receive(datagram_adapter_t *a)
     if (l)
         packet_deliver(l, (size_t)n - sizeof number);
     else if (from.len)
-        end_report(a, &from, number); /* the peer has not noticed yet */
+        end_report(a, &from, number); /* notify the peer, which has not noticed the end of the link yet */
     return true;
 }
 
@@ -469,7 +470,7 @@ static int lost_report(datagram_adapter_t *a)
         if (l->closed || !atomic_exchange_explicit(&l->lost, false, memory_order_relaxed))
             continue;
         madi_link_down(&l->base, MAD_ERR_PEER, "the process has ended");
-        next = a->links; /* `next` may be a closed link now: begin again */
+        next = a->links; /* start again from the first link, since `next` may be a closed link now */
         n++;
     }
     return n;

@@ -124,7 +124,7 @@ madi_sent_t fault_send(madi_link_t *link, const struct iovec *vec, int n, size_t
 bool fault_send_short(madi_link_t *link, const void *packet, size_t total);
 bool fault_drained(madi_link_t *link);
 void fault_acknowledge(madi_link_t *link);
-/* send and complete what is due; return the number of events; under the session's lock */
+/* send packets and complete operations that are due; return the number of events; under the session's lock */
 int fault_flush(fault_link_t *l, int64_t now);
 void fault_tx_end(fault_link_t *l); /* at close: discard queued packets, complete their operations */
 

@@ -128,7 +128,8 @@ static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, madi_foreign
         return;
     }
     madi_foreign_copy(p->body, body,
-                      hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* memory of that length is readable */
+                      hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* that many bytes are readable, also
+                                                                                     * behind a short body */
     in_add(l, p);
 }
 
@@ -262,7 +263,7 @@ madi_link_t *fault_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *l
     madi_wire_hdr_t hdr;
     madi_link_t *inner;
     fault_link_t *l;
-    bool any = false; /* true once a link of the inner driver is up */
+    bool any = false; /* true if any link of the inner driver is up */
     if (fault_chance(&a->dice, a->plan.again) || now < a->hidden_until)
         return NULL;
     for (l = a->links; l; l = l->next) {

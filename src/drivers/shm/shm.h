@@ -153,7 +153,8 @@ typedef struct shm_link {
     shm_bell_t *peer_bell;
     const _Atomic(uint32_t) *attentive; /* not 0: the peer may be asleep, or requires a fence */
     uint32_t sent, sent_limit;          /* number of cells sent, and the number at which the ring is full */
-    uint32_t next, known, window;       /* units: the next to try, the first one not known to be free, the number in use */
+    uint32_t next, known, window;       /* units: next: the next one to try; known: the first one not known to be free;
+                                         * window: number in use */
     uint64_t filled;                    /* this side's copy of out->filled */
     uint32_t reach;                     /* number of leading units that the current packet may use */
     bool stuck;                         /* true if a packet has found no space; under the tx lock */
@@ -293,7 +294,8 @@ void shm_reach_try(shm_link_t *link);  /* sets base.direct */
 bool shm_get(madi_link_t *link, struct iovec *to, int n, uint64_t from, size_t len);
 bool shm_put(madi_link_t *link, uint64_t to, const void *from, size_t len);
 #define SHM_SEVER_NS INT64_C(100000000)
-void shm_sever(madi_link_t *link); /* called once per link; waits at most SHM_SEVER_NS */
+void shm_sever(madi_link_t *link); /* stop the peer from accessing this process's memory; called once per link; waits at most
+                                    * SHM_SEVER_NS */
 int shm_offer(madi_link_t *link, const madi_offer_t *offer);
 bool shm_withdraw(madi_link_t *link, int number);
 bool shm_claim(madi_link_t *link, madi_offer_t *wanted);

@@ -60,7 +60,7 @@ shm_bell_t *shm_bell_map(int fd)
 /* ---- The event ------------------------------------------------------------------------------------------------ */
 
 #define EVENT_FULL (UINT64_MAX - 1)     /* the greatest possible count */
-#define EVENT_LEAST (UINT64_C(1) << 63) /* least count, which all rings during a link's life cannot exhaust */
+#define EVENT_LEAST (UINT64_C(1) << 63) /* minimum count of an event: more than all rings during a link's life */
 
 /* Ring the bell.  Return the number that was read: 1, or 0 on failure. */
 static uint64_t event_ring(int fd)

@@ -7,8 +7,9 @@ static_assert(SHM_CELLS_MAX * SHM_CELL_DATA <= sizeof(madi_wire_hdr_t) + MADI_TA
 #define PUBLISH_STEP (SHM_CELLS / 4)       /* step, in cells, by which `consumed` is stored */
 #define FETCH (4 * MADI_LINE)              /* bytes of a body that are prefetched as soon as its address is known */
 #define LONGEST (SHM_CHUNK / SHM_UNIT + 1) /* units of a run */
-#define LEND (2 * LONGEST)                 /* units per loan: at most half of the units in use are lent */
-#define LEND_MAX 21                        /* maximum number of loans */
+/* one loan is allowed for this many units in use, so that at most half of them are lent */
+#define LEND (2 * LONGEST)
+#define LEND_MAX 21 /* maximum number of loans */
 static_assert(SHM_LONG_UNITS - (LEND_MAX + 1) * LONGEST > (LEND_MAX + 2) * (LONGEST - 1),
               "wherever all loans and a prepared body lie among them, a piece of a long block has a place");
 #define LOOK 8 /* inboxes that one call of pure_poll or poll checks */
@@ -171,7 +172,7 @@ static bool shm_receive_packet(shm_link_t *l)
     shm_note_turn(l, hdr.type, true);
     if (!run && MADI_LIKELY(hdr.length <= MADI_SHORT_MAX)) {
         madi_rx_short(&l->base, &hdr, madi_foreign_of(cell->data + sizeof hdr));
-        if (MADI_LIKELY(l->inbox != NULL)) /* false if the upcall has closed the link */
+        if (MADI_LIKELY(l->inbox != NULL)) /* not if the upcall has closed the link */
             cell_consume(l, l->inbox, &l->in->cells[l->received & SHM_MASK], l->received + 1);
         return true;
     }

@@ -180,7 +180,7 @@ bool shm_send_short(madi_link_t *link, const void *packet, size_t total)
     atomic_store_explicit(&cell->head, SHM_HEAD(sent, 0),
                           memory_order_release); /* pairs with shm_take, shm_receive_packet */
     l->sent = sent + 1;
-    /* for the compiler only: the sleeper's membarrier acts as the fence of both sides */
+    /* a fence for the compiler only, since the sleeper's membarrier acts as the fence of both sides */
     atomic_signal_fence(memory_order_seq_cst);
     return MADI_LIKELY(!atomic_load_explicit(l->attentive, memory_order_relaxed)) || short_ring(l);
 }

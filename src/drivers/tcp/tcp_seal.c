@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define SEAL_BATCH_MIN ((size_t)2 * MADI_SEAL_TEXT) /* bytes: lower limit of the longest packet that is sent without an op */
+#define SEAL_BATCH_MIN ((size_t)2 * MADI_SEAL_TEXT) /* bytes: a packet without an op may be at least this long */
 static_assert(SEAL_BATCH_MIN >= MADI_TCP_PACKET_MAX, "a packet without an op is encrypted at once");
 
 static madi_tcp_adapter_t *seal_adapter(madi_tcp_link_t *link)

@@ -120,7 +120,8 @@ static __attribute__((noinline)) mad_status_t receive_other(mad_dev_t *dev, cons
     op_t *op;
     if (receive_kept(dev, r))
         return MAD_OK;
-    if (dev_shown_waits(dev)) /* such messages arrived before this receive was posted, and before any failure since */
+    /* take shown messages first: they arrived before this receive was posted, and before any later failure */
+    if (dev_shown_waits(dev))
         dev_shown_take(dev, true);
     op = op_of_receive(dev, r);
     if (!op)
