@@ -159,7 +159,7 @@ static inline __attribute__((always_inline)) bool unpack_plain(madi_rx_msg_t *m,
     madi_foreign_t at = m->cur;
     if (MADI_UNLIKELY(madi_rx_left(m) < MADI_WIRE_DESC_SIZE + len))
         return false;
-    /* the descriptor has the modes, too; if they are equal, they were checked before */
+    /* the descriptors include the modes: modes that equal the sender's are legal */
     if (MADI_UNLIKELY(!madi_foreign_equals8(at, desc)))
         return false;
     madi_foreign_copy_any(buf, madi_foreign_skip(at, MADI_WIRE_DESC_SIZE), len);

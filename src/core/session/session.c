@@ -76,7 +76,7 @@ static void driver_names_check(const char *knob, const char *list)
         for (int i = 0; (driver = madi_driver_at(i)); i++)
             if (strlen(driver->name) == len && !strncmp(list, driver->name, len))
                 found = true;
-        /* list also the modules that are not loaded; the log has the reasons */
+        /* a module that is not loaded is known, too; the log has the reason */
         for (int i = 0; madi_module_record_at(i, &module); i++)
             if (strlen(module.name) == len && !strncmp(list, module.name, len))
                 found = true;
