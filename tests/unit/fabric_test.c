@@ -203,6 +203,19 @@ START_TEST(questions_are_answered)
 }
 END_TEST
 
+/* The peer may close the link before this end has handled the last frame of the handshake. */
+START_TEST(bye_before_the_link_is_up_is_kept)
+{
+    link_make(0);
+    first.is_up = false;
+    fabric_control_arrived(&first, &(fabric_control_t){FABRIC_PING, 1});
+    fabric_control_arrived(&first, &(fabric_control_t){FABRIC_BYE, 0});
+    ck_assert_int_eq(n_sent, 0);
+    ck_assert(!first.down);
+    ck_assert(fabric_end_reached(&first.end));
+}
+END_TEST
+
 /* ---- Polls -------------------------------------------------------------------------------------------------------- */
 
 START_TEST(poll_after_a_take_reports_its_events)
@@ -250,6 +263,7 @@ Suite *fabric_suite(void)
         packets_without_numbers_keep_their_order,
         packets_of_a_closed_link_are_freed,
         questions_are_answered,
+        bye_before_the_link_is_up_is_kept,
         poll_after_a_take_reports_its_events,
         poll_that_finds_nothing_ends_after_a_while,
     };

@@ -7,9 +7,10 @@ void fabric_control_arrived(fabric_link_t *l, const fabric_control_t *c)
 {
     const fabric_ops_t *ops = fabric_of(l)->ops;
     fabric_control_t answer;
+    bool asks = fabric_end_arrived(&l->end, c, &answer);
     if (!l->is_up)
-        return; /* the tag of the other end is not known yet */
-    if (fabric_end_arrived(&l->end, c, &answer))
+        return; /* the tag of the other end is not known yet; a BYE is reported once the link is up */
+    if (asks)
         ops->control_send(l, (fabric_what_t)answer.what, answer.number);
     if (c->what == FABRIC_DONE && ops->done_arrived)
         ops->done_arrived(l, c->number);
@@ -19,7 +20,7 @@ void fabric_control_arrived(fabric_link_t *l, const fabric_control_t *c)
 
 void fabric_bye_check(fabric_link_t *l)
 {
-    if (fabric_end_reached(&l->end))
+    if (l->is_up && fabric_end_reached(&l->end))
         fabric_link_down(l, MAD_ERR_PEER, FABRIC_CLOSED);
 }
 
