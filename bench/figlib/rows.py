@@ -25,7 +25,7 @@ GROUPS = {
     "mpi-openmpi": ("the driver mpi, beside Open MPI alone", 15, 5),
     "mpi-mpich": ("the driver mpi, beside MPICH alone", 8, 5),
     "eth": ("Ethernet frames over a veth, beside TCP", 12, 5),
-    "rails": ("two limited networks together, beside one", 25, 3),
+    "rails": ("two limited networks together, beside one", 30, 3),
     "seal": ("sealed TCP on loopback", 12, None),
     "mpi-sizes": ("Open MPI over our channels, and over its own", 55, 10),
     "mpi-rate": ("message rates of Open MPI", 25, 5),
@@ -97,7 +97,7 @@ PROMISES = [
      "same veth. 8 B: at most 0.8 x. 1 MiB: at least 0.9 x the bandwidth.",
      ("eth",)),
     ("Rails",
-     "Two network namespaces that two networks of 400 Mbit/s (tbf) join. A stream of messages of 4 MiB over both together "
+     "Two network namespaces that two networks of 400 Mbit/s (tbf) join. A stream of messages of 1 MiB over both together "
      "has at least 1.9 x the bandwidth of one over one of them.",
      ("rails",)),
     ("Sealed networks",
@@ -241,7 +241,7 @@ FIGURES = rows_curve.FIGURES + [
             "<= 0.8 x TCP on the same veth", of_floor("veth-tcp", 0.8)),
     bandwidth("eth-1M", "the same, 1 MiB", "eth", "veth-eth", MIB, (), (), ("veth-tcp",),
               ">= 0.9 x TCP on the same veth", of_floor("veth-tcp", 0.9)),
-    bandwidth("rails-4M", "two networks of 400 Mbit/s together, 4 MiB", "rails", "rails-two", 4 * MIB, (), (),
+    bandwidth("rails-1M", "two networks of 400 Mbit/s together, 1 MiB", "rails", "rails-two", MIB, (), (),
               ("rails-one",), ">= 1.9 x one of them", of_floor("rails-one", 1.9)),
     latency("seal-8", "sealed TCP on loopback, 8 B", "seal", "sealed", 8, (), (), ("ours-tcp",), "<= plain + 1.5 us",
             over("ours-tcp", lambda plain: 1.5)),
