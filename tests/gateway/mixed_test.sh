@@ -47,7 +47,7 @@ fi
 for way in ${WAYS-$mixed_ways}; do
     usable_way "$way" || continue
     way_file "$way"
-    # Networks of ofi are found by their interface, whose name is only a part of the adapter's.
+    # An interface of ofi is only a part of the adapter's name.
     sed -i 's/driver = "ofi";/& interface = "lo";/' "$dir/$way.cfg"
     case $way in *-*-*) n=4 ;; *) n=3 ;; esac
     if MAD_PREFER=virtual on "$way" $n "$BUILD/tests/conform" ${TESTS:-$tests} >"$dir/out" 2>&1; then
