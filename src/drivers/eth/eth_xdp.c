@@ -2,7 +2,7 @@
 #include "drivers/eth/eth_xdp.h"
 
 #include "base/log.h"
-#include "core/driver_objects.h"
+#include "core/driver.h"
 #include "drivers/eth/eth_frame.h"
 #include <arpa/inet.h>
 #include <errno.h>
