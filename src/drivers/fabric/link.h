@@ -20,7 +20,7 @@
 typedef struct fabric_link fabric_link_t;
 typedef struct fabric_adapter fabric_adapter_t;
 
-/* What a driver is to this folder.  All under the session's lock. */
+/* Operations and properties of a driver that this folder uses.  All under the session's lock. */
 typedef struct fabric_ops {
     const char *name;        /* of the driver, for the log */
     const char *networks;    /* beginning of a sentence: "libfabric's networks" */
