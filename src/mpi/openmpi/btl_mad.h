@@ -32,6 +32,7 @@
 #include <opal/util/proc.h>
 
 #include "base/foreign.h"
+#include "mpi/openmpi/open_mpi.h"
 #include "mpi/openmpi/thresholds.h"
 
 #include <madeleine.h>
@@ -148,6 +149,8 @@ int mad_btl_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
 int mad_btl_del_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs, mad_btl_endpoint_t **endpoints);
 void mad_btl_look_for_deaths(void);
 void mad_btl_dead(mad_btl_endpoint_t *endpoint, const char *text);
+/* Return the endpoint of a peer; NULL if Open MPI has not added its process yet.  Walks the list of all endpoints. */
+mad_btl_endpoint_t *mad_btl_endpoint_of(mad_peer_t peer);
 void mad_btl_lost(mad_peer_t peer, const char *text); /* like mad_btl_dead, but by peer: data from it will never come */
 
 /* fragment.c */

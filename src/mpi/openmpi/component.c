@@ -4,7 +4,6 @@
 #include "job_key.h"
 
 #include <madeleine/runtime.h>
-#include <opal/threads/thread_usage.h>
 #include <opal/util/output.h>
 #include <stdio.h>
 #include <stdlib.h>

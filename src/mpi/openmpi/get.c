@@ -23,7 +23,6 @@
 #include "btl_mad.h"
 
 #include <madeleine/runtime.h>
-#include <opal/threads/mutex.h>
 #include <stdlib.h>
 #include <string.h>
 

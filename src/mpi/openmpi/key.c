@@ -8,12 +8,13 @@
  *                ------------------------------------------------->     first process: get; put, commit -->  the others: get
  *
  * None of these steps is a barrier, so a process without this component need not take part. */
+#include "mpi/openmpi/exchange.h"
 #include "job_key.h"
 
 #include <openssl/crypto.h>
 #include <opal_config.h>
 
-#include <opal/mca/pmix/pmix.h>
+#include <opal/util/error.h>
 #include <opal/util/output.h>
 #include <opal/util/proc.h>
 #include <stdio.h>
@@ -28,19 +29,9 @@
 static void ompi_key_put(const mad_ompi_exchange_t *exchange, const mad_mpi_key_t *key)
 {
     char text[MAD_MPI_KEY_TEXT];
-    opal_value_t value;
     int rc;
-    OBJ_CONSTRUCT(&value, opal_value_t);
     mad_mpi_key_write(key, text);
-    value.key = (char *)exchange->name;
-    value.type = OPAL_STRING;
-    value.data.string = text;
-    rc = opal_pmix.put(OPAL_PMIX_GLOBAL, &value);
-    if (rc == OPAL_SUCCESS)
-        rc = opal_pmix.commit();
-    value.key = NULL;
-    value.data.string = NULL;
-    OBJ_DESTRUCT(&value);
+    rc = mad_ompi_exchange_put(exchange->name, text);
     OPENSSL_cleanse(text, sizeof text);
     if (rc != OPAL_SUCCESS)
         opal_output_verbose(1, exchange->output,
@@ -48,28 +39,18 @@ static void ompi_key_put(const mad_ompi_exchange_t *exchange, const mad_mpi_key_
                             exchange->label, opal_strerror(rc));
 }
 
-/* Try once to get the key of process `of`; wait for that process's first commit. */
-static int ompi_key_try(const mad_ompi_exchange_t *exchange, opal_process_name_t of, int seconds, const char *source,
+/* Try once to get the key of the first process of a job; wait for that process's first commit. */
+static int ompi_key_try(const mad_ompi_exchange_t *exchange, mad_ompi_job_t job, int seconds, const char *source,
                         mad_mpi_key_t *key)
 {
-    opal_value_t *value = NULL, *timeout = OBJ_NEW(opal_value_t);
-    opal_list_t infos;
-    int rc;
-    OBJ_CONSTRUCT(&infos, opal_list_t);
-    timeout->key = strdup(OPAL_PMIX_TIMEOUT);
-    timeout->type = OPAL_INT;
-    timeout->data.integer = seconds;
-    opal_list_append(&infos, &timeout->super);
-    rc = opal_pmix.get(&of, exchange->name, &infos, &value);
-    OPAL_LIST_DESTRUCT(&infos);
-    if (rc == OPAL_SUCCESS &&
-        (!value || value->type != OPAL_STRING || !value->data.string || !mad_mpi_key_read(key, value->data.string, source)))
+    char *text;
+    int rc = mad_ompi_exchange_get(job, exchange->name, seconds, &text);
+    if (rc != OPAL_SUCCESS)
+        return rc;
+    if (!mad_mpi_key_read(key, text, source))
         rc = OPAL_ERR_BAD_PARAM;
-    if (value) {
-        if (value->type == OPAL_STRING && value->data.string)
-            OPENSSL_cleanse(value->data.string, strlen(value->data.string));
-        OBJ_RELEASE(value);
-    }
+    OPENSSL_cleanse(text, strlen(text));
+    free(text);
     return rc;
 }
 
@@ -80,11 +61,12 @@ static int64_t ompi_now_s(void)
     return t.tv_sec;
 }
 
-static bool ompi_key_get(const mad_ompi_exchange_t *exchange, opal_process_name_t of, mad_mpi_key_t *key)
+static bool ompi_key_get(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
 {
     int64_t end = ompi_now_s() + MAD_MPI_KEY_WAIT, left;
     int rc = OPAL_ERR_TIMEOUT;
-    while ((left = end - ompi_now_s()) > 0 && (rc = ompi_key_try(exchange, of, (int)left, FIRST, key)) == OPAL_ERR_NOT_FOUND)
+    while ((left = end - ompi_now_s()) > 0 &&
+           (rc = ompi_key_try(exchange, MAD_OMPI_OWN_JOB, (int)left, FIRST, key)) == OPAL_ERR_NOT_FOUND)
         nanosleep(&(struct timespec){0, RETRY}, NULL);
     if (rc == OPAL_SUCCESS)
         return true;
@@ -96,27 +78,17 @@ static bool ompi_key_get(const mad_ompi_exchange_t *exchange, opal_process_name_
     return false;
 }
 
-/* Get the key of the job that started this one, if that job has a key of this kind.  The job's name, with which
- * a port begins, is also its name space in PMIx, which Open MPI does not know at this time. */
+/* Get the key of the job that started this one, if that job has a key of this kind. */
 static bool ompi_key_of_parent(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
 {
-    const char *port = secure_getenv("OMPI_PARENT_PORT");
-    char *end, space[32];
-    unsigned long job = port ? strtoul(port, &end, 10) : 0;
-    opal_process_name_t first = {(opal_jobid_t)job, 0};
-    if (!job || *end != '.' || first.jobid == OPAL_PROC_MY_NAME.jobid)
-        return false;
-    snprintf(space, sizeof space, "%lu", job);
-    if (opal_pmix.register_jobid)
-        opal_pmix.register_jobid(first.jobid, space);
-    return ompi_key_try(exchange, first, PARENT_WAIT, "the job that started this one", key) == OPAL_SUCCESS;
+    return mad_ompi_exchange_has_parent() &&
+           ompi_key_try(exchange, MAD_OMPI_PARENT_JOB, PARENT_WAIT, "the job that started this one", key) == OPAL_SUCCESS;
 }
 
 static bool ompi_key_exchange(const mad_ompi_exchange_t *exchange, mad_mpi_key_t *key)
 {
-    opal_process_name_t first = {OPAL_PROC_MY_NAME.jobid, 0};
     if (OPAL_PROC_MY_NAME.vpid != 0)
-        return ompi_key_get(exchange, first, key);
+        return ompi_key_get(exchange, key);
     if (!ompi_key_of_parent(exchange, key) && !mad_mpi_key_make(key, "made by this process, the first of its job"))
         return false;
     ompi_key_put(exchange, key);

@@ -3,8 +3,6 @@
 #include "btl_mad.h"
 
 #include <opal/class/opal_bitmap.h>
-#include <opal/mca/pmix/pmix.h>
-#include <opal/threads/mutex.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +15,7 @@ int mad_btl_publish(void)
     size_t len;
     int rc;
     mad_address(mad_btl->session, &address, &len);
-    OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mad_btl->super.btl_version, (void *)address, len);
+    OPAL_MODEX_SEND(rc, MAD_OMPI_GLOBAL, &mad_btl->super.btl_version, (void *)address, len);
     return rc;
 }
 
@@ -157,7 +155,7 @@ void mad_btl_dead(mad_btl_endpoint_t *endpoint, const char *text)
         mad_btl->error(endpoint->btl, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, (char *)text);
 }
 
-static mad_btl_endpoint_t *endpoint_of(mad_peer_t peer)
+mad_btl_endpoint_t *mad_btl_endpoint_of(mad_peer_t peer)
 {
     mad_btl_endpoint_t *e;
     opal_mutex_lock(&lock);
@@ -169,7 +167,7 @@ static mad_btl_endpoint_t *endpoint_of(mad_peer_t peer)
 
 void mad_btl_lost(mad_peer_t peer, const char *text)
 {
-    mad_btl_endpoint_t *e = endpoint_of(peer);
+    mad_btl_endpoint_t *e = mad_btl_endpoint_of(peer);
     if (e)
         mad_btl_dead(e, text);
 }

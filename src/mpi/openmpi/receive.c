@@ -28,7 +28,7 @@ static atomic_int n_parked;
 /* Structures passed to Open MPI's callback.  Only fields that Open MPI reads are set, because clearing all fields takes
  * longer than the rest. */
 typedef struct shown {
-    mca_btl_base_descriptor_t descriptor;
+    mad_ompi_received_t descriptor;
     mca_btl_base_segment_t segment;
 } shown_t;
 
@@ -36,7 +36,6 @@ static inline void shown_begin(shown_t *shown)
 {
     shown->descriptor.des_segments = &shown->segment;
     shown->descriptor.des_segment_count = 1;
-    shown->descriptor.des_flags = 0;
 }
 
 /* Deliver a fragment that begins with its tag, or whose mark was removed. */
@@ -49,7 +48,8 @@ static inline void fragment_deliver(shown_t *shown, mad_peer_t peer, mca_btl_bas
     if (OPAL_UNLIKELY(tag == MAD_BTL_TAG_GET))
         mad_btl_answer(peer, data, len);
     else if (OPAL_LIKELY(to->cbfunc != NULL))
-        to->cbfunc(mad_btl_module_of(peer), tag, &shown->descriptor, to->cbdata);
+        mad_ompi_deliver(to, mad_btl_module_of(peer), tag, &shown->descriptor,
+                         mad_ompi_needs_endpoint(tag) ? mad_btl_endpoint_of(peer) : NULL);
 }
 
 static void parked_push(parked_t *p)

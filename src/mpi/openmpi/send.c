@@ -5,7 +5,6 @@
 
 #include <endian.h>
 #include <madeleine/runtime.h>
-#include <opal/threads/thread_usage.h>
 #include <sched.h>
 #include <string.h>
 #include <time.h>

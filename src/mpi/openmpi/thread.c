@@ -6,7 +6,6 @@
 #include "btl_mad.h"
 #include "engine/wait_policy.h"
 
-#include <opal/threads/mutex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>

@@ -6,7 +6,6 @@
 
 #include <madeleine/runtime.h>
 #include <opal/runtime/opal_progress.h>
-#include <opal/threads/thread_usage.h>
 #include <opal/util/output.h>
 #include <stdio.h>
 #include <string.h>
@@ -163,11 +162,22 @@ static int pml_module_dump(ompi_communicator_t *comm, int verbose)
     return OMPI_SUCCESS;
 }
 
+#if OMPI_MAJOR_VERSION >= 5
+static int pml_module_revoke(ompi_communicator_t *comm, bool coll_only)
+{
+    (void)comm;
+    (void)coll_only;
+    return OMPI_ERR_NOT_SUPPORTED;
+}
+#define PML_VERSION MCA_PML_BASE_VERSION_2_1_0
+#else
 static int pml_module_checkpoint(int state)
 {
     (void)state;
     return OMPI_ERR_NOT_SUPPORTED;
 }
+#define PML_VERSION MCA_PML_BASE_VERSION_2_0_0
+#endif
 
 /* ---- Tables ---------------------------------------------------------------------------------------------------- */
 
@@ -192,7 +202,11 @@ mca_pml_base_module_t mad_pml_module = {
     .pml_imrecv = mad_pml_imrecv,
     .pml_mrecv = mad_pml_mrecv,
     .pml_dump = pml_module_dump,
+#if OMPI_MAJOR_VERSION >= 5
+    .pml_revoke_comm = pml_module_revoke,
+#else
     .pml_ft_event = pml_module_checkpoint,
+#endif
     .pml_max_contextid = MAD_PML_CONTEXT_MAX,
     .pml_max_tag = INT32_MAX,
 };
@@ -202,7 +216,7 @@ mad_pml_component_t mca_pml_mad_component = {
         {
             .pmlm_version =
                 {
-                    MCA_PML_BASE_VERSION_2_0_0,
+                    PML_VERSION,
                     .mca_component_name = "mad",
                     MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
                     .mca_open_component = pml_component_open,

@@ -3,7 +3,6 @@
  * looked up when its process is first needed. */
 #include "pml_mad.h"
 
-#include <opal/mca/pmix/pmix.h>
 #include <opal/util/output.h>
 #include <stdlib.h>
 
@@ -13,7 +12,7 @@ int mad_pml_publish(void)
     size_t len;
     int rc;
     mad_address(mad_dev_session(mad_pml->dev), &address, &len);
-    OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mad_pml->super.pmlm_version, (void *)address, len);
+    OPAL_MODEX_SEND(rc, MAD_OMPI_GLOBAL, &mad_pml->super.pmlm_version, (void *)address, len);
     return rc;
 }
 

@@ -13,7 +13,7 @@
  *
  *     63              32 31                 0        31                0
  *    +------------------+--------------------+      +------------------+
- *    | c_contextid      | MPI's tag, signed  |      | rank of sender   |
+ *    | communicator     | MPI's tag, signed  |      | rank of sender   |
  *    +------------------+--------------------+      +------------------+
  *
  * MPI_ANY_TAG ignores the bits of the tag except the sign, since negative tags are reserved for Open MPI.
@@ -25,6 +25,7 @@
 #define MAD_PML_H
 
 #include "mpi/device/device.h"
+#include "mpi/openmpi/open_mpi.h"
 
 #include <ompi_config.h>
 
@@ -83,7 +84,7 @@ typedef struct mad_pml_count {
 } mad_pml_count_t;
 
 typedef struct mad_pml_component {
-    mca_pml_base_component_2_0_0_t super;
+    mca_pml_base_component_t super;
     mad_dev_t *dev;
     opal_free_list_t requests;
     mad_pml_request_t *spare; /* requests for reuse; NULL if there are none, and always NULL if several threads call MPI */
@@ -107,9 +108,19 @@ static inline void mad_pml_count(mad_pml_count_t *count, size_t bytes)
     atomic_fetch_add_explicit(&count->bytes, bytes, memory_order_relaxed);
 }
 
+/* Return the number that all processes of a communicator know it by. */
+static inline uint32_t mad_pml_context(const ompi_communicator_t *comm)
+{
+#if OMPI_MAJOR_VERSION >= 5
+    return comm->c_index; /* the same everywhere, because the layer does not claim extended numbers in pml_flags */
+#else
+    return comm->c_contextid;
+#endif
+}
+
 static inline uint64_t mad_pml_tag(const ompi_communicator_t *comm, int tag)
 {
-    return (uint64_t)comm->c_contextid << 32 | (uint32_t)tag;
+    return (uint64_t)mad_pml_context(comm) << 32 | (uint32_t)tag;
 }
 
 /* component.c */

@@ -11,7 +11,6 @@
 #include "mpi/oldest_first.h"
 
 #include <ompi/mca/pml/base/pml_base_bsend.h>
-#include <opal/threads/wait_sync.h>
 #include <opal/util/output.h>
 
 #define REQUEST_FREED ((void *)2) /* MPI_Request_free was called before the request ended */
@@ -251,7 +250,7 @@ static void failure_log(const mad_pml_request_t *r, mad_status_t status)
     if (atomic_fetch_add(&mad_pml->failures, 1) < FAILURES_LOGGED)
         opal_output(0, "pml mad: a %s rank %d of communicator %u failed: %s",
                     r->kind == MAD_PML_SEND ? "message to" : "receive from", r->peer,
-                    (unsigned)r->super.req_mpi_object.comm->c_contextid, mad_status_text(status));
+                    mad_pml_context(r->super.req_mpi_object.comm), mad_status_text(status));
 }
 
 /* Return MPI's error class for a status. */
