@@ -13,7 +13,7 @@ static struct fi_context context;
 
 static uint64_t at(size_t offset)
 {
-    return offset + (info->domain_attr->mr_mode & FI_MR_BASIC ? (uintptr_t)there : 0);
+    return offset + (info->domain_attr->mr_mode & OLD_MR_BASIC ? (uintptr_t)there : 0);
 }
 
 /* ---- Operations: each is begun by a, with `context`; returns what the call returns
