@@ -16,8 +16,11 @@ cd "$work" || exit 1
 mount -t tmpfs tmpfs /run && mount -t sysfs sysfs /sys && ip netns add b && ip link add va mtu 1500 type veth peer name vb netns b mtu 1500 &&
     ip addr add 10.97.0.1/24 dev va && ip -n b addr add 10.97.0.2/24 dev vb && ip link set lo up && ip link set va up &&
     ip -n b link set lo up && ip -n b link set vb up || { echo "skipped: a veth cannot be made here"; exit 77; }
-interface_is_up() { [ "$(cat /sys/class/net/va/operstate)" = up ]; }
-wait_for interface_is_up || exit 1
+# The kernel reports each end up by itself, the second one up to a second later.
+interfaces_are_up() {
+    ip -o link show va | grep -q 'state UP' && ip -n b -o link show vb | grep -q 'state UP'
+}
+wait_for interfaces_are_up || exit 1
 cat >agent <<'EOS'
 #!/bin/sh
 host=$1
