@@ -8,7 +8,7 @@
 #            verbs-iwarp (the same as a device of iWARP), fault:DRIVER (DRIVER behind fault).
 #            eth (in a network namespace: tests/harness/ethernet.sh).
 #            mpi-openmpi, mpi-mpich (mpi over that library; THREADS_OF_MPI=multiple: with MPI_THREAD_MULTIPLE).
-#            fault:rails (skeleton and pipes together behind fault) does not pass yet.
+#            fault:rails (skeleton and pipes together behind fault).
 #            Without arguments: all of them but eth, verbs and fault:rails, with ofi-tcp.  A shorter form, except over self,
 #            shm and tcp.
 #   TESTS="a b"  run only these tests

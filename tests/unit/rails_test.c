@@ -5,9 +5,12 @@
 #endif
 #include "unit.h"
 
+#include "core/conn/channel.h"
+#include "core/conn/conn.h"
 #include "core/core.h"
 #include "core/rails/rails.h"
 #include "core/recv/rdv_recv.h"
+#include "core/recv/receive.h"
 #include "core/wire/handle.h"
 #include "engine/numa.h"
 #include <stdlib.h>
@@ -64,6 +67,21 @@ START_TEST(pieces_under_way_fill_a_block)
     ck_assert_uint_eq(r->arriving, LEN);
     madi_handles_free(session.recv.blocks);
     free(r);
+}
+END_TEST
+
+/* A packet that is taken from its driver directly is missing from the rail's count, and comes again after a loss. */
+START_TEST(packets_of_rails_are_not_taken_directly)
+{
+    static mad_channel_t channel;
+    madi_conn_t conn = {.gate = &gate, .channel = &channel, .remote_known = true};
+    atomic_store(&gate.state, MADI_GATE_UP);
+    gate.rails = NULL;
+    madi_conn_rx_quick(&conn);
+    ck_assert_uint_ne(conn.fast_hdr, 0);
+    gate.rails = (void *)&rails;
+    madi_conn_rx_quick(&conn);
+    ck_assert_uint_eq(conn.fast_hdr, 0);
 }
 END_TEST
 
@@ -162,7 +180,7 @@ END_TEST
 
 Suite *rails_suite(void)
 {
-    const TTest *tests[] = {pieces_under_way_fill_a_block, begin_comes_first,
+    const TTest *tests[] = {pieces_under_way_fill_a_block, packets_of_rails_are_not_taken_directly, begin_comes_first,
 #ifdef HAVE_HWLOC
                             near_rail_comes_first
 #endif

@@ -18,8 +18,9 @@
 void madi_conn_rx_quick(madi_conn_t *conn)
 {
     bool up = atomic_load_explicit(&conn->gate->state, memory_order_relaxed) == MADI_GATE_UP;
+    /* rails have to count each packet, so none may be taken from a driver directly */
     bool quick = up && conn->remote_known && !conn->remote_closing && !conn->ready && !conn->arriving && !conn->posted &&
-                 !conn->channel->handler && !madi_tracing;
+                 !conn->channel->handler && !conn->gate->rails && !madi_tracing;
     uint32_t flags = MADI_WIRE_FIRST | MADI_WIRE_LAST | conn->flags;
     conn->rx_link = conn->gate->link;
     conn->fast_hdr = quick ? MADI_WIRE_MSG | flags << 8 | (uint32_t)conn->remote << 16 : 0;
