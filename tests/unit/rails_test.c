@@ -132,7 +132,7 @@ START_TEST(begin_comes_first)
     ck_assert_int_eq(last_kind, 0);
     madi_rail_pump(&of_gate, r);
     ck_assert(of_gate.tx_on);
-    ck_assert_int_eq(last_kind, MADI_RAIL_ACK); /* it waited, and left behind BEGIN */
+    ck_assert_int_eq(last_kind, MADI_RAIL_ACK); /* ACK has waited, and has left after BEGIN */
     ck_assert(!r->begin_due && !r->ack_due);
 }
 END_TEST

@@ -112,7 +112,7 @@ static inline void mad_pml_count(mad_pml_count_t *count, size_t bytes)
 static inline uint32_t mad_pml_context(const ompi_communicator_t *comm)
 {
 #if OMPI_MAJOR_VERSION >= 5
-    return comm->c_index; /* the same everywhere, because the layer does not claim extended numbers in pml_flags */
+    return comm->c_index; /* equal in all processes, since pml_flags claims no extended numbers */
 #else
     return comm->c_contextid;
 #endif
