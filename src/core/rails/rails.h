@@ -106,9 +106,9 @@ struct madi_rails {
     bool tx_on, rx_on;   /* packets are counted: BEGIN was sent, has arrived */
     bool closed;         /* under both locks */
     rail_t *first;       /* the rail that carries messages; NULL: a rail was lost, and its peer's count is not known */
-    uint32_t node_block; /* the block that was sent last, by the peer's handle, */
-    int node;            /* and the NUMA node of its memory; -1 if unknown */
-    bool node_known;     /* false: there was none */
+    uint32_t node_block; /* handle, given by the peer, of the block of which a piece was sent last */
+    int node;            /* NUMA node of the memory of node_block; -1 if unknown */
+    bool node_known;     /* false before the first block */
     rails_out_t *held;   /* packets in no rail's list that a driver holds */
     int n_unkept;        /* those of them that were sent before BEGIN, so that their rail must not break */
     rail_t rail[MADI_RAILS_MOST];
