@@ -2,9 +2,8 @@
 """Measure two network namespaces that two networks join, each with a bandwidth limit: streams over one of the networks,
 and over both (MAD_RAILS).  The namespaces are in a user namespace of their own, which ends with the measurement."""
 
-import os
-
 from .context import Missing, failure, run, run_rows
+from .veth import two_hosts
 
 RATE = "400mbit"
 INSIDE = """mount -t tmpfs tmpfs /run && ip netns add b || exit 77
@@ -16,24 +15,17 @@ for n in 1 2; do
     ip link set va$n up && ip -n b link set vb$n up || exit 77
 done
 ip link set lo up && ip -n b link set lo up
-for i in $(seq 200); do [ "$(cat /sys/class/net/va[12]/operstate | sort -u)" = up ] && break; sleep 0.02; done
+for i in $(seq 200); do
+    { ip -o link; ip -n b -o link; } | grep -c 'v[ab][12]@.* state UP' | grep -qx 4 && break
+    sleep 0.02
+done
 exec "$@"
 """ % (RATE, RATE)
-AGENT = """#!/bin/sh
-host=$1
-shift
-[ "$host" = a ] && exec "$@"
-exec ip netns exec b "$@"
-"""
 
 
 def over(rails):
     def measure(context, sizes):
-        agent = os.path.join(context.scratch, "rails-agent")
-        with open(agent, "w") as file:
-            file.write(AGENT)
-        os.chmod(agent, 0o755)
-        unshare = ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-c", INSIDE, "rails"]
+        unshare, agent = two_hosts(context, INSIDE)
         code, _, err = run(unshare + ["true"])
         if code:
             raise Missing("this kernel cannot limit a network (module sch_tbf)" if "no tbf" in err

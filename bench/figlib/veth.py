@@ -11,7 +11,10 @@ INSIDE = """mount -t tmpfs tmpfs /run && ip netns add b &&
 ip link add va mtu %d type veth peer name vb netns b mtu %d || exit 77
 ip addr add 10.97.0.1/24 dev va && ip -n b addr add 10.97.0.2/24 dev vb || exit 77
 ip link set lo up && ip link set va up && ip -n b link set lo up && ip -n b link set vb up || exit 77
-for i in $(seq 200); do [ "$(cat /sys/class/net/va/operstate)" = up ] && break; sleep 0.02; done
+for i in $(seq 200); do
+    ip -o link show va | grep -q 'state UP' && ip -n b -o link show vb | grep -q 'state UP' && break
+    sleep 0.02
+done
 exec "$@"
 """ % (MTU, MTU)
 AGENT = """#!/bin/sh
@@ -22,18 +25,23 @@ exec ip netns exec b "$@"
 """
 
 
+def two_hosts(context, inside):
+    """Return the command that runs a command on hosts that the script `inside` makes, and madrun's agent for them."""
+    agent = os.path.join(context.scratch, "two-hosts-agent")
+    with open(agent, "w") as file:
+        file.write(AGENT)
+    os.chmod(agent, 0o755)
+    return ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-c", inside, "two-hosts"], agent
+
+
 def over(driver):
     def measure(context, sizes):
         perf, madrun = context.program("mad_perf"), context.program("madrun")
-        agent = os.path.join(context.scratch, "veth-agent")
-        with open(agent, "w") as file:
-            file.write(AGENT)
-        os.chmod(agent, 0o755)
         variables = {"MAD_DRIVERS": "self," + driver}
         modules = os.path.join(os.path.dirname(perf), "drivers", ".libs")
         if os.path.isdir(modules):  # in the build folder
             variables["MAD_MODULES"] = modules
-        unshare = ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-c", INSIDE, "veth"]
+        unshare, agent = two_hosts(context, INSIDE)
         code, out, err = run(unshare + ["true"])
         if code:
             raise Missing(failure(unshare, code, err))
