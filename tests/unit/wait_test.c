@@ -290,6 +290,7 @@ static void rob(mad_session_t *s)
         robbed = madi_poll_descriptors(s);
         madi_unlock(&s->lock);
         sem_getvalue(&got, &received);
+        sched_yield(); /* else the sender, if it shares the processor, runs only when this thread's time slice ends */
     }
 }
 
