@@ -6,9 +6,12 @@
 
 /* ---- Close ------------------------------------------------------------------------------------------------------ */
 
+static _Atomic(int) begun; /* number of threads that are about to read */
+
 static void *read_closed(void *arg)
 {
     char c;
+    atomic_fetch_add(&begun, 1);
     CHECK_EQ(marcel_read(*(int *)arg, &c, 1), -EBADF);
     return NULL;
 }
@@ -20,12 +23,20 @@ static void *close_main(void *arg)
     int fd[2], other[2], copy;
     char c = 0;
     struct timespec t;
+    marcel_attr_t attr;
     (void)arg;
     if (!pipe_make(fd))
         return NULL;
+    atomic_store(&begun, 0);
+    /* All on this thread's worker: then each that has begun waits when this thread runs.  One that came later would wait
+     * for the next descriptor with the same number. */
+    marcel_attr_init(&attr);
+    CHECK_EQ(marcel_attr_setplacement(&attr, marcel_worker_index()), 0);
     for (int i = 0; i < READERS; i++)
-        CHECK_EQ(marcel_create(&threads[i], NULL, read_closed, &fd[0]), 0);
-    settle();
+        CHECK_EQ(marcel_create(&threads[i], &attr, read_closed, &fd[0]), 0);
+    marcel_attr_destroy(&attr);
+    while (atomic_load(&begun) < READERS)
+        marcel_yield();
     copy = dup(fd[0]); /* keeps the pipe open */
     CHECK_EQ(marcel_close(fd[0]), 0);
     if (!pipe_make(other))
