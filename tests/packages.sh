@@ -43,6 +43,9 @@ packages_now() {
         sort -u || :
 }
 
+# Otherwise configure looks for bash, in which libtool takes 0.68 s of processors for a file of C, and 0.45 s in dash.
+export CONFIG_SHELL="${CONFIG_SHELL:-/bin/sh}"
+
 # configure_in FOLDER ARGUMENT...: configures a build there.  If packages were installed, removed or changed since, it
 # configures the build again, with its former arguments.
 configure_in() {
