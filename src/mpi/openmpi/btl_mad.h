@@ -9,6 +9,7 @@
  *   receive.c     progress: incoming fragments, completions
  *   get.c         long messages: offered or requested, and unpacked in place
  *   thread.c      progress while the program makes none
+ *   windows.c     windows: put, get and atomic operations
  *
  * There is one session, with one channel for fragments.  A fragment is a message of one block.  Its first byte is its tag, as
  * in the headers of ob1; if the data do not begin with the tag, a mark of eight bytes precedes them: 0, the tag, zeros.  A
@@ -16,8 +17,8 @@
  * (mad_channel_poll, mad_unpack_borrow).  Open MPI orders and matches by numbers in its own headers, so several threads may handle
  * fragments at the same time.
  *
- * Open MPI has one set of length limits per module, so there are two modules: one for peers reached through shared memory,
- * one for peers reached over networks.  Over networks a fragment may be longer than a packet, because each further round
+ * Open MPI has one set of length limits per module, so there are two modules for messages: one for peers reached through
+ * shared memory, one for peers reached over networks.  A third module is for windows (windows.c).  Over networks a fragment may be longer than a packet, because each further round
  * trip costs more than a copy.  A longer fragment is a message of several blocks, one packet each, which the receiver
  * reassembles.  The message begins with the mark, which also has the number of bytes that follow. */
 #ifndef MAD_BTL_H
@@ -49,7 +50,8 @@ struct mca_btl_base_registration_handle_t {
 
 typedef struct mca_btl_base_endpoint_t {
     mca_btl_base_module_t *btl; /* module that serves this peer */
-    mad_peer_t peer;
+    mad_peer_t peer;            /* not set if self */
+    bool self;                  /* the peer is this process; only for windows */
     opal_proc_t *proc;
     atomic_bool dead;  /* the loss was reported to Open MPI */
     atomic_int queued; /* number of fragments that wait to leave */
@@ -91,7 +93,7 @@ typedef struct mad_btl_component {
     mca_btl_base_component_3_0_0_t super;
     mad_session_t *session;
     mad_channel_t *channel, *bulk; /* channel for fragments; channel for the bodies of get.c */
-    atomic_int gets;               /* number of gets under way */
+    atomic_int gets;               /* number of gets, and of long operations on windows, under way */
     opal_free_list_t eager, full;  /* free fragments, with room for an eager message or for the longest one */
     size_t room;                   /* bytes of the longest fragment */
     size_t block;                  /* bytes of each block of a long fragment, which fit into one packet of every network */
@@ -103,12 +105,12 @@ typedef struct mad_btl_component {
     bool report;
     int async;         /* the parameter: 0, 1 or 2 */
     atomic_uint calls; /* number of progress calls by the program */
-    mad_btl_count_t sent, received, got;
+    mad_btl_count_t sent, received, got, windows;
 } mad_btl_component_t;
 
 /* The component; Open MPI looks for this symbol. */
 extern mad_btl_component_t mca_btl_mad_component;
-extern mca_btl_base_module_t mad_btl_memory, mad_btl_network;
+extern mca_btl_base_module_t mad_btl_memory, mad_btl_network, mad_btl_windows;
 #define mad_btl (&mca_btl_mad_component)
 
 static inline void mad_btl_count(mad_btl_count_t *count, size_t bytes)
@@ -170,6 +172,8 @@ int mad_btl_sendi(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, opal
                   mca_btl_base_descriptor_t **descriptor);
 /* Report the completion of a request by Open MPI's progress.  The request belongs to the library from now on. */
 void mad_btl_when_done(mad_request_t *request, mad_btl_done_t *done);
+/* Report a completion by Open MPI's progress.  arg: a mad_btl_done_t. */
+void mad_btl_push_done(void *arg, mad_status_t status);
 
 /* get.c */
 mca_btl_base_registration_handle_t *mad_btl_register(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *base,
@@ -186,6 +190,30 @@ void mad_btl_answer(mad_peer_t peer, madi_foreign_t bytes, size_t len);
  * messages. */
 int mad_btl_take_bulk(bool all);
 void mad_btl_gets_fail(mad_btl_endpoint_t *endpoint);
+
+/* windows.c: functions of the module for windows, as btl.h of Open MPI describes them */
+mca_btl_base_registration_handle_t *mad_btl_window_register(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint,
+                                                            void *base, size_t size, uint32_t flags);
+int mad_btl_window_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle);
+int mad_btl_window_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address,
+                       uint64_t remote_address, mca_btl_base_registration_handle_t *handle,
+                       mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+                       mca_btl_base_rdma_completion_fn_t callback, void *context, void *data);
+int mad_btl_window_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address,
+                       uint64_t remote_address, mca_btl_base_registration_handle_t *handle,
+                       mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+                       mca_btl_base_rdma_completion_fn_t callback, void *context, void *data);
+int mad_btl_window_op(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, uint64_t remote_address,
+                      mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
+                      int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data);
+int mad_btl_window_fop(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address,
+                       uint64_t remote_address, mca_btl_base_registration_handle_t *handle,
+                       mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
+                       int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data);
+int mad_btl_window_cswap(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address,
+                         uint64_t remote_address, mca_btl_base_registration_handle_t *handle,
+                         mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value, int flags,
+                         int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data);
 
 /* receive.c */
 int mad_btl_progress(void);

@@ -11,6 +11,12 @@
 #include <unistd.h>
 
 static size_t network_eager_limit = MAD_BTL_NETWORK_EAGER;
+static int n_modules; /* number of modules that Open MPI has, and will end */
+
+/* Values of the parameter btl_mad_windows: when the module for windows is offered.  Open MPI uses the module whenever it is
+ * there.  (rationale.md, "When do windows of Open MPI use remote memory?") */
+enum { WINDOWS_NEVER, WINDOWS_OFFERED, WINDOWS_WITH_THREADS };
+static int windows = WINDOWS_WITH_THREADS;
 
 /* ---- Parameters ------------------------------------------------------------------------------------------------ */
 
@@ -41,14 +47,21 @@ static int component_register(void)
                                     &mad_btl->report);
     mca_base_component_var_register(
         &mad_btl->super.btl_version, "async",
-        "1: long messages are sent while the program computes, by a thread of the library, and in shared memory the "
-        "receiver reads them from the sender's memory; 2: they are also received then, by a thread that calls Open MPI",
+        "1: long messages are sent, and accesses to windows are served, while the program computes, by a thread of the "
+        "library, and in shared memory the receiver reads long messages from the sender's memory; 2: long messages are also "
+        "received then, by a thread that calls Open MPI",
         MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY, &mad_btl->async);
     mca_base_component_var_register(&mad_btl->super.btl_version, "network_eager_limit",
                                     "Maximum bytes of a message, with its header, that is sent over a network without a "
                                     "grant (btl_mad_eager_limit: in shared memory)",
                                     MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
                                     &network_eager_limit);
+    mca_base_component_var_register(&mad_btl->super.btl_version, "windows",
+                                    "1: windows use remote memory (osc rdma); 0: they do not; 2: they do if the program "
+                                    "requests MPI_THREAD_MULTIPLE, with "
+                                    "which Open MPI 4.1 has no other windows",
+                                    MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
+                                    &windows);
     return mca_btl_base_param_register(&mad_btl->super.btl_version, &mad_btl_memory);
 }
 
@@ -111,6 +124,9 @@ static void limit_by_adapters(void)
     network->btl_eager_limit = network_eager_limit;
     size_limit(&network->btl_eager_limit, MAD_BTL_NETWORK_EAGER_MAX);
     size_limit(&network->btl_rndv_eager_limit, network->btl_eager_limit);
+    mad_btl_windows.btl_eager_limit = memory->btl_eager_limit; /* not used, but checked by Open MPI */
+    mad_btl_windows.btl_rndv_eager_limit = memory->btl_rndv_eager_limit;
+    mad_btl_windows.btl_max_send_size = memory->btl_max_send_size;
 }
 
 static mca_btl_base_module_t **component_init(int *n, bool progress_threads, bool mpi_threads)
@@ -118,7 +134,6 @@ static mca_btl_base_module_t **component_init(int *n, bool progress_threads, boo
     mca_btl_base_module_t **modules;
     mad_status_t status;
     (void)progress_threads;
-    (void)mpi_threads;
 
     *n = 0;
     status = session_open();
@@ -132,7 +147,7 @@ static mca_btl_base_module_t **component_init(int *n, bool progress_threads, boo
     }
     limit_by_adapters();
     mad_btl->cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    modules = calloc(2, sizeof(mca_btl_base_module_t *));
+    modules = calloc(3, sizeof(mca_btl_base_module_t *));
     if (!modules || mad_btl_fragments_init() != OPAL_SUCCESS || mad_btl_publish() != OPAL_SUCCESS) {
         free(modules);
         return NULL;
@@ -141,7 +156,10 @@ static mca_btl_base_module_t **component_init(int *n, bool progress_threads, boo
         opal_set_using_threads(true); /* makes Open MPI's locks effective; must come before the thread starts */
     modules[0] = &mad_btl_memory;
     modules[1] = &mad_btl_network;
-    *n = 2;
+    n_modules = 2;
+    if (windows == WINDOWS_OFFERED || (windows == WINDOWS_WITH_THREADS && mpi_threads && !MAD_OMPI_OTHER_WINDOWS))
+        modules[n_modules++] = &mad_btl_windows;
+    *n = n_modules;
     return modules;
 }
 
@@ -149,16 +167,18 @@ static int module_finalize(mca_btl_base_module_t *btl)
 {
     static int ended;
     (void)btl;
-    if (++ended < 2) /* the last module to end closes the session */
+    if (++ended < n_modules) /* the last module to end closes the session */
         return OPAL_SUCCESS;
     ended = 0;
     mad_btl_thread_stop(); /* if no peer was ever removed, the thread still runs */
     if (mad_btl->report)
         fprintf(stderr,
-                "btl mad: sent %llu fragments %llu bytes, received %llu fragments %llu bytes, got %llu blocks %llu bytes\n",
+                "btl mad: sent %llu fragments %llu bytes, received %llu fragments %llu bytes, got %llu blocks %llu bytes, "
+                "windows %llu operations %llu bytes\n",
                 (unsigned long long)mad_btl->sent.n, (unsigned long long)mad_btl->sent.bytes,
                 (unsigned long long)mad_btl->received.n, (unsigned long long)mad_btl->received.bytes,
-                (unsigned long long)mad_btl->got.n, (unsigned long long)mad_btl->got.bytes);
+                (unsigned long long)mad_btl->got.n, (unsigned long long)mad_btl->got.bytes,
+                (unsigned long long)mad_btl->windows.n, (unsigned long long)mad_btl->windows.bytes);
     mad_exit(mad_btl->session);
     mad_btl->session = NULL;
     mad_btl_peers_end();
@@ -191,6 +211,33 @@ mca_btl_base_module_t mad_btl_memory = {
     .btl_put = mad_btl_put,
     .btl_register_mem = mad_btl_register,
     .btl_deregister_mem = mad_btl_deregister,
+    .btl_register_error = module_register_error,
+};
+
+/* For windows only.  Open MPI's ob1 uses this module for no message: the module cannot send, has no bandwidth to share, and
+ * its lengths change none of ob1's bounds.  A module that reaches the same peers directly has a lower latency. */
+mca_btl_base_module_t mad_btl_windows = {
+    .btl_component = &mca_btl_mad_component.super,
+    .btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 1,
+    .btl_latency = 2,
+    .btl_flags = MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS | MAD_OMPI_REMOTE_COMPLETION,
+    .btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND | MCA_BTL_ATOMIC_SUPPORTS_OR |
+                        MCA_BTL_ATOMIC_SUPPORTS_XOR | MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP,
+    .btl_registration_handle_size = MAD_BTL_WINDOW_HANDLE,
+    .btl_get_limit = SIZE_MAX,
+    .btl_put_limit = SIZE_MAX,
+    .btl_get_local_registration_threshold = SIZE_MAX,
+    .btl_put_local_registration_threshold = SIZE_MAX,
+    .btl_add_procs = mad_btl_add_procs,
+    .btl_del_procs = mad_btl_del_procs,
+    .btl_finalize = module_finalize,
+    .btl_get = mad_btl_window_get,
+    .btl_put = mad_btl_window_put,
+    .btl_atomic_op = mad_btl_window_op,
+    .btl_atomic_fop = mad_btl_window_fop,
+    .btl_atomic_cswap = mad_btl_window_cswap,
+    .btl_register_mem = mad_btl_window_register,
+    .btl_deregister_mem = mad_btl_window_deregister,
     .btl_register_error = module_register_error,
 };
 

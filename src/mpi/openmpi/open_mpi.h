@@ -14,6 +14,8 @@
 #include <opal/mca/threads/wait_sync.h>
 
 #define MAD_OMPI_GLOBAL PMIX_GLOBAL
+#define MAD_OMPI_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
+#define MAD_OMPI_OTHER_WINDOWS true /* with MPI_THREAD_MULTIPLE, Open MPI makes windows of messages */
 typedef mca_btl_base_receive_descriptor_t mad_ompi_received_t;
 #else
 #include <opal/mca/pmix/pmix.h>
@@ -22,6 +24,8 @@ typedef mca_btl_base_receive_descriptor_t mad_ompi_received_t;
 #include <opal/threads/wait_sync.h>
 
 #define MAD_OMPI_GLOBAL OPAL_PMIX_GLOBAL
+#define MAD_OMPI_REMOTE_COMPLETION 0
+#define MAD_OMPI_OTHER_WINDOWS false
 typedef mca_btl_base_descriptor_t mad_ompi_received_t;
 #endif
 

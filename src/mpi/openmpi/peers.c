@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static mad_btl_endpoint_t *all;
+static mad_btl_endpoint_t *all; /* endpoints for messages */
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 
 int mad_btl_publish(void)
@@ -87,25 +87,36 @@ static bool is_near(const opal_proc_t *proc)
 
 /* ---- Endpoints -------------------------------------------------------------------------------------------------- */
 
-/* Make an endpoint.  Return NULL if the process has no address of this component, or one of another version, or if the
- * other module serves it. */
-static mad_btl_endpoint_t *endpoint_new(mca_btl_base_module_t *btl, opal_proc_t *proc)
+static bool peer_of_proc(opal_proc_t *proc, mad_peer_t *peer)
 {
-    mad_btl_endpoint_t *endpoint = NULL;
     void *address = NULL;
     size_t len = 0;
-    mad_peer_t peer;
+    bool good;
     int rc;
     OPAL_MODEX_RECV(rc, &mad_btl->super.btl_version, &proc->proc_name, &address, &len);
-    if (rc == OPAL_SUCCESS && mad_peer_add(mad_btl->session, address, len, &peer) == MAD_OK &&
-        mad_btl_decide(peer, is_near(proc)) == btl)
-        endpoint = calloc(1, sizeof *endpoint);
+    good = rc == OPAL_SUCCESS && mad_peer_add(mad_btl->session, address, len, peer) == MAD_OK;
     free(address);
-    if (endpoint) {
-        endpoint->btl = btl;
+    return good;
+}
+
+/* Make an endpoint.  Return NULL if the process has no address of this component, or one of another version, or if
+ * another module serves it. */
+static mad_btl_endpoint_t *endpoint_new(mca_btl_base_module_t *btl, opal_proc_t *proc)
+{
+    bool is_windows = btl == &mad_btl_windows, self = proc == opal_proc_local_get();
+    mad_btl_endpoint_t *endpoint;
+    mad_peer_t peer = 0;
+    if (self ? !is_windows : !peer_of_proc(proc, &peer) || (!is_windows && mad_btl_decide(peer, is_near(proc)) != btl))
+        return NULL;
+    endpoint = calloc(1, sizeof *endpoint);
+    if (!endpoint)
+        return NULL;
+    endpoint->btl = btl;
+    endpoint->peer = peer;
+    endpoint->self = self;
+    endpoint->proc = proc;
+    if (!is_windows) {
         atomic_fetch_add(&mad_btl->near, btl == &mad_btl_memory);
-        endpoint->peer = peer;
-        endpoint->proc = proc;
         opal_mutex_lock(&lock);
         endpoint->next = all;
         all = endpoint;
@@ -118,7 +129,7 @@ int mad_btl_add_procs(mca_btl_base_module_t *btl, size_t n, opal_proc_t **procs,
                       opal_bitmap_t *reachable)
 {
     for (size_t i = 0; i < n; i++) {
-        endpoints[i] = procs[i] == opal_proc_local_get() ? NULL : endpoint_new(btl, procs[i]);
+        endpoints[i] = endpoint_new(btl, procs[i]);
         if (endpoints[i] && reachable)
             opal_bitmap_set_bit(reachable, (int)i);
     }

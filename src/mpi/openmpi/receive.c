@@ -207,7 +207,8 @@ static __attribute__((noinline)) int look_at_parked(void)
 /* Report all completions to Open MPI, oldest first.  Return their number. */
 static __attribute__((noinline)) int done_notify(void)
 {
-    mad_btl_done_t *list = atomic_exchange_explicit(&mad_btl->done, NULL, memory_order_acquire); /* pairs with push_done */
+    mad_btl_done_t *list =
+        atomic_exchange_explicit(&mad_btl->done, NULL, memory_order_acquire); /* pairs with mad_btl_push_done */
     mad_btl_done_t *oldest, *next;
     int n = 0;
     MAD_OLDEST_FIRST(list, oldest);

@@ -11,7 +11,7 @@
 
 /* ---- Later completions ----------------------------------------------------------------------------------------- */
 
-static void push_done(void *arg, mad_status_t status)
+void mad_btl_push_done(void *arg, mad_status_t status)
 {
     mad_btl_done_t *done = arg;
     done->status = status;
@@ -23,7 +23,7 @@ static void push_done(void *arg, mad_status_t status)
 
 void mad_btl_when_done(mad_request_t *request, mad_btl_done_t *done)
 {
-    mad_request_detach(request, push_done, done);
+    mad_request_detach(request, mad_btl_push_done, done);
 }
 
 static int status_of(mad_status_t status)

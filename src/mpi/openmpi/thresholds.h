@@ -20,6 +20,10 @@
 #define MAD_BTL_QUEUED_MAX 1024
 #define MAD_BTL_BUDGET 16 /* fragments of one call */
 
+/* bytes: shortest put or get on a window during which all networks are polled */
+#define MAD_BTL_WINDOW_LONG (32 * 1024)
+#define MAD_BTL_WINDOW_HANDLE 72 /* bytes of a window's handle, which Open MPI sends to the other processes */
+
 /* Long messages are offered or requested (get.c), or sent in fragments. */
 
 /* bytes: shortest message that is offered; of a shorter one the receiver would have to keep most bytes */
