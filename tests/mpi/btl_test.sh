@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # MPI programs over Madeleine: the component mad of Open MPI.  Our programs check every byte, over shared memory, over
-# TCP, and with the driver fault.  Madeleine's counters equal what MPI has sent.
+# TCP, and with the driver fault.  Madeleine's counters equal what MPI has sent.  Windows use remote memory.
 . "$(dirname "$0")/openmpi.sh"
 component=$BUILD/.libs/mca_btl_mad.so
 [ -f "$component" ] || { echo "no component for Open MPI was built: configure says why"; exit 77; }
@@ -45,7 +45,6 @@ for p in "async receives" messages groups later threads; do
     OMPI_MCA_btl_mad_async=2 passes thread_shm 2 $p
     OMPI_MCA_btl_mad_async=2 MAD_DRIVERS=self,tcp passes thread_tcp 2 $p
 done
-OMPI_MCA_btl_mad_async=2 OMPI_MCA_osc=^ucx passes thread_shm 2 windows # ucx takes windows, and fails, where it has no network
 OMPI_MCA_btl_mad_async=1 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes async_fault 2 async
 OMPI_MCA_btl_mad_get_limit=300000 MAD_DRIVERS=self,tcp passes parts_tcp 2 messages
 
@@ -64,6 +63,38 @@ MAD_DRIVERS=self,tcp moved tcp_unasked 50 50000
 check_has "tcp: up to 64 KiB go before they are asked for" " got 0 blocks" err
 OMPI_MCA_btl_mad_async=1 moved async_long 10 1000000
 check_has "btl_mad_async: in shared memory, too" " got 10 blocks 10000000 bytes" err
+
+# ---- Windows by remote memory, for which Open MPI chooses osc rdma by itself, and by messages
+export OMPI_MCA_osc=^ucx OMPI_MCA_btl_mad_report=1 # ucx takes windows, and fails, where it has no network
+export OMPI_MCA_btl_mad_windows=1
+# by_memory NAME N: checks that N processes have written and read what the program wants (10 MiB each, or more) by remote
+# memory, and have sent less than 1 MiB by messages
+by_memory() {
+    awk -v n="$2" '
+        /^btl mad:/ { sent += $6 + $16; windows += $21 }
+        END {
+            printf "by messages %d, by remote memory %d\n", sent, windows
+            exit !(windows >= n * 10 * 1024 * 1024 && sent < 1024 * 1024)
+        }' err >sums && ok "$1: by remote memory" || not_ok "$1: by remote memory" "$(cat sums; tail -n 20 err)"
+}
+for n in 2 4; do
+    passes "shm_$n" $n windows
+    by_memory "shm_$n" $n
+    MAD_DRIVERS=self,tcp passes "tcp_$n" $n windows
+    by_memory "tcp_$n" $n
+done
+for async in 1 2; do
+    OMPI_MCA_btl_mad_async=$async passes "async_${async}_shm" 2 windows
+    OMPI_MCA_btl_mad_async=$async MAD_DRIVERS=self,tcp passes "async_${async}_tcp" 2 windows
+done
+unset OMPI_MCA_btl_mad_windows # with threads it is the default
+passes threads_shm 3 windows threads
+MAD_DRIVERS=self,tcp passes threads_tcp 3 windows threads
+OMPI_MCA_btl_mad_async=2 passes threads_async 2 windows threads
+OMPI_MCA_btl_mad_windows=1 MAD_DRIVERS=self,fault MAD_FAULT=tcp passes fault_tcp 2 windows
+passes messages_shm 2 windows
+check_has "windows of messages are the default: nothing by remote memory" "windows 0 operations 0 bytes" err
+unset OMPI_MCA_osc OMPI_MCA_btl_mad_report
 
 # ---- Without a session Open MPI reports the reason, and a death ends the job
 MAD_SPIN=nonsense mpi 2 --mca btl_base_verbose 1 ./count 1 1 >out 2>err

@@ -6,7 +6,7 @@
 # (doc/mpi.md describes how to get one), and so does Slurm if it is installed.  LONG=1: every program by every plug.
 . "$(dirname "$0")/openmpi.sh"
 . "$here/inputs.sh"
-PROGRAMS="count messages groups types rounds later"
+PROGRAMS="count messages groups types rounds later windows"
 
 # ---- Outside: programs, and the lab
 
@@ -101,6 +101,7 @@ by() {
     export OMPI_MCA_mpi_yield_when_idle=1 # all hosts of the lab share a few cores, which Open MPI cannot know
     export OMPI_MCA_osc=pt2pt # between hosts, Open MPI has no other windows, also not over its own tcp
     if [ "$plug" = btl ]; then
+        export OMPI_MCA_osc=rdma OMPI_MCA_btl_mad_windows=1 # ... except over the component
         export OMPI_MCA_mca_base_component_path="$BUILD/.libs:$components" OMPI_MCA_pml=ob1 OMPI_MCA_btl=mad,self
     elif [ "$plug" = pml ]; then
         unset OMPI_MCA_btl
@@ -157,9 +158,12 @@ test_programs() {
             passes ${plug} 4 $p
         done
         [ "$plug" != mpich ] || continue
-        for p in messages groups; do # two on each host: some peers are reached through memory
+        windows=
+        [ "$plug" != btl ] || windows=windows
+        for p in messages groups $windows; do # two on each host: some peers are reached through memory
             HOSTS=red0:2,blue0:2 passes "${plug}_pairs" 4 $p
         done
+        [ "$plug" != btl ] || passes btl 4 windows
     done
 }
 

@@ -60,6 +60,13 @@ if [ "${plugs#*btl}" != "$plugs" ]; then
     check "btl: all end: not by the limit" 1 $(($? != 124))
     check_has "btl: Open MPI ends the ranks that need the dead one, and says why" \
         "the peer died or its connection was lost" err
+    for drivers in self,shm self,tcp; do
+        for how in fence lock; do
+            OMPI_MCA_btl_mad_windows=1 MAD_DRIVERS=$drivers mpi 3 ./survive $how >out 2>err
+            check "btl, $drivers: windows, $how: all end: not by the limit" 1 $(($? != 124))
+            check_has "btl, $drivers: windows, $how: and the reason is there" "the peer died or its connection was lost" err
+        done
+    done
 fi
 for over in ofi pml; do
     case " $plugs " in *" $over "*) ;; *) continue ;; esac

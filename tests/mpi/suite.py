@@ -21,17 +21,21 @@ import tempfile
 import time
 
 # more slots than cores; otherwise programs that want to start others cannot, print "No Errors", and end
-OMPI = ["mpirun.openmpi", "--oversubscribe", "--host", "localhost:64", "--mca", "osc", "^ucx,rdma",
-        "--mca", "mpi_yield_when_idle", "1"]
+SLOTS = ["mpirun.openmpi", "--oversubscribe", "--host", "localhost:64", "--mca", "mpi_yield_when_idle", "1"]
+OMPI = SLOTS + ["--mca", "osc", "^ucx,rdma"]
+RDMA = SLOTS + ["--mca", "osc", "rdma,sm"]
 OWN = ["--mca", "pml", "ob1", "--mca", "btl"]
 
 # way: its command up to the number of processes, its environment, the ways with which it is compared
 WAYS = {
     "btl": (OMPI + OWN + ["mad,self", "--mca", "mca_base_component_path", "{build}/.libs:{own}"], {}, ["tcp"]),
+    "btl-rdma": (RDMA + OWN + ["mad,self", "--mca", "btl_mad_windows", "1", "--mca", "mca_base_component_path",
+                 "{build}/.libs:{own}"], {}, ["vader-rdma"]),
     "pml": (OMPI + ["--mca", "pml", "mad", "--mca", "mca_base_component_path", "{build}/.libs:{own}"], {}, ["tcp"]),
     "ofi": (OMPI + ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "mad"],
             {"FI_PROVIDER_PATH": "{build}/.libs"}, ["tcp", "ofi-tcp"]),
     "tcp": (OMPI + OWN + ["tcp,self"], {}, []),
+    "vader-rdma": (RDMA + OWN + ["vader,self"], {}, []),
     "ofi-tcp": (OMPI + ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "tcp;ofi_rxm"],
                 {}, []),
     "mpich": (["{mpich}/bin/mpiexec", "-launcher", "fork"],

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows: put, get, accumulate and atomic operations of all lengths and types, by fences, locks and posts. */
+/* Windows: put, get, accumulate and atomic operations of all lengths and types, by fences, locks and posts.  windows threads:
+ * several threads of each rank use a window at the same time. */
 #include "check.h"
 
-#define LEN ((size_t)1 << 20) /* bytes of each window */
+#include <pthread.h>
 
-static const int lengths[] = {1, 8, 1000, 4096, 5000, 70000, 500000};
+#define LEN ((size_t)4 << 20) /* bytes of each window */
+#define THREADS 3
+
+static const int lengths[] = {1, 8, 1000, 4096, 5000, 70000, 500000, 3000001};
 #define N_LENGTHS (sizeof lengths / sizeof *lengths)
 
 /* Each rank writes to its right neighbour, then reads what its left neighbour has written. */
@@ -124,6 +128,51 @@ static void swaps(MPI_Win win, unsigned char *mine)
     check_end("swaps");
 }
 
+/* Each rank changes words of rank 0 by every operation that processors have, and by one that they have not. */
+static void words(MPI_Win win, unsigned char *mine)
+{
+    enum { N = 31, OR, AND, XOR, SWAP, MAX, COUNT, SHORT, WORDS };
+    uint64_t value[WORDS], bit = (uint64_t)1 << rank, others = ~bit, all = ((uint64_t)1 << size) - 1, was, next, taken = 0,
+                           sum;
+    int32_t one = 1, before;
+    memset(mine, 0, LEN);
+    memset(mine + AND * sizeof was, 0xff, sizeof was);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, win);
+    for (uint64_t i = 0; i < N; i++) {
+        uint64_t token = i * (uint64_t)size + (uint64_t)rank + 1;
+        MPI_Fetch_and_op(&bit, &was, MPI_UINT64_T, 0, OR * sizeof was, MPI_BOR, win);
+        MPI_Win_flush(0, win);
+        EXPECT(!i || (was & bit));
+        MPI_Accumulate(&others, 1, MPI_UINT64_T, 0, AND * sizeof was, 1, MPI_UINT64_T, MPI_BAND, win);
+        MPI_Accumulate(&bit, 1, MPI_UINT64_T, 0, XOR * sizeof was, 1, MPI_UINT64_T, MPI_BXOR, win);
+        MPI_Fetch_and_op(&token, &was, MPI_UINT64_T, 0, SWAP * sizeof was, MPI_REPLACE, win);
+        MPI_Win_flush(0, win);
+        taken += was;
+        MPI_Fetch_and_op(&token, &was, MPI_UINT64_T, 0, MAX * sizeof was, MPI_MAX, win);
+        MPI_Fetch_and_op(&one, &before, MPI_INT32_T, 0, SHORT * sizeof was, MPI_SUM, win);
+        for (next = 0, was = 1; was != next - 1;) { /* count by compare-and-swap */
+            MPI_Get(&was, 1, MPI_UINT64_T, 0, COUNT * sizeof was, 1, MPI_UINT64_T, win);
+            MPI_Win_flush(0, win);
+            sum = was;
+            next = was + 1;
+            MPI_Compare_and_swap(&next, &sum, &was, MPI_UINT64_T, 0, COUNT * sizeof was, win);
+            MPI_Win_flush(0, win);
+        }
+    }
+    MPI_Win_unlock_all(win);
+    MPI_Allreduce(&taken, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    MPI_Get(value, WORDS, MPI_UINT64_T, 0, 0, WORDS, MPI_UINT64_T, win);
+    MPI_Win_unlock(0, win);
+    was = (uint64_t)(N * size); /* number of all tokens */
+    EXPECT(value[OR] == all && value[AND] == ~all && value[XOR] == all);
+    EXPECT(sum + value[SWAP] == was * (was + 1) / 2);
+    EXPECT(value[MAX] == was && value[COUNT] == was && value[SHORT] == was);
+    MPI_Barrier(MPI_COMM_WORLD);
+    check_end("words");
+}
+
 /* Post, start, complete, wait: with the neighbours only. */
 static void posts(MPI_Win win, unsigned char *mine)
 {
@@ -162,16 +211,79 @@ static void windows(int created)
     strided(win, mine);
     sums(win, mine);
     swaps(win, mine);
+    words(win, mine);
     posts(win, mine);
     MPI_Win_free(&win);
     if (created)
         free(mine);
 }
 
+/* ---- Several threads ------------------------------------------------------------------------------------------- */
+
+typedef struct user {
+    pthread_t thread;
+    int number;
+    MPI_Win win;
+} user_t;
+
+/* Write to a part of the right neighbour's window that is this thread's, read it again, and count at rank 0. */
+static void *user_main(void *arg)
+{
+    enum { ROUNDS = 40, PART = 200000 };
+    static const int sizes[] = {8, 1000, 20000, PART};
+    const user_t *u = arg;
+    int right = (rank + 1) % size;
+    MPI_Aint at = 64 + (MPI_Aint)u->number * PART;
+    unsigned char *out = get(PART), *in = get(PART);
+    int64_t one = 1, was = -1, before = -1;
+    for (int i = 0; i < ROUNDS; i++) {
+        int n = sizes[(i + u->number) % 4], tag = u->number * 1000 + i;
+        fill(out, (size_t)n, rank, tag);
+        MPI_Put(out, n, MPI_BYTE, right, at, n, MPI_BYTE, u->win);
+        MPI_Win_flush(right, u->win);
+        MPI_Get(in, n, MPI_BYTE, right, at, n, MPI_BYTE, u->win);
+        MPI_Win_flush(right, u->win);
+        expect_bytes(in, (size_t)n, rank, tag);
+        MPI_Fetch_and_op(&one, &was, MPI_INT64_T, 0, 0, MPI_SUM, u->win);
+        MPI_Win_flush(0, u->win);
+        EXPECT(was > before && was < (int64_t)ROUNDS * THREADS * size);
+        before = was;
+    }
+    free(out);
+    free(in);
+    return NULL;
+}
+
+static void threads(int created)
+{
+    unsigned char *mine = created ? get(LEN) : NULL;
+    user_t users[THREADS];
+    MPI_Win win;
+    if (created)
+        MPI_Win_create(mine, (MPI_Aint)LEN, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    else
+        MPI_Win_allocate((MPI_Aint)LEN, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &mine, &win);
+    memset(mine, 0, LEN);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, win);
+    for (int i = 0; i < THREADS; i++) {
+        users[i] = (user_t){.number = i, .win = win};
+        pthread_create(&users[i].thread, NULL, user_main, &users[i]);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(users[i].thread, NULL);
+    MPI_Win_unlock_all(win);
+    MPI_Win_free(&win);
+    if (created)
+        free(mine);
+    check_end(created ? "threads_created" : "threads_allocated");
+}
+
 int main(int argc, char **argv)
 {
-    start(&argc, &argv, MPI_THREAD_SINGLE);
-    windows(1);
-    windows(0);
+    int several = argc > 1 && !strcmp(argv[1], "threads");
+    start(&argc, &argv, several ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
+    for (int created = 1; created >= 0; created--)
+        (several ? threads : windows)(created);
     return finish();
 }
