@@ -41,7 +41,7 @@ talk "interfaces of no known node" eth0 "[^:]" 1 HWLOC_XMLFILE="$LAB/bare.xml" $
 talk "one node" eth0 "[^:]" 1 $rails
 
 # The near interface is out of order: the far one serves.  Both are in one subnet, where Linux answers ARP for an address of
-# either on both, so the kernels may have learned the wrong one, and would notice after 8 s only.
+# either on both.  So the kernels may have learned the wrong one, and would notice after 8 s only.
 ip link set one.1 nomaster
 ip link set two.1 nomaster
 lab_in one ip link set eth1 down
