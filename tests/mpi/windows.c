@@ -131,7 +131,7 @@ static void swaps(MPI_Win win, unsigned char *mine)
 /* Each rank changes words of rank 0 by every operation that processors have, and by one that they have not. */
 static void words(MPI_Win win, unsigned char *mine)
 {
-    enum { N = 31, OR, AND, XOR, SWAP, MAX, COUNT, SHORT, WORDS };
+    enum { N = 1001, OR, AND, XOR, SWAP, MAX, COUNT, SHORT, WORDS };
     uint64_t value[WORDS], bit = (uint64_t)1 << rank, others = ~bit, all = ((uint64_t)1 << size) - 1, was, next, taken = 0,
                            sum;
     int32_t one = 1, before;
@@ -165,7 +165,7 @@ static void words(MPI_Win win, unsigned char *mine)
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
     MPI_Get(value, WORDS, MPI_UINT64_T, 0, 0, WORDS, MPI_UINT64_T, win);
     MPI_Win_unlock(0, win);
-    was = (uint64_t)(N * size); /* number of all tokens */
+    was = (uint64_t)N * (uint64_t)size; /* number of all tokens */
     EXPECT(value[OR] == all && value[AND] == ~all && value[XOR] == all);
     EXPECT(sum + value[SWAP] == was * (was + 1) / 2);
     EXPECT(value[MAX] == was && value[COUNT] == was && value[SHORT] == was);

@@ -259,8 +259,8 @@ static bool window_changed(mca_btl_base_atomic_op_t op, uint64_t before, uint64_
     }
 }
 
-/* Change a word of this process.  Return its value before. */
-static uint64_t window_self_change(mca_btl_base_atomic_op_t op, uint64_t address, uint64_t operand)
+/* Change a word in place.  Return its value before. */
+static uint64_t window_here_change(mca_btl_base_atomic_op_t op, uint64_t address, uint64_t operand)
 {
     uint64_t *word = (uint64_t *)(uintptr_t)address, before = __atomic_load_n(word, __ATOMIC_SEQ_CST), after = 0;
     do
@@ -318,14 +318,19 @@ static int window_change(window_op_t *op, mca_btl_base_registration_handle_t *re
     return window_op_began(op, status, request);
 }
 
-/* True if the module has this operation on this word.  Without a handle, Open MPI shares the memory with its owner, and
- * accesses the memory itself. */
-static bool window_has(const mad_btl_endpoint_t *endpoint, const mca_btl_base_registration_handle_t *remote_handle,
-                       uint64_t remote_address, mca_btl_base_atomic_op_t op, int flags)
+/* True if the word is accessed in place: it is this process's own, or in memory that Open MPI shares among the processes of a
+ * host, to which it gives no handle.  Then all of them must change the word in the same way. */
+static bool window_is_here(const mad_btl_endpoint_t *endpoint, const mca_btl_base_registration_handle_t *remote_handle)
+{
+    return !remote_handle || endpoint->self;
+}
+
+/* True if the module has this operation on this word. */
+static bool window_has(uint64_t remote_address, mca_btl_base_atomic_op_t op, int flags)
 {
     uint64_t value;
     return !(flags & (MCA_BTL_ATOMIC_FLAG_32BIT | MCA_BTL_ATOMIC_FLAG_FLOAT)) && !(remote_address % WORD) &&
-           (remote_handle || endpoint->self) && window_changed(op, 0, 0, &value);
+           window_changed(op, 0, 0, &value);
 }
 
 int mad_btl_window_op(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, uint64_t remote_address,
@@ -333,12 +338,12 @@ int mad_btl_window_op(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, 
                       int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data)
 {
     (void)order;
-    if (!window_has(endpoint, remote_handle, remote_address, op, flags))
+    if (!window_has(remote_address, op, flags))
         return OPAL_ERR_NOT_SUPPORTED;
-    if (!endpoint->self)
+    if (!window_is_here(endpoint, remote_handle))
         return window_change(window_op_new(endpoint, NULL, NULL, WORD, callback, context, data), remote_handle,
                              remote_address, op, operand);
-    window_self_change(op, remote_address, operand);
+    window_here_change(op, remote_address, operand);
     callback(btl, endpoint, NULL, NULL, context, data, OPAL_SUCCESS);
     return OPAL_SUCCESS;
 }
@@ -351,15 +356,15 @@ int mad_btl_window_fop(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint,
     window_op_t *o;
     uint64_t before;
     (void)order;
-    if (!window_has(endpoint, remote_handle, remote_address, op, flags))
+    if (!window_has(remote_address, op, flags))
         return OPAL_ERR_NOT_SUPPORTED;
-    if (!endpoint->self) {
+    if (!window_is_here(endpoint, remote_handle)) {
         o = window_op_new(endpoint, local_address, handle, WORD, callback, context, data);
         if (o)
             o->result = local_address;
         return window_change(o, remote_handle, remote_address, op, operand);
     }
-    before = window_self_change(op, remote_address, operand);
+    before = window_here_change(op, remote_address, operand);
     memcpy(local_address, &before, WORD);
     callback(btl, endpoint, local_address, handle, context, data, OPAL_SUCCESS);
     return OPAL_SUCCESS;
@@ -375,9 +380,9 @@ int mad_btl_window_cswap(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoin
     window_op_t *op;
     mad_status_t status;
     (void)order;
-    if (!window_has(endpoint, remote_handle, remote_address, MCA_BTL_ATOMIC_SWAP, flags))
+    if (!window_has(remote_address, MCA_BTL_ATOMIC_SWAP, flags))
         return OPAL_ERR_NOT_SUPPORTED;
-    if (endpoint->self) {
+    if (window_is_here(endpoint, remote_handle)) {
         __atomic_compare_exchange_n((uint64_t *)(uintptr_t)remote_address, &compare, value, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_SEQ_CST); /* sets compare to the value before, if it was another */
         memcpy(local_address, &compare, WORD);
