@@ -183,7 +183,8 @@ struct ofi_adapter {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
-    struct fid_ep *ep; /* NULL if not open, or closed before the adapter's end (endpoint_end); under the lock io */
+    struct fid_ep *ep; /* NULL if not open, or given up before the adapter's end (endpoint_end); under the lock io */
+    bool left;         /* true if the endpoint was given up without a close: no call may use libfabric's objects any more */
     struct fid_av *av;
     struct fid_cq *cq;
     size_t inject_max; /* bytes of the longest injected message */

@@ -48,7 +48,7 @@ void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer)
     while (*p != peer)
         p = &(*p)->next;
     *p = peer->next;
-    if (a->av) {
+    if (a->av && !a->left) {
         madi_lock(&a->io);
         int rc = fi_av_remove(a->av, &peer->addr, 1, 0);
         madi_unlock(&a->io);
