@@ -124,6 +124,27 @@ static void fits(void)
     CHECK(comes_back(0));
 }
 
+/* Every driver has a place in a name, also one that comes from outside. */
+static void every_driver(void)
+{
+    static const char *const drivers[] = {"ofi", "ucx", "verbs", "eth", "mpi", "datagram", "outside"};
+    unsigned char bytes[100];
+    memset(bytes, 'b', sizeof bytes);
+    name_len = 255;
+    for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++) {
+        begin();
+        shm(true);
+        entry(drivers[i], "network", bytes, sizeof bytes);
+        entry(drivers[i], "other", bytes, 3);
+        CHECK(comes_back(0));
+    }
+    name_len = 64; /* the room of Open MPI */
+    begin();
+    entry("ofi", "shm:0123abcd.effffff9", "1234567:0:0", 11);
+    CHECK(comes_back(0));
+    name_len = 48;
+}
+
 /* Networks that do not fit are left out: first IPv6 and the loopback, then the last of the others. */
 static void left_out(void)
 {
@@ -182,7 +203,11 @@ int main(void)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"what fits", fits}, {"left out", left_out}, {"reaches none", reaches_none}, {"garbage", garbage}};
+    } cases[] = {{"what fits", fits},
+                 {"every driver", every_driver},
+                 {"left out", left_out},
+                 {"reaches none", reaches_none},
+                 {"garbage", garbage}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int before = test_failures;
         test_begin(cases[i].name, 60);

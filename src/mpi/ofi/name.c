@@ -10,6 +10,7 @@
  * only if it can be restored. */
 #include "ofi.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define HEAD 32 /* header of an address (doc/wire.md), in bytes */
@@ -18,12 +19,14 @@
 #define TEXT 96 /* bytes: longest network name that is made here */
 
 #define ENTRIES (1 + IDENTITY) /* offset of the first entry */
+#define ITEM (1 + 3 * 256)     /* bytes of the longest entry of a name */
 
-/* Codes of adapters.  NEAR: shared memory whose socket is named after the identity.  For an IP network the prefix is part
- * of the code. */
-enum { SHM = 1, NEAR, LO4, LO6, VIRTUAL, AS_IS = 16 /* + the driver's number */, IP4 = 32 /* + prefix */, IP6 = 96 };
-static const char *const drivers[] = {"self", "shm", "tcp", "virtual", "fault"};
-#define N_DRIVERS 5
+/* Codes of adapters.  NEAR: shared memory whose socket is named after the identity.  NAMED: of a driver without a number,
+ * whose name follows.  For an IP network the prefix is part of the code. */
+enum { SHM = 1, NEAR, LO4, LO6, VIRTUAL, NAMED, AS_IS = 16 /* + the driver's number */, IP4 = 32 /* + prefix */, IP6 = 96 };
+static const char *const drivers[] = {"self", "shm", "tcp", "virtual", "fault", "ofi", "ucx", "verbs", "eth"};
+#define N_DRIVERS 9
+static_assert(AS_IS + N_DRIVERS <= IP4, "codes");
 
 /* One adapter of an address: three strings, each preceded by a byte with its length. */
 typedef struct name_entry {
@@ -113,6 +116,17 @@ static size_t put_virtual(unsigned char *to, const unsigned char *from)
     return put_entry(to, "virtual", network, from + 9, from[8]);
 }
 
+/* Restore an entry that is kept whole: its three strings, each preceded by its length.  Return the entry's length, or 0 if
+ * it is not valid. */
+static size_t put_named(unsigned char *to, const unsigned char *from, const unsigned char *end)
+{
+    name_entry_t e;
+    if (!name_entry_read(from, end, &e))
+        return 0;
+    memcpy(to, from, e.len);
+    return e.len;
+}
+
 /* Restore an entry into room for three strings of 255 bytes; return its length.  *used: length of the short form in
  * bytes; 0 if the short form is not valid. */
 static size_t lengthen(unsigned char *to, const unsigned char *from, const unsigned char *end, const unsigned char *identity,
@@ -130,6 +144,11 @@ static size_t lengthen(unsigned char *to, const unsigned char *from, const unsig
         *used = 3 + (size_t)from[1] + from[2 + from[1]];
         memcpy(to + n, from + 1, *used - 1);
         return n + *used - 1;
+    }
+    if (*from == NAMED) {
+        size_t n = put_named(to, from + 1, end);
+        *used = n ? 1 + n : 0;
+        return n;
     }
     if (*from == VIRTUAL && left >= 10)
         *used = 10 + (size_t)from[9];
@@ -209,14 +228,17 @@ static size_t shorten_as_is(const name_entry_t *e, unsigned char *to)
     int i = 0;
     while (i < N_DRIVERS && !is(e->driver, drivers[i]))
         i++;
-    if (i == N_DRIVERS)
-        return 0;
+    if (i == N_DRIVERS) {
+        to[0] = NAMED;
+        memcpy(to + 1, e->at, e->len);
+        return 1 + e->len;
+    }
     to[0] = (unsigned char)(AS_IS + i);
     memcpy(to + 1, e->network, e->len - 1 - *e->driver);
     return e->len - *e->driver;
 }
 
-/* Write the short form into room for 600 bytes.  Return its length, or 0 if the entry has no short form. */
+/* Write the short form into room for ITEM bytes.  Return its length. */
 static size_t shorten(const name_entry_t *e, const unsigned char *identity, unsigned char *to)
 {
     unsigned char again[3 * 256];
@@ -259,7 +281,7 @@ static void log_left_out(const name_entry_t *e)
 
 bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *name, size_t name_len)
 {
-    unsigned char item[600];
+    unsigned char item[ITEM];
     size_t at = ENTRIES;
     bool reaches = false, is_whole = true;
     memset(name, 0, name_len);
@@ -270,7 +292,7 @@ bool mad_ofi_name_make(const unsigned char *address, size_t len, unsigned char *
             size_t n = rank(&e) == r && !is(e.driver, "self") ? shorten(&e, name + 1, item) : 0;
             if (rank(&e) != r || is(e.driver, "self"))
                 continue;
-            if (!n || at + n > name_len) {
+            if (at + n > name_len) {
                 log_left_out(&e);
                 is_whole = false;
                 continue;
