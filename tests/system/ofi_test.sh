@@ -30,6 +30,20 @@ check_has "mad_info says why one that was named is not used" "not used: libfabri
 check_has "and so does the log" "libfabric offers no provider psm2 here" err
 check_has "mad_info lists the module" "module, loaded: $MAD_MODULES/ofi.so" out
 
+# The provider shm names an endpoint after its process's number.  This process finds what a killed one of its number left.
+cat >left.py <<'END'
+import os, struct, sys
+path = "/dev/shm/%d:%d:0" % (os.getpid(), os.getuid())
+with open("left", "w") as f:
+    f.write(path)
+with open(path, "wb") as f:  # as in libfabric 1.17: version, flags, process
+    f.write(struct.pack("<BBHi", 4, 0, 1, os.getpid()).ljust(65536, b"\0"))
+os.execv(sys.argv[1], sys.argv[1:])
+END
+MAD_OFI_PROVIDERS=shm python3 left.py "$BUILD/mad_info" --json >out 2>err
+check_has "a name that a killed process has left is not used again" '"adapter": "shm:shm", "open": true' out
+rm -f "$(cat left)"
+
 for provider in tcp+rxm shm udp+rxd sockets; do
     export MAD_OFI_PROVIDERS=$provider
     [ "$(adapters A=)" = "$provider" ] || { echo "# not tried: $provider, which libfabric lacks here"; continue; }

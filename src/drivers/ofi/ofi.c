@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define TICK_BLIND INT64_C(20000000) /* ns between two looks at a queue that has no descriptor: it may hold a handshake */
+#define NAMES_TRIED 16               /* endpoints that are opened while the names of those before are in use */
 
 static void caps_set(ofi_adapter_t *a)
 {
@@ -55,14 +56,42 @@ static bool queue_open(ofi_adapter_t *a, char *reason)
     return is_made(a, "a completion queue", rc, reason);
 }
 
-/* Bind the endpoint to its addresses.  ofi_rxm of libfabric 1.17 crashes when it closes an endpoint without addresses:
- * on failure the endpoint is left open. */
-static bool endpoint_bind_addresses(ofi_adapter_t *a, char *reason)
+/* Make an endpoint, and start it.  On failure the endpoint, if there is one, stays in a->ep, but ofi_rxm of libfabric 1.17
+ * crashes when it closes an endpoint without addresses: that one is left open.  Return 0 or a negative error; *what: the
+ * step that failed. */
+static int endpoint_start(ofi_adapter_t *a, const char **what)
 {
-    if (is_made(a, "the addresses of an endpoint", fi_ep_bind(a->ep, &a->av->fid, 0), reason))
-        return true;
-    a->ep = NULL;
-    return false;
+    *what = "an endpoint";
+    int rc = fi_endpoint(a->domain, a->info, &a->ep, NULL);
+    if (rc)
+        return rc;
+    *what = "the addresses of an endpoint";
+    rc = fi_ep_bind(a->ep, &a->av->fid, 0);
+    if (rc) {
+        a->ep = NULL;
+        return rc;
+    }
+    *what = "the queue of an endpoint";
+    rc = fi_ep_bind(a->ep, &a->cq->fid, FI_TRANSMIT | FI_RECV);
+    if (rc)
+        return rc;
+    *what = "the start of an endpoint";
+    return fi_enable(a->ep);
+}
+
+/* Like endpoint_start, but try further endpoints while the names of the first ones are in use.  The provider shm names
+ * an endpoint after the process's number and the endpoint's; a process of the same number that was killed has left such
+ * names, and so may one of another namespace of processes. */
+static bool endpoint_start_named(ofi_adapter_t *a, char *reason)
+{
+    const char *what;
+    int rc = endpoint_start(a, &what);
+    for (int i = 1; rc == -FI_EBUSY && a->ep && i < NAMES_TRIED; i++) {
+        ofi_released(a, fi_close(&a->ep->fid), "an endpoint");
+        a->ep = NULL;
+        rc = endpoint_start(a, &what);
+    }
+    return is_made(a, what, rc, reason);
 }
 
 static bool endpoint_open(ofi_adapter_t *a, char *reason)
@@ -72,10 +101,7 @@ static bool endpoint_open(ofi_adapter_t *a, char *reason)
     return is_made(a, "a fabric", a->lib->fabric(a->info->fabric_attr, &a->fabric, NULL), reason) &&
            is_made(a, "a domain", fi_domain(a->fabric, a->info, &a->domain, NULL), reason) && queue_open(a, reason) &&
            is_made(a, "an address vector", fi_av_open(a->domain, &av, &a->av, NULL), reason) &&
-           is_made(a, "an endpoint", fi_endpoint(a->domain, a->info, &a->ep, NULL), reason) &&
-           endpoint_bind_addresses(a, reason) &&
-           is_made(a, "the queue of an endpoint", fi_ep_bind(a->ep, &a->cq->fid, FI_TRANSMIT | FI_RECV), reason) &&
-           is_made(a, "the start of an endpoint", fi_enable(a->ep), reason) &&
+           endpoint_start_named(a, reason) &&
            is_made(a, "the address of an endpoint", fi_getname(&a->ep->fid, a->base.adapter.address, &a->name_len), reason);
 }
 
