@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define LONG ((size_t)256 << 20) /* bytes: takes longer than STOP_US */
-#define STOP_US 60000            /* us: when the sender stops */
+#define STOP_US 8000             /* us: when the sender stops */
 #define STOPPED_S 8              /* s: for how long */
 
 static mad_channel_t *channel;
