@@ -66,7 +66,7 @@ check_has "btl_mad_async: in shared memory, too" " got 10 blocks 10000000 bytes"
 
 # ---- Windows by remote memory, for which Open MPI chooses osc rdma by itself, and by messages
 export OMPI_MCA_osc=^ucx OMPI_MCA_btl_mad_report=1 # ucx takes windows, and fails, where it has no network
-export OMPI_MCA_btl_mad_windows=1
+export OMPI_MCA_btl_mad_windows=1 WORDS=1001
 # by_memory NAME N: checks that N processes have written and read what the program wants (10 MiB each, or more) by remote
 # memory, and have sent less than 1 MiB by messages
 by_memory() {
@@ -87,7 +87,7 @@ for async in 1 2; do
     OMPI_MCA_btl_mad_async=$async passes "async_${async}_shm" 2 windows
     OMPI_MCA_btl_mad_async=$async MAD_DRIVERS=self,tcp passes "async_${async}_tcp" 2 windows
 done
-unset OMPI_MCA_btl_mad_windows # with threads it is the default
+unset OMPI_MCA_btl_mad_windows WORDS # with threads remote memory is the default
 passes threads_shm 3 windows threads
 MAD_DRIVERS=self,tcp passes threads_tcp 3 windows threads
 OMPI_MCA_btl_mad_async=2 passes threads_async 2 windows threads
