@@ -159,8 +159,6 @@ static void ofi_fini(madi_adapter_t *adapter)
 {
     ofi_adapter_t *a = (ofi_adapter_t *)adapter;
     ofi_close(adapter);
-    if (a->left) /* libfabric keeps its objects until the process ends */
-        a->av = NULL, a->cq = NULL, a->domain = NULL, a->fabric = NULL;
     fid_close(a, a->ep ? &a->ep->fid : NULL, "an endpoint");
     while (a->peers) {
         a->peers->uses = 1;

@@ -184,9 +184,8 @@ struct ofi_adapter {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     struct fid_ep *ep; /* NULL if not open, or given up before the adapter's end (endpoint_end); under the lock io */
-    bool left;         /* true if the endpoint was given up without a close: no call may use libfabric's objects any more */
-    struct fid_av *av;
-    struct fid_cq *cq;
+    struct fid_av *av; /* NULL if not open, or given up with the endpoint */
+    struct fid_cq *cq; /* like av */
     size_t inject_max; /* bytes of the longest injected message */
     size_t name_len;   /* bytes of an endpoint's name, which begins base.address */
     ofi_peer_t *peers;

@@ -9,6 +9,10 @@
 ofi_peer_t *ofi_peer_use(ofi_adapter_t *a, const void *name, size_t len, char *reason)
 {
     ofi_peer_t *p = a->peers;
+    if (!a->av) {
+        snprintf(reason, MADI_REASON_MAX, "the adapter's endpoint was given up");
+        return NULL;
+    }
     if (!len || len > OFI_NAME_BYTES || len != a->name_len) { /* a peer wrote the length */
         snprintf(reason, MADI_REASON_MAX, "the peer's address is not one of provider %.60s",
                  a->info->fabric_attr->prov_name);
@@ -48,7 +52,7 @@ void ofi_peer_drop(ofi_adapter_t *a, ofi_peer_t *peer)
     while (*p != peer)
         p = &(*p)->next;
     *p = peer->next;
-    if (a->av && !a->left) {
+    if (a->av) {
         madi_lock(&a->io);
         int rc = fi_av_remove(a->av, &peer->addr, 1, 0);
         madi_unlock(&a->io);

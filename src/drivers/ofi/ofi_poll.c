@@ -61,7 +61,7 @@ static int queue_read(ofi_adapter_t *a, ofi_stash_t *to, int max)
 {
     struct fi_cq_data_entry e[ENTRIES];
     ssize_t n;
-    if (MADI_UNLIKELY(a->left))
+    if (MADI_UNLIKELY(!a->cq))
         return 0;
     madi_lock(&a->io);
     n = fi_cq_read(a->cq, e, (size_t)(max < ENTRIES ? max : ENTRIES));
@@ -134,25 +134,28 @@ static void stash_add(ofi_adapter_t *a, const ofi_stash_t *e)
     a->stash[a->n_stash++] = *e;
 }
 
-/* True if the endpoint must be left open.  tcp of libfabric 1.17 crashes when an endpoint is closed of which a read has
+/* True if the endpoint must not be closed.  tcp of libfabric 1.17 crashes when an endpoint is closed of which a read has
  * arrived in part.  Such a provider writes memory only in calls of this process, so it writes none if no call follows. */
-static bool endpoint_is_left(const ofi_adapter_t *a)
+static bool close_crashes(const ofi_adapter_t *a)
 {
     return a->info->domain_attr->data_progress == FI_PROGRESS_MANUAL && !strncmp(a->info->fabric_attr->prov_name, "tcp", 3);
 }
 
-/* Close the endpoint, or leave it: the provider then writes no memory of this process.  All links break. */
+/* Close the endpoint, or give up all of libfabric's objects, which the end of the process releases.  The provider then writes
+ * no memory of this process.  All links break. */
 static void endpoint_end(ofi_adapter_t *a)
 {
+    bool crashes = close_crashes(a);
     int rc = 0;
+    if (crashes)
+        ofi_wait_close(a);
     madi_lock(&a->io);
-    a->left = endpoint_is_left(a);
-    if (!a->left)
+    if (crashes)
+        a->av = NULL, a->cq = NULL, a->domain = NULL, a->fabric = NULL;
+    else
         rc = fi_close(&a->ep->fid);
     a->ep = NULL;
     madi_unlock(&a->io);
-    if (a->left)
-        ofi_wait_close(a);
     ofi_released(a, rc, "an endpoint");
     ofi_links_fail(a, "a peer has ended while a block was being read from it, and the provider does not end the read",
                    FI_ETIMEDOUT, true);

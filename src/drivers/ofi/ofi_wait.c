@@ -29,9 +29,7 @@ static void cq_ready(madi_watch_t *watch, uint32_t events)
     ofi_adapter_t *a = MADI_CONTAINER(watch, ofi_adapter_t, cq_watch);
     int error;
     (void)events;
-    if (a->left)
-        return;
-    if (ofi_drain(&a->base) || !queue_is_quiet(a, &error))
+    if (ofi_drain(&a->base) || (a->cq && !queue_is_quiet(a, &error)))
         fabric_heat(&a->base.heat);
 }
 
@@ -75,7 +73,7 @@ bool ofi_arm(madi_adapter_t *adapter)
     if (a->base.deferred || a->n_stash || a->base.tried > 1)
         return false;
     ofi_buffers_post(a);
-    if (a->left)
+    if (!a->cq)
         return true;
     if (a->cq_watch.fd > 0) {
         if (queue_is_quiet(a, &error))
