@@ -18,9 +18,10 @@
  * fragments at the same time.
  *
  * Open MPI has one set of length limits per module, so there are two modules for messages: one for peers reached through
- * shared memory, one for peers reached over networks.  A third module is for windows (windows.c).  Over networks a fragment may be longer than a packet, because each further round
- * trip costs more than a copy.  A longer fragment is a message of several blocks, one packet each, which the receiver
- * reassembles.  The message begins with the mark, which also has the number of bytes that follow. */
+ * shared memory, one for peers reached over networks.  A third module is for windows (windows.c).  Over networks a
+ * fragment may be longer than a packet, because each further round trip costs more than a copy.  A longer fragment is a
+ * message of several blocks, one packet each, which the receiver reassembles.  The message begins with the mark, which
+ * also has the number of bytes that follow. */
 #ifndef MAD_BTL_H
 #define MAD_BTL_H
 

@@ -58,8 +58,7 @@ static int component_register(void)
                                     &network_eager_limit);
     mca_base_component_var_register(&mad_btl->super.btl_version, "windows",
                                     "1: windows use remote memory (osc rdma); 0: they do not; 2: they do if the program "
-                                    "requests MPI_THREAD_MULTIPLE, with "
-                                    "which Open MPI 4.1 has no other windows",
+                                    "requests MPI_THREAD_MULTIPLE, with which Open MPI 4.1 has no other windows",
                                     MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_4, MCA_BASE_VAR_SCOPE_READONLY,
                                     &windows);
     return mca_btl_base_param_register(&mad_btl->super.btl_version, &mad_btl_memory);

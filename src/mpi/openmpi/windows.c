@@ -9,7 +9,8 @@
  *
  * Open MPI wants one module that reaches all processes of a window, this process included, whatever networks lead there.
  * So windows have a module of their own.  The module cannot send, and its endpoints are not those of the other modules, so
- * Open MPI's ob1 uses the module for no message.  Operations on this process's own memory are done in place.
+ * Open MPI's ob1 uses the module for no message.  Operations on this process's own memory, and atomic ones on memory
+ * that Open MPI shares among the processes of a host, are done in place.
  *
  * Open MPI repeats a refused operation for ever, and ignores the status of a put that has failed.  So an operation is
  * refused only if memory is short at the moment, or if Open MPI has another way (OPAL_ERR_NOT_SUPPORTED).  Every other
@@ -44,13 +45,12 @@ typedef struct window_op {
     mca_btl_base_registration_handle_t *local_handle;
     mca_btl_base_rdma_completion_fn_t callback;
     void *context, *data;
+    window_handle_t window; /* the peer's memory */
     size_t len;
     uint64_t *result; /* atomic operations: where to store the value before; NULL if Open MPI does not want it */
     uint64_t before;
-    /* operations made of compare-and-swap */
-    bool repeats; /* true if the operation is repeated until `before` is `expected` */
+    /* operations made of compare-and-swap, which are repeated until `before` is `expected` */
     mca_btl_base_atomic_op_t op;
-    window_handle_t window;
     uint64_t offset, operand, expected;
 } window_op_t;
 
@@ -196,28 +196,36 @@ static void window_copy(void *to, const void *from, size_t len)
         memmove(to, from, len);
 }
 
+/* Begin to put or get the bytes of a peer.  op: NULL if out of memory. */
+static int window_move(bool puts, window_op_t *op, uint64_t remote_address,
+                       const mca_btl_base_registration_handle_t *remote_handle)
+{
+    mad_request_t *request = NULL;
+    mad_status_t status;
+    uint64_t offset;
+    if (!op)
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    window_read(&op->window, remote_handle);
+    offset = remote_address - op->window.base;
+    if (puts)
+        status = mad_memory_put(mad_btl->session, op->endpoint->peer, &op->window.key, offset, op->local, op->len, &request);
+    else
+        status = mad_memory_get(mad_btl->session, op->endpoint->peer, &op->window.key, offset, op->local, op->len, &request);
+    return window_op_began(op, status, request);
+}
+
 int mad_btl_window_put(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address,
                        uint64_t remote_address, mca_btl_base_registration_handle_t *handle,
                        mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
                        mca_btl_base_rdma_completion_fn_t callback, void *context, void *data)
 {
-    mad_request_t *request = NULL;
-    window_handle_t window;
-    window_op_t *op;
-    mad_status_t status;
     (void)flags, (void)order;
-    if (endpoint->self) {
-        window_copy((void *)(uintptr_t)remote_address, local_address, size);
-        callback(btl, endpoint, local_address, handle, context, data, OPAL_SUCCESS);
-        return OPAL_SUCCESS;
-    }
-    op = window_op_new(endpoint, local_address, handle, size, callback, context, data);
-    if (!op)
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    window_read(&window, remote_handle);
-    status = mad_memory_put(mad_btl->session, endpoint->peer, &window.key, remote_address - window.base, local_address, size,
-                            &request);
-    return window_op_began(op, status, request);
+    if (!endpoint->self)
+        return window_move(true, window_op_new(endpoint, local_address, handle, size, callback, context, data),
+                           remote_address, remote_handle);
+    window_copy((void *)(uintptr_t)remote_address, local_address, size);
+    callback(btl, endpoint, local_address, handle, context, data, OPAL_SUCCESS);
+    return OPAL_SUCCESS;
 }
 
 int mad_btl_window_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint, void *local_address,
@@ -225,23 +233,13 @@ int mad_btl_window_get(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoint,
                        mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
                        mca_btl_base_rdma_completion_fn_t callback, void *context, void *data)
 {
-    mad_request_t *request = NULL;
-    window_handle_t window;
-    window_op_t *op;
-    mad_status_t status;
     (void)flags, (void)order;
-    if (endpoint->self) {
-        window_copy(local_address, (const void *)(uintptr_t)remote_address, size);
-        callback(btl, endpoint, local_address, handle, context, data, OPAL_SUCCESS);
-        return OPAL_SUCCESS;
-    }
-    op = window_op_new(endpoint, local_address, handle, size, callback, context, data);
-    if (!op)
-        return OPAL_ERR_OUT_OF_RESOURCE;
-    window_read(&window, remote_handle);
-    status = mad_memory_get(mad_btl->session, endpoint->peer, &window.key, remote_address - window.base, local_address, size,
-                            &request);
-    return window_op_began(op, status, request);
+    if (!endpoint->self)
+        return window_move(false, window_op_new(endpoint, local_address, handle, size, callback, context, data),
+                           remote_address, remote_handle);
+    window_copy(local_address, (const void *)(uintptr_t)remote_address, size);
+    callback(btl, endpoint, local_address, handle, context, data, OPAL_SUCCESS);
+    return OPAL_SUCCESS;
 }
 
 /* ---- Atomic operations ----------------------------------------------------------------------------------------- */
@@ -376,7 +374,6 @@ int mad_btl_window_cswap(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoin
                          int order, mca_btl_base_rdma_completion_fn_t callback, void *context, void *data)
 {
     mad_request_t *request = NULL;
-    window_handle_t window;
     window_op_t *op;
     mad_status_t status;
     (void)order;
@@ -393,8 +390,8 @@ int mad_btl_window_cswap(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoin
     if (!op)
         return OPAL_ERR_OUT_OF_RESOURCE;
     op->result = local_address;
-    window_read(&window, remote_handle);
-    status = mad_memory_compare_swap(mad_btl->session, endpoint->peer, &window.key, remote_address - window.base, compare,
-                                     value, &op->before, &request);
+    window_read(&op->window, remote_handle);
+    status = mad_memory_compare_swap(mad_btl->session, endpoint->peer, &op->window.key, remote_address - op->window.base,
+                                     compare, value, &op->before, &request);
     return window_op_began(op, status, request);
 }
