@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 uint64_t madi_hash(uint64_t hash, const void *bytes, size_t len)
 {
@@ -21,6 +22,23 @@ void madi_boot_id(char name[MADI_BOOT_ID_MAX])
         name[strcspn(name, "\n")] = 0;
     if (f)
         fclose(f);
+}
+
+uint64_t madi_namespace_number(const char *kind)
+{
+    char path[32];
+    struct stat ns;
+    snprintf(path, sizeof path, "/proc/self/ns/%.8s", kind);
+    return stat(path, &ns) ? 0 : ns.st_ino;
+}
+
+bool madi_namespace_name(const char *kind, char *name, size_t size)
+{
+    char kernel[MADI_BOOT_ID_MAX];
+    uint64_t number = madi_namespace_number(kind);
+    madi_boot_id(kernel);
+    snprintf(name, size, "%.8s.%llx", kernel, (unsigned long long)number);
+    return kernel[0] && number;
 }
 
 uint64_t madi_place(void)

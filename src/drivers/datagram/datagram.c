@@ -28,7 +28,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -154,18 +153,15 @@ static mad_status_t datagram_probe(const madi_driver_t *driver, struct mad_sessi
 static mad_status_t datagram_open(madi_adapter_t *adapter, char *reason)
 {
     datagram_adapter_t *a = (datagram_adapter_t *)adapter;
-    char kernel[MADI_BOOT_ID_MAX];
-    struct stat net, pid;
     name_t name;
-    madi_boot_id(kernel);
     a->frames = (madi_watch_t){.fd = -1, .ready = frames_ready};
     a->packets = (madi_watch_t){.fd = -1, .ready = packets_ready, .carries = true};
-    if (!kernel[0] || stat("/proc/self/ns/net", &net) || stat("/proc/self/ns/pid", &pid)) {
+    if (!madi_namespace_name("net", adapter->network, sizeof adapter->network) || !madi_namespace_number("pid")) {
         snprintf(reason, MADI_REASON_MAX, "the namespaces have no names: /proc cannot be read");
         return MAD_ERR_SYSTEM;
     }
-    snprintf(adapter->network, sizeof adapter->network, "%.8s.%llx.%llx", kernel, (unsigned long long)net.st_ino,
-             (unsigned long long)pid.st_ino);
+    snprintf(adapter->network + strlen(adapter->network), MADI_NAME_MAX - strlen(adapter->network), ".%llx",
+             (unsigned long long)madi_namespace_number("pid"));
     a->frames.fd = socket_make(&name);
     a->packets.fd = a->frames.fd < 0 ? -1 : socket_make(&a->packets_name);
     if (a->packets.fd < 0 || madi_watch_add_rare(adapter->session, &a->frames, EPOLLIN) ||

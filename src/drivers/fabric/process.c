@@ -9,39 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- Identity --------------------------------------------------------------------------------------------------------- */
 
-/* Return the number of a namespace of this process; 0 if it is not known. */
-static uint64_t space_number(const char *kind)
-{
-    char path[32];
-    struct stat ns;
-    snprintf(path, sizeof path, "/proc/self/ns/%.8s", kind);
-    return stat(path, &ns) ? 0 : ns.st_ino;
-}
-
 bool fabric_space_text(const char *kind, char *text, size_t size, char *reason)
 {
-    char kernel[MADI_BOOT_ID_MAX];
-    uint64_t number = space_number(kind);
-    madi_boot_id(kernel);
-    if (!kernel[0] || !number) {
+    bool known = madi_namespace_name(kind, text, size);
+    if (!known)
         snprintf(reason, MADI_REASON_MAX, "the %s namespace has no name: /proc cannot be read", kind);
-        return false;
-    }
-    snprintf(text, size, "%.8s.%llx", kernel, (unsigned long long)number);
-    return true;
+    return known;
 }
 
 /* Return a hash of the running kernel and of the namespace in which process numbers are; 0 if it is not known. */
 static uint64_t pid_space_hash(void)
 {
     char boot[MADI_BOOT_ID_MAX];
-    uint64_t number = space_number("pid");
+    uint64_t number = madi_namespace_number("pid");
     madi_boot_id(boot);
     return boot[0] && number ? madi_hash(madi_hash(MADI_HASH_START, boot, strlen(boot)), &number, sizeof number) : 0;
 }

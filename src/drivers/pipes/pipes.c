@@ -4,13 +4,11 @@
  * A link is a pair of pipes between two processes of one host.  The core's handshake needs a stream socket, so a link
  * begins with one.  Then each side makes the pipe that it reads, and passes the write end over the socket, which is then
  * closed:
- *
  *      one side                                            the other side
  *      start: makes pipe A, passes its write end           start: makes pipe B, passes its write end
  *      sock_ready: opens pipe B, link up   <-- socket -->  sock_ready: opens pipe A, link up
  *      in   <----------------------------- pipe A -------- out
  *      out  ------------------------------ pipe B -------> in
- *
  * A pipe accepts up to PIPE_BUF bytes completely or not at all.  So a pipe holds whole packets only, and neither side
  * has to keep a part of one.  The writing side opens its pipe for reading too, since a write without a reader raises
  * SIGPIPE. When the peer dies, the other pipe ends. */
@@ -25,7 +23,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -57,14 +54,10 @@ static mad_status_t pipes_open(madi_adapter_t *a, char *reason)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     socklen_t len = sizeof sa.sun_family; /* the kernel chooses a free name */
-    char kernel[MADI_BOOT_ID_MAX];
-    struct stat ns;
-    madi_boot_id(kernel);
-    if (!kernel[0] || stat("/proc/self/ns/net", &ns)) {
+    if (!madi_namespace_name("net", a->network, sizeof a->network)) {
         snprintf(reason, MADI_REASON_MAX, "the network namespace has no name: /proc cannot be read");
         return MAD_ERR_SYSTEM;
     }
-    snprintf(a->network, sizeof a->network, "%.8s.%llx", kernel, (unsigned long long)ns.st_ino);
     a->listen_fd = madi_fd_own(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (a->listen_fd < 0 || bind(a->listen_fd, (struct sockaddr *)&sa, len) || listen(a->listen_fd, SOMAXCONN)) {
         snprintf(reason, MADI_REASON_MAX, "no UNIX socket: %s", strerror(errno)); /* fini closes it */
@@ -74,14 +67,11 @@ static mad_status_t pipes_open(madi_adapter_t *a, char *reason)
     getsockname(a->listen_fd, (struct sockaddr *)&sa, &len);
     a->address_len = len - offsetof(struct sockaddr_un, sun_path);
     memcpy(a->address, sa.sun_path, a->address_len);
-    a->caps = (madi_caps_t){.packet_max = PACKET_MAX,
-                            .chunk_max = PACKET_MAX,
-                            .rdv_min = PACKET_MAX,
-                            .rdv_eager = PACKET_MAX,
-                            .gather_max = 16,
-                            .latency_us = 5,
-                            .bandwidth_MBs = 1000,
-                            .rank = 91}; /* after skeleton */
+    a->caps.packet_max = a->caps.chunk_max = a->caps.rdv_min = a->caps.rdv_eager = PACKET_MAX;
+    a->caps.gather_max = 16;
+    a->caps.latency_us = 5;
+    a->caps.bandwidth_MBs = 1000;
+    a->caps.rank = 91; /* after skeleton */
     return MAD_OK;
 }
 

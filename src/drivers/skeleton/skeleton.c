@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -66,14 +65,8 @@ static mad_status_t skeleton_probe(const madi_driver_t *driver, struct mad_sessi
  * Yours: the subnet, the fabric's identity. */
 static bool skeleton_name_network(madi_adapter_t *a, char *reason)
 {
-    char kernel[MADI_BOOT_ID_MAX];
-    struct stat ns;
-    bool ok;
-    madi_boot_id(kernel);
-    ok = kernel[0] && !stat("/proc/self/ns/net", &ns);
-    if (ok)
-        snprintf(a->network, sizeof a->network, "%.8s.%llx", kernel, (unsigned long long)ns.st_ino);
-    else
+    bool ok = madi_namespace_name("net", a->network, sizeof a->network);
+    if (!ok)
         snprintf(reason, MADI_REASON_MAX, "the network namespace has no name: /proc cannot be read");
     return ok;
 }
