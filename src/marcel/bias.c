@@ -16,7 +16,7 @@ static void section_wait_end(madi_worker_t *worker, madi_waitq_t *queue)
         madi_pause(n);
 }
 
-/* Take a bias away.  The lock word was `bias` and is now LOCKED.  If the worker belongs to an earlier start of the
+/* Revoke a bias.  The lock word was `bias` and is now LOCKED.  If the worker belongs to an earlier start of the
  * library, it is in no section, and nothing is left to do. */
 static void bias_take_away(madi_waitq_t *queue, uint32_t bias)
 {

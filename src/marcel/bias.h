@@ -2,7 +2,7 @@
 /* Locks of wait queues that only one worker uses.
  *
  * A biased queue is one whose lock word names a worker.  The named worker enters and leaves without an atomic
- * read-modify-write; every other thread first takes the bias away.  The word of a queue's lock is
+ * read-modify-write; every other thread first revokes the bias.  The word of a queue's lock is
  *   0                  free
  *   MADI_BIAS_LOCKED   held by a thread that took it by an exchange
  *   worker->bias       biased to that worker: an even number, 2 for worker 0
@@ -18,9 +18,9 @@
  * from the section as its post-switch function (sched.h).  Sections are never nested: only semaphores are biased, and
  * none is used under the lock of another.
  *
- * All waiters of a biased queue are threads of its worker: a queue becomes biased only while it is empty, and every other
- * thread first takes the bias away.  So in the child of a fork, a queue whose section was occupied by a worker of the
- * parent has no surviving waiters (madi_bias_forked). */
+ * All waiters of a biased queue are threads of its worker: a queue becomes biased only while it is empty, and every
+ * other thread first revokes the bias.  So in the child of a fork, a queue whose section was occupied by a worker of
+ * the parent has no surviving waiters (madi_bias_forked). */
 #ifndef MADI_BIAS_H
 #define MADI_BIAS_H
 

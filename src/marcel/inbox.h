@@ -21,8 +21,8 @@ static inline uintptr_t *madi_inbox_link(uintptr_t item)
 static inline void madi_inbox_put(madi_inbox_t *inbox, uintptr_t item)
 {
     uintptr_t last = atomic_load_explicit(&inbox->last, memory_order_relaxed);
-    /* seq_cst, since the item comes before the check whether the worker sleeps (worker.c); the exchange also releases
-     * the item */
+    /* seq_cst: the item is stored before the caller checks whether the worker sleeps (worker.c); the exchange also
+     * releases the item */
     do
         *madi_inbox_link(item) = last;
     while (!atomic_compare_exchange_weak_explicit(&inbox->last, &last, item, memory_order_seq_cst, memory_order_relaxed));

@@ -9,8 +9,9 @@
 #include <errno.h>
 #include <marcel.h>
 
-/* Number of consecutive uses of a semaphore by one worker before it is biased to that worker.  Each time the number grows
- * by a factor of 32, so that the cost of taking a bias away (a membarrier: microseconds) is spread over many uses. */
+/* Number of consecutive uses of a semaphore by one worker before it is biased to that worker.  Each time the number
+ * grows by a factor of 32, so that the cost of revoking a bias (a membarrier: microseconds) is spread over many
+ * uses. */
 #define BIAS_AFTER 1024u
 #define BIAS_SLOWER 32u
 
