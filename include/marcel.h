@@ -493,8 +493,8 @@ int marcel_completion_clockwait(marcel_completion_t *completion, int clock, cons
  * directories block the worker; if that may take long, use marcel_blocking_begin.  All but marcel_close are cancellation
  * points; a call that has transferred data returns first.  A plain pthread is not cancelled while it waits in one.
  *
- * A few waits are made as between marcel_blocking_begin and marcel_blocking_end, because no event announces their
- * end.  Neither cancellation nor marcel_close ends them:
+ * A few calls block their kernel thread, like a call between marcel_blocking_begin and marcel_blocking_end, because no
+ * event announces their end.  Neither cancellation nor marcel_close ends them:
  * - reads from a socket whose SO_RCVLOWAT is above 1 (set before its first use here);
  * - MSG_PEEK with MSG_WAITALL;
  * - reads from a terminal governed by VMIN and VTIME, and writes to a terminal;

@@ -116,10 +116,10 @@ mad_status_t mad_memory_put_notify(mad_session_t *session, mad_peer_t peer, cons
 mad_status_t mad_memory_get(mad_session_t *session, mad_peer_t peer, const mad_memory_key_t *key, uint64_t offset, void *buf,
                             size_t len, mad_request_t **request);
 
-/* Add a number to the 8 bytes at offset of the peer's block, modulo 2^64, and set *before to their value before.  The address
- * at the owner must be divisible by 8.  before may be NULL; otherwise it is borrowed until completion, and set only on success.
- * Any thread, as for mad_memory_put.  Errors: as for mad_memory_put; MAD_ERR_RANGE also for an address that is not divisible by
- * 8. */
+/* Add a number to the 8 bytes at offset of the peer's block, modulo 2^64, and set *before to their previous value.  The
+ * address at the owner must be divisible by 8.  before may be NULL; otherwise it is borrowed until completion, and set
+ * only on success.  Any thread, as for mad_memory_put.  Errors: as for mad_memory_put; MAD_ERR_RANGE also for an
+ * address that is not divisible by 8. */
 mad_status_t mad_memory_fetch_add(mad_session_t *session, mad_peer_t peer, const mad_memory_key_t *key, uint64_t offset,
                                   uint64_t number, uint64_t *before, mad_request_t **request);
 

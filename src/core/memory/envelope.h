@@ -14,8 +14,8 @@
 #define MADI_MEMORY_SECRET 16 /* random bytes of a key */
 
 enum madi_memory_kind {
-    MADI_MEMORY_ANSWER = 1,       /* the answer to an operation; operand[0]: the value before a change of 8 bytes; len:
-                                   * number of bytes that follow */
+    MADI_MEMORY_ANSWER = 1,       /* the answer to an operation; operand[0]: the value of the 8 bytes before their
+                                   * change; len: number of bytes that follow */
     MADI_MEMORY_PUT = 2,          /* the bytes follow */
     MADI_MEMORY_PUT_NOTIFY = 3,   /* like MADI_MEMORY_PUT, and the owner counts a notification */
     MADI_MEMORY_GET = 4,          /* no bytes follow */

@@ -72,8 +72,8 @@ typedef struct madi_memory_op {
     madi_memory_envelope_t envelope; /* the operation's message; its `number` is the initial handle; constant once the
                                       * operation is in its list */
     void *buf;                       /* source of a put, or destination of a get; constant */
-    uint64_t *before;                /* where to store the value before a change; NULL if the program does not want it;
-                                      * constant */
+    uint64_t *before;                /* where to store the value that the bytes had before the change; NULL if the
+                                      * program does not want it; constant */
 } madi_memory_op_t;
 
 /* A peer with which operations have begun.  Under memory->lock. */

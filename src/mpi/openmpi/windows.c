@@ -47,7 +47,8 @@ typedef struct window_op {
     void *context, *data;
     window_handle_t window; /* the peer's memory */
     size_t len;
-    uint64_t *result; /* atomic operations: where to store the value before; NULL if Open MPI does not want it */
+    uint64_t *result; /* atomic operations: where to store the word's previous value; NULL if Open MPI does not want
+                       * it */
     uint64_t before;
     /* operations made of compare-and-swap, which are repeated until `before` is `expected` */
     mca_btl_base_atomic_op_t op;
@@ -257,7 +258,7 @@ static bool window_changed(mca_btl_base_atomic_op_t op, uint64_t before, uint64_
     }
 }
 
-/* Change a word in place.  Return its value before. */
+/* Change a word in place.  Return its previous value. */
 static uint64_t window_here_change(mca_btl_base_atomic_op_t op, uint64_t address, uint64_t operand)
 {
     uint64_t *word = (uint64_t *)(uintptr_t)address, before = __atomic_load_n(word, __ATOMIC_SEQ_CST), after = 0;
@@ -381,7 +382,7 @@ int mad_btl_window_cswap(mca_btl_base_module_t *btl, mad_btl_endpoint_t *endpoin
         return OPAL_ERR_NOT_SUPPORTED;
     if (window_is_here(endpoint, remote_handle)) {
         __atomic_compare_exchange_n((uint64_t *)(uintptr_t)remote_address, &compare, value, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST); /* sets compare to the value before, if it was another */
+                                    __ATOMIC_SEQ_CST); /* sets compare to the word's value if that differs */
         memcpy(local_address, &compare, WORD);
         callback(btl, endpoint, local_address, handle, context, data, OPAL_SUCCESS);
         return OPAL_SUCCESS;
