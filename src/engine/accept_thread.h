@@ -31,8 +31,8 @@ int marceli_accept_entry_open(marceli_accept_entry_t *entry);
  * begins. */
 void marceli_accept_entry_close(marceli_accept_entry_t *entry);
 
-/* Make the accept thread call serve at that time (madi_now's ns), even without a connection; no effect if the entry is
- * not open.  Any lock may be held; may be called from serve. */
+/* Make the accept thread call serve at the time `when` (madi_now's ns), even without a connection; no effect if the
+ * entry is not open.  Any lock may be held; may be called from serve. */
 void marceli_accept_entry_call_at(marceli_accept_entry_t *entry, int64_t when);
 
 /* Return 1 if the accept thread exists, else 0. */

@@ -65,7 +65,7 @@ static bool nodes_new(numa_t *t, int n)
     return true;
 }
 
-/* Take a distance over, unless it makes no sense. */
+/* Store a distance, unless it is not plausible. */
 static void distance_set(numa_t *t, int from, int to, unsigned long long distance)
 {
     if (from >= 0 && to >= 0 && distance && distance <= UINT8_MAX)
@@ -188,7 +188,7 @@ static bool tree_devices_list(numa_t *t, hwloc_topology_t tree)
     return ok;
 }
 
-/* Take the distances over, where the description has any. */
+/* Store the distances that the description has. */
 static void distances_read(numa_t *t, hwloc_topology_t tree)
 {
     struct hwloc_distances_s *d = NULL;
@@ -202,7 +202,7 @@ static void distances_read(numa_t *t, hwloc_topology_t tree)
     hwloc_distances_release(tree, d);
 }
 
-/* Keep what counts of a tree. */
+/* Copy from hwloc's tree what this file needs. */
 static bool tree_take(numa_t *t, hwloc_topology_t tree)
 {
     int n = hwloc_get_nbobjs_by_type(tree, HWLOC_OBJ_NUMANODE);
@@ -243,7 +243,7 @@ static bool tree_read(numa_t *t, const char *xml)
 }
 #endif
 
-/* Read this host, or the description given; false without memory, or if hwloc cannot read the description. */
+/* Read this host, or the given description.  False if out of memory, or if hwloc cannot read the description. */
 static bool host_read(numa_t *t)
 {
     if (madi_env("HWLOC_XMLFILE") || madi_env("HWLOC_SYNTHETIC"))
@@ -282,7 +282,7 @@ bool marceli_numa_describe(const char *xml, const char *sysfs, const cpu_set_t *
 
 /* ---- Devices -------------------------------------------------------------------------------------------------- */
 
-/* Read the node of a device in sysfs.  False: there is no such device, or it does not say. */
+/* Read the node of a device in sysfs.  False if there is no such device, or if sysfs does not give its node. */
 static bool sysfs_node_read(const char *name, int *node)
 {
     static const char *const places[][2] = {
@@ -327,7 +327,7 @@ static int lower_node(const char *name, int below)
     return same ? node : MARCELI_NUMA_UNKNOWN;
 }
 
-/* below: number of interfaces that are built on this one, one on the other. */
+/* below: number of interfaces above this one, each built on the one below. */
 static int device_node(const char *name, int below)
 {
     int node = MARCELI_NUMA_UNKNOWN;

@@ -3,8 +3,9 @@
  *
  * All comes from sysfs, or, if HWLOC_XMLFILE or HWLOC_SYNTHETIC describes a host, from hwloc's tree with its I/O objects.
  * (To read this host's tree would take tens of milliseconds, at the start of each process.)  A device that the tree lacks
- * is looked up in sysfs, if the tree is that of this host (HWLOC_THISSYSTEM).  What counts is read once, when it is first
- * needed.  With one node nothing is near or far.  Any thread, any lock; the first call may wait for files. */
+ * is looked up in sysfs, if the tree is that of this host (HWLOC_THISSYSTEM).  Nodes and distances are read once, when
+ * they are first needed.  With one node nothing is near or far.  Any thread, any lock; the first call may wait for
+ * files. */
 #ifndef MARCELI_NUMA_H
 #define MARCELI_NUMA_H
 
