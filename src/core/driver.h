@@ -237,13 +237,13 @@ typedef struct madi_driver_wait {
  *       has read the body ---------------> slot_put            likewise for a body lent to madi_rx_begin
  */
 typedef struct madi_driver_fast {
-    /* Like send without op, but for a contiguous packet of at most MADI_PACKET_SHORT bytes; that many are readable at
-     * packet.  NULL: the core calls send.
+    /* Like send without op, but for a contiguous packet of at most MADI_PACKET_SHORT bytes; MADI_PACKET_SHORT bytes are
+     * readable at packet.  NULL: the core calls send.
      * Lock: tx.  Waits: no.  Owner: the core keeps packet.  Errors: false if the packet was not taken. */
     bool (*send_short)(madi_link_t *link, const void *packet, size_t total);
-    /* Return the length of the longest packet that send would take now without an op; it need not be found out beyond `want`
-     * bytes.  Called for a block that is too long for packet_max and that need not be announced: with enough room and
-     * credit, it goes in its message's packet.  NULL: packet_max.
+    /* Return the length of the longest packet that send would take now without an op; a length beyond `want` bytes need
+     * not be exact.  Called for a block that is too long for packet_max and that need not be announced: with enough
+     * room and credit, it goes in its message's packet.  NULL: packet_max.
      * Lock: tx.  Waits: no.  Owner: unchanged.  Errors: none. */
     size_t (*packet_room)(madi_link_t *link, size_t want);
     /* True if, as far as known, a message has arrived since the last one left: the peer then probably waits for the
@@ -447,7 +447,8 @@ madi_place_t madi_rx_begin(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_r
 void madi_rx_done(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_rx_t *rx);
 
 /* Deliver a packet that lies whole in the driver's memory: begin, copy and done in one step.  The body has at most
- * MADI_SHORT_MAX bytes, and that many are readable; it may be reused after the call.  Under the session's lock. */
+ * MADI_SHORT_MAX bytes, and MADI_SHORT_MAX bytes are readable there; the memory may be reused after the call.  Under
+ * the session's lock. */
 void madi_rx_short(madi_link_t *link, const madi_wire_hdr_t *hdr, madi_foreign_t body);
 
 /* Deliver a packet that lies whole in the driver's memory, its body in a slot of its own: begin, copy and done in one step.
@@ -505,7 +506,7 @@ static inline void madi_adapter_wake(madi_adapter_t *adapter)
 }
 /* True if the host has fewer cores than the job has processes: waiting threads then sleep often, so sleep must be cheap. */
 bool madi_session_oversubscribed(const struct mad_session *session);
-/* Take and release the link's tx lock, under which send runs: from poll, ready, link_close, or drained. */
+/* Take and release the link's tx lock, under which send runs.  Called from poll, ready, link_close, or drained. */
 void madi_link_lock_tx(madi_link_t *link);
 void madi_link_unlock_tx(madi_link_t *link);
 

@@ -13,11 +13,11 @@
 #define MADI_ADDR_MAX 255        /* maximum number of bytes of an adapter's own address */
 #define MADI_NAME_MAX 48         /* maximum number of bytes of adapter and network names, final zero included */
 #define MADI_REASON_MAX 200      /* maximum number of bytes of an explanation */
-#define MADI_PACKET_MIN 4096     /* no driver's packet_max is less */
+#define MADI_PACKET_MIN 4096     /* least packet_max that a driver may have, in bytes */
 #define MADI_SHORT_MAX 40        /* maximum number of bytes of the body of a short packet */
 #define MADI_TAKE_MAX 640        /* maximum number of bytes of a body that the operation `take` copies */
 #define MADI_FRAME_MAX 8752      /* bytes of the longest frame of the handshake */
-#define MADI_FRAME_MIN 544       /* no adapter's frame_max is less */
+#define MADI_FRAME_MIN 544       /* least frame_max that an adapter may have, in bytes */
 #define MADI_DESCRIPTION_MAX 256 /* maximum number of bytes by which a driver describes its end of a link */
 #define MADI_PACKET_SHORT (MADI_SHORT_MAX + sizeof(madi_wire_hdr_t))
 

@@ -44,7 +44,8 @@ static void callback_run_instant(mad_session_t *session, void (*fn)(void *arg, m
             return;
         r = madi_request_new(session, false);
     }
-    if (!r) { /* no request structure: a child of fork has no queue, and without memory a nested call is better than none */
+    if (!r) { /* no request structure: a child of fork has no queue; if out of memory, a nested call is better than
+               * none */
         fn(arg, MAD_OK);
         return;
     }
@@ -133,7 +134,7 @@ static bool request_done(void *arg)
 
 #define POLLED 16 /* packets that a waiting thread handles in one poll */
 
-/* Poll for a limited number of times, without a waiter and without a look at the clock.  Return true if the request is
+/* Poll for a limited number of times, without a waiter and without reading the clock.  Return true if the request is
  * done. */
 static bool wait_polled(mad_request_t *r)
 {

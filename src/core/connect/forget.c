@@ -143,7 +143,7 @@ static int claimed_servers_lost(mad_session_t *s)
     return n;
 }
 
-/* True if a lost peer is kept. */
+/* True if a lost peer stays in the table of peers. */
 static bool peer_stays(const mad_session_t *s, const madi_peer_t *p, int served)
 {
     return p->kept || p->number < s->size || (peer_serves(p) && !(peer_is_claimed_server(p) && served > SERVED_MOST));

@@ -182,8 +182,8 @@ static client_t *client_slot(madi_query_t *ask)
     return oldest;
 }
 
-/* Accept clients.  The socket is watched for edges: when no descriptor is left, connections wait for the next event, and
- * no thread spins. */
+/* Accept clients.  The socket is watched edge-triggered: when no descriptor is left, connections wait for the next
+ * event, and no thread spins. */
 static void query_listener_ready(madi_watch_t *watch, uint32_t events)
 {
     madi_query_t *ask = MADI_CONTAINER(watch, madi_query_t, watch);

@@ -16,9 +16,9 @@ typedef struct madi_traffic {
     uint64_t count[MADI_MOVED_COUNTS];
 } madi_traffic_t;
 
-/* All of a connection stands here: the inlined fast paths of sending and receiving use most of it.  The first cache
- * lines of a connection are the sender's, the others the receiver's.  "Credit bytes" are bytes of packets as
- * madi_wire_cost counts them. */
+/* The whole structure is visible here, because the inlined fast paths of sending and receiving use most of it.  The
+ * first cache lines of a connection are the sender's, the others the receiver's.  "Credit bytes" are bytes of packets
+ * as madi_wire_cost counts them. */
 struct madi_conn {
     /* Sending: fields of the holder of packing, and constants. */
     _Atomic(int) packing;   /* not 0: held by a message */

@@ -7,7 +7,7 @@
  *                                              \- rx (a message that arrived)
  *
  * Each object has a header in this folder if folders below its owner use its fields; else its header is in its owner's
- * folder.  The fields of a structure stand together by the lock that protects them.  State that only one folder uses is
+ * folder.  The fields of a structure are grouped by the lock that protects them.  State that only one folder uses is
  * in a part of the object: struct madi_FOLDER_OBJECT is private to src/core/FOLDER (tests/build/fields.py).
  *
  * Locks, in this order (see doc/locking.md):

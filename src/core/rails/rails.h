@@ -13,7 +13,7 @@
 #include "core/rails.h"
 #include "core/wire/wire.h"
 
-/* maximum number of rails of a gate, including those that have broken and are not settled */
+/* maximum number of rails of a gate, including broken rails that are not settled yet (rails_lost.c) */
 #define MADI_RAILS_MOST 8
 #define MADI_RAILS_SETTLED 16           /* number of settled rails whose numbers are kept to recognise a repeated LOST */
 #define MADI_RAILS_BLOCK (256 * 1024)   /* bytes: the first block of at least this length starts the use of rails */
@@ -124,7 +124,8 @@ bool madi_rails_send_short(madi_link_t *link, const void *packet, size_t total);
 bool madi_rail_control(rail_t *r, enum madi_rail_kind kind, uint32_t id, uint32_t count);
 void madi_rail_pump(madi_rails_t *w, rail_t *r);         /* send the packets that wait on a rail */
 void madi_rail_report(rail_t *r);                        /* send ACK */
-void madi_rails_due(mad_session_t *session, int64_t at); /* have tick called at this time, or earlier; any lock */
+void madi_rails_due(mad_session_t *session, int64_t at); /* have tick called at the time `at` (ns), or earlier; any
+                                                          * lock */
 void madi_rail_append(rail_t *r, rails_out_t *out);      /* append a packet to those that wait on a rail */
 rail_t *madi_rails_quickest(madi_rails_t *w);            /* return the rail that is best for messages; NULL if none is up */
 rails_out_t *madi_rails_lost_record(madi_rails_t *w, uint32_t id, uint32_t count); /* NULL if out of memory */
@@ -137,7 +138,8 @@ void madi_rails_complete(rails_out_t *done, mad_status_t status);
 /* rails_lost.c.  Under session->lock. */
 void madi_rail_broke(madi_rails_t *w, rail_t *r, mad_status_t status, const char *text);
 void madi_rail_settle(madi_rails_t *w, uint32_t id, uint32_t count); /* the peer's LOST has arrived */
-bool madi_rail_is_settled(const madi_rails_t *w, uint32_t id);       /* true if the peer's LOST has arrived before */
+bool madi_rail_is_settled(const madi_rails_t *w, uint32_t id);       /* true if an earlier LOST of the peer has settled
+                                                                      * this rail */
 int64_t madi_rails_stalled(madi_rails_t *w, int64_t now);            /* give up stalled rails; return the time of the next
                                                                       * check (ns) */
 
@@ -149,7 +151,7 @@ bool madi_rails_admits(const madi_gate_t *gate, const madi_adapter_t *adapter);
 void madi_rails_join(madi_link_t *link);
 void madi_rails_failed(madi_gate_t *gate);
 void madi_rails_tick(mad_session_t *session, int64_t now);
-void madi_rails_dial_soon(madi_rails_t *w, int64_t at); /* connect a further rail at this time, or earlier */
+void madi_rails_dial_soon(madi_rails_t *w, int64_t at); /* connect a further rail at the time `at` (ns), or earlier */
 void madi_rails_abandon(madi_rails_t *w);               /* give up the further links that are being connected */
 rail_t *madi_rails_place(madi_rails_t *w);              /* a free place; NULL: none */
 void madi_rail_start(rail_t *r, madi_link_t *link);

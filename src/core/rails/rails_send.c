@@ -309,8 +309,8 @@ static bool nodes_differ(const madi_rails_t *w)
     return false;
 }
 
-/* Return the NUMA node of the block of a piece; unknown if no rail is nearer to it than another.  The kernel is asked once a
- * block. */
+/* Return the NUMA node of the block of a piece; unknown if no rail is nearer to it than another.  The kernel is queried
+ * once for each block. */
 static int block_node(madi_rails_t *w, const struct iovec *vec, int n)
 {
     uint32_t block = ((const madi_wire_hdr_t *)vec->iov_base)->aux;

@@ -8,8 +8,8 @@
  * The order counts twice: the search tries the first of equal paths first, and the address lists adapters in this order.
  * So each end of a link uses its own near adapter, without knowing where the other process is.
  *
- * An adapter whose node is unknown, as a bridge, comes after those of known nodes, also of far ones.  Without a place of
- * its own (a process on all nodes) the order stays as it was. */
+ * An adapter whose node is unknown (a bridge, for instance) comes after all adapters of known nodes, even far ones.
+ * Without a place of its own (a process on all nodes) the order stays as it was. */
 #include "base/knob.h"
 #include "base/log.h"
 #include "core/connect/paths.h"
