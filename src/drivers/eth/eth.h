@@ -145,7 +145,7 @@ struct eth_adapter {
     _Atomic(bool) attention;        /* poll has work, though no frame has come */
     _Atomic(int64_t) due;           /* ns: when a timeout or an acknowledgement is due; INT64_MAX if none */
     int64_t armed;                  /* ns: for which `timer` is set; 0: not set */
-    int64_t looked;                 /* ns: time of the last look at all links */
+    int64_t looked;                 /* ns: time of the last check of all links */
     _Atomic(int) send_error;        /* the error of sending that was reported last; 0: none */
     bool watched;                   /* the watches were added */
     struct {
@@ -287,7 +287,7 @@ mad_status_t eth_wait_open(eth_adapter_t *a, char *reason);
 void eth_wait_close(eth_adapter_t *a);
 void eth_wait_fini(eth_adapter_t *a);
 void eth_touch(eth_link_t *l);
-/* Have poll check timeouts at that time, or before. */
+/* Have poll check timeouts at the time `at` (ns), or earlier. */
 static inline void eth_due(eth_adapter_t *a, int64_t at)
 {
     if (at < atomic_load_explicit(&a->due, memory_order_relaxed))

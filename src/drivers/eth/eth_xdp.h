@@ -57,9 +57,9 @@ typedef struct eth_xdp_want {
     size_t memory;      /* bytes for chunks */
 } eth_xdp_want_t;
 
-/* Open the socket, and attach the program.  Return false if this host or this interface permits it not, with the cause
- * in `reason` (MADI_REASON_MAX bytes); eth_xdp_fini follows in any case.  May take some milliseconds after another
- * process has closed its socket. */
+/* Open the socket, and attach the program.  Return false if this host or this interface does not permit it, with the
+ * cause in `reason` (MADI_REASON_MAX bytes); eth_xdp_fini follows in any case.  May take some milliseconds after
+ * another process has closed its socket. */
 bool eth_xdp_open(eth_xdp_t *x, const eth_xdp_want_t *want, char *reason);
 void eth_xdp_fini(eth_xdp_t *x);
 /* True if the card's driver writes the frames to the chunks itself. */

@@ -64,12 +64,13 @@ static void fabric_tick_ready(madi_watch_t *watch, uint32_t events)
     if (!fabric_tick_take(watch))
         return;
     if (!a->ops->tick(a))
-        return; /* so nothing that shows life was received either */
+        return; /* nothing was received, so silence does not mean that a peer is dead */
     if (now - a->looked < fabric_look_ns())
         return;
     a->looked = now;
     for (fabric_link_t *l; (l = fabric_link_next(a, &i));)
-        if (l->is_up && (l->process.fd <= 0 || a->looks_at_all)) /* a pidfd reports more, and sooner */
+        if (l->is_up && (l->process.fd <= 0 || a->looks_at_all)) /* a pidfd reports the end of a process more reliably
+                                                                  * and sooner */
             fabric_link_look(l);
 }
 

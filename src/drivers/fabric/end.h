@@ -40,7 +40,7 @@ static inline bool fabric_end_reached(const fabric_end_t *end)
     return MADI_UNLIKELY(end->bye) && end->got == end->bye_at;
 }
 #define FABRIC_CLOSED "connection closed by peer"
-/* True if it is time to ask whether all packets have arrived. */
+/* True if it is time to query whether all packets have arrived. */
 bool fabric_end_asks(fabric_end_t *end);
 
 /* Return the period in ns at which links are checked whose peer nothing else watches.  MAD_PEER_TIMEOUT is at least

@@ -25,7 +25,7 @@ typedef struct fabric_ops {
     const char *name;        /* of the driver, for the log */
     const char *networks;    /* beginning of a sentence: "libfabric's networks" */
     uint32_t magic, version; /* of descriptions */
-    /* Handle all events there are, or those of a while.  Returns their number. */
+    /* Handle all pending events, or FABRIC_DRAIN_MAX of them.  Return their number. */
     int (*drain)(fabric_adapter_t *a);
     void (*early_run)(fabric_link_t *l); /* deliver what has waited for its turn: order.h */
     /* Return a link of the adapter behind index *i, and advance *i; NULL if there is none.  NULL: those of adapter->links. */
@@ -41,7 +41,7 @@ typedef struct fabric_ops {
     void (*bye_send)(fabric_link_t *l);                  /* send BYE on a link that is closed; NULL: by control_send */
     void (*done_arrived)(fabric_link_t *l, uint32_t id); /* NULL: no peer sends DONE */
     void (*peer_lost)(fabric_link_t *l);                 /* the peer is dead (l->dead), or silent; NULL: nothing to do */
-    bool (*tick)(fabric_adapter_t *a); /* drain, and do what is periodic.  False: nothing could be received */
+    bool (*tick)(fabric_adapter_t *a); /* drain, and do periodic work; false if nothing could be received */
 } fabric_ops_t;
 
 /* A packet that waits for its turn; in the driver's structure of a packet. */
@@ -63,8 +63,8 @@ struct fabric_adapter {
     madi_watch_t nap;  /* timer that polls while the process sleeps: poll.h */
     int64_t nap_ns;    /* ns: its period */
     madi_watch_t tick; /* timer of liveness: control.h */
-    int64_t looked;    /* ns: last look at all links */
-    bool looks_at_all; /* true if the looks include links whose peer's process is watched */
+    int64_t looked;    /* ns: time of the last check of all links */
+    bool looks_at_all; /* true if the checks include links whose peer's process is watched */
 };
 
 struct fabric_link {
@@ -78,7 +78,7 @@ struct fabric_link {
     /* sending, under the tx lock */
     uint64_t tag;      /* tag of packets to the peer, with number 0 */
     uint16_t number;   /* number of the next packet to send, if packets have numbers */
-    atomic_int failed; /* error that ended sending, as the driver's library counts them; 0 if none */
+    atomic_int failed; /* error that ended sending, a code of the driver's library; 0 if none */
     atomic_bool refused;
     atomic_int flying; /* number of copies and long packets in flight */
 

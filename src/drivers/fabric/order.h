@@ -57,8 +57,8 @@ static inline void fabric_early_append(fabric_link_t *l, fabric_early_t *packet)
 
 /* Put the packet back, and list the link for the next poll. */
 void fabric_early_defer(fabric_link_t *l, fabric_early_t *packet);
-/* Deliver what has waited for its turn.  has_numbers: packets are inserted by number.  deliver: hand the packet, which is in no
- * list, to the core; false: later.  put: free a packet that is not delivered. */
+/* Deliver what has waited for its turn.  has_numbers: packets are inserted by number.  deliver: hand the packet, which
+ * is in no list, to the core; false if the packet has to wait.  put: free a packet that is not delivered. */
 static inline void fabric_early_run(fabric_link_t *l, bool has_numbers, bool (*deliver)(fabric_link_t *, fabric_early_t *),
                                     void (*put)(fabric_link_t *, fabric_early_t *))
 {
@@ -67,7 +67,7 @@ static inline void fabric_early_run(fabric_link_t *l, bool has_numbers, bool (*d
         l->early = packet->next; /* the packet may be free, or lent, when `deliver` returns */
         if (MADI_LIKELY(deliver(l, packet)))
             continue;
-        if (l->closed) { /* fabric_early_forget has been here */
+        if (l->closed) { /* fabric_early_forget has freed the packets of this link */
             put(l, packet);
             return;
         }
@@ -110,7 +110,7 @@ static inline fabric_whole_t fabric_whole_deliver(fabric_link_t *l, const madi_w
     }
     return FABRIC_WHOLE_DONE;
 }
-/* Ask the core where the body of a packet goes that is not in the message of the header: l->hdr, l->rx. */
+/* Have the core decide where the body of a packet goes that is not in the message of the header: l->hdr, l->rx. */
 static inline madi_place_t fabric_body_place(fabric_link_t *l, const madi_wire_hdr_t *hdr)
 {
     l->hdr = *hdr;

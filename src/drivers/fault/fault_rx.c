@@ -128,8 +128,8 @@ static void keep_short(fault_link_t *l, const madi_wire_hdr_t *hdr, madi_foreign
         return;
     }
     madi_foreign_copy(p->body, body,
-                      hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* that many bytes are readable, also
-                                                                                     * behind a short body */
+                      hdr->length > MADI_SHORT_MAX ? hdr->length : MADI_SHORT_MAX); /* MADI_SHORT_MAX bytes are readable
+                                                                                     * even if the body is shorter */
     in_add(l, p);
 }
 

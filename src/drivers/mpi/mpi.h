@@ -39,7 +39,7 @@
 #define WORLD_LENT_MAX 1024 /* maximum number of lent buffers; further packets are copied */
 /* Tags of MPI messages, below the least value (32767) that the standard allows for MPI_TAG_UB. */
 #define WORLD_TAG 28004
-#define WORLD_BODY_TAG 16384 /* the first of WORLD_BODY_TAGS */
+#define WORLD_BODY_TAG 16384 /* the first of WORLD_BODY_TAGS consecutive tags, for bodies */
 #define WORLD_BODY_TAGS 8192
 
 typedef struct mpi_link mpi_link_t;
@@ -114,7 +114,7 @@ typedef struct mpi_world {
     uint16_t body_tag; /* of the next body */
 
     struct {
-        mpi_buffer_t *buffer; /* NULL: without memory */
+        mpi_buffer_t *buffer; /* NULL if out of memory */
         mpi_request_t request;
     } slots[WORLD_SLOTS];
     unsigned head, posted; /* head: index of the first posted slot; posted: number of posted slots */
@@ -227,7 +227,7 @@ madi_link_t *mpi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
 /* As fabric_ops_t says. */
 int mpi_drain(fabric_adapter_t *adapter);
 bool mpi_tick(fabric_adapter_t *adapter);
-/* Wait until MPI no longer uses memory for the link, without upcalls, or a while. */
+/* Wait until MPI no longer uses memory for the link, but only for a limited time.  Makes no upcalls. */
 void mpi_link_await(mpi_link_t *l);
 bool mpi_arm(madi_adapter_t *adapter);
 void mpi_disarm(madi_adapter_t *adapter);

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOKS 16                    /* looks for a message in one take.  rationale.md, "How does the driver mpi use MPI?" */
-#define AWAIT_NS INT64_C(500000000) /* ns: wait for memory that MPI uses as a link is closed */
-#define DEAD_CALLS 8192             /* calls in which MPI handles what a dead process has sent */
+#define LOOKS 16                    /* probes for a message in one take.  rationale.md, "How does the driver mpi use MPI?" */
+#define AWAIT_NS INT64_C(500000000) /* ns: longest wait, when a link is closed, until MPI no longer uses memory */
+#define DEAD_CALLS 8192             /* number of calls after which MPI has handled all that a dead process has sent */
 
 /* ---- Rare events ---------------------------------------------------------------------------------------------------- */
 

@@ -21,7 +21,7 @@ static bool buffer_lend(mpi_world_t *w)
     return lends;
 }
 
-/* Deliver a packet that lies whole in its buffer.  False: later. */
+/* Deliver a packet that lies whole in its buffer.  Return false if the packet has to wait. */
 static bool mpi_whole_deliver(mpi_link_t *l, const madi_wire_hdr_t *hdr, mpi_buffer_t *b)
 {
     mpi_world_t *w = mpi_of(l)->world;
@@ -34,7 +34,7 @@ static bool mpi_whole_deliver(mpi_link_t *l, const madi_wire_hdr_t *hdr, mpi_buf
     return whole != FABRIC_WHOLE_LATER;
 }
 
-/* Deliver a header whose body comes by itself.  False: later. */
+/* Deliver a header whose body comes in a message of its own.  Return false if the packet has to wait. */
 static bool mpi_header_deliver(mpi_link_t *l, const mpi_announced_t *announced, mpi_buffer_t *b)
 {
     mpi_world_t *w = mpi_of(l)->world;
@@ -65,7 +65,7 @@ bool mpi_announced_read(const mpi_buffer_t *b, mpi_announced_t *announced)
            announced->body_tag < WORLD_BODY_TAG + WORLD_BODY_TAGS;
 }
 
-/* Deliver a link's next packet.  False: later. */
+/* Deliver a link's next packet.  Return false if the packet has to wait. */
 static bool mpi_packet_deliver(fabric_link_t *link, fabric_early_t *early)
 {
     mpi_link_t *l = (mpi_link_t *)link;

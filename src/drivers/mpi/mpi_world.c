@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #define PART 16           /* number of messages between two checks for rare work */
-#define CANCEL_CALLS 4096 /* number of calls in which MPI ends a receive that was cancelled */
+#define CANCEL_CALLS 4096 /* number of calls after which MPI has ended a cancelled receive */
 
 static mpi_world_t world;
 static madi_static_mutex_t world_mutex = MADI_STATIC_MUTEX; /* adapters that begin and end */
@@ -59,7 +59,7 @@ static void slots_post(mpi_world_t *w, unsigned n)
             w->slots[i].buffer = buffer_take(w);
         mpi_buffer_t *b = w->slots[i].buffer;
         if (!b)
-            return; /* without memory: later */
+            return; /* out of memory: try again later */
         int error = w->lib.calls->receive(&b->early.tag, WORLD_TAG_SIZE + WORLD_PACKET_MAX, MPI_ANY_RANK, WORLD_TAG,
                                           &w->slots[i].request);
         if (error) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_BLIND INT64_C(20000000) /* ns between two looks at a queue that has no descriptor: it may hold a handshake */
+#define TICK_BLIND INT64_C(20000000) /* ns between two polls of a queue without a descriptor: it may hold a handshake */
 #define NAMES_TRIED 16               /* endpoints that are opened while the names of those before are in use */
 
 static void caps_set(ofi_adapter_t *a)

@@ -187,7 +187,7 @@ struct ofi_adapter {
     struct fid_av *av; /* NULL if not open, or given up with the endpoint */
     struct fid_cq *cq; /* like av */
     size_t inject_max; /* bytes of the longest injected message */
-    size_t name_len;   /* bytes of an endpoint's name, which begins base.address */
+    size_t name_len;   /* number of bytes of an endpoint's name; base.address begins with the name */
     ofi_peer_t *peers;
 
     /* under io */
@@ -330,8 +330,8 @@ void ofi_early_run(fabric_link_t *link); /* as fabric_ops_t says */
 void ofi_receive_forget(ofi_link_t *l);  /* free the packets and the body of a link that ends */
 
 /* ofi_body.c */
-/* Receive the body of l->base.hdr to l->base.rx.base, or to nowhere.  buffer: that of the header, which is the body's from
- * here on. */
+/* Receive the body of l->base.hdr to l->base.rx.base, or to nowhere.  buffer: the header's buffer, which belongs to the
+ * body from here on. */
 void ofi_body_begin(ofi_link_t *l, ofi_buffer_t *buffer, bool drop);
 /* A read of a part, or of a piece to the buffer, has ended; error: 0 or libfabric's. */
 void ofi_body_done(ofi_adapter_t *a, ofi_body_t *body, int error);
@@ -353,7 +353,7 @@ void ofi_body_await(ofi_adapter_t *a, const ofi_body_t *body);
 
 /* ofi_control.c; as fabric_ops_t says */
 bool ofi_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number);
-/* Send a message, if not now then later, even if the link has ended.  False without memory. */
+/* Send a message, if not now then later, even if the link has ended.  False if out of memory. */
 bool ofi_control_later(ofi_link_t *l, fabric_what_t what, uint32_t number);
 void ofi_later_post(ofi_adapter_t *a);
 void ofi_later_fini(ofi_adapter_t *a); /* wait a moment (LATER_NS) for the messages to leave, then drop them */

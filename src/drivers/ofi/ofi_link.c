@@ -26,7 +26,7 @@ static bool ofi_peer_fits(const fabric_link_t *link, const fabric_description_t 
     return fits;
 }
 
-/* Without memory the peer notices the end by other means. */
+/* If out of memory, BYE is not sent, and the peer notices the end by other means. */
 static void ofi_bye_send(fabric_link_t *link)
 {
     ofi_control_later((ofi_link_t *)link, FABRIC_BYE, link->end.sent);

@@ -13,7 +13,7 @@ static ofi_buffer_t *early_buffer(fabric_early_t *early)
     return MADI_CONTAINER(early, ofi_buffer_t, early);
 }
 
-/* Deliver a packet that lies whole in its buffer.  False: later. */
+/* Deliver a packet that lies whole in its buffer.  Return false if the packet has to wait. */
 static bool ofi_whole_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_t *b)
 {
     ofi_adapter_t *a = ofi_of(l);
@@ -41,7 +41,8 @@ static void copied_deliver(ofi_link_t *l, ofi_buffer_t *b)
         madi_rx_done(&l->base.link, &l->base.hdr, &l->base.rx);
 }
 
-/* Deliver a header whose body is read separately, or comes in the next packets.  False: later. */
+/* Deliver a header whose body is read separately, or comes in the next packets.  Return false if the packet has to
+ * wait. */
 static bool ofi_header_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_buffer_t *b)
 {
     madi_place_t place = fabric_body_place(&l->base, hdr);
@@ -59,7 +60,7 @@ static bool ofi_header_deliver(ofi_link_t *l, const madi_wire_hdr_t *hdr, ofi_bu
     return true;
 }
 
-/* Deliver a link's next packet.  False: later. */
+/* Deliver a link's next packet.  Return false if the packet has to wait. */
 static bool ofi_packet_deliver(fabric_link_t *link, fabric_early_t *early)
 {
     ofi_link_t *l = (ofi_link_t *)link;

@@ -2,9 +2,9 @@
 /* Sleeping and waking: the state that each process shows to its peers, and how peers wake it.
  *
  * The event that a process passes to its peers is an eventfd in semaphore mode whose count is at its maximum.  A peer
- * rings by reading it.  Every read takes 1 from the count, and wakes a thread that watches the descriptor for edges.  All
- * processes that have the descriptor share its flags and its count.  Because peers ring by reading, and not by writing,
- * they can do no harm:
+ * rings by reading it.  Every read takes 1 from the count, and wakes a thread that watches the descriptor
+ * edge-triggered.  All processes that have the descriptor share its flags and its count.  Because peers ring by
+ * reading, and not by writing, they can do no harm:
  *
  *   to the ringer     a read blocks only at count 0, and not even then with RWF_NOWAIT, a flag of the call.  (O_NONBLOCK
  *                     belongs to the shared description: the peer could clear it, and a write then blocks at the maximum.)

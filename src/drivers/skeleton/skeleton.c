@@ -291,8 +291,8 @@ static void *skeleton_wanted(skeleton_link_t *l, size_t *len)
     return sink;
 }
 
-/* Handle a complete header: check the peer's values before they are used, then ask the core for the destination of the
- * body. */
+/* Handle a complete header: check the peer's values before they are used, then get the destination of the body from the
+ * core. */
 static void skeleton_begin(skeleton_link_t *l)
 {
     if (l->hdr.length > PACKET_MAX - sizeof l->hdr) {

@@ -291,8 +291,8 @@ static bool tcp_check(madi_tcp_link_t *link, const madi_wire_hdr_t *hdr)
     return false;
 }
 
-/* Ask the core for the destination of a packet's body; the header was already taken from rx_buf.  Return false if the
- * core has to be asked again in the next poll. */
+/* Get the destination of a packet's body from the core; the header was already taken from rx_buf.  Return false if the
+ * core decides only in the next poll. */
 static bool tcp_begin(madi_tcp_link_t *link)
 {
     bool whole = link->tail - link->head >= link->hdr.length;

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AWAIT_NS INT64_C(500000000) /* wait for memory that UCX uses as a link is closed */
-#define DEAD_CALLS 8192             /* calls in which UCX handles a whole queue of shared memory */
-#define PART 16                     /* packets between two looks at what is rare */
+#define AWAIT_NS INT64_C(500000000) /* ns: longest wait, when a link is closed, until UCX no longer uses memory */
+#define DEAD_CALLS 8192             /* number of calls after which UCX has handled a full queue of shared memory */
+#define PART 16                     /* number of packets between two checks for rare work */
 
 static void ucx_links_fail(ucx_adapter_t *a, const char *what, ucs_status_t status, bool for_good)
 {

@@ -59,7 +59,7 @@ static bool header_read(const ucx_packet_t *p, madi_wire_hdr_t *hdr)
     return fabric_header_fits(hdr, p->len);
 }
 
-/* Deliver a link's next packet.  False: later. */
+/* Deliver a link's next packet.  Return false if the packet has to wait. */
 static bool ucx_packet_deliver(fabric_link_t *link, fabric_early_t *early)
 {
     ucx_link_t *l = (ucx_link_t *)link;

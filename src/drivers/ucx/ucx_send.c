@@ -152,7 +152,7 @@ static void flight_ended(void *request, ucs_status_t status, void *arg)
     a->lib->request_free(request);
     while (*p && *p != f)
         p = &(*p)->next;
-    if (!*p) { /* ucx_flights_drop has been here */
+    if (!*p) { /* ucx_flights_drop has taken the flight out of the list */
         free(f);
         return;
     }
@@ -319,7 +319,7 @@ madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
         fabric_packet_left(&l->base);
         return sent;
     }
-    if (status != UCS_OK && status != UCS_ERR_NO_MEMORY) /* without memory the packet is refused for a while */
+    if (status != UCS_OK && status != UCS_ERR_NO_MEMORY) /* if out of memory, the packet is refused for a while */
         fabric_send_failed(&l->base, status);
     fabric_refuse(&l->base);
     return MADI_AGAIN;

@@ -161,7 +161,7 @@ struct verbs_adapter {
     _Atomic(verbs_slot_t *) returned; /* slots that slot_put has returned */
 
     bool owing;           /* a link could not return credit */
-    bool flushing;        /* a peer waits for a word that its messages have arrived */
+    bool flushing;        /* a peer waits for FLUSHED, which reports that its messages have arrived */
     atomic_bool spilling; /* true if a link sends a long packet in pieces */
 
     struct ibv_wc stash[VERBS_BATCH]; /* completions that arm has read */
@@ -254,7 +254,7 @@ struct verbs_link {
     verbs_flight_t *flights, **flights_end; /* oldest first */
     uint32_t landed;                        /* number of long packets whose bodies the peer has read */
     verbs_spill_t spill;
-    uint32_t asked; /* `sent`, when a completion was asked for at the end of a session */
+    uint32_t asked; /* `sent`, when a completion was requested at the end of a session */
 
     /* receiving, under the session's lock */
     uint32_t arrived;             /* messages */

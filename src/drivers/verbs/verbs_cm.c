@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* verbs: connections of queue pairs by rdma_cm.  iWARP has no other way; elsewhere the knob MAD_VERBS_CM asks for it.
+/* verbs: connections of queue pairs by rdma_cm.  iWARP has no other way; on other networks the knob MAD_VERBS_CM
+ * selects rdma_cm.
  *
  *   active end                                              passive end
  *   HELLO  <---------------- over the socket ------------>  HELLO, with the port at which its adapter listens

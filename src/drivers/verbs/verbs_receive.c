@@ -21,7 +21,7 @@ static void message_end(verbs_link_t *l, verbs_slot_t *s)
     message_count(l);
 }
 
-/* Deliver a packet that lies whole in its slot.  False: later. */
+/* Deliver a packet that lies whole in its slot.  Return false if the packet has to wait. */
 static bool verbs_whole_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
 {
     verbs_adapter_t *a = verbs_of(l);
@@ -35,7 +35,7 @@ static bool verbs_whole_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, ver
     return whole != FABRIC_WHOLE_LATER;
 }
 
-/* Deliver a header whose body is read separately, or comes in pieces.  False: later. */
+/* Deliver a header whose body is read separately, or comes in pieces.  Return false if the packet has to wait. */
 static bool verbs_header_deliver(verbs_link_t *l, const madi_wire_hdr_t *hdr, verbs_slot_t *s)
 {
     bool pieces = s->len == VERBS_BODY_AT;
