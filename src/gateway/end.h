@@ -224,8 +224,8 @@ bool gw_window_calm(gw_end_t *end);
 /* Like gw_window_empty, but the first call that returns false requests an acknowledgement of everything. */
 bool gw_window_drains(gw_end_t *end);
 void gw_window_rest(gw_end_t *end);  /* Free the ring if it has been empty for a while. */
-int gw_window_resend(gw_end_t *end); /* Send everything in the window again, while nothing else is sent.  Return the
-                                      * number of fragments, -1 if out of memory. */
+int gw_window_resend(gw_end_t *end); /* Send everything in the window again.  Precondition: no other thread sends.
+                                      * Return the number of fragments, -1 if out of memory. */
 void gw_window_drop(gw_end_t *end, mad_status_t status); /* Empty the window for good, completing operations with status. */
 
 /* resume.c.  The caller holds the session's lock. */

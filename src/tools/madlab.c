@@ -4,7 +4,7 @@
  *   madlab.c           the command line              madlab_plan.c   plan of the lab, from the topology file
  *   madlab_schedule.c  --at                          madlab_run.c    the keeper: the process outside the lab
  *   madlab_first.c     the lab's first process       madlab_host.c   a host's first process
- *   madlab_exec.c      starting processes on a host  madlab_kill.c   killing them by name
+ *   madlab_exec.c      starting processes on a host  madlab_kill.c   killing processes by name
  *   madlab_mounts.c    /tmp, /dev/shm, /proc, /sys   madlab_net.c    bridges, interfaces, rates
  *   madlab_base.c      messages, memory, titles */
 #include "tools/madlab_exec.h"
