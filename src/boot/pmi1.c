@@ -45,7 +45,7 @@
 
 typedef struct pmi1 {
     madi_boot_t boot;          /* must be first: the two types are cast into each other */
-    pthread_mutex_t lock;      /* protects everything else; held for a request and its answer */
+    pthread_mutex_t lock;      /* protects all other fields; held for a request and its answer */
     bool own_launcher;         /* the launcher is madrun */
     int bell;                  /* eventfd, set when another thread may have read data for the thread in the fence */
     bool fences;               /* a fence is pending: its end has not been read yet */

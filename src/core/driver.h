@@ -177,7 +177,7 @@ typedef struct madi_driver_frames {
      * Lock: session.  Waits: no.  Owner: the core keeps frame.  Errors: false if the frame was not taken, for instance
      * because the link is not connected yet. */
     bool (*frame_send)(madi_link_t *link, const void *frame, size_t len);
-    /* Send a frame to a source, as it was given to madi_frame_arrived.
+    /* Send a frame to a source.  source: the bytes that were given to madi_frame_arrived.
      * Lock: session.  Waits: no.  Owner: the core keeps all bytes.  Errors: false if the frame was not taken; true if
      * the source is gone. */
     bool (*frame_answer)(madi_adapter_t *adapter, const void *source, size_t source_len, const void *frame, size_t len);

@@ -145,7 +145,8 @@ static MADI_COLD madi_ult_t *oldest_take_by_turns(madi_worker_t *worker)
 static madi_ult_t *oldest_pick(madi_worker_t *worker)
 {
     madi_ult_t *first = madi_queue_first(worker), *ult;
-    if (first && first->priority < MADI_USUAL) /* take none of them, since a thread of higher priority comes first */
+    if (first && first->priority < MADI_USUAL) /* take no such thread or seed, since a thread of higher priority comes
+                                                * first */
         return NULL;
     ult = madi_movable_empty(worker) ? oldest_seed_take(worker) : oldest_take_by_turns(worker);
     if (ult && worker->tick == 1)

@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Messages and bytes of a driver, network or channel.  N: connections have a number. */
+/* Messages and bytes of a driver, network or channel.  N: each connection has a number for the row. */
 #define MADI_COUNTERS_MOVED(C, N, group) \
     C(group, peers, GAUGE, "peers", "peers", "core/connect/gate.c: state", "Peers to whom there is a connection.") \
     C(group, messages_sent, COUNTER, "messages", "sent", "core/api/pack_end.c: tx_seq", \
@@ -37,7 +37,8 @@
       "Bytes received, counted as those sent.") \
     C(group, messages_queued, GAUGE, "messages", "queued", "core/inspect/stats.c: queue", "Messages that wait to be sent.")
 
-/* Long blocks of a driver or network, and what else gates count; out, in: columns.  N: gates have a number. */
+/* Long blocks of a driver or network, and what else gates count; out, in: columns.  N: each gate has a number for the
+ * row. */
 #define MADI_COUNTERS_GATE(C, N, group, out, in) \
     C(group, blocks_sent, COUNTER, "blocks", out, "core/send/rdv_send.c: granted_blocks", \
       "Long blocks sent after a grant, or from memory to memory.") \

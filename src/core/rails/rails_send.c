@@ -11,7 +11,7 @@
 
 #define MEASURED_NS 5000000 /* least time of a measurement of the bandwidth */
 #define FAR 1.125    /* time of a rail far from the memory of a piece, relative to that of a near one that is as quick */
-#define PATIENCE 2.0 /* a rail is used in place of a better one that is full, if it takes at most this much longer */
+#define PATIENCE 2.0 /* a rail is used instead of a better but full one if it takes at most this many times as long */
 
 /* ---- Records -------------------------------------------------------------------------------------------------- */
 

@@ -52,6 +52,6 @@ bool fabric_pure_poll(madi_adapter_t *adapter);
 mad_status_t fabric_nap_open(fabric_adapter_t *a, char *reason);
 void fabric_nap_close(fabric_adapter_t *a);  /* legal if the timer is not open */
 void fabric_nap_arm(fabric_adapter_t *a);    /* the process may sleep */
-void fabric_nap_disarm(fabric_adapter_t *a); /* the sleep has ended, so the next poll looks */
+void fabric_nap_disarm(fabric_adapter_t *a); /* the sleep has ended, so the next poll handles messages */
 
 #endif

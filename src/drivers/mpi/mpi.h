@@ -136,7 +136,7 @@ struct mpi_adapter {
     mpi_buffer_t *first_arrived, **arrived; /* list of messages in their order; its end */
     mpi_flight_t *landed;                   /* flights that have ended */
     mpi_body_t *ended;                      /* bodies that have ended */
-    atomic_int listed;                      /* number of entries in these three lists; read without a lock */
+    atomic_int listed;                      /* number of entries in the three lists above; read without a lock */
 };
 
 struct mpi_link {

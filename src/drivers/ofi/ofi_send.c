@@ -436,7 +436,7 @@ madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     if (MADI_LIKELY(!rc)) {
         fabric_packet_left(&l->base);
         if (MADI_UNLIKELY(l->copying) && copying_post(l))
-            madi_adapter_wake(&a->base.adapter); /* so that a poll ends the operation */
+            madi_adapter_wake(&a->base.adapter); /* makes a poll end the operation */
         return is_long ? MADI_TAKEN : MADI_SENT;
     }
     if (rc != -FI_EAGAIN)

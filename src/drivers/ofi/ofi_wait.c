@@ -78,7 +78,7 @@ bool ofi_arm(madi_adapter_t *adapter)
     if (a->cq_watch.fd > 0) {
         if (queue_is_quiet(a, &error))
             return true;
-        fabric_heat(&a->base.heat); /* so that the next poll reads the queue */
+        fabric_heat(&a->base.heat); /* makes the next poll read the queue */
         if (error != FI_EAGAIN)
             descriptor_give_up(a, error);
         return false;

@@ -208,8 +208,8 @@ void ucx_source_end(madi_adapter_t *adapter, const void *source, size_t source_l
 void ucx_peer_drop(ucx_adapter_t *a, ucx_peer_t *peer); /* end one use of the endpoint; NULL is legal */
 /* Close the peer's endpoint, so that UCX ends all transfers on it.  All links of the peer break. */
 void ucx_peer_break(ucx_adapter_t *a, ucx_peer_t *peer, ucs_status_t error);
-void ucx_peers_reap(ucx_adapter_t *a);  /* free unused endpoints: those that have failed, and after a while those to
-                                         * strangers */
+void ucx_peers_reap(ucx_adapter_t *a);  /* free unused endpoints: failed ones at once, endpoints to strangers after a
+                                         * while */
 void ucx_peers_close(ucx_adapter_t *a); /* begin to close the endpoints that links used; their last messages still leave */
 void ucx_peers_fini(ucx_adapter_t *a);
 

@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes: UCX parses up to 128 entries of an address (UCP_MAX_RESOURCES), of at most 40 bytes where all lengths are zeros.
- * A length in the peer's bytes leads up to 255 bytes further. */
+/* Bytes: UCX parses up to 128 entries of an address (UCP_MAX_RESOURCES), of at most 40 bytes where all lengths are
+ * zeros.  A length in the peer's bytes can make UCX read up to 255 bytes beyond an entry. */
 #define ADDRESS_ROOM 8192
 static_assert(ADDRESS_ROOM >= UCX_ADDRESS_MAX + 2 * 255 + 128 * 40, "address");
 

@@ -57,6 +57,6 @@ bool ucx_arm(madi_adapter_t *adapter)
         return false;
     if (worker_arm(a))
         return true;
-    fabric_heat(&a->base.heat); /* so that the next poll calls UCX */
+    fabric_heat(&a->base.heat); /* makes the next poll call UCX */
     return false;
 }

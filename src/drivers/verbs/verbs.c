@@ -53,7 +53,7 @@ static bool queues_open(verbs_adapter_t *a, char *reason)
     if (!part_made(a, a->channel, "a completion channel", reason))
         return false;
     a->entries = at_most(attr.max_cqe, VERBS_ENTRIES);
-    a->taken = VERBS_REPOST; /* entries for the slots that are posted beyond those of links */
+    a->taken = VERBS_REPOST; /* entries for slots that are posted in addition to the slots of links */
     a->cq = a->lib->create_cq(a->context, a->entries, NULL, a->channel, 0);
     if (!part_made(a, a->cq, "a completion queue", reason))
         return false;

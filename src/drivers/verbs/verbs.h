@@ -92,7 +92,7 @@ static_assert(sizeof(verbs_segment_t) == 16, "segment");
 
 /* Memory for one message that arrives. */
 typedef struct verbs_slot {
-    struct verbs_slot *next; /* of the free, or of those to be posted again */
+    struct verbs_slot *next; /* next in the list of free slots, or of slots to be posted again */
     fabric_early_t early;
     size_t len;                                                   /* bytes of the message that has arrived */
     uint32_t lkey;                                                /* of the chunk */

@@ -130,7 +130,7 @@ static void verbs_failures_report(verbs_adapter_t *a)
     }
 }
 
-/* Do what is rare.  Returns the number of events. */
+/* Do rare work.  Return the number of events. */
 static int verbs_rare_handle(verbs_adapter_t *a)
 {
     int events = 0;

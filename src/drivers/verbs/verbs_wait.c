@@ -108,7 +108,7 @@ bool verbs_arm(madi_adapter_t *adapter)
     if (rc) /* do not sleep, since nothing would wake the thread */
         verbs_fail(a, "the completion queue cannot be armed", strerror(rc));
     if (rc || n) {
-        fabric_heat(&a->base.heat); /* so that the next poll handles them */
+        fabric_heat(&a->base.heat); /* makes the next poll handle the completions */
         return false;
     }
     return true;

@@ -485,8 +485,8 @@ static inline bool dev_shown_waits(const mad_dev_t *dev)
 {
     return dev->next_shown < dev->n_shown && !dev->is_stuck;
 }
-/* Poll for messages up to MADI_DEVICE_GLANCES times; true if there are some in dev->shown.  Only if none waits there, and
- * none is stuck. */
+/* Poll for messages up to MADI_DEVICE_GLANCES times; true if there are some in dev->shown.  Precondition: no message
+ * waits in dev->shown, and none is stuck. */
 bool dev_shown_poll(mad_dev_t *dev);
 
 /* ---- receive.c: under the lock ----------------------------------------------------------------------------------- */
