@@ -22,7 +22,7 @@
  *   reach          which peers an adapter reaches, and with which protection
  *   frames         the handshake as the first packets, on networks without sockets
  *   wait           threads that wait: look without a lock, sleep
- *   fast           shorter ways for what send and poll do as well
+ *   fast           faster alternatives to send and poll
  *   direct         reading and writing the peer's memory without its help
  *   live           ends without loss, and peers that have died
  *
@@ -219,7 +219,7 @@ typedef struct madi_driver_wait {
     void (*disarm)(madi_adapter_t *adapter);
 } madi_driver_wait_t;
 
-/* FAST: shorter ways for what send and poll do as well.  Each operation may be NULL; keep_begun and here come together, and
+/* FAST: faster alternatives to send and poll.  Each operation may be NULL; keep_begun and here come together, and
  * so do prepare, send_prepared and forget.  A driver that sets rx->loan, lends in take, or calls madi_rx_whole has slot_put.
  *
  *   sender                                 driver

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NUMA nodes: which one a device, memory, or the processors of the process belong to, and how far they are from each other.
  *
- * All comes from sysfs, or, if HWLOC_XMLFILE or HWLOC_SYNTHETIC describes a host, from hwloc's tree with its I/O objects.
- * (To read this host's tree would take tens of milliseconds, at the start of each process.)  A device that the tree lacks
- * is looked up in sysfs, if the tree is that of this host (HWLOC_THISSYSTEM).  Nodes and distances are read once, when
- * they are first needed.  With one node nothing is near or far.  Any thread, any lock; the first call may wait for
- * files. */
+ * All data come from sysfs, or, if HWLOC_XMLFILE or HWLOC_SYNTHETIC describes a host, from hwloc's tree with its I/O
+ * objects.  (To read this host's tree would take tens of milliseconds, at the start of each process.)  A device that
+ * the tree lacks is looked up in sysfs, if the tree is that of this host (HWLOC_THISSYSTEM).  Nodes and distances are
+ * read once, when they are first needed.  With one node nothing is near or far.  Any thread, any lock; the first call
+ * may wait for files. */
 #ifndef MARCELI_NUMA_H
 #define MARCELI_NUMA_H
 

@@ -57,7 +57,7 @@ static struct progress {
     pthread_t thread;
     marceli_waiter_t waiter;
     _Atomic(int) pending; /* operations that need progress while no thread waits */
-    _Atomic(int) serves;  /* those of `pending` that never end, because they serve other processes */
+    _Atomic(int) serves;  /* number of operations in `pending` that never end, because they serve other processes */
     _Atomic(int) leading;
     _Atomic(int) exists, stop;
     _Atomic(int) allowed; /* the program's choice: 1 yes, -1 no; 0: the knob decides */

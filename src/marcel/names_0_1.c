@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls by their names of 0.1, for programs that were compiled with them. */
+/* Calls by their names of 0.1, for programs that were compiled with these names. */
 #undef MAD_NO_OLD_NAMES
 #include <marcel.h>
 

@@ -20,7 +20,7 @@ typedef struct madi_lab_links {
     bool tbf, netem; /* qdiscs that the kernel has */
 } madi_lab_links_t;
 
-/* True if the programs exist; otherwise report which one is missing. */
+/* True if ip and tc exist; otherwise report which one is missing. */
 bool madi_lab_links_tools(void);
 /* Determine in a temporary network namespace what the kernel supports.  If something essential is missing, report it
  * and return false. */

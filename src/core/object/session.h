@@ -52,7 +52,7 @@ struct mad_session {
     /* The parts of the folders. */
     struct madi_conn_session *conn;       /* conn: channels for reuse, the budget of credits */
     struct madi_connect_session *connect; /* connect: peers, released gates, handshakes */
-    struct madi_memory_session *memory;   /* memory: registered blocks, operations on those of peers */
+    struct madi_memory_session *memory;   /* memory: registered blocks, operations on blocks of peers */
     struct madi_stats_kept *kept;         /* inspect: counters of released gates; NULL if none */
     struct madi_session_own *own;         /* session: listening sockets, how threads wait, the end */
     /* link: adapters that are polled, threads that wait.  Embedded, since progress looks at them in each round. */

@@ -66,7 +66,7 @@ static int psk_use(SSL *ssl, const EVP_MD *hash, const unsigned char **id, size_
     *id = (const unsigned char *)IDENTITY;
     *len = strlen(IDENTITY);
     if (hash && !EVP_MD_is_a(hash, ctx->suite->hash))
-        return 1; /* the PSK is for another hash, so this callback offers none */
+        return 1; /* the PSK is for another hash, so this callback offers no PSK */
     return (*session = psk_session(ssl)) != NULL;
 }
 

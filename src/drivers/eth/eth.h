@@ -90,7 +90,7 @@ typedef struct eth_packet {
     madi_op_t *op;           /* the operation; NULL if the bytes are in `data` */
     size_t total, cut;       /* total: bytes of the packet; cut: bytes that have been put into segments */
     int n;                   /* pieces */
-    bool is_small;           /* true if `data` has ETH_SMALL bytes; otherwise it has ETH_PACKET_MAX */
+    bool is_small;           /* true if `data` has ETH_SMALL bytes, false if `data` has ETH_PACKET_MAX bytes */
     bool held;               /* counted by madi_link_holds */
     struct iovec vec[ETH_GATHER];
     char data[];

@@ -2,10 +2,10 @@
 /* fabric: messages that the drivers at a link's two ends exchange besides packets, to end a link without loss and to find out
  * that a peer has died.  This file has the state, and what follows from a message; the driver sends and receives.
  *
- *   PING 1, PING 0   are you there? / yes.  A connectionless endpoint does not report that a peer has died
- *   ASK n            at an end without loss: has all arrived, n packets?
+ *   PING 1, PING 0   a probe, and its answer.  A connectionless endpoint does not report that a peer has died
+ *   ASK n            a query before an end without loss: have all n packets arrived?
  *   ACK n            n packets have arrived
- *   DONE n           the driver's own: the body of number n has been read, its memory is the sender's again
+ *   DONE n           for the driver alone: the body of number n has been read, so the sender may reuse its memory
  *   BYE n            the link is closed, after packet number n
  *
  * These messages are outside the order of packets, so BYE names the packet that it follows. */

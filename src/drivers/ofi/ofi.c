@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define TICK_BLIND INT64_C(20000000) /* ns between two polls of a queue without a descriptor: it may hold a handshake */
-#define NAMES_TRIED 16               /* endpoints that are opened while the names of those before are in use */
+#define NAMES_TRIED 16               /* maximum number of endpoints that are tried while their names are in use */
 
 static void caps_set(ofi_adapter_t *a)
 {

@@ -206,7 +206,7 @@ struct ofi_adapter {
     ofi_buffer_t *spent;              /* buffers to be posted again */
     _Atomic(ofi_buffer_t *) returned; /* buffers that slot_put has returned */
     int n_buffers, n_posted, n_spent;
-    int max_buffers;    /* OFI_BUFFERS_MAX, or the number of those that could be registered */
+    int max_buffers;    /* OFI_BUFFERS_MAX, or the number of buffers that could be registered */
     int unposted;       /* number of bodies with parts that the provider has not taken yet */
     ofi_body_t *bodies; /* bodies being read, those of closed links included */
     ofi_stash_t *stash; /* entries of the queue that were read while no upcall was possible */

@@ -33,7 +33,7 @@
 /* One call. */
 #define MAD_DEV_SHOWN 16                /* maximum number of messages that are opened at a time */
 #define MAD_DEV_SINK ((size_t)64 << 10) /* bytes that are discarded at a time of a payload longer than its receive */
-#define MAD_DEV_SINKS ((size_t)1 << 24) /* greatest number of such pieces of a payload: a terabyte in total */
+#define MAD_DEV_SINKS ((size_t)1 << 24) /* maximum number of discarded pieces of a payload: a terabyte in total */
 
 /* Accesses to memory of peers. */
 #define MAD_DEV_ORDERED 4096    /* bytes: longest access that is carried out in the order of the requests */
