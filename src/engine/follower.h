@@ -11,7 +11,7 @@ typedef struct madi_waiting {
     marceli_waiter_t *waiter;
     bool (*test)(void *arg);
     void *arg;
-    int64_t deadline, spin_ns, yield_ns; /* ns; the deadline is madi_now's */
+    int64_t deadline, spin_ns, yield_ns; /* ns; the deadline is a time of madi_now */
     madi_worker_t *worker; /* the idle worker that waits on its own stack; NULL if another kernel thread waits */
     bool leads;
     bool for_others; /* no thread of this worker waits: the worker leads for threads of others */

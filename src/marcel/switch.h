@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The switch from one stack to another, per machine: switch_x86_64.S, switch_aarch64.S, else switch_ucontext.c (all
- * three are compiled; each is empty where another serves).
+ * three are compiled; each is empty where another one is used).
  *
  * A switched-out context is its stack pointer.  Only the registers that a call must preserve are saved, on the stack
  * itself.  The switch ends with an indirect jump, because the processor never predicts a return to another stack.

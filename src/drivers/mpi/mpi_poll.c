@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOKS 16                    /* probes for a message in one take.  rationale.md, "How does the driver mpi use MPI?" */
+#define LOOKS 16                    /* probes of one take.  rationale.md, "How does the driver mpi use MPI?" */
 #define AWAIT_NS INT64_C(500000000) /* ns: longest wait, when a link is closed, until MPI no longer uses memory */
 #define DEAD_CALLS 8192             /* number of calls after which MPI has handled all that a dead process has sent */
 
