@@ -184,7 +184,7 @@ madi_role_t madi_hello_peer_role(const madi_hello_t *h)
 
 static const unsigned char *hello_key(const madi_hello_t *h)
 {
-    /* public key, used if both sides have set security `none` for the network */
+    /* a key of zeros, which everybody knows: used if both sides have set security `none` for the network */
     static const unsigned char no_key[MADI_SECRET_LEN];
     if (h->adapter->security == MADI_SECURITY_NONE)
         return no_key;

@@ -195,7 +195,7 @@ typedef struct madi_counter_row {
     madi_counter_group_id_t group;
     const char *key; /* name of the member in the objects of its group */
     madi_counter_kind_t kind;
-    const char *unit, *column, *where, *text; /* unit, column, where and text of the counter's row */
+    const char *unit, *column, *where, *text; /* as in the rows above */
 } madi_counter_row_t;
 
 typedef struct madi_counter_group {

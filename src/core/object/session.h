@@ -94,7 +94,7 @@ struct mad_session {
     madi_link_t *dead_links;         /* closed links, to be freed outside of callbacks */
     madi_conn_t *credit_due;         /* the connection whose credit limit is sent when progress is idle */
     /* Progress; under lock unless a field says otherwise.  Descriptors: -1 if closed. */
-    int epfd, rare_epfd; /* rare_epfd is watched in epfd, by `rare`, and by the accept thread */
+    int epfd, rare_epfd; /* rare_epfd is watched by epfd, through `rare`, and by the accept thread */
     madi_watch_t rare;
     marceli_accept_entry_t accept_entry; /* the session's entry at the accept thread */
     int32_t ticks;                       /* number of rounds until the next poll of everything */

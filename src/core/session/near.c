@@ -34,7 +34,7 @@ static int distance_of(const madi_adapter_t *a)
     return a->distance ? a->distance : INT_MAX;
 }
 
-/* Sort by insertion: an adapter moves before farther ones that are alike, and no other adapter moves. */
+/* Sort by insertion: an adapter passes only farther adapters that are equal otherwise (are_alike). */
 static void adapters_sort(mad_session_t *s)
 {
     for (int i = 1; i < s->n_adapters; i++) {

@@ -110,7 +110,8 @@ static inline fabric_whole_t fabric_whole_deliver(fabric_link_t *l, const madi_w
     }
     return FABRIC_WHOLE_DONE;
 }
-/* Have the core decide where the body of a packet goes that is not in the message of the header: l->hdr, l->rx. */
+/* Have the core decide the place of a body that arrives in another message than its header.  The header is copied to
+ * l->hdr, and the place is put into l->rx. */
 static inline madi_place_t fabric_body_place(fabric_link_t *l, const madi_wire_hdr_t *hdr)
 {
     l->hdr = *hdr;

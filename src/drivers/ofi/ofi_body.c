@@ -209,7 +209,8 @@ static bool parts_read(ofi_body_t *body, const ofi_buffer_t *b, char *at, size_t
     return sum == length;
 }
 
-/* Make the body of l->base.hdr, which goes to rx.base, or to nowhere.  NULL: the link is down. */
+/* Allocate what receives the body of packet l->base.hdr.  The body goes to rx.base, or is discarded (drop).  NULL: the
+ * link is down. */
 static ofi_body_t *body_make(ofi_link_t *l, const ofi_buffer_t *b, bool drop)
 {
     ofi_body_t *body = calloc(1, sizeof *body);

@@ -97,7 +97,7 @@ typedef struct shm_half {
     _Alignas(MADI_LINE) _Atomic(uint8_t) freed[SHM_UNITS];
     _Alignas(MADI_LINE) shm_reach_t reach;
     _Atomic(uint32_t) severed;      /* not 0: the sender must stop reading and writing the receiver's memory */
-    shm_offer_t offers[SHM_OFFERS]; /* places for offers of posted receives; the sender writes their words too */
+    shm_offer_t offers[SHM_OFFERS]; /* offers of posted receives; the sender writes the field `word` too */
     /* written by the sender */
     /* total bytes written of the bodies whose cell was published before they were complete */
     _Alignas(MADI_LINE) _Atomic(uint64_t) filled;

@@ -83,8 +83,8 @@ static bool long_read(shown_t *shown, parked_t *p)
     return true;
 }
 
-/* Begin a long fragment: its first block follows the mark.  Return false, without an effect, if the lengths are
- * invalid, or if out of memory. */
+/* Begin a long fragment: data is its first block, without the mark of 8 bytes that precedes it (btl_mad.h).  Return
+ * false, without an effect, if the lengths are invalid, or if out of memory. */
 static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_base_tag_t tag, madi_foreign_t data, size_t len,
                        size_t total)
 {
