@@ -27,6 +27,7 @@ mad_status_t fabric_link_number(fabric_link_t *l, fabric_table_t *table, char *r
 {
     l->index = fabric_table_add(table, l, &l->key, reason);
     l->numbered = l->index >= 0;
+    l->own_tag = l->numbered ? fabric_tag(FABRIC_KIND_PACKET, l->key, (uint16_t)l->index) : 0;
     return l->numbered ? MAD_OK : MAD_ERR_NOMEM;
 }
 

@@ -59,6 +59,7 @@ struct fabric_adapter {
     atomic_bool refused;     /* true if a link refused a packet */
     bool broken;             /* true if the library or the device cannot be used any more */
     int tried;               /* 1 + events of a take that has polled in place of the next poll; else 0 */
+    int looks;               /* maximum number of looks for a packet in one take; 0 means 1 */
     fabric_heat_t heat;
     madi_watch_t nap;  /* timer that polls while the process sleeps: poll.h */
     int64_t nap_ns;    /* ns: its period */
@@ -71,7 +72,14 @@ struct fabric_link {
     madi_link_t link;
     int index;    /* index in the table, if `numbered` */
     uint32_t key; /* random key that messages to this end carry */
-    bool numbered, is_up, closed, down;
+    bool numbered;
+    union {
+        struct {
+            bool is_up, closed, down;
+            bool is_deferred; /* the core has deferred a packet */
+        };
+        _Alignas(4) bool state[4]; /* the members above, for one comparison: fabric_link_takes */
+    };
     bool dead;            /* true if the peer's process has ended */
     madi_watch_t process; /* a pidfd of a peer of this host; fd 0 if none */
 
@@ -83,9 +91,9 @@ struct fabric_link {
     atomic_int flying; /* number of copies and long packets in flight */
 
     /* receiving, under the session's lock */
+    uint64_t own_tag;                   /* tag of packets to this end, with number 0; set if `numbered` */
     uint16_t expected;                  /* number of the next packet */
     fabric_early_t *early, **early_end; /* packets that wait for their turn; the end, if packets have no numbers */
-    bool is_deferred;
     fabric_link_t *next_deferred;
     void *receiving;     /* the driver's: the body that the next packets wait for; NULL if none */
     madi_wire_hdr_t hdr; /* header of the packet of that body */

@@ -14,13 +14,23 @@
 #define FABRIC_ORDER_H
 
 #include "drivers/fabric/link.h"
+#include <string.h>
 
 #define FABRIC_EARLY_MAX 512 /* packets of a link that wait while the next one is missing */
 
 /* True if the packet whose turn it is may be delivered. */
 static inline bool fabric_link_takes(const fabric_link_t *l)
 {
-    return l->is_up && !l->closed && !l->down && !l->receiving && !l->is_deferred;
+    static const bool takes[] = {true, false, false, false}; /* up, and nothing else */
+    static_assert(sizeof takes == sizeof l->state, "state");
+    return !l->receiving && !memcmp(l->state, takes, sizeof takes);
+}
+/* Return the link of which a message with this tag is the next packet, if that may be delivered now; else NULL.  The tag is
+ * compared as a whole: kind, key, index and, has_numbers, the number of the packet. */
+static inline fabric_link_t *fabric_link_in_turn(const fabric_table_t *table, uint64_t tag, bool has_numbers)
+{
+    fabric_link_t *l = fabric_table_at(table, tag);
+    return l && tag == (has_numbers ? l->own_tag | l->expected : l->own_tag) && !l->early && fabric_link_takes(l) ? l : NULL;
 }
 /* True if a packet that has just arrived is the link's next one, and may be delivered.  For packets with numbers. */
 static inline bool fabric_number_is_next(const fabric_link_t *l, uint64_t tag)

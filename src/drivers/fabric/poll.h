@@ -7,6 +7,7 @@
 #include "drivers/fabric/order.h"
 
 #define FABRIC_DRAIN_MAX 4096 /* events after which ops->drain returns */
+#define FABRIC_RECENT 256     /* number of polls that have found nothing */
 
 /* The course of the operation poll, under the session's lock:
  *   events = fabric_poll_begin(a);   SKIP: return 0.  LOOK: handle messages, and count them as events
@@ -36,6 +37,12 @@ static inline int fabric_poll_end(fabric_adapter_t *a, int events, bool wakes)
 static inline bool fabric_take_looks(fabric_adapter_t *a)
 {
     return !a->tried && !a->deferred && fabric_heat_polls(&a->heat);
+}
+/* Return the number of looks for a packet in this take: several if a message was sent or received a short while ago, since a
+ * round through the core takes longer than a look. */
+static inline int fabric_take_tries(const fabric_adapter_t *a)
+{
+    return fabric_heat_left(&a->heat) > FABRIC_HOT - FABRIC_RECENT ? a->looks : 1;
 }
 /* Account for a packet that take returns.  Returns its link. */
 static inline madi_link_t *fabric_taken(fabric_link_t *l)
