@@ -9,11 +9,13 @@
 #include <string.h>
 
 #define CLOSE_NS INT64_C(50000000) /* ns that an adapter's end waits for the last messages to leave */
+#define LOOKS 16                   /* looks for a message in one take.  rationale.md, "How does the driver ucx use UCX?" */
 #define CLOSE_CALLS 1000           /* minimum number of calls of UCX in that wait: another process may have the core */
 
 static void ucx_caps_set(ucx_adapter_t *a)
 {
     bool memory = a->device.memory, tcp = !strncmp(a->device.tls, "tcp", 3);
+    a->base.looks = memory ? LOOKS : 1; /* elsewhere a look may be a system call */
     a->base.adapter.caps = (madi_caps_t){.host = memory || !strcmp(a->device.name, "lo"),
                                          .packet_max = UCX_PACKET_MAX,
                                          .chunk_max = MADI_UCX_CHUNK_MAX,

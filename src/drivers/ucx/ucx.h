@@ -131,6 +131,7 @@ typedef struct ucx_flight {
 typedef struct ucx_peer {
     struct ucx_peer *next;
     ucp_ep_h ep;        /* NULL: closed */
+    ucp_ep_h sends;     /* ep as long as nothing has failed on it; else NULL */
     ucs_status_t error; /* UCS_OK, or the reason why the endpoint cannot be used any more */
     int uses;
     bool source;   /* true if one of the uses is that of a source of frames */
@@ -249,7 +250,10 @@ void ucx_message_fini(ucx_adapter_t *a);
 /* ucx_receive.c */
 void ucx_packet_handle(ucx_adapter_t *a, ucx_packet_t *p);
 /* Return the link of a packet with this tag, if the packet is the link's next one and may be delivered now; else NULL. */
-ucx_link_t *ucx_turn(const ucx_adapter_t *a, uint64_t tag);
+static inline ucx_link_t *ucx_turn(const ucx_adapter_t *a, uint64_t tag)
+{
+    return (ucx_link_t *)fabric_link_in_turn(&a->base.links, tag, true);
+}
 void ucx_early_run(fabric_link_t *link); /* as fabric_ops_t says */
 void ucx_receive_forget(ucx_link_t *l);
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PACKET_MIN (UCX_TAG_SIZE + sizeof(madi_wire_hdr_t)) /* bytes of a message that is a packet without a body */
+
 /* ---- Packets ---------------------------------------------------------------------------------------------------- */
 
 static ucx_packet_t *packet_take(ucx_adapter_t *a)
@@ -110,35 +112,34 @@ static ucs_status_t packet_fill(ucx_adapter_t *a, ucx_packet_t *p, char *data, s
 }
 
 /* Copy an eager packet to where ucx_take wants it.  False: it must be listed instead. */
-static bool packet_take_now(ucx_adapter_t *a, uint64_t tag, const char *data, size_t len)
+__attribute__((always_inline)) static inline bool packet_take_now(ucx_adapter_t *a, const char *data, size_t len)
 {
     madi_wire_hdr_t hdr;
-    if (len < sizeof hdr || len > sizeof hdr + MADI_TAKE_MAX)
-        return false;
+    uint64_t tag;
+    memcpy(&tag, data, UCX_TAG_SIZE);
     ucx_link_t *l = ucx_turn(a, tag);
-    if (!l)
+    if (MADI_UNLIKELY(!l))
         return false;
-    madi_copy(a->taking, data, len);
+    len -= UCX_TAG_SIZE;
+    madi_copy(a->taking, data + UCX_TAG_SIZE, len);
     memcpy(&hdr, a->taking, sizeof hdr);
-    if (!fabric_header_fits(&hdr, len))
+    if (MADI_UNLIKELY(!fabric_header_fits(&hdr, len)))
         return false;
     a->taking = NULL;
     a->taken = l;
     return true;
 }
 
-ucs_status_t ucx_message_arrived(void *arg, const void *head, size_t head_len, void *data, size_t len,
-                                 const ucp_am_recv_param_t *param)
+/* Place a message that is not short, or list it.  Return what the callback returns. */
+static __attribute__((noinline)) ucs_status_t message_place(ucx_adapter_t *a, const void *head, size_t head_len, void *data,
+                                                            size_t len, uint64_t attr)
 {
-    ucx_adapter_t *a = arg;
-    bool body = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
+    bool body = attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
     ucs_status_t status = UCS_INPROGRESS;
     if (head_len != (body ? sizeof(ucx_head_t) : 0) ||
         (!body && (len < UCX_TAG_SIZE || len > UCX_TAG_SIZE + UCX_PACKET_MAX)))
         return UCS_OK; /* dropped, since no correct peer sends this */
-    uint64_t tag;
-    memcpy(&tag, body ? head : data, UCX_TAG_SIZE);
-    if (a->taking && !body && packet_take_now(a, tag, (char *)data + UCX_TAG_SIZE, len - UCX_TAG_SIZE))
+    if (a->taking && !body && len >= PACKET_MIN && len <= PACKET_MIN + MADI_TAKE_MAX && packet_take_now(a, data, len))
         return UCS_OK;
     a->taking = NULL; /* this message is listed, so no later one may overtake it */
     ucx_packet_t *p = packet_take(a);
@@ -146,15 +147,14 @@ ucs_status_t ucx_message_arrived(void *arg, const void *head, size_t head_len, v
         a->lost = true;
         return UCS_OK;
     }
-    p->early.tag = tag;
+    memcpy(&p->early.tag, body ? head : data, UCX_TAG_SIZE);
     if (MADI_UNLIKELY(body)) {
         memcpy(&p->hdr, (const char *)head + offsetof(ucx_head_t, hdr), sizeof p->hdr);
         p->where = UCX_WHERE_BODY;
         p->data = data;
         p->len = len;
     } else {
-        status = packet_fill(a, p, (char *)data + UCX_TAG_SIZE, len - UCX_TAG_SIZE,
-                             param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA);
+        status = packet_fill(a, p, (char *)data + UCX_TAG_SIZE, len - UCX_TAG_SIZE, attr & UCP_AM_RECV_ATTR_FLAG_DATA);
     }
     if (status == UCS_ERR_NO_MEMORY) {
         packet_free(a, p);
@@ -163,6 +163,17 @@ ucs_status_t ucx_message_arrived(void *arg, const void *head, size_t head_len, v
     }
     arrived_add(a, p);
     return status;
+}
+
+/* The length of a short message is limited to what madi_copy copies without a call, so this path saves no registers. */
+ucs_status_t ucx_message_arrived(void *arg, const void *head, size_t head_len, void *data, size_t len,
+                                 const ucp_am_recv_param_t *param)
+{
+    ucx_adapter_t *a = arg;
+    bool is_short = len - PACKET_MIN <= MADI_SHORT_MAX && !head_len && !(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV);
+    if (MADI_LIKELY(is_short && a->taking && packet_take_now(a, data, len)))
+        return UCS_OK;
+    return message_place(a, head, head_len, data, len, param->recv_attr);
 }
 
 void ucx_message_fini(ucx_adapter_t *a)

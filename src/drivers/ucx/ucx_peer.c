@@ -28,8 +28,10 @@ static void endpoint_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_adapter_t *a = arg;
     for (ucx_peer_t *p = a->peers; p; p = p->next)
-        if (p->ep == ep && p->error == UCS_OK)
+        if (p->ep == ep && p->error == UCS_OK) {
             p->error = status;
+            p->sends = NULL;
+        }
     atomic_store_explicit(&a->base.failures, true, memory_order_release);
 }
 
@@ -51,6 +53,7 @@ static ucs_status_t ucx_endpoint_open(ucx_adapter_t *a, ucx_peer_t *p)
     ucs_status_t status =
         a->worker && !a->base.broken ? a->lib->ep_create(a->worker, &params, &p->ep) : UCS_ERR_NOT_CONNECTED;
     if (status == UCS_OK) {
+        p->sends = p->ep;
         p->next = a->peers;
         a->peers = p;
     }
@@ -152,6 +155,7 @@ static void endpoint_close(ucx_adapter_t *a, ucx_peer_t *p, bool force)
         .cb.send = endpoint_closed,
         .user_data = a,
     };
+    p->sends = NULL;
     if (!p->ep)
         return;
     ucs_status_ptr_t request = a->worker ? a->lib->ep_close(p->ep, &param) : NULL;

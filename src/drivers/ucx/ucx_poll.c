@@ -154,7 +154,8 @@ int ucx_poll(madi_adapter_t *adapter, int budget)
 }
 
 /* Take a message from the list of arrivals.  Return NULL if the message was handled here instead. */
-static madi_link_t *listed_take(ucx_adapter_t *a, ucx_packet_t *p, void *packet, madi_foreign_t *loan)
+static __attribute__((noinline)) madi_link_t *listed_take(ucx_adapter_t *a, ucx_packet_t *p, void *packet,
+                                                          madi_foreign_t *loan)
 {
     bool is_lent = p->where == UCX_WHERE_LENT, is_small = p->where == UCX_WHERE_SMALL && p->len >= sizeof(madi_wire_hdr_t);
     ucx_link_t *l = is_lent || is_small ? ucx_turn(a, p->early.tag) : NULL;
@@ -179,27 +180,41 @@ static madi_link_t *listed_take(ucx_adapter_t *a, ucx_packet_t *p, void *packet,
     return &l->base.link;
 }
 
+/* Have UCX progress until it reports an event, or for a few looks.  Return the link of the packet that has arrived at
+ * `packet`; NULL if none has. */
+static inline ucx_link_t *arriving_take(ucx_adapter_t *a, void *packet)
+{
+    int tries = fabric_take_tries(&a->base);
+    unsigned n = 0;
+    a->taken = NULL;
+    a->taking = packet;
+    madi_lock(&a->io);
+    if (MADI_LIKELY(a->worker && !a->base.broken))
+        do
+            n = a->lib->worker_progress(a->worker);
+        while (!n && --tries > 0);
+    madi_unlock(&a->io);
+    a->taking = NULL;
+    if (MADI_UNLIKELY(n && !a->taken))
+        fabric_heat(&a->base.heat); /* as in ucx_progress */
+    return a->taken;
+}
+
 /* Take one packet: the usual case of a spinning thread. */
 madi_link_t *ucx_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     ucx_adapter_t *a = (ucx_adapter_t *)adapter;
     if (!fabric_take_looks(&a->base))
         return NULL;
+    if (MADI_LIKELY(!a->first_arrived)) {
+        ucx_link_t *l = arriving_take(a, packet);
+        if (MADI_LIKELY(l != NULL))
+            return fabric_taken(&l->base);
+    }
     ucx_packet_t *p = ucx_arrived_take(a);
-    madi_link_t *link = NULL;
-    if (!p) {
-        a->taken = NULL;
-        a->taking = packet;
-        ucx_progress(a);
-        a->taking = NULL;
-        link = a->taken ? &a->taken->base.link : NULL;
-        p = link ? NULL : ucx_arrived_take(a);
-    }
-    if (p)
-        link = listed_take(a, p, packet, loan);
-    if (!link) {
-        a->base.tried = p ? 2 : 1;
-        return NULL;
-    }
-    return fabric_taken((fabric_link_t *)link);
+    madi_link_t *link = p ? listed_take(a, p, packet, loan) : NULL;
+    if (link)
+        return fabric_taken((fabric_link_t *)link);
+    a->base.tried = p ? 2 : 1;
+    return NULL;
 }

@@ -118,12 +118,6 @@ void ucx_packet_handle(ucx_adapter_t *a, ucx_packet_t *p)
     ucx_early_run(&l->base);
 }
 
-ucx_link_t *ucx_turn(const ucx_adapter_t *a, uint64_t tag)
-{
-    ucx_link_t *l = fabric_tag_kind(tag) == FABRIC_KIND_PACKET ? ucx_link_of(a, tag) : NULL;
-    return l && fabric_number_is_next(&l->base, tag) ? l : NULL;
-}
-
 void ucx_receive_forget(ucx_link_t *l)
 {
     fabric_early_forget(&l->base, ucx_early_put);

@@ -76,7 +76,7 @@ static void ucx_bytes_gather(char *to, const struct iovec *vec, int n)
 
 static bool may_send(const ucx_adapter_t *a, const ucx_peer_t *peer)
 {
-    return peer->ep && peer->error == UCS_OK && a->worker && !a->base.broken;
+    return peer->sends && a->worker && !a->base.broken;
 }
 
 /* Hand a copy to UCX.  Under the lock io. */
@@ -194,7 +194,7 @@ static ucs_status_ptr_t flight_post(ucx_adapter_t *a, ucx_link_t *l, ucx_flight_
         .user_data = f,
     };
     const void *from = pieces == 1 ? f->piece->buffer : f->piece;
-    if (!l->peer->ep || l->peer->error != UCS_OK || !a->worker || a->base.broken)
+    if (!may_send(a, l->peer))
         return UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED);
     return a->lib->am_send(l->peer->ep, MESSAGE, &f->head, sizeof f->head, from, pieces == 1 ? f->piece->length : pieces,
                            &param);
@@ -325,29 +325,47 @@ madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     return MADI_AGAIN;
 }
 
+/* Send a short packet in another way, after ucx_send_short has found an obstacle. */
+static MADI_COLD bool short_send_slowly(madi_link_t *link, const void *packet, size_t total)
+{
+    return ucx_send(link, &(struct iovec){(void *)(uintptr_t)packet, total}, 1, total, NULL) == MADI_SENT;
+}
+
+/* Note that UCX keeps the copy of a short packet.  Under the lock io. */
+static MADI_COLD void short_kept(ucx_adapter_t *a, ucx_copy_t *c, ucx_link_t *l)
+{
+    a->copies = c->next;
+    copy_kept(a, c, l);
+}
+
+/* Send a short packet from a copy that stays in the list, unless UCX keeps it.  Sending fails on each link of an adapter that
+ * breaks, so one check serves both.  Under the lock io. */
+static inline ucs_status_ptr_t short_message_post(ucx_adapter_t *a, ucx_link_t *l, const void *packet, size_t total)
+{
+    ucx_copy_t *c = a->copies;
+    ucp_ep_h ep = l->peer->sends;
+    if (MADI_UNLIKELY(!c || !ep || a->n_copies >= UCX_COPIES || fabric_send_error(&l->base)))
+        return UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE);
+    c->tag = fabric_packet_tag(&l->base);
+    memcpy(c->data, packet, MADI_PACKET_SHORT);
+    ucs_status_ptr_t request = a->lib->am_send(ep, MESSAGE, NULL, 0, &c->tag, UCX_TAG_SIZE + total, &c->param);
+    if (MADI_UNLIKELY(UCS_PTR_IS_PTR(request)))
+        short_kept(a, c, l);
+    return request;
+}
+
 bool ucx_send_short(madi_link_t *link, const void *packet, size_t total)
 {
     ucx_link_t *l = (ucx_link_t *)link;
     ucx_adapter_t *a = ucx_of(l);
     madi_lock(&a->io);
-    ucx_copy_t *c = a->copies; /* stays in the list unless UCX keeps it */
-    if (MADI_LIKELY(c && a->n_copies < UCX_COPIES && may_send(a, l->peer) && !fabric_send_error(&l->base))) {
-        c->tag = fabric_packet_tag(&l->base);
-        memcpy(c->data, packet, MADI_PACKET_SHORT);
-        ucs_status_ptr_t request = copy_post(a, l->peer, c, total);
-        if (MADI_UNLIKELY(UCS_PTR_IS_PTR(request))) {
-            a->copies = c->next;
-            copy_kept(a, c, l);
-        }
-        if (MADI_LIKELY(!UCS_PTR_IS_ERR(request))) {
-            madi_unlock(&a->io);
-            fabric_heat(&a->base.heat);
-            fabric_packet_left(&l->base);
-            return true;
-        }
-    }
+    ucs_status_ptr_t request = short_message_post(a, l, packet, total);
     madi_unlock(&a->io);
-    return ucx_send(link, &(struct iovec){(void *)packet, total}, 1, total, NULL) == MADI_SENT;
+    if (MADI_UNLIKELY(UCS_PTR_IS_ERR(request)))
+        return short_send_slowly(link, packet, total);
+    fabric_heat(&a->base.heat);
+    fabric_packet_left(&l->base);
+    return true;
 }
 
 bool ucx_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number)
