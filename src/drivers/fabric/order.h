@@ -32,11 +32,6 @@ static inline fabric_link_t *fabric_link_in_turn(const fabric_table_t *table, ui
     fabric_link_t *l = fabric_table_at(table, tag);
     return l && tag == (has_numbers ? l->own_tag | l->expected : l->own_tag) && !l->early && fabric_link_takes(l) ? l : NULL;
 }
-/* True if a packet that has just arrived is the link's next one, and may be delivered.  For packets with numbers. */
-static inline bool fabric_number_is_next(const fabric_link_t *l, uint64_t tag)
-{
-    return !l->early && fabric_link_takes(l) && fabric_tag_number(tag) == l->expected;
-}
 /* True if this is the header of a packet of len bytes that lies whole in its message. */
 static inline bool fabric_header_fits(const madi_wire_hdr_t *hdr, size_t len)
 {

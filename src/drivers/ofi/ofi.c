@@ -10,12 +10,13 @@
 #include <string.h>
 
 #define TICK_BLIND INT64_C(20000000) /* ns between two polls of a queue without a descriptor: it may hold a handshake */
-#define NAMES_TRIED 16               /* maximum number of endpoints that are tried while their names are in use */
+#define LOOKS 4        /* polls for a packet in one take.  rationale.md, "How does the driver ofi use libfabric?" */
+#define NAMES_TRIED 16 /* maximum number of endpoints that are tried while their names are in use */
 
 static void caps_set(ofi_adapter_t *a)
 {
     bool memory = !strncmp(a->info->fabric_attr->prov_name, "shm", 3);
-    a->tries = memory ? 4 : 1;
+    a->base.looks = memory ? LOOKS : 1; /* elsewhere a look may be a system call */
     /* ofi_rxd of libfabric 1.17 loses a message of several datagrams if more of them are in flight, in one of a thousand
      * cases.  An injected message is one datagram. */
     a->max_copies = strstr(a->info->fabric_attr->prov_name, ";ofi_rxd") ? 1 : OFI_COPIES;
@@ -202,7 +203,7 @@ const madi_driver_t madi_driver_ofi = {
                .accept = fabric_link_accept,
                .describe = fabric_link_describe},
     .wait = {.pure_poll = fabric_pure_poll, .arm = ofi_arm, .disarm = ofi_disarm},
-    .fast = {.take = ofi_take, .slot_put = ofi_slot_put},
+    .fast = {.send_short = ofi_send_short, .take = ofi_take, .slot_put = ofi_slot_put},
     .live = {.drained = fabric_drained},
 };
 

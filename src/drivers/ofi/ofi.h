@@ -217,7 +217,6 @@ struct ofi_adapter {
 
     char failure[80]; /* the provider's text about the last operation that failed; "" if none */
 
-    int tries;             /* maximum number of reads of an empty queue in one take */
     madi_watch_t cq_watch; /* watch of the queue's descriptor; fd 0: the provider has none */
 };
 
@@ -300,6 +299,7 @@ static inline ofi_link_t *ofi_link_of(const ofi_adapter_t *a, uint64_t tag)
 
 /* ofi_send.c */
 madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
+bool ofi_send_short(madi_link_t *link, const void *packet, size_t total);
 /* Send a message of up to OFI_PACKET_MAX bytes that lie in up to OFI_GATHER pieces.  0, -FI_EAGAIN or another negative
  * error.  The bytes may be reused.  l: the link that counts the message; NULL if none. */
 ssize_t ofi_message_send(ofi_adapter_t *a, fi_addr_t to, uint64_t tag, const struct iovec *vec, int n, size_t total,
@@ -324,8 +324,6 @@ void ofi_slot_put(madi_link_t *link, madi_foreign_t loan);
 
 /* ofi_receive.c */
 void ofi_packet_handle(ofi_adapter_t *a, ofi_buffer_t *buffer);
-/* True if the buffer has the link's next packet, whole and short enough for take. */
-bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *buffer);
 void ofi_early_run(fabric_link_t *link); /* as fabric_ops_t says */
 void ofi_receive_forget(ofi_link_t *l);  /* free the packets and the body of a link that ends */
 

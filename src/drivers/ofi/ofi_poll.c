@@ -14,7 +14,6 @@
 #define ENTRIES 16                  /* completions of one read */
 #define AWAIT_NS INT64_C(500000000) /* ns: longest wait for a body that is being written when its link is closed */
 #define NO_TAG (~UINT64_C(0))       /* a tag that no peer sends: its kind is unknown */
-#define RECENT 256                  /* number of tries that have found nothing */
 
 /* Record that the provider no longer writes to a part of a body. */
 static void context_landed(const ofi_context_t *context)
@@ -56,26 +55,44 @@ static int queue_read_error(ofi_adapter_t *a, ofi_stash_t *to)
     return 1;
 }
 
+/* Look up to `looks` times for completions, and read up to max.  Return what fi_cq_read returns. */
+static inline ssize_t entries_read(ofi_adapter_t *a, struct fi_cq_data_entry *e, size_t max, int looks)
+{
+    ssize_t n = -FI_EAGAIN;
+    madi_lock(&a->io);
+    if (MADI_LIKELY(a->cq != NULL))
+        do
+            n = fi_cq_read(a->cq, e, max);
+        while (n == -FI_EAGAIN && --looks > 0);
+    madi_unlock(&a->io);
+    return n;
+}
+
+/* Find out what has happened if fi_cq_read returned no completion but n.  Return the number of completions: 0 or 1. */
+static __attribute__((noinline)) int queue_read_nothing(ofi_adapter_t *a, ssize_t n, ofi_stash_t *to)
+{
+    if (n == -FI_EAGAIN || !n)
+        return 0;
+    if (n == -FI_EAVAIL)
+        return queue_read_error(a, to);
+    queue_failed(a, (int)-n);
+    return 0;
+}
+
+static inline ofi_stash_t stash_of(const struct fi_cq_data_entry *e)
+{
+    return (ofi_stash_t){e->op_context, e->len, e->flags & FI_REMOTE_CQ_DATA ? e->data : NO_TAG, 0};
+}
+
 /* Read completions.  Return their number. */
 static int queue_read(ofi_adapter_t *a, ofi_stash_t *to, int max)
 {
     struct fi_cq_data_entry e[ENTRIES];
-    ssize_t n;
-    if (MADI_UNLIKELY(!a->cq))
-        return 0;
-    madi_lock(&a->io);
-    n = fi_cq_read(a->cq, e, (size_t)(max < ENTRIES ? max : ENTRIES));
-    madi_unlock(&a->io);
-    if (n == -FI_EAGAIN || !n)
-        return 0;
-    if (MADI_UNLIKELY(n == -FI_EAVAIL))
-        return queue_read_error(a, to);
-    if (MADI_UNLIKELY(n < 0)) {
-        queue_failed(a, (int)-n);
-        return 0;
-    }
+    ssize_t n = entries_read(a, e, (size_t)(max < ENTRIES ? max : ENTRIES), 1);
+    if (n <= 0)
+        return queue_read_nothing(a, n, to);
     for (int i = 0; i < n; i++) {
-        to[i] = (ofi_stash_t){e[i].op_context, e[i].len, e[i].flags & FI_REMOTE_CQ_DATA ? e[i].data : NO_TAG, 0};
+        to[i] = stash_of(&e[i]);
         context_landed(to[i].context);
     }
     return (int)n;
@@ -257,58 +274,61 @@ int ofi_poll(madi_adapter_t *adapter, int budget)
     return fabric_poll_end(&a->base, events, a->cq_watch.fd > 0);
 }
 
-/* Read one completion.  Where a read makes no system call, and a message was sent or received recently, read a few times: a
- * round through the core takes longer than a read. */
-static int queue_read_one(ofi_adapter_t *a, ofi_stash_t *to)
+/* Return the link whose next packet has completed with e, and may be taken; NULL if it is something else.  *buffer: the buffer
+ * of the packet. */
+static inline ofi_link_t *entry_link(ofi_adapter_t *a, const struct fi_cq_data_entry *e, ofi_buffer_t **buffer)
 {
-    int left = fabric_heat_left(&a->base.heat) > FABRIC_HOT - RECENT ? a->tries : 1, n;
-    do
-        n = queue_read(a, to, 1);
-    while (!n && --left > 0);
-    return n;
+    const ofi_context_t *context = e->op_context;
+    madi_wire_hdr_t hdr;
+    if (!(e->flags & FI_REMOTE_CQ_DATA) || !context || context->use != OFI_USE_BUFFER || e->len < sizeof hdr)
+        return NULL;
+    ofi_link_t *l = (ofi_link_t *)fabric_link_in_turn(&a->base.links, e->data, true);
+    *buffer = context->object;
+    memcpy(&hdr, (*buffer)->data, sizeof hdr);
+    return l && !l->missing && fabric_header_fits(&hdr, e->len) ? l : NULL;
+}
+
+/* Handle in another way what ofi_take has read. */
+static __attribute__((noinline)) madi_link_t *entry_not_taken(ofi_adapter_t *a, ssize_t n, const struct fi_cq_data_entry *e)
+{
+    ofi_stash_t one;
+    int events = 1;
+    if (n == 1) {
+        one = stash_of(e);
+        context_landed(one.context);
+    } else {
+        events = queue_read_nothing(a, n, &one);
+    }
+    if (events)
+        entry_handle(a, &one);
+    a->base.tried = 1 + events;
+    return NULL;
 }
 
 /* Take one packet from the queue: the usual case of a spinning thread. */
 madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loan)
 {
     ofi_adapter_t *a = (ofi_adapter_t *)adapter;
-    ofi_stash_t e[1];
+    struct fi_cq_data_entry e;
+    ofi_buffer_t *b = NULL;
     if (a->n_stash || !fabric_take_looks(&a->base))
         return NULL;
-    if (!queue_read_one(a, e)) {
-        a->base.tried = 1;
-        return NULL;
-    }
-    ofi_buffer_t *b = e->context && e->context->use == OFI_USE_BUFFER && !e->error ? e->context->object : NULL;
-    ofi_link_t *l = b && fabric_tag_kind(e->tag) == FABRIC_KIND_PACKET ? ofi_link_of(a, e->tag) : NULL;
-    if (l) {
-        b->early.tag = e->tag;
-        b->len = e->len;
-    }
-    if (!l || !ofi_takes(l, b)) {
-        entry_handle(a, e);
-        a->base.tried = 2;
-        return NULL;
-    }
-    size_t body = b->len - sizeof(madi_wire_hdr_t);
-    bool lend = body > MADI_TAKE_MAX;
-    if (lend && (b->data[0] != MADI_WIRE_MSG || !ofi_buffer_lend(a))) {
-        entry_handle(a, e);
-        a->base.tried = 2;
-        return NULL;
-    }
+    ssize_t n = entries_read(a, &e, 1, fabric_take_tries(&a->base));
+    ofi_link_t *l = MADI_LIKELY(n == 1) ? entry_link(a, &e, &b) : NULL;
+    bool lend = l && e.len > MADI_TAKE_MAX + sizeof(madi_wire_hdr_t);
+    if (MADI_UNLIKELY(!l || (lend && (b->data[0] != MADI_WIRE_MSG || !ofi_buffer_lend(a)))))
+        return entry_not_taken(a, n, &e);
     a->n_posted--;
-    fabric_taken(&l->base);
     if (lend) {
         memcpy(packet, b->data, sizeof(madi_wire_hdr_t));
         *loan = madi_foreign_of(b->data + sizeof(madi_wire_hdr_t));
-        return &l->base.link;
+        return fabric_taken(&l->base);
     }
     if (MADI_UNLIKELY(a->n_posted <= OFI_BUFFERS / 2))
         ofi_buffers_post(a);
     memcpy(packet, b->data, MADI_PACKET_SHORT);
-    if (b->len > MADI_PACKET_SHORT)
-        memcpy((char *)packet + MADI_PACKET_SHORT, b->data + MADI_PACKET_SHORT, b->len - MADI_PACKET_SHORT);
+    if (e.len > MADI_PACKET_SHORT)
+        memcpy((char *)packet + MADI_PACKET_SHORT, b->data + MADI_PACKET_SHORT, e.len - MADI_PACKET_SHORT);
     ofi_buffer_put(a, b);
-    return &l->base.link;
+    return fabric_taken(&l->base);
 }

@@ -123,15 +123,6 @@ void ofi_packet_handle(ofi_adapter_t *a, ofi_buffer_t *b)
     ofi_early_run(&l->base);
 }
 
-bool ofi_takes(const ofi_link_t *l, const ofi_buffer_t *b)
-{
-    uint32_t length;
-    memcpy(&length, b->data + offsetof(madi_wire_hdr_t, length), sizeof length);
-    return !l->missing && fabric_number_is_next(&l->base, b->early.tag) && b->len >= sizeof(madi_wire_hdr_t) &&
-           b->len == length + sizeof(madi_wire_hdr_t) && (uint8_t)b->data[0] >= MADI_WIRE_MSG &&
-           (uint8_t)b->data[0] < MADI_WIRE_TYPES;
-}
-
 void ofi_receive_forget(ofi_link_t *l)
 {
     fabric_early_forget(&l->base, ofi_packet_put);

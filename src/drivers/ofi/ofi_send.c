@@ -444,3 +444,21 @@ madi_sent_t ofi_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     fabric_refuse(&l->base);
     return MADI_AGAIN;
 }
+
+bool ofi_send_short(madi_link_t *link, const void *packet, size_t total)
+{
+    ofi_link_t *l = (ofi_link_t *)link;
+    ofi_adapter_t *a = ofi_of(l);
+    ssize_t rc = -FI_EAGAIN;
+    if (MADI_LIKELY(total <= a->inject_max && !l->copying && !fabric_send_error(&l->base))) {
+        madi_lock(&a->io);
+        if (MADI_LIKELY(a->ep != NULL))
+            rc = fi_injectdata(a->ep, packet, total, fabric_packet_tag(&l->base), l->peer->addr);
+        madi_unlock(&a->io);
+    }
+    if (MADI_UNLIKELY(rc)) /* try once more: that names the cause, too */
+        return ofi_send(link, &(struct iovec){(void *)(uintptr_t)packet, total}, 1, total, NULL) == MADI_SENT;
+    fabric_heat(&a->base.heat);
+    fabric_packet_left(&l->base);
+    return true;
+}
