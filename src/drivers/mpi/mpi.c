@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define CLOSE_NS INT64_C(50000000) /* ns that an adapter's end waits for the last messages to leave */
+#define LOOKS 16                   /* looks for a message in one take.  rationale.md, "How does the driver mpi use MPI?" */
 
 static mad_status_t mpi_probe(const madi_driver_t *driver, struct mad_session *session)
 {
@@ -50,6 +51,7 @@ static mad_status_t mpi_open(madi_adapter_t *adapter, char *reason)
                                   .latency_us = 1,
                                   .bandwidth_MBs = 4000,
                                   .rank = 62}; /* after the drivers of networks themselves */
+    a->base.looks = LOOKS;
     fabric_heat(&a->base.heat);
     mad_status_t status = fabric_nap_open(&a->base, reason);
     return status ? status : fabric_control_open(&a->base, FABRIC_TICK_NS, reason);

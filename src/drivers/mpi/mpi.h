@@ -214,7 +214,11 @@ void mpi_body_forget(mpi_link_t *l);   /* at the link's end */
 void mpi_packet_handle(mpi_adapter_t *a, mpi_buffer_t *b);
 /* Return the link of a packet with this tag if it is the adapter's, and the packet may be delivered now; else NULL.  Under
  * the lock io. */
-mpi_link_t *mpi_turn(const mpi_adapter_t *a, uint64_t tag);
+static inline mpi_link_t *mpi_turn(const mpi_adapter_t *a, uint64_t tag)
+{
+    mpi_link_t *l = (mpi_link_t *)fabric_link_in_turn(&a->world->links, tag, false);
+    return l && mpi_of(l) == a ? l : NULL;
+}
 /* Read the announcement of a packet.  Return false if the message announces no packet. */
 bool mpi_announced_read(const mpi_buffer_t *b, mpi_announced_t *announced);
 void mpi_early_run(fabric_link_t *link); /* as fabric_ops_t says */

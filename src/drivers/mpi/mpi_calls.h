@@ -45,7 +45,8 @@ typedef struct mpi_calls {
     /* Choose the communicator of all further calls, as a Fortran handle; 0: MPI_COMM_WORLD. */
     int (*communicator_use)(int fortran, int *rank, int *size);
     int (*errors_return)(void); /* have errors on the communicator returned from now on */
-    int (*send)(const void *bytes, size_t len, int rank, int tag, mpi_request_t *request);
+    /* *is_ended: true if the send is known to have ended.  Its request then needs no test, but may be tested. */
+    int (*send)(const void *bytes, size_t len, int rank, int tag, mpi_request_t *request, bool *is_ended);
     int (*receive)(void *bytes, size_t len, int rank, int tag, mpi_request_t *request);
     int (*test)(mpi_request_t *request, bool *is_done);
     int (*test_from)(mpi_request_t *request, bool *is_done, mpi_from_t *from); /* of a receive */

@@ -11,6 +11,7 @@
 #define ABI_OBJECTS_BIND mpich_objects_bind
 #define ABI_COMM_OF_FORTRAN mpich_comm_of_fortran
 #define ABI_HANDLE(request) ((request)->number)
+#define ABI_IS_ENDED(request) ((void)(request), false)
 
 static bool mpich_objects_bind(void *library, char *reason, size_t size);
 static mpich_comm_t mpich_comm_of_fortran(int fortran);

@@ -12,6 +12,10 @@
 #define ABI_COMM_OF_FORTRAN openmpi_comm_of_fortran
 #define ABI_HANDLE(request) (*(openmpi_request_t *)(void *)&(request)->pointer)
 
+/* Request of all sends that have ended in MPI_Isend; MPI_Test of it does nothing.  Not in mpi.h, so NULL if it is not known. */
+static openmpi_request_t request_empty;
+#define ABI_IS_ENDED(request) (request_empty && ABI_HANDLE(request) == request_empty)
+
 static bool openmpi_objects_bind(void *library, char *reason, size_t size);
 static openmpi_comm_t openmpi_comm_of_fortran(int fortran);
 
@@ -30,6 +34,7 @@ static bool openmpi_objects_bind(void *library, char *reason, size_t size)
         {"MPI_Comm_f2c", &comm_f2c},
     };
     bool is_global = dlsym(RTLD_DEFAULT, ABI_COMM_WORLD) != NULL;
+    request_empty = dlsym(library, "ompi_request_empty");
     return mpi_symbols_find(is_global ? RTLD_DEFAULT : library, symbols, (int)(sizeof symbols / sizeof *symbols), reason,
                             size);
 }

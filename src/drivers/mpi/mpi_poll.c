@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOKS 16                    /* probes of one take.  rationale.md, "How does the driver mpi use MPI?" */
 #define AWAIT_NS INT64_C(500000000) /* ns: longest wait, when a link is closed, until MPI no longer uses memory */
 #define DEAD_CALLS 8192             /* number of calls after which MPI has handled all that a dead process has sent */
 
@@ -157,7 +156,7 @@ static mpi_link_t *mpi_first_take(mpi_adapter_t *a, void *packet, madi_foreign_t
     madi_lock(&w->io);
     if (!a->first_arrived && mpi_world_works(w)) { /* another session may have listed an earlier message meanwhile */
         mpi_buffer_t *b = NULL;
-        for (int i = 0; i < LOOKS && !b; i++)
+        for (int tries = fabric_take_tries(&a->base); tries > 0 && !b; tries--)
             b = mpi_slot_look(w);
         l = b ? message_take(a, b, packet, loan) : NULL;
         if (b && !l) {

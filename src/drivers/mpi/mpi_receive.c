@@ -136,12 +136,6 @@ void mpi_packet_handle(mpi_adapter_t *a, mpi_buffer_t *b)
     mpi_early_run(&l->base);
 }
 
-mpi_link_t *mpi_turn(const mpi_adapter_t *a, uint64_t tag)
-{
-    mpi_link_t *l = fabric_tag_kind(tag) == FABRIC_KIND_PACKET ? mpi_link_of(a->world, tag) : NULL;
-    return l && mpi_of(l) == a && !l->base.early && fabric_link_takes(&l->base) ? l : NULL;
-}
-
 void mpi_slot_put(madi_link_t *link, madi_foreign_t loan)
 {
     mpi_world_t *w = ((mpi_adapter_t *)link->adapter)->world;
