@@ -44,7 +44,7 @@ perf() {
 }
 left_nothing() { ! grep -q 'ucx_fault: .* [1-9][0-9]* objects' out && [ "$(grep -c 'ucx_fault: .* 0 objects' out)" = 2 ]; }
 # True if UCX has ended a process by an assertion of its own.
-ucx_ended() { grep -Eq "[a-z_]+\.c:[0-9]+ +Assertion .* failed" out; }
+ucx_ended() { grep -Eq "[a-z_]+\.(c|inl):[0-9]+ +Assertion .* failed" out; }
 struck() { grep -q 'ucx_fault: [1-9]' out; }
 # bears FAULT TEST [VARIABLE=VALUE...]: the messages arrive all the same
 bears() {
