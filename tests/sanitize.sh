@@ -175,10 +175,7 @@ memory() {
     command -v valgrind >/dev/null || { echo "valgrind is not here"; return; }
     memcheck="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite
         --fair-sched=yes --trace-children=no --suppressions=$src/tests/valgrind.supp"
-    conform=$BUILD/tests/.libs/conform string=$BUILD/examples/.libs/string
-    threads=$BUILD/tests/marcel/.libs/threads
-    export LD_LIBRARY_PATH="$BUILD/.libs"
-    [ -x "$conform" ] || { conform=$BUILD/tests/conform string=$BUILD/examples/string threads=$BUILD/tests/marcel/threads; }
+    conform=$BUILD/tests/conform string=$BUILD/examples/string threads=$BUILD/tests/marcel/threads
     # shellcheck disable=SC2086
     quiet "valgrind: conformance over self" env CONFORM_DEADLINE=150 $memcheck "$conform" modes_alone blocks_pieces \
         posted_before mismatch_cases

@@ -10,7 +10,7 @@ gdb -batch -ex 'python print(1)' 2>/dev/null | grep -q 1 || { echo "skipped: thi
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM HUP
-client=$BUILD/tests/.libs/gdb_client
+client=$BUILD/tests/gdb_client
 [ -x "$client" ] || client=$BUILD/tests/gdb_client
 
 LD_LIBRARY_PATH=$BUILD/.libs within 60 gdb -nx -batch -ex 'set debuginfod enabled off' -ex 'set width 0' -ex run \
