@@ -116,6 +116,16 @@ START_TEST(packets_behind_a_missing_one_are_bounded)
 }
 END_TEST
 
+START_TEST(packets_far_ahead_are_refused_in_any_order)
+{
+    link_make(0);
+    for (uint16_t number = 0x7fff; number > FABRIC_EARLY_MAX; number--)
+        ck_assert_int_eq(fabric_early_add(&first.early, packet_of(0, number), 0, true), FABRIC_PLACE_MANY);
+    for (int i = FABRIC_EARLY_MAX; i > 0; i--)
+        ck_assert_int_eq(fabric_early_add(&first.early, packet_of(i, (uint16_t)i), 0, true), FABRIC_PLACE_ADDED);
+}
+END_TEST
+
 START_TEST(packets_wait_for_the_link_and_for_a_body)
 {
     link_make(0);
@@ -271,6 +281,7 @@ Suite *fabric_suite(void)
         packets_are_delivered_by_number_across_the_wrap,
         packets_that_came_before_are_refused,
         packets_behind_a_missing_one_are_bounded,
+        packets_far_ahead_are_refused_in_any_order,
         packets_wait_for_the_link_and_for_a_body,
         deferred_packet_is_offered_again_before_others,
         packets_without_numbers_keep_their_order,

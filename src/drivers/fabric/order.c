@@ -7,15 +7,14 @@ fabric_place_t fabric_early_add(fabric_early_t **list, fabric_early_t *packet, u
 {
     fabric_early_t **p = list;
     uint16_t distance = (uint16_t)(fabric_tag_number(packet->tag) - expected), other = 0;
-    int n = 0;
-    for (; *p; p = &(*p)->next, n++) {
+    for (; *p; p = &(*p)->next) {
         other = (uint16_t)(fabric_tag_number((*p)->tag) - expected);
         if (other >= distance)
             break;
     }
     if ((*p && other == distance) || distance >= 0x8000)
         return FABRIC_PLACE_DROP;
-    if (n >= FABRIC_EARLY_MAX && missing)
+    if (distance > FABRIC_EARLY_MAX && missing) /* whatever the order in which they come */
         return FABRIC_PLACE_MANY;
     packet->next = *p;
     *p = packet;
