@@ -228,6 +228,22 @@ START_TEST(eth_flow_sends_less_after_losses)
 }
 END_TEST
 
+/* The numbers pass 2^31 segments since the last loss. */
+START_TEST(eth_flow_sends_less_after_losses_that_come_late)
+{
+    flow_t *f = flow_new(0x7ffff000);
+    f->out.recover = 0;
+    f->pipe.delay = 50 * US;
+    flow_run(f, 5000);
+    double before = f->out.cwnd;
+    f->delivered = f->released = 0;
+    f->pipe.loss = 50;
+    flow_run(f, 5000);
+    ck_assert(f->out.cwnd < before / 2);
+    free(f);
+}
+END_TEST
+
 START_TEST(eth_flow_sends_at_intervals_over_a_long_way)
 {
     eth_out_t out;
@@ -397,6 +413,7 @@ Suite *eth_suite(void)
     tcase_add_test(c, eth_flow_repairs_single_losses_without_a_timeout);
     tcase_add_test(c, eth_flow_learns_that_a_network_reorders);
     tcase_add_test(c, eth_flow_sends_less_after_losses);
+    tcase_add_test(c, eth_flow_sends_less_after_losses_that_come_late);
     tcase_add_test(c, eth_flow_sends_at_intervals_over_a_long_way);
     tcase_add_test(c, eth_flow_waits_for_the_receivers_room);
     tcase_add_test(c, eth_flow_ignores_what_no_peer_acknowledges);

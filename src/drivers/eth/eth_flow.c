@@ -220,6 +220,8 @@ bool eth_out_acked(eth_out_t *out, uint32_t next, const uint64_t *bits, bool rep
         arrived += bits_take(out, bits, now);
     if (!arrived)
         return false;
+    if ((int32_t)(out->acked - out->recover) > 0)
+        out->recover = out->acked; /* else it would be more than 2^31 behind after a long time without loss */
     out->moved = now;
     out->timeouts = 0;
     cwnd_grow(out, arrived, full);
