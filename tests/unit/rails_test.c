@@ -137,6 +137,18 @@ START_TEST(begin_comes_first)
 }
 END_TEST
 
+START_TEST(packets_without_acknowledgement_are_bounded)
+{
+    madi_wire_hdr_t hdr = {.type = MADI_WIRE_MSG};
+    int n = 0;
+    two_rails(-1, -1, 1000);
+    while (n <= MADI_RAILS_KEPT &&
+           madi_rails_send(&of_gate.base, &(struct iovec){&hdr, sizeof hdr}, 1, sizeof hdr, NULL) == MADI_SENT)
+        n++;
+    ck_assert_int_eq(n, MADI_RAILS_KEPT);
+}
+END_TEST
+
 #ifdef HAVE_HWLOC
 /* Send a piece; return the rail that it went by. */
 static int piece_send(void)
@@ -181,6 +193,7 @@ END_TEST
 Suite *rails_suite(void)
 {
     const TTest *tests[] = {pieces_under_way_fill_a_block, packets_of_rails_are_not_taken_directly, begin_comes_first,
+                            packets_without_acknowledgement_are_bounded,
 #ifdef HAVE_HWLOC
                             near_rail_comes_first
 #endif

@@ -20,6 +20,11 @@
 #define MADI_RAILS_PIECE (256 * 1024)   /* bytes of a piece */
 #define MADI_RAILS_WINDOW (1024 * 1024) /* bytes: minimum of the window, the bytes that may be in flight on a rail */
 #define MADI_RAILS_WINDOW_MOST (64 * 1024 * 1024)
+/* Bounds of what is kept for a peer that acknowledges nothing; packets beyond them wait in the queues that ledger.h counts.
+ * Correct peers acknowledge after 64 packets, and give up few rails whose JOIN has not arrived. */
+#define MADI_RAILS_KEPT 65536 /* packets that the rail for messages has sent without acknowledgement */
+#define MADI_RAILS_KEPT_BYTES (2 * (uint64_t)MADI_RAILS_WINDOW_MOST)
+#define MADI_RAILS_UNKNOWN 64                /* LOSTs without acknowledgement for rails whose JOIN has not arrived */
 #define MADI_RAILS_STALL INT64_C(1000000000) /* ns without an answer after which a rail is given up */
 /* ns: pause before a lost rail is connected again; each failure doubles the pause */
 #define MADI_RAILS_AGAIN INT64_C(1000000000)
@@ -39,6 +44,7 @@ typedef struct rails_out {
     bool taken;          /* the driver holds the packet */
     bool acknowledged;   /* the peer has it */
     bool repeated;       /* the packet is a LOST that was already sent again by another rail */
+    bool unknown;        /* the packet is a LOST for a rail whose JOIN has not arrived: counted in rails->n_unknown */
     size_t total;        /* bytes, header included */
     int64_t sent_at;     /* ns */
     int n;
@@ -111,6 +117,7 @@ struct madi_rails {
     bool node_known;     /* false before the first block */
     rails_out_t *held;   /* packets in no rail's list that a driver holds */
     int n_unkept;        /* those of them that were sent before BEGIN, so that their rail must not break */
+    uint32_t n_unknown;  /* number of records in the rails' lists with `unknown` */
     rail_t rail[MADI_RAILS_MOST];
 };
 

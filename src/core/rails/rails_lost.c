@@ -27,7 +27,7 @@ static bool is_survived(madi_rails_t *w, const rail_t *r)
 
 /* Send LOST with the final count of a rail, by the quickest of the other rails.  False if out of memory.  Under
  * gate->tx_lock. */
-static bool lost_send(madi_rails_t *w, uint32_t id, uint32_t count)
+static bool lost_send(madi_rails_t *w, uint32_t id, uint32_t count, bool unknown)
 {
     rail_t *by = madi_rails_quickest(w);
     rails_out_t *out = madi_rails_lost_record(w, id, count);
@@ -35,6 +35,8 @@ static bool lost_send(madi_rails_t *w, uint32_t id, uint32_t count)
         free(out);
         return false;
     }
+    out->unknown = unknown;
+    w->n_unknown += unknown;
     madi_rail_append(by, out);
     madi_rail_pump(w, by);
     return true;
@@ -50,7 +52,7 @@ static bool losts_repeat(madi_rails_t *w, const rail_t *r)
         memcpy(&hdr, out->vec->iov_base, sizeof hdr);
         if (hdr.type != MADI_WIRE_RAIL || out->repeated)
             continue;
-        if (!lost_send(w, hdr.aux, hdr.seq))
+        if (!lost_send(w, hdr.aux, hdr.seq, out->unknown))
             return false;
         out->repeated = true;
     }
@@ -113,7 +115,7 @@ void madi_rail_broke(madi_rails_t *w, rail_t *r, mad_status_t status, const char
         rail_free(r);
     } else {
         madi_lock(&gate->tx_lock);
-        sent = lost_send(w, r->id, r->n_received) && losts_repeat(w, r);
+        sent = lost_send(w, r->id, r->n_received, false) && losts_repeat(w, r);
         madi_unlock(&gate->tx_lock);
     }
     if (!sent)
@@ -133,6 +135,7 @@ static void packets_send_again(madi_rails_t *w, rail_t *r)
     while ((out = r->out)) {
         r->out = out->next;
         if (out->repeated) {
+            w->n_unknown -= out->unknown;
             free(out);
             continue;
         }
@@ -169,11 +172,15 @@ bool madi_rail_is_settled(const madi_rails_t *w, uint32_t id)
 /* Handle LOST of a rail whose JOIN has not arrived: answer that no packet has come by that rail. */
 static void settle_unknown(madi_rails_t *w, uint32_t id)
 {
-    bool sent;
+    bool many, sent = false;
     madi_lock(&w->base.gate->tx_lock);
-    sent = lost_send(w, id, 0);
+    many = w->n_unknown >= MADI_RAILS_UNKNOWN;
+    if (!many)
+        sent = lost_send(w, id, 0, true);
     madi_unlock(&w->base.gate->tx_lock);
-    if (!sent)
+    if (many)
+        madi_link_down(&w->base, MAD_ERR_PROTOCOL, "the peer gives up more rails than a process connects");
+    else if (!sent)
         madi_link_down(&w->base, MAD_ERR_NOMEM, "no memory to report a lost rail");
 }
 

@@ -240,6 +240,7 @@ bool madi_rail_acknowledged(madi_rails_t *w, rail_t *r, uint32_t count, rails_ou
         if (!r->out)
             r->out_tail = &r->out;
         out->acknowledged = true;
+        w->n_unknown -= out->unknown;
         out->next = *to;
         *to = out;
         if (!out->user)
@@ -393,6 +394,8 @@ static madi_sent_t ordered_send(madi_rails_t *w, const struct iovec *vec, int n,
         w->first = best;
         w->last_adapter = best->adapter;
     }
+    if (w->first->n_sent - w->first->n_acked >= MADI_RAILS_KEPT || w->first->in_flight > MADI_RAILS_KEPT_BYTES)
+        return MADI_AGAIN; /* the next ACK has the gate send again */
     return packet_keep(w, w->first, vec, n, total, op);
 }
 
