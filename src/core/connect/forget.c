@@ -160,9 +160,11 @@ void madi_peers_forget_lost(mad_session_t *s, int64_t now)
     for (madi_gate_t *gate = s->gates, *next; gate; gate = next) {
         madi_peer_t *p = madi_peer_at(s, gate->peer);
         next = gate->next;
+        if (gate->rail_of) /* rails.h releases it */
+            continue;
         while (next && next->peer == gate->peer) /* skip the other gates of this peer, which are released with it */
             next = next->next;
-        if (gate_state(gate) != MADI_GATE_DOWN || !p || gate->rail_of || peer_stays(s, p, served))
+        if (gate_state(gate) != MADI_GATE_DOWN || !p || peer_stays(s, p, served))
             continue;
         served -= peer_is_claimed_server(p);
         if (now - gate->connect->deadline < MADI_FORGET_NS || !peer_release(s, p))
