@@ -32,7 +32,8 @@ void dev_item_attach(mad_dev_t *dev, mad_request_t *request, item_t *item, void 
 
 bool dev_buffer_take(mad_dev_t *dev, size_t len)
 {
-    if (atomic_load_explicit(&dev->buffered, memory_order_relaxed) + len > MAD_DEV_BUFFERED_MAX)
+    size_t taken = atomic_load_explicit(&dev->buffered, memory_order_relaxed);
+    if (len > MAD_DEV_BUFFERED_MAX || taken > MAD_DEV_BUFFERED_MAX - len)
         return false;
     atomic_fetch_add_explicit(&dev->buffered, len, memory_order_relaxed);
     return true;

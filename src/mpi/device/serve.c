@@ -163,6 +163,7 @@ static void read_out(mad_dev_t *dev, item_t *item)
     mad_peer_t to = op->peer;
     mad_status_t status = item->status;
     targets_release(dev, op->copy, op->n, MAD_DEV_READ, 0, !status);
+    dev_buffer_release(dev, op->copy_len);
     if (!status)
         served_notify(dev, MAD_DEV_READ, 0, to, op->room);
     dev_op_free(dev, op);
@@ -176,12 +177,20 @@ static bool read_long_in(mad_dev_t *dev, const remote_request_t *r)
     remote_hdr_t h = {.kind = KIND_ANSWER_LONG, .number = r->h.number, .len = r->total};
     mad_block_t blocks[] = {{&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                             {r->pieces[0].iov_base, r->total, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
-    op_t *op = op_of_request(dev, r, r->h.n > 1 ? r->total : 0);
+    size_t copied = r->h.n > 1 ? r->total : 0; /* bounded: targets may overlap, and the peer need not take the answer */
+    bool room = dev_buffer_take(dev, copied);
+    op_t *op = room ? op_of_request(dev, r, copied) : NULL;
     mad_request_t *request;
     if (!op) {
         targets_release(dev, r->targets, r->h.n, r->access, 0, false);
-        return false;
+        if (room)
+            dev_buffer_release(dev, copied);
+        if (!copied)
+            return false;
+        remote_refuse(dev, r); /* waiting for so much memory would stop all peers */
+        return true;
     }
+    op->copy_len = copied;
     if (r->h.n > 1) {
         blocks[1].base = (mad_dev_target_t *)op->copy + r->h.n;
         dev_pieces_gather(blocks[1].base, r->pieces, r->h.n);
@@ -257,7 +266,8 @@ static bool request_read(remote_request_t *r, madi_foreign_t block, madi_foreign
     static const mad_dev_access_t accesses[] = {MAD_DEV_WRITE,  MAD_DEV_WRITE, MAD_DEV_READ,
                                                 MAD_DEV_ATOMIC, MAD_DEV_FETCH, MAD_DEV_COMPARE};
     size_t targets = r->h.n * sizeof *r->targets;
-    if (r->h.kind < KIND_WRITE || r->h.kind > KIND_COMPARE || r->h.n > MAD_DEV_PIECES || *len < sizeof r->h + targets)
+    if (r->h.kind < KIND_WRITE || r->h.kind > KIND_COMPARE || !r->h.n || r->h.n > MAD_DEV_PIECES ||
+        *len < sizeof r->h + targets) /* without a target no key would be checked */
         return false;
     r->access = accesses[r->h.kind - KIND_WRITE];
     madi_foreign_copy(r->targets, madi_foreign_skip(block, sizeof r->h), targets);
