@@ -25,6 +25,7 @@
 #define HELLO_VERSION 2
 #define PAIR_MAX ((UINT32_C(1) << 24) - 1) /* numbers of queue pairs and packets have 24 bits */
 #define WINDOW_MAX 65535
+#define READ_MAX 64 /* messages that are read before other work is checked; the watch reports the rest again */
 
 static bool bytes_send(verbs_link_t *l, const void *bytes, size_t len)
 {
@@ -206,7 +207,7 @@ void verbs_socket_ready(madi_watch_t *watch, uint32_t events)
 {
     verbs_link_t *l = MADI_CONTAINER(watch, verbs_link_t, watch);
     (void)events;
-    while (!l->base.closed && !l->base.down) {
+    for (int i = 0; i < READ_MAX && !l->base.closed && !l->base.down; i++) {
         size_t wanted = l->greeted ? sizeof(verbs_word_t) : sizeof(verbs_hello_t);
         ssize_t n = recv(watch->fd, l->in + l->in_len, wanted - l->in_len, MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
