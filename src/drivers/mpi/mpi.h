@@ -35,7 +35,9 @@
 #define WORLD_PACKET_MAX ((size_t)32 << 10) /* bytes */
 #define WORLD_GATHER 16
 #define WORLD_SLOTS 4       /* number of posted receives (rationale.md, "How does the driver mpi use MPI?") */
-#define WORLD_COPIES 128    /* maximum number of copied packets in flight */
+#define WORLD_COPIES 128    /* maximum number of copied packets of a link in flight */
+#define WORLD_CONTROLS 256  /* likewise, of copied packets and messages of the driver's own together */
+#define WORLD_SINKS 64      /* maximum number of bodies of one rank that are received only to be dropped */
 #define WORLD_LENT_MAX 1024 /* maximum number of lent buffers; further packets are copied */
 /* Tags of MPI messages, below the least value (32767) that the standard allows for MPI_TAG_UB. */
 #define WORLD_TAG 28004
@@ -76,6 +78,7 @@ typedef struct mpi_body {
     mpi_link_t *link;      /* NULL if the body is received only to be dropped, into `sink` */
     mpi_request_t request;
     int error; /* of MPI */
+    int source;
     void *sink;
 } mpi_body_t;
 
@@ -122,7 +125,6 @@ typedef struct mpi_world {
     atomic_int lent;
 
     mpi_copy_t *copies, *sending, **sent_last; /* free copies; those in flight */
-    int n_copies;                              /* in flight, of links */
     mpi_flight_t *flights, *flying;            /* free flights; those in flight */
     mpi_body_t *bodies;                        /* being received */
 } mpi_world_t;
@@ -142,6 +144,7 @@ struct mpi_adapter {
 struct mpi_link {
     fabric_link_t base; /* its index is in the world's table; base.failed: of MPI; base.receiving: mpi_body_t */
     mpi_address_t peer;
+    int n_copies; /* copies in flight; under the lock io */
 };
 
 static inline mpi_adapter_t *mpi_of(const mpi_link_t *l)
@@ -187,7 +190,7 @@ void mpi_link_fini(madi_link_t *link);
 madi_sent_t mpi_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op);
 bool mpi_send_short(madi_link_t *link, const void *packet, size_t total);
 /* Send a message of up to WORLD_PACKET_MAX bytes in pieces, which may be reused after the call.  l: the link that counts the
- * message; NULL for a message of the driver's own, which is never refused for lack of copies.  Return MADI_SENT, or
+ * message; NULL for a frame of the handshake, which is never refused for lack of copies.  Return MADI_SENT, or
  * MADI_AGAIN with *error: MPI's error, or 0. */
 madi_sent_t mpi_message_send(mpi_world_t *w, int rank, uint64_t tag, const struct iovec *vec, int n, mpi_link_t *l,
                              int *error);

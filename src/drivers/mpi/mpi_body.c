@@ -31,6 +31,7 @@ static bool mpi_body_post(mpi_world_t *w, mpi_link_t *l, int source, uint32_t ta
         return false;
     }
     body->link = l;
+    body->source = source;
     body->sink = l ? NULL : to;
     body->error = w->lib.calls->receive(to, len, source, (int)tag, &body->request);
     if (body->error) {
@@ -48,7 +49,11 @@ static bool mpi_body_post(mpi_world_t *w, mpi_link_t *l, int source, uint32_t ta
 
 void mpi_body_discard(mpi_world_t *w, int source, uint32_t tag, size_t len)
 {
-    mpi_body_post(w, NULL, source, tag, len); /* if out of memory, the body stays in MPI */
+    int n = 0;
+    for (const mpi_body_t *body = w->bodies; body; body = body->next)
+        n += body->sink && body->source == source;
+    if (n < WORLD_SINKS)
+        mpi_body_post(w, NULL, source, tag, len); /* otherwise, and if out of memory, the body stays in MPI */
 }
 
 void mpi_body_begin(mpi_link_t *l, int source, uint32_t tag)

@@ -132,7 +132,7 @@ static mpi_link_t *message_take(mpi_adapter_t *a, mpi_buffer_t *b, void *packet,
         return NULL;
     memcpy(&hdr, b->data, sizeof hdr);
     mpi_link_t *l = mpi_turn(a, b->early.tag);
-    if (!l || !fabric_header_fits(&hdr, b->len))
+    if (!l || (uint32_t)b->source != l->peer.rank || !fabric_header_fits(&hdr, b->len))
         return NULL;
     if (hdr.length <= MADI_TAKE_MAX) {
         madi_copy(packet, b->data, b->len);

@@ -118,7 +118,7 @@ void mpi_packet_handle(mpi_adapter_t *a, mpi_buffer_t *b)
     madi_lock(&a->world->io);
     mpi_link_t *l = mpi_link_of(a->world, b->early.tag);
     madi_unlock(&a->world->io);
-    if (!l || mpi_of(l) != a || l->base.closed || l->base.down) {
+    if (!l || mpi_of(l) != a || l->base.closed || l->base.down || (uint32_t)b->source != l->peer.rank) {
         packet_discard(a->world, b);
         return;
     }

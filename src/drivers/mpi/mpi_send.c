@@ -15,18 +15,18 @@ static void send_copy_free(mpi_world_t *w, mpi_copy_t *c)
 {
     if (c->link) {
         fabric_copies_count(&c->link->base, -1);
+        c->link->n_copies--;
         c->link = NULL;
-        w->n_copies--;
     }
     c->next = w->copies;
     w->copies = c;
 }
 
 /* Return a place for a message; NULL if all are in flight, or if out of memory.  Under the lock io. */
-static mpi_copy_t *send_copy_take(mpi_world_t *w, bool counted)
+static mpi_copy_t *send_copy_take(mpi_world_t *w, const mpi_link_t *l, int limit)
 {
     mpi_copy_t *c = w->copies;
-    if (counted && w->n_copies >= WORLD_COPIES)
+    if (l && l->n_copies >= limit)
         return NULL;
     if (MADI_LIKELY(c != NULL))
         w->copies = c->next;
@@ -57,7 +57,7 @@ static void send_copy_keep(mpi_world_t *w, mpi_copy_t *c, mpi_link_t *l)
     w->sent_last = &c->next;
     if (!l)
         return;
-    w->n_copies++;
+    l->n_copies++;
     fabric_copies_count(&l->base, 1);
 }
 
@@ -67,7 +67,8 @@ static madi_sent_t pieces_send(mpi_world_t *w, int rank, uint64_t tag, const str
 {
     size_t len = 0;
     bool is_done;
-    mpi_copy_t *c = mpi_world_works(w) ? send_copy_take(w, l != NULL) : NULL;
+    int limit = fabric_tag_kind(tag) == FABRIC_KIND_PACKET ? WORLD_COPIES : WORLD_CONTROLS;
+    mpi_copy_t *c = mpi_world_works(w) ? send_copy_take(w, l, limit) : NULL;
     if (!c)
         return MADI_AGAIN;
     c->tag = tag;
@@ -230,7 +231,7 @@ void mpi_sends_forget(mpi_link_t *l)
     for (mpi_copy_t *c = w->sending; c; c = c->next)
         if (c->link == l) {
             fabric_copies_count(&l->base, -1);
-            w->n_copies--;
+            l->n_copies--;
             c->link = NULL;
         }
     madi_unlock(&w->io);
@@ -352,7 +353,7 @@ static inline bool short_copy_post(mpi_world_t *w, mpi_link_t *l, const void *pa
 {
     mpi_copy_t *c = w->copies;
     bool is_ended;
-    if (MADI_UNLIKELY(!c || w->n_copies >= WORLD_COPIES || !mpi_world_works(w) || fabric_send_error(&l->base)))
+    if (MADI_UNLIKELY(!c || l->n_copies >= WORLD_COPIES || !mpi_world_works(w) || fabric_send_error(&l->base)))
         return false;
     c->tag = l->base.tag;
     memcpy(c->data, packet, MADI_PACKET_SHORT);
@@ -378,8 +379,9 @@ bool mpi_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number)
 {
     fabric_control_t c = {what, number};
     int error;
-    madi_sent_t sent = mpi_message_send(((mpi_adapter_t *)link->link.adapter)->world, (int)((mpi_link_t *)link)->peer.rank,
-                                        fabric_control_tag(link), &(struct iovec){&c, sizeof c}, 1, NULL, &error);
+    mpi_link_t *l = (mpi_link_t *)link;
+    madi_sent_t sent = mpi_message_send(mpi_of(l)->world, (int)l->peer.rank, fabric_control_tag(link),
+                                        &(struct iovec){&c, sizeof c}, 1, l, &error);
     if (error && !link->closed)
         fabric_send_failed(link, error);
     return sent == MADI_SENT;

@@ -51,7 +51,8 @@
 
 #define UCX_PACKET_MAX ((size_t)32 << 10) /* bytes */
 #define UCX_GATHER 16
-#define UCX_COPIES 128    /* maximum number of copied packets in flight */
+#define UCX_COPIES 128    /* maximum number of copied packets of a link in flight */
+#define UCX_CONTROLS 256  /* likewise, of copied packets and messages of the driver's own together */
 #define UCX_SMALL 768     /* bytes of a message that is copied out of UCX's memory at once */
 #define UCX_LENT_MAX 1024 /* maximum number of lent messages in UCX's memory; further messages are copied */
 #define UCX_ENDED_MAX 256 /* maximum number of endpoints to strangers that are kept until the last answers have left */
@@ -174,6 +175,7 @@ struct ucx_adapter {
 struct ucx_link {
     fabric_link_t base; /* base.failed: ucs_status_t; base.receiving: ucx_body_t */
     ucx_peer_t *peer;
+    int n_copies; /* copies in flight; under the lock io */
 };
 
 static inline ucx_adapter_t *ucx_of(const ucx_link_t *l)
@@ -224,8 +226,8 @@ madi_sent_t ucx_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
 bool ucx_send_short(madi_link_t *link, const void *packet, size_t total);
 typedef enum ucx_sent { UCX_SENT_OK, UCX_SENT_AGAIN, UCX_SENT_FAILED } ucx_sent_t;
 /* Send a message of up to UCX_PACKET_MAX bytes that lie in up to UCX_GATHER pieces.  The bytes may be reused after the call.
- * FAILED: *status has the cause.  l: the link that counts the message; NULL for a message of the driver's own, which is
- * never refused for lack of copies. */
+ * FAILED: *status has the cause.  l: the link that counts the message; NULL for a frame of the handshake, which is never
+ * refused for lack of copies. */
 ucx_sent_t ucx_message_send(ucx_adapter_t *a, ucx_peer_t *peer, uint64_t tag, const struct iovec *vec, int n, size_t total,
                             ucx_link_t *l, ucs_status_t *status);
 bool ucx_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number); /* as fabric_ops_t says */

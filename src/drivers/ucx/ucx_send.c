@@ -29,6 +29,7 @@ static void copy_left(void *request, ucs_status_t status, void *arg)
     a->n_unsent--;
     if (c->link) {
         a->n_copies--;
+        c->link->n_copies--;
         if (status != UCS_OK)
             fabric_send_failed(&c->link->base, status);
     }
@@ -37,11 +38,11 @@ static void copy_left(void *request, ucs_status_t status, void *arg)
 }
 
 /* Return a place for a message; NULL if all are in flight, or if out of memory.  Under the lock io. */
-static ucx_copy_t *ucx_copy_take(ucx_adapter_t *a, bool counted, ucx_sent_t *why)
+static ucx_copy_t *ucx_copy_take(ucx_adapter_t *a, const ucx_link_t *l, int limit, ucx_sent_t *why)
 {
     ucx_copy_t *c = a->copies;
     *why = UCX_SENT_AGAIN;
-    if (counted && a->n_copies >= UCX_COPIES)
+    if (l && l->n_copies >= limit)
         return NULL;
     if (MADI_LIKELY(c != NULL)) {
         a->copies = c->next;
@@ -93,6 +94,7 @@ static void copy_kept(ucx_adapter_t *a, ucx_copy_t *c, ucx_link_t *l)
     if (!l)
         return;
     a->n_copies++;
+    l->n_copies++;
     fabric_copies_count(&l->base, 1);
 }
 
@@ -115,11 +117,12 @@ static ucx_sent_t copy_send(ucx_adapter_t *a, ucx_peer_t *peer, ucx_copy_t *c, s
 ucx_sent_t ucx_message_send(ucx_adapter_t *a, ucx_peer_t *peer, uint64_t tag, const struct iovec *vec, int n, size_t total,
                             ucx_link_t *l, ucs_status_t *status)
 {
+    int limit = fabric_tag_kind(tag) == FABRIC_KIND_PACKET ? UCX_COPIES : UCX_CONTROLS;
     ucx_sent_t sent;
     assert(total <= UCX_PACKET_MAX);
     *status = UCS_ERR_NO_MEMORY;
     madi_lock(&a->io);
-    ucx_copy_t *c = ucx_copy_take(a, l != NULL, &sent);
+    ucx_copy_t *c = ucx_copy_take(a, l, limit, &sent);
     if (MADI_LIKELY(c != NULL)) {
         c->tag = tag;
         ucx_bytes_gather(c->data, vec, n);
@@ -137,6 +140,7 @@ void ucx_copies_forget(ucx_link_t *l)
         if (c->link == l) {
             fabric_copies_count(&l->base, -1);
             a->n_copies--;
+            l->n_copies--;
             c->link = NULL;
         }
     madi_unlock(&a->io);
@@ -344,7 +348,7 @@ static inline ucs_status_ptr_t short_message_post(ucx_adapter_t *a, ucx_link_t *
 {
     ucx_copy_t *c = a->copies;
     ucp_ep_h ep = l->peer->sends;
-    if (MADI_UNLIKELY(!c || !ep || a->n_copies >= UCX_COPIES || fabric_send_error(&l->base)))
+    if (MADI_UNLIKELY(!c || !ep || l->n_copies >= UCX_COPIES || fabric_send_error(&l->base)))
         return UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE);
     c->tag = fabric_packet_tag(&l->base);
     memcpy(c->data, packet, MADI_PACKET_SHORT);
@@ -372,8 +376,9 @@ bool ucx_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number)
 {
     fabric_control_t c = {what, number};
     ucs_status_t status;
-    ucx_sent_t sent = ucx_message_send((ucx_adapter_t *)link->link.adapter, ((ucx_link_t *)link)->peer,
-                                       fabric_control_tag(link), &(struct iovec){&c, sizeof c}, 1, sizeof c, NULL, &status);
+    ucx_link_t *l = (ucx_link_t *)link;
+    ucx_sent_t sent = ucx_message_send(ucx_of(l), l->peer, fabric_control_tag(link), &(struct iovec){&c, sizeof c}, 1,
+                                       sizeof c, l, &status);
     if (sent == UCX_SENT_FAILED && !link->closed)
         fabric_send_failed(link, status);
     return sent == UCX_SENT_OK;
