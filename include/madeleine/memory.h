@@ -19,9 +19,9 @@
  *
  * Order.  Operations of one process on one owner may be done in any order until one of them has completed, or until a flush.
  * An operation that begins after the completion of another is done after it.  The change of 8 bytes is atomic against
- * other changes, against gets, against puts of 8 bytes on an address that is divisible by 8, and against atomic operations of
- * the owner's processor on the block (C11's, of 8 bytes).  Such a put or get of 8 bytes is not torn.  A longer put that
- * overlaps a change may undo it, since some bytes of a put are stored twice.
+ * other changes, gets, and puts of 8 bytes on an address that is divisible by 8.  The change is also atomic against atomic
+ * operations of the owner's processor on the block (C11's, of 8 bytes).  Such a put or get of 8 bytes is not torn.  A longer
+ * put that overlaps a change may undo it, since some bytes of a put are stored twice.
  *
  * Checks.  The owner checks each operation: the key, the range, and the rights.  A key has a random part of 16 bytes, so a
  * key that was never given, or whose block is no longer registered, is an error and touches no memory.  A block has

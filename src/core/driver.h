@@ -92,7 +92,7 @@
 #include "core/driver_objects.h"
 #include <sys/uio.h>
 
-#define MADI_DRIVER_ABI 4
+#define MADI_DRIVER_ABI 5
 
 /* ---- Operations ------------------------------------------------------------------------------------------------
  *
@@ -194,6 +194,9 @@ typedef struct madi_driver_frames {
      * that frame_answer has taken still have to leave.  NULL: the driver keeps nothing for a source.
      * Lock: session.  Waits: no.  Owner: nothing is left.  Errors: none. */
     void (*source_end)(madi_adapter_t *adapter, const void *source, size_t source_len);
+    /* Number of leading bytes of a source that name its host, and that the sender cannot choose at will: half-open handshakes
+     * are counted by them.  0: all bytes. */
+    size_t source_host;
 } madi_driver_frames_t;
 
 /* WAIT: threads that wait.  Each operation may be NULL; drivers of watched descriptors need none of them.

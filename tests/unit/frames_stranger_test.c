@@ -120,6 +120,75 @@ START_TEST(a_flood_of_strangers_is_bounded_and_logged_once)
 }
 END_TEST
 
+static void hello_arrive(const unsigned char *source, size_t source_len, uint32_t number)
+{
+    frame_t hello = wire[0];
+    memcpy(hello.bytes + 8, &number, sizeof number); /* of the handshake */
+    madi_frame_arrived(&made[1], source, source_len, hello.bytes, hello.len);
+}
+
+/* The bytes of a source behind those of its host are chosen by the stranger. */
+START_TEST(a_stranger_of_many_numbers_ends_only_its_own_handshakes)
+{
+    unsigned char source[4] = {STRANGER};
+    begin();
+    madi_gate_connect(gate[0]);
+    frame_deliver(&wire[n_read++]); /* the member's HELLO */
+    n_read = 1;
+    frame_t challenge = wire[1];
+    for (uint32_t i = 0; i < 600; i++) {
+        memcpy(source + 1, &i, 3);
+        hello_arrive(source, sizeof source, i);
+    }
+    n_read = n_sent;
+    frame_deliver(&challenge); /* the member's handshake goes on */
+    frames_deliver();
+    ck_assert_int_eq(state(0), MADI_GATE_UP);
+    ck_assert_int_eq(state(1), MADI_GATE_UP);
+    end();
+}
+END_TEST
+
+START_TEST(only_hello_begins_a_handshake)
+{
+    unsigned char source = STRANGER;
+    uint32_t header_alone = sizeof(madi_frame_t);
+    begin();
+    madi_gate_connect(gate[0]);
+    for (unsigned kind = 0; kind < 8; kind++) {
+        frame_t f = wire[0];
+        if (kind == MADI_HELLO_HELLO || kind == MADI_HELLO_PROOF)
+            continue;
+        f.bytes[sizeof(madi_frame_piece_t) + 6] = (unsigned char)kind;
+        madi_frame_arrived(&made[1], &source, 1, f.bytes, f.len);
+    }
+    frame_t f = wire[0];
+    memcpy(f.bytes + offsetof(madi_frame_piece_t, total), &header_alone, sizeof header_alone);
+    memset(f.bytes + sizeof(madi_frame_piece_t) + offsetof(madi_frame_t, length), 0, sizeof(uint32_t));
+    madi_frame_arrived(&made[1], &source, 1, f.bytes, sizeof(madi_frame_piece_t) + header_alone);
+    ck_assert_int_eq(s[1]->connect->n_accepted, 0);
+    ck_assert_int_eq(n_sent, 1); /* nothing is answered */
+    end();
+}
+END_TEST
+
+/* While an attempt waits to be chosen no frame is expected, and a frame of kind 0 is not one. */
+START_TEST(a_frame_without_a_kind_is_no_verdict)
+{
+    begin();
+    madi_gate_connect(gate[0]);
+    while (n_sent < 4)
+        frame_deliver(&wire[n_read++]);
+    ck_assert_ptr_nonnull(gate[0]->connect->hello);
+    gate[0]->connect->hello->expect = MADI_HELLO_NONE;
+    wire[3].bytes[sizeof(madi_frame_piece_t) + 6] = 0;
+    frame_deliver(&wire[3]);
+    ck_assert_msg(strstr(why(0), "out of order") != NULL, "%s", why(0));
+    ck_assert_int_eq(started[0], 0);
+    end();
+}
+END_TEST
+
 START_TEST(a_sealed_network_is_refused)
 {
     char reason[MADI_REASON_MAX] = "";
@@ -138,6 +207,9 @@ Suite *frames_stranger_suite(void)
                                   a_proof_of_another_handshake_is_refused,
                                   truncated_frames_are_dropped,
                                   a_flood_of_strangers_is_bounded_and_logged_once,
+                                  a_stranger_of_many_numbers_ends_only_its_own_handshakes,
+                                  only_hello_begins_a_handshake,
+                                  a_frame_without_a_kind_is_no_verdict,
                                   a_sealed_network_is_refused};
     Suite *suite = SUITE_OF("frames_stranger", tests);
     TCase *loops = tcase_create("loops");

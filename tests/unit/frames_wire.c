@@ -131,7 +131,8 @@ static const madi_driver_t driver = {.name = "wire",
                                                 .frame_answer = wire_frame_answer,
                                                 .accept = wire_accept,
                                                 .describe = wire_describe,
-                                                .source_end = wire_source_end}};
+                                                .source_end = wire_source_end,
+                                                .source_host = 1}};
 
 /* ---- The two ends --------------------------------------------------------------------------------------------- */
 

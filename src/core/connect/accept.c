@@ -91,7 +91,8 @@ static uint64_t socket_source(int fd)
 static uint64_t frames_source(const madi_frames_t *f)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < f->source_len; i++)
+    size_t host = f->adapter->driver->frames.source_host, len = host && host < f->source_len ? host : f->source_len;
+    for (size_t i = 0; i < len; i++)
         hash = (hash ^ f->source[i]) * UINT64_C(0x100000001b3);
     return hash;
 }

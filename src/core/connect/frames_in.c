@@ -94,11 +94,13 @@ static madi_hello_t *stranger_arrived(madi_adapter_t *a, const void *source, siz
             madi_link_down(link, MAD_ERR_PEER, "the peer has given up the connection");
         return NULL;
     }
-    if (header.kind == MADI_HELLO_HELLO && link)
-        return NULL; /* a repeated HELLO: a second handshake of this number would take the END that is for the link */
-    if (header.kind != MADI_HELLO_PROOF)
-        return len == piece->total ? source_add(a, source, source_len) : NULL;
-    if (len < sizeof header + MADI_PROOF_LEN)
+    if (header.kind == MADI_HELLO_HELLO) {
+        /* With a link this HELLO is a repeated one: a second handshake of this number would take the END that is for the
+         * link.  A HELLO without a body is shorter than REFUSE, which would answer it. */
+        bool begins = !link && len == piece->total && len > sizeof header + sizeof(uint32_t);
+        return begins ? source_add(a, source, source_len) : NULL;
+    }
+    if (header.kind != MADI_HELLO_PROOF || len < sizeof header + MADI_PROOF_LEN)
         return NULL;
     if (!madi_verdict_repeat(a, source, source_len, piece->call, frame + sizeof header))
         madi_frames_unknown(a, source, source_len, piece->call);

@@ -246,7 +246,7 @@ static void frame_handle(madi_hello_t *h)
         madi_hello_refuse(h, MAD_ERR_VERSION, text);
     } else if (f->kind == MADI_HELLO_REFUSE && h->active) {
         madi_attempt_refused(h);
-    } else if (f->kind != h->expect) {
+    } else if (f->kind == MADI_HELLO_NONE || f->kind != h->expect) {
         madi_hello_fail(h, MAD_ERR_PROTOCOL, "the handshake is out of order");
     } else if (f->kind == MADI_HELLO_HELLO) {
         madi_accept_hello(h);

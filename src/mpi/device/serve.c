@@ -187,7 +187,7 @@ static bool read_long_in(mad_dev_t *dev, const remote_request_t *r)
             dev_buffer_release(dev, copied);
         if (!copied)
             return false;
-        remote_refuse(dev, r); /* waiting for so much memory would stop all peers */
+        remote_refuse(dev, r); /* waiting for that much memory would stop all peers */
         return true;
     }
     op->copy_len = copied;
