@@ -39,7 +39,7 @@ static mpi_copy_t *send_copy_take(mpi_world_t *w, const mpi_link_t *l, int limit
 
 /* Send a copy of len bytes behind the tag.  The caller keeps the copy if *is_done is set.  Return MPI's error.  Under the
  * lock io. */
-static int send_copy_post(mpi_world_t *w, int rank, mpi_copy_t *c, size_t len, bool *is_done)
+static inline int send_copy_post(mpi_world_t *w, int rank, mpi_copy_t *c, size_t len, bool *is_done)
 {
     int error = w->lib.calls->send(&c->tag, WORLD_TAG_SIZE + len, rank, WORLD_TAG, &c->request, is_done);
     if (MADI_LIKELY(*is_done && !error))
@@ -138,7 +138,7 @@ static madi_sent_t flight_post_both(mpi_world_t *w, mpi_link_t *l, mpi_flight_t 
     if (sent != MADI_SENT)
         return MADI_AGAIN;
     w->body_tag++;
-    bool is_ended; /* mpi_sends_test finds it */
+    bool is_ended; /* not used, since mpi_sends_test tests the request */
     *error = w->lib.calls->send(body, len, (int)l->peer.rank, (int)tag, &f->request, &is_ended);
     if (*error)
         return MADI_AGAIN;
@@ -334,31 +334,23 @@ madi_sent_t mpi_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     return MADI_AGAIN;
 }
 
-/* Find out what has become of the copy of a short packet, which is still in the list.  Return MPI's error.  Under io. */
-static MADI_COLD int short_copy_follow(mpi_world_t *w, mpi_copy_t *c, mpi_link_t *l, int error)
-{
-    bool is_done = true;
-    if (!error)
-        error = w->lib.calls->test(&c->request, &is_done);
-    if (is_done || error)
-        return error;
-    w->copies = c->next;
-    send_copy_keep(w, c, l);
-    return 0;
-}
-
 /* Send a short packet from a copy that stays in the list, unless MPI keeps it.  Return false if that is not possible.  Under
  * the lock io. */
 static inline bool short_copy_post(mpi_world_t *w, mpi_link_t *l, const void *packet, size_t total)
 {
     mpi_copy_t *c = w->copies;
-    bool is_ended;
+    bool is_done;
     if (MADI_UNLIKELY(!c || l->n_copies >= WORLD_COPIES || !mpi_world_works(w) || fabric_send_error(&l->base)))
         return false;
     c->tag = l->base.tag;
     memcpy(c->data, packet, MADI_PACKET_SHORT);
-    int error = w->lib.calls->send(&c->tag, WORLD_TAG_SIZE + total, (int)l->peer.rank, WORLD_TAG, &c->request, &is_ended);
-    return MADI_LIKELY(!error && is_ended) || !short_copy_follow(w, c, l, error);
+    if (MADI_UNLIKELY(send_copy_post(w, (int)l->peer.rank, c, total, &is_done)))
+        return false;
+    if (MADI_UNLIKELY(!is_done)) {
+        w->copies = c->next;
+        send_copy_keep(w, c, l);
+    }
+    return true;
 }
 
 bool mpi_send_short(madi_link_t *link, const void *packet, size_t total)

@@ -347,12 +347,11 @@ static MADI_COLD void short_kept(ucx_adapter_t *a, ucx_copy_t *c, ucx_link_t *l)
 static inline ucs_status_ptr_t short_message_post(ucx_adapter_t *a, ucx_link_t *l, const void *packet, size_t total)
 {
     ucx_copy_t *c = a->copies;
-    ucp_ep_h ep = l->peer->sends;
-    if (MADI_UNLIKELY(!c || !ep || l->n_copies >= UCX_COPIES || fabric_send_error(&l->base)))
+    if (MADI_UNLIKELY(!c || !l->peer->sends || l->n_copies >= UCX_COPIES || fabric_send_error(&l->base)))
         return UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE);
     c->tag = fabric_packet_tag(&l->base);
     memcpy(c->data, packet, MADI_PACKET_SHORT);
-    ucs_status_ptr_t request = a->lib->am_send(ep, MESSAGE, NULL, 0, &c->tag, UCX_TAG_SIZE + total, &c->param);
+    ucs_status_ptr_t request = copy_post(a, l->peer, c, total);
     if (MADI_UNLIKELY(UCS_PTR_IS_PTR(request)))
         short_kept(a, c, l);
     return request;
