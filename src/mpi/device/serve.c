@@ -170,6 +170,21 @@ static void read_out(mad_dev_t *dev, item_t *item)
     dev_peer_suspect(dev, to, status);
 }
 
+/* Make the operation of a long read, with room for a copy.  The copies are bounded: targets may overlap, and the peer need not
+ * take the answer.  NULL: there is no room, or no memory. */
+static op_t *op_of_long_read(mad_dev_t *dev, const remote_request_t *r, size_t copied)
+{
+    op_t *op;
+    if (!dev_buffer_take(dev, copied))
+        return NULL;
+    op = op_of_request(dev, r, copied);
+    if (op)
+        op->copy_len = copied;
+    else
+        dev_buffer_release(dev, copied);
+    return op;
+}
+
 /* Answer a long read directly from memory if it has only one target.  Later accesses may change that memory before it is
  * sent. */
 static bool read_long_in(mad_dev_t *dev, const remote_request_t *r)
@@ -177,21 +192,17 @@ static bool read_long_in(mad_dev_t *dev, const remote_request_t *r)
     remote_hdr_t h = {.kind = KIND_ANSWER_LONG, .number = r->h.number, .len = r->total};
     mad_block_t blocks[] = {{&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                             {r->pieces[0].iov_base, r->total, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
-    size_t copied = r->h.n > 1 ? r->total : 0; /* bounded: targets may overlap, and the peer need not take the answer */
-    bool room = dev_buffer_take(dev, copied);
-    op_t *op = room ? op_of_request(dev, r, copied) : NULL;
+    size_t copied = r->h.n > 1 ? r->total : 0;
+    op_t *op = op_of_long_read(dev, r, copied);
     mad_request_t *request;
     if (!op) {
         targets_release(dev, r->targets, r->h.n, r->access, 0, false);
-        if (room)
-            dev_buffer_release(dev, copied);
         if (!copied)
             return false;
         remote_refuse(dev, r); /* waiting for that much memory would stop all peers */
         return true;
     }
-    op->copy_len = copied;
-    if (r->h.n > 1) {
+    if (copied) {
         blocks[1].base = (mad_dev_target_t *)op->copy + r->h.n;
         dev_pieces_gather(blocks[1].base, r->pieces, r->h.n);
     }
@@ -266,8 +277,9 @@ static bool request_read(remote_request_t *r, madi_foreign_t block, madi_foreign
     static const mad_dev_access_t accesses[] = {MAD_DEV_WRITE,  MAD_DEV_WRITE, MAD_DEV_READ,
                                                 MAD_DEV_ATOMIC, MAD_DEV_FETCH, MAD_DEV_COMPARE};
     size_t targets = r->h.n * sizeof *r->targets;
-    if (r->h.kind < KIND_WRITE || r->h.kind > KIND_COMPARE || !r->h.n || r->h.n > MAD_DEV_PIECES ||
-        *len < sizeof r->h + targets) /* without a target no key would be checked */
+    if (r->h.kind < KIND_WRITE || r->h.kind > KIND_COMPARE || r->h.n > MAD_DEV_PIECES || *len < sizeof r->h + targets)
+        return false;
+    if (!r->h.n) /* without a target no key would be checked */
         return false;
     r->access = accesses[r->h.kind - KIND_WRITE];
     madi_foreign_copy(r->targets, madi_foreign_skip(block, sizeof r->h), targets);
