@@ -6,6 +6,7 @@
  * So a source that fills the table pushes out its own connections, whatever they have sent, and connections of other sources
  * are safe.  A member whose connection is pushed out connects again (attempt.c). */
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/knob.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -90,11 +91,8 @@ static uint64_t socket_source(int fd)
 /* Like socket_source, but for a network without sockets. */
 static uint64_t frames_source(const madi_frames_t *f)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    size_t host = f->adapter->driver->frames.source_host, len = host && host < f->source_len ? host : f->source_len;
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ f->source[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    size_t host = f->adapter->driver->frames.source_host;
+    return madi_hash(MADI_HASH_START, f->source, host && host < f->source_len ? host : f->source_len);
 }
 
 static unsigned source_bucket(uint64_t source)

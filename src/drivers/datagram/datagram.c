@@ -153,15 +153,16 @@ static mad_status_t datagram_probe(const madi_driver_t *driver, struct mad_sessi
 static mad_status_t datagram_open(madi_adapter_t *adapter, char *reason)
 {
     datagram_adapter_t *a = (datagram_adapter_t *)adapter;
+    uint64_t pids = madi_namespace_number("pid");
     name_t name;
     a->frames = (madi_watch_t){.fd = -1, .ready = frames_ready};
     a->packets = (madi_watch_t){.fd = -1, .ready = packets_ready, .carries = true};
-    if (!madi_namespace_name("net", adapter->network, sizeof adapter->network) || !madi_namespace_number("pid")) {
+    if (!madi_namespace_name("net", adapter->network, sizeof adapter->network) || !pids) {
         snprintf(reason, MADI_REASON_MAX, "the namespaces have no names: /proc cannot be read");
         return MAD_ERR_SYSTEM;
     }
     snprintf(adapter->network + strlen(adapter->network), MADI_NAME_MAX - strlen(adapter->network), ".%llx",
-             (unsigned long long)madi_namespace_number("pid"));
+             (unsigned long long)pids);
     a->frames.fd = socket_make(&name);
     a->packets.fd = a->frames.fd < 0 ? -1 : socket_make(&a->packets_name);
     if (a->packets.fd < 0 || madi_watch_add_rare(adapter->session, &a->frames, EPOLLIN) ||
