@@ -214,9 +214,11 @@ START_TEST(eth_flow_learns_that_a_network_reorders)
 }
 END_TEST
 
-START_TEST(eth_flow_sends_less_after_losses)
+/* first: number of the first segment; recover: number up to which losses have cut the window. */
+static void losses_cut_the_window(uint32_t first, uint32_t recover)
 {
-    flow_t *f = flow_new(0);
+    flow_t *f = flow_new(first);
+    f->out.recover = recover;
     f->pipe.delay = 50 * US;
     flow_run(f, 5000);
     double before = f->out.cwnd;
@@ -226,21 +228,16 @@ START_TEST(eth_flow_sends_less_after_losses)
     ck_assert(f->out.cwnd < before / 2);
     free(f);
 }
+
+START_TEST(eth_flow_sends_less_after_losses)
+{
+    losses_cut_the_window(0, 0);
+}
 END_TEST
 
-/* The numbers pass 2^31 segments since the last loss. */
 START_TEST(eth_flow_sends_less_after_losses_that_come_late)
 {
-    flow_t *f = flow_new(0x7ffff000);
-    f->out.recover = 0;
-    f->pipe.delay = 50 * US;
-    flow_run(f, 5000);
-    double before = f->out.cwnd;
-    f->delivered = f->released = 0;
-    f->pipe.loss = 50;
-    flow_run(f, 5000);
-    ck_assert(f->out.cwnd < before / 2);
-    free(f);
+    losses_cut_the_window(0x7ffff000, 0); /* the first 5000 segments pass 2^31 since the last loss */
 }
 END_TEST
 
