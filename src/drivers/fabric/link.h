@@ -59,7 +59,7 @@ struct fabric_adapter {
     atomic_bool refused;     /* true if a link refused a packet */
     bool broken;             /* true if the library or the device cannot be used any more */
     int tried;               /* 1 + events of a take that has polled in place of the next poll; else 0 */
-    int looks;               /* maximum number of looks for a packet in one take; 0 means 1 */
+    int looks;               /* maximum number of polls for a packet in one take */
     fabric_heat_t heat;
     madi_watch_t nap;  /* timer that polls while the process sleeps: poll.h */
     int64_t nap_ns;    /* ns: its period */

@@ -38,8 +38,8 @@ static inline bool fabric_take_looks(fabric_adapter_t *a)
 {
     return !a->tried && !a->deferred && fabric_heat_polls(&a->heat);
 }
-/* Return the number of looks for a packet in this take: several if a message was sent or received a short while ago, since a
- * round through the core takes longer than a look. */
+/* Return the maximum number of polls for a packet in this take: several if a message was sent or received a short while ago,
+ * since a round through the core takes longer than a poll. */
 static inline int fabric_take_tries(const fabric_adapter_t *a)
 {
     return fabric_heat_left(&a->heat) > FABRIC_HOT - FABRIC_RECENT ? a->looks : 1;

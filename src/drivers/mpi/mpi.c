@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define CLOSE_NS INT64_C(50000000) /* ns that an adapter's end waits for the last messages to leave */
-#define LOOKS 16                   /* looks for a message in one take.  rationale.md, "How does the driver mpi use MPI?" */
+#define LOOKS 16                   /* polls for a message in one take.  rationale.md, "How does the driver mpi use MPI?" */
 
 static mad_status_t mpi_probe(const madi_driver_t *driver, struct mad_session *session)
 {

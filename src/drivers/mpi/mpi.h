@@ -77,8 +77,8 @@ typedef struct mpi_body {
     struct mpi_body *next; /* next in the world's list, or in the adapter's list of bodies that have ended */
     mpi_link_t *link;      /* NULL if the body is received only to be dropped, into `sink` */
     mpi_request_t request;
-    int error; /* of MPI */
-    int source;
+    int error;  /* of MPI */
+    int source; /* rank of the sender */
     void *sink;
 } mpi_body_t;
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define CLOSE_NS INT64_C(50000000) /* ns that an adapter's end waits for the last messages to leave */
-#define LOOKS 16                   /* looks for a message in one take.  rationale.md, "How does the driver ucx use UCX?" */
+#define LOOKS 16                   /* polls for a message in one take.  rationale.md, "How does the driver ucx use UCX?" */
 #define CLOSE_CALLS 1000           /* minimum number of calls of UCX in that wait: another process may have the core */
 
 static void ucx_caps_set(ucx_adapter_t *a)
