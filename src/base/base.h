@@ -28,6 +28,8 @@ static inline bool madi_own_lack(int error)
 
 /* Like memcpy, for kilobytes at any alignment. */
 void madi_copy_bulk(void *to, const void *from, size_t n);
+/* Like memcpy, for 2 KiB and more into memory that another core has read. */
+void madi_copy_across(void *to, const void *from, size_t n);
 /* Concatenate n pieces at to. */
 void madi_copy_pieces(void *to, const struct iovec *pieces, int n);
 /* Like memcpy, but only for more than 64 bytes; madi_copy calls this function. */

@@ -2,12 +2,13 @@
 #include "base/base.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
-/* Copies are made by a plain loop through vector registers.  If the lines come from another core's cache, this loop is
- * faster than the C library, which uses string instructions above some length.  The wider the registers, the more lines
- * are under way at a time (doc/rationale.md, "How are bytes copied?"). */
+/* Copies within a process, and out of another core's cache, are made by a plain loop through vector registers.  The wider
+ * the registers, the more lines are under way at a time.  Copies into lines that another core holds are made by the string
+ * instruction: it writes whole lines, so their old bytes need not be fetched (doc/rationale.md, "How are bytes copied?"). */
 #define WIDE_MAX (128 * 1024) /* bytes up to which madi_copy_bulk uses wide registers */
 
 static void copy_plain(char *d, const char *s, size_t n)
@@ -19,11 +20,21 @@ static void copy_plain(char *d, const char *s, size_t n)
 }
 
 #if defined(__x86_64__)
-static bool has_wide; /* the processor has registers of 32 bytes; written before main */
+#define LEAF_7_EBX_ERMS (1U << 9) /* long copies by the string instruction are fast */
 
-__attribute__((constructor)) static void find_wide(void)
+static bool has_wide;   /* the processor has registers of 32 bytes; written before main */
+static bool has_string; /* the processor's string instruction is fast; written before main */
+
+__attribute__((constructor)) static void processor_read(void)
 {
+    unsigned a, b, c, d;
     has_wide = __builtin_cpu_supports("avx2");
+    has_string = __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & LEAF_7_EBX_ERMS;
+}
+
+static void copy_string(void *to, const void *from, size_t n)
+{
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n)::"memory");
 }
 
 /* Copy 64 bytes.  The compilers' own copies of constant length use half of a wide register. */
@@ -46,8 +57,9 @@ __attribute__((target("avx2"))) static void copy_wide(char *d, const char *s, si
     copy_line(d - (s - last), last);
 }
 #else
-static const bool has_wide = false;
+static const bool has_wide = false, has_string = false;
 #define copy_wide copy_plain
+#define copy_string memcpy
 #endif
 
 void madi_copy_long(void *to, const void *from, size_t n)
@@ -71,6 +83,16 @@ void madi_copy_bulk(void *to, const void *from, size_t n)
 {
     if ((has_wide && n <= WIDE_MAX) || MADI_UNLIKELY(collides(to, from)))
         madi_copy(to, from, n);
+    else
+        memcpy(to, from, n);
+}
+
+void madi_copy_across(void *to, const void *from, size_t n)
+{
+    if (MADI_UNLIKELY(collides(to, from)))
+        madi_copy(to, from, n);
+    else if (has_string)
+        copy_string(to, from, n);
     else
         memcpy(to, from, n);
 }

@@ -56,8 +56,10 @@ START_TEST(copy_moves_every_length)
 }
 END_TEST
 
+static void (*const long_copies[])(void *to, const void *from, size_t n) = {madi_copy_bulk, madi_copy_across};
+
 /* Copy between any two offsets within a page. */
-START_TEST(copy_bulk_equals_memcpy)
+START_TEST(long_copies_equal_memcpy)
 {
     enum { PAGE = 4096, LEN = 5000 };
     unsigned char *from = aligned_alloc(PAGE, 3 * PAGE), *to = aligned_alloc(PAGE, 3 * PAGE);
@@ -65,13 +67,14 @@ START_TEST(copy_bulk_equals_memcpy)
     for (int i = 0; i < 3 * PAGE; i++)
         from[i] = (unsigned char)(i * 7 + i / PAGE);
     for (int at = 0; at < 40; at++)
-        for (int behind = -2; behind < 36; behind++) {
-            unsigned char *d = to + 64 + at + behind;
-            memset(to, 0xee, 3 * PAGE);
-            madi_copy_bulk(d, from + 64 + at, LEN);
-            ck_assert_mem_eq(d, from + 64 + at, LEN);
-            ck_assert(d[-1] == 0xee && d[LEN] == 0xee);
-        }
+        for (int behind = -2; behind < 36; behind++)
+            for (size_t i = 0; i < MADI_COUNT(long_copies); i++) {
+                unsigned char *d = to + 64 + at + behind;
+                memset(to, 0xee, 3 * PAGE);
+                long_copies[i](d, from + 64 + at, LEN);
+                ck_assert_mem_eq(d, from + 64 + at, LEN);
+                ck_assert(d[-1] == 0xee && d[LEN] == 0xee);
+            }
     free(from);
     free(to);
 }
@@ -219,7 +222,7 @@ END_TEST
 Suite *base_suite(void)
 {
     const TTest *tests[] = {
-        status_has_text,      status_values_are_distinct,     copy_moves_every_length,  copy_bulk_equals_memcpy,
+        status_has_text,      status_values_are_distinct,     copy_moves_every_length,  long_copies_equal_memcpy,
         lock_excludes,        mutex_is_free_in_child_of_fork, deadline_never_overflows, log_level_filters_lines,
         log_long_line_is_cut, log_escapes_control_characters,
     };

@@ -147,10 +147,13 @@
 /* shortest body that is written in pieces, after its cell was published (rationale.md, "Can a body be copied in and out
  * at the same time?") */
 #define MADI_SHM_BEGUN_MIN 6144
-#define MADI_SHM_PIECES 3       /* number of pieces of a body that is written in pieces.  Entry: that of the row above */
-#define MADI_SHM_PIECE_MIN 3072 /* shortest piece.  Entry as above */
-#define MADI_SHM_PIECE_MAX 8192 /* longest piece.  Entry as above */
-#define MADI_SHM_PUT_LONG 4096  /* longer bodies are copied by madi_copy_bulk (rationale.md, "How are bytes copied?") */
+#define MADI_SHM_PIECES 4        /* number of pieces of a body that is written in pieces.  Entry: that of the row above */
+#define MADI_SHM_PIECE_MIN 4096  /* shortest piece.  Entry as above */
+#define MADI_SHM_PIECE_MAX 16384 /* longest piece.  Entry as above */
+/* from this length on, bytes are copied into shared memory by madi_copy_across (rationale.md, "How are bytes copied?") */
+#define MADI_SHM_PUT_LONG 2048
+/* from this length on, and in pieces of blocks, bytes are copied by madi_copy_bulk.  Entry as above */
+#define MADI_SHM_PUT_BULK ((size_t)128 << 10)
 #define MADI_TCP_PACKET_MAX ((size_t)32 << 10) /* longest packet: rationale.md, "How long are packets over TCP?" */
 
 /* from this length on a second read is faster than a copy (rationale.md, "Must a block wait for a grant where there is

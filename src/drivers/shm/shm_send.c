@@ -31,13 +31,17 @@ static madi_sent_t stuck(shm_link_t *l)
     return MADI_AGAIN;
 }
 
-/* Copy into shared memory.  madi_copy_bulk is faster for long copies into lines that another core holds. */
-static void shm_copy(void *to, const void *from, size_t len)
+#define PIECE SIZE_MAX /* whole: the block is longer than its packet */
+
+/* Copy bytes of a block of `whole` bytes into shared memory. */
+static void shm_copy(void *to, const void *from, size_t len, size_t whole)
 {
-    if (len > MADI_SHM_PUT_LONG)
-        madi_copy_bulk(to, from, len);
-    else
+    if (len < MADI_SHM_PUT_LONG)
         madi_copy(to, from, len);
+    else if (whole < MADI_SHM_PUT_BULK)
+        madi_copy_across(to, from, len);
+    else
+        madi_copy_bulk(to, from, len);
 }
 
 /* Write the body's last block in pieces, so that the receiver copies one piece out while the next one is copied in.
@@ -51,7 +55,7 @@ static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *bl
     piece = piece < MADI_SHM_PIECE_MIN ? MADI_SHM_PIECE_MIN : piece > MADI_SHM_PIECE_MAX ? MADI_SHM_PIECE_MAX : piece;
     for (size_t done = 0, n; done < block->iov_len; done += n) {
         n = block->iov_len - done < piece ? block->iov_len - done : piece;
-        madi_copy_bulk(to + done, from + done, n);
+        shm_copy(to + done, from + done, n, block->iov_len);
         l->filled += n;
         atomic_store_explicit(&l->out->filled, l->filled, memory_order_release); /* pairs with shm_here */
     }
@@ -81,6 +85,7 @@ static __attribute__((noinline)) madi_sent_t send_run(shm_link_t *l, const struc
 {
     shm_cell_t *cell = &l->cells[l->sent & SHM_MASK];
     size_t first = vec[0].iov_len - sizeof(madi_wire_hdr_t);
+    bool is_piece = ((const madi_wire_hdr_t *)vec[0].iov_base)->type == MADI_WIRE_DATA;
     int begun = vec[n - 1].iov_len >= MADI_SHM_BEGUN_MIN && n > 1 && may_begin && shm_answers(&l->base);
     unsigned char *to;
     uint32_t at;
@@ -92,7 +97,7 @@ static __attribute__((noinline)) madi_sent_t send_run(shm_link_t *l, const struc
     madi_copy(to, (const char *)vec[0].iov_base + sizeof(madi_wire_hdr_t), first);
     to += first;
     for (int i = 1; i < n - begun; to += vec[i++].iov_len)
-        shm_copy(to, vec[i].iov_base, vec[i].iov_len);
+        shm_copy(to, vec[i].iov_base, vec[i].iov_len, is_piece ? PIECE : vec[i].iov_len);
     if (begun) {
         publish_begun(l, cell, at, len - vec[n - 1].iov_len);
         send_pieces(l, to, &vec[n - 1]);
@@ -193,7 +198,7 @@ void *shm_prepare(madi_link_t *link, const void *body, size_t len)
     uint32_t at = shm_run_take(l, len);
     if (at == SHM_RUN_NONE)
         return NULL;
-    shm_copy(shm_out(l->out->units[at]), body, len);
+    shm_copy(shm_out(l->out->units[at]), body, len, PIECE);
     return shm_out(l->out->units[at]);
 }
 
