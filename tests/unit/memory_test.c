@@ -2,6 +2,7 @@
 /* Tests of core/memory: peers that die in the middle of an operation, and peers that break the rules. */
 #include "unit.h"
 
+#include "base/clock.h"
 #include "core/core.h"
 #include "core/memory/memory.h"
 #include <madeleine/memory.h>
@@ -150,7 +151,7 @@ static int maps_count(const side_t *s)
 {
     struct madi_memory_session *memory = s->session->memory;
     madi_lock(&memory->lock);
-    int n = memory->peers[s->peer]->n_maps;
+    int n = madi_memory_peer_find(memory, s->peer)->n_maps;
     madi_unlock(&memory->lock);
     return n;
 }
@@ -249,16 +250,21 @@ static mad_handled_t answer_count(mad_channel_t *on, mad_message_t *message, voi
     return MAD_CONSUMED;
 }
 
+static void attacker_open(void)
+{
+    ck_assert_int_eq(mad_open(KEY, strlen(KEY), &attacker), MAD_OK);
+    ck_assert_int_eq(mad_channel_open(attacker, MADI_MEMORY_CHANNEL, &channel), MAD_OK);
+    ck_assert_int_eq(mad_channel_handler_set(channel, answer_count, NULL), MAD_OK);
+}
+
 /* A victim with a block, and an attacker that writes the messages of the channel itself. */
 static void attack_open(void)
 {
     setenv("MAD_DRIVERS", "self,tcp", 1);
     ck_assert_int_eq(mad_open(KEY, strlen(KEY), &victim), MAD_OK);
-    ck_assert_int_eq(mad_open(KEY, strlen(KEY), &attacker), MAD_OK);
+    attacker_open();
     memset(room, 0x5a, sizeof room);
     ck_assert_int_eq(mad_memory_register(victim, room + ROOM, ROOM, ALL, &block), MAD_OK);
-    ck_assert_int_eq(mad_channel_open(attacker, MADI_MEMORY_CHANNEL, &channel), MAD_OK);
-    ck_assert_int_eq(mad_channel_handler_set(channel, answer_count, NULL), MAD_OK);
 }
 
 static mad_peer_t victim_add(void)
@@ -428,6 +434,47 @@ START_TEST(unread_answers_are_bounded)
 }
 END_TEST
 
+/* Return the number of entries that the victim keeps for peers. */
+static int entries_count(void)
+{
+    const struct madi_memory_session *memory = victim->memory;
+    int n = 0;
+    madi_lock(&victim->memory->lock);
+    for (uint32_t i = 0; i < memory->n_peers; i++)
+        n += memory->peers[i] != NULL;
+    for (const madi_memory_peer_t *peer = memory->released; peer; peer = peer->next_released)
+        n++;
+    madi_unlock(&victim->memory->lock);
+    return n;
+}
+
+/* The victim frees the entry of a peer that has ended, however many peers come. */
+START_TEST(peers_that_end_leave_no_entry)
+{
+    static unsigned char bytes[ROOM];
+    attack_open();
+    for (int i = 0; i < 12; i++) {
+        madi_memory_envelope_t e = good(i % 2 ? MADI_MEMORY_PUT : MADI_MEMORY_GET, 0, i % 3 ? 8 : ROOM);
+        unsigned before = answers;
+        int64_t end = madi_deadline(LIMIT);
+        attack(victim_add(), &e, sizeof e, i % 2 ? bytes : NULL, i % 2 ? (size_t)e.len : 0);
+        while (answers == before && madi_now() < end) {
+            mad_progress(attacker);
+            mad_progress(victim);
+        }
+        ck_assert_int_eq(entries_count(), 1);
+        mad_exit(attacker);
+        while (entries_count() && madi_now() < end)
+            mad_progress(victim);
+        ck_assert_int_eq(entries_count(), 0);
+        ck_assert_uint_le(victim->memory->n_peers, 16);
+        attacker_open();
+    }
+    mad_exit(attacker);
+    mad_exit(victim);
+}
+END_TEST
+
 /* A peer can neither complete another peer's operation nor one operation twice. */
 START_TEST(invented_answers_complete_nothing)
 {
@@ -487,6 +534,7 @@ Suite *memory_suite(void)
         broken_messages_end_the_connection,
         random_messages_touch_the_block_only,
         unread_answers_are_bounded,
+        peers_that_end_leave_no_entry,
         invented_answers_complete_nothing,
         key_of_another_file_opens_nothing,
     };

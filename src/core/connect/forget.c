@@ -114,6 +114,8 @@ static bool peer_release(mad_session_t *s, madi_peer_t *p)
     }
     if (p->serves)
         s->forward->forget(s, p->number);
+    if (s->peer_released)
+        s->peer_released(s, p->number);
     madi_peer_drop(s, p);
     return true;
 }

@@ -181,7 +181,7 @@ static bool key_maps(const madi_memory_key_t *key, const madi_memory_envelope_t 
 /* Return a peer's entry if it has maps.  Under memory->lock. */
 static madi_memory_peer_t *peer_with_maps(const struct madi_memory_session *memory, mad_peer_t number)
 {
-    madi_memory_peer_t *peer = (uint32_t)number < memory->n_peers ? memory->peers[number] : NULL;
+    madi_memory_peer_t *peer = madi_memory_peer_find(memory, number);
     return peer && peer->maps ? peer : NULL;
 }
 

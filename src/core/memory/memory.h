@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Remote memory: registered blocks, and operations on the blocks of peers.  doc/memory.md explains both.
  *
- *   start.c      the folder's part of a session, the channel, peers that are lost
+ *   start.c      the folder's part of a session, the channel
+ *   peer.c       the entries of peers, and peers that are lost or released
  *   block.c      registered blocks of this process
  *   file.c       blocks in files of memory, which other processes of the host map
  *   mapped.c     operations of this process on blocks that it has mapped
@@ -76,7 +77,8 @@ typedef struct madi_memory_op {
                                       * program does not want it; constant */
 } madi_memory_op_t;
 
-/* A peer with which operations have begun.  Under memory->lock. */
+/* A peer with which operations have begun.  Under memory->lock.  An entry leaves the table when its peer is released, and is
+ * freed when nothing uses the entry any more: no operation, no served operation, and no call or callback (uses). */
 typedef struct madi_memory_peer {
     mad_session_t *session; /* constant, as is peer */
     mad_peer_t peer;        /* number of this peer, as its gate has it */
@@ -90,6 +92,10 @@ typedef struct madi_memory_peer {
     madi_memory_map_t *maps;        /* blocks of the peer, the one used last first; NULL: none */
     int n_maps;                     /* number of maps */
     mad_status_t failed;            /* the first failure since the last flush that no call has returned; MAD_OK if none */
+    int uses;                       /* number of calls that have the entry from madi_memory_peer, plus 1 until the callback
+                                     * of `lost` has run */
+    bool released;                  /* true if the entry is in the list memory->released, and not in the table */
+    struct madi_memory_peer *next_released; /* next in that list; NULL at the end */
 } madi_memory_peer_t;
 
 /* A registered block.  Constant, unless a field says otherwise. */
@@ -112,9 +118,10 @@ struct madi_memory_session {
     _Atomic(mad_channel_t *) channel; /* the channel for remote memory; NULL if not open yet; read without a lock */
     bool serves;                      /* the channel has its handler */
     struct madi_handles *blocks, *ops;
-    struct mad_memory *first; /* all blocks; NULL: none */
-    madi_memory_peer_t **peers;
-    uint32_t n_peers; /* number of entries of `peers`, which is indexed by peer number; an entry may be NULL */
+    struct mad_memory *first;     /* all blocks; NULL: none */
+    madi_memory_peer_t **peers;   /* table of entries, indexed by the low bits of the peers' numbers; an entry may be NULL */
+    uint32_t n_peers;             /* number of places in the table, a power of two; 0 before the first entry */
+    madi_memory_peer_t *released; /* entries of released peers that are still in use; NULL if none */
 };
 
 /* Work that is put off until memory->lock is released. */
@@ -130,8 +137,26 @@ void madi_memory_session_free(mad_session_t *session);     /* free this folder's
                                                             * nothing uses it any more */
 /* Open the channel for remote memory if it is not open, and set *channel.  Called without locks. */
 mad_status_t madi_memory_start(mad_session_t *session, mad_channel_t **channel);
-/* Return the entry of a gate's peer, which is made if needed; NULL if out of memory.  Called without locks. */
-madi_memory_peer_t *madi_memory_peer(mad_session_t *session, mad_peer_t peer);
+
+/* peer.c */
+/* Set *entry to the entry of a gate's peer, which is made if needed.  MAD_ERR_PEER if the peer was released.  The caller
+ * ends the use by madi_memory_peer_end.  Called without locks. */
+mad_status_t madi_memory_peer(mad_session_t *session, mad_peer_t peer, madi_memory_peer_t **entry);
+void madi_memory_peer_end(madi_memory_peer_t *peer); /* end a use; called without locks */
+/* Free the entry if its peer was released and nothing uses the entry.  Called after every end of a use, under
+ * memory->lock. */
+void madi_memory_peer_check(madi_memory_peer_t *peer);
+/* Find the entry of a peer; NULL if there is none.  Under memory->lock. */
+static inline madi_memory_peer_t *madi_memory_peer_find(const struct madi_memory_session *memory, mad_peer_t number)
+{
+    madi_memory_peer_t *peer = memory->n_peers ? memory->peers[(uint32_t)number & (memory->n_peers - 1)] : NULL;
+    return peer && peer->peer == number ? peer : NULL;
+}
+/* Report that a gate is down to the operations of its peer, after the answers that have arrived.  Under session->lock. */
+void madi_memory_gate_lost(madi_gate_t *gate);
+/* Take the entry of a released peer out of the table.  Under session->lock. */
+void madi_memory_peer_released(mad_session_t *session, mad_peer_t peer);
+void madi_memory_peers_free(struct madi_memory_session *memory); /* free all entries, when nothing uses them any more */
 
 /* operation.c */
 /* Return the operation to which an answer of this peer belongs, and accept no further answer to it; NULL if there is

@@ -74,6 +74,7 @@ static void op_finish(madi_memory_op_t *op, madi_memory_todo_t *todo)
     }
     while (peer->unsent && peer->in_flight < MADI_MEMORY_WINDOW)
         unsent_take(peer, todo);
+    madi_memory_peer_check(peer);
 }
 
 /* Delete the operation's handle, so that later answers find no operation. */
@@ -234,7 +235,7 @@ static void op_free(madi_memory_op_t *op)
     free(op);
 }
 
-/* Find a peer: set *entry to its entry, and *to to its connection. */
+/* Find a peer: set *entry to its entry, and *to to its connection.  The caller ends the use of the entry. */
 static mad_status_t peer_of(mad_session_t *session, mad_peer_t number, madi_memory_peer_t **entry, madi_conn_t **to)
 {
     mad_channel_t *channel;
@@ -246,11 +247,11 @@ static mad_status_t peer_of(mad_session_t *session, mad_peer_t number, madi_memo
     if (!conn && !(conn = madi_conn_get(channel, number, &status)))
         return status;
     *to = conn;
-    *entry = madi_memory_peer(session, conn->peer);
-    return *entry ? MAD_OK : MAD_ERR_NOMEM;
+    return madi_memory_peer(session, conn->peer, entry);
 }
 
-/* Enter an operation into its peer's list, and send it if there is room.  uid: the identity in the key. */
+/* Enter an operation into its peer's list, and send it if there is room.  uid: the identity in the key.  Ends the caller's
+ * use of the peer's entry. */
 static mad_status_t op_begin(madi_memory_op_t *op, const uint8_t *uid, mad_request_t **request)
 {
     struct madi_memory_session *memory = memory_of(op->peer);
@@ -260,11 +261,13 @@ static mad_status_t op_begin(madi_memory_op_t *op, const uint8_t *uid, mad_reque
     mad_status_t status = MAD_OK;
 
     madi_lock(&memory->lock);
+    peer->uses--;
     if (peer->uid_known && memcmp(uid, peer->uid, sizeof peer->uid) != 0)
         status = MAD_ERR_INVAL;
     else if (!(op->handle = madi_handle_add(memory->ops, op)))
         status = MAD_ERR_NOMEM;
     if (status) {
+        madi_memory_peer_check(peer);
         madi_unlock(&memory->lock);
         op_free(op);
         return status;
@@ -284,12 +287,14 @@ static mad_status_t op_begin(madi_memory_op_t *op, const uint8_t *uid, mad_reque
     return MAD_OK;
 }
 
-/* Have the next flush of a peer report a failure.  number: the peer's number; the peer has an entry. */
+/* Have the next flush of a peer report a failure.  number: the peer's number. */
 static void failure_record(struct madi_memory_session *memory, mad_peer_t number, mad_status_t status)
 {
+    madi_memory_peer_t *peer;
     madi_lock(&memory->lock);
-    if (!memory->peers[number]->failed)
-        memory->peers[number]->failed = status;
+    peer = madi_memory_peer_find(memory, number);
+    if (peer && !peer->failed)
+        peer->failed = status;
     madi_unlock(&memory->lock);
 }
 
@@ -334,11 +339,16 @@ static mad_status_t operation_start(mad_session_t *session, mad_peer_t number, c
         status = peer_of(session, number, &peer, &conn);
     if (status)
         return status;
-    if (madi_memory_mapped_first(peer, conn, &k, envelope, buf, before, &status))
-        return operation_done(session, peer->peer, status, request);
+    if (madi_memory_mapped_first(peer, conn, &k, envelope, buf, before, &status)) {
+        number = peer->peer;
+        madi_memory_peer_end(peer);
+        return operation_done(session, number, status, request);
+    }
     op = op_new(session);
-    if (!op)
+    if (!op) {
+        madi_memory_peer_end(peer);
         return MAD_ERR_NOMEM;
+    }
     op->peer = peer;
     op->envelope = *envelope;
     op->envelope.block = k.block;
@@ -384,20 +394,22 @@ mad_status_t mad_memory_compare_swap(mad_session_t *session, mad_peer_t peer, co
     return operation_start(session, peer, key, &e, NULL, before, request);
 }
 
-/* Append a flush to its peer's list.  Return false if no operation has to be waited for; op->status is then the flush's
- * status. */
+/* Append a flush to its peer's list, and end the caller's use of the peer's entry.  Return false if no operation has to be
+ * waited for; op->status is then the flush's status. */
 static bool flush_append(madi_memory_op_t *op)
 {
     struct madi_memory_session *memory = memory_of(op->peer);
     madi_memory_peer_t *peer = op->peer;
     bool waits;
     madi_lock(&memory->lock);
+    peer->uses--;
     waits = peer->first != NULL;
     if (waits) {
         op_append(op);
     } else {
         op->status = peer->failed;
         peer->failed = MAD_OK;
+        madi_memory_peer_check(peer);
     }
     madi_unlock(&memory->lock);
     return waits;
@@ -413,8 +425,10 @@ mad_status_t mad_memory_flush(mad_session_t *session, mad_peer_t number, mad_req
     if (status)
         return status;
     op = op_new(session);
-    if (!op)
+    if (!op) {
+        madi_memory_peer_end(peer);
         return MAD_ERR_NOMEM;
+    }
     r = op->request;
     op->peer = peer;
     op->flush = true;

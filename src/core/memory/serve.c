@@ -30,6 +30,7 @@ static void peer_served_add(madi_memory_peer_t *peer, int n)
     struct madi_memory_session *memory = peer->session->memory;
     madi_lock(&memory->lock);
     peer->served += n;
+    madi_memory_peer_check(peer);
     madi_unlock(&memory->lock);
 }
 
@@ -108,10 +109,12 @@ static void put_arrived(void *arg, mad_status_t status)
     bool notifies = !status && e.kind == MADI_MEMORY_PUT_NOTIFY;
     if (notifies)
         madi_memory_notify(served->block);
-    served_end(served);
+    madi_memory_release(served->block);
+    free(served);
     if (notifies)
         madi_watchers_wake(peer->session);
     answer_status(peer, &e, status);
+    peer_served_add(peer, -1); /* last, since it may free the entry */
 }
 
 /* Receive the bytes of a long put, which is counted in block->users.  The completion of the request ends the message. */
@@ -172,14 +175,15 @@ static mad_handled_t peer_refuse(mad_message_t *message, mad_status_t status, co
 }
 
 /* Carry out a short operation under memory->lock; count a long one in the block's users, and set *block.  bytes: the data of
- * a short put, or room for the data of a short get. */
-static mad_status_t operation_do(struct madi_memory_session *memory, const madi_memory_envelope_t *e, unsigned char *bytes,
+ * a short put, or room for the data of a short get.  MAD_ERR_BUSY if the peer has more operations served than it may. */
+static mad_status_t operation_do(const madi_memory_peer_t *peer, const madi_memory_envelope_t *e, unsigned char *bytes,
                                  uint64_t *before, struct mad_memory **block)
 {
+    struct madi_memory_session *memory = peer->session->memory;
     mad_status_t status;
     void *at;
     madi_lock(&memory->lock);
-    status = madi_memory_find(memory, e, block);
+    status = peer->served < MADI_MEMORY_SERVED ? madi_memory_find(memory, e, block) : MAD_ERR_BUSY;
     at = status || !(*block)->base ? NULL : (*block)->base + e->offset;
     if (status) {
         *block = NULL;
@@ -198,16 +202,6 @@ static mad_status_t operation_do(struct madi_memory_session *memory, const madi_
     return status;
 }
 
-static bool peer_is_served(madi_memory_peer_t *peer)
-{
-    struct madi_memory_session *memory = peer->session->memory;
-    bool served;
-    madi_lock(&memory->lock);
-    served = peer->served < MADI_MEMORY_SERVED;
-    madi_unlock(&memory->lock);
-    return served;
-}
-
 static mad_handled_t operation_arrived(madi_memory_peer_t *peer, const madi_memory_envelope_t *e, mad_message_t *message)
 {
     unsigned char bytes[MADI_MEMORY_SHORT];
@@ -216,13 +210,13 @@ static mad_handled_t operation_arrived(madi_memory_peer_t *peer, const madi_memo
     uint64_t before = 0;
     mad_status_t status = MAD_OK;
 
-    if (!peer_is_served(peer))
-        return peer_refuse(message, MAD_ERR_PROTOCOL, "more operations on memory than one process may begin");
     if (puts && e->len && !is_long)
         status = mad_unpack_try(message, bytes, (size_t)e->len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     if (status)
         return peer_refuse(message, status, "a put without its bytes");
-    status = operation_do(peer->session->memory, e, bytes, &before, &block);
+    status = operation_do(peer, e, bytes, &before, &block);
+    if (status == MAD_ERR_BUSY)
+        return peer_refuse(message, status, "more operations on memory than one process may begin");
     if (!status && is_long && puts)
         return put_long(peer, block, e, message);
     if (!status && is_long && e->kind == MADI_MEMORY_GET) {
@@ -298,15 +292,16 @@ mad_handled_t madi_memory_arrived(mad_channel_t *channel, mad_message_t *message
     mad_session_t *session = message->session;
     madi_memory_envelope_t e;
     madi_memory_peer_t *peer;
+    mad_handled_t handled;
     mad_status_t status = mad_unpack_try(message, &e, sizeof e, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS);
     (void)channel, (void)arg;
 
     if (status || !e.kind || e.kind >= MADI_MEMORY_KINDS)
         return peer_refuse(message, status, "a message about memory that is none");
-    peer = madi_memory_peer(session, mad_message_peer(message));
-    if (!peer)
-        return peer_refuse(message, MAD_ERR_NOMEM, "no memory for an operation on memory");
-    if (e.kind == MADI_MEMORY_ANSWER)
-        return answer_arrived(peer, &e, message);
-    return operation_arrived(peer, &e, message);
+    status = madi_memory_peer(session, mad_message_peer(message), &peer);
+    if (status)
+        return peer_refuse(message, status, "no memory for an operation on memory");
+    handled = e.kind == MADI_MEMORY_ANSWER ? answer_arrived(peer, &e, message) : operation_arrived(peer, &e, message);
+    madi_memory_peer_end(peer);
+    return handled;
 }

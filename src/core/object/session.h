@@ -87,6 +87,8 @@ struct mad_session {
     _Atomic(int) has_work;     /* not 0 if the list `work` has gates; written under work_lock, read by any thread */
     _Atomic(int) strides_left; /* not 0 if a gate of the list can send more without waiting for an event; like has_work */
     void (*gate_lost)(madi_gate_t *gate); /* function to call, under lock, when a gate is down; NULL if none */
+    /* function to call, under lock, before the entry of a released peer is freed; NULL if none */
+    void (*peer_released)(mad_session_t *session, mad_peer_t peer);
     /* Channels, gates and links; under lock.  NULL: none. */
     madi_gate_t *gates;
     mad_channel_t *channels;
