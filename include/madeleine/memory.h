@@ -84,10 +84,11 @@ size_t mad_memory_len(const mad_memory_t *memory);
 void mad_memory_key(const mad_memory_t *memory, mad_memory_key_t *key);
 
 /* End a registration.  From the beginning of this call on no further operation starts: the key is unknown.  Wait up to
- * timeout_ns nanoseconds (MAD_FOREVER: no limit) for the operations that had started, or until their peers are lost.  After
- * MAD_OK nobody touches the memory any more, and the handle is invalid.  After MAD_ERR_TIMEOUT the operations go on, the memory
- * must stay, and the handle is valid for another call of mad_memory_unregister.  memory may be NULL.  No thread may be in
- * mad_memory_wait for this block.  May wait.  Errors: MAD_ERR_TIMEOUT. */
+ * timeout_ns nanoseconds (MAD_FOREVER: no limit) for the operations that had started, or until their peers are lost.  A
+ * peer whose operation has not ended MAD_PEER_TIMEOUT, plus 1 s for each MB, after the first call is lost, too.  After
+ * MAD_OK nobody touches the memory any more, and the handle is invalid.  After MAD_ERR_TIMEOUT the operations go on, the
+ * memory must stay, and the handle is valid for another call of mad_memory_unregister.  memory may be NULL.  No thread
+ * may be in mad_memory_wait for this block.  May wait.  Errors: MAD_ERR_TIMEOUT. */
 mad_status_t mad_memory_unregister(mad_memory_t *memory, int64_t timeout_ns);
 
 /* Return the number of notifications of a block so far: the completed calls of mad_memory_put_notify by all peers.  The bytes

@@ -475,6 +475,36 @@ START_TEST(peers_that_end_leave_no_entry)
 }
 END_TEST
 
+/* A peer that announces a long put and sends no bytes delays the end of a registration for a limited time. */
+START_TEST(put_without_its_bytes_ends_with_the_registration)
+{
+    madi_memory_envelope_t e;
+    mad_message_t *message;
+    mad_event_t event;
+    int64_t began;
+    setenv("MAD_PEER_TIMEOUT", "1000", 1);
+    attack_open();
+    e = good(MADI_MEMORY_PUT, 0, ROOM);
+    message = mad_begin_packing(channel, victim_add());
+    ck_assert_int_eq(mad_pack(message, &e, sizeof e, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS), MAD_OK);
+    ck_assert_int_eq(mad_message_flush(message), MAD_OK);
+    while (!served_most()) {
+        mad_progress(attacker);
+        mad_progress(victim);
+    }
+    ck_assert_int_eq(mad_memory_unregister(block, 10000000), MAD_ERR_TIMEOUT); /* the peer has its time */
+    began = madi_now();
+    ck_assert_int_eq(mad_memory_unregister(block, MAD_FOREVER), MAD_OK);
+    ck_assert_int_lt(madi_now() - began, LIMIT);
+    while (mad_event_next(victim, &event) != MAD_OK)
+        mad_progress(victim);
+    ck_assert_int_eq(event.status, MAD_ERR_PROTOCOL);
+    mad_exit(victim);
+    mad_end_packing(message);
+    mad_exit(attacker);
+}
+END_TEST
+
 /* A peer can neither complete another peer's operation nor one operation twice. */
 START_TEST(invented_answers_complete_nothing)
 {
@@ -535,6 +565,7 @@ Suite *memory_suite(void)
         random_messages_touch_the_block_only,
         unread_answers_are_bounded,
         peers_that_end_leave_no_entry,
+        put_without_its_bytes_ends_with_the_registration,
         invented_answers_complete_nothing,
         key_of_another_file_opens_nothing,
     };

@@ -202,8 +202,10 @@ static void block_close(struct mad_memory *block)
 {
     struct madi_memory_session *memory = block->session->memory;
     madi_lock(&memory->lock);
-    if (block->number)
+    if (block->number) {
         madi_handle_del(memory->blocks, block->number);
+        block->closed = madi_now();
+    }
     block->number = 0;
     madi_unlock(&memory->lock);
     madi_memory_file_withdraw(&block->file);
@@ -219,6 +221,19 @@ static void block_leave(struct mad_memory *block)
     madi_unlock(&memory->lock);
 }
 
+/* Wait until no operation moves bytes of a closed block.  Peers cannot prolong the wait without limit: those that neither
+ * send nor take the bytes lose their connection, which fails their operations. */
+static mad_status_t block_await_unused(struct mad_memory *block, int64_t deadline)
+{
+    while (!block_unused(block)) {
+        int64_t cut_at = madi_memory_served_cut(block, madi_now());
+        if (madi_watch_for(block->session, block_unused, block, cut_at < deadline ? cut_at : deadline) != MAD_OK &&
+            madi_now() >= deadline)
+            return MAD_ERR_TIMEOUT;
+    }
+    return MAD_OK;
+}
+
 mad_status_t mad_memory_unregister(mad_memory_t *memory, int64_t timeout_ns)
 {
     mad_status_t status;
@@ -228,8 +243,9 @@ mad_status_t mad_memory_unregister(mad_memory_t *memory, int64_t timeout_ns)
     if (status)
         return status;
     block_close(memory);
-    if (!block_unused(memory) && madi_watch_for(memory->session, block_unused, memory, madi_deadline(timeout_ns)) != MAD_OK)
-        return MAD_ERR_TIMEOUT;
+    status = block_await_unused(memory, madi_deadline(timeout_ns));
+    if (status)
+        return status;
     block_leave(memory);
     madi_memory_block_free(memory);
     return MAD_OK;

@@ -98,6 +98,15 @@ typedef struct madi_memory_peer {
     struct madi_memory_peer *next_released; /* next in that list; NULL at the end */
 } madi_memory_peer_t;
 
+/* A long put or get of a peer, while its bytes are moved.  Constant, unless a field says otherwise. */
+typedef struct madi_memory_served {
+    struct madi_memory_served *prev, *next; /* neighbours in the list block->served; NULL at the ends; under memory->lock */
+    madi_memory_peer_t *peer;
+    struct mad_memory *block;
+    madi_memory_envelope_t envelope;
+    bool cut; /* true if the connection was ended because the operation takes too long; under memory->lock */
+} madi_memory_served_t;
+
 /* A registered block.  Constant, unless a field says otherwise. */
 struct mad_memory {
     mad_session_t *session;
@@ -108,6 +117,8 @@ struct mad_memory {
     unsigned rights;
     uint32_t number; /* handle in memory->blocks; 0 once the registration is being ended; under memory->lock */
     int users;       /* number of operations that move bytes of the block without memory->lock; under memory->lock */
+    madi_memory_served_t *served; /* these operations; NULL if none; under memory->lock */
+    int64_t closed;               /* ns: time at which the end of the registration began; 0 before; under memory->lock */
     _Atomic(uint64_t) notified;
     uint8_t secret[MADI_MEMORY_SECRET];
 };
@@ -210,5 +221,8 @@ void madi_memory_maps_drop(
 
 /* serve.c */
 mad_handled_t madi_memory_arrived(mad_channel_t *channel, mad_message_t *message, void *arg); /* the channel's handler */
+/* End the connections whose operations on a block take too long, counted from block->closed.  Return the time (ns) of the
+ * next call, INT64_MAX if none is needed.  Called without locks. */
+int64_t madi_memory_served_cut(struct mad_memory *block, int64_t now /* ns */);
 
 #endif

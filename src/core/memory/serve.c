@@ -2,7 +2,12 @@
 /* Remote memory: the handler of the channel, for operations of peers on blocks of this process, and for answers.
  *
  * Short operations are done under memory->lock, so mad_memory_unregister finds each of them either done or not begun.  Long
- * operations are counted in block->users until their messages have ended. */
+ * operations are counted in block->users until their messages have ended.
+ *
+ * A peer may announce a long put and not send its bytes, or not take the bytes of a get.  When the block's registration
+ * ends, the peer has a while for the rest (served_limit); then its connection ends, which severs the peer from the memory.
+ * There is no milder way: a driver may be in the middle of a packet whose bytes it places in the block. */
+#include "base/knob.h"
 #include "core/conn/request.h"
 #include "core/connect/gate.h"
 #include "core/connect/peer.h"
@@ -16,12 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A long put or get of a peer, while its bytes are moved. */
-typedef struct served {
-    madi_memory_peer_t *peer;
-    struct mad_memory *block;
-    madi_memory_envelope_t envelope;
-} served_t;
+#define SLOWEST_NS 1000 /* ns for each byte of a long operation whose block is being unregistered: 1 MB/s */
 
 /* ---- Answers that leave ----------------------------------------------------------------------------------------- */
 
@@ -40,15 +40,16 @@ static void answer_left(void *arg, mad_status_t status)
     peer_served_add(arg, -1);
 }
 
-/* End the connection to a peer whose answer cannot be sent. */
-static void peer_hang_up(madi_memory_peer_t *peer, int lane)
+/* End the connection to a peer. */
+static void peer_hang_up(madi_memory_peer_t *peer, mad_status_t status, const char *text)
 {
     mad_session_t *session = peer->session;
+    mad_channel_t *channel = atomic_load_explicit(&session->memory->channel, memory_order_acquire);
     madi_gate_t *gate;
     madi_lock(&session->lock);
-    gate = madi_peer_gate_find(session, peer->peer, lane);
+    gate = madi_peer_gate_find(session, peer->peer, channel->lane);
     if (gate)
-        madi_gate_down(gate, MAD_ERR_NOMEM, "no memory for the answer to an operation on memory");
+        madi_gate_down(gate, status, text);
     madi_unlock(&session->lock);
 }
 
@@ -66,7 +67,7 @@ static void answer_send(madi_memory_peer_t *peer, uint32_t number, mad_status_t 
     mad_request_t *request;
     mad_status_t sent = mad_message_send(channel, peer->peer, blocks, len ? 2 : 1, &request);
     if (sent == MAD_ERR_NOMEM)
-        peer_hang_up(peer, channel->lane);
+        peer_hang_up(peer, MAD_ERR_NOMEM, "no memory for the answer to an operation on memory");
     if (sent || madi_request_is_instant(request))
         return;
     peer_served_add(peer, 1);
@@ -82,35 +83,97 @@ static void answer_status(madi_memory_peer_t *peer, const madi_memory_envelope_t
 
 /* Make the record of a long operation, which is counted in block->users.  If out of memory, release the block and return
  * NULL. */
-static served_t *served_new(madi_memory_peer_t *peer, struct mad_memory *block, const madi_memory_envelope_t *e)
+static madi_memory_served_t *served_new(madi_memory_peer_t *peer, struct mad_memory *block, const madi_memory_envelope_t *e)
 {
-    served_t *served = malloc(sizeof *served);
+    struct madi_memory_session *memory = peer->session->memory;
+    madi_memory_served_t *served = malloc(sizeof *served);
     if (!served) {
         madi_memory_release(block);
         return NULL;
     }
-    *served = (served_t){peer, block, *e};
-    peer_served_add(peer, 1);
+    *served = (madi_memory_served_t){.peer = peer, .block = block, .envelope = *e};
+    madi_lock(&memory->lock);
+    peer->served++;
+    served->next = block->served;
+    if (served->next)
+        served->next->prev = served;
+    block->served = served;
+    madi_unlock(&memory->lock);
     return served;
 }
 
-static void served_end(served_t *served)
+/* Release the block, and free the record.  The peer counts the operation until peer_served_add. */
+static void served_free(madi_memory_served_t *served)
 {
-    madi_memory_release(served->block);
-    peer_served_add(served->peer, -1);
+    struct mad_memory *block = served->block;
+    struct madi_memory_session *memory = block->session->memory;
+    madi_lock(&memory->lock);
+    *(served->prev ? &served->prev->next : &block->served) = served->next;
+    if (served->next)
+        served->next->prev = served->prev;
+    madi_unlock(&memory->lock);
+    madi_memory_release(block);
     free(served);
+}
+
+static void served_end(madi_memory_served_t *served)
+{
+    madi_memory_peer_t *peer = served->peer;
+    served_free(served);
+    peer_served_add(peer, -1);
+}
+
+/* Return the time in ns at which an operation on a closed block takes too long. */
+static int64_t served_limit(const madi_memory_served_t *served)
+{
+    return served->block->closed + madi_knob_int(MADI_KNOB_PEER_TIMEOUT) + (int64_t)served->envelope.len * SLOWEST_NS;
+}
+
+/* Find an operation that takes too long and was not cut, and count a use of its peer.  Return the peer, or NULL with *next:
+ * when to look again.  Under memory->lock. */
+static madi_memory_peer_t *served_cut_one(struct mad_memory *block, int64_t now, int64_t *next)
+{
+    *next = INT64_MAX;
+    for (madi_memory_served_t *served = block->served; served; served = served->next) {
+        int64_t limit = served_limit(served);
+        if (served->cut)
+            continue;
+        if (limit <= now) {
+            served->cut = true;
+            served->peer->uses++;
+            return served->peer;
+        }
+        *next = limit < *next ? limit : *next;
+    }
+    return NULL;
+}
+
+int64_t madi_memory_served_cut(struct mad_memory *block, int64_t now)
+{
+    struct madi_memory_session *memory = block->session->memory;
+    madi_memory_peer_t *peer;
+    int64_t next;
+    for (;;) {
+        madi_lock(&memory->lock);
+        peer = served_cut_one(block, now, &next);
+        madi_unlock(&memory->lock);
+        if (!peer)
+            return next;
+        peer_hang_up(peer, MAD_ERR_PROTOCOL,
+                     "memory is unregistered, and the peer's operation on it does not end (MAD_PEER_TIMEOUT)");
+        madi_memory_peer_end(peer);
+    }
 }
 
 static void put_arrived(void *arg, mad_status_t status)
 {
-    served_t *served = arg;
+    madi_memory_served_t *served = arg;
     madi_memory_peer_t *peer = served->peer;
     madi_memory_envelope_t e = served->envelope;
     bool notifies = !status && e.kind == MADI_MEMORY_PUT_NOTIFY;
     if (notifies)
         madi_memory_notify(served->block);
-    madi_memory_release(served->block);
-    free(served);
+    served_free(served);
     if (notifies)
         madi_watchers_wake(peer->session);
     answer_status(peer, &e, status);
@@ -121,7 +184,7 @@ static void put_arrived(void *arg, mad_status_t status)
 static mad_handled_t put_long(madi_memory_peer_t *peer, struct mad_memory *block, const madi_memory_envelope_t *e,
                               mad_message_t *message)
 {
-    served_t *served = served_new(peer, block, e);
+    madi_memory_served_t *served = served_new(peer, block, e);
     mad_request_t *request;
     mad_status_t status;
     if (!served) {
@@ -150,7 +213,7 @@ static void get_long(madi_memory_peer_t *peer, struct mad_memory *block, const m
     madi_memory_envelope_t answer = {.kind = MADI_MEMORY_ANSWER, .number = e->number, .len = e->len};
     mad_block_t blocks[2] = {{&answer, sizeof answer, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                              {block->base + e->offset, (size_t)e->len, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
-    served_t *served = served_new(peer, block, e);
+    madi_memory_served_t *served = served_new(peer, block, e);
     mad_request_t *request;
     mad_status_t status = served ? mad_message_send(channel, peer->peer, blocks, 2, &request) : MAD_ERR_NOMEM;
     if (!status) {
