@@ -65,6 +65,7 @@ static void link_make(uint16_t expected)
 {
     adapter = (fabric_adapter_t){.ops = &ops};
     first = (fabric_link_t){.link.adapter = &adapter.adapter,
+                            .link.state = MADI_LINK_DOWN, /* the core ignores reports about the link */
                             .is_up = true,
                             .own_tag = fabric_tag(FABRIC_KIND_PACKET, 1, 1),
                             .expected = expected};
@@ -84,7 +85,7 @@ START_TEST(packets_are_delivered_by_number_across_the_wrap)
     static const uint16_t order[] = {1, 0xffff, 2, 0, 0xfffe};
     link_make(0xfffe);
     for (int i = 0; i < 5; i++) {
-        ck_assert(fabric_early_insert(&first, packet_of(i, order[i])));
+        ck_assert(fabric_early_insert(&first, packet_of(i, order[i]), 1));
         numbered_run(&first);
         ck_assert_int_eq(n_delivered, i < 4 ? 0 : 5);
     }
@@ -97,9 +98,9 @@ END_TEST
 START_TEST(packets_that_came_before_are_refused)
 {
     link_make(10);
-    ck_assert(fabric_early_insert(&first, packet_of(0, 12)));
-    ck_assert(!fabric_early_insert(&first, packet_of(1, 12)));
-    ck_assert(!fabric_early_insert(&first, packet_of(2, 9)));
+    ck_assert(fabric_early_insert(&first, packet_of(0, 12), 1));
+    ck_assert(!fabric_early_insert(&first, packet_of(1, 12), 1));
+    ck_assert(!fabric_early_insert(&first, packet_of(2, 9), 1));
     ck_assert_ptr_eq(first.early, &packets[0]);
     ck_assert_ptr_null(packets[0].next);
 }
@@ -126,11 +127,60 @@ START_TEST(packets_far_ahead_are_refused_in_any_order)
 }
 END_TEST
 
+START_TEST(memory_of_packets_behind_a_body_is_bounded)
+{
+    link_make(0);
+    first.receiving = &first;
+    for (int i = 0; i < 4; i++)
+        ck_assert(fabric_early_insert(&first, packet_of(i, (uint16_t)(i * FABRIC_EARLY_MAX)), FABRIC_EARLY_BYTES / 4));
+    ck_assert(!first.down);
+    ck_assert(!fabric_early_insert(&first, packet_of(4, 1), 1));
+    ck_assert(first.down);
+    fabric_early_forget(&first, packet_put);
+    ck_assert_int_eq(n_put, 4);
+    ck_assert_uint_eq(first.early_bytes, 0);
+}
+END_TEST
+
+START_TEST(packets_before_the_link_is_up_are_bounded)
+{
+    link_make(0);
+    first.is_up = false;
+    ck_assert(fabric_early_insert(&first, packet_of(0, FABRIC_EARLY_MAX), FABRIC_UNPROVED_BYTES));
+    ck_assert(!first.down);
+    ck_assert(!fabric_early_insert(&first, packet_of(1, 1), 1));
+    ck_assert(first.down);
+    link_make(0);
+    first.is_up = false;
+    ck_assert(!fabric_early_insert(&first, packet_of(0, FABRIC_EARLY_MAX + 1), 1));
+    ck_assert(first.down);
+}
+END_TEST
+
+START_TEST(memory_of_packets_without_numbers_is_bounded)
+{
+    link_make(0);
+    first.receiving = &first;
+    ck_assert(fabric_early_room(&first, FABRIC_EARLY_BYTES));
+    fabric_early_append(&first, packet_of(0, 0), FABRIC_EARLY_BYTES);
+    ck_assert(!fabric_early_room(&first, 1));
+    ck_assert(first.down);
+    first.down = false;
+    first.receiving = NULL;
+    defers = 1;
+    fabric_early_run(&first, false, packet_deliver, packet_put);
+    ck_assert_uint_eq(first.early_bytes, FABRIC_EARLY_BYTES); /* deferred, so the packet still waits */
+    ck_assert(fabric_link_undefer(&first));
+    fabric_early_run(&first, false, packet_deliver, packet_put);
+    ck_assert_uint_eq(first.early_bytes, 0);
+}
+END_TEST
+
 START_TEST(packets_wait_for_the_link_and_for_a_body)
 {
     link_make(0);
     first.is_up = false;
-    ck_assert(fabric_early_insert(&first, packet_of(0, 0)));
+    ck_assert(fabric_early_insert(&first, packet_of(0, 0), 1));
     numbered_run(&first);
     first.is_up = true;
     first.receiving = &first;
@@ -151,10 +201,10 @@ START_TEST(deferred_packet_is_offered_again_before_others)
 {
     link_make(0);
     defers = 2;
-    ck_assert(fabric_early_insert(&first, packet_of(0, 0)));
+    ck_assert(fabric_early_insert(&first, packet_of(0, 0), 1));
     numbered_run(&first);
     ck_assert(first.is_deferred);
-    ck_assert(fabric_early_insert(&first, packet_of(1, 1)));
+    ck_assert(fabric_early_insert(&first, packet_of(1, 1), 1));
     numbered_run(&first); /* a deferred link waits for the next poll */
     ck_assert_int_eq(defers, 1);
     ck_assert_int_eq(fabric_deferred(&adapter), 1); /* deferred again */
@@ -170,17 +220,17 @@ START_TEST(packets_without_numbers_keep_their_order)
 {
     link_make(0);
     defers = 1;
-    fabric_early_append(&first, packet_of(0, 7));
+    fabric_early_append(&first, packet_of(0, 7), 1);
     fabric_early_run(&first, false, packet_deliver, packet_put); /* deferred: put back into an empty list */
     for (int i = 1; i < 4; i++)
-        fabric_early_append(&first, packet_of(i, (uint16_t)(7 - i)));
+        fabric_early_append(&first, packet_of(i, (uint16_t)(7 - i)), 1);
     ck_assert(fabric_link_undefer(&first));
     ck_assert(!fabric_link_undefer(&first));
     fabric_early_run(&first, false, packet_deliver, packet_put);
     ck_assert_int_eq(n_delivered, 4);
     for (int i = 0; i < 4; i++)
         ck_assert_uint_eq(delivered[i], 7 - i);
-    fabric_early_append(&first, packet_of(0, 1));
+    fabric_early_append(&first, packet_of(0, 1), 1);
     fabric_early_run(&first, false, packet_deliver, packet_put);
     ck_assert_int_eq(n_delivered, 5);
 }
@@ -190,17 +240,17 @@ START_TEST(packets_of_a_closed_link_are_freed)
 {
     fabric_link_t other;
     link_make(0);
-    fabric_early_append(&first, packet_of(0, 0));
+    fabric_early_append(&first, packet_of(0, 0), 1);
     fabric_early_run(&first, false, packet_deliver_close, packet_put);
     ck_assert_int_eq(n_put, 1);
     link_make(0);
     other = first;
     defers = 2;
     for (int i = 0; i < 2; i++)
-        fabric_early_append(i ? &other : &first, packet_of(i, 0));
+        fabric_early_append(i ? &other : &first, packet_of(i, 0), 1);
     numbered_run(&first);
     numbered_run(&other);
-    fabric_early_append(&first, packet_of(2, 1));
+    fabric_early_append(&first, packet_of(2, 1), 1);
     fabric_early_forget(&first, packet_put);
     ck_assert_int_eq(n_put, 2);
     ck_assert(!first.is_deferred);
@@ -282,6 +332,9 @@ Suite *fabric_suite(void)
         packets_that_came_before_are_refused,
         packets_behind_a_missing_one_are_bounded,
         packets_far_ahead_are_refused_in_any_order,
+        memory_of_packets_behind_a_body_is_bounded,
+        packets_before_the_link_is_up_are_bounded,
+        memory_of_packets_without_numbers_is_bounded,
         packets_wait_for_the_link_and_for_a_body,
         deferred_packet_is_offered_again_before_others,
         packets_without_numbers_keep_their_order,

@@ -47,6 +47,7 @@ typedef struct fabric_ops {
 /* A packet that waits for its turn; in the driver's structure of a packet. */
 typedef struct fabric_early {
     struct fabric_early *next;
+    size_t bytes; /* memory that the packet keeps while it waits; 0 if not counted */
     uint64_t tag;
 } fabric_early_t;
 
@@ -94,6 +95,7 @@ struct fabric_link {
     uint64_t own_tag;                   /* tag of packets to this end, with number 0; set if `numbered` */
     uint16_t expected;                  /* number of the next packet */
     fabric_early_t *early, **early_end; /* packets that wait for their turn; the end, if packets have no numbers */
+    size_t early_bytes;                 /* sum of their `bytes` */
     fabric_link_t *next_deferred;
     void *receiving;     /* the driver's: the body that the next packets wait for; NULL if none */
     madi_wire_hdr_t hdr; /* header of the packet of that body */

@@ -21,12 +21,31 @@ fabric_place_t fabric_early_add(fabric_early_t **list, fabric_early_t *packet, u
     return FABRIC_PLACE_ADDED;
 }
 
-bool fabric_early_insert(fabric_link_t *l, fabric_early_t *packet)
+bool fabric_early_room(fabric_link_t *l, size_t bytes)
 {
-    fabric_place_t place = fabric_early_add(&l->early, packet, l->expected, fabric_link_takes(l));
+    char text[MADI_REASON_MAX];
+    size_t most = l->is_up ? FABRIC_EARLY_BYTES : FABRIC_UNPROVED_BYTES;
+    if (MADI_LIKELY(l->early_bytes <= most && bytes <= most - l->early_bytes))
+        return true;
+    snprintf(text, sizeof text,
+             "packets of more than %zu KiB wait behind one that has not come whole: check the peer's program", most >> 10);
+    fabric_link_down(l, MAD_ERR_PROTOCOL, text);
+    return false;
+}
+
+bool fabric_early_insert(fabric_link_t *l, fabric_early_t *packet, size_t bytes)
+{
+    bool missing = !l->receiving && !l->is_deferred;
+    if (!fabric_early_room(l, bytes))
+        return false;
+    fabric_place_t place = fabric_early_add(&l->early, packet, l->expected, missing);
     if (place == FABRIC_PLACE_MANY)
         fabric_link_down(l, MAD_ERR_PROTOCOL, "more packets came than the network holds, and the next one is missing");
-    return place == FABRIC_PLACE_ADDED;
+    if (place != FABRIC_PLACE_ADDED)
+        return false;
+    packet->bytes = bytes;
+    l->early_bytes += bytes;
+    return true;
 }
 
 void fabric_early_defer(fabric_link_t *l, fabric_early_t *packet)
@@ -36,6 +55,7 @@ void fabric_early_defer(fabric_link_t *l, fabric_early_t *packet)
     if (!l->early)
         l->early_end = &packet->next;
     l->early = packet;
+    l->early_bytes += packet->bytes;
     l->is_deferred = true;
     l->next_deferred = a->deferred;
     a->deferred = l;
@@ -74,6 +94,7 @@ void fabric_early_forget(fabric_link_t *l, void (*put)(fabric_link_t *, fabric_e
         l->early = packet->next;
         put(l, packet);
     }
+    l->early_bytes = 0;
 }
 
 void fabric_packet_wrong(fabric_link_t *l, const madi_wire_hdr_t *hdr, size_t len)

@@ -9,14 +9,20 @@
  * A packet waits in link->early until the link is up, and until its turn: while a packet before it is missing, while the body
  * of one before it is being received, or while the core has deferred one.
  *
- * Networks that keep no order number their packets (tag.h): these are inserted by number.  Others are appended. */
+ * Networks that keep no order number their packets (tag.h): these are inserted by number.  Others are appended.
+ *
+ * What waits is bounded.  The next packet cannot be missing for long, so few packets wait for it.  A packet can wait longer
+ * for a body, or because the core has deferred a packet.  Meanwhile a correct peer may send as much as the core's credits
+ * allow. */
 #ifndef FABRIC_ORDER_H
 #define FABRIC_ORDER_H
 
 #include "drivers/fabric/link.h"
 #include <string.h>
 
-#define FABRIC_EARLY_MAX 512 /* packets of a link that wait while the next one is missing */
+#define FABRIC_EARLY_MAX 512 /* packets of a link that wait while the next one is missing, or the link is not up */
+#define FABRIC_EARLY_BYTES ((size_t)64 << 20)   /* memory of packets of a link that wait */
+#define FABRIC_UNPROVED_BYTES ((size_t)1 << 20) /* likewise, while the link is not up */
 
 /* True if the packet whose turn it is may be delivered. */
 static inline bool fabric_link_takes(const fabric_link_t *l)
@@ -48,14 +54,20 @@ typedef enum fabric_place { FABRIC_PLACE_ADDED, FABRIC_PLACE_DROP, FABRIC_PLACE_
 /* Insert a packet into the list, in the order of numbers from `expected` on.  DROP: no peer sends it.  MANY: more wait than
  * FABRIC_EARLY_MAX, and `missing` says that the next one has not come. */
 fabric_place_t fabric_early_add(fabric_early_t **list, fabric_early_t *packet, uint16_t expected, bool missing);
-/* Insert a packet of a link.  False: the packet stays the caller's; if too many wait, the link is down. */
-bool fabric_early_insert(fabric_link_t *l, fabric_early_t *packet);
-/* Append a packet of a link without numbers. */
-static inline void fabric_early_append(fabric_link_t *l, fabric_early_t *packet)
+/* Insert a packet of a link, which keeps `bytes` of memory.  False: the packet stays the caller's; if too many wait, the
+ * link is down. */
+bool fabric_early_insert(fabric_link_t *l, fabric_early_t *packet, size_t bytes);
+/* Return true if a further packet that keeps `bytes` of memory may wait; else the link is down. */
+bool fabric_early_room(fabric_link_t *l, size_t bytes);
+/* Append a packet of a link without numbers.  bytes: 0 if the peer has credit for the packet; else fabric_early_room has
+ * returned true. */
+static inline void fabric_early_append(fabric_link_t *l, fabric_early_t *packet, size_t bytes)
 {
     if (!l->early)
         l->early_end = &l->early;
     packet->next = NULL;
+    packet->bytes = bytes;
+    l->early_bytes += bytes;
     *l->early_end = packet;
     l->early_end = &packet->next;
 }
@@ -70,6 +82,7 @@ static inline void fabric_early_run(fabric_link_t *l, bool has_numbers, bool (*d
     while (l->early && fabric_link_takes(l) && (!has_numbers || fabric_tag_number(l->early->tag) == l->expected)) {
         fabric_early_t *packet = l->early;
         l->early = packet->next; /* the packet may be free, or lent, when `deliver` returns */
+        l->early_bytes -= packet->bytes;
         if (MADI_LIKELY(deliver(l, packet)))
             continue;
         if (l->closed) { /* fabric_early_forget has freed the packets of this link */

@@ -132,7 +132,11 @@ void mpi_packet_handle(mpi_adapter_t *a, mpi_buffer_t *b)
             fabric_control_arrived(&l->base, &control);
         return;
     }
-    fabric_early_append(&l->base, &b->early);
+    if (!fabric_early_room(&l->base, sizeof *b)) {
+        packet_discard(a->world, b);
+        return;
+    }
+    fabric_early_append(&l->base, &b->early, sizeof *b);
     mpi_early_run(&l->base);
 }
 

@@ -118,7 +118,7 @@ void ofi_packet_handle(ofi_adapter_t *a, ofi_buffer_t *b)
             fabric_control_arrived(&l->base, &control);
         return;
     }
-    if (!fabric_early_insert(&l->base, &b->early))
+    if (!fabric_early_insert(&l->base, &b->early, offsetof(ofi_buffer_t, data) + b->len))
         ofi_buffer_put(a, b);
     ofi_early_run(&l->base);
 }

@@ -113,7 +113,8 @@ void ucx_packet_handle(ucx_adapter_t *a, ucx_packet_t *p)
         ucx_control_handle(a, l, p);
         return;
     }
-    if (!fabric_early_insert(&l->base, &p->early))
+    size_t bytes = sizeof *p + (p->where == UCX_WHERE_COPY || p->where == UCX_WHERE_LENT ? p->len : 0);
+    if (!fabric_early_insert(&l->base, &p->early, bytes))
         ucx_packet_put(a, p);
     ucx_early_run(&l->base);
 }

@@ -165,7 +165,7 @@ static void message_handle(verbs_link_t *l, verbs_slot_t *s, const verbs_head_t 
             verbs_up_check(l);
         return;
     }
-    fabric_early_append(&l->base, &s->early);
+    fabric_early_append(&l->base, &s->early, 0);
     verbs_early_run(&l->base);
 }
 
