@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of drivers/ofi/ofi_memory.c, drivers/ofi/ofi_name.c and drivers/fabric/tag.h. */
+/* Tests of drivers/ofi/ofi_buffer.c, ofi_memory.c and ofi_name.c, and of drivers/fabric/tag.h. */
 #include "unit.h"
 
 #include "drivers/ofi/ofi.h"
+#include <stdlib.h>
 #include <string.h>
 
 START_TEST(ofi_names_adapter_by_provider_and_domain)
@@ -82,6 +83,75 @@ START_TEST(ofi_memory_mode_has_a_field_for_each_bit)
 }
 END_TEST
 
+/* ---- Packets that wait -------------------------------------------------------------------------------------------- */
+
+static ofi_adapter_t adapter;
+static ofi_link_t waiting;
+
+/* Make an adapter with one link, which receives a body, and with no more than the last buffers. */
+static void adapter_make(void)
+{
+    static void *links[] = {&waiting};
+    adapter = (ofi_adapter_t){.base.ops = &ofi_ops,
+                              .base.links = {.links = links, .n = 1},
+                              .n_posted = OFI_BUFFERS / 2,
+                              .n_buffers = OFI_BUFFERS_MAX,
+                              .max_buffers = OFI_BUFFERS_MAX};
+    waiting = (ofi_link_t){.base = {.link.adapter = &adapter.base.adapter,
+                                    .link.state = MADI_LINK_DOWN,
+                                    .is_up = true,
+                                    .key = 1,
+                                    .numbered = true,
+                                    .own_tag = fabric_tag(FABRIC_KIND_PACKET, 1, 0),
+                                    .receiving = &waiting}};
+}
+
+static void packet_arrive(uint16_t number, size_t len)
+{
+    static ofi_buffer_t buffer; /* one serves for all, since it is given back */
+    adapter.spent = NULL;
+    adapter.n_spent = 0;
+    buffer.early.tag = waiting.base.own_tag | number;
+    buffer.len = len;
+    buffer.data[0] = (char)number;
+    ofi_packet_handle(&adapter, &buffer);
+}
+
+START_TEST(ofi_packets_that_wait_leave_the_last_buffers)
+{
+    adapter_make();
+    for (uint16_t number = 0; number < 2000; number++) {
+        packet_arrive(number, number % 500);
+        ck_assert_ptr_nonnull(adapter.spent);
+        ck_assert_int_eq(adapter.n_spent, 1);
+    }
+    adapter.spent = NULL;
+    ck_assert(!waiting.base.down);
+    uint16_t number = 0;
+    for (const fabric_early_t *early = waiting.base.early; early; early = early->next, number++) {
+        const ofi_buffer_t *copy = MADI_CONTAINER((fabric_early_t *)early, ofi_buffer_t, early);
+        ck_assert_uint_eq(copy->len, number % 500);
+        ck_assert(!copy->len || copy->data[0] == (char)number);
+    }
+    ck_assert_uint_eq(number, 2000);
+    waiting.base.receiving = NULL;
+    ofi_receive_forget(&waiting);
+    ck_assert_ptr_null(adapter.spent); /* only copies have waited */
+}
+END_TEST
+
+START_TEST(ofi_packets_that_wait_are_bounded)
+{
+    adapter_make();
+    for (uint16_t number = 0; number < 8000 && !waiting.base.down; number++)
+        packet_arrive(number, OFI_PACKET_MAX);
+    ck_assert(waiting.base.down);
+    ck_assert_uint_le(waiting.base.early_bytes, FABRIC_EARLY_BYTES);
+    waiting.base.receiving = NULL;
+    ofi_receive_forget(&waiting);
+}
+END_TEST
+
 Suite *ofi_suite(void)
 {
     Suite *s = suite_create("ofi");
@@ -93,6 +163,8 @@ Suite *ofi_suite(void)
     tcase_add_test(c, ofi_tag_keeps_its_fields);
     tcase_add_test(c, ofi_memory_without_modes_is_named_by_offset_and_own_key);
     tcase_add_test(c, ofi_memory_mode_has_a_field_for_each_bit);
+    tcase_add_test(c, ofi_packets_that_wait_leave_the_last_buffers);
+    tcase_add_test(c, ofi_packets_that_wait_are_bounded);
     suite_add_tcase(s, c);
     return s;
 }

@@ -83,10 +83,12 @@ typedef struct ofi_context {
 typedef struct ofi_buffer {
     ofi_context_t context;
     struct ofi_buffer *next;
-    struct ofi_buffer *all;                                    /* next buffer in the list of all buffers of the adapter */
-    fabric_early_t early;                                      /* early.tag is the tag of the received message */
-    size_t len;                                                /* bytes of the received message */
-    struct fid_mr *mr;                                         /* registration of `data`; NULL if not needed */
+    struct ofi_buffer *all; /* next buffer in the list of all buffers of the adapter */
+    fabric_early_t early;   /* early.tag is the tag of the received message */
+    size_t len;             /* bytes of the received message */
+    bool is_copy;      /* true if this is a copy of a packet that waits: never posted, and `data` has only len bytes, and
+                             * a line */
+    struct fid_mr *mr; /* registration of `data`; NULL if not needed */
     _Alignas(MADI_LINE) char data[OFI_PACKET_MAX + MADI_LINE]; /* one line more, since a copy may read beyond the end of a
                                                                 * short body */
 } ofi_buffer_t;
@@ -316,10 +318,13 @@ void ofi_send_fini(ofi_adapter_t *a);   /* the endpoint is closed */
 
 /* ofi_buffer.c */
 mad_status_t ofi_buffers_open(ofi_adapter_t *a, char *reason);
-void ofi_buffers_fini(ofi_adapter_t *a);                     /* the endpoint is closed */
-void ofi_buffer_put(ofi_adapter_t *a, ofi_buffer_t *buffer); /* give back a buffer, so that it may be posted again */
-void ofi_buffers_post(ofi_adapter_t *a);                     /* post what may be posted */
-bool ofi_buffer_lend(ofi_adapter_t *a);                      /* true if the current buffer may be lent */
+void ofi_buffers_fini(ofi_adapter_t *a); /* the endpoint is closed */
+/* Give back a buffer, so that it may be posted again; free a copy. */
+void ofi_buffer_put(ofi_adapter_t *a, ofi_buffer_t *buffer);
+/* Return what a packet may wait in: its buffer, or if few buffers are left a copy; the buffer is then given back. */
+ofi_buffer_t *ofi_buffer_keep(ofi_adapter_t *a, ofi_buffer_t *buffer);
+void ofi_buffers_post(ofi_adapter_t *a); /* post what may be posted */
+bool ofi_buffer_lend(ofi_adapter_t *a);  /* true if the current buffer may be lent */
 void ofi_slot_put(madi_link_t *link, madi_foreign_t loan);
 
 /* ofi_receive.c */

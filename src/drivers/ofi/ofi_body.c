@@ -32,6 +32,8 @@ static ssize_t part_post(ofi_adapter_t *a, ofi_body_t *body, int i)
 /* Post the read of a part's next bytes to the buffer.  Like part_post. */
 static ssize_t bounce_post(ofi_adapter_t *a, ofi_body_t *body, int i)
 {
+    if (!body->buffer) /* the header has waited in a copy */
+        return -FI_ENOMEM;
     size_t left = body->part[i].len - body->bounced;
     body->length = left < OFI_PACKET_MAX ? left : OFI_PACKET_MAX;
     body->bounce = (ofi_context_t){.use = OFI_USE_BOUNCE, .object = body};
@@ -237,7 +239,9 @@ void ofi_body_begin(ofi_link_t *l, ofi_buffer_t *b, bool drop)
         ofi_buffer_put(a, b);
         return;
     }
-    body->buffer = b;
+    body->buffer = b->is_copy ? NULL : b;
+    if (b->is_copy)
+        ofi_buffer_put(a, b);
     body->from = l->peer->addr;
     body->link = l;
     body->left = body->parts;

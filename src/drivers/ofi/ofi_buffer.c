@@ -5,11 +5,13 @@
  *                           \--(lent; ofi_slot_put)--> returned --/
  *
  * While buffers are lent, or hold packets that wait for their turn, further ones are made, up to OFI_BUFFERS_MAX, or until one
- * cannot be registered.  A buffer also serves to read a body whose destination cannot be registered (ofi_receive.c). */
+ * cannot be registered.  Then packets wait in copies, so a peer whose packets wait leaves buffers for others.
+ * A buffer also serves to read a body whose destination cannot be registered (ofi_receive.c). */
 #include "drivers/ofi/ofi.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool buffer_make(ofi_adapter_t *a)
 {
@@ -38,24 +40,6 @@ mad_status_t ofi_buffers_open(ofi_adapter_t *a, char *reason)
     return MAD_ERR_NOMEM;
 }
 
-void ofi_buffers_fini(ofi_adapter_t *a)
-{
-    for (ofi_buffer_t *b; (b = a->all_buffers);) {
-        a->all_buffers = b->all;
-        ofi_memory_forget(a, &b->mr);
-        free(b);
-    }
-    a->spent = NULL;
-    a->n_buffers = a->n_posted = a->n_spent = 0;
-}
-
-void ofi_buffer_put(ofi_adapter_t *a, ofi_buffer_t *buffer)
-{
-    buffer->next = a->spent;
-    a->spent = buffer;
-    a->n_spent++;
-}
-
 /* Collect the buffers whose loans have ended. */
 static void returned_collect(ofi_adapter_t *a)
 {
@@ -67,6 +51,29 @@ static void returned_collect(ofi_adapter_t *a)
         next = b->next;
         ofi_buffer_put(a, b);
     }
+}
+
+void ofi_buffers_fini(ofi_adapter_t *a)
+{
+    returned_collect(a); /* which frees copies */
+    for (ofi_buffer_t *b; (b = a->all_buffers);) {
+        a->all_buffers = b->all;
+        ofi_memory_forget(a, &b->mr);
+        free(b);
+    }
+    a->spent = NULL;
+    a->n_buffers = a->n_posted = a->n_spent = 0;
+}
+
+void ofi_buffer_put(ofi_adapter_t *a, ofi_buffer_t *buffer)
+{
+    if (MADI_UNLIKELY(buffer->is_copy)) {
+        free(buffer);
+        return;
+    }
+    buffer->next = a->spent;
+    a->spent = buffer;
+    a->n_spent++;
 }
 
 void ofi_buffers_post(ofi_adapter_t *a)
@@ -95,6 +102,19 @@ bool ofi_buffer_lend(ofi_adapter_t *a)
     if (a->n_posted + a->n_spent <= OFI_BUFFERS / 2)
         returned_collect(a);
     return a->n_posted + a->n_spent > OFI_BUFFERS / 2 || a->n_buffers < a->max_buffers;
+}
+
+ofi_buffer_t *ofi_buffer_keep(ofi_adapter_t *a, ofi_buffer_t *b)
+{
+    size_t size = offsetof(ofi_buffer_t, data) + (b->len + 2 * MADI_LINE - 1) / MADI_LINE * MADI_LINE;
+    ofi_buffer_t *copy = ofi_buffer_lend(a) ? NULL : aligned_alloc(MADI_LINE, size);
+    if (!copy)
+        return b;
+    memcpy(copy, b, offsetof(ofi_buffer_t, data) + b->len);
+    copy->mr = NULL;
+    copy->is_copy = true;
+    ofi_buffer_put(a, b);
+    return copy;
 }
 
 void ofi_slot_put(madi_link_t *link, madi_foreign_t loan)

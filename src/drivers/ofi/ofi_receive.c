@@ -2,8 +2,8 @@
 /* ofi: incoming packets.  All functions are called under the session's lock.
  *
  * The packets of a link are delivered in the order of their numbers.  A packet that comes early waits in link->early, in its
- * buffer.  All packets also wait there that follow a packet whose body is being received, or that the core has answered with
- * LATER. */
+ * buffer or in a copy.  All packets also wait there that follow a packet whose body is being received, or that the core has
+ * answered with LATER. */
 #include "drivers/ofi/ofi.h"
 
 #include <string.h>
@@ -118,6 +118,8 @@ void ofi_packet_handle(ofi_adapter_t *a, ofi_buffer_t *b)
             fabric_control_arrived(&l->base, &control);
         return;
     }
+    if (!fabric_link_in_turn(&a->base.links, b->early.tag, true))
+        b = ofi_buffer_keep(a, b);
     if (!fabric_early_insert(&l->base, &b->early, offsetof(ofi_buffer_t, data) + b->len))
         ofi_buffer_put(a, b);
     ofi_early_run(&l->base);
