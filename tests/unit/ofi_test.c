@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tests of drivers/ofi/ofi_buffer.c, ofi_memory.c and ofi_name.c, and of drivers/fabric/tag.h. */
+/* Tests of drivers/ofi/ofi_buffer.c, ofi_memory.c, ofi_name.c and ofi_poll.c, and of drivers/fabric/tag.h. */
 #include "unit.h"
 
 #include "drivers/ofi/ofi.h"
@@ -83,7 +83,7 @@ START_TEST(ofi_memory_mode_has_a_field_for_each_bit)
 }
 END_TEST
 
-/* ---- Packets that wait -------------------------------------------------------------------------------------------- */
+/* ---- Packets that wait, and reads that do not end ----------------------------------------------------------------- */
 
 static ofi_adapter_t adapter;
 static ofi_link_t waiting;
@@ -152,6 +152,66 @@ START_TEST(ofi_packets_that_wait_are_bounded)
 }
 END_TEST
 
+static void *cancelled; /* context of the cancelled operation whose completion was not read yet; NULL if none */
+
+static ssize_t operation_cancel(fid_t fid, void *context)
+{
+    (void)fid;
+    cancelled = context;
+    return 0;
+}
+
+static ssize_t completion_read(struct fid_cq *cq, void *buf, size_t count)
+{
+    (void)cq, (void)buf, (void)count;
+    return cancelled ? -FI_EAVAIL : -FI_EAGAIN;
+}
+
+static ssize_t error_read(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+    (void)cq, (void)flags;
+    *entry = (struct fi_cq_err_entry){.op_context = cancelled, .err = FI_ECANCELED};
+    cancelled = NULL;
+    return 1;
+}
+
+static const char *error_describe(struct fid_cq *cq, int error, const void *data, char *buf, size_t len)
+{
+    (void)cq, (void)error, (void)data, (void)buf, (void)len;
+    return "cancelled";
+}
+
+static const char *error_name(int error)
+{
+    (void)error;
+    return "an error";
+}
+
+START_TEST(ofi_read_without_answer_leaves_the_endpoint)
+{
+    struct fi_ops_ep ep_ops = {.size = sizeof ep_ops, .cancel = operation_cancel};
+    struct fi_ops_cq cq_ops = {
+        .size = sizeof cq_ops, .read = completion_read, .readerr = error_read, .strerror = error_describe};
+    struct fid_ep ep = {.ops = &ep_ops};
+    struct fid_cq cq = {.ops = &cq_ops};
+    ofi_lib_t lib = {.strerror = error_name};
+    ofi_body_t *body = calloc(1, sizeof *body);
+    adapter_make();
+    adapter.lib = &lib;
+    adapter.ep = &ep;
+    adapter.cq = &cq;
+    *body = (ofi_body_t){.left = 1, .parts = 1, .unposted = 1, .flying = 1};
+    body->part[0].context = (ofi_context_t){.use = OFI_USE_BODY, .object = body};
+    ofi_body_await(&adapter, body);
+    ck_assert_int_eq(body->flying, 0);
+    ck_assert_ptr_eq(adapter.ep, &ep);
+    ck_assert(!adapter.base.broken);
+    ck_assert_int_eq(adapter.n_stash, 1);
+    free(adapter.stash);
+    free(body);
+}
+END_TEST
+
 Suite *ofi_suite(void)
 {
     Suite *s = suite_create("ofi");
@@ -165,6 +225,7 @@ Suite *ofi_suite(void)
     tcase_add_test(c, ofi_memory_mode_has_a_field_for_each_bit);
     tcase_add_test(c, ofi_packets_that_wait_leave_the_last_buffers);
     tcase_add_test(c, ofi_packets_that_wait_are_bounded);
+    tcase_add_test(c, ofi_read_without_answer_leaves_the_endpoint);
     suite_add_tcase(s, c);
     return s;
 }

@@ -350,9 +350,9 @@ madi_link_t *ofi_take(madi_adapter_t *adapter, void *packet, madi_foreign_t *loa
  * more. */
 void ofi_links_fail(ofi_adapter_t *a, const char *what, int error, bool for_good);
 int ofi_drain(fabric_adapter_t *adapter); /* as fabric_ops_t says */
-/* Wait until the provider no longer writes to a body's destination, without upcalls.  If that takes too long, close the
- * endpoint, which breaks all links of the adapter. */
-void ofi_body_await(ofi_adapter_t *a, const ofi_body_t *body);
+/* Wait until the provider no longer writes to a body's destination, without upcalls.  If that takes too long, cancel the
+ * reads; if the provider does not cancel them, close the endpoint, which breaks all links of the adapter. */
+void ofi_body_await(ofi_adapter_t *a, ofi_body_t *body);
 
 /* ofi_control.c; as fabric_ops_t says */
 bool ofi_control_send(fabric_link_t *link, fabric_what_t what, uint32_t number);

@@ -13,6 +13,7 @@
 
 #define ENTRIES 16                  /* completions of one read */
 #define AWAIT_NS INT64_C(500000000) /* ns: longest wait for a body that is being written when its link is closed */
+#define CANCEL_NS INT64_C(50000000) /* ns: longest wait for cancelled reads to end */
 #define NO_TAG (~UINT64_C(0))       /* a tag that no peer sends: its kind is unknown */
 
 /* Record that the provider no longer writes to a part of a body. */
@@ -178,17 +179,44 @@ static void endpoint_end(ofi_adapter_t *a)
                    FI_ETIMEDOUT, true);
 }
 
-void ofi_body_await(ofi_adapter_t *a, const ofi_body_t *body)
+/* Ask the provider to cancel the reads of a body's parts.  fi_cancel may be called for every operation, but most providers
+ * cancel receives only, and ignore others. */
+static void reads_cancel(ofi_adapter_t *a, ofi_body_t *body)
+{
+    madi_lock(&a->io);
+    for (int i = 0; a->ep && i < body->unposted; i++)
+        fi_cancel(&a->ep->fid, &body->part[i].context);
+    madi_unlock(&a->io);
+}
+
+/* Read completions, for the next poll, until no part is written any more.  Return false if that takes longer than `limit`
+ * (ns). */
+static bool reads_end(ofi_adapter_t *a, const ofi_body_t *body, int64_t limit)
 {
     ofi_stash_t e[ENTRIES];
-    int64_t end = madi_now() + AWAIT_NS;
+    int64_t end = madi_now() + limit;
     while (a->ep && body->flying) {
         int n = queue_read(a, e, ENTRIES);
         for (int i = 0; i < n; i++)
             stash_add(a, &e[i]);
         if (!n && madi_now() >= end)
-            endpoint_end(a);
+            return false;
     }
+    return true;
+}
+
+/* A read that a peer does not answer must not write the program's memory after the link's end.  libfabric offers two ways:
+ * to cancel the read, or to close the endpoint that has posted the read.  The endpoint serves all links of the adapter.  No
+ * provider has to end a read when the address of the peer, or the registration of the memory, is removed. */
+void ofi_body_await(ofi_adapter_t *a, ofi_body_t *body)
+{
+    bool ended = reads_end(a, body, AWAIT_NS);
+    if (!ended) {
+        reads_cancel(a, body);
+        ended = reads_end(a, body, CANCEL_NS);
+    }
+    if (!ended)
+        endpoint_end(a);
     fabric_heat(&a->base.heat);
 }
 
