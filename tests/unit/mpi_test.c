@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "drivers/mpi/mpi.h"
+#include <stdlib.h>
 #include <string.h>
 
 START_TEST(mpi_knows_objects_by_which_mpi_runs_over_madeleine)
@@ -43,12 +44,69 @@ START_TEST(mpi_reads_announced_bodies_that_a_peer_can_send)
 }
 END_TEST
 
+/* ---- One peer among others ---------------------------------------------------------------------------------------- */
+
+#define RANKS 3
+
+static mpi_world_t world;
+static mpi_adapter_t adapter;
+static mpi_link_t links[RANKS]; /* link i: to rank i */
+
+static void world_make(void)
+{
+    static void *table[RANKS] = {&links[0], &links[1], &links[2]};
+    world = (mpi_world_t){.size = RANKS, .adapters = &adapter, .links = {.links = table, .n = RANKS}};
+    adapter = (mpi_adapter_t){.base.ops = &mpi_ops, .world = &world};
+    for (int i = 0; i < RANKS; i++)
+        links[i] = (mpi_link_t){.base = {.link.adapter = &adapter.base.adapter,
+                                         .link.state = MADI_LINK_DOWN,
+                                         .index = i,
+                                         .key = 1,
+                                         .numbered = true,
+                                         .is_up = true,
+                                         .own_tag = fabric_tag(FABRIC_KIND_PACKET, 1, (uint16_t)i)},
+                                .peer = {.rank = (uint32_t)i}};
+}
+
+/* Have a packet of len bytes arrive from rank 1. */
+static void packet_arrive(size_t len)
+{
+    mpi_buffer_t *b = world.buffers ? world.buffers : calloc(1, sizeof *b);
+    world.buffers = NULL;
+    b->source = 1;
+    b->len = len;
+    b->early.tag = links[1].base.own_tag;
+    memset(b->data, 'x', len);
+    mpi_packet_handle(&adapter, b);
+}
+
+START_TEST(mpi_packets_behind_a_body_are_bounded)
+{
+    size_t n;
+    world_make();
+    links[1].base.receiving = &links[1];
+    for (n = 0; n < 20000; n++)
+        packet_arrive(8);
+    ck_assert(!links[1].base.down);
+    ck_assert_uint_lt(links[1].base.early_bytes, 20000 * 200); /* short packets do not keep their buffers */
+    for (n = 0; n < 4096 && !links[1].base.down; n++)
+        packet_arrive(WORLD_PACKET_MAX);
+    ck_assert(links[1].base.down);
+    ck_assert(!links[2].base.down);
+    ck_assert_uint_le(links[1].base.early_bytes, FABRIC_EARLY_BYTES);
+    links[1].base.receiving = NULL;
+    mpi_receive_forget(&links[1]);
+    ck_assert_uint_eq(links[1].base.early_bytes, 0);
+}
+END_TEST
+
 Suite *mpi_suite(void)
 {
     Suite *s = suite_create("mpi");
     TCase *c = tcase_create("mpi");
     tcase_add_test(c, mpi_knows_objects_by_which_mpi_runs_over_madeleine);
     tcase_add_test(c, mpi_reads_announced_bodies_that_a_peer_can_send);
+    tcase_add_test(c, mpi_packets_behind_a_body_are_bounded);
     suite_add_tcase(s, c);
     return s;
 }

@@ -34,11 +34,12 @@
 
 #define WORLD_PACKET_MAX ((size_t)32 << 10) /* bytes */
 #define WORLD_GATHER 16
-#define WORLD_SLOTS 4       /* number of posted receives (rationale.md, "How does the driver mpi use MPI?") */
-#define WORLD_COPIES 128    /* maximum number of copied packets of a link in flight */
-#define WORLD_CONTROLS 256  /* likewise, of copied packets and messages of the driver's own together */
-#define WORLD_SINKS 64      /* maximum number of bodies of one rank that are received only to be dropped */
-#define WORLD_LENT_MAX 1024 /* maximum number of lent buffers; further packets are copied */
+#define WORLD_SLOTS 4                     /* number of posted receives (rationale.md, "How does the driver mpi use MPI?") */
+#define WORLD_COPIES 128                  /* maximum number of copied packets of a link in flight */
+#define WORLD_CONTROLS 256                /* likewise, of copied packets and messages of the driver's own together */
+#define WORLD_SINKS 64                    /* maximum number of bodies of one rank that are received only to be dropped */
+#define WORLD_LENT_MAX 1024               /* maximum number of lent buffers; further packets are copied */
+#define WORLD_WAIT_COPY ((size_t)8 << 10) /* bytes: packets that wait in a copy of their length, instead of their buffer */
 /* Tags of MPI messages, below the least value (32767) that the standard allows for MPI_TAG_UB. */
 #define WORLD_TAG 28004
 #define WORLD_BODY_TAG 16384 /* the first of WORLD_BODY_TAGS consecutive tags, for bodies */
@@ -59,6 +60,7 @@ static_assert(sizeof(mpi_address_t) == 16, "address");
 typedef struct mpi_buffer {
     struct mpi_buffer *next; /* free list, or an adapter's arrivals */
     int source;
+    bool is_copy;         /* true if this is a copy of a short packet that waits: `data` has only len bytes, and a line */
     size_t len;           /* bytes at data */
     fabric_early_t early; /* the message begins at early.tag; drivers/fabric/tag.h */
     char data[WORLD_PACKET_MAX];
@@ -173,8 +175,10 @@ mpi_buffer_t *mpi_slot_detach(mpi_world_t *w); /* take the buffer out of its slo
 /* List the message with the adapter to which it belongs, and wake its session if that is not the poller.  Under the lock
  * io. */
 void mpi_slot_route(mpi_world_t *w, const mpi_adapter_t *poller);
-mpi_buffer_t *mpi_arrived_take(mpi_adapter_t *a); /* the next one; NULL: none */
-void mpi_buffer_put(mpi_world_t *w, mpi_buffer_t *b);
+mpi_buffer_t *mpi_arrived_take(mpi_adapter_t *a);     /* the next one; NULL: none */
+void mpi_buffer_put(mpi_world_t *w, mpi_buffer_t *b); /* free a copy, or keep a buffer for further messages */
+/* Return what a packet may wait in: its buffer, or if the packet is short a copy; the buffer is then put back. */
+mpi_buffer_t *mpi_buffer_keep(mpi_world_t *w, mpi_buffer_t *b);
 /* Handle that MPI has failed: the links of all adapters break.  Under the lock io. */
 void mpi_world_fail(mpi_world_t *w, int error);
 static inline bool mpi_world_works(const mpi_world_t *w)

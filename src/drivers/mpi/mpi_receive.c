@@ -132,11 +132,14 @@ void mpi_packet_handle(mpi_adapter_t *a, mpi_buffer_t *b)
             fabric_control_arrived(&l->base, &control);
         return;
     }
-    if (!fabric_early_room(&l->base, sizeof *b)) {
+    if (l->base.early || !fabric_link_takes(&l->base))
+        b = mpi_buffer_keep(a->world, b);
+    size_t bytes = b->is_copy ? offsetof(mpi_buffer_t, data) + b->len : sizeof *b;
+    if (!fabric_early_room(&l->base, bytes)) {
         packet_discard(a->world, b);
         return;
     }
-    fabric_early_append(&l->base, &b->early, sizeof *b);
+    fabric_early_append(&l->base, &b->early, bytes);
     mpi_early_run(&l->base);
 }
 

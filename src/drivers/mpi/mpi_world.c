@@ -13,6 +13,7 @@
 #include "base/static_mutex.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PART 16           /* number of messages between two checks for rare work */
 #define CANCEL_CALLS 4096 /* number of calls after which MPI has ended a cancelled receive */
@@ -25,14 +26,34 @@ static madi_static_mutex_t world_mutex = MADI_STATIC_MUTEX; /* adapters that beg
 static mpi_buffer_t *buffer_take(mpi_world_t *w)
 {
     mpi_buffer_t *b = w->buffers;
-    if (MADI_UNLIKELY(!b))
-        return malloc(sizeof *b);
+    if (MADI_UNLIKELY(!b)) {
+        b = malloc(sizeof *b);
+        if (b)
+            b->is_copy = false;
+        return b;
+    }
     w->buffers = b->next;
     return b;
 }
 
+mpi_buffer_t *mpi_buffer_keep(mpi_world_t *w, mpi_buffer_t *b)
+{
+    mpi_buffer_t *copy = b->len <= WORLD_WAIT_COPY ? malloc(offsetof(mpi_buffer_t, data) + b->len + MADI_LINE) : NULL;
+    if (!copy)
+        return b;
+    b->is_copy = true; /* in the copy, too, which is shorter than the structure */
+    memcpy((void *)copy, b, offsetof(mpi_buffer_t, data) + b->len);
+    b->is_copy = false;
+    mpi_buffer_put(w, b);
+    return copy;
+}
+
 void mpi_buffer_put(mpi_world_t *w, mpi_buffer_t *b)
 {
+    if (b->is_copy) {
+        free(b);
+        return;
+    }
     madi_lock(&w->io);
     b->next = w->buffers;
     w->buffers = b;
