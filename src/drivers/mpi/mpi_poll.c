@@ -156,8 +156,11 @@ static mpi_link_t *mpi_first_take(mpi_adapter_t *a, void *packet, madi_foreign_t
     madi_lock(&w->io);
     if (!a->first_arrived && mpi_world_works(w)) { /* another session may have listed an earlier message meanwhile */
         mpi_buffer_t *b = NULL;
-        for (int tries = fabric_take_tries(&a->base); tries > 0 && !b; tries--)
+        bool failed = false; /* true if a message was lost: what comes behind it must not be delivered */
+        for (int tries = fabric_take_tries(&a->base); tries > 0 && !b && !failed; tries--) {
             b = mpi_slot_look(w);
+            failed = atomic_load_explicit(&a->base.failures, memory_order_relaxed);
+        }
         l = b ? message_take(a, b, packet, loan) : NULL;
         if (b && !l) {
             mpi_slot_route(w, a);
