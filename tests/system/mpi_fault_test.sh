@@ -77,5 +77,9 @@ for library in $libraries; do
     for fault in send,20,0 send,200,1 receive,60,0 test,50,0 test,300,1; do
         reports $fault "MPI has lost rank"
     done
+    # Open MPI 4.1 writes a message that is too long behind the buffer, if one process copies from the other's memory
+    export OMPI_MCA_btl_vader_single_copy_mechanism=none
+    reports long,60,1 "a message is longer than a packet, from rank 1"
+    unset OMPI_MCA_btl_vader_single_copy_mechanism
 done
 [ $failures = 0 ]

@@ -146,7 +146,8 @@ struct mpi_adapter {
 struct mpi_link {
     fabric_link_t base; /* its index is in the world's table; base.failed: of MPI; base.receiving: mpi_body_t */
     mpi_address_t peer;
-    int n_copies; /* copies in flight; under the lock io */
+    int n_copies;         /* copies in flight; under the lock io */
+    atomic_bool too_long; /* true if the peer has sent a message that is longer than the receives */
 };
 
 static inline mpi_adapter_t *mpi_of(const mpi_link_t *l)

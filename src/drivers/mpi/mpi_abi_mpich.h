@@ -31,6 +31,7 @@ static inline long mpich_status_bytes(const mpich_status_t *status)
 #define ABI_STATUS_IGNORE ((mpich_status_t *)1)
 #define ABI_ERROR_TEXT_MAX 512    /* MPI_MAX_ERROR_STRING */
 #define ABI_LIBRARY_TEXT_MAX 8192 /* MPI_MAX_LIBRARY_VERSION_STRING */
+#define ABI_ERR_TRUNCATE 14       /* MPI_ERR_TRUNCATE */
 #define ABI_COMM_WORLD 0x44000000
 #define ABI_BYTE 0x4c00010d
 #define ABI_ERRORS_RETURN 0x54000001

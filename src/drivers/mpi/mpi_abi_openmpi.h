@@ -31,6 +31,7 @@ static inline long openmpi_status_bytes(const openmpi_status_t *status)
 #define ABI_STATUS_IGNORE ((openmpi_status_t *)NULL)
 #define ABI_ERROR_TEXT_MAX 256               /* MPI_MAX_ERROR_STRING */
 #define ABI_LIBRARY_TEXT_MAX 256             /* MPI_MAX_LIBRARY_VERSION_STRING */
+#define ABI_ERR_TRUNCATE 15                  /* MPI_ERR_TRUNCATE */
 #define ABI_COMM_WORLD "ompi_mpi_comm_world" /* name of the variable that is the predefined communicator */
 #define ABI_BYTE "ompi_mpi_byte"
 #define ABI_ERRORS_RETURN "ompi_mpi_errors_return"

@@ -49,7 +49,9 @@ typedef struct mpi_calls {
     int (*send)(const void *bytes, size_t len, int rank, int tag, mpi_request_t *request, bool *is_ended);
     int (*receive)(void *bytes, size_t len, int rank, int tag, mpi_request_t *request);
     int (*test)(mpi_request_t *request, bool *is_done);
-    int (*test_from)(mpi_request_t *request, bool *is_done, mpi_from_t *from); /* of a receive */
+    /* Test a receive.  *from is set also if the receive has ended with an error (*is_done). */
+    int (*test_from)(mpi_request_t *request, bool *is_done, mpi_from_t *from);
+    bool (*is_too_long)(int error);        /* true if a receive ended with this error because its message was longer */
     int (*cancel)(mpi_request_t *request); /* cancel a receive; `test` then completes it, unless its message already
                                             * arrives */
     void (*error_text)(int error, char *text /* MPI_ERROR_TEXT_MAX */);

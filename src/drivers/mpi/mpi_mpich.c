@@ -64,6 +64,7 @@ const mpi_calls_t mpi_calls_mpich = {
     .receive = calls_receive,
     .test = calls_test,
     .test_from = calls_test_from,
+    .is_too_long = calls_is_too_long,
     .cancel = calls_cancel,
     .error_text = calls_error_text,
 };

@@ -23,10 +23,13 @@ static void mpi_failures_report(mpi_adapter_t *a)
         error = error ? error : a->world->error;
         if (!error)
             continue;
+        bool too_long = atomic_load_explicit(&((mpi_link_t *)l)->too_long, memory_order_relaxed);
         a->world->lib.calls->error_text(error, error_text);
-        snprintf(text, sizeof text, "MPI has lost rank %u: %.120s", ((mpi_link_t *)l)->peer.rank, error_text);
+        snprintf(text, sizeof text, "%s rank %u: %.120s",
+                 too_long ? "a message is longer than a packet, from" : "MPI has lost", ((mpi_link_t *)l)->peer.rank,
+                 error_text);
         mpi_lib_peer_died();
-        fabric_link_down(l, MAD_ERR_PEER, text);
+        fabric_link_down(l, too_long ? MAD_ERR_PROTOCOL : MAD_ERR_PEER, text);
     }
 }
 

@@ -91,6 +91,18 @@ static void slots_post(mpi_world_t *w, unsigned n)
     }
 }
 
+/* End the links of a rank that has sent a message which is longer than the receives. */
+static void source_too_long(mpi_world_t *w, int source, int error)
+{
+    for (int i = 0; i < w->links.n; i++) {
+        mpi_link_t *l = w->links.links[i];
+        if (!l || l->peer.rank != (uint32_t)source)
+            continue;
+        atomic_store_explicit(&l->too_long, true, memory_order_relaxed);
+        fabric_send_failed(&l->base, error);
+    }
+}
+
 mpi_buffer_t *mpi_slot_look(mpi_world_t *w)
 {
     bool is_done;
@@ -103,9 +115,11 @@ mpi_buffer_t *mpi_slot_look(mpi_world_t *w)
         }
         int error = w->lib.calls->test_from(&w->slots[w->head].request, &is_done, &from);
         if (MADI_UNLIKELY(error)) {
-            w->head = (w->head + 1) % WORLD_SLOTS;
-            w->posted--;
-            mpi_world_fail(w, error);
+            mpi_slot_free(w);
+            if (is_done && w->lib.calls->is_too_long(error))
+                source_too_long(w, from.source, error); /* the message is lost, and nothing else */
+            else
+                mpi_world_fail(w, error);
             return NULL;
         }
         if (!is_done) {
