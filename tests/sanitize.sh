@@ -67,8 +67,8 @@ address() {
     # shellcheck disable=SC2086
     build address --enable-sanitizer=address,undefined -- madrun $examples tests/conform tests/soak/soak \
         tests/marcel/blocking tests/marcel/fd tests/marcel/locks tests/marcel/stress tests/marcel/threads tests/marcel/workers \
-        tests/channel_churn tests/no_memory tests/topology_memory tests/device tests/device_match ${LONG:+tests/fuzz/replay} \
-        $unit $ofi $ucx || return
+        tests/channel_churn tests/no_memory tests/topology_memory tests/device tests/device_bounds tests/device_match \
+        ${LONG:+tests/fuzz/replay} $unit $ofi $ucx || return
     b=$BUILD/sanitize/address
     # Check's forked children end without freeing their parent's memory, so other tests look for leaks.  A suite at a
     # time: each case is a fork, which takes long with a sanitizer's mappings.
@@ -85,6 +85,7 @@ address() {
     quiet "address: blocking calls" "$b/tests/marcel/blocking"
     quiet "address: locks and cancellation" "$b/tests/marcel/locks"
     quiet "address: random graphs of threads" "$b/tests/marcel/stress" --seconds 5
+    quiet "address: the matching device, bounds" "$b/tests/device_bounds"
     quiet "address: the matching device, who meets whom" "$b/tests/device_match"
     for how in polled:shm handled:tcp ${LONG:+polled:tcp handled:shm}; do
         quiet "address: the matching device, $how" env MAD_DRIVERS="self,${how#*:}" "$b/tests/device" "${how%:*}"

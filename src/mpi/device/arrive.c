@@ -290,26 +290,36 @@ static bool first_block_in(mad_dev_t *dev, mad_peer_t source, mad_message_t *mes
     return message_read(dev, source, message, &h.message, madi_foreign_skip(block, ENVELOPE_SHORT), len - ENVELOPE_SHORT);
 }
 
-static MAD_DEV_RARE void arrival_copy(mad_arrival_t *to, const mad_arrival_t *a)
+mad_status_t dev_arrival_try(mad_dev_t *dev, mad_arrival_t *a)
 {
-    *to = *a;
-    if (!a->message) /* the block is stored inside the arrival */
-        to->base = (const char *)to->inside + ((const char *)a->base - (const char *)a->inside);
+    mad_status_t status = a->base ? MAD_OK : mad_unpack_borrow(a->message, &a->base, &a->len);
+    if (!status)
+        return first_block_in(dev, a->peer, a->message, madi_foreign_of(a->base), a->len) ? MAD_OK : MAD_ERR_NOMEM;
+    if (status == MAD_ERR_AGAIN)
+        return status;
+    dev_message_end(a->message);
+    return MAD_OK;
 }
 
-static MAD_DEV_RARE void arrival_stick(mad_dev_t *dev, const mad_arrival_t *a)
+/* Like dev_arrival_take, for a message whose first block is not in place yet. */
+static __attribute__((noinline)) bool arrival_borrow(mad_dev_t *dev, const mad_arrival_t *a)
 {
-    arrival_copy(&dev->stuck, a);
-    dev->is_stuck = true;
+    mad_arrival_t tried = {.message = a->message, .peer = a->peer};
+    mad_status_t status = dev_arrival_try(dev, &tried);
+    if (status == MAD_ERR_AGAIN)
+        dev_arrival_stick(dev, &tried);
+    else if (status)
+        dev_arrival_starve(dev, &tried);
+    return !status;
 }
 
 bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *a)
 {
     if (!a->base)
-        return dev_message_arrive(dev, a->message);
+        return arrival_borrow(dev, a);
     if (first_block_in(dev, a->peer, a->message, madi_foreign_of(a->base), a->len))
         return true;
-    arrival_stick(dev, a);
+    dev_arrival_starve(dev, a);
     return false;
 }
 
@@ -408,35 +418,16 @@ int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool
             received += a->len - ENVELOPE_SHORT + MAD_DEV_ENVELOPE_COST;
         else if (MAD_DEV_LIKELY(arrived == ARRIVED_KEPT))
             kept += a->len - ENVELOPE_SHORT + MAD_DEV_ENVELOPE_COST;
-        else if (arrived == ARRIVED_UNMATCHED || !dev_arrival_take(dev, a))
+        else if (arrived == ARRIVED_UNMATCHED)
             break;
+        else if (!dev_arrival_take(dev, a)) {
+            a++; /* this message waits elsewhere (stuck.c) */
+            break;
+        }
     }
     if (MAD_DEV_LIKELY(received && !kept))
         dev_flow_consume(dev, peer, received);
     else
         costs_count(dev, peer, received, kept);
     return (int)(a - arrivals);
-}
-
-bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message)
-{
-    mad_arrival_t a = {.message = message, .peer = mad_message_peer(message)};
-    mad_status_t status = mad_unpack_borrow(message, &a.base, &a.len);
-    if (!status)
-        return dev_arrival_take(dev, &a);
-    if (status != MAD_ERR_AGAIN) {
-        dev_message_end(message);
-        return true;
-    }
-    a.base = NULL;
-    arrival_stick(dev, &a);
-    return false;
-}
-
-bool dev_stuck_retry(mad_dev_t *dev)
-{
-    mad_arrival_t a;
-    arrival_copy(&a, &dev->stuck);
-    dev->is_stuck = false;
-    return dev_arrival_take(dev, &a);
 }

@@ -65,15 +65,13 @@ void dev_unlock_threaded(mad_dev_t *dev)
 
 static int take_arrived(mad_dev_t *dev)
 {
-    int n = 0;
-    if (dev->is_stuck && !dev_stuck_retry(dev))
-        return 0;
-    while (dev->arrived && !dev->is_stuck) {
+    int n = dev->is_stuck ? dev_stuck_retry(dev) : 0;
+    while (dev->arrived && !dev->is_starved) {
         arrival_t *a = dev->arrived;
+        mad_arrival_t arrival = {.message = a->message, .peer = mad_message_peer(a->message)};
         dev->arrived = a->next;
-        dev_message_arrive(dev, a->message);
         free(a);
-        n++;
+        n += dev->is_stuck ? dev_arrival_admit(dev, &arrival) : dev_arrival_take(dev, &arrival);
     }
     return n;
 }
@@ -110,14 +108,8 @@ static mad_handled_t message_handler(mad_channel_t *channel, mad_message_t *mess
 int dev_shown_take(mad_dev_t *dev, bool keeps)
 {
     int first = dev->next_shown, n = dev_arrivals_take(dev, dev->shown + first, dev->n_shown - first, keeps);
-    dev->next_shown = first + n + dev->is_stuck;
+    dev->next_shown = first + n;
     return n;
-}
-
-static MAD_DEV_RARE int take_stuck(mad_dev_t *dev)
-{
-    mad_progress(dev->session);
-    return dev_stuck_retry(dev) ? 1 + dev_shown_take(dev, true) : 0;
 }
 
 /* Open messages that have arrived, at most max.  After a quiet time the caller opens only one, because the program
@@ -129,20 +121,39 @@ static inline bool messages_open(mad_dev_t *dev, int max)
     return dev->n_shown;
 }
 
+/* Take the shown messages one by one. */
+static int shown_admit(mad_dev_t *dev)
+{
+    int n = 0;
+    while (dev->next_shown < dev->n_shown && !dev->is_starved)
+        n += dev_arrival_admit(dev, &dev->shown[dev->next_shown++]);
+    return n;
+}
+
+/* Like take_messages, while messages of some peers wait or are dropped. */
+static MAD_DEV_RARE int take_messages_sorted(mad_dev_t *dev, int max)
+{
+    int n = dev_stuck_retry(dev);
+    n += shown_admit(dev);
+    if (!dev->is_starved && messages_open(dev, max))
+        n += shown_admit(dev);
+    return n;
+}
+
 /* Take messages that have arrived.  The first message that no receive matches, and all that came with it and behind it,
  * wait until the next receive is posted, or else for the next call: a program that receives one by one will match these
  * messages without their being kept. */
 static int take_messages(mad_dev_t *dev, int max)
 {
-    int n = dev->is_stuck ? take_stuck(dev) : 0;
+    int n;
     if (dev->is_stuck)
-        return n;
+        return take_messages_sorted(dev, max);
     if (dev_shown_waits(dev))
-        return n + dev_shown_take(dev, true);
+        return dev_shown_take(dev, true);
     if (!messages_open(dev, max))
-        return n;
-    n += dev_shown_take(dev, false);
-    return n || dev->is_stuck ? n : dev_shown_take(dev, true);
+        return 0;
+    n = dev_shown_take(dev, false);
+    return n ? n : dev_shown_take(dev, true);
 }
 
 static void look_for_losses(mad_dev_t *dev)
@@ -299,6 +310,16 @@ static void peer_lost(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
             dev_op_complete(dev, op);
         }
     }
+}
+
+void dev_peer_breach(mad_dev_t *dev, mad_peer_t peer)
+{
+    flow_t *f = dev_flow_make(dev, peer);
+    if (f && !f->shut) {
+        f->shut = dev->is_stuck = true;
+        dev->n_shut++;
+    }
+    peer_lost(dev, peer, MAD_ERR_PROTOCOL);
 }
 
 void dev_peer_suspect(mad_dev_t *dev, mad_peer_t peer, mad_status_t status)
@@ -473,6 +494,7 @@ void mad_dev_close(mad_dev_t *dev)
     }
     for (int i = 0; i < 2; i++)
         dev_match_fini(&dev->matchers[i]);
+    dev_stuck_fini(dev);
     dev_pool_fini(dev);
     dev_flow_fini(dev);
     free(dev->lost);

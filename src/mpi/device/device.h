@@ -9,6 +9,7 @@
  *   pool.c        memory of operations and messages; numbers by which peers name operations
  *   send.c        outgoing messages: sent at once, or envelope and payload with a request
  *   arrive.c      incoming messages: read, and matched; the payload placed
+ *   stuck.c       messages that cannot be taken yet, and peers that have broken the protocol
  *   unexpected.c  messages kept until a receive takes them
  *   flow.c        limit of what a peer may send without a grant
  *   rendezvous.c  messages whose payload stays with the sender until a receive has matched

@@ -16,8 +16,7 @@ static MAD_DEV_RARE flow_t *flow_first(mad_dev_t *dev, mad_peer_t peer)
     return dev_flow_find(dev, peer);
 }
 
-/* Return the flow of a peer, created if necessary; NULL if out of memory.  Under the lock. */
-static inline flow_t *flow_make(mad_dev_t *dev, mad_peer_t peer)
+flow_t *dev_flow_make(mad_dev_t *dev, mad_peer_t peer)
 {
     flow_t *f = dev_flow_find(dev, peer);
     return f ? f : flow_first(dev, peer);
@@ -31,7 +30,7 @@ MAD_DEV_RARE bool dev_flow_take_slow(mad_dev_t *dev, mad_peer_t to, uint64_t cos
     flow_t *f = dev_flow_find(dev, to);
     if (!f) {
         dev_lock(dev);
-        f = flow_make(dev, to);
+        f = dev_flow_make(dev, to);
         dev_unlock(dev);
         if (!f)
             return true; /* do not count the message: the excess of one sender does little harm to the receiver */
@@ -67,7 +66,7 @@ static void window_send(mad_dev_t *dev, mad_peer_t to, flow_t *f)
 
 void dev_flow_hold(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
 {
-    flow_t *f = flow_make(dev, from);
+    flow_t *f = dev_flow_make(dev, from);
     uint64_t window;
     if (!f)
         return;
@@ -83,7 +82,7 @@ void dev_flow_hold(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
 
 MAD_DEV_RARE void dev_flow_refund_pending(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
 {
-    flow_t *f = flow_make(dev, from);
+    flow_t *f = dev_flow_make(dev, from);
     if (!f)
         return;
     f->due += cost;

@@ -165,7 +165,7 @@ struct mad_dev_message {
 static_assert(sizeof(struct mad_dev_message) <= MAD_DEV_ENVELOPE_COST, "what an envelope costs is what it takes");
 static_assert(offsetof(struct mad_dev_message, places) + sizeof(match_place_t) <= 192, "three cache lines");
 
-/* Flow control with one peer, in both directions. */
+/* Flow control with one peer, in both directions, and what else this process keeps about the peer. */
 typedef struct flow {
     _Atomic uint64_t sent,
         more; /* sent: cost of everything sent without a grant; more: limit beyond MAD_DEV_WINDOW, set by the peer */
@@ -175,7 +175,10 @@ typedef struct flow {
     uint64_t announced, due;
     uint64_t grown;
     uint64_t kept;
+    struct stuck *stuck; /* the peer's messages that wait behind one that is stuck (stuck.c); NULL if none */
+    bool shut;           /* the peer has broken the protocol: its messages are dropped */
 } flow_t;
+static_assert(sizeof(flow_t) == 64, "one cache line");
 #define FLOWS 64 /* number of flows in the first chunk; each further chunk has twice as many */
 #define FLOW_CHUNKS 26
 
@@ -225,12 +228,14 @@ struct mad_dev {
     uint64_t orders;
     mad_dev_message_t *claimed;
     struct arrival *arrived, *arrived_last; /* with by_handler: list of messages that have arrived, in order */
-    /* A message whose first block has not arrived completely.  Later messages wait for this message, because the order
-     * must be kept. */
-    mad_arrival_t stuck; /* if base is not NULL, the block has arrived, but memory was lacking */
-    bool is_stuck;
+    /* stuck.c */
+    struct stuck *stuck, *stuck_last; /* list of the peers whose oldest message has not arrived completely */
+    mad_arrival_t starved;            /* if is_starved: a message for which memory was lacking; all later ones wait */
+    bool is_starved;
+    bool is_stuck;   /* true while messages of some or all peers wait, or are dropped: arrivals are then taken one by one */
+    uint32_t n_shut; /* number of peers that have broken the protocol */
     mad_arrival_t shown[MAD_DEV_SHOWN]; /* polled: messages that were opened together */
-    int n_shown, next_shown; /* number of shown messages; index of the first one that is not matched (n_shown: none) */
+    int n_shown, next_shown; /* number of shown messages; index of the first one that was not taken (n_shown: none) */
     mad_channel_t *
         watch; /* with by_handler: a channel on which nothing is sent, so that a receive posted there ends when its peer is lost */
     unsigned char *lost; /* indexed by peer, n_lost entries: its status, and the flag WATCHED */
@@ -396,6 +401,8 @@ static inline bool dev_flow_take_from(const mad_dev_t *dev, flow_t *f, uint64_t 
     return false;
 }
 bool dev_flow_take_slow(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
+/* Return the flow of a peer, created if necessary; NULL if out of memory.  Under the lock. */
+flow_t *dev_flow_make(mad_dev_t *dev, mad_peer_t peer);
 /* Return true if a message of this cost may be sent without a grant; the cost is then counted as sent. */
 static inline bool dev_flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
 {
@@ -477,10 +484,13 @@ mad_status_t dev_peer_status(const mad_dev_t *dev, mad_peer_t peer); /* MAD_OK u
  * MAD_ANY_SOURCE. */
 void dev_peer_watch(mad_dev_t *dev, mad_peer_t peer);
 
-/* Match the messages in dev->shown, up to one that is stuck, or, unless `keeps`, up to one that no receive matches.
- * Return their number.  Not while a message is stuck. */
+/* The peer has broken the protocol: it counts as lost, with MAD_ERR_PROTOCOL, and all its later messages are dropped. */
+void dev_peer_breach(mad_dev_t *dev, mad_peer_t peer);
+
+/* Take the messages in dev->shown, up to one that is stuck, or, unless `keeps`, up to one that no receive matches.
+ * Return their number.  Not while dev->is_stuck. */
 int dev_shown_take(mad_dev_t *dev, bool keeps);
-/* True if messages in dev->shown wait for a receive. */
+/* True if messages in dev->shown wait for a receive.  While dev->is_stuck, calls for progress take them. */
 static inline bool dev_shown_waits(const mad_dev_t *dev)
 {
     return dev->next_shown < dev->n_shown && !dev->is_stuck;
@@ -505,14 +515,15 @@ void dev_message_drop(mad_dev_t *dev, mad_dev_message_t *message);
 
 /* ---- arrive.c: under the lock ------------------------------------------------------------------------------------ */
 
-/* Match a message that was opened.  Return false if the message's envelope has not arrived completely, or if out of
- * memory; the message is then in dev->stuck. */
+/* Match a message that was opened.  Return false if its envelope has not arrived completely, or if out of memory; the
+ * message then waits (stuck.c).  Precondition: no earlier message of the peer is stuck. */
 bool dev_arrival_take(mad_dev_t *dev, const mad_arrival_t *arrival);
-/* Match messages that were opened together, up to one that is stuck, or, unless `keeps`, up to one that no receive
- * matches.  Return their number, without that one. */
+/* Like dev_arrival_take, but the message does not wait by itself.  MAD_ERR_AGAIN: its envelope has not arrived
+ * completely; MAD_ERR_NOMEM.  The message may then be tried again. */
+mad_status_t dev_arrival_try(mad_dev_t *dev, mad_arrival_t *arrival);
+/* Take messages that were opened together, up to one that is stuck, or, unless `keeps`, up to one that no receive
+ * matches.  Return the number of messages taken, with one that is stuck. */
 int dev_arrivals_take(mad_dev_t *dev, const mad_arrival_t *arrivals, int n, bool keeps);
-bool dev_message_arrive(mad_dev_t *dev, mad_message_t *message);
-bool dev_stuck_retry(mad_dev_t *dev); /* true if no message is stuck any more */
 /* Return the operation for the next len bytes: the receive itself, or a part of a multi-receive; NULL if out of memory. */
 op_t *dev_op_part(mad_dev_t *dev, op_t *op, size_t len);
 void dev_op_complete(mad_dev_t *dev, op_t *op); /* notify, and free the operation */
@@ -527,6 +538,19 @@ mad_status_t dev_unpack_blocks(mad_message_t *message, struct iovec *pieces, int
 /* Describe the message to the receive. */
 void dev_op_describe(op_t *op, const dev_envelope_t *envelope);
 void dev_op_received(mad_dev_t *dev, item_t *item); /* handle the item of a receive whose payload has arrived */
+
+/* ---- stuck.c: under the lock -------------------------------------------------------------------------------------- */
+
+/* Let a message wait whose envelope has not arrived completely, and all later ones of its sender. */
+void dev_arrival_stick(mad_dev_t *dev, const mad_arrival_t *arrival);
+/* Let a message wait for memory, and all later ones of all peers. */
+void dev_arrival_starve(mad_dev_t *dev, const mad_arrival_t *arrival);
+/* Like dev_arrival_take, but without the precondition: the message waits if an earlier one of its sender does, and is
+ * dropped if its sender has broken the protocol.  Return true if the message was matched. */
+bool dev_arrival_admit(mad_dev_t *dev, const mad_arrival_t *arrival);
+/* Try again messages that wait.  Return the number of messages taken. */
+int dev_stuck_retry(mad_dev_t *dev);
+void dev_stuck_fini(mad_dev_t *dev); /* called after the session has ended */
 
 /* ---- remote.c, serve.c: under the lock --------------------------------------------------------------------------- */
 

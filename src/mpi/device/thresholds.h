@@ -27,6 +27,9 @@
 #define MAD_DEV_ENVELOPE_COST 384          /* bytes that an envelope counts for in windows, in addition to its payload */
 #define MAD_DEV_WINDOW ((size_t)1 << 20)   /* bytes that each sender may send without a grant */
 #define MAD_DEV_WINDOWS ((size_t)32 << 20) /* bytes by which the windows of all senders together may grow */
+/* bytes: maximum total of a peer's messages that wait behind one whose envelope has not arrived completely.  Each counts
+ * MAD_DEV_ENVELOPE_COST in addition, and MAD_DEV_ORDERED if its own envelope has not arrived completely. */
+#define MAD_DEV_BEHIND_MAX ((size_t)32 << 20)
 /* maximum number of bytes of pending buffered sends that the device keeps in its memory */
 #define MAD_DEV_BUFFERED_MAX ((size_t)16 << 20)
 
