@@ -298,6 +298,27 @@ static void stuck_too_many(bool by_handler)
     result("a peer with too many messages behind a stuck one counts as lost", by_handler, before);
 }
 
+/* A message that is longer than any that a device sends in one block, so long that there is no memory to keep it. */
+static void huge_dropped(void)
+{
+    static unsigned char huge[MAD_DEV_LOAD_MAX + ENVELOPE_SHORT + 1];
+    int before = test_failures;
+    mad_dev_t *dev = device_open(false);
+    huge[0] = KIND_WHOLE;
+    arrive(dev, BAD, huge, 100, false);
+    arrivals[n_arrivals - 1].base = huge;
+    arrivals[n_arrivals - 1].len = sizeof huge;
+    no_memory = true;
+    calls(dev);
+    post(dev, MAD_ANY_SOURCE, 2);
+    message_arrive(dev, GOOD, 1, false);
+    calls(dev);
+    no_memory = false;
+    CHECK_LOG("5:1 ");
+    device_close(dev);
+    result("a message that no device sends is dropped", false, before);
+}
+
 int main(void)
 {
     setenv("MAD_DRIVERS", "self", 1);
@@ -308,6 +329,7 @@ int main(void)
         stuck_without_memory(by_handler);
         stuck_too_many(by_handler);
     }
+    huge_dropped();
     test_end();
     return test_failures != 0;
 }

@@ -253,6 +253,10 @@ static bool message_read(mad_dev_t *dev, mad_peer_t source, mad_message_t *messa
                         .ack = h->flags & FLAG_ACK,
                         .needs_grant = h->kind == KIND_ANNOUNCE};
     u.cost = u.needs_grant ? 0 : dev_flow_cost(u.len);
+    if (whole && len > MAD_DEV_LOAD_MAX) { /* no device sends this; if there is no memory to keep it, all peers would wait */
+        dev_message_end(message);
+        return true;
+    }
     return message_in(dev, &u, message, whole ? rest : (madi_foreign_t){0});
 }
 
