@@ -24,12 +24,24 @@ static int open_messages;
 static mad_handler_t handler; /* NULL: the device polls */
 static void *handler_arg;
 static bool no_memory;
+static struct {
+    void (*fn)(void *arg, mad_status_t status);
+    void *arg;
+} queued[2 * MAD_DEV_SERVED_MAX]; /* requests of messages that do not leave */
+static int n_queued;
 
 int __wrap_mad_channel_poll(mad_channel_t *channel, mad_arrival_t *to, int max);
 mad_status_t __wrap_mad_unpack_borrow(mad_message_t *message, const void **base, size_t *len);
 void __wrap_mad_message_drop(mad_message_t *message);
 mad_peer_t __wrap_mad_message_peer(const mad_message_t *message);
 mad_status_t __wrap_mad_channel_handler_set(mad_channel_t *channel, mad_handler_t fn, void *arg);
+mad_status_t __wrap_mad_message_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n);
+mad_status_t __wrap_mad_message_send(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
+                                     mad_request_t **request);
+void __wrap_mad_request_detach(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg);
+mad_status_t __wrap_mad_unpack(mad_message_t *message, void *buf, size_t len, mad_send_mode_t send,
+                               mad_receive_mode_t receive);
+mad_status_t __wrap_mad_end_unpacking_request(mad_message_t *message, mad_request_t **request);
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 
@@ -76,6 +88,43 @@ mad_status_t __wrap_mad_channel_handler_set(mad_channel_t *channel, mad_handler_
     return MAD_OK;
 }
 
+mad_status_t __wrap_mad_message_send_now(mad_channel_t *channel, mad_peer_t peer, const struct iovec *pieces, int n)
+{
+    (void)channel, (void)peer, (void)pieces, (void)n;
+    return MAD_ERR_AGAIN;
+}
+
+mad_status_t __wrap_mad_message_send(mad_channel_t *channel, mad_peer_t peer, const mad_block_t *blocks, int n,
+                                     mad_request_t **request)
+{
+    (void)channel, (void)peer, (void)blocks, (void)n;
+    *request = NULL;
+    return MAD_OK;
+}
+
+void __wrap_mad_request_detach(mad_request_t *request, void (*fn)(void *arg, mad_status_t status), void *arg)
+{
+    (void)request;
+    if (!CHECK(n_queued < 2 * MAD_DEV_SERVED_MAX))
+        return;
+    queued[n_queued].fn = fn;
+    queued[n_queued++].arg = arg;
+}
+
+mad_status_t __wrap_mad_unpack(mad_message_t *message, void *buf, size_t len, mad_send_mode_t send,
+                               mad_receive_mode_t receive)
+{
+    (void)message, (void)buf, (void)len, (void)send, (void)receive;
+    return MAD_OK;
+}
+
+mad_status_t __wrap_mad_end_unpacking_request(mad_message_t *message, mad_request_t **request)
+{
+    __wrap_mad_message_drop(message);
+    *request = NULL;
+    return MAD_OK;
+}
+
 void *__wrap_malloc(size_t size)
 {
     return no_memory ? NULL : __real_malloc(size);
@@ -109,6 +158,21 @@ static void received_notify(void *arg, void *context, uint64_t flags, const mad_
     received_log(got->source, got->tag);
 }
 
+static uint64_t memory[8];
+
+static void *target_hold(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op)
+{
+    (void)arg, (void)access, (void)op;
+    return target->len <= sizeof memory ? memory : NULL;
+}
+
+static void target_drop(void *arg, const mad_dev_target_t *target, mad_dev_access_t access, uint8_t op, bool good)
+{
+    (void)arg, (void)target, (void)access, (void)op, (void)good;
+}
+
+static const mad_dev_memory_t own = {.hold = target_hold, .drop = target_drop};
+
 static mad_dev_t *device_open(bool by_handler)
 {
     static const unsigned char key[] = "sixteen bytes 16";
@@ -117,7 +181,8 @@ static mad_dev_t *device_open(bool by_handler)
                                  .key_len = 16,
                                  .by_handler = by_handler,
                                  .notify = done_notify,
-                                 .notify_received = received_notify};
+                                 .notify_received = received_notify,
+                                 .memory = &own};
     mad_dev_t *dev;
     if (!CHECK_OK(mad_dev_open(&options, &dev)))
         exit(1);
@@ -138,6 +203,18 @@ static void calls(mad_dev_t *dev)
 {
     for (int i = 0; i < 8; i++)
         mad_dev_progress(dev);
+}
+
+/* Let all queued messages leave, or arrive. */
+static void queued_leave(mad_dev_t *dev)
+{
+    do {
+        while (n_queued--)
+            if (queued[n_queued].fn)
+                queued[n_queued].fn(queued[n_queued].arg, MAD_OK);
+        n_queued = 0;
+        calls(dev);
+    } while (n_queued);
 }
 
 static void post(mad_dev_t *dev, mad_peer_t from, int n)
@@ -319,6 +396,77 @@ static void huge_dropped(void)
     result("a message that no device sends is dropped", false, before);
 }
 
+/* ---- Accesses to memory ------------------------------------------------------------------------------------------ */
+
+/* Let requests of one target arrive, n of them. */
+static void requests_arrive(mad_dev_t *dev, mad_peer_t peer, uint8_t kind, size_t len, int n)
+{
+    struct {
+        remote_hdr_t h;
+        mad_dev_target_t target;
+    } request = {{.kind = kind, .n = 1, .number = 1, .len = len}, {0, len, 1}};
+    for (int i = 0; i < n; i++)
+        arrive(dev, peer, &request, sizeof request, false);
+    calls(dev);
+}
+
+/* A peer makes requests, but does not take the answers, or does not send the bytes of long writes. */
+static void served_too_many(uint8_t kind, const char *name)
+{
+    bool is_long = kind == KIND_WRITE_LONG; /* a message that a poll returns whole has no second block */
+    int before = test_failures;
+    mad_dev_t *dev = device_open(is_long);
+    post(dev, BAD, 1);
+    for (int i = 0; i < 2; i++) {
+        queued_leave(dev);
+        requests_arrive(dev, BAD, kind, 8, MAD_DEV_SERVED_MAX);
+        CHECK_EQ(n_queued, MAD_DEV_SERVED_MAX);
+        CHECK_OK(failed);
+    }
+    requests_arrive(dev, BAD, kind, 8, 1);
+    CHECK_EQ(n_queued, MAD_DEV_SERVED_MAX);
+    CHECK_STATUS(failed, MAD_ERR_PROTOCOL);
+    requests_arrive(dev, GOOD, KIND_READ, 8, 1);
+    CHECK_EQ(n_queued, MAD_DEV_SERVED_MAX + 1);
+    queued_leave(dev);
+    device_close(dev);
+    result(name, is_long, before);
+}
+
+static mad_status_t read_from(mad_dev_t *dev, mad_peer_t peer)
+{
+    static uint64_t word;
+    mad_dev_target_t target = {0, sizeof word, 1};
+    struct iovec piece = {&word, sizeof word};
+    return mad_dev_remote(
+        dev, &(mad_dev_remote_t){
+                 .to = peer, .access = MAD_DEV_READ, .targets = &target, .n_targets = 1, .results = &piece, .n_results = 1});
+}
+
+/* An honest process keeps so few accesses under way that its peer serves all of them. */
+static void accesses_too_many(void)
+{
+    struct {
+        remote_hdr_t h;
+        uint64_t word;
+    } answer = {{.kind = KIND_ANSWER, .number = 1, .len = 8}, 0};
+    int before = test_failures;
+    mad_dev_t *dev = device_open(false);
+    for (int i = 0; i < MAD_DEV_ACCESSES_MAX; i++)
+        CHECK_OK(read_from(dev, GOOD));
+    CHECK_STATUS(read_from(dev, GOOD), MAD_ERR_AGAIN);
+    CHECK_OK(read_from(dev, BAD));
+    arrive(dev, GOOD, &answer, sizeof answer, false);
+    calls(dev);
+    CHECK_OK(read_from(dev, GOOD));
+    CHECK_STATUS(read_from(dev, GOOD), MAD_ERR_AGAIN);
+    queued_leave(dev);
+    mad_dev_peer_lost(dev, GOOD, MAD_ERR_PEER);
+    mad_dev_peer_lost(dev, BAD, MAD_ERR_PEER);
+    device_close(dev);
+    result("accesses under way to one peer are bounded", false, before);
+}
+
 int main(void)
 {
     setenv("MAD_DRIVERS", "self", 1);
@@ -330,6 +478,9 @@ int main(void)
         stuck_too_many(by_handler);
     }
     huge_dropped();
+    served_too_many(KIND_READ, "a peer that takes no answers counts as lost");
+    served_too_many(KIND_WRITE_LONG, "a peer that does not send the bytes of its writes counts as lost");
+    accesses_too_many();
     test_end();
     return test_failures != 0;
 }

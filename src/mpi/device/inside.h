@@ -176,9 +176,11 @@ typedef struct flow {
     uint64_t grown;
     uint64_t kept;
     struct stuck *stuck; /* the peer's messages that wait behind one that is stuck (stuck.c); NULL if none */
+    uint32_t served;     /* number of the peer's accesses under way here: long ones, and answers that have not left */
+    uint16_t accesses;   /* number of accesses to the peer that are under way */
     bool shut;           /* the peer has broken the protocol: its messages are dropped */
 } flow_t;
-static_assert(sizeof(flow_t) == 64, "one cache line");
+static_assert(sizeof(flow_t) == 64 && MAD_DEV_ACCESSES_MAX <= UINT16_MAX, "one cache line");
 #define FLOWS 64 /* number of flows in the first chunk; each further chunk has twice as many */
 #define FLOW_CHUNKS 26
 

@@ -111,7 +111,10 @@ op_t *dev_number_find(mad_dev_t *dev, uint64_t number)
 
 void dev_number_release(mad_dev_t *dev, op_t *op)
 {
+    flow_t *f = op->remote ? dev_flow_find(dev, op->peer) : NULL;
     dev->numbered[op->number % dev->n_numbered] = NULL;
     dev->used_numbers--;
     op->number = 0;
+    if (f)
+        f->accesses--; /* counted by op_of_access */
 }

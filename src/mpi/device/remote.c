@@ -68,19 +68,35 @@ static size_t remote_hdr_fill(unsigned char *block, const mad_dev_remote_t *r, u
     return sizeof h + len;
 }
 
-static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
+/* Make an operation with a number, and count it as an access to the peer.  Return NULL with the reason in *status. */
+static op_t *op_of_access(mad_dev_t *dev, mad_peer_t to, mad_status_t *status)
+{
+    flow_t *f = dev_flow_make(dev, to);
+    op_t *op = NULL;
+    *status = MAD_ERR_NOMEM;
+    if (f && f->accesses >= MAD_DEV_ACCESSES_MAX)
+        *status = MAD_ERR_AGAIN; /* with more answers that wait, the peer might take this process for a hostile one */
+    else if (f)
+        op = dev_op_new(dev);
+    if (op && !dev_number_assign(dev, op)) {
+        dev_op_free(dev, op);
+        return NULL;
+    }
+    if (op) {
+        op->remote = true;
+        op->peer = to;
+        f->accesses++;
+    }
+    return op;
+}
+
+static op_t *op_of_remote(mad_dev_t *dev, const mad_dev_remote_t *r, mad_status_t *status)
 {
     const struct iovec *pieces = r->access == MAD_DEV_WRITE ? r->pieces : r->results;
     op_t *op;
     dev_lock(dev);
-    op = dev_op_new(dev);
-    if (op && !dev_number_assign(dev, op)) {
-        dev_op_free(dev, op);
-        op = NULL;
-    }
+    op = op_of_access(dev, r->to, status);
     if (op) {
-        op->remote = true;
-        op->peer = r->to;
         op->silent = r->no_completion;
         op->n = r->access == MAD_DEV_WRITE ? r->n : r->n_results;
         for (int i = 0; i < op->n; i++)
@@ -194,11 +210,11 @@ mad_status_t mad_dev_remote(mad_dev_t *dev, const mad_dev_remote_t *r)
     size_t total;
     op_t *op;
     mad_status_t status;
-    if (!remote_good(r, &total))
+    if (r->to < 0 || !remote_good(r, &total))
         return MAD_ERR_INVAL;
-    op = op_of_remote(dev, r);
+    op = op_of_remote(dev, r, &status);
     if (!op)
-        return MAD_ERR_NOMEM;
+        return status;
     status = r->access == MAD_DEV_WRITE ? write_out(dev, op, r, total) : request_out(dev, op, r);
     if (status) { /* nothing was sent */
         dev_lock(dev);

@@ -61,7 +61,55 @@ static void written_notify(mad_dev_t *dev, mad_peer_t source, size_t len, bool h
     dev->notify(dev->arg, &done);
 }
 
+/* ---- Accesses under way ------------------------------------------------------------------------------------------ */
+
+/* Count an access that is not over with its request: a long one, or one whose answer cannot leave at once.  Return false if
+ * the peer has too many of them, or has broken the protocol before: the access is then not made, or not answered. */
+static bool served_take(mad_dev_t *dev, mad_peer_t peer)
+{
+    flow_t *f = dev_flow_make(dev, peer);
+    if (f && (f->shut || f->served >= MAD_DEV_SERVED_MAX)) {
+        dev_peer_breach(dev, peer);
+        return false;
+    }
+    if (f)
+        f->served++;
+    return true;
+}
+
+static void served_release(mad_dev_t *dev, mad_peer_t peer)
+{
+    flow_t *f = dev_flow_find(dev, peer);
+    if (f && f->served) /* not if memory was lacking when the access was to be counted */
+        f->served--;
+}
+
 /* ---- Answers ----------------------------------------------------------------------------------------------------- */
+
+static void remote_answer_left(mad_dev_t *dev, item_t *item)
+{
+    op_t *op = dev_item_op(item);
+    served_release(dev, op->peer);
+    dev_op_free(dev, op);
+}
+
+/* Send an answer as soon as possible. */
+static void answer_queue(mad_dev_t *dev, mad_peer_t to, const mad_block_t *block)
+{
+    mad_request_t *request;
+    op_t *op;
+    if (!served_take(dev, to))
+        return;
+    op = dev_op_new(dev);
+    if (op && mad_message_send(dev->channel, to, block, 1, &request) == MAD_OK) {
+        op->peer = to;
+        dev_item_attach(dev, request, &op->item, remote_answer_left);
+        return;
+    }
+    if (op)
+        dev_op_free(dev, op);
+    served_release(dev, to);
+}
 
 /* Send an answer.  bytes: has room for a header before it; NULL if nothing was read. */
 static void remote_answer(mad_dev_t *dev, mad_peer_t to, uint64_t number, bool refused, unsigned char *bytes, size_t len)
@@ -70,12 +118,9 @@ static void remote_answer(mad_dev_t *dev, mad_peer_t to, uint64_t number, bool r
     unsigned char *at = bytes ? bytes - sizeof h : (unsigned char *)&alone;
     mad_block_t block = {at, sizeof h + len, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS};
     struct iovec piece = {at, sizeof h + len};
-    mad_request_t *request;
     memcpy(at, &h, sizeof h);
-    if (mad_message_send_now(dev->channel, to, &piece, 1) == MAD_OK)
-        return;
-    if (mad_message_send(dev->channel, to, &block, 1, &request) == MAD_OK)
-        mad_request_detach(request, NULL, NULL);
+    if (mad_message_send_now(dev->channel, to, &piece, 1) != MAD_OK)
+        answer_queue(dev, to, &block);
 }
 
 static void remote_refuse(mad_dev_t *dev, const remote_request_t *r)
@@ -116,6 +161,7 @@ static void write_done(mad_dev_t *dev, item_t *item)
     mad_peer_t source = op->peer;
     mad_status_t status = item->status;
     bool good = !status && !op->closed;
+    served_release(dev, source);
     targets_release(dev, op->copy, op->n, MAD_DEV_WRITE, 0, good);
     if (!status)
         remote_answer(dev, source, op->order, op->closed, NULL, 0);
@@ -127,16 +173,22 @@ static void write_done(mad_dev_t *dev, item_t *item)
 
 static bool write_long_in(mad_dev_t *dev, mad_message_t *message, remote_request_t *r)
 {
+    bool allowed = served_take(dev, r->source);
     op_t *op;
-    if (!r->refused && r->total != r->h.len) {
+    if (!r->refused && (r->total != r->h.len || !allowed)) {
         targets_release(dev, r->targets, r->h.n, r->access, 0, false);
         r->refused = true;
+    }
+    if (!allowed) {
+        dev_message_end(message);
+        return true;
     }
     op = op_of_request(dev, r, 0);
     if (op) {
         dev_op_receive_from(dev, op, message, r->h.len, 0, write_done);
         return true;
     }
+    served_release(dev, r->source);
     if (!r->refused)
         targets_release(dev, r->targets, r->h.n, r->access, 0, false);
     return false;
@@ -162,6 +214,7 @@ static void read_out(mad_dev_t *dev, item_t *item)
     op_t *op = dev_item_op(item);
     mad_peer_t to = op->peer;
     mad_status_t status = item->status;
+    served_release(dev, to);
     targets_release(dev, op->copy, op->n, MAD_DEV_READ, 0, !status);
     dev_buffer_release(dev, op->copy_len);
     if (!status)
@@ -193,9 +246,15 @@ static bool read_long_in(mad_dev_t *dev, const remote_request_t *r)
     mad_block_t blocks[] = {{&h, sizeof h, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                             {r->pieces[0].iov_base, r->total, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
     size_t copied = r->h.n > 1 ? r->total : 0;
-    op_t *op = op_of_long_read(dev, r, copied);
     mad_request_t *request;
+    op_t *op;
+    if (!served_take(dev, r->source)) {
+        targets_release(dev, r->targets, r->h.n, r->access, 0, false);
+        return true;
+    }
+    op = op_of_long_read(dev, r, copied);
     if (!op) {
+        served_release(dev, r->source);
         targets_release(dev, r->targets, r->h.n, r->access, 0, false);
         if (!copied)
             return false;

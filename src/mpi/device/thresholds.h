@@ -41,5 +41,10 @@
 /* Accesses to memory of peers. */
 #define MAD_DEV_ORDERED 4096    /* bytes: longest access that is carried out in the order of the requests */
 #define MAD_DEV_ATOMIC_MAX 4096 /* bytes: maximum total of the targets of an atomic operation */
+/* maximum number of accesses to one peer that are under way */
+#define MAD_DEV_ACCESSES_MAX 4096
+/* maximum number of accesses by one peer that are under way here: long ones, and answers that have not left.  No honest
+ * peer has more than MAD_DEV_ACCESSES_MAX. */
+#define MAD_DEV_SERVED_MAX 8192
 
 #endif
