@@ -77,6 +77,7 @@
     X(seal) \
     X(search) \
     X(share) \
+    X(tally) \
     X(topology) \
     UNIT_UCX(X) \
     UNIT_VERBS(X) \

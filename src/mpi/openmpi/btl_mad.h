@@ -8,6 +8,7 @@
  *   send.c        outgoing fragments
  *   receive.c     progress: incoming fragments, completions
  *   get.c         long messages: offered or requested, and unpacked in place
+ *   tally.c       numbers of objects that are kept for each peer
  *   thread.c      progress while the program makes none
  *   windows.c     windows: put, get and atomic operations
  *
@@ -56,6 +57,7 @@ typedef struct mca_btl_base_endpoint_t {
     opal_proc_t *proc;
     atomic_bool dead;  /* the loss was reported to Open MPI */
     atomic_int queued; /* number of fragments that wait to leave */
+    atomic_int offers; /* number of registrations that are offered to the peer */
     atomic_bool flows; /* a queued fragment has left since a thread last waited for room in vain */
     struct mca_btl_base_endpoint_t *next;
 } mad_btl_endpoint_t;

@@ -21,6 +21,7 @@
  * are not registered, and Open MPI sends fragments, unless btl_mad_async is set.  Of longer blocks both processes move a
  * part, if the sender polls (core/send/share.h). */
 #include "btl_mad.h"
+#include "mpi/openmpi/tally.h"
 
 #include <madeleine/runtime.h>
 #include <stdlib.h>
@@ -142,15 +143,18 @@ static bool is_got(const mad_btl_endpoint_t *endpoint, size_t size)
            (mad_btl->async || size >= shared_min || strcmp(info.driver, "shm") != 0);
 }
 
-/* Offer a registration.  If the offer fails, the peer will request the memory. */
+/* Offer a registration.  If the offer fails, or if too many are offered already, the peer will request the memory. */
 static void registration_offer(registration_t *r)
 {
+    mad_btl_endpoint_t *endpoint = r->named.endpoint;
     get_hdr_t hdr = {OFFER, r->named.number, r->address, r->size};
     mad_block_t blocks[2] = {{&hdr, sizeof hdr, MAD_SEND_SAFER, MAD_RECEIVE_EXPRESS},
                              {(void *)(uintptr_t)r->address, r->size, MAD_SEND_CHEAPER, MAD_RECEIVE_CHEAPER}};
-    if (mad_message_send(mad_btl->bulk, r->named.endpoint->peer, blocks, 2, &r->offer))
-        r->offer = NULL;
-    r->handle.offered = r->offer != NULL;
+    if (atomic_load(&endpoint->offers) >= MAD_BTL_OFFERS_MAX ||
+        mad_message_send(mad_btl->bulk, endpoint->peer, blocks, 2, &r->offer))
+        return;
+    r->handle.offered = 1;
+    atomic_fetch_add(&endpoint->offers, 1);
 }
 
 /* Withdraw an offer because Open MPI has sent the data by other means, or does not know yet whether the get has ended.
@@ -201,6 +205,8 @@ int mad_btl_deregister(mca_btl_base_module_t *btl, mca_btl_base_registration_han
     named_find(r->named.number, r->named.endpoint ? r->named.endpoint->peer : MAD_ANY_SOURCE, false, true);
     if (r->offer && mad_request_test(&r->offer) == MAD_ERR_AGAIN)
         registration_withdraw(r);
+    if (r->handle.offered)
+        atomic_fetch_sub(&r->named.endpoint->offers, 1);
     free(r);
     return OPAL_SUCCESS;
 }
@@ -246,6 +252,7 @@ static struct bucket {
     offered_t *offers;
     get_t *gets;
 } buckets[BUCKETS];
+static mad_btl_tally_t offers_kept; /* numbers of offers in this table */
 
 /* Return the address of the list's pointer to an offer; NULL if there is none.  The caller holds the lock. */
 static offered_t **offer_find(mad_peer_t peer, uint64_t number)
@@ -254,6 +261,26 @@ static offered_t **offer_find(mad_peer_t peer, uint64_t number)
     while (*p && ((*p)->number != number || (*p)->peer != peer))
         p = &(*p)->next;
     return *p ? p : NULL;
+}
+
+/* Remove an offer from its list, and return it. p: the list's pointer to it.  The caller holds the lock. */
+static offered_t *offer_unlink(offered_t **p)
+{
+    offered_t *o = *p;
+    *p = o->next;
+    mad_btl_tally_remove(&offers_kept, o->peer);
+    return o;
+}
+
+/* Add an offer to its list.  Return false if the peer has too many, or if out of memory.  The caller holds the lock. */
+static bool offer_link(offered_t *o)
+{
+    offered_t **list = &buckets[o->number % BUCKETS].offers;
+    if (!mad_btl_tally_add(&offers_kept, o->peer, MAD_BTL_OFFERS_KEPT_MAX))
+        return false;
+    o->next = *list;
+    *list = o;
+    return true;
 }
 
 /* Return the address of the list's pointer to the oldest get that waits for this offer; NULL if there is none.  The
@@ -292,8 +319,7 @@ static bool meet_offer(get_t *g)
     p = offer_find(peer, g->offer);
     met = !p || is_all_of(g, *p);
     if (p && met) {
-        o = *p;
-        *p = o->next;
+        o = offer_unlink(p);
         places[g->named.number % n_places] = NULL;
         used--;
     } else if (!p) {
@@ -377,6 +403,7 @@ static void offer_read(mad_message_t *message, const get_hdr_t *hdr)
     mad_peer_t peer = mad_message_peer(message);
     offered_t *o = malloc(sizeof *o);
     get_t *g = NULL, **p, *parts = NULL;
+    bool kept;
     if (!o)
         return; /* the message stays open until the session ends */
     *o = (offered_t){NULL, peer, hdr->number, hdr->address, hdr->size, message};
@@ -393,20 +420,22 @@ static void offer_read(mad_message_t *message, const get_hdr_t *hdr)
             parts = found;
         }
     }
-    if (!g) {
-        o->next = buckets[o->number % BUCKETS].offers;
-        buckets[o->number % BUCKETS].offers = o;
-    }
+    kept = !g && offer_link(o);
     opal_mutex_unlock(&lock);
     for (get_t *next; parts; parts = next) {
         next = parts->next;
         if (get_request(parts, hdr->number) != OPAL_SUCCESS && named_find(parts->named.number, peer, true, true))
             get_complete(parts, OPAL_ERROR);
     }
+    if (kept)
+        return;
+    free(o);
     if (g) {
-        free(o);
         get_unpack(message, g);
+        return;
     }
+    mad_message_drop(message);
+    mad_btl_lost(peer, "it offers too many long messages, or memory is lacking");
 }
 
 /* Forget an offer that was withdrawn.  The withdrawal follows the offer on the same channel.  If a get has taken the
@@ -416,10 +445,8 @@ static void offer_forget(mad_message_t *message, uint64_t number)
     offered_t **p, *o = NULL;
     opal_mutex_lock(&lock);
     p = offer_find(mad_message_peer(message), number);
-    if (p) {
-        o = *p;
-        *p = o->next;
-    }
+    if (p)
+        o = offer_unlink(p);
     opal_mutex_unlock(&lock);
     mad_message_drop(message);
     if (o)

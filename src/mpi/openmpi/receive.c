@@ -3,6 +3,7 @@
 #include "btl_mad.h"
 #include "engine/wait_policy.h"
 #include "mpi/oldest_first.h"
+#include "mpi/openmpi/tally.h"
 
 #include <endian.h>
 #include <madeleine/runtime.h>
@@ -24,6 +25,7 @@ typedef struct parked {
 static parked_t *parked;
 static opal_mutex_t parked_lock = OPAL_MUTEX_STATIC_INIT;
 static atomic_int n_parked;
+static mad_btl_tally_t parked_kept; /* numbers of parked fragments, with those that look_at_parked reads; under the lock */
 
 /* Structures passed to Open MPI's callback.  Only fields that Open MPI reads are set, because clearing all fields takes
  * longer than the rest. */
@@ -59,6 +61,21 @@ static void parked_push(parked_t *p)
     parked = p;
     atomic_fetch_add(&n_parked, 1);
     opal_mutex_unlock(&parked_lock);
+}
+
+/* Park a fragment for the first time.  Return false if its peer has too many, or if out of memory; the peer then counts as
+ * lost. */
+static bool parked_add(parked_t *p)
+{
+    bool added;
+    opal_mutex_lock(&parked_lock);
+    added = mad_btl_tally_add(&parked_kept, p->arrival.peer, MAD_BTL_PARKED_MAX);
+    opal_mutex_unlock(&parked_lock);
+    if (added)
+        parked_push(p);
+    else
+        mad_btl_lost(p->arrival.peer, "it sends too many fragments that stay incomplete, or memory is lacking");
+    return added;
 }
 
 /* Unpack further blocks of a long fragment, as far as they have arrived.  Return false if some blocks are missing. */
@@ -100,8 +117,11 @@ static bool long_begin(shown_t *shown, const mad_arrival_t *arrival, mca_btl_bas
     p->tag = tag;
     p->len = len;
     p->total = total;
-    if (!long_read(shown, p))
-        parked_push(p);
+    if (!long_read(shown, p) && !parked_add(p)) {
+        mad_message_drop(p->arrival.message);
+        free(p->bytes);
+        free(p);
+    }
     return true;
 }
 
@@ -169,20 +189,27 @@ static __attribute__((noinline)) void fragment_park(const mad_arrival_t *arrival
     if (!p)
         return; /* the message stays open until the session ends */
     p->arrival = *arrival;
-    parked_push(p);
+    if (!parked_add(p)) {
+        mad_message_drop(p->arrival.message);
+        free(p);
+    }
 }
 
 /* Continue a parked fragment.  If the fragment is complete, free it and return true. */
 static bool parked_read(shown_t *shown, parked_t *p)
 {
-    if (p->bytes && long_read(shown, p))
-        return true;
-    if (!p->bytes && fragment_read(shown, &p->arrival)) {
-        free(p);
-        return true;
+    mad_peer_t peer = p->arrival.peer;
+    bool is_long = p->bytes != NULL;
+    if (!(is_long ? long_read(shown, p) : fragment_read(shown, &p->arrival))) {
+        parked_push(p);
+        return false;
     }
-    parked_push(p);
-    return false;
+    if (!is_long)
+        free(p);
+    opal_mutex_lock(&parked_lock);
+    mad_btl_tally_remove(&parked_kept, peer);
+    opal_mutex_unlock(&parked_lock);
+    return true;
 }
 
 /* Continue all parked fragments; one thread at a time.  Return the number of fragments completed. */

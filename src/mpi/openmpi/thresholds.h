@@ -19,6 +19,8 @@
  * a fragment has left */
 #define MAD_BTL_QUEUED_MAX 1024
 #define MAD_BTL_BUDGET 16 /* fragments of one call */
+/* incomplete fragments of one peer that are kept: twice as many as MAD_BTL_QUEUED_MAX permits the peer to send */
+#define MAD_BTL_PARKED_MAX 2048
 
 /* bytes: shortest put or get on a window during which all networks are polled */
 #define MAD_BTL_WINDOW_LONG (32 * 1024)
@@ -28,6 +30,9 @@
 
 /* bytes: shortest message that is offered; of a shorter one the receiver would have to keep most bytes */
 #define MAD_BTL_OFFER_MIN (64 * 1024)
+/* offers to one peer; beyond that the peer requests the memory */
+#define MAD_BTL_OFFERS_MAX 4096
+#define MAD_BTL_OFFERS_KEPT_MAX (2 * MAD_BTL_OFFERS_MAX) /* offers of one peer that are kept until a get takes them */
 #define MAD_BTL_SHARED_MIN (64 * 1024) /* bytes: shortest message that is moved from memory to memory on one host */
 /* bytes: like MAD_BTL_SHARED_MIN, on oversubscribed cores. (rationale.md, "When are long messages of Open MPI offered
  * by the sender?") */
