@@ -61,12 +61,12 @@ drivers/shm/shm_ring.c|__builtin_prefetch\(\(const void \*\)&l->in->units|fetche
 gateway/arrive.c|\(struct iovec\)\{madi_foreign_pass_on\(rx->loan\), hdr->length\}|sent on by a driver
 gateway/transit.c|\{madi_foreign_pass_on\(body\), hdr->length\}|sent on by a driver
 mpi/openmpi/receive.c|seg_addr\.pval = madi_foreign_pass_on\(data\)|Open MPI gets the fragment
-mpi/device/arrive.c|to->base = \(const char \*\)to->inside|a block inside its own structure: memory of this process
+mpi/device/stuck.c|to->base = \(const char \*\)to->inside|a block inside its own structure: memory of this process
 END
 escape='madi_foreign_pass_on\(|\.hidden\b|\(const (unsigned )?(char|void) \*\)[^;]*(units\[|cells\[|->data)'
 outwards='(memcpy|memcmp|memmove|madi_copy|put)\([^,]*, *shm_out\(|shm_out\([^;]*\)\[|[=(,] *\*shm_out\('
 arrival='(->|\.)base\b'
-arrival_good='iov_base|madi_foreign_of\([a-z]+->base\)|!a->base|a\.base = NULL|mad_unpack_borrow\(message, &a\.base|blocks\[|f->base'
+arrival_good='iov_base|madi_foreign_of\([a-z]+->base\)|!a->base|!a->message && a->base\)|mad_unpack_borrow\(a(->|\.)message, &a(->|\.)base|blocks\[|f->base'
 
 # readers TREE: lines below TREE/src that may read directly
 readers() (
@@ -74,7 +74,7 @@ readers() (
     {
         grep -rnE "$escape" --include='*.[ch]' . | grep -v '^\./base/foreign\.h:'
         grep -rnE "$outwards" --include='*.[ch]' .
-        grep -rnE "$arrival" mpi/device/arrive.c mpi/device/device.c mpi/openmpi/receive.c | grep -vE "$arrival_good"
+        grep -rnE "$arrival" mpi/device/arrive.c mpi/device/device.c mpi/device/stuck.c mpi/openmpi/receive.c | grep -vE "$arrival_good"
     } | sed 's|^\./||' >"$work/found"
     while IFS='|' read -r file pattern _; do
         grep -vE "^$file:[0-9]+:.*$pattern" "$work/found" >"$work/left"
@@ -112,4 +112,5 @@ seeded core/recv/block.c 'memcpy(&b->desc, (const void *)m->cur.hidden, 8);'
 seeded drivers/shm/shm_ring.c 'memcpy(&hdr, (const char *)cell->data, sizeof hdr);'
 seeded drivers/shm/shm_ring.c 'memcpy(&hdr, shm_out(cell->data), sizeof hdr);'
 seeded mpi/device/arrive.c 'memcpy(&h, a->base, sizeof h);'
+seeded mpi/device/stuck.c 'memcpy(&h, a->base, sizeof h);'
 [ $failures = 0 ]
