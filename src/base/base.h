@@ -28,7 +28,7 @@ static inline bool madi_own_lack(int error)
 
 /* Like memcpy, for kilobytes at any alignment. */
 void madi_copy_bulk(void *to, const void *from, size_t n);
-/* Like memcpy, for 2 KiB and more into memory that another core has read. */
+/* Like memcpy, for 2 KiB and more into memory whose lines are in the cache of another core. */
 void madi_copy_across(void *to, const void *from, size_t n);
 /* Concatenate n pieces at to. */
 void madi_copy_pieces(void *to, const struct iovec *pieces, int n);

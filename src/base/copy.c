@@ -89,12 +89,10 @@ void madi_copy_bulk(void *to, const void *from, size_t n)
 
 void madi_copy_across(void *to, const void *from, size_t n)
 {
-    if (MADI_UNLIKELY(collides(to, from)))
-        madi_copy(to, from, n);
-    else if (has_string)
+    if (has_string && MADI_LIKELY(!collides(to, from)))
         copy_string(to, from, n);
     else
-        memcpy(to, from, n);
+        madi_copy_bulk(to, from, n);
 }
 
 void madi_copy_pieces(void *to, const struct iovec *pieces, int n)

@@ -18,7 +18,7 @@ typedef struct fake {
     unsigned char bytes[128];
 } fake_t;
 
-static mad_arrival_t arrivals[ROUND]; /* what the next poll returns */
+static mad_arrival_t arrivals[ROUND]; /* the messages that the next poll returns */
 static int n_arrivals;
 static int open_messages;
 static mad_handler_t handler; /* NULL: the device polls */

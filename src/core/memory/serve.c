@@ -129,8 +129,8 @@ static int64_t served_limit(const madi_memory_served_t *served)
     return served->block->closed + madi_knob_int(MADI_KNOB_PEER_TIMEOUT) + (int64_t)served->envelope.len * SLOWEST_NS;
 }
 
-/* Find an operation that takes too long and was not cut, and count a use of its peer.  Return the peer, or NULL with *next:
- * when to look again.  Under memory->lock. */
+/* Find an operation that takes too long and was not cut, and count a use of its peer.  Return the peer, or NULL with the
+ * time of the next look in *next (ns; INT64_MAX: none is needed).  Under memory->lock. */
 static madi_memory_peer_t *served_cut_one(struct mad_memory *block, int64_t now, int64_t *next)
 {
     *next = INT64_MAX;
@@ -363,7 +363,7 @@ mad_handled_t madi_memory_arrived(mad_channel_t *channel, mad_message_t *message
         return peer_refuse(message, status, "a message about memory that is none");
     status = madi_memory_peer(session, mad_message_peer(message), &peer);
     if (status)
-        return peer_refuse(message, status, "no memory for an operation on memory");
+        return peer_refuse(message, status, "no entry for the peer of an operation on memory");
     handled = e.kind == MADI_MEMORY_ANSWER ? answer_arrived(peer, &e, message) : operation_arrived(peer, &e, message);
     madi_memory_peer_end(peer);
     return handled;

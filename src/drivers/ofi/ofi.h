@@ -86,8 +86,7 @@ typedef struct ofi_buffer {
     struct ofi_buffer *all; /* next buffer in the list of all buffers of the adapter */
     fabric_early_t early;   /* early.tag is the tag of the received message */
     size_t len;             /* bytes of the received message */
-    bool is_copy;      /* true if this is a copy of a packet that waits: never posted, and `data` has only len bytes, and
-                             * a line */
+    bool is_copy;      /* true if this is a copy of a packet that waits: never posted; `data` has len bytes and a line */
     struct fid_mr *mr; /* registration of `data`; NULL if not needed */
     _Alignas(MADI_LINE) char data[OFI_PACKET_MAX + MADI_LINE]; /* one line more, since a copy may read beyond the end of a
                                                                 * short body */

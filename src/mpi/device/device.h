@@ -224,7 +224,8 @@ typedef struct mad_dev_remote {
 
 /* Access memory of a peer.  A notification follows when the access has been made there, perhaps during this call.
  * Errors: MAD_ERR_INVAL (lengths differ, too many pieces), MAD_ERR_AGAIN (too much is buffered already, or
- * MAD_DEV_ACCESSES_MAX accesses to the peer are under way), MAD_ERR_NOMEM.  If the peer refuses, the notification has MAD_ERR_INVAL. */
+ * MAD_DEV_ACCESSES_MAX accesses to the peer are under way), MAD_ERR_NOMEM.  If the peer refuses, the notification has
+ * MAD_ERR_INVAL. */
 mad_status_t mad_dev_remote(mad_dev_t *dev, const mad_dev_remote_t *remote);
 
 #endif

@@ -102,10 +102,10 @@ void dev_arrival_stick(mad_dev_t *dev, const mad_arrival_t *a)
 /* Queue a message behind an earlier one of its sender.  Its first block is borrowed at once, so that its length is known,
  * and a block that needs a grant gets it.
  *
- * A peer beyond MAD_DEV_BEHIND_MAX counts as lost.  To stop taking messages from the network instead would stop all peers
- * again, for the price of a few more messages.  An honest peer does not come there.  Its credit, at most 1 MiB, suffices for
- * 16,384 messages of the shortest kind, which count for 6 MiB here.  Before it gets further credit for messages that wait
- * here, it has the grant for the bytes that are missing. */
+ * A peer whose messages exceed MAD_DEV_BEHIND_MAX counts as lost.  If the device stopped taking messages from the network
+ * instead, the peer would stop all others.  An honest peer does not reach this bound: its credit, at most 1 MiB, suffices
+ * for 16,384 messages of the shortest kind, which count for 6 MiB here.  Before an honest peer gets further credit for
+ * messages that wait here, it has the grant for the bytes that are missing, and sends them. */
 static void arrival_queue_behind(mad_dev_t *dev, stuck_t *s, const mad_arrival_t *arrival)
 {
     mad_arrival_t a;
