@@ -375,6 +375,40 @@ static void stuck_too_many(bool by_handler)
     result("a peer with too many messages behind a stuck one counts as lost", by_handler, before);
 }
 
+/* Let the peer send messages that no receive matches, of 8 bytes, as many as cost up to `bytes`. */
+static void window_fill(mad_dev_t *dev, mad_peer_t peer, uint64_t bytes)
+{
+    for (; bytes >= MAD_DEV_ENVELOPE_COST + 8; bytes -= MAD_DEV_ENVELOPE_COST + 8)
+        message_arrive(dev, peer, 0, false);
+    calls(dev);
+}
+
+/* A peer sends more than its window without a grant, and the other one as much as it may.  The windows of both may grow by
+ * MAD_DEV_WINDOWS together. */
+static void window_exceeded(bool by_handler)
+{
+    int before = test_failures;
+    mad_dev_t *dev = device_open(by_handler);
+    mad_dev_receive_t other_tag = {.from = BAD, .tag = 2};
+    window_fill(dev, GOOD, MAD_DEV_WINDOW);
+    window_fill(dev, BAD, MAD_DEV_WINDOWS / 2 - 1);
+    CHECK_OK(mad_dev_receive(dev, &other_tag));
+    CHECK_OK(failed);
+    window_fill(dev, BAD, MAD_DEV_WINDOWS);
+    CHECK_STATUS(failed, MAD_ERR_PROTOCOL);
+    CHECK_EQ(open_messages, 0);
+    post(dev, GOOD, 1);
+    CHECK_LOG("5:0 ");
+    message_arrive(dev, BAD, 1, false);
+    message_arrive(dev, GOOD, 1, false);
+    CHECK_OK(mad_dev_receive(dev, &(mad_dev_receive_t){.from = MAD_ANY_SOURCE, .tag = 1}));
+    calls(dev);
+    CHECK_LOG("5:0 5:1 ");
+    queued_leave(dev);
+    device_close(dev);
+    result("a peer that exceeds its window counts as lost", by_handler, before);
+}
+
 /* A message that is longer than any that a device sends in one block, so long that there is no memory to keep it. */
 static void huge_dropped(void)
 {
@@ -476,6 +510,7 @@ int main(void)
         stuck_twice(by_handler);
         stuck_without_memory(by_handler);
         stuck_too_many(by_handler);
+        window_exceeded(by_handler);
     }
     huge_dropped();
     served_too_many(KIND_READ, "a peer that takes no answers counts as lost");

@@ -3,7 +3,7 @@
  * matched.  Both sides count the cost of messages: their length and MAD_DEV_ENVELOPE_COST.  A sender starts with
  * MAD_DEV_WINDOW.  As messages are received, the receiver raises the limit, and lets the window of a sender that needs
  * more grow out of MAD_DEV_WINDOWS.  A sender beyond its limit sends only envelopes (rendezvous.c).  So each message is
- * matched in order, and no message waits for a window. */
+ * matched in order, and no message waits for a window.  A sender that exceeds its limit counts as lost. */
 #include "inside.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ MAD_DEV_RARE bool dev_flow_take_slow(mad_dev_t *dev, mad_peer_t to, uint64_t cos
         f = dev_flow_make(dev, to);
         dev_unlock(dev);
         if (!f)
-            return true; /* do not count the message: the excess of one sender does little harm to the receiver */
+            return false; /* what is not counted waits for a grant: a receiver takes an excess for a breach of the protocol */
         if (dev_flow_take_from(dev, f, cost))
             return true;
     }
@@ -78,6 +78,8 @@ void dev_flow_hold(mad_dev_t *dev, mad_peer_t from, uint64_t cost)
         f->due += window;
         window_send(dev, from, f);
     }
+    if (f->kept > MAD_DEV_WINDOW + f->grown)
+        dev_peer_breach(dev, from);
 }
 
 MAD_DEV_RARE void dev_flow_refund_pending(mad_dev_t *dev, mad_peer_t from, uint64_t cost)

@@ -413,7 +413,7 @@ static inline bool dev_flow_take(mad_dev_t *dev, mad_peer_t to, uint64_t cost)
 }
 /* Undo dev_flow_take: the message was not sent. */
 void dev_flow_refund(mad_dev_t *dev, mad_peer_t to, uint64_t cost);
-/* Count messages that are kept; `cost` is their total cost. */
+/* Count messages that are kept; `cost` is their total cost.  A peer with more of them than its window counts as lost. */
 void dev_flow_hold(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
 void dev_flow_refund_pending(mad_dev_t *dev, mad_peer_t from, uint64_t cost);
 /* Like dev_flow_consume, but f is the flow of the peer `from`; f is NULL if the peer has no flow yet. */
