@@ -2,7 +2,8 @@
 /* Two ranks that exchange long and short blocks over all networks that they have in common, and check every byte.
  *
  *   rails_load stream COUNT BYTES      rank 0 sends COUNT blocks; rank 1 prints how many MB/s have arrived
- *   rails_load load SECONDS BYTES      both ranks send messages of up to BYTES, in order, in both directions at the same time
+ *   rails_load load SECONDS BYTES [FILE]   both ranks send messages of up to BYTES, in order, in both directions at the
+ *                                      same time, for SECONDS or until there is a FILE
  *
  * At the end each rank prints what mad_peer_explain says of the other one, and all events. */
 #define TEST_MAIN
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PENDING 4 /* messages that a sender has in flight */
 
@@ -25,6 +27,7 @@ typedef struct load {
     mad_channel_t *channel;
     mad_peer_t peer;
     double seconds;
+    const char *file; /* ends the load; NULL: only the seconds do */
     uint64_t max, messages, bytes;
 } load_t;
 
@@ -120,7 +123,7 @@ static void *load_send(void *arg)
         mad_block_t block[2];
         if (request[at])
             CHECK_OK(mad_request_wait(&request[at], -1));
-        last = now() >= end;
+        last = now() >= end || (l->file && !access(l->file, F_OK));
         head[at] = (head_t){n, length_of(n, l->max), last};
         fill(words[at], head[at].len, n);
         block[0] = (mad_block_t){&head[at], sizeof *head, MAD_SEND_CHEAPER, MAD_RECEIVE_EXPRESS};
@@ -156,9 +159,9 @@ static void *load_receive(void *arg)
     return NULL;
 }
 
-static void load(mad_channel_t *channel, mad_peer_t peer, double seconds, uint64_t max)
+static void load(mad_channel_t *channel, mad_peer_t peer, char **argv)
 {
-    load_t l = {channel, peer, seconds, max, 0, 0};
+    load_t l = {channel, peer, atof(argv[2]), argv[4], strtoull(argv[3], NULL, 10), 0, 0};
     pthread_t thread;
     CHECK(!pthread_create(&thread, NULL, load_send, &l));
     load_receive(&l);
@@ -176,13 +179,13 @@ int main(int argc, char **argv)
     mad_peer_t peer;
     setvbuf(stdout, NULL, _IOLBF, 0);
     CHECK_OK(mad_init(&argc, &argv, &session));
-    CHECK(argc == 4 && mad_size(session) == 2);
+    CHECK(argc >= 4 && mad_size(session) == 2);
     peer = 1 - mad_rank(session);
     CHECK_OK(mad_channel_open(session, "rails", &channel));
     CHECK_OK(mad_barrier(session));
     printf("begins\n");
     if (!strcmp(argv[1], "load"))
-        load(channel, peer, atof(argv[2]), strtoull(argv[3], NULL, 10));
+        load(channel, peer, argv);
     else if (mad_rank(session) == 0)
         stream_send(channel, peer, atol(argv[2]), strtoull(argv[3], NULL, 10));
     else

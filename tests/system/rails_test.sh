@@ -18,9 +18,11 @@ run() {
     within $limit "$BUILD/madrun" -n 2 --hosts one,two --launch-agent "$LAB/agent" --env MAD_PEER_TIMEOUT=3000 "$@" >out 2>err </dev/null
     code=$?
 }
-# begin ARGUMENTS...: like run, but in the background, until both ranks have begun; the job is $job
+# begin ARGUMENTS...: like run, but in the background, until both ranks have begun; the job is $job.  A load whose last
+# argument is $stop ends when `ended` is called, or after its seconds.
+stop=$LAB/stop
 begin() {
-    rm -f out
+    rm -f out "$stop"
     run_in_background "$@"
     wait_for both_begun
 }
@@ -30,6 +32,7 @@ run_in_background() {
 }
 both_begun() { [ "$(grep -c begins out)" = 2 ]; }
 ended() {
+    : >"$stop"
     wait $job
     code=$?
 }
@@ -42,6 +45,17 @@ rate() {
 }
 cut() { ip link set "one.$1" nomaster; }
 mend() { ip link set "one.$1" master "net$1"; }
+# Wait until both networks have carried 4 MiB from now on: then both are rails.  The loss of the only rail is the loss of
+# the peer.
+both_carry() {
+    for n in 0 1; do
+        most=$(($(carried $n) + 4194304))
+        wait_for has_carried $n $most || return
+    done
+}
+carried() { tc -s qdisc show dev "one.$1" | sed -n 's/.*Sent \([0-9]*\) bytes.*/\1/p'; }
+has_carried() { [ "$(carried "$1")" -gt "$2" ]; }
+is_logged() { grep -q "is lost: " err; }
 speed() { sed -n 's/.*stream: \([0-9]*\)\..* MB.s.*/\1/p' out; }
 # rails N: the number of ranks whose explanation has N rails
 rails() { grep -cE "explained: (.*rail [0-9]+[, ]){$1}" out; }
@@ -68,15 +82,21 @@ test_stream() {
         "$(grep -o '[0-9]* % of the bytes sent of long blocks' out | awk '$1 >= 60 && $1 <= 90' | wc -l)"
 }
 
-# cut_one NAME N: cuts network N in the middle of a block, and mends it later
+# cut_and_mend N: cuts network N in the middle of a block, and mends it when the loss has been noticed; then waits until it
+# is used again
+cut_and_mend() {
+    both_carry
+    cut "$1"
+    wait_for is_logged
+    mend "$1"
+    both_carry
+}
+# cut_one NAME N
 cut_one() {
     rate 0 400mbit
     rate 1 400mbit
-    begin "$load" load 9 $block
-    sleep 1.7
-    cut "$2"
-    sleep 3
-    mend "$2"
+    begin "$load" load $limit $block "$stop"
+    cut_and_mend "$2"
     ended
     check "$1: exit code" 0 $code
     check_lines "$1: nothing is lost" 2 'load: [0-9]+ messages .* each once, in order' out
@@ -95,11 +115,8 @@ test_seal() {
     sealed=MAD_TCP_SECURITY=seal
     rate 0 400mbit
     rate 1 400mbit
-    begin --env $sealed "$load" load 6 $block
-    sleep 1.7
-    cut 1
-    sleep 2
-    mend 1
+    begin --env $sealed "$load" load $limit $block "$stop"
+    cut_and_mend 1
     ended
     check "sealed rails: exit code" 0 $code
     check_lines "sealed rails: nothing is lost" 2 'load: [0-9]+ messages .* each once, in order' out
@@ -158,17 +175,6 @@ EOF
     sed 's/^/# /' out
 }
 
-# Wait until there is a connection over each network, and a while for it to become a rail.  The loss of the only rail is the
-# loss of the peer, so none is cut before.
-both_await() {
-    for _ in $(seq 200); do
-        [ -z "$(lab_in one ss -Htn state established dst 10.77.1.2)" ] ||
-            [ -z "$(lab_in one ss -Htn state established dst 10.77.2.2)" ] || break
-        sleep 0.1
-    done
-    sleep 0.5
-}
-
 # Networks are cut and mended at random, never both at a time; and connections of the library are reset.
 test_schedule() {
     seconds=${SECONDS_LOAD:-${LONG:+120}}
@@ -177,11 +183,11 @@ test_schedule() {
     echo "# seed $seed"
     rate 0 400mbit
     rate 1 400mbit
-    limit=$((seconds + 60)) begin "$load" load "$seconds" 4194304
+    limit=$((seconds + 60)) begin "$load" load $((seconds + 60)) 4194304 "$stop"
     end=$(($(now_ms) + seconds * 1000 - 4000))
     cuts=0
     while [ "$(now_ms)" -lt $end ]; do
-        both_await
+        both_carry || break
         seed=$(((seed * 1103515245 + 12345) % 2147483648))
         n=$((seed / 65536 % 2))
         pause=$((seed / 131072 % 15 + 1))
