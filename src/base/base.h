@@ -28,7 +28,7 @@ static inline bool madi_own_lack(int error)
 
 /* Like memcpy, for kilobytes at any alignment. */
 void madi_copy_bulk(void *to, const void *from, size_t n);
-/* Like memcpy, for 2 KiB and more into memory whose lines are in the cache of another core. */
+/* Like memcpy, for more than 2 KiB into memory whose lines are in the cache of another core. */
 void madi_copy_across(void *to, const void *from, size_t n);
 /* Concatenate n pieces at to. */
 void madi_copy_pieces(void *to, const struct iovec *pieces, int n);
@@ -53,6 +53,9 @@ static inline void madi_copy(void *to, const void *from, size_t n)
         } else if (n >= 8) {
             __builtin_memcpy(d, s, 8);
             __builtin_memcpy(d + n - 8, s + n - 8, 8);
+        } else if (n >= 4) {
+            __builtin_memcpy(d, s, 4);
+            __builtin_memcpy(d + n - 4, s + n - 4, 4);
         } else if (n) {
             size_t i = 0;
             do
