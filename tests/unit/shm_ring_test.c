@@ -173,6 +173,26 @@ START_TEST(ring_full_refuses_packets)
 }
 END_TEST
 
+/* While few cells are free, packets of several cells get runs of the first window, and take one cell each. */
+START_TEST(ring_crowded_takes_more_packets)
+{
+    size_t len = 5 * SHM_CELL_DATA;
+    unsigned sent = 0;
+    pair_setup();
+    while (sent < 2 * SHM_CELLS && pair_send(len, 2, sent + 1) == MADI_SENT)
+        sent++;
+    ck_assert_uint_ge(sent, SHM_CELLS / 2);
+    ck_assert_uint_eq(pair_links[0].window, SHM_WINDOW_MIN);
+    for (unsigned got = 0; got < sent;) {
+        ck_assert_int_eq(pair_poll(), 1);
+        pair_check_last(len, ++got);
+    }
+    sent = pair_links[0].sent;
+    ck_assert_int_eq(pair_send(len, 2, 1), MADI_SENT);
+    ck_assert_uint_eq(pair_links[0].sent - sent, 6); /* the ring is empty again: the body lies in cells */
+}
+END_TEST
+
 /* Runs that stay lent are skipped.  When all runs are lent, the sender is refused, and continues when a run is returned. */
 START_TEST(ring_skips_lent_runs)
 {
@@ -537,6 +557,7 @@ int main(void)
                             ring_of_many_peers_has_shorter_bodies,
                             ring_body_incomplete_is_not_handed_over,
                             ring_full_refuses_packets,
+                            ring_crowded_takes_more_packets,
                             ring_skips_lent_runs,
                             ring_long_blocks_wrap_around_earlier,
                             take_copies_short_and_lends_long_packets,

@@ -59,5 +59,5 @@ int64_t madi_path_wait_ns(uint64_t len)
 
 size_t madi_path_run_min(const madi_costs_t *c)
 {
-    return c->copy_ps >= MADI_FAR_COPY_PS ? MADI_SHM_RUN_MIN_FAR : c->copy_ps ? MADI_SHM_RUN_MIN_NEAR : 0;
+    return c->copy_ps >= MADI_FAR_COPY_PS ? MADI_SHM_RUN_MIN_FAR : MADI_SHM_RUN_MIN;
 }

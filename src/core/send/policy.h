@@ -136,10 +136,8 @@
  * receiver read a block itself?") */
 #define MADI_SHM_DIRECT_MIN ((size_t)32 * 1024)
 
-/* shortest body outside of cells, where the costs are not known (rationale.md, "Which packets lie in the cells
- * themselves?") */
+/* shortest body outside of cells (rationale.md, "Which packets lie in the cells themselves?") */
 #define MADI_SHM_RUN_MIN 432
-#define MADI_SHM_RUN_MIN_NEAR 320     /* MADI_SHM_RUN_MIN for two cores between which a copy costs little */
 #define MADI_SHM_RUN_MIN_FAR 560      /* MADI_SHM_RUN_MIN for two cores with MADI_FAR_COPY_PS a byte or more */
 #define MADI_FAR_COPY_PS 80           /* ps a byte of an expensive copy: Xeon 75 to 125, EPYC with a shared L3 45 */
 #define MADI_SHM_CHUNK_MIN (8 * 1024) /* shortest piece of a granted block (rationale.md, "Where do 64 KiB go?") */
@@ -151,7 +149,7 @@
 #define MADI_SHM_PIECE_MIN 4096  /* shortest piece.  Entry as above */
 #define MADI_SHM_PIECE_MAX 16384 /* longest piece.  Entry as above */
 /* from this length on, bytes are copied into shared memory by madi_copy_across (rationale.md, "How are bytes copied?") */
-#define MADI_SHM_PUT_LONG 2048
+#define MADI_SHM_PUT_LONG 2176
 /* from this length on, and in pieces of blocks, bytes are copied by madi_copy_bulk.  Entry as above */
 #define MADI_SHM_PUT_BULK ((size_t)128 << 10)
 #define MADI_TCP_PACKET_MAX ((size_t)32 << 10) /* longest packet: rationale.md, "How long are packets over TCP?" */
@@ -264,8 +262,7 @@ const char *madi_path_name(madi_path_t path);
 size_t madi_path_direct_min(const madi_costs_t *costs);
 
 /* Return the length from which on a body is faster in memory of its own than in a ring of cache lines, which the
- * receiver fetches ahead.  This length is greater where a copy between the cores is expensive.  Return 0 if the costs
- * were not measured. */
+ * receiver fetches ahead.  This length is greater where a copy between the cores is expensive. */
 size_t madi_path_run_min(const madi_costs_t *costs);
 
 /* Return for how long (ns) a thread spins that waits for len bytes in flight: twice as long as these bytes take on a

@@ -96,8 +96,7 @@ static size_t direct_min(const madi_costs_t *costs)
 /* Bytes of the longest packet that is sent in cells. */
 static size_t cells_max(const madi_costs_t *costs)
 {
-    size_t min = madi_path_run_min(costs), most = (size_t)SHM_CELLS_MAX * SHM_CELL_DATA;
-    size_t max = sizeof(madi_wire_hdr_t) + (min ? min : MADI_SHM_RUN_MIN);
+    size_t max = sizeof(madi_wire_hdr_t) + madi_path_run_min(costs), most = (size_t)SHM_CELLS_MAX * SHM_CELL_DATA;
     return max < most ? max : most;
 }
 

@@ -264,10 +264,11 @@ bool shm_space(shm_link_t *link); /* true if a packet of any length would fit; u
 bool shm_window_open(shm_link_t *link); /* allocate the first window; false with errno */
 #define SHM_RUN_NONE UINT32_MAX
 uint32_t shm_run_take(shm_link_t *link, size_t len); /* allocate a run; return the run's first unit, or SHM_RUN_NONE */
-bool shm_run_fits(shm_link_t *link, size_t len);
-size_t shm_run_max(shm_link_t *link, size_t want);  /* bytes of the longest free run; the search may stop at `want` */
-void shm_run_drop(shm_link_t *link, uint32_t unit); /* free a run that was not sent */
-void shm_run_free(shm_link_t *link, uint32_t unit); /* return a received run to the sender; any thread */
+bool shm_run_fits(shm_link_t *link, size_t len);     /* true if a body of this length gets a run; may enlarge the window */
+bool shm_run_is_free(shm_link_t *link, size_t len);  /* like shm_run_fits, but the window stays as it is */
+size_t shm_run_max(shm_link_t *link, size_t want);   /* bytes of the longest free run; the search may stop at `want` */
+void shm_run_drop(shm_link_t *link, uint32_t unit);  /* free a run that was not sent */
+void shm_run_free(shm_link_t *link, uint32_t unit);  /* return a received run to the sender; any thread */
 
 /* shm_inbox.c.  The caller holds the session's lock. */
 bool shm_inbox_open(shm_link_t *link);

@@ -105,9 +105,14 @@ static bool run_find(shm_link_t *l, uint32_t n, size_t len)
     return false;
 }
 
+bool shm_run_is_free(shm_link_t *l, size_t len)
+{
+    return run_find(l, units_of(len), len);
+}
+
 bool shm_run_fits(shm_link_t *l, size_t len)
 {
-    return run_find(l, units_of(len), len) || (end_of(l) == l->window && window_grow(l) && run_find(l, units_of(len), len));
+    return shm_run_is_free(l, len) || (end_of(l) == l->window && window_grow(l) && shm_run_is_free(l, len));
 }
 
 size_t shm_run_max(shm_link_t *l, size_t want)

@@ -31,6 +31,15 @@ static madi_sent_t stuck(shm_link_t *l)
     return MADI_AGAIN;
 }
 
+/* Fetch the lines of a short body, all at the same time.  Otherwise stores, which are made in order, would wait for one line
+ * after the other.  Call this before the first store to a line that the peer's poll reads: the poll fetches that line back
+ * while the sender waits for others. */
+static inline void lines_fetch(const unsigned char *body, size_t len)
+{
+    for (size_t i = 0; len < MADI_SHM_PUT_LONG && i < len; i += MADI_LINE)
+        madi_fetch_to_write(body + i);
+}
+
 #define PIECE SIZE_MAX /* whole: the block is longer than its packet */
 
 /* Copy bytes of a block of `whole` bytes into shared memory. */
@@ -93,6 +102,7 @@ static __attribute__((noinline)) madi_sent_t send_run(shm_link_t *l, const struc
     if (!cells_free(l, 1) || MADI_UNLIKELY((at = shm_run_take(l, len)) == SHM_RUN_NONE))
         return stuck(l);
     to = shm_out(l->out->units[at]);
+    lines_fetch(to, len);
     memcpy(shm_out(cell->data), vec[0].iov_base, sizeof(madi_wire_hdr_t));
     madi_copy(to, (const char *)vec[0].iov_base + sizeof(madi_wire_hdr_t), first);
     to += first;
@@ -114,6 +124,8 @@ static madi_sent_t send_cells(shm_link_t *l, const unsigned char *packet, size_t
     shm_cell_t *first = &l->out->cells[l->sent & SHM_MASK];
     if (MADI_UNLIKELY(!cells_free(l, cells)))
         return stuck(l);
+    for (uint32_t i = 0; i < cells && shm_answers(&l->base); i++) /* in a stream these lines are not awaited */
+        madi_fetch_to_write(&l->out->cells[(l->sent + i) & SHM_MASK]);
     for (uint32_t i = 1; i + 1 < cells; i++)
         memcpy(shm_out(l->out->cells[(l->sent + i) & SHM_MASK].data), packet + i * SHM_CELL_DATA, SHM_CELL_DATA);
     if (cells > 1)
@@ -138,13 +150,21 @@ static __attribute__((noinline)) madi_sent_t send_gathered(shm_link_t *l, const 
     return send_cells(l, packet, total);
 }
 
+/* True if a packet's body gets a run: it is too long for cells, or several cells would be needed and few are free.  A packet
+ * with a run takes one cell. */
+static bool takes_run(shm_link_t *l, size_t total)
+{
+    return total > ((const shm_adapter_t *)l->base.adapter)->cells_max ||
+           (total > SHM_CELL_DATA && !cells_free(l, SHM_CELLS / 2) && shm_run_is_free(l, total - sizeof(madi_wire_hdr_t)));
+}
+
 madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t total, madi_op_t *op)
 {
     shm_link_t *l = (shm_link_t *)link;
     unsigned type = ((const madi_wire_hdr_t *)vec[0].iov_base)->type;
     madi_sent_t sent;
     l->reach = op && op->of >= SHM_LONG ? SHM_LONG_UNITS : SHM_UNITS;
-    if (total > ((const shm_adapter_t *)link->adapter)->cells_max)
+    if (takes_run(l, total))
         sent = send_run(l, vec, n, total - sizeof(madi_wire_hdr_t), !op);
     else if (n == 1)
         sent = send_cells(l, vec[0].iov_base, total);
