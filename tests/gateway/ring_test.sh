@@ -69,7 +69,7 @@ over_budget() {
 ring() {
     MAD_FORWARD_BUDGET=2560K at ring.cfg n,n,e,e,s,s,w,w,g0,g1,g2,g3 "$BUILD/tests/ring" $2 8 4 >"$dir/out" 2>&1
     check "$1: completes" "0 4" "$? $(grep -c '^{"test":"ring"' "$dir/out")"
-    check "$1: all end together, and nobody warns that something has not left" 0 "$(grep -c warning "$dir/out")"
+    check "$1: all end together, and nobody warns that something has not left" "" "$(grep warning "$dir/out")"
     check "$1: nobody holds more than the budget, or anything afterwards" "0 0" "$(over_budget) $(sum bytes_held)"
     if [ "$(least bytes)" -gt 0 ] && [ "$(sum credit_stalls)" -gt 0 ]; then
         ok "$1: all gateways forward ($(least bytes) bytes at least), streams wait for credit ($(sum credit_stalls) times)"
