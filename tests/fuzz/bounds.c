@@ -8,7 +8,7 @@ static const struct {
 } low[MADI_CHARGES] = {
     [MADI_CHARGE_CTRL] = {4096, 6144},      [MADI_CHARGE_ANSWERS] = {2048, 3072}, [MADI_CHARGE_CHANNELS] = {12, 20},
     [MADI_CHARGE_WAITING] = {16384, 24576}, [MADI_CHARGE_STREAMS] = {6, 8},       [MADI_CHARGE_HANDSHAKES] = {3, 4},
-    [MADI_CHARGE_PEERS] = {3, 4},           [MADI_CHARGE_DIALS] = {2, 3}};
+    [MADI_CHARGE_PEERS] = {3, 4},           [MADI_CHARGE_DIALS] = {2, 3},         [MADI_CHARGE_BORROWED] = {65536, 98304}};
 
 void world_bounds_lower(void)
 {

@@ -48,6 +48,7 @@
     X(base) \
     X(begun) \
     X(boot) \
+    X(borrow) \
     X(cipher) \
     X(cond) \
     X(core) \

@@ -16,7 +16,7 @@ static mad_status_t borrow_set(const void *at, uint64_t there, const void **base
     return MAD_OK;
 }
 
-/* Borrow the block that is being received into memory of the library (madi_early_start).  Under session->lock. */
+/* Borrow the block that is being received into memory of the library (madi_early_start_charged).  Under session->lock. */
 static mad_status_t borrow_early(madi_rx_msg_t *m, const void **base, size_t *len)
 {
     if (!madi_done(&m->early->arrived))
@@ -44,7 +44,7 @@ static mad_status_t borrow_slow(madi_rx_msg_t *m, const void **base, size_t *len
         return MAD_ERR_AGAIN;
     status = madi_block_look(m, &b);
     if (!status && (b.announced || b.continued))
-        status = madi_early_start(m, &b);
+        status = madi_early_start_charged(m, &b);
     if (status)
         return status;
     if (b.announced || b.continued)

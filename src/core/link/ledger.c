@@ -35,6 +35,8 @@ madi_bound_t madi_bounds[MADI_CHARGES] = {
     [MADI_CHARGE_DIALS] = {"dials", "calls are under way for it", 16, 64, false,
                            "further ones are refused, and may come again: name the job's processes to the gateway (a "
                            "launcher, mad_peer_add)"},
+    [MADI_CHARGE_BORROWED] = {"borrowed", "bytes of borrowed blocks are received for it", 64 * MB, 256 * MB, false,
+                              "further ones wait, and longer ones are refused: unpack them"},
 };
 
 #define LINES 256                  /* maximum number of log lines about peers that may be written in a burst */

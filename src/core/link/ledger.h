@@ -28,6 +28,7 @@ typedef enum madi_charge {
     MADI_CHARGE_HANDSHAKES, /* streams that the peer opened, that end here, and that are not connected yet */
     MADI_CHARGE_PEERS,      /* bytes: records of processes that only this peer has announced */
     MADI_CHARGE_DIALS,      /* connection attempts on the peer's behalf, to an address that only peers have named */
+    MADI_CHARGE_BORROWED,   /* bytes: blocks that are received into the library's memory, for mad_unpack_borrow */
     MADI_CHARGES
 } madi_charge_t;
 

@@ -25,6 +25,7 @@ typedef struct madi_rx_early {
     uint64_t desc;           /* descriptor that the sender gave the block */
     madi_waitable_t arrived; /* completion that occurs when the whole block has arrived */
     bool borrowed;           /* the program has the block's address (mad_unpack_borrow) */
+    int64_t charged;         /* bytes that are charged to the peer (MADI_CHARGE_BORROWED) */
     _Alignas(16) unsigned char data[];
 } madi_rx_early_t;
 

@@ -43,7 +43,7 @@ void madi_rx_release(madi_rx_msg_t *m)
         next = p->next;
         madi_rx_packet_free(p);
     }
-    free(m->early);
+    madi_early_free(m);
     madi_rx_clear(m);
     madi_rx_free(m);
 }

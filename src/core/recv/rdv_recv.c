@@ -15,6 +15,7 @@
 #include "core/wire/handle.h"
 #include "core/wire/wire.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -365,6 +366,7 @@ mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
     }
     early->desc = b->desc;
     early->borrowed = false;
+    early->charged = 0;
     atomic_init(&early->arrived.done, 1);
     piece = (struct iovec){early->data, len};
     madi_foreign_copy(early->data, b->data, b->inside);
@@ -377,9 +379,42 @@ mad_status_t madi_early_start(madi_rx_msg_t *m, const madi_sent_block_t *b)
     return status || madi_done(&early->arrived) ? status : MAD_ERR_AGAIN;
 }
 
-void madi_early_drop(madi_rx_msg_t *m)
+mad_status_t madi_early_start_charged(madi_rx_msg_t *m, const madi_sent_block_t *b)
 {
+    int64_t len = (int64_t)MADI_WIRE_DESC_LEN(b->desc);
+    madi_gate_t *gate = m->conn->gate;
+    mad_status_t status;
+    if (!madi_charge(gate, MADI_CHARGE_BORROWED, len)) {
+        if (len <= madi_bounds[MADI_CHARGE_BORROWED].peer)
+            return MAD_ERR_AGAIN;
+        if (madi_ledger_line(gate->session, MADI_LOG_WARN))
+            madi_log(MADI_LOG_WARN, "core",
+                     "peer %d: a block of %" PRId64 " bytes is too long to be borrowed, %" PRId64
+                     " are allowed (\"borrowed\" in doc/limits.md): unpack the block",
+                     gate->peer, len, madi_bounds[MADI_CHARGE_BORROWED].peer);
+        m->cur = b->behind;
+        madi_block_refuse(m, b);
+        madi_message_fail(&m->base, MAD_ERR_NOMEM);
+        return MAD_ERR_NOMEM;
+    }
+    status = madi_early_start(m, b);
+    if (m->early)
+        m->early->charged = len;
+    else
+        madi_uncharge(gate, MADI_CHARGE_BORROWED, len);
+    return status;
+}
+
+void madi_early_free(madi_rx_msg_t *m)
+{
+    if (m->early && m->early->charged)
+        madi_uncharge(m->conn->gate, MADI_CHARGE_BORROWED, m->early->charged);
     free(m->early);
     m->early = NULL;
+}
+
+void madi_early_drop(madi_rx_msg_t *m)
+{
+    madi_early_free(m);
     m->index++;
 }

@@ -149,7 +149,11 @@ void madi_rdv_written(madi_rdv_recv_t *r, uint64_t end); /* record that the send
 void madi_rdv_recv_fail(madi_gate_t *gate, mad_status_t status);
 /* Begin to receive the rest of the announced or continued block at the cursor into memory of the library. */
 mad_status_t madi_early_start(madi_rx_msg_t *msg, const madi_sent_block_t *block);
-void madi_early_drop(madi_rx_msg_t *msg);
+/* Like madi_early_start, but charge the block to the peer.  MAD_ERR_AGAIN: other blocks of the peer have to be freed first.
+ * MAD_ERR_NOMEM also if the block alone is longer than what one peer may be charged. */
+mad_status_t madi_early_start_charged(madi_rx_msg_t *msg, const madi_sent_block_t *block);
+void madi_early_free(madi_rx_msg_t *msg);                /* free the block's memory, if there is any */
+void madi_early_drop(madi_rx_msg_t *msg);                /* free it, and go on to the next block */
 static inline void madi_early_forget(madi_rx_msg_t *msg) /* free a borrowed block, which is valid only until the next call */
 {
     if (msg->early && msg->early->borrowed)
