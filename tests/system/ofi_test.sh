@@ -73,7 +73,8 @@ apart="unshare -pf --kill-child"
 if $apart true 2>/dev/null && [ "$(MAD_OFI_PROVIDERS=tcp+rxm adapters A=)" = tcp+rxm ]; then
     # shellcheck disable=SC2016
     MAD_OFI_PROVIDERS=tcp+rxm MAD_PEER_TIMEOUT=2000 within 60 "$BUILD/madrun" --keep-going -n 2 sh -c \
-        '[ $PMI_RANK != 1 ] || exec '"$apart"' "$0"; exec "$0"' "$BUILD/tests/stopped_sender" >out 2>&1
+        '[ $PMI_RANK != 1 ] || exec '"$apart"' sh -c '\''"$0" & sleep 8; kill -9 $!'\'' "$0"; exec "$0"' \
+        "$BUILD/tests/stopped_sender" >out 2>&1
     check_lines "the peer stops while a block is read: an error, and an end in order" 1 '^\[0\] in order$' out
     grep -q 'does not end the read' out || echo "# no read was under way when the peer stopped"
 fi
