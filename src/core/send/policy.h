@@ -148,7 +148,8 @@
 #define MADI_SHM_PIECES 4        /* number of pieces of a body that is written in pieces.  Entry: that of the row above */
 #define MADI_SHM_PIECE_MIN 4096  /* shortest piece.  Entry as above */
 #define MADI_SHM_PIECE_MAX 16384 /* longest piece.  Entry as above */
-/* from this length on, bytes are copied into shared memory by madi_copy_across (rationale.md, "How are bytes copied?") */
+/* from this length on, bytes are copied into shared memory by madi_copy_across (rationale.md, "How are bytes copied into
+ * shared memory?") */
 #define MADI_SHM_PUT_LONG 2176
 /* from this length on, and in pieces of blocks, bytes are copied by madi_copy_bulk.  Entry as above */
 #define MADI_SHM_PUT_BULK ((size_t)128 << 10)

@@ -33,7 +33,7 @@ MAD_DEV_RARE bool dev_flow_take_slow(mad_dev_t *dev, mad_peer_t to, uint64_t cos
         f = dev_flow_make(dev, to);
         dev_unlock(dev);
         if (!f)
-            return false; /* what is not counted waits for a grant: a receiver takes an excess for a breach of the protocol */
+            return false; /* the message asks for a grant, because the receiver counts messages beyond the window as a breach */
         if (dev_flow_take_from(dev, f, cost))
             return true;
     }
