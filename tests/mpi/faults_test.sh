@@ -9,17 +9,10 @@ limit=60
 kills=$([ -n "$LONG" ] && echo 50 || echo 3)
 seed=${SEED:-$(date +%s)}
 compile traffic survive anybody
-cat >until_killed <<'END'
-#!/bin/sh
-# Rank 1 is killed after that number of seconds; the job's time limit ends what remains.
-[ "$OMPI_COMM_WORLD_RANK" != 1 ] || { sleep "$1" && kill -9 $$; } &
-exec ./traffic "$2" 600
-END
-chmod +x until_killed
 
 # killed NAME SECONDS THREADS
 killed() {
-    mpi 3 ./until_killed "$2" "$3" >out 2>err
+    TRAFFIC_KILL=$2 mpi 3 ./traffic "$3" 600 >out 2>err
     rc=$?
     if [ $rc != 0 ] && [ $rc != 124 ] && grep -q 'signal 9\|peer died' err; then
         ok "$1: killed after $2 s, the job ends and says why"

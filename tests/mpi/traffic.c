@@ -6,10 +6,11 @@
  * receiver), so both ranks know them.  Receives are posted before or after the message, by source or any, by tag or
  * any, after probes or matched probes; some are cancelled.  (With TRAFFIC_MATCHED=no there are no matched probes: Open
  * MPI 4.1's mtl ofi hangs in them, over every provider.)  In the wild rounds all messages of a communicator are
- * received as they arrive, and each must arrive once. */
+ * received as they arrive, and each must arrive once.  TRAFFIC_KILL=S: rank 1 is killed S seconds after it has begun. */
 #include "check.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -252,6 +253,16 @@ static void traffic_init(traffic_t *t, int number)
     }
 }
 
+/* Let the kernel kill this process at a time: not before MPI_Init has ended, or Open MPI 4.1's mpirun could hang. */
+static void killed_after(double seconds)
+{
+    struct itimerspec when = {.it_value = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) + 1}};
+    timer_t timer;
+    if (timer_create(CLOCK_MONOTONIC, &(struct sigevent){.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL}, &timer) ||
+        timer_settime(timer, 0, &when, NULL))
+        abort();
+}
+
 int main(int argc, char **argv)
 {
     int n = argc > 1 ? atoi(argv[1]) : 1;
@@ -267,6 +278,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < n; i++)
         traffic_init(&all[i], i);
     until = now() + (argc > 2 ? atof(argv[2]) : 2);
+    if (rank == 1 && getenv("TRAFFIC_KILL"))
+        killed_after(atof(getenv("TRAFFIC_KILL")));
     for (int i = 1; i < n; i++)
         pthread_create(&all[i].thread, NULL, traffic_main, &all[i]);
     traffic_main(&all[0]);
