@@ -65,7 +65,7 @@ static void run(const uint8_t *data, size_t size)
     static eth_in_t in;
     input_t input = {data, data + size};
     int64_t now = 1000000;
-    eth_out_init(&out);
+    eth_out_init(&out, 60 * INT64_C(1000000000));
     memset(&in, 0, sizeof in);
     while (input_left(&input)) {
         size_t len = take8(&input);

@@ -8,6 +8,7 @@
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
+#define PATIENCE (60000 * MS)
 #define PIPE 4096 /* frames under way */
 
 /* ---- The pipe --------------------------------------------------------------------------------------------------- */
@@ -82,7 +83,7 @@ static flow_t *flow_new(uint32_t first)
 {
     flow_t *f = calloc(1, sizeof *f);
     ck_assert_ptr_nonnull(f);
-    eth_out_init(&f->out);
+    eth_out_init(&f->out, PATIENCE);
     f->out.next = f->out.acked = f->out.released = f->out.recover = first;
     f->in.next = f->in.acked = first;
     f->pipe.now = MS;
@@ -245,7 +246,7 @@ START_TEST(eth_flow_sends_at_intervals_over_a_long_way)
 {
     eth_out_t out;
     int at_once = 0;
-    eth_out_init(&out);
+    eth_out_init(&out, PATIENCE);
     out.srtt = 10 * MS;
     out.cwnd = 200;
     for (; eth_out_room(&out, MS); at_once++)
@@ -260,7 +261,7 @@ END_TEST
 START_TEST(eth_flow_waits_for_the_receivers_room)
 {
     eth_out_t out;
-    eth_out_init(&out);
+    eth_out_init(&out, PATIENCE);
     eth_out_limit(&out, 8);
     for (int i = 0; i < 8; i++) {
         ck_assert(eth_out_room(&out, MS));
@@ -277,7 +278,7 @@ START_TEST(eth_flow_ignores_what_no_peer_acknowledges)
     eth_out_t out;
     uint64_t all[ETH_BITS];
     memset(all, 0xff, sizeof all);
-    eth_out_init(&out);
+    eth_out_init(&out, PATIENCE);
     for (int i = 0; i < 4; i++)
         eth_out_add(&out, NULL, 0, 1, 0, MS);
     ck_assert(!eth_out_acked(&out, 5, NULL, false, 2 * MS));
@@ -292,10 +293,25 @@ START_TEST(eth_flow_ignores_what_no_peer_acknowledges)
 }
 END_TEST
 
+/* A network that fails for a while must not cost the connection: the attempts may not get ever rarer. */
+START_TEST(eth_flow_tries_often_before_the_caller_gives_up)
+{
+    eth_out_t out;
+    int attempts = 0;
+    eth_out_init(&out, 3000 * MS);
+    eth_out_add(&out, NULL, 0, 1, 0, 0);
+    for (int64_t now = 0; (now = eth_out_due(&out, false)) < 3000 * MS;)
+        if (eth_out_expire(&out, now))
+            attempts += eth_out_resend(&out, now) != NULL;
+    ck_assert_int_ge(attempts, 20);
+    ck_assert_int_le(attempts, 100);
+}
+END_TEST
+
 START_TEST(eth_flow_takes_back_what_the_card_refused)
 {
     eth_out_t out;
-    eth_out_init(&out);
+    eth_out_init(&out, PATIENCE);
     eth_segment_t *s = eth_out_add(&out, NULL, 0, 1, 0, MS);
     eth_out_unsent(&out, s);
     ck_assert_uint_eq(out.flying, 0);
@@ -414,6 +430,7 @@ Suite *eth_suite(void)
     tcase_add_test(c, eth_flow_sends_at_intervals_over_a_long_way);
     tcase_add_test(c, eth_flow_waits_for_the_receivers_room);
     tcase_add_test(c, eth_flow_ignores_what_no_peer_acknowledges);
+    tcase_add_test(c, eth_flow_tries_often_before_the_caller_gives_up);
     tcase_add_test(c, eth_flow_takes_back_what_the_card_refused);
     tcase_add_test(c, eth_flow_keeps_no_segment_outside_of_the_window);
     tcase_add_test(c, eth_frame_is_read_only_if_it_is_whole);

@@ -10,6 +10,7 @@
 #define PROBE_RTTS 3                    /* the first timeout, in units of the shortest round trip */
 #define TIMEOUT_FIRST INT64_C(50000000) /* ns: timeout until a round trip has been measured */
 #define TIMEOUT_MAX INT64_C(1000000000) /* ns */
+#define ATTEMPTS_MIN 32                 /* timeouts grow so far only that about so many fit the time that a sender waits */
 #define PACE_RTT INT64_C(1000000)       /* ns: segments leave at intervals if the round trip is at least this long */
 #define PACE_BURST 16                   /* segments that may leave together */
 #define MARGIN_MIN INT64_C(20000)       /* ns: minimum margin, because frames of one sender pass several queues of a card */
@@ -23,9 +24,10 @@ static eth_segment_t *segment_at(eth_out_t *out, uint32_t number)
 
 /* ---- Sender ---------------------------------------------------------------------------------------------------- */
 
-void eth_out_init(eth_out_t *out)
+void eth_out_init(eth_out_t *out, int64_t patience)
 {
     memset(out, 0, sizeof *out);
+    out->timeout_max = patience / ATTEMPTS_MIN < TIMEOUT_MAX ? patience / ATTEMPTS_MIN : TIMEOUT_MAX;
     out->margin = MARGIN_FIRST;
     eth_out_limit(out, ETH_WINDOW);
 }
@@ -42,7 +44,7 @@ static int64_t timeout_of(const eth_out_t *out)
     if (!out->timeouts && out->srtt) /* a short timeout is safe, because only one segment is sent again at first */
         return probe < ns || ns < TIMEOUT_MIN ? probe : ns;
     ns = ns < TIMEOUT_MIN ? TIMEOUT_MIN : ns;
-    for (int i = 0; i < out->timeouts && ns < TIMEOUT_MAX; i++)
+    for (int i = 0; i < out->timeouts && 2 * ns <= out->timeout_max; i++)
         ns *= 2;
     return ns < TIMEOUT_MAX ? ns : TIMEOUT_MAX;
 }

@@ -58,6 +58,7 @@ typedef struct eth_out {
     int64_t rtt_least;                  /* ns: the shortest round trip; 0: not measured */
     int64_t newest;                     /* ns: latest time at which an acknowledged segment was sent */
     int64_t deadline;                   /* ns: the timeout; 0: none */
+    int64_t timeout_max;                /* ns: above this value timeouts are not doubled */
     int64_t moved;                      /* ns: time of the last acknowledgement with news, or at which the first segment
                                          * left */
     int64_t pace;                       /* ns: time at which the next segment may leave, if segments leave at intervals */
@@ -68,7 +69,8 @@ typedef struct eth_out {
     uint64_t resent;                    /* number of segments that were sent again */
 } eth_out_t;
 
-void eth_out_init(eth_out_t *out);
+/* patience: ns without an acknowledgement after which the caller gives up.  The timeouts leave time for tens of attempts. */
+void eth_out_init(eth_out_t *out, int64_t patience);
 /* Set the number of segments for which the receiver has room, at most ETH_WINDOW. */
 void eth_out_limit(eth_out_t *out, unsigned segments);
 /* True if a new segment may leave now. */

@@ -46,7 +46,7 @@ static bool address_take(eth_link_t *l, const void *bytes, size_t len, char *rea
 static mad_status_t eth_link_open(eth_link_t *l, const void *address, size_t len, char *reason)
 {
     uint32_t unused;
-    eth_out_init(&l->out);
+    eth_out_init(&l->out, madi_knob_int(MADI_KNOB_PEER_TIMEOUT));
     l->packets_end = &l->packets;
     if (!address_take(l, address, len, reason))
         return MAD_ERR_PROTOCOL;
