@@ -33,9 +33,11 @@ struct madi_gate;
 struct madi_op {
     void (*done)(madi_op_t *op, mad_status_t status);
     bool last; /* the program waits for this packet and for nothing behind it: complete the operation as soon as possible */
-    uint64_t of;  /* length in bytes of the block of which this packet is a piece */
-    size_t ahead; /* bytes at the beginning of vec that are another packet, whose memory does not stay valid: the driver
+    uint64_t of;    /* length in bytes of the block of which this packet is a piece */
+    size_t ahead;   /* bytes at the beginning of vec that are another packet, whose memory does not stay valid: the driver
                    * copies those that cannot leave at once.  0, unless caps.ahead */
+    bool shareable; /* a piece of a block whose two sides both wait and could have shared it: it is sent since that proved
+                    * faster */
 };
 
 /* Capabilities and limits of an adapter's links; plain data, set by open. */

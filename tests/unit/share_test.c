@@ -55,6 +55,19 @@ START_TEST(share_learns_the_faster_path)
 }
 END_TEST
 
+/* Long blocks use all memory of the link in each block, so a smaller difference is believed. */
+START_TEST(share_believes_a_small_lead_of_long_blocks)
+{
+    static const int64_t lead[2] = {200000, 180000}, hardly[2] = {200000, 195000};
+    madi_share_t s = {0};
+    blocks(&s, 1000, 4 << 20, lead);
+    ck_assert_int_ge(blocks(&s, 1000, 4 << 20, lead), 900);
+    memset(&s, 0, sizeof s);
+    blocks(&s, 1000, 4 << 20, hardly);
+    ck_assert_int_le(blocks(&s, 1000, 4 << 20, hardly), 100);
+}
+END_TEST
+
 /* The first uses of a method are slow, and do not decide. */
 START_TEST(share_ignores_the_first_uses)
 {
@@ -176,10 +189,17 @@ END_TEST
 Suite *share_suite(void)
 {
     const TTest *tests[] = {
-        share_learns_the_faster_path,         share_ignores_the_first_uses,      share_recovers_from_a_bad_trial,
-        share_is_tried_with_few_blocks,       share_begins_with_either_method,   share_follows_moved_processes,
-        share_ignores_a_single_outlier,       share_chooses_by_class_of_lengths, share_survives_impossible_times,
+        share_learns_the_faster_path,
+        share_ignores_the_first_uses,
+        share_recovers_from_a_bad_trial,
+        share_is_tried_with_few_blocks,
+        share_begins_with_either_method,
+        share_follows_moved_processes,
+        share_ignores_a_single_outlier,
+        share_chooses_by_class_of_lengths,
+        share_survives_impossible_times,
         share_expects_the_last_polling_habit,
+        share_believes_a_small_lead_of_long_blocks,
     };
     return SUITE_OF("share", tests);
 }

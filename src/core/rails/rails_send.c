@@ -93,6 +93,7 @@ static rails_out_t *record_new(madi_rails_t *w, const struct iovec *vec, int n, 
     if (user) {
         out->op.last = user->last;
         out->op.of = user->of;
+        out->op.shareable = user->shareable;
         out->op.ahead = user->ahead;
         memcpy(out->vec, vec, (size_t)n * sizeof *vec);
         out->n = n;

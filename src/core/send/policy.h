@@ -107,11 +107,15 @@
 #define MADI_SHARE_MIN_BITS 15 /* log2 of MADI_SHARE_MIN: the first class */
 /* bytes: shortest block that is shared; half of it is copied in the time of a round trip */
 #define MADI_SHARE_MIN ((size_t)1 << MADI_SHARE_MIN_BITS)
-#define MADI_SHARE_CLASSES 9 /* classes of lengths, by powers of two; the last one has all longer blocks */
-#define MADI_SHARE_KEPT 5    /* number of durations that are kept for each method; their median is used */
+#define MADI_SHARE_CLASSES 10 /* classes of lengths, by powers of two; the last one has all longer blocks */
+#define MADI_SHARE_KEPT 5     /* number of durations that are kept for each method; their median is used */
 #define MADI_SHARE_TRY_BYTES (UINT64_C(4) << 20)        /* bytes of a trial, so that it uses the whole ring at least once */
 #define MADI_SHARE_TRY_BLOCKS_MIN (MADI_SHARE_KEPT + 5) /* least number of blocks of a trial */
 #define MADI_SHARE_TRY_BLOCKS_MAX 128                   /* greatest number of blocks of a trial */
+#define MADI_SHARE_LONG ((uint64_t)1 << 20)             /* bytes: from here on, MADI_SHARE_LEAD_LONG is used */
+/* n: a block is shared only if that takes less than the other method by an n-th */
+#define MADI_SHARE_LEAD 4
+#define MADI_SHARE_LEAD_LONG 16
 /* n: at first, trials of the slower method take a fraction 2^-n of the time */
 #define MADI_SHARE_PART_FIRST 2
 #define MADI_SHARE_PART_LAST 6   /* n: like MADI_SHARE_PART_FIRST, once the choice has proved reliable */
@@ -151,8 +155,10 @@
 /* from this length on, bytes are copied into shared memory by madi_copy_across (rationale.md, "How are bytes copied into
  * shared memory?") */
 #define MADI_SHM_PUT_LONG 2176
-/* from this length on, and in pieces of blocks, bytes are copied by madi_copy_bulk.  Entry as above */
+/* blocks of this length and more in their message's packet, and pieces of shorter blocks than MADI_SHM_PUT_PIECES, are copied
+ * by madi_copy_bulk if both sides could move the block directly instead.  Entry as above */
 #define MADI_SHM_PUT_BULK ((size_t)128 << 10)
+#define MADI_SHM_PUT_PIECES ((size_t)1 << 20)
 #define MADI_TCP_PACKET_MAX ((size_t)32 << 10) /* longest packet: rationale.md, "How long are packets over TCP?" */
 
 /* from this length on a second read is faster than a copy (rationale.md, "Must a block wait for a grant where there is

@@ -247,6 +247,7 @@ static madi_sent_t piece_send(madi_gate_t *gate, madi_rdv_send_t *r, size_t *len
     r->hdr.aux = r->receiver;
     r->op.last = r->sent + *len == r->end;
     r->op.of = r->len;
+    r->op.shareable = r->readable && (r->tx->wait || r->tx->sender_polls);
     if (!r->prepared)
         return link->driver->send(link, vec, n_vec + 1, sizeof r->hdr + *len, &r->op);
     if (!link->driver->fast.send_prepared(link, &r->hdr, r->prepared))

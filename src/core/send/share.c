@@ -74,11 +74,12 @@ static uint32_t median_of(const uint32_t *took)
     return in_order[MADI_SHARE_KEPT / 2];
 }
 
-/* Choose the faster method once both were tried.  Sharing must be faster by a quarter, since a method that was not used
- * lately seems slower than it is.  Between processors that are far apart, sharing is faster by more than a quarter. */
+/* Choose the faster method once both were tried.  Sharing must be clearly faster, since a method that was not used lately
+ * seems slower than it is. */
 static void method_choose(madi_share_class_t *c, uint64_t len)
 {
-    bool shared = (uint64_t)c->middle[1] * 4 < (uint64_t)c->middle[0] * 3;
+    uint64_t n = len < MADI_SHARE_LONG ? MADI_SHARE_LEAD : MADI_SHARE_LEAD_LONG;
+    bool shared = c->middle[1] * n < c->middle[0] * (n - 1);
     if (shared == c->shared || c->tried < 2 || (c->run && !c->trying))
         return;
     c->shared = shared;

@@ -10,7 +10,7 @@
 #define PROBE_RTTS 3                    /* the first timeout, in units of the shortest round trip */
 #define TIMEOUT_FIRST INT64_C(50000000) /* ns: timeout until a round trip has been measured */
 #define TIMEOUT_MAX INT64_C(1000000000) /* ns */
-#define ATTEMPTS_MIN 32                 /* timeouts grow so far only that about so many fit the time that a sender waits */
+#define ATTEMPTS_MIN 32                 /* timeouts stop growing at this part of the time after which the caller gives up */
 #define PACE_RTT INT64_C(1000000)       /* ns: segments leave at intervals if the round trip is at least this long */
 #define PACE_BURST 16                   /* segments that may leave together */
 #define MARGIN_MIN INT64_C(20000)       /* ns: minimum margin, because frames of one sender pass several queues of a card */

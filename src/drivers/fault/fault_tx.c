@@ -79,11 +79,12 @@ static fault_out_t *out_new(fault_link_t *l, const struct iovec *vec, int n, siz
     unsigned char *to;
     if (!p)
         return NULL;
-    *p = (fault_out_t){.op = {.done = inner_done, .last = op && op->last, .of = op ? op->of : 0},
-                       .link = l,
-                       .user = op,
-                       .total = total,
-                       .n = op ? n : 1};
+    *p = (fault_out_t){
+        .op = {.done = inner_done, .last = op && op->last, .of = op ? op->of : 0, .shareable = op && op->shareable},
+        .link = l,
+        .user = op,
+        .total = total,
+        .n = op ? n : 1};
     if (op) { /* the bytes stay valid until done is called; the array does not */
         memcpy(p->vec, vec, (size_t)n * sizeof *vec);
         p->sum = vec_checksum(vec, n);

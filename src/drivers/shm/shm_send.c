@@ -40,17 +40,21 @@ static inline void lines_fetch(const unsigned char *body, size_t len)
         madi_fetch_to_write(body + i);
 }
 
-#define PIECE SIZE_MAX /* whole: the block is longer than its packet */
+/* True if a block of len bytes in its message's packet is copied by the loop. */
+static bool block_loops(const shm_link_t *l, size_t len)
+{
+    return l->base.direct && len >= MADI_SHM_PUT_BULK;
+}
 
-/* Copy bytes of a block of `whole` bytes into shared memory. */
-static void shm_copy(void *to, const void *from, size_t len, size_t whole)
+/* Copy bytes into shared memory.  loop: by the loop, which is the quicker way between near cores. */
+static void shm_copy(void *to, const void *from, size_t len, bool loop)
 {
     if (len < MADI_SHM_PUT_LONG)
         madi_copy(to, from, len);
-    else if (whole < MADI_SHM_PUT_BULK)
-        madi_copy_across(to, from, len);
-    else
+    else if (loop)
         madi_copy_bulk(to, from, len);
+    else
+        madi_copy_across(to, from, len);
 }
 
 /* Write the body's last block in pieces, so that the receiver copies one piece out while the next one is copied in.
@@ -64,7 +68,7 @@ static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *bl
     piece = piece < MADI_SHM_PIECE_MIN ? MADI_SHM_PIECE_MIN : piece > MADI_SHM_PIECE_MAX ? MADI_SHM_PIECE_MAX : piece;
     for (size_t done = 0, n; done < block->iov_len; done += n) {
         n = block->iov_len - done < piece ? block->iov_len - done : piece;
-        shm_copy(to + done, from + done, n, block->iov_len);
+        shm_copy(to + done, from + done, n, block_loops(l, block->iov_len));
         l->filled += n;
         atomic_store_explicit(&l->out->filled, l->filled, memory_order_release); /* pairs with shm_here */
     }
@@ -90,12 +94,12 @@ bool shm_answers(madi_link_t *link)
 
 /* Send a packet whose body gets a run.  Not inlined, since send_gathered's space on the stack would cost time here. */
 static __attribute__((noinline)) madi_sent_t send_run(shm_link_t *l, const struct iovec *vec, int n, size_t len,
-                                                      bool may_begin)
+                                                      const madi_op_t *op)
 {
     shm_cell_t *cell = &l->cells[l->sent & SHM_MASK];
     size_t first = vec[0].iov_len - sizeof(madi_wire_hdr_t);
     bool is_piece = ((const madi_wire_hdr_t *)vec[0].iov_base)->type == MADI_WIRE_DATA;
-    int begun = vec[n - 1].iov_len >= MADI_SHM_BEGUN_MIN && n > 1 && may_begin && shm_answers(&l->base);
+    int begun = vec[n - 1].iov_len >= MADI_SHM_BEGUN_MIN && n > 1 && !op && shm_answers(&l->base);
     unsigned char *to;
     uint32_t at;
 
@@ -107,7 +111,8 @@ static __attribute__((noinline)) madi_sent_t send_run(shm_link_t *l, const struc
     madi_copy(to, (const char *)vec[0].iov_base + sizeof(madi_wire_hdr_t), first);
     to += first;
     for (int i = 1; i < n - begun; to += vec[i++].iov_len)
-        shm_copy(to, vec[i].iov_base, vec[i].iov_len, is_piece ? PIECE : vec[i].iov_len);
+        shm_copy(to, vec[i].iov_base, vec[i].iov_len,
+                 is_piece ? op && op->shareable && op->of < MADI_SHM_PUT_PIECES : block_loops(l, vec[i].iov_len));
     if (begun) {
         publish_begun(l, cell, at, len - vec[n - 1].iov_len);
         send_pieces(l, to, &vec[n - 1]);
@@ -165,7 +170,7 @@ madi_sent_t shm_send(madi_link_t *link, const struct iovec *vec, int n, size_t t
     madi_sent_t sent;
     l->reach = op && op->of >= SHM_LONG ? SHM_LONG_UNITS : SHM_UNITS;
     if (takes_run(l, total))
-        sent = send_run(l, vec, n, total - sizeof(madi_wire_hdr_t), !op);
+        sent = send_run(l, vec, n, total - sizeof(madi_wire_hdr_t), op);
     else if (n == 1)
         sent = send_cells(l, vec[0].iov_base, total);
     else
@@ -218,7 +223,7 @@ void *shm_prepare(madi_link_t *link, const void *body, size_t len)
     uint32_t at = shm_run_take(l, len);
     if (at == SHM_RUN_NONE)
         return NULL;
-    shm_copy(shm_out(l->out->units[at]), body, len, PIECE);
+    shm_copy(shm_out(l->out->units[at]), body, len, l->base.direct);
     return shm_out(l->out->units[at]);
 }
 
