@@ -30,8 +30,9 @@ mad_status_t mad_begin_unpacking_poll(mad_channel_t *channel, mad_peer_t source,
 /* Return the next block in place, whatever its length and receive mode: *len bytes at *base, valid until the next call
  * for this message.  For runtimes whose messages describe themselves.  The sender may share this memory: a hostile one
  * can change the bytes at any time, but not *len, so copy before checking.  Never waits.  A block that waits for a grant,
- * or that comes in several packets, is received into the library's memory: at most 64 MiB at a time from a peer.  Errors: MAD_ERR_AGAIN (the block has not arrived), MAD_ERR_MISMATCH (no further block), MAD_ERR_PEER,
- * MAD_ERR_NOMEM (or such a block is longer than 64 MiB). */
+ * or that comes in several packets, is received into the library's memory: at most 64 MiB at a time from a peer.
+ * Errors: MAD_ERR_AGAIN (the block has not arrived), MAD_ERR_MISMATCH (no further block), MAD_ERR_PEER, MAD_ERR_NOMEM (or
+ * such a block is longer than 64 MiB). */
 mad_status_t mad_unpack_borrow(mad_message_t *message, const void **base, size_t *len);
 
 /* An opened message with its first block in place, as from mad_unpack_borrow.  If base is NULL, call mad_unpack_borrow for

@@ -35,9 +35,9 @@ struct madi_op {
     bool last; /* the program waits for this packet and for nothing behind it: complete the operation as soon as possible */
     uint64_t of;    /* length in bytes of the block of which this packet is a piece */
     size_t ahead;   /* bytes at the beginning of vec that are another packet, whose memory does not stay valid: the driver
-                   * copies those that cannot leave at once.  0, unless caps.ahead */
-    bool shareable; /* a piece of a block whose two sides both wait and could have shared it: it is sent since that proved
-                    * faster */
+                     * copies those that cannot leave at once.  0, unless caps.ahead */
+    bool shareable; /* both sides wait for the block of which this is a piece, and could move it directly: they have found
+                     * that sending is faster */
 };
 
 /* Capabilities and limits of an adapter's links; plain data, set by open. */

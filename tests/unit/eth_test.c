@@ -8,8 +8,8 @@
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
-#define PATIENCE (60000 * MS)
-#define PIPE 4096 /* frames under way */
+#define PATIENCE (60000 * MS) /* ns without an acknowledgement */
+#define PIPE 4096             /* frames under way */
 
 /* ---- The pipe --------------------------------------------------------------------------------------------------- */
 

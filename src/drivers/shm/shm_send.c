@@ -40,10 +40,10 @@ static inline void lines_fetch(const unsigned char *body, size_t len)
         madi_fetch_to_write(body + i);
 }
 
-/* True if a block of len bytes in its message's packet is copied by the loop. */
-static bool block_loops(const shm_link_t *l, size_t len)
+/* True if len bytes of a packet with this op are copied by the loop. */
+static bool uses_loop(const shm_link_t *l, const madi_op_t *op, size_t len)
 {
-    return l->base.direct && len >= MADI_SHM_PUT_BULK;
+    return op && op->shareable ? op->of < MADI_SHM_PUT_PIECES : len >= MADI_SHM_PUT_BULK && l->base.direct;
 }
 
 /* Copy bytes into shared memory.  loop: by the loop, which is the quicker way between near cores. */
@@ -68,7 +68,7 @@ static void send_pieces(shm_link_t *l, unsigned char *to, const struct iovec *bl
     piece = piece < MADI_SHM_PIECE_MIN ? MADI_SHM_PIECE_MIN : piece > MADI_SHM_PIECE_MAX ? MADI_SHM_PIECE_MAX : piece;
     for (size_t done = 0, n; done < block->iov_len; done += n) {
         n = block->iov_len - done < piece ? block->iov_len - done : piece;
-        shm_copy(to + done, from + done, n, block_loops(l, block->iov_len));
+        shm_copy(to + done, from + done, n, uses_loop(l, NULL, block->iov_len));
         l->filled += n;
         atomic_store_explicit(&l->out->filled, l->filled, memory_order_release); /* pairs with shm_here */
     }
@@ -98,7 +98,6 @@ static __attribute__((noinline)) madi_sent_t send_run(shm_link_t *l, const struc
 {
     shm_cell_t *cell = &l->cells[l->sent & SHM_MASK];
     size_t first = vec[0].iov_len - sizeof(madi_wire_hdr_t);
-    bool is_piece = ((const madi_wire_hdr_t *)vec[0].iov_base)->type == MADI_WIRE_DATA;
     int begun = vec[n - 1].iov_len >= MADI_SHM_BEGUN_MIN && n > 1 && !op && shm_answers(&l->base);
     unsigned char *to;
     uint32_t at;
@@ -111,8 +110,7 @@ static __attribute__((noinline)) madi_sent_t send_run(shm_link_t *l, const struc
     madi_copy(to, (const char *)vec[0].iov_base + sizeof(madi_wire_hdr_t), first);
     to += first;
     for (int i = 1; i < n - begun; to += vec[i++].iov_len)
-        shm_copy(to, vec[i].iov_base, vec[i].iov_len,
-                 is_piece ? op && op->shareable && op->of < MADI_SHM_PUT_PIECES : block_loops(l, vec[i].iov_len));
+        shm_copy(to, vec[i].iov_base, vec[i].iov_len, uses_loop(l, op, vec[i].iov_len));
     if (begun) {
         publish_begun(l, cell, at, len - vec[n - 1].iov_len);
         send_pieces(l, to, &vec[n - 1]);
