@@ -4,8 +4,8 @@
  *   core  ->  link of the driver "rails"  ->  rail 0: link over eth0      messages, control packets, pieces of blocks
  *             (one per gate, gate->link)      rail 1: link over eth1      pieces of blocks
  *
- * Agreement.  A process that sees a second path of its peer, which is on another host, offers rails in PROOF, and a peer that accepts repeats the offer
- * in VERDICT.  Both then put the rails' link between the core and the first link.  Until the first long block that link
+ * Agreement.  A process that sees a second path of its peer, which is on another host, offers rails in PROOF, and a peer
+ * that accepts repeats the offer in VERDICT.  Both then put the rails' link between the core and the first link.  Until the first long block that link
  * passes everything on, and keeps nothing.  Before the block it sends BEGIN, and the peer sends BEGIN too.  The
  * process that has made the first link then connects further ones, with the number of the agreement in PROOF.
  *

@@ -28,7 +28,8 @@ struct mad_request {
     bool received;       /* the request is a posted receive, whose owner changes state under session->lock.  Constant */
     bool pooled;         /* a posted receive of the pool (recv/posted_pool.c) */
     _Atomic(bool) used;  /* if pooled: the owner clears this flag when it gives the request back, without a lock */
-    /* The operation that completes the request: at most one of these is not NULL, and valid while it is pending.  Under session->lock. */
+    /* The operation that completes the request: at most one of these is not NULL, and valid while it is pending.  Under
+     * session->lock. */
     madi_tx_t *tx;              /* a message to be sent */
     madi_rx_msg_t *rx;          /* a message that is being received */
     struct madi_posted *posted; /* a receive that waits for its message */
